@@ -477,9 +477,7 @@ fn register(
     tags: Vec<(String, String)>,
 ) -> Result<SourceId, Failure> {
     let key = SourceKey::new(measurement, tags).or_else(|error| invalid(error.to_string()))?;
-    store
-        .register(&key)?
-        .or_else(|reason| invalid(reason.to_string()))
+    Ok(store.register(&key)?)
 }
 
 /// Waits for the disk if the durability requires it, and returns the counts.

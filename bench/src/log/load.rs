@@ -492,9 +492,7 @@ impl Feed {
             .map(|n| {
                 let measurement = format!("m{}", n % classes);
                 let key = SourceKey::new(measurement.as_str(), [("n", n.to_string())])?;
-                engine
-                    .register(&key)?
-                    .map_err(|reason| anyhow::anyhow!("{reason}"))
+                Ok(engine.register(&key)?)
             })
             .collect::<Result<Vec<SourceId>>>()?;
         let stream = Stream::new(load);

@@ -402,7 +402,6 @@ fn measure_query(scale: f64, output: &Path) -> Result<HeavyQuery> {
     let engine = Engine::open_directory(&folder.path().join("data"), options)?;
     let key = SourceKey::new("machine", [("id", "1")])?;
     let source = engine.register(&key)?;
-    let source = source.map_err(|reason| anyhow::anyhow!("the source was refused: {reason}"))?;
     let rows = ((f64::from(QUERY_ROWS) * scale) as u32).max(10_000);
     append_columns(&engine, source, rows)?;
     engine.settle()?;

@@ -34,7 +34,7 @@ fn run(extra_writes: f64) {
     };
     let engine = Engine::open(disk.clone(), Arc::new(clock.clone()), options).unwrap();
     let key = |n: u64| SourceKey::new("m", [("n", n.to_string())]).unwrap();
-    let register = |n: u64| engine.register(&key(n)).unwrap().unwrap();
+    let register = |n: u64| engine.register(&key(n)).unwrap();
     let sources: Vec<SourceId> = (0..SOURCES).map(register).collect();
     let mut rng = SimRng::new(1);
     let mut walks = vec![0i64; SOURCES as usize];

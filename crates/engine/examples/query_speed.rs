@@ -80,7 +80,7 @@ fn fill(engine: &Engine) {
     };
     for source in 0..SOURCES {
         let key = SourceKey::new("m", [("n", source.to_string())]).unwrap();
-        let id = engine.register(&key).unwrap().unwrap();
+        let id = engine.register(&key).unwrap();
         for start in (0..ROWS).step_by(1000) {
             let times: Vec<i64> = (start..start + 1000)
                 .map(|row| row as i64 * SECOND)
@@ -95,7 +95,7 @@ fn fill(engine: &Engine) {
         }
     }
     let key = SourceKey::new("wide", [("n", "0")]).unwrap();
-    let id = engine.register(&key).unwrap().unwrap();
+    let id = engine.register(&key).unwrap();
     let names: Vec<String> = (0..FIELDS).map(|field| format!("f{field}")).collect();
     let fields: Vec<&str> = names.iter().map(String::as_str).collect();
     for start in (0..WIDE_ROWS).step_by(1000) {

@@ -1,8 +1,8 @@
-//! Blocks: one source's rows over some time, encoded, with what is needed to read them.
+//! Blocks: encoded rows of one source over some time, with all that is needed to read them.
 //!
-//! A block says whose it is, how many rows it has and when, and holds its columns with their
-//! aggregates, so that a log can be rebuilt by reading it and aggregates need not decode it.
-//! `docs/format/block.md` has the bytes.
+//! A block contains its source, the number of its rows, their times, and its columns with their
+//! aggregates. A log can be rebuilt by reading its blocks, and aggregates need not decode the
+//! values. `docs/format/block.md` specifies the bytes.
 
 use crate::answer::{Bucket, number};
 use crate::buffer::decimals::Decimals;
@@ -14,30 +14,31 @@ use seiner_codec::{
 use seiner_model::{Bitmap, Column, Columns, FieldColumn, FieldType, Interval};
 use seiner_platform::critical::assert_outside;
 
-/// Columns with fewer values have no aggregates of their own: decoding them costs no more.
+/// Minimum values of a column with stored aggregates. Decoding a shorter column costs no more than
+/// reading aggregates.
 const SUMMARY_FROM: usize = 256;
-/// More rows than any block has; a larger count is damage.
+/// Limit of the rows of a block. A larger count is damage.
 pub const ROWS_LIMIT: usize = 1 << 20;
-/// A column without gaps.
+/// Flag of a column without gaps.
 const WHOLE: u8 = 0;
-/// A column with gaps: a bitmap precedes the values.
+/// Flag of a column with gaps: a bitmap precedes the values.
 const GAPS: u8 = 1;
-/// Aggregates precede the values.
+/// Flag of a column with aggregates, which precede the values.
 const SUMMARY: u8 = 2;
 
-/// Whose block it is.
+/// Identity of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BlockHead {
-    /// The source's number.
+    /// Number of the source.
     pub source: u32,
-    /// The block's number: blocks of a store are numbered in the order they were begun, and of
-    /// two samples at the same time that in the higher block counts.
+    /// Number of the block. Blocks of a store are numbered in the order in which they are begun. Of
+    /// two samples at the same time, the sample in the block with the higher number counts.
     pub number: u64,
-    /// The columns' layout.
+    /// Number of the layout of the columns.
     pub layout: u32,
 }
 
-/// Appends a block: rows in strictly ascending time, at least one.
+/// Appends a block of at least one row, with rows in strictly ascending time.
 pub fn encode(head: BlockHead, columns: &Columns, effort: Effort, out: &mut Vec<u8>) {
     encode_with(head, &columns.times, out, |out| {
         for column in &columns.fields {
@@ -46,8 +47,8 @@ pub fn encode(head: BlockHead, columns: &Columns, effort: Effort, out: &mut Vec<
     });
 }
 
-/// Appends a block of one column of doubles that are decimals, at the effort of the write path: the
-/// same bytes as [`encode`] appends, sooner.
+/// Appends a block of one column of decimal doubles, at the effort of the write path. Writes the
+/// same bytes as [`encode`], but faster.
 pub fn encode_decimals(head: BlockHead, decimals: &Decimals, out: &mut Vec<u8>) {
     let rows = decimals.times.len();
     encode_with(head, &decimals.times, out, |out| {
@@ -114,7 +115,7 @@ fn put_values(
     for number in summary.iter().flatten() {
         out.extend_from_slice(&number.to_bits().to_le_bytes());
     }
-    // The values' length lets a reader pass over columns that it was not asked for.
+    // The length of the values lets a reader skip unwanted columns.
     let at = out.len();
     put(out);
     let len = out.len() - at;
@@ -123,7 +124,8 @@ fn put_values(
     out.splice(at..at, prefix);
 }
 
-/// The aggregates of a column, with the values in the order of rows; none of texts.
+/// Returns the aggregates of a column, with the values in the order of rows. Returns `None` for
+/// texts.
 pub fn summary_of(times: &[i64], column: &FieldColumn) -> Option<Bucket> {
     if column.values.field_type() == FieldType::Str {
         return None;
@@ -145,7 +147,7 @@ pub fn summary_of(times: &[i64], column: &FieldColumn) -> Option<Bucket> {
     bucket
 }
 
-/// The times of the rows that have a value.
+/// Returns the times of the rows that have a value.
 pub fn present_rows<'a>(
     times: &'a [i64],
     present: &'a Option<Bitmap>,
@@ -157,39 +159,39 @@ pub fn present_rows<'a>(
         .map(|(_, &time)| time)
 }
 
-/// How a block's bytes are spent.
+/// Sizes of the parts of a block.
 pub struct Shape {
     /// Bytes of the times.
     pub time_bytes: usize,
-    /// The columns.
+    /// Sizes of the columns.
     pub columns: Vec<ColumnShape>,
 }
 
-/// How a column's bytes are spent.
+/// Sizes of the parts of a column.
 pub struct ColumnShape {
-    /// Whether a bitmap tells which rows have a value.
+    /// True if a bitmap marks the rows with a value.
     pub gaps: bool,
-    /// Values.
+    /// Number of values.
     pub values: usize,
-    /// Whether aggregates precede them.
+    /// True if aggregates precede the values.
     pub summary: bool,
-    /// Bytes, with all that precedes the values.
+    /// Bytes of the column, including everything before the values.
     pub bytes: usize,
-    /// The first byte of the values, which tells the codec; none where there are no values.
+    /// First byte of the values, which identifies the codec. `None` if there are no values.
     pub codec: Option<u8>,
 }
 
-/// A block that was read and whose checksum held.
+/// Block that was read, with a valid checksum.
 pub struct Block<'a> {
-    /// Whose it is.
+    /// Identity of the block.
     pub head: BlockHead,
-    /// Rows.
+    /// Number of rows.
     pub rows: usize,
     body: &'a [u8],
 }
 
 impl<'a> Block<'a> {
-    /// Checks a block's bytes.
+    /// Checks the bytes of a block and opens it.
     pub fn open(bytes: &'a [u8]) -> Result<Block<'a>, String> {
         let (sum, rest) = bytes
             .split_at_checked(4)
@@ -204,7 +206,7 @@ impl<'a> Block<'a> {
         Block::parse(rest).map_err(|Short| "the block ends too early".to_string())
     }
 
-    /// Reads a block behind its checksum.
+    /// Decodes a block after its checksum.
     pub fn parse(bytes: &'a [u8]) -> Result<Block<'a>, Short> {
         let mut cursor = Cursor(bytes);
         let source = cursor.count(u32::MAX as usize)? as u32;
@@ -222,7 +224,8 @@ impl<'a> Block<'a> {
         })
     }
 
-    /// The times, and the columns that are wanted: a value or a gap for every column of the layout.
+    /// Decodes the times and the wanted columns. Each row has a value or a gap for every column of
+    /// the layout.
     pub fn columns(
         &self,
         types: &[FieldType],
@@ -245,8 +248,8 @@ impl<'a> Block<'a> {
         Ok((times, fields))
     }
 
-    /// The aggregates of the wanted columns over the whole block, without decoding values: `None`
-    /// where the block has none for the column.
+    /// Returns the aggregates of the wanted columns over the whole block, without decoding values.
+    /// `None` stands for a column without aggregates.
     pub fn summaries(&self, columns: usize, span: Interval) -> Result<Vec<Option<Bucket>>, String> {
         let mut rest = self.body;
         decode_times(&mut rest, self.rows, &mut Vec::with_capacity(self.rows))
@@ -254,7 +257,8 @@ impl<'a> Block<'a> {
         (0..columns)
             .map(|_| {
                 let (present, count, summary, _) = self.field(&mut rest)?;
-                // With gaps, the first and last value may be of other rows than the block's.
+                // With gaps, the first and last value may belong to other rows than the first and
+                // last row.
                 Ok(summary
                     .filter(|_| present.is_none())
                     .map(|[sum, min, max, first, last]| Bucket {
@@ -271,10 +275,10 @@ impl<'a> Block<'a> {
             .collect()
     }
 
-    /// How the block's bytes are spent, without decoding values.
+    /// Returns the sizes of the block's parts, without decoding values.
     ///
     /// # Errors
-    /// When the block ends too early, or too late.
+    /// If the block ends too early or too late.
     pub fn shape(&self, columns: usize) -> Result<Shape, String> {
         let mut rest = self.body;
         decode_times(&mut rest, self.rows, &mut Vec::with_capacity(self.rows))
@@ -333,8 +337,8 @@ impl<'a> Block<'a> {
     }
 }
 
-/// Rows in order of arrival become rows in strictly ascending time: of rows at the same time,
-/// each column keeps the last value.
+/// Sorts rows from order of arrival into strictly ascending time. Of rows at the same time, each
+/// column keeps the last value.
 pub fn sorted(columns: Columns) -> Columns {
     if columns.times.windows(2).all(|pair| pair[0] < pair[1]) {
         return columns;
@@ -355,7 +359,7 @@ pub fn sorted(columns: Columns) -> Columns {
 }
 
 fn sort_field(times: &[i64], field: &FieldColumn, order: &[u32], distinct: usize) -> FieldColumn {
-    // Where each row's value lies among the values.
+    // Position of each row's value among the values.
     let places: Option<Vec<u32>> = field.present.as_ref().map(|present| {
         let mut next = 0;
         present

@@ -1,10 +1,9 @@
-//! The catalog: the dictionary on disk.
+//! Catalog: the dictionary on disk.
 //!
-//! A frame is added whenever a segment is sealed: the sources and layouts that came since, and the
-//! layouts that sources have got since. What came later is in the journal. No block can be read
-//! without it, so it is kept twice, byte for byte the same, and what is damaged in the one is taken
-//! from the other.
-//! `docs/format/catalog.md` has the bytes.
+//! Each seal of a segment adds a frame with the sources and layouts that are new since the previous
+//! frame, and with the new layouts of existing sources. Later registrations are in the journal. No
+//! block can be read without the catalog, so it is stored in two identical files. A damaged part of
+//! one file is read from the other. `docs/format/catalog.md` specifies the bytes.
 
 use crate::bytes::{Cursor, Short, put_bytes, put_text};
 use crate::dictionary::layouts::{Layout, Layouts};
@@ -16,75 +15,76 @@ use seiner_platform::{Disk, File};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// The catalog's file.
+/// Name of the catalog's file.
 pub const NAME: &str = "catalog";
-/// Its copy.
+/// Name of the copy.
 pub const COPY: &str = "catalog.copy";
 const MAGIC: &[u8; 8] = b"SEINCATL";
 const VERSION: u32 = 1;
-/// Magic, version, store, checksum.
+/// Bytes of the file header: magic, version, store, checksum.
 pub const HEADER_BYTES: usize = 8 + 4 + 8 + 4;
-/// Magic, seven words, checksum.
+/// Bytes of a frame header: magic, seven words, checksum.
 pub const FRAME_HEADER_BYTES: usize = 4 + 4 * 7 + 4;
 const FRAME_MAGIC: &[u8; 4] = b"FRAM";
 const FRAME_LIMIT: usize = 1 << 30;
-/// Frames are rare and read at every start: worth some time to be small.
+/// Compression level: frames are rare and read at every start, so a small size is worth the time.
 const LEVEL: i32 = 3;
 
-/// What a frame adds.
+/// Contents of a frame.
 #[derive(Default)]
 pub struct Frame {
-    /// The number of the first new source.
+    /// Number of the first new source.
     pub first_source: u32,
-    /// New sources: keys written by [`put_key`].
+    /// Keys of new sources, written by [`put_key`].
     pub names: Vec<u8>,
-    /// How many.
+    /// Number of new sources.
     pub sources: u32,
-    /// The number of the first new layout.
+    /// Number of the first new layout.
     pub first_layout: u32,
     /// New layouts, written by [`put_layout`].
     pub layouts: Vec<u8>,
-    /// How many.
+    /// Number of new layouts.
     pub new_layouts: u32,
-    /// Sources and the layouts that they have now: varints in pairs.
+    /// Sources and their present layouts: varints in pairs.
     pub links: Vec<u8>,
-    /// What was deleted and let go: records of [`crate::retention`].
+    /// Deletes and floors: records of [`crate::retention`].
     pub dead: Vec<u8>,
 }
 
 impl Frame {
-    /// Whether it adds nothing.
+    /// Returns whether the frame is empty.
     pub fn is_empty(&self) -> bool {
         self.sources == 0 && self.new_layouts == 0 && self.links.is_empty() && self.dead.is_empty()
     }
 }
 
-/// Receiver of what the frames of a catalog register: a store that is opened, or a check.
+/// Receiver of the registrations in a catalog: a store that is opened, or a check.
 pub trait Registers {
-    /// Number of sources so far.
+    /// Returns the number of sources so far.
     fn sources(&self) -> u32;
 
-    /// The layouts so far.
+    /// Returns the layouts so far.
     fn layouts(&mut self) -> &mut Layouts;
 
     /// Adds a source under the next number.
     ///
     /// # Errors
-    /// A description, if the key has a number already: a second number would move all that follow.
+    /// A description, if the key is already registered: a second number would shift all later
+    /// numbers.
     fn add_source(&mut self, key: &SourceKey) -> Result<(), String>;
 
-    /// Gives a source a layout. Both numbers are known.
+    /// Assigns a layout to a source. Both numbers are known.
     fn link(&mut self, source: u32, layout: u32);
 
-    /// Takes over the stream of deletes, floors and rules.
+    /// Reads the stream of deletes, floors and rules.
     ///
     /// # Errors
     /// [`Short`] if the stream is malformed.
     fn bury(&mut self, dead: &[u8]) -> Result<(), Short>;
 }
 
-/// Registers everything in the frames of a catalog. Numbers of frames that are damaged are filled with lost sources
-/// and layouts. `damage` is called with the offset of each such frame and what is wrong with it.
+/// Registers the contents of all frames of a catalog. Numbers of damaged frames are filled with
+/// lost sources and layouts. `damage` receives the offset of each damaged frame and a description.
 pub fn register(
     frames: &[ReadFrame],
     to: &mut impl Registers,
@@ -152,14 +152,14 @@ fn register_frame(frame: &Frame, to: &mut impl Registers) -> Result<(), String> 
         .map_err(|Short| malformed("deletes and rules"))
 }
 
-/// Gives sources up to a number names that say that theirs are lost.
+/// Registers placeholder names for lost sources up to a number.
 pub fn lose_sources(to: &mut impl Registers, up_to: u32) {
     for number in to.sources()..up_to {
         let lost = |tags: &[(&str, String)]| {
             SourceKey::new(LOST, tags.iter().cloned()).expect("a good name")
         };
         let number = ("number", number.to_string());
-        // Somebody may have sent the name: then it is another that nobody has.
+        // A client may have sent the same name. Another unused name is then chosen.
         if to.add_source(&lost(std::slice::from_ref(&number))).is_err() {
             let _ = to.add_source(&lost(&[number, ("of", "this".to_string())]));
         }
@@ -182,7 +182,7 @@ pub fn read_links(frame: &Frame) -> Result<Vec<(u32, u32)>, Short> {
     Ok(links)
 }
 
-/// Writes a key, all of it text: measurement, count of tags, tags.
+/// Writes a key as text: measurement, count of tags, tags.
 pub fn put_key<'t>(
     (measurement, tags): (&[u8], impl ExactSizeIterator<Item = (&'t [u8], &'t [u8])>),
     out: &mut Vec<u8>,
@@ -208,10 +208,10 @@ pub fn get_key(cursor: &mut Cursor<'_>) -> Result<SourceKey, Short> {
 
 /// Measurement of sources whose names are lost.
 pub const LOST: &str = "seiner_lost_source";
-/// Stands in place of a type where the layout was lost in damage before.
+/// Replaces a type if the layout was lost in earlier damage.
 const LOST_LAYOUT: u8 = u8::MAX;
 
-/// Writes a layout: its parent and its last field.
+/// Writes a layout as its parent and its last field.
 pub fn put_layout(layout: &Layout, out: &mut Vec<u8>) {
     if layout.is_lost() {
         return out.extend_from_slice(&[0, LOST_LAYOUT, 0]);
@@ -243,45 +243,45 @@ pub fn get_layout(cursor: &mut Cursor<'_>, layouts: &mut Layouts) -> Result<(), 
 pub struct Catalog {
     files: [Arc<dyn File>; 2],
     len: u64,
-    /// The store's identity, which its journal files and segments bear.
+    /// Identity of the store, which its journal files and segments also contain.
     pub store: u64,
 }
 
-/// A frame that was read: where it begins, and what it adds, or why that cannot be read.
+/// Frame that was read: its offset, and its contents or an error.
 pub struct ReadFrame {
-    /// Where it begins.
+    /// Offset of the frame in the file, in bytes.
     pub offset: u64,
-    /// The number after its last source, as far as its header can be read.
+    /// Number after the last source of the frame, as far as the header is readable.
     pub end_source: u32,
-    /// The number after its last layout, as far as its header can be read.
+    /// Number after the last layout of the frame, as far as the header is readable.
     pub end_layout: u32,
-    /// What it adds.
+    /// Contents of the frame, or a description of the damage.
     pub frame: Result<Frame, String>,
 }
 
-/// What was read of a catalog.
+/// Catalog that was read.
 pub struct ReadCatalog {
-    /// The store's identity.
+    /// Identity of the store.
     pub store: u64,
-    /// Its frames.
+    /// Frames of the catalog.
     pub frames: Vec<ReadFrame>,
-    /// Which of the two files is damaged, and where the damage begins.
+    /// Names of damaged files, each with the offset at which the damage begins.
     pub damaged: Vec<(&'static str, u64)>,
-    /// What the files hold when they are whole.
+    /// Correct contents of both files.
     image: Vec<u8>,
-    /// Whether each file, the catalog and its copy, holds that.
+    /// State of the catalog and of its copy: true if the file has the correct contents.
     pub whole: [bool; 2],
 }
 
 impl ReadCatalog {
-    /// Where the last whole frame ends.
+    /// Returns the end of the last valid frame.
     pub fn end(&self) -> u64 {
         self.image.len() as u64
     }
 }
 
-/// Reads a catalog and changes nothing; `None` where there is none. Bytes behind the last whole
-/// frame were being written when the power went.
+/// Reads a catalog without changes. Returns `None` if there is none. Bytes after the last valid
+/// frame were being written when the power failed.
 pub fn read(disk: &dyn Disk) -> Result<Option<ReadCatalog>, Error> {
     let copies = [read_whole(disk, NAME)?, read_whole(disk, COPY)?];
     if copies.iter().all(|bytes| is_blank(bytes)) {
@@ -318,7 +318,7 @@ pub fn read(disk: &dyn Disk) -> Result<Option<ReadCatalog>, Error> {
 }
 
 impl Catalog {
-    /// Creates a catalog; `store` should be different for every store.
+    /// Creates a catalog. `store` should be unique for every store.
     pub fn create(disk: &dyn Disk, store: u64) -> Result<Catalog, Error> {
         let mut header = MAGIC.to_vec();
         header.extend_from_slice(&VERSION.to_le_bytes());
@@ -337,7 +337,7 @@ impl Catalog {
         })
     }
 
-    /// Opens a catalog that was read, to add frames to it; a damaged file becomes whole again.
+    /// Opens a catalog that was read, so that frames can be added. Repairs a damaged file.
     pub fn open(disk: &dyn Disk, read: &ReadCatalog) -> Result<Catalog, Error> {
         let open = |name: &str, whole: bool| match whole {
             true => disk
@@ -346,7 +346,7 @@ impl Catalog {
             false => write_whole(disk, name, &read.image),
         };
         let files = [open(NAME, read.whole[0])?, open(COPY, read.whole[1])?];
-        // Seen is not durable: a process that was killed may have written without syncing.
+        // Readable is not durable: a killed process may have written without a sync.
         for file in &files {
             file.sync()
                 .map_err(sync_error(|| format!("syncing {NAME}")))?;
@@ -360,12 +360,12 @@ impl Catalog {
         })
     }
 
-    /// What both files take on a disk that gives out units of so many bytes.
+    /// Returns the space of both files on a disk with units of `unit` bytes.
     pub fn room(&self, unit: u64) -> u64 {
         2 * on_disk(self.len, unit)
     }
 
-    /// Adds a frame; durable on return.
+    /// Adds a frame. Durable on return.
     pub fn add(&mut self, frame: &Frame) -> Result<(), Error> {
         let context = || format!("writing {NAME}");
         let mut plain = Vec::new();
@@ -389,7 +389,7 @@ impl Catalog {
         }
         bytes.extend_from_slice(&checksum(&bytes).to_le_bytes());
         bytes.extend_from_slice(&body);
-        // One after the other: a crash leaves at least one of them whole.
+        // One file after the other, so that a crash leaves at least one file intact.
         for file in &self.files {
             file.write_at(self.len, &bytes).map_err(io_error(context))?;
             file.sync().map_err(sync_error(context))?;
@@ -399,10 +399,10 @@ impl Catalog {
     }
 }
 
-/// The smallest part of a write that reaches a disk or does not.
+/// Smallest unit of a write that reaches a disk completely or not at all.
 const SECTOR: usize = 512;
 
-/// The parts of sectors that a write from one offset to another has.
+/// Returns the ranges of the sectors that a write from `from` to `to` covers.
 pub(crate) fn sectors(from: usize, to: usize) -> impl Iterator<Item = Range<usize>> {
     let end = move |at: usize| (at + 1).next_multiple_of(SECTOR).min(to);
     let first = (from < to).then(|| from..end(from));
@@ -415,8 +415,8 @@ pub(crate) fn is_blank(bytes: &[u8]) -> bool {
     bytes.iter().all(|&byte| byte == 0)
 }
 
-/// Whether what was written last, from an offset on, reached the disk in part: the sectors that differ
-/// from what was written are missing, or still blank as far as it went.
+/// Returns whether the last write, from an offset on, reached the disk only in part: all sectors
+/// that differ from the written bytes are missing or still blank.
 fn is_torn(found: &[u8], written: &[u8], from: usize) -> bool {
     sectors(from, written.len()).all(|part| {
         let there = &found[part.start.min(found.len())..part.end.min(found.len())];
@@ -424,8 +424,8 @@ fn is_torn(found: &[u8], written: &[u8], from: usize) -> bool {
     })
 }
 
-/// Whether one of the copies has, as its last, a frame that lacks a sector, and the other has nothing of
-/// it: they are written one after the other.
+/// Returns whether the last frame of one copy lacks a sector and the other copy contains nothing of
+/// that frame. The copies are written one after the other.
 fn is_only_begun(read: &[Option<(ReadFrame, usize)>], copies: &[Vec<u8>; 2], at: usize) -> bool {
     let mut begun = read
         .iter()
@@ -467,8 +467,8 @@ fn write_whole(disk: &dyn Disk, name: &str, bytes: &[u8]) -> Result<Arc<dyn File
     Ok(file)
 }
 
-/// The frames, each from the copy in which it is whole, and what an undamaged file holds. Where a
-/// frame is damaged in both, it stays as it is.
+/// Returns the frames, each from an undamaged copy, and the contents of an undamaged file. A frame
+/// that is damaged in both copies stays as it is.
 fn read_frames(copies: &[Vec<u8>; 2]) -> (Vec<u8>, Vec<ReadFrame>) {
     let good = |bytes: &&Vec<u8>| header(bytes).is_some();
     let mut image = copies
@@ -494,7 +494,7 @@ fn read_frames(copies: &[Vec<u8>; 2]) -> (Vec<u8>, Vec<ReadFrame>) {
             frames.push(frame);
             continue;
         }
-        // A frame that follows tells that what is in between was whole once.
+        // A later frame proves that the bytes in between were once complete.
         let next = copies.iter().find_map(|bytes| {
             let next = (at + 1..bytes.len()).find(|&next| read_frame(bytes, next).is_some())?;
             Some(&bytes[at..next])
@@ -523,8 +523,8 @@ fn header(bytes: &[u8]) -> Option<u64> {
     (Cursor(rest).u32().ok()? == checksum(head)).then_some(store)
 }
 
-/// The frame at `at` and where it ends. A frame whose header holds and whose body does not is
-/// damaged; where not even the header holds, what was written ends.
+/// Returns the frame at `at` and its end. A frame with a valid header and an invalid body is
+/// damaged. At an invalid header, the written part of the file ends.
 fn read_frame(bytes: &[u8], at: usize) -> Option<(ReadFrame, usize)> {
     let head = bytes.get(at..at + FRAME_HEADER_BYTES)?;
     let (words, sum) = head.split_at(FRAME_HEADER_BYTES - 4);
@@ -572,7 +572,7 @@ fn read_frame(bytes: &[u8], at: usize) -> Option<(ReadFrame, usize)> {
     ))
 }
 
-/// Reads a frame's body, whose checksum held and which is `plain` bytes long uncompressed.
+/// Decodes the body of a frame, which had a valid checksum and is `plain` bytes long uncompressed.
 pub fn read_streams(body: &[u8], plain: usize, frame: &mut Frame) -> Result<(), Short> {
     if plain > FRAME_LIMIT {
         return Err(Short);
@@ -614,7 +614,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let disk = Directory::open(folder.path()).unwrap();
         let mut catalog = Catalog::create(&disk, 7).unwrap();
-        // A header in one sector and a body in the next.
+        // A frame with its header in one sector and its body in the next.
         let frame = |size: usize| Frame {
             dead: (0..size).map(|byte| ((byte * 131) >> 3) as u8).collect(),
             ..Frame::default()

@@ -1,9 +1,9 @@
-//! Core of a store: what writers, jobs and queries share, and its locks.
+//! Core of a store: the state that writers, jobs and queries share, and its locks.
 //!
-//! Locks, always taken in this order: `writing` (segments), `sealer`, `journal` or `timekeeper`, `catalog` or
-//! `ledger`, the head, the log, the dictionary, members, health.
-//! Rows are accepted under the lock of the head, blocks are added under that of the log; nobody holds either of them while
-//! writing to the disk.
+//! Locks are always taken in this order: `writing` (segments), `sealer`, `journal` or `timekeeper`,
+//! `catalog` or `ledger`, the head, the log, the dictionary, members, health. Rows are accepted
+//! under the lock of the head, and blocks are added under the lock of the log. No thread holds
+//! either of these two locks while it writes to the disk.
 
 use crate::catalog::{Catalog, Frame};
 use crate::error::Error;
@@ -33,17 +33,17 @@ use seiner_platform::{Clock, Disk};
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-/// Rows a lock is held for at most, so that readers and background threads get their turn.
+/// Maximum rows appended under one lock, so that readers and background threads get a turn.
 pub(crate) const ROWS_A_LOCK: usize = 1024;
-/// Entries of blocks that are looked at under one lock.
+/// Entries of blocks examined under one lock.
 pub(crate) const ENTRIES_A_LOCK: usize = 128;
-/// Free memory is given back so often after something large was freed: with the second time, what its
-/// user took with it is free, too.
+/// Number of times that free memory is returned after a large object was freed. The second time
+/// also returns the memory that users of the object allocated with it.
 const TRIMS: u8 = 2;
-/// Why a lock is not poisoned.
+/// Reason why a lock is not poisoned.
 const UNBROKEN: &str = "nobody panics while writing segments";
 
-/// A store, as its parts see it. [`Engine`](crate::Engine) is how users see it.
+/// Store, as its parts see it. [`Engine`](crate::Engine) is the public view.
 pub(crate) struct Core {
     locks: Locks,
     pub(crate) health: Arc<Health>,
@@ -52,9 +52,9 @@ pub(crate) struct Core {
     journal: Mutex<JournalWriter>,
     catalog: Mutex<CatalogWriter>,
     ledger: Mutex<Ledger>,
-    /// The store's identity.
+    /// Identity of the store.
     pub(crate) store: u64,
-    /// Taken step by step in the background, where who waits for it goes first.
+    /// Memory of the jobs. Background steps take this lock after all other waiting threads.
     writing: Turns<Writing>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) volume: Arc<dyn Volume>,
@@ -62,9 +62,9 @@ pub(crate) struct Core {
     pub(crate) names_seed: u64,
     pub(crate) idle_tick_ns: u64,
     pub(crate) files: Arc<Files>,
-    /// R.
+    /// R: bytes of a segment.
     pub(crate) segment_bytes: u64,
-    /// What files take on the disk is a multiple of so many bytes.
+    /// Allocation unit of the disk in bytes. Files occupy a multiple of it.
     pub(crate) unit: u64,
     decisions: Mutex<Decisions>,
     pub(crate) durable: Durable,
@@ -72,35 +72,37 @@ pub(crate) struct Core {
     pub(crate) scheduler: Scheduler,
     timekeeper: Mutex<Timekeeper>,
     pub(crate) rules_changed: Vec<String>,
-    /// Whether the ledger has entries that should be durable soon.
+    /// True if the ledger has entries that should soon be durable.
     ledger_waits: AtomicBool,
-    /// How many times free memory is to be given back yet, because something large was freed or will be.
+    /// Remaining number of times that free memory should be returned, because a large object was or
+    /// will be freed.
     trims_due: AtomicU8,
 }
 
-/// What is known to be on disk, for those who ask without waiting for the disk.
+/// Durable positions, for threads that do not wait for the disk.
 #[derive(Default)]
 pub(crate) struct Durable {
-    /// Everything up to this position.
+    /// Position up to which all rows are durable.
     pub position: AtomicU64,
-    /// So many samples.
+    /// Number of durable samples.
     pub samples: AtomicU64,
-    /// Since when written bytes wait to be synced, in the clock's monotone ns; 0: none do.
+    /// Time since when written bytes wait for a sync, in monotonic ns of the clock. 0 if no bytes
+    /// wait.
     pub since: AtomicU64,
-    /// How many bytes wait.
+    /// Number of bytes that wait for a sync.
     pub bytes: AtomicU64,
-    /// Syncs made.
+    /// Number of syncs.
     pub syncs: AtomicU64,
 }
 
-/// The catalog, and the frame that is written to it next: it stays until it is written.
+/// Catalog with the frame that is written to it next. The frame stays until it is written.
 struct CatalogWriter {
     catalog: Catalog,
     frame: Frame,
 }
 
 impl Core {
-    /// The settings that hold: the rules are those that are stored with the data.
+    /// Returns the effective settings. The rules among them are stored with the data.
     pub fn options(&self) -> Options {
         (*self.options).clone()
     }
@@ -115,17 +117,17 @@ impl Core {
         self.options.memory
     }
 
-    /// Returns how long the locks of head and log were held since the store was opened.
+    /// Returns the times for which the locks of head and log were held since the store was opened.
     pub fn lock_holds(&self) -> Holds {
         self.locks.holds()
     }
 
-    /// What start-up found.
+    /// Returns the findings of the start.
     pub fn recovery(&self) -> &Recovery {
         &self.recovery
     }
 
-    /// When an acknowledged row survives what.
+    /// Returns the durability of acknowledged rows.
     pub fn durability(&self) -> Durability {
         self.durability
     }
@@ -136,7 +138,7 @@ impl Core {
         self.locks.head()
     }
 
-    /// Locks the head, after all others who wait for it.
+    /// Locks the head after all other waiting threads.
     #[track_caller]
     pub(crate) fn head_after_others(&self) -> HeadGuard<'_> {
         self.locks.head_after_others()
@@ -148,13 +150,13 @@ impl Core {
         self.locks.log()
     }
 
-    /// Locks the head and the log, which then show one moment.
+    /// Locks the head and the log, so that both show the same moment.
     #[track_caller]
     pub(crate) fn both(&self) -> (HeadGuard<'_>, LogGuard<'_>) {
         self.locks.both()
     }
 
-    /// Locks the head and the log, after the time has gone on: what is too old by now is hidden.
+    /// Locks the head and the log after advancing the time, so that expired data is hidden.
     #[track_caller]
     pub(crate) fn present(&self) -> (HeadGuard<'_>, LogGuard<'_>) {
         let (head, mut log) = self.both();
@@ -162,13 +164,13 @@ impl Core {
         (head, log)
     }
 
-    /// Locks the log, when a segment can be begun.
+    /// Locks the log when a segment can be begun.
     #[track_caller]
     pub(crate) fn log_with_slot(&self) -> Result<LogGuard<'_>, Error> {
         self.locks.log_with_slot(&*self.volume)
     }
 
-    /// Locks the head and the log, when a segment can be begun.
+    /// Locks the head and the log when a segment can be begun.
     #[track_caller]
     pub(crate) fn both_with_slot(&self) -> Result<(HeadGuard<'_>, LogGuard<'_>), Error> {
         loop {
@@ -185,7 +187,7 @@ impl Core {
         &self.sealer
     }
 
-    /// Makes blocks of all buffers that were taken so far.
+    /// Encodes all buffers that were taken so far into blocks.
     pub(crate) fn finish_sealing(&self) -> Result<(), Error> {
         self.sealer.run(&self.locks, &*self.volume)
     }
@@ -194,7 +196,7 @@ impl Core {
         self.writing.lock().expect(UNBROKEN)
     }
 
-    /// The same for the background, where who else waits goes first.
+    /// Locks the memory of the jobs for background work, after all other waiting threads.
     pub(crate) fn writing_after_others(&self) -> MutexGuard<'_, Writing> {
         self.writing.lock_after_others().expect(UNBROKEN)
     }
@@ -211,12 +213,12 @@ impl Core {
             .expect("nobody panics while writing the ledger")
     }
 
-    /// Lets the next step make the ledger durable.
+    /// Requests that the next step makes the ledger durable.
     pub(crate) fn ask_for_ledger(&self) {
         self.ledger_waits.store(true, Ordering::Relaxed);
     }
 
-    /// Makes the ledger durable if that was asked for. It stays asked for after an error.
+    /// Makes the ledger durable if requested. The request remains after an error.
     pub(crate) fn write_ledger_if_asked(&self) -> Result<(), Error> {
         if self.ledger_waits.swap(false, Ordering::Relaxed) {
             let result = self.write_ledger();
@@ -228,7 +230,7 @@ impl Core {
         Ok(())
     }
 
-    /// Lets free memory be given back soon, because something large was freed or will be.
+    /// Requests that free memory is returned soon, because a large object was or will be freed.
     pub(crate) fn ask_for_trim(&self) {
         self.trims_due.store(TRIMS, Ordering::Relaxed);
     }
@@ -250,7 +252,7 @@ impl Core {
         result
     }
 
-    /// Makes durable what the catalog does not have yet: names, layouts, what is dead.
+    /// Makes names, layouts and records of dead data durable that the catalog does not yet contain.
     pub(crate) fn write_catalog(&self) -> Result<(), Error> {
         let mut writer = self
             .catalog
@@ -259,13 +261,13 @@ impl Core {
         let CatalogWriter { catalog, frame } = &mut *writer;
         loop {
             if frame.is_empty() {
-                // Others get the lock between two parts.
+                // Other threads get the lock between two parts.
                 while !self.extend_catalog_frame(frame) {}
                 if frame.is_empty() {
                     return Ok(());
                 }
             }
-            // It stays until it is written: there may be no room now.
+            // The frame stays until it is written: there may be no space now.
             catalog.add(frame)?;
             *frame = Frame::default();
             self.head().note_frame_written();
@@ -278,16 +280,16 @@ impl Core {
         head.extend_catalog_frame(&mut log.retention, frame)
     }
 
-    /// Data that was lost, and whose loss nobody acknowledged.
+    /// Returns losses of data that are not yet acknowledged.
     pub fn losses(&self) -> Vec<Loss> {
         self.ledger().contents().unacknowledged().to_vec()
     }
 
-    /// Acknowledges all losses: they are counted still, and no longer shown. Durable on return; returns
-    /// their number.
+    /// Acknowledges all losses. Acknowledged losses are still counted but no longer listed. Durable
+    /// on return. Returns the number of acknowledged losses.
     ///
     /// # Errors
-    /// When the disk fails.
+    /// If the disk fails.
     pub fn acknowledge_losses(&self) -> Result<u64, Error> {
         self.health.writable()?;
         let losses = self.ledger().acknowledge();
@@ -298,7 +300,7 @@ impl Core {
         result.map(|()| losses)
     }
 
-    /// Notes a loss that was found while reading; the next step makes it durable.
+    /// Records a loss that was found while reading. The next step makes the record durable.
     pub(crate) fn note_loss(&self, mut loss: Loss) {
         loss.found_at = self.clock.now();
         let new = self.ledger().note_loss(&loss);
@@ -308,7 +310,7 @@ impl Core {
         }
     }
 
-    /// Notes that a block cannot be read.
+    /// Records that a block is unreadable.
     pub(crate) fn note_block(&self, error: &Error, entry: &Entry) {
         if let Error::Damage { file, offset, what } = error {
             self.note_loss(Loss {
@@ -322,11 +324,11 @@ impl Core {
         }
     }
 
-    /// What precedes the rows of a lock.
+    /// Prepares the head before rows are appended under its lock.
     pub(crate) fn prepare(&self, head: &mut Head) -> Result<(), Error> {
         self.health.writable()?;
         head.tick = self.tick();
-        // The log may be busy: then what the head was told of it last is good enough.
+        // If the log is locked, the head uses its last known state.
         if let Some(mut log) = self.locks.try_log() {
             inform(head, &mut log, &*self.clock);
         }
@@ -339,10 +341,11 @@ impl Core {
         (self.clock.monotonic() / self.idle_tick_ns) as u16
     }
 
-    /// Lets the disk tell how late it is, if age is to hide what it does not hide yet; `early`: soon.
+    /// Writes the present time to the disk if age should hide more data. `early`: writes sooner
+    /// than necessary.
     ///
     /// # Errors
-    /// When the disk fails. Then age hides nothing more.
+    /// If the disk fails. Age then hides no more data.
     pub(crate) fn tell_time(&self, early: bool) -> Result<(), Error> {
         let due = || {
             let mut log = self.log();
@@ -354,7 +357,7 @@ impl Core {
             return Ok(());
         }
         let mut timekeeper = self.timekeeper();
-        // Somebody may have told it meanwhile.
+        // Another thread may have written the time in the meantime.
         let Some(time) = due() else {
             return Ok(());
         };
@@ -366,16 +369,17 @@ impl Core {
         result
     }
 
-    /// Before an answer: what is too old by now is to be hidden. If the disk cannot tell how late it is, it
-    /// shows, and the store says what it suffers from.
+    /// Advances the time before an answer, so that expired data is hidden. If the time cannot be
+    /// written to the disk, expired data remains visible, and the store reports the trouble.
     pub(crate) fn look_at_the_clock(&self) {
         let _ = self.tell_time(false);
     }
 
-    /// Confirms the host's clock after a jump that the store does not believe: what is too old by it goes.
+    /// Confirms the host's clock after a jump that the store did not accept. Data that is too old
+    /// by the confirmed time expires.
     ///
     /// # Errors
-    /// When the disk fails.
+    /// If the disk fails.
     pub fn accept_clock(&self) -> Result<(), Error> {
         self.log().retention.accept_clock(&*self.clock);
         self.tell_time(false)
@@ -387,13 +391,13 @@ impl Core {
             .expect("nobody panics while telling the time")
     }
 
-    /// Keeps why a path to the disk failed, or that it works.
+    /// Records the failure of a path to the disk, or that the path works.
     pub(crate) fn note_trouble<T>(&self, path: Way, result: &Result<T, Error>) {
         self.health.note(path, result.as_ref().map(|_| ()));
     }
 
     pub(crate) fn poison(&self, error: &Error) {
-        // Whatever wanted room is tried again: nothing of it was done by half.
+        // An operation that failed for lack of space is retried. None of it was half done.
         let harmless =
             error.is_want_of_room() || matches!(error, Error::Closed | Error::Poisoned(_));
         if !harmless {
@@ -420,7 +424,8 @@ impl Core {
         mut options: Options,
     ) -> Result<Core, Error> {
         let unit = disk.unit();
-        // A segment that ends with a unit leaves none of it empty, and on an array is whole stripes.
+        // A segment that ends with an allocation unit leaves no part of the unit empty. On an array
+        // it consists of whole stripes.
         options.segment_bytes = options.segment_bytes.next_multiple_of(unit);
         options.check_on(unit)?;
         let _span = tracing::trace_span!("start").entered();

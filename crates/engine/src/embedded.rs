@@ -10,8 +10,8 @@ use seiner_model::{
 };
 use seiner_store::{
     Bucket, ClassStatus, Durability, Embedded, Error, Found, IsOver, Latest, LevelSpan, LogStatus,
-    Loss, PIECE_ROWS, Piece, Query, Reason, Receipt, Record, Samples, SeriesData, SeriesSummary,
-    Status, Step, Store,
+    Loss, PIECE_ROWS, Piece, Query, Receipt, Record, Samples, SeriesData, SeriesSummary, Status,
+    Step, Store,
 };
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ impl Store for Engine {
         Engine::append(self, notation, batch)
     }
 
-    fn register(&self, key: &SourceKey) -> Result<Result<SourceId, Reason>, Error> {
+    fn register(&self, key: &SourceKey) -> Result<SourceId, Error> {
         Engine::register(self, key)
     }
 

@@ -6,7 +6,7 @@ use crate::buffer::Number;
 use crate::buffer::run::{Floats, LINES_AHEAD, ROWS_AHEAD};
 use crate::core::{Core, ROWS_A_LOCK};
 use crate::dictionary::names::{NameHash, hash_name};
-use crate::error::{Error, Reason, Receipt};
+use crate::error::{Error, Receipt};
 use crate::head::{Backlog, Head};
 use crate::jobs::free::room_for_writers;
 use crate::scheduler::Job;
@@ -58,8 +58,8 @@ pub(crate) fn append(
     Ok(receipt)
 }
 
-/// The number of a source, which is registered where it is new. The inner error is a refusal.
-pub(crate) fn register(core: &Core, key: &SourceKey) -> Result<Result<SourceId, Reason>, Error> {
+/// Returns the number of a source, which is registered if it is new.
+pub(crate) fn register(core: &Core, key: &SourceKey) -> Result<SourceId, Error> {
     make_way(core)?;
     let mut head = core.head();
     core.prepare(&mut head)?;
@@ -67,7 +67,8 @@ pub(crate) fn register(core: &Core, key: &SourceKey) -> Result<Result<SourceId, 
     let mut dictionary = dictionary
         .write()
         .expect("no panic while the dictionary is locked");
-    Ok(head.register(&mut dictionary, key).map(SourceId))
+    let registered = head.register(&mut dictionary, key);
+    registered.map(SourceId).map_err(Error::Refused)
 }
 
 /// Appends rows of one source: a column a field, as many as `fields`.

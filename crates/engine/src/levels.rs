@@ -1,8 +1,8 @@
-//! Coarser levels in answers: the finest that is left of every part of an interval.
+//! Coarser levels in query results: the finest remaining data for every part of an interval.
 //!
-//! A source's samples, its levels, and rounds that are under way may tell of the same time. A row of a
-//! level counts only where what is finer and left in its step tells of fewer samples, so that nothing
-//! is told twice and nothing left out, whatever the rules were when it was made.
+//! A source's samples, its levels, and unfinished rounds may cover the same time. A row of a level
+//! counts only if the finer remaining data in its step counts fewer samples. No sample is therefore
+//! counted twice or omitted, whatever rules made the row.
 
 pub(crate) mod rows;
 
@@ -21,8 +21,9 @@ use seiner_model::{Bitmap, Column, FieldColumn, FieldType, Interval, LevelId, So
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// The parts of a query's interval in which some of its sources have coarser levels instead of
-/// samples, as the rules of their classes say: by the length of the step, then by time.
+/// Returns the parts of a query's interval in which some of its sources have coarser levels instead
+/// of samples, according to the rules of their classes. Ordered by the length of the step, then by
+/// time.
 pub(crate) fn levels(core: &Core, query: &Query) -> Vec<LevelSpan> {
     let levels = core.dictionary(|dictionary| dictionary.select_levels(&query.selector));
     let Interval { start, end } = query.interval;
@@ -46,7 +47,7 @@ pub(crate) fn levels(core: &Core, query: &Query) -> Vec<LevelSpan> {
             let to = retention.made(finer).saturating_sub(1);
             spans.insert((step, from.max(start), to.min(end)));
         }
-        // Of other rules: it may be there, where nothing finer is.
+        // Levels of other rules may exist where nothing finer does.
         let older = retention.older().filter(|(older, _)| *older == step);
         spans.extend(older.map(|(_, to)| (step, start, to.saturating_sub(1).min(end))));
     }
@@ -65,7 +66,7 @@ pub(crate) fn levels(core: &Core, query: &Query) -> Vec<LevelSpan> {
 
 // ---- for rounds
 
-/// When a source may have rows in an interval, and how many at most: of each block.
+/// Returns the interval and the maximum number of rows of each block of a source.
 pub(crate) fn spans_of(
     core: &Core,
     source: SourceId,
@@ -76,7 +77,7 @@ pub(crate) fn spans_of(
     Ok(spans(&view))
 }
 
-/// The figures of a source's samples by steps, with the columns of the fields.
+/// Returns the figures of a source's samples by step, with the columns of the fields.
 pub(crate) fn level_of_samples(
     core: &Core,
     source: SourceId,
@@ -114,8 +115,8 @@ pub(crate) fn level_of_samples(
     Ok(found)
 }
 
-/// What levels of a source tell of an interval where nothing finer does: no samples, by their times,
-/// and none of these levels. Levels come by their steps.
+/// Returns the figures of a source's levels in an interval, where no finer data exists: no samples,
+/// by their times, and none of the finer levels. Levels are ordered by step.
 pub(crate) fn level_fields(
     core: &Core,
     levels: &[(LevelId, u32)],
@@ -127,7 +128,7 @@ pub(crate) fn level_fields(
     Ok(found.into_iter().flat_map(|level| level.fields).collect())
 }
 
-/// Of how many samples parts of one level tell in an interval, by step.
+/// Returns the number of samples that the parts of one level count in an interval, by step.
 pub(crate) fn told(
     core: &Core,
     parts: &[(LevelId, u32)],
@@ -137,7 +138,7 @@ pub(crate) fn told(
     Ok(found.flat_map(|level| level.rows).collect())
 }
 
-/// What levels of a source hold in an interval. They come by their steps.
+/// Returns the rows of a source's levels in an interval, ordered by step.
 fn level_rows_of(
     core: &Core,
     levels: &[(LevelId, u32)],
@@ -157,7 +158,7 @@ fn level_rows_of(
     Ok(found)
 }
 
-/// The times of a source's rows.
+/// Returns the times of a source's rows.
 pub(crate) fn times_of(
     core: &Core,
     source: SourceId,
@@ -170,14 +171,14 @@ pub(crate) fn times_of(
     times
 }
 
-/// What cannot be read cannot be made coarser, and dies of its age like the rest.
+/// Reports damage. Unreadable data is not rolled up, and expires by its age like other data.
 fn tell_damage(core: &Core, damages: Damages) {
     for damage in damages.report(core) {
         tracing::error!("{damage}; it is missing from the coarser level that is being made");
     }
 }
 
-/// The column of a source's field, and its type.
+/// Returns the column and the type of a source's field.
 pub(crate) fn column_of(core: &Core, source: u32, field: &str) -> Option<(usize, FieldType)> {
     let head = core.head();
     let layout = head.layouts().get(head.line(source).layout)?;
@@ -185,7 +186,7 @@ pub(crate) fn column_of(core: &Core, source: u32, field: &str) -> Option<(usize,
     Some((column, layout.types()[column]))
 }
 
-/// When a source may have rows, and how many: of each block.
+/// Returns the interval and the number of rows of each block.
 pub(crate) fn spans(view: &SourceView) -> Vec<(Interval, u64)> {
     let blocks = view.blocks.iter().map(|(entry, _)| {
         (
@@ -203,7 +204,7 @@ pub(crate) fn spans(view: &SourceView) -> Vec<(Interval, u64)> {
     blocks.chain(open).collect()
 }
 
-/// The rows of a source with some of its columns.
+/// Returns the rows of a source with some of its columns.
 fn rows(
     view: &Arc<SourceView>,
     interval: Interval,
@@ -217,7 +218,7 @@ fn rows(
     rows
 }
 
-/// The times of a source's rows.
+/// Returns the times of a source's rows.
 pub(crate) fn times(
     view: &Arc<SourceView>,
     interval: Interval,
@@ -227,7 +228,7 @@ pub(crate) fn times(
     Ok(rows(view, interval, none, damages)?.times)
 }
 
-/// The last text in each step, by the columns of texts.
+/// Returns the last text in each step, by the columns of texts.
 fn last_texts(
     view: &Arc<SourceView>,
     step: u64,
@@ -252,7 +253,7 @@ fn last_texts(
     Ok(found)
 }
 
-/// What a view holds as a level with steps of some length.
+/// Returns the rows of a view as a level with steps of the given length.
 fn level_rows(
     view: &Arc<SourceView>,
     interval: Interval,
@@ -278,7 +279,7 @@ fn level_rows(
     })
 }
 
-/// The figures of a field, whose counts are in a column.
+/// Returns the figures of a field whose counts are in a column.
 fn level_field(view: &SourceView, rows: &Rows, counts: usize, field: &str) -> Option<LevelField> {
     let figure = |figure: Figure| {
         let column = match figure {
@@ -292,7 +293,7 @@ fn level_field(view: &SourceView, rows: &Rows, counts: usize, field: &str) -> Op
     let mut buckets: Vec<Bucket> = times.iter().map(empty).collect();
     let mut texts = None;
     for kind in Figure::of(FieldType::F64) {
-        // Figures of a field come together, or the field is of texts.
+        // All figures of a field have the same rows, or the field is a text.
         let Some((_, values)) = figure(*kind).filter(|(found, _)| *found == times) else {
             continue;
         };
@@ -328,7 +329,8 @@ fn set_exact_figures(view: &SourceView, rows: &Rows, field: &str, buckets: &mut 
 }
 
 impl Source {
-    /// What is left of a source's levels in a section where nothing finer is, finest first.
+    /// Returns the remaining rows of a source's levels in a section without finer data, finest
+    /// first.
     pub(crate) fn levels_in(
         &self,
         section: Interval,
@@ -347,7 +349,7 @@ impl Source {
             Some(reach) => times(
                 &self.own,
                 Interval::new(section.start, reach - 1),
-                // The samples are read again, and their damage is told then.
+                // The samples are read again later, which reports their damage.
                 &mut Damages::default(),
             )?,
             None => Vec::new(),
@@ -356,7 +358,7 @@ impl Source {
         Ok(found)
     }
 
-    /// The rows of levels in the layout of the samples, with the wanted columns.
+    /// Returns the rows of levels in the layout of the samples, with the wanted columns.
     pub(crate) fn stand_ins(&self, levels: &[LevelRows], wanted: &[bool]) -> Rows {
         let names = self.own.names().iter().zip(self.own.types());
         let columns: Vec<BTreeMap<i64, (&LevelField, usize)>> = names
@@ -396,7 +398,7 @@ impl Source {
         }
     }
 
-    /// The buckets of a column in a section: those of its samples, and what its levels tell.
+    /// Returns the buckets of a column in a section, from its samples and its levels.
     pub(crate) fn buckets_with_levels(
         &self,
         levels: &[LevelRows],

@@ -1,10 +1,47 @@
-//! The log-structured store, embedded: durable, queryable samples in one directory.
+//! Store for the samples of very many sensors, embedded in a program: durable, queryable, in one directory.
 //!
-//! [`Engine`] is the door. A row goes through the `head` (accept, buffer, stage), the `journal`
-//! (the promise), a `block` (sealed, compressed), a segment of the `log` (written, indexed), and comes back
-//! through a `query`. `ARCHITECTURE.md` tours one sample through the files.
+//! [`Engine`] has all operations. A *source* is a measurement with its tags ([`SourceKey`]), such as `boiler` with
+//! `house=7`. A *sample* is the value of one field of a source at one time in ns since 1970.
 //!
-//! The engine is synchronous and knows no sockets. Everything outside comes through
+//! ```
+//! use seiner_engine::{Column, Columns, Engine, FieldColumn, Interval, Options, Query, Selector, SourceKey};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let folder = tempfile::tempdir()?;
+//! # let path = folder.path().join("sensors");
+//! let engine = Engine::open_directory(&path, Options::default())?;
+//! let boiler = engine.register(&SourceKey::new("boiler", [("house", "7")])?)?;
+//!
+//! // Three rows of one field.
+//! let rows = Columns {
+//!     times: vec![1_000, 2_000, 3_000],
+//!     fields: vec![FieldColumn { present: None, values: Column::F64(vec![60.5, 61.0, 61.2]) }],
+//! };
+//! let receipt = engine.append_columns(boiler, &["temperature"], &rows)?;
+//! assert_eq!(receipt.rows, 3);
+//! engine.wait_durable(receipt.position)?; // on the disk from here on
+//!
+//! let query = Query {
+//!     selector: Selector::parse(r#"boiler{house="7"}"#)?,
+//!     fields: None,
+//!     interval: Interval::new(2_000, 9_000),
+//! };
+//! for series in engine.select(&query)? {
+//!     let series = series?;
+//!     assert_eq!(series.times, [2_000, 3_000]);
+//! }
+//! engine.close()?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! The folder `examples` has more: ingest from many sensors, retention, a crash and what it costs.
+//!
+//! # How it works
+//!
+//! A row goes through the `head` (accept, buffer, stage), the `journal` (the promise), a `block` (sealed, compressed), a
+//! segment of the `log` (written, indexed), and comes back through a `query`. `ARCHITECTURE.md` in the repository tours one
+//! sample through the files. The engine is synchronous and knows no sockets. Everything outside comes through
 //! `seiner-platform`, so the simulator runs the same code with power cuts.
 
 mod aside;
@@ -80,7 +117,13 @@ pub use retention::class::{Class, Classes, Keep, Level, WhenFull, levels_text, p
 pub use rules::{Change, Given, Outlook, Rule, read as stored_rules};
 pub use seiner_merge as merge;
 pub use seiner_merge::Kind as MergePolicy;
+pub use seiner_model::{
+    Batch, Bitmap, Cell, Column, Columns, FieldColumn, FieldType, Interval, KeyError, Notation,
+    Selector, SelectorError, SourceId, SourceKey, Strings, Value,
+};
+pub use seiner_platform::{Clock, Disk};
 pub use seiner_store::IsOver;
+pub use seiner_store::Store;
 pub use seiner_store::{MAX_FIELDS, MAX_TEXT_BYTES};
 pub use status::{ClassStatus, LogStatus, Loss, Recovery, SegmentInfo, SegmentStatus, Status};
 pub use timekeeper::{set_stored_time, stored_time};

@@ -4,6 +4,7 @@
 //! inside is held for the time of one access and comes after all other locks.
 
 use crate::retention::class::Classes;
+use crate::retention::counts::Counts;
 use roaring::RoaringBitmap;
 use seiner_model::SourceKey;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -18,8 +19,8 @@ pub struct Members {
 
 #[derive(Default)]
 struct Lists {
-    /// Class of each source; empty if there is one class only.
-    classes: Vec<u8>,
+    /// Class of each source, in pages that are never moved; not used if there is one class only.
+    classes: Counts<u8>,
     levels: RoaringBitmap,
 }
 
@@ -29,8 +30,15 @@ impl Members {
         Members::unnamed(classes, 0)
     }
 
-    /// Returns `count` sources whose names are not known. All of them have the last class.
+    /// Returns `count` sources whose names are not known, in a store with one class.
+    ///
+    /// # Panics
+    /// If there are sources and several classes.
     pub fn unnamed(classes: Classes, count: u32) -> Members {
+        assert!(
+            count == 0 || classes.list().len() == 1,
+            "only a name tells which class a source has"
+        );
         Members {
             classes,
             count: AtomicU32::new(count),
@@ -58,7 +66,7 @@ impl Members {
                 lists.levels.insert(source);
             }
             if let Some(class) = class {
-                lists.classes.push(class);
+                *lists.classes.of(source) = class;
             }
         }
         self.count.store(source + 1, Ordering::Release);
@@ -70,8 +78,10 @@ impl Members {
         if !self.has_several() {
             return last;
         }
-        let lists = self.lists();
-        lists.classes.get(source as usize).copied().unwrap_or(last)
+        match source < self.count() {
+            true => self.lists().classes.get(source),
+            false => last,
+        }
     }
 
     /// Returns whether a source is a level of another.
@@ -92,12 +102,12 @@ impl Members {
             *only = u64::from(self.count()) - lists.levels.len();
             return count;
         }
-        for &class in lists.classes.iter() {
-            count[class as usize] += 1;
+        for source in 0..self.count() {
+            count[lists.classes.get(source) as usize] += 1;
         }
         let named = self.classes.named().len();
         for level in &lists.levels {
-            let class = lists.classes[level as usize] as usize;
+            let class = lists.classes.get(level) as usize;
             // Levels of earlier rules are kept with samples, but are no sources of that class.
             count[class] -= u64::from(class < named);
         }
@@ -107,7 +117,7 @@ impl Members {
     /// Returns the bytes of memory.
     pub fn memory(&self) -> usize {
         let lists = self.lists();
-        lists.classes.capacity() + lists.levels.serialized_size()
+        lists.classes.memory() + lists.levels.serialized_size()
     }
 
     fn has_several(&self) -> bool {

@@ -1,4 +1,4 @@
-//! Settings of a store: data, not components.
+//! Settings of a store: plain data, no components.
 
 use crate::error::Error;
 use crate::ledger;
@@ -12,47 +12,49 @@ use std::time::Duration;
 
 /// Settings of a store.
 ///
-/// Durability, memory and the time to seal idle sources are those of this process. All others are rules: they
-/// are stored with the data, and a later start takes the stored ones where [`Options::given`] leaves them open.
+/// Durability, memory and the idle time before sealing belong to this process. All other settings
+/// are rules, which are stored with the data. A later start uses the stored rules where
+/// [`Options::given`] leaves them open.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// When an acknowledged row survives what.
+    /// Durability of acknowledged rows.
     pub durability: Durability,
-    /// The memory that the store may take, in bytes: buffers, dictionary, index and caches. When
-    /// it is reached, the fullest buffers are sealed early; when what each source takes for good would
-    /// be more than nine sixteenths of it, new sources are refused.
+    /// Memory that the store may use, in bytes: buffers, dictionary, index and caches. At this
+    /// limit, the fullest buffers are sealed early. New sources are rejected if the permanent
+    /// memory of all sources would exceed nine sixteenths of it.
     pub memory: u64,
-    /// B: the bytes that a source's buffer holds before it is sealed into a block. Larger blocks
-    /// compress better and are cheaper to read, smaller ones need less memory a source.
+    /// B: bytes of a source's buffer before it is sealed into a block. Larger blocks compress
+    /// better and are cheaper to read. Smaller blocks need less memory per source.
     pub block_bytes: u32,
-    /// R: the bytes of a segment.
+    /// R: bytes of a segment.
     pub segment_bytes: u64,
-    /// The bytes of journal kept at most, which bounds how long a start after a crash takes.
+    /// Maximum bytes of the journal, which bounds the duration of a start after a crash.
     pub journal_bytes: u64,
-    /// A source that was silent this long is sealed, so that it does not hold the journal.
+    /// Time without rows after which a source is sealed, so that it does not pin journal files.
     pub idle_seal: Duration,
-    /// What the data directory may take, in bytes, everything in it included; `None`: as much as
-    /// there is. The store merges, slows writers, sheds or refuses rather than take more.
+    /// Maximum bytes of the data directory, with everything in it. `None`: as much as the disk has.
+    /// To stay within the limit, the store merges, slows writers, sheds or rejects rows.
     pub disk: Option<u64>,
-    /// What is left free on the file system, in bytes, whoever else fills it.
+    /// Bytes left free on the file system, regardless of who fills it.
     pub leave_free: u64,
-    /// Um, the share of the budget at which merging begins. Later merging finds more that is dead,
-    /// and has less room for surprises.
+    /// Um, the share of the budget at which merging begins. Later merging finds more dead data, and
+    /// leaves less space for surprises.
     pub merge_from: f64,
-    /// Which segments are merged.
+    /// Policy that chooses the segments to merge.
     pub policy: Kind,
-    /// Bytes that may be written for each byte stored so that later reads find larger blocks, over
-    /// what making room writes anyway; 0 for none.
+    /// Bytes that may be written per stored byte so that later reads find larger blocks, in
+    /// addition to writes that reclaim space. 0 for none.
     pub extra_writes: f64,
-    /// Logs that are written side by side at most, each with blocks that die at about the same time.
-    /// More lanes write fewer bytes twice, and take memory, a piece of a segment each, and room, an
-    /// index four times while the journal fills: there is one for each 512 KiB of journal, or four.
+    /// Maximum number of logs that are written side by side, each with blocks that die at about the
+    /// same time. More lanes rewrite fewer bytes. Each lane needs memory for a piece of a segment,
+    /// and disk space for an index, four times while the journal fills. At most
+    /// one lane per 512 KiB of journal is used, but four lanes are always allowed.
     pub lanes: u32,
-    /// Which sources are kept how long.
+    /// Retention classes: the sources in each class and how long they are kept.
     pub classes: Classes,
-    /// Which rules of the above go before those that are stored with the data.
+    /// Rules in these options that override the stored rules.
     pub given: Given,
-    /// Whether rules may hold that let data go sooner than those that are stored with them.
+    /// True to apply rules that let data expire sooner than the stored rules.
     pub apply_retention: bool,
 }
 
@@ -79,11 +81,11 @@ impl Default for Options {
 }
 
 impl Options {
-    /// The bytes that a block may have: [`Options::block_bytes`].
+    /// Valid range of [`Options::block_bytes`].
     pub const BLOCK_BYTES: std::ops::RangeInclusive<u32> = 256..=64 << 10;
 
-    /// Bytes of memory that programs give a store unless they are told otherwise: a quarter of what the
-    /// process may use (the machine's memory, or the limit of its control group), in MiB, within
+    /// Returns the default memory of programs in bytes: a quarter of the memory that the process
+    /// may use (the machine's memory, or the limit of its control group), in MiB, within
     /// [`Options::AUTOMATIC_MEMORY`].
     pub fn automatic_memory() -> u64 {
         Options::memory_share(seiner_platform::memory::usable())
@@ -99,12 +101,12 @@ impl Options {
         share.clamp(least, most)
     }
 
-    /// Whether a store can work with these settings in a directory.
+    /// Checks whether a store can work with these settings in a directory.
     pub fn check(&self) -> Result<(), Error> {
         self.check_on(ALIGNMENT as u64)
     }
 
-    /// Whether it can on a disk that gives out units of so many bytes.
+    /// Checks whether a store can work with these settings on a disk with units of `unit` bytes.
     pub(crate) fn check_on(&self, unit: u64) -> Result<(), Error> {
         let refuse = |text: String| Err(Error::Options(text));
         if !Options::BLOCK_BYTES.contains(&self.block_bytes) {
@@ -161,12 +163,12 @@ impl Options {
         }
     }
 
-    /// The least `disk` with which a store of these settings can work in a directory.
+    /// Returns the minimum `disk` for a store with these settings in a directory.
     pub fn least_disk(&self) -> u64 {
         self.needs(ALIGNMENT as u64).least_budget()
     }
 
-    /// Returns the sizes that decide over room on a disk with units of so many bytes.
+    /// Returns the sizes that determine the space on a disk with units of `unit` bytes.
     pub(crate) fn needs(&self, unit: u64) -> Needs {
         let journal = JournalSize {
             bytes: self.journal_bytes,
@@ -185,14 +187,16 @@ impl Options {
         }
     }
 
-    /// The bytes of a write to a segment: all lanes together take a small part of the memory.
+    /// Returns the bytes of a write to a segment: the pieces of all lanes together are a small part
+    /// of the memory.
     pub(crate) fn piece_bytes(&self) -> u64 {
         let share = self.memory / 8 / u64::from(self.lanes);
         (self.segment_bytes / 16).min(share)
     }
 
-    /// The bytes of a journal file: small against the bound, so that it is let go in small steps, and
-    /// against the memory, for a start reads a file at a time.
+    /// Returns the bytes of a journal file. A file is small relative to the bound, so that the
+    /// journal is released in small steps. It is also small relative to the memory, because a start
+    /// reads one file at a time.
     pub(crate) fn journal_file_bytes(&self) -> u64 {
         let largest = (self.memory / 16).clamp(64 << 10, 16 << 20);
         (self.journal_bytes / 16).clamp(16 << 10, largest)
@@ -203,7 +207,7 @@ impl Options {
 mod tests {
     use super::*;
 
-    /// The least budget was a sum that wrapped around.
+    /// Regression: the minimum budget was a sum that overflowed.
     #[test]
     fn sizes_that_no_disk_has_are_refused_and_wrap_nothing() {
         let with = |journal_bytes| Options {

@@ -1,7 +1,7 @@
-//! A store that is only read: no byte of its directory changes, and another process may be writing it.
+//! Read-only stores: no byte of the directory changes, and another process may write to it.
 //!
-//! The files of one moment are held open, and recovery runs above them with its writes kept in memory. Where
-//! another process changes a file under the reader, the reader starts anew.
+//! The files of one moment are held open, and recovery runs on them with its writes kept in memory.
+//! If another process changes a file in the meantime, the reader starts again.
 
 use crate::catalog;
 use crate::check::{CheckReport, Damage, check};
@@ -17,14 +17,15 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Attempts to read a store that another process changes meanwhile.
+/// Maximum attempts to read a store that another process changes in the meantime.
 const ATTEMPTS: usize = 10;
-/// Attempts that find damage beside a process that writes.
+/// Number of attempts that must find damage beside a writing process.
 const DOUBTS: usize = 6;
-/// Pause between them. On a busy machine, a writer may be in the midst of a change for that long.
+/// Pause between attempts. On a busy machine, a writer may be in the middle of a change for that
+/// long.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// How a snapshot treats a file of a store.
+/// Returns how a snapshot treats a file of a store.
 fn habit(name: &str) -> Habit {
     match FileKind::of(name) {
         FileKind::Journal => Habit::Recycled,
@@ -34,19 +35,21 @@ fn habit(name: &str) -> Habit {
     }
 }
 
-/// What reading the files of a store led to.
+/// Result of reading the files of a store.
 pub enum Reading<T> {
-    /// A result to be believed.
+    /// Reliable result.
     Done(T),
-    /// Damage, which counts unless files changed meanwhile.
+    /// Damage, which counts unless files changed in the meantime.
     Doubtful(T),
 }
 
-/// Reads the files of a store's directory, which stays as it is, with or without a process that writes it.
-/// Where files changed meanwhile, `read` is called again with those of another moment.
+/// Reads the files of a store's directory without changing it. Another process may write to the
+/// directory. If files changed in the meantime, `read` is called again with the files of another
+/// moment.
 ///
 /// # Errors
-/// When there is no store, or its files change faster than they can be read; or what `read` says.
+/// If there is no store, or its files change faster than they can be read. Errors of `read` are
+/// returned.
 pub fn read_directory<T>(
     path: &Path,
     mut read: impl FnMut(Arc<dyn Disk>) -> Result<Reading<T>, Error>,
@@ -74,8 +77,8 @@ pub fn read_directory<T>(
     }
 }
 
-/// Checks the store in a directory as [`check`] does. Where another process writes it meanwhile, what looks
-/// damaged is read again, and is damage if it is found every time.
+/// Checks the store in a directory as [`check`] does. If another process writes to it, apparent
+/// damage is read again, and is reported only if every attempt finds it.
 ///
 /// # Errors
 /// As [`check`] and [`read_directory`].
@@ -88,7 +91,7 @@ pub fn check_directory(
         let mut report = check(&*disk, progress)?;
         let place = |damage: &Damage| (damage.file.clone(), damage.offset);
         let found: Vec<_> = report.damage.iter().map(place).collect();
-        // A list that is full does not have all.
+        // A full list does not contain all damage.
         let is_listed = found.len() as u64 == report.damaged;
         if let Some(before) = always.take().filter(|_| is_listed) {
             report
@@ -121,12 +124,12 @@ pub(crate) fn open(path: &Path) -> Result<Snapshot, Error> {
     }
 }
 
-/// Opens the store in a directory for reading. Its rules are the stored ones; nothing in the directory
-/// changes, it is not locked, and a server may be writing it. What that server accepted and has not written
-/// to the disk is not seen.
+/// Opens the store in a directory for reading, with its stored rules. Changes nothing in the
+/// directory and does not lock it. A server may write to the store at the same time; rows that it
+/// accepted but has not written to the disk are not visible.
 ///
 /// # Errors
-/// When there is no store, or it cannot be read.
+/// If there is no store, or it cannot be read.
 pub(crate) fn open_to_read(path: &Path, options: Options) -> Result<Core, Error> {
     read_directory(path, |disk| {
         let engine = read_disk(disk, options.clone())?;
@@ -140,7 +143,7 @@ pub(crate) fn open_to_read(path: &Path, options: Options) -> Result<Core, Error>
     })
 }
 
-/// The same on any disk, which nobody writes meanwhile.
+/// Opens the store on a disk for reading. No process may write to the disk in the meantime.
 ///
 /// # Errors
 /// As [`Engine::open_to_read`].
@@ -149,7 +152,7 @@ pub(crate) fn read_disk(disk: Arc<dyn Disk>, mut options: Options) -> Result<Cor
     let overlay = Arc::new(Overlay::new(disk).map_err(io_error(context))?);
     options.given = Given::NONE;
     let engine = open_disk(overlay, Arc::new(SystemClock::new()), options)?;
-    // A reader lets nothing go: it hides what is too old by its clock.
+    // A reader expires nothing. It hides data that is too old by its clock.
     engine.accept_clock()?;
     engine.health.set_read_only();
     Ok(engine)

@@ -1,10 +1,10 @@
-//! What a store tells about itself.
+//! Status of a store: figures for its users.
 
 use crate::counters::{Accepted, Written};
 use seiner_merge::{Death, Fill, Kind as MergePolicy, Lane, LaneId, Memory, SegmentStat};
 pub use seiner_store::{ClassStatus, LogStatus, Loss, SegmentStatus, Status};
 
-/// Returns the status of a store without anything but these counters.
+/// Returns a status that contains only these counters.
 pub(crate) fn counted(accepted: &Accepted, written: &Written) -> Status {
     Status {
         rows_accepted: accepted.rows,
@@ -33,12 +33,12 @@ pub(crate) fn counted(accepted: &Accepted, written: &Written) -> Status {
     }
 }
 
-/// Numbers from which follows what a crash now would lose.
+/// Figures from which the loss of a crash at this moment follows.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Unsynced {
-    /// Whether there is no journal, so that only sealed blocks are kept.
+    /// True if there is no journal, so that only sealed blocks survive.
     pub no_journal: bool,
-    /// Samples that are known to be in the journal.
+    /// Number of samples known to be in the journal.
     pub durable: u64,
     /// Bytes of rows in buffers.
     pub buffered: u64,
@@ -46,14 +46,15 @@ pub(crate) struct Unsynced {
     pub staged: u64,
     /// Bytes that are written and wait for a sync.
     pub written: u64,
-    /// Since when written bytes and staged ones wait, in the clock's monotone ns; 0: none do.
+    /// Times since when written bytes and staged bytes wait, in monotonic ns of the clock. 0 if
+    /// none wait.
     pub since: (u64, u64),
 }
 
 impl Unsynced {
     /// Returns samples, their bytes, and the age of the oldest at `now` in ns. `sealed`: samples in blocks of the log.
     pub fn count(&self, accepted: &Accepted, sealed: u64, now: u64) -> (u64, u64, u64) {
-        // Rows of levels are sealed at once, and nobody sent them.
+        // Rows of levels are sealed at once, and no client sent them.
         let sealed = sealed.saturating_sub(accepted.level_samples);
         let (kept, bytes) = match self.no_journal {
             true => (sealed, self.buffered),
@@ -67,45 +68,45 @@ impl Unsynced {
     }
 }
 
-/// Numbers of a log from which its status is made.
+/// Figures of a log for its status.
 pub(crate) struct LogView<'a> {
     /// Wall time, ns.
     pub now: i64,
-    /// Room of the store. Live bytes are taken from `classes`.
+    /// Disk space of the store. Live bytes are taken from `classes`.
     pub fill: Fill,
-    /// Bytes of the used room that lie in files.
+    /// Bytes of the used space that are in files.
     pub files: u64,
-    /// Bytes of a segment, R.
+    /// R: bytes of a segment.
     pub segment_bytes: u64,
-    /// The policy.
+    /// Merge policy.
     pub policy: MergePolicy,
     /// Memory of the policy.
     pub memory: Memory,
-    /// Which blocks go together.
+    /// Lanes of the log.
     pub lanes: Vec<Lane>,
     /// Sealed segments in any order.
     pub sealed: Vec<SegmentStat>,
     /// Segments that are being written, in any order.
     pub open: Vec<OpenStat>,
-    /// Classes, in the order in which they are asked.
+    /// Classes, in order of evaluation.
     pub classes: Vec<ClassStatus>,
     /// Counters since the store was opened.
     pub counters: &'a Written,
-    /// Bytes that may still be written for the sake of reads alone.
+    /// Bytes that may still be written only to speed up reads.
     pub extra_left: u64,
 }
 
-/// Numbers of a segment that is being written.
+/// Figures of a segment that is being written.
 pub(crate) struct OpenStat {
     pub number: u64,
     pub lane: LaneId,
-    /// Bytes given to it ahead.
+    /// Bytes reserved for the segment.
     pub reserved: u64,
-    /// Bytes of its blocks.
+    /// Bytes of the blocks.
     pub bytes: u64,
 }
 
-/// Returns the status of the log that a view shows.
+/// Converts a view into the status of the log.
 pub(crate) fn log_status(view: LogView<'_>) -> LogStatus {
     let now = view.now;
     let sealed = view.sealed.into_iter();
@@ -145,52 +146,52 @@ pub(crate) fn log_status(view: LogView<'_>) -> LogStatus {
     }
 }
 
-/// A sealed segment.
+/// Public description of a sealed segment.
 #[derive(Clone, Debug)]
 pub struct SegmentInfo {
-    /// Its number, ascending in the order of sealing.
+    /// Number of the segment, ascending in the order of sealing.
     pub number: u64,
-    /// Its file.
+    /// Name of the segment's file.
     pub file: String,
-    /// Its bytes, footer included.
+    /// Bytes of the segment, footer included.
     pub bytes: u64,
-    /// How many blocks it holds.
+    /// Number of blocks.
     pub blocks: u64,
-    /// How many rows.
+    /// Number of rows.
     pub rows: u64,
-    /// The earliest time in it, ns.
+    /// Earliest time in the segment, ns.
     pub first_time: i64,
-    /// The latest time in it, ns.
+    /// Latest time in the segment, ns.
     pub last_time: i64,
 }
 
-/// What start-up found.
+/// Findings of a start.
 #[derive(Clone, Debug, Default)]
 pub struct Recovery {
-    /// Sealed segments that serve.
+    /// Number of sealed segments in service.
     pub segments: u64,
-    /// Files set aside, and why.
+    /// Names of files set aside, each with the reason.
     pub set_aside: Vec<(String, String)>,
-    /// Journal files read.
+    /// Number of journal files read.
     pub journal_files: u64,
-    /// Journal bytes read.
+    /// Bytes of the journal read.
     pub journal_bytes: u64,
-    /// Rows brought back from the journal.
+    /// Rows restored from the journal.
     pub rows_replayed: u64,
-    /// Rows in the journal that sealed segments hold already.
+    /// Rows in the journal that sealed segments already contain.
     pub rows_skipped: u64,
     /// Rows in the losses that this start found, as far as their number is known.
     pub rows_lost: u64,
     /// Losses that this start found.
     pub losses: Vec<Loss>,
-    /// Bytes of a last journal record that cannot be read: torn while the power went, and then never
-    /// acknowledged as durable, or damaged since.
+    /// Bytes of an unreadable last journal record. The record was torn by a power cut and never
+    /// acknowledged as durable, or it was damaged later.
     pub torn_bytes: u64,
-    /// Segments that do not serve because they are damaged, those set aside earlier included.
+    /// Segments out of service because of damage, including those set aside earlier.
     pub damaged_segments: u64,
-    /// Whether everything is to be sealed at once, because a journal file has to be set aside.
+    /// True if everything must be sealed at once, because a journal file must be set aside.
     pub(crate) needs_settling: bool,
-    /// How long it took, ns.
+    /// Duration of the start, ns.
     pub took_ns: u64,
 }
 
@@ -280,7 +281,7 @@ mod tests {
         });
         let expected = [
             (1, false, 64, 60, 1),
-            // It has outgrown its reservation.
+            // The segment has outgrown its reservation.
             (2, true, 20, 20, 77),
             (3, false, 64, 60, 1),
             (4, true, 64, 10, 77),
@@ -343,7 +344,7 @@ mod tests {
             ..journal
         };
         assert_eq!(memory.count(&accepted, 50, 105), (70, 1000, 100));
-        // A commit that ends between two looks makes nothing negative.
+        // A commit that ends between two readings must not cause a negative number.
         let ahead = Unsynced {
             durable: 101,
             ..journal

@@ -1,9 +1,9 @@
-//! The time that the disk tells: no start finds a clock that is behind it.
+//! Timekeeper: stores the time on the disk, so that no start accepts a clock that is behind it.
 //!
-//! What is too old is hidden by the clock, and must stay hidden after a crash, though the clock be set
-//! back meanwhile. So before age hides anything by some time, a later one is on disk: a promise for a
-//! while to come, which a crash makes the earliest time that the next start believes. A store that is
-//! closed leaves the time that it is. `docs/format/clock.md` has the bytes.
+//! Data that is hidden by age must stay hidden after a crash, even if the clock is set back in the
+//! meantime. Before age hides data by a certain time, a later time is therefore written to the
+//! disk. That time is some way ahead, and a start after a crash accepts no earlier time. A store
+//! that is closed writes its present time. `docs/format/clock.md` specifies the bytes.
 
 use crate::bytes::Cursor;
 use crate::error::{Error, io_error, sync_error};
@@ -13,7 +13,7 @@ use seiner_platform::{Disk, File};
 use std::io;
 use std::sync::Arc;
 
-/// The file's name.
+/// Name of the file.
 pub const NAME: &str = "clock";
 /// Report of a file that is missing, or blank, although rules with an age are stored.
 pub const MISSING: &str = "it is missing; the time of the latest segment counts, and samples that were hidden for their age may be shown \
@@ -21,33 +21,33 @@ pub const MISSING: &str = "it is missing; the time of the latest segment counts,
 const MAGIC: &[u8; 8] = b"SEINCLCK";
 const VERSION: u32 = 1;
 const SLOT_BYTES: usize = 8 + 4 + 8 * 3 + 4;
-/// A write that is torn takes one of the two slots with it.
+/// Offsets of the two slots. A torn write destroys at most one of them.
 const SLOTS: [u64; 2] = [0, 4096];
 
-/// What one of the slots says.
+/// Contents of a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Told {
-    /// How many times were told before.
+    /// Number of times that were written before.
     turn: u64,
     /// Wall time, ns.
     time: i64,
 }
 
-/// See the module.
+/// Writer of the file `clock`.
 pub struct Timekeeper {
     disk: Arc<dyn Disk>,
     store: u64,
-    /// The file, once there is one.
+    /// File, if it exists.
     file: Option<Arc<dyn File>>,
     turn: u64,
 }
 
 impl Timekeeper {
-    /// Reads the time that was told last, if any was.
+    /// Reads the time that was written last, if there is one.
     ///
     /// # Errors
-    /// When the disk fails; the inner [`Error::Damage`] where both of the times told last are
-    /// damaged: then the file is set aside, and the next time told begins another.
+    /// If the disk fails. The inner [`Error::Damage`] if both slots are damaged: the file is then
+    /// set aside, and the next write creates a new file.
     pub fn open(
         disk: Arc<dyn Disk>,
         store: u64,
@@ -64,7 +64,7 @@ impl Timekeeper {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok((keeper, Ok(None))),
             Err(error) => return Err(io_error(context)(error)),
         };
-        // Seen is not durable.
+        // Readable is not durable.
         file.sync().map_err(sync_error(context))?;
         let last = match read(&*file, store) {
             Err(damage @ Error::Damage { .. }) => {
@@ -82,10 +82,10 @@ impl Timekeeper {
         Ok((keeper, Ok(last.map(|told| told.time))))
     }
 
-    /// Tells a time; it is on disk on return.
+    /// Writes a time. Durable on return.
     ///
     /// # Errors
-    /// When the disk fails.
+    /// If the disk fails.
     pub fn tell(&mut self, time: i64) -> Result<(), Error> {
         let context = || format!("writing {NAME}");
         let turn = self.turn + 1;
@@ -105,10 +105,10 @@ impl Timekeeper {
     }
 }
 
-/// The time that a store has seen, as its disk tells it, ns; `None` where it tells none.
+/// Returns the time that is stored on the disk of a store, ns. Returns `None` if none is stored.
 ///
 /// # Errors
-/// When there is no store, the file is damaged, or the disk fails.
+/// If there is no store, the file is damaged, or the disk fails.
 pub fn stored_time(disk: &dyn Disk) -> Result<Option<i64>, Error> {
     let store = store_of(disk)?;
     match disk.open(NAME) {
@@ -118,7 +118,8 @@ pub fn stored_time(disk: &dyn Disk) -> Result<Option<i64>, Error> {
     }
 }
 
-/// Sets the time that a store has seen, forward or back. What was dropped for its age does not come back.
+/// Sets the stored time of a store, forward or back. Data that was dropped for its age does not
+/// return.
 ///
 /// # Errors
 /// As [`stored_time`].
@@ -134,7 +135,7 @@ fn store_of(disk: &dyn Disk) -> Result<u64, Error> {
         .ok_or_else(|| Error::Options("there is no store here: it has no catalog".to_string()))
 }
 
-/// Reads the file for a check. `needed`: whether the stored rules need the file.
+/// Reads the file for a check. `needed` is true if the stored rules need the file.
 ///
 /// # Errors
 /// [`Error::Damage`], also if the file is needed and missing, or when the disk fails.
@@ -154,7 +155,7 @@ pub fn check(disk: &dyn Disk, store: u64, needed: bool) -> Result<(), Error> {
     }
 }
 
-/// What was told last.
+/// Reads the last written time.
 fn read(file: &dyn File, store: u64) -> Result<Option<Told>, Error> {
     let context = || format!("reading {NAME}");
     let len = file.len().map_err(io_error(context))?;
@@ -165,7 +166,7 @@ fn read(file: &dyn File, store: u64) -> Result<Option<Told>, Error> {
     let last = told
         .filter_map(|slot| decode(slot, store))
         .max_by_key(|told| told.turn);
-    // One that was never written whole was torn when it was the first.
+    // A slot that was never written completely was torn by the first write.
     let written = |slot: Option<&[u8]>| slot.is_some_and(|slot| slot.iter().any(|&byte| byte != 0));
     match last.is_none() && slots.into_iter().all(written) {
         true => Err(Error::Damage {
@@ -216,7 +217,7 @@ mod tests {
         let disk = SimDisk::new(1);
         assert_eq!(told(&disk), None);
         let (mut keeper, _) = Timekeeper::open(Arc::new(disk.clone()), 7).unwrap();
-        // The last need not be the latest.
+        // The last written time need not be the latest time.
         for time in [5, 90, 40] {
             keeper.tell(time).unwrap();
             assert_eq!(told(&disk), Some(time));
@@ -225,7 +226,7 @@ mod tests {
         keeper.tell(50).unwrap();
         let disk = disk.crash();
         assert_eq!(told(&disk), Some(50));
-        // The bytes that the next would be written over, and then those before.
+        // First the bytes that the next write would overwrite, then the bytes before.
         let flip = |byte: u64| assert!(disk.flip_bit(NAME, byte * 8));
         flip(30);
         assert_eq!(told(&disk), Some(40));

@@ -1,15 +1,15 @@
-//! Traces: what a store wrote, block by block, for the simulation of merges.
+//! Traces: the blocks that a store wrote, for the simulation of merges.
 //!
-//! A store keeps no diary. What it has tells enough: every block that is still there, with its bytes
-//! and its times, and the rules by which it will die. Blocks that were dropped are not in a trace.
-//! `docs/format/merge-trace.md` says how the lines are to be read.
+//! A store keeps no history. A trace is built from existing blocks, with their bytes and times, and
+//! the rules by which they will die. Dropped blocks are not in a trace.
+//! `docs/format/merge-trace.md` specifies the lines.
 
 use crate::core::Core;
 use crate::error::Error;
 use crate::inspect::registry::{Registry, open_catalog};
 use crate::inspect::{FileKind, files};
 use crate::retention::class::{Class, Keep};
-use crate::retention::rules_of;
+use crate::retention::news::rules_of;
 use crate::segment::list::Listing;
 use crate::segment::open::OpenSegment;
 use crate::segment::sealed::Segment;
@@ -18,11 +18,11 @@ use seiner_merge::simulate::{self, Arrival};
 use seiner_platform::Disk;
 use std::collections::HashMap;
 
-/// Blocks of a store, and when the segment that each is in was written.
+/// Blocks of a store, each with the time at which its segment was written.
 #[derive(Default)]
 struct Blocks(Vec<(Entry, i64)>);
 
-/// What the blocks of a source, or of a class, come to.
+/// Totals of the blocks of a source, or of a class.
 #[derive(Clone, Copy, Default)]
 struct Sum {
     blocks: u64,
@@ -42,12 +42,12 @@ impl Blocks {
         Ok(())
     }
 
-    /// A line for each block, in the order of time. `class_of` tells the class of a source.
+    /// Returns one line per block, in order of time. `class_of` returns the class of a source.
     fn arrivals(mut self, rules: &[Keep], class_of: impl Fn(u32) -> u8) -> Vec<Arrival> {
         self.0.sort_by_key(|(entry, _)| entry.source);
         let mut blocks: Vec<(Entry, i64)> = Vec::with_capacity(self.0.len());
         for of_source in self.0.chunk_by(|(a, _), (b, _)| a.source == b.source) {
-            // While segments are merged, blocks may lie in two of them.
+            // While segments are merged, a block may be in two of them.
             let mut once = of_source.to_vec();
             uncover(&mut once, |(entry, _)| entry);
             blocks.extend(once);
@@ -93,9 +93,9 @@ impl Sum {
     }
 }
 
-/// How long blocks are kept by the one of the rules that lets go of them first, if all goes on as it
-/// did over a span of so many ns: a ring in blocks of the source's usual rows, a quota as the time in
-/// which the class brings as many bytes.
+/// Returns the lifetime of blocks by the rule that expires them first, if the future resembles a
+/// span of `span` ns. A ring is expressed in blocks of the source's usual number of rows. A quota
+/// is expressed as the time in which the class writes that many bytes.
 fn keep(rules: Keep, span: i64, source: Sum, class: Sum) -> simulate::Keep {
     let mut found: Vec<(f64, simulate::Keep)> = Vec::new();
     let age = |ns: f64| simulate::Keep::Age((ns as i64).max(1));
@@ -116,10 +116,11 @@ fn keep(rules: Keep, span: i64, source: Sum, class: Sum) -> simulate::Keep {
     first.map_or(simulate::Keep::Forever, |(_, keep)| keep)
 }
 
-/// What a store that no engine has open wrote, as far as it is still there, in sealed segments.
+/// Returns the blocks that a store wrote and still has in sealed segments. No engine may have the
+/// store open.
 ///
 /// # Errors
-/// When there is no catalog, something of the files is damaged, or the disk fails.
+/// If there is no catalog, a file is damaged, or the disk fails.
 pub fn trace(disk: &dyn Disk) -> Result<Vec<Arrival>, Error> {
     let catalog = open_catalog(disk)?;
     let registry = Registry::read(&catalog.frames, &mut |_, _| {});
@@ -145,10 +146,10 @@ fn keeps(classes: &[Class]) -> Vec<Keep> {
     classes.iter().map(|class| class.keep).collect()
 }
 
-/// What the store wrote, as far as it is still there, in segments sealed or being written.
+/// Returns the blocks that the store wrote and still has, in sealed and open segments.
 ///
 /// # Errors
-/// When the disk fails, or an index is damaged.
+/// If the disk fails, or an index is damaged.
 pub(crate) fn written(core: &Core) -> Result<Vec<Arrival>, Error> {
     let mut blocks = Blocks::default();
     let (now, open, sealed, keeps) = {

@@ -1,27 +1,28 @@
-//! A lock that is held most of the time, by some who let others have their turn.
+//! Turns: a mutex that is held most of the time by threads that yield to others.
 //!
-//! Writers let go of the state only to take it again at once. Whoever waits for it is woken each time,
-//! mostly in vain, and waking costs the writer more than the turn would. So writers look whether
-//! somebody waits before they take it, and leave him the time to wake up.
+//! A writer releases the lock and takes it again at once. A waiting thread is woken each time,
+//! mostly in vain, and each wake-up costs the writer more than yielding would. Before a writer
+//! takes the lock, it therefore checks for waiting threads and leaves them time to wake up.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{LockResult, Mutex, MutexGuard, TryLockError};
 use std::time::{Duration, Instant};
 
-/// How long who gives way looks whether all had their turn, before he goes on. They have been woken and
-/// run on another processor, if there is one: for so long it is not worth to leave one's own to them.
+/// Maximum time a yielding writer spins for waiting threads before it proceeds. The waiting threads
+/// have been woken and run on another processor, if there is one. For such a short time it is not
+/// worthwhile to give up the writer's own processor.
 const SPIN: Duration = Duration::from_micros(100);
-/// How often he lets others have the processor then, and looks again.
+/// Number of scheduler yields after the spin, before the writer blocks on the mutex.
 const LOOKS: usize = 32;
 
-/// See the module.
+/// Mutex whose frequent user can yield to waiting threads.
 pub struct Turns<T> {
     mutex: Mutex<T>,
     waiting: AtomicUsize,
 }
 
 impl<T> Turns<T> {
-    /// Nobody waits.
+    /// Creates an unlocked mutex.
     pub fn new(value: T) -> Turns<T> {
         Turns {
             mutex: Mutex::new(value),
@@ -29,7 +30,7 @@ impl<T> Turns<T> {
         }
     }
 
-    /// As [`Mutex::lock`].
+    /// Locks the mutex, as [`Mutex::lock`] does.
     pub fn lock(&self) -> LockResult<MutexGuard<'_, T>> {
         match self.mutex.try_lock() {
             Ok(guard) => Ok(guard),
@@ -43,7 +44,7 @@ impl<T> Turns<T> {
         }
     }
 
-    /// Takes the lock if nobody has it.
+    /// Locks the mutex if no thread holds it.
     pub fn try_lock(&self) -> Option<LockResult<MutexGuard<'_, T>>> {
         match self.mutex.try_lock() {
             Ok(guard) => Some(Ok(guard)),
@@ -52,8 +53,8 @@ impl<T> Turns<T> {
         }
     }
 
-    /// For who takes the lock again and again: others who wait for it go first, if they come at once.
-    /// They are soon done, so that it is not worth going to sleep.
+    /// Locks the mutex after waiting threads that arrive promptly. For threads that lock it again
+    /// and again. The other threads hold it only briefly, so sleeping is not worthwhile.
     pub fn lock_after_others(&self) -> LockResult<MutexGuard<'_, T>> {
         if let Some(locked) = self.lock_if_nobody_waits() {
             return locked;
@@ -74,7 +75,7 @@ impl<T> Turns<T> {
         self.lock()
     }
 
-    /// Nothing where somebody waits for the lock, or has it.
+    /// Locks the mutex unless a thread waits for it or holds it.
     fn lock_if_nobody_waits(&self) -> Option<LockResult<MutexGuard<'_, T>>> {
         if self.waiting.load(Ordering::Relaxed) != 0 {
             return None;
@@ -107,7 +108,7 @@ mod tests {
             }
             let passed = began.elapsed();
             done.store(true, Ordering::Relaxed);
-            // Two or three holds each on average, where a mutex alone takes tens.
+            // On average two or three holds for each turn, where a plain mutex takes tens.
             assert!(passed < Duration::from_secs(2), "{passed:?}");
         });
         assert_eq!(turns.waiting.load(Ordering::Relaxed), 0);

@@ -331,7 +331,6 @@ fn a_segment_of_another_store_is_found() {
     .unwrap();
     engine
         .register(&seiner_model::SourceKey::new("m", [("a", "b")]).unwrap())
-        .unwrap()
         .unwrap();
     engine.close().unwrap();
     drop(engine);

@@ -95,7 +95,7 @@ impl Store {
 
     fn source(&self, n: usize) -> SourceId {
         let key = SourceKey::new("m", [("n", n.to_string())]).unwrap();
-        self.engine.register(&key).unwrap().unwrap()
+        self.engine.register(&key).unwrap()
     }
 
     /// A row of each source at about every second, some late, some twice; the last of those counts.

@@ -44,7 +44,7 @@ impl Store {
 
     fn source(&self, n: usize) -> Result<SourceId, Error> {
         let key = SourceKey::new("m", [("n", n.to_string())]).unwrap();
-        Ok(self.engine.register(&key)?.unwrap())
+        self.engine.register(&key)
     }
 
     /// Appends a sample of a field to each source, one second after the samples before.

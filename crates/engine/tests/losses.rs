@@ -126,7 +126,7 @@ impl File for FailingFile {
 
 fn register(engine: &Engine, name: usize) -> seiner_model::SourceId {
     let key = SourceKey::new("m", [("n", name.to_string())]).unwrap();
-    engine.register(&key).unwrap().unwrap()
+    engine.register(&key).unwrap()
 }
 
 /// Commits rows, each commit with a source that was not there before; returns how many rows.

@@ -33,7 +33,7 @@ impl Store {
         let clock = Arc::new(SimClock::new(1_000_000_000));
         let engine = Engine::open(disk, clock, options).unwrap();
         let key = |n: u32| SourceKey::new("m", [("n", n.to_string())]).unwrap();
-        let sources = (0..3).map(|n| engine.register(&key(n)).unwrap().unwrap());
+        let sources = (0..3).map(|n| engine.register(&key(n)).unwrap());
         Store {
             sources: sources.collect(),
             model: Model::new(),

@@ -59,7 +59,7 @@ fn append(engine: &Engine, from: i64, count: i64) {
     let ids: Vec<_> = (0..8)
         .map(|n| {
             let key = SourceKey::new("t", [("n", n.to_string())]).unwrap();
-            engine.register(&key).unwrap().unwrap()
+            engine.register(&key).unwrap()
         })
         .collect();
     for time in from..from + count {

@@ -31,7 +31,7 @@ impl Store {
     fn ids(&self) -> Vec<SourceId> {
         let id = |n: usize| {
             let key = SourceKey::new("m", [("n", n.to_string())]).unwrap();
-            self.engine.register(&key).unwrap().unwrap()
+            self.engine.register(&key).unwrap()
         };
         (0..SOURCES).map(id).collect()
     }
@@ -146,7 +146,7 @@ fn a_power_cut_between_records_that_were_not_synced_damages_nothing() {
     let disk = SimDisk::new(1);
     let engine = open(&disk);
     let key = SourceKey::new("m", [("n", "1")]).unwrap();
-    let ids = [engine.register(&key).unwrap().unwrap(); ROWS];
+    let ids = [engine.register(&key).unwrap(); ROWS];
     engine.commit().unwrap();
     let mut rng = SimRng::new(2);
     let mut sent = 0;

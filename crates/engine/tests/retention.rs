@@ -63,7 +63,7 @@ impl Store {
             .map(|n| {
                 let measurement = if n < 10 { "m" } else { "other" };
                 let key = SourceKey::new(measurement, [("n", n.to_string())]).unwrap();
-                engine.register(&key).unwrap().unwrap()
+                engine.register(&key).unwrap()
             })
             .collect();
         Store {

@@ -30,7 +30,7 @@ impl Store {
         };
         let engine = Engine::open(disk.clone(), Arc::new(clock.clone()), options).unwrap();
         let key = SourceKey::new("m", [("a", "b")]).unwrap();
-        let source = engine.register(&key).unwrap().unwrap();
+        let source = engine.register(&key).unwrap();
         Store {
             disk,
             clock,
@@ -137,7 +137,7 @@ fn merges_that_follow_each_other_stay_within_a_small_budget() {
     let engine = Engine::open(disk.clone(), Arc::new(clock.clone()), options).unwrap();
     let key = |n: usize| SourceKey::new("m", [("n", n.to_string())]).unwrap();
     let ids: Vec<SourceId> = (0..SOURCES)
-        .map(|n| engine.register(&key(n)).unwrap().unwrap())
+        .map(|n| engine.register(&key(n)).unwrap())
         .collect();
     let mut rng = SimRng::new(3);
     // Until the store refuses.

@@ -82,7 +82,7 @@ impl Place {
         let engine = self.open(options).unwrap();
         for name in ["t", "u"] {
             let key = SourceKey::new(name, [("n", "1")]).unwrap();
-            let id = engine.register(&key).unwrap().unwrap();
+            let id = engine.register(&key).unwrap();
             for hour in (0..=20).rev() {
                 let time = self.clock.now() - hour * HOUR;
                 engine.append_samples("v", &[id], &[time], &[1.0]).unwrap();

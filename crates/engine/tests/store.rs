@@ -355,7 +355,7 @@ fn aggregates_of_integers_are_exact() {
     };
     let engine = Engine::open_directory(dir.path(), options).unwrap();
     let source = SourceKey::new("m", [("s", "1")]).unwrap();
-    let source = engine.register(&source).unwrap().unwrap();
+    let source = engine.register(&source).unwrap();
     let rows = 3000_i64;
     // Around 2^53, in the range of sums that are rounded, far below it, and the ends of the types.
     let signed = |row: i64| match row / 500 {
@@ -542,7 +542,7 @@ fn columns_and_samples_are_two_ways_to_the_same_rows() {
     let dir = tempfile::tempdir().unwrap();
     let engine = open(dir.path());
     let key = SourceKey::new("m", [("a", "1")]).unwrap();
-    let source = engine.register(&key).unwrap().unwrap();
+    let source = engine.register(&key).unwrap();
     let columns = Columns {
         times: vec![1, 2, 3],
         fields: vec![

@@ -21,7 +21,7 @@ fn options() -> Options {
 
 fn source(engine: &Engine, name: &str) -> SourceId {
     let key = SourceKey::new("m", [("n", name)]).unwrap();
-    engine.register(&key).unwrap().unwrap()
+    engine.register(&key).unwrap()
 }
 
 /// Appends rows whose values are their times.

@@ -21,10 +21,7 @@ pub fn register(engine: &Engine, sensors: u64, interrupt: &Interrupt) -> Result<
         }
         let key = SourceKey::new("sensor", [("number", sensor.to_string())])
             .context("a name was refused")?;
-        let source = engine
-            .register(&key)?
-            .map_err(|reason| anyhow::anyhow!("a source was refused: {reason}"))?;
-        sources.push(source);
+        sources.push(engine.register(&key)?);
     }
     Ok(sources)
 }

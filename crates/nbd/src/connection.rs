@@ -1,8 +1,9 @@
 //! Thread of a connection: reads all bytes that have arrived, passes them to the session, and writes all answers at
 //! once.
 
+use crate::end::End;
 use crate::link::{Link, Outstanding};
-use crate::session::{End, Session};
+use crate::session::Session;
 use rustix::buffer::spare_capacity;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
@@ -212,7 +213,7 @@ mod tests {
     use crate::export::{Command, Completion, Export, Shape};
     use crate::link::Ticket;
     use crate::memory::Memory;
-    use crate::server::{Limits, Offer};
+    use crate::offer::{Limits, Offer};
     use std::io::{Read, Write};
     use std::os::unix::net::UnixStream;
     use std::sync::Mutex;

@@ -1,11 +1,11 @@
 //! Handshake, fixed newstyle: the client chooses an export.
 
+use crate::end::End;
+use crate::offer::Offer;
 use crate::protocol::{
     IHAVEOPT, LARGEST_PAYLOAD, NBDMAGIC, REPLY_MAGIC, handshake_flag, info, option, reply, take,
     transmission_flag,
 };
-use crate::server::Offer;
-use crate::session::End;
 use std::sync::Arc;
 
 /// Largest option in bytes that is parsed; names have at most 4,096 bytes.

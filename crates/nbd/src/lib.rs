@@ -10,11 +10,13 @@
 mod array;
 mod blockwise;
 mod connection;
+mod end;
 mod export;
 mod handshake;
 mod link;
 mod listen;
 mod memory;
+mod offer;
 mod protocol;
 mod ranges;
 mod server;
@@ -22,8 +24,10 @@ mod session;
 mod transmission;
 mod zeroing;
 
+pub use end::End;
 pub use export::{Command, Completion, Errno, Export, Fault, Shape};
 pub use listen::{Address, ListenError};
 pub use memory::Memory;
-pub use server::{Limits, Offer, Server};
-pub use session::{End, Session};
+pub use offer::{Limits, Offer};
+pub use server::Server;
+pub use session::Session;

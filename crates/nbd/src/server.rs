@@ -1,13 +1,12 @@
 //! NBD server: listeners, connections and shutdown.
 
-use crate::blockwise::Blockwise;
 use crate::connection::{self, Closed};
-use crate::export::{Command, Completion, Export, Shape};
+use crate::end::End;
 use crate::listen::{Address, ListenError, Listener};
-use crate::session::{End, Session};
+use crate::offer::{Limits, Offer};
+use crate::session::Session;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 use rustix::net::{Shutdown, SocketFlags, accept_with, shutdown};
-use std::fmt;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -15,84 +14,8 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 use tracing::{debug, info, warn};
 
-/// Maximum bytes of an export's name and description.
-const LONGEST_NAME: usize = 4096;
 /// Pause after a failed accept, for example when the system has no descriptors left.
 const PAUSE: Duration = Duration::from_millis(100);
-
-/// Limits for clients.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
-    /// Maximum number of connections; further ones are closed at once.
-    pub connections: usize,
-    /// Maximum unanswered requests of a connection. Further requests wait in the socket.
-    pub requests: usize,
-    /// Maximum bytes of a connection's unanswered reads and writes and unwritten answers. One request may exceed it.
-    pub bytes: usize,
-    /// Maximum time for a client to choose an export.
-    pub handshake: Duration,
-}
-
-impl Default for Limits {
-    fn default() -> Limits {
-        Limits {
-            connections: 64,
-            requests: 1024,
-            bytes: 64 << 20,
-            handshake: Duration::from_secs(10),
-        }
-    }
-}
-
-/// An export with its name and description.
-pub struct Offer {
-    pub(crate) name: String,
-    pub(crate) description: String,
-    export: Arc<Blockwise>,
-}
-
-impl Offer {
-    /// Creates an offer.
-    ///
-    /// # Panics
-    /// If the name or the description has more than 4,096 bytes, or the export's shape breaks a rule of [`Shape`].
-    pub fn new(name: &str, description: &str, export: Arc<dyn Export>) -> Arc<Offer> {
-        let shape = export.shape();
-        assert!(
-            name.len().max(description.len()) <= LONGEST_NAME,
-            "names and descriptions have at most {LONGEST_NAME} bytes"
-        );
-        assert!(
-            shape.block.is_power_of_two()
-                && shape.block <= 64 << 10
-                && shape.bytes.is_multiple_of(u64::from(shape.block)),
-            "a size in blocks of a power of two: {shape:?}"
-        );
-        assert!(
-            shape.preferred.is_power_of_two() && (512..=32 << 20).contains(&shape.preferred),
-            "preferred sizes lie between 512 bytes and 32 MiB: {shape:?}"
-        );
-        Arc::new(Offer {
-            name: name.into(),
-            description: description.into(),
-            export: Blockwise::new(export),
-        })
-    }
-
-    pub(crate) fn shape(&self) -> &Shape {
-        self.export.shape()
-    }
-
-    pub(crate) fn submit(&self, command: Command<'_>, completion: Completion) {
-        self.export.submit(command, completion);
-    }
-}
-
-impl fmt::Debug for Offer {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "{} ({:?})", self.name, self.shape())
-    }
-}
 
 /// A running server, which stops when it is dropped.
 pub struct Server {

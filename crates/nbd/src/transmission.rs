@@ -1,8 +1,8 @@
 //! Requests of the transmission phase: parsing and checks.
 
+use crate::end::End;
 use crate::export::{Errno, Fault, Shape};
 use crate::protocol::{LARGEST_PAYLOAD, REQUEST_BYTES, REQUEST_MAGIC, command, command_flag, take};
-use crate::session::End;
 
 /// A parsed request without its data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

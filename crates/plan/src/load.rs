@@ -44,11 +44,7 @@ impl Load {
                     ("site", format!("{:03}", sensor % 997)),
                 ],
             )?;
-            sources.push(
-                engine
-                    .register(&key)?
-                    .map_err(|reason| anyhow::anyhow!("a source was refused: {reason}"))?,
-            );
+            sources.push(engine.register(&key)?);
         }
         Ok(Load {
             values,

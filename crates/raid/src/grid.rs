@@ -15,9 +15,9 @@ struct Cell<B> {
     old: Option<B>,
     /// New contents.
     new: Option<B>,
-    /// Whether the member cannot provide the contents.
+    /// True if the member cannot provide the contents.
     lost: bool,
-    /// Whether the contents are requested.
+    /// True if the contents are requested.
     wanted: bool,
 }
 

@@ -24,7 +24,7 @@ pub enum Request<B> {
         start: u64,
         /// Contents of the blocks.
         data: Vec<B>,
-        /// Whether to acknowledge only after the write survives a power cut (*force unit access*).
+        /// True to acknowledge only after the write survives a power cut (*force unit access*).
         durable: bool,
     },
     /// Acknowledges after all writes acknowledged before survive a power cut.
@@ -127,7 +127,7 @@ pub enum Action<B> {
         start: u64,
         /// Contents of the blocks.
         data: Vec<B>,
-        /// Whether to write to stable storage rather than the member's cache.
+        /// True to write to stable storage rather than the member's cache.
         durable: bool,
     },
     /// Makes all earlier writes durable.

@@ -20,7 +20,7 @@ pub struct Part<B> {
     pub arrived: Nanos,
     /// Mark of the strategy.
     pub mark: Mark,
-    /// Whether to write to stable storage.
+    /// True to write to stable storage.
     pub durable: bool,
 }
 
@@ -82,19 +82,19 @@ pub struct Execution<B> {
     pub grid: Grid<B>,
     /// Number of member operations in flight.
     pub outstanding: u32,
-    /// Whether the work has passed from reading to writing.
+    /// True if the work has passed from reading to writing.
     pub writing: bool,
-    /// Whether the writes are durable when they end.
+    /// True if the writes are durable when they end.
     pub durable: bool,
-    /// Whether the stripe was noted as one whose syndromes may not match.
+    /// True if the stripe was noted as one whose syndromes may not match.
     pub noted: bool,
-    /// Whether all data of the stripe are written.
+    /// True if all data of the stripe are written.
     pub full: bool,
-    /// Whether some rows are lost and the work continues without them.
+    /// True if some rows are lost and the work continues without them.
     pub partly_lost: bool,
-    /// Whether the member being rebuilt was present when its strip was written, and has been since.
+    /// True if the member being rebuilt was present when its strip was written, and has been since.
     pub rebuilds: bool,
-    /// Whether blocks are read one by one, to find the unreadable ones.
+    /// True if blocks are read one by one, to find the unreadable ones.
     pub careful: bool,
     /// Time at which the work could have started with free capacity.
     pub started: Nanos,
@@ -113,11 +113,11 @@ pub struct Stripe<B> {
     covered: Vec<u64>,
     /// Number of these blocks.
     pub filled: u32,
-    /// Whether waiting writes start as soon as possible.
+    /// True if waiting writes start as soon as possible.
     pub urgent: bool,
     /// Time since which the stripe waits for free capacity.
     pub queued: Option<Nanos>,
-    /// Whether a write waited although the stripe was idle.
+    /// True if a write waited although the stripe was idle.
     pub held: bool,
     /// Time of the next question to the strategy.
     pub wake: Option<Nanos>,

@@ -130,7 +130,7 @@ pub struct Volume {
     pub files: u64,
     /// Number of files that an ordinary user may still create.
     pub free_files: u64,
-    /// Whether the file system is read-only.
+    /// True if the file system is read-only.
     pub read_only: bool,
 }
 

@@ -21,7 +21,7 @@ pub struct LogReport {
     pub now: i64,
     /// Fill of the log.
     pub room: Room,
-    /// Whether segments expire as a whole, so that nothing must be merged.
+    /// True if segments expire as a whole, so that nothing must be merged.
     pub planing: bool,
     /// R, the size of a segment, bytes.
     pub segment_bytes: u64,
@@ -133,7 +133,7 @@ pub struct SegmentReport {
     pub live: u64,
     /// Bytes of dead blocks.
     pub dead: u64,
-    /// Whether the segment is being written.
+    /// True if the segment is being written.
     pub open: bool,
     /// Time of sealing, ns.
     pub born: i64,

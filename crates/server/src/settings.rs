@@ -43,7 +43,7 @@ pub struct Settings {
     pub data: PathBuf,
     /// Members of the array that holds the data instead; `None` for a directory.
     pub array: Vec<PathBuf>,
-    /// Whether members of the array may be missing at the start.
+    /// True if members of the array may be missing at the start.
     pub array_degraded: bool,
     /// Control socket of the array.
     pub array_control: PathBuf,
@@ -57,7 +57,7 @@ pub struct Settings {
     pub listen: SocketAddr,
     /// Address of the port for line protocol over plain TCP, if there is one.
     pub line_tcp: Option<SocketAddr>,
-    /// Whether addresses other than loopback are allowed.
+    /// True if addresses other than loopback are allowed.
     pub allow_remote: bool,
     /// Names of the server besides its addresses.
     pub allowed_hosts: Vec<HostName>,
@@ -83,7 +83,7 @@ pub struct Settings {
     pub classes: Classes,
     /// Rules among these that replace the ones stored with the data.
     pub given: Given,
-    /// Whether rules may apply that delete data sooner than the stored ones.
+    /// True if rules may apply that delete data sooner than the stored ones.
     pub apply_retention: bool,
     /// Bytes that may be written to the device in its lifetime, if known.
     pub device_tbw: Option<u64>,
@@ -95,7 +95,7 @@ pub struct Settings {
     pub idle_seal: Duration,
     /// Interval of reading the host's own sensors; `None` to disable them.
     pub host_sensors: Option<Duration>,
-    /// Whether times in 1970 are stored although they look like present seconds or milliseconds.
+    /// True if times in 1970 are stored although they look like present seconds or milliseconds.
     pub allow_1970: bool,
     /// Maximum body of a write, bytes after decompression.
     pub max_body: u64,

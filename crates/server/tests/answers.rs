@@ -68,7 +68,7 @@ fn open(path: &Path, memory: u64) -> Arc<Engine> {
 
 fn register(engine: &Engine, name: &str) -> SourceId {
     let key = SourceKey::new(name, [("id", "1")]).unwrap();
-    engine.register(&key).unwrap().unwrap()
+    engine.register(&key).unwrap()
 }
 
 fn plan(select: &str, to: i64, format: &str) -> Plan {

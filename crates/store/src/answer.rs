@@ -1,66 +1,66 @@
-//! What is asked of a store, and what it answers.
+//! Queries and answers.
 
 use seiner_model::{Column, FieldType, Interval, Selector, SourceId, SourceKey, Value};
 use std::sync::Arc;
 
-/// Which samples are asked for.
+/// Samples that a reader asks for.
 #[derive(Clone, Debug)]
 pub struct Query {
-    /// Of which sources.
+    /// Selector of the sources.
     pub selector: Selector,
-    /// Of which fields; `None` is all.
+    /// Names of the fields; `None`: all.
     pub fields: Option<Vec<String>>,
-    /// At which times.
+    /// Interval of the times.
     pub interval: Interval,
 }
 
-/// How an interval is cut up for aggregates.
+/// Division of an interval into buckets for aggregates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// Not at all: one bucket, which starts at the first sample.
+    /// One bucket, which starts at the first sample.
     Whole,
-    /// Into buckets of so many ns, aligned to whole multiples since 1970. At least 1.
+    /// Buckets of this length in ns, at least 1, aligned to multiples since 1970.
     Every(i64),
 }
 
-/// A part of an interval in which a coarser level stands for samples that were let go.
+/// Part of an interval in which a coarser level replaces samples that were dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LevelSpan {
-    /// The first time, ns.
+    /// First time, ns.
     pub from: i64,
-    /// The last time, ns.
+    /// Last time, ns.
     pub to: i64,
-    /// The length of a step, ns.
+    /// Length of a step, ns.
     pub step_ns: u64,
 }
 
-/// The samples of one series.
+/// Samples of one series.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SeriesData {
-    /// The source.
+    /// Number of the source.
     pub source: SourceId,
-    /// Its measurement and tags.
+    /// Measurement and tags of the source.
     pub key: Arc<SourceKey>,
-    /// The field.
+    /// Name of the field.
     pub field: Arc<str>,
-    /// The times in ns, strictly ascending, at least one.
+    /// Times in ns, strictly ascending, at least one.
     pub times: Vec<i64>,
-    /// As many values.
+    /// Values, as many as times.
     pub values: Column,
 }
 
-/// The aggregates of one series.
+/// Aggregates of one series.
 #[derive(Clone, Debug)]
 pub struct SeriesSummary {
-    /// The source.
+    /// Number of the source.
     pub source: SourceId,
-    /// Its measurement and tags.
+    /// Measurement and tags of the source.
     pub key: Arc<SourceKey>,
-    /// The field.
+    /// Name of the field.
     pub field: Arc<str>,
-    /// The field's type.
+    /// Type of the field.
     pub field_type: FieldType,
-    /// The buckets that hold samples, ascending.
+    /// Buckets with samples, ascending.
     pub buckets: Vec<Bucket>,
 }
 
@@ -68,22 +68,22 @@ pub struct SeriesSummary {
 /// f64, integers exactly as well; texts have only a count and the times of the first and last.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Bucket {
-    /// The bucket's first time, ns.
+    /// First time of the bucket, ns.
     pub start: i64,
-    /// How many samples; at least one.
+    /// Number of samples, at least one.
     pub count: u64,
-    /// Their sum.
+    /// Sum of the samples.
     pub sum: f64,
-    /// The smallest, NaNs left out; NaN where there is nothing else.
+    /// Smallest sample that is not NaN; NaN if all are.
     pub min: f64,
-    /// The largest, NaNs left out; NaN where there is nothing else.
+    /// Largest sample that is not NaN; NaN if all are.
     pub max: f64,
-    /// Time and value of the earliest.
+    /// Time and value of the earliest sample.
     pub first: (i64, f64),
-    /// Time and value of the latest.
+    /// Time and value of the latest sample.
     pub last: (i64, f64),
-    /// The same figures of integers, exactly. None for fields of other types, and for integers
-    /// whose coarser level holds only rounded figures.
+    /// Exact figures of integers. `None` for fields of other types, and for integers whose coarser level holds only
+    /// rounded figures.
     pub exact: Option<Exact>,
 }
 
@@ -91,7 +91,7 @@ pub struct Bucket {
 /// fits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Exact {
-    /// Their sum.
+    /// Sum of the samples.
     pub sum: i128,
     /// The smallest.
     pub min: i128,

@@ -1,62 +1,61 @@
-//! Retention classes: which sources are kept how long, and who goes first when room is short.
+//! Retention classes: the lifetime of samples, and the order in which classes lose data when the disk is full.
 
 use seiner_model::{duration_text, parse_duration};
 use std::time::Duration;
 
-/// The name of the class of sources that no rule means.
+/// Name of the class of sources that no other class selects.
 pub const DEFAULT: &str = "default";
 
-/// How long the blocks of a class are kept: as long as all rules that are set allow. None set:
-/// for ever.
+/// Lifetime of the blocks of a class. A block is kept as long as all rules that are set allow, and for ever if none is
+/// set.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Keep {
-    /// Samples older than this are not shown any more.
+    /// Maximum age. Older samples are hidden.
     pub age: Option<Duration>,
-    /// The latest rows of a source, at least; up to a block more may be shown.
+    /// Number of the latest rows of each source that are kept. Up to a block more may be shown.
     pub rows: Option<u64>,
-    /// The latest bytes of blocks, all sources of the class together, about.
+    /// Approximate bytes of the latest blocks that are kept, for all sources of the class together.
     pub bytes: Option<u64>,
 }
 
-/// What happens when the disk budget is used up by data that no rule lets go.
+/// Behaviour when data that no rule drops have used up the disk budget.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum WhenFull {
-    /// New samples are refused until there is room.
+    /// Refuses new samples until there is space.
     #[default]
     Refuse,
-    /// The oldest blocks of the class are let go.
+    /// Drops the oldest blocks of the class.
     Shed,
 }
 
-/// What becomes of samples that are too old for their class: a row of figures a step (count, sum,
-/// least, largest, first and last value of each field).
+/// Level that replaces samples that are too old for their class. Each step has one row with the count, the sum, and the
+/// least, largest, first and last value of each field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Level {
-    /// The length of a step.
+    /// Length of a step.
     pub step: Duration,
-    /// How long it is kept, measured from the beginning of the step; `None`: for ever.
+    /// Lifetime of a step, measured from its beginning; `None`: for ever.
     pub keep: Option<Duration>,
 }
 
-/// A retention class.
+/// Retention class.
 #[derive(Clone, Debug)]
 pub struct Class {
-    /// Its name in settings, reports and metrics.
+    /// Name of the class in settings, reports and metrics.
     pub name: String,
-    /// The sources in it, as far as no class before it has them: a selector,
-    /// `measurement{tag="value"}`; empty for all.
+    /// Selector of the sources of the class, `measurement{tag="value"}`; empty for all. Earlier classes take precedence.
     pub sources: String,
-    /// How long they are kept.
+    /// Lifetime of the samples.
     pub keep: Keep,
-    /// Classes with lower priority are shed first.
+    /// Priority. Classes with a lower priority lose data first.
     pub priority: u8,
-    /// What happens when the budget is used up.
+    /// Behaviour when the disk budget is used up.
     pub when_full: WhenFull,
-    /// What samples become that are older than [`Keep::age`], finest first; none: they go.
+    /// Levels that replace samples older than [`Keep::age`], finest first. If there are none, the samples are dropped.
     pub coarser: Vec<Level>,
 }
 
-/// Reads levels as people write them: `1m for 365d then 1h for ever`.
+/// Parses levels as users write them: `1m for 365d then 1h for ever`.
 ///
 /// # Errors
 /// A sentence with the remedy.

@@ -1,15 +1,15 @@
-//! What can go wrong, in families: expected, and damage. Our own bugs are assertions.
+//! Errors of a store: expected ones, and damage. Bugs of the store are assertions.
 
 use crate::outlook::Outlook;
 use seiner_model::{FieldType, KeyError, SelectorError, duration_text};
 use std::time::Duration;
 use std::{fmt, io};
 
-/// What a store's methods answer when they cannot do what they were asked.
+/// Error of a store's method.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// A write or sync failed earlier; what is on disk is uncertain until the store is reopened.
+    /// A write or sync failed earlier. The contents of the disk are uncertain until the store is reopened.
     #[error("a write to disk failed earlier ({0}); the store refuses writes until it is reopened")]
     Poisoned(String),
     /// The store was closed.
@@ -18,37 +18,37 @@ pub enum Error {
     /// The disk failed.
     #[error("{context}: {error}")]
     Io {
-        /// What was being done to which file.
+        /// Operation, and the file.
         context: String,
-        /// What the disk said.
+        /// Error of the disk.
         error: io::Error,
     },
-    /// The disk budget is used up, and no rule lets anything go.
+    /// The disk budget is used up, and no rule permits to drop anything.
     #[error(
         "the disk budget is used up ({used} of {budget} bytes) and no retention class may be shed; {relief}"
     )]
     Full {
-        /// Bytes taken.
+        /// Bytes used.
         used: u64,
-        /// Bytes that may be.
+        /// Bytes that may be used.
         budget: u64,
-        /// What gives room again.
+        /// Event that frees space.
         relief: Relief,
     },
     /// Bytes from the disk are not what was written.
     #[error("{file}, offset {offset}: {what}")]
     Damage {
-        /// The file.
+        /// Name of the file.
         file: String,
-        /// Where in the file, in bytes.
+        /// Offset in the file, bytes.
         offset: u64,
-        /// What was expected and what was found.
+        /// Expected and found contents.
         what: String,
     },
     /// The settings contradict each other or what is on disk.
     #[error("{0}")]
     Options(String),
-    /// Rules were given that let data go sooner than the stored ones, and nobody confirmed that.
+    /// The given rules drop data sooner than the stored ones, without confirmation.
     #[error("{0}")]
     Retention(Box<Outlook>),
     /// The store is open for reading only.
@@ -57,6 +57,9 @@ pub enum Error {
     /// The selector cannot be read.
     #[error(transparent)]
     Selector(#[from] SelectorError),
+    /// A source was refused.
+    #[error("{0}")]
+    Refused(Reason),
     /// No source is registered under this number.
     #[error("source {0} is not registered in this store")]
     UnknownSource(u32),
@@ -69,7 +72,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// Whether there was no room: the store goes on when there is.
+    /// Returns whether the disk or the budget was full. The store goes on when there is space.
     pub fn is_want_of_room(&self) -> bool {
         use io::ErrorKind::{QuotaExceeded, StorageFull};
         match self {
@@ -79,7 +82,7 @@ impl Error {
         }
     }
 
-    /// Returns an error that says the same, for another who waits for the same work.
+    /// Returns an equal error, for another thread that waits for the same work.
     pub fn copy(&self) -> Error {
         match self {
             Error::Poisoned(why) => Error::Poisoned(why.clone()),
@@ -106,12 +109,12 @@ impl Error {
                 what: what.clone(),
             },
             Error::ReadOnly => Error::ReadOnly,
-            // Work in the background meets none of the others.
+            // Background work causes no other errors.
             other => Error::Query(other.to_string()),
         }
     }
 
-    /// Whether the process has as many files open as it may.
+    /// Returns whether the process has as many files open as it may.
     fn is_want_of_files(&self) -> bool {
         // EMFILE and ENFILE, for which there is no kind.
         const CODES: [i32; 2] = [24, 23];
@@ -124,13 +127,13 @@ impl Error {
         }
     }
 
-    /// Whether a file that could not be begun for this reason can be begun later.
+    /// Returns whether a file that could not be created because of this error can be created later.
     pub fn passes(&self) -> bool {
         self.is_want_of_room() || self.is_want_of_files()
     }
 }
 
-/// The code of the system's error that a disk has put a file's name in front of.
+/// Returns the code of the system's error inside an error with a file's name.
 fn os_error_within(error: &io::Error) -> Option<i32> {
     let mut source = std::error::Error::source(error);
     while let Some(inner) = source {
@@ -142,19 +145,19 @@ fn os_error_within(error: &io::Error) -> Option<i32> {
     None
 }
 
-/// Whether it helps to wait where there is no room.
+/// Event that frees space.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Relief {
-    /// In about so long, when samples become too old for their class.
+    /// Samples become too old for their class after about this time.
     After(Duration),
-    /// When others leave the disk the room that the budget counts on.
+    /// Other programs free the space that the budget counts on.
     Others,
-    /// Never.
+    /// No event: waiting does not help.
     None,
 }
 
 impl Relief {
-    /// In about how long there is room, if that is known.
+    /// Returns the approximate time until there is space, if it is known.
     pub fn wait(self) -> Option<Duration> {
         match self {
             Relief::After(wait) => Some(wait),
@@ -184,21 +187,21 @@ impl fmt::Display for Relief {
     }
 }
 
-/// Why a row was refused; the rest of its batch is kept.
+/// Reason why a row was refused. The other rows of its batch are kept.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Reason {
-    /// The name is no source.
+    /// The name is not a valid source.
     #[error("{0}")]
     Key(#[from] KeyError),
     /// The field has another type in this source.
     #[error("field {field:?} is {stored} in this source, not {sent}", stored = stored.name(), sent = sent.name())]
     FieldType {
-        /// The field.
+        /// Name of the field.
         field: String,
-        /// The type it has.
+        /// Stored type.
         stored: FieldType,
-        /// The type that was sent.
+        /// Type of the sent value.
         sent: FieldType,
     },
     /// The field's name is empty, too long or not UTF-8.
@@ -210,48 +213,48 @@ pub enum Reason {
     /// A text is too long.
     #[error("a text of {0} bytes is longer than {max}", max = crate::MAX_TEXT_BYTES)]
     TextTooLong(usize),
-    /// It would be hidden at once, for its class keeps nothing so old.
+    /// The row is older than its class keeps, and would be hidden at once.
     #[error(
         "it is older than the retention class {class:?} keeps ({age}); send it sooner, or raise the age of the class"
     )]
     TooOld {
-        /// The class.
+        /// Name of the class.
         class: String,
-        /// Its age, in words.
+        /// Age that the class keeps, as text.
         age: String,
     },
-    /// Earlier rules made coarser steps of its time, to which it cannot be added.
+    /// Earlier rules replaced the samples around the row's time by coarser steps, to which a row cannot be added.
     #[error(
         "of its time only coarser steps are left, which earlier rules of its class made; send such history under another name"
     )]
     Coarsened,
-    /// The dictionary has no room for another source.
+    /// The memory budget has no space for another source.
     #[error("the memory budget has no room for another source; raise `memory`")]
     TooManySources,
 }
 
-/// What became of a batch.
+/// Outcome of a batch.
 #[derive(Clone, Debug, Default)]
 pub struct Receipt {
-    /// Rows accepted.
+    /// Number of accepted rows.
     pub rows: usize,
-    /// Values accepted: a row with three fields has three.
+    /// Number of accepted values. A row with three fields has three.
     pub samples: usize,
-    /// The rows refused, by their place in the batch, and why. The first [`Receipt::MAX_REJECTED`].
+    /// The first [`Receipt::MAX_REJECTED`] refused rows: index in the batch, and reason.
     pub rejected: Vec<(usize, Reason)>,
-    /// How many rows were refused altogether.
+    /// Number of all refused rows.
     pub rejected_total: usize,
-    /// Pass it to [`crate::Store::wait_durable`] to learn when the batch is on disk.
+    /// Position for [`crate::Store::wait_durable`], which returns when the batch is on disk.
     pub position: u64,
-    /// Rows, samples and refusals that [`Receipt::news`] returned already.
+    /// Rows, samples and refusals that [`Receipt::news`] has returned already.
     noted: (u64, u64, u64),
 }
 
 impl Receipt {
-    /// How many refused rows are listed one by one.
+    /// Maximum number of refused rows that are listed.
     pub const MAX_REJECTED: usize = 100;
 
-    /// Adds a refused row, given by its place in the batch.
+    /// Adds a refused row, given by its index in the batch.
     pub fn refuse(&mut self, row: usize, reason: Reason) {
         self.rejected_total += 1;
         if self.rejected.len() < Self::MAX_REJECTED {

@@ -263,11 +263,11 @@ impl Store for MemoryStore {
         Ok(receipt)
     }
 
-    fn register(&self, key: &SourceKey) -> Result<Result<SourceId, Reason>, Error> {
+    fn register(&self, key: &SourceKey) -> Result<SourceId, Error> {
         let mut data = self.data();
         match data.closed {
             true => Err(Error::Closed),
-            false => Ok(Ok(SourceId(data.register(key.clone()) as u32))),
+            false => Ok(SourceId(data.register(key.clone()) as u32)),
         }
     }
 

@@ -3,36 +3,36 @@
 use seiner_model::rfc3339;
 use std::fmt;
 
-/// What other rules would let go of at once, and why they differ.
+/// Forecast of the data that a store would drop at once under new rules, and the differences that cause it.
 #[derive(Clone, Debug, Default)]
 pub struct Outlook {
-    /// The differences.
+    /// Differences between the stored rules and the new ones.
     pub changes: Vec<Change>,
-    /// What would go, by the class under the stored rules.
+    /// Data that would be dropped, by the class under the stored rules.
     pub classes: Vec<ClassOutlook>,
-    /// Bytes that the store takes, and the budget that they exceed.
+    /// Bytes that the store occupies, and the smaller budget of the new rules.
     pub over_budget: Option<(u64, u64)>,
 }
 
-/// What would go of a class at once.
+/// Data of one class that would be dropped at once.
 #[derive(Clone, Debug, Default)]
 pub struct ClassOutlook {
-    /// Its name under the stored rules.
+    /// Name of the class under the stored rules.
     pub class: String,
-    /// Rows in blocks that go as a whole.
+    /// Rows in blocks that would be dropped as a whole.
     pub rows: u64,
-    /// Rows in blocks of which a part goes.
+    /// Rows in blocks of which a part would be dropped.
     pub partly: u64,
-    /// Bytes of the blocks that go as a whole.
+    /// Bytes of the blocks that would be dropped as a whole.
     pub bytes: u64,
-    /// The earliest time in these blocks, ns.
+    /// Earliest time in these blocks, ns.
     pub first: i64,
-    /// The latest, ns.
+    /// Latest time in these blocks, ns.
     pub last: i64,
 }
 
 impl Outlook {
-    /// Returns the same with other differences.
+    /// Returns this forecast with other differences.
     pub fn with(self, changes: Vec<Change>) -> Outlook {
         Outlook { changes, ..self }
     }
@@ -77,12 +77,12 @@ impl fmt::Display for Outlook {
     }
 }
 
-/// A difference that lets data of a class go sooner, now or later.
+/// Difference that drops data of a class sooner, now or later.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Change {
-    /// The class under the stored rules; empty where it is all of them.
+    /// Name of the class under the stored rules; empty for all classes.
     pub class: String,
-    /// What is different, in words.
+    /// Description of the difference.
     pub why: String,
 }
 

@@ -143,13 +143,13 @@ fn column(series: &SeriesData, next: &mut usize, times: &[i64]) -> Option<FieldC
     })
 }
 
-/// Makes pieces of series that come source by source. Errors come where they stand, before the pieces of the
-/// source at hand.
+/// Iterator that cuts series, which come source by source, into pieces. An error comes before the pieces of the source
+/// in which it lies.
 pub struct Cut<I> {
     series: I,
     source: Vec<SeriesData>,
     pieces: Option<Pieces>,
-    /// What follows the source at hand.
+    /// First series of the next source, or an error before it.
     ready: VecDeque<Result<SeriesData, Error>>,
 }
 

@@ -1,15 +1,15 @@
-//! What a store tells about itself.
+//! Status of a store.
 
 use crate::class::Class;
 use seiner_merge::{Decision, Fill, Kind as MergePolicy, Lane, Memory, SegmentStat};
 use std::time::Duration;
 
-/// The state of a store at one moment. Bytes and counts since it was opened, unless said otherwise.
+/// Status of a store at one moment. Counts and bytes are those since the store was opened, unless a comment says otherwise.
 #[derive(Clone, Debug, Default)]
 pub struct Status {
     /// Sources registered, ever.
     pub sources: u64,
-    /// Levels of sources registered, ever: each takes the room in memory of a source.
+    /// Levels of sources registered, ever. Each takes as much memory as a source.
     pub levels: u64,
     /// Series (source, field) registered, ever.
     pub series: u64,
@@ -19,25 +19,25 @@ pub struct Status {
     pub samples_accepted: u64,
     /// Rows refused.
     pub rows_rejected: u64,
-    /// Those of them that were too old for their class as they came.
+    /// Refused rows that were too old for their class on arrival.
     pub rows_too_old: u64,
-    /// Samples accepted that a crash now would lose.
+    /// Accepted samples that a crash now would lose.
     pub unsynced_samples: u64,
-    /// Their bytes in the journal's staging area or, without a journal, in buffers.
+    /// Bytes of these samples in the journal's staging area or, without a journal, in buffers.
     pub unsynced_bytes: u64,
-    /// How long ago the oldest of them was accepted, ns.
+    /// Age of the oldest of these samples, ns.
     pub unsynced_age_ns: u64,
     /// Rows in buffers, not yet in a block.
     pub buffered_rows: u64,
-    /// Memory that buffers take.
+    /// Bytes of memory of the buffers.
     pub buffer_bytes: u64,
-    /// Memory that names, tags and the look-up of sources take.
+    /// Bytes of memory of names, tags and the look-up of sources.
     pub dictionary_bytes: u64,
-    /// Memory accounted for altogether.
+    /// Bytes of memory accounted for altogether.
     pub memory_used: u64,
-    /// The budget for it.
+    /// Memory budget, bytes.
     pub memory_budget: u64,
-    /// Journal on disk now.
+    /// Bytes of the journal on disk now.
     pub journal_bytes: u64,
     /// Journal files on disk now.
     pub journal_files: u64,
@@ -53,17 +53,17 @@ pub struct Status {
     pub segment_written: u64,
     /// Blocks sealed.
     pub blocks_sealed: u64,
-    /// Their bytes.
+    /// Bytes of sealed blocks.
     pub block_bytes_sealed: u64,
-    /// Samples in them.
+    /// Samples in sealed blocks.
     pub samples_sealed: u64,
     /// Segments set aside because they are damaged, and damaged blocks that merges found.
     pub damaged_segments: u64,
     /// Losses ever, acknowledged ones included.
     pub losses: u64,
-    /// Rows in them, as far as their number is known.
+    /// Lost rows, as far as their number is known.
     pub lost_rows: u64,
-    /// Losses that nobody acknowledged.
+    /// Losses that are not acknowledged.
     pub losses_unacknowledged: u64,
     /// Segments dropped, merged ones included.
     pub segments_dropped: u64,
@@ -71,147 +71,146 @@ pub struct Status {
     pub segments_merged: u64,
     /// Bytes of blocks that merges wrote again.
     pub merge_written: u64,
-    /// Those of them that were written for the sake of reads alone.
+    /// Bytes of blocks that were written again only to make reads faster.
     pub extra_written: u64,
-    /// How many more may be, now.
+    /// Bytes that may still be written again for that purpose now.
     pub extra_left: u64,
     /// Bytes that merges read.
     pub merge_read: u64,
     /// Blocks that merges gathered in larger ones.
     pub gathered_blocks: u64,
-    /// Rows that merges left out, for later ones overwrite them.
+    /// Rows that merges left out because later ones overwrite them.
     pub overwritten_rows: u64,
     /// Bytes that merges saved by compressing harder.
     pub squeezed_bytes: u64,
-    /// Bytes that were let go because the budget was used up, about.
+    /// Approximate bytes that were dropped because the budget was used up.
     pub shed_bytes: u64,
-    /// Time that writers were made to wait because the budget was nearly used up, or until there was
-    /// room, ns.
+    /// Time that writers waited because the budget was nearly used up, or for space, ns.
     pub waited_ns: u64,
-    /// Samples that were too old and went into a coarser level.
+    /// Samples that were replaced by a coarser level because of their age.
     pub aged_samples: u64,
-    /// Rows that were written to coarser levels.
+    /// Rows written to coarser levels.
     pub level_rows: u64,
-    /// Why samples stay beyond their age, if coarser levels cannot be made of them.
+    /// Reason why coarser levels cannot be made, so that samples stay beyond their age.
     pub ageing_waits: Option<String>,
     /// Segments that are being written.
     pub open_segments: u64,
-    /// Bytes in them so far, those included that wait in memory to be written.
+    /// Bytes in these segments so far, including those that wait in memory to be written.
     pub open_segment_bytes: u64,
-    /// What the store counts as taken on the disk now: `disk_files` and `disk_allotted`.
+    /// Bytes of the disk that count as used now: `disk_files` and `disk_allotted`.
     pub disk_used: u64,
-    /// Bytes of its files, with the room that the journal and open segments were given ahead.
+    /// Bytes of the files, including space that was reserved for the journal and open segments.
     pub disk_files: u64,
     /// Bytes allotted to files to come, mostly to the journal up to its bound.
     pub disk_allotted: u64,
-    /// What it may take; [`u64::MAX`] if nobody knows.
+    /// Bytes of the disk that may be used; [`u64::MAX`] if unknown.
     pub disk_budget: u64,
-    /// Bytes of live blocks on the disk: of sealed segments as of the last surveys, and in segments that
-    /// are being written.
+    /// Bytes of live blocks on the disk: in sealed segments as of the last surveys, and in segments that are being
+    /// written.
     pub live_bytes: u64,
-    /// How far the host's clock is ahead of the time that passed while the store ran, ns, when it jumped so far
-    /// that the store does not believe it; 0 when it does.
+    /// Lead of the host's clock over the time that passed while the store ran, ns, after a jump that the store does not
+    /// believe; otherwise 0.
     pub clock_held_ns: u64,
-    /// How far the time that the store has seen is ahead of the host's clock, ns; 0 in a store without ages.
+    /// Lead of the time that the store has seen over the host's clock, ns; 0 in a store without ages.
     pub clock_behind_ns: u64,
-    /// Why the store refuses writes until it is opened again, if it does.
+    /// Error after which the store refuses writes until it is opened again.
     pub poisoned: Option<String>,
-    /// What else is in the way of writing.
+    /// Other obstacles to writing.
     pub trouble: Trouble,
 }
 
-/// A segment, as the merge sees it.
+/// Segment with the statistics that merge policies use.
 #[derive(Clone, Copy, Debug)]
 pub struct SegmentStatus {
-    /// What policies look at; of a segment that is being written, all is live.
+    /// Statistics. All bytes of a segment that is being written are live.
     pub stat: SegmentStat,
-    /// Whether it is being written.
+    /// True for a segment that is being written.
     pub open: bool,
 }
 
-/// A retention class and what it has.
+/// Retention class with its sources and bytes.
 #[derive(Clone, Debug)]
 pub struct ClassStatus {
-    /// Its rules.
+    /// Rules of the class.
     pub class: Class,
-    /// The length of a step, ns, where it is a level of the class that its name begins with.
+    /// Length of a step, ns, if this is a level of the class with whose name its own name begins.
     pub step_ns: Option<u64>,
-    /// Its sources.
+    /// Number of sources.
     pub sources: u64,
-    /// Bytes of its live blocks on the disk. All classes together have what the store has.
+    /// Bytes of live blocks on the disk. The sum over all classes is that of the store.
     pub live: u64,
-    /// Rows before this time are hidden, ns; `i64::MIN` if none are.
+    /// Time before which rows are hidden, ns; `i64::MIN` if none are.
     pub hidden_before: i64,
 }
 
-/// The log of a store at one moment.
+/// Log of a store at one moment.
 #[derive(Clone, Debug)]
 pub struct LogStatus {
     /// Wall time, ns.
     pub now: i64,
-    /// Room: U, Um, V, H follow from it.
+    /// Fill of the store, from which U, Um, V and H follow.
     pub fill: Fill,
-    /// The part of the used room that lies in files; the rest is allotted to files to come.
+    /// Bytes of the used space that lie in files. The rest is allotted to files to come.
     pub files: u64,
-    /// R.
+    /// Bytes of a segment, R.
     pub segment_bytes: u64,
-    /// The policy.
+    /// Merge policy.
     pub policy: MergePolicy,
-    /// What it remembers.
+    /// Memory of the policy.
     pub memory: Memory,
-    /// Which blocks go together.
+    /// Lanes, which decide which blocks share a segment.
     pub lanes: Vec<Lane>,
     /// Segments, by number.
     pub segments: Vec<SegmentStatus>,
-    /// Classes, in the order in which they are asked.
+    /// Classes, in the order of precedence.
     pub classes: Vec<ClassStatus>,
     /// Bytes of blocks sealed since the store was opened.
     pub sealed: u64,
-    /// Bytes of blocks that merges wrote again since.
+    /// Bytes of blocks that merges have written again since then.
     pub merged: u64,
-    /// Those of them that were written for the sake of reads alone.
+    /// Bytes of blocks that were written again only to make reads faster.
     pub extra_written: u64,
-    /// How many more may be, now.
+    /// Bytes that may still be written again for that purpose now.
     pub extra_left: u64,
-    /// Blocks that merges gathered in larger ones since.
+    /// Blocks that merges have gathered in larger ones since then.
     pub gathered_blocks: u64,
-    /// Rows that merges left out since, for later ones overwrite them.
+    /// Rows that merges have left out since then because later ones overwrite them.
     pub overwritten_rows: u64,
-    /// Bytes that merges saved since by compressing harder.
+    /// Bytes that merges have saved since then by compressing harder.
     pub squeezed_bytes: u64,
 }
 
 impl LogStatus {
-    /// Bytes written for each byte of blocks sealed, the journal apart.
+    /// Returns the bytes written per byte of sealed blocks, without the journal.
     pub fn write_amplification(&self) -> f64 {
         (self.sealed + self.merged) as f64 / (self.sealed.max(1)) as f64
     }
 
-    /// Whether segments die whole: nothing needs to be merged, or there is no need to yet.
+    /// Returns whether the store is planing: segments die whole, so that nothing has to be merged, or not yet.
     pub fn is_planing(&self) -> bool {
         self.fill.hunger() <= 0.0 || self.merged == 0
     }
 }
 
-/// Data that was accepted and cannot be read any more.
+/// Accepted data that can no longer be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Loss {
-    /// The file that is missing or damaged.
+    /// Name of the missing or damaged file.
     pub file: String,
-    /// The damage.
+    /// Description of the damage.
     pub what: String,
-    /// Rows lost; `None` where nothing says how many.
+    /// Number of lost rows; `None` if unknown.
     pub rows: Option<u64>,
-    /// Whether `rows` is a bound: some of the rows may be in segments.
+    /// True if `rows` is an upper bound, because some of the rows may be in segments.
     pub at_most: bool,
     /// First and last time of the rows, ns, if they are known.
     pub times: Option<(i64, i64)>,
-    /// Wall time at which it was found, ns.
+    /// Wall time of the discovery, ns.
     pub found_at: i64,
 }
 
 impl Loss {
-    /// Returns whether an answer about these times may lack rows. Times that are unknown may be any.
+    /// Returns whether an answer about these times may lack rows. Unknown times may be any.
     pub fn concerns(&self, interval: &seiner_model::Interval) -> bool {
         self.times
             .is_none_or(|(first, last)| interval.start <= last && first <= interval.end)
@@ -230,41 +229,41 @@ impl std::fmt::Display for Loss {
     }
 }
 
-/// What is in the way of writing.
+/// Obstacles to writing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Trouble {
-    /// Why the journal cannot be written: acknowledged rows wait in memory.
+    /// Error of the journal. Acknowledged rows wait in memory.
     pub journal: Option<String>,
-    /// Why segments cannot be written.
+    /// Error of the segments.
     pub segments: Option<String>,
-    /// Why writers are refused: the budget is used up.
+    /// Reason why writers are refused: the budget is used up.
     pub full: Option<String>,
-    /// Whether writers are slowed, for the budget is nearly used up.
+    /// True if writers are slowed because the budget is nearly used up.
     pub throttled: bool,
-    /// Whether data was let go before its time in the last ten minutes, to make room.
+    /// True if data were dropped before their time in the last ten minutes, to free space.
     pub shedding: bool,
-    /// Whether new sources are refused, for their names would take the memory of rows.
+    /// True if new sources are refused because their names would take the memory of rows.
     pub no_new_sources: bool,
 }
 
-/// What was decided, when, and what came of it.
+/// Decision of a merge policy.
 #[derive(Clone, Debug)]
 pub struct Record {
-    /// Wall time, ns.
+    /// Wall time of the decision, ns.
     pub at: i64,
-    /// Victims and drops, and why.
+    /// Victims and dropped segments, with the reasons.
     pub decision: Decision,
 }
 
-/// When an acknowledged row survives what.
+/// Failures that an acknowledged row survives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Durability {
-    /// Acknowledged means on disk: survives a power cut. Costs a flush of the disk, shared by
-    /// all who wait for one at the same time.
+    /// An acknowledged row is on disk and survives a power cut. Costs a flush of the disk, which all threads that wait at
+    /// the same time share.
     Sync,
-    /// The journal is written and synced this often: a crash loses at most this much, and what
-    /// was accepted while the flush that it interrupted ran.
+    /// The journal is written and synced at this interval. A crash loses at most the rows of one interval, and those that
+    /// were accepted during the interrupted flush.
     Interval(Duration),
-    /// No journal: a crash loses all that is not in a sealed segment yet. Halves what is written.
+    /// There is no journal. A crash loses all rows that are not in a sealed segment yet. Halves the written bytes.
     Memory,
 }

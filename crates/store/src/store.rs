@@ -3,7 +3,7 @@
 use crate::answer::{
     Bucket, LevelSpan, Query, SeriesData, SeriesSummary, Step, is_integer, number,
 };
-use crate::error::{Error, Reason, Receipt};
+use crate::error::{Error, Receipt};
 use crate::piece::{Join, Piece};
 use crate::series::{Found, Samples};
 use crate::status::{ClassStatus, Durability, LogStatus, Loss, Record, Status};
@@ -51,11 +51,11 @@ pub trait Store: Send + Sync {
     fn append(&self, notation: &dyn Notation, batch: &Batch<'_>) -> Result<Receipt, Error>;
 
     /// Returns the number of a source, which is registered if it is new. Programs that append to a source again and
-    /// again save the look-up of its name with [`Store::append_columns`]. The inner error is a refusal.
+    /// again save the look-up of its name with [`Store::append_columns`].
     ///
     /// # Errors
-    /// If the store accepts nothing.
-    fn register(&self, key: &SourceKey) -> Result<Result<SourceId, Reason>, Error>;
+    /// [`Error::Refused`] if the store takes no such source, and as [`Store::append`].
+    fn register(&self, key: &SourceKey) -> Result<SourceId, Error>;
 
     /// Appends rows of one source, one column for each field. Refuses rows as [`Store::append`] does.
     ///
@@ -261,7 +261,7 @@ pub trait Store: Send + Sync {
     /// Returns the state of the store. Figures that a store does not have are 0.
     fn status(&self) -> Status;
 
-    /// Makes durable what was accepted, and refuses what comes then. Closing twice is no error.
+    /// Makes accepted rows durable, and refuses later ones. Closing twice is no error.
     ///
     /// # Errors
     /// If the data in memory could not be written.
@@ -273,12 +273,12 @@ pub trait Store: Send + Sync {
     }
 }
 
-/// What only a store with a log in files can answer and do.
+/// Operations that only a store with a log in files has.
 pub trait Embedded {
     /// Returns the log: room, lanes, segments, classes.
     fn log(&self) -> LogStatus;
 
-    /// Returns what was dropped and merged lately and why, the latest last.
+    /// Returns the latest decisions to drop and merge, with their reasons, the latest last.
     fn decisions(&self) -> Vec<Record>;
 
     /// Returns the blocks that were written, as far as they are still there.
@@ -287,7 +287,7 @@ pub trait Embedded {
     /// If the disk fails, or an index is damaged.
     fn trace(&self) -> Result<Vec<Arrival>, Error>;
 
-    /// Returns the retention classes and what they have.
+    /// Returns the retention classes with their sources and bytes.
     fn classes(&self) -> Vec<ClassStatus>;
 
     /// Returns the parts of a query's interval in which some of its sources have coarser levels instead of samples.
@@ -302,13 +302,13 @@ pub trait Embedded {
     /// If the disk fails.
     fn acknowledge_losses(&self) -> Result<u64, Error>;
 
-    /// Accepts the host's clock after a jump: what is too old by it goes.
+    /// Accepts the host's clock after a jump. Data that are too old by that clock are dropped.
     ///
     /// # Errors
     /// If the disk fails.
     fn accept_clock(&self) -> Result<(), Error>;
 
-    /// Makes durable what was accepted.
+    /// Makes accepted rows durable.
     ///
     /// # Errors
     /// If the disk fails.

@@ -214,7 +214,7 @@ const ROWS: i64 = 200;
 fn append(engine: &Engine, from: i64) {
     let ids = ["a", "b", "c"].map(|name| {
         let key = SourceKey::new(name, std::iter::empty::<(&str, &str)>()).unwrap();
-        engine.register(&key).unwrap().unwrap()
+        engine.register(&key).unwrap()
     });
     let times: Vec<i64> = (from..from + ROWS).collect();
     let sources: Vec<_> = times.iter().map(|&time| ids[time as usize % 3]).collect();

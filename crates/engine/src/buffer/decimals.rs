@@ -1,17 +1,17 @@
-//! A buffer of decimals, read as such: the usual buffer on its way into a block.
+//! Decimal buffers: decodes a buffer of mantissas straight into the columns of a block.
 //!
-//! The rows hold mantissas, and so does the block: nothing is gained by making floats of them whose
-//! decimals the codec would have to find again. What is no decimal, or not in ascending time, takes
-//! the general way, by [`row::decode`]; both ways lead to the same bytes.
+//! Buffers and blocks both store mantissas. This path keeps them, so the codec need not search for
+//! the decimals of floats again. Rows that are not decimals or not in ascending time are decoded by
+//! [`row::decode`]. Both paths produce the same bytes.
 
 use super::row::{self, ColumnState, POWERS, Reader, TimeState};
 use seiner_model::FieldType;
 
-/// A row of one number, read as a whole.
+/// Bytes of a row of one number, read in a single window.
 const WINDOW: usize = 17;
-/// Every integer below this is a double.
+/// Limit of mantissas: every integer below it is a double.
 const MANTISSA_LIMIT: u64 = 1 << 53;
-/// The masks of the lowest so many bytes; codes have four bits.
+/// Masks of the lowest bytes, indexed by the number of bytes, which a code states in four bits.
 const MASKS: [u64; 16] = {
     let mut masks = [u64::MAX; 16];
     let mut bytes = 0;
@@ -22,28 +22,28 @@ const MASKS: [u64; 16] = {
     masks
 };
 
-/// The rows of a buffer: times in strictly ascending order, and values that are mantissas over one
-/// power of ten. Its memory is used again for the next.
+/// Rows of a buffer: times in strictly ascending order, and values that are mantissas over one
+/// power of ten. The memory is reused for the next buffer.
 #[derive(Default)]
 pub struct Decimals {
-    /// The times.
+    /// Times of the rows.
     pub times: Vec<i64>,
-    /// As many mantissas.
+    /// Mantissas of the rows, one for each time.
     pub mantissas: Vec<i64>,
-    /// The exponent of the power of ten.
+    /// Exponent of the power of ten.
     pub scale: u8,
-    /// The sum of the values, added up in the order of the rows.
+    /// Sum of the values, added in the order of the rows.
     pub sum: f64,
-    /// The smallest value.
+    /// Smallest value.
     pub min: f64,
-    /// The largest value.
+    /// Largest value.
     pub max: f64,
     padded: Vec<u8>,
 }
 
 impl Decimals {
-    /// Reads a buffer of one column of doubles. Answers false where the rows are not in ascending
-    /// time, are not all decimals, or are not well-formed; what was read is of no use then.
+    /// Reads a buffer of one column of doubles. Returns false if the rows are not in ascending
+    /// time, are not all decimals, or are malformed. The contents of `self` are then meaningless.
     pub fn read(&mut self, bytes: &[u8], rows: usize) -> bool {
         self.padded.clear();
         self.padded.extend_from_slice(bytes);
@@ -53,18 +53,18 @@ impl Decimals {
         self.read_rows(rows) == Some(bytes.len())
     }
 
-    /// Returns the bytes of memory.
+    /// Returns the memory used, in bytes.
     pub fn memory(&self) -> usize {
         let words = self.times.capacity() + self.mantissas.capacity();
         words * size_of::<i64>() + self.padded.capacity()
     }
 
-    /// The value of a row.
+    /// Returns the value of a row.
     pub fn value(&self, row: usize) -> f64 {
         self.mantissas[row] as f64 / POWERS[usize::from(self.scale)]
     }
 
-    /// Answers where the rows end.
+    /// Reads the rows and returns the offset of their end.
     fn read_rows(&mut self, rows: usize) -> Option<usize> {
         let (padded, times) = (self.padded.as_slice(), &mut self.times[..rows]);
         let mantissas = &mut self.mantissas[..rows];
@@ -109,7 +109,7 @@ fn word(window: &[u8; WINDOW], at: usize) -> u64 {
     u64::from_le_bytes(window[at..at + 8].try_into().expect("eight bytes"))
 }
 
-/// Reads a row that begins the block or brings another scale; answers where it ends.
+/// Reads a row that begins the block or changes the scale. Returns the offset of its end.
 #[cold]
 fn unusual(
     padded: &[u8],
@@ -130,8 +130,8 @@ fn unusual(
     Some(reader.at)
 }
 
-/// Brings mantissas to a larger scale. Their values stay the same to the bit: a quotient of two
-/// doubles is rounded once, and both quotients are of the same ratio.
+/// Rescales mantissas to a larger scale. Their values stay the same to the bit: a quotient of two
+/// doubles is rounded once, and both quotients have the same ratio.
 fn rescale(mantissas: &mut [i64], from: u8, to: u8) -> Option<()> {
     if from == to || mantissas.is_empty() {
         return Some(());
@@ -163,7 +163,7 @@ mod tests {
         layout: 1,
     };
 
-    /// A buffer with one source and these rows; a run at a time, or row by row.
+    /// Fills a buffer of one source with these rows, in runs or row by row.
     fn filled(times: &[i64], values: &[f64], runs: bool) -> (Buffers, Vec<u8>) {
         let mut layouts = Layouts::new();
         let (layout, _) = layouts.extend(0, "value", FieldType::F64);

@@ -1,8 +1,8 @@
-//! Buffers: what was accepted and is not yet in a segment, source by source.
+//! Buffers: accepted rows that are not yet in a segment, source by source.
 //!
-//! A source is one cache line, its *line*, and while it has unsealed rows, a slot of encoded rows;
-//! with more than one column, a second slot for their states. Appending a row to a source with
-//! one field touches two cache lines, which can be fetched ahead.
+//! Each source has one cache line, its *line*. A source with unsealed rows also has a slot of
+//! encoded rows, and with more than one column a second slot for the column states. Appending a row
+//! to a source with one field touches two cache lines, which can be prefetched.
 
 pub mod decimals;
 pub mod row;
@@ -16,36 +16,38 @@ use run::{Encoded, Floats, LINES_AHEAD, ROWS_AHEAD};
 use seiner_model::Value;
 use slab::{Slab, Slot, class_for};
 
-/// Lines a page of them: pages are never moved, so that growth copies nothing.
+/// Lines per page. Pages never move, so growth copies nothing.
 const LINES: usize = 4096;
-/// A [`ColumnState`] as it lies in a slot.
+/// Bytes of a [`ColumnState`] in a slot.
 const STATE_BYTES: usize = 10;
 
-/// A source's line. 64 bytes.
+/// Line of a source: 64 bytes.
 #[repr(align(64))]
 #[derive(Clone)]
 pub struct Line {
-    /// The time before, and its distance from the one before that.
+    /// Previous time, and its distance from the time before it.
     pub time: TimeState,
-    /// The state of the first column, its parts apart: whole it would be padded past the line's end.
+    /// Previous value of the first column. The parts of that column's state are separate fields: a
+    /// whole [`ColumnState`] would be padded past the end of the line.
     previous: u64,
     scale: u8,
     hopeless: bool,
-    /// The number of the open block; blocks of a store are numbered in the order they are begun.
+    /// Number of the open block. Blocks of a store are numbered in the order in which they are
+    /// begun.
     pub block: u64,
-    /// The encoded rows.
+    /// Slot of the encoded rows.
     pub rows_slot: Slot,
-    /// The states of the second and later columns.
+    /// Slot of the states of the second and later columns.
     states_slot: Slot,
-    /// The columns, by the number of their layout.
+    /// Number of the layout that defines the columns.
     pub layout: u32,
     /// Bytes of encoded rows.
     pub bytes: u32,
-    /// The journal file in which the open block begins.
+    /// Number of the journal file in which the open block begins.
     pub journal_file: u32,
     /// Rows in the open block.
     pub rows: u16,
-    /// When a row came last, in ticks of the store's idle clock.
+    /// Arrival of the last row, in ticks of the store's idle clock.
     pub touched: u16,
 }
 
@@ -87,7 +89,7 @@ impl Line {
     }
 }
 
-/// All buffers of a store.
+/// Buffers of all sources of a store.
 #[derive(Default)]
 pub struct Buffers {
     pages: Vec<Box<[Line; LINES]>>,
@@ -99,10 +101,10 @@ pub struct Buffers {
     states: Vec<ColumnState>,
 }
 
-/// The most that a row of one number takes: a byte of codes, and two words.
+/// Maximum bytes of a row of one number: a byte of codes, and two words.
 pub const NUMBER_BYTES: usize = 17;
 
-/// A value that is no text.
+/// Numeric value of a row, not a text.
 #[derive(Clone, Copy)]
 pub enum Number {
     /// A 64-bit float.
@@ -114,7 +116,7 @@ pub enum Number {
 }
 
 impl Number {
-    /// A value as a number; `None` for a text.
+    /// Converts a value to a number. Returns `None` for a text.
     #[inline(always)]
     pub fn of(value: Value<'_>) -> Option<Number> {
         Some(match value {
@@ -128,21 +130,21 @@ impl Number {
     }
 }
 
-/// A copy of an open block, for readers.
+/// Copy of an open block, for readers.
 #[derive(Clone)]
 pub struct OpenBlock {
-    /// Its number.
+    /// Number of the block.
     pub number: u64,
-    /// The columns' layout.
+    /// Number of the layout of the columns.
     pub layout: u32,
     /// Encoded rows.
     pub bytes: Vec<u8>,
-    /// How many.
+    /// Number of rows.
     pub rows: usize,
 }
 
 impl Buffers {
-    /// Makes room for a source with the next number.
+    /// Adds a line for a source with the next number.
     pub fn add_source(&mut self) {
         if self.sources == self.pages.len() * LINES {
             let page = vec![Line::new(); LINES].into_boxed_slice();
@@ -152,38 +154,38 @@ impl Buffers {
         self.sources += 1;
     }
 
-    /// How many sources there are.
+    /// Returns the number of sources.
     pub fn sources(&self) -> usize {
         self.sources
     }
 
-    /// A source's line.
+    /// Returns the line of a source.
     #[inline]
     pub fn line(&self, source: u32) -> &Line {
         &self.pages[source as usize / LINES][source as usize % LINES]
     }
 
-    /// A source's line, to change.
+    /// Returns the line of a source, mutably.
     #[inline]
     pub fn line_mut(&mut self, source: u32) -> &mut Line {
         &mut self.pages[source as usize / LINES][source as usize % LINES]
     }
 
-    /// Starts fetching a source's line.
+    /// Prefetches the line of a source.
     #[inline]
     pub fn prefetch_line(&self, source: u32) {
         prefetch(self.line(source));
     }
 
-    /// Starts fetching the end of a source's rows; its line should be at hand.
+    /// Prefetches the end of the rows of a source. The line of the source should be in the cache.
     #[inline]
     pub fn prefetch_rows(&self, source: u32) {
         let line = self.line(source);
         self.slab.prefetch(line.rows_slot, line.bytes as usize);
     }
 
-    /// Appends a row to the open block, which begins with it where there is none. `values` has a
-    /// value or a gap for every column of the layout. The encoded row is left in `row`.
+    /// Appends a row to the open block, or begins a block with this row if none is open. `values`
+    /// contains a value or a gap for every column of the layout. The encoded row is left in `row`.
     #[inline]
     pub fn append<'v>(
         &mut self,
@@ -257,9 +259,9 @@ impl Buffers {
         }
     }
 
-    /// Appends a row of a source whose only column is `value`'s, no text: what [`Buffers::append`]
-    /// does, for the row that matters most. `None` where there is no room for it, or where the
-    /// buffer would hold more than `limit` bytes.
+    /// Appends a row of a source whose only column has the type of `value`, which is not a text.
+    /// Faster path for the most frequent case of [`Buffers::append`]. Returns `None` if the slot
+    /// has no room for the row, or if the buffer would exceed `limit` bytes.
     #[inline(always)]
     pub fn append_number(
         &mut self,
@@ -292,10 +294,10 @@ impl Buffers {
         Some((coded_time, coded_value))
     }
 
-    /// Appends rows of one float to sources whose only column it is, until one is not the usual:
-    /// what [`Buffers::append_number`] does for each, as many as go. The usual row follows another
-    /// under the same scale, and finds room. Answers how many rows were appended; they are left in
-    /// `encoded`, which holds a [`run::ROWS`] at most.
+    /// Appends rows of one float to sources with a single float column, and stops at the first
+    /// unusual row. Equivalent to [`Buffers::append_number`] for each appended row. A usual row
+    /// follows another row under the same scale and fits into the slot. Returns the number of rows
+    /// appended. They are left in `encoded`, which contains at most [`run::ROWS`] rows.
     pub fn append_floats(
         &mut self,
         layout: u32,
@@ -320,7 +322,7 @@ impl Buffers {
             }
             let source = sources[row].0;
             let line = &mut self.pages[source as usize / LINES][source as usize % LINES];
-            // Between the first and the last that the line can count.
+            // Between the first row and the last row that the line can count.
             let follows = line.rows.wrapping_sub(1) < u16::MAX - 1;
             if line.layout != layout || !follows || line.bytes > limit {
                 break;
@@ -334,8 +336,8 @@ impl Buffers {
                 break;
             };
             line.previous = state.previous;
-            // Nearly all times follow as the one before did: said apart, so that nothing is asked
-            // again of a time that takes no bytes.
+            // Nearly all times have the same distance as the time before. This branch handles them
+            // first, because such a time takes no bytes and needs no further test.
             let length;
             (length, bytes) = if line.time.is_kept_by(times[row]) {
                 line.time.last = times[row];
@@ -355,7 +357,7 @@ impl Buffers {
         row
     }
 
-    /// Appends a row as it lies in the journal.
+    /// Appends a row in its journal encoding.
     pub fn replay(
         &mut self,
         source: u32,
@@ -404,9 +406,9 @@ impl Buffers {
         Ok(())
     }
 
-    /// Appends a row of one number that follows another, as it lies in the journal: codes and a
-    /// payload of which the row takes the front. Answers how much; `None` where the row is not of
-    /// that kind, and [`Buffers::replay`] has to look at it.
+    /// Appends a row of one number that follows another row, in its journal encoding: codes, and a
+    /// payload whose first bytes belong to the row. Returns the number of payload bytes used, or
+    /// `None` if the row is of another kind and needs [`Buffers::replay`].
     #[inline]
     pub fn replay_number(&mut self, source: u32, codes: u8, payload: &[u8]) -> Option<usize> {
         let line = &mut self.pages[source as usize / LINES][source as usize % LINES];
@@ -433,8 +435,8 @@ impl Buffers {
         Some(time + value)
     }
 
-    /// Takes the encoded rows of a source's open block away; the source has none then. The rows count
-    /// as before until [`Buffers::free`] gets the slot.
+    /// Detaches the encoded rows of the open block of a source, which then has no open block. The
+    /// rows remain counted until [`Buffers::free`] receives the slot.
     pub fn detach(&mut self, source: u32) -> Slot {
         let line = &mut self.pages[source as usize / LINES][source as usize % LINES];
         if line.states_slot != Slot::NONE {
@@ -450,7 +452,7 @@ impl Buffers {
         &self.slab.bytes(slot)[..bytes as usize]
     }
 
-    /// Frees a detached slot of so many rows and bytes.
+    /// Frees a detached slot and subtracts its rows and bytes from the totals.
     pub fn free(&mut self, slot: Slot, rows: u32, bytes: u32) {
         self.slab.free(slot);
         self.rows -= u64::from(rows);
@@ -458,7 +460,7 @@ impl Buffers {
         self.open -= 1;
     }
 
-    /// A copy of a source's open block, if it has one.
+    /// Copies the open block of a source. Returns `None` if no block is open.
     pub fn open_block(&self, source: u32) -> Option<OpenBlock> {
         let line = self.line(source);
         (line.rows != 0).then(|| OpenBlock {
@@ -469,37 +471,37 @@ impl Buffers {
         })
     }
 
-    /// Rows in all open blocks, detached ones included.
+    /// Returns the rows in all open blocks, detached blocks included.
     pub fn rows(&self) -> u64 {
         self.rows
     }
 
-    /// Their bytes.
+    /// Returns the bytes of the rows in all open blocks, detached blocks included.
     pub fn row_bytes(&self) -> u64 {
         self.row_bytes
     }
 
-    /// Open blocks, detached ones included.
+    /// Returns the number of open blocks, detached blocks included.
     pub fn open_blocks(&self) -> u64 {
         self.open
     }
 
-    /// Bytes of memory: lines and the pages of the slab.
+    /// Returns the memory of the lines and of the slab's pages, in bytes.
     pub fn memory(&self) -> usize {
         self.line_bytes() + self.slab.page_bytes()
     }
 
-    /// Bytes of the lines.
+    /// Returns the memory of the lines, in bytes.
     pub fn line_bytes(&self) -> usize {
         self.pages.len() * LINES * size_of::<Line>()
     }
 
-    /// Gives back memory that no buffer uses.
+    /// Returns memory that no buffer uses to the system.
     pub fn release_idle(&mut self) {
         self.slab.release_idle();
     }
 
-    /// The memory of encoded rows.
+    /// Returns the slab that stores the encoded rows.
     pub fn slab(&self) -> &Slab {
         &self.slab
     }
@@ -524,7 +526,7 @@ fn release(line: &mut Line, slab: &mut Slab) {
     (line.rows_slot, line.states_slot, line.rows, line.bytes) = (Slot::NONE, Slot::NONE, 0, 0);
 }
 
-/// Copies into a slot whose room was made sure of.
+/// Copies into a slot that has enough room.
 #[inline]
 fn put(slot: &mut [u8], at: &mut usize, bytes: &[u8]) {
     slot[*at..*at + bytes.len()].copy_from_slice(bytes);

@@ -1,23 +1,23 @@
-//! Rows as they lie in a buffer and in the journal: encoded as they arrive.
+//! Row encoding of buffers and of the journal: rows are encoded as they arrive.
 //!
-//! A row is *codes* and *payload*. The codes are nibbles, the time's first, then one a column of
-//! the block's layout; the payload holds what the codes announce, in the same order. A row is
-//! relative to the row before it in the same block: the time as delta of delta, numbers as
-//! deltas (floats as deltas of decimal mantissas, where they are decimals). The first row of a
-//! block starts from nothing, so a block can be read without its predecessors.
-//! `docs/format/row.md` has the table of codes.
+//! A row consists of *codes* and *payload*. The codes are nibbles: first the code of the time, then
+//! one code per column of the block's layout. The payload stores the bytes that the codes announce,
+//! in the same order. A row is relative to the previous row of the same block: times as delta of
+//! delta, numbers as deltas, and decimal floats as deltas of their mantissas. The first row of a
+//! block is absolute, so a block can be read without its predecessors. `docs/format/row.md`
+//! contains the table of codes.
 
 use seiner_model::{Bitmap, Cell, Column, Columns, FieldColumn, FieldType, Strings, Value};
 
-/// Time code: the first row of a block, the time follows in 8 bytes.
+/// Time code: first row of a block; the time follows in 8 bytes.
 pub const START: u8 = 9;
 /// Value code: the bits follow in 8 bytes.
 pub const RAW: u8 = 9;
 /// Value code: a new decimal scale and mantissa follow.
 const SCALE: u8 = 10;
-/// Value code: the text before.
+/// Value code: the text equals the previous text.
 const TEXT_SAME: u8 = 11;
-/// Value code: a text follows, its length first in 2 bytes.
+/// Value code: a text follows, preceded by its length in 2 bytes.
 const TEXT: u8 = 12;
 /// Value code: the row has no value for the column.
 const MISSING: u8 = 13;
@@ -25,61 +25,63 @@ const MISSING: u8 = 13;
 /// Mantissas stay below 2^53, where every integer is a double.
 const MANTISSA_LIMIT: f64 = 9_007_199_254_740_992.0;
 
-/// Adding and subtracting it rounds to an integer, which then stands in the lowest bits, for
-/// magnitudes below 2^51.
+/// Rounding constant for magnitudes below 2^51: adding and then subtracting it rounds a number to
+/// an integer. After the addition, the integer is in the lowest bits of the sum.
 const ROUNDER: f64 = 6_755_399_441_055_744.0;
 
-/// 10^0 to 10^18: exact as doubles, and more digits than a mantissa has.
+/// Powers of ten from 10^0 to 10^18. All are exact as doubles, and 10^18 has more digits than a
+/// mantissa.
 pub const POWERS: [f64; 19] = [
     1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15, 1e16,
     1e17, 1e18,
 ];
 
-/// What the next value of a column is relative to.
+/// State of a column: the base of the next delta.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ColumnState {
-    /// The previous mantissa or integer, or where the previous text lies in the block.
+    /// Previous mantissa or integer, or the position of the previous text in the block.
     pub previous: u64,
-    /// The decimal scale of the mantissas.
+    /// Decimal scale of the mantissas.
     pub scale: u8,
-    /// No decimal was found for the last value; later ones are only tried at `scale`.
-    /// Steers the encoder alone: a reader does not need it.
+    /// Set if no decimal was found for the last value. Later values are then tried only at `scale`.
+    /// Only the encoder uses this flag.
     pub hopeless: bool,
 }
 
-/// What the next time is relative to.
+/// State of the time column: the base of the next time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TimeState {
-    /// The time before.
+    /// Previous time.
     pub last: i64,
-    /// Its distance from the one before.
+    /// Distance of the previous time from the time before it.
     pub delta: i64,
 }
 
 impl TimeState {
-    /// Whether a time is as far from the time before as that was from its own.
+    /// Returns whether `time` is as far from the previous time as the previous time is from its
+    /// predecessor.
     #[inline(always)]
     pub fn is_kept_by(&self, time: i64) -> bool {
         time.wrapping_sub(self.last) == self.delta
     }
 }
 
-/// An encoded row.
+/// Encoded row.
 #[derive(Default)]
 pub struct Row {
-    /// Nibbles, low one first.
+    /// Codes as nibbles, low nibble first.
     pub codes: Vec<u8>,
-    /// What they announce.
+    /// Payload: the bytes that the codes announce.
     pub payload: Vec<u8>,
 }
 
-/// How many bytes the codes of a row with so many columns take.
+/// Returns the bytes of the codes of a row with this number of columns.
 #[inline]
 pub fn codes_bytes(columns: usize) -> usize {
     (columns + 2) / 2
 }
 
-/// The most that a row can take without its texts.
+/// Returns the maximum bytes of a row without its texts.
 #[inline]
 pub fn row_bound(columns: usize) -> usize {
     codes_bytes(columns) + 8 + columns * 10
@@ -90,14 +92,14 @@ fn zigzag(value: i64) -> u64 {
     ((value << 1) ^ (value >> 63)) as u64
 }
 
-/// The number that a zigzag value stands for.
+/// Decodes a zigzag value.
 #[inline]
 pub fn unzigzag(value: u64) -> i64 {
     (value >> 1) as i64 ^ -((value & 1) as i64)
 }
 
-/// Appends what a code announces. Eight bytes and a cut are cheaper than a copy of a length known
-/// only at run time.
+/// Appends the payload of a code. Writing eight bytes and truncating is cheaper than copying a
+/// length that is known only at run time.
 #[inline(always)]
 pub fn put_word(coded: Coded, out: &mut Vec<u8>) {
     let len = out.len();
@@ -105,19 +107,19 @@ pub fn put_word(coded: Coded, out: &mut Vec<u8>) {
     out.truncate(len + coded.bytes);
 }
 
-/// A code and what it announces: the low `bytes` bytes of `word`.
+/// Code and payload of a value: the payload is the low `bytes` bytes of `word`.
 #[derive(Clone, Copy)]
 pub struct Coded {
-    /// The code.
+    /// Code of the value.
     pub code: u8,
-    /// The payload, little endian.
+    /// Payload, little endian.
     pub word: u64,
-    /// Its length.
+    /// Length of the payload in bytes.
     pub bytes: usize,
 }
 
 impl Coded {
-    /// What a number equal to the expected one announces.
+    /// Encoding of a number that equals the expected number: no payload.
     pub const NOTHING: Coded = Coded {
         code: 0,
         word: 0,
@@ -127,7 +129,7 @@ impl Coded {
     #[inline(always)]
     fn delta(delta: i64) -> Coded {
         let word = zigzag(delta);
-        // Nearly all are this short, and comparing is cheaper than counting zeros.
+        // Nearly all numbers are this short, and comparing is cheaper than counting zeros.
         let bytes = if word < 1 << 16 {
             usize::from(word > 0) + usize::from(word > 0xff)
         } else {
@@ -150,7 +152,7 @@ impl Coded {
     }
 }
 
-/// Codes a time that follows `state`, or begins a block.
+/// Encodes a time that follows `state`, or that begins a block.
 #[inline(always)]
 pub fn code_time(time: i64, state: &mut TimeState, first: bool) -> Coded {
     if first {
@@ -166,7 +168,7 @@ pub fn code_time(time: i64, state: &mut TimeState, first: bool) -> Coded {
     Coded::delta(change)
 }
 
-/// Codes an integer that follows `state`; booleans are 0 and 1.
+/// Encodes an integer that follows `state`. Booleans are 0 and 1.
 #[inline(always)]
 pub fn code_integer(value: u64, state: &mut ColumnState) -> Coded {
     let delta = value.wrapping_sub(state.previous) as i64;
@@ -174,7 +176,7 @@ pub fn code_integer(value: u64, state: &mut ColumnState) -> Coded {
     Coded::delta(delta)
 }
 
-/// Codes a float that follows `state`.
+/// Encodes a 64-bit float that follows `state`.
 #[inline(always)]
 pub fn code_f64(value: f64, state: &mut ColumnState) -> Coded {
     code_float(value, value.to_bits(), state, |mantissa, power| {
@@ -182,7 +184,7 @@ pub fn code_f64(value: f64, state: &mut ColumnState) -> Coded {
     })
 }
 
-/// Codes a float that follows `state`.
+/// Encodes a 32-bit float that follows `state`.
 #[inline(always)]
 pub fn code_f32(value: f32, state: &mut ColumnState) -> Coded {
     code_float(
@@ -193,8 +195,8 @@ pub fn code_f32(value: f32, state: &mut ColumnState) -> Coded {
     )
 }
 
-/// A float as a decimal where that gives back the same bits. `bits_of` is how a reader computes
-/// them from mantissa and power of ten.
+/// Converts a float to a decimal if the decimal restores the same bits. `bits_of` computes the bits
+/// from mantissa and power of ten in the same way as a reader.
 #[inline(always)]
 fn code_float(
     value: f64,
@@ -208,8 +210,8 @@ fn code_float(
     }
 }
 
-/// Codes a float that follows `state` by its mantissa, where that is not large and the scale is
-/// the same: the usual float.
+/// Encodes the usual float that follows `state`: its mantissa is not large, and the scale stays the
+/// same.
 #[inline(always)]
 pub fn code_near_f64(value: f64, state: &mut ColumnState) -> Option<Coded> {
     let bits_of = |mantissa: f64, power: f64| (mantissa / power).to_bits();
@@ -217,7 +219,7 @@ pub fn code_near_f64(value: f64, state: &mut ColumnState) -> Option<Coded> {
     Some(code_integer(mantissa as u64, state))
 }
 
-/// What [`mantissa`] answers, where it is below 2^51; in fewer instructions.
+/// Returns the same result as [`mantissa`] for mantissas below 2^51, in fewer instructions.
 #[inline(always)]
 fn near_mantissa(
     value: f64,
@@ -260,14 +262,14 @@ fn rescale(
                 };
             }
         }
-        // NaN, the infinities and -0.0 say nothing about the values to come.
+        // NaN, the infinities and -0.0 do not predict the values that follow.
         state.hopeless = value.is_finite() && value != 0.0;
     }
     Coded::whole(RAW, bits)
 }
 
 impl Row {
-    /// Begins a row: the time.
+    /// Begins a row with its time.
     #[inline]
     pub fn begin(&mut self, time: i64, state: &mut TimeState, first: bool) {
         self.codes.clear();
@@ -311,7 +313,7 @@ impl Row {
         self.code(column, coded.code);
     }
 
-    /// The next column has no value in this row.
+    /// Adds a gap: the next column has no value in this row.
     #[inline]
     pub fn missing(&mut self, column: usize) {
         self.code(column, MISSING);
@@ -319,7 +321,7 @@ impl Row {
 
     fn text(&mut self, value: &str, state: &mut ColumnState, place: TextPlace<'_>) -> u8 {
         let bytes = value.as_bytes();
-        // `previous` is one more than the place, so that 0 is none.
+        // `previous` is the position plus one, so that 0 means no text.
         if state.previous != 0 {
             let at = state.previous as usize - 1;
             let len = u16::from_le_bytes([place.block[at], place.block[at + 1]]) as usize;
@@ -335,12 +337,13 @@ impl Row {
     }
 }
 
-/// Where a row's texts will lie: texts already in the block, and where this row's payload begins.
+/// Position of the texts of a row: the texts already in the block, and the start of this row's
+/// payload.
 #[derive(Clone, Copy)]
 pub struct TextPlace<'a> {
-    /// The block's rows so far.
+    /// Rows of the block so far.
     pub block: &'a [u8],
-    /// The offset of the row's payload in the block.
+    /// Offset of the payload of the row in the block.
     pub payload_at: usize,
 }
 
@@ -355,16 +358,16 @@ fn mantissa(value: f64, bits: u64, scale: u8, bits_of: impl Fn(f64, f64) -> u64)
     (bits_of(whole as f64, power) == bits).then_some(whole)
 }
 
-/// Reads rows; the bytes were written by [`Row`] or came from a journal record whose checksum held,
-/// yet every length is checked.
+/// Reader of rows. [`Row`] wrote the bytes, or a journal record with a valid checksum contained
+/// them. Every length is checked nevertheless.
 pub struct Reader<'a> {
-    /// The rows.
+    /// Bytes of the rows.
     pub bytes: &'a [u8],
-    /// Where it reads on.
+    /// Offset of the next read.
     pub at: usize,
 }
 
-/// The rows are not what [`Row`] writes.
+/// Error: the bytes are not rows as [`Row`] writes them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Malformed;
 
@@ -381,7 +384,7 @@ impl<'a> Reader<'a> {
         Ok(u64::from_le_bytes(word))
     }
 
-    /// Reads what a time's code announces.
+    /// Reads the time that a code announces.
     pub fn time(&mut self, code: u8, state: &mut TimeState) -> Result<(), Malformed> {
         match code {
             0..=8 => {
@@ -400,7 +403,7 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    /// The bits of the next value, `None` where it is missing; texts answer with their place.
+    /// Reads the bits of the next value. Returns `None` for a gap, and the position of a text.
     pub fn value(
         &mut self,
         code: u8,
@@ -473,8 +476,8 @@ fn nibble(codes: &[u8], index: usize) -> u8 {
     codes[index / 2] >> (4 * (index & 1)) & 15
 }
 
-/// The payload's length of a row, from its codes and the bytes that follow; for readers that
-/// need not know what is in it.
+/// Returns the payload length of a row from its codes and the bytes that follow, for readers that
+/// skip the values.
 pub fn payload_bytes(codes: &[u8], columns: usize, bytes: &[u8]) -> Result<usize, Malformed> {
     let time = nibble(codes, 0);
     let mut at = if time == START { 8 } else { time as usize };
@@ -501,13 +504,13 @@ pub fn payload_bytes(codes: &[u8], columns: usize, bytes: &[u8]) -> Result<usize
     }
 }
 
-/// Whether a row with these codes begins a block.
+/// Returns whether a row with these codes begins a block.
 pub fn is_start(codes: &[u8]) -> bool {
     codes.first().is_some_and(|codes| codes & 15 == START)
 }
 
-/// The states after a row, for a replay that goes on appending where the journal ends.
-/// `block` holds the rows so far, this one included; it begins at `at`.
+/// Computes the states after a row, so that a replay can continue to append after the end of the
+/// journal. `block` contains the rows so far including this row, which begins at `at`.
 pub fn follow(
     block: &[u8],
     at: usize,
@@ -520,7 +523,7 @@ pub fn follow(
     reader.time(nibble(codes, 0), time)?;
     for (column, &field_type) in types.iter().enumerate() {
         let value = reader.value(nibble(codes, column + 1), field_type, &mut states[column])?;
-        // A row with no value at all is none.
+        // A row without any value is malformed.
         if value.is_none() && types.len() == 1 {
             return Err(Malformed);
         }
@@ -528,7 +531,7 @@ pub fn follow(
     Ok(())
 }
 
-/// All rows of a block as columns, in the order of their arrival.
+/// Decodes all rows of a block into columns, in order of arrival.
 pub fn decode(bytes: &[u8], rows: usize, types: &[FieldType]) -> Result<Columns, Malformed> {
     match types {
         [FieldType::F64] => decode_f64(bytes, rows),
@@ -536,7 +539,7 @@ pub fn decode(bytes: &[u8], rows: usize, types: &[FieldType]) -> Result<Columns,
     }
 }
 
-/// The low `bytes` bytes, at most eight, of `window` from `at` on.
+/// Returns the low `bytes` bytes, at most eight, of `window` from `at` on.
 #[inline(always)]
 fn window_word(window: &[u8; 16], at: usize, bytes: usize) -> u64 {
     let word = u64::from_le_bytes(window[at..at + 8].try_into().expect("eight bytes"));
@@ -547,7 +550,7 @@ fn window_word(window: &[u8; 16], at: usize, bytes: usize) -> u64 {
     }
 }
 
-/// What a time's code of `bytes` bytes does to the state.
+/// Applies a time code of `bytes` bytes to the state.
 #[inline(always)]
 pub fn follow_time(time: &mut TimeState, window: &[u8; 16], bytes: usize) {
     time.delta = time
@@ -556,13 +559,14 @@ pub fn follow_time(time: &mut TimeState, window: &[u8; 16], bytes: usize) {
     time.last = time.last.wrapping_add(time.delta);
 }
 
-/// The number after `previous` by a delta of `bytes` bytes from `at` on.
+/// Returns the number that follows `previous` by a delta of `bytes` bytes from `at` on.
 #[inline(always)]
 pub fn follow_number(previous: u64, window: &[u8; 16], at: usize, bytes: usize) -> u64 {
     previous.wrapping_add(unzigzag(window_word(window, at, bytes)) as u64)
 }
 
-/// The usual block: one column of floats, which is never missing, since then there is no row.
+/// Decodes the usual block: one column of floats. It has no gaps, because a row without a value
+/// does not exist.
 fn decode_f64(bytes: &[u8], rows: usize) -> Result<Columns, Malformed> {
     let mut times = Vec::with_capacity(rows);
     let mut values = Vec::with_capacity(rows);
@@ -570,7 +574,7 @@ fn decode_f64(bytes: &[u8], rows: usize) -> Result<Columns, Malformed> {
     for _ in 0..rows {
         let codes = *bytes.get(at).ok_or(Malformed)?;
         let (time_code, value_code) = (codes & 15, codes >> 4);
-        // Both are deltas of few bytes, and not at the very end: read as whole words.
+        // Both deltas are short and not at the end of the bytes, so whole words are read.
         if time_code <= 8
             && value_code <= 8
             && let Some(window) = bytes[at + 1..].first_chunk()
@@ -663,7 +667,7 @@ fn column_of(field_type: FieldType, bits: Vec<u64>, block: &[u8]) -> Result<Colu
     })
 }
 
-/// The bytes that a row's texts add to [`row_bound`].
+/// Returns the bytes that the texts of a row add to [`row_bound`].
 pub fn text_bytes(cells: &[Cell<'_>]) -> usize {
     cells
         .iter()

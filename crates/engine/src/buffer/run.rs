@@ -1,32 +1,33 @@
-//! Rows of one number, a run of them at once: how most samples arrive where they come in columns.
+//! Runs: rows of one number, encoded many at a time. Most samples that arrive in columns take this
+//! path.
 //!
-//! What they have in common is looked up once, and what goes to the journal is gathered in a run's
-//! own arrays, so that the loop over rows neither grows nor counts anything else.
+//! Values shared by all rows of a run are looked up once. The journal bytes are collected in the
+//! arrays of the run, so the loop over rows neither grows nor counts anything else.
 
 use super::NUMBER_BYTES;
 use super::row::Coded;
 use seiner_model::SourceId;
 
-/// Rows of a run at most.
+/// Maximum rows of a run.
 pub const ROWS: usize = 128;
-/// How far ahead lines are fetched, in rows.
+/// Prefetch distance of lines, in rows.
 pub const LINES_AHEAD: usize = 24;
-/// How far ahead the ends of buffers are fetched, in rows.
+/// Prefetch distance of the ends of buffers, in rows.
 pub const ROWS_AHEAD: usize = 10;
 
-/// Rows of one float: equally many of each.
+/// Rows of one float, as three slices of equal length.
 #[derive(Clone, Copy)]
 pub struct Floats<'a> {
-    /// Whose they are; the same source may stand here more than once.
+    /// Sources of the rows. A source may occur more than once.
     pub sources: &'a [SourceId],
-    /// Their times.
+    /// Times of the rows.
     pub times: &'a [i64],
-    /// Their values.
+    /// Values of the rows.
     pub values: &'a [f64],
 }
 
 impl<'a> Floats<'a> {
-    /// All but the first rows.
+    /// Returns the rows from `row` on.
     pub fn from(self, row: usize) -> Floats<'a> {
         Floats {
             sources: &self.sources[row..],
@@ -36,8 +37,8 @@ impl<'a> Floats<'a> {
     }
 }
 
-/// Writes a row of one number and answers its length. What is behind it is overwritten: words are
-/// written whole and cut by the next row.
+/// Writes a row of one number and returns its length. Overwrites bytes after the row: whole words
+/// are written, and the next row truncates them.
 #[inline(always)]
 pub fn put_number(time: Coded, value: Coded, window: &mut [u8; NUMBER_BYTES]) -> usize {
     window[0] = codes(time, value);
@@ -48,16 +49,16 @@ pub fn put_number(time: Coded, value: Coded, window: &mut [u8; NUMBER_BYTES]) ->
     1 + time.bytes + value.bytes
 }
 
-/// The codes of a row of one number.
+/// Returns the codes of a row of one number.
 #[inline(always)]
 pub fn codes(time: Coded, value: Coded) -> u8 {
     time.code | value.code << 4
 }
 
-/// Bytes of payloads of a run at most, and room for the last word.
+/// Maximum bytes of the payloads of a run, with room for the last word.
 const PAYLOAD: usize = ROWS * 16 + 8;
 
-/// A run's rows as they go to the journal: codes and payloads apart.
+/// Rows of a run in their journal encoding: codes and payloads separate.
 pub struct Encoded {
     codes: [u8; ROWS],
     payload: [u8; PAYLOAD],
@@ -77,9 +78,9 @@ impl Default for Encoded {
 }
 
 impl Encoded {
-    /// Puts a row into its buffer and, behind so many bytes of payloads, among the run's. Answers how
-    /// many bytes it takes in the buffer, and how many payloads have then. The run is what it was
-    /// until [`Encoded::end`].
+    /// Writes a row into its buffer, and also into the run after `bytes` bytes of payloads. Returns
+    /// the bytes of the row in the buffer, and the new length of the payloads. The run stays
+    /// unchanged until [`Encoded::end`].
     #[inline(always)]
     pub fn put(
         &mut self,
@@ -98,17 +99,17 @@ impl Encoded {
         (put_number(time, value, window), bytes + value.bytes)
     }
 
-    /// Makes a run of what was put.
+    /// Completes the run: the first `rows` rows and `bytes` bytes of payloads become its contents.
     pub fn end(&mut self, rows: usize, bytes: usize) {
         (self.rows, self.bytes) = (rows, bytes);
     }
 
-    /// The rows' codes.
+    /// Returns the codes of the rows.
     pub fn codes(&self) -> &[u8] {
         &self.codes[..self.rows]
     }
 
-    /// Their payloads.
+    /// Returns the payloads of the rows.
     pub fn payload(&self) -> &[u8] {
         &self.payload[..self.bytes]
     }

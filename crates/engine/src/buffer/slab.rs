@@ -1,32 +1,32 @@
-//! Memory for buffers: slots in size classes, carved from pages.
+//! Slab: memory for buffers, in slots of fixed size classes carved from pages.
 //!
-//! A buffer grows from one cache line up to B by moving to the next class. A page serves one
-//! class; when its last slot is freed it is idle and may serve another, or be given back.
-//! [`Slab::page_bytes`] is what the buffers cost.
+//! A buffer grows from one cache line up to B by moving to the next class. A page serves one class.
+//! When its last slot is freed, the page is idle and may serve another class or be returned to the
+//! system. [`Slab::page_bytes`] is the memory cost of all buffers.
 
 use crate::prefetch::prefetch;
 
-/// The smallest slot: one cache line.
+/// Bytes of the smallest slot: one cache line.
 pub const SMALLEST: usize = 64;
 const PAGE: usize = 64 << 10;
-/// A handle holds in so many bits where in its page a slot begins, in smallest slots.
+/// Bits of a handle that store the start of a slot in its page, in units of the smallest slot.
 const PLACE_BITS: u32 = 10;
 const _: () = assert!(PAGE / SMALLEST == 1 << PLACE_BITS);
-/// 64 bytes to 2 MiB.
+/// Number of size classes: 64 bytes to 2 MiB.
 const CLASSES: usize = 16;
-/// The bytes of the largest slot.
+/// Bytes of the largest slot.
 pub const LARGEST: usize = SMALLEST << (CLASSES - 1);
 
-/// A slot: the page's number, and the place in it.
+/// Handle of a slot: the number of the page, and the position in the page.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Slot(u32);
 
 impl Slot {
-    /// No slot.
+    /// Handle that refers to no slot.
     pub const NONE: Slot = Slot(u32::MAX);
 
     fn new(page: u32, index: u32, class: u8) -> Slot {
-        // Slots larger than a page are the only ones of theirs, and begin at 0.
+        // A slot larger than a page has a page of its own and begins at 0.
         Slot(page << PLACE_BITS | index << class)
     }
 
@@ -34,18 +34,18 @@ impl Slot {
         (self.0 >> PLACE_BITS) as usize
     }
 
-    /// Where in the page it begins.
+    /// Returns the start of the slot in its page.
     fn start(self) -> usize {
         (self.0 & ((1 << PLACE_BITS) - 1)) as usize * SMALLEST
     }
 }
 
-/// The bytes of a slot of a class.
+/// Returns the bytes of a slot of a class.
 pub fn class_bytes(class: u8) -> usize {
     SMALLEST << class
 }
 
-/// The smallest class whose slots hold so many bytes.
+/// Returns the smallest class whose slots contain at least `bytes` bytes.
 pub fn class_for(bytes: usize) -> u8 {
     let class = bytes
         .div_ceil(SMALLEST)
@@ -59,10 +59,10 @@ struct Page {
     bytes: Box<[u8]>,
     class: u8,
     live: u16,
-    /// Slots handed out so far; those below it that are free are in `free`.
+    /// Slots handed out so far. Free slots below this number are in `free`.
     carved: u16,
     free: Vec<u16>,
-    /// Whether it stands in its class's list of pages with room.
+    /// True if the page is in its class's list of pages with room.
     listed: bool,
 }
 
@@ -72,22 +72,22 @@ impl Page {
     }
 }
 
-/// The memory of all buffers.
+/// Memory of all buffers.
 #[derive(Default)]
 pub struct Slab {
     pages: Vec<Page>,
-    /// Pages of a class that may have a free slot.
+    /// Pages of each class that may have a free slot.
     room: [Vec<u32>; CLASSES],
-    /// Pages of the usual size that serve no class now.
+    /// Pages of the usual size that serve no class at present.
     idle: Vec<u32>,
-    /// Page numbers whose memory was given back.
+    /// Numbers of pages whose memory was returned.
     vacant: Vec<u32>,
     page_bytes: usize,
     live_bytes: usize,
 }
 
 impl Slab {
-    /// Takes a slot of a class. What is in it is left over from before.
+    /// Takes a slot of a class. Its contents are undefined.
     pub fn take(&mut self, class: u8) -> Slot {
         let page_number = self.page_with_room(class);
         let page = &mut self.pages[page_number as usize];
@@ -115,7 +115,7 @@ impl Slab {
     fn page_with_room(&mut self, class: u8) -> u32 {
         let list = &mut self.room[class as usize];
         while let Some(&page) = list.last() {
-            // A page that went idle meanwhile may serve another class by now.
+            // A page that became idle in the meantime may serve another class.
             if self.pages[page as usize].listed && self.pages[page as usize].class == class {
                 return page;
             }
@@ -155,7 +155,7 @@ impl Slab {
         (self.pages.len() - 1) as u32
     }
 
-    /// Gives the memory of idle pages back to the system.
+    /// Returns the memory of idle pages to the system.
     pub fn release_idle(&mut self) {
         for number in self.idle.drain(..) {
             self.page_bytes -= PAGE;
@@ -164,7 +164,7 @@ impl Slab {
         }
     }
 
-    /// Gives a slot back.
+    /// Frees a slot.
     pub fn free(&mut self, slot: Slot) {
         let page = &mut self.pages[slot.page()];
         let class = page.class;
@@ -183,7 +183,7 @@ impl Slab {
         }
     }
 
-    /// Moves the first `len` bytes of a slot into one of the next class.
+    /// Moves the first `len` bytes of a slot into a slot of the next class.
     pub fn grow(&mut self, slot: Slot, len: usize) -> Slot {
         let class = self.pages[slot.page()].class;
         let grown = self.take(class + 1);
@@ -199,7 +199,7 @@ impl Slab {
         grown
     }
 
-    /// The bytes of a slot.
+    /// Returns the bytes of a slot.
     #[inline]
     pub fn bytes(&self, slot: Slot) -> &[u8] {
         let page = &self.pages[slot.page()];
@@ -207,7 +207,7 @@ impl Slab {
         &page.bytes[slot.start()..][..size]
     }
 
-    /// Starts fetching a place in a slot, if there is one.
+    /// Prefetches a position in a slot, if the position exists.
     #[inline(always)]
     pub fn prefetch(&self, slot: Slot, at: usize) {
         if let Some(page) = self.pages.get(slot.page())
@@ -217,7 +217,8 @@ impl Slab {
         }
     }
 
-    /// So many bytes of a slot from a place in it on, to write; `None` where the slot ends earlier.
+    /// Returns `N` mutable bytes of a slot from a position on, or `None` if the slot ends
+    /// earlier.
     #[inline(always)]
     pub fn window_mut<const N: usize>(&mut self, slot: Slot, at: usize) -> Option<&mut [u8; N]> {
         let page = &mut self.pages[slot.page()];
@@ -227,7 +228,7 @@ impl Slab {
         page.bytes.get_mut(slot.start() + at..)?.first_chunk_mut()
     }
 
-    /// The bytes of a slot, to write.
+    /// Returns the bytes of a slot, mutably.
     #[inline]
     pub fn bytes_mut(&mut self, slot: Slot) -> &mut [u8] {
         let page = &mut self.pages[slot.page()];
@@ -235,12 +236,12 @@ impl Slab {
         &mut page.bytes[slot.start()..][..size]
     }
 
-    /// Bytes of all pages.
+    /// Returns the bytes of all pages.
     pub fn page_bytes(&self) -> usize {
         self.page_bytes
     }
 
-    /// Bytes of the slots in use.
+    /// Returns the bytes of the slots in use.
     pub fn live_bytes(&self) -> usize {
         self.live_bytes
     }

@@ -1,4 +1,4 @@
-//! The journal: every record, every row in it.
+//! Journal check: reads every record and every row in it.
 
 use super::Check;
 use crate::buffer::row::{self, ColumnState, TimeState};
@@ -55,23 +55,24 @@ fn read_whole(disk: &dyn Disk, name: &str) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Where the records of a file ended.
+/// End of the records of a file.
 struct End {
     file: String,
     at: u64,
-    /// The sequence that the next record must have.
+    /// Sequence of the next record.
     sequence: u64,
 }
 
-/// A replay that keeps no rows.
+/// Replay that discards the rows.
 struct Replay<'a> {
     registry: &'a mut Registry,
-    /// The files that the ledger lists.
+    /// Files that the ledger lists.
     listed: &'a BTreeMap<u32, JournalFile>,
-    /// What the next row of a source is relative to; of sources whose block began in a record read.
+    /// State from which the next row of a source is decoded, for sources whose block began in a
+    /// record that was read.
     blocks: HashMap<u32, Followed>,
     scratch: Vec<u8>,
-    /// The end of the file before; none if it is unknown.
+    /// End of the previous file. `None` if it is unknown.
     end: Option<End>,
 }
 
@@ -120,7 +121,7 @@ impl Replay<'_> {
         check.advance(len);
     }
 
-    /// The first record must be the one after the last of the file before.
+    /// Begins a file. Its first record must follow the last record of the previous file.
     fn begin(&mut self, check: &mut Check<'_>, name: &str, reader: &FileReader) {
         if let Some(end) = self.end.take()
             && end.sequence != reader.sequence
@@ -134,7 +135,7 @@ impl Replay<'_> {
         }
     }
 
-    /// What follows cannot be set in relation to what was before.
+    /// Discards the state: the following rows cannot be related to earlier rows.
     fn lose_the_thread(&mut self) {
         self.blocks.clear();
         self.end = None;
@@ -226,7 +227,7 @@ impl Replay<'_> {
                 },
             );
         }
-        // The block may have begun in a file that was let go: then a segment has the row.
+        // The block may have begun in a released file. The row is then in a segment.
         let Some(block) = self.blocks.get_mut(&row.source) else {
             return Ok(());
         };

@@ -1,9 +1,10 @@
-//! Proof that everything in a store can be read, without opening the store and without writing.
+//! Check: proves that everything in a store is readable, without opening the store and without
+//! writing.
 //!
-//! Every byte that is covered by a checksum is read and every block decoded; what is said twice
-//! (in a block and in the footer, in a trailer and in the catalog) is compared. Only a journal's
-//! last record is beyond proof: one that was being written when the power failed looks like one
-//! that was damaged later, so it is noted and is no damage.
+//! The check reads every byte that a checksum covers, and decodes every block. It compares all data
+//! that is stored twice (in a block and in the footer, in a trailer and in the catalog). Only the
+//! last record of a journal cannot be proved: a record that was being written when the power failed
+//! looks like a record that was damaged later. Such a record is a note, not damage.
 
 mod journal;
 mod segment;
@@ -13,7 +14,7 @@ use crate::error::Error;
 use crate::inspect::registry::Registry;
 use crate::inspect::{self, FileKind, FileView};
 use crate::ledger::{self, Contents, Found};
-use crate::retention::{has_ledger, rules_of};
+use crate::retention::news::{has_ledger, rules_of};
 use crate::rules;
 use crate::segment::sealed::Segment;
 use crate::timekeeper;
@@ -21,77 +22,77 @@ use crate::volume::{self, SlotState};
 use seiner_platform::Disk;
 use std::collections::BTreeSet;
 
-/// Damage is listed so many times, and counted beyond.
+/// Maximum number of damaged places that are listed. All are counted.
 const LISTED: usize = 1000;
 
-/// What a check found.
+/// Result of a check.
 #[derive(Clone, Debug, Default)]
 pub struct CheckReport {
-    /// Frames of the catalog that are whole.
+    /// Number of valid frames of the catalog.
     pub frames: u64,
-    /// Sources that catalog and journal name.
+    /// Number of sources in catalog and journal.
     pub sources: u64,
-    /// Layouts, the empty one included.
+    /// Number of layouts, the empty layout included.
     pub layouts: u64,
-    /// Sealed segments read.
+    /// Number of sealed segments read.
     pub segments: u64,
-    /// Footer pages that are whole.
+    /// Number of valid footer pages.
     pub pages: u64,
-    /// Blocks that are whole.
+    /// Number of valid blocks.
     pub blocks: u64,
-    /// Rows in them.
+    /// Number of rows in the blocks.
     pub rows: u64,
-    /// Values in them.
+    /// Number of values in the blocks.
     pub samples: u64,
-    /// Journal files read.
+    /// Number of journal files read.
     pub journal_files: u64,
-    /// Records that are whole.
+    /// Number of valid records.
     pub records: u64,
-    /// Rows in them; some of them may lie in segments, too.
+    /// Number of rows in the records. Some of them may also be in segments.
     pub journal_rows: u64,
     /// Bytes of the files read.
     pub bytes: u64,
-    /// What is damaged: the first thousand places.
+    /// Damaged places: the first thousand.
     pub damage: Vec<Damage>,
-    /// How many places are damaged.
+    /// Number of damaged places.
     pub damaged: u64,
-    /// What is as it may be, and good to know.
+    /// Observations that are not damage.
     pub notes: Vec<Note>,
 }
 
-/// A damaged place.
+/// Damaged place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Damage {
-    /// The file.
+    /// Name of the file.
     pub file: String,
-    /// Where in the file, in bytes.
+    /// Offset in the file, in bytes.
     pub offset: u64,
-    /// What was expected, and what was found.
+    /// Expected and actual contents.
     pub what: String,
 }
 
-/// Something that is no damage.
+/// Observation that is not damage.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Note {
-    /// The file.
+    /// Name of the file.
     pub file: String,
-    /// What about it.
+    /// Description of the observation.
     pub what: String,
 }
 
 impl CheckReport {
-    /// Whether nothing is damaged.
+    /// Returns whether nothing is damaged.
     pub fn is_sound(&self) -> bool {
         self.damaged == 0
     }
 }
 
-/// Reads everything that a store has on a disk. `progress` is told the bytes done and the bytes
-/// there are, again and again.
+/// Checks all files of a store on a disk. `progress` is called repeatedly with the bytes done and
+/// the total bytes.
 ///
 /// # Errors
-/// When there is no store, or the disk cannot list its files. What cannot be read later is damage,
-/// and told in the report.
+/// If there is no store, or the disk cannot list its files. Data that cannot be read later is
+/// damage, and listed in the report.
 pub fn check(disk: &dyn Disk, progress: &mut dyn FnMut(u64, u64)) -> Result<CheckReport, Error> {
     let files = inspect::files(disk)?;
     let total = files
@@ -136,7 +137,7 @@ fn is_read(kind: FileKind) -> bool {
     )
 }
 
-/// A check under way.
+/// Check in progress.
 struct Check<'a> {
     disk: &'a dyn Disk,
     report: CheckReport,
@@ -157,7 +158,7 @@ impl Check<'_> {
         }
     }
 
-    /// Damage, or a disk that cannot read what is there.
+    /// Records damage, or a disk that cannot read existing data.
     fn error(&mut self, file: &str, offset: u64, error: Error) {
         match error {
             Error::Damage { offset, what, .. } => self.damage(file, offset, what),
@@ -200,7 +201,7 @@ impl Check<'_> {
         }
     }
 
-    /// Reads the catalog; without one nothing else can be judged.
+    /// Reads the catalog. Without a catalog nothing else can be checked.
     fn catalog(&mut self, files: &[FileView]) -> Result<Option<(ReadCatalog, Registry)>, Error> {
         let read = match catalog::read(self.disk) {
             Ok(Some(read)) => read,
@@ -216,7 +217,7 @@ impl Check<'_> {
                 );
                 return Ok(None);
             }
-            // The power failed before the store began.
+            // The power failed before the store was created.
             Ok(None) if files.iter().any(|file| file.kind == FileKind::Catalog) => return Ok(None),
             Ok(None) => {
                 return Err(Error::Options(
@@ -241,9 +242,10 @@ impl Check<'_> {
         Ok(Some((read, registry)))
     }
 
-    /// The catalog's two files must hold the same, but for a frame that was being added.
+    /// Compares the two files of the catalog. They must be identical, except for a frame that was
+    /// being added.
     fn copies(&mut self, files: &[FileView], read: &ReadCatalog) {
-        // Without a frame, the store was only just being made.
+        // Without a frame, the store was just being created.
         let last_frame = read.frames.last().map_or(0, |frame| frame.offset);
         let files_of = [
             (catalog::NAME, catalog::COPY),
@@ -282,12 +284,12 @@ impl Check<'_> {
         }
     }
 
-    /// Segments tell how much the catalog must know.
+    /// Checks that the catalog contains all sources and layouts that the segments require.
     fn claims(&mut self, files: &[FileView], catalog: &ReadCatalog, registry: &Registry) {
         for file in files.iter().filter(|file| file.kind == FileKind::Segment) {
             let segment = match Segment::on(self.disk, &file.file, catalog.store) {
                 Ok(segment) => segment,
-                // Damage is reported with the segment.
+                // The damage is reported with the segment.
                 Err(Error::Damage { .. }) => continue,
                 Err(error) => {
                     self.error(&file.file, 0, error);
@@ -309,8 +311,8 @@ impl Check<'_> {
 }
 
 impl Check<'_> {
-    /// Reads the ledger: segments that it lists must be there, and losses are damage until they are
-    /// acknowledged.
+    /// Reads the ledger. The segments that it lists must exist, and losses are damage until they
+    /// are acknowledged.
     fn ledger(&mut self, files: &[FileView], catalog: &ReadCatalog) -> Result<Contents, Error> {
         let (contents, found, _, _) = ledger::read(self.disk, catalog.store)?;
         let frames = catalog.frames.iter();
@@ -350,7 +352,7 @@ impl Check<'_> {
     }
 }
 
-/// The number of a segment's file.
+/// Returns the number of a segment's file.
 fn segment_number(file: &FileView) -> u64 {
     volume::parse(&file.file).map_or(0, |(number, _)| number)
 }

@@ -1,4 +1,4 @@
-//! Sealed segments: trailer, fence, pages, blocks, and what lies between them.
+//! Segment check: trailer, fence, pages, blocks, and the bytes between them.
 
 use super::{Check, segment_number};
 use crate::answer::Bucket;
@@ -35,7 +35,7 @@ struct Reading<'a, 'c> {
     segment: Segment,
     registry: &'a Registry,
     name: &'a str,
-    /// Blocks whose columns the catalog does not give their sources.
+    /// Number of blocks whose columns the catalog does not assign to their sources.
     lost_layouts: u64,
 }
 
@@ -94,7 +94,7 @@ impl Reading<'_, '_> {
         self.check.damage(self.name, offset, what);
     }
 
-    /// Where the blocks and chapters end: the footer begins there.
+    /// Returns the end of blocks and chapters, at which the footer begins.
     fn blocks_end(&self) -> u64 {
         let first = self.segment.fence().first();
         first.map_or(self.segment.trailer.fence_offset, |page| {
@@ -102,7 +102,7 @@ impl Reading<'_, '_> {
         })
     }
 
-    /// Whether a chapter's index, and nothing else, lies between the end of a block and `end`.
+    /// Returns whether exactly the index of a chapter is between the end of a block and `end`.
     fn chapter(&mut self, from: u64, end: u64) -> bool {
         if end <= aligned(from) || end != aligned(end) {
             return false;
@@ -125,7 +125,7 @@ impl Reading<'_, '_> {
         at == trailer.fence_offset && trailer.previous <= from
     }
 
-    /// Reads all pages; answers the entries, and whether all were read.
+    /// Reads all pages. Returns the entries, and whether all pages were readable.
     fn pages(&mut self) -> (Vec<Entry>, bool) {
         let mut entries: Vec<Entry> = Vec::new();
         let mut whole = true;
@@ -241,7 +241,7 @@ impl Reading<'_, '_> {
         wrong.into_iter().for_each(|what| self.damage(at, what));
     }
 
-    /// What no checksum covers has to be zero.
+    /// Checks that bytes outside all checksums are zero.
     fn zeros(&mut self, from: u64, to: u64) {
         if to <= from {
             return;
@@ -287,7 +287,8 @@ impl Reading<'_, '_> {
         }
     }
 
-    /// Decodes all of a block and compares it with what the footer says; answers its values.
+    /// Decodes a block completely and compares it with its entry in the footer. Returns the number
+    /// of its values.
     fn decode(&mut self, entry: &Entry, bytes: &[u8]) -> Result<u64, String> {
         let block = Block::open(bytes)?;
         let head = block.head;
@@ -331,7 +332,7 @@ impl Reading<'_, '_> {
     }
 }
 
-/// Where the pages begin behind so many bytes of blocks.
+/// Returns the offset of the pages after this many bytes of blocks.
 fn aligned(block_bytes: u64) -> u64 {
     block_bytes
         .checked_next_multiple_of(ALIGNMENT as u64)
@@ -362,7 +363,7 @@ fn compare_summary(times: &[i64], field: &FieldColumn, said: Option<Bucket>) -> 
         return Err("it has aggregates of texts".to_string());
     }
     let found = block::summary_of(times, field).ok_or("it has aggregates of nothing")?;
-    // Which NaN a sum is, and the sign of a zero, may differ from machine to machine.
+    // The kind of NaN in a sum, and the sign of a zero, may differ between machines.
     let same = |a: f64, b: f64| a == b || a.is_nan() && b.is_nan();
     let pairs = [
         ("sum", said.sum, found.sum),

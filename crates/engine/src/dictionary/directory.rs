@@ -1,23 +1,23 @@
-//! Extendible hashing: a table in segments of bounded size, of which a full one is split in two.
+//! Extendible hashing: a table of segments of bounded size. A full segment is split in two.
 //!
-//! An insert moves the entries of one segment at most. The directory has four bytes per segment and grows by
-//! doubling: some thousandth of the table's bytes.
+//! An insertion moves the entries of at most one segment. The directory has four bytes per segment
+//! and grows by doubling: about a thousandth of the table's bytes.
 
-/// Depth from which segments are not split. They grow instead.
+/// Depth from which segments grow instead of being split.
 const DEEPEST: u8 = 24;
-/// Entries of the directory per segment at most: hashes that are alike do not make it larger.
+/// Maximum directory entries per segment. Similar hashes do not make the directory larger.
 const SPREAD: usize = 16;
 
-/// The segments of a table, by bits of a hash.
+/// Segments of a table, by bits of a hash.
 pub struct Directory<T> {
-    /// The segment of each value of the lowest `depth` bits.
+    /// Segment number for each value of the lowest `depth` bits.
     slots: Vec<u32>,
-    /// Each segment, and of how many bits its entries have the same value.
+    /// Segments, each with the number of hash bits that its entries have in common.
     segments: Vec<(T, u8)>,
 }
 
 impl<T> Directory<T> {
-    /// A directory of one segment.
+    /// Creates a directory with one segment.
     pub fn new(segment: T) -> Directory<T> {
         Directory {
             slots: vec![0],
@@ -30,27 +30,28 @@ impl<T> Directory<T> {
         self.slots[bits as usize & (self.slots.len() - 1)] as usize
     }
 
-    /// The segment of entries with these bits.
+    /// Returns the segment for these hash bits.
     #[inline]
     pub fn segment(&self, bits: u32) -> &T {
         &self.segments[self.index(bits)].0
     }
 
-    /// The segment of entries with these bits, to change.
+    /// Returns the segment for these hash bits, mutably.
     #[inline]
     pub fn segment_mut(&mut self, bits: u32) -> &mut T {
         let index = self.index(bits);
         &mut self.segments[index].0
     }
 
-    /// All segments.
+    /// Returns all segments.
     #[cfg(test)]
     pub fn segments(&self) -> impl Iterator<Item = &T> {
         self.segments.iter().map(|(segment, _)| segment)
     }
 
-    /// Splits the segment of entries with these bits: `halve` takes the entries that have the given bit out of a
-    /// segment, and returns them as another. Returns whether the segment was split; if not, it may grow.
+    /// Splits the segment for these hash bits. `halve` removes the entries with the given bit set
+    /// from a segment, and returns them as a new segment. Returns whether the segment was split. If
+    /// not, the segment may grow.
     pub fn split(&mut self, bits: u32, halve: impl FnOnce(&mut T, u32) -> T) -> bool {
         let index = self.index(bits);
         let depth = self.segments[index].1;
@@ -71,7 +72,7 @@ impl<T> Directory<T> {
         true
     }
 
-    /// Bytes of memory of the directory, those on the heap of the segments not included.
+    /// Returns the bytes of the directory, without the heap memory of the segments.
     pub fn memory(&self) -> usize {
         self.slots.capacity() * 4 + self.segments.capacity() * size_of::<(T, u8)>()
     }

@@ -1,14 +1,14 @@
-//! Layouts: which columns a source has. Sources with the same columns share one.
+//! Layouts: the columns of sources. Sources with the same columns share a layout.
 //!
-//! A layout is another one with one field more, down to the empty layout, number 0. That is also
-//! how layouts are written down.
+//! A layout extends another layout by one field, down to the empty layout, number 0. Files store
+//! layouts in the same form.
 
 use hashbrown::hash_table::{Entry, HashTable};
 use seiner_model::FieldType;
 use std::hash::BuildHasher;
 use std::sync::Arc;
 
-/// The columns of a source, in the order in which they came.
+/// Columns of a source, in the order in which they were added.
 #[derive(Debug, Default)]
 pub struct Layout {
     number: u32,
@@ -19,52 +19,52 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// Its number in the store.
+    /// Returns the number of the layout in the store.
     pub fn number(&self) -> u32 {
         self.number
     }
 
-    /// The layout that it extends by its last field.
+    /// Returns the number of the layout that this layout extends by its last field.
     pub fn parent(&self) -> u32 {
         self.parent
     }
 
-    /// What it was made by: the layout that it extends, and the field.
+    /// Returns the extended layout and the last field.
     fn step(&self) -> (u32, &str, FieldType) {
         let last = self.types.len() - 1;
         (self.parent, &self.names[last], self.types[last])
     }
 
-    /// Whether what it was is not known any more.
+    /// Returns whether the description of this layout is lost.
     pub fn is_lost(&self) -> bool {
         self.lost
     }
 
-    /// How many columns there are.
+    /// Returns the number of columns.
     #[inline]
     pub fn columns(&self) -> usize {
         self.types.len()
     }
 
-    /// The fields' names.
+    /// Returns the names of the fields.
     pub fn names(&self) -> &[Arc<str>] {
         &self.names
     }
 
-    /// The fields' types.
+    /// Returns the types of the fields.
     #[inline]
     pub fn types(&self) -> &[FieldType] {
         &self.types
     }
 
-    /// Whether a field of a type is the only one.
+    /// Returns whether the layout has a single field, of this type.
     #[inline(always)]
     pub fn is_only(&self, name: &[u8], field_type: FieldType) -> bool {
         matches!((self.types.as_slice(), self.names.as_slice()), ([known], [field]) if *known == field_type && field.as_bytes() == name)
     }
 
-    /// The column of a field. Rows mostly have their fields in the layout's order, so it is
-    /// looked for at `expected` first.
+    /// Returns the column of a field. The column `expected` is compared first, because most rows
+    /// have their fields in the order of the layout.
     #[inline]
     pub fn column(&self, name: &[u8], expected: usize) -> Option<usize> {
         if self
@@ -81,16 +81,17 @@ impl Layout {
 /// All layouts of a store.
 pub struct Layouts {
     all: Vec<Arc<Layout>>,
-    /// All but the empty and the lost ones, by the layout that they extend and by which field.
+    /// Index of the layouts by parent and last field, without the empty layout and the lost
+    /// layouts.
     next: HashTable<u32>,
-    /// How many descriptions are lost.
+    /// Number of layouts whose description is lost.
     lost: usize,
     hasher: foldhash::fast::RandomState,
     memory: usize,
 }
 
 impl Layouts {
-    /// Only the empty layout.
+    /// Creates a list that contains only the empty layout.
     pub fn new() -> Layouts {
         Layouts {
             all: vec![Arc::new(Layout::default())],
@@ -101,18 +102,18 @@ impl Layouts {
         }
     }
 
-    /// The layout of a number.
+    /// Returns the layout with a number.
     #[inline]
     pub fn get(&self, number: u32) -> Option<&Arc<Layout>> {
         self.all.get(number as usize)
     }
 
-    /// How many there are.
+    /// Returns the number of layouts.
     pub fn len(&self) -> usize {
         self.all.len()
     }
 
-    /// All of them, by number.
+    /// Returns all layouts, by number.
     pub fn all(&self) -> &[Arc<Layout>] {
         &self.all
     }
@@ -122,7 +123,7 @@ impl Layouts {
         self.lost > 0
     }
 
-    /// A layout with one field more; and whether it is new.
+    /// Returns the layout that extends `parent` by a field, and whether it is new.
     pub fn extend(&mut self, parent: u32, name: &str, field_type: FieldType) -> (u32, bool) {
         let (all, hasher) = (&self.all, &self.hasher);
         let same = |&other: &u32| all[other as usize].step() == (parent, name, field_type);
@@ -153,7 +154,7 @@ impl Layouts {
         (number, true)
     }
 
-    /// Keeps numbers below `up_to` for layouts whose description is lost.
+    /// Reserves numbers below `up_to` for layouts whose description is lost.
     pub fn lose(&mut self, up_to: u32) {
         for number in self.all.len() as u32..up_to {
             self.lost += 1;
@@ -165,7 +166,7 @@ impl Layouts {
         }
     }
 
-    /// Bytes of memory.
+    /// Returns the memory used, in bytes.
     pub fn memory(&self) -> usize {
         self.memory
     }

@@ -1,11 +1,11 @@
-//! The dictionary: which sources there are, by name, by tags, and with which columns.
+//! Dictionary: the sources of a store, found by name or by tags, with their columns.
 //!
-//! Made for millions of sources whose tag values may each be unique. A tag with its value is a
-//! *pair*, kept once; a source is a list of pair numbers; a pair lists its sources, in place
-//! when it has only one. See [`Dictionary::memory`] for what that costs a source.
+//! Designed for millions of sources whose tag values may all be unique. A tag with its value is a
+//! *pair*, stored once. A source is a list of pair numbers. A pair lists its sources, inline if it
+//! has only one. [`Dictionary::memory`] returns the cost.
 //!
-//! A source is found by its canonical name among the [`Names`], where every source of the
-//! dictionary has it: that is what the doors here are for, which take names and dictionary together.
+//! [`Names`] maps the canonical name of every source to its number. The methods here therefore take
+//! names and dictionary together.
 
 mod directory;
 pub mod layouts;
@@ -22,14 +22,15 @@ use roaring::RoaringBitmap;
 use seiner_model::{Condition, LevelId, Matcher, Selector, SourceKey};
 use spelling::Spelling;
 
-/// The tag name under which pairs keep the measurement. No tag is named so: empty names are refused.
+/// Tag name under which pairs store the measurement. No tag has this name, because empty names are
+/// rejected.
 const MEASUREMENT: &str = "";
 
-/// The notation of canonical names with backslashes, which is nobody else's: lines may write the
-/// same bytes and mean another source.
+/// Notation of canonical names with backslashes. No other notation has this number: a line may
+/// write the same bytes and mean another source.
 const ESCAPED_NOTATION: u32 = 0;
 
-/// The sources, by number.
+/// Sources, by number.
 #[derive(Default)]
 pub struct Dictionary {
     pairs: Pairs,
@@ -37,14 +38,15 @@ pub struct Dictionary {
     members: Runs<u32>,
     /// Pair numbers of the source that is being registered.
     fresh: Vec<u32>,
-    /// The name of `spelled`.
+    /// Spelling of the name of `spelled`.
     spelling: Spelling,
-    /// The source whose pairs the spelling's pieces are, if it has any.
+    /// Source whose pairs are the pieces of `spelling`, if the spelling has any.
     spelled: u32,
 }
 
 impl Dictionary {
-    /// The number of a key's source, which is registered where it is new; and whether it was new.
+    /// Returns the number of the source with this key, and whether the source is new. Registers a
+    /// new source.
     pub fn intern(&mut self, names: &mut Names, key: &SourceKey) -> (u32, bool) {
         let (name, hash) = canonical(names, key);
         if let Some(source) = names.find(hash) {
@@ -62,14 +64,15 @@ impl Dictionary {
         (source, true)
     }
 
-    /// The number of a key's source, if it is registered.
+    /// Returns the number of the source with this key, if it is registered.
     pub fn find(&self, names: &Names, key: &SourceKey) -> Option<u32> {
         names.find(canonical(names, key).1)
     }
 
-    /// The number of the source of a name that is not known, without reading its key: it is
-    /// registered where it is new; and whether it was new. `None` for names that need their key:
-    /// not canonical for more than the order of their tags, or with a backslash in them.
+    /// Returns the number of the source with an unknown name, and whether the source is new,
+    /// without decoding its key. Registers a new source. Returns `None` for names that need their
+    /// key: names that contain a backslash, and names that differ from the canonical name in more
+    /// than the order of their tags.
     pub fn intern_name(
         &mut self,
         names: &mut Names,
@@ -89,8 +92,8 @@ impl Dictionary {
         Some((source, new))
     }
 
-    /// Registers the source of a canonical name, which no source has yet, and answers its number.
-    /// `None` for names that are not canonical, or have a backslash in them.
+    /// Registers a source by its canonical name, which no source has yet, and returns its number.
+    /// Returns `None` for names that are not canonical or contain a backslash.
     fn add_name(&mut self, names: &mut Names, name: &[u8], hash: NameHash) -> Option<u32> {
         let kept = self.spelling.read(name)?;
         self.fresh.clear();
@@ -109,7 +112,7 @@ impl Dictionary {
         Some(self.add(names, hash))
     }
 
-    /// Makes the fresh pairs a source.
+    /// Registers a source with the pairs in `fresh`.
     fn add(&mut self, names: &mut Names, hash: NameHash) -> u32 {
         let source = self.members.len() as u32;
         self.members.push(&self.fresh);
@@ -120,12 +123,12 @@ impl Dictionary {
         source
     }
 
-    /// How many sources there are.
+    /// Returns the number of sources.
     pub fn len(&self) -> usize {
         self.members.len()
     }
 
-    /// The key of a source.
+    /// Returns the key of a source.
     pub fn key(&self, source: u32) -> Option<SourceKey> {
         if source as usize >= self.members.len() {
             return None;
@@ -137,14 +140,14 @@ impl Dictionary {
         )
     }
 
-    /// The measurement of a source, and its tags with their values: texts, as bytes.
+    /// Returns the measurement of a source, and its tags with their values, as bytes of UTF-8 text.
     pub fn texts(&self, source: u32) -> (&[u8], impl ExactSizeIterator<Item = (&[u8], &[u8])>) {
         let members = self.members.get(source);
         let tags = members[1..].iter().map(|&pair| self.pairs.bytes(pair));
         (self.pairs.bytes(members[0]).1, tags)
     }
 
-    /// The numbers of the sources that a selector means, ascending. Levels are none.
+    /// Returns the numbers of the sources that match a selector, without levels.
     pub fn select(&self, selector: &Selector) -> RoaringBitmap {
         let mut found = self.select_all(selector);
         for pair in self.pairs.of_tag(SourceKey::step_tag()) {
@@ -153,7 +156,7 @@ impl Dictionary {
         found
     }
 
-    /// The levels of the sources that a selector means, with their steps in ns.
+    /// Returns the levels of the sources that match a selector, with their steps in ns.
     pub fn select_levels(&self, selector: &Selector) -> Vec<(u64, RoaringBitmap)> {
         if !self.has_levels() {
             return Vec::new();
@@ -168,18 +171,18 @@ impl Dictionary {
         levels.collect()
     }
 
-    /// Whether a source is a level of another.
+    /// Returns whether a source is a level of another source.
     pub fn is_level(&self, source: u32) -> bool {
         let first = self.texts(source).1.next();
         first.is_some_and(|(tag, _)| tag == SourceKey::step_tag().as_bytes())
     }
 
-    /// Whether any source has a level.
+    /// Returns whether any source has a level.
     pub fn has_levels(&self) -> bool {
         self.pairs.of_tag(SourceKey::step_tag()).next().is_some()
     }
 
-    /// The levels of a source that there are, with their numbers, by their steps.
+    /// Returns the existing levels of a source with their numbers, ordered by step.
     pub fn levels_of(&self, names: &Names, source: u32) -> Vec<(LevelId, u32)> {
         let Some(key) = self.key(source).filter(|_| self.has_levels()) else {
             return Vec::new();
@@ -202,7 +205,7 @@ impl Dictionary {
                 .unwrap_or_default(),
             None => self.all(),
         };
-        // The selective conditions first: what follows then works on less.
+        // Selective conditions come first, so that later conditions process fewer sources.
         let (narrow, wide): (Vec<&Matcher>, Vec<&Matcher>) = selector
             .matchers
             .iter()
@@ -223,8 +226,9 @@ impl Dictionary {
     }
 
     fn narrow(&self, found: &mut RoaringBitmap, matcher: &Matcher) {
-        // A source without the tag has it empty, so a condition that holds for the empty text is
-        // met by leaving out the sources whose value does not meet it.
+        // A source without the tag counts as a source with an empty value. If the condition holds
+        // for the empty text, the sources whose value does not meet the condition are removed
+        // instead.
         let negative = matcher.condition.holds("");
         let mut listed = RoaringBitmap::new();
         match &matcher.condition {
@@ -248,7 +252,7 @@ impl Dictionary {
         }
     }
 
-    /// All measurements, sorted.
+    /// Returns all measurements, sorted.
     pub fn measurements(&self) -> Vec<String> {
         let mut all: Vec<String> = self
             .pairs
@@ -259,7 +263,7 @@ impl Dictionary {
         all
     }
 
-    /// The names of the tags that the selected sources have, sorted.
+    /// Returns the names of the tags of the selected sources, sorted.
     pub fn tag_names(&self, selector: &Selector) -> Vec<String> {
         let selected = self.select(selector);
         let mut names: Vec<String> = self
@@ -277,7 +281,7 @@ impl Dictionary {
         names
     }
 
-    /// The first `limit` values that a tag has among the selected sources, sorted.
+    /// Returns the first `limit` values of a tag among the selected sources, sorted.
     pub fn tag_values(&self, selector: &Selector, tag: &str, limit: usize) -> Vec<String> {
         if tag == MEASUREMENT || tag == SourceKey::step_tag() {
             return Vec::new();
@@ -293,7 +297,7 @@ impl Dictionary {
         values.into_iter().take(limit).map(str::to_string).collect()
     }
 
-    /// Bytes of memory.
+    /// Returns the memory used, in bytes.
     pub fn memory(&self) -> usize {
         self.pairs.memory()
             + self.members.memory()
@@ -302,7 +306,7 @@ impl Dictionary {
     }
 }
 
-/// A key's canonical name, and the hash of it.
+/// Returns the canonical name of a key, and its hash.
 fn canonical(names: &Names, key: &SourceKey) -> (Vec<u8>, NameHash) {
     let mut name = Vec::with_capacity(64);
     key.put_name(&mut name);
@@ -438,7 +442,7 @@ mod tests {
         assert_eq!(dictionary.intern(&mut names, &two), (1, true));
         assert_eq!(dictionary.intern(&mut names, &one), (0, false));
         assert_eq!(dictionary.find(&names, &two), Some(1));
-        // The canonical name of one, which lines write for the other.
+        // Canonical name of one source, which lines may write for the other source.
         let mut name = Vec::new();
         one.put_name(&mut name);
         assert_eq!(name, b"m,a=\\\\x");

@@ -1,24 +1,24 @@
-//! From the bytes of a source's name to its number, without reading the name twice.
+//! Names: maps the bytes of a source's name to its number and reads the name only once.
 //!
-//! A name is known by 96 bits of a keyed hash of its bytes: the key is drawn when the store is
-//! opened, so nobody can look for two names with the same hash, and among a million names the
-//! chance that any two meet is below 10⁻¹⁷. Several names may lead to the same source: another
-//! order of the tags, another notation. Its canonical name always does, so that a canonical name
-//! which is not here is that of a new source.
+//! A name is identified by 96 bits of a keyed hash of its bytes. The key is chosen when the store
+//! is opened, so an attacker cannot search for two names with the same hash. Among a million names,
+//! the probability of any collision is below 10⁻¹⁷. Several names may lead to the same source:
+//! another order of the tags, or another notation. The canonical name of every source is present,
+//! so an absent canonical name belongs to a new source.
 
 use super::directory::Directory;
 use crate::prefetch::prefetch;
 use xxhash_rust::xxh3::xxh3_128_with_seed;
 
-/// A hash of a name.
+/// Hash of a name.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct NameHash {
     high: u64,
     low: u32,
 }
 
-/// The hash's high word; below it, the hash's low half word and the source's number plus one. Zeros
-/// are free.
+/// Entry of the table: the high word of the hash, then the low half word of the hash and the source
+/// number plus one. A free entry is zero.
 type Entry = [u64; 2];
 
 const FREE: Entry = [0; 2];
@@ -30,7 +30,7 @@ fn entry(hash: NameHash, source: u32) -> Entry {
     ]
 }
 
-/// Names by hash: segments of a bounded size, each with open addressing.
+/// Source numbers by hash of the name, in segments of bounded size with open addressing.
 pub struct Names {
     directory: Directory<Segment>,
     /// Bytes of the segments.
@@ -38,9 +38,9 @@ pub struct Names {
     seed: u64,
 }
 
-/// Entries of a segment at first. It grows by a quarter at a time.
+/// Initial entries of a segment. A segment grows by a quarter at a time.
 const SMALLEST: usize = 64;
-/// Entries of a segment that is split when it is full.
+/// Number of entries at which a full segment is split.
 const LARGEST: usize = 4096;
 
 struct Segment {
@@ -56,7 +56,7 @@ impl Segment {
         }
     }
 
-    /// The place where the search for an entry with this word begins.
+    /// Returns the position at which the search for an entry with this word begins.
     #[inline]
     fn slot(&self, high: u64) -> usize {
         (((high & 0xFFFF_FFFF) * self.entries.len() as u64) >> 32) as usize
@@ -80,7 +80,8 @@ impl Segment {
         }
     }
 
-    /// Three quarters full at most, so that look-ups stay short.
+    /// Returns whether the segment is three quarters full. Shorter probe sequences keep look-ups
+    /// fast.
     fn is_full(&self) -> bool {
         (self.used + 1) * 4 > self.entries.len() * 3
     }
@@ -97,14 +98,14 @@ impl Segment {
         self.used += 1;
     }
 
-    /// Has the same entries in a table of another length.
+    /// Moves the entries into a table of another length.
     fn resize(&mut self, entries: usize) {
         let before = std::mem::replace(self, Segment::new(entries));
         let held = before.entries.iter().filter(|entry| **entry != FREE);
         held.for_each(|&entry| self.put(entry));
     }
 
-    /// Takes out the entries whose directory bits have this one.
+    /// Removes and returns the entries that have this directory bit set.
     fn halve(&mut self, bit: u32) -> Segment {
         let length = LARGEST / 8 * 5;
         let (mut without, mut with) = (Segment::new(length), Segment::new(length));
@@ -127,14 +128,14 @@ impl Segment {
     }
 }
 
-/// The bits of a hash by which its segment is found: other ones than those of its place in the segment.
+/// Returns the hash bits that select the segment. Other bits select the position in the segment.
 #[inline]
 fn directory_bits(high: u64) -> u32 {
     (high >> 32) as u32
 }
 
 impl Names {
-    /// No names; hashes depend on the seed.
+    /// Creates an empty table. Hashes depend on the seed.
     pub fn new(seed: u64) -> Names {
         let segment = Segment::new(SMALLEST);
         Names {
@@ -144,25 +145,25 @@ impl Names {
         }
     }
 
-    /// What a name's hash depends on, so that it can be computed elsewhere.
+    /// Returns the seed of the hashes, so that hashes can be computed elsewhere.
     pub fn seed(&self) -> u64 {
         self.seed
     }
 
-    /// Starts fetching the place of a hash.
+    /// Prefetches the position of a hash.
     #[inline]
     pub fn prefetch(&self, hash: NameHash) {
         let segment = self.directory.segment(directory_bits(hash.high));
         prefetch(&segment.entries[segment.slot(hash.high)]);
     }
 
-    /// The source with a name of this hash.
+    /// Returns the source with a name of this hash.
     #[inline]
     pub fn find(&self, hash: NameHash) -> Option<u32> {
         self.directory.segment(directory_bits(hash.high)).find(hash)
     }
 
-    /// Notes that a name of this hash, which is not known yet, is this source's.
+    /// Adds the hash of an unknown name of this source.
     pub fn insert(&mut self, hash: NameHash, source: u32) {
         let bits = directory_bits(hash.high);
         if self.directory.segment(bits).is_full() {
@@ -185,7 +186,7 @@ impl Names {
         let segment = directory.segment_mut(bits);
         if segment.is_full() {
             let larger = (segment.entries.len() * 5).div_ceil(4);
-            // The last step before a segment is split is a full one, whatever was rounded.
+            // The last size before a split is exactly the full size, regardless of rounding.
             segment.resize(if larger > LARGEST / 8 * 7 && larger < LARGEST * 9 / 8 {
                 LARGEST
             } else {
@@ -195,13 +196,13 @@ impl Names {
         *bytes += segment.bytes();
     }
 
-    /// Bytes of memory.
+    /// Returns the memory used, in bytes.
     pub fn memory(&self) -> usize {
         self.bytes + self.directory.memory()
     }
 }
 
-/// The hash of a name in a notation.
+/// Returns the hash of a name in a notation.
 #[inline]
 pub fn hash_name(seed: u64, notation: u32, name: &[u8]) -> NameHash {
     let hash = xxh3_128_with_seed(

@@ -1,11 +1,12 @@
-//! Lists that grow by pages. Pages are never moved: growth copies at most one page, however long the list is.
+//! Lists that grow by pages. Pages never move: growth copies at most one page, however long the
+//! list is.
 
-/// Items of a page.
+/// Items per page.
 const PAGE: usize = 16 << 10;
-/// Items for which the first page has room at first. It doubles up to a page.
+/// Initial capacity of the first page, in items. It doubles up to a page.
 const FIRST: usize = 64;
 
-/// A list with an item per number.
+/// List with one item per number.
 pub struct Pages<T> {
     pages: Vec<Vec<T>>,
     len: usize,
@@ -27,7 +28,7 @@ impl<T> Pages<T> {
         self.len
     }
 
-    /// Adds an item behind the others.
+    /// Appends an item.
     #[inline]
     pub fn push(&mut self, item: T) {
         let index = self.len / PAGE;
@@ -40,36 +41,36 @@ impl<T> Pages<T> {
         self.len += 1;
     }
 
-    /// The item of a number.
+    /// Returns the item with a number.
     ///
     /// # Panics
     ///
-    /// If the list is not that long.
+    /// If the list is shorter.
     #[inline]
     pub fn get(&self, number: usize) -> &T {
         &self.pages[number / PAGE][number % PAGE]
     }
 
-    /// The item of a number, to change.
+    /// Returns the item with a number, mutably.
     #[inline]
     pub fn get_mut(&mut self, number: usize) -> &mut T {
         &mut self.pages[number / PAGE][number % PAGE]
     }
 
-    /// All items, in order.
+    /// Returns all items, in order.
     pub fn iter(&self) -> impl Iterator<Item = &T> {
         self.pages.iter().flatten()
     }
 
-    /// Bytes of memory, those on the heap of the items not included.
+    /// Returns the memory used, in bytes, without the heap memory of the items.
     pub fn memory(&self) -> usize {
         paged(&self.pages)
     }
 }
 
-/// Runs of items by number, each without a gap in one page.
+/// Runs of items by number. Each run is contiguous within a page.
 pub struct Runs<T> {
-    /// End of each run, in items, as if all pages were full.
+    /// End of each run in items, as if all pages were full.
     ends: Pages<u32>,
     pages: Vec<Vec<T>>,
 }
@@ -84,19 +85,19 @@ impl<T> Default for Runs<T> {
 }
 
 impl<T: Copy> Runs<T> {
-    /// Largest number of items in a run.
+    /// Maximum number of items in a run.
     pub const LONGEST: usize = PAGE;
 
-    /// Number of runs.
+    /// Returns the number of runs.
     pub fn len(&self) -> usize {
         self.ends.len()
     }
 
-    /// Adds a run.
+    /// Appends a run.
     ///
     /// # Panics
     ///
-    /// If it is longer than [`Runs::LONGEST`], or all runs have more than 2³² items.
+    /// If the run is longer than [`Runs::LONGEST`], or all runs together exceed 2³² items.
     pub fn push(&mut self, run: &[T]) {
         assert!(run.len() <= Self::LONGEST, "a run is no longer than a page");
         if self
@@ -114,11 +115,11 @@ impl<T: Copy> Runs<T> {
         self.ends.push(end.expect("runs have fewer than 2³² items"));
     }
 
-    /// The run of a number.
+    /// Returns the run with a number.
     ///
     /// # Panics
     ///
-    /// If there are not so many.
+    /// If the run does not exist.
     #[inline]
     pub fn get(&self, number: u32) -> &[T] {
         let end = *self.ends.get(number as usize) as usize;
@@ -129,19 +130,19 @@ impl<T: Copy> Runs<T> {
         if before == end {
             return &[];
         }
-        // A run that did not fit behind the one before begins its page.
+        // A run that does not fit behind the previous run begins its page.
         let page = (end - 1) / PAGE;
         let start = before.max(page * PAGE);
         &self.pages[page][start - page * PAGE..end - page * PAGE]
     }
 
-    /// Bytes of memory.
+    /// Returns the memory used, in bytes.
     pub fn memory(&self) -> usize {
         self.ends.memory() + paged(&self.pages)
     }
 }
 
-/// A page with room for all its items; the first one of a list starts small.
+/// Creates a page with capacity for all its items. The first page of a list starts small.
 fn new_page<T>(is_first: bool) -> Vec<T> {
     match is_first {
         true => Vec::new(),
@@ -149,7 +150,7 @@ fn new_page<T>(is_first: bool) -> Vec<T> {
     }
 }
 
-/// Makes room for some more items in a page that is not full.
+/// Reserves space for more items in a page that is not full.
 #[inline]
 fn make_room<T>(page: &mut Vec<T>, items: usize) {
     if page.capacity() - page.len() < items {

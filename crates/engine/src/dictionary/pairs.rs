@@ -1,4 +1,4 @@
-//! Pairs: a tag with a value, each kept once, with the sources that have it.
+//! Pairs: each tag with a value, stored once, with the sources that have it.
 
 use super::directory::Directory;
 use super::pages::{Pages, Runs};
@@ -8,25 +8,26 @@ use roaring::RoaringBitmap;
 use std::collections::HashMap;
 use std::hash::BuildHasher;
 
-/// A pair's list of sources is a source's number, or with this bit the number of one of `many`.
+/// Flag in the source list of a pair. Without it, the list is the number of a single source; with
+/// it, an index into `many`.
 const MANY: u32 = 1 << 31;
 const NONE: u32 = u32::MAX;
 
-/// The pairs of tags and values.
+/// Pairs of tags and values.
 #[derive(Default)]
 pub struct Pairs {
     tags: Vec<Tag>,
     tag_numbers: HashMap<Box<[u8]>, u32, foldhash::fast::FixedState>,
-    /// The tag of each pair.
+    /// Tag of each pair.
     tag_of: Pages<u32>,
-    /// The value of each pair.
+    /// Value of each pair.
     values: Runs<u8>,
-    /// The sources of each pair: none, one, or many.
+    /// Source list of each pair: none, one, or many.
     lists: Pages<u32>,
     many: Pages<Sources>,
-    /// Bytes that those lists have on the heap, about.
+    /// Approximate heap bytes of the lists in `many`.
     listed: usize,
-    /// Bytes of the lists of pairs that tags have.
+    /// Bytes of the pair lists of the tags.
     tagged: usize,
     numbers: Numbers,
     hasher: foldhash::fast::FixedState,
@@ -37,14 +38,14 @@ struct Tag {
     pairs: Pages<u32>,
 }
 
-/// Numbers of pairs by hash: segments of a bounded size.
+/// Numbers of pairs by hash, in segments of bounded size.
 struct Numbers {
     directory: Directory<HashTable<u32>>,
     /// Bytes of the segments.
     bytes: usize,
 }
 
-/// Pairs of a segment that is split: a table of 4096 places takes no more.
+/// Number of pairs at which a segment is split. A table of 4096 places takes no more pairs.
 const LARGEST: usize = 3584;
 
 impl Default for Numbers {
@@ -56,7 +57,7 @@ impl Default for Numbers {
     }
 }
 
-/// The bits of a hash by which its segment is found: other ones than those of its place in the segment.
+/// Returns the hash bits that select the segment. Other bits select the position in the segment.
 #[inline]
 fn directory_bits(hash: u64) -> u32 {
     (hash >> 32) as u32
@@ -68,7 +69,7 @@ impl Numbers {
         segment.find(hash, same).copied()
     }
 
-    /// Adds a pair that is not among them.
+    /// Adds a pair that is not in the table.
     fn insert(&mut self, hash: u64, pair: u32, hash_of: impl Fn(&u32) -> u64) {
         let bits = directory_bits(hash);
         let bytes = &mut self.bytes;
@@ -76,7 +77,7 @@ impl Numbers {
         *bytes -= segment.allocation_size();
         if segment.len() >= LARGEST && segment.len() == segment.capacity() {
             self.directory.split(bits, |segment, bit| {
-                // One more than half, so that a half that is a little larger has room.
+                // One more than half, so that a slightly larger half also fits.
                 let capacity = segment.len() / 2 + 1;
                 let (mut without, mut with) = (
                     HashTable::with_capacity(capacity),
@@ -106,7 +107,7 @@ impl Numbers {
 }
 
 impl Pairs {
-    /// The number of a pair, if there is one.
+    /// Returns the number of a pair, if it exists.
     pub fn find(&self, tag: &str, value: &str) -> Option<u32> {
         let tag = *self.tag_numbers.get(tag.as_bytes())?;
         let hash = self.hasher.hash_one((tag, value.as_bytes()));
@@ -116,8 +117,8 @@ impl Pairs {
         self.numbers.find(hash, same)
     }
 
-    /// The number of a pair of texts, which is added where it is new. It may well have the same
-    /// tag as the pair `like`.
+    /// Returns the number of a pair of texts, and adds the pair if it is new. `like` is a pair that
+    /// probably has the same tag.
     pub fn intern(&mut self, tag: &[u8], value: &[u8], like: Option<u32>) -> u32 {
         let like = like.map(|pair| *self.tag_of.get(pair as usize));
         let tag = like
@@ -158,7 +159,8 @@ impl Pairs {
         number
     }
 
-    /// Notes that a source, whose number is larger than all before, has the pair.
+    /// Adds a source to the list of a pair. The number of the source is larger than all earlier
+    /// numbers.
     #[inline]
     pub fn add_source(&mut self, pair: u32, source: u32) {
         let list = self.lists.get_mut(pair as usize);
@@ -172,14 +174,14 @@ impl Pairs {
         }
     }
 
-    /// Tag and value as bytes, which are text.
+    /// Returns tag and value of a pair as bytes of UTF-8 text.
     #[inline]
     pub fn bytes(&self, pair: u32) -> (&[u8], &[u8]) {
         let tag = &self.tags[*self.tag_of.get(pair as usize) as usize];
         (tag.name.as_bytes(), self.values.get(pair))
     }
 
-    /// Tag and value.
+    /// Returns tag and value of a pair.
     pub fn text(&self, pair: u32) -> (&str, &str) {
         (
             &self.tags[*self.tag_of.get(pair as usize) as usize].name,
@@ -191,14 +193,14 @@ impl Pairs {
         std::str::from_utf8(self.values.get(pair)).expect("values were text")
     }
 
-    /// The sources of a pair.
+    /// Returns the sources of a pair.
     pub fn sources(&self, pair: u32) -> RoaringBitmap {
         let mut sources = RoaringBitmap::new();
         self.add_to(pair, &mut sources);
         sources
     }
 
-    /// Adds the sources of a pair to others.
+    /// Adds the sources of a pair to `sources`.
     pub fn add_to(&self, pair: u32, sources: &mut RoaringBitmap) {
         match *self.lists.get(pair as usize) {
             NONE => {}
@@ -209,7 +211,7 @@ impl Pairs {
         }
     }
 
-    /// Whether a pair has one of these sources.
+    /// Returns whether a pair has one of these sources.
     pub fn meets(&self, pair: u32, sources: &RoaringBitmap) -> bool {
         match *self.lists.get(pair as usize) {
             NONE => false,
@@ -218,7 +220,7 @@ impl Pairs {
         }
     }
 
-    /// The pairs of a tag.
+    /// Returns the pairs of a tag.
     pub fn of_tag(&self, tag: &str) -> impl Iterator<Item = u32> + '_ {
         let tag = self
             .tag_numbers
@@ -227,12 +229,12 @@ impl Pairs {
         tag.into_iter().flat_map(|tag| tag.pairs.iter().copied())
     }
 
-    /// The names of all tags.
+    /// Returns the names of all tags.
     pub fn tags(&self) -> impl Iterator<Item = &str> {
         self.tags.iter().map(|tag| tag.name.as_str())
     }
 
-    /// Bytes of memory.
+    /// Returns the memory used, in bytes.
     pub fn memory(&self) -> usize {
         self.tag_of.memory()
             + self.values.memory()

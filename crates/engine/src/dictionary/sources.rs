@@ -1,24 +1,24 @@
-//! The sources of one pair, added in the order of their numbers.
+//! Sources of one pair, added in the order of their numbers.
 
 use roaring::RoaringBitmap;
 use std::ops::Range;
 
-/// Bytes of a container of the bitmap beside its numbers, with what the heap adds.
+/// Bytes of a bitmap container beside its numbers, including the overhead of the heap.
 const CONTAINER: usize = 64;
-/// A container with more numbers holds bits.
+/// Maximum numbers in a container that stores a list. A container with more numbers stores bits.
 const LIST: usize = 4096;
 
-/// Sources, the latest of them as a run: sources of the same host mostly come one after the
-/// other, and most pairs of a source are those of the one before.
+/// Set of sources whose latest numbers are stored as a run. Sources of the same host usually follow
+/// each other, and a source has most of its pairs in common with the previous source.
 pub struct Sources {
-    /// All but those in `run`.
+    /// Sources before those in `run`.
     settled: RoaringBitmap,
-    /// The latest, without gaps.
+    /// Latest sources, without gaps.
     run: Range<u32>,
 }
 
 impl Sources {
-    /// Two sources, ascending.
+    /// Creates a set of two sources, ascending.
     pub fn new(first: u32, second: u32) -> Sources {
         let mut sources = Sources {
             settled: RoaringBitmap::new(),
@@ -28,12 +28,13 @@ impl Sources {
         sources
     }
 
-    /// Adds a source whose number is larger than all before. Answers how many bytes the list
-    /// takes more, about.
+    /// Adds a source whose number is larger than all earlier numbers. Returns the approximate
+    /// growth of the list in bytes.
     #[inline]
     pub fn push(&mut self, source: u32) -> usize {
-        // A container of the bitmap has 2¹⁶ numbers. A run ends where one does, so that no
-        // container begins with a range: it would stay a list of ranges, however many came.
+        // A container of the bitmap has 2¹⁶ numbers. A run ends at the end of a container, so that
+        // no container begins with a range: such a container would stay a list of ranges, however
+        // many numbers were added.
         if source == self.run.end && source & 0xFFFF != 0 {
             self.run.end += 1;
             0
@@ -50,28 +51,29 @@ impl Sources {
         }
     }
 
-    /// Answers how many bytes the bitmap takes more, about.
+    /// Moves the run into the bitmap. Returns the approximate growth of the bitmap in bytes.
     fn settle(&mut self) -> usize {
-        // Not by appending: that looks for the largest number first, which costs more than
-        // finding the place.
+        // Appending searches for the largest number first, which costs more than finding the
+        // position.
         self.settled.insert(self.run.start);
         if self.run.len() > 1 {
             self.settled.insert_range(self.run.start + 1..self.run.end);
         }
-        // A list of numbers, and with more of them than this, a bit for each that may be.
+        // A container stores a list of numbers, or above the limit one bit for each possible
+        // number.
         match self.settled.len() as usize {
             numbers if numbers < LIST => 2 * self.run.len().min(LIST),
             _ => self.run.len() / 8 + 1,
         }
     }
 
-    /// Adds them to others.
+    /// Adds this set to `sources`.
     pub fn add_to(&self, sources: &mut RoaringBitmap) {
         *sources |= &self.settled;
         sources.insert_range(self.run.clone());
     }
 
-    /// Whether one of them is among `sources`.
+    /// Returns whether this set and `sources` have a source in common.
     pub fn meets(&self, sources: &RoaringBitmap) -> bool {
         sources.range_cardinality(self.run.clone()) > 0 || !self.settled.is_disjoint(sources)
     }

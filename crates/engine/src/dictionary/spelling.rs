@@ -1,26 +1,26 @@
-//! A canonical name taken apart where it stands, without a key in between.
+//! Splits a canonical name into its pieces in place, without building a key.
 //!
-//! Sources that are registered one after the other mostly share their first tags. What the name
-//! before had as well is not read again: a spelling keeps the latest name, and tells how many of
-//! its pieces the next one begins with.
+//! Sources that are registered one after another usually share their first tags. A spelling stores
+//! the latest name, and returns the number of its pieces with which the next name begins. These
+//! pieces are not read again.
 
 use memchr::memchr;
 use seiner_model::SourceKey;
 use std::ops::Range;
 
-/// The latest name and its pieces: the measurement, then the tags in order.
+/// Latest name and its pieces: the measurement, then the tags in order.
 #[derive(Default)]
 pub struct Spelling {
     name: Vec<u8>,
     pieces: Vec<Piece>,
-    /// Pieces of a name that may yet turn out not to be canonical.
+    /// Pieces of a name that may still prove not canonical.
     fresh: Vec<Piece>,
 }
 
 #[derive(Clone, Copy)]
 struct Piece {
     start: usize,
-    /// Where the tag's name ends; the start for a measurement.
+    /// End of the tag's name. Equals the start for a measurement.
     tag_end: usize,
     value: usize,
     end: usize,
@@ -33,12 +33,12 @@ impl Piece {
 }
 
 impl Spelling {
-    /// Takes the next name apart; answers how many of its first pieces are those of the name
-    /// before. `None` for a name which is not canonical, does not name a source, or has a
-    /// backslash in it: then the name before stays the latest.
+    /// Splits the next name and returns the number of its first pieces that equal those of the
+    /// previous name. Returns `None` for a name that is not canonical, does not name a source, or
+    /// contains a backslash. The previous name then remains the latest.
     pub fn read(&mut self, name: &[u8]) -> Option<usize> {
         let same = common_len(&self.name, name);
-        // The comma behind a piece is part of what is the same.
+        // The comma after a piece is part of the comparison.
         let kept = self.pieces.iter().take_while(|piece| piece.end < same);
         let kept = kept.count();
         let last = kept.checked_sub(1).map(|last| self.pieces[last]);
@@ -54,25 +54,25 @@ impl Spelling {
         Some(kept)
     }
 
-    /// How many pieces the latest name has.
+    /// Returns the number of pieces of the latest name.
     pub fn pieces(&self) -> usize {
         self.pieces.len()
     }
 
-    /// Tag and value of a piece; the measurement's tag is empty.
+    /// Returns tag and value of a piece. The tag of the measurement is empty.
     pub fn piece(&self, index: usize) -> (&[u8], &[u8]) {
         let piece = self.pieces[index];
         (piece.tag(&self.name), &self.name[piece.value..piece.end])
     }
 
-    /// Bytes of memory.
+    /// Returns the memory used, in bytes.
     pub fn memory(&self) -> usize {
         let pieces = self.pieces.capacity() + self.fresh.capacity();
         self.name.capacity() + pieces * size_of::<Piece>()
     }
 }
 
-/// Finds the pieces from `start` on, which follow `last`; answers whether all is as it must be.
+/// Finds the pieces from `start` on, which follow `last`. Returns whether they are canonical.
 fn split(name: &[u8], mut start: usize, mut last: Option<Piece>, pieces: &mut Vec<Piece>) -> bool {
     let rest = &name[start..];
     if !is_plain(rest) {
@@ -89,14 +89,14 @@ fn split(name: &[u8], mut start: usize, mut last: Option<Piece>, pieces: &mut Ve
     true
 }
 
-/// Whether texts of such bytes stand for themselves. They end at ASCII bytes, so all of them are
-/// UTF-8 where the whole is.
+/// Returns whether the bytes of a text need no escaping. Texts end at ASCII bytes, so each text is
+/// UTF-8 if the whole name is.
 fn is_plain(bytes: &[u8]) -> bool {
     let odd = |odd: bool, &byte: &u8| odd | (byte == b'\\') | (byte == 0);
     !bytes.iter().fold(false, odd) && (bytes.is_ascii() || str::from_utf8(bytes).is_ok())
 }
 
-/// What stands between two commas, if it belongs behind the piece before.
+/// Returns the piece between two commas, if it may follow the previous piece.
 fn piece(name: &[u8], before: Option<Piece>, range: Range<usize>) -> Option<Piece> {
     let Range { start, end } = range;
     let Some(before) = before else {
@@ -116,12 +116,12 @@ fn piece(name: &[u8], before: Option<Piece>, range: Range<usize>) -> Option<Piec
         value: start + equals + 1,
         end,
     };
-    // The measurement's own tag is empty: every tag belongs behind it but another empty one.
+    // The measurement's tag is empty. Every tag except another empty tag may follow it.
     let follows = before.tag(name) < piece.tag(name);
     (follows && !value.is_empty() && !value.contains(&b'=')).then_some(piece)
 }
 
-/// The name with its tags sorted; `None` where it has a backslash in it.
+/// Returns the name with its tags sorted. Returns `None` if the name contains a backslash.
 pub fn sorted(name: &[u8]) -> Option<Vec<u8>> {
     if memchr(b'\\', name).is_some() {
         return None;
@@ -138,7 +138,7 @@ pub fn sorted(name: &[u8]) -> Option<Vec<u8>> {
     Some(sorted)
 }
 
-/// How many bytes two names begin with that are the same.
+/// Returns the length of the common prefix of two names, in bytes.
 fn common_len(one: &[u8], other: &[u8]) -> usize {
     let (one_words, _) = one.as_chunks::<8>();
     let (other_words, _) = other.as_chunks::<8>();
@@ -158,7 +158,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// What a name says, read slowly; `None` where it is not for a spelling.
+    /// Decodes a name by the slow path. Returns `None` if the name is not for a spelling.
     fn pieces(name: &[u8]) -> Option<Vec<(String, String)>> {
         let text = std::str::from_utf8(name).ok()?;
         let mut commas = text.split(',');

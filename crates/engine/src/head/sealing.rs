@@ -3,7 +3,7 @@
 
 use super::Head;
 use crate::buffer::OpenBlock;
-use crate::retention::Veil;
+use crate::retention::veil::Veil;
 use crate::sealing::encode::Encoder;
 use crate::sealing::queue::Taken;
 

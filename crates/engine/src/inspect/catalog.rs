@@ -1,4 +1,4 @@
-//! The catalog's frames, layouts and sources.
+//! Catalog view: frames, layouts and sources.
 
 use super::registry::{Registry, open_catalog};
 use crate::catalog::{NAME, read_links};
@@ -9,70 +9,71 @@ use crate::journal::rows::Rows;
 use seiner_model::{FieldType, Selector, SourceId, SourceKey};
 use seiner_platform::Disk;
 
-/// The catalog.
+/// Contents of the catalog.
 #[derive(Clone, Debug)]
 pub struct CatalogView {
-    /// The store's identity.
+    /// Identity of the store.
     pub store: u64,
-    /// Its length up to the end of the last whole frame, bytes; it is kept twice.
+    /// Length in bytes up to the end of the last valid frame. The catalog is stored twice; this is
+    /// the length of one copy.
     pub bytes: u64,
-    /// The frames.
+    /// Frames of the catalog.
     pub frames: Vec<FrameView>,
-    /// The layouts, by number.
+    /// Layouts, by number.
     pub layouts: Vec<LayoutView>,
-    /// How many sources it names.
+    /// Number of sources in the catalog.
     pub sources: u64,
-    /// What is wrong: file, offset, what.
+    /// Damaged places: file, offset, description.
     pub damage: Vec<(String, u64, String)>,
 }
 
-/// A frame of the catalog.
+/// Frame of the catalog.
 #[derive(Clone, Debug)]
 pub struct FrameView {
-    /// Where it begins.
+    /// Offset of the frame in the file, in bytes.
     pub offset: u64,
-    /// Its length, bytes.
+    /// Length of the frame in bytes.
     pub bytes: u64,
-    /// The number of its first source.
+    /// Number of the first source in the frame.
     pub first_source: u32,
-    /// How many sources it names.
+    /// Number of sources that the frame adds.
     pub sources: u32,
-    /// How many layouts it adds.
+    /// Number of layouts that the frame adds.
     pub layouts: u32,
-    /// How many sources it gives a layout.
+    /// Number of sources to which the frame assigns a layout.
     pub links: u64,
 }
 
-/// A layout: the columns that sources have.
+/// Layout: the columns of the sources that share it.
 #[derive(Clone, Debug)]
 pub struct LayoutView {
-    /// Its number.
+    /// Number of the layout.
     pub number: u32,
-    /// The layout that it extends by its last field.
+    /// Number of the layout that this layout extends by its last field.
     pub parent: u32,
     /// Fields and types, in the order of columns.
     pub fields: Vec<(String, FieldType)>,
-    /// How many sources have it.
+    /// Number of sources with this layout.
     pub sources: u64,
 }
 
-/// A source.
+/// Source with its fields.
 #[derive(Clone, Debug)]
 pub struct SourceView {
-    /// Its number.
+    /// Number of the source.
     pub id: SourceId,
-    /// Its measurement and tags.
+    /// Measurement and tags of the source.
     pub key: SourceKey,
-    /// Its fields; those that only rows in the journal brought are not among them.
+    /// Fields of the source, without fields that occur only in rows of the journal.
     pub fields: Vec<(String, FieldType)>,
-    /// Whether the catalog names it; otherwise only the journal does.
+    /// True if the catalog contains the source; false if only the journal does.
     pub catalogued: bool,
 }
 
-/// What the catalog holds.
+/// Reads the catalog.
 ///
 /// # Errors
-/// When there is none, its header is damaged, or the disk fails.
+/// If there is no catalog, its header is damaged, or the disk fails.
 pub fn catalog(disk: &dyn Disk) -> Result<CatalogView, Error> {
     let catalog = open_catalog(disk)?;
     let read = &catalog.frames;
@@ -144,10 +145,10 @@ fn fields(layout: &crate::dictionary::layouts::Layout) -> Vec<(String, FieldType
         .collect()
 }
 
-/// The sources that a selector means, those in the catalog and those that only the journal names.
+/// Returns the sources that match a selector, including sources that only the journal contains.
 ///
 /// # Errors
-/// When there is no catalog, its header is damaged, or the disk fails.
+/// If there is no catalog, its header is damaged, or the disk fails.
 pub fn sources(disk: &dyn Disk, selector: &Selector) -> Result<Vec<SourceView>, Error> {
     let catalog = open_catalog(disk)?;
     let read = &catalog.frames;
@@ -173,7 +174,7 @@ pub fn sources(disk: &dyn Disk, selector: &Selector) -> Result<Vec<SourceView>, 
         .collect())
 }
 
-/// Adds what the journal registers, as far as it can be read.
+/// Adds the registrations in the journal, as far as the journal can be read.
 fn add_journal(disk: &dyn Disk, store: u64, registry: &mut Registry) -> Result<(), Error> {
     for number in super::numbers(disk)? {
         let name = files::name(number);
@@ -188,7 +189,7 @@ fn add_journal(disk: &dyn Disk, store: u64, registry: &mut Registry) -> Result<(
             let Ok(record) = record else {
                 continue;
             };
-            // What contradicts the catalog is for a check to tell.
+            // Contradictions between journal and catalog are reported by a check.
             let _ = registry.add_record(&record);
             for row in Rows::new(&record).flatten() {
                 if let Some(start) = row.start {

@@ -1,4 +1,4 @@
-//! The journal's files and records.
+//! Journal view: files and records.
 
 use super::registry::open_catalog;
 use crate::error::{Error, io_error};
@@ -7,53 +7,54 @@ use crate::journal::rows::Rows;
 use seiner_platform::Disk;
 use std::collections::HashSet;
 
-/// A journal file.
+/// Journal file with its records.
 #[derive(Clone, Debug)]
 pub struct JournalFileView {
-    /// Its number.
+    /// Number of the file.
     pub number: u32,
-    /// Its name.
+    /// Name of the file.
     pub file: String,
-    /// Its length, bytes.
+    /// Length of the file in bytes.
     pub bytes: u64,
-    /// Bytes of header and records; what follows was never written, or is older.
+    /// Bytes of header and records. Later bytes were never written, or are older.
     pub used: u64,
-    /// The sequence of its first record; none where it has no header of this store.
+    /// Sequence of the first record. `None` if the file has no header of this store.
     pub first_sequence: Option<u64>,
-    /// Its records.
+    /// Records of the file.
     pub records: Vec<RecordView>,
-    /// Bytes behind the last record that are no end: a record that was torn, or damaged since.
+    /// Bytes after the last record that are not an end mark: a record that was torn, or damaged
+    /// later.
     pub torn_bytes: u64,
-    /// Runs of bytes, from and to, that are no records although records follow.
+    /// Ranges of bytes, from and to, that are not records although records follow.
     pub damage: Vec<(u64, u64)>,
 }
 
-/// A record.
+/// Record of a journal file.
 #[derive(Clone, Debug)]
 pub struct RecordView {
-    /// Where it begins.
+    /// Offset of the record in the file, in bytes.
     pub offset: u64,
-    /// Its length with its header, bytes.
+    /// Length of the record including its header, in bytes.
     pub bytes: u64,
-    /// Its sequence.
+    /// Sequence number of the record.
     pub sequence: u64,
-    /// Bytes of its streams before compression.
+    /// Bytes of the streams before compression.
     pub plain_bytes: u64,
-    /// Rows.
+    /// Number of rows.
     pub rows: u64,
-    /// Sources among them.
+    /// Number of sources with rows in the record.
     pub sources: u64,
-    /// Blocks that begin in it.
+    /// Number of blocks that begin in the record.
     pub blocks: u64,
-    /// Sources that it registers.
+    /// Number of sources that the record registers.
     pub new_sources: u64,
-    /// Layouts that it registers.
+    /// Number of layouts that the record registers.
     pub new_layouts: u64,
-    /// Whether it can be read; if not, the counts are of what could be.
+    /// True if the whole record is readable. Otherwise the counts cover only the readable part.
     pub whole: bool,
 }
 
-/// The numbers of all journal files, ascending.
+/// Returns the numbers of all journal files, ascending.
 pub(crate) fn numbers(disk: &dyn Disk) -> Result<Vec<u32>, Error> {
     let names = disk
         .list()
@@ -66,10 +67,10 @@ pub(crate) fn numbers(disk: &dyn Disk) -> Result<Vec<u32>, Error> {
     Ok(numbers)
 }
 
-/// The journal's files, record by record.
+/// Reads the files of the journal, record by record.
 ///
 /// # Errors
-/// When there is no catalog, its header is damaged, or the disk fails.
+/// If there is no catalog, its header is damaged, or the disk fails.
 pub fn journal(disk: &dyn Disk) -> Result<Vec<JournalFileView>, Error> {
     let store = open_catalog(disk)?.store;
     numbers(disk)?

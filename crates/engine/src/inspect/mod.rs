@@ -1,7 +1,7 @@
-//! What is in a store's files, for people who want to see it: a store that no engine has open.
+//! Inspection: shows the contents of the files of a store that no engine has open.
 //!
-//! Nothing here writes. Damage in one place is told in that place and does not keep the rest from
-//! being shown; [`crate::check()`] is what proves that all is well.
+//! This module never writes. Damage is reported in the damaged place and does not hide the rest.
+//! Use [`crate::check()`] to prove that a store is intact.
 
 mod catalog;
 mod journal;
@@ -23,33 +23,33 @@ use crate::timekeeper;
 use crate::volume::{self, SlotState};
 use seiner_platform::Disk;
 
-/// What a file is in a store.
+/// Kind of a file in a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum FileKind {
-    /// The catalog.
+    /// Catalog of sources and layouts.
     Catalog,
-    /// A sealed segment.
+    /// Sealed segment.
     Segment,
-    /// A segment that was being written; the journal has what is in it.
+    /// Segment that was being written. The journal contains its rows.
     OpenSegment,
-    /// A journal file.
+    /// Journal file.
     Journal,
-    /// A journal file that waits to be written over.
+    /// Journal file that waits to be overwritten.
     Spare,
-    /// The time that the disk tells.
+    /// Time of the store, as stored on the disk.
     Clock,
-    /// The rules of the store.
+    /// Rules of the store.
     Rules,
-    /// The list of segments, journal files and losses.
+    /// Ledger: the list of segments, journal files and losses.
     Ledger,
-    /// A file that was set aside because it is damaged.
+    /// File that was set aside because it is damaged.
     SetAside,
-    /// No file of a store.
+    /// File that does not belong to a store.
     Other,
 }
 
 impl FileKind {
-    /// The kind that a file's name tells.
+    /// Returns the kind of a file by its name.
     pub fn of(name: &str) -> FileKind {
         if name == crate::catalog::NAME || name == crate::catalog::COPY {
             return FileKind::Catalog;
@@ -92,7 +92,7 @@ impl FileKind {
         }
     }
 
-    /// The kind in a word.
+    /// Returns the kind as a single word.
     pub fn name(self) -> &'static str {
         match self {
             FileKind::Catalog => "catalog",
@@ -109,21 +109,21 @@ impl FileKind {
     }
 }
 
-/// A file of a store.
+/// File of a store.
 #[derive(Clone, Debug)]
 pub struct FileView {
-    /// Its name.
+    /// Name of the file.
     pub file: String,
-    /// What it is.
+    /// Kind of the file.
     pub kind: FileKind,
-    /// Its length, bytes.
+    /// Length of the file in bytes.
     pub bytes: u64,
 }
 
-/// The files of a store, by name.
+/// Returns the files of a store, by name.
 ///
 /// # Errors
-/// When the disk fails.
+/// If the disk fails.
 pub fn files(disk: &dyn Disk) -> Result<Vec<FileView>, Error> {
     let mut names = disk
         .list()

@@ -1,4 +1,4 @@
-//! The sources and layouts that catalog and journal know, read without opening the store.
+//! Registry: the sources and layouts in catalog and journal, read without opening the store.
 
 use crate::bytes::{Cursor, Short};
 use crate::catalog::{self, LOST, ReadCatalog, ReadFrame, Registers, get_key, get_layout};
@@ -7,7 +7,7 @@ use crate::dictionary::layouts::{Layout, Layouts};
 use crate::dictionary::names::Names;
 use crate::error::Error;
 use crate::journal::record::Record;
-use crate::retention::check_news;
+use crate::retention::news::check_news;
 use seiner_model::SourceKey;
 use seiner_platform::Disk;
 use std::hash::{BuildHasher, RandomState};
@@ -18,12 +18,12 @@ pub struct Registry {
     pub dictionary: Dictionary,
     names: Names,
     pub layouts: Layouts,
-    /// The layout of each source.
+    /// Layout number of each source.
     links: Vec<u32>,
 }
 
 impl Registry {
-    /// Knows the empty layout only.
+    /// Creates a registry that contains only the empty layout.
     pub fn new() -> Registry {
         Registry {
             dictionary: Dictionary::default(),
@@ -33,30 +33,31 @@ impl Registry {
         }
     }
 
-    /// What the whole frames of a catalog tell; what is wrong with the others is passed to
-    /// `damage` with their offsets.
+    /// Reads the valid frames of a catalog. Errors of other frames are passed to `damage` with
+    /// their offsets.
     pub fn read(frames: &[ReadFrame], damage: &mut dyn FnMut(u64, String)) -> Registry {
         let mut registry = Registry::new();
         catalog::register(frames, &mut registry, damage);
         registry
     }
 
-    /// How many sources there are.
+    /// Returns the number of sources.
     pub fn sources(&self) -> u32 {
         self.links.len() as u32
     }
 
-    /// The layout that a source has.
+    /// Returns the layout of a source.
     pub fn layout_of(&self, source: u32) -> Option<&Arc<Layout>> {
         self.layouts.get(*self.links.get(source as usize)?)
     }
 
-    /// A layout, unless what it was is lost.
+    /// Returns a layout, unless its description is lost.
     pub fn layout(&self, number: u32) -> Option<&Arc<Layout>> {
         self.layouts.get(number).filter(|layout| !layout.is_lost())
     }
 
-    /// Whether a source's layout is another one or extends it: only then are its columns found.
+    /// Returns whether the layout of a source equals or extends `layout`. Only then does the source
+    /// have the columns of `layout`.
     pub fn reaches(&self, source: u32, layout: u32) -> bool {
         let mut at = self.links.get(source as usize).copied();
         while let Some(number) = at {
@@ -72,7 +73,7 @@ impl Registry {
         false
     }
 
-    /// A source has a layout from now on.
+    /// Assigns a layout to a source.
     pub fn link(&mut self, source: u32, layout: u32) -> Result<(), Short> {
         if layout as usize >= self.layouts.len() {
             return Err(Short);
@@ -81,7 +82,8 @@ impl Registry {
         Ok(())
     }
 
-    /// Adds what a journal record registers; what the catalog has already must be the same.
+    /// Adds the registrations of a journal record. Registrations that the catalog already contains
+    /// must be identical.
     pub fn add_record(&mut self, record: &Record) -> Result<(), String> {
         let mut names = Cursor(&record.streams[0]);
         if record.new_sources > 0 && record.first_source > u64::from(self.sources()) {
@@ -157,10 +159,10 @@ impl Registers for Registry {
     }
 }
 
-/// The catalog of a disk.
+/// Reads the catalog of a disk.
 ///
 /// # Errors
-/// When there is none, or its header is damaged.
+/// If there is no catalog, or its header is damaged.
 pub fn open_catalog(disk: &dyn Disk) -> Result<ReadCatalog, Error> {
     catalog::read(disk)?
         .ok_or_else(|| Error::Options("there is no store here: there is no catalog".to_string()))

@@ -1,4 +1,4 @@
-//! Segments, the pages of their footers, and their blocks.
+//! Segment view: segments, the pages of their footers, and their blocks.
 
 use super::FileKind;
 use super::registry::{Registry, open_catalog};
@@ -10,113 +10,113 @@ use crate::volume;
 use seiner_model::{FieldType, Interval, Selector, SourceId};
 use seiner_platform::Disk;
 
-/// A slot of the volume.
+/// Segment of the volume.
 #[derive(Clone, Debug)]
 pub struct SegmentView {
-    /// The segment's number.
+    /// Number of the segment.
     pub number: u64,
-    /// Its file.
+    /// Name of the segment's file.
     pub file: String,
-    /// Sealed, being written, or set aside.
+    /// Kind of the file: sealed, being written, or set aside.
     pub kind: FileKind,
-    /// The file's length, bytes.
+    /// Length of the file in bytes.
     pub bytes: u64,
-    /// What it says about itself; for one that is not sealed, nothing.
+    /// Trailer of the segment. `None` if the segment is not sealed.
     pub trailer: Option<TrailerView>,
-    /// Why a sealed segment cannot be opened.
+    /// Reason why a sealed segment cannot be opened.
     pub damage: Option<String>,
 }
 
-/// What a sealed segment says about itself.
+/// Trailer of a sealed segment.
 #[derive(Clone, Debug)]
 pub struct TrailerView {
-    /// Blocks.
+    /// Number of blocks.
     pub blocks: u64,
-    /// Rows in them.
+    /// Number of rows in the blocks.
     pub rows: u64,
-    /// Bytes of them.
+    /// Bytes of the blocks.
     pub block_bytes: u64,
     /// Bytes of footer pages and fence.
     pub footer_bytes: u64,
-    /// Footer pages.
+    /// Number of footer pages.
     pub pages: u64,
-    /// The times in it.
+    /// Interval of the times in the segment.
     pub span: Interval,
-    /// The highest block number in it.
+    /// Highest block number in the segment.
     pub last_block: u64,
-    /// The journal's sequence when it was closed.
+    /// Sequence of the journal when the segment was closed.
     pub sequence: u64,
-    /// Sources that the store had.
+    /// Number of sources in the store when the segment was closed.
     pub sources: u32,
-    /// Layouts that the store had, the empty one included.
+    /// Number of layouts in the store when the segment was closed, the empty layout included.
     pub layouts: u32,
 }
 
-/// A page of a footer.
+/// Page of a footer.
 #[derive(Clone, Debug)]
 pub struct PageView {
-    /// Where it begins.
+    /// Offset of the page in the file, in bytes.
     pub offset: u64,
-    /// Its length, bytes.
+    /// Length of the page in bytes.
     pub bytes: u64,
-    /// The source of its first entry.
+    /// Source of the first entry.
     pub first_source: SourceId,
-    /// Its entries.
+    /// Number of entries.
     pub entries: u64,
-    /// Why it cannot be read.
+    /// Reason why the page cannot be read.
     pub damage: Option<String>,
 }
 
-/// A block.
+/// Block of a segment.
 #[derive(Clone, Debug)]
 pub struct BlockView {
-    /// The segment it lies in.
+    /// Number of the segment that contains the block.
     pub segment: u64,
-    /// Its number.
+    /// Number of the block.
     pub number: u64,
-    /// Its source.
+    /// Source of the block.
     pub source: SourceId,
-    /// Where it begins.
+    /// Offset of the block in the segment, in bytes.
     pub offset: u64,
-    /// Its length, bytes.
+    /// Length of the block in bytes.
     pub bytes: u64,
-    /// Rows.
+    /// Number of rows.
     pub rows: u64,
-    /// The times in it.
+    /// Interval of the times in the block.
     pub span: Interval,
-    /// Its layout.
+    /// Number of the block's layout.
     pub layout: u32,
     /// Bytes of the times.
     pub time_bytes: u64,
-    /// Its columns.
+    /// Columns of the block.
     pub columns: Vec<ColumnView>,
-    /// Why it cannot be read; then only the footer's part is told.
+    /// Reason why the block cannot be read. The view then contains only the fields from the footer.
     pub damage: Option<String>,
 }
 
-/// A column of a block.
+/// Column of a block.
 #[derive(Clone, Debug)]
 pub struct ColumnView {
-    /// The field.
+    /// Name of the field.
     pub field: String,
-    /// Its type.
+    /// Type of the field.
     pub field_type: FieldType,
-    /// Values.
+    /// Number of values.
     pub values: u64,
-    /// Whether rows without a value are among the block's.
+    /// True if some rows of the block have no value in this column.
     pub gaps: bool,
-    /// Whether aggregates stand beside the values.
+    /// True if the column stores aggregates beside its values.
     pub summary: bool,
-    /// Bytes.
+    /// Bytes of the column.
     pub bytes: u64,
-    /// The tag of the codec, as `docs/format/codecs.md` lists them; none where there are no values.
+    /// Tag of the codec, as listed in `docs/format/codecs.md`. `None` if the column has no values.
     pub codec: Option<u8>,
 }
 
-/// The segments, by number.
+/// Reads the segments, by number.
 ///
 /// # Errors
-/// When there is no catalog, its header is damaged, or the disk fails.
+/// If there is no catalog, its header is damaged, or the disk fails.
 pub fn segments(disk: &dyn Disk) -> Result<Vec<SegmentView>, Error> {
     let store = open_catalog(disk)?.store;
     let mut views = Vec::new();
@@ -162,7 +162,7 @@ fn trailer(segment: &Segment) -> TrailerView {
     }
 }
 
-/// The sealed segment of a number.
+/// Opens the sealed segment with a number.
 fn sealed(disk: &dyn Disk, number: u64) -> Result<Segment, Error> {
     let store = open_catalog(disk)?.store;
     let files = super::files(disk)?;
@@ -174,10 +174,10 @@ fn sealed(disk: &dyn Disk, number: u64) -> Result<Segment, Error> {
     Segment::on(disk, &file.file, store)
 }
 
-/// The footer pages of a sealed segment.
+/// Reads the footer pages of a sealed segment.
 ///
 /// # Errors
-/// When there is no such segment, it cannot be opened, or the disk fails.
+/// If the segment does not exist or cannot be opened, or the disk fails.
 pub fn pages(disk: &dyn Disk, number: u64) -> Result<Vec<PageView>, Error> {
     let segment = sealed(disk, number)?;
     let view = |page| {
@@ -193,11 +193,12 @@ pub fn pages(disk: &dyn Disk, number: u64) -> Result<Vec<PageView>, Error> {
     Ok(segment.fence().iter().map(view).collect())
 }
 
-/// The blocks of a sealed segment, those of the selected sources, by source and number. They are
-/// passed to `visit` one by one; a segment may have a million.
+/// Reads the blocks of the selected sources in a sealed segment, by source and number. Blocks are
+/// passed to `visit` one by one, because a segment may contain a million.
 ///
 /// # Errors
-/// When there is no such segment, it cannot be opened, or the disk fails; what `visit` answers.
+/// If the segment does not exist or cannot be opened, or the disk fails. Errors of `visit` are
+/// returned as they are.
 pub fn blocks<E: From<Error>>(
     disk: &dyn Disk,
     number: u64,

@@ -1,25 +1,26 @@
-//! Choice of the next step on segments that are being written.
+//! Choice of the next step for segments that are being written.
 
-/// Waiting bytes that are worth a step of their own; in small segments, half of one. Every step takes
-/// the lock from writers some times, so less waits until nothing else is to do.
+/// Waiting bytes that justify a write step, or half a segment if segments are small. Every step
+/// briefly takes the lock from writers, so fewer bytes wait until nothing else is to do.
 const WORTH_WRITING: u64 = 1 << 20;
-/// Closed segments that are worth a step: syncs of several cost little more than those of one.
+/// Closed segments that justify a seal step: syncing several segments costs little more than
+/// syncing one.
 const WORTH_SEALING: usize = 8;
 
-/// Kinds of steps.
+/// Kind of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Choice {
-    /// Pieces are written to their segments.
+    /// Writes pieces to their segments.
     Write,
-    /// Closed segments are sealed.
+    /// Seals closed segments.
     Seal,
-    /// The chapters of segments that take blocks are ended.
+    /// Ends the chapters of segments that accept blocks.
     Chapter,
-    /// Nothing is urgent.
+    /// Has nothing urgent to do.
     Idle,
 }
 
-/// What a choice depends on, seen under one lock.
+/// Inputs of a choice, read under one lock.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Sight {
     /// Bytes of a segment, R.
@@ -28,19 +29,19 @@ pub struct Sight {
     pub waiting: u64,
     /// Number of segments that are being written, closed ones included.
     pub open: usize,
-    /// Number of closed ones: they take no more blocks.
+    /// Number of closed segments, which accept no more blocks.
     pub closed: usize,
-    /// Whether the journal is at its bound. Writers wait for a seal or a chapter then.
+    /// True if the journal is at its bound. Writers then wait for a seal or a chapter.
     pub is_journal_full: bool,
-    /// Whether coarser levels are made. What a round makes lasts with the chapters at its end, or is
-    /// sealed before.
+    /// True if coarser levels are due. The rows of a round become durable with the chapters at its
+    /// end, or with an earlier seal.
     pub is_round_due: bool,
-    /// Whether open segments take memory that a seal gives back.
+    /// True if open segments use memory that a seal would free.
     pub is_short_of_memory: bool,
-    /// Whether merged segments wait for their successors to be sealed, and nobody has room until they
-    /// are removed: the next merge needs their room.
+    /// True if merged segments wait for the seal of their successors and no space is left until
+    /// they are removed: the next merge needs their space.
     pub is_merge_waiting: bool,
-    /// Whether the journal waits for a chapter.
+    /// True if the journal waits for a chapter.
     pub is_chapter_due: bool,
 }
 
@@ -51,7 +52,7 @@ impl Sight {
             || self.is_round_due
             || self.is_short_of_memory
             || self.is_merge_waiting
-            // Where no segment takes blocks, no more will be closed.
+            // If no segment accepts blocks, no further segment will be closed.
             || self.closed == self.open;
         if self.waiting >= WORTH_WRITING.min(self.segment_bytes / 2) {
             Choice::Write
@@ -99,7 +100,7 @@ mod tests {
         };
         assert_eq!(with((1 << 20) - 1, 64 << 20), Choice::Seal);
         assert_eq!(with(1 << 20, 64 << 20), Choice::Write);
-        // In small segments, half of one.
+        // Half a segment, if segments are small.
         assert_eq!(with(32 << 10, 64 << 10), Choice::Write);
         assert_eq!(with((32 << 10) - 1, 64 << 10), Choice::Seal);
     }
@@ -137,7 +138,7 @@ mod tests {
         };
         assert_eq!(due.next(), Choice::Seal);
         assert_eq!(Sight { closed: 0, ..due }.next(), Choice::Chapter);
-        // No segment at all is none to seal.
+        // Without a segment, there is nothing to seal.
         let none = Sight {
             open: 0,
             closed: 0,

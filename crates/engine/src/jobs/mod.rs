@@ -1,7 +1,8 @@
-//! Jobs on segments, a step at a time: writing and sealing them, merging, levels, deletes that overwrite.
+//! Jobs on segments, one step at a time: writing and sealing, merging, coarser levels, and
+//! detection of overwritten blocks.
 //!
-//! A step happens under the `writing` lock, in a thread of its own in production and by hand in the simulator.
-//! [`choice`] has the order of the jobs.
+//! A step runs under the `writing` lock. Production uses a thread of its own; the simulator calls
+//! each step directly. [`choice`] defines the order of the jobs.
 
 pub(crate) mod ageing;
 mod choice;
@@ -33,10 +34,10 @@ use crate::jobs::tidying::tidy;
 use crate::segment::open::OpenSegment;
 use crate::trouble::Path;
 
-/// Slots claimed ahead at most.
+/// Maximum number of slots claimed ahead.
 const READY: usize = 16;
 
-/// What comes next.
+/// Next kind of work.
 enum Next {
     Write(Vec<Waiting>),
     Seal,
@@ -44,19 +45,20 @@ enum Next {
     Idle,
 }
 
-/// What there is to do, seen under one lock.
+/// State of the store that decides the next work, read under one lock.
 struct Look {
     next: Next,
-    /// Whether the disk should be told how late it is.
+    /// True if the time should be written to the disk.
     is_time_due: bool,
-    /// Whether slots were taken, coarser levels are to be made, blocks may overwrite others.
+    /// True if the slots claimed ahead were used. The next fields: coarser levels are due, and
+    /// blocks may overwrite others.
     is_short_of_slots: bool,
     is_round_due: bool,
     is_late: bool,
 }
 
-/// A step of background work: writes a piece, seals a segment, ends chapters, seals idle sources,
-/// drops and merges segments. Answers whether more is waiting.
+/// Performs a step of background work: writes a piece, seals a segment, ends chapters, seals idle
+/// sources, drops or merges segments. Returns whether more work is waiting.
 pub(crate) fn step(core: &Core) -> Result<bool, Error> {
     step_or_poison(core, &mut core.writing_after_others())
 }
@@ -75,7 +77,7 @@ pub(crate) fn step_with(core: &Core, writing: &mut Writing) -> Result<bool, Erro
     if let Err(error) = &result
         && error.is_want_of_room()
     {
-        // There is no room, but there may be something to drop.
+        // There is no space, but a segment may be ready to be dropped.
         ask_for_room(core, writing)?;
         make_space(core, writing)?;
     }
@@ -88,7 +90,7 @@ fn take_step(core: &Core, writing: &mut Writing) -> Result<bool, Error> {
     let look = look(core, writing)?;
     if look.is_time_due {
         match core.tell_time(true) {
-            // What is too old stays, for want of a few bytes.
+            // Expired data stays until a few bytes of space are free.
             Err(error) if !error.is_want_of_room() => return Err(error),
             _ => {}
         }
@@ -105,13 +107,13 @@ fn take_step(core: &Core, writing: &mut Writing) -> Result<bool, Error> {
             if seal_idle(core, writing)? {
                 return Ok(true);
             }
-            // A round may be long, and what is dead by now should not wait for its end.
+            // A round may be long, and dead data should not wait for its end.
             let more = look.is_round_due && age(core, writing)?;
             let late = look.is_late && find_overwritten(core, writing)?;
             if make_space(core, writing)? || more || late {
                 return Ok(true);
             }
-            // Nothing is left but what was not worth a step.
+            // The remaining work did not justify a step of its own.
             write_and_seal(core, writing)?;
             Ok(false)
         }
@@ -167,7 +169,7 @@ fn look(core: &Core, writing: &Writing) -> Result<Look, Error> {
     })
 }
 
-/// Claims as many slots as were taken since the last time.
+/// Claims as many slots as were used since the last call.
 fn claim_ahead(core: &Core) -> Result<(), Error> {
     let numbers = core.log().number_slots(READY);
     let mut claimed = Vec::with_capacity(numbers.len());
@@ -190,7 +192,7 @@ pub(crate) fn is_behind(core: &Core) -> bool {
     log.is_behind(head.is_journal_full())
 }
 
-/// Drops, merges and lets go as far as there is need; answers whether anything was done.
+/// Drops, merges and sheds as far as needed. Returns whether anything was done.
 pub(crate) fn make_space(core: &Core, writing: &mut Writing) -> Result<bool, Error> {
     let (done, census) = merging::begin(core, writing)?;
     bring_down_quotas(core)?;
@@ -200,8 +202,7 @@ pub(crate) fn make_space(core: &Core, writing: &mut Writing) -> Result<bool, Err
     Ok(shed_ahead(core, writing)? || done || tidy(core, writing)?)
 }
 
-/// Takes steps until writers may go on: merges, which never end in a store that is nearly full, can
-/// wait.
+/// Takes steps until writers may continue. Merges can wait: in a nearly full store they never end.
 pub(crate) fn catch_up(core: &Core) -> Result<(), Error> {
     let mut writing = core.writing();
     while is_behind(core) && step_or_poison(core, &mut writing)? {}

@@ -1,12 +1,14 @@
-//! Blocks all of whose rows later ones overwrite: corrections, batches that were sent again.
+//! Overwritten blocks: blocks whose rows are all replaced by later blocks, such as corrections or
+//! batches sent twice.
 //!
-//! Their footers do not tell of them, but of where to look: a block that begins before one that its source
-//! had earlier (`Entry::late`) may overwrite that one. When such a block is in a sealed segment, the times
-//! of both are compared, value by value, and what is overwritten as a whole is dead from then on, like a
-//! block that was deleted. A start looks again.
+//! Footers do not list overwritten blocks. They mark candidates: a block that begins before an
+//! earlier block of the same source (`Entry::late`) may overwrite that block. When such a block is
+//! in a sealed segment, the times of both blocks are compared value by value. A block that is
+//! overwritten completely is dead from then on, like a deleted block. Every start repeats the
+//! search.
 //!
-//! Invariant: what overwrites is on disk, in a sealed segment, and every rule that lets it die lets what
-//! it overwrites die, too: it is later, and its times are the same.
+//! Invariant: the overwriting rows are on disk in a sealed segment. Every rule that lets them die
+//! also lets the overwritten rows die, because those are earlier and have the same times.
 
 use crate::core::Core;
 use crate::error::Error;
@@ -18,17 +20,18 @@ use crate::segment::{Entry, uncover};
 use seiner_model::Interval;
 use std::sync::Arc;
 
-/// Sources looked at in a step.
+/// Sources examined per step.
 const SOURCES_A_STEP: usize = 32;
-/// Rows that are compared at once; of a source with more at the same times nothing is said.
+/// Maximum rows that are compared at once. A source with more rows at the same times is skipped.
 const ROWS_AT_ONCE: u64 = 1 << 18;
-/// How often an interval is widened to that of the blocks in it.
+/// Maximum number of times an interval is widened to the interval of the blocks in it.
 const WIDER: usize = 4;
 
-/// A block, and the sealed segment that it is in; none if that is being written.
+/// Block and the sealed segment that contains it. `None` if the segment is being written.
 type Found = (Entry, Option<Arc<Segment>>);
 
-/// Looks for blocks that are overwritten, of some sources; answers whether there were any to look at.
+/// Searches for overwritten blocks of some sources. Returns whether there were any blocks to
+/// examine.
 pub(crate) fn find_overwritten(core: &Core, writing: &mut Writing) -> Result<bool, Error> {
     let some = core.log().retention.take_late(SOURCES_A_STEP);
     if some.is_empty() {
@@ -37,7 +40,7 @@ pub(crate) fn find_overwritten(core: &Core, writing: &mut Writing) -> Result<boo
     for (source, interval) in some {
         let blocks = blocks_around(core, source, interval)?;
         if blocks.iter().any(|(_, segment)| segment.is_none()) {
-            // Nothing is dead before what overwrites it is where it stays.
+            // A block is dead only after the overwriting rows are in their final place.
             core.log().retention.wait_for_seal(source, interval);
         }
         let sealed = blocks
@@ -65,8 +68,8 @@ pub(crate) fn find_overwritten(core: &Core, writing: &mut Writing) -> Result<boo
     Ok(true)
 }
 
-/// The blocks of a source that have times in an interval, and those that overlap these, by their
-/// numbers.
+/// Returns the blocks of a source with times in an interval, and the blocks that overlap them, by
+/// number.
 fn blocks_around(core: &Core, source: u32, mut interval: Interval) -> Result<Vec<Found>, Error> {
     for _ in 0..WIDER {
         let found = blocks_in(core, source, interval)?;
@@ -100,7 +103,7 @@ fn blocks_in(core: &Core, source: u32, interval: Interval) -> Result<Vec<Found>,
         let mut entries = Vec::new();
         match segment.blocks_of(source, &mut LastPage::default(), &mut entries) {
             Ok(()) => {}
-            // Of what cannot be read nothing is said.
+            // Unreadable blocks are skipped.
             Err(Error::Damage { .. }) => {}
             Err(error) => return Err(error),
         }
@@ -116,7 +119,7 @@ fn blocks_in(core: &Core, source: u32, interval: Interval) -> Result<Vec<Found>,
     Ok(found)
 }
 
-/// Whether later blocks have all values of a block.
+/// Returns whether later blocks contain all values of a block.
 fn is_overwritten(
     core: &Core,
     (entry, segment): (&Entry, &Arc<Segment>),
@@ -129,7 +132,7 @@ fn is_overwritten(
     if !has(entry.first) {
         return Ok(false);
     }
-    // What is still to come of the same times is to be looked at, wherever it begins.
+    // Later rows with the same times must be examined, wherever their block begins.
     core.log().retention.expect_late(entry.source, entry.last);
     let rows: u64 = later.iter().map(|(one, _)| u64::from(one.rows)).sum();
     let may_be = has(entry.last) && (u64::from(entry.rows)..=ROWS_AT_ONCE).contains(&rows);

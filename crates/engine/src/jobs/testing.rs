@@ -1,4 +1,4 @@
-//! A small store for the jobs' tests: rows go in with one call, and jobs run by hand.
+//! Small store for the tests of jobs: one call appends rows, and tests run jobs directly.
 
 use crate::answer::Query;
 use crate::closing::settle;
@@ -58,7 +58,7 @@ impl World {
     /// Appends rows of one field at these times, in seconds. The values do not compress.
     pub fn append(&self, name: &str, times: Range<i64>) -> SourceId {
         let key = SourceKey::new(name, [("a", "b")]).unwrap();
-        let source = register(&self.core, &key).unwrap().unwrap();
+        let source = register(&self.core, &key).unwrap();
         let value = |time: i64| (time as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) as f64;
         let columns = Columns {
             times: times.clone().map(|time| time * SECOND).collect(),
@@ -76,7 +76,7 @@ impl World {
         settle(&self.core).unwrap();
     }
 
-    /// Lets so many seconds pass.
+    /// Advances the clock by this many seconds.
     pub fn wait(&self, seconds: i64) {
         self.clock.advance((seconds * SECOND) as u64);
     }

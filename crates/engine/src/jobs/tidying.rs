@@ -1,9 +1,11 @@
-//! Gathering small blocks where no room is wanted, for the sake of reads, within a budget of writes.
+//! Tidying: gathers small blocks to speed up reads when no space is needed, within a budget of
+//! writes.
 //!
-//! Memory that is short, slow sources and frequent restarts leave small blocks: each is a read of its
-//! own, and compresses badly. What `Options::extra_writes` allows for each byte stored is spent where
-//! a byte written again does away with most blocks: on neighbouring segments of a lane whose blocks
-//! become three times as large, and live on for as long as they have lived.
+//! Short memory, slow sources and frequent restarts leave small blocks. Each of them needs a
+//! separate read and compresses badly. `Options::extra_writes` bytes may be rewritten for each byte
+//! stored. They are spent where each rewritten byte removes most blocks: on neighbouring segments
+//! of a lane whose blocks become three times as large, and which will live as long as they have
+//! lived.
 
 use crate::core::Core;
 use crate::error::Error;
@@ -15,21 +17,21 @@ use crate::jobs::writing::Writing;
 use crate::segment::tally::Tally;
 use std::collections::HashSet;
 
-/// Segments that are gathered together at most.
+/// Maximum number of segments that are gathered together.
 const TOGETHER: usize = 4;
-/// Blocks become so many times as large at least.
+/// Minimum factor by which blocks grow.
 const LEAST_GROWTH: u64 = 3;
-/// Blocks are small below this part of B.
+/// Blocks are small below this fraction of B.
 const SMALL_SHARE: u64 = 4;
-/// The list of blocks takes no more than this part of the memory.
+/// Maximum fraction of the memory for the list of blocks.
 const LIST_SHARE: u64 = 32;
 
-/// Segments that may be worth it.
+/// Segments that may be worth tidying.
 struct Candidates {
     numbers: Vec<u64>,
     live: u64,
     blocks: u64,
-    /// Blocks that would be left, if every source's followed each other.
+    /// Blocks that would remain if the blocks of every source were consecutive.
     left: u64,
 }
 
@@ -50,13 +52,13 @@ impl Candidates {
         self.blocks >= LEAST_GROWTH * self.left.max(1)
     }
 
-    /// Blocks done away with for each byte written.
+    /// Returns the number of blocks removed per byte written.
     fn score(&self) -> f64 {
         (self.blocks - self.left) as f64 / self.live.max(1) as f64
     }
 }
 
-/// The best segments to gather blocks of.
+/// Returns the best segments to gather, if there are any.
 fn untidy(core: &Core, but: &HashSet<u64>) -> Option<Candidates> {
     let (head, log) = core.both();
     let moment = log.retention.moment();
@@ -75,7 +77,7 @@ fn untidy(core: &Core, but: &HashSet<u64>) -> Option<Candidates> {
         .filter(|tally| is_small(tally) && lives_on(tally))
         .collect();
     tallies.sort_by_key(|tally| (tally.stat.lane, tally.stat.number));
-    // Another merge may want as much room, and writers go on meanwhile.
+    // Another merge may need as much space, and writers continue in the meantime.
     let room = log.room_for_writers(&head.load()) / 4;
     let most = log.extra_left().min(room);
     let list = core.memory_limit() / LIST_SHARE / size_of::<Live>() as u64;
@@ -87,8 +89,8 @@ fn untidy(core: &Core, but: &HashSet<u64>) -> Option<Candidates> {
         .max_by(|a, b| a.score().total_cmp(&b.score()))
 }
 
-/// Gathers the small blocks of some segments, if that is allowed and worth it; answers whether
-/// anything was done.
+/// Gathers the small blocks of some segments, if the budget allows it and it is worth the writes.
+/// Returns whether anything was done.
 pub(crate) fn tidy(core: &Core, writing: &mut Writing) -> Result<bool, Error> {
     if !may_gather(core, writing) {
         return Ok(false);
@@ -111,7 +113,7 @@ pub(crate) fn tidy(core: &Core, writing: &mut Writing) -> Result<bool, Error> {
     Ok(true)
 }
 
-/// Whether as many blocks follow each other as it seems.
+/// Returns whether as many blocks are consecutive as the estimate assumed.
 fn is_untidy(core: &Core, writing: &mut Writing, some: &Candidates) -> Result<bool, Error> {
     let opened = opened(core, writing, &some.numbers)?;
     if opened.len() < some.numbers.len() {

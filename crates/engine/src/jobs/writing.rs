@@ -1,4 +1,4 @@
-//! Memory of the jobs: whoever holds its lock writes segments.
+//! Memory of the jobs. The thread that holds its lock writes segments.
 
 use crate::jobs::ageing::round::Round;
 use crate::jobs::flush::memory::Memory as Flush;
@@ -9,22 +9,22 @@ use crate::segment::Entry;
 use roaring::RoaringBitmap;
 use std::collections::{HashMap, HashSet};
 
-/// What each job remembers between its steps.
+/// State that each job keeps between its steps.
 pub(crate) struct Writing {
     pub flush: Flush,
     pub idle: Idle,
     pub space: Space,
     pub merge: Merge,
-    /// The next level that is being made.
+    /// Level that is being made, if a round is under way.
     pub round: Option<Round>,
-    /// Blocks that later ones overwrite, by their places in segments.
+    /// Overwritten blocks, by segment and offset.
     pub overwritten: HashMap<u64, RoaringBitmap>,
-    /// Segments in which gathering blocks was found not to be worth it.
+    /// Segments for which gathering blocks proved not worthwhile.
     pub tidy: HashSet<u64>,
 }
 
 impl Writing {
-    /// Returns the memory of jobs that have done nothing yet.
+    /// Returns the memory of jobs that have not run yet.
     pub fn new(space: Space, merge: Merge) -> Writing {
         Writing {
             flush: Flush::default(),
@@ -37,15 +37,15 @@ impl Writing {
         }
     }
 
-    /// Returns whether all that is in a block of a segment lies in others, too, or is overwritten there: then it is
-    /// dead in this one.
+    /// Returns whether a block is dead in its segment because other blocks contain or overwrite all
+    /// of its rows.
     pub fn is_elsewhere(&self, segment: u64, entry: &Entry) -> bool {
         let overwritten = self.overwritten.get(&segment);
         self.merge.copied.contains(&(segment, entry.number))
             || overwritten.is_some_and(|blocks| blocks.contains(entry.offset))
     }
 
-    /// Forgets a segment that leaves service.
+    /// Removes a segment that leaves service.
     pub fn forget(&mut self, segment: u64) {
         self.merge.forget(segment);
         self.overwritten.remove(&segment);

@@ -1,4 +1,4 @@
-//! Journal files: written one after the other, recycled, and let go from the oldest on.
+//! Journal files: written one after another, recycled, and released from the oldest on.
 
 use super::record::{Encoder, HEADER_BYTES, Header, Place, Record};
 use super::staging::Staging;
@@ -14,35 +14,35 @@ use std::sync::Arc;
 
 const MAGIC: &[u8; 8] = b"SEINJRNL";
 const VERSION: u32 = 2;
-/// Earlier versions that are read.
+/// First of the earlier versions that are still read.
 const FIRST_VERSION: u32 = 1;
-/// Magic, version, file number, store, first sequence, checksum.
+/// Bytes of a file header: magic, version, file number, store, first sequence, checksum.
 pub const FILE_HEADER_BYTES: u64 = 8 + 4 + 4 + 8 + 8 + 4;
-/// Files kept to be written over: one is in use while the next is needed.
+/// Number of spare files kept for reuse: one is in use while the next is needed.
 const SPARES: usize = 2;
 
-/// Bytes of memory that are kept for the next record.
+/// Bytes of memory kept for the next record.
 const RECORD_KEPT: usize = 2 << 20;
 
-/// The name of a journal file.
+/// Returns the name of a journal file.
 pub fn name(number: u32) -> String {
     format!("{PREFIX}{number:08x}")
 }
 
-/// The number in a journal file's name.
+/// Returns the number in the name of a journal file.
 pub fn number(name: &str) -> Option<u32> {
     u32::from_str_radix(name.strip_prefix(PREFIX)?, 16).ok()
 }
 
-/// What a journal file says about itself.
+/// Header of a journal file.
 pub struct FileHeader {
-    /// Its number.
+    /// Number of the file.
     pub number: u32,
-    /// The store that it belongs to.
+    /// Identity of the store.
     pub store: u64,
-    /// The sequence of its first record.
+    /// Sequence of the first record.
     pub first_sequence: u64,
-    /// The version of its records.
+    /// Version of the records.
     pub version: u32,
 }
 
@@ -57,7 +57,7 @@ impl FileHeader {
         bytes
     }
 
-    /// Reads a header; `None` where the bytes are none of this version.
+    /// Decodes a header. Returns `None` if the bytes are not a header of a supported version.
     pub fn decode(bytes: &[u8]) -> Option<FileHeader> {
         let (head, sum) = bytes
             .get(..FILE_HEADER_BYTES as usize)?
@@ -79,28 +79,28 @@ impl FileHeader {
     }
 }
 
-/// The writing end of the journal.
+/// Writer of the journal.
 pub struct JournalWriter {
     disk: Arc<dyn Disk>,
     store: u64,
     file_bytes: u64,
     current: Option<Current>,
     sequence: u64,
-    /// Rows in all records before the next.
+    /// Rows in all records before the next record.
     rows: u64,
-    /// Files that were begun and that the ledger does not list yet.
+    /// Files that were begun and are not yet in the ledger.
     pub begun: Vec<(u32, JournalFile)>,
-    /// Records with lower sequences are on disk.
+    /// Sequence below which all records are durable.
     synced_before: u64,
     encoder: Encoder,
     record: Vec<u8>,
-    /// Whether the record is not written yet.
+    /// True while the record is not yet written.
     waits: bool,
     spares: Vec<String>,
     next_spare: u32,
-    /// Files that are set aside instead of let go.
+    /// Damaged files, which are set aside instead of released.
     pub damaged: Vec<u32>,
-    /// Taken in exchange for what is staged.
+    /// Staged rows, exchanged for those of the caller.
     pub staging: Staging,
 }
 
@@ -112,8 +112,8 @@ struct Current {
 }
 
 impl JournalWriter {
-    /// A writer whose next record has this sequence, with so many rows in the records before, which are on
-    /// disk. `spares` are files to write over.
+    /// Creates a writer. `sequence` is the sequence of the next record, and `rows` the number of
+    /// rows in the earlier records, which are durable. `spares` are files to overwrite.
     pub fn new(
         disk: Arc<dyn Disk>,
         store: u64,
@@ -140,25 +140,25 @@ impl JournalWriter {
         }
     }
 
-    /// Bytes of memory: the record and what it was made of.
+    /// Returns the memory of the record and of the staged rows, in bytes.
     pub fn memory(&self) -> usize {
         self.record.capacity() + self.staging.memory()
     }
 
-    /// The sequence of the next record.
+    /// Returns the sequence of the next record.
     pub fn sequence(&self) -> u64 {
         self.sequence
     }
 
-    /// Whether a file has taken its share, and rows from now on belong to the next.
+    /// Returns whether a file is full, so that later rows belong to the next file.
     pub fn is_full(&self, number: u32) -> bool {
         self.current
             .as_ref()
             .is_some_and(|current| current.number == number && current.len >= self.file_bytes)
     }
 
-    /// Writes what was taken over into `staging` as one record of a file, and tells how many bytes
-    /// that took.
+    /// Writes the contents of `staging` as one record of a file, and returns the number of bytes
+    /// written.
     pub fn write(&mut self, number: u32) -> Result<u64, Error> {
         let mut bytes = 0;
         if self
@@ -197,13 +197,13 @@ impl JournalWriter {
         Ok(bytes + bytes_of_record)
     }
 
-    /// Whether a record could not be written for want of room: it is written by the next
-    /// [`JournalWriter::write`], before anything else.
+    /// Returns whether a record is still unwritten because the disk was full. The next
+    /// [`JournalWriter::write`] writes that record first.
     pub fn waits(&self) -> bool {
         self.waits
     }
 
-    /// Makes durable what was written; answers whether anything was.
+    /// Makes written records durable. Returns whether any record was written since the last sync.
     pub fn sync(&mut self) -> Result<bool, Error> {
         let Some(current) = self.current.as_mut().filter(|current| !current.synced) else {
             return Ok(false);
@@ -233,7 +233,7 @@ impl JournalWriter {
                 file
             }
         };
-        // The name first: a file that is written over must not come back under its old name.
+        // The name is synced first: an overwritten file must not return under its old name.
         self.disk.sync_names().map_err(sync_error(context))?;
         let mut header = FileHeader {
             number,
@@ -255,8 +255,9 @@ impl JournalWriter {
         Ok(())
     }
 
-    /// Copies the damaged files up to a number to names of files that were set aside. The copies are durable on
-    /// return. Call this before the ledger says that the files are not needed: a start removes such files.
+    /// Copies the damaged files up to a number to the names of files set aside. The copies are
+    /// durable on return. Call this function before the ledger marks the files as unneeded: a start
+    /// removes such files.
     ///
     /// # Errors
     /// When the disk fails.
@@ -276,7 +277,7 @@ impl JournalWriter {
         }
     }
 
-    /// Lets a file go that no block needs any more: keeps it to be written over, or removes it.
+    /// Releases a file that no block needs: keeps it as a spare, or removes it.
     pub fn release(&mut self, number: u32, keep: bool) -> Result<(), Error> {
         let context = || format!("letting {} go", name(number));
         if self
@@ -303,9 +304,9 @@ impl JournalWriter {
         Ok(())
     }
 
-    /// Whether a file is so long, by a long record, that it is no spare: two of them and the file that
-    /// is begun take no more than is charged for them. It must not be cut, for it may come back under
-    /// its name with a crash.
+    /// Returns whether a long record made a file too long for a spare. Two spares and the file that
+    /// is begun must fit into the space charged for them. The file must not be truncated, because
+    /// it may return under its old name after a crash.
     fn is_long(&self, number: u32) -> Result<bool, Error> {
         let context = || format!("looking at {}", name(number));
         let file = self.disk.open(&name(number)).map_err(io_error(context))?;
@@ -313,7 +314,7 @@ impl JournalWriter {
         Ok(len > self.file_bytes + self.file_bytes / 3)
     }
 
-    /// Removes the files that were kept to be written over.
+    /// Removes the spare files.
     pub fn drop_spares(&mut self) -> Result<(), Error> {
         for spare in self.spares.drain(..) {
             self.disk
@@ -324,7 +325,7 @@ impl JournalWriter {
     }
 }
 
-/// Which journal files there are, and what holds them.
+/// Journal files, with the number of blocks that pin each of them.
 #[derive(Default)]
 pub struct Pins {
     files: VecDeque<Pinned>,
@@ -334,12 +335,12 @@ pub struct Pins {
 struct Pinned {
     number: u32,
     bytes: u64,
-    /// Blocks that begin in the file and are not in a sealed segment.
+    /// Number of blocks that begin in the file and are not in a sealed segment.
     blocks: u64,
 }
 
 impl Pins {
-    /// No files; the next is `number`.
+    /// Creates an empty list whose next file is `number`.
     pub fn new(number: u32) -> Pins {
         Pins {
             files: VecDeque::new(),
@@ -347,18 +348,18 @@ impl Pins {
         }
     }
 
-    /// The file that rows staged now will be written to.
+    /// Returns the number of the file that receives rows staged now.
     pub fn current(&self) -> u32 {
         self.current
     }
 
-    /// Goes on to a file; for a replay.
+    /// Advances to a file during a replay.
     pub fn advance(&mut self, number: u32) {
         self.current = number;
     }
 
-    /// Rows staged from now on go to the next file, if this one has been written to: numbers have
-    /// no gaps.
+    /// Directs rows staged from now on to the next file if the current file has been written to.
+    /// File numbers have no gaps.
     pub fn rotate(&mut self) {
         if self
             .files
@@ -384,7 +385,7 @@ impl Pins {
             .expect("files with pins are listed")
     }
 
-    /// A block begins in a file.
+    /// Pins the file in which a block begins.
     #[inline]
     pub fn pin(&mut self, number: u32) {
         if let Some(last) = self.files.back_mut()
@@ -396,9 +397,9 @@ impl Pins {
         self.file(number).blocks += 1;
     }
 
-    /// So many blocks that began in a file are in a sealed segment now.
+    /// Releases the pins of `blocks` blocks that began in a file and are now in a sealed segment.
     pub fn unpin(&mut self, number: u32, blocks: u64) {
-        // Without a journal, blocks begin in no file.
+        // Without a journal, blocks do not begin in any file.
         if let Some(file) = self.files.iter_mut().find(|file| file.number == number) {
             file.blocks = file
                 .blocks
@@ -407,42 +408,43 @@ impl Pins {
         }
     }
 
-    /// A file has grown.
+    /// Adds to the size of a file.
     pub fn grow(&mut self, number: u32, bytes: u64) {
         self.file(number).bytes += bytes;
     }
 
-    /// Bytes of all files.
+    /// Returns the bytes of all files.
     pub fn bytes(&self) -> u64 {
         self.files.iter().map(|file| file.bytes).sum()
     }
 
-    /// How many files there are.
+    /// Returns the number of files.
     pub fn files(&self) -> usize {
         self.files.len()
     }
 
-    /// The oldest file, if blocks hold it.
+    /// Returns the oldest file, if a block pins it.
     pub fn oldest(&self) -> Option<u32> {
         self.files.front().map(|file| file.number)
     }
 
-    /// The last of the oldest files that nothing holds and that rows no longer go to.
+    /// Returns the last of the oldest files that no block pins and that receive no more rows.
     pub fn last_free(&self) -> Option<u32> {
         let free = |file: &&Pinned| file.blocks == 0 && file.number < self.current;
         let last = self.files.iter().take_while(free).last();
         last.map(|file| file.number)
     }
 
-    /// Takes the oldest file off the list, if its number is at most `last`.
+    /// Removes the oldest file from the list and returns its number, if the number is at most
+    /// `last`.
     pub fn take_free(&mut self, last: u32) -> Option<u32> {
         self.files.front().filter(|front| front.number <= last)?;
         self.files.pop_front().map(|file| file.number)
     }
 }
 
-/// Whether a file without a header of its own can be let go: it is empty or blank, or it was
-/// renamed to be written over and still bears an older number.
+/// Returns whether a file without a header of its own can be released: the file is empty or blank,
+/// or it was renamed for reuse and still contains an older number.
 pub fn never_begun(bytes: &[u8], number: u32) -> bool {
     let blank = bytes
         .iter()
@@ -453,25 +455,25 @@ pub fn never_begun(bytes: &[u8], number: u32) -> bool {
 
 /// Contents of a journal file, as far as its header and the ledger show.
 pub enum Found {
-    /// The header is whole.
+    /// File with a valid header.
     Whole(FileReader),
-    /// The header is damaged, and there are records of the file.
+    /// File with a damaged header whose records are readable.
     WithoutHeader(FileReader),
-    /// No record was written.
+    /// File without any record.
     NeverBegun,
-    /// The file was written to, and nothing of it can be read.
+    /// File that was written to and is entirely unreadable.
     Lost(&'static str),
 }
 
 impl Found {
-    /// Returns the contents of a file with these bytes. `listed`: the entry of the file in the ledger.
+    /// Classifies a file with these bytes. `listed` is the entry of the file in the ledger.
     pub fn of(bytes: Vec<u8>, number: u32, store: u64, listed: Option<&JournalFile>) -> Found {
         let bytes = match FileReader::new(bytes, number, store) {
             Ok(reader) => return Found::Whole(reader),
             Err(bytes) => bytes,
         };
         let Some(listed) = listed else {
-            // A file whose header never reached the disk has nothing that was acknowledged.
+            // A file whose header never reached the disk contains no acknowledged rows.
             return match never_begun(&bytes, number) {
                 true => Found::NeverBegun,
                 false => Found::Lost("its header is damaged"),
@@ -485,25 +487,26 @@ impl Found {
     }
 }
 
-/// Reads the records of a journal file one by one.
+/// Reader of the records of a journal file.
 pub struct FileReader {
     bytes: Vec<u8>,
     at: usize,
     number: u32,
     version: u32,
-    /// The sequence that the next record must have.
+    /// Sequence of the next record.
     pub sequence: u64,
 }
 
 impl FileReader {
-    /// Reads a file; `None` where it has no header of this store.
+    /// Reads a file. Returns `None` if the file has no header of this store.
     pub fn open(file: &dyn File, number: u32, store: u64) -> std::io::Result<Option<FileReader>> {
         let mut bytes = vec![0; file.len()? as usize];
         file.read_at(0, &mut bytes)?;
         Ok(FileReader::new(bytes, number, store).ok())
     }
 
-    /// Reads the bytes of a file; gives them back where they have no header of this store.
+    /// Reads the bytes of a file. Returns the bytes as an error if they have no header of this
+    /// store.
     pub fn new(bytes: Vec<u8>, number: u32, store: u64) -> Result<FileReader, Vec<u8>> {
         let header = FileHeader::decode(&bytes)
             .filter(|header| header.number == number && header.store == store);
@@ -519,9 +522,10 @@ impl FileReader {
         }
     }
 
-    /// Reads a file whose header is damaged, and whose first record has this sequence. Records bear the
-    /// number of their file, so none of another file is taken for one of this. The ledger lists the file, so
-    /// its records have version 2: files of version 1 are older than the ledger, and no file is written on.
+    /// Reads a file with a damaged header, whose first record has this sequence. Each record
+    /// contains the number of its file, so records of another file are not mistaken for records of
+    /// this file. The ledger lists the file, so its records have version 2: files of version 1 are
+    /// older than the ledger, and no existing file is continued.
     fn without_header(bytes: Vec<u8>, number: u32, sequence: u64) -> FileReader {
         FileReader {
             at: bytes.len().min(FILE_HEADER_BYTES as usize),
@@ -532,7 +536,7 @@ impl FileReader {
         }
     }
 
-    /// Whether it has any record.
+    /// Returns whether the file contains a readable record.
     pub fn is_readable(&self) -> bool {
         let first = self.header_at(self.at).filter(|header| {
             let record = &self.bytes[self.at..self.at + HEADER_BYTES + header.body];
@@ -541,14 +545,15 @@ impl FileReader {
         first.is_some() || self.later_records().next().is_some()
     }
 
-    /// The next record, unless it is malformed, and where it begins; `None` at the end.
+    /// Returns the position of the next record and the record itself, or an error if it is
+    /// malformed. Returns `None` at the end.
     pub fn next_record(&mut self) -> Option<(usize, Result<Record, Short>)> {
         let version = self.version;
         self.next_body()
             .map(|(at, body)| (at, Record::decode(body, version)))
     }
 
-    /// The body of the next record and where it begins; `None` at the end.
+    /// Returns the position and the body of the next record. Returns `None` at the end.
     pub fn next_body(&mut self) -> Option<(usize, &[u8])> {
         let at = self.at;
         let header = self.header_at(at)?;
@@ -571,14 +576,15 @@ impl FileReader {
         whole.then_some(header)
     }
 
-    /// Where reading stopped.
+    /// Returns the position at which reading stopped.
     pub fn at(&self) -> u64 {
         self.at as u64
     }
 
-    /// The place of a later record whose checksum holds, if reading stopped at damage and not at the end
-    /// of what was written: some record behind knows that what is missing was on disk. Where none does, a
-    /// power cut may have taken any of the records that were not synced, and left others.
+    /// Returns the position of a later valid record if reading stopped at damage and not at the end
+    /// of the written records. The header of such a record proves that the missing record was
+    /// durable. Without such proof, a power cut may have removed any of the unsynced records and
+    /// left others.
     pub fn later_record(&self) -> Option<u64> {
         let mut later = self.later_records().peekable();
         let (first, _) = *later.peek()?;
@@ -586,7 +592,7 @@ impl FileReader {
         later.any(missed).then_some(first as u64)
     }
 
-    /// Whole records of this file behind the place where reading stopped.
+    /// Returns the valid records of this file after the position at which reading stopped.
     fn later_records(&self) -> impl Iterator<Item = (usize, Header)> {
         let marker = self.number.to_le_bytes();
         let mut from = self.at + 1;
@@ -608,7 +614,7 @@ impl FileReader {
         })
     }
 
-    /// Continues reading at a place that [`FileReader::later_record`] found.
+    /// Continues reading at a position that [`FileReader::later_record`] returned.
     pub fn skip_to(&mut self, at: u64) {
         self.at = at as usize;
         if let Some(header) = self.header_at(self.at) {
@@ -616,9 +622,9 @@ impl FileReader {
         }
     }
 
-    /// Whether a record begins where reading stopped that cannot be read: torn while the power went,
-    /// or damaged. Answers how many bytes it claims, as far as they are there, with those of records that
-    /// were written after it and are whole.
+    /// Returns the bytes of the unreadable record at which reading stopped, or 0. The record was
+    /// torn by a power cut, or it is damaged. The bytes are its stated length, as far as the file
+    /// contains them, plus the bytes of valid records written after it.
     pub fn torn_bytes(&self) -> u64 {
         if let Some((last, header)) = self.later_records().last() {
             return (last + HEADER_BYTES + header.body - self.at) as u64;
@@ -632,7 +638,7 @@ impl FileReader {
         claimed.min(rest.len()) as u64
     }
 
-    /// The file's length.
+    /// Returns the length of the file.
     pub fn len(&self) -> u64 {
         self.bytes.len() as u64
     }
@@ -643,7 +649,7 @@ mod tests {
     use super::*;
     use seiner_platform::sim::SimDisk;
 
-    /// A file of three records, synced after some of them, of which the second is gone then.
+    /// Builds a file of three records, synced after some of them, and erases the second record.
     fn with_a_gap(synced: &[u32]) -> FileReader {
         let disk = Arc::new(SimDisk::new(1));
         let mut writer = JournalWriter::new(disk.clone(), 7, 1 << 16, (1, 0), Vec::new());
@@ -665,7 +671,7 @@ mod tests {
         reader
     }
 
-    /// Two records were written without a sync, and a power cut took the first of them.
+    /// Two records are written without a sync, and a power cut removes the first of them.
     #[test]
     fn what_was_not_synced_is_torn_and_not_damaged() {
         for synced in [&[][..], &[1], &[1, 3]] {

@@ -1,17 +1,18 @@
-//! The journal: the promise kept between acknowledgement and segment.
+//! Journal: durability of rows between their acknowledgement and their segment.
 //!
-//! Rows are staged as they are buffered, in the same encoding, and written as *records* to a chain
-//! of files. A file may go when every block that begins in it lies in a sealed segment; rows are
-//! relative to the beginning of their block, so what is left can always be replayed.
+//! Rows are staged as they are buffered, in the same encoding, and written as *records* to a
+//! sequence of files. A file may be released when every block that begins in it is in a sealed
+//! segment. Rows are relative to the beginning of their block, so the remaining files can always be
+//! replayed.
 
 pub mod files;
 pub mod record;
 pub mod rows;
 pub mod staging;
 
-/// The names of journal files begin so; a number in hexadecimal follows.
+/// Prefix of the names of journal files. A number in hexadecimal follows.
 pub const PREFIX: &str = "journal-";
-/// Files that wait to be written over begin so.
+/// Prefix of the names of spare files, which wait to be overwritten.
 pub const SPARE_PREFIX: &str = "spare-";
-/// The names of files set aside end so.
+/// Suffix of the names of files set aside.
 pub const DAMAGED: &str = ".damaged";

@@ -1,36 +1,38 @@
-//! Records: what is written to the journal at once, and read back whole or not at all.
+//! Records: the unit of writing to the journal. A record is read back completely or not at all.
 //!
-//! `docs/format/journal.md` has the bytes.
+//! `docs/format/journal.md` specifies the bytes.
 
 use super::staging::Staging;
 use crate::bytes::{COUNT_LIMIT, Cursor, Short};
 use seiner_codec::{checksum, varint};
 
-/// Checksum, length, file number, sequence, next to be synced. As many zeros behind the last record mark
-/// the end, which the next record overwrites: other bytes there are a record that was torn or damaged.
+/// Bytes of a record header: checksum, length, file number, sequence, lowest sequence that was not
+/// yet durable. The same number of zeros after the last record marks the end, and the next record
+/// overwrites them. Any other bytes there are a torn or damaged record.
 pub const HEADER_BYTES: usize = 4 + 4 + 4 + 8 + 8;
-/// Longer bodies are damage: staging is cut into records long before.
+/// Maximum bytes of a body. Longer bodies are damage, because staged rows are cut into much smaller
+/// records.
 pub const BODY_LIMIT: usize = 64 << 20;
-/// Shorter streams are not worth compressing.
+/// Minimum bytes of a stream that is compressed.
 const COMPRESS_FROM: usize = 64;
-/// The fastest level that codes literals by their frequency: what is left of gauges in codes and
-/// payloads has no repeats to find, only skewed bytes.
+/// Compression level: the fastest level that codes literals by their frequency. The codes and
+/// payloads of gauges contain no repeats, only a skewed distribution of bytes.
 const LEVEL: i32 = 1;
 
-/// Turns staged rows into records.
+/// Encoder of staged rows into records.
 pub struct Encoder {
     compressor: zstd::bulk::Compressor<'static>,
 }
 
 impl Encoder {
-    /// An encoder.
+    /// Creates an encoder.
     pub fn new() -> Encoder {
         Encoder {
             compressor: zstd::bulk::Compressor::new(LEVEL).expect("level 1 exists"),
         }
     }
 
-    /// Appends a record with all that is staged, and an end mark.
+    /// Appends a record of all staged rows, and an end mark.
     pub fn encode(&mut self, staging: &mut Staging, place: Place, out: &mut Vec<u8>) {
         staging.end_width();
         let start = out.len();
@@ -65,7 +67,7 @@ impl Encoder {
         out.extend_from_slice(&[0; HEADER_BYTES]);
     }
 
-    /// Plain length, stored length (0: stored plainly), bytes.
+    /// Appends a stream: plain length, stored length (0 if stored uncompressed), bytes.
     fn stream(&mut self, bytes: &[u8], out: &mut Vec<u8>) {
         varint::put_u64(bytes.len() as u64, out);
         if bytes.len() >= COMPRESS_FROM {
@@ -84,30 +86,32 @@ impl Encoder {
     }
 }
 
-/// Where a record stands in the journal.
+/// Position of a record in the journal.
 #[derive(Clone, Copy)]
 pub struct Place {
-    /// The file it is written for: a file that is written over still holds older records.
+    /// Number of the file that the record belongs to. A reused file still contains records of older
+    /// numbers.
     pub file: u32,
-    /// Counts up from record to record.
+    /// Sequence number, which increases by one from record to record.
     pub sequence: u64,
-    /// Records with lower sequences were on disk when it was written. Of those between, a power cut may
-    /// have taken any.
+    /// Sequence below which all records were durable when this record was written. A power cut may
+    /// have removed any record from this sequence up to the record's own.
     pub synced_before: u64,
-    /// Rows in all records before it. It stands in the body; 0 where only the header was read.
+    /// Rows in all earlier records. This number is in the body, so it is 0 if only the header was
+    /// read.
     pub rows_before: u64,
 }
 
-/// A record's header as it was read.
+/// Decoded header of a record.
 pub struct Header {
-    /// The body's length.
+    /// Length of the body.
     pub body: usize,
     pub place: Place,
     sum: u32,
 }
 
 impl Header {
-    /// Reads a header; `None` where no record can begin.
+    /// Decodes a header. Returns `None` if no record begins here.
     pub fn read(bytes: &[u8]) -> Option<Header> {
         let mut cursor = Cursor(bytes);
         let sum = cursor.u32().ok()?;
@@ -121,32 +125,32 @@ impl Header {
         (body <= BODY_LIMIT).then_some(Header { body, place, sum })
     }
 
-    /// Whether header and body, `record`, are what was written.
+    /// Returns whether `record`, which is header and body, matches the checksum.
     pub fn holds(&self, record: &[u8]) -> bool {
         record.len() == HEADER_BYTES + self.body && checksum(&record[4..]) == self.sum
     }
 }
 
-/// A record's streams.
+/// Decoded record.
 pub struct Record {
-    /// The first new source's number.
+    /// Number of the first new source.
     pub first_source: u64,
-    /// How many there are.
+    /// Number of new sources.
     pub new_sources: u64,
-    /// The first new layout's number.
+    /// Number of the first new layout.
     pub first_layout: u64,
-    /// How many there are.
+    /// Number of new layouts.
     pub new_layouts: u64,
-    /// Rows.
+    /// Number of rows.
     pub rows: u64,
-    /// Rows in all records before it, ever; none in files of version 1.
+    /// Rows in all earlier records of the store. `None` in files of version 1.
     pub rows_before: Option<u64>,
-    /// The streams, in the order of [`Staging`]'s fields.
+    /// Streams, in the order of the fields of [`Staging`].
     pub streams: [Vec<u8>; 7],
 }
 
 impl Record {
-    /// Reads a body whose checksum held, in a file of a version.
+    /// Decodes a body with a valid checksum, in a file of the given version.
     pub fn decode(body: &[u8], version: u32) -> Result<Record, Short> {
         let mut cursor = Cursor(body);
         let first_source = cursor.varint()?;

@@ -1,54 +1,56 @@
-//! The rows of a journal record, one by one, as they lie in its streams: for a start, a check and a view alike.
+//! Rows of a journal record, decoded one by one. Recovery, checks and inspection share this
+//! decoder.
 
 use super::record::Record;
 use crate::buffer::{row, slab};
 use crate::bytes::{COUNT_LIMIT, Cursor, Short};
 
-/// Maximum bytes of the rows of a block: the largest slot, less the room that a replay needs behind a row.
+/// Maximum bytes of the rows of a block: the largest slot, less the space that a replay needs after
+/// a row.
 const BLOCK_LIMIT: usize = slab::LARGEST - 8;
 /// Maximum number of rows in a block.
 const BLOCK_ROWS: u64 = u16::MAX as u64;
 
-/// Returns whether no buffer takes a block with so many bytes of rows, and so many rows.
+/// Returns whether a block of this many bytes and rows is too large for any buffer.
 pub fn is_too_large(bytes: usize, rows: u64) -> bool {
     bytes > BLOCK_LIMIT || rows > BLOCK_ROWS
 }
 
-/// The source of a row, and its number of columns.
+/// Source and number of columns of a row.
 #[derive(Clone, Copy)]
 pub struct Head {
-    /// Its source.
+    /// Number of the source.
     pub source: u32,
     /// Number of columns.
     pub columns: usize,
 }
 
-/// The block that a row begins.
+/// Start of a block, at the row that begins it.
 #[derive(Clone, Copy)]
 pub struct BlockStart {
     /// Number of the block.
     pub block: u64,
-    /// Its layout. The number may be unknown.
+    /// Number of the layout of the block. The layout may be unknown.
     pub layout: u32,
-    /// Rows that the source had before the block.
+    /// Rows of the source before the block.
     pub before: u64,
 }
 
-/// A row in a record.
+/// Row of a record.
 pub struct RecordRow<'a> {
-    /// Its source.
+    /// Number of the source.
     pub source: u32,
-    /// The block that it begins, if it begins one.
+    /// Start of the block, if the row begins a block.
     pub start: Option<BlockStart>,
-    /// Columns.
+    /// Number of columns.
     pub columns: usize,
-    /// Its codes.
+    /// Codes of the row.
     pub codes: &'a [u8],
-    /// What they announce.
+    /// Payload that the codes announce.
     pub payload: &'a [u8],
 }
 
-/// Reads the rows of a record.
+/// Iterator over the rows of a record.
 pub struct Rows<'a> {
     widths: Cursor<'a>,
     sources: Cursor<'a>,
@@ -63,7 +65,7 @@ pub struct Rows<'a> {
 }
 
 impl<'a> Rows<'a> {
-    /// The rows of a record.
+    /// Creates an iterator over the rows of a record.
     pub fn new(record: &'a Record) -> Rows<'a> {
         let [_, _, widths, sources, starts, codes, payload] =
             record.streams.each_ref().map(|stream| Cursor(stream));
@@ -82,7 +84,7 @@ impl<'a> Rows<'a> {
         }
     }
 
-    /// Whether the streams are used up, as they must be after the last row.
+    /// Returns whether the streams are used up, as required after the last row.
     pub fn is_at_end(&self) -> bool {
         let streams = [
             &self.widths,
@@ -94,7 +96,8 @@ impl<'a> Rows<'a> {
         self.width_rows == 0 && streams.iter().all(|stream| stream.is_empty())
     }
 
-    /// Begins the next row; `None` behind the last. [`Rows::number`] or [`Rows::rest`] ends the row.
+    /// Begins the next row. Returns `None` after the last row. [`Rows::number`] or [`Rows::rest`]
+    /// ends the row.
     ///
     /// # Errors
     /// [`Short`] if the streams are malformed.
@@ -119,8 +122,8 @@ impl<'a> Rows<'a> {
         Ok(Some(Head { source, columns }))
     }
 
-    /// Ends a row of one column if `take` accepts its codes, with all payload from there on, and returns the
-    /// length of the row's payload.
+    /// Ends a row of one column if `take` accepts its codes. `take` receives the codes and all
+    /// payload from the row on, and returns the length of the row's payload.
     ///
     /// # Errors
     /// [`Short`] if the payload is shorter.

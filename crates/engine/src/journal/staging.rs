@@ -1,4 +1,4 @@
-//! Staging: what was accepted and is not yet written to the journal, in columns.
+//! Staging: accepted rows that are not yet written to the journal, in columns.
 
 use crate::buffer::row::{Coded, put_word};
 use crate::buffer::run::{self, Encoded};
@@ -8,48 +8,49 @@ use seiner_model::SourceId;
 /// Bytes of memory that a stream keeps for the next record.
 const KEPT: usize = 1 << 20;
 
-/// What a row that begins a block says of it.
+/// Start of a block, stored with the row that begins it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Start {
-    /// The block's number.
+    /// Number of the block.
     pub block: u64,
-    /// Its layout.
+    /// Number of the layout of the block.
     pub layout: u32,
-    /// Rows that the source had had before, ever.
+    /// Rows of the source before the block, since the source was registered.
     pub before: u64,
 }
 
-/// Rows and registrations on their way to a record. Streams are kept apart because they compress
-/// apart: codes hardly change, numbers of sources mostly count up.
+/// Rows and registrations for the next record. Each stream is separate because each compresses
+/// differently: codes hardly change, and source numbers mostly count up.
 #[derive(Default)]
 pub struct Staging {
-    /// New sources: keys, in the order of their numbers.
+    /// Keys of new sources, in the order of their numbers.
     pub names: Vec<u8>,
     /// New layouts: parent, field, type.
     pub layouts: Vec<u8>,
-    /// A pair (columns, rows) for every run of rows with the same number of columns.
+    /// Pairs (columns, rows), one for each run of rows with the same number of columns.
     pub widths: Vec<u8>,
-    /// The source of each row, as distance from the one after the source of the row before.
+    /// Source of each row, as distance from the number after the source of the previous row.
     pub sources: Vec<u8>,
-    /// For each row that begins a block: the block's number, as distance, and its layout.
+    /// Starts of blocks: the number of the block as distance, and its layout, for each row that
+    /// begins a block.
     pub starts: Vec<u8>,
     /// Codes of the rows.
     pub codes: Vec<u8>,
     /// Payloads of the rows.
     pub payload: Vec<u8>,
-    /// New sources.
+    /// Number of new sources.
     pub new_sources: u64,
-    /// The number of the first of them.
+    /// Number of the first new source.
     pub first_source: u64,
-    /// New layouts.
+    /// Number of new layouts.
     pub new_layouts: u64,
-    /// The number of the first of them.
+    /// Number of the first new layout.
     pub first_layout: u64,
-    /// Rows.
+    /// Number of rows.
     pub rows: u64,
-    /// Values in them.
+    /// Number of values in the rows.
     pub samples: u64,
-    /// When the oldest was accepted, in the clock's monotone ns.
+    /// Time at which the oldest row was accepted, in monotonic ns of the clock.
     pub since: u64,
     width: usize,
     width_rows: u64,
@@ -58,7 +59,7 @@ pub struct Staging {
 }
 
 impl Staging {
-    /// Whether nothing is staged.
+    /// Returns whether nothing is staged.
     pub fn is_empty(&self) -> bool {
         self.rows == 0 && self.new_sources == 0 && self.new_layouts == 0
     }
@@ -75,17 +76,17 @@ impl Staging {
         ]
     }
 
-    /// Bytes staged.
+    /// Returns the staged bytes.
     pub fn bytes(&self) -> usize {
         self.streams().iter().map(|stream| stream.len()).sum()
     }
 
-    /// Bytes of memory.
+    /// Returns the memory used, in bytes.
     pub fn memory(&self) -> usize {
         self.streams().iter().map(|stream| stream.capacity()).sum()
     }
 
-    /// Forgets everything, keeps the memory: as much as the usual record needs.
+    /// Clears all streams and keeps as much memory as the usual record needs.
     pub fn clear(&mut self) {
         let mut kept = std::mem::take(self);
         for stream in kept.streams_mut() {
@@ -116,7 +117,7 @@ impl Staging {
         ]
     }
 
-    /// Adds a row of one number: its codes, and what they announce.
+    /// Adds a row of one number: its codes and their payload.
     #[inline(always)]
     pub fn number(&mut self, source: u32, start: Option<Start>, (time, value): (Coded, Coded)) {
         self.place(source, 1, start);
@@ -127,7 +128,7 @@ impl Staging {
         put_word(value, &mut self.payload);
     }
 
-    /// Adds a run of rows of one number, of which none begins a block.
+    /// Adds a run of rows of one number. None of them begins a block.
     pub fn run(&mut self, sources: &[SourceId], encoded: &Encoded) {
         if sources.is_empty() {
             return;
@@ -135,7 +136,7 @@ impl Staging {
         self.widen(1, sources.len());
         let next = self.next_source;
         let last = sources[sources.len() - 1].0;
-        // Sources in the order of their numbers are nothing but zeros.
+        // Consecutive source numbers are encoded as zeros.
         let differing = sources
             .iter()
             .zip(next..)
@@ -150,7 +151,7 @@ impl Staging {
         self.payload.extend_from_slice(encoded.payload());
     }
 
-    /// Adds a row. `start` is about the block if the row begins one.
+    /// Adds a row. `start` describes the block if the row begins a block.
     #[inline]
     pub fn row(
         &mut self,
@@ -178,7 +179,7 @@ impl Staging {
         }
     }
 
-    /// Counts rows that have so many columns.
+    /// Counts rows with this number of columns.
     #[inline(always)]
     fn widen(&mut self, columns: usize, rows: usize) {
         if columns != self.width {
@@ -189,7 +190,7 @@ impl Staging {
         self.rows += rows as u64;
     }
 
-    /// Notes the source of the next row.
+    /// Adds the source of the next row.
     #[inline(always)]
     fn step(&mut self, source: u32) {
         let step = i64::from(source) - i64::from(self.next_source);
@@ -201,7 +202,7 @@ impl Staging {
         self.next_source = source.wrapping_add(1);
     }
 
-    /// Ends the last run of equal widths; before the streams are read.
+    /// Ends the last run of equal widths. Call this before the streams are read.
     pub fn end_width(&mut self) {
         if self.width_rows != 0 {
             varint::put_u64(self.width as u64, &mut self.widths);

@@ -1,4 +1,4 @@
-//! Rows of levels as plain values, and which of them count.
+//! Rows of levels as plain values, and the choice of the rows that count.
 
 use crate::answer::Bucket;
 use crate::retention::coarser::step_start;
@@ -6,23 +6,24 @@ use seiner_model::Strings;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// The figures of a field, row by row.
+/// Figures of a field, row by row.
 #[derive(Clone, Debug)]
 pub(crate) struct LevelField {
-    /// The field's name in the source.
+    /// Name of the field in the source.
     pub field: Arc<str>,
-    /// A bucket a row; it starts when the row's step does, and so do its first and last.
+    /// Buckets, one per row. A bucket and its first and last sample have the time at which the step
+    /// begins.
     pub buckets: Vec<Bucket>,
-    /// The last text of each row, if it is a field of texts.
+    /// Last text of each row, if the field is a text.
     pub texts: Option<Strings>,
 }
 
-/// The rows of a level of one source.
+/// Rows of a level of one source.
 #[derive(Debug)]
 pub(crate) struct LevelRows {
-    /// The length of a step, ns.
+    /// Length of a step, ns.
     pub step: u64,
-    /// The rows' times, ascending, and of how many samples each tells at least.
+    /// Times of the rows, ascending, each with the minimum number of samples that the row counts.
     pub rows: Vec<(i64, u64)>,
     pub fields: Vec<LevelField>,
 }
@@ -36,14 +37,14 @@ impl LevelField {
         }
     }
 
-    /// Takes the figures for those of integers, where none of them can be rounded.
+    /// Treats the figures as those of integers, if none of them can be rounded.
     pub fn take_for_integers(&mut self) {
         for bucket in self.buckets.iter_mut().filter(|one| one.exact.is_none()) {
             *bucket = bucket.of_integers().unwrap_or(*bucket);
         }
     }
 
-    /// Puts the rows of longer steps together.
+    /// Combines rows into longer steps.
     pub fn join(&mut self, step: u64) {
         let mut order: Vec<usize> = (0..self.buckets.len()).collect();
         order.sort_by_key(|&at| self.buckets[at].first.0);
@@ -69,7 +70,7 @@ impl LevelField {
         self.buckets = joined;
     }
 
-    /// Leaves out rows.
+    /// Keeps the rows for which `keep` returns true.
     pub fn retain(&mut self, keep: impl Fn(i64) -> bool) {
         if let Some(texts) = &self.texts {
             let rows = self.buckets.iter().enumerate();
@@ -88,12 +89,12 @@ pub(super) fn strings(texts: &[&str]) -> Strings {
 }
 
 impl LevelRows {
-    /// Up to before which time the step of a row lasts.
+    /// Exclusive end of the step that contains this row.
     pub fn end_of(&self, time: i64) -> i64 {
         step_start(time, self.step).saturating_add(self.step as i64)
     }
 
-    /// Up to before which time its last row lasts.
+    /// Exclusive end of the step of the last row.
     pub fn end(&self) -> Option<i64> {
         self.rows.last().map(|(time, _)| self.end_of(*time))
     }
@@ -110,13 +111,13 @@ impl LevelRows {
     }
 }
 
-/// Adds the rows of a part of a level; levels come by their steps.
+/// Adds the rows of a part of a level. Levels must be added in order of their steps.
 pub(super) fn put_part(levels: &mut Vec<LevelRows>, part: LevelRows) {
     match levels.last_mut() {
         Some(last) if last.step == part.step => {
             last.rows.extend(part.rows);
             last.rows.sort_unstable();
-            // Of two parts of a row, the one that tells of more samples.
+            // Of two parts of a row, the part that counts more samples is kept.
             last.rows.reverse();
             last.rows.dedup_by_key(|(time, _)| *time);
             last.rows.reverse();
@@ -126,10 +127,10 @@ pub(super) fn put_part(levels: &mut Vec<LevelRows>, part: LevelRows) {
     }
 }
 
-/// Leaves out the rows in whose steps finer rows and samples, by their times, tell of as many samples;
-/// and the finer rows, where they do not.
+/// Keeps one row per step: the finest level, unless a coarser row counts more samples than finer
+/// rows and samples together.
 pub(super) fn leave_the_finest(levels: &mut [LevelRows], samples: &[i64]) {
-    // One without rows lies between no two.
+    // Levels without rows are skipped.
     let told = levels.iter().filter_map(|level| {
         let (first, _) = level.rows.first()?;
         Some((*first, level.end()?))
@@ -139,7 +140,7 @@ pub(super) fn leave_the_finest(levels: &mut [LevelRows], samples: &[i64]) {
     if samples.is_empty() && told.windows(2).all(apart) {
         return;
     }
-    // Finer rows by their times: of how many samples they tell, and whose level they are.
+    // Finer rows by time: the number of samples they count, and the index of their level.
     let mut finer: BTreeMap<i64, (u64, Option<usize>)> =
         samples.iter().map(|&time| (time, (1, None))).collect();
     let mut left_out: Vec<BTreeSet<i64>> = vec![BTreeSet::new(); levels.len()];
@@ -174,7 +175,7 @@ mod tests {
 
     const SECOND: i64 = 1_000_000_000;
 
-    /// A level: the length of its steps in seconds, and rows with the samples that they tell of.
+    /// Builds a level from the length of its steps in seconds, and rows with their sample counts.
     fn level(step: u64, rows: &[(i64, u64)]) -> LevelRows {
         LevelRows {
             step: step * SECOND as u64,
@@ -192,13 +193,13 @@ mod tests {
         levels.iter().map(times).collect()
     }
 
-    /// They were told twice: only neighbours were looked at.
+    /// Regression: rows were counted twice because only neighbouring levels were compared.
     #[test]
     fn rows_of_two_levels_are_not_both_told_though_there_is_an_empty_one_between() {
         let fine = level(2, &[(108, 1), (110, 3)]);
         let found = left(vec![fine, level(10, &[]), level(20, &[(100, 4)])]);
         assert_eq!(found, [vec![108, 110], vec![], vec![]]);
-        // The coarser one, where the finer does not tell of all.
+        // The coarser row stays where the finer rows do not count all samples.
         let fine = level(2, &[(110, 3), (120, 1)]);
         let found = left(vec![fine, level(10, &[]), level(20, &[(100, 4)])]);
         assert_eq!(found, [vec![120], vec![], vec![100]]);

@@ -9,7 +9,7 @@ use crate::dictionary::layouts::{Layout, Layouts};
 use crate::error::Error;
 use crate::head::Head;
 use crate::log::Log;
-use crate::retention::Veil;
+use crate::retention::veil::Veil;
 use crate::segment::Entry;
 use crate::segment::sealed::{Segment, read_block};
 use crate::volume::Volume;

@@ -1,4 +1,5 @@
-//! Retention classes: which sources are kept how long, and who goes first when room is short.
+//! Retention classes: the sources in each class, how long they are kept, and which class is shed
+//! first when space is short.
 
 use crate::bytes::{Cursor, Short, put_text};
 use crate::error::Error;
@@ -7,32 +8,32 @@ use seiner_model::{Selector, SourceKey, duration_text};
 pub use seiner_store::{Class, DEFAULT, Keep, Level, WhenFull, levels_text, parse_levels};
 use std::time::Duration;
 
-/// Which class a level belongs to, and which of its levels it is.
+/// Class to which a level belongs, and the step that identifies the level.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LevelOf {
-    /// The number of the class.
+    /// Number of the class.
     pub class: u8,
-    /// The length of a step, ns.
+    /// Length of a step, ns.
     pub step: u64,
 }
 
-/// Classes are counted in a byte; one number stays free.
+/// Maximum number of classes. A class number is a byte, and one number stays free.
 const CLASSES: usize = 254;
-/// A ring of fewer rows would be gone before it is a block.
+/// Minimum rows of a ring: with fewer rows, the ring would be empty before a block is sealed.
 const LEAST_ROWS: u64 = 1;
-/// Shorter steps would hardly be fewer than the samples.
+/// Minimum step: shorter steps would hardly be fewer than the samples.
 const LEAST_STEP: Duration = Duration::from_secs(1);
-/// Two blocks of the default size; fewer bytes cannot be kept apart.
+/// Minimum quota: two blocks of the default size. Smaller quotas cannot be enforced separately.
 const LEAST_BYTES: u64 = 8192;
 
-/// The rules of a store: the first class that means a source has it. Behind the classes come their
-/// levels, each a class of its own: the sources in it hold the rows of steps.
+/// Rules of a store. A source belongs to the first class that matches. The levels follow the
+/// classes. Each level is a class of its own, whose sources contain the rows of steps.
 #[derive(Clone, Debug)]
 pub struct Classes {
     list: Vec<Class>,
-    /// What each class's text says; levels have none.
+    /// Selector of each class. Levels have none.
     selectors: Vec<Selector>,
-    /// Of every level, whose it is.
+    /// Class and step of every level.
     levels: Vec<LevelOf>,
 }
 
@@ -47,12 +48,12 @@ impl Default for Classes {
 }
 
 impl Classes {
-    /// Rules in the order in which they are asked. Sources that none means are kept for ever,
-    /// unless the last class means everything.
+    /// Creates rules in order of evaluation. Sources that no class matches are kept for ever,
+    /// unless the last class matches everything.
     ///
     /// # Errors
-    /// When a rule can keep nothing, when two classes have one name, or when a class can never get
-    /// a source; names the class and the nearest value that works.
+    /// If a rule can keep nothing, two classes have the same name, or a class can never match a
+    /// source. The error names the class and the nearest valid value.
     pub fn new(mut list: Vec<Class>) -> Result<Classes, Error> {
         let mut selectors: Vec<Selector> = Vec::new();
         for (index, class) in list.iter().enumerate() {
@@ -94,17 +95,17 @@ impl Classes {
         })
     }
 
-    /// All, in the order in which they are asked; then their levels.
+    /// Returns all classes in order of evaluation, followed by their levels.
     pub fn list(&self) -> &[Class] {
         &self.list
     }
 
-    /// The classes without their levels.
+    /// Returns the classes without their levels.
     pub fn named(&self) -> &[Class] {
         &self.list[..self.selectors.len()]
     }
 
-    /// The number of the class of a source.
+    /// Returns the number of the class of a source.
     pub fn of(&self, key: &SourceKey) -> u8 {
         match key.level_id() {
             Some(level) => self.of_level(self.of_base(&key.base()), level.step_ns),
@@ -118,8 +119,9 @@ impl Classes {
         found.expect("the last class means every source") as u8
     }
 
-    /// The class of rows of a step. Steps that the class has no more, for its rules are others now, go
-    /// with the next longer ones, or the longest; in a class without any, with its samples.
+    /// Returns the class of rows of a step. Steps that the present rules of the class no longer
+    /// have belong to the next longer step, or to the longest. In a class without levels, they
+    /// belong to the samples.
     fn of_level(&self, class: u8, step: u64) -> u8 {
         let levels = self.levels_of(class);
         let longer = levels.iter().find(|(_, level)| *level >= step);
@@ -127,13 +129,14 @@ impl Classes {
         found.map_or(class, |(number, _)| *number)
     }
 
-    /// Whose level a class is, if it is one.
+    /// Returns the class and step of a level. Returns `None` for other classes.
     pub fn level(&self, class: u8) -> Option<LevelOf> {
         let at = (class as usize).checked_sub(self.selectors.len())?;
         self.levels.get(at).copied()
     }
 
-    /// The levels of a class, finest first: their own numbers, and the lengths of their steps in ns.
+    /// Returns the levels of a class, finest first: their class numbers, and the lengths of their
+    /// steps in ns.
     pub fn levels_of(&self, class: u8) -> Vec<(u8, u64)> {
         let own = |(at, level): (usize, &LevelOf)| {
             let number = (self.selectors.len() + at) as u8;
@@ -142,7 +145,8 @@ impl Classes {
         self.levels.iter().enumerate().filter_map(own).collect()
     }
 
-    /// What rows of a class, or of a level, become when they are too old: the length of a step in ns.
+    /// Returns the length of the step in ns into which old rows of a class, or of a level, are
+    /// rolled up.
     pub fn next_step(&self, class: u8) -> Option<u64> {
         match self.level(class) {
             None => Some(self.levels_of(class).first()?.1),
@@ -154,14 +158,14 @@ impl Classes {
         }
     }
 
-    /// Returns whether rows of a class, or of a level, are hidden for their age by the clock alone.
+    /// Returns whether rows of any class or level are hidden by age according to the clock alone.
     pub fn hides_by_clock(&self) -> bool {
         let mut classes = (0..).zip(&self.list);
         classes.any(|(number, class)| class.keep.age.is_some() && self.next_step(number).is_none())
     }
 }
 
-/// Puts the levels of all classes behind them.
+/// Appends the levels of all classes.
 fn add_levels(list: &mut Vec<Class>) -> Result<Vec<LevelOf>, Error> {
     let mut levels = Vec::new();
     for at in 0..list.len() {
@@ -191,7 +195,7 @@ fn add_levels(list: &mut Vec<Class>) -> Result<Vec<LevelOf>, Error> {
     Ok(levels)
 }
 
-/// Writes what decides which sources are kept how long.
+/// Writes the parts of the rules that decide how long each source is kept.
 pub fn put_classes(classes: &[Class], out: &mut Vec<u8>) {
     varint::put_u64(classes.len() as u64, out);
     for Class {
@@ -204,7 +208,7 @@ pub fn put_classes(classes: &[Class], out: &mut Vec<u8>) {
     {
         put_text(name, out);
         put_text(sources, out);
-        // 0 is no limit: a limit of 0 is refused.
+        // 0 means no limit. A limit of 0 is rejected.
         varint::put_u64(keep.age.map_or(0, |age| age.as_nanos() as u64), out);
         varint::put_u64(keep.rows.unwrap_or(0), out);
         varint::put_u64(keep.bytes.unwrap_or(0), out);
@@ -216,7 +220,7 @@ pub fn put_classes(classes: &[Class], out: &mut Vec<u8>) {
     }
 }
 
-/// Reads it.
+/// Reads the rules that [`put_classes`] wrote.
 pub fn get_classes(cursor: &mut Cursor<'_>) -> Result<Classes, Short> {
     let some = |limit: u64| (limit != 0).then_some(limit);
     let mut list = Vec::new();
@@ -281,7 +285,7 @@ fn check(class: &Class) -> Result<(), Error> {
     check_levels(class).map_err(|what| refuse(class, &what))
 }
 
-/// Whether the levels of a class can follow one another; the error says which ones could.
+/// Checks whether the levels of a class can follow each other. The error names valid levels.
 fn check_levels(class: &Class) -> Result<(), String> {
     if class.coarser.is_empty() {
         return Ok(());
@@ -417,7 +421,7 @@ mod tests {
             }))
         };
         assert_eq!((rules.of(&key), of(60), of(600)), (0, 2, 3));
-        // Of rules that were.
+        // Levels of earlier rules.
         assert_eq!((of(1), of(300), of(3600)), (2, 3, 3));
         let next = |class| rules.next_step(class).map(|ns| ns / 1_000_000_000);
         assert_eq!(

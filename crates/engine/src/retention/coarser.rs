@@ -1,24 +1,30 @@
-//! Coarser levels: up to when what is too old is in the next one, and the rows that levels consist of.
+//! Coarser levels: the times up to which old data is rolled up, and the rows of levels.
 //!
-//! A level of a source is another source, which nobody can name from outside
-//! ([`seiner_model::SourceKey::level`]). Its rows are stamped with the beginning of their step, and have a
-//! few columns for each field of the source: `count:`, `sum:`, `min:`, `max:`, `first:` and `last:`
-//! before the field's name; for texts `count:` and `last:`. These are f64: rows of integers whose figures
-//! f64 may round have them as a text, too, in `exact:`. To everything that writes, merges, checks
-//! and drops they are rows like others.
+//! A level of a source is another source, which clients cannot name
+//! ([`seiner_model::SourceKey::level`]). Its rows have the time of the beginning of their step, and
+//! a few columns for each field of the source: `count:`, `sum:`, `min:`, `max:`, `first:` and
+//! `last:` before the field's name. Texts have `count:` and `last:`. The columns are f64. Rows of
+//! integers whose figures f64 may round also have them as a text in `exact:`. Writes, merges,
+//! checks and drops treat these rows like all others.
 
-use super::{COARSENED, MADE, OLDER, ROUNDS, Retention, put_sources};
 use crate::answer::{Bucket, Exact, number};
 use crate::bytes::put_text;
+use crate::retention::Retention;
+use crate::retention::class::Classes;
+use crate::retention::news::{COARSENED, MADE, OLDER, put_sources};
 use roaring::RoaringBitmap;
 use seiner_codec::varint;
 use seiner_model::{Column, FieldType, Value};
 use std::sync::Arc;
 
-/// Fields of a source that one source of a level has figures of; of others, the next part has them.
+/// Fraction of a class's age that one round rolls up. With fewer rounds, blocks of a source are read
+/// fewer times, but more data stays beyond its age.
+const ROUNDS: i64 = 32;
+
+/// Maximum number of fields in one source of a level. Further fields are in the next part.
 pub const FIELDS_A_PART: usize = 128;
 
-/// A figure of a field.
+/// Figure of a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Figure {
     Count,
@@ -32,7 +38,7 @@ pub enum Figure {
 use Figure::{Count, First, Last, Max, Min, Sum};
 
 impl Figure {
-    /// Those of a field.
+    /// Returns the figures of a field type.
     pub fn of(field_type: FieldType) -> &'static [Figure] {
         match field_type {
             FieldType::Str => &[Count, Last],
@@ -51,12 +57,13 @@ impl Figure {
         }
     }
 
-    /// The name of the column of a field.
+    /// Returns the name of the column for a field.
     pub fn column(self, field: &str) -> String {
         format!("{}{field}", self.prefix())
     }
 
-    /// Its value; of texts the last is not a number, and told apart.
+    /// Returns the value of the figure. The last value of a text is not a number and is passed
+    /// separately.
     pub fn value<'a>(self, bucket: &Bucket, last: Option<&'a str>) -> Value<'a> {
         match self {
             Count => Value::U64(bucket.count),
@@ -68,7 +75,7 @@ impl Figure {
         }
     }
 
-    /// Puts a value back.
+    /// Sets the figure in a bucket.
     pub fn set(self, bucket: &mut Bucket, value: Value<'_>) {
         match (self, value) {
             (Count, Value::U64(count)) => bucket.count = count,
@@ -106,8 +113,8 @@ pub fn exact_text(bucket: &Bucket) -> Option<String> {
     }
 }
 
-/// Puts the exact figures of a text back, if they belong to the bucket's f64 figures: a row that was
-/// written again without a text leaves the earlier text in place.
+/// Restores the exact figures from a text, if they match the f64 figures of the bucket. A row that
+/// was rewritten without a text leaves the earlier text in place.
 pub fn set_exact(bucket: &mut Bucket, text: &str) {
     let mut numbers = text.split(' ').map(|number| number.parse::<i128>().ok());
     let mut next = || numbers.next().flatten();
@@ -129,13 +136,13 @@ pub fn set_exact(bucket: &mut Bucket, text: &str) {
     }
 }
 
-/// The field of a column's name.
+/// Returns the field of a column's name.
 pub fn field_of(column: &str) -> &str {
     column.split_once(':').map_or(column, |(_, field)| field)
 }
 
-/// What stands for the samples of a step where samples are asked for, in the type that they had: the
-/// mean of floats; the mean of integers, rounded; the last of others.
+/// Appends the value that replaces the samples of a step in a query for samples, in the type of the
+/// samples: the mean of floats, the rounded mean of integers, or the last value of other types.
 pub fn push_stand_in(values: &mut Column, bucket: &Bucket, last: Option<&str>) {
     match values {
         Column::F64(values) => values.push(bucket.mean()),
@@ -159,18 +166,19 @@ fn rounded_mean(sum: i128, count: u64) -> i128 {
     (sum + sum.signum() * (count / 2)) / count
 }
 
-/// The beginning of the step that a time lies in.
+/// Returns the beginning of the step that contains a time.
 pub fn step_start(time: i64, step: u64) -> i64 {
     time.saturating_sub(time.rem_euclid(step as i64))
 }
 
 impl Retention {
-    /// The classes, and which level each is.
-    pub fn rules(&self) -> &super::Classes {
+    /// Returns the classes and their levels.
+    pub fn rules(&self) -> &Classes {
         &self.classes
     }
 
-    /// How long a round of a class is that has a next level, ns: a whole number of its steps.
+    /// Returns the length of a round of a class that has a next level, ns: a whole number of its
+    /// steps.
     pub fn round(&self, class: u8) -> Option<i64> {
         let step = self.next[class as usize]? as i64;
         let age = self.classes.list()[class as usize].keep.age?;
@@ -178,14 +186,14 @@ impl Retention {
         Some((part + step - 1) / step * step)
     }
 
-    /// Up to when rows of a class should be in its next level, if it is time for a round.
+    /// Returns the time up to which rows of a class should be in its next level, if a round is due.
     pub fn due(&self, class: u8) -> Option<i64> {
         let round = self.round(class)?;
         let step = self.next[class as usize]?;
         let age = self.classes.list()[class as usize].keep.age?;
         let mut to = self.now.saturating_sub(age.as_nanos() as i64);
         if let Some(level) = self.classes.level(class) {
-            // What is not in this level yet cannot be in the next.
+            // Rows that are not yet in this level cannot be in the next.
             let levels = self.classes.levels_of(level.class);
             let finer = levels.iter().take_while(|(_, step)| *step < level.step);
             let finer = finer.last().map_or(level.class, |(number, _)| *number);
@@ -197,33 +205,36 @@ impl Retention {
         (to > made && late).then_some(to)
     }
 
-    /// Up to when rows of a class are in its next level.
+    /// Returns the time up to which rows of a class are in its next level.
     pub fn made(&self, class: u8) -> i64 {
         self.floors[class as usize].time
     }
 
-    /// Lets the catalog know that rows of a class up to a time are in its next level.
+    /// Adds the time up to which rows of a class are in its next level to the records for the
+    /// catalog.
     pub fn note_made(&mut self, class: u8, to: i64) {
         self.news.push(MADE);
         put_text(&self.classes.list()[class as usize].name, &mut self.news);
         varint::put_i64(to, &mut self.news);
     }
 
-    /// It does: now they die.
+    /// Lets rows of a class up to a time expire, because the catalog contains the end of their
+    /// roll-up.
     pub fn let_go_of_made(&mut self, class: u8, to: i64) {
         let floor = &mut self.floors[class as usize].time;
         *floor = (*floor).max(to);
         self.note_late();
     }
 
-    /// Rows of levels of a source may be wanted before this time.
+    /// Returns the time before which rows of a source's levels may be needed.
     pub fn levels_until(&self, source: u32) -> i64 {
         let class = self.class_of(source);
         let own = self.next[class as usize].map_or(i64::MIN, |_| self.made(class));
         self.older.values().copied().fold(own, i64::max)
     }
 
-    /// Levels that other rules made, by the lengths of their steps, and up to when.
+    /// Returns the levels that other rules made, by the lengths of their steps, with the end of
+    /// each.
     pub fn older(&self) -> impl Iterator<Item = (u64, i64)> + '_ {
         self.older.iter().map(|(&step, &to)| (step, to))
     }
@@ -238,7 +249,7 @@ impl Retention {
         }
     }
 
-    /// Of sources, before a time, only levels of rules that go are left.
+    /// Records sources that, before a time, have only levels of rules that no longer apply.
     pub(super) fn note_coarsened(&mut self, sources: RoaringBitmap, before: i64) {
         self.news.push(COARSENED);
         varint::put_i64(before, &mut self.news);
@@ -251,7 +262,7 @@ impl Retention {
 mod tests {
     use super::*;
 
-    /// A bucket as a level keeps it: f64 figures, without the exact ones.
+    /// Returns a bucket as a level stores it: f64 figures without the exact figures.
     fn kept(bucket: &Bucket) -> Bucket {
         Bucket {
             exact: None,
@@ -271,14 +282,14 @@ mod tests {
         let mut found = kept(&large);
         set_exact(&mut found, &text);
         assert_eq!(found.exact, large.exact);
-        // A row that was written again with other figures.
+        // The row was rewritten with other figures.
         let mut others = kept(&large);
         others.absorb(&Bucket::of(0, 3, 1.0));
         set_exact(&mut others, &text);
         assert_eq!(others.exact, None);
         set_exact(&mut others, "2 9 x");
         assert_eq!(others.exact, None);
-        // Small ones need no text, and take none.
+        // Small figures need no text and have none.
         let small = Bucket::of_integer(0, 1, 7);
         assert_eq!(exact_text(&small), None);
         assert_eq!(kept(&small).of_integers(), Some(small));

@@ -1,19 +1,19 @@
-//! A number a source, in pages: growth copies nothing and leaves no spare half.
+//! Numbers by source, in pages: growth copies nothing and leaves no spare half.
 
 const PAGE: usize = 4096;
 
-/// See the module.
+/// Array of one number per source, in pages.
 #[derive(Default)]
 pub struct Counts<T = u64>(Vec<Box<[T; PAGE]>>);
 
 impl<T: Copy + Default> Counts<T> {
-    /// A source's number; 0 if it was never set.
+    /// Returns the number of a source, or 0 if it was never set.
     pub fn get(&self, source: u32) -> T {
         let page = self.0.get(source as usize / PAGE);
         page.map_or_else(T::default, |page| page[source as usize % PAGE])
     }
 
-    /// A source's number, to be set. Sources come without gaps.
+    /// Returns the number of a source, mutably. Sources are added without gaps.
     pub fn of(&mut self, source: u32) -> &mut T {
         let page = source as usize / PAGE;
         while self.0.len() <= page {
@@ -22,7 +22,7 @@ impl<T: Copy + Default> Counts<T> {
         &mut self.0[page][source as usize % PAGE]
     }
 
-    /// Bytes of memory.
+    /// Returns the memory used, in bytes.
     pub fn memory(&self) -> usize {
         self.0.len() * size_of::<[T; PAGE]>()
     }

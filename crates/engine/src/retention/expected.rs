@@ -1,36 +1,37 @@
-//! When a block is expected to die, by the clock that decides it.
+//! Expected deaths of blocks, by the clock that decides them.
 //!
-//! Age goes by the wall clock. What is pushed out by later rows goes by their coming, and so by the
-//! numbers of blocks: a store that nobody writes to for an hour is not an hour closer to their death.
+//! Age follows the wall clock. Rules that displace blocks by later rows follow the arrival of rows,
+//! and so the numbers of blocks. If no client writes to a store for an hour, these blocks are not
+//! an hour closer to their death.
 
 use seiner_merge::Death;
 
-/// A prediction only, as [`Death`]: it never decides what is dead.
+/// Forecast of a death, like [`Death`]. A forecast never decides which block is dead.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Expected {
-    /// At this wall time, ns.
+    /// Death at this wall time, ns.
     Time(i64),
-    /// When the block of this number is begun.
+    /// Death when the block with this number is begun.
     Block(u64),
-    /// Nobody can tell yet.
+    /// Death at an unknown time.
     Unknown,
-    /// Never.
+    /// No death.
     Never,
 }
 
-/// Now, by both clocks.
+/// Present moment by both clocks.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Moment {
     /// Wall time, ns.
     pub now: i64,
-    /// The next block's number.
+    /// Number of the next block.
     pub block: u64,
-    /// How long a block has taken lately, ns; none if nobody can tell yet.
+    /// Recent time per block, ns. `None` if it is not yet known.
     pub block_ns: Option<f64>,
 }
 
 impl Moment {
-    /// The same by the wall clock alone.
+    /// Converts an expected death to the wall clock.
     pub fn death(&self, expected: Expected) -> Death {
         match expected {
             Expected::Time(at) => Death::At(at),
@@ -46,7 +47,7 @@ impl Moment {
         }
     }
 
-    /// Whether it should have happened by now.
+    /// Returns whether an expected death should have happened by now.
     pub fn has_come(&self, expected: Expected) -> bool {
         match expected {
             Expected::Time(at) => at <= self.now,
@@ -55,7 +56,7 @@ impl Moment {
         }
     }
 
-    /// Whichever comes first, of two rules that hold for the same block.
+    /// Returns the earlier of two deaths, for two rules that apply to the same block.
     pub fn sooner(&self, one: Expected, other: Expected) -> Expected {
         match self.death(one) <= self.death(other) {
             true => one,

@@ -1,25 +1,25 @@
-//! Lateness: which rows from outside are too old as they come.
+//! Lateness: limits below which incoming rows are too old.
 
 use roaring::RoaringBitmap;
 use std::sync::Arc;
 
-/// Limits of the times that rows from outside may have.
+/// Time limits of rows from outside.
 #[derive(Clone, Debug)]
 pub struct Lateness {
-    /// Rows before this time may be too old, later ones are not, ns.
+    /// Time before which rows may be too old, ns. Later rows are not too old.
     pub(super) before: i64,
-    /// By class: rows before this time are hidden, ns.
+    /// Time before which rows are hidden, ns, by class.
     pub(super) floors: Vec<i64>,
-    /// Sources of which, before a time, earlier rules left levels and no samples.
+    /// Sources with a time before which earlier rules left levels and no samples.
     pub(super) coarsened: Arc<Vec<(RoaringBitmap, i64)>>,
 }
 
-/// Reason for which a row is too old.
+/// Reason why a row is too old.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TooOld {
-    /// The age of the class.
+    /// The row exceeds the age of its class.
     Age,
-    /// A coarser level has taken the place of the samples around it.
+    /// A coarser level has replaced the samples around the row.
     Coarsened,
 }
 
@@ -34,19 +34,19 @@ impl Default for Lateness {
 }
 
 impl Lateness {
-    /// Returns the time from which on no row is too old, ns.
+    /// Returns the time from which no row is too old, ns.
     #[inline]
     pub fn before(&self) -> i64 {
         self.before
     }
 
-    /// Returns why a row of a source with a class would be hidden as it comes, if it would.
+    /// Returns the reason why a row of a source in a class would be hidden on arrival, if it would.
     pub fn too_old(&self, source: u32, class: u8, time: i64) -> Option<TooOld> {
         let floor = self.floors.get(class as usize).copied();
         if time < floor.unwrap_or(i64::MIN) {
             return Some(TooOld::Age);
         }
-        // A sample that came now would be shown instead of the step that it lies in.
+        // A sample that arrives now would be shown in place of the step that contains it.
         let is_coarsened =
             |(sources, before): &(RoaringBitmap, i64)| time < *before && sources.contains(source);
         let coarsened = self.coarsened.iter().any(is_coarsened);

@@ -1,82 +1,66 @@
-//! Retention: which blocks are dead, which rows are hidden, and when a block is expected to die.
+//! Retention: decides which blocks are dead, which rows are hidden, and when a block is expected to
+//! die.
 //!
-//! What is dead is decided by four rules, each of which only ever lets more die: age and ring of the
-//! source's class, the class's *floor* (the lowest block number that its quota, or shedding, has
-//! left), and *tombstones* (deletes). A dead block is not shown from then on; its room comes back
-//! when its segment is dropped or merged.
+//! Four rules decide which data is dead: the age and the ring of the source's class, the class's
+//! *floor* (the lowest block number that its quota, or shedding, has left), and *tombstones*
+//! (deletes). Each rule only ever adds dead data. A dead block is hidden at once. Its space is
+//! freed when its segment is dropped or merged.
 //!
-//! Invariant: what was dead stays dead, after any crash. Age is measured against a clock that does
-//! not go back, and hides by a time that the disk tells (`timekeeper`); floors and tombstones are on disk
-//! before they count; and a ring drops by rows that are on disk alone. Where a class has coarser levels, age
-//! hides nothing before it is in the next level, on disk, and the catalog says so.
+//! Invariant: dead data stays dead after any crash.
+//!
+//! - Age is measured against a clock that does not go back. It hides data only up to a time that is
+//!   stored on the disk (`timekeeper`).
+//! - Floors and tombstones are on disk before they take effect.
+//! - A ring drops blocks by rows on disk only.
+//! - In a class with coarser levels, age hides rows only when the next level contains them on disk
+//!   and the catalog records this.
 
 pub mod class;
+mod clock;
 pub mod coarser;
 pub mod counts;
 pub mod expected;
+mod forecast;
+mod late;
 pub mod lateness;
+pub mod news;
 pub mod pace;
+pub mod veil;
 pub mod watch;
 
-use crate::bytes::{Cursor, Short, put_text};
+use self::class::{Class, Classes, Keep};
+use self::counts::Counts;
+use self::lateness::Lateness;
+use self::news::put_tombstone;
+use self::pace::Pace;
+use self::veil::Veil;
+use self::watch::Watch;
 use crate::members::Members;
-use crate::sealing::queue::Taken;
 use crate::segment::Entry;
-use class::{Class, Classes, Keep, WhenFull, get_classes, put_classes};
-use counts::Counts;
-use expected::{Expected, Moment};
-use lateness::Lateness;
-use pace::{Begun, Pace};
 use roaring::RoaringBitmap;
-use seiner_codec::varint;
 use seiner_merge::Rate;
-use seiner_model::{Interval, SourceKey};
-use seiner_platform::Clock;
+use seiner_model::Interval;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
-use watch::Watch;
 
-/// Over how many bytes a class's rate is averaged.
-const RATE_WINDOW: f64 = (16 << 20) as f64;
-/// What a block is on the clock of rates.
-const BLOCK: i64 = 1000;
-/// A single block tells little of the pace of a source whose rows come at random: so many tell more.
-const PACE_BLOCKS: u64 = 16;
-const NANOS: i64 = 1_000_000_000;
-/// Kinds of records in the catalog.
-const TOMBSTONE: u8 = 1;
-const FLOOR: u8 = 2;
-const RULES: u8 = 3;
-const PAST: u8 = 4;
-const MADE: u8 = 5;
-const OLDER: u8 = 6;
-const COARSENED: u8 = 7;
-const LEDGER: u8 = 8;
-/// A promise to the disk of how late it is holds for this part of the shortest age, within bounds, ns.
-const PROMISES: i64 = 64;
-const SHORTEST_PROMISE: i64 = NANOS;
-const LONGEST_PROMISE: i64 = 60 * NANOS;
-/// A round makes the next level of this part of what a class keeps: fewer rounds read blocks of the
-/// source fewer times, and keep more beyond its age.
-const ROUNDS: i64 = 32;
-
-/// What a delete hides: the rows of some sources in an interval, in blocks that were begun before it.
+/// Delete: hides rows of `sources` in `interval`, in blocks older than `before`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Tombstone {
-    /// The sources.
+    /// Sources of the delete.
     pub sources: RoaringBitmap,
-    /// The times.
+    /// Times of the delete.
     pub interval: Interval,
-    /// Blocks with this number or a higher one are younger than the delete.
+    /// Number of the next block at the time of the delete. Blocks with this number or a higher one
+    /// are not affected.
     pub before: u64,
 }
 
-/// How far a class has let go.
+/// Limits below which data of a class is dead.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Floor {
-    /// Blocks with lower numbers are dead.
+    /// Lowest number of a live block.
     pub number: u64,
-    /// Rows with lower times are dead.
+    /// Lowest time of a live row, ns.
     pub time: i64,
 }
 
@@ -85,71 +69,71 @@ const NO_FLOOR: Floor = Floor {
     time: i64::MIN,
 };
 
-/// See the module.
+/// Retention state of a store.
 pub struct Retention {
     classes: Classes,
     members: Arc<Members>,
     budget: Option<u64>,
-    /// Of every class, what becomes of rows that are too old: the length of a step in ns.
+    /// Length of the step into which old rows are rolled up, ns, by class.
     next: Vec<Option<u64>>,
-    /// Whether any class is a ring.
+    /// True if any class is a ring.
     rings: bool,
-    /// Of each source in a ring, rows up to its latest block in the log.
+    /// Rows up to the latest block in the log, for each source in a ring.
     logged_rows: Counts,
-    /// Of each source in a ring, rows up to its latest block that is on disk.
+    /// Rows up to the latest block on disk, for each source in a ring.
     durable_rows: Counts,
-    /// Of each source in a ring, how many blocks are begun while a row of it comes: an average over its
-    /// latest [`PACE_BLOCKS`].
+    /// Number of blocks begun per row, for each source in a ring: an average over its latest
+    /// [`PACE_BLOCKS`].
     paces: Counts<f32>,
-    /// Of each source, the latest beginning of a sealed block, or the end of one that is overwritten in
-    /// part: what begins no later may overwrite something. As [`ordered`] says.
+    /// Latest beginning of a sealed block of each source, or the end of a block that is partly
+    /// overwritten. A block that begins no later may overwrite another block. Encoded by
+    /// [`ordered`].
     edges: Counts,
-    /// Sources that have blocks which may overwrite others, and their times; and those of which some are
-    /// in segments that are being written.
+    /// Sources with blocks that may overwrite others, and the times of these blocks. The next field
+    /// has the sources whose blocks are partly in segments that are being written.
     late: BTreeMap<u32, Interval>,
     late_and_open: BTreeMap<u32, Interval>,
     floors: Vec<Floor>,
-    /// Of classes with a quota: bytes by blocks, [`BLOCK`] of the clock each.
+    /// Rates of classes with a quota: bytes by blocks, [`BLOCK`] of the clock each.
     rates: Vec<Rate>,
     tombstones: Vec<Tombstone>,
-    /// Blocks up to this ordinal are dead, of sources whose ring was longer under other rules, or
-    /// whose latest rows were deleted.
+    /// Ordinals up to which blocks are dead, for sources whose ring was longer under other rules,
+    /// or whose latest rows were deleted.
     past: HashMap<u32, u64>,
-    /// The rules that the catalog has.
+    /// Rules in the catalog.
     known_rules: Option<Classes>,
-    /// And how far it knows them to have let go.
+    /// Floors in the catalog, by class name.
     known_floors: HashMap<String, u64>,
-    /// And up to when it knows their rows to be in the next level.
+    /// Times up to which the catalog records that rows are in the next level, by class name.
     known_made: HashMap<String, i64>,
-    /// Levels that other rules made, by the lengths of their steps, and up to when.
+    /// Levels that other rules made, by the lengths of their steps, with the end of each.
     older: BTreeMap<u64, i64>,
-    /// Sources of which, before a time, other rules left levels and no samples.
+    /// Sources that, before a time, have levels of other rules and no samples.
     coarsened: Arc<Vec<(RoaringBitmap, i64)>>,
     pace: Pace,
-    /// Wall time in ns; does not go back.
+    /// Returns the wall time in ns. It does not go back.
     now: i64,
-    /// The next block's number, as of the latest batch or block.
+    /// Number of the next block, as of the latest batch or block.
     block: u64,
-    /// A time that the disk will tell after a crash, so that the clock cannot be behind it. Age hides by
-    /// no later one.
+    /// Time on the disk that a start after a crash will find, so that the clock cannot be behind
+    /// it. Age hides no later data.
     vouched: i64,
-    /// True if the file `clock` has a time. Times in segments do not count then.
+    /// True if the file `clock` contains a time. Times in segments are then ignored.
     told: bool,
-    /// Tells a clock that jumped from one that goes.
+    /// Judge that detects jumps of the wall clock.
     watch: Watch,
-    /// The clock, as far as it is believed, ns; may go back.
+    /// Trusted time, ns. It may go back.
     believed: i64,
-    /// Outside rows before this time may be too old when they come.
+    /// Time before which rows from outside may be too old on arrival.
     late_before: i64,
-    /// Whether the catalog says that the store has a ledger.
+    /// Returns whether the catalog records that the store has a ledger.
     has_ledger: bool,
-    /// What the catalog does not have yet.
+    /// Records that the catalog does not yet contain.
     news: Vec<u8>,
 }
 
 impl Retention {
-    /// Nothing has died yet.
-    /// `budget`: what the disk may hold, in bytes, if it is known.
+    /// Creates a state without dead data. `budget` is the disk budget in bytes, if it is known.
     pub fn new(members: Arc<Members>, budget: Option<u64>) -> Retention {
         let classes = members.classes().clone();
         let count = classes.list().len();
@@ -191,7 +175,7 @@ impl Retention {
         }
     }
 
-    /// Of a store with so many sources, of which nothing else is known.
+    /// Creates the state of a store with `sources` sources and no other information.
     fn of_unnamed(sources: u32) -> Retention {
         let members = Members::unnamed(Classes::default(), sources);
         Retention::new(Arc::new(members), None)
@@ -202,12 +186,12 @@ impl Retention {
         &self.members
     }
 
-    /// The classes.
+    /// Returns the classes.
     pub fn classes(&self) -> &[Class] {
         self.classes.list()
     }
 
-    /// Bytes of memory.
+    /// Returns the memory used, in bytes.
     pub fn memory(&self) -> usize {
         let graves: usize = self
             .tombstones
@@ -222,218 +206,50 @@ impl Retention {
         rows + 16 * self.past.capacity() + graves + coarsened
     }
 
-    // ---- what happens
+    // ---- events
 
-    /// The time goes on; `next_block` is the next block's number.
-    pub fn advance(&mut self, clock: &dyn Clock, next_block: u64) {
-        self.judge(clock);
-        self.now = self.now.max(self.believed);
-        self.block = self.block.max(next_block);
-        self.pace.note(next_block, self.now);
-        let told = self.now.min(self.vouched);
-        let rules = self.classes.list().iter().zip(&self.next);
-        for ((class, next), floor) in rules.zip(&mut self.floors) {
-            // What has a next level stays until it is in it.
-            if let Some(age) = class.keep.age.filter(|_| next.is_none()) {
-                floor.time = floor.time.max(told.saturating_sub(age.as_nanos() as i64));
-            }
-        }
-        self.note_late();
-    }
-
-    /// Judges the clock; nothing is let go by it yet.
-    pub fn judge(&mut self, clock: &dyn Clock) {
-        self.believed = self.watch.judge(clock.now(), clock.monotonic(), self.now);
-    }
-
-    fn note_late(&mut self) {
-        let named = &self.floors[..self.classes.named().len()];
-        let times = named.iter().map(|floor| floor.time);
-        let coarsened = self.coarsened.iter().map(|(_, time)| *time);
-        self.late_before = times.chain(coarsened).max().unwrap_or(i64::MIN);
-    }
-
-    /// The file `clock` has this time, so that a start finds it.
-    pub fn vouch(&mut self, time: i64) {
-        self.told = true;
-        self.vouched = self.vouched.max(time);
-    }
-
-    /// A start finds this time in the file `clock`: the present is no earlier.
-    pub fn recall_time(&mut self, time: i64) {
-        self.vouch(time);
-        self.now = self.now.max(time);
-    }
-
-    /// A start finds a segment that was written at this time. The time counts only if the file `clock`
-    /// has none: an operator may have set that one back. Age does not hide by the segment's time until
-    /// the file has it, because the segment may be dropped.
-    pub fn recall_born(&mut self, time: i64) {
-        if !self.told {
-            self.now = self.now.max(time);
-        }
-    }
-
-    /// Returns whether the stored rules have an age by the clock. Then the file `clock` must be there: a start
-    /// writes it before it stores such rules.
-    pub fn needs_clock(&self) -> bool {
-        self.known_rules
-            .as_ref()
-            .is_some_and(Classes::hides_by_clock)
-    }
-
-    /// An operator confirms the clock.
-    pub fn accept_clock(&mut self, clock: &dyn Clock) {
-        self.watch.believe(clock.now(), clock.monotonic());
-    }
-
-    /// How far the clock is ahead of the time that is believed, and how far that is ahead of the clock, ns.
-    /// 0 where the store goes by its clock, or lets nothing go by it.
-    pub fn clock_differences(&self, wall: i64) -> (u64, u64) {
-        let has_age = self
-            .classes
-            .list()
-            .iter()
-            .any(|class| class.keep.age.is_some());
-        let behind = match has_age && self.now > i64::MIN {
-            true => self.now.saturating_sub(wall).max(0) as u64,
-            false => 0,
-        };
-        (self.watch.ahead(), behind)
-    }
-
-    /// The time that the disk should tell, so that age can hide by the clock as far as it is believed, if it
-    /// is not told yet, or `early`: not for much longer. However often a store is started, it tells no
-    /// time that is further ahead of the clock.
-    pub fn promise_due(&self, early: bool) -> Option<i64> {
-        self.promise_at(self.believed, early)
-    }
-
-    fn promise_at(&self, now: i64, early: bool) -> Option<i64> {
-        let rules = self.classes.list().iter().zip(&self.next);
-        let ages = rules.filter(|(_, next)| next.is_none());
-        let age = ages.filter_map(|(class, _)| class.keep.age).min()?;
-        let ahead = (age.as_nanos() as i64 / PROMISES).clamp(SHORTEST_PROMISE, LONGEST_PROMISE);
-        let least = match early {
-            true => now.saturating_add(ahead / 2),
-            false => now,
-        };
-        let promise = now.saturating_add(ahead);
-        match self.told {
-            true => (self.vouched < least).then_some(promise),
-            false => Some(promise.max(self.now)),
-        }
-    }
-
-    /// The time that a store that is closed leaves on the disk, if it has to leave one.
-    pub fn last_time(&self) -> Option<i64> {
-        self.promise_at(i64::MAX, false).map(|_| self.now)
-    }
-
-    /// Wall time in ns; does not go back.
-    pub fn now(&self) -> i64 {
-        self.now
-    }
-
-    /// A block is on disk, and found again after a crash.
-    pub fn found(&mut self, entry: &Entry) {
-        if entry.source >= self.members.count() {
-            return;
-        }
-        self.is_late(entry.source, entry.first);
-        if entry.late {
-            note_times(
-                &mut self.late,
-                entry.source,
-                Interval::new(entry.first, entry.last),
-            );
-        }
-        if self.rings {
-            let rows = self.durable_rows.of(entry.source);
-            *rows = (*rows).max(entry.ordinal);
-            let rows = self.logged_rows.of(entry.source);
-            *rows = (*rows).max(entry.ordinal);
-        }
-    }
-
-    /// A block begins at this time; answers whether it may overwrite an earlier one.
-    pub fn is_late(&mut self, source: u32, first: i64) -> bool {
-        let edge = self.edges.of(source);
-        let late = *edge != 0 && ordered(first) <= *edge;
-        *edge = ordered(first).max(*edge);
-        late
-    }
-
-    /// A block of a source is overwritten in part: what begins up to its end may have the rest.
-    pub fn expect_late(&mut self, source: u32, last: i64) {
-        let edge = self.edges.of(source);
-        *edge = ordered(last).max(*edge);
-    }
-
-    /// Whether there are sources some of whose blocks may overwrite others.
-    pub fn has_late(&self) -> bool {
-        !self.late.is_empty()
-    }
-
-    /// Some sources with blocks that may overwrite others, and the times of these.
-    pub fn take_late(&mut self, most: usize) -> Vec<(u32, Interval)> {
-        let first = |late: &mut BTreeMap<u32, Interval>| late.pop_first();
-        (0..most).map_while(|_| first(&mut self.late)).collect()
-    }
-
-    /// Blocks of a source may overwrite others when their segments are sealed.
-    pub fn wait_for_seal(&mut self, source: u32, interval: Interval) {
-        note_times(&mut self.late_and_open, source, interval);
-    }
-
-    /// A segment was sealed.
-    pub fn look_again(&mut self) {
-        for (source, interval) in std::mem::take(&mut self.late_and_open) {
-            note_times(&mut self.late, source, interval);
-        }
-    }
-
-    /// Rows of sources deleted before a block's number.
+    /// Records a delete.
     pub fn bury(&mut self, tombstone: Tombstone) {
         put_tombstone(&tombstone, &mut self.news);
         self.tombstones.push(tombstone);
     }
 
-    /// Lets a class's blocks below a number die.
+    /// Raises the floor of a class, so that blocks below a number die.
     pub fn raise(&mut self, class: u8, number: u64) {
         let floor = &mut self.floors[class as usize].number;
         *floor = (*floor).max(number);
     }
 
-    /// The lowest number that a new block may have: what is dead by its number stays apart from what
-    /// is to come, though the blocks themselves be gone.
+    /// Returns the lowest number that a new block may have. New blocks must not receive numbers
+    /// below a floor, even if the dead blocks no longer exist.
     pub fn next_block(&self) -> u64 {
         let graves = self.tombstones.iter().map(|tombstone| tombstone.before);
         let floors = self.floors.iter().map(|floor| floor.number);
-        // A start asks before it applies the rules, and the floors with them.
+        // A start calls this before it applies the rules with their floors.
         let known = self.known_floors.values().copied();
         graves.chain(floors).chain(known).max().unwrap_or(0)
     }
 
-    /// Whether there are deletes to remember.
+    /// Returns whether any delete is recorded.
     pub fn has_deletes(&self) -> bool {
         !self.tombstones.is_empty()
     }
 
-    /// Forgets tombstones that no block is older than.
+    /// Removes tombstones that are older than all blocks.
     pub fn forget_before(&mut self, lowest_block: u64) {
         self.tombstones
             .retain(|tombstone| tombstone.before > lowest_block);
     }
 
-    // ---- what is dead
+    // ---- dead data
 
-    /// The class of a source; the last for one whose name is lost, as long as it has no other.
+    /// Returns the class of a source. A source with a lost name belongs to the last class until it
+    /// has another.
     pub fn class_of(&self, source: u32) -> u8 {
         self.members.class_of(source)
     }
 
-    /// Rows of a class before this time are hidden.
+    /// Returns the time before which rows of a class are hidden.
     pub fn hidden_before(&self, class: u8) -> i64 {
         self.floors[class as usize].time
     }
@@ -449,7 +265,7 @@ impl Retention {
         }
     }
 
-    /// What is hidden of a source that has had `rows` rows, for a reader.
+    /// Returns the hidden parts of a source with `rows` rows, for a reader.
     pub fn veil(&self, source: u32, rows: u64) -> Veil {
         let class = self.class_of(source);
         let keep = self.classes.list()[class as usize].keep;
@@ -465,7 +281,8 @@ impl Retention {
         }
     }
 
-    /// What is hidden of a source for ever, whatever a crash loses, but for its ring.
+    /// Returns the permanently hidden parts of a source, regardless of data lost in a crash,
+    /// without its ring.
     pub fn veil_for_good(&self, source: u32) -> Veil {
         Veil {
             past: 0,
@@ -473,8 +290,8 @@ impl Retention {
         }
     }
 
-    /// Whether a block may be dropped: nobody will ever see a row of it again, not even after a
-    /// crash that loses what is not on disk yet.
+    /// Returns whether a block may be dropped: no row of it will ever be visible again, even after
+    /// a crash that loses data not yet on disk.
     pub fn may_drop(&self, entry: &Entry) -> bool {
         if entry.source >= self.members.count() {
             return false;
@@ -489,10 +306,10 @@ impl Retention {
         entry.ordinal <= self.past(entry.source, rows, keep) || self.is_buried(entry)
     }
 
-    /// Blocks up to this ordinal are dead by a source's ring, which has had so many rows.
+    /// Returns the ordinal up to which blocks are dead by the ring of a source with `rows` rows.
     fn past(&self, source: u32, rows: u64, keep: Keep) -> u64 {
         let ring = keep.rows.map_or(0, |ring| rows.saturating_sub(ring));
-        // Mostly there are none, and nothing is looked up.
+        // Most stores have no such limits and skip the look-up.
         let older = match self.past.is_empty() {
             true => 0,
             false => self.past.get(&source).copied().unwrap_or(0),
@@ -500,7 +317,7 @@ impl Retention {
         ring.max(older)
     }
 
-    /// Whether a block was begun before a delete of rows of its source.
+    /// Returns whether a block was begun before a delete of rows of its source.
     pub fn is_before_delete(&self, source: u32, number: u64) -> bool {
         self.tombstones
             .iter()
@@ -514,499 +331,6 @@ impl Retention {
                 && tombstone.interval.covers(&span)
                 && tombstone.sources.contains(entry.source)
         })
-    }
-
-    // ---- what will be
-
-    /// By these times, blocks up to these numbers had been begun. A segment that a merge wrote has old
-    /// blocks late: what is earliest tells most.
-    pub fn recall_pace(&mut self, mut ends: Vec<(u64, i64)>) {
-        ends.sort_unstable();
-        let mut earliest = i64::MAX;
-        for (_, time) in ends.iter_mut().rev() {
-            earliest = earliest.min(*time);
-            *time = earliest;
-        }
-        for (number, time) in ends {
-            self.pace.note(number, time);
-        }
-    }
-
-    /// What was found of the blocks of sources tells the paces of those in rings.
-    pub fn recall_paces(&mut self, begun: &Begun) {
-        for (source, pace) in begun.paces() {
-            if self.is_ring(source) {
-                *self.paces.of(source) = pace;
-            }
-        }
-    }
-
-    /// Whether a source keeps a number of rows.
-    pub fn is_ring(&self, source: u32) -> bool {
-        let class = self.class_of(source) as usize;
-        source < self.members.count() && self.classes.list()[class].keep.rows.is_some()
-    }
-
-    /// Now, by the wall clock and by blocks.
-    pub fn moment(&self) -> Moment {
-        Moment {
-            now: self.now,
-            block: self.block,
-            block_ns: self.pace.block_ns(),
-        }
-    }
-
-    /// When a block that joins the log is expected to die. Blocks begun since it was begun tell how long it took to
-    /// fill. `bytes` are those of its rows, `last` is its latest time.
-    pub fn death(&mut self, taken: &Taken, bytes: u64, last: i64) -> Expected {
-        self.block = self.block.max(taken.next);
-        let source = taken.source;
-        let class = self.class_of(source);
-        let keep = self.classes.list()[class as usize].keep;
-        let quota = self.quota(class);
-        if keep == Keep::default() && quota.is_none() {
-            return Expected::Never;
-        }
-        if quota.is_some() {
-            let now = (1 + self.block) as i64 * BLOCK;
-            self.rates[class as usize].add(bytes as f64, now, RATE_WINDOW);
-        }
-        let ring = keep.rows.map_or(Expected::Never, |ring| {
-            *self.logged_rows.of(source) = taken.ordinal;
-            let pace = self.note_pace(taken);
-            self.after_rows(ring, pace)
-        });
-        self.moment().sooner(self.expect(class, last), ring)
-    }
-
-    /// A block was filled since it was begun; answers the source's pace.
-    fn note_pace(&mut self, taken: &Taken) -> f64 {
-        let rows = u64::from(taken.rows);
-        let found = self.pace_since(taken.number, rows);
-        let known = taken.ordinal / rows.max(1);
-        let pace = self.paces.of(taken.source);
-        let weight = match *pace > 0.0 {
-            true => known.clamp(1, PACE_BLOCKS) as f32,
-            false => 1.0,
-        };
-        *pace += (found as f32 - *pace) / weight;
-        f64::from(*pace)
-    }
-
-    /// Blocks begun for each of the rows that a source had since this block's number.
-    fn pace_since(&self, since: u64, rows: u64) -> f64 {
-        self.block.saturating_sub(since).max(1) as f64 / rows.max(1) as f64
-    }
-
-    /// When a block that was written before is expected to die: a ring's rows fell at a steady rate
-    /// since the block was begun.
-    pub fn remaining(&self, entry: &Entry) -> Expected {
-        let class = self.class_of(entry.source);
-        let keep = self.classes.list()[class as usize].keep;
-        let ring = keep.rows.map_or(Expected::Never, |ring| {
-            let rows = self.logged_rows.get(entry.source);
-            let since = rows.saturating_sub(entry.ordinal);
-            let came = since + u64::from(entry.rows);
-            let mean = f64::from(self.paces.get(entry.source));
-            let pace = match mean > 0.0 && came < PACE_BLOCKS * u64::from(entry.rows) {
-                true => mean,
-                false => self.pace_since(entry.since, came),
-            };
-            self.after_rows(ring.saturating_sub(since), pace)
-        });
-        self.moment().sooner(self.expect(class, entry.last), ring)
-    }
-
-    /// When a source has had so many rows more.
-    fn after_rows(&self, rows: u64, pace: f64) -> Expected {
-        Expected::Block(self.block.saturating_add((rows as f64 * pace) as u64))
-    }
-
-    /// The bytes that a class has at most. What may be shed stays no longer than until as much has
-    /// come as the disk holds.
-    fn quota(&self, class: u8) -> Option<u64> {
-        let Class {
-            keep, when_full, ..
-        } = &self.classes.list()[class as usize];
-        let budget = self.budget.filter(|_| *when_full == WhenFull::Shed);
-        keep.bytes.or(budget)
-    }
-
-    /// What age and quota say.
-    fn expect(&self, class: u8, last: i64) -> Expected {
-        let keep = self.classes.list()[class as usize].keep;
-        let age = keep.age.map_or(Expected::Never, |age| {
-            let age = age.as_nanos().min(i64::MAX as u128) as i64;
-            let old = last.saturating_add(age);
-            Expected::Time(match self.round(class) {
-                // It dies with the round after it, which may be late.
-                Some(round) => old.saturating_add(round).max(self.now + round / 8),
-                None => old,
-            })
-        });
-        let quota = self.quota(class).map_or(Expected::Never, |bytes| {
-            match self.rates[class as usize].pace() {
-                Some(pace) => {
-                    let blocks = bytes as f64 * pace / BLOCK as f64;
-                    Expected::Block(self.block.saturating_add(blocks as u64))
-                }
-                None => Expected::Unknown,
-            }
-        });
-        self.moment().sooner(age, quota)
-    }
-
-    // ---- the catalog
-
-    /// Whether there is something that the catalog does not know yet.
-    pub fn has_news(&self) -> bool {
-        !self.news.is_empty()
-    }
-
-    /// What the catalog does not know yet.
-    pub fn take_news(&mut self) -> Vec<u8> {
-        std::mem::take(&mut self.news)
-    }
-
-    /// Lets the catalog know that a class is going to let go of blocks below a number; it does so
-    /// by [`Retention::raise`].
-    pub fn note_floor(&mut self, class: u8, number: u64) {
-        self.news.push(FLOOR);
-        put_text(&self.classes.list()[class as usize].name, &mut self.news);
-        varint::put_u64(number, &mut self.news);
-    }
-
-    /// Lets the catalog know that blocks of a ring up to an ordinal are dead, where the block that
-    /// tells so is about to be dropped itself.
-    pub fn note_past(&mut self, dropped: &[Entry]) {
-        let mut past = Vec::new();
-        for entry in dropped {
-            let class = self.class_of(entry.source) as usize;
-            let Some(ring) = self.classes.list()[class].keep.rows else {
-                continue;
-            };
-            let rows = self.durable_rows.get(entry.source);
-            if entry.ordinal == rows && rows > ring {
-                past.push((entry.source, rows - ring));
-            }
-        }
-        self.put_past(&past);
-    }
-
-    fn put_past(&mut self, past: &[(u32, u64)]) {
-        if past.is_empty() {
-            return;
-        }
-        self.news.push(PAST);
-        varint::put_u64(past.len() as u64, &mut self.news);
-        for &(source, ordinal) in past {
-            varint::put_u64(u64::from(source), &mut self.news);
-            varint::put_u64(ordinal, &mut self.news);
-            self.let_past(source, ordinal);
-        }
-    }
-
-    /// Takes over what a frame of the catalog says.
-    pub fn recall_news(&mut self, news: &[u8]) -> Result<(), Short> {
-        let mut cursor = Cursor(news);
-        while !cursor.is_empty() {
-            match cursor.u8()? {
-                TOMBSTONE => {
-                    let tombstone = get_tombstone(&mut cursor)?;
-                    self.tombstones.push(tombstone);
-                }
-                FLOOR => {
-                    let name = cursor.text()?.to_string();
-                    let floor = self.known_floors.entry(name).or_default();
-                    *floor = cursor.varint()?.max(*floor);
-                }
-                RULES => {
-                    self.known_rules = Some(get_classes(&mut cursor)?);
-                    // Those of other rules were turned into deletes.
-                    self.known_floors.clear();
-                    self.known_made.clear();
-                }
-                MADE => {
-                    let name = cursor.text()?.to_string();
-                    let made = self.known_made.entry(name).or_insert(i64::MIN);
-                    *made = cursor.signed()?.max(*made);
-                }
-                OLDER => {
-                    let older = self.older.entry(cursor.varint()?).or_insert(i64::MIN);
-                    *older = cursor.signed()?.max(*older);
-                }
-                COARSENED => {
-                    let time = cursor.signed()?;
-                    let sources = get_sources(&mut cursor)?;
-                    Arc::make_mut(&mut self.coarsened).push((sources, time));
-                }
-                LEDGER => self.has_ledger = true,
-                PAST => {
-                    for _ in 0..cursor.count(u32::MAX as usize)? {
-                        let source = cursor.count(u32::MAX as usize)? as u32;
-                        let ordinal = cursor.varint()?;
-                        if source >= self.members.count() {
-                            return Err(Short);
-                        }
-                        self.let_past(source, ordinal);
-                    }
-                }
-                _ => return Err(Short),
-            }
-        }
-        Ok(())
-    }
-
-    /// Whether the catalog says that the store has a ledger.
-    pub fn has_ledger(&self) -> bool {
-        self.has_ledger
-    }
-
-    /// The next frame says that the store has a ledger.
-    pub fn note_ledger(&mut self) {
-        if !std::mem::replace(&mut self.has_ledger, true) {
-            self.news.push(LEDGER);
-        }
-    }
-
-    /// Sources of which blocks up to an ordinal are dead whatever the rules are: so many rows they have had.
-    pub fn pasts(&self) -> impl Iterator<Item = (u32, u64)> + '_ {
-        self.past
-            .iter()
-            .map(|(&source, &ordinal)| (source, ordinal))
-    }
-
-    fn let_past(&mut self, source: u32, ordinal: u64) {
-        let past = self.past.entry(source).or_default();
-        *past = (*past).max(ordinal);
-    }
-
-    /// Whether the rules are others than when the store was open last.
-    pub fn rules_change(&self) -> bool {
-        let bytes = |classes: &Classes| {
-            let mut bytes = Vec::new();
-            put_classes(classes.named(), &mut bytes);
-            bytes
-        };
-        let new = bytes(&self.classes);
-        self.known_rules
-            .as_ref()
-            .is_some_and(|old| bytes(old) != new)
-    }
-
-    /// Rules may have changed since the store was open last. What the old ones let die stays dead:
-    /// it is noted in terms that no rule changes. Every source is known, and what is on disk of it: its rows, ever,
-    /// in blocks.
-    pub fn change_rules(
-        &mut self,
-        key_of: impl Fn(u32) -> SourceKey,
-        rows_of: impl Fn(u32) -> u64,
-        next_block: u64,
-    ) {
-        let mut new = Vec::new();
-        put_classes(self.classes.named(), &mut new);
-        let Some(old) = self.known_rules.take() else {
-            // A store without rules has nothing to tell: nothing of it ever dies.
-            if matches!(self.classes.list(), [only] if only.keep == Keep::default()) {
-                return;
-            }
-            self.news.push(RULES);
-            self.news.extend(new);
-            return;
-        };
-        let mut known = Vec::new();
-        put_classes(old.named(), &mut known);
-        let floors = std::mem::take(&mut self.known_floors);
-        let made = std::mem::take(&mut self.known_made);
-        if known == new {
-            let rules = self.classes.list().iter().zip(&self.next);
-            for ((class, next), floor) in rules.zip(&mut self.floors) {
-                floor.number = floors.get(&class.name).copied().unwrap_or(0);
-                if let (Some(_), Some(&made)) = (next, made.get(&class.name)) {
-                    floor.time = made;
-                }
-            }
-            self.note_late();
-            return;
-        }
-        let mut members = vec![RoaringBitmap::new(); old.list().len()];
-        let mut past = Vec::new();
-        for source in 0..self.members.count() {
-            let class = old.of(&key_of(source));
-            members[class as usize].insert(source);
-            let ring = old.list()[class as usize].keep.rows;
-            let rows = rows_of(source);
-            if let Some(ordinal) = ring
-                .map(|ring| rows.saturating_sub(ring))
-                .filter(|&ordinal| ordinal > 0)
-            {
-                past.push((source, ordinal));
-            }
-        }
-        for ((number, class), sources) in (0_u8..).zip(old.list()).zip(members) {
-            let time = |age: std::time::Duration| self.now.saturating_sub(age.as_nanos() as i64);
-            let made = made.get(&class.name).copied().unwrap_or(i64::MIN);
-            let next = old.next_step(number);
-            let floor = Floor {
-                number: floors.get(&class.name).copied().unwrap_or(0),
-                time: match next {
-                    Some(_) => made,
-                    None => class.keep.age.map_or(i64::MIN, time),
-                },
-            };
-            if let (Some(step), Some(age), false) =
-                (next, class.keep.age, self.members.levels() == 0)
-            {
-                // A round may have been under way.
-                self.note_older(step, made.max(time(age)));
-            }
-            if next.is_some() && made > i64::MIN && usize::from(number) < old.named().len() {
-                self.note_coarsened(sources.clone(), made);
-            }
-            self.bury_below(sources, floor, next_block);
-        }
-        self.put_past(&past);
-        self.news.push(RULES);
-        self.news.extend(new);
-        self.note_late();
-    }
-
-    /// Turns a class's floor into deletes.
-    fn bury_below(&mut self, sources: RoaringBitmap, floor: Floor, next_block: u64) {
-        if floor.number > 0 {
-            self.bury(Tombstone {
-                sources: sources.clone(),
-                interval: Interval::new(i64::MIN, i64::MAX),
-                before: floor.number,
-            });
-        }
-        if let Some(end) = floor.time.checked_sub(1) {
-            self.bury(Tombstone {
-                sources,
-                interval: Interval::new(i64::MIN, end),
-                before: next_block,
-            });
-        }
-    }
-}
-
-/// A number that is as large as a time is late, and 0 only for the first of all.
-fn ordered(time: i64) -> u64 {
-    time as u64 ^ 1 << 63
-}
-
-fn note_times(late: &mut BTreeMap<u32, Interval>, source: u32, interval: Interval) {
-    let known = late.entry(source).or_insert(interval);
-    known.start = known.start.min(interval.start);
-    known.end = known.end.max(interval.end);
-}
-
-/// The rules that frames of a catalog tell of, one after the other.
-pub fn rules_of<'a>(frames: impl Iterator<Item = &'a [u8]>) -> Classes {
-    let mut retention = Retention::of_unnamed(u32::MAX);
-    for news in frames {
-        // What is damaged is passed over, as at a start.
-        let _ = retention.recall_news(news);
-    }
-    retention.known_rules.unwrap_or_default()
-}
-
-/// Decodes what a frame of the catalog says of deletes, floors and rules, in a store with so many sources.
-///
-/// # Errors
-/// [`Short`] if the bytes are malformed.
-pub fn check_news(news: &[u8], sources: u32) -> Result<(), Short> {
-    let mut retention = Retention::of_unnamed(sources);
-    retention.recall_news(news)
-}
-
-/// Returns whether frames of a catalog say that the store has a ledger.
-pub fn has_ledger<'a>(frames: impl Iterator<Item = &'a [u8]>) -> bool {
-    let mut retention = Retention::of_unnamed(u32::MAX);
-    for news in frames {
-        let _ = retention.recall_news(news);
-    }
-    retention.has_ledger
-}
-
-fn put_tombstone(tombstone: &Tombstone, out: &mut Vec<u8>) {
-    out.push(TOMBSTONE);
-    varint::put_u64(tombstone.before, out);
-    varint::put_i64(tombstone.interval.start, out);
-    varint::put_i64(tombstone.interval.end, out);
-    put_sources(&tombstone.sources, out);
-}
-
-fn put_sources(sources: &RoaringBitmap, out: &mut Vec<u8>) {
-    varint::put_u64(sources.serialized_size() as u64, out);
-    sources
-        .serialize_into(out)
-        .expect("a vector takes everything");
-}
-
-fn get_sources(cursor: &mut Cursor<'_>) -> Result<RoaringBitmap, Short> {
-    let len = cursor.count(u32::MAX as usize)?;
-    let bytes = cursor.take(len)?;
-    RoaringBitmap::deserialize_from(bytes).map_err(|_| Short)
-}
-
-fn get_tombstone(cursor: &mut Cursor<'_>) -> Result<Tombstone, Short> {
-    let before = cursor.varint()?;
-    let interval = Interval::new(cursor.signed()?, cursor.signed()?);
-    Ok(Tombstone {
-        sources: get_sources(cursor)?,
-        interval,
-        before,
-    })
-}
-
-/// What is hidden of one source.
-#[derive(Clone, Debug)]
-pub struct Veil {
-    floor: Floor,
-    /// Blocks up to this ordinal are past the ring's end.
-    past: u64,
-    /// Deletes: blocks before a number, and the times in them.
-    graves: Vec<(u64, Interval)>,
-}
-
-impl Veil {
-    /// Whether all of a block is hidden.
-    pub fn hides(&self, entry: &Entry) -> bool {
-        let span = Interval::new(entry.first, entry.last);
-        entry.number < self.floor.number
-            || entry.last < self.floor.time
-            || self.is_past(entry.ordinal)
-            || self.graves(entry.number).any(|grave| grave.covers(&span))
-    }
-
-    /// Returns whether a ring has let go of a block with this ordinal.
-    pub fn is_past(&self, ordinal: u64) -> bool {
-        ordinal <= self.past
-    }
-
-    /// Whether rows of a block are hidden that are not hidden by their age alone.
-    pub fn touches(&self, number: u64, span: &Interval) -> bool {
-        number < self.floor.number || self.graves(number).any(|grave| grave.overlaps(span))
-    }
-
-    /// Whether a row of a block is hidden.
-    pub fn hides_row(&self, number: u64, time: i64) -> bool {
-        number < self.floor.number
-            || time < self.floor.time
-            || self.graves(number).any(|grave| grave.contains(time))
-    }
-
-    /// The earliest time that is shown.
-    pub fn start(&self) -> i64 {
-        self.floor.time
-    }
-
-    fn graves(&self, number: u64) -> impl Iterator<Item = &Interval> {
-        self.graves
-            .iter()
-            .filter(move |(before, _)| number < *before)
-            .map(|(_, interval)| interval)
     }
 }
 

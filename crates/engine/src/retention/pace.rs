@@ -1,19 +1,19 @@
-//! Paces: how long a block takes in a store, and what a start finds of those of sources.
+//! Paces: the average time per block of a store, and the paces of sources that a start finds.
 //!
-//! A few hundred marks of block number and time. As more come, every other one is forgotten, so that
-//! they reach back as far as is known.
+//! A pace keeps a few hundred marks of block number and time. When it is full, every other mark is
+//! dropped, so that the marks reach back to the beginning.
 
 use crate::segment::Entry;
 use std::collections::HashMap;
 
-/// Marks kept at most.
+/// Maximum number of marks.
 const MARKS: usize = 512;
 
-/// See the module.
+/// Pace of a store: marks of block number and time.
 pub struct Pace {
-    /// Block numbers and times, ascending.
+    /// Block numbers and times of the marks, ascending.
     marks: Vec<(u64, i64)>,
-    /// Blocks between marks.
+    /// Number of blocks between marks.
     step: u64,
 }
 
@@ -27,7 +27,7 @@ impl Default for Pace {
 }
 
 impl Pace {
-    /// At this time, this was the next block's number.
+    /// Adds a mark: the number of the next block at this time.
     pub fn note(&mut self, number: u64, time: i64) {
         let (last, latest) = self.marks.last().copied().unwrap_or((0, i64::MIN));
         if !self.marks.is_empty() && (number < last + self.step || time < latest) {
@@ -44,8 +44,8 @@ impl Pace {
         }
     }
 
-    /// How long a block took on average over the latter half of what is known, ns: long enough for
-    /// what is quick one moment and slow the next not to look like another store.
+    /// Returns the average time per block over the latter half of the marks, ns. The period is long
+    /// enough to smooth short bursts and pauses.
     pub fn block_ns(&self) -> Option<f64> {
         let (number, time) = *self.marks.last()?;
         let (before, since) = self.marks[(self.marks.len() - 1) / 2];
@@ -54,22 +54,22 @@ impl Pace {
     }
 }
 
-/// Of each source, the first and the last block that a start finds: how many blocks were begun, of whatever
-/// source, while rows of it came.
+/// First and last block of each source that a start finds. They give the number of blocks of all
+/// sources that were begun while the source's rows arrived.
 #[derive(Default)]
 pub struct Begun(HashMap<u32, [Begin; 2]>);
 
-/// Where a block of a source begins.
+/// Start of a block of a source.
 #[derive(Clone, Copy)]
 struct Begin {
-    /// Rows that the source had had before it.
+    /// Rows of the source before the block.
     rows: u64,
-    /// Its number.
+    /// Number of the block.
     block: u64,
 }
 
 impl Begun {
-    /// Takes a block into account.
+    /// Adds a block.
     pub fn note(&mut self, entry: &Entry) {
         let begin = Begin {
             rows: entry.before,
@@ -84,7 +84,8 @@ impl Begun {
         }
     }
 
-    /// Blocks begun for each row of a source, of sources with two blocks or more.
+    /// Returns the number of blocks begun per row of a source, for sources with at least two
+    /// blocks.
     pub fn paces(&self) -> impl Iterator<Item = (u32, f32)> {
         self.0.iter().filter_map(|(&source, [first, last])| {
             let rows = last.rows.checked_sub(first.rows).filter(|&rows| rows > 0)?;
@@ -120,7 +121,7 @@ mod tests {
         Retention::new(Arc::new(Members::unnamed(classes, 2)), None)
     }
 
-    /// Another block of the source, when so many had been begun.
+    /// Returns an entry for another block of the source.
     fn entry(source: u32, number: u64, before: u64) -> Entry {
         Entry {
             source,
@@ -137,13 +138,13 @@ mod tests {
         }
     }
 
-    /// Of a source whose rows come at random a single block tells little, and it was all that a store went
-    /// by after a start.
+    /// If the rows of a source arrive at random, a single block is a poor estimate. After a start,
+    /// stores used to rely on a single block.
     #[test]
     fn a_start_finds_the_paces_of_sources_in_footers() {
         let mut retention = ring();
         let mut begun = Begun::default();
-        // Of every four blocks three are of source 0. The order of footers does not matter.
+        // Three of every four blocks belong to source 0. The order of footers does not matter.
         for number in (0..400).rev() {
             let (source, place) = match number % 4 {
                 3 => (1, number / 4),
@@ -154,7 +155,7 @@ mod tests {
             begun.note(&entry);
         }
         retention.recall_paces(&begun);
-        // The first blocks that are sealed then took ten times as long as usual.
+        // The first blocks sealed afterwards took ten times as long as usual.
         let next = 400 + 40;
         let mut wait = |source: u32, since: u64| {
             let before = 400 / 4 * u64::from(ROWS);

@@ -1,27 +1,29 @@
-//! Judgement of the wall clock, by which age lets data go.
+//! Watch: decides whether to trust the wall clock, by which data expires.
 //!
-//! A wall clock that is suddenly a lifetime ahead is wrong, or the host was off so long: nobody but an operator
-//! knows which. Until that is clear the store goes by the time that passed while it ran.
+//! If the wall clock is suddenly far ahead, either the clock is wrong or the host was off for that
+//! long. Only an operator can decide. Until then, the store uses the time that passed while it ran.
 //!
-//! 1. A clock that is ahead of that time by less than the shortest age is believed: no class loses all.
-//! 2. Otherwise it is not, until it comes back, or an operator confirms it, or the store has run for the
-//!    longest age that the jump exceeds: what the jump would let go is too old by then in any case.
+//! 1. A clock that is ahead of that time by less than the shortest age is trusted: no class loses
+//!   all its data.
+//! 2. Otherwise the clock is not trusted until it returns, an operator confirms it, or the store
+//!   has run for the longest age that the jump exceeds. By then, the data that the jump would
+//!   expire is too old in any case.
 
-/// See the module.
+/// Judge of the wall clock.
 #[derive(Debug, Default)]
 pub struct Watch {
-    /// All ages of the store's classes, ns.
+    /// Ages of all classes of the store, ns.
     ages: Vec<i64>,
-    /// A time that was believed, and the monotone time then, ns.
+    /// Trusted time, and the monotonic time at that moment, ns.
     anchor: Option<(i64, u64)>,
-    /// The believed time when the wall clock jumped, if it is not believed.
+    /// Trusted time when the wall clock jumped, while the clock is not trusted.
     since: Option<i64>,
-    /// How far ahead of the believed time it is then, ns.
+    /// Distance of the wall clock from the trusted time at the jump, ns.
     ahead: i64,
 }
 
 impl Watch {
-    /// A judge for classes that keep their data for these times, ns.
+    /// Creates a judge for classes with these ages, ns.
     pub fn new(ages: Vec<i64>) -> Watch {
         Watch {
             ages,
@@ -29,7 +31,8 @@ impl Watch {
         }
     }
 
-    /// The time to believe when the clock says `wall`; `known` is a time that has passed for certain.
+    /// Returns the time to trust when the wall clock reads `wall`. `known` is a time that has
+    /// certainly passed.
     pub fn judge(&mut self, wall: i64, monotonic: u64, known: i64) -> i64 {
         let Some(shortest) = self.ages.iter().min() else {
             return wall;
@@ -52,17 +55,17 @@ impl Watch {
         running
     }
 
-    /// Believes the clock, whatever it says.
+    /// Trusts the wall clock unconditionally.
     pub fn believe(&mut self, wall: i64, monotonic: u64) -> i64 {
         (self.since, self.ahead) = (None, 0);
-        // A clock that is set back does not shorten the time that has passed.
+        // A clock that is set back does not shorten the elapsed time.
         if self.anchor.is_none_or(|(time, _)| wall > time) {
             self.anchor = Some((wall, monotonic));
         }
         wall
     }
 
-    /// How far ahead of the believed time the clock is, ns; 0 when it is believed.
+    /// Returns the distance of the wall clock from the trusted time, ns. 0 if the clock is trusted.
     pub fn ahead(&self) -> u64 {
         self.ahead.max(0) as u64
     }
@@ -102,7 +105,7 @@ mod tests {
     #[test]
     fn a_clock_that_is_mended_is_believed_again_and_so_is_an_operator() {
         let mut watch = Watch::new(vec![DAY]);
-        // A start finds what the disk tells.
+        // A start finds the time that the disk stores.
         assert_eq!(watch.judge(400 * DAY, 7, 5), 5);
         assert_eq!(watch.judge(400 * DAY + 3, 10, 5), 8);
         assert_eq!(watch.judge(12, 11, 5), 12);
@@ -110,7 +113,7 @@ mod tests {
         assert!(watch.judge(400 * DAY, 11, 5) < DAY);
         assert_eq!(watch.believe(400 * DAY, 11), 400 * DAY);
         assert_eq!(watch.judge(400 * DAY + 1, 12, 5), 400 * DAY + 1);
-        // Set back, and forth again: time passed meanwhile.
+        // The clock is set back and forth again: time has passed in the meantime.
         assert_eq!(watch.judge(0, 13, 5), 0);
         assert_eq!(watch.judge(400 * DAY + 2, 14, 5), 400 * DAY + 2);
     }

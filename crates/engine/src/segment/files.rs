@@ -1,7 +1,8 @@
-//! The files of sealed segments: a bounded number is held open, the least used are closed first.
+//! Open files of sealed segments: a bounded number stays open, and the least recently used file is
+//! closed first.
 //!
-//! One for the whole store, and told of every segment that goes: a file that is removed and still
-//! held open would keep its room (*Riak*, the failures of the original).
+//! The whole store shares one cache. Every removed segment must be removed from the cache as well:
+//! a removed file that is still open keeps its disk space (*Riak*, the failures of the original).
 
 use crate::error::Error;
 use crate::volume::{SlotState, Volume};
@@ -10,10 +11,10 @@ use std::collections::HashMap;
 use std::io;
 use std::sync::{Arc, Mutex};
 
-/// Files held open at most: well below what a process is given.
+/// Maximum number of open files, well below the limit of a process.
 const LIMIT: usize = 256;
 
-/// See the module.
+/// Cache of open segment files.
 pub struct Files {
     volume: Arc<dyn Volume>,
     held: Mutex<Held>,
@@ -26,7 +27,7 @@ struct Held {
 }
 
 impl Files {
-    /// Holds none.
+    /// Creates an empty cache.
     pub fn new(volume: Arc<dyn Volume>) -> Files {
         Files {
             volume,
@@ -34,7 +35,7 @@ impl Files {
         }
     }
 
-    /// The file of a sealed segment.
+    /// Returns the file of a sealed segment.
     pub fn get(&self, number: u64) -> Result<Arc<dyn File>, Error> {
         let mut held = self.held.lock().expect("nobody panics with the files");
         held.uses += 1;
@@ -43,7 +44,7 @@ impl Files {
             *used = uses;
             return Ok(file.clone());
         }
-        // A segment that is being merged bears another name.
+        // A segment that is being merged has another name.
         let file = self
             .volume
             .open(number, SlotState::Sealed)
@@ -53,7 +54,7 @@ impl Files {
                     _ => false,
                 };
                 let merging = self.volume.open(number, SlotState::Merging);
-                // The error of the name that the segment has.
+                // Return the error for the name that the segment has.
                 merging.map_err(|other| match is_missing(&error) && !is_missing(&other) {
                     true => other,
                     false => error,
@@ -63,13 +64,13 @@ impl Files {
         Ok(file)
     }
 
-    /// Holds a file that is open already.
+    /// Adds an open file to the cache.
     pub fn hold(&self, number: u64, file: Arc<dyn File>) {
         let mut held = self.held.lock().expect("nobody panics with the files");
         held.add(number, file);
     }
 
-    /// Lets go of a segment's file.
+    /// Removes the file of a segment from the cache.
     pub fn forget(&self, number: u64) {
         let mut held = self.held.lock().expect("nobody panics with the files");
         held.files.remove(&number);

@@ -1,8 +1,9 @@
-//! Footers: a sealed segment's own index, sorted by source and block number.
+//! Footers: the index of a sealed segment, sorted by source and block number.
 //!
-//! Entries lie in *pages* of a few hundred, compressed one by one, so that a look-up reads one
-//! page. The *fence* tells which page begins with which source; it stays in memory. The *trailer*,
-//! at the very end, tells where the fence is. `docs/format/segment.md` has the bytes.
+//! Entries are stored in *pages* of a few hundred, each compressed separately, so that a look-up
+//! reads one page. The *fence* lists the first source of each page and stays in memory. The
+//! *trailer*, at the very end, contains the position of the fence. `docs/format/segment.md`
+//! specifies the bytes.
 
 use super::{ALIGNMENT, Entry};
 use crate::bytes::{COUNT_LIMIT, Cursor, Short};
@@ -12,68 +13,70 @@ use seiner_platform::critical::assert_outside;
 
 const MAGIC: &[u8; 8] = b"SEINSEGM";
 const VERSION: u32 = 1;
-/// Entries a page: few enough to be decoded for one source, enough to compress.
+/// Entries per page: few enough to decode for one source, enough to compress well.
 const PAGE_ENTRIES: usize = 256;
-/// An uncompressed page is never longer.
+/// Maximum bytes of an uncompressed page.
 const PAGE_LIMIT: usize = PAGE_ENTRIES * 96;
 const FENCE_LIMIT: usize = 256 << 20;
-/// How hard pages are compressed.
+/// Compression level of pages.
 const LEVEL: i32 = 3;
-/// The trailer's length.
+/// Length of the trailer in bytes.
 pub const TRAILER_BYTES: usize = 8 + 4 + 8 * 12 + 4 * 6;
 
-/// One page, as the fence knows it.
+/// Fence entry of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Page {
-    /// Its first entry's source.
+    /// Source of the first entry.
     pub first_source: u32,
-    /// Where it begins in the segment.
+    /// Offset of the page in the segment, in bytes.
     pub offset: u32,
-    /// Its bytes.
+    /// Length of the page in bytes.
     pub len: u32,
-    /// Their checksum.
+    /// Checksum of the page.
     pub sum: u32,
 }
 
-/// What a segment says about itself as a whole.
+/// Trailer: figures about a segment as a whole.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Trailer {
-    /// The segment's number.
+    /// Number of the segment.
     pub number: u64,
-    /// The store it belongs to.
+    /// Identity of the store.
     pub store: u64,
-    /// Its blocks.
+    /// Number of blocks.
     pub blocks: u64,
-    /// Their rows.
+    /// Number of rows in the blocks.
     pub rows: u64,
-    /// Their bytes.
+    /// Bytes of the blocks.
     pub block_bytes: u64,
-    /// The times in them.
+    /// Interval of the times in the blocks.
     pub span: Interval,
-    /// The highest block number in it.
+    /// Highest block number in the segment.
     pub last_block: u64,
-    /// The journal's sequence when the segment was closed: older records hold nothing newer.
+    /// Sequence of the journal when the segment was closed. Older records contain no rows newer
+    /// than the segment.
     pub sequence: u64,
-    /// How many sources the store had: the catalog must know as many.
+    /// Number of sources in the store. The catalog must contain at least as many.
     pub sources: u32,
-    /// How many layouts.
+    /// Number of layouts in the store. The catalog must contain at least as many.
     pub layouts: u32,
-    /// Where the fence begins.
+    /// Offset of the fence in the segment, in bytes.
     pub fence_offset: u64,
-    /// Its bytes.
+    /// Length of the fence in bytes.
     pub fence_len: u32,
-    /// Their checksum.
+    /// Checksum of the fence.
     pub fence_sum: u32,
-    /// The lane it belongs to.
+    /// Number of the lane that the segment belongs to.
     pub lane: u32,
-    /// When it was written: wall time in ns.
+    /// Time of writing: wall time in ns.
     pub born: i64,
-    /// Of a chapter: where the chapter before ends, 0 for the first. 0 for a segment as a whole.
+    /// End of the previous chapter, for the trailer of a chapter: 0 for the first chapter. 0 for a
+    /// whole segment.
     pub previous: u64,
 }
 
 /// Sorts entries and appends pages, fence and trailer to a segment that ends at `offset`, a
-/// multiple of [`ALIGNMENT`]; `out` ends with one, too.
+/// multiple of [`ALIGNMENT`]. `out` also ends at such a multiple.
 pub fn encode(
     entries: &mut [Entry],
     offset: u64,
@@ -143,7 +146,7 @@ fn encode_page(entries: &[Entry], out: &mut Vec<u8>) {
     column(out, |entry, before| {
         entry.ordinal.wrapping_sub(before.ordinal) as i64
     });
-    // Mostly no block was gathered, and nothing more is said.
+    // Most pages have no gathered block and omit these columns.
     fn rows(entry: &Entry) -> u64 {
         entry.ordinal.wrapping_sub(entry.before)
     }
@@ -164,7 +167,7 @@ fn encode_page(entries: &[Entry], out: &mut Vec<u8>) {
     }
 }
 
-/// Reads a page whose bytes are `bytes`.
+/// Checks and decodes a page with these bytes.
 pub fn decode_page(page: &Page, bytes: &[u8]) -> Result<Vec<Entry>, String> {
     let found = checksum(bytes);
     if found != page.sum {
@@ -176,14 +179,14 @@ pub fn decode_page(page: &Page, bytes: &[u8]) -> Result<Vec<Entry>, String> {
     parse_page(bytes).map_err(|Short| "a footer page is malformed".to_string())
 }
 
-/// Reads a page whose checksum held.
+/// Decodes a page with a valid checksum.
 pub fn parse_page(bytes: &[u8]) -> Result<Vec<Entry>, Short> {
     let mut cursor = Cursor(bytes);
     let plain = cursor.count(PAGE_LIMIT)?;
     parse_entries(&unpack(cursor.0, plain)?)
 }
 
-/// Reads what a page holds, uncompressed.
+/// Decodes the uncompressed contents of a page.
 pub fn parse_entries(plain: &[u8]) -> Result<Vec<Entry>, Short> {
     let mut cursor = Cursor(plain);
     let count = cursor.count(PAGE_ENTRIES)?;
@@ -244,7 +247,8 @@ pub fn parse_entries(plain: &[u8]) -> Result<Vec<Entry>, Short> {
     Ok(entries)
 }
 
-/// Compresses with a context that the thread keeps: making one costs more than a page.
+/// Compresses with a context that is kept per thread: creating one costs more than compressing a
+/// page.
 fn pack(plain: &[u8]) -> Vec<u8> {
     thread_local! {
         static CONTEXT: std::cell::RefCell<zstd::bulk::Compressor<'static>> =
@@ -255,7 +259,8 @@ fn pack(plain: &[u8]) -> Vec<u8> {
         .expect("zstd compresses into a buffer of its own")
 }
 
-/// Decompresses with a context that the thread keeps: making one costs more than a page.
+/// Decompresses with a context that is kept per thread: creating one costs more than decompressing
+/// a page.
 fn unpack(bytes: &[u8], plain: usize) -> Result<Vec<u8>, Short> {
     thread_local! {
         static CONTEXT: std::cell::RefCell<zstd::bulk::Decompressor<'static>> =
@@ -266,7 +271,7 @@ fn unpack(bytes: &[u8], plain: usize) -> Result<Vec<u8>, Short> {
         .map_err(|_| Short)
 }
 
-/// Reads a fence whose bytes are `bytes`.
+/// Checks and decodes a fence with these bytes.
 pub fn decode_fence(trailer: &Trailer, bytes: &[u8]) -> Result<Vec<Page>, String> {
     let found = checksum(bytes);
     if found != trailer.fence_sum {
@@ -278,7 +283,7 @@ pub fn decode_fence(trailer: &Trailer, bytes: &[u8]) -> Result<Vec<Page>, String
     Ok(parse_fence(bytes))
 }
 
-/// Reads a fence whose checksum held.
+/// Decodes a fence with a valid checksum.
 pub fn parse_fence(bytes: &[u8]) -> Vec<Page> {
     let word = |bytes: &[u8]| u32::from_le_bytes(bytes.try_into().expect("four bytes"));
     bytes
@@ -325,7 +330,7 @@ impl Trailer {
         out.extend_from_slice(&checksum(&out[start..]).to_le_bytes());
     }
 
-    /// Reads the last [`TRAILER_BYTES`] of a segment of `len` bytes.
+    /// Decodes the last [`TRAILER_BYTES`] of a segment of `len` bytes.
     pub fn decode(bytes: &[u8], len: u64) -> Result<Trailer, String> {
         let (body, sum) = bytes.split_at(TRAILER_BYTES - 4);
         let stored = u32::from_le_bytes(sum.try_into().expect("four bytes"));
@@ -351,7 +356,7 @@ impl Trailer {
         Ok(trailer)
     }
 
-    /// Reads a trailer before its checksum, which held.
+    /// Decodes a trailer without its checksum, which was valid.
     pub fn parse(body: &[u8]) -> Result<Trailer, Short> {
         let mut cursor = Cursor(body);
         if cursor.take(8)? != MAGIC || cursor.u32()? != VERSION {

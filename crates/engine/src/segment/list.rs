@@ -1,8 +1,8 @@
 //! List of the blocks of a segment that is being written.
 //!
-//! The list is kept in pages that never move, and the table of sources in parts, so that an addition
-//! takes about the same time however long the list is. A [`Listing`] shares the pages: it is made in
-//! constant time per page, and read without the store's lock while the list grows.
+//! The list is kept in pages that never move, and the table of sources in parts. An addition
+//! therefore takes about the same time however long the list is. A [`Listing`] shares the pages. It
+//! is created in constant time per page and is read without the store's lock while the list grows.
 
 use super::Entry;
 use std::collections::HashMap;
@@ -12,10 +12,10 @@ use std::sync::Arc;
 const PAGE: usize = 1024;
 /// Parts of the table of sources: a part is rehashed at once when it is full.
 const PARTS: usize = 64;
-/// No block.
+/// Index that refers to no block.
 const NO_BLOCK: u32 = u32::MAX;
 
-/// A block, and the place in the list of the source's block before.
+/// Block, and the index of the previous block of the same source.
 #[derive(Clone, Copy)]
 struct Link {
     entry: Entry,
@@ -24,19 +24,19 @@ struct Link {
 
 type Page = Arc<Vec<Link>>;
 
-/// Blocks in the order in which they came.
+/// Blocks in the order in which they were added.
 pub struct BlockList {
     pages: Vec<Page>,
     len: usize,
-    /// Place of each source's latest block.
+    /// Index of the latest block of each source.
     latest: Vec<HashMap<u32, u32, foldhash::fast::FixedState>>,
     /// Bytes of the parts of `latest`.
     latest_bytes: usize,
-    /// Lowest number of a block.
+    /// Lowest block number in the list.
     first_block: Option<u64>,
 }
 
-/// Blocks of a list as it was at one moment.
+/// Snapshot of the blocks of a list.
 #[derive(Clone)]
 pub struct Listing {
     pages: Vec<Page>,
@@ -71,8 +71,8 @@ impl BlockList {
         let page = self.pages.last_mut().expect("a page was added");
         let page = Arc::make_mut(page);
         if page.len() == page.capacity() {
-            // Most lists are short: a page grows up to its size.
-            page.reserve_exact(page.len().clamp(16, PAGE - page.len()));
+            // Most lists are short, so a page grows up to its full size.
+            page.reserve_exact(page.len().max(16).min(PAGE - page.len()));
         }
         page.push(Link {
             entry,
@@ -88,7 +88,7 @@ impl BlockList {
         self.len
     }
 
-    /// Returns the bytes of memory.
+    /// Returns the memory used, in bytes.
     pub fn memory(&self) -> usize {
         let last = self.pages.last().map_or(0, |page| page.capacity());
         let full = self.pages.len().saturating_sub(1) * PAGE;
@@ -96,7 +96,7 @@ impl BlockList {
         (full + last) * size_of::<Link>() + pages + self.latest_bytes
     }
 
-    /// Returns the blocks from a place on, as they are now.
+    /// Returns the present blocks from an index on.
     pub fn listing(&self, from: usize) -> Listing {
         let first = from / PAGE;
         Listing {
@@ -118,7 +118,7 @@ impl BlockList {
         })
     }
 
-    /// Returns the lowest number of a block.
+    /// Returns the lowest block number.
     pub fn first_block(&self) -> Option<u64> {
         self.first_block
     }
@@ -140,7 +140,8 @@ impl Listing {
     }
 }
 
-/// Returns about the bytes of a table with places for so many entries: an eighth more than may be filled.
+/// Returns the approximate bytes of a hash table for `capacity` entries. A table has an eighth more
+/// places than may be filled.
 fn table_bytes(capacity: usize) -> usize {
     capacity / 7 * 8 * (size_of::<(u32, u32)>() + 1)
 }
@@ -154,6 +155,23 @@ mod tests {
             source,
             number,
             ..Entry::default()
+        }
+    }
+
+    /// A page that a listing shares is copied without spare room, however few blocks it lacks.
+    #[test]
+    fn a_block_is_added_beside_a_listing_at_every_length_of_a_page() {
+        for len in 1..=PAGE + 1 {
+            let mut list = BlockList::default();
+            for number in 1..=len as u64 {
+                list.push(Entry {
+                    number,
+                    ..Entry::default()
+                });
+            }
+            let listing = list.listing(0);
+            list.push(Entry::default());
+            assert_eq!((listing.entries().len(), list.len()), (len, len + 1));
         }
     }
 

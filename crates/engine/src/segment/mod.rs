@@ -1,4 +1,4 @@
-//! Segments: runs of blocks, written once, with an index of their own at the end.
+//! Segments: runs of blocks, written once, with their own index at the end.
 
 pub mod files;
 pub mod footer;
@@ -9,47 +9,50 @@ pub mod tally;
 
 use seiner_model::Interval;
 
-/// Writes to a volume begin and end at multiples of this.
+/// Alignment of writes to a volume: they begin and end at multiples of this.
 pub const ALIGNMENT: usize = 4096;
 
-/// Where a block lies, and what of it is known without reading it.
+/// Index entry of a block: its position, and the properties known without reading it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Entry {
-    /// The source.
+    /// Number of the source.
     pub source: u32,
-    /// The block's number.
+    /// Number of the block.
     pub number: u64,
-    /// The first time in it, ns.
+    /// First time in the block, ns.
     pub first: i64,
-    /// The last time in it, ns.
+    /// Last time in the block, ns.
     pub last: i64,
-    /// Where it begins in the segment, in bytes.
+    /// Offset of the block in the segment, in bytes.
     pub offset: u32,
-    /// Its bytes.
+    /// Length of the block in bytes.
     pub len: u32,
-    /// Its rows.
+    /// Number of rows.
     pub rows: u32,
-    /// Rows that the source has had up to the end of this block, ever, with those that later rows at the
-    /// same time replaced: tells which blocks of a ring are past its end without listing them all.
+    /// Rows of the source up to the end of this block, since the source was registered. Rows
+    /// replaced by later rows at the same time are included. Shows which blocks of a ring are past
+    /// its end without a list of all blocks.
     pub ordinal: u64,
-    /// The number of the first block that was gathered in this one; its own number in one that was
-    /// sealed as it is. It has all that is live of the source's blocks from this one to its own.
+    /// Number of the first block that was gathered into this block, or the block's own number if it
+    /// was sealed directly. The block contains all live rows of the source's blocks from `since` to
+    /// its own number.
     pub since: u64,
-    /// Rows that the source had had before the first of these blocks.
+    /// Rows of the source before the first gathered block.
     pub before: u64,
-    /// Whether it begins before a block does that the source had earlier, and may overwrite that one.
+    /// True if this block begins before an earlier block of the same source begins, and may
+    /// therefore overwrite that block.
     pub late: bool,
 }
 
 impl Entry {
-    /// Returns the interval of its times.
+    /// Returns the interval of the block's times.
     pub fn span(&self) -> Interval {
         Interval::new(self.first, self.last)
     }
 }
 
-/// Leaves out the blocks of a source that lie in others; of blocks that lie in each other the first
-/// stays. What is left is in the order of its numbers.
+/// Removes the blocks of a source that are contained in other blocks. Of blocks that contain each
+/// other, the first stays. The remaining blocks are ordered by number.
 pub fn uncover<T>(blocks: &mut Vec<T>, entry: impl Fn(&T) -> &Entry) {
     let key = |block: &T| {
         let entry = entry(block);
@@ -88,7 +91,7 @@ mod tests {
     fn what_others_cover_is_left_out() {
         assert_eq!(left(&[(3, 3), (1, 1), (3, 3)]), [(1, 1), (3, 3)]);
         assert_eq!(left(&[(1, 1), (1, 4), (4, 4), (6, 6)]), [(1, 4), (6, 6)]);
-        // Neither of two that overlap has all of the other.
+        // Neither of two overlapping blocks contains the whole other block.
         assert_eq!(left(&[(2, 6), (1, 4)]), [(1, 4), (2, 6)]);
         assert_eq!(left(&[(2, 6), (1, 4), (1, 6)]), [(1, 6)]);
     }

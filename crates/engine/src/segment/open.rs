@@ -1,12 +1,12 @@
-//! Segments that are being written.
+//! Open segments: segments that are being written.
 //!
-//! Blocks are gathered in memory and handed to the writer in large aligned pieces. Now and then a
-//! *chapter* ends: an index of the blocks since the chapter before, written behind them. Blocks in
-//! chapters count after a crash, so that the journal may let go of them however slowly the segment
-//! fills.
+//! Blocks are collected in memory and passed to the writer in large aligned pieces. From time to
+//! time a *chapter* ends: an index of the blocks since the previous chapter is written behind them.
+//! Blocks in chapters survive a crash, so the journal can release them even if the segment fills
+//! slowly.
 //!
-//! Until the segment is sealed, its blocks are found through a chain a source: the segment knows the
-//! latest block of each, and each block knows the one before.
+//! Until the segment is sealed, its blocks are found through one chain per source. The segment
+//! stores the latest block of each source, and each block refers to the previous block.
 
 use super::footer::{self, Trailer};
 use super::list::{BlockList, Listing};
@@ -16,68 +16,68 @@ use seiner_platform::File;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// The largest write.
+/// Maximum bytes of a write.
 const PIECE: usize = 1 << 20;
 
-/// A piece on its way to the slot.
+/// Piece to be written to the slot.
 #[derive(Clone)]
 pub struct Piece {
-    /// Where it goes.
+    /// Offset of the piece in the segment, in bytes.
     pub offset: u64,
-    /// What goes there: whole multiples of [`ALIGNMENT`].
+    /// Bytes of the piece: a multiple of [`ALIGNMENT`].
     pub bytes: Arc<Vec<u8>>,
 }
 
-/// A segment that was being written when the store was left.
+/// Segment that was being written when the store was closed or crashed.
 pub struct Resumed {
-    /// Its place.
+    /// Segment to be continued.
     pub segment: OpenSegment,
-    /// Where its last chapter ends.
+    /// End of the last chapter.
     pub end: u64,
-    /// The blocks in its chapters.
+    /// Blocks in the chapters.
     pub entries: Vec<Entry>,
-    /// When the last was written: wall time in ns.
+    /// Time at which the last chapter was written: wall time in ns.
     pub born: i64,
-    /// The journal's sequence then.
+    /// Sequence of the journal when the last chapter was written.
     pub sequence: u64,
-    /// How many sources the store had then.
+    /// Number of sources in the store when the last chapter was written.
     pub sources: u32,
-    /// How many layouts.
+    /// Number of layouts in the store when the last chapter was written.
     pub layouts: u32,
 }
 
-/// Place of a chapter's index.
+/// Position of the index of a chapter.
 #[derive(Clone, Copy, Debug)]
 pub struct Place {
     /// Number of the segment.
     pub number: u64,
-    /// Its lane.
+    /// Number of the segment's lane.
     pub lane: u32,
-    /// Byte at which the index begins.
+    /// Offset of the index in the segment, in bytes.
     pub offset: u64,
-    /// Byte at which the chapter before ends.
+    /// End of the previous chapter, in bytes.
     pub previous: u64,
 }
 
-/// What the store had when an index was made: what the catalog must know at least, and how far the
-/// journal had come.
+/// State of the store when an index was made: the minimum contents of the catalog, and the position
+/// of the journal.
 #[derive(Clone, Copy)]
 pub struct Horizon {
-    /// The store.
+    /// Identity of the store.
     pub store: u64,
-    /// The journal's sequence.
+    /// Sequence of the journal.
     pub sequence: u64,
-    /// Sources.
+    /// Number of sources.
     pub sources: u32,
-    /// Layouts.
+    /// Number of layouts.
     pub layouts: u32,
     /// Wall time, ns.
     pub now: i64,
 }
 
 impl Horizon {
-    /// What an index of some blocks of a segment says about them as a whole; `closed_at`: the journal's
-    /// sequence as the segment was closed.
+    /// Returns the trailer of an index of some blocks of a segment. `closed_at` is the sequence of
+    /// the journal when the segment was closed.
     pub fn trailer(
         &self,
         number: u64,
@@ -109,31 +109,32 @@ impl Horizon {
     }
 }
 
-/// A segment that is being written, or waits to be sealed.
+/// Segment that is being written, or waits to be sealed.
 pub struct OpenSegment {
-    /// Its number.
+    /// Number of the segment.
     pub number: u64,
-    /// The lane whose blocks it takes.
+    /// Number of the lane whose blocks the segment stores.
     pub lane: u32,
-    /// Its slot.
+    /// File of the slot.
     pub file: Arc<dyn File>,
-    /// Its blocks, in the order in which they came.
+    /// Blocks in the order in which they were added.
     blocks: BlockList,
-    /// Blocks not in a chapter yet, by the journal file in which they begin.
+    /// Numbers of blocks that are not yet in a chapter, by the journal file in which they begin.
     pub pins: Vec<(u32, u64)>,
-    /// Whether it takes no more blocks; then, the journal's sequence at that moment.
+    /// Sequence of the journal when the segment was closed. `None` while the segment accepts
+    /// blocks.
     pub closed_at: Option<u64>,
-    /// Pieces not written yet.
+    /// Pieces that are not yet written.
     pub pieces: VecDeque<Piece>,
-    /// How far its name says that it counts.
+    /// Durable length that is encoded in the name of the file.
     pub marked: u64,
-    /// Bytes of the slot that are reserved.
+    /// Reserved bytes of the slot.
     pub reserved: u64,
-    /// Bytes of memory that the blocks which no chapter covers take as rows, if they are replayed.
+    /// Memory in bytes that the rows of blocks outside any chapter would need in a replay.
     pub replayable: u64,
-    /// How many of the blocks are in chapters.
+    /// Number of blocks in chapters.
     in_chapters: usize,
-    /// Where the last chapter ends.
+    /// End of the last chapter.
     chapter_end: u64,
     buffer: Vec<u8>,
     buffer_offset: u64,
@@ -141,7 +142,7 @@ pub struct OpenSegment {
 }
 
 impl OpenSegment {
-    /// An empty segment that is written in pieces of about so many bytes.
+    /// Creates an empty segment that is written in pieces of about `piece` bytes.
     pub fn new(number: u64, lane: u32, file: Arc<dyn File>, piece: u64) -> OpenSegment {
         OpenSegment {
             number,
@@ -162,7 +163,7 @@ impl OpenSegment {
         }
     }
 
-    /// Goes on with a segment whose chapters were read; its blocks in the order of their places.
+    /// Continues a segment whose chapters were read. The blocks are in the order of their offsets.
     pub fn resume(mut self, end: u64, entries: Vec<Entry>) -> OpenSegment {
         self.in_chapters = entries.len();
         entries
@@ -173,34 +174,34 @@ impl OpenSegment {
         self
     }
 
-    /// Bytes so far.
+    /// Returns the bytes of the segment so far.
     pub fn len(&self) -> u64 {
         self.buffer_offset + self.buffer.len() as u64
     }
 
-    /// Bytes of memory: what is not written yet, and the list of blocks.
+    /// Returns the memory of unwritten bytes and of the list of blocks, in bytes.
     pub fn memory(&self) -> usize {
         let pieces = self.pieces.iter().map(|piece| piece.bytes.capacity());
         pieces.sum::<usize>() + self.buffer.capacity() + self.list_bytes()
     }
 
-    /// Bytes of memory of the list of blocks.
+    /// Returns the memory of the list of blocks, in bytes.
     pub fn list_bytes(&self) -> usize {
         self.blocks.memory()
     }
 
-    /// Bytes that wait to be written.
+    /// Returns the bytes that wait to be written.
     pub fn waiting(&self) -> usize {
         self.pieces.iter().map(|piece| piece.bytes.len()).sum()
     }
 
-    /// Whether there are blocks that no chapter covers.
+    /// Returns whether any block is not in a chapter.
     pub fn has_news(&self) -> bool {
         self.in_chapters < self.blocks.len()
     }
 
-    /// Adds a block. Returns its length in bytes. `journal_file` is where it begins, if the journal
-    /// has it.
+    /// Adds a block and returns its length in bytes. `journal_file` is the journal file in which
+    /// the block begins, if the journal contains the block.
     pub fn add(&mut self, mut entry: Entry, journal_file: Option<u32>, bytes: &[u8]) -> u32 {
         let at = self.buffer.len();
         self.buffer.extend_from_slice(bytes);
@@ -219,7 +220,7 @@ impl OpenSegment {
         entry.len
     }
 
-    /// Hands over the whole multiples of the alignment.
+    /// Moves whole multiples of the alignment to the pieces.
     fn cut(&mut self) {
         let whole = self.buffer.len() / ALIGNMENT * ALIGNMENT;
         let mut rest = Vec::with_capacity(self.piece + self.piece / 8);
@@ -238,7 +239,7 @@ impl OpenSegment {
         });
     }
 
-    /// Hands over all there is, filled up with zeros.
+    /// Moves all bytes to the pieces, padded with zeros.
     fn cut_all(&mut self) {
         self.buffer
             .resize(self.buffer.len().next_multiple_of(ALIGNMENT), 0);
@@ -248,15 +249,15 @@ impl OpenSegment {
         self.buffer = Vec::new();
     }
 
-    /// Begins to end a chapter: hands the blocks since the one before over to the writer and returns them.
-    /// No block may be added before [`OpenSegment::end_chapter`].
+    /// Begins the end of a chapter: passes the blocks since the previous chapter to the writer and
+    /// returns them. No block may be added before [`OpenSegment::end_chapter`].
     pub fn begin_chapter(&mut self) -> Listing {
         self.cut_all();
         self.news()
     }
 
-    /// Returns the index of a chapter with these blocks, as it stands behind them. Encodes, and so is
-    /// called without a lock, with the figures of [`OpenSegment::place`].
+    /// Returns the encoded index of a chapter with these blocks. Encoding is slow, so this function
+    /// is called without a lock, with the position from [`OpenSegment::place`].
     pub fn index(place: Place, entries: &mut [Entry], horizon: &Horizon) -> Vec<u8> {
         let mut trailer = horizon.trailer(place.number, place.lane, None, entries);
         trailer.previous = place.previous;
@@ -265,7 +266,7 @@ impl OpenSegment {
         bytes
     }
 
-    /// Returns the place of the index of a chapter that was begun.
+    /// Returns the position of the index of a chapter whose end was begun.
     pub fn place(&self) -> Place {
         Place {
             number: self.number,
@@ -275,8 +276,8 @@ impl OpenSegment {
         }
     }
 
-    /// Ends a chapter with its index and returns what the journal has of its blocks. The journal may let
-    /// go of that once the chapter is written, synced and marked.
+    /// Ends a chapter with its index. Returns the numbers of its blocks by journal file. The
+    /// journal may release these blocks when the chapter is written, synced and marked.
     pub fn end_chapter(&mut self, index: Vec<u8>) -> Vec<(u32, u64)> {
         self.hand_over(index);
         self.in_chapters = self.blocks.len();
@@ -285,18 +286,18 @@ impl OpenSegment {
         std::mem::take(&mut self.pins)
     }
 
-    /// Where the last chapter ends.
+    /// Returns the end of the last chapter.
     pub fn chapter_end(&self) -> u64 {
         self.chapter_end
     }
 
-    /// Ends the list of blocks; what is left is handed over.
+    /// Closes the segment to new blocks and moves the remaining bytes to the pieces.
     pub fn close(&mut self, sequence: u64) {
         self.cut_all();
         self.closed_at = Some(sequence);
     }
 
-    /// Returns the blocks that no chapter covers.
+    /// Returns the blocks that are not in a chapter.
     pub fn news(&self) -> Listing {
         self.blocks.listing(self.in_chapters)
     }
@@ -311,13 +312,14 @@ impl OpenSegment {
         self.blocks.of(source)
     }
 
-    /// Returns the lowest number of its blocks.
+    /// Returns the lowest block number in the segment.
     pub fn first_block(&self) -> Option<u64> {
         self.blocks.first_block()
     }
 
-    /// The end of a block's bytes, as much as is in memory: what precedes it was written, and has to
-    /// be read. A piece is cut without regard to blocks, so that either may be empty or not.
+    /// Returns the end of a block's bytes, as far as it is in memory. The bytes before it are
+    /// written and must be read from the file. Pieces are cut regardless of block boundaries, so
+    /// either part may be empty.
     pub fn held_end(&self, entry: &Entry) -> Vec<u8> {
         let (start, end) = (
             u64::from(entry.offset),

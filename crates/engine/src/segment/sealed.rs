@@ -1,4 +1,4 @@
-//! Sealed segments: never changed again.
+//! Sealed segments, which never change.
 
 use super::Entry;
 use super::files::Files;
@@ -11,16 +11,16 @@ use seiner_model::Interval;
 use seiner_platform::{Disk, File};
 use std::sync::Arc;
 
-/// A footer page as it was read.
+/// Last footer page that was read.
 #[derive(Default)]
 pub struct LastPage {
     index: Option<usize>,
     entries: Vec<Entry>,
 }
 
-/// A sealed segment; its fence is in memory, the rest on disk.
+/// Sealed segment. Its fence is in memory, the rest on disk.
 pub struct Segment {
-    /// What it says about itself.
+    /// Trailer of the segment.
     pub trailer: Trailer,
     access: Access,
     name: String,
@@ -28,15 +28,15 @@ pub struct Segment {
     bytes: u64,
 }
 
-/// How a segment's file is come by.
+/// Access to the file of a segment.
 enum Access {
-    /// It is open for as long as the segment is.
+    /// File that stays open as long as the segment exists.
     Held(Arc<dyn File>),
-    /// It is asked for when it is needed.
+    /// File from the cache of open files, requested for each use.
     Asked(Arc<Files>),
 }
 
-/// Reads the trailer and fence that end at `end`: the segment's own, or a chapter's.
+/// Reads the trailer and the fence that end at `end`, of a segment or of a chapter.
 pub fn read_index(
     file: &dyn File,
     name: &str,
@@ -76,7 +76,7 @@ pub fn read_index(
     Ok((trailer, fence))
 }
 
-/// The entries of a page of an index that ends at `end`.
+/// Reads the entries of a page of an index that ends at `end`.
 pub fn read_page(file: &dyn File, name: &str, end: u64, page: &Page) -> Result<Vec<Entry>, Error> {
     let damage = |what| Error::Damage {
         file: name.to_string(),
@@ -93,7 +93,7 @@ pub fn read_page(file: &dyn File, name: &str, end: u64, page: &Page) -> Result<V
 }
 
 impl Segment {
-    /// A segment that was just sealed.
+    /// Creates a segment that was just sealed.
     pub fn new(
         trailer: Trailer,
         fence: Vec<Page>,
@@ -110,7 +110,7 @@ impl Segment {
         }
     }
 
-    /// Reads trailer and fence.
+    /// Opens a segment: reads trailer and fence.
     pub fn open(
         files: Arc<Files>,
         number: u64,
@@ -124,14 +124,14 @@ impl Segment {
         })
     }
 
-    /// Reads trailer and fence of a segment in a directory that no engine has open.
+    /// Opens a segment in a directory that no engine has open.
     pub fn on(disk: &dyn Disk, name: &str, store: u64) -> Result<Segment, Error> {
         let file = disk.open(name);
         let file = file.map_err(io_error(|| format!("opening {name}")))?;
         Segment::of_file(file, name.to_string(), store)
     }
 
-    /// Reads trailer and fence of a file that stays open.
+    /// Opens a segment from a file that stays open.
     pub fn of_file(file: Arc<dyn File>, name: String, store: u64) -> Result<Segment, Error> {
         let bytes = file.len().map_err(io_error(|| format!("reading {name}")))?;
         let (trailer, fence) = read_index(&*file, &name, store, bytes)?;
@@ -144,32 +144,32 @@ impl Segment {
         })
     }
 
-    /// The times in it.
+    /// Returns the interval of the times in the segment.
     pub fn span(&self) -> Interval {
         self.trailer.span
     }
 
-    /// Bytes of memory.
+    /// Returns the memory used, in bytes.
     pub fn memory(&self) -> usize {
         size_of::<Segment>() + self.fence.capacity() * size_of::<Page>()
     }
 
-    /// Its bytes.
+    /// Returns the length of the segment in bytes.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// What it takes on a disk that gives out units of so many bytes.
+    /// Returns the disk space of the segment if the disk allocates units of `unit` bytes.
     pub fn room(&self, unit: u64) -> u64 {
         on_disk(self.bytes, unit)
     }
 
-    /// Its file's name.
+    /// Returns the name of the segment's file.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// What others may know of it.
+    /// Returns the public description of the segment.
     pub fn info(&self) -> SegmentInfo {
         SegmentInfo {
             number: self.trailer.number,
@@ -182,7 +182,7 @@ impl Segment {
         }
     }
 
-    /// Its entry in the ledger.
+    /// Returns the ledger entry of the segment.
     pub fn note(&self) -> SegmentNote {
         SegmentNote {
             blocks: self.trailer.blocks,
@@ -192,7 +192,7 @@ impl Segment {
         }
     }
 
-    /// What the fence knows of the pages.
+    /// Returns the fence entries of the pages.
     pub fn fence(&self) -> &[Page] {
         &self.fence
     }
@@ -204,20 +204,21 @@ impl Segment {
         }
     }
 
-    /// The entries of a page.
+    /// Reads the entries of a page.
     pub fn page(&self, page: &Page) -> Result<Vec<Entry>, Error> {
         read_page(&*self.file()?, &self.name, self.bytes, page)
     }
 
-    /// The blocks of a source, by number. `last` is the page that was read last, which the next
-    /// source is likely to be in, too.
+    /// Reads the blocks of a source, by number. `last` caches the page read last, which probably
+    /// also contains the next source.
     pub fn blocks_of(
         &self,
         source: u32,
         last: &mut LastPage,
         blocks: &mut Vec<Entry>,
     ) -> Result<(), Error> {
-        // The first page that can hold the source is the one before the first that begins past it.
+        // The first page that can contain the source is the page before the first page that begins
+        // past it.
         let first = self
             .fence
             .partition_point(|page| page.first_source < source)
@@ -245,17 +246,17 @@ impl Segment {
         Ok(())
     }
 
-    /// All blocks, page by page.
+    /// Returns an iterator over all blocks, page by page.
     pub fn blocks(&self) -> impl Iterator<Item = Result<Vec<Entry>, Error>> + '_ {
         self.fence.iter().map(|page| self.page(page))
     }
 
-    /// The index of the chapter that ends at `end`.
+    /// Reads the index of the chapter that ends at `end`.
     pub fn chapter(&self, end: u64) -> Result<(Trailer, Vec<Page>), Error> {
         read_index(&*self.file()?, &self.name, self.trailer.store, end)
     }
 
-    /// Bytes at a place, whatever they are.
+    /// Reads bytes at an offset, without a check.
     pub fn bytes_at(&self, offset: u64, len: u64) -> Result<Vec<u8>, Error> {
         let mut bytes = vec![0; len as usize];
         self.file()?
@@ -264,7 +265,7 @@ impl Segment {
         Ok(bytes)
     }
 
-    /// The bytes of a block.
+    /// Reads the bytes of a block.
     pub fn read(&self, entry: &Entry) -> Result<Vec<u8>, Error> {
         if u64::from(entry.offset) + u64::from(entry.len) > self.bytes {
             return Err(Error::Damage {
@@ -280,7 +281,7 @@ impl Segment {
     }
 }
 
-/// The bytes of a block in a segment's file.
+/// Reads the bytes of a block in the file of a segment.
 pub fn read_block(file: &dyn File, name: &str, entry: &Entry) -> Result<Vec<u8>, Error> {
     let mut bytes = vec![0; entry.len as usize];
     file.read_at(u64::from(entry.offset), &mut bytes)

@@ -1,4 +1,4 @@
-//! What is live and what is dead in a segment, as of its last survey.
+//! Tally: live and dead bytes of a segment, as of its last survey.
 
 use super::Entry;
 use crate::retention::Retention;
@@ -6,40 +6,42 @@ use crate::retention::expected::{Expected, Moment};
 use seiner_merge::{Death, SegmentStat};
 use std::cell::Cell;
 
-/// A segment is surveyed again when about this part of it should have died, or all that is left: in
-/// between, D is what was foretold, and no segment is surveyed much more often than this.
+/// Fraction of a segment that is expected to have died when the segment is surveyed again, unless
+/// less is live. Between surveys, D is the forecast. The fraction limits the number of surveys of a
+/// segment.
 const SHARE: u64 = 4;
-/// Nothing is surveyed again so soon, ns.
+/// Minimum delay before the next survey of a segment, ns.
 const SOON: i64 = 1_000_000;
 
-/// What a class has in a segment.
+/// Live blocks of a class in a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Share {
-    /// The class.
+    /// Number of the class.
     pub class: u8,
-    /// Bytes of its live blocks.
+    /// Bytes of the live blocks.
     pub live: u64,
-    /// The lowest number of them.
+    /// Lowest number of a live block.
     pub first: u64,
-    /// The highest.
+    /// Highest number of a live block.
     pub last: u64,
 }
 
-/// Bytes that should have died when it is so late, by one of the clocks.
+/// Bytes that are expected to be dead at a given reading of one clock.
 #[derive(Clone, Copy, Debug)]
 struct Fate {
     at: i64,
     dead: u64,
 }
 
-/// What is foretold of live blocks, in the order of time, and when the last of them dies. All segments
-/// are asked with every decision, and mostly nothing has come to pass since: that takes no look at the
-/// list.
+/// Forecast of the deaths of live blocks in order of time, with the time of the last death. Every
+/// decision reads the forecasts of all segments, and usually nothing has changed since. Such a read
+/// does not touch the list.
 #[derive(Clone, Debug)]
 struct Fates {
     list: Vec<Fate>,
     last: Option<i64>,
-    /// How many have come to pass, what is dead by them, and when the next does. Time does not go back.
+    /// Number of deaths that have passed, the dead bytes up to then, and the time of the next
+    /// death. Time never decreases.
     passed: Cell<usize>,
     dead: Cell<u64>,
     next: Cell<i64>,
@@ -56,7 +58,7 @@ impl Fates {
         }
     }
 
-    /// Bytes that should have died by now.
+    /// Returns the bytes that are expected to be dead by now.
     fn dead(&self, now: i64) -> u64 {
         if now >= self.next.get() {
             let left = &self.list[self.passed.get()..];
@@ -71,35 +73,35 @@ impl Fates {
     }
 }
 
-/// Fates that are kept of a segment at most.
+/// Maximum number of forecast entries per segment.
 const FATES: u64 = 128;
 
-/// See the module.
+/// Survey result of a segment, with a forecast.
 #[derive(Clone, Debug)]
 pub struct Tally {
-    /// What was found.
+    /// Result of the survey.
     pub stat: SegmentStat,
-    /// What is foretold by the wall clock.
+    /// Forecast by the wall clock.
     by_time: Fates,
-    /// What is foretold by the numbers of blocks.
+    /// Forecast by block numbers.
     by_block: Fates,
-    /// When what has neither dies, if there is any: never, or nobody knows.
+    /// Death of blocks without a forecast, if there are any: never, or unknown.
     beyond: Option<Death>,
     /// Live bytes by class.
     pub shares: Vec<Share>,
-    /// The lowest number of its blocks.
+    /// Lowest number of a block in the segment.
     pub first_block: u64,
-    /// Live blocks.
+    /// Number of live blocks.
     pub blocks: u64,
-    /// Sources that have some.
+    /// Number of sources with live blocks.
     pub sources: u64,
-    /// When it is worth another survey.
+    /// Time of the next survey.
     due: Expected,
 }
 
 impl Tally {
-    /// What policies look at: what was found, and what should have died since. A segment is said to
-    /// be all dead only when it was found so.
+    /// Returns the figures for merge policies: the survey result, adjusted by the forecast. A
+    /// segment counts as entirely dead only if the survey found it so.
     pub fn stat_at(&self, moment: &Moment) -> SegmentStat {
         let died = self.by_time.dead(moment.now) + self.by_block.dead(moment.block as i64);
         let died = died.min(self.stat.live.saturating_sub(1));
@@ -115,35 +117,35 @@ impl Tally {
         }
     }
 
-    /// Bytes of memory.
+    /// Returns the memory used, in bytes.
     pub fn memory(&self) -> usize {
         let fates = self.by_time.list.capacity() + self.by_block.list.capacity();
         let shares = self.shares.capacity() * size_of::<Share>();
         size_of::<Tally>() + fates * size_of::<Fate>() + shares
     }
 
-    /// Whether more is foretold dead than was found.
+    /// Returns whether the forecast has more dead bytes than the survey found.
     pub fn is_foretold(&self, moment: &Moment) -> bool {
         self.stat_at(moment).live != self.stat.live
     }
 
-    /// Whether it is time for another survey.
+    /// Returns whether another survey is due.
     pub fn is_due(&self, moment: &Moment) -> bool {
         moment.has_come(self.due)
     }
 
-    /// It is.
+    /// Requests a survey of the segment at the next opportunity.
     pub fn ask(&mut self) {
         self.due = Expected::Time(i64::MIN);
     }
 
-    /// It never will be: the segment cannot be surveyed.
+    /// Excludes the segment from surveys because its index is unreadable.
     pub fn give_up(&mut self) {
         self.due = Expected::Never;
     }
 }
 
-/// A survey in progress: entries are told one by one.
+/// Survey in progress. Entries are added one by one.
 pub struct Survey {
     number: u64,
     live: u64,
@@ -156,7 +158,7 @@ pub struct Survey {
 }
 
 impl Survey {
-    /// Nothing was looked at yet.
+    /// Creates an empty survey.
     pub fn new(number: u64) -> Survey {
         Survey {
             number,
@@ -170,7 +172,8 @@ impl Survey {
         }
     }
 
-    /// Counts a block; a source's come one after the other. `elsewhere`: others have all that is in it.
+    /// Counts a block. The blocks of a source must be consecutive. `elsewhere` is true if other
+    /// blocks contain all rows of the block.
     pub fn add(&mut self, entry: &Entry, retention: &Retention, elsewhere: bool) {
         let bytes = u64::from(entry.len);
         self.first_block = self.first_block.min(entry.number);
@@ -198,7 +201,7 @@ impl Survey {
         }
     }
 
-    /// What came out. `bytes` is the room that the segment takes, `born` when it was sealed.
+    /// Returns the result. `bytes` is the disk space of the segment, `born` the time of its seal.
     pub fn tally(self, lane: u32, bytes: u64, born: i64, moment: &Moment) -> Tally {
         let deaths = self.deaths.iter();
         let deaths = deaths.map(|&(expected, bytes)| (moment.death(expected), expected, bytes));
@@ -213,7 +216,7 @@ impl Survey {
         let due = match next {
             Some(&(_, Expected::Time(at), _)) => Expected::Time(at.max(moment.now + SOON)),
             Some(&(_, Expected::Block(at), _)) => Expected::Block(at.max(moment.block + 1)),
-            // The rate will be known some day.
+            // The rate will become known later.
             Some((_, Expected::Unknown, _)) => Expected::Time(moment.now + SOON),
             Some((_, Expected::Never, _)) | None => Expected::Never,
         };
@@ -254,8 +257,8 @@ impl Survey {
     }
 }
 
-/// Steps of the live bytes, evenly high, of what dies by one `clock`. `deaths` are in the order of
-/// time. What should be dead now and is not says nothing of when it will be.
+/// Returns the forecast of the deaths by one `clock`, in steps of equal live bytes. `deaths` are in
+/// order of time. Skips blocks that should already be dead: their time of death is unknown.
 fn fates(
     deaths: &[(Death, Expected, u64)],
     clock: impl Fn(Expected) -> Option<i64>,

@@ -1,6 +1,6 @@
 //! Assembly of devices into a running array.
 
-use super::keeper::Slot;
+use super::keeper::slot::Slot;
 use super::{Array, Launch, Running};
 use crate::mark::Mark;
 use crate::member::{Checked, Member};

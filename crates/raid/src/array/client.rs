@@ -1,7 +1,7 @@
 //! Requests from outside: divides them among shards and combines the answers.
 
 use super::answer::{Answer, Completion};
-use super::{Array, Shared, worker::Message, zeroes};
+use super::{Array, Shared, message::Message, zeroes};
 use crate::block::Page;
 use crate::geometry::BLOCK_BYTES;
 use crate::request::{Failure, Request};
@@ -25,7 +25,7 @@ pub enum Command {
         start: u64,
         /// Contents of the blocks.
         data: Vec<Page>,
-        /// Whether to acknowledge only after the blocks survive a power cut.
+        /// True to acknowledge only after the blocks survive a power cut.
         durable: bool,
     },
     /// Writes zeroes.
@@ -34,7 +34,7 @@ pub enum Command {
         start: u64,
         /// Number of blocks.
         blocks: u64,
-        /// Whether to acknowledge only after the zeroes survive a power cut.
+        /// True to acknowledge only after the zeroes survive a power cut.
         durable: bool,
     },
     /// Discards the contents of blocks. If all members support it, whole stripes within the range hold zeroes

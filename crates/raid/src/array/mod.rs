@@ -15,6 +15,7 @@ mod books;
 mod client;
 mod keeper;
 pub(crate) mod marks;
+mod message;
 mod status;
 mod sweep;
 mod worker;
@@ -36,6 +37,7 @@ use crate::request::Failure;
 use crate::router::Sharding;
 use crate::shard::Settings;
 use keeper::{Keeper, Order, Slot, Word};
+use message::Message;
 use seiner_platform::SystemClock;
 use status::Kept;
 use std::collections::BTreeSet;
@@ -45,7 +47,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
-use worker::{Beginning, Message, Worker};
+use worker::{Beginning, Worker};
 
 /// Parameters of a running array.
 #[derive(Clone, Copy, Debug, PartialEq)]

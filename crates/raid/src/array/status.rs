@@ -1,6 +1,6 @@
 //! Status of an array.
 
-use super::worker::Message;
+use super::message::Message;
 use super::{Array, Shared};
 use crate::block::Page;
 use crate::merging::{Area, View};
@@ -46,7 +46,7 @@ pub struct MemberStatus {
     pub corrupt: u64,
     /// Number of blocks that were unreadable or did not match the rest of their row, and were rewritten.
     pub repaired: u64,
-    /// Whether trimmed blocks keep their space on the device. Files free it.
+    /// True if trimmed blocks keep their space on the device. Files free it.
     pub keeps_room: bool,
 }
 
@@ -87,7 +87,7 @@ pub struct TaskStatus {
     pub failures: Vec<String>,
     /// Age of the task, ns.
     pub age_ns: u64,
-    /// Whether the task is complete.
+    /// True if the task is complete.
     pub over: bool,
 }
 
@@ -136,7 +136,7 @@ pub struct AreaStatus {
     pub first_stripe: u64,
     /// Shard that serves the area.
     pub shard: usize,
-    /// Whether writes to the area are held until their stripe is full.
+    /// True if writes to the area are held until their stripe is full.
     pub holds: bool,
     /// Reason for the decision.
     pub why: String,

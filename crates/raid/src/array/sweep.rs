@@ -1,6 +1,6 @@
 //! Execution of a chore over many stripes, in order, a few at a time, with a limited rate.
 
-use super::worker::Chore;
+use super::message::Chore;
 use crate::request::{Failure, Nanos};
 use std::collections::{BTreeSet, VecDeque};
 use std::ops::Range;

@@ -2,8 +2,10 @@
 
 use super::Shared;
 use super::answer::Answer;
-use super::keeper::{Slot, Word};
+use super::keeper::slot::Slot;
+use super::keeper::word::Word;
 use super::marks::Marks;
+use super::message::{Chore, Incarnation, Message};
 use super::status::Filling;
 use crate::block::Page;
 use crate::driver::{Driver, Ended};
@@ -28,53 +30,11 @@ const UPKEEP: Nanos = 1_000_000_000;
 /// run.
 const STANDSTILL: Nanos = 8;
 
-/// Work on a stripe by a background task.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Chore {
-    /// Computes and writes the blocks that this member lacks.
-    Rebuild(usize),
-    /// Compares data with syndromes.
-    Scrub,
-    /// Makes the syndromes match the data.
-    Resync,
-}
-
-/// Number of times that a member's place was given to a device. It distinguishes a device from its
-/// predecessors.
-pub type Incarnation = u64;
-
-/// Callback that inspects a state machine.
-pub type Look = Box<dyn FnOnce(&Shard<Page>) + Send>;
-
 /// An operation in flight.
 struct Flight {
     id: usize,
     member: usize,
     since: Nanos,
-}
-
-/// A message to the thread.
-pub enum Message {
-    /// A request for stripes of this shard.
-    Request(Request<Page>, Answer),
-    /// A chore on a stripe of this shard.
-    Chore(Chore, u64, Answer),
-    /// Takes a member out of use, if it has this incarnation.
-    Lose(usize, Incarnation),
-    /// Puts a device in the place of a lost member. The device is complete in all stripes before the given one.
-    Replace(usize, Incarnation, Arc<dyn Member>, u64),
-    /// The last message to the coordinator was recorded.
-    Recorded,
-    /// The last message was not recorded because the array is broken. No write may be acknowledged.
-    Unrecorded,
-    /// These marks are recorded.
-    Marked(Vec<Mark>),
-    /// Runs a callback on the state machine.
-    Inspect(Look),
-    /// Ends the thread after all requests in flight.
-    Finish,
-    /// Ends the thread at once.
-    Halt,
 }
 
 /// A member from the view of the shard.
@@ -137,7 +97,7 @@ pub struct Worker {
     marks: Option<Marks<Page>>,
     /// Change count of the doubtful stripes that were last reported to the coordinator.
     doubts_told: u64,
-    /// Whether there were unsettled regions at the last maintenance.
+    /// True if there were unsettled regions at the last maintenance.
     was_unsettled: bool,
     next_upkeep: Nanos,
     /// Latest time of the next look at the clock.

@@ -44,9 +44,9 @@ pub struct Ring {
     ring: IoUring,
     flights: Slab<Flight>,
     listening: bool,
-    /// Whether there are operations that were queued but not submitted.
+    /// True if there are operations that were queued but not submitted.
     pushed: bool,
-    /// Whether some operations may never complete.
+    /// True if some operations may never complete.
     abandoned: bool,
 }
 

@@ -116,7 +116,7 @@ struct Stream {
     /// When the present stripe was begun, and the mean time for one (F).
     begun: Option<Nanos>,
     period: Option<f64>,
-    /// Whether clients paused during the present stripe: then its time is none in which writes alone decide.
+    /// True if clients paused during the present stripe: then its time is none in which writes alone decide.
     interrupted: bool,
     /// Pauses of all clients that the stream has seen ([`Adaptive::pauses`]).
     pauses: u64,
@@ -124,7 +124,7 @@ struct Stream {
     not_before: Nanos,
     /// The stripe at whose begin the stream was opened, until its first write has gone; such a write waits for the next one.
     opening: Option<u64>,
-    /// Whether the stream was opened at the begin of a stripe and nothing of it has been acknowledged yet: then the stripes
+    /// True if the stream was opened at the begin of a stripe and nothing of it has been acknowledged yet: then the stripes
     /// that it goes on to are openings as well.
     fresh: bool,
     /// Stripes that wait by our verdict.
@@ -141,7 +141,7 @@ pub struct Adaptive {
     places: BTreeMap<u64, usize>,
     arrivals: u64,
     stirred: Vec<u64>,
-    /// Whether its verdicts are followed, so that times tell what they lead to.
+    /// True if its verdicts are followed, so that times tell what they lead to.
     followed: bool,
     /// Mean times to write a part of a stripe, and a whole one.
     partial: Option<f64>,
@@ -223,13 +223,13 @@ impl Adaptive {
         at
     }
 
-    /// Whether a write that just arrived continues a stream.
+    /// Returns whether a write that just arrived continues a stream.
     pub fn continues(&mut self, mark: Mark) -> bool {
         let least = self.settings.least_run;
         self.marked(mark).is_some_and(|stream| stream.run >= least)
     }
 
-    /// Whether every block of a stripe has come once already, so that it will not become whole.
+    /// Returns whether every block of a stripe has come once already, so that it will not become whole.
     pub fn is_complete(&self, stripe: u64) -> bool {
         let stream = self.places.get(&stripe).map(|&at| &self.streams[at]);
         stream.is_some_and(|stream| stream.to_come(stripe, self.stripe_blocks) == 0)
@@ -285,7 +285,7 @@ impl Adaptive {
         }
     }
 
-    /// Whether it pays to fill stripes that take `period` each.
+    /// Returns whether it pays to fill stripes that take `period` each.
     fn filling_pays(&self, period: f64) -> bool {
         let Some(partial) = self.partial else {
             return false;
@@ -333,7 +333,7 @@ impl Adaptive {
 }
 
 impl Adaptive {
-    /// Whether writes of a stream are held, and why.
+    /// Returns whether writes of a stream are held, and why.
     fn explain(&self, stream: &Stream) -> (bool, String) {
         let times = || {
             let time = |value: Option<f64>| value.map_or("not measured".to_string(), micros);

@@ -1,94 +1,94 @@
-//! What a way to decide costs, and by what a change of the load is recognised.
+//! Cost of a strategy, and signs of a change of the load.
 
 use crate::request::Nanos;
 
-/// Slices of which a mean is made, the latest.
+/// Number of the latest slices in a mean.
 const REMEMBERED: u32 = 16;
-/// The weight of a slice in the mean of the last few.
+/// Weight of a slice in the mean of the last few.
 const RECENT: f64 = 0.15;
 
-/// Where what is held differs by more, for each write that came, costs differ for that reason.
+/// Difference of held verdicts per write above which the difference explains that of costs.
 const ALIKE_HELD: f64 = 0.15;
 
-/// The share of stripes written whole above which nothing is known of others, and how many times as long as a whole stripe a part
-/// then takes to be written: a part is read before it is written.
+/// Share of stripes written whole above which the time for a part is not known, and the factor by which a part is then taken to
+/// need longer than a whole stripe: a part is read before it is written.
 const FILLED: f64 = 0.95;
 const SOON: f64 = 2.0;
 
-/// What is known of a way.
+/// Measurements of one strategy.
 #[derive(Clone, Copy, Debug)]
 pub struct Record {
-    /// Slices that were measured, up to those of which a mean is made.
+    /// Number of measured slices, at most those in a mean.
     pub slices: u32,
-    /// Nanoseconds outstanding for each block answered, the mean of slices.
+    /// Mean cost of slices: outstanding ns per answered block.
     pub cost: f64,
-    /// And how much slices differ, squared.
+    /// Variance of the cost of slices, ns².
     pub variance: f64,
-    /// The cost of the last few slices.
+    /// Mean cost of the last few slices, ns per block.
     pub recent: f64,
-    /// Nanoseconds for each block answered: the mean of slices, its variance, and the mean of the last few.
+    /// Mean time of slices, ns per answered block.
     pub time: f64,
-    /// See `time`.
+    /// Variance of the time of slices, ns².
     pub time_variance: f64,
-    /// See `time`.
+    /// Mean time of the last few slices, ns per block.
     pub recent_time: f64,
-    /// When it may be visited again.
+    /// Earliest time of the next visit, ns.
     pub not_before: Nanos,
-    /// How long it pauses when it is given up the next time.
+    /// Length of the next pause after the strategy is given up, ns.
     pub pause: Nanos,
-    /// It was given up since the load changed.
+    /// True if the strategy was given up since the load changed.
     pub dismissed: bool,
 }
 
-/// What came and went in some time.
+/// Counts of requests in a period.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Tally {
-    /// Since when.
+    /// Start of the period, ns.
     pub began: Nanos,
-    /// Nanoseconds outstanding, summed over requests.
+    /// Outstanding time, summed over requests, ns.
     pub outstanding: f64,
-    /// Reads and writes that were answered.
+    /// Number of answered requests.
     pub answers: u64,
-    /// The reads among them.
+    /// Number of answered reads.
     pub reads: u64,
-    /// Their blocks.
+    /// Number of answered blocks.
     pub blocks: u64,
-    /// Writes that came.
+    /// Number of arrived writes.
     pub arrivals: u64,
-    /// Arrivals that continued a stream.
+    /// Number of arrived writes that continued a stream.
     pub continued: u64,
-    /// Verdicts that held something.
+    /// Number of verdicts to hold writes.
     pub held: u64,
-    /// Writes of stripes that ended, and those of whole ones.
+    /// Number of completed writes of stripes.
     pub stripes: u64,
-    /// See `stripes`.
+    /// Number of completed writes of whole stripes.
     pub whole: u64,
-    /// Nanoseconds that they took, summed.
+    /// Sum of the times that these writes took, ns.
     pub writing: f64,
-    /// Whether clients paused in between.
+    /// True if clients paused in the period.
     pub paused: bool,
 }
 
-/// By what a change of the load is recognised.
+/// Properties of a load by which a change is recognised.
 #[derive(Clone, Copy, Debug)]
 pub struct Signature {
-    /// The share of writes that continue a stream.
+    /// Share of writes that continue a stream.
     pub continued: f64,
-    /// The share of reads.
+    /// Share of reads.
     pub reads: f64,
-    /// Requests outstanding, in the mean.
+    /// Mean number of outstanding requests.
     pub outstanding: f64,
-    /// Nanoseconds outstanding for each block answered.
+    /// Outstanding ns per answered block.
     pub cost: f64,
-    /// How often something was held, for each write that came.
+    /// Number of verdicts to hold writes, per arrived write.
     pub held: f64,
-    /// Whether clients paused in between: then the mean number outstanding and the cost depend on how much of a burst is in the
-    /// slice.
+    /// True if clients paused in the period. The mean number of outstanding requests and the cost then depend on how much of
+    /// a burst lies in the slice.
     pub paused: bool,
 }
 
 impl Record {
-    /// Of a way that was not tried yet.
+    /// Returns the record of a strategy that was not tried yet.
     pub fn new(pause: Nanos) -> Record {
         Record {
             slices: 0,
@@ -104,7 +104,7 @@ impl Record {
         }
     }
 
-    /// Adds the cost of a slice, and its time for each block.
+    /// Adds the cost and the time of a slice, ns per block.
     pub fn add(&mut self, cost: f64, time: f64) {
         self.slices = (self.slices + 1).min(REMEMBERED);
         let weight = 1.0 / f64::from(self.slices);
@@ -125,7 +125,7 @@ impl Record {
         );
     }
 
-    /// How much the mean of the last few slices differs by chance, squared.
+    /// Returns the variance of [`Record::recent`], ns².
     pub fn recent_variance(&self) -> f64 {
         self.variance * self.recent_share()
     }
@@ -146,7 +146,7 @@ impl Record {
 }
 
 impl Tally {
-    /// Nothing yet.
+    /// Returns an empty tally that starts now.
     pub fn from(now: Nanos) -> Tally {
         Tally {
             began: now,
@@ -154,19 +154,19 @@ impl Tally {
         }
     }
 
-    /// Nanoseconds outstanding for each block answered.
+    /// Returns the cost: outstanding ns per answered block.
     pub fn cost(&self) -> f64 {
         self.outstanding / self.blocks.max(1) as f64
     }
 
-    /// Returns the nanoseconds for each block answered, if the tally ends now.
+    /// Returns the time per answered block, ns, if the tally ends now.
     pub fn time(&self, now: Nanos) -> f64 {
         (now - self.began) as f64 / self.blocks.max(1) as f64
     }
 
-    /// Whether holding is known to be worth it without trying anything else: requests took less time than a part of a stripe takes
-    /// to be written (`partial`), which is what each would take at the least if nothing were held. Where nearly all stripes were
-    /// written whole, nothing says how long a part takes.
+    /// Returns whether holding is known to pay without a trial of another strategy. It pays if requests took less time than the
+    /// write of a part of a stripe (`partial`, ns), which is the least time of a request if nothing is held. If nearly all stripes
+    /// were written whole, the time for a part is estimated.
     pub fn pays(&self, partial: Option<f64>) -> bool {
         let stripes = self.stripes.max(1) as f64;
         let least = match partial {
@@ -177,7 +177,7 @@ impl Tally {
         self.reads * 20 < self.answers.max(1) && self.whole > 0 && request < least
     }
 
-    /// What the load was like.
+    /// Returns the properties of the load in the period.
     pub fn signature(&self, now: Nanos) -> Signature {
         let share = |part: u64, all: u64| part as f64 / all.max(1) as f64;
         Signature {
@@ -192,7 +192,8 @@ impl Tally {
 }
 
 impl Signature {
-    /// Whether the load is another one. A cost that differs tells so only if as much was held: else it may be our own doing.
+    /// Returns whether the load has changed. A difference of cost counts only if as much was held; otherwise the strategy itself
+    /// may have caused it.
     pub fn differs(&self, other: &Signature) -> bool {
         let ratio = |one: f64, other: f64| one.max(other) / one.min(other).max(1e-9);
         let differs = (self.continued - other.continued).abs() > 0.25
@@ -205,7 +206,7 @@ impl Signature {
             || (ratio(self.cost, other.cost) > 1.4 && (self.held - other.held).abs() < ALIKE_HELD)
     }
 
-    /// Follows slow changes.
+    /// Moves towards another signature, to follow slow changes.
     pub fn approach(&mut self, other: &Signature) {
         let step = |mean: &mut f64, value: f64| *mean += 0.25 * (value - *mean);
         step(&mut self.continued, other.continued);

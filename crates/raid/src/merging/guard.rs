@@ -1,25 +1,28 @@
-//! Guards the default's estimates by measuring: now and then one of the plain strategies has the array for a short while,
-//! and the one that serves requests sooner goes on.
+//! Guard of the default strategy: measurements that correct its estimates.
 //!
-//! What is compared is the *cost* of a way: the time that requests were outstanding, summed over them, for each block that
-//! was answered. By Little's law that is the mean time a block takes, and where clients keep the same number of requests
-//! outstanding, it is least where the rate is highest. So one measure does for both kinds of clients. Clients that need time
-//! of their own between requests are a third kind: what they have outstanding varies. Therefore the *time* for each block
-//! answered decides wherever ways differ in it by more than chance explains.
+//! From time to time, the guard lets one of the plain strategies decide for a short while. The strategy that serves requests
+//! sooner goes on.
 //!
-//! - Time is divided into *slices* of so many answers. The way in use is measured in all of them; another way has a
-//!   *visit*: answers that still come from before, which are not counted, and a slice. What was not clear after a visit has
-//!   a longer one: streams need a while to fill stripes, and how well a way does in the long run shows only then.
-//! - A visit ends early if, even if all that is outstanding were answered now, it would be too costly: holding what never
-//!   becomes whole shows after two or three of the usual answer times.
-//! - Visits may cost one two-hundredth of the time in the long run, and nothing is visited that cannot differ: no holding
+//! The guard compares the *cost* of strategies: the time for which requests were outstanding, summed over requests and divided
+//! by the number of answered blocks. By Little's law the cost is the mean time of a block. If clients keep the same number of
+//! requests outstanding, the cost is least where the rate is highest, so one measure serves both kinds of clients. Clients of a
+//! third kind need time of their own between requests, so that their number of outstanding requests varies. Therefore the
+//! *time* per answered block decides where strategies differ in it by more than chance explains.
+//!
+//! - Time is divided into *slices* of a number of answers. The strategy in use is measured in every slice. Another strategy has
+//!   a *visit*: the answers to earlier requests, which are not counted, and a slice. If the result of a visit is not clear, the
+//!   next visit is longer, because streams need a while to fill stripes, and the effect in the long run shows only then.
+//! - A visit ends early if its cost would be too high even if all outstanding requests were answered now. Holding writes that
+//!   never become a whole stripe shows after two or three of the usual answer times.
+//! - In the long run, visits may cost one two-hundredth of the time. Strategies that cannot differ are not visited: no holding
 //!   where nothing is sequential, no plain batching where nothing was held.
-//! - What seems to be no better is visited the less often the longer that is not clear; what seems to be better has half of
-//!   the time until it is.
-//! - A way takes over if its cost is less by more than chance explains, and goes back if in the long run it does worse, in
-//!   time or in cost, by more than chance explains, than what was used before. Plain batching takes over if it makes no difference: then nothing need be held.
-//! - If what arrives changes, all that was learned is forgotten. Of a slice in which clients paused, only the kinds of requests
-//!   are compared: how many are outstanding depends on how much of a burst is in the slice.
+//! - A strategy that seems to be no better is visited less often the longer that remains unclear. A strategy that seems to be
+//!   better has half of the time until the difference is clear.
+//! - A strategy takes over if its cost is lower by more than chance explains. It hands back if, in the long run, its time or its
+//!   cost is higher than that of its predecessor by more than chance explains. Plain batching takes over if it makes no
+//!   difference, because nothing has to be held then.
+//! - If the load changes, the guard forgets everything that it learned. Of a slice in which clients paused, only the kinds of
+//!   requests are compared: the number of outstanding requests depends on how much of a burst lies in the slice.
 
 use super::adaptive::Adaptive;
 use super::cost::{Record, Signature, Tally};
@@ -28,19 +31,19 @@ use super::{Arrival, Look, Mark, Strategy, Verdict};
 use crate::request::Nanos;
 use std::collections::BTreeSet;
 
-/// The parameters.
+/// Parameters of the guard.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct GuardSettings {
-    /// The share of time that visits may cost in the long run.
+    /// Share of the time that visits may cost in the long run.
     pub share: f64,
-    /// What they may have saved up of that, in nanoseconds.
+    /// Maximum time that visits may save up, ns.
     pub credit: f64,
-    /// How far that may be overdrawn, in nanoseconds, by visits of ways that were not given up since the load changed.
+    /// Maximum overdraft of that time, ns, for visits of strategies that were not given up since the load changed.
     pub debt: f64,
-    /// The first and the longest pause of a way that was given up; each is twice the one before, or four times if it was
-    /// hopeless.
+    /// First and longest pause of a strategy that was given up, ns. Each pause is twice the one before, or four times after a
+    /// hopeless visit.
     pub pauses: (Nanos, Nanos),
-    /// Slices of a visitor that are compared at the most before it is given up.
+    /// Maximum number of slices of a visited strategy that are compared before it is given up.
     pub most_slices: u32,
 }
 
@@ -56,22 +59,23 @@ impl Default for GuardSettings {
     }
 }
 
-/// Answers that are not counted after a change, and those of a slice, for each request outstanding, and besides.
+/// Answers that are not counted after a change, and answers of a slice: a number per outstanding request, and a constant.
 const SETTLING: (f64, f64) = (1.5, 8.0);
 const SLICE: (f64, f64) = (4.0, 64.0);
-/// Answers that are not counted in the beginning.
+/// Answers that are not counted at the start.
 const FIRST: u64 = 256;
-/// A visit ends early that is so much more costly than the best, counting as answered so much of what is outstanding.
+/// A visit ends early if its cost exceeds the best by this factor. The second number is the share of the outstanding requests
+/// that counts as answered.
 const HOPELESS: (f64, f64) = (1.2, 1.0);
-/// The same for holding everything, where that is what is used.
+/// As [`HOPELESS`], for holding everything while that is in use.
 const STUCK: (f64, f64) = (2.0, 2.0);
-/// Differences that are too small to matter, and those that one slice is enough for.
+/// Differences that are too small to matter, and differences for which one slice is enough.
 const SMALL: f64 = 0.01;
 const CLEAR: f64 = 0.2;
-/// Time without a request after which clients have paused, ns. Shorter times are those that clients need between requests.
+/// Time without a request after which clients count as paused, ns. Clients need shorter times between requests.
 const PAUSE: Nanos = 100_000;
 
-/// Returns by which share a visitor's mean is below the usual one, and how much of that may be chance.
+/// Returns the share by which the mean of a visited strategy is below the usual one, and the part of it that chance explains.
 fn advantage(usual: &Record, visitor: &Record, of: impl Fn(&Record) -> (f64, f64)) -> (f64, f64) {
     let ((mean, all), (visited, some)) = (of(usual), of(visitor));
     let usual_variance = match usual.slices {
@@ -86,49 +90,49 @@ fn advantage(usual: &Record, visitor: &Record, of: impl Fn(&Record) -> (f64, f64
     (1.0 - visited / mean, noise)
 }
 
-/// A way to decide.
+/// Strategy that the guard can use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Way {
-    /// The default's estimates.
+    /// Estimates of the default strategy.
     Model,
-    /// What queues behind a busy stripe goes together, and nothing is held.
+    /// Merges writes that queue behind a busy stripe, and holds nothing.
     Batch,
-    /// Everything is held.
+    /// Holds every write.
     Always,
 }
 
 const WAYS: [Way; 3] = [Way::Model, Way::Batch, Way::Always];
 
-/// The default strategy, guarded.
+/// Default strategy with its guard.
 pub struct Guard {
     settings: GuardSettings,
     model: Adaptive,
     records: [Record; 3],
-    /// What is used, and what is tried.
+    /// Strategy in use, and strategy that is tried.
     used: Way,
     tried: Way,
     outstanding: u32,
     last: Nanos,
-    /// Time in which clients did not pause: the clock of everything that is measured, so that idle time counts for nothing.
+    /// Time in which clients did not pause. It is the clock of all measurements, so that idle time does not count.
     busy: Nanos,
     settling: bool,
-    /// Answers until the slice ends.
+    /// Number of answers until the slice ends.
     left: u64,
     slice: Tally,
-    /// Since the present way began to be tried.
+    /// Counts since the visit began.
     visit: Tally,
     signature: Option<Signature>,
-    /// What was used before under the same load, and what was known of it.
+    /// Strategy that was in use before under the same load, and its record.
     before: Option<(Way, Record)>,
-    /// Whether the load has anything that continues, and the default held anything, in the last slice.
+    /// True if, in the last slice, some writes continued a stream, and if the default held some.
     continues: bool,
     holds: bool,
-    /// Whether holding was known to pay in the last slice. Then batching is not visited: with short holds, stripes that it leaves in
-    /// parts may never become whole again.
+    /// True if holding was known to pay in the last slice. Batching is not visited then: with short holds, stripes that
+    /// batching writes in parts may never become whole again.
     pays: bool,
     credit: f64,
     credited: Nanos,
-    /// Blocks of a request, in the mean.
+    /// Mean number of blocks of a request.
     size: f64,
     held: BTreeSet<u64>,
     stirred: Vec<u64>,
@@ -239,7 +243,7 @@ impl Guard {
         }
     }
 
-    /// What visits may cost grows with time.
+    /// Adds to the time that visits may cost.
     fn credit_up_to(&mut self) {
         let earned = (self.busy - self.credited) as f64 * self.settings.share;
         self.credit = (self.credit + earned).min(self.settings.credit);

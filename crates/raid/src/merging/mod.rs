@@ -22,100 +22,100 @@ use crate::request::Nanos;
 /// Whatever a strategy wants to know about a write when it ends.
 pub type Mark = u32;
 
-/// A write that arrives, or the part of one that falls into a stripe.
+/// Write that arrives, or the part of a write that lies in one stripe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Arrival {
-    /// When.
+    /// Time of the arrival, ns.
     pub now: Nanos,
-    /// The stripe.
+    /// Number of the stripe.
     pub stripe: u64,
     /// First block of the volume.
     pub start: u64,
-    /// How many blocks.
+    /// Number of blocks.
     pub blocks: u32,
 }
 
-/// The writes that wait for an idle stripe.
+/// Writes that wait for an idle stripe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Look {
-    /// When.
+    /// Present time, ns.
     pub now: Nanos,
-    /// The stripe.
+    /// Number of the stripe.
     pub stripe: u64,
-    /// How many wait.
+    /// Number of waiting writes.
     pub requests: u32,
-    /// Blocks of the stripe that they cover.
+    /// Blocks of the stripe that the writes cover.
     pub filled: u32,
-    /// Blocks of the stripe that they do not cover.
+    /// Blocks of the stripe that the writes do not cover.
     pub missing: u32,
-    /// When the first of them came.
+    /// Arrival of the first write, ns.
     pub oldest: Nanos,
-    /// When the first of them must go.
+    /// Latest time at which the first write must start, ns.
     pub deadline: Nanos,
-    /// Reads of any stripe that are under way.
+    /// Number of reads of any stripe in flight.
     pub reads: u32,
 }
 
-/// What is to be done with writes that wait.
+/// Decision about waiting writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// The first goes by itself.
+    /// Starts the first write by itself.
     Alone,
-    /// All go, as one.
+    /// Starts all writes as one.
     Together,
-    /// They wait; ask again at this time, or when another write arrives.
+    /// Holds the writes until this time, ns, or until another write arrives.
     Hold(Nanos),
 }
 
-/// A rule for holding writes.
+/// Strategy for holding writes.
 pub trait Strategy {
-    /// A write has arrived, and will be judged next if its stripe is idle.
+    /// Notes a write that has arrived. It is judged next if its stripe is idle.
     fn arrived(&mut self, _: &Arrival) -> Mark {
         0
     }
 
-    /// What to do with the writes that wait for an idle stripe.
+    /// Decides about the writes that wait for an idle stripe.
     fn judge(&mut self, look: &Look) -> Verdict;
 
-    /// A write that waited was started.
+    /// Notes the start of a waiting write.
     fn started(&mut self, _stripe: u64, _mark: Mark, _blocks: u32) {}
 
-    /// A write has ended.
+    /// Notes the end of a write.
     fn ended(&mut self, _now: Nanos, _mark: Mark, _blocks: u32) {}
 
-    /// The writing of a stripe has ended that began at `started`; it was `full` or a part.
+    /// Notes the end of the write of a stripe that began at `started`; `full`: a whole stripe, otherwise a part.
     fn written(&mut self, _now: Nanos, _started: Nanos, _full: bool) {}
 
-    /// A read has arrived.
+    /// Notes the arrival of a read.
     fn read_began(&mut self, _now: Nanos) {}
 
-    /// A read of so many blocks has been answered.
+    /// Notes the answer to a read of `blocks` blocks.
     fn read_ended(&mut self, _now: Nanos, _blocks: u32) {}
 
-    /// Nothing concerns the stripe any more.
+    /// Notes that no request concerns the stripe any more.
     fn idle(&mut self, _stripe: u64) {}
 
-    /// A stripe of which the verdict may have changed without a write to it.
+    /// Returns a stripe whose verdict may have changed without a write to it.
     fn stirred(&mut self) -> Option<u64> {
         None
     }
 
-    /// What it does where, and why.
+    /// Returns the present behaviour, for people.
     fn view(&self, question: &Question) -> View;
 }
 
-/// The strategies by name.
+/// Names of the strategies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Merging {
-    /// Every request by itself.
+    /// Writes every request by itself.
     Never,
-    /// What queues behind a busy stripe goes together.
+    /// Merges writes that queue behind a busy stripe.
     Batch,
-    /// Everything is held until its stripe is full, or the longest time is over.
+    /// Holds every write until its stripe is full, or until the maximum time is over.
     Always,
-    /// The algorithm of *RAID* §4–5, as it was published: what is not merged goes one request at a time.
+    /// Uses the algorithm of *RAID* §4–5 as it was published: writes that are not merged start one at a time.
     Paper,
-    /// The same algorithm on top of [`Merging::Batch`]: what is not merged goes together with all that queues.
+    /// Uses the same algorithm on top of [`Merging::Batch`]: writes that are not merged start with all queued ones.
     PaperBatch,
     /// The default.
     Adaptive,

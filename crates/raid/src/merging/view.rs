@@ -1,47 +1,47 @@
-//! What a strategy can tell of itself: whether writes to an area are held, and why.
+//! View of a strategy for people: areas in which writes are held, and the reasons.
 
 use crate::request::Nanos;
 
-/// Areas that are told of at the most: those that were written last.
+/// Maximum number of listed areas. The areas that were written last are listed.
 pub const MOST_AREAS: usize = 64;
-/// Areas are told of for so long after their last write.
+/// Time for which an area is listed after its last write, ns.
 pub const TOLD_FOR: Nanos = 10_000_000_000;
 
-/// What is asked for.
+/// Request for a view.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Question {
-    /// When.
+    /// Present time, ns.
     pub now: Nanos,
-    /// Stripes of an area.
+    /// Number of stripes of an area.
     pub area_stripes: u64,
 }
 
-/// An area: consecutive stripes that were written lately.
+/// Area: consecutive stripes that were written lately.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Area {
-    /// Its first stripe.
+    /// First stripe of the area.
     pub first_stripe: u64,
-    /// Whether writes to it are held now if their stripe is not full.
+    /// True if writes to the area are held now while their stripe is not full.
     pub holds: bool,
-    /// Why, or why not.
+    /// Reason for holding or not holding.
     pub why: String,
-    /// How long ago it was written, in nanoseconds.
+    /// Time since the last write to the area, ns.
     pub idle: Nanos,
 }
 
-/// How a strategy decides at the moment.
+/// Present behaviour of a strategy.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct View {
-    /// What it does everywhere, in a few words.
+    /// Description of its behaviour in all areas.
     pub why: String,
     /// Areas that were written lately, the last one first.
     pub areas: Vec<Area>,
-    /// Areas besides these.
+    /// Number of further areas.
     pub more: usize,
 }
 
 impl View {
-    /// A rule that knows no areas.
+    /// Returns the view of a strategy that has no areas.
     pub fn everywhere(why: impl Into<String>) -> View {
         View {
             why: why.into(),

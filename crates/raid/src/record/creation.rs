@@ -23,14 +23,14 @@ pub struct Creation {
     pub level: Level,
     /// Size of a strip in bytes.
     pub strip_bytes: u64,
-    /// Whether members may differ in size. The smallest one then determines the space used of each.
+    /// True if members may differ in size. The smallest one then determines the space used of each.
     pub smallest: bool,
-    /// Whether the contents of devices may be lost.
+    /// True if the contents of devices may be lost.
     pub overwrite: bool,
-    /// Whether the devices contain only zeroes, so that syndromes match. Otherwise the first run of the array
+    /// True if the devices contain only zeroes, so that syndromes match. Otherwise the first run of the array
     /// resyncs all stripes.
     pub zeroed: bool,
-    /// Whether members have a checksum for every block, to detect silent corruption.
+    /// True if members have a checksum for every block, to detect silent corruption.
     pub checksums: bool,
 }
 

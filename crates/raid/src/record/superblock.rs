@@ -107,9 +107,9 @@ pub struct Superblock {
     pub region_stripes: u64,
     /// Number that every write of the superblocks increases. A member with a lower number has missed a change.
     pub generation: u64,
-    /// Whether the array was stopped cleanly, so that no resync is necessary.
+    /// True if the array was stopped cleanly, so that no resync is necessary.
     pub clean: bool,
-    /// Whether members have checksums behind the data.
+    /// True if members have checksums behind the data.
     pub checksums: bool,
     /// Completeness of each member.
     pub fillings: Vec<Filling>,

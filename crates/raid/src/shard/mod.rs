@@ -45,9 +45,9 @@ pub struct Settings {
     pub member_depth: usize,
     /// Number of stripes in a region, the unit of the intent record.
     pub region_stripes: u64,
-    /// Whether members have checksums.
+    /// True if members have checksums.
     pub checksums: bool,
-    /// Whether the user of the volume verifies contents by checksums and, while members are missing, never
+    /// True if the user of the volume verifies contents by checksums and, while members are missing, never
     /// writes stripes that hold data. Lost data are then computed even if a power cut came during a write of
     /// their stripe. Otherwise such data are refused as doubtful.
     pub checked_above: bool,

@@ -24,7 +24,7 @@ pub struct Unsettled {
 struct Writes {
     /// Number of member flushes started before the last write.
     flushes: u64,
-    /// Whether an ended write needs a flush.
+    /// True if an ended write needs a flush.
     volatile: bool,
 }
 

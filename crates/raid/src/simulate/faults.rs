@@ -1115,7 +1115,7 @@ impl Disk {
         Outcome::Read(self.cached[range.start as usize..range.end as usize].to_vec())
     }
 
-    /// Whether what is there has its checksums.
+    /// Returns whether what is there has its checksums.
     fn verify(&self, range: Range<u64>) -> bool {
         let Some(sums) = &self.sums else {
             return true;

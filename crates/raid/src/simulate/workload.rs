@@ -21,7 +21,7 @@ pub enum Address {
 pub struct Mix {
     /// Frequency relative to the other kinds of the job.
     pub weight: u64,
-    /// Whether the request is a write.
+    /// True if the request is a write.
     pub write: bool,
     /// Number of blocks.
     pub blocks: u64,

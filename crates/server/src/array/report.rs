@@ -79,7 +79,7 @@ pub struct AreaReport {
     pub first_stripe: u64,
     /// Number of the shard.
     pub shard: usize,
-    /// Whether writes are held while their stripe is not full.
+    /// True if writes are held while their stripe is not full.
     pub holds: bool,
     /// Reason of the decision.
     pub why: String,
@@ -132,7 +132,7 @@ pub struct TaskReport {
     pub failures: Vec<String>,
     /// Duration so far, seconds.
     pub seconds: f64,
-    /// Whether the task has ended.
+    /// True if the task has ended.
     pub over: bool,
 }
 

@@ -36,7 +36,7 @@ pub const HINTS: HeaderName = HeaderName::from_static("seiner-hints");
 /// Information about an answer besides its samples.
 #[derive(Clone, Debug, Default)]
 pub struct Outcome {
-    /// Whether the limit left series out.
+    /// True if the limit left series out.
     pub truncated: bool,
     /// Notes on the interpretation of the query, and on the reason of an empty answer.
     pub hints: Vec<String>,

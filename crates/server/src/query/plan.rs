@@ -106,7 +106,7 @@ pub struct Plan {
     pub format: Format,
     /// Notation of times.
     pub time_unit: TimeUnit,
-    /// Whether a truncated CSV answer ends in a line that reports it.
+    /// True if a truncated CSV answer ends in a line that reports it.
     pub marker: bool,
     /// Notes on the interpretation of the address.
     pub notes: Vec<String>,

@@ -91,14 +91,15 @@ impl World {
         let result = self
             .engine()
             .register(&self.cast.members[source as usize].key);
-        match self.done("register", result)? {
-            None => Ok(None),
-            Some(Ok(id)) => {
-                self.ids.insert(source, id);
-                Ok(Some(id))
-            }
-            Some(Err(reason)) => self.violation(format!("source {source} is refused: {reason}")),
+        if let Err(seiner_engine::Error::Refused(reason)) = &result {
+            let text = format!("source {source} is refused: {reason}");
+            return self.violation(text);
         }
+        let id = self.done("register", result)?;
+        if let Some(id) = id {
+            self.ids.insert(source, id);
+        }
+        Ok(id)
     }
 
     /// Compares the receipt with the expected result, and updates the oracle.

@@ -1,13 +1,13 @@
-//! Rounds: before samples are let go for their age, the next coarser level is made of them.
+//! Ageing: rounds that roll samples up into the next coarser level before the samples expire.
 //!
-//! A round takes a class, or a level, up to some time, source by source, a portion a step, and appends
-//! rows to the sources of the next level as if somebody had sent them: the journal has them, buffers and
-//! segments take them, and of two rows of a step the later counts. When all of them are on disk, the
-//! catalog notes up to when the round went, and only then does what they were made of die.
+//! A round covers a class, or a level, up to a certain time. It proceeds source by source, one
+//! portion per step, and appends rows to the sources of the next level like rows from a client. The
+//! journal, buffers and segments store these rows, and of two rows of a step the later counts. When
+//! all rows are on disk, the catalog records the end of the round. Only then do the samples expire.
 //!
-//! Invariant: a row is a function of what is left of its step, and is not replaced by one that tells of
-//! fewer samples. So a round that a crash or a delete cuts off is begun again, and changes nothing where
-//! it had been.
+//! Invariant: a row is a function of the remaining data of its step. A row that counts fewer
+//! samples does not replace it. A round that a crash or a delete interrupts is therefore repeated,
+//! and does not change rows that already exist.
 
 pub(crate) mod round;
 
@@ -28,41 +28,41 @@ use seiner_model::{Cell, FieldType, Interval, LevelId, SourceId};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 
-/// Sources of which a level is made in a step, and rows after which it ends.
+/// Sources aged per step, and rows after which a step ends.
 const SOURCES_A_STEP: usize = 64;
 const ROWS_A_STEP: u64 = 8192;
-/// Sources looked at under one lock.
+/// Sources examined under one lock.
 const LOOK_AHEAD: u32 = 4096;
 /// Rows of a source that are made coarser at once.
 const ROWS_AT_ONCE: u64 = 1 << 16;
 /// Rows appended under one lock.
 const ROWS_A_LOCK: usize = 256;
 
-/// What a round makes a source's level of.
+/// Inputs of a round for one source.
 struct Making {
-    /// The source, or parts of its next finer level.
+    /// Number of the source, or of the parts of its next finer level.
     members: Vec<u32>,
-    /// Its levels with shorter steps, of earlier rules too.
+    /// Levels of the source with shorter steps, including levels of earlier rules.
     finer: Vec<(LevelId, u32)>,
-    /// The level itself, as far as there is one.
+    /// Existing parts of the level that is being made.
     made: Vec<(LevelId, u32)>,
 }
 
-/// A column of a row to be.
+/// Cells of rows to be written, by time.
 type Cells = BTreeMap<i64, Vec<(String, Owned)>>;
 
-/// What a cell holds.
+/// Value of a cell.
 enum Owned {
     Figure(Figure, Bucket),
     Text(String),
 }
 
-/// Returns whether a round is to begin.
+/// Returns whether a round should begin.
 pub(super) fn is_round_due(retention: &Retention) -> bool {
     next_round(retention).is_some()
 }
 
-/// Returns the round that is due, classes before their levels.
+/// Returns the round that is due. Classes come before their levels.
 fn next_round(retention: &Retention) -> Option<Round> {
     (0..retention.classes().len() as u8).find_map(|class| {
         Some(Round {
@@ -75,7 +75,7 @@ fn next_round(retention: &Retention) -> Option<Round> {
     })
 }
 
-/// Makes a portion of the next level of what is too old; answers whether more is waiting.
+/// Makes a portion of the next level of old data. Returns whether more is waiting.
 pub(crate) fn age(core: &Core, writing: &mut Writing) -> Result<bool, Error> {
     if writing.round.is_none() {
         writing.round = next_round(&core.log().retention);
@@ -120,20 +120,21 @@ pub(crate) fn age(core: &Core, writing: &mut Writing) -> Result<bool, Error> {
             "samples stay beyond their age, for no coarser steps can be made of them: {why}"
         );
     }
-    // Synced: of two records that are not, a power cut may keep the second alone, which looks like
+    // Synced: of two unsynced records, a power cut may keep only the second. That would look like
     // damage to the first.
     write_journal(core, true)?;
     Ok(goes_on)
 }
 
-/// Whether there is room for more rows. Writers leave some, so that what is too old can go although
-/// they wait for room.
+/// Returns whether there is space for more rows. Writers leave some space free, so that old data
+/// can expire even while writers wait for space.
 fn has_room_to_age(core: &Core) -> bool {
     let (head, log) = core.both();
     log.has_room_to_age(&head.load())
 }
 
-/// The next sources of a round, and where it goes on behind them; `None` at its end.
+/// Returns the next sources of a round, and the source at which it continues. Returns `None` at the
+/// end.
 fn members_of(core: &Core, round: &Round) -> Option<(Vec<u32>, u32)> {
     let head = core.head();
     let members = head.members();
@@ -154,7 +155,7 @@ fn members_of(core: &Core, round: &Round) -> Option<(Vec<u32>, u32)> {
     Some((sources, end))
 }
 
-/// Makes the next level of a source; answers how many rows that were, or why it cannot be.
+/// Makes the next level of a source. Returns the number of rows, or the reason for the rejection.
 fn age_source(core: &Core, round: &Round, base: u32) -> Result<ControlFlow<Reason, u64>, Error> {
     let making = making_of(core, round, base);
     let mut made = 0;
@@ -194,7 +195,7 @@ fn age_source(core: &Core, round: &Round, base: u32) -> Result<ControlFlow<Reaso
     Ok(ControlFlow::Continue(made))
 }
 
-/// What a round makes a source's level of.
+/// Returns the inputs of a round for one source.
 fn making_of(core: &Core, round: &Round, base: u32) -> Making {
     let head = core.head();
     let members = head.members();
@@ -215,8 +216,8 @@ fn making_of(core: &Core, round: &Round, base: u32) -> Making {
     }
 }
 
-/// The figures of a source's samples, step by step. Of a step that began under other
-/// rules, with what levels of those tell of it.
+/// Returns the figures of the samples of a source, by step. A step that began under other rules
+/// also includes the figures of the levels of those rules.
 fn figures_of_samples(
     core: &Core,
     base: u32,
@@ -241,7 +242,7 @@ fn figures_of_samples(
     Ok(found)
 }
 
-/// The figures of a source's finer levels, put together.
+/// Returns the combined figures of the finer levels of a source.
 fn figures_of_levels(
     core: &Core,
     base: u32,
@@ -255,7 +256,7 @@ fn figures_of_levels(
     Ok(found)
 }
 
-/// Puts figures of fields to those of the same fields, by their columns.
+/// Combines figures with those of the same fields, by column.
 fn put_together(
     core: &Core,
     base: u32,
@@ -280,8 +281,8 @@ fn put_together(
     }
 }
 
-/// Appends rows to a level of a source, which is registered where it is new. The inner error is a
-/// refusal.
+/// Appends rows to a level of a source, and registers the level if it is new. The inner error is a
+/// rejection.
 fn append_level(
     core: &Core,
     base: u32,
@@ -318,7 +319,7 @@ fn append_level(
             }
         }
         if core.durability() == Durability::Memory {
-            // Nothing else would have it after a crash.
+            // No other copy would survive a crash.
             head.seal(source);
         }
         if head.staging.since == 0 && !head.staging.is_empty() {
@@ -328,8 +329,8 @@ fn append_level(
     Ok(Ok(rows.len() as u64))
 }
 
-/// The next level is whole up to the end of the round: now the catalog says so, and then what it was
-/// made of dies.
+/// Ends a round: the next level is complete up to its end. Records this in the catalog, after which
+/// the inputs expire.
 fn end_round(core: &Core, writing: &mut Writing, round: &Round) -> Result<(), Error> {
     match core.durability() {
         Durability::Memory => end_chapters(core, writing, |_| true)?,
@@ -351,8 +352,9 @@ fn end_round(core: &Core, writing: &mut Writing, round: &Round) -> Result<(), Er
     Ok(())
 }
 
-/// Leaves out the steps of which the level has a row of more samples: what finer levels of earlier rules
-/// tell may be less than what there was when it was made, and of two rows the later counts.
+/// Removes the steps for which the level has a row with more samples. Finer levels of earlier rules
+/// may contain less than the samples from which that row was made, and of two rows the later
+/// counts.
 fn leave_what_is_told(fields: &mut [(usize, LevelField)], known: &BTreeMap<i64, u64>) {
     if known.is_empty() {
         return;
@@ -367,7 +369,7 @@ fn leave_what_is_told(fields: &mut [(usize, LevelField)], known: &BTreeMap<i64, 
     }
 }
 
-/// Rows of a level, by parts, of fields by their columns in the source.
+/// Returns the rows of a level by part, with fields by their column in the source.
 fn cells(fields: Vec<(usize, LevelField)>) -> BTreeMap<u32, Cells> {
     let mut parts: BTreeMap<u32, Cells> = BTreeMap::new();
     for (column, field) in fields {
@@ -403,7 +405,8 @@ fn cell((name, value): &(String, Owned)) -> Cell<'_> {
     }
 }
 
-/// Up to where a source's rows are made coarser at once: until there are many, but whole steps.
+/// Returns the end of the portion of a source's rows that is made coarser at once: a bounded number
+/// of rows, but whole steps.
 fn portion(mut spans: Vec<(Interval, u64)>, round: &Round) -> i64 {
     spans.sort_unstable_by_key(|(span, _)| span.start);
     let first = spans.first().map_or(round.to, |(span, _)| span.start);
@@ -435,7 +438,7 @@ mod tests {
             }];
         });
         world.append("m", 0..600);
-        // The first round goes from the beginning of time to an hour ago.
+        // The first round covers everything from the beginning of time to an hour ago.
         world.run(age);
         assert_eq!(world.core.head().counters.level_rows, 0);
         assert!(next_round(&world.core.log().retention).is_none());

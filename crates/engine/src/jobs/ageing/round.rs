@@ -1,16 +1,16 @@
-//! A round of ageing between its steps.
+//! State of a round of ageing between its steps.
 
-/// A round that is under way.
+/// Round that is under way.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Round {
-    /// The class whose rows go into the next level.
+    /// Number of the class whose rows go into the next level.
     pub(super) class: u8,
-    /// From this time on, ns.
+    /// Start of the interval, ns.
     pub(super) from: i64,
-    /// Up to before this time.
+    /// Exclusive end of the interval, ns.
     pub(super) to: i64,
-    /// The length of a step, ns.
+    /// Length of a step, ns.
     pub(super) step: u64,
-    /// The source that is next.
+    /// Number of the next source.
     pub(super) hand: u32,
 }

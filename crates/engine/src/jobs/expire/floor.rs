@@ -1,4 +1,4 @@
-//! Floors: up to which block a class is let go to free some bytes.
+//! Floors: block numbers below which a class is shed to free a number of bytes.
 
 use crate::segment::tally::Share;
 
@@ -24,7 +24,7 @@ pub fn floor_for(shares: &[Share], bytes: u64) -> u64 {
             false => high = middle,
         }
     }
-    // The rest of a segment that is cut would have to be written again for the room of what died in it.
+    // The rest of a partly dead segment would have to be rewritten to reclaim the dead space.
     let ends = shares.iter().map(|share| share.last + 1);
     let end = ends.filter(|&end| end >= low).min();
     end.filter(|&end| below(end) <= 1.5 * bytes as f64)
@@ -84,7 +84,7 @@ mod tests {
     }
 
     proptest! {
-        /// What lies below a floor is enough, and one number less is not, unless a segment ends there.
+        /// A floor frees enough bytes. One number less would not, unless a segment ends there.
         #[test]
         fn floors_are_the_least_that_are_enough(
             parts in prop::collection::vec((1..1000u64, 0..100u64, 1..10_000u64), 1..20),

@@ -1,4 +1,4 @@
-//! Expiry: classes lose their oldest blocks, because of their quotas or to make space.
+//! Expiry: classes lose their oldest blocks because of their quotas, or to free space.
 
 mod floor;
 
@@ -10,16 +10,16 @@ use crate::jobs::writing::Writing;
 use crate::retention::class::Class;
 use crate::segment::tally::Share;
 
-/// A quota is brought down when it is exceeded by this part, and shedding lets go of as much of the
-/// budget: seldom enough to be worth a note in the catalog.
+/// Fraction by which a quota must be exceeded before it is enforced, and fraction of the budget
+/// that shedding frees. The steps are large, so that notes in the catalog are rare.
 const STEP: u64 = 64;
-/// Shedding begins when writers have less than this part of the budget left: before they are slowed.
+/// Fraction of the budget left to writers below which shedding begins. Writers are slowed later.
 const AHEAD: u64 = 32;
-/// Everything is counted anew before something is shed, but no more often than this while as much is
-/// written as the budget holds.
+/// Maximum number of full surveys while a budget's worth of bytes is written. A full survey
+/// precedes shedding.
 const SURVEYS_A_BUDGET: u64 = 16;
 
-/// Lets classes that have more than their quota go of their oldest blocks.
+/// Expires the oldest blocks of classes that exceed their quota.
 pub(crate) fn bring_down_quotas(core: &Core) -> Result<(), Error> {
     let over: Vec<(u8, u64)> = {
         let log = core.log();
@@ -35,8 +35,8 @@ pub(crate) fn bring_down_quotas(core: &Core) -> Result<(), Error> {
     Ok(())
 }
 
-/// Returns the classes that exceed their quotas by enough, each with the bytes that it has too many. `live`: live bytes
-/// by class.
+/// Returns the classes that exceed their quotas by enough, each with its excess bytes. `live`
+/// contains the live bytes by class.
 fn over_quota(live: &[(u8, u64)], classes: &[Class]) -> Vec<(u8, u64)> {
     let over = live.iter().filter_map(|&(class, live)| {
         let quota = classes[class as usize].keep.bytes?;
@@ -45,8 +45,8 @@ fn over_quota(live: &[(u8, u64)], classes: &[Class]) -> Vec<(u8, u64)> {
     over.collect()
 }
 
-/// Sheds before writers are slowed for want of room, when nothing is worth a merge; answers whether
-/// there was need to.
+/// Sheds before writers are slowed for lack of space, if no merge is worthwhile. Returns whether
+/// shedding was needed.
 pub(crate) fn shed_ahead(core: &Core, writing: &mut Writing) -> Result<bool, Error> {
     let (written, budget) = {
         let (head, log) = core.both();
@@ -61,7 +61,7 @@ pub(crate) fn shed_ahead(core: &Core, writing: &mut Writing) -> Result<bool, Err
         if room + coming >= budget / AHEAD || !log.may_shed() {
             return Ok(false);
         }
-        // What was let go last is counted first.
+        // Blocks shed in the last run are counted first.
         if log.is_survey_due() {
             return Ok(true);
         }
@@ -75,8 +75,8 @@ pub(crate) fn shed_ahead(core: &Core, writing: &mut Writing) -> Result<bool, Err
     shed(core)
 }
 
-/// Sheds the oldest blocks of the class of the lowest priority that may be shed; answers
-/// whether there were any.
+/// Sheds the oldest blocks of the class with the lowest priority that may be shed. Returns whether
+/// there were any.
 pub(crate) fn shed(core: &Core) -> Result<bool, Error> {
     let (class, bytes) = {
         let mut log = core.log();
@@ -84,7 +84,7 @@ pub(crate) fn shed(core: &Core) -> Result<bool, Error> {
             return Ok(false);
         };
         let bytes = (log.budget() / STEP).max(2 * core.segment_bytes);
-        // Counted first: if the disk fails now, they may be gone or not.
+        // Counted first: if the disk fails now, it is unknown whether the blocks are shed.
         log.counters.shed_bytes += bytes;
         core.health.note_shed(core.clock.monotonic());
         (class, bytes)
@@ -93,7 +93,7 @@ pub(crate) fn shed(core: &Core) -> Result<bool, Error> {
     Ok(true)
 }
 
-/// Raises a class's floor so that about so many bytes die.
+/// Raises the floor of a class so that about `bytes` bytes die.
 fn let_go(core: &Core, class: u8, bytes: u64) -> Result<(), Error> {
     let _span = tracing::trace_span!("let_go").entered();
     let floor = {
@@ -107,9 +107,9 @@ fn let_go(core: &Core, class: u8, bytes: u64) -> Result<(), Error> {
         log.retention.note_floor(class, floor);
         floor
     };
-    // On disk before it counts.
+    // The floor is on disk before it takes effect.
     core.write_catalog()?;
-    // And so that no row is accepted into a block that is dead already.
+    // Open blocks are sealed, so that no row is accepted into a dead block.
     seal_slow(core, class, floor)?;
     let mut log = core.log();
     log.retention.raise(class, floor);
@@ -122,8 +122,9 @@ fn let_go(core: &Core, class: u8, bytes: u64) -> Result<(), Error> {
     Ok(())
 }
 
-/// Takes open blocks of a class that were begun below the middle of what is above its new floor: a block
-/// dies by its number, and those of slow sources would go on taking rows when they are dead already.
+/// Seals open blocks of a class that were begun below the middle between the new floor and the
+/// newest block. Blocks die by their numbers, so open blocks of slow sources would otherwise accept
+/// rows when they are already dead.
 fn seal_slow(core: &Core, class: u8, floor: u64) -> Result<(), Error> {
     let before = {
         let next = core.head().next_block();
@@ -139,7 +140,7 @@ fn seal_slow(core: &Core, class: u8, floor: u64) -> Result<(), Error> {
         hand = next;
         if is_behind {
             match core.finish_sealing() {
-                // What was taken waits until there is room.
+                // Blocks that were taken wait until there is space.
                 Err(error) if !error.is_want_of_room() => return Err(error),
                 _ => {}
             }

@@ -1,10 +1,10 @@
-//! Memory of the flush between its steps.
+//! Memory of the flush job between its steps.
 
 use crate::segment::Entry;
 use seiner_platform::File;
 use std::sync::Arc;
 
-/// A segment whose chapter was ended and is not on disk yet.
+/// Segment whose chapter has ended and is not yet on disk.
 pub(crate) struct Ended {
     pub(super) number: u64,
     pub(super) file: Arc<dyn File>,
@@ -14,9 +14,9 @@ pub(crate) struct Ended {
     pub(super) entries: Vec<Entry>,
 }
 
-/// Memory of the job.
+/// Memory of the flush job.
 #[derive(Default)]
 pub(crate) struct Memory {
-    /// Chapters that were ended, as long as they are not on disk.
+    /// Ended chapters that are not yet on disk.
     pub(super) chapters: Vec<Ended>,
 }

@@ -1,4 +1,4 @@
-//! Flush: pieces, chapters and seals of the segments that are being written.
+//! Flush: writes the pieces of open segments, ends their chapters and seals closed segments.
 
 pub(super) mod memory;
 
@@ -11,7 +11,7 @@ use crate::jobs::writing::Writing;
 use crate::locks::LogGuard;
 use crate::log::Log;
 use crate::options::Durability;
-use crate::recover::note_of;
+use crate::recover::losses::note_of;
 use crate::retention::expected::Moment;
 use crate::segment::Entry;
 use crate::segment::footer::{self, Page, Trailer};
@@ -23,12 +23,12 @@ use crate::volume::SlotState;
 use seiner_platform::File;
 use std::sync::Arc;
 
-/// Room in a slot is reserved in so many steps.
+/// Number of steps in which the space of a slot is reserved.
 const RESERVATIONS: u64 = 8;
-/// Bytes written, about, before others may have their turn.
+/// Approximate bytes written before other threads get a turn.
 const WRITTEN_AT_ONCE: usize = 8 << 20;
 
-/// A segment that takes no more blocks and has all that it took on disk.
+/// Segment that accepts no more blocks and is written completely.
 struct Closed {
     number: u64,
     lane: u32,
@@ -36,13 +36,13 @@ struct Closed {
     horizon: Horizon,
     entries: Vec<Entry>,
     file: Arc<dyn File>,
-    /// Bytes of blocks, and of them those that count already.
+    /// Bytes of blocks, and the bytes of those in chapters that are already durable.
     len: u64,
     marked: u64,
 }
 
 impl Closed {
-    /// Returns a segment without its list of blocks.
+    /// Returns the figures of a segment without its list of blocks.
     fn of(open: &OpenSegment, horizon: Horizon) -> Closed {
         Closed {
             number: open.number,
@@ -57,13 +57,13 @@ impl Closed {
     }
 }
 
-/// The same, with its footer.
+/// Closed segment with its footer.
 struct EndedSegment {
     closed: Closed,
     trailer: Trailer,
     fence: Vec<Page>,
     name: String,
-    /// Bytes of its footer, and of all.
+    /// Bytes of the footer, and bytes of the whole segment.
     index: u64,
     total: u64,
 }
@@ -73,13 +73,14 @@ pub(crate) struct Waiting {
     number: u64,
     file: Arc<dyn File>,
     pieces: Vec<Piece>,
-    /// How many of them are written.
+    /// Number of pieces that are written.
     written: usize,
-    /// Bytes of the slot that are reserved.
+    /// Reserved bytes of the slot.
     reserved: u64,
 }
 
-/// Pieces that wait to be written, of segments that are closed first, as many as are written at once.
+/// Returns pieces that wait to be written, as many as are written at once. Closed segments come
+/// first.
 pub(crate) fn waiting_pieces(log: &Log, which: impl Fn(u64) -> bool) -> Vec<Waiting> {
     let waits = |open: &&OpenSegment| !open.pieces.is_empty() && which(open.number);
     let mut open: Vec<&OpenSegment> = log.open().iter().filter(waits).collect();
@@ -102,8 +103,8 @@ pub(crate) fn waiting_pieces(log: &Log, which: impl Fn(u64) -> bool) -> Vec<Wait
     waiting
 }
 
-/// Writes pieces that wait, as many as are written at once, of segments that are closed first;
-/// answers whether there were any.
+/// Writes pieces, as many as are written at once, of closed segments first. Returns whether there
+/// were any.
 pub(crate) fn write_pieces(core: &Core, which: impl Fn(u64) -> bool) -> Result<bool, Error> {
     let waiting = waiting_pieces(&core.log(), which);
     match waiting.is_empty() {
@@ -113,7 +114,7 @@ pub(crate) fn write_pieces(core: &Core, which: impl Fn(u64) -> bool) -> Result<b
 }
 
 pub(crate) fn write_waiting(core: &Core, mut waiting: Vec<Waiting>) -> Result<(), Error> {
-    // The first that fails is the last: the pieces before it are written.
+    // The first failure ends the loop: the pieces before it are written.
     let result = waiting.iter_mut().try_for_each(|one| write_some(core, one));
     let mut log = core.log();
     for one in &waiting {
@@ -145,17 +146,17 @@ fn write_some(core: &Core, waiting: &mut Waiting) -> Result<(), Error> {
     Ok(())
 }
 
-/// Makes closed segments count, as many as there are: catalog, footers, syncs, names; then lets
-/// the journal go.
+/// Seals all closed segments in this order: catalog, footers, syncs, names. Then releases their
+/// journal files.
 pub(crate) fn seal_segments(core: &Core, writing: &mut Writing) -> Result<(), Error> {
     let _span = tracing::trace_span!("seal").entered();
-    // Chapters that could not be written for want of room may be these segments'.
+    // Chapters that could not be written for lack of space may belong to these segments.
     if !writing.flush.chapters.is_empty() {
         end_chapters(core, writing, |_| false)?;
     }
     let closed = closed_segments(core, core.store);
-    // Blocks may hold rows that the journal does not have on disk yet; what it has must not be
-    // less than what segments have, or a crash would keep later rows and lose earlier ones.
+    // Blocks may contain rows that the journal has not yet on disk. The journal must not contain
+    // less than the segments: a crash would then keep later rows and lose earlier rows.
     write_journal(core, true)?;
     core.write_catalog()?;
     let mut ended = Vec::with_capacity(closed.len());
@@ -178,11 +179,11 @@ pub(crate) fn seal_segments(core: &Core, writing: &mut Writing) -> Result<(), Er
         }
         named.push(end);
     }
-    // Those that have their names must not be named again.
+    // Names are synced, so that no later segment receives one of these names.
     core.volume.sync()?;
     serve(core, named);
     result?;
-    // What no journal file can bring back is missed at once when it is gone.
+    // Rows that no journal file can restore are lost at once when their segment is lost.
     if core.durability() == Durability::Memory {
         core.write_ledger()?;
     }
@@ -194,7 +195,7 @@ pub(crate) fn seal_segments(core: &Core, writing: &mut Writing) -> Result<(), Er
     release_journal(core, true)
 }
 
-/// Returns the closed segments all of whose blocks are written, as many as are sealed at once.
+/// Returns the closed segments whose blocks are all written, as many as are sealed at once.
 fn closed_segments(core: &Core, store: u64) -> Vec<Closed> {
     let closed: Vec<(Closed, Listing)> = {
         let (head, log) = core.both();
@@ -220,7 +221,7 @@ fn closed_segments(core: &Core, store: u64) -> Vec<Closed> {
     with_entries.collect()
 }
 
-/// Writes a segment's footer.
+/// Writes the footer of a segment.
 fn end_segment(core: &Core, mut closed: Closed) -> Result<EndedSegment, Error> {
     let mut bytes = Vec::new();
     let len = closed.len;
@@ -239,7 +240,7 @@ fn end_segment(core: &Core, mut closed: Closed) -> Result<EndedSegment, Error> {
         .write_at(len, &bytes)
         .map_err(io_error(context))?;
     let total = len + bytes.len() as u64;
-    // Gives back what was reserved and not needed.
+    // Frees the reserved bytes that are not needed.
     closed.file.set_len(total).map_err(io_error(context))?;
     Ok(EndedSegment {
         closed,
@@ -251,7 +252,7 @@ fn end_segment(core: &Core, mut closed: Closed) -> Result<EndedSegment, Error> {
     })
 }
 
-/// From here on segments are among those that serve.
+/// Puts segments into service.
 fn serve(core: &Core, ended: Vec<EndedSegment>) {
     let (surveys, moment) = survey_new(core, &ended);
     let mut sealed = Vec::with_capacity(ended.len());
@@ -266,7 +267,7 @@ fn serve(core: &Core, ended: Vec<EndedSegment>) {
         sealed.push((Arc::new(segment), tally));
         durable.push((closed.number, closed.entries, end.index));
     }
-    // Given back when nobody waits for the lock.
+    // Freed after the lock is released.
     let mut taken = Vec::with_capacity(durable.len());
     let mut log = core.log();
     log.add_sealed(sealed);
@@ -284,7 +285,8 @@ fn serve(core: &Core, ended: Vec<EndedSegment>) {
     }
 }
 
-/// Lets the journal go of blocks that are on disk: numbers of blocks by journal file.
+/// Releases journal files from blocks that are on disk. `pins` contains the number of blocks for
+/// each journal file.
 fn unpin(core: &Core, pins: &[(u32, u64)]) {
     let mut head = core.head();
     for &(file, blocks) in pins {
@@ -292,14 +294,15 @@ fn unpin(core: &Core, pins: &[(u32, u64)]) {
     }
 }
 
-/// Blocks are on disk: rings may forget by them. Others get the lock now and then.
+/// Records that blocks are on disk, so that rings may expire by them. Releases the lock from time
+/// to time.
 fn note_durable(core: &Core, entries: &[Entry]) {
     for some in entries.chunks(ENTRIES_A_LOCK) {
         core.log().note_durable(some);
     }
 }
 
-/// What is live in segments that were just sealed.
+/// Surveys segments that were just sealed.
 fn survey_new(core: &Core, ended: &[EndedSegment]) -> (Vec<Survey>, Moment) {
     let mut log = core.log();
     let mut surveys = Vec::with_capacity(ended.len());
@@ -311,22 +314,22 @@ fn survey_new(core: &Core, ended: &[EndedSegment]) -> (Vec<Survey>, Moment) {
     (surveys, log.retention.moment())
 }
 
-/// Ends the chapters of segments that are being written: what is in them counts from now on, and
-/// the journal lets go of it.
+/// Ends the chapters of segments that are being written. Their blocks become durable, and the
+/// journal files that they pinned are released.
 pub(crate) fn end_chapters(
     core: &Core,
     writing: &mut Writing,
     which: impl Fn(u64) -> bool,
 ) -> Result<(), Error> {
     core.finish_sealing()?;
-    // What could not be written for want of room is written first.
+    // Chapters that could not be written earlier for lack of space come first.
     let ended = close_chapters(core, which);
     writing.flush.chapters.extend(ended);
     if writing.flush.chapters.is_empty() {
         return Ok(());
     }
     let _span = tracing::trace_span!("chapter").entered();
-    // As before sealing.
+    // The journal is synced first, as before a seal.
     write_journal(core, true)?;
     core.write_catalog()?;
     let ended = |number| {
@@ -356,7 +359,7 @@ pub(crate) fn end_chapters(
     release_journal(core, true)
 }
 
-/// Lets a segment's name say that a chapter counts.
+/// Renames a segment so that its name includes the end of a chapter.
 fn mark_chapter(core: &Core, chapter: &mut Ended) -> Result<(u64, u64), Error> {
     let context = || format!("syncing {}", core.volume.name(chapter.number));
     chapter.file.sync().map_err(sync_error(context))?;
@@ -369,7 +372,7 @@ fn mark_chapter(core: &Core, chapter: &mut Ended) -> Result<(u64, u64), Error> {
     Ok((chapter.number, chapter.end))
 }
 
-/// The names that segments have now, whether they last or not.
+/// Records the present names of segments, whether durable or not.
 fn note_marked(core: &Core, marked: &[(u64, u64)]) {
     let mut log = core.log();
     for &(number, end) in marked {
@@ -377,13 +380,13 @@ fn note_marked(core: &Core, marked: &[(u64, u64)]) {
     }
 }
 
-/// Ends chapters in memory. While their indexes are encoded, without the lock, the sealer adds no
-/// blocks, and whoever merges does not either.
+/// Ends chapters in memory. The indexes are encoded without the lock. Meanwhile neither the sealer
+/// nor a merge adds blocks.
 fn close_chapters(core: &Core, which: impl Fn(u64) -> bool) -> Vec<Ended> {
     let _sealer = core.sealer().pause();
     let (horizon, begun) = {
         let (mut head, mut log) = core.both();
-        // What the head wanted is done with these chapters.
+        // These chapters fulfil the request of the head.
         head.take_chapter_wanted();
         log.set_chapter_due(false);
         let horizon = horizon(&head, &log, core.store);
@@ -423,8 +426,8 @@ fn close_chapters(core: &Core, which: impl Fn(u64) -> bool) -> Vec<Ended> {
         .collect()
 }
 
-/// Counts what is live among a segment's blocks; others get the lock now and then. `elsewhere`:
-/// whether others have all that is in a block.
+/// Counts the live blocks of a segment. Releases the lock from time to time. `elsewhere` returns
+/// whether other blocks contain all rows of a block.
 pub(crate) fn survey_segment<'a>(
     core: &'a Core,
     mut log: LogGuard<'a>,
@@ -445,8 +448,9 @@ pub(crate) fn survey_segment<'a>(
     (log, survey)
 }
 
-/// Lets journal files go that nothing holds. The catalog has all that they registered; the ledger has
-/// the segments, and says that the files are not needed, before they go.
+/// Releases journal files that no block pins. The catalog already contains all their registrations.
+/// The ledger lists the segments, and records that the files are not needed before they are
+/// removed.
 pub(crate) fn release_journal(core: &Core, keep: bool) -> Result<(), Error> {
     let mut journal = core.journal();
     let Some(last) = core.head().pins.last_free() else {
@@ -463,7 +467,7 @@ pub(crate) fn release_journal(core: &Core, keep: bool) -> Result<(), Error> {
     }
 }
 
-/// Returns what an index that is written now says of the store.
+/// Returns the state of the store for an index that is written now.
 fn horizon(head: &Head, log: &Log, store: u64) -> Horizon {
     log.horizon(store, head.sources(), head.layouts().len() as u32)
 }

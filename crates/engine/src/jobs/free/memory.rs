@@ -1,4 +1,5 @@
-//! Memory of what was asked of the file system, and when.
+//! Memory of queries to the file system: the time of the last query and of the last attempt to free
+//! space.
 
 use seiner_platform::Disk;
 use std::sync::Arc;
@@ -6,9 +7,10 @@ use std::sync::Arc;
 /// Memory of the job.
 pub(crate) struct Memory {
     pub(super) disk: Arc<dyn Disk>,
-    /// When the free room was asked for, in the clock's monotone ns; `None`: it is to be asked for now.
+    /// Time of the last query for free space, in monotonic ns of the clock. `None` if a query is
+    /// due now.
     pub asked: Option<u64>,
-    /// When everything was last tried to make some, in the clock's monotone ns.
+    /// Time of the last attempt to free space by all means, in monotonic ns of the clock.
     pub tried: Option<u64>,
 }
 

@@ -1,4 +1,4 @@
-//! Space that is left: what the file system says, and what the arithmetic of [`crate::space`] makes of it.
+//! Free space: queries the file system and passes the result to [`crate::space`].
 
 pub(crate) mod memory;
 
@@ -9,11 +9,11 @@ use crate::journal::DAMAGED;
 use crate::space::on_disk;
 use std::time::Duration;
 
-/// Interval between questions to the file system for its free bytes, and between attempts to make
-/// room by all means before writers are refused, ns.
+/// Interval between queries to the file system for its free bytes, and between attempts to free
+/// space by all means before writers are rejected, ns.
 pub(crate) const ASK_EVERY: u64 = 1_000_000_000;
 
-/// Counts what files take that were set aside: they are in nobody's way, but in the budget.
+/// Counts the bytes of files set aside. They block nothing but count against the budget.
 pub(crate) fn count_set_aside(core: &Core) -> Result<(), Error> {
     let disk = core.writing().space.disk.clone();
     let listing = || "listing what was set aside".to_string();
@@ -29,7 +29,7 @@ pub(crate) fn count_set_aside(core: &Core) -> Result<(), Error> {
     Ok(())
 }
 
-/// Asks the file system how much is free, now and then.
+/// Queries the free bytes of the file system from time to time.
 pub(crate) fn ask_for_room(core: &Core, writing: &mut Writing) -> Result<(), Error> {
     let now = core.clock.monotonic();
     if writing
@@ -50,7 +50,7 @@ pub(crate) fn ask_for_room(core: &Core, writing: &mut Writing) -> Result<(), Err
     Ok(())
 }
 
-/// Returns whether writers have room, and how long they should wait.
+/// Returns whether writers have space, and the delay for which they should wait.
 pub(crate) fn room_for_writers(core: &Core) -> (bool, Duration) {
     let (load, staged) = {
         let head = core.head();
@@ -75,7 +75,7 @@ mod tests {
         let load = world.core.head().load();
         world.core.log().note_free(Some(0), &load);
         assert!(!room_for_writers(&world.core).0);
-        // The file system is asked once a second.
+        // The file system is queried once a second.
         ask_for_room(&world.core, &mut world.writing()).unwrap();
         assert!(room_for_writers(&world.core).0);
         world.core.log().note_free(Some(0), &load);

@@ -1,15 +1,15 @@
 //! Memory of the search for idle sources between its steps.
 
-/// A source is idle after so many ticks without a row.
+/// Number of ticks without a row after which a source is idle.
 pub const IDLE_TICKS: u16 = 8;
 
 /// Memory of the job.
 #[derive(Default)]
 pub struct Memory {
-    /// Source that is looked at next.
+    /// Next source to examine.
     pub(super) hand: u32,
-    /// Tick at which all sources were looked at.
+    /// Tick at which all sources had been examined.
     pub(super) tick: u16,
-    /// Rows that had been accepted then.
+    /// Number of accepted rows at that tick.
     pub(super) rows: u64,
 }

@@ -1,4 +1,4 @@
-//! Idle sources: their buffers become blocks, so that the journal can let go of them.
+//! Idle sources: turns their buffers into blocks, so that journal files can be released.
 
 pub(crate) mod memory;
 
@@ -8,9 +8,9 @@ use crate::error::Error;
 use crate::jobs::writing::Writing;
 use crate::segment::open::OpenSegment;
 
-/// Sources looked at for idleness at a time.
+/// Number of sources examined at a time.
 const SOURCES_AT_ONCE: u32 = 16_384;
-/// Seals sources that were silent, some at a time; and ends chapters, when all are.
+/// Seals idle sources, some at a time. Ends chapters when all sources are idle.
 pub(super) fn seal_idle(core: &Core, writing: &mut Writing) -> Result<bool, Error> {
     let memory = &mut writing.idle;
     let tick = core.tick();

@@ -1,4 +1,4 @@
-//! Dropping: segments leave service, and their space comes back when their last readers are done.
+//! Dropping: takes segments out of service. Their space is freed when their last readers are done.
 
 use super::memory::Eaten;
 use crate::core::Core;
@@ -11,7 +11,7 @@ use crate::volume::SlotState;
 use std::collections::HashSet;
 use std::sync::Arc;
 
-/// Takes segments out of service; their room comes back when their last readers are done.
+/// Takes segments out of service. Their space is freed when their last readers are done.
 pub(super) fn bury(
     core: &Core,
     writing: &mut Writing,
@@ -21,9 +21,10 @@ pub(super) fn bury(
         return Ok(());
     }
     let _span = tracing::trace_span!("drop").entered();
-    // What lets rings forget must not go with the block that tells it.
+    // The catalog must contain the positions from which rings expire before the blocks with these
+    // positions are removed.
     core.write_catalog()?;
-    // Nor is it missed when it is gone.
+    // The ledger must not report the removed segments as missing.
     {
         let mut ledger = core.ledger();
         for (segment, _) in &gone {
@@ -62,7 +63,7 @@ pub(super) fn empty_graveyard(core: &Core, writing: &mut Writing) -> Result<(), 
         let result = discard_segment(core, &segment, slot);
         match &result {
             Ok(()) => discarded.push((segment, slot)),
-            // It is tried again.
+            // The removal is retried.
             Err(_) => writing.merge.graveyard.push((segment, slot)),
         }
         result
@@ -80,7 +81,7 @@ pub(super) fn empty_graveyard(core: &Core, writing: &mut Writing) -> Result<(), 
     result
 }
 
-/// Gives a segment's slot back, or sets it aside.
+/// Frees the slot of a segment, or sets the segment aside.
 fn discard_segment(core: &Core, segment: &Segment, slot: SlotState) -> Result<(), Error> {
     let number = segment.trailer.number;
     core.files.forget(number);
@@ -90,8 +91,8 @@ fn discard_segment(core: &Core, segment: &Segment, slot: SlotState) -> Result<()
     }
 }
 
-/// Drops victims whose live blocks are on disk elsewhere; asks for chapters when the room that
-/// they take is wanted.
+/// Drops victims whose live blocks are on disk elsewhere. Requests chapters if the space of the
+/// victims is needed.
 pub(super) fn drop_eaten(core: &Core, writing: &mut Writing) -> Result<bool, Error> {
     if writing.merge.eaten.is_empty() {
         return Ok(false);
@@ -107,7 +108,7 @@ pub(super) fn drop_eaten(core: &Core, writing: &mut Writing) -> Result<bool, Err
         let room = log.room(&head.load());
         (unwritten_copies(&log, &writing.merge.eaten), room)
     };
-    // A sync of each segment that waits should bring back a segment, unless there is no time for it.
+    // Each sync of a waiting segment should free about one segment, unless space is urgent.
     let wanted = bytes >= room / 2 || bytes >= 8 * core.segment_bytes;
     if wanted && !waiting.is_empty() {
         end_chapters(core, writing, |number| waiting.contains(&number))?;
@@ -132,10 +133,10 @@ pub(super) fn drop_eaten(core: &Core, writing: &mut Writing) -> Result<bool, Err
     Ok(done)
 }
 
-/// The segments that have copies which are not on disk yet.
+/// Returns the segments that contain copies which are not yet on disk.
 fn unwritten_copies(log: &Log, eaten: &[Eaten]) -> HashSet<u64> {
     let news = log.open().iter().filter(|open| {
-        // A chapter may have been ended that could not be written yet.
+        // A chapter may have ended that could not be written yet.
         let unwritten = open.marked < open.chapter_end();
         open.closed_at.is_some() || open.has_news() || unwritten
     });

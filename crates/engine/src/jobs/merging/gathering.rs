@@ -1,63 +1,63 @@
-//! Which blocks become one when they are written again, and which of their rows later ones overwrite.
+//! Gathering: decides which blocks a merge combines, and finds their overwritten rows.
 //!
-//! Only blocks of a source that follow each other without another between them are gathered: then the
-//! one that they become has all that is live from the first number to the last, and whichever of
-//! them is found again somewhere is known to be in it (`docs/format/segment.md`).
+//! Only consecutive blocks of a source are gathered. The resulting block therefore contains all
+//! live rows from its first block number to its last, and any of the gathered blocks that is found
+//! again elsewhere is known to be a duplicate (`docs/format/segment.md`).
 
 use crate::query::rows::Rows;
 use crate::segment::{Entry, uncover};
 use std::collections::HashMap;
 
-/// Rows of a source are looked through for overwritten ones if they are no more than so many.
+/// Maximum rows of a source that are searched for overwritten rows.
 const SHADE_ROWS: u64 = 1 << 18;
-/// Sources with more columns are not.
+/// Maximum columns of a source that is searched for overwritten rows.
 const SHADE_COLUMNS: usize = u64::BITS as usize;
 
-/// A live block of a victim.
+/// Live block of a victim.
 #[derive(Clone, Copy)]
 pub(crate) struct Live {
-    /// Which of the victims.
+    /// Index of the victim.
     pub victim: usize,
     pub entry: Entry,
 }
 
-/// How large blocks become by being gathered.
+/// Maximum size of a gathered block.
 #[derive(Clone, Copy)]
 pub(crate) struct Limits {
-    /// Bytes.
+    /// Bytes of rows.
     pub bytes: u64,
-    /// Rows, those that were left out before included: the ends of rings are as exact as ever.
+    /// Rows, including rows omitted earlier. The ends of rings therefore stay exact.
     pub rows: u64,
 }
 
-/// One source's live blocks, by number, each list of them to become one block.
+/// Live blocks of one source, by number, in lists. Each list becomes one block.
 pub(crate) struct Sheaf {
     pub outputs: Vec<Vec<Live>>,
-    /// Whether later rows may overwrite earlier ones of another list.
+    /// True if later rows may overwrite earlier rows of another list.
     pub overlaps: bool,
 }
 
 impl Sheaf {
-    /// Whether there is something to do but copying.
+    /// Returns whether all blocks are copied unchanged.
     fn is_simple(&self) -> bool {
         !self.overlaps && self.outputs.iter().all(|output| output.len() == 1)
     }
 
-    /// Bytes of all blocks.
+    /// Returns the bytes of all blocks.
     pub fn bytes(&self) -> u64 {
         let blocks = self.outputs.iter().flatten();
         blocks.map(|live| u64::from(live.entry.len)).sum()
     }
 }
 
-/// Divides live blocks into those that are copied one by one and those that are not. What lies in
-/// another of them, since a merge came to an end before its time, is left out.
+/// Divides live blocks into those that are copied one by one and those that are gathered. Omits
+/// blocks that an interrupted merge has already included in another block.
 pub(crate) fn plan(mut live: Vec<Live>, limits: impl Fn(u32) -> Limits) -> (Vec<Live>, Vec<Sheaf>) {
     live.sort_unstable_by_key(|live| live.entry.source);
     let (mut copies, mut sheaves) = (Vec::new(), Vec::new());
     for blocks in live.chunk_by(|a, b| a.entry.source == b.entry.source) {
         let mut blocks = blocks.to_vec();
-        // A block must not be overwritten by one that it has the numbers of.
+        // A block must not be overwritten by a block that covers its number.
         uncover(&mut blocks, |live| &live.entry);
         let sheaf = match &blocks[..] {
             [_] => None,
@@ -87,7 +87,8 @@ fn bind(blocks: &[Live], limits: Limits) -> Sheaf {
     }
 }
 
-/// Whether a block follows the others, and all of them become no larger than they may.
+/// Returns whether a block is consecutive to the others and all of them together stay within the
+/// limits.
 fn fits(output: &[Live], block: &Live, limits: Limits) -> bool {
     let (first, last) = (output[0].entry, output[output.len() - 1].entry);
     let bytes: u64 = output.iter().map(|live| u64::from(live.entry.len)).sum();
@@ -98,13 +99,13 @@ fn fits(output: &[Live], block: &Live, limits: Limits) -> bool {
         && rows <= limits.rows
 }
 
-/// The rows that later blocks of a source have: a set of columns for every time.
+/// Rows of the later blocks of a source: the set of columns with a value for every time.
 #[derive(Default)]
 pub(crate) struct Shade(HashMap<i64, u64>);
 
 impl Shade {
-    /// Leaves out rows all values of which are overwritten by the rows told of before, and tells of
-    /// those that are left; answers how many were left out.
+    /// Removes rows whose values are all overwritten by rows added before, and adds the remaining
+    /// rows. Returns the remaining rows and the number of removed rows.
     pub fn fall_on(&mut self, rows: Rows) -> (Rows, u64) {
         if rows.fields.len() > SHADE_COLUMNS {
             return (rows, 0);
@@ -140,7 +141,7 @@ mod tests {
         rows: 50,
     };
 
-    /// A block of ten rows and bytes of source 1, the nth of it.
+    /// Builds the nth block of source 1, with ten rows and `bytes` bytes.
     fn live(nth: u64, bytes: u32) -> Live {
         let entry = Entry {
             source: 1,
@@ -171,9 +172,9 @@ mod tests {
     fn blocks_that_follow_each_other_are_gathered_up_to_the_limits() {
         let small = |nth| live(nth, 10);
         assert_eq!(numbers(vec![small(1), small(0)]), [[1, 4]]);
-        // One is missing between them.
+        // A block is missing between these two.
         assert_eq!(numbers(vec![small(0), small(2)]), [[1], [7]]);
-        // Fifty rows, then a hundred bytes.
+        // The limit is fifty rows, then a hundred bytes.
         let many = (0..7).map(small).collect();
         assert_eq!(numbers(many), [vec![1, 4, 7, 10, 13], vec![16, 19]]);
         let large = (0..4).map(|nth| live(nth, 40)).collect();
@@ -208,7 +209,7 @@ mod tests {
         let (later, left_out) = shade.fall_on(rows(&[1, 2, 3], &[true, false, true]));
         assert_eq!((later.times.len(), left_out), (3, 0));
         let (rest, left_out) = shade.fall_on(rows(&[1, 2, 3, 4], &[true, true, false, false]));
-        // At 2 the second field has a value that nothing overwrites.
+        // At time 2 the second field has a value that is not overwritten.
         assert_eq!((rest.times, left_out), (vec![2, 4], 2));
     }
 }

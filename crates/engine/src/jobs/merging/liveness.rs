@@ -1,4 +1,4 @@
-//! Liveness: what is live in segments, counted anew where it may have changed.
+//! Liveness: surveys the live blocks of segments whose contents may have changed.
 
 use crate::core::Core;
 use crate::error::Error;
@@ -6,7 +6,7 @@ use crate::jobs::flush::survey_segment;
 use crate::jobs::writing::Writing;
 use crate::locks::LogGuard;
 use crate::log::Log;
-use crate::recover::loss_of_page;
+use crate::recover::losses::loss_of_page;
 use crate::segment::Entry;
 use crate::segment::sealed::Segment;
 use crate::space::Load;
@@ -14,10 +14,10 @@ use seiner_merge::{Fill, SegmentStat};
 use std::collections::HashSet;
 use std::sync::Arc;
 
-/// A segment and its entries.
+/// Segment and its entries.
 pub(super) type Opened = (Arc<Segment>, Vec<Entry>);
 
-/// What a decision is made from.
+/// Inputs of a merge decision.
 pub(crate) struct Census {
     /// Wall time, ns.
     pub now: i64,
@@ -30,8 +30,8 @@ pub(super) fn segment(log: &Log, number: u64) -> Arc<Segment> {
     log.sealed()[&number].clone()
 }
 
-/// What there is, but for victims that are `eaten`: their room is as good as free, and what is live
-/// of them is counted where it is now.
+/// Returns the inputs without the victims in `eaten`: their space is about to be freed, and their
+/// live blocks are counted in their new segments.
 pub(super) fn census_of(log: &Log, load: &Load, eaten: &HashSet<u64>) -> Census {
     let moment = log.retention.moment();
     let stats = log.tallies().values().map(|tally| tally.stat_at(&moment));
@@ -49,7 +49,7 @@ pub(super) fn census_of(log: &Log, load: &Load, eaten: &HashSet<u64>) -> Census 
     }
 }
 
-/// Segments with their entries, but for those whose indexes cannot be read.
+/// Reads the entries of segments. Omits segments whose index is unreadable.
 pub(crate) fn opened(
     core: &Core,
     writing: &mut Writing,
@@ -71,7 +71,7 @@ pub(crate) fn opened(
     Ok(opened)
 }
 
-/// What there is, once as many segments as `most` were surveyed of which it is time to.
+/// Returns the inputs after surveying at most `most` segments whose survey is due.
 pub(super) fn census(core: &Core, writing: &mut Writing, most: usize) -> Result<Census, Error> {
     let eaten = writing.merge.eaten.iter();
     let eaten: HashSet<u64> = eaten.map(|eaten| eaten.segment.trailer.number).collect();
@@ -87,7 +87,7 @@ pub(super) fn census(core: &Core, writing: &mut Writing, most: usize) -> Result<
     Ok(census_of(&log, &head.load(), &eaten))
 }
 
-/// Counts anew what is live in segments.
+/// Surveys segments.
 pub(super) fn survey_segments(
     core: &Core,
     writing: &mut Writing,
@@ -115,8 +115,8 @@ pub(super) fn survey_segments(
     Ok(())
 }
 
-/// A segment's entries. One whose index cannot be read stays as it is from now on: for all we
-/// know, everything in it is live.
+/// Reads the entries of a segment. A segment with an unreadable index stays as it is from now on,
+/// because all of its blocks may be live.
 pub(super) fn entries_of(
     core: &Core,
     writing: &mut Writing,
@@ -142,7 +142,7 @@ pub(super) fn entries_of(
     Ok(Some(entries))
 }
 
-/// Counts everything anew, as after a delete.
+/// Surveys all segments, as after a delete.
 pub(crate) fn survey_all(core: &Core, writing: &mut Writing) -> Result<(), Error> {
     for tally in core.log().tallies_mut() {
         tally.ask();

@@ -1,4 +1,4 @@
-//! Memory of merging between its steps, and what it decided lately.
+//! Memory of merging between its steps, with its latest decisions.
 
 use crate::segment::sealed::Segment;
 use crate::volume::SlotState;
@@ -10,33 +10,34 @@ use std::sync::Arc;
 
 /// Memory of merging between its steps.
 pub(crate) struct Memory {
-    /// The policy that chooses victims.
+    /// Policy that chooses victims.
     pub policy: Box<dyn Policy>,
-    /// Victims whose live blocks were written again.
+    /// Victims whose live blocks are rewritten.
     pub eaten: Vec<Eaten>,
-    /// What was done of victims of a merge that is not done.
+    /// Progress on victims of an unfinished merge.
     pub half: HashMap<u64, Half>,
-    /// Whether compressing harder was worth it lately.
+    /// Record of recent attempts to compress harder.
     pub squeezes: Squeezes,
-    /// A merge that goes on with the next step.
+    /// Merge that continues with the next step.
     pub unfinished: Option<Unfinished>,
-    /// Segments whose names say that they are being merged.
+    /// Segments whose names mark them as being merged.
     pub merging: HashSet<u64>,
-    /// Those of them that were at the start.
+    /// Segments in `merging` that were already marked at the start.
     pub interrupted: HashSet<u64>,
-    /// Blocks of these that other segments have, too: segment and number.
+    /// Blocks of the segments in `interrupted` that other segments also contain, as segment and
+    /// number.
     pub copied: HashSet<(u64, u64)>,
     /// Segments whose index is damaged.
     pub unreadable: HashSet<u64>,
-    /// Segments out of service that somebody may be reading still.
+    /// Segments out of service that may still have readers.
     pub graveyard: Vec<(Arc<Segment>, SlotState)>,
-    /// The bytes of blocks that had been sealed when everything was counted anew before shedding.
+    /// Bytes of all blocks sealed up to the last full survey before shedding.
     pub surveyed: u64,
 }
 
 impl Memory {
-    /// Returns the memory of a store that was just opened. `merging`: segments that were being merged. `copied`: blocks of
-    /// these that other segments have, too.
+    /// Returns the memory of a store that was just opened. `merging` lists the segments that were
+    /// being merged. `copied` lists their blocks that other segments also contain.
     pub fn new(
         policy: Box<dyn Policy>,
         merging: HashSet<u64>,
@@ -57,7 +58,7 @@ impl Memory {
         }
     }
 
-    /// Forgets a segment that leaves service.
+    /// Removes a segment that leaves service.
     pub fn forget(&mut self, segment: u64) {
         if self.interrupted.remove(&segment) && self.interrupted.is_empty() {
             self.copied.clear();
@@ -67,45 +68,45 @@ impl Memory {
     }
 }
 
-/// A segment whose live blocks were written again.
+/// Segment whose live blocks are rewritten.
 pub(crate) struct Eaten {
     pub segment: Arc<Segment>,
-    /// The segments that have them now.
+    /// Segments that contain the rewritten blocks.
     pub(super) into: HashSet<u64>,
-    /// Whether some of its blocks cannot be read.
+    /// True if some of the blocks are unreadable.
     pub(super) damaged: bool,
 }
 
-/// What was decided lately, for whoever asks without waiting for a merge.
+/// Recent decisions, for readers that do not wait for a merge.
 #[derive(Default)]
 pub(crate) struct Decisions {
-    /// The latest last.
+    /// Records of decisions, latest last.
     pub records: VecDeque<Record>,
-    /// What the policy remembers.
+    /// Memory of the policy.
     pub memory: seiner_merge::Memory,
 }
 
-/// A merge that goes on.
+/// Unfinished merge.
 pub(crate) struct Unfinished {
-    /// The victims.
+    /// Segments that are being merged.
     pub victims: Vec<u64>,
-    /// Whether it is for the sake of reads alone.
+    /// True if the merge only serves reads.
     pub extra: bool,
 }
 
-/// What was done of a victim.
+/// Progress on a victim.
 #[derive(Default)]
 pub(crate) struct Half {
-    /// The segments that have its blocks now.
+    /// Segments that contain the rewritten blocks.
     pub(super) into: HashSet<u64>,
-    /// The blocks.
+    /// Numbers of the rewritten blocks.
     pub(super) done: HashSet<u64>,
-    /// Whether some cannot be read.
+    /// True if some blocks are unreadable.
     pub(super) damaged: bool,
 }
 
-/// How often compressing harder was worth it lately. It takes most of a merge's time, for nothing
-/// where values do not compress, or were compressed harder before.
+/// Success rate of recent attempts to compress harder. Compressing harder takes most of the time of
+/// a merge. It gains nothing for values that do not compress or are already compressed harder.
 #[derive(Default)]
 pub(crate) struct Squeezes {
     pub(super) tried: Cell<u32>,
@@ -114,7 +115,7 @@ pub(crate) struct Squeezes {
 }
 
 impl Squeezes {
-    /// Where it seldom was, it is tried now and then.
+    /// Returns whether to compress harder. Where success was rare, it is tried from time to time.
     pub(super) fn is_worth_a_try(&self) -> bool {
         if self.tried.get() < 16 || 8 * self.kept.get() >= self.tried.get() {
             return true;
@@ -146,7 +147,7 @@ mod tests {
         }
         let tries = |squeezes: &Squeezes| (0..160).filter(|_| squeezes.is_worth_a_try()).count();
         assert_eq!(tries(&squeezes), 10, "one in sixteen");
-        // Two of 18 were worth it, but not one in eight.
+        // Two of 18 attempts succeeded, but not one in eight.
         squeezes.note(true);
         squeezes.note(true);
         assert_eq!(tries(&squeezes), 10);
@@ -160,7 +161,7 @@ mod tests {
         for _ in 0..256 {
             squeezes.note(true);
         }
-        // Of 256 that were worth it, 128 count on.
+        // Of 256 successes, 128 remain in the record.
         let until = (0..).find(|_| {
             let worth = squeezes.is_worth_a_try();
             squeezes.note(false);

@@ -1,12 +1,17 @@
-//! Making room: segments that are dead are dropped unread, of others the live blocks are written
-//! again, and when neither is enough, the oldest blocks are let go or writers are refused.
+//! Merging: reclaims disk space. In order: drop segments without live blocks; merge segments
+//! (rewrite their live blocks); then shed the oldest blocks or reject writes.
 //!
-//! A merge in order: the victims' names say that they are being merged; their live blocks are added
-//! to the segments of the lanes that their remaining life asks for, like new ones (`rewriting`), a
-//! source's small ones gathered into larger ones (`gathering`); when these are on disk, sealed or in
-//! a chapter, the victims are dropped. A crash in between leaves blocks twice, which readers see
-//! once, and which are dead in the victim. So a victim is never dropped before what it kept is
-//! durable, and nothing that was dead is written again.
+//! A merge takes these steps:
+//!
+//! 1. The victims are renamed to mark that they are being merged.
+//! 2. Their live blocks are added, like new blocks, to the segments of the lanes for their
+//!   remaining life (`rewriting`). Small blocks of a source are combined into larger blocks
+//!   (`gathering`).
+//! 3. When these blocks are on disk, sealed or in a chapter, the victims are dropped.
+//!
+//! A crash in between leaves blocks twice. Readers see them once, and the copies in the victim are
+//! dead. A victim is never dropped before its live blocks are durable elsewhere, and no dead block
+//! is rewritten.
 
 mod dropping;
 pub(super) mod gathering;
@@ -26,13 +31,13 @@ use crate::volume::SlotState;
 use seiner_merge::{Decision, View};
 use std::sync::Arc;
 
-/// Segments surveyed at a time.
+/// Number of segments surveyed at a time.
 const SURVEYS: usize = 8;
-/// Decisions kept for whoever asks why.
+/// Number of decisions kept for inspection.
 const DECISIONS: usize = 64;
 
-/// Counts what is live, drops what is dead or was written again, and goes on with a merge. Returns whether anything was
-/// done, and what decisions are made from.
+/// Surveys segments, drops dead or rewritten segments, and continues a merge. Returns whether
+/// anything was done, and the inputs of decisions.
 pub(super) fn begin(core: &Core, writing: &mut Writing) -> Result<(bool, Census), Error> {
     let census = census(core, writing, SURVEYS)?;
     let done = drop_eaten(core, writing)?;
@@ -40,7 +45,7 @@ pub(super) fn begin(core: &Core, writing: &mut Writing) -> Result<(bool, Census)
     Ok((done, census))
 }
 
-/// Goes on with a merge that is not done. Returns whether there was one.
+/// Continues an unfinished merge. Returns whether there was one.
 pub(super) fn go_on(core: &Core, writing: &mut Writing) -> Result<bool, Error> {
     let Some(Unfinished { victims, extra }) = writing.merge.unfinished.take() else {
         return Ok(false);
@@ -49,7 +54,7 @@ pub(super) fn go_on(core: &Core, writing: &mut Writing) -> Result<bool, Error> {
     Ok(true)
 }
 
-/// Drops and merges as the policy decides. Returns whether there was need to.
+/// Drops and merges segments as the policy decides. Returns whether there was a need.
 pub(super) fn merge(core: &Core, writing: &mut Writing, census: Census) -> Result<bool, Error> {
     let decision = decide(core, writing, census);
     if decision.is_empty() {
@@ -87,7 +92,7 @@ fn carry_out(core: &Core, writing: &mut Writing, decision: &Decision) -> Result<
     let gone: Vec<_> = {
         let log = core.log();
         let gone = decision.drop.iter().map(|&number| {
-            // It may bear the name of a victim since before the start.
+            // The segment may have had the name of a victim since before the start.
             let slot = match writing.merge.merging.contains(&number) {
                 true => SlotState::Merging,
                 false => SlotState::Sealed,
@@ -102,7 +107,7 @@ fn carry_out(core: &Core, writing: &mut Writing, decision: &Decision) -> Result<
     merge_segments(core, writing, &victims, false)
 }
 
-/// Those of some segments in which as much is dead as was foretold. One that turns out to be all
+/// Returns the segments in which as much is dead as forecast. A segment that proves to be entirely
 /// dead is dropped next, unread.
 fn worth_it(core: &Core, writing: &mut Writing, numbers: Vec<u64>) -> Result<Vec<u64>, Error> {
     let foretold: Vec<Arc<Segment>> = {

@@ -1,8 +1,8 @@
-//! Writing the live blocks of victims again: copied as they are, gathered, compressed harder.
+//! Rewriting of the live blocks of victims: copied unchanged, gathered, or compressed harder.
 //!
-//! Whatever cannot be done better is copied byte for byte. A block that is encoded anew bears the
-//! number of the latest block that is in it, so that of two samples at the same time the same one
-//! counts as before.
+//! A block that cannot be improved is copied byte for byte. A re-encoded block has the number of
+//! the latest block that it contains. Of two samples at the same time, the same sample therefore
+//! remains valid.
 
 use super::gathering::{self, Limits, Live, Shade, Sheaf};
 use super::memory::{Eaten, Half, Squeezes, Unfinished};
@@ -15,7 +15,7 @@ use crate::jobs::merging::liveness::{Opened, opened};
 use crate::jobs::writing::Writing;
 use crate::log::Log;
 use crate::query::rows::{Rows, merge};
-use crate::retention::Veil;
+use crate::retention::veil::Veil;
 use crate::segment::Entry;
 use crate::segment::sealed::Segment;
 use crate::space::Load;
@@ -25,24 +25,25 @@ use seiner_model::{Column, Columns, FieldColumn};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-/// Live blocks this close to each other are read at once, with what lies between them.
+/// Maximum gap between live blocks that are read together, with the bytes between them.
 const GAP: u64 = 32 << 10;
-/// The same where only the blocks of some sources are wanted: those between are read again later.
+/// Maximum gap if only the blocks of some sources are needed. The bytes between are read again
+/// later.
 const GAP_BETWEEN_SOURCES: u64 = 4 << 10;
-/// The bytes read at once, and about those that are gathered at once.
+/// Bytes read at once, and approximate bytes gathered at once.
 const READ: u64 = 1 << 20;
 /// Blocks copied under one lock.
 const COPIES_A_LOCK: usize = 32;
-/// The fewest bytes that a row takes in a buffer: a gathered block has no more rows than one that
-/// was filled.
+/// Minimum bytes of a row in a buffer. A gathered block has no more rows than a block sealed from a
+/// full buffer.
 const LEAST_ROW: u64 = 2;
-/// Compressing harder is kept where it saves this part of a block, for it is slower to read.
+/// Fraction of a block that harder compression must save. Harder compression makes reads slower.
 const WORTHWHILE: usize = 32;
 
-/// A merge that has taken so long lets others write segments before it goes on, ns; some sources are
-/// gathered in a piece, which may take longer.
+/// Time after which a merge lets other threads write segments before it continues, ns. Some sources
+/// are gathered in one piece, which may take longer.
 const TURN: u64 = 50_000_000;
-/// With less than this part of the budget left for writers, a merge takes no time to compress harder.
+/// Fraction of the budget left to writers below which a merge does not compress harder.
 const PRESSED: u64 = 32;
 
 const HAS_SLOT: &str = "a slot was claimed before";
@@ -52,7 +53,7 @@ struct Victim {
     half: Half,
 }
 
-/// A run of blocks that are read at once.
+/// Run of blocks that are read together.
 struct Run {
     victim: usize,
     offset: u64,
@@ -60,25 +61,24 @@ struct Run {
     entries: Vec<Entry>,
 }
 
-/// Which blocks are copied, which gathered, and how hard to compress.
+/// Plan of a rewrite: blocks to copy, blocks to gather, and the compression effort.
 pub(crate) struct Plan {
     pub copies: Vec<Live>,
     pub sheaves: Vec<Sheaf>,
     effort: Effort,
 }
 
-/// Blocks that are to be copied, with what is to be written of each; and the bytes that were read for
-/// them.
+/// Blocks to copy with the bytes to write for each, and the number of bytes read for them.
 #[derive(Default)]
 struct Copies {
     blocks: Vec<(Live, Vec<u8>)>,
     read: u64,
 }
 
-/// Bytes of blocks, by victim and place.
+/// Bytes of blocks, by victim and offset.
 type Blocks = HashMap<(usize, u32), Vec<u8>>;
 
-/// How hard to compress: not while writers may have to wait for it.
+/// Returns the compression effort: low while writers may have to wait for the merge.
 fn effort(log: &Log, load: &Load) -> Effort {
     match log.room_for_writers(load) < log.budget() / PRESSED {
         true => Effort::Fast,
@@ -86,9 +86,9 @@ fn effort(log: &Log, load: &Load) -> Effort {
     }
 }
 
-/// Writes what is live in victims again; they are dropped when that is on disk. Whoever waits to
-/// write segments gets his turn now and then: then the rest follows with the next step. `extra`:
-/// no room is wanted, it is for the sake of reads.
+/// Rewrites the live blocks of victims. The victims are dropped when these blocks are on disk.
+/// Threads that wait to write segments get a turn from time to time; the merge then continues with
+/// the next step. `extra` is true if the merge only serves reads and frees no needed space.
 pub(crate) fn merge_segments(
     core: &Core,
     writing: &mut Writing,
@@ -114,7 +114,7 @@ pub(crate) fn merge_segments(
     Ok(())
 }
 
-/// Answers whether it is done.
+/// Performs a part of a merge. Returns whether the merge is complete.
 fn merge_some(core: &Core, writing: &mut Writing, numbers: &[u64]) -> Result<bool, Error> {
     let mut victims: Vec<Victim> = Vec::new();
     let mut live: Vec<Live> = Vec::new();
@@ -138,7 +138,7 @@ fn merge_some(core: &Core, writing: &mut Writing, numbers: &[u64]) -> Result<boo
         return result;
     }
     core.log().counters.segments_merged += victims.len() as u64;
-    // Rows were left out for the sake of others that another victim had.
+    // Rows may have been omitted because another victim contained the overwriting rows.
     let into: HashSet<u64> = victims
         .iter()
         .flat_map(|victim| victim.half.into.iter().copied())
@@ -154,7 +154,8 @@ fn merge_some(core: &Core, writing: &mut Writing, numbers: &[u64]) -> Result<boo
     Ok(true)
 }
 
-/// A start that finds a victim's name knows that some of the blocks may be elsewhere, too.
+/// Renames the victims. A start that finds such a name must expect that some blocks exist
+/// elsewhere.
 fn name_victims(core: &Core, writing: &mut Writing, numbers: &[u64]) -> Result<(), Error> {
     let new = |number: &&u64| !writing.merge.merging.contains(number);
     let new: Vec<u64> = numbers.iter().filter(new).copied().collect();
@@ -164,13 +165,13 @@ fn name_victims(core: &Core, writing: &mut Writing, numbers: &[u64]) -> Result<(
     for &number in &new {
         core.volume
             .turn(number, SlotState::Sealed, SlotState::Merging)?;
-        // Whether it lasts or not.
+        // Recorded whether the new name is durable or not.
         writing.merge.merging.insert(number);
     }
     core.volume.sync()
 }
 
-/// Of segments, the blocks that have to be kept.
+/// Returns the blocks of segments that must be kept.
 pub(crate) fn living(core: &Core, writing: &Writing, opened: Vec<Opened>) -> Vec<Opened> {
     let mut log = core.log();
     let living = opened.into_iter().map(|(segment, entries)| {
@@ -184,7 +185,7 @@ pub(crate) fn living(core: &Core, writing: &Writing, opened: Vec<Opened>) -> Vec
     living.collect()
 }
 
-/// Answers whether it is done.
+/// Rewrites live blocks. Returns whether the rewrite is complete.
 fn rewrite_live(
     core: &Core,
     writing: &Writing,
@@ -231,7 +232,7 @@ fn rewrite_live(
     Ok(true)
 }
 
-/// What is to be done with live blocks.
+/// Plans the rewrite of live blocks.
 pub(crate) fn plan_rewriting(core: &Core, writing: &Writing, live: Vec<Live>) -> Plan {
     let may_gather = knows_of_no_loss(core, writing);
     let (head, log) = core.both();
@@ -257,8 +258,8 @@ pub(crate) fn plan_rewriting(core: &Core, writing: &Writing, live: Vec<Live>) ->
     }
 }
 
-/// Whether every block that there ever was is where it should be: one that is missing, and put
-/// back one day, may lie between two that are gathered.
+/// Returns whether no block of the store is missing. A missing block that is restored later may lie
+/// between two gathered blocks.
 pub(crate) fn may_gather(core: &Core, writing: &Writing) -> bool {
     knows_of_no_loss(core, writing) && core.log().counters.damaged_blocks == 0
 }
@@ -271,9 +272,9 @@ fn knows_of_no_loss(core: &Core, writing: &Writing) -> bool {
         && core.ledger().contents().unacknowledged().is_empty()
 }
 
-// ---- one by one
+// ---- single blocks
 
-/// Reads blocks that are to be copied.
+/// Reads blocks to copy.
 fn read_run(
     core: &Core,
     squeezes: Option<&Squeezes>,
@@ -319,13 +320,13 @@ fn add_copies(core: &Core, victims: &mut [Victim], mut copies: Copies) -> Result
     Ok(())
 }
 
-/// Writes what waits, so that a merge does not gather it in memory.
+/// Writes all pieces, so that a merge does not accumulate them in memory.
 fn write_all_pieces(core: &Core) -> Result<(), Error> {
     while write_pieces(core, |_| true)? {}
     Ok(())
 }
 
-/// Whether a block is as it was written. Damage is told, and the victim set aside in the end.
+/// Returns whether a block is intact. Damage is reported, and the victim is set aside at the end.
 fn is_whole(core: &Core, victim: &mut Victim, entry: &Entry, bytes: &[u8]) -> bool {
     let Err(what) = Block::open(bytes) else {
         return true;
@@ -343,7 +344,7 @@ fn is_whole(core: &Core, victim: &mut Victim, entry: &Entry, bytes: &[u8]) -> bo
     false
 }
 
-/// A block with the same rows in fewer bytes, if there are enough fewer of them.
+/// Returns a block with the same rows in fewer bytes, if it is sufficiently smaller.
 fn squeezed(core: &Core, bytes: &[u8], squeezes: &Squeezes) -> Vec<u8> {
     let smaller = || {
         let block = Block::open(bytes).ok()?;
@@ -368,7 +369,7 @@ pub(crate) fn layout_of(core: &Core, number: u32) -> Option<Arc<Layout>> {
     (!layout.is_lost()).then(|| layout.clone())
 }
 
-// ---- together
+// ---- gathered blocks
 
 fn gather_rows(core: &Core, victims: &mut [Victim], sheaves: &[Sheaf]) -> Result<(), Error> {
     let live = sheaves
@@ -390,7 +391,7 @@ fn gather_rows(core: &Core, victims: &mut [Victim], sheaves: &[Sheaf]) -> Result
     core.log().counters.merge_read += read;
     for sheaf in sheaves {
         let mut shade = sheaf.overlaps.then(Shade::default);
-        // What is later overwrites what was before.
+        // Later rows overwrite earlier rows.
         for output in sheaf.outputs.iter().rev() {
             put_output(core, victims, output, &blocks, &mut shade)?;
         }
@@ -407,7 +408,7 @@ fn put_output(
     shade: &mut Option<Shade>,
 ) -> Result<(), Error> {
     match join(core, output, blocks, shade) {
-        // All of its rows are overwritten.
+        // All rows of the block are overwritten.
         Some(None) => {
             for live in output {
                 victims[live.victim].half.done.insert(live.entry.number);
@@ -419,7 +420,8 @@ fn put_output(
     }
 }
 
-/// The block that blocks become, if it is not none; nothing where they cannot be put together.
+/// Returns the block into which blocks are gathered, or `None` if no row remains. The outer `None`
+/// means that the blocks cannot be combined.
 #[allow(clippy::type_complexity)]
 fn join(
     core: &Core,
@@ -447,7 +449,7 @@ fn join(
     }
     core.log().counters.overwritten_rows += found - rows.times.len() as u64;
     let (Some(&first_time), Some(&last_time)) = (rows.times.first(), rows.times.last()) else {
-        // Deleted row by row: rare, and no reason to forget that they were there.
+        // Rows were deleted one by one. This is rare, and the blocks are kept as a record of them.
         return (found > 0).then_some(None);
     };
     let entry = Entry {
@@ -473,7 +475,7 @@ fn join(
     Some(Some((entry, bytes)))
 }
 
-/// A block's rows that are not dead, in the columns that its source has now.
+/// Decodes the live rows of a block into the columns that its source has now.
 pub(crate) fn decode_block(
     core: &Core,
     bytes: &[u8],
@@ -499,8 +501,8 @@ pub(crate) fn decode_block(
     })
 }
 
-/// Adds a gathered block, unless some of what is in it is hidden by now: then its blocks are
-/// copied, for what was hidden must not come back.
+/// Adds a gathered block. If some of its rows were hidden in the meantime, its blocks are copied
+/// instead, so that hidden rows do not return.
 fn add_gathered(
     core: &Core,
     victims: &mut [Victim],
@@ -527,7 +529,7 @@ fn add_gathered(
     Ok(())
 }
 
-/// Copies blocks as they are, but for damaged ones.
+/// Copies blocks unchanged, without damaged blocks.
 fn copy_all(
     core: &Core,
     victims: &mut [Victim],
@@ -548,7 +550,7 @@ fn copy_all(
     Ok(())
 }
 
-/// Rows as columns of a layout; a column without any value is one of gaps.
+/// Converts rows into the columns of a layout. A column without any value consists of gaps.
 fn columns(rows: Rows, layout: &Layout) -> Columns {
     let count = rows.times.len();
     let fields = rows.fields.into_iter().zip(layout.types());
@@ -564,7 +566,7 @@ fn columns(rows: Rows, layout: &Layout) -> Columns {
     }
 }
 
-/// Blocks in the order of their places, those near each other together.
+/// Returns blocks in the order of their offsets, with nearby blocks in one run.
 fn runs(mut blocks: Vec<Live>, gap: u64) -> Vec<Run> {
     blocks.sort_unstable_by_key(|live| (live.victim, live.entry.offset));
     let mut runs: Vec<Run> = Vec::new();

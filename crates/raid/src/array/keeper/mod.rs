@@ -3,9 +3,9 @@
 mod ending;
 mod orders;
 mod refusal;
-mod slot;
+pub mod slot;
 mod task;
-mod word;
+pub mod word;
 
 pub use refusal::Refusal;
 pub use slot::Slot;
@@ -15,9 +15,9 @@ use super::Shared;
 use super::assemble::with_checksums;
 use super::books::{Books, Placed};
 use super::marks::Change;
+use super::message::{Chore, Message};
 use super::status::{Condition, Filling, Kept, Loss, MemberStatus};
 use super::sweep::Undone;
-use super::worker::{Chore, Message};
 use crate::member::Member;
 use crate::record::{Intent, Superblock};
 use crate::request::Nanos;

@@ -1,8 +1,8 @@
 //! Orders of users.
 
 use super::{Keeper, Order, Refusal};
+use crate::array::message::Chore;
 use crate::array::status::{Filling, Loss};
-use crate::array::worker::Chore;
 use crate::member::Member;
 use crate::record::{Superblock, room_needed, write_superblock};
 use std::iter::once;

@@ -1,8 +1,8 @@
 //! Places of the array and their devices.
 
+use crate::array::message::Incarnation;
 use crate::array::status::{Filling, Loss};
 use crate::array::sweep::Undone;
-use crate::array::worker::Incarnation;
 use crate::member::Member;
 use std::sync::Arc;
 

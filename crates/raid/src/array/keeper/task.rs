@@ -2,9 +2,9 @@
 
 use super::{Keeper, Word};
 use crate::array::answer::Answer;
+use crate::array::message::{Chore, Incarnation, Message};
 use crate::array::status::{Filling, TaskKind, TaskStatus};
 use crate::array::sweep::{Step, Sweep, Undone};
-use crate::array::worker::{Chore, Incarnation, Message};
 use crate::geometry::BLOCK_BYTES;
 use crate::request::Nanos;
 use seiner_platform::Clock;

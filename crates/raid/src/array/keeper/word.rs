@@ -2,7 +2,7 @@
 
 use super::Refusal;
 use crate::array::marks::Change;
-use crate::array::worker::Incarnation;
+use crate::array::message::Incarnation;
 use crate::mark::Mark;
 use crate::member::Member;
 use crate::request::Failure;
@@ -34,7 +34,7 @@ pub enum Word {
         member: usize,
         /// Incarnation of the device.
         incarnation: Incarnation,
-        /// Whether the device exceeded the time limit.
+        /// True if the device exceeded the time limit.
         silent: bool,
     },
     /// A shard needs to write where the record has no mark.

@@ -1,0 +1,169 @@
+//! Opening a store after anything.
+//!
+//! 1. The catalog gives the sources and layouts that segments refer to.
+//! 2. Of sealed segments, trailer, fence and entries are read, and counted; a segment that was being
+//!    written goes on behind its last chapter, the journal has what came then.
+//! 3. The journal is replayed: rows of blocks that a sealed segment holds are passed over, the
+//!    others are buffered again, exactly as they were.
+//!
+//! What is damaged is set aside; files that the ledger lists and that are missing are named. The rest
+//! serves. The ledger has every loss before any file is removed.
+
+pub(crate) mod losses;
+mod missing;
+mod names;
+mod replay;
+mod segments;
+#[cfg(test)]
+mod tests;
+
+use crate::error::Error;
+use crate::exchange::tell_memory;
+use crate::journal::DAMAGED;
+use crate::journal::files::JournalWriter;
+use crate::ledger::{self, Ledger};
+use crate::opened::{Opened, Parts};
+use crate::options::{Durability, Options};
+use crate::recover::losses::unknown_loss;
+use crate::recover::names::read_catalog;
+use crate::recover::replay::Replay;
+use crate::recover::segments::Found;
+use crate::sealer;
+use crate::status::Recovery;
+use crate::timekeeper::{self, Timekeeper};
+use crate::volume::{DirectoryVolume, Volume};
+use seiner_platform::{Clock, Disk};
+use std::hash::{BuildHasher, RandomState};
+use std::sync::Arc;
+
+/// Opens a store, which is created where there is none.
+pub(crate) fn open(
+    disk: Arc<dyn Disk>,
+    clock: &dyn Clock,
+    options: Options,
+) -> Result<Opened, Error> {
+    let began = clock.monotonic();
+    let volume: Arc<dyn Volume> = Arc::new(DirectoryVolume::new(disk.clone()));
+    // Names are hashed under a key that nobody outside knows; it never reaches the disk.
+    let names_seed = RandomState::new().hash_one(began);
+    let memory = options.durability == Durability::Memory;
+    let file_bytes = options.journal_file_bytes();
+    let mut recovery = Recovery::default();
+    let mut parts = Parts::new(options, names_seed, disk.unit());
+    let catalog = read_catalog(&*disk, &*volume, clock, &mut parts, &mut recovery)?;
+    parts.log.space.note_catalog(catalog.room(disk.unit()));
+    let (timekeeper, told) = Timekeeper::open(disk.clone(), catalog.store)?;
+    match told {
+        Ok(Some(time)) => parts.log.retention.recall_time(time),
+        Ok(None) if parts.log.retention.needs_clock() => recovery.set_aside.push((
+            timekeeper::NAME.to_string(),
+            timekeeper::MISSING.to_string(),
+        )),
+        Ok(None) => {}
+        Err(damage) => recovery
+            .set_aside
+            .push((timekeeper::NAME.to_string(), damage.to_string())),
+    }
+    let mut ledger = open_ledger(disk.clone(), catalog.store, &parts, &mut recovery)?;
+    let mut found = Found::new(volume.clone(), catalog.store);
+    found.open_segments(&mut parts, &mut recovery)?;
+    found.compare(&mut ledger, &parts, &mut recovery)?;
+    let resumed = std::mem::take(&mut found.resumed);
+    let mut replay = Replay::new(
+        &*disk,
+        &*volume,
+        catalog.store,
+        parts,
+        recovery,
+        resumed,
+        &ledger,
+    );
+    replay.run()?;
+    let Replay {
+        mut parts,
+        mut encoder,
+        mut recovery,
+        spares,
+        sequence,
+        rows,
+        damaged,
+        ..
+    } = replay;
+    let now = clock.now();
+    recovery.losses.retain_mut(|loss| {
+        loss.found_at = now;
+        ledger.note_loss(loss)
+    });
+    recovery.rows_lost = recovery.losses.iter().filter_map(|loss| loss.rows).sum();
+    parts.log.set_sequence(sequence);
+    let keys = parts.head.dictionary().clone();
+    let keys = keys
+        .read()
+        .expect("no panic while the dictionary is locked");
+    let Parts { head, log, .. } = &mut parts;
+    if log.retention.rules_change() {
+        // What the old rules hid counts rows that were replayed, and hides nothing that is to come.
+        head.seal_all();
+    }
+    head.seal_buried(|source, number| log.retention.is_before_delete(source, number));
+    sealer::run_alone(&mut parts, &*volume, &mut encoder)?;
+    let Parts { head, log, .. } = &mut parts;
+    let next_block = head.next_block();
+    log.retention.advance(clock, next_block);
+    log.retention.change_rules(
+        |source| keys.key(source).expect("numbers are dense"),
+        |source| head.rows_taken(source),
+        next_block,
+    );
+    drop(keys);
+    head.release_idle_memory();
+    tell_memory(head, log);
+    // Less memory than the store had before is too little for rows that it had in there.
+    let too_much = head.memory() as u64 > parts.options.memory;
+    let losses = !recovery.losses.is_empty();
+    recovery.needs_settling =
+        losses || !damaged.is_empty() || memory && parts.head.pins.files() > 0 || too_much;
+    recovery.took_ns = clock.monotonic() - began;
+    let mut journal = JournalWriter::new(disk, catalog.store, file_bytes, (sequence, rows), spares);
+    journal.damaged = damaged;
+    let Found {
+        files,
+        merging,
+        copied,
+        ..
+    } = found;
+    Ok(Opened {
+        parts,
+        volume,
+        journal,
+        catalog,
+        ledger,
+        timekeeper,
+        recovery,
+        files,
+        merging,
+        copied,
+    })
+}
+
+fn open_ledger(
+    disk: Arc<dyn Disk>,
+    store: u64,
+    parts: &Parts,
+    recovery: &mut Recovery,
+) -> Result<Ledger, Error> {
+    let (ledger, found) = Ledger::open(disk, store)?;
+    let what = match found {
+        ledger::Found::Damaged(offset, what) => {
+            let aside = format!("{}{DAMAGED}", ledger::NAME);
+            recovery.set_aside.push((aside, what.clone()));
+            format!("offset {offset}: {what}; files that went missing before cannot be named")
+        }
+        ledger::Found::Missing if parts.log.retention.has_ledger() => {
+            "it is missing; files that went missing before cannot be named".to_string()
+        }
+        ledger::Found::Missing | ledger::Found::Torn | ledger::Found::Whole => return Ok(ledger),
+    };
+    recovery.losses.push(unknown_loss(ledger::NAME, what));
+    Ok(ledger)
+}

@@ -1,0 +1,83 @@
+//! Names, layouts and rules that the catalog has.
+
+use crate::bytes::Short;
+use crate::catalog::{self, Catalog, Registers};
+use crate::dictionary::layouts::Layouts;
+use crate::error::Error;
+use crate::opened::Parts;
+use crate::status::Recovery;
+use crate::volume::{SlotState, Volume};
+use seiner_model::SourceKey;
+use seiner_platform::{Clock, Disk};
+use std::hash::BuildHasher;
+
+pub(super) fn read_catalog(
+    disk: &dyn Disk,
+    volume: &dyn Volume,
+    clock: &dyn Clock,
+    parts: &mut Parts,
+    recovery: &mut Recovery,
+) -> Result<Catalog, Error> {
+    let Some(read) = catalog::read(disk)? else {
+        if volume
+            .list()?
+            .iter()
+            .any(|(_, slot)| *slot != SlotState::Open(0))
+        {
+            return Err(Error::Damage {
+                file: catalog::NAME.to_string(),
+                offset: 0,
+                what: "it is missing, and there are segments; put it back from a copy of the directory".to_string(),
+            });
+        }
+        let store = foldhash::fast::FixedState::default().hash_one(clock.now());
+        return Catalog::create(disk, store);
+    };
+    let open = Catalog::open(disk, &read)?;
+    for (file, offset) in read.damaged {
+        let what = "damaged; mended from its other copy".to_string();
+        recovery
+            .set_aside
+            .push((format!("{file}, offset {offset}"), what));
+    }
+    catalog::register(&read.frames, parts, &mut |offset, what| {
+        let place = format!("{}, offset {offset}", catalog::NAME);
+        recovery.set_aside.push((place, what));
+    });
+    let Parts { head, log, .. } = parts;
+    head.note_catalogued();
+    for (source, rows) in log.retention.pasts() {
+        head.had(source, rows);
+    }
+    head.begin_blocks_at(log.retention.next_block());
+    Ok(open)
+}
+
+impl Registers for Parts {
+    fn sources(&self) -> u32 {
+        self.head.sources()
+    }
+
+    fn layouts(&mut self) -> &mut Layouts {
+        self.head.layouts_mut()
+    }
+
+    fn add_source(&mut self, key: &SourceKey) -> Result<(), String> {
+        let added = self.head.add_source(key);
+        added.map_err(|number| format!("{key} is registered twice, first as source {number}"))
+    }
+
+    fn link(&mut self, source: u32, layout: u32) {
+        // What is built on a lost layout would be lost, too.
+        let lost = self
+            .head
+            .layouts()
+            .get(layout)
+            .is_none_or(|layout| layout.is_lost());
+        self.head.relink(source, if lost { 0 } else { layout });
+    }
+
+    fn bury(&mut self, dead: &[u8]) -> Result<(), Short> {
+        self.log.retention.recall_news(dead)
+    }
+}

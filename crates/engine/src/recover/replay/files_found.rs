@@ -1,0 +1,177 @@
+//! Files of the journal that a start finds, one after the other.
+
+use crate::bytes::Short;
+use crate::error::{Error, io_error};
+use crate::journal::files::{self, FileHeader, FileReader};
+use crate::journal::{DAMAGED, SPARE_PREFIX};
+use crate::recover::replay::Replay;
+use crate::sealer;
+use std::io;
+
+impl Replay<'_> {
+    /// The numbers of the journal's files. Those below the lowest that may be needed were let go, and only
+    /// their names came back after a power cut.
+    pub(super) fn find_files(&mut self) -> Result<Vec<u32>, Error> {
+        // Seen is not durable: a process that was killed may have created files without syncing.
+        self.disk
+            .sync_names()
+            .map_err(io_error(|| "syncing the names of files".to_string()))?;
+        let names = self
+            .disk
+            .list()
+            .map_err(io_error(|| "listing the journal".to_string()))?;
+        let mut numbers: Vec<u32> = names
+            .iter()
+            .filter_map(|name| files::number(name))
+            .collect();
+        numbers.sort_unstable();
+        let needed = numbers.partition_point(|&number| number < self.lowest);
+        for number in numbers.drain(..needed) {
+            self.remove(&files::name(number))?;
+        }
+        for spare in names.iter().filter(|name| name.starts_with(SPARE_PREFIX)) {
+            self.remove(spare)?;
+        }
+        Ok(numbers)
+    }
+
+    pub(super) fn remove(&self, name: &str) -> Result<(), Error> {
+        self.disk
+            .remove(name)
+            .map_err(io_error(|| format!("removing {name}")))
+    }
+
+    /// Returns the sequence of the first record of a file, if the file has a header of this store.
+    pub(super) fn first_sequence(&self, number: u32) -> Result<Option<u64>, Error> {
+        let name = files::name(number);
+        let context = || format!("reading {name}");
+        let file = self
+            .disk
+            .open(&name)
+            .map_err(io_error(|| format!("opening {name}")))?;
+        let len = file.len().map_err(io_error(context))?;
+        let mut bytes = vec![0; len.min(files::FILE_HEADER_BYTES) as usize];
+        file.read_at(0, &mut bytes).map_err(io_error(context))?;
+        let header = FileHeader::decode(&bytes)
+            .filter(|header| header.number == number && header.store == self.store);
+        Ok(header.map(|header| header.first_sequence))
+    }
+
+    pub(super) fn open_file(&mut self, number: u32) -> Result<files::Found, Error> {
+        let name = files::name(number);
+        let context = || format!("reading {name}");
+        let file = self
+            .disk
+            .open(&name)
+            .map_err(io_error(|| format!("opening {name}")))?;
+        file.sync()
+            .map_err(io_error(|| format!("syncing {name}")))?;
+        let len = file.len().map_err(io_error(context))?;
+        let mut bytes = vec![0; len as usize];
+        file.read_at(0, &mut bytes).map_err(io_error(context))?;
+        self.recovery.journal_files += 1;
+        let found = files::Found::of(bytes, number, self.store, self.listed.get(&number));
+        if let files::Found::WithoutHeader(_) = found {
+            self.set_aside(
+                number,
+                "its header is damaged; its records are read".to_string(),
+            );
+        }
+        Ok(found)
+    }
+
+    pub(super) fn set_aside(&mut self, number: u32, why: String) {
+        if !self.damaged.contains(&number) {
+            self.damaged.push(number);
+        }
+        self.recovery
+            .set_aside
+            .push((format!("{}{DAMAGED}", files::name(number)), why));
+    }
+
+    pub(super) fn replay_file(&mut self, number: u32, mut reader: FileReader) -> Result<(), Error> {
+        if reader.sequence != self.sequence {
+            // The file before is missing, or it ended early; this one is whole.
+            let before = number.wrapping_sub(1);
+            let why = format!(
+                "records {} to {} are missing",
+                self.sequence,
+                reader.sequence.wrapping_sub(1)
+            );
+            self.lose_the_thread(before, why)?;
+        }
+        loop {
+            // A segment that is closed from here on says that it may have blocks of these records.
+            let mut sequence = reader.sequence;
+            self.parts.log.set_sequence(sequence);
+            while let Some((at, record)) = reader.next_record() {
+                sequence += 1;
+                self.parts.log.set_sequence(sequence);
+                self.sequence = reader.sequence;
+                let why = || format!("the record at offset {at} is malformed");
+                match record.map(|record| self.replay_record(&record)) {
+                    Ok(Ok(())) => {}
+                    Ok(Err(Short)) => self.lose_context(number, why())?,
+                    Err(Short) => {
+                        let file = files::name(number);
+                        self.missing.gap(file, why(), reader.sequence - 1);
+                        self.lose_context(number, why())?;
+                    }
+                }
+            }
+            let Some(later) = reader.later_record() else {
+                break;
+            };
+            let from = reader.at();
+            reader.skip_to(later);
+            self.lose_the_thread(number, format!("bytes {from} to {later} are damaged"))?;
+        }
+        self.keep_unreadable(number);
+        self.sequence = reader.sequence;
+        self.recovery.torn_bytes = reader.torn_bytes();
+        self.recovery.journal_bytes += reader.at();
+        self.parts.head.pins.grow(number, reader.len());
+        Ok(())
+    }
+
+    /// A file with rows that cannot be read without missing records is kept: they can be read when the
+    /// missing file is put back.
+    pub(super) fn keep_unreadable(&mut self, number: u32) {
+        let unreadable = std::mem::take(&mut self.unreadable);
+        if unreadable > 0 && !self.damaged.contains(&number) {
+            let why = format!("{unreadable} rows in it need records that are missing");
+            self.set_aside(number, why);
+        }
+    }
+
+    /// Records are missing: what was buffered is sealed as it is, and rows count again from the
+    /// next block of their source on.
+    pub(super) fn lose_the_thread(&mut self, damaged: u32, why: String) -> Result<(), Error> {
+        let file = files::name(damaged);
+        self.missing.gap(file, why.clone(), self.sequence);
+        self.lose_context(damaged, why)
+    }
+
+    /// Rows that follow cannot be set in relation to what was before.
+    pub(super) fn lose_context(&mut self, damaged: u32, why: String) -> Result<(), Error> {
+        let name = files::name(damaged);
+        match self.disk.open(&name) {
+            Ok(_) => self.set_aside(damaged, why),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            // A file that is not set aside now is removed when nothing needs it.
+            Err(error) => return Err(io_error(|| format!("opening {name}"))(error)),
+        }
+        self.follows.fill(false);
+        (0..self.parts.head.sources()).try_for_each(|source| self.seal(source))?;
+        sealer::run_alone(&mut self.parts, self.volume, &mut self.encoder)
+    }
+
+    /// Seals a source's open block. The work is done for many at once.
+    pub(super) fn seal(&mut self, source: u32) -> Result<(), Error> {
+        self.parts.head.seal(source);
+        match self.parts.head.is_sealer_behind() {
+            true => sealer::run_alone(&mut self.parts, self.volume, &mut self.encoder),
+            false => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,341 @@
+//! Replay of the journal: rows of blocks that no segment has are buffered again, as they were.
+
+mod files_found;
+mod records;
+
+use crate::catalog::{self, LOST, lose_sources};
+use crate::error::Error;
+use crate::journal::files::{self, Pins};
+use crate::ledger::{JournalFile, Ledger};
+use crate::opened::Parts;
+use crate::recover::losses::unknown_loss;
+use crate::recover::missing::Missing;
+use crate::retention::counts::Counts;
+use crate::sealer;
+use crate::sealing::encode::Encoder;
+use crate::segment::Entry;
+use crate::segment::open::Resumed;
+use crate::status::{Loss, Recovery};
+use crate::volume::Volume;
+use roaring::RoaringTreemap;
+use seiner_platform::Disk;
+use std::collections::{BTreeMap, HashMap};
+
+/// What replaying has come to.
+pub(super) struct Replay<'a> {
+    disk: &'a dyn Disk,
+    volume: &'a dyn Volume,
+    store: u64,
+    pub(super) parts: Parts,
+    pub(super) encoder: Encoder,
+    pub(super) recovery: Recovery,
+    pub(super) spares: Vec<String>,
+    pub(super) damaged: Vec<u32>,
+    /// The sequence of the next record.
+    pub(super) sequence: u64,
+    /// Blocks that sealed segments hold.
+    sealed_blocks: RoaringTreemap,
+    /// Of blocks that were gathered, by source: the numbers of the first and of the last.
+    gathered: HashMap<u32, Vec<(u64, u64)>>,
+    /// The layouts that sources have according to the catalog.
+    linked: Vec<u32>,
+    /// Sources whose rows are buffered; the others' wait for the next block to begin.
+    follows: Vec<bool>,
+    /// Rows of the sources whose blocks were replayed, as far as they are on disk, and one more; 0 of
+    /// others.
+    recounted: Counts,
+    /// Segments that were being written; they go on when all their sources are known.
+    resumed: Vec<Resumed>,
+    /// The files that the ledger lists, and the lowest that may be needed.
+    listed: BTreeMap<u32, JournalFile>,
+    lowest: u32,
+    missing: Missing,
+    /// Rows of the file at hand that need records which are missing.
+    unreadable: u64,
+    /// Rows in all records, ever.
+    pub(super) rows: u64,
+    /// Sources whose open blocks have a layout that is lost, and how many rows those have.
+    without_layout: HashMap<u32, u64>,
+}
+
+impl<'a> Replay<'a> {
+    pub(super) fn new(
+        disk: &'a dyn Disk,
+        volume: &'a dyn Volume,
+        store: u64,
+        parts: Parts,
+        recovery: Recovery,
+        resumed: Vec<Resumed>,
+        ledger: &Ledger,
+    ) -> Replay<'a> {
+        let listed = ledger.contents().journal.clone();
+        let lowest = ledger.contents().lowest;
+        let sources = 0..parts.head.sources();
+        let linked = sources
+            .map(|source| parts.head.line(source).layout)
+            .collect();
+        Replay {
+            encoder: Encoder::default(),
+            disk,
+            volume,
+            store,
+            parts,
+            recovery,
+            spares: Vec::new(),
+            damaged: Vec::new(),
+            sequence: 1,
+            sealed_blocks: RoaringTreemap::new(),
+            gathered: HashMap::new(),
+            linked,
+            follows: Vec::new(),
+            recounted: Counts::default(),
+            resumed,
+            rows: listed.values().map(|file| file.rows).max().unwrap_or(0),
+            listed,
+            lowest,
+            missing: Missing::default(),
+            unreadable: 0,
+            without_layout: HashMap::new(),
+        }
+    }
+
+    pub(super) fn run(&mut self) -> Result<(), Error> {
+        let numbers = self.find_files()?;
+        let listed = self.listed.first_key_value().map(|(_, file)| *file);
+        let mut first = listed.map(|file| file.sequence);
+        for &number in &numbers {
+            let read = self.first_sequence(number)?;
+            first = first.into_iter().chain(read).min();
+        }
+        self.note_sealed_blocks(first.unwrap_or(u64::MAX))?;
+        // Blocks that are begun anew belong to files after all that there are, or were.
+        let last = numbers.last().copied();
+        self.parts.head.pins = Pins::new(numbers.first().copied().unwrap_or(self.lowest.max(1)));
+        self.sequence = first.unwrap_or_else(|| self.sequence_of_segments());
+        self.parts.log.set_sequence(self.sequence);
+        self.missing.start(
+            listed
+                .filter(|file| Some(file.sequence) == first)
+                .map(|file| file.rows),
+        );
+        for &number in &numbers {
+            // One at a time: the journal may be larger than the memory.
+            let found = self.open_file(number)?;
+            self.miss_files(number);
+            self.parts.head.pins.advance(number);
+            self.listed.remove(&number);
+            match found {
+                files::Found::Whole(reader) | files::Found::WithoutHeader(reader) => {
+                    self.replay_file(number, reader)?;
+                }
+                files::Found::NeverBegun => {
+                    self.parts.head.pins.grow(number, files::FILE_HEADER_BYTES);
+                }
+                files::Found::Lost(why) => {
+                    self.parts.head.pins.grow(number, files::FILE_HEADER_BYTES);
+                    self.lose_the_thread(number, why.to_string())?;
+                }
+            }
+        }
+        let end = self.listed.last_key_value().map(|(number, _)| *number);
+        if let Some(end) = end.max(last) {
+            self.miss_files(end + 1);
+            self.parts.head.pins.advance(end + 1);
+        }
+        self.count_losses()?;
+        self.lose_unnamed();
+        for source in 0..self.parts.head.sources() {
+            let Some(rows) = self.recounted.get(source).checked_sub(1) else {
+                continue;
+            };
+            let buffered = u64::from(self.parts.head.line(source).rows);
+            // A file that had been let go came back, and what a ring had let go of with it: it is no
+            // beginning for the rows that are to come.
+            if self.parts.head.rows_taken(source) + buffered < rows {
+                self.seal(source)?;
+            }
+            self.parts.head.had(source, rows);
+        }
+        sealer::run_alone(&mut self.parts, self.volume, &mut self.encoder)?;
+        let resumed = std::mem::take(&mut self.resumed);
+        self.parts.log.resume(resumed);
+        self.widen()
+    }
+
+    /// Files that the ledger lists before a number are missing.
+    fn miss_files(&mut self, before: u32) {
+        let rest = self.listed.split_off(&before);
+        let gone = std::mem::replace(&mut self.listed, rest);
+        let (Some((&first, file)), Some((&last, _))) =
+            (gone.first_key_value(), gone.last_key_value())
+        else {
+            return;
+        };
+        let what = match last - first {
+            0 => "the journal file is missing".to_string(),
+            _ => format!("the journal files up to {} are missing", files::name(last)),
+        };
+        self.missing.gap(files::name(first), what, file.sequence);
+    }
+
+    /// What is missing is a loss, unless segments have it.
+    fn count_losses(&mut self) -> Result<(), Error> {
+        let mut lost = std::mem::take(&mut self.missing);
+        self.rows = self.rows.max(lost.rows().unwrap_or(0));
+        let unread: u64 = self.without_layout.values().sum();
+        if unread > 0 {
+            self.recovery.losses.push(Loss {
+                rows: Some(unread),
+                ..unknown_loss(
+                    catalog::NAME,
+                    "layouts of rows in the journal are lost".to_string(),
+                )
+            });
+        }
+        if lost.is_empty() {
+            return Ok(());
+        }
+        let sources = self.parts.head.sources();
+        lost.end(sources, |source| self.ordinal(source));
+        let mut entries = Vec::new();
+        for resumed in &self.resumed {
+            entries.extend(resumed.entries.iter().copied());
+        }
+        for segment in self.parts.log.sealed().clone().values() {
+            if segment.trailer.sequence >= lost.first() {
+                for page in segment.blocks() {
+                    match page {
+                        Ok(page) => entries.extend(page),
+                        // It was noted before.
+                        Err(Error::Damage { .. }) => {}
+                        // Rows that the segment has would be counted as lost.
+                        Err(error) => return Err(error),
+                    }
+                }
+            }
+        }
+        let (losses, found) = lost.settle(entries.iter(), 0);
+        self.recovery.losses.extend(losses);
+        self.recovery.rows_skipped += found;
+        Ok(())
+    }
+
+    /// The ordinal of the last row of a source that was replayed, if any was.
+    fn ordinal(&self, source: u32) -> Option<u64> {
+        let buffered = u64::from(self.parts.head.line(source).rows);
+        (self.recounted.get(source) != 0).then(|| self.parts.head.rows_taken(source) + buffered)
+    }
+
+    /// Blocks that were replayed may have older layouts than the source has got since.
+    fn widen(&mut self) -> Result<(), Error> {
+        for (source, layout) in std::mem::take(&mut self.linked).into_iter().enumerate() {
+            let columns = |number: u32| {
+                self.parts
+                    .head
+                    .layouts()
+                    .get(number)
+                    .map_or(0, |layout| layout.columns())
+            };
+            let source = source as u32;
+            if columns(layout) > columns(self.parts.head.line(source).layout) {
+                self.seal(source)?;
+                self.parts.head.relink(source, layout);
+            }
+        }
+        Ok(())
+    }
+
+    fn sequence_of_segments(&self) -> u64 {
+        self.parts
+            .log
+            .sealed()
+            .values()
+            .map(|segment| segment.trailer.sequence)
+            .chain(self.resumed.iter().map(|resumed| resumed.sequence))
+            .max()
+            .unwrap_or(1)
+    }
+
+    /// Which blocks the segments hold that were closed when the journal had come so far: blocks of
+    /// older segments begin in files that were let go.
+    fn note_sealed_blocks(&mut self, first_sequence: u64) -> Result<(), Error> {
+        for resumed in std::mem::take(&mut self.resumed) {
+            self.note_blocks(&resumed.entries);
+            self.resumed.push(resumed);
+        }
+        for segment in self
+            .parts
+            .log
+            .sealed()
+            .clone()
+            .values()
+            .filter(|segment| segment.trailer.sequence >= first_sequence)
+        {
+            for page in segment.blocks() {
+                match page {
+                    Ok(entries) => self.note_blocks(&entries),
+                    Err(error @ Error::Damage { .. }) => self
+                        .recovery
+                        .set_aside
+                        .push((segment.name().to_string(), error.to_string())),
+                    // Without its blocks, their rows would be replayed as well.
+                    Err(error) => return Err(error),
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn note_blocks(&mut self, entries: &[Entry]) {
+        for entry in entries {
+            self.sealed_blocks.insert(entry.number);
+            if entry.since < entry.number {
+                let blocks = self.gathered.entry(entry.source).or_default();
+                blocks.push((entry.since, entry.number));
+            }
+        }
+    }
+
+    fn is_sealed(&self, source: u32, block: u64) -> bool {
+        let within = |&(since, number): &(u64, u64)| (since..=number).contains(&block);
+        self.sealed_blocks.contains(block)
+            || self
+                .gathered
+                .get(&source)
+                .is_some_and(|blocks| blocks.iter().any(within))
+    }
+
+    /// Segments may know of more sources than the catalog and the journal, if those are damaged.
+    fn lose_unnamed(&mut self) {
+        let sources = self
+            .parts
+            .log
+            .sealed()
+            .values()
+            .map(|segment| segment.trailer.sources)
+            .chain(self.resumed.iter().map(|resumed| resumed.sources))
+            .max()
+            .unwrap_or(0);
+        let layouts = self
+            .parts
+            .log
+            .sealed()
+            .values()
+            .map(|segment| segment.trailer.layouts)
+            .chain(self.resumed.iter().map(|resumed| resumed.layouts))
+            .max()
+            .unwrap_or(0);
+        self.parts.head.layouts_mut().lose(layouts);
+        let known = self.parts.head.sources();
+        if sources > known {
+            let what = format!(
+                "the names of {} sources are lost; they stand under {LOST}",
+                sources - known
+            );
+            self.recovery
+                .set_aside
+                .push((catalog::NAME.to_string(), what));
+            lose_sources(&mut self.parts, sources);
+        }
+    }
+}

@@ -1,0 +1,184 @@
+//! Records of the journal: names, layouts and rows.
+
+use crate::bytes::{Cursor, Short};
+use crate::catalog::{Registers, get_key, get_layout, lose_sources};
+use crate::error::Error;
+use crate::journal::files;
+use crate::journal::record::Record;
+use crate::journal::rows::{RecordRow, Rows, is_too_large};
+use crate::recover::replay::Replay;
+
+/// Stands for sources whose rows were counted.
+const NO_SOURCE: u32 = u32::MAX;
+
+impl Replay<'_> {
+    pub(super) fn replay_record(&mut self, record: &Record) -> Result<(), Short> {
+        self.missing.record(record.rows_before, record.rows);
+        let mut done = 0;
+        let result = self.replay_streams(record, &mut done);
+        if result.is_err() {
+            let (number, left) = (self.parts.head.pins.current(), record.rows - done);
+            let what = format!("record {} is malformed", self.sequence - 1);
+            let name = files::name(number);
+            self.missing.malformed(name, what, self.sequence - 1, left);
+        }
+        result
+    }
+
+    pub(super) fn replay_streams(&mut self, record: &Record, done: &mut u64) -> Result<(), Short> {
+        self.replay_names(record, Cursor(&record.streams[0]))?;
+        self.replay_layouts(record, Cursor(&record.streams[1]))?;
+        self.follows
+            .resize(self.parts.head.sources() as usize, false);
+        self.replay_rows(record, done)
+    }
+
+    pub(super) fn replay_names(
+        &mut self,
+        record: &Record,
+        mut names: Cursor<'_>,
+    ) -> Result<(), Short> {
+        if record.new_sources > 0 {
+            lose_sources(
+                &mut self.parts,
+                u32::try_from(record.first_source).map_err(|_| Short)?,
+            );
+        }
+        for number in record.first_source..record.first_source.saturating_add(record.new_sources) {
+            let key = get_key(&mut names)?;
+            if number >= u64::from(self.parts.head.sources()) {
+                self.parts.add_source(&key).map_err(|_| Short)?;
+            }
+        }
+        names.is_empty().then_some(()).ok_or(Short)
+    }
+
+    pub(super) fn replay_layouts(
+        &mut self,
+        record: &Record,
+        mut layouts: Cursor<'_>,
+    ) -> Result<(), Short> {
+        if record.new_layouts > 0 {
+            self.parts
+                .head
+                .layouts_mut()
+                .lose(u32::try_from(record.first_layout).map_err(|_| Short)?);
+        }
+        for _ in 0..record.new_layouts {
+            // Known ones are found again under their number.
+            get_layout(&mut layouts, self.parts.head.layouts_mut())?;
+        }
+        layouts.is_empty().then_some(()).ok_or(Short)
+    }
+}
+
+impl Replay<'_> {
+    /// Buffers the rows of a record, or passes them over. `done` is the number of rows so far.
+    pub(super) fn replay_rows(&mut self, record: &Record, done: &mut u64) -> Result<(), Short> {
+        let mut rows = Rows::new(record);
+        while let Some(head) = rows.head()? {
+            let follows = self.follows.get(head.source as usize);
+            let follows = follows.copied().ok_or(Short)?;
+            let is_usual =
+                head.columns == 1 && follows && self.parts.head.has_one_number(head.source);
+            let to = &mut self.parts.head;
+            if is_usual
+                && rows.number(|codes, payload| to.replay_number(head.source, codes, payload))?
+            {
+                self.recovery.rows_replayed += 1;
+            } else {
+                self.replay_row(&rows.rest(head)?, follows)?;
+            }
+            *done += 1;
+        }
+        rows.is_at_end().then_some(()).ok_or(Short)
+    }
+
+    pub(super) fn replay_row(
+        &mut self,
+        row: &RecordRow<'_>,
+        mut follows: bool,
+    ) -> Result<(), Short> {
+        let source = row.source;
+        if let Some(start) = row.start {
+            if start.layout as usize >= self.parts.head.layouts().len() {
+                return Err(Short);
+            }
+            follows = self
+                .begin_block(source, start.block, start.layout, start.before)
+                .map_err(|_| Short)?;
+        }
+        if !follows {
+            self.pass_row(source);
+            return Ok(());
+        }
+        let head = &mut self.parts.head;
+        let line = head.line(source);
+        let layout = head.layouts().get(line.layout).ok_or(Short)?.clone();
+        let bytes = line.bytes as usize + row.codes.len() + row.payload.len();
+        let rows = u64::from(line.rows) + 1;
+        if layout.columns() != row.columns || is_too_large(bytes, rows) {
+            return Err(Short);
+        }
+        head.replay_row(source, &layout, row.codes, row.payload)?;
+        self.recovery.rows_replayed += 1;
+        Ok(())
+    }
+}
+
+impl Replay<'_> {
+    /// A block begins; answers whether its rows are to be buffered.
+    pub(super) fn begin_block(
+        &mut self,
+        source: u32,
+        block: u64,
+        layout: u32,
+        before: u64,
+    ) -> Result<bool, Error> {
+        let sealed = self.is_sealed(source, block);
+        let replayed = self.ordinal(source);
+        self.missing.begin(source, before, replayed, sealed);
+        // The block before was sealed at this point, into a segment that is lost.
+        self.seal(source)?;
+        let head = &mut self.parts.head;
+        head.begin_blocks_at(block.saturating_add(1));
+        // Rows cannot be read without their layout, which damage may have taken.
+        let lost = head
+            .layouts()
+            .get(layout)
+            .is_none_or(|layout| layout.is_lost());
+        let follows = !lost && !sealed;
+        self.follows[source as usize] = follows;
+        match lost && !sealed {
+            true => drop(self.without_layout.entry(source).or_default()),
+            // The rows of an earlier block stay counted, under no source.
+            false => {
+                if let Some(rows) = self.without_layout.remove(&source) {
+                    *self.without_layout.entry(NO_SOURCE).or_default() += rows;
+                }
+            }
+        }
+        if follows {
+            if head.line(source).layout != layout {
+                head.relink(source, layout);
+            }
+            // Of a source's blocks, a later one may be on disk already.
+            let rows = head.replay_block(source, block, before);
+            let first = self.recounted.of(source);
+            if *first == 0 {
+                *first = rows + 1;
+            }
+        }
+        Ok(follows)
+    }
+
+    /// A row whose block is not buffered: a segment has it, or it is lost.
+    pub(super) fn pass_row(&mut self, source: u32) {
+        let rows = self.without_layout.get_mut(&source);
+        match rows {
+            Some(rows) => *rows += 1,
+            None if self.missing.pass(source) => self.recovery.rows_skipped += 1,
+            None => self.unreadable += 1,
+        }
+    }
+}

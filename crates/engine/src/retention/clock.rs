@@ -1,0 +1,126 @@
+//! Time: the clock as far as it is believed, and the time that the disk vouches for.
+
+use crate::retention::Retention;
+use crate::retention::class::Classes;
+use seiner_platform::Clock;
+
+const NANOS: i64 = 1_000_000_000;
+/// Fraction of the shortest age that the time on the disk is ahead of the present, within bounds,
+/// ns.
+const PROMISES: i64 = 64;
+const SHORTEST_PROMISE: i64 = NANOS;
+const LONGEST_PROMISE: i64 = 60 * NANOS;
+
+impl Retention {
+    /// Advances the time. `next_block` is the number of the next block.
+    pub fn advance(&mut self, clock: &dyn Clock, next_block: u64) {
+        self.judge(clock);
+        self.now = self.now.max(self.believed);
+        self.block = self.block.max(next_block);
+        self.pace.note(next_block, self.now);
+        let told = self.now.min(self.vouched);
+        let rules = self.classes.list().iter().zip(&self.next);
+        for ((class, next), floor) in rules.zip(&mut self.floors) {
+            // Rows with a next level stay until that level contains them.
+            if let Some(age) = class.keep.age.filter(|_| next.is_none()) {
+                floor.time = floor.time.max(told.saturating_sub(age.as_nanos() as i64));
+            }
+        }
+        self.note_late();
+    }
+
+    /// Judges the clock without expiring any data.
+    pub fn judge(&mut self, clock: &dyn Clock) {
+        self.believed = self.watch.judge(clock.now(), clock.monotonic(), self.now);
+    }
+
+    pub(super) fn note_late(&mut self) {
+        let named = &self.floors[..self.classes.named().len()];
+        let times = named.iter().map(|floor| floor.time);
+        let coarsened = self.coarsened.iter().map(|(_, time)| *time);
+        self.late_before = times.chain(coarsened).max().unwrap_or(i64::MIN);
+    }
+
+    /// Records that the file `clock` contains this time, which a start will find.
+    pub fn vouch(&mut self, time: i64) {
+        self.told = true;
+        self.vouched = self.vouched.max(time);
+    }
+
+    /// Records the time that a start finds in the file `clock`. The present is no earlier.
+    pub fn recall_time(&mut self, time: i64) {
+        self.vouch(time);
+        self.now = self.now.max(time);
+    }
+
+    /// Records the time at which a segment found by a start was written. The time counts only if the
+    /// file `clock` contains none, because an operator may have set that file back. Age does not
+    /// hide data by this time until the file contains it, because the segment may be dropped.
+    pub fn recall_born(&mut self, time: i64) {
+        if !self.told {
+            self.now = self.now.max(time);
+        }
+    }
+
+    /// Returns whether the stored rules have an age by the clock. The file `clock` must then exist:
+    /// a start writes it before it stores such rules.
+    pub fn needs_clock(&self) -> bool {
+        self.known_rules
+            .as_ref()
+            .is_some_and(Classes::hides_by_clock)
+    }
+
+    /// Trusts the clock, because an operator confirmed it.
+    pub fn accept_clock(&mut self, clock: &dyn Clock) {
+        self.watch.believe(clock.now(), clock.monotonic());
+    }
+
+    /// Returns how far the clock is ahead of the trusted time, and how far the trusted time is
+    /// ahead of the clock, ns. Both are 0 if the store uses its clock, or if no data expires by it.
+    pub fn clock_differences(&self, wall: i64) -> (u64, u64) {
+        let has_age = self
+            .classes
+            .list()
+            .iter()
+            .any(|class| class.keep.age.is_some());
+        let behind = match has_age && self.now > i64::MIN {
+            true => self.now.saturating_sub(wall).max(0) as u64,
+            false => 0,
+        };
+        (self.watch.ahead(), behind)
+    }
+
+    /// Returns the time to write to the disk so that age can hide data by the trusted clock.
+    /// Returns `None` if the time on the disk is sufficient. With `early`, the time is returned
+    /// shortly before it is needed. Repeated starts do not move the time further ahead of the
+    /// clock.
+    pub fn promise_due(&self, early: bool) -> Option<i64> {
+        self.promise_at(self.believed, early)
+    }
+
+    fn promise_at(&self, now: i64, early: bool) -> Option<i64> {
+        let rules = self.classes.list().iter().zip(&self.next);
+        let ages = rules.filter(|(_, next)| next.is_none());
+        let age = ages.filter_map(|(class, _)| class.keep.age).min()?;
+        let ahead = (age.as_nanos() as i64 / PROMISES).clamp(SHORTEST_PROMISE, LONGEST_PROMISE);
+        let least = match early {
+            true => now.saturating_add(ahead / 2),
+            false => now,
+        };
+        let promise = now.saturating_add(ahead);
+        match self.told {
+            true => (self.vouched < least).then_some(promise),
+            false => Some(promise.max(self.now)),
+        }
+    }
+
+    /// Returns the time that a closed store writes to the disk, if it must write one.
+    pub fn last_time(&self) -> Option<i64> {
+        self.promise_at(i64::MAX, false).map(|_| self.now)
+    }
+
+    /// Returns the wall time in ns. It does not go back.
+    pub fn now(&self) -> i64 {
+        self.now
+    }
+}

@@ -1,0 +1,314 @@
+//! News for the catalog: deletes, floors and rules, as records that a start reads again.
+
+use crate::bytes::{Cursor, Short, put_text};
+use crate::retention::class::{Classes, Keep, get_classes, put_classes};
+use crate::retention::{Floor, Retention, Tombstone};
+use crate::segment::Entry;
+use roaring::RoaringBitmap;
+use seiner_codec::varint;
+use seiner_model::{Interval, SourceKey};
+use std::sync::Arc;
+
+/// Kinds of records in the catalog.
+const TOMBSTONE: u8 = 1;
+const FLOOR: u8 = 2;
+const RULES: u8 = 3;
+const PAST: u8 = 4;
+pub(super) const MADE: u8 = 5;
+pub(super) const OLDER: u8 = 6;
+pub(super) const COARSENED: u8 = 7;
+const LEDGER: u8 = 8;
+
+impl Retention {
+    /// Returns whether any record is not yet in the catalog.
+    pub fn has_news(&self) -> bool {
+        !self.news.is_empty()
+    }
+
+    /// Removes and returns the records that are not yet in the catalog.
+    pub fn take_news(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.news)
+    }
+
+    /// Adds a record of a class's new floor for the catalog. [`Retention::raise`] applies the
+    /// floor.
+    pub fn note_floor(&mut self, class: u8, number: u64) {
+        self.news.push(FLOOR);
+        put_text(&self.classes.list()[class as usize].name, &mut self.news);
+        varint::put_u64(number, &mut self.news);
+    }
+
+    /// Adds a record that blocks of a ring up to an ordinal are dead. Needed if the block that
+    /// proves this is about to be dropped.
+    pub fn note_past(&mut self, dropped: &[Entry]) {
+        let mut past = Vec::new();
+        for entry in dropped {
+            let class = self.class_of(entry.source) as usize;
+            let Some(ring) = self.classes.list()[class].keep.rows else {
+                continue;
+            };
+            let rows = self.durable_rows.get(entry.source);
+            if entry.ordinal == rows && rows > ring {
+                past.push((entry.source, rows - ring));
+            }
+        }
+        self.put_past(&past);
+    }
+
+    fn put_past(&mut self, past: &[(u32, u64)]) {
+        if past.is_empty() {
+            return;
+        }
+        self.news.push(PAST);
+        varint::put_u64(past.len() as u64, &mut self.news);
+        for &(source, ordinal) in past {
+            varint::put_u64(u64::from(source), &mut self.news);
+            varint::put_u64(ordinal, &mut self.news);
+            self.let_past(source, ordinal);
+        }
+    }
+
+    /// Reads the records in a frame of the catalog.
+    pub fn recall_news(&mut self, news: &[u8]) -> Result<(), Short> {
+        let mut cursor = Cursor(news);
+        while !cursor.is_empty() {
+            match cursor.u8()? {
+                TOMBSTONE => {
+                    let tombstone = get_tombstone(&mut cursor)?;
+                    self.tombstones.push(tombstone);
+                }
+                FLOOR => {
+                    let name = cursor.text()?.to_string();
+                    let floor = self.known_floors.entry(name).or_default();
+                    *floor = cursor.varint()?.max(*floor);
+                }
+                RULES => {
+                    self.known_rules = Some(get_classes(&mut cursor)?);
+                    // Floors of other rules were converted into deletes.
+                    self.known_floors.clear();
+                    self.known_made.clear();
+                }
+                MADE => {
+                    let name = cursor.text()?.to_string();
+                    let made = self.known_made.entry(name).or_insert(i64::MIN);
+                    *made = cursor.signed()?.max(*made);
+                }
+                OLDER => {
+                    let older = self.older.entry(cursor.varint()?).or_insert(i64::MIN);
+                    *older = cursor.signed()?.max(*older);
+                }
+                COARSENED => {
+                    let time = cursor.signed()?;
+                    let sources = get_sources(&mut cursor)?;
+                    Arc::make_mut(&mut self.coarsened).push((sources, time));
+                }
+                LEDGER => self.has_ledger = true,
+                PAST => {
+                    for _ in 0..cursor.count(u32::MAX as usize)? {
+                        let source = cursor.count(u32::MAX as usize)? as u32;
+                        let ordinal = cursor.varint()?;
+                        if source >= self.members.count() {
+                            return Err(Short);
+                        }
+                        self.let_past(source, ordinal);
+                    }
+                }
+                _ => return Err(Short),
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns whether the catalog records that the store has a ledger.
+    pub fn has_ledger(&self) -> bool {
+        self.has_ledger
+    }
+
+    /// Adds a record for the catalog that the store has a ledger.
+    pub fn note_ledger(&mut self) {
+        if !std::mem::replace(&mut self.has_ledger, true) {
+            self.news.push(LEDGER);
+        }
+    }
+
+    /// Returns sources with the ordinal up to which blocks are dead under any rules. The sources
+    /// have had at least that many rows.
+    pub fn pasts(&self) -> impl Iterator<Item = (u32, u64)> + '_ {
+        self.past
+            .iter()
+            .map(|(&source, &ordinal)| (source, ordinal))
+    }
+
+    fn let_past(&mut self, source: u32, ordinal: u64) {
+        let past = self.past.entry(source).or_default();
+        *past = (*past).max(ordinal);
+    }
+
+    /// Returns whether the rules differ from those when the store was last open.
+    pub fn rules_change(&self) -> bool {
+        let bytes = |classes: &Classes| {
+            let mut bytes = Vec::new();
+            put_classes(classes.named(), &mut bytes);
+            bytes
+        };
+        let new = bytes(&self.classes);
+        self.known_rules
+            .as_ref()
+            .is_some_and(|old| bytes(old) != new)
+    }
+
+    /// Applies rules that may have changed since the store was last open. Data that is dead under
+    /// the old rules stays dead: it is recorded in a form that no rule changes. All sources must be
+    /// known, and the total number of rows of each source in blocks on disk.
+    pub fn change_rules(
+        &mut self,
+        key_of: impl Fn(u32) -> SourceKey,
+        rows_of: impl Fn(u32) -> u64,
+        next_block: u64,
+    ) {
+        let mut new = Vec::new();
+        put_classes(self.classes.named(), &mut new);
+        let Some(old) = self.known_rules.take() else {
+            // A store without rules has nothing to record: none of its data ever dies.
+            if matches!(self.classes.list(), [only] if only.keep == Keep::default()) {
+                return;
+            }
+            self.news.push(RULES);
+            self.news.extend(new);
+            return;
+        };
+        let mut known = Vec::new();
+        put_classes(old.named(), &mut known);
+        let floors = std::mem::take(&mut self.known_floors);
+        let made = std::mem::take(&mut self.known_made);
+        if known == new {
+            let rules = self.classes.list().iter().zip(&self.next);
+            for ((class, next), floor) in rules.zip(&mut self.floors) {
+                floor.number = floors.get(&class.name).copied().unwrap_or(0);
+                if let (Some(_), Some(&made)) = (next, made.get(&class.name)) {
+                    floor.time = made;
+                }
+            }
+            self.note_late();
+            return;
+        }
+        let mut members = vec![RoaringBitmap::new(); old.list().len()];
+        let mut past = Vec::new();
+        for source in 0..self.members.count() {
+            let class = old.of(&key_of(source));
+            members[class as usize].insert(source);
+            let ring = old.list()[class as usize].keep.rows;
+            let rows = rows_of(source);
+            if let Some(ordinal) = ring
+                .map(|ring| rows.saturating_sub(ring))
+                .filter(|&ordinal| ordinal > 0)
+            {
+                past.push((source, ordinal));
+            }
+        }
+        for ((number, class), sources) in (0_u8..).zip(old.list()).zip(members) {
+            let time = |age: std::time::Duration| self.now.saturating_sub(age.as_nanos() as i64);
+            let made = made.get(&class.name).copied().unwrap_or(i64::MIN);
+            let next = old.next_step(number);
+            let floor = Floor {
+                number: floors.get(&class.name).copied().unwrap_or(0),
+                time: match next {
+                    Some(_) => made,
+                    None => class.keep.age.map_or(i64::MIN, time),
+                },
+            };
+            if let (Some(step), Some(age), false) =
+                (next, class.keep.age, self.members.levels() == 0)
+            {
+                // A round may have been under way.
+                self.note_older(step, made.max(time(age)));
+            }
+            if next.is_some() && made > i64::MIN && usize::from(number) < old.named().len() {
+                self.note_coarsened(sources.clone(), made);
+            }
+            self.bury_below(sources, floor, next_block);
+        }
+        self.put_past(&past);
+        self.news.push(RULES);
+        self.news.extend(new);
+        self.note_late();
+    }
+
+    /// Converts the floor of a class into deletes.
+    fn bury_below(&mut self, sources: RoaringBitmap, floor: Floor, next_block: u64) {
+        if floor.number > 0 {
+            self.bury(Tombstone {
+                sources: sources.clone(),
+                interval: Interval::new(i64::MIN, i64::MAX),
+                before: floor.number,
+            });
+        }
+        if let Some(end) = floor.time.checked_sub(1) {
+            self.bury(Tombstone {
+                sources,
+                interval: Interval::new(i64::MIN, end),
+                before: next_block,
+            });
+        }
+    }
+}
+
+/// Returns the rules in consecutive frames of a catalog.
+pub fn rules_of<'a>(frames: impl Iterator<Item = &'a [u8]>) -> Classes {
+    let mut retention = Retention::of_unnamed(u32::MAX);
+    for news in frames {
+        // Damaged frames are skipped, as at a start.
+        let _ = retention.recall_news(news);
+    }
+    retention.known_rules.unwrap_or_default()
+}
+
+/// Decodes the deletes, floors and rules in a frame of the catalog, for a store with `sources`
+/// sources.
+///
+/// # Errors
+/// [`Short`] if the bytes are malformed.
+pub fn check_news(news: &[u8], sources: u32) -> Result<(), Short> {
+    let mut retention = Retention::of_unnamed(sources);
+    retention.recall_news(news)
+}
+
+/// Returns whether frames of a catalog record that the store has a ledger.
+pub fn has_ledger<'a>(frames: impl Iterator<Item = &'a [u8]>) -> bool {
+    let mut retention = Retention::of_unnamed(u32::MAX);
+    for news in frames {
+        let _ = retention.recall_news(news);
+    }
+    retention.has_ledger
+}
+
+pub(super) fn put_tombstone(tombstone: &Tombstone, out: &mut Vec<u8>) {
+    out.push(TOMBSTONE);
+    varint::put_u64(tombstone.before, out);
+    varint::put_i64(tombstone.interval.start, out);
+    varint::put_i64(tombstone.interval.end, out);
+    put_sources(&tombstone.sources, out);
+}
+
+pub(super) fn put_sources(sources: &RoaringBitmap, out: &mut Vec<u8>) {
+    varint::put_u64(sources.serialized_size() as u64, out);
+    sources
+        .serialize_into(out)
+        .expect("a vector takes everything");
+}
+
+fn get_sources(cursor: &mut Cursor<'_>) -> Result<RoaringBitmap, Short> {
+    let len = cursor.count(u32::MAX as usize)?;
+    let bytes = cursor.take(len)?;
+    RoaringBitmap::deserialize_from(bytes).map_err(|_| Short)
+}
+
+fn get_tombstone(cursor: &mut Cursor<'_>) -> Result<Tombstone, Short> {
+    let before = cursor.varint()?;
+    let interval = Interval::new(cursor.signed()?, cursor.signed()?);
+    Ok(Tombstone {
+        sources: get_sources(cursor)?,
+        interval,
+        before,
+    })
+}

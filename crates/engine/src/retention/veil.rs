@@ -1,0 +1,55 @@
+//! What is hidden of one source.
+
+use crate::retention::Floor;
+use crate::segment::Entry;
+use seiner_model::Interval;
+
+/// Hidden parts of one source.
+#[derive(Clone, Debug)]
+pub struct Veil {
+    pub(super) floor: Floor,
+    /// Ordinal up to which blocks are past the end of the ring.
+    pub(super) past: u64,
+    /// Deletes: for blocks below a number, the deleted times.
+    pub(super) graves: Vec<(u64, Interval)>,
+}
+
+impl Veil {
+    /// Returns whether all rows of a block are hidden.
+    pub fn hides(&self, entry: &Entry) -> bool {
+        let span = Interval::new(entry.first, entry.last);
+        entry.number < self.floor.number
+            || entry.last < self.floor.time
+            || self.is_past(entry.ordinal)
+            || self.graves(entry.number).any(|grave| grave.covers(&span))
+    }
+
+    /// Returns whether the ring has expired a block with this ordinal.
+    pub fn is_past(&self, ordinal: u64) -> bool {
+        ordinal <= self.past
+    }
+
+    /// Returns whether any row of a block is hidden for a reason other than its age.
+    pub fn touches(&self, number: u64, span: &Interval) -> bool {
+        number < self.floor.number || self.graves(number).any(|grave| grave.overlaps(span))
+    }
+
+    /// Returns whether a row of a block is hidden.
+    pub fn hides_row(&self, number: u64, time: i64) -> bool {
+        number < self.floor.number
+            || time < self.floor.time
+            || self.graves(number).any(|grave| grave.contains(time))
+    }
+
+    /// Returns the earliest visible time.
+    pub fn start(&self) -> i64 {
+        self.floor.time
+    }
+
+    fn graves(&self, number: u64) -> impl Iterator<Item = &Interval> {
+        self.graves
+            .iter()
+            .filter(move |(before, _)| number < *before)
+            .map(|(_, interval)| interval)
+    }
+}
