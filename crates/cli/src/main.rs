@@ -44,42 +44,25 @@ pub struct Seiner {
     command: Command,
 }
 
+// The help of each subcommand is the doc comment of its flags. A comment here would replace it.
 #[derive(Subcommand)]
 enum Command {
-    /// Run the server: ports for writes and queries, the web page, and the host's own sensors.
     Serve(serve::Serve),
-    /// Print the effective settings, with the source of each setting.
     Config(config::Config),
-    /// Write line protocol to a server or into a directory.
     Write(write::Write),
-    /// Query samples from a server or a directory.
     Query(query::Query),
-    /// Delete the samples of sources, all of them or those in an interval.
     Delete(delete::Delete),
-    /// Acknowledge the losses that a server lists.
     Acknowledge(acknowledge::Acknowledge),
-    /// Show how full a server's log is, and the reasons for drops and merges.
     Log(log::Log),
-    /// Import data from files of other formats.
     Import(import::Import),
-    /// Show the contents of the files in a directory.
     Inspect(inspect::Inspect),
-    /// Verify that everything in a directory is readable.
     Check(check::Check),
-    /// Show or confirm the clock by which a store expires data.
     Clock(clock::Clock),
-    /// Compare settings on a simulated store.
     Sim(sim::Sim),
-    /// Measure disks, file systems and stores with the papers' experiments.
     Lab(lab::Lab),
-    /// Compute a configuration and a forecast from sensors, rates and disks.
     Plan(plan::Plan),
-    /// Manage a volume of several devices that merges small writes into whole stripes when that
-    /// pays.
     Raid(raid::Raid),
-    /// Print a script that completes commands and flags in a shell.
     Completions(completions::Completions),
-    /// Print the manual page, or write one page per subcommand into a directory.
     Man(man::Man),
 }
 

@@ -20,9 +20,9 @@ pub struct Import {
     kind: Kind,
 }
 
+// The help of each subcommand is the doc comment of its flags. A comment here would replace it.
 #[derive(Subcommand)]
 enum Kind {
-    /// Import comma-separated values, with a first line that names the columns.
     Csv(comma::Csv),
 }
 

@@ -37,39 +37,24 @@ pub struct Lab {
     experiment: Experiment,
 }
 
+// The help of each subcommand is the doc comment of its flags. A comment here would replace it.
 #[derive(Subcommand)]
 enum Experiment {
-    /// Describe a disk and its use, without root and without writing.
     Check(check::Check),
-    /// Measure a disk: sequential and random requests, by size and depth; syncs; a long write.
     Disk(disk::Disk),
-    /// Write very many sensors by several stores under the same load.
     Write(write::Write),
-    /// Measure the time of common file operations, by file system.
     Files(files::Files),
-    /// Measure the cost of an unaligned partition, by file system (root).
     Align(align::Align),
-    /// Overwrite a small store for a long time, and count the bytes that merging writes, by V, R, B
-    /// and policy.
     Merge(merge::Merge),
-    /// Count the block operations of a command, or of files of blktrace.
     Trace(trace::Trace),
-    /// Run check, disk, write and files in about five minutes; for root also align.
     Tour(tour::Tour),
-    /// Prepare the emulated machine for file systems that this kernel lacks, and for users without
-    /// root.
     Guest(guest::Guest),
-    /// Run as one process of `lab write --processes`.
     #[command(hide = true)]
     Writer(writer::Writer),
-    /// Run as the first process of a guest.
     #[command(hide = true)]
     Inside(inside::Inside),
-    /// Run a saved job, or continue the run in a directory.
     Run(run::Run),
-    /// Write the page of a run again, or compare two runs.
     Report(report::Report),
-    /// Remove the resources of killed runs.
     Tidy(tidy::Tidy),
 }
 

@@ -6,9 +6,10 @@ use clap::Args;
 use seiner_lab::registry::{state_directory, tidy};
 use std::io::{Write, stdout};
 
-/// Remove the resources of killed runs: mounts, loop devices, cgroups, trace instances,
-/// directories, and changed settings of the system. Every experiment does this at its start.
-/// Resources of living runs remain.
+/// Remove the resources of killed runs.
+///
+/// Resources are mounts, loop devices, cgroups, trace instances, directories, and changed settings
+/// of the system. Every experiment does this at its start. Resources of living runs remain.
 #[derive(Args)]
 pub struct Tidy {}
 

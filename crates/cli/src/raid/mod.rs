@@ -29,29 +29,19 @@ pub struct Raid {
     what: What,
 }
 
+// The help of each subcommand is the doc comment of its flags. A comment here would replace it.
 #[derive(Subcommand)]
 enum What {
-    /// Create an array of devices.
     Create(create::Create),
-    /// Repair an array without serving it.
     Assemble(assemble::Assemble),
-    /// Run an array, and export it as a network block device.
     Serve(serve::Serve),
-    /// Measure small writes under every merging strategy: modelled, in memory, or on devices.
     Bench(bench::Bench),
-    /// Show the status of an array, running or stopped.
     Status(show::Show),
-    /// Take a working member out of use.
     Fail(orders::Fail),
-    /// Rebuild a lost member on another device.
     Replace(orders::Replace),
-    /// Add a spare device for the next member that is lost.
     Spare(orders::Spare),
-    /// Read all blocks, compare data with syndromes, and repair errors.
     Scrub(orders::Scrub),
-    /// Clear the volume of an array. Its contents are lost.
     Clear(clear::Clear),
-    /// Flush everything and end the serving process.
     Stop(orders::Stop),
 }
 

@@ -7,7 +7,9 @@ mod run;
 use crate::failure::Failure;
 use clap::{Args, Subcommand};
 
-/// Compare settings on a simulated store. Reads and writes only files that the command line names.
+/// Compare settings on a simulated store.
+///
+/// Reads and writes only files that the command line names.
 #[derive(Args)]
 #[command(subcommand_value_name = "WHAT", subcommand_help_heading = "What")]
 pub struct Sim {
@@ -15,9 +17,9 @@ pub struct Sim {
     what: What,
 }
 
+// The help of each subcommand is the doc comment of its flags. A comment here would replace it.
 #[derive(Subcommand)]
 enum What {
-    /// Compare the bytes that merging writes, by policy and by live share.
     Merge(merge::Merge),
 }
 

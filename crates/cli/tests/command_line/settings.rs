@@ -87,12 +87,15 @@ fn completions_and_manual_pages() {
     assert!(directory.path().join("pages/seiner-serve.1").exists());
 }
 
-/// Regression: flags that several commands share replaced the description of a command in its help.
+/// Regression: comments on the list of subcommands replaced their descriptions, with the examples.
 #[test]
-fn help_keeps_the_description_of_commands_with_shared_flags() {
+fn help_contains_the_whole_description_of_a_subcommand() {
     let directory = tempfile::tempdir().unwrap();
     for (arguments, words) in [
         (&["write", "--help"][..], "Rejected lines"),
+        (&["query", "--help"], "Examples:"),
+        (&["raid", "create", "--help"], "superblock"),
+        (&["sim", "merge", "--help"], "died whole"),
         (&["import", "csv", "--help"], "A row becomes"),
         (&["lab", "disk", "--help"], "direct I/O"),
     ] {
