@@ -50,7 +50,7 @@ pub struct Written {
     pub overwritten_rows: u64,
     /// Bytes that merges saved by compressing harder.
     pub squeezed_bytes: u64,
-    /// Bytes that were let go because the budget was used up, about.
+    /// Approximate bytes shed because the budget was exhausted.
     pub shed_bytes: u64,
     /// Blocks that a merge found damaged.
     pub damaged_blocks: u64,

@@ -16,7 +16,7 @@ const SOURCES_A_LOCK: usize = 1024;
 /// and seen by nobody any more, on return. Answers how many sources were meant. The room comes
 /// back when the segments that hold them are dropped or merged.
 ///
-/// # Errors
+/// If the disk fails: the samples may or may not be deleted.
 /// When the disk fails: then the samples may or may not be deleted.
 pub(crate) fn delete(core: &Core, selector: &Selector, interval: Interval) -> Result<u64, Error> {
     let _span = tracing::trace_span!("delete").entered();

@@ -84,7 +84,7 @@ pub(crate) fn aggregate<'a>(
 }
 
 /// Returns the first and last time of the samples that a query selects, for display. Only the first
-/// `sources` sources of the query are examined, with any field, which bounds the cost. Damaged
+/// `most` sources of the query are examined, with any field, which bounds the cost. Damaged
 /// blocks are omitted.
 pub(crate) fn time_range(core: &Core, query: &Query, most: usize) -> Option<Interval> {
     let ids = sources(core, &query.selector);
