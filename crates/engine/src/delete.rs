@@ -12,12 +12,12 @@ use seiner_model::{Interval, Selector};
 /// Sources sealed under one lock before a delete.
 const SOURCES_A_LOCK: usize = 1024;
 
-/// Deletes the samples of sources in an interval, as far as they were accepted before; durable,
-/// and seen by nobody any more, on return. Answers how many sources were meant. The room comes
-/// back when the segments that hold them are dropped or merged.
+/// Deletes the samples of sources in an interval that were accepted before this call. On return,
+/// the delete is durable and the samples are invisible. Returns the number of sources that match.
+/// Disk space is freed when the segments with the samples are dropped or merged.
 ///
+/// # Errors
 /// If the disk fails: the samples may or may not be deleted.
-/// When the disk fails: then the samples may or may not be deleted.
 pub(crate) fn delete(core: &Core, selector: &Selector, interval: Interval) -> Result<u64, Error> {
     let _span = tracing::trace_span!("delete").entered();
     let mut writing = core.writing();
@@ -27,7 +27,8 @@ pub(crate) fn delete(core: &Core, selector: &Selector, interval: Interval) -> Re
     if count == 0 || interval.is_empty() {
         return Ok(count);
     }
-    // Figures that tell of what is deleted go with it: of a step that it overlaps, all.
+    // Figures of levels are deleted with their samples. If the interval overlaps a step, the whole
+    // step is deleted.
     let all = levels
         .iter()
         .fold(sources.clone(), |all, (_, levels)| all | levels);
