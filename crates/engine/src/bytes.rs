@@ -68,7 +68,7 @@ impl<'a> Cursor<'a> {
         std::str::from_utf8(self.take(len)?).map_err(|_| Short)
     }
 
-    /// Whether all bytes are read.
+    /// Returns whether all bytes have been read.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

@@ -11,8 +11,8 @@ pub(crate) fn commit(core: &Core) -> Result<(), Error> {
     write_journal(core, true)
 }
 
-/// Whether what was accepted up to a receipt's position is on disk. Without a journal nobody
-/// promised it, and the answer is yes.
+/// Returns whether all rows up to a receipt's position are on disk. Without a journal, rows are not
+/// promised to be durable, and the result is true.
 pub(crate) fn is_durable(core: &Core, position: u64) -> bool {
     core.durability() == Durability::Memory
         || core.durable.position.load(Ordering::Acquire) >= position

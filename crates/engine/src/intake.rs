@@ -202,7 +202,7 @@ pub(crate) fn append_samples(
     Ok(receipt)
 }
 
-/// What follows them.
+/// Updates the counters and the receipt after rows were appended.
 fn note_rows(core: &Core, head: &mut Head, receipt: &mut Receipt) {
     let (rows, samples, refused) = receipt.news();
     let counters = &mut head.counters;
@@ -271,7 +271,7 @@ fn make_room(core: &Core) -> Result<(), Error> {
     result
 }
 
-/// What a batch needs beside itself.
+/// Temporary memory of a batch.
 #[derive(Default)]
 struct Scratch {
     hashes: Vec<NameHash>,

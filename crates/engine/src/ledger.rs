@@ -1,12 +1,15 @@
-//! The ledger: which files the store has, and which data it has lost.
+//! Ledger: the files that the store must have, and the data that it has lost.
 //!
-//! A file that is missing cannot say so. So the ledger lists the segments and the journal files that
-//! recovery must find, and every loss until an operator acknowledges it.
+//! A missing file cannot be detected from the remaining files. The ledger therefore lists the
+//! segments and journal files that recovery must find, and every loss until an operator
+//! acknowledges it.
 //!
-//! Invariant: the ledger never lists a file that a crash can take away. An entry for a file is written
-//! after the file and its name are durable; the entry that strikes a file off is durable before the file
-//! is removed. Records are appended; a ledger that has grown is written anew and takes the old one's
-//! name. `docs/format/ledger.md` has the bytes.
+//! Invariant: the ledger never lists a file that a crash can remove. The entry for a file is
+//! written after the file and its name are durable. The entry that removes a file from the list is
+//! durable before the file is removed.
+//!
+//! Records are appended. A long ledger is rewritten and replaces the old one.
+//! `docs/format/ledger.md` specifies the bytes.
 
 use crate::aside::copy_aside;
 use crate::bytes::{Cursor, Short, put_text};
@@ -20,21 +23,21 @@ use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
 
-/// The file's name.
+/// Name of the file.
 pub const NAME: &str = "ledger";
-/// The name under which it is written anew.
+/// Name under which the file is rewritten.
 pub const NEXT: &str = "ledger.next";
 const MAGIC: &[u8; 8] = b"SEINLEDG";
 const VERSION: u32 = 1;
-/// Magic, version, store, checksum.
+/// Bytes of the header: magic, version, store, checksum.
 const HEADER_BYTES: usize = 8 + 4 + 8 + 4;
-/// Length, sequence, checksum.
+/// Bytes of a record without its body: length, sequence, checksum.
 const RECORD_BYTES: usize = 4 + 8 + 4;
-/// Length below which the file is not written anew.
+/// Length below which the file is not rewritten.
 const LEAST_LIMIT: u64 = 16 << 10;
-/// Room on the disk for the file and its successor, beside what segments take in it.
+/// Disk space for the file and its successor, without their entries for segments.
 pub const LEAST_ROOM: u64 = 2 * LEAST_LIMIT;
-/// Longest body of a record.
+/// Maximum bytes of the body of a record.
 const BODY_LIMIT: usize = 256 << 20;
 
 const JOURNAL_FILE: u8 = 1;
@@ -44,24 +47,24 @@ const GONE: u8 = 4;
 const LOSS: u8 = 5;
 const ACKNOWLEDGED: u8 = 6;
 const FORGOTTEN: u8 = 7;
-/// Acknowledged losses that stay listed.
+/// Number of acknowledged losses that stay listed.
 const KEPT: usize = 1000;
 
-/// A journal file that may be needed.
+/// Journal file that may be needed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct JournalFile {
-    /// Sequence of its first record.
+    /// Sequence of the first record.
     pub sequence: u64,
-    /// Rows in all records before it, ever.
+    /// Rows in all earlier records of the store.
     pub rows: u64,
 }
 
-/// A segment whose blocks count.
+/// Segment in service.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SegmentNote {
     pub blocks: u64,
     pub rows: u64,
-    /// First and last time in it, ns.
+    /// First time in the segment, ns. The next field has the last time.
     pub first: i64,
     pub last: i64,
 }
@@ -69,25 +72,25 @@ pub struct SegmentNote {
 /// Contents of the ledger.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Contents {
-    /// Journal files with lower numbers are not needed.
+    /// Lowest number of a journal file that may be needed.
     pub lowest: u32,
     pub journal: BTreeMap<u32, JournalFile>,
     pub segments: BTreeMap<u64, SegmentNote>,
-    /// Losses in the order in which they were found. Those that were acknowledged come first; they stay
-    /// so that the same damage is not counted twice.
+    /// Losses in the order in which they were found. Acknowledged losses come first. They stay in
+    /// the list so that the same damage is not counted twice.
     losses: Vec<Loss>,
     acknowledged: usize,
-    /// Losses that were acknowledged long ago, and the rows in them.
+    /// Number of losses acknowledged long ago, and the rows in them.
     forgotten: (u64, u64),
 }
 
 impl Contents {
-    /// Losses that nobody acknowledged.
+    /// Returns losses that are not acknowledged.
     pub fn unacknowledged(&self) -> &[Loss] {
         &self.losses[self.acknowledged..]
     }
 
-    /// Number of losses ever, and of rows in them.
+    /// Returns the number of all losses so far, and of the rows in them.
     pub fn lost(&self) -> (u64, u64) {
         let rows = self.losses.iter().filter_map(|loss| loss.rows);
         (
@@ -128,7 +131,7 @@ impl Contents {
             }
             LOSS => {
                 let loss = get_loss(cursor)?;
-                // A recovery that was cut short finds the same loss again.
+                // An interrupted recovery finds the same loss again.
                 if !self.knows(&loss) {
                     self.losses.push(loss);
                 }
@@ -226,17 +229,17 @@ fn get_loss(cursor: &mut Cursor<'_>) -> Result<Loss, Short> {
 /// State in which a ledger was found.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Found {
-    /// There is none.
+    /// No ledger exists.
     Missing,
-    /// All records can be read.
+    /// All records are readable.
     Whole,
     /// The last record was being written when the power failed, and nothing depends on it.
     Torn,
-    /// Some cannot; the offset of the first, and the reason.
+    /// Some records are unreadable: offset of the first, and the reason.
     Damaged(u64, String),
 }
 
-/// Reads a ledger and changes nothing: contents, state, offset of its end, next sequence.
+/// Reads a ledger without changes. Returns contents, state, offset of its end, and next sequence.
 pub fn read(disk: &dyn Disk, store: u64) -> Result<(Contents, Found, u64, u64), Error> {
     let context = || format!("reading {NAME}");
     let mut contents = Contents::default();
@@ -250,7 +253,7 @@ pub fn read(disk: &dyn Disk, store: u64) -> Result<(Contents, Found, u64, u64), 
     let mut bytes = vec![0; file.len().map_err(io_error(context))? as usize];
     file.read_at(0, &mut bytes).map_err(io_error(context))?;
     if bytes.iter().all(|&byte| byte == 0) {
-        // The power failed while it was made.
+        // The power failed while the ledger was created.
         return Ok((contents, Found::Missing, 0, 1));
     }
     let mut found = match bytes.get(..HEADER_BYTES) == Some(&header(store)[..]) {
@@ -294,21 +297,21 @@ pub fn read(disk: &dyn Disk, store: u64) -> Result<(Contents, Found, u64, u64), 
         (at, sequence) = (end, sequence + 1);
     }
     if matches!(found, Found::Damaged(..)) {
-        // What was struck off in a damaged record would be missed.
+        // Files removed from the list by a damaged record would be reported as missing.
         (contents.journal, contents.segments) = Default::default();
     }
     Ok((contents, found, at as u64, sequence))
 }
 
-/// Bytes behind the last record.
+/// Bytes after the last record.
 enum End {
     Clean,
     Torn,
     Damaged,
 }
 
-/// A write that the power cut lacks whole sectors. A record that has all of its sectors, and does not
-/// hold, was damaged later.
+/// Classifies the bytes after the last record. An interrupted write lacks whole sectors. An invalid
+/// record with all its sectors was damaged later.
 fn end_of(bytes: &[u8], at: usize) -> End {
     let used = bytes
         .iter()
@@ -354,7 +357,7 @@ fn encode(sequence: u64, body: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// The record at a place, if it has one of these sequences: sequence, body, end.
+/// Returns the record at an offset if its sequence is in the range: sequence, body, end.
 fn record_at(
     bytes: &[u8],
     at: usize,
@@ -372,25 +375,25 @@ fn record_at(
     (checksum(&[head, body].concat()) == sum).then_some((sequence, body, at + RECORD_BYTES + len))
 }
 
-/// The open ledger.
+/// Open ledger.
 pub struct Ledger {
     disk: Arc<dyn Disk>,
     store: u64,
     file: Option<Arc<dyn File>>,
     len: u64,
-    /// Length from which it is written anew.
+    /// Length from which the file is rewritten.
     limit: u64,
     sequence: u64,
     contents: Contents,
-    /// Entries that are not written yet.
+    /// Entries that are not yet written.
     pending: Vec<u8>,
 }
 
 impl Ledger {
-    /// Opens the ledger. A damaged one is set aside; the next write begins another.
+    /// Opens the ledger. A damaged ledger is set aside, and the next write creates a new file.
     ///
     /// # Errors
-    /// When the disk fails.
+    /// If the disk fails.
     pub fn open(disk: Arc<dyn Disk>, store: u64) -> Result<(Ledger, Found), Error> {
         let (contents, found, len, sequence) = read(&*disk, store)?;
         let context = || format!("opening {NAME}");
@@ -400,16 +403,17 @@ impl Ledger {
             Err(error) => return Err(io_error(|| format!("opening {NEXT}"))(error)),
         }
         let file = match &found {
-            // What is torn is written anew.
+            // A torn ledger is rewritten.
             Found::Missing | Found::Torn => None,
             Found::Whole => {
                 let file = disk.open(NAME).map_err(io_error(context))?;
-                // Seen is not durable.
+                // Readable is not durable.
                 file.sync().map_err(sync_error(context))?;
                 Some(file)
             }
             Found::Damaged(..) => {
-                // The next write replaces it. Until then a start must find what can be read of it.
+                // The next write replaces the file. Until then, a start must find its readable
+                // part.
                 copy_aside(&*disk, NAME)?;
                 None
             }
@@ -432,39 +436,39 @@ impl Ledger {
         Ok((ledger, found))
     }
 
-    /// Its contents, entries that are not written yet included.
+    /// Returns the contents, including entries that are not yet written.
     pub fn contents(&self) -> &Contents {
         &self.contents
     }
 
-    /// Room that the file and its successor take on a disk that gives out units of so many bytes.
+    /// Returns the space of the file and its successor on a disk with units of `unit` bytes.
     pub fn room(&self, unit: u64) -> u64 {
         let len = self.len + (self.pending.len() + RECORD_BYTES) as u64;
         2 * on_disk(len.max(self.limit).max(LEAST_LIMIT), unit)
     }
 
-    /// Notes that a journal file was begun.
+    /// Adds a journal file that was begun.
     pub fn note_journal_file(&mut self, number: u32, file: JournalFile) {
         if number >= self.contents.lowest && self.contents.journal.get(&number) != Some(&file) {
             self.note(|out| put_journal_file(number, &file, out));
         }
     }
 
-    /// Notes that journal files with lower numbers are not needed.
+    /// Removes journal files with numbers below `lowest`, which are not needed.
     pub fn note_released(&mut self, lowest: u32) {
         if lowest > self.contents.lowest {
             self.note(|out| put_released(lowest, out));
         }
     }
 
-    /// Notes that a segment counts.
+    /// Adds a segment in service.
     pub fn note_segment(&mut self, number: u64, segment: SegmentNote) {
         if self.contents.segments.get(&number) != Some(&segment) {
             self.note(|out| put_segment(number, &segment, out));
         }
     }
 
-    /// Notes that more blocks of a segment count.
+    /// Adds blocks to the entry of a segment.
     pub fn add_blocks(&mut self, number: u64, more: SegmentNote) {
         let note = match self.contents.segments.get(&number) {
             Some(note) => SegmentNote {
@@ -478,7 +482,7 @@ impl Ledger {
         self.note_segment(number, note);
     }
 
-    /// Notes that a segment counts no more.
+    /// Removes a segment that left service.
     pub fn note_gone(&mut self, number: u64) {
         if self.contents.segments.contains_key(&number) {
             self.note(|out| {
@@ -488,7 +492,7 @@ impl Ledger {
         }
     }
 
-    /// Notes a loss, unless it is known; returns whether it is new.
+    /// Adds a loss unless it is already listed. Returns whether it is new.
     pub fn note_loss(&mut self, loss: &Loss) -> bool {
         let new = !self.contents.knows(loss);
         if new {
@@ -497,7 +501,7 @@ impl Ledger {
         new
     }
 
-    /// Acknowledges all losses; returns their number.
+    /// Acknowledges all losses. Returns their number.
     pub fn acknowledge(&mut self) -> u64 {
         let losses = self.contents.unacknowledged().len() as u64;
         if losses > 0 {
@@ -518,7 +522,7 @@ impl Ledger {
     /// Makes all entries durable.
     ///
     /// # Errors
-    /// When the disk fails; for want of room they are written the next time.
+    /// If the disk fails. Entries that find no space are written by the next call.
     pub fn write(&mut self) -> Result<(), Error> {
         if self.pending.is_empty() && self.file.is_some() {
             return Ok(());
@@ -528,7 +532,7 @@ impl Ledger {
         let file = match self.file.clone() {
             Some(file) if !is_long => file,
             Some(file) => match self.begin() {
-                // It may grow until there is room for another.
+                // The file may grow until there is space for a successor.
                 Err(error) if error.is_want_of_room() => file,
                 result => return result,
             },
@@ -544,7 +548,7 @@ impl Ledger {
         Ok(())
     }
 
-    /// Writes a file with the contents as a single record, which takes the place of the old one.
+    /// Writes a file with the contents as a single record. It replaces the old file.
     fn begin(&mut self) -> Result<(), Error> {
         let context = || format!("writing {NEXT}");
         let mut body = Vec::new();
@@ -573,7 +577,7 @@ impl Ledger {
     }
 }
 
-/// Twice the length that the contents need as one record.
+/// Returns twice the length of the contents as one record.
 fn limit_of(contents: &Contents) -> u64 {
     let mut body = Vec::new();
     contents.put(&mut body);

@@ -2,8 +2,8 @@
 
 use crate::options::Options;
 
-/// What the memory of a block adds to its rows when it is replayed: the rest of its slot, and the entry
-/// in a list and the head that it has when it is sealed.
+/// Memory that a replayed block needs in addition to its rows: the rest of its slot, its entry in a
+/// list, and its head when it is sealed.
 const BLOCK_COST: u64 = 192;
 /// A frame of the catalog and what is staged for the journal take these parts, within bounds.
 const FRAME_SHARE: u64 = 64;
@@ -34,7 +34,7 @@ pub fn frame_limit(options: &Options) -> usize {
     (options.memory / FRAME_SHARE).clamp(FRAME.0, FRAME.1) as usize
 }
 
-/// What a block takes if it is replayed.
+/// Returns the memory of a block if it is replayed.
 pub fn replay_cost(row_bytes: u64) -> u64 {
     row_bytes.next_power_of_two() + BLOCK_COST
 }

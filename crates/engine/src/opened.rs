@@ -15,7 +15,7 @@ use crate::volume::Volume;
 use std::collections::HashSet;
 use std::sync::Arc;
 
-/// What a store is made of once it is read from the disk.
+/// Parts of a store that was read from the disk.
 pub(crate) struct Opened {
     pub parts: Parts,
     pub volume: Arc<dyn Volume>,

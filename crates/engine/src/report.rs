@@ -102,7 +102,7 @@ fn live_on_disk(core: &Core) -> Vec<u64> {
     live
 }
 
-/// What was dropped and merged lately and why, the latest last.
+/// Returns recent decisions to drop or merge segments and their reasons, latest last.
 pub(crate) fn decisions(core: &Core) -> Vec<Record> {
     core.decided().records.iter().cloned().collect()
 }

@@ -69,7 +69,7 @@ pub struct Needs {
     pub journal: Option<JournalSize>,
     /// Bytes of the ledger's files at their smallest.
     pub ledger: u64,
-    /// Whether some class makes coarser levels.
+    /// True if some class makes coarser levels.
     pub has_levels: bool,
     /// Fill from which on segments are merged, Um.
     pub merge_from: f64,

@@ -19,14 +19,14 @@ pub enum Path {
     Segments,
 }
 
-/// Why paths to the disk failed last, if they did not succeed since.
+/// Latest failures of paths to the disk, if no success followed.
 #[derive(Default)]
 pub struct Troubles {
     journal: Option<String>,
     segments: Option<String>,
-    /// Why writers were refused, if there was no room for them since.
+    /// Reason why writers were rejected, if there was no space for them since.
     full: Option<String>,
-    /// When something was shed last, in the clock's monotone ns.
+    /// Time at which data was last shed, in monotonic ns of the clock.
     shed: Option<u64>,
 }
 

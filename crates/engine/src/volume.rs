@@ -16,7 +16,7 @@ const SEALED: &str = ".log";
 const MERGING: &str = ".merging";
 const DAMAGED: &str = ".damaged";
 
-/// What a slot holds.
+/// State of a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SlotState {
     /// A segment that was being written: so many of its bytes count, and the journal has the rest.
@@ -49,7 +49,7 @@ pub trait Volume: Send + Sync {
     /// Gives a slot back.
     fn discard(&self, number: u64, state: SlotState) -> Result<(), Error>;
 
-    /// What a slot is called in reports.
+    /// Returns the name of a slot in reports.
     fn name(&self, number: u64) -> String;
 }
 

@@ -1,4 +1,4 @@
-//! What samples become as they age, and what answers make of it.
+//! Coarser levels: the roll-up of old samples, and queries of levels.
 #![allow(clippy::unwrap_used)]
 
 use seiner_engine::{

@@ -31,7 +31,7 @@ struct Disk {
     stable: Ram,
     cache: Mutex<BTreeMap<u64, Page>>,
     power: Arc<Power>,
-    /// Whether the disk acknowledges records and discards them. The test must detect this fault.
+    /// True if the disk acknowledges records and discards them. The test must detect this fault.
     forgets: AtomicBool,
 }
 

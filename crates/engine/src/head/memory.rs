@@ -1,38 +1,39 @@
-//! Memory: what the store takes of its budget, and what is done before it is used up.
+//! Memory: the store's use of its budget, and the measures before it is exhausted.
 //!
-//! The *registry* is what each source takes for good: its name and tags, its line, its counters. New
-//! sources are refused when the registry would take more than [`REGISTRY_SHARE`]. The rest belongs to
-//! rows: what [`SPARE_SHARE`] and all other consumers leave is for buffers, of which the fullest are
-//! sealed when there is no more. The log has shares of its own ([`crate::log`]).
+//! The *registry* is the permanent memory of each source: name, tags, line and counters. New
+//! sources are rejected if the registry would exceed [`REGISTRY_SHARE`]. The rest of the memory
+//! belongs to rows. Buffers use what [`SPARE_SHARE`] and all other consumers leave; the fullest
+//! buffers are sealed when nothing is left. The log has shares of its own ([`crate::log`]).
 //!
-//! Everything is counted as it is allocated: capacities, not lengths.
+//! All memory is counted as allocated: capacities, not lengths.
 
 use super::Head;
 use crate::memory::{staged_enough, staging_limit};
 
-/// The registry takes this part of the memory at most: numerator and denominator. A batch of new sources may
-/// exceed it, for which a 32nd is left of the nine sixteenths that the documentation names.
+/// Maximum fraction of the memory for the registry: numerator and denominator. A batch of new
+/// sources may exceed it. For this, a 32nd is left of the nine sixteenths that the documentation
+/// states.
 const REGISTRY_SHARE: (usize, usize) = (17, 32);
-/// Kept free: the journal's record, frames of the catalog, indexes that are being made, and what the
-/// allocator adds.
+/// Fraction of the memory that is kept free: for the journal's record, frames of the catalog,
+/// indexes in progress, and the overhead of the allocator.
 const SPARE_SHARE: usize = 8;
-/// A batch may add this part of the memory to buffers, however short it is.
+/// Fraction of the memory that a batch may always add to buffers.
 const BATCH_SHARE: usize = 16;
-/// Rows of taken buffers that wait for the sealer take this part, within bounds in bytes; then writers
-/// wait for it.
+/// Fraction of the memory for rows of taken buffers that wait for the sealer, within bounds in
+/// bytes. Beyond it, writers wait for the sealer.
 const SEALING_SHARE: u64 = 64;
 const SEALING: (u64, u64) = (64 << 10, 4 << 20);
-/// The most taken buffers that wait, whatever their bytes.
+/// Maximum number of taken buffers that wait, whatever their bytes.
 const SEALING_BUFFERS: usize = 16_384;
 
 /// Unfinished work, compared with the limit at which writers wait for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Backlog {
-    /// Less than is worth a run of its thread.
+    /// Too little work to run the thread.
     Small,
-    /// Enough for its thread to begin with.
+    /// Enough work to run the thread.
     Large,
-    /// As much as may be.
+    /// As much work as allowed.
     Full,
 }
 
@@ -47,7 +48,7 @@ impl Backlog {
 }
 
 impl Head {
-    /// Memory of names, tags and layouts.
+    /// Returns the memory of names, tags and layouts.
     pub fn dictionary_bytes(&self) -> usize {
         let dictionary = self
             .dictionary
@@ -56,7 +57,7 @@ impl Head {
         dictionary.memory() + self.names.memory() + self.layouts.memory()
     }
 
-    /// Memory of what there is of each source for good.
+    /// Returns the permanent memory of all sources.
     fn registry_bytes(&self) -> usize {
         self.dictionary_bytes()
             + self.buffers.line_bytes()
@@ -65,13 +66,14 @@ impl Head {
             + self.surroundings.registry_memory
     }
 
-    /// Whether the registry takes its share. Its tables grow by small steps, which belong to the spare.
+    /// Returns whether the registry has reached its share. Its tables grow by small steps, which
+    /// belong to the spare share.
     fn takes_its_share(&self) -> bool {
         let (share, of) = REGISTRY_SHARE;
         self.registry_bytes() > self.options.memory as usize / of * share
     }
 
-    /// Memory accounted for.
+    /// Returns the memory accounted for.
     pub fn memory(&self) -> usize {
         self.registry_bytes()
             + self.buffers.slab().page_bytes()
@@ -82,8 +84,8 @@ impl Head {
             + self.sealer_memory
     }
 
-    /// Seals the fullest buffers while memory is short, about as much at a call as a batch brings,
-    /// so that no writer waits for all of it.
+    /// Seals the fullest buffers while memory is short. Each call seals about as much as a batch
+    /// adds, so that no writer waits for all of it.
     pub fn relieve_memory(&mut self) {
         const AT_ONCE: usize = 1 << 20;
         self.registry_full = self.takes_its_share();
@@ -92,14 +94,15 @@ impl Head {
         let limit = (memory - memory / SPARE_SHARE)
             .saturating_sub(others)
             .max(AT_ONCE.min(memory / BATCH_SHARE));
-        // What was taken already is free when it is in the log.
+        // Memory of taken buffers is freed when they are in the log.
         let pages = self.buffers.slab().page_bytes();
         if pages.saturating_sub(self.sealing.slot_bytes()) <= limit {
             return;
         }
         self.buffers.release_idle();
         let pages = self.buffers.slab().page_bytes();
-        // Pages serve one size; when sizes change, only sealing more of them sets pages free.
+        // Each page serves one size. When sizes change, pages become free only if more buffers are
+        // sealed.
         let target = if pages > limit / 8 * 9 {
             limit / 2
         } else {
@@ -142,18 +145,18 @@ impl Head {
         self.is_sealer_behind() || self.surroundings.is_log_behind
     }
 
-    /// Bytes of the slots of buffers that were not taken.
+    /// Returns the bytes of the slots of buffers that were not taken.
     fn live_in_buffers(&self) -> usize {
         let live = self.buffers.slab().live_bytes();
         live.saturating_sub(self.sealing.slot_bytes())
     }
 
-    /// Number of open blocks that were not taken.
+    /// Returns the number of open blocks that were not taken.
     fn untaken(&self) -> u64 {
         self.buffers.open_blocks() - self.sealing.len() as u64
     }
 
-    /// Gives pages of buffers that nobody uses back to the allocator.
+    /// Returns unused pages of buffers to the allocator.
     pub fn release_idle_memory(&mut self) {
         self.buffers.release_idle();
         if self.sealing.len() == 0 {

@@ -1,8 +1,9 @@
-//! Head: what was accepted and is not in the log yet.
+//! Head: accepted rows that are not yet in the log.
 //!
-//! Names and layouts, the buffer of each source, buffers on their way to the log, and rows that wait for the journal.
-//! Everything here is memory, under a lock of its own ([`crate::locks`]) that is held for the time of a batch. The head
-//! knows no disk, no segments, no lanes and no budget; [`Surroundings`] has what it is told of these.
+//! The head contains names and layouts, the buffer of each source, buffers on their way to the log,
+//! and rows that wait for the journal. It is memory only, under a lock of its own
+//! ([`crate::locks`]) that is held for the duration of a batch. The head knows no disk, segments,
+//! lanes or budget; [`Surroundings`] contains the figures that it needs of them.
 
 mod memory;
 mod registry;
@@ -31,58 +32,58 @@ use roaring::RoaringBitmap;
 use seiner_model::{Cell, FieldType, Value, duration_text};
 use std::sync::{Arc, RwLock};
 
-/// A layout of ten fields gets a larger buffer than one of one field, so that its columns still
-/// have enough values to compress: the bytes of B for every so many columns.
+/// Number of columns for which a buffer has B bytes. Wider layouts get larger buffers, so that each
+/// column has enough values to compress.
 const COLUMNS_PER_BLOCK: usize = 4;
-/// A buffer never grows past this, whatever its columns.
+/// Maximum bytes of a buffer, whatever its columns.
 const BUFFER_LIMIT: usize = 256 << 10;
-/// A row's texts together may not be longer.
+/// Maximum bytes of all texts of a row.
 const ROW_TEXT_LIMIT: usize = 1 << 20;
 
 /// Head of a store.
 pub struct Head {
     options: Arc<Options>,
     journalled: bool,
-    /// Locked for writing only while a new source is registered.
+    /// Names, tags and layouts. Locked for writing only while a new source is registered.
     dictionary: Arc<RwLock<Dictionary>>,
     members: Arc<Members>,
     layouts: Layouts,
     names: Names,
     buffers: Buffers,
-    /// Rows of each source in buffers that were taken, ever.
+    /// Total number of rows of each source in buffers that were taken.
     rows: Counts,
     /// Rows and names that wait for the journal.
     pub staging: Staging,
-    /// Journal files in which blocks begin that are not on disk elsewhere.
+    /// Journal files in which blocks begin that are not yet on disk elsewhere.
     pub pins: Pins,
-    /// What the head is told of the log, as of the beginning of a batch.
+    /// Figures of the log, as of the beginning of a batch.
     surroundings: Surroundings,
-    /// Whether the registry takes its share of the memory, and takes no more sources. As of the
-    /// beginning of a batch.
+    /// True if the registry has reached its share of the memory and accepts no more sources. As of
+    /// the beginning of a batch.
     registry_full: bool,
-    /// Counts of what was accepted and refused.
+    /// Counters of accepted and rejected rows.
     pub counters: Accepted,
-    /// Number of accepted rows and registrations, which says what is durable.
+    /// Number of accepted rows and registrations: the position for durability.
     position: u64,
     next_block: u64,
-    /// Sources and layouts that the catalog has.
+    /// Numbers of sources and layouts in the catalog.
     catalogued: (u32, u32),
-    /// Sources in the catalog whose layout changed since.
+    /// Sources in the catalog whose layout has changed since.
     relinked: Vec<u32>,
-    /// Whether a frame was taken that the catalog does not have yet.
+    /// True if a frame was taken that is not yet in the catalog.
     frame_waits: bool,
-    /// Time in ticks, by which idle sources are found.
+    /// Time in ticks, used to find idle sources.
     pub tick: u16,
     fullest_hand: u32,
     journal_hand: u32,
     journal_target: Option<u32>,
-    /// Whether chapters should end, so that the journal can let go of blocks that were taken.
+    /// True if chapters should end, so that the journal can release blocks that were taken.
     chapter_wanted: bool,
-    /// Sources of which a block was begun lately, if somebody wants to know.
+    /// Sources of which a block was begun recently, if tracking is on.
     pub begun: Option<RoaringBitmap>,
     /// Buffers on their way to the log.
     sealing: Queue,
-    /// Memory of those that make blocks of taken buffers, and of the journal's record, bytes.
+    /// Memory in bytes of the encoders of taken buffers, and of the journal's record.
     pub sealer_memory: usize,
     pub journal_memory: usize,
     row: Row,
@@ -90,16 +91,16 @@ pub struct Head {
     series: u64,
 }
 
-/// What the head knows of the log, as of some moment.
+/// Figures of the log, as of some moment.
 #[derive(Clone, Debug, Default)]
 pub struct Surroundings {
-    /// Which rows are too old.
+    /// Time limits of rows.
     pub lateness: Lateness,
     /// Memory of the log, bytes.
     pub log_memory: usize,
-    /// Memory of what the log knows of each source, bytes.
+    /// Memory of the log's data about each source, bytes.
     pub registry_memory: usize,
-    /// Whether more waits to be written than may.
+    /// True if more bytes wait to be written than allowed.
     pub is_log_behind: bool,
 }
 
@@ -140,7 +141,7 @@ impl Head {
         }
     }
 
-    // ---- what others ask
+    // ---- accessors
 
     /// Returns the dictionary of names. Its lock comes after that of the head.
     pub fn dictionary(&self) -> &Arc<RwLock<Dictionary>> {
@@ -187,12 +188,12 @@ impl Head {
         &self.buffers
     }
 
-    /// Returns the number of rows of a source ever, those in its buffer included.
+    /// Returns the number of all rows of a source so far, including those in its buffer.
     pub fn rows_of(&self, source: u32) -> u64 {
         self.rows.get(source) + u64::from(self.buffers.line(source).rows)
     }
 
-    /// Returns the number of rows of a source in buffers that were taken, ever.
+    /// Returns the number of all rows of a source in buffers that were taken.
     pub fn rows_taken(&self, source: u32) -> u64 {
         self.rows.get(source)
     }
@@ -212,7 +213,7 @@ impl Head {
         &self.sealing
     }
 
-    /// Returns whether no more sources are registered for want of memory.
+    /// Returns whether no more sources are registered for lack of memory.
     pub fn is_registry_full(&self) -> bool {
         self.registry_full
     }
@@ -238,23 +239,23 @@ impl Head {
         self.surroundings.lateness.before()
     }
 
-    /// Takes note of the log.
+    /// Returns the figures of the log, mutably.
     pub fn surroundings(&mut self) -> &mut Surroundings {
         &mut self.surroundings
     }
 
-    /// Returns whether chapters should end, and forgets it.
+    /// Returns whether chapters should end, and clears the request.
     pub fn take_chapter_wanted(&mut self) -> bool {
         std::mem::take(&mut self.chapter_wanted)
     }
 
-    /// Starts fetching what a row of a source needs first.
+    /// Prefetches the first data that a row of a source needs.
     #[inline]
     pub fn prefetch_line(&self, source: u32) {
         self.buffers.prefetch_line(source);
     }
 
-    /// Starts fetching the buffer of a source, whose line is there.
+    /// Prefetches the buffer of a source, whose line is in the cache.
     #[inline]
     pub fn prefetch_rows(&self, source: u32) {
         self.buffers.prefetch_rows(source);
@@ -262,7 +263,7 @@ impl Head {
 
     // ---- rows
 
-    /// Appends the row of a registered source. A refused row leaves no trace.
+    /// Appends the row of a registered source. A rejected row leaves no trace.
     #[inline]
     pub fn append<'a>(
         &mut self,
@@ -281,7 +282,7 @@ impl Head {
             .layouts
             .get(self.buffers.line(source).layout)
             .expect("lines bear layouts of the store");
-        // The usual row: one field, known, of the same type.
+        // The usual row: one known field of the same type.
         if let [cell] = cells
             && layout.is_only(cell.field, cell.value.field_type())
             && let Some(number) = Number::of(cell.value)
@@ -299,7 +300,7 @@ impl Head {
         Ok(())
     }
 
-    /// Why a row would be hidden as it comes, if it would.
+    /// Returns the reason why a row would be hidden on arrival, if it would.
     #[cold]
     fn too_old(&mut self, source: u32, time: i64) -> Option<Reason> {
         let class = self.members.class_of(source);
@@ -318,7 +319,7 @@ impl Head {
         Some(reason)
     }
 
-    /// Appends a row of a level: figures that the store made itself.
+    /// Appends a row of a level, whose figures the store computed.
     pub fn append_level<'a>(
         &mut self,
         source: u32,
@@ -335,7 +336,7 @@ impl Head {
         Ok(())
     }
 
-    /// The source's layout, if the field is its only one.
+    /// Returns the source's layout, if the field is its only one.
     pub fn only_layout(&self, source: u32, field: &str, field_type: FieldType) -> Option<u32> {
         let layout = self.layouts.get(self.buffers.line(source).layout)?;
         layout
@@ -343,13 +344,13 @@ impl Head {
             .then(|| layout.number())
     }
 
-    /// Whether a source has one column, and no text in it.
+    /// Returns whether a source has a single column, which is not a text.
     pub fn has_one_number(&self, source: u32) -> bool {
         let layout = self.layouts.get(self.buffers.line(source).layout);
         layout.is_some_and(|layout| matches!(layout.types(), [only] if *only != FieldType::Str))
     }
 
-    /// Puts cells in the order of the source's columns; new fields get new columns.
+    /// Arranges cells in the order of the source's columns. New fields get new columns.
     fn arrange<'a>(
         &mut self,
         source: u32,
@@ -396,7 +397,7 @@ impl Head {
         Ok(number)
     }
 
-    /// Appends a row to a source whose only column is the number's.
+    /// Appends a row to a source whose only column has the type of the number.
     #[inline(always)]
     pub fn put_number(&mut self, source: u32, time: i64, number: Number) {
         let limit = self.options.block_bytes - NUMBER_BYTES as u32;
@@ -413,8 +414,8 @@ impl Head {
         self.put_number_slowly(source, time, number);
     }
 
-    /// Appends rows to sources of one layout, whose only column is a float, as many as are usual.
-    /// Answers how many these are; the next row is none, or has to be looked at.
+    /// Appends rows to sources of one layout, whose only column is a float, up to the first unusual
+    /// row. Returns the number of appended rows. The next row, if any, needs another path.
     pub fn put_floats(&mut self, layout: u32, floats: Floats<'_>) -> usize {
         let limit = self.options.block_bytes - NUMBER_BYTES as u32;
         let mut done = 0;
@@ -434,7 +435,8 @@ impl Head {
         }
     }
 
-    /// What [`Head::put_number`] does where a block begins, ends, or needs more room.
+    /// Appends a number as [`Head::put_number`] does, when a block begins or ends, or needs more
+    /// space.
     #[cold]
     fn put_number_slowly(&mut self, source: u32, time: i64, number: Number) {
         let limit = self.options.block_bytes - NUMBER_BYTES as u32;
@@ -461,7 +463,7 @@ impl Head {
         }
     }
 
-    /// Numbers the block that the source's next row begins.
+    /// Assigns a number to the block that the source's next row begins.
     fn begin_block(&mut self, source: u32) -> Start {
         let line = self.buffers.line_mut(source);
         line.block = self.next_block;

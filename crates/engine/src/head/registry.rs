@@ -1,4 +1,4 @@
-//! Registration: sources and layouts get numbers, for the journal and the catalog to keep.
+//! Registration: numbers sources and layouts, and passes them to the journal and the catalog.
 
 use super::Head;
 use crate::catalog::{Frame, put_key, put_layout};
@@ -10,13 +10,13 @@ use crate::retention::Retention;
 use seiner_codec::varint;
 use seiner_model::{LevelId, Notation, SourceKey, Value};
 
-/// Bytes of names that are added to a frame of the catalog under one lock, about.
+/// Approximate bytes of names that are added to a catalog frame under one lock.
 const FRAME_PART: usize = 16 << 10;
 /// Links of sources with new layouts that are added under one lock.
 const LINKS_A_PART: usize = 1024;
 
 impl Head {
-    /// The source of a key, registered where it is new.
+    /// Returns the source of a key, and registers the source if it is new.
     pub fn register(
         &mut self,
         dictionary: &mut Dictionary,
@@ -33,7 +33,7 @@ impl Head {
         Ok(source)
     }
 
-    /// The source of a name that is not known.
+    /// Returns the source of an unknown name.
     pub fn register_name(
         &mut self,
         dictionary: &mut Dictionary,
@@ -52,14 +52,14 @@ impl Head {
         }
         let key = notation.source_key(name)?;
         let source = self.register(dictionary, &key)?;
-        // Unless it is the canonical name, which the source has now.
+        // The canonical name already belongs to the source.
         if self.names.find(hash).is_none() {
             self.names.insert(hash, source);
         }
         Ok(source)
     }
 
-    /// Makes room for a source that was just registered, and notes it for the journal.
+    /// Makes room for a source that was just registered, and adds it to the journal.
     fn note_source(&mut self, dictionary: &Dictionary, source: u32) {
         self.buffers.add_source();
         let is_level = dictionary.is_level(source);
@@ -76,7 +76,7 @@ impl Head {
         self.position += 1;
     }
 
-    /// A layout with one field more, noted for the journal where it is new.
+    /// Returns the layout with one more field, and adds it to the journal if it is new.
     pub(super) fn extend_layout(&mut self, parent: u32, name: &str, value: &Value<'_>) -> u32 {
         let (number, new) = self.layouts.extend(parent, name, value.field_type());
         if new && self.journalled {
@@ -90,7 +90,7 @@ impl Head {
         number
     }
 
-    /// Gives a source another layout; its open block must be sealed.
+    /// Assigns another layout to a source, whose open block must be sealed.
     pub fn relink(&mut self, source: u32, layout: u32) {
         let line = self.buffers.line_mut(source);
         let columns = |number: u32| {
@@ -98,7 +98,7 @@ impl Head {
                 .get(number)
                 .map_or(0, |layout| layout.columns()) as u64
         };
-        // Levels have columns that are nobody's series.
+        // Columns of levels are not series.
         if !self.members.is_level(source) {
             self.series += columns(layout).saturating_sub(columns(line.layout));
         }
@@ -108,15 +108,16 @@ impl Head {
         }
     }
 
-    /// The levels of a source that there are, with their numbers, by their steps.
+    /// Returns the existing levels of a source with their numbers, ordered by step.
     pub fn levels_of(&self, source: u32) -> Vec<(LevelId, u32)> {
         let dictionary = self.dictionary.read();
         let dictionary = dictionary.expect("no panic while the dictionary is locked");
         dictionary.levels_of(&self.names, source)
     }
 
-    /// Extends a frame by a part of what the catalog does not know yet. Returns whether the frame is to be
-    /// written now: it has all, or it is as long as a frame may be. If it cannot be written, nothing can.
+    /// Extends a frame by a part of what is not yet in the catalog. Returns whether the frame
+    /// should be written now: it is complete, or it has its maximum length. If it cannot be
+    /// written, nothing else can be.
     pub fn extend_catalog_frame(&mut self, retention: &mut Retention, frame: &mut Frame) -> bool {
         let dictionary = self
             .dictionary
@@ -161,7 +162,7 @@ impl Head {
             retention.note_ledger();
         }
         let is_last = is_last && self.relinked.is_empty();
-        // Which may be of sources that the next frame brings.
+        // These may belong to sources in the next frame.
         if is_last {
             frame.dead = retention.take_news();
         }
@@ -176,12 +177,12 @@ impl Head {
         is_last || frame.names.len() >= limit
     }
 
-    /// The catalog has the frame that was taken last.
+    /// Records that the last frame is in the catalog.
     pub fn note_frame_written(&mut self) {
         self.frame_waits = false;
     }
 
-    /// Whether there are names or layouts that the catalog does not have.
+    /// Returns whether any name or layout is not yet in the catalog.
     pub fn has_new_names(&self) -> bool {
         let (sources, layouts) = self.catalogued;
         self.frame_waits

@@ -1,4 +1,5 @@
-//! What a start finds: names and layouts in the catalog, blocks on disk, rows in the journal.
+//! Contents found at a start: names and layouts in the catalog, blocks on disk, rows in the
+//! journal.
 
 use super::Head;
 use crate::bytes::Short;
@@ -14,7 +15,7 @@ impl Head {
     /// Adds a source under the next number.
     ///
     /// # Errors
-    /// The number that the key has already.
+    /// The number that the key already has.
     pub fn add_source(&mut self, key: &SourceKey) -> Result<(), u32> {
         let dictionary = self.dictionary.clone();
         let (number, new) = dictionary
@@ -30,24 +31,24 @@ impl Head {
         Ok(())
     }
 
-    /// The catalog has all sources and layouts so far.
+    /// Records that the catalog contains all sources and layouts so far.
     pub fn note_catalogued(&mut self) {
         self.catalogued = (self.sources(), self.layouts.len() as u32);
     }
 
-    /// Blocks that are begun have this number at least.
+    /// Sets the minimum number of new blocks.
     pub fn begin_blocks_at(&mut self, number: u64) {
         self.next_block = self.next_block.max(number);
     }
 
-    /// A source has had so many rows in blocks, at least.
+    /// Sets the minimum number of rows that a source has had in blocks.
     pub fn had(&mut self, source: u32, rows: u64) {
         let known = self.rows.of(source);
         *known = (*known).max(rows);
     }
 
-    /// Begins a block that the journal has, after `before` rows of its source. Returns how many rows were counted so
-    /// far.
+    /// Begins a block from the journal, after `before` rows of its source. Returns the number of
+    /// rows counted so far.
     pub fn replay_block(&mut self, source: u32, block: u64, before: u64) -> u64 {
         let file = self.pins.current();
         self.pins.pin(file);
@@ -57,8 +58,8 @@ impl Head {
         std::mem::replace(self.rows.of(source), before)
     }
 
-    /// Buffers an encoded row of a source with one column, a number. Returns the bytes of the payload that belong to
-    /// it; `None` if the row is unusual or malformed.
+    /// Buffers an encoded row of a source with one numeric column. Returns the bytes of the payload
+    /// that belong to the row, or `None` if the row is unusual or malformed.
     pub fn replay_number(&mut self, source: u32, codes: u8, payload: &[u8]) -> Option<usize> {
         let taken = self.buffers.replay_number(source, codes, payload)?;
         self.position += 1;

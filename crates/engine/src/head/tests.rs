@@ -155,7 +155,7 @@ impl World {
         blocks.iter().map(|block| block.number).collect()
     }
 
-    /// What precedes a batch.
+    /// Performs the work that precedes a batch.
     fn relieve_journal(&mut self) {
         let Parts { head, log, .. } = &mut self.parts;
         inform(head, log, &SimClock::new(0));
@@ -186,7 +186,7 @@ impl World {
         frame
     }
 
-    /// What a refused row must not change.
+    /// Returns the state that a rejected row must not change.
     fn trace(&self) -> (u64, u64, u64, usize, u64, usize) {
         let state = &self.parts.head;
         (

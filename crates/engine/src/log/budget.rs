@@ -82,7 +82,7 @@ impl Log {
         (used < limit, delay)
     }
 
-    /// Bytes that may be written for the sake of reads alone, now.
+    /// Returns the bytes that may now be written only to speed up reads.
     pub fn extra_left(&self) -> u64 {
         let allowed = self.options.extra_writes * self.counters.block_bytes as f64;
         (allowed as u64).saturating_sub(self.counters.extra_written)
@@ -118,7 +118,7 @@ impl Log {
         }
     }
 
-    /// Live bytes of sealed segments by class.
+    /// Returns the live bytes of sealed segments by class.
     pub fn live_by_class(&self) -> Vec<(u8, u64)> {
         let mut live = BTreeMap::new();
         for share in self.tallies.values().flat_map(|tally| &tally.shares) {
@@ -142,11 +142,11 @@ impl Log {
             .collect()
     }
 
-    /// The class of the lowest priority among those that have something that may be shed.
+    /// Returns the class of the lowest priority that has data to shed.
     pub fn first_to_shed(&self) -> Option<u8> {
         let classes = self.retention.classes();
         let sheds = |class: &Class| class.when_full == WhenFull::Shed;
-        // Mostly none is, and nothing need be counted.
+        // Most stores have no such class and count nothing.
         if !classes.iter().any(sheds) {
             return None;
         }
@@ -158,12 +158,13 @@ impl Log {
             .min_by_key(|&class| (rules(class).priority, class))
     }
 
-    /// Whether there is something to shed, and a reason.
+    /// Returns whether shedding is possible and sensible.
     pub fn may_shed(&self) -> bool {
         !self.is_crowded() && self.first_to_shed().is_some()
     }
 
-    /// What gives room again where there is none. What a ring or a quota lets go of, only new rows would.
+    /// Returns the measure that would free space in a full store. Rings and quotas are no such
+    /// measure: they expire data only when new rows arrive.
     pub fn relief(&self) -> Relief {
         if self.is_crowded() {
             return Relief::Others;
@@ -183,12 +184,12 @@ impl Log {
         }
     }
 
-    /// The dead share from which a segment is worth a merge.
+    /// Returns the dead share from which a segment is worth a merge.
     pub fn least_dead_share(&self) -> f64 {
         seiner_merge::least_dead_share(self.may_shed())
     }
 
-    /// Whether it is time to count anew what is live in some segment.
+    /// Returns whether a survey of some segment is due.
     pub fn is_survey_due(&self) -> bool {
         let moment = self.retention.moment();
         self.tallies.values().any(|tally| tally.is_due(&moment))

@@ -1,22 +1,26 @@
-//! Memory of the log: lists of blocks, and what a crash would bring back as rows.
+//! Memory of the log: lists of blocks, and the rows that a crash would bring back.
 //!
-//! The lists of open segments grow with every block; those that are closed are copied to be sealed. What a crash now
-//! would bring back as rows is bounded ([`REPLAY_SHARE`]), so that the next start fits.
+//! The lists of open segments grow with every block. The list of a closed segment is copied when it
+//! is sealed. The rows that a crash at this moment would bring back are bounded ([`REPLAY_SHARE`]),
+//! so that the next start fits into the memory.
 
 use super::Log;
 use crate::options::Durability;
 use crate::segment::open::OpenSegment;
 use crate::segment::tally::Tally;
 
-/// The list of the blocks of one open segment takes this part of the memory at most.
+/// Maximum fraction of the memory for the block list of one open segment.
 const LIST_SHARE: usize = 16;
-/// Those of all lanes: then segments are closed early, which costs room on the disk.
+/// Maximum fraction of the memory for the block lists of all lanes. Beyond it, segments are closed
+/// early, which costs disk space.
 const LISTS_SHARE: usize = 4;
-/// The lists of those that are closed, before they are sealed at once.
+/// Fraction of the memory for the block lists of closed segments, above which they are sealed at
+/// once.
 const CLOSED_SHARE: usize = 32;
-/// Rows that only the journal and no index has take this part, if they are replayed; then chapters end.
+/// Fraction of the memory for rows in the journal that no index contains, if they were replayed.
+/// Beyond it, chapters end.
 const REPLAY_SHARE: u64 = 8;
-/// The share of the memory that may wait for the segment writer before writers wait for it.
+/// Fraction of the memory that may wait for the segment writer before writers wait for it.
 const WAITING_SHARE: u64 = 16;
 
 impl Log {
@@ -27,32 +31,33 @@ impl Log {
             + self.tally_bytes
     }
 
-    /// Keeps what is known of a sealed segment.
+    /// Stores the tally of a sealed segment.
     pub fn put_tally(&mut self, tally: Tally) {
         self.tally_bytes += tally.memory();
         let before = self.tallies.insert(tally.stat.number, tally);
         self.tally_bytes -= before.map_or(0, |before| before.memory());
     }
 
-    /// Bytes of the lists of open segments.
+    /// Returns the bytes of the block lists of open segments.
     fn lists(&self) -> usize {
         self.open.iter().map(OpenSegment::list_bytes).sum()
     }
 
-    /// Whether the list of an open segment takes memory that buffers need: the segment is sealed as
-    /// it is.
+    /// Returns whether the block list of an open segment uses memory that buffers need. The segment
+    /// is then sealed early.
     pub(super) fn is_list_long(&self, at: usize) -> bool {
         let (memory, list) = (self.options.memory as usize, self.open[at].list_bytes());
         let fair = memory / LISTS_SHARE / self.open.len();
         list >= memory / LIST_SHARE || list >= fair && self.lists() >= memory / LISTS_SHARE
     }
 
-    /// How many of the closed segments are sealed at once: their lists are copied for that.
+    /// Returns whether closed segments with lists of this size are sealed together. Their lists are
+    /// copied.
     pub fn is_sealed_at_once(&self, lists: usize) -> bool {
         lists <= self.options.memory as usize / LIST_SHARE / 2
     }
 
-    /// Bytes that rows would take which the journal alone has, or no index yet.
+    /// Returns the memory that replayed rows would need which no index contains.
     fn replayable(&self) -> u64 {
         match self.options.durability {
             Durability::Memory => 0,
@@ -60,8 +65,8 @@ impl Log {
         }
     }
 
-    /// Whether open segments take memory that only their being sealed, or the end of their chapters,
-    /// gives back.
+    /// Returns whether open segments use memory that only their seal, or the end of their chapters,
+    /// would free.
     pub fn is_short_of_memory(&self) -> bool {
         let closed = self.open.iter().filter(|open| open.closed_at.is_some());
         let lists = closed.clone().map(OpenSegment::list_bytes).sum::<usize>();
@@ -70,14 +75,14 @@ impl Log {
             || replayable && (closed.count() > 0 || self.chapter_due)
     }
 
-    /// Lets chapters end where a start after a crash would find too many rows in the journal.
+    /// Requests chapters if a start after a crash would find too many rows in the journal.
     pub fn bound_replay(&mut self) {
         if self.replayable() > self.options.memory / REPLAY_SHARE {
             self.chapter_due = true;
         }
     }
 
-    /// Returns whether as much is in open segments and not written as memory may hold.
+    /// Returns whether open segments have as many unwritten bytes as the memory may contain.
     pub fn is_much_waiting(&self) -> bool {
         let waiting = self.open.iter().map(OpenSegment::waiting).sum::<usize>();
         waiting as u64 > self.options.memory / WAITING_SHARE || self.is_short_of_memory()

@@ -1,8 +1,9 @@
-//! Log: the segments of a store, what is dead in them, and the space that they take.
+//! Log: the segments of a store, their dead blocks, and their disk space.
 //!
-//! Blocks join open segments, one of each lane; a segment that is full is closed, sealed and serves until all of it is
-//! dead. Everything here is memory, under a lock of its own ([`crate::locks`]). The log knows neither the head nor
-//! queries: what it has to know of rows in memory comes with a call, such as [`Load`].
+//! Blocks are added to open segments, one for each lane. A full segment is closed and sealed, and
+//! stays in service until all its blocks are dead. The log is memory only, under a lock of its own
+//! ([`crate::locks`]). It knows neither the head nor queries: figures about rows in memory are
+//! passed with a call, such as [`Load`].
 
 mod blocks;
 mod budget;
@@ -24,9 +25,9 @@ use seiner_platform::File;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-/// Room that footer and trailer may need beside the blocks of a segment.
+/// Fraction of a segment reserved for footer and trailer.
 const FOOTER_SHARE: u64 = 16;
-/// The smallest segment is this part of R.
+/// Minimum size of a segment, as a fraction of R.
 const LEAST_SHARE: u64 = 16;
 
 /// Sealed segments, by number.
@@ -35,32 +36,32 @@ pub type Sealed = BTreeMap<u64, Arc<Segment>>;
 /// Log of a store.
 pub struct Log {
     options: Arc<Options>,
-    /// What files take on the disk is a multiple of so many bytes.
+    /// Allocation unit of the disk in bytes. Files occupy a multiple of it.
     unit: u64,
-    /// Segments being written, by number: one of each lane takes blocks, the others wait to be
-    /// sealed.
+    /// Segments that are being written, by number. One segment of each lane accepts blocks; the
+    /// others wait to be sealed.
     open: Vec<OpenSegment>,
-    /// Which blocks go together.
+    /// Lanes: groups of blocks with similar lifetimes.
     lanes: Lanes,
-    /// What is kept how long, and what is dead.
+    /// Retention rules and dead data.
     pub retention: Retention,
-    /// Whether what is in open segments is to count, so that the journal can let go of it.
+    /// True if open segments should be checkpointed, so that journal files can be released.
     chapter_due: bool,
-    /// Readers share the list that they began with.
+    /// Sealed segments. Readers share the list with which they began.
     sealed: Arc<Sealed>,
-    /// Memory of their fences, bytes.
+    /// Memory of the fences, bytes.
     fence_bytes: usize,
-    /// What is known of sealed segments, by number, and its memory in bytes.
+    /// Tallies of sealed segments, by number. The next field has their memory in bytes.
     tallies: BTreeMap<u64, Tally>,
     tally_bytes: usize,
     next_segment: u64,
-    /// Slots claimed ahead, so that no block waits for a file to be made; and how many were
-    /// taken since some were.
+    /// Slots claimed ahead, so that no block waits for a file to be created. The next field has the
+    /// number of slots used since the last claim.
     ready: VecDeque<(u64, Arc<dyn File>)>,
     taken: usize,
-    /// The journal's sequence, as of the last commit.
+    /// Sequence of the journal, as of the last commit.
     sequence: u64,
-    /// Number of taken buffers that are in the log: a position in the head's queue.
+    /// Number of taken buffers in the log: a position in the queue of the head.
     logged: u64,
     /// Bytes of files on the disk, and the budget for them.
     pub space: Space,
@@ -100,7 +101,7 @@ impl Log {
         }
     }
 
-    // ---- what others ask
+    // ---- accessors
 
     /// Returns the bytes of the disk's allocation unit.
     pub fn unit(&self) -> u64 {
@@ -115,14 +116,14 @@ impl Log {
     /// Returns a segment that is being written.
     ///
     /// # Panics
-    /// If there is none of this number.
+    /// If no open segment has this number.
     pub fn open_mut(&mut self, number: u64) -> &mut OpenSegment {
         let mut open = self.open.iter_mut();
         let found = open.find(|open| open.number == number);
         found.expect("segments are taken off the list by whoever seals them")
     }
 
-    /// Returns the segments that are being written, to change.
+    /// Returns the open segments, mutably.
     pub fn iter_open_mut(&mut self) -> impl Iterator<Item = &mut OpenSegment> {
         self.open.iter_mut()
     }
@@ -132,22 +133,22 @@ impl Log {
         &self.sealed
     }
 
-    /// Returns what is known of sealed segments, by number.
+    /// Returns the tallies of sealed segments, by number.
     pub fn tallies(&self) -> &BTreeMap<u64, Tally> {
         &self.tallies
     }
 
-    /// Returns what is known of the sealed segments that `which` selects, to change.
+    /// Returns the tallies of sealed segments, mutably.
     pub fn tallies_mut(&mut self) -> impl Iterator<Item = &mut Tally> {
         self.tallies.values_mut()
     }
 
-    /// Returns what is known of a sealed segment, to change.
+    /// Returns the tally of a sealed segment, mutably.
     pub fn tally_mut(&mut self, number: u64) -> Option<&mut Tally> {
         self.tallies.get_mut(&number)
     }
 
-    /// Returns the number of taken buffers that are in the log: a position in the queue of the head.
+    /// Returns the number of taken buffers in the log: a position in the queue of the head.
     pub fn logged(&self) -> u64 {
         self.logged
     }
@@ -162,12 +163,12 @@ impl Log {
         self.chapter_due = due;
     }
 
-    /// Takes note of the number of the journal's next record.
+    /// Sets the sequence of the journal's next record.
     pub fn set_sequence(&mut self, sequence: u64) {
         self.sequence = sequence;
     }
 
-    /// Adapts the lanes to how full the store is.
+    /// Adapts the lanes to the fill of the store.
     pub fn adapt_lanes(&mut self, load: &Load) {
         let fill = self.fill(load);
         self.lanes.adapt(&fill);
@@ -185,31 +186,31 @@ impl Log {
         self.ready.extend(slots);
     }
 
-    /// Returns all slots that are ready, which are not used any more.
+    /// Removes and returns all ready slots, which are no longer needed.
     pub fn take_slots(&mut self) -> VecDeque<(u64, Arc<dyn File>)> {
         std::mem::take(&mut self.ready)
     }
 
-    /// Returns whether slots were taken since some were claimed.
+    /// Returns whether slots were used since the last claim.
     pub fn is_short_of_slots(&self) -> bool {
         self.taken > 0
     }
 
-    /// Returns numbers of slots to claim: as many as were taken, so that no more than `most` are ready.
+    /// Returns numbers of slots to claim: as many as were used, so that at most `most` are ready.
     pub fn number_slots(&mut self, most: usize) -> Vec<u64> {
         let taken = std::mem::take(&mut self.taken);
         let wanted = taken.min(most.saturating_sub(self.ready.len()));
         (0..wanted).map(|_| self.number_segment()).collect()
     }
 
-    /// A start finds a segment of this number.
+    /// Records the number of a segment found at a start.
     pub fn note_segment(&mut self, number: u64) {
         self.next_segment = self.next_segment.max(number + 1);
     }
 
     // ---- segments
 
-    /// Returns the numbers of the log, with the policy's memory and the live bytes by class.
+    /// Returns the figures of the log, with the policy's memory and the live bytes by class.
     pub fn view(&self, load: &Load, memory: Memory, live: &[u64]) -> LogView<'_> {
         let moment = self.retention.moment();
         let tallies = self.tallies.values();
@@ -235,7 +236,8 @@ impl Log {
         }
     }
 
-    /// What an index that is written now says of a store with so many sources and layouts.
+    /// Returns the state of the store for an index written now, with the given numbers of sources
+    /// and layouts.
     pub fn horizon(&self, store: u64, sources: u32, layouts: u32) -> Horizon {
         Horizon {
             store,
@@ -246,18 +248,18 @@ impl Log {
         }
     }
 
-    /// Segments serve.
+    /// Puts sealed segments into service.
     pub fn add_sealed(&mut self, segments: Vec<(Arc<Segment>, Tally)>) {
         for (segment, tally) in segments {
             self.fence_bytes += segment.memory();
             self.space.seal(segment.room(self.unit));
             self.put_tally(tally);
-            // Readers keep the list that they began with.
+            // Readers keep the list with which they began.
             Arc::make_mut(&mut self.sealed).insert(segment.trailer.number, segment);
         }
     }
 
-    /// A segment serves no more; its room comes back with its last reader.
+    /// Takes a segment out of service. Its space is freed with its last reader.
     pub fn remove_sealed(&mut self, segment: &Segment) {
         let number = segment.trailer.number;
         Arc::make_mut(&mut self.sealed).remove(&number);
@@ -267,7 +269,8 @@ impl Log {
         self.space.retire(segment.room(self.unit));
     }
 
-    /// Forgets deletes that no block is older than. `taken`: the lowest number of a block that is not in the log yet.
+    /// Removes deletes that are older than all blocks. `taken` is the lowest number of a block not
+    /// yet in the log.
     pub fn forget_deletes(&mut self, taken: Option<u64>) {
         if !self.retention.has_deletes() {
             return;
@@ -279,21 +282,21 @@ impl Log {
         }
     }
 
-    /// Blocks are on disk: rings may forget by them.
+    /// Records that blocks are on disk, so that rings may expire by them.
     pub fn note_durable(&mut self, entries: &[Entry]) {
         for entry in entries {
             self.retention.found(entry);
         }
     }
 
-    /// Returns the place of the segment of a lane that takes blocks, with space for one more. `None` if one
-    /// must be begun and no slot is ready.
+    /// Returns the index of the open segment of a lane with space for one more block. Returns
+    /// `None` if a segment must be begun and no slot is ready.
     pub(super) fn active(&mut self, lane: LaneId) -> Option<usize> {
         let active = |open: &OpenSegment| open.lane == lane && open.closed_at.is_none();
         if let Some(at) = self.open.iter().rposition(active) {
             let bytes = self.lanes.segment_bytes(lane);
             let full = self.open[at].len() >= bytes - bytes / FOOTER_SHARE;
-            // Of very small blocks, the list alone takes memory that their buffers need.
+            // With very small blocks, the list alone uses memory that their buffers need.
             if !full && !self.is_list_long(at) {
                 return Some(at);
             }
@@ -306,14 +309,14 @@ impl Log {
         Some(self.open.len() - 1)
     }
 
-    /// The number of the next segment.
+    /// Returns the number of the next segment.
     pub fn number_segment(&mut self) -> u64 {
         let number = self.next_segment;
         self.next_segment += 1;
         number
     }
 
-    /// Lets the segments that take blocks be sealed as they are.
+    /// Closes the segments that accept blocks, so that they are sealed as they are.
     pub fn close_active(&mut self) {
         let sequence = self.sequence;
         for open in &mut self.open {
@@ -323,7 +326,7 @@ impl Log {
         }
     }
 
-    /// Goes on with segments that were being written when the store was left.
+    /// Continues segments that were being written when the store was closed or crashed.
     pub fn resume(&mut self, segments: Vec<Resumed>) {
         let lanes = self.lanes.count();
         for mut resumed in segments {
@@ -340,13 +343,13 @@ impl Log {
         }
     }
 
-    /// The blocks of a source in segments that are being written.
+    /// Returns the blocks of a source in open segments.
     pub fn open_blocks_of(&self, source: u32) -> impl Iterator<Item = (&OpenSegment, Entry)> {
         let open = self.open.iter();
         open.flat_map(move |open| open.blocks_of(source).map(move |entry| (open, entry)))
     }
 
-    /// Takes a segment off the list of those that are being written.
+    /// Removes a segment from the open segments and returns it.
     pub fn take_open(&mut self, number: u64) -> OpenSegment {
         let at = self.open.iter().position(|open| open.number == number);
         self.open.remove(at.expect("a segment is sealed once"))

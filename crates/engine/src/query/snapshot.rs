@@ -48,7 +48,7 @@ pub(crate) struct Part {
     pub layouts: Known,
     /// Rules that hide rows.
     pub veil: Veil,
-    /// Whether this is a level.
+    /// True for a level.
     pub is_level: bool,
     /// Blocks that are not encoded yet, oldest first.
     pub open: Vec<OpenBlock>,

@@ -98,7 +98,7 @@ pub(crate) struct SourceView {
     /// Which columns are wanted.
     pub wanted: Vec<bool>,
     pub interval: Interval,
-    /// What is hidden of it.
+    /// Hidden parts of the source.
     pub veil: Veil,
     /// Blocks that overlap the interval, oldest first.
     pub blocks: Vec<(Entry, Place)>,
@@ -338,7 +338,7 @@ impl SourceView {
     /// Returns the names and types of the columns of a layout.
     ///
     /// # Errors
-    /// What is wrong with a block whose layout is unknown.
+    /// A description of the damage, if the layout is unknown.
     pub fn layout_of(&self, number: u32) -> Result<(&[Arc<str>], &[FieldType]), String> {
         let known = self.layouts.get(number);
         known.ok_or_else(|| "its layout is unknown".to_string())

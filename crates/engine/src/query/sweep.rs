@@ -85,7 +85,7 @@ impl Bounds {
     }
 }
 
-/// See the module.
+/// Sweep over the blocks of a source, in order of time.
 pub(crate) struct Sweep {
     view: Arc<SourceView>,
     interval: Interval,

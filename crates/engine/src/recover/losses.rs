@@ -1,4 +1,4 @@
-//! Losses as a start names them.
+//! Losses, as a start reports them.
 
 use crate::error::Error;
 use crate::ledger::SegmentNote;
@@ -6,7 +6,7 @@ use crate::segment::Entry;
 use crate::segment::sealed::Segment;
 use crate::status::Loss;
 
-/// A loss of an unknown number of rows at unknown times.
+/// Returns a loss of an unknown number of rows at unknown times.
 pub(super) fn unknown_loss(file: impl Into<String>, what: String) -> Loss {
     Loss {
         file: file.into(),
@@ -18,7 +18,8 @@ pub(super) fn unknown_loss(file: impl Into<String>, what: String) -> Loss {
     }
 }
 
-/// The loss of a page of a segment's index, which says neither how many blocks it lists nor of when.
+/// Returns the loss of a page of a segment's index. The number and the times of its blocks are
+/// unknown.
 pub(crate) fn loss_of_page(segment: &Segment, error: &Error) -> Loss {
     let span = segment.trailer.span;
     Loss {
@@ -29,7 +30,7 @@ pub(crate) fn loss_of_page(segment: &Segment, error: &Error) -> Loss {
     }
 }
 
-/// What the ledger says of a segment that is being written.
+/// Returns the ledger entry of a segment that is being written.
 pub(crate) fn note_of(entries: &[Entry]) -> SegmentNote {
     SegmentNote {
         blocks: entries.len() as u64,

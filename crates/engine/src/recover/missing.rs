@@ -1,23 +1,28 @@
-//! Rows that the journal lacks: counted exactly where that is possible, and bounded elsewhere.
+//! Missing rows: counts the rows that the journal lacks, exactly where possible and as a bound
+//! elsewhere.
 //!
-//! A *gap* is a run of records that cannot be read. Every record says how many rows came before it, so a
-//! gap's own rows are known. Rows behind a gap are relative to the row before of their source, which may
-//! lie in the gap, so they cannot be decoded before the next block of their source begins. They are
-//! lost, too, unless a segment has them. Rows of a source are counted on for ever (ordinals): blocks say
-//! which they hold, block starts say how many came before, and what no block holds is lost.
+//! A *gap* is a run of unreadable records. Every record stores the number of rows before it, so the
+//! number of rows in a gap is known. A row after a gap is relative to the previous row of its
+//! source, which may be in the gap. Such rows cannot be decoded until the next block of their
+//! source begins. They are also lost, unless a segment contains them.
+//!
+//! The rows of a source are numbered consecutively for its lifetime (ordinals). Blocks store the
+//! ordinals that they contain, and block starts store the number of earlier rows. Rows that no
+//! block contains are lost.
 
 use crate::segment::Entry;
 use crate::status::Loss;
 use std::collections::HashMap;
 
-/// No ordinal is known.
+/// Ordinal that is not known.
 const UNKNOWN: u64 = u64::MAX;
 
-/// A run of records that cannot be read.
+/// Run of unreadable records.
 struct Gap {
     file: String,
     what: String,
-    /// Rows lost, those behind the gap included; `None` if records do not say how many came before.
+    /// Lost rows, including those after the gap. `None` if records do not store the number of
+    /// earlier rows.
     rows: Option<u64>,
     at_most: bool,
 }
@@ -25,41 +30,41 @@ struct Gap {
 /// Rows of a source around a gap that are lost unless a segment has them.
 struct Doubt {
     source: u32,
-    /// Ordinal of the last row before them, if it is known.
+    /// Ordinal of the last row before the doubtful rows, if it is known.
     from: Option<u64>,
-    /// Ordinal of the last of them, if it is known.
+    /// Ordinal of the last doubtful row, if it is known.
     to: Option<u64>,
-    /// Number of them that lie behind the gap.
+    /// Number of doubtful rows after the gap.
     behind: u64,
     gap: usize,
 }
 
-/// The gaps of a journal.
+/// Gaps of a journal.
 #[derive(Default)]
 pub(super) struct Missing {
     gaps: Vec<Gap>,
-    /// Sequence of the first record that is missing.
+    /// Sequence of the first missing record.
     first: u64,
     /// Rows before the next record, if they are known.
     rows: Option<u64>,
-    /// Whether no record was read since the last gap.
+    /// True if no record was read since the last gap.
     is_open: bool,
-    /// Of sources whose rows are passed over, the ordinal of the last of them.
+    /// Ordinal of the last row of each source whose rows are skipped.
     ordinals: Vec<u64>,
-    /// Number of gaps there were when a block of the source was last begun.
+    /// Number of gaps at the time when a block of the source was last begun.
     begun: Vec<u32>,
-    /// Rows behind a gap, by source.
+    /// Number of rows after a gap, by source.
     behind: HashMap<u32, u64>,
     doubts: Vec<Doubt>,
 }
 
 impl Missing {
-    /// The number of rows before the first record.
+    /// Sets the number of rows before the first record.
     pub fn start(&mut self, rows: Option<u64>) {
         self.rows = rows;
     }
 
-    /// The number of rows before the next record, if it is known.
+    /// Returns the number of rows before the next record, if it is known.
     pub fn rows(&self) -> Option<u64> {
         self.rows
     }
@@ -68,12 +73,12 @@ impl Missing {
         self.gaps.is_empty()
     }
 
-    /// Sequence of the first record that is missing.
+    /// Returns the sequence of the first missing record.
     pub fn first(&self) -> u64 {
         self.first
     }
 
-    /// Records from a sequence on are missing.
+    /// Records a gap that begins at a sequence.
     pub fn gap(&mut self, file: String, what: String, sequence: u64) {
         if self.gaps.is_empty() {
             self.first = sequence;
@@ -90,7 +95,7 @@ impl Missing {
         self.is_open = true;
     }
 
-    /// A record is read: so many rows come before it, and it has so many.
+    /// Records that a record was read, with the number of rows before it and in it.
     pub fn record(&mut self, before: Option<u64>, rows: u64) {
         if std::mem::take(&mut self.is_open)
             && let Some(gap) = self.gaps.last_mut()
@@ -104,7 +109,7 @@ impl Missing {
         self.rows = before.map(|before| before.saturating_add(rows));
     }
 
-    /// Some rows of a record that was read are malformed.
+    /// Records that some rows of a readable record are malformed.
     pub fn malformed(&mut self, file: String, what: String, sequence: u64, rows: u64) {
         self.gap(file, what, sequence);
         self.is_open = false;
@@ -117,8 +122,9 @@ impl Missing {
         }
     }
 
-    /// A block of a source begins after so many rows; `replayed` is the ordinal of the last row of the
-    /// source that was buffered, if any was. `passed`: its rows are passed over, a segment has them.
+    /// Records that a block of a source begins after `before` rows. `replayed` is the ordinal of
+    /// the last buffered row of the source, if any. `passed` is true if the rows of the block are
+    /// skipped because a segment contains them.
     pub fn begin(&mut self, source: u32, before: u64, replayed: Option<u64>, passed: bool) {
         let at = source as usize;
         let gaps = self.gaps.len() as u32;
@@ -138,7 +144,7 @@ impl Missing {
         }
     }
 
-    /// A row of a source is passed over; returns whether a segment has it, as far as is known now.
+    /// Records that a row of a source is skipped. Returns whether a segment is known to contain it.
     pub fn pass(&mut self, source: u32) -> bool {
         let begun = self.begun.get(source as usize).copied().unwrap_or(0);
         if begun == self.gaps.len() as u32 {
@@ -165,7 +171,7 @@ impl Missing {
         });
     }
 
-    /// The journal ends: sources of which no block was begun since the last gap are in doubt, too.
+    /// Ends the journal. Sources without a block begun since the last gap are also in doubt.
     /// Returns the sources in doubt.
     pub fn end(&mut self, sources: u32, replayed: impl Fn(u32) -> Option<u64>) {
         let gaps = self.gaps.len() as u32;
@@ -174,7 +180,7 @@ impl Missing {
                 self.doubt(source, replayed(source), None);
             }
         }
-        // Nothing says how many rows the last files had.
+        // The number of rows in the last files is unknown.
         if std::mem::take(&mut self.is_open)
             && let Some(gap) = self.gaps.last_mut()
         {
@@ -182,8 +188,8 @@ impl Missing {
         }
     }
 
-    /// Takes off what segments have, of which these entries may be of the missing records. Returns the
-    /// losses, and how many rows behind gaps are in segments.
+    /// Subtracts the rows in segments. `entries` may contain blocks of the missing records. Returns
+    /// the losses, and the number of rows after gaps that segments contain.
     pub fn settle<'e>(
         mut self,
         entries: impl Iterator<Item = &'e Entry>,
@@ -233,7 +239,7 @@ impl Missing {
         (losses.collect(), found)
     }
 
-    /// Rows are in segments: they were counted for this gap or for those before.
+    /// Subtracts rows in segments, which were counted for this gap or for earlier gaps.
     fn take_off(&mut self, gap: usize, mut rows: u64) {
         for gap in self.gaps[..=gap].iter_mut().rev() {
             let Some(lost) = &mut gap.rows else {
@@ -245,7 +251,7 @@ impl Missing {
     }
 }
 
-/// How many ordinals after `from` and up to `to` sorted ranges hold.
+/// Returns the number of ordinals after `from` and up to `to` in sorted ranges.
 fn overlap(ranges: &[(u64, u64)], mut from: u64, to: u64) -> u64 {
     let mut rows = 0;
     for &(before, ordinal) in ranges {
@@ -285,7 +291,7 @@ mod tests {
         (rows, loss.is_some_and(|loss| loss.at_most), found)
     }
 
-    /// Five rows of a source before a gap of three records with ten rows, and two rows behind.
+    /// Builds five rows of a source, a gap of three records with ten rows, and two rows after it.
     fn gap() -> Missing {
         let mut missing = Missing::default();
         missing.start(Some(0));

@@ -1,13 +1,14 @@
-//! Opening a store after anything.
+//! Recovery: opens a store after a clean close or any crash.
 //!
-//! 1. The catalog gives the sources and layouts that segments refer to.
-//! 2. Of sealed segments, trailer, fence and entries are read, and counted; a segment that was being
-//!    written goes on behind its last chapter, the journal has what came then.
-//! 3. The journal is replayed: rows of blocks that a sealed segment holds are passed over, the
-//!    others are buffered again, exactly as they were.
+//! 1. Read the catalog: the sources and layouts that segments refer to.
+//! 2. Read trailers, fences and entries of sealed segments, and count the entries. Continue
+//!    segments that were being written after their last chapter; the journal contains their later
+//!    rows.
+//! 3. Replay the journal. Skip rows of blocks that a sealed segment contains, and buffer all other
+//!    rows exactly as before.
 //!
-//! What is damaged is set aside; files that the ledger lists and that are missing are named. The rest
-//! serves. The ledger has every loss before any file is removed.
+//! Damaged files are set aside. Missing files that the ledger lists are reported. The rest of the
+//! store is put into service. Every loss is in the ledger before any file is removed.
 
 pub(crate) mod losses;
 mod missing;
@@ -36,7 +37,7 @@ use seiner_platform::{Clock, Disk};
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 
-/// Opens a store, which is created where there is none.
+/// Opens a store, and creates it if it does not exist.
 pub(crate) fn open(
     disk: Arc<dyn Disk>,
     clock: &dyn Clock,
@@ -44,7 +45,7 @@ pub(crate) fn open(
 ) -> Result<Opened, Error> {
     let began = clock.monotonic();
     let volume: Arc<dyn Volume> = Arc::new(DirectoryVolume::new(disk.clone()));
-    // Names are hashed under a key that nobody outside knows; it never reaches the disk.
+    // The hash key of names is secret and never reaches the disk.
     let names_seed = RandomState::new().hash_one(began);
     let memory = options.durability == Durability::Memory;
     let file_bytes = options.journal_file_bytes();
@@ -102,7 +103,8 @@ pub(crate) fn open(
         .expect("no panic while the dictionary is locked");
     let Parts { head, log, .. } = &mut parts;
     if log.retention.rules_change() {
-        // What the old rules hid counts rows that were replayed, and hides nothing that is to come.
+        // Rows hidden by the old rules include replayed rows. The rules must not hide any later
+        // row.
         head.seal_all();
     }
     head.seal_buried(|source, number| log.retention.is_before_delete(source, number));
@@ -118,7 +120,8 @@ pub(crate) fn open(
     drop(keys);
     head.release_idle_memory();
     tell_memory(head, log);
-    // Less memory than the store had before is too little for rows that it had in there.
+    // If the memory is smaller than before, it may be too small for the rows that the store kept in
+    // it.
     let too_much = head.memory() as u64 > parts.options.memory;
     let losses = !recovery.losses.is_empty();
     recovery.needs_settling =

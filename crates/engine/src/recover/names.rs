@@ -1,4 +1,4 @@
-//! Names, layouts and rules that the catalog has.
+//! Names, layouts and rules in the catalog.
 
 use crate::bytes::Short;
 use crate::catalog::{self, Catalog, Registers};
@@ -68,7 +68,7 @@ impl Registers for Parts {
     }
 
     fn link(&mut self, source: u32, layout: u32) {
-        // What is built on a lost layout would be lost, too.
+        // A layout that extends a lost layout would be lost, too.
         let lost = self
             .head
             .layouts()

@@ -17,19 +17,19 @@ use crate::volume::{SlotState, Volume};
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
-/// The loss of a segment whose index cannot be read.
+/// Description of a loss: the index of a segment is unreadable.
 const ASIDE: &str = "the segment is damaged and was set aside";
 
-/// What segments there are.
+/// Segments found on the volume.
 pub(super) struct Found {
     volume: Arc<dyn Volume>,
     store: u64,
     pub(super) files: Arc<Files>,
-    /// Sealed segments that were being merged, and the blocks in them: source, number and segment, and
-    /// since which.
+    /// Sealed segments that were being merged. The next field has their blocks: source, number and
+    /// segment, and the first gathered number.
     pub(super) merging: HashSet<u64>,
     victims: BTreeMap<(u32, u64, u64), u64>,
-    /// Those of the blocks that other segments have, too: segment and number.
+    /// Blocks of these segments that other segments also contain, as segment and number.
     pub(super) copied: HashSet<(u64, u64)>,
     /// Segments that were being written.
     pub(super) resumed: Vec<Resumed>,
@@ -96,8 +96,8 @@ impl Found {
         self.count(parts, recovery, sealed, open)
     }
 
-    /// Compares the segments with those in the ledger: one that is missing or was set aside is a loss, one
-    /// that is new is listed from now on.
+    /// Compares the segments with those in the ledger. A segment that is missing or was set aside
+    /// is a loss. A new segment is added to the ledger.
     pub(super) fn compare(
         &self,
         ledger: &mut Ledger,
@@ -136,7 +136,8 @@ impl Found {
         Ok(())
     }
 
-    /// The blocks in a segment's chapters: the latest chapter knows where the one before ends.
+    /// Reads the blocks in the chapters of a segment. Each chapter stores the end of the previous
+    /// chapter.
     fn read_chapters(&self, number: u64, end: u64, piece: u64) -> Result<Resumed, Error> {
         let file = self.volume.open(number, SlotState::Open(end))?;
         let name = self.volume.name(number);
@@ -172,7 +173,7 @@ impl Found {
         })
     }
 
-    /// Counts what there is: rows of rings, numbers, live and dead bytes.
+    /// Counts rows of rings, block numbers, and live and dead bytes.
     fn count(
         &mut self,
         parts: &mut Parts,
@@ -205,7 +206,7 @@ impl Found {
                             self.victims.extend(entries.iter().map(block));
                         }
                     }
-                    // What the page holds is not read, and neither dropped nor merged.
+                    // Blocks of an unreadable page are neither dropped nor merged.
                     Err(error @ Error::Damage { .. }) => {
                         let name = segment.name().to_string();
                         recovery.losses.push(loss_of_page(&segment, &error));
@@ -233,7 +234,7 @@ impl Found {
         let tallied = all.into_iter().map(|(segment, survey)| {
             let trailer = &segment.trailer;
             let mut tally = survey.tally(trailer.lane, segment.room(unit), trailer.born, &moment);
-            // What rings let go of is known only now that all is counted.
+            // The limits of rings are known only after everything has been counted.
             tally.ask();
             (segment, tally)
         });
@@ -243,7 +244,7 @@ impl Found {
         Ok(())
     }
 
-    /// Which blocks of segments that were being merged are elsewhere, too.
+    /// Finds blocks of partly merged segments that other segments also contain.
     fn find_copies(
         &mut self,
         sealed: &[(Arc<Segment>, Survey)],
@@ -283,7 +284,7 @@ impl Found {
     }
 }
 
-/// A block is on disk, and found again.
+/// Records a block found on disk.
 fn note_found(head: &mut Head, log: &mut Log, entry: &Entry) {
     if entry.source < head.sources() {
         head.had(entry.source, entry.ordinal);

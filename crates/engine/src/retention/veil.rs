@@ -1,4 +1,4 @@
-//! What is hidden of one source.
+//! Veil: the hidden parts of one source.
 
 use crate::retention::Floor;
 use crate::segment::Entry;

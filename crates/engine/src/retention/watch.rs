@@ -4,10 +4,10 @@
 //! long. Only an operator can decide. Until then, the store uses the time that passed while it ran.
 //!
 //! 1. A clock that is ahead of that time by less than the shortest age is trusted: no class loses
-//!   all its data.
+//!    all its data.
 //! 2. Otherwise the clock is not trusted until it returns, an operator confirms it, or the store
-//!   has run for the longest age that the jump exceeds. By then, the data that the jump would
-//!   expire is too old in any case.
+//!    has run for the longest age that the jump exceeds. By then, the data that the jump would
+//!    expire is too old in any case.
 
 /// Judge of the wall clock.
 #[derive(Debug, Default)]

@@ -1,4 +1,4 @@
-//! Differences between rules that let data go sooner.
+//! Differences between rules that let data expire sooner.
 
 use crate::options::Options;
 use crate::retention::class::{Class, Classes, WhenFull};
@@ -15,14 +15,14 @@ pub(super) fn over_disk(taken: u64, options: &Options) -> Change {
     }
 }
 
-/// Whether some class lets its oldest data go when the budget is used up.
+/// Returns whether any class sheds its oldest data when the budget is exhausted.
 pub(super) fn may_shed(classes: &Classes) -> bool {
     let sheds = |class: &Class| class.when_full == WhenFull::Shed;
     classes.named().iter().any(sheds)
 }
 
-/// Every difference by which new rules let data go sooner than old ones. `all`: the old ones are known
-/// altogether, not only how long each class is kept.
+/// Returns all differences by which new rules let data expire sooner than old rules. `all` is true
+/// if all old rules are known, not only those of the classes.
 pub(super) fn losses(old: &Options, new: &Options, all: bool) -> Vec<Change> {
     let mut losses = Vec::new();
     for (before, after) in pairs(&old.classes, &new.classes) {
@@ -55,7 +55,7 @@ pub(super) fn losses(old: &Options, new: &Options, all: bool) -> Vec<Change> {
     unique
 }
 
-/// Old and new classes that a source may have one after the other.
+/// Returns pairs of an old and a new class that a source may have one after the other.
 fn pairs<'a>(old: &'a Classes, new: &'a Classes) -> Vec<(&'a Class, &'a Class)> {
     let mut pairs = Vec::new();
     for (i, before) in old.named().iter().enumerate() {
@@ -75,7 +75,8 @@ fn pairs<'a>(old: &'a Classes, new: &'a Classes) -> Vec<(&'a Class, &'a Class)> 
     pairs
 }
 
-/// Whether no source is meant by both: their measurements differ, or the value of a tag.
+/// Returns whether no source matches both classes: their measurements differ, or the value of a
+/// tag.
 fn are_apart(a: &Class, b: &Class) -> bool {
     use seiner_model::Condition::Is;
     let selector = |class: &Class| Selector::parse(&class.sources).unwrap_or_default();
@@ -92,14 +93,14 @@ fn are_apart(a: &Class, b: &Class) -> bool {
         })
 }
 
-/// How coarse samples are, ns (0: as they came), and how long they are kept so.
+/// Returns the steps in ns (0: samples as they came) and the time for which each is kept.
 fn stages(class: &Class) -> Vec<(u64, Option<Duration>)> {
     let levels = class.coarser.iter();
     let levels = levels.map(|level| (level.step.as_nanos() as u64, level.keep));
     std::iter::once((0, class.keep.age)).chain(levels).collect()
 }
 
-/// In which ways a class keeps less than another did.
+/// Returns descriptions of all ways in which a class keeps less than another did.
 fn shorter(before: &Class, after: &Class) -> Vec<String> {
     let mut whys = Vec::new();
     let time = |keep: Option<Duration>| match keep {
@@ -145,7 +146,7 @@ fn shorter(before: &Class, after: &Class) -> Vec<String> {
     whys
 }
 
-/// Classes that are shed before others, and were not.
+/// Returns classes that are now shed before others, and were not before.
 fn sooner_shed(old: &Classes, new: &Classes) -> Vec<Change> {
     let shed = |classes: &Classes| -> Vec<(String, u8)> {
         let sheds = classes
@@ -181,7 +182,7 @@ fn sooner_shed(old: &Classes, new: &Classes) -> Vec<Change> {
     losses
 }
 
-/// A smaller budget, where data are let go for it.
+/// Returns the difference of a smaller budget, if data is shed for it.
 fn less_room(old: &Options, new: &Options) -> Option<Change> {
     if !may_shed(&new.classes) {
         return None;

@@ -126,7 +126,7 @@ struct Count {
     classes: BTreeMap<u8, ClassOutlook>,
     /// The classes of sources under the new rules.
     to: HashMap<u32, u8>,
-    /// What stays, by classes with a quota under the new rules.
+    /// Remaining blocks, by class with a quota under the new rules.
     quotas: BTreeMap<u8, Vec<Candidate>>,
 }
 

@@ -1,8 +1,9 @@
 //! The rules of a store: retention, budget and format options, which are stored with the data.
 //!
-//! The file `rules` says what was decided for this store. A start takes from it every rule that its caller
-//! leaves open, and refuses rules that would let data go sooner unless they are confirmed. So no
-//! configuration that happens to be near decides over data. `docs/format/rules.md` has the bytes.
+//! The file `rules` stores the decisions for this store. A start takes all rules from it that its
+//! caller leaves open. It rejects rules that would let data expire sooner, unless they are
+//! confirmed. A configuration that happens to be near therefore cannot decide over data.
+//! `docs/format/rules.md` specifies the bytes.
 
 mod change;
 pub mod file;
@@ -64,22 +65,22 @@ impl Given {
     }
 }
 
-/// The rules that a start goes by.
+/// Effective rules of a start.
 pub(crate) struct Settled {
     pub options: Options,
-    /// Whether the file says otherwise, or is missing.
+    /// True if the file differs or is missing.
     pub is_new: bool,
-    /// What changes, in words, for the log.
+    /// Descriptions of changes, for the log.
     pub changes: Vec<String>,
-    /// A file that is damaged, and how.
+    /// Name and damage of a damaged file.
     pub damage: Option<String>,
 }
 
-/// Puts the stored rules in place of those that the caller leaves open.
+/// Replaces the rules that the caller leaves open by the stored rules.
 ///
 /// # Errors
-/// [`Error::Retention`] when rules that are given would let data go sooner, and nobody confirmed that.
-/// Nothing is changed then.
+/// [`Error::Retention`] if given rules would let data expire sooner and are not confirmed. Nothing
+/// is changed then.
 pub(crate) fn settle(
     disk: &Arc<dyn Disk>,
     clock: &Arc<dyn Clock>,
@@ -148,7 +149,8 @@ pub(crate) fn settle(
     Err(Error::Retention(Box::new(outlook.with(losses))))
 }
 
-/// What the catalog of a store without the file knows; `None` if nothing is in the store yet.
+/// Returns the rules in the catalog of a store without the file. Returns `None` if the store is
+/// empty.
 fn known_without_file(disk: &dyn Disk) -> Result<Option<Options>, Error> {
     use crate::inspect::FileKind;
     let names = disk

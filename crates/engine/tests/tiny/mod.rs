@@ -37,8 +37,8 @@ impl Notation for Plain {
 /// A row of a source: time, fields with values.
 pub struct Row(pub String, pub i64, pub Vec<(&'static str, Value<'static>)>);
 
-/// What is written: stages that end with everything sealed, of commits; the last stage stays in
-/// the journal.
+/// Rows to be written: stages of commits. Everything is sealed at the end of each stage but the
+/// last, which stays in the journal.
 pub type Story = Vec<Vec<Vec<Row>>>;
 
 pub fn options() -> Options {
@@ -81,7 +81,7 @@ impl Samples {
         text
     }
 
-    /// What a story leaves.
+    /// Returns the samples of a story.
     pub fn of(story: &Story) -> Samples {
         let mut samples = Samples::default();
         for Row(name, time, cells) in story.iter().flatten().flatten() {
@@ -97,7 +97,7 @@ impl Samples {
         samples
     }
 
-    /// What a store answers; sources that cannot be read, with why, apart.
+    /// Reads all samples of a store. Errors of unreadable sources are returned separately.
     pub fn read(engine: &Engine) -> (Samples, Vec<Error>) {
         let query = Query {
             selector: Selector::all(),

@@ -39,7 +39,7 @@ pub struct Corrupt {
 /// A cached block of checksums.
 struct Kept {
     sums: Sums,
-    /// Whether the member has these contents.
+    /// State of the contents on the member.
     state: State,
     /// Count of cache uses at the last use of this block.
     used: u64,

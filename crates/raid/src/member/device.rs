@@ -47,7 +47,7 @@ pub struct Device {
     file: File,
     bytes: u64,
     is_file: bool,
-    /// Whether the device may support discards. Cleared by the first discard that is not supported.
+    /// True if the device may support discards. Cleared by the first discard that is not supported.
     discards: AtomicBool,
 }
 

@@ -54,40 +54,42 @@ impl Default for AdaptiveSettings {
     }
 }
 
-/// What is due at the least for a write to wait for it, in blocks.
+/// Least number of blocks that must be due for a write to wait for them.
 const LEAST_DUE: f64 = 0.2;
-/// The share of acknowledged blocks that must have been followed up promptly for a write to wait for more.
+/// Share of acknowledged blocks that must have been followed promptly for a write to wait for more.
 const LEAST_FOLLOWED: f64 = 0.5;
-/// Stripes that a stream's bitmaps are kept of.
+/// Number of stripes of a stream whose bitmaps are kept.
 const REMEMBERED: usize = 4;
 /// Weight of a new value in a mean of times and shares.
 const WEIGHT: f64 = 0.2;
-/// How fast the least time to write a part is forgotten: by a tenth in a hundred writes.
+/// Factor by which the least time to write a part grows with each write: a tenth in a hundred writes.
 const FORGETTING: f64 = 1.001;
-/// The share of openings that must have been continued for the next one to wait, and the one in so many that waits nevertheless.
+/// Share of openings that must have been continued for the next one to wait, and the number of openings of which one waits
+/// nevertheless.
 const LEAST_CONTINUED: f64 = 0.5;
 const EVERY_OPENING: u32 = 64;
-/// Stripes that are filled before it is judged whether that pays.
+/// Number of stripes that are filled before the strategy judges whether filling pays.
 const TRIAL: u32 = 3;
-/// A stripe that takes so many times as long as filling may take ends filling at once.
+/// Factor on the time that filling may take. A stripe that takes longer ends filling at once.
 const LATENESS: f64 = 2.0;
 
-/// Blocks that were written of a stripe.
+/// Written blocks of a stripe.
 struct Written {
     stripe: u64,
     bitmap: Vec<u64>,
     blocks: u32,
 }
 
-/// Whether a stream fills stripes.
+/// Mode of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Mode {
+    /// Writes wait only while further blocks arrive promptly.
     Gather,
-    /// And how many stripes it passed since it does.
+    /// Writes may wait until their stripe is full, up to the deadline. The number counts the stripes passed in this mode.
     Fill(u32),
 }
 
-/// Writes each of which continues where the last one ended.
+/// Stream: writes each of which continues where the last one ended.
 struct Stream {
     generation: u32,
     /// The block after the last.

@@ -15,7 +15,7 @@ impl Strategy for Never {
     }
 }
 
-/// What queues behind a busy stripe goes together; nothing is held.
+/// Strategy that merges writes that queue behind a busy stripe, and holds nothing.
 pub struct Batch;
 
 impl Strategy for Batch {

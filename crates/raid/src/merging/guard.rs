@@ -278,8 +278,8 @@ impl Guard {
         }
     }
 
-    /// What did well in visits may do worse in the long run, and by more than chance explains, than what it took over from,
-    /// which is then used again.
+    /// Returns to the previous strategy if the present one, which did well in visits, does worse in the long run by more than
+    /// chance explains. Returns whether that happened.
     fn goes_back(&mut self) -> bool {
         let used = self.records[self.used as usize];
         let noise = 2.0 * used.recent_variance().sqrt();
@@ -311,7 +311,7 @@ impl Guard {
         self.before = None;
     }
 
-    /// What is to be visited now.
+    /// Returns the strategy to visit now.
     fn visitor(&self) -> Option<Way> {
         if self.records[self.used as usize].slices < 2 {
             return None;
@@ -400,7 +400,7 @@ impl Guard {
         self.stirred.extend(std::mem::take(&mut self.held));
     }
 
-    /// How much more may be outstanding for how long before the way that is tried is given up.
+    /// Returns the additional outstanding time after which the visited strategy is given up, ns.
     fn patience(&self) -> f64 {
         let usual = self.records[self.used as usize].cost;
         let ((factor, ahead), tally) = if self.tried == self.used {
@@ -521,7 +521,7 @@ impl Strategy for Guard {
 }
 
 impl Guard {
-    /// What is used, and what ways were measured to cost.
+    /// Describes the strategy in use and the measured costs.
     fn explain(&self) -> String {
         let cost = |way: Way| {
             let record = &self.records[way as usize];

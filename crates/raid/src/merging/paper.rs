@@ -19,16 +19,16 @@ use super::{Arrival, Look, Mark, Question, Strategy, Verdict, View};
 use crate::request::Nanos;
 use std::collections::BTreeMap;
 
-/// The parameters.
+/// Parameters of the published algorithm.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PaperSettings {
-    /// Stripes of an area.
+    /// Number of stripes of an area.
     pub area_stripes: u64,
-    /// How long an area's bit is believed.
+    /// Lifetime of an area's bit, ns.
     pub time_to_live: Nanos,
-    /// The share of failed waits above which merging ends in an area.
+    /// Share of failed waits above which merging ends in an area.
     pub failed_share: f64,
-    /// Waits that are counted before the share is looked at.
+    /// Number of waits before the share is evaluated.
     pub least_waits: u32,
     /// Sends writes that are not merged together with all that queue for their stripe, instead of one at a time.
     pub batches: bool,

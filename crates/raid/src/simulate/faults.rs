@@ -57,12 +57,12 @@ impl Block for Word {
     }
 }
 
-/// How hard a run is.
+/// Severity of the faults of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Severity {
-    /// No more is lost at any time than the level bears: nothing may fail.
+    /// At no time more members are lost than the level tolerates. No request may fail.
     Borne,
-    /// More may be lost: requests may fail, but nothing wrong may be read.
+    /// More members may be lost. Requests may fail, but no wrong data may be read.
     Beyond,
 }
 
@@ -138,10 +138,10 @@ impl Canary {
     ];
 }
 
-/// What happened in a run.
+/// Counts of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Summary {
-    /// Requests answered.
+    /// Number of answered requests.
     pub answered: u64,
     /// Of these, with an error.
     pub failed: u64,
@@ -282,10 +282,10 @@ pub fn run(seed: u64, severity: Severity, canary: Option<Canary>) -> Result<Summ
     }
 }
 
-/// Runs many seeds on all cores. `ended` is told how many have ended, now and then.
+/// Runs many seeds on all cores. Calls `ended` from time to time with the number of seeds that have ended.
 ///
 /// # Errors
-/// What the first seed of those in which something was wrong has to say.
+/// The description of the fault that the lowest failing seed found.
 pub fn run_all(
     seeds: Range<u64>,
     severity: Severity,
@@ -493,7 +493,7 @@ impl World {
         );
     }
 
-    /// What is read there afterwards is what was there, or zeroes.
+    /// Trims blocks. Later reads return the old contents or zeroes.
     fn trim(&mut self) {
         let (start, blocks) = (0, self.geometry.blocks());
         let start = self.rng.between(start, blocks - 1);

@@ -1,4 +1,4 @@
-//! Files of the journal that a start finds, one after the other.
+//! Files of the journal that a start finds, one after another.
 
 use crate::bytes::Short;
 use crate::error::{Error, io_error};
@@ -9,10 +9,10 @@ use crate::sealer;
 use std::io;
 
 impl Replay<'_> {
-    /// The numbers of the journal's files. Those below the lowest that may be needed were let go, and only
-    /// their names came back after a power cut.
+    /// Returns the numbers of the journal's files. Files below the lowest number that may be needed
+    /// were released, and only their names returned after a power cut.
     pub(super) fn find_files(&mut self) -> Result<Vec<u32>, Error> {
-        // Seen is not durable: a process that was killed may have created files without syncing.
+        // Readable is not durable: a killed process may have created files without a sync.
         self.disk
             .sync_names()
             .map_err(io_error(|| "syncing the names of files".to_string()))?;
@@ -91,7 +91,7 @@ impl Replay<'_> {
 
     pub(super) fn replay_file(&mut self, number: u32, mut reader: FileReader) -> Result<(), Error> {
         if reader.sequence != self.sequence {
-            // The file before is missing, or it ended early; this one is whole.
+            // The previous file is missing, or it ended early. This file is complete.
             let before = number.wrapping_sub(1);
             let why = format!(
                 "records {} to {} are missing",
@@ -101,7 +101,8 @@ impl Replay<'_> {
             self.lose_the_thread(before, why)?;
         }
         loop {
-            // A segment that is closed from here on says that it may have blocks of these records.
+            // A segment that is closed from here on records that it may contain blocks of these
+            // records.
             let mut sequence = reader.sequence;
             self.parts.log.set_sequence(sequence);
             while let Some((at, record)) = reader.next_record() {
@@ -134,8 +135,8 @@ impl Replay<'_> {
         Ok(())
     }
 
-    /// A file with rows that cannot be read without missing records is kept: they can be read when the
-    /// missing file is put back.
+    /// Keeps a file with rows that depend on missing records. They become readable when the missing
+    /// file is restored.
     pub(super) fn keep_unreadable(&mut self, number: u32) {
         let unreadable = std::mem::take(&mut self.unreadable);
         if unreadable > 0 && !self.damaged.contains(&number) {
@@ -144,21 +145,21 @@ impl Replay<'_> {
         }
     }
 
-    /// Records are missing: what was buffered is sealed as it is, and rows count again from the
-    /// next block of their source on.
+    /// Handles missing records: seals the buffered rows as they are. Later rows count from the next
+    /// block of their source.
     pub(super) fn lose_the_thread(&mut self, damaged: u32, why: String) -> Result<(), Error> {
         let file = files::name(damaged);
         self.missing.gap(file, why.clone(), self.sequence);
         self.lose_context(damaged, why)
     }
 
-    /// Rows that follow cannot be set in relation to what was before.
+    /// Discards the context, because the following rows cannot be related to earlier rows.
     pub(super) fn lose_context(&mut self, damaged: u32, why: String) -> Result<(), Error> {
         let name = files::name(damaged);
         match self.disk.open(&name) {
             Ok(_) => self.set_aside(damaged, why),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            // A file that is not set aside now is removed when nothing needs it.
+            // A file that is not set aside now is removed when it is not needed.
             Err(error) => return Err(io_error(|| format!("opening {name}"))(error)),
         }
         self.follows.fill(false);
@@ -166,7 +167,7 @@ impl Replay<'_> {
         sealer::run_alone(&mut self.parts, self.volume, &mut self.encoder)
     }
 
-    /// Seals a source's open block. The work is done for many at once.
+    /// Seals the open block of a source. Many blocks are encoded together.
     pub(super) fn seal(&mut self, source: u32) -> Result<(), Error> {
         self.parts.head.seal(source);
         match self.parts.head.is_sealer_behind() {

@@ -1,4 +1,4 @@
-//! Replay of the journal: rows of blocks that no segment has are buffered again, as they were.
+//! Replay of the journal: rows of blocks that no segment contains are buffered again, as before.
 
 mod files_found;
 mod records;
@@ -21,7 +21,7 @@ use roaring::RoaringTreemap;
 use seiner_platform::Disk;
 use std::collections::{BTreeMap, HashMap};
 
-/// What replaying has come to.
+/// State of a replay.
 pub(super) struct Replay<'a> {
     disk: &'a dyn Disk,
     volume: &'a dyn Volume,
@@ -31,30 +31,29 @@ pub(super) struct Replay<'a> {
     pub(super) recovery: Recovery,
     pub(super) spares: Vec<String>,
     pub(super) damaged: Vec<u32>,
-    /// The sequence of the next record.
+    /// Sequence of the next record.
     pub(super) sequence: u64,
-    /// Blocks that sealed segments hold.
+    /// Numbers of blocks in sealed segments.
     sealed_blocks: RoaringTreemap,
-    /// Of blocks that were gathered, by source: the numbers of the first and of the last.
+    /// First and last number of each gathered block, by source.
     gathered: HashMap<u32, Vec<(u64, u64)>>,
-    /// The layouts that sources have according to the catalog.
+    /// Layouts of the sources in the catalog.
     linked: Vec<u32>,
-    /// Sources whose rows are buffered; the others' wait for the next block to begin.
+    /// True for sources whose rows are buffered. Rows of other sources wait for their next block.
     follows: Vec<bool>,
-    /// Rows of the sources whose blocks were replayed, as far as they are on disk, and one more; 0 of
-    /// others.
+    /// Rows on disk plus one, for sources whose blocks were replayed. 0 for other sources.
     recounted: Counts,
-    /// Segments that were being written; they go on when all their sources are known.
+    /// Segments that were being written. They are continued when all their sources are known.
     resumed: Vec<Resumed>,
-    /// The files that the ledger lists, and the lowest that may be needed.
+    /// Files that the ledger lists. The next field has the lowest number that may be needed.
     listed: BTreeMap<u32, JournalFile>,
     lowest: u32,
     missing: Missing,
-    /// Rows of the file at hand that need records which are missing.
+    /// Rows of the current file that depend on missing records.
     unreadable: u64,
-    /// Rows in all records, ever.
+    /// Rows in all records of the store so far.
     pub(super) rows: u64,
-    /// Sources whose open blocks have a layout that is lost, and how many rows those have.
+    /// Number of rows with a lost layout, for sources whose open block has one.
     without_layout: HashMap<u32, u64>,
 }
 
@@ -108,7 +107,7 @@ impl<'a> Replay<'a> {
             first = first.into_iter().chain(read).min();
         }
         self.note_sealed_blocks(first.unwrap_or(u64::MAX))?;
-        // Blocks that are begun anew belong to files after all that there are, or were.
+        // New blocks belong to files after all existing and earlier files.
         let last = numbers.last().copied();
         self.parts.head.pins = Pins::new(numbers.first().copied().unwrap_or(self.lowest.max(1)));
         self.sequence = first.unwrap_or_else(|| self.sequence_of_segments());
@@ -119,7 +118,7 @@ impl<'a> Replay<'a> {
                 .map(|file| file.rows),
         );
         for &number in &numbers {
-            // One at a time: the journal may be larger than the memory.
+            // One file at a time: the journal may be larger than the memory.
             let found = self.open_file(number)?;
             self.miss_files(number);
             self.parts.head.pins.advance(number);
@@ -149,8 +148,8 @@ impl<'a> Replay<'a> {
                 continue;
             };
             let buffered = u64::from(self.parts.head.line(source).rows);
-            // A file that had been let go came back, and what a ring had let go of with it: it is no
-            // beginning for the rows that are to come.
+            // A released file returned, with rows that a ring had expired. These rows must not
+            // precede new rows.
             if self.parts.head.rows_taken(source) + buffered < rows {
                 self.seal(source)?;
             }
@@ -162,7 +161,7 @@ impl<'a> Replay<'a> {
         self.widen()
     }
 
-    /// Files that the ledger lists before a number are missing.
+    /// Records that files below a number, which the ledger lists, are missing.
     fn miss_files(&mut self, before: u32) {
         let rest = self.listed.split_off(&before);
         let gone = std::mem::replace(&mut self.listed, rest);
@@ -178,7 +177,7 @@ impl<'a> Replay<'a> {
         self.missing.gap(files::name(first), what, file.sequence);
     }
 
-    /// What is missing is a loss, unless segments have it.
+    /// Counts missing rows as losses, unless segments contain them.
     fn count_losses(&mut self) -> Result<(), Error> {
         let mut lost = std::mem::take(&mut self.missing);
         self.rows = self.rows.max(lost.rows().unwrap_or(0));
@@ -206,9 +205,9 @@ impl<'a> Replay<'a> {
                 for page in segment.blocks() {
                     match page {
                         Ok(page) => entries.extend(page),
-                        // It was noted before.
+                        // The damage was recorded before.
                         Err(Error::Damage { .. }) => {}
-                        // Rows that the segment has would be counted as lost.
+                        // Rows in this segment would be counted as lost.
                         Err(error) => return Err(error),
                     }
                 }
@@ -220,13 +219,13 @@ impl<'a> Replay<'a> {
         Ok(())
     }
 
-    /// The ordinal of the last row of a source that was replayed, if any was.
+    /// Returns the ordinal of the last replayed row of a source, if any.
     fn ordinal(&self, source: u32) -> Option<u64> {
         let buffered = u64::from(self.parts.head.line(source).rows);
         (self.recounted.get(source) != 0).then(|| self.parts.head.rows_taken(source) + buffered)
     }
 
-    /// Blocks that were replayed may have older layouts than the source has got since.
+    /// Widens replayed blocks to the present layout of their source.
     fn widen(&mut self) -> Result<(), Error> {
         for (source, layout) in std::mem::take(&mut self.linked).into_iter().enumerate() {
             let columns = |number: u32| {
@@ -256,8 +255,8 @@ impl<'a> Replay<'a> {
             .unwrap_or(1)
     }
 
-    /// Which blocks the segments hold that were closed when the journal had come so far: blocks of
-    /// older segments begin in files that were let go.
+    /// Records the blocks in segments that were closed at or after this sequence of the journal.
+    /// Blocks of older segments begin in released files.
     fn note_sealed_blocks(&mut self, first_sequence: u64) -> Result<(), Error> {
         for resumed in std::mem::take(&mut self.resumed) {
             self.note_blocks(&resumed.entries);
@@ -278,7 +277,7 @@ impl<'a> Replay<'a> {
                         .recovery
                         .set_aside
                         .push((segment.name().to_string(), error.to_string())),
-                    // Without its blocks, their rows would be replayed as well.
+                    // Without the list of its blocks, their rows would be replayed a second time.
                     Err(error) => return Err(error),
                 }
             }
@@ -305,7 +304,8 @@ impl<'a> Replay<'a> {
                 .is_some_and(|blocks| blocks.iter().any(within))
     }
 
-    /// Segments may know of more sources than the catalog and the journal, if those are damaged.
+    /// Registers placeholders for sources that only segments know, because catalog and journal are
+    /// damaged.
     fn lose_unnamed(&mut self) {
         let sources = self
             .parts
