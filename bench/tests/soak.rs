@@ -6,7 +6,7 @@ use serde_json::Value;
 use std::fs;
 use std::process::Command;
 
-/// Whether a program of a Debian package is there.
+/// Returns true if a program of a Debian package is installed.
 fn is_installed(program: &str) -> bool {
     Command::new(program).arg("--help").output().is_ok()
 }

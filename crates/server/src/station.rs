@@ -37,7 +37,7 @@ pub struct Station {
     pub registry: Registry,
     /// Bytes written lately.
     pub history: Arc<History>,
-    /// Whether the store is so full that a writer may have to wait for space.
+    /// True if the store is so full that a writer may have to wait for space.
     pub tight: AtomicBool,
     /// Places for writes.
     pub writes: Gate,

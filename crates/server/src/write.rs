@@ -31,7 +31,7 @@ const INFLATE_BYTES: usize = 16 << 10;
 #[derive(Deserialize)]
 pub struct Parameters {
     precision: Option<String>,
-    /// Whether times in 1970 are stored although they look like present seconds or milliseconds.
+    /// True if times in 1970 are stored although they look like present seconds or milliseconds.
     allow_1970: Option<String>,
 }
 

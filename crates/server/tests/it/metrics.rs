@@ -1,4 +1,4 @@
-//! What `/metrics` has is what the documentation names.
+//! Metrics: `/metrics` and the documentation name the same ones.
 
 use crate::site::Site;
 use std::collections::BTreeSet;
