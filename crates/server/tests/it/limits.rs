@@ -160,7 +160,7 @@ fn an_idle_connection_gives_way_when_the_limit_is_reached() {
     assert!(kept.read_to_end(&mut Vec::new()).is_ok());
 }
 
-/// Reads from a socket until it is closed.
+/// Sends a request, and returns the bytes that come until the socket is closed.
 fn raw(site: &Site, request: &[u8]) -> String {
     let mut stream = TcpStream::connect(site.address).unwrap();
     let _ = stream.write_all(request);
