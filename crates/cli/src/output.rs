@@ -88,6 +88,6 @@ mod tests {
     #[test]
     fn a_command_keeps_its_own_purpose() {
         let about = Command::command().get_about().unwrap().to_string();
-        assert_eq!(about, "A command with a purpose of its own");
+        assert_eq!(about, "Command of the test");
     }
 }
