@@ -8,7 +8,7 @@
 use crate::catalog::{Catalog, Frame};
 use crate::error::Error;
 use crate::exchange::inform;
-use crate::head::Head;
+use crate::head::{Extent, Head};
 use crate::health::Health;
 use crate::holds::Holds;
 use crate::jobs::free::memory::Memory as Space;
@@ -18,6 +18,7 @@ use crate::jobs::writing::Writing;
 use crate::journal::files::JournalWriter;
 use crate::ledger::Ledger;
 use crate::locks::{HeadGuard, Locks, LogGuard};
+use crate::log::Log;
 use crate::options::{Durability, Options};
 use crate::recover;
 use crate::scheduler::Scheduler;
@@ -138,12 +139,6 @@ impl Core {
         self.locks.head()
     }
 
-    /// Locks the head after all other waiting threads.
-    #[track_caller]
-    pub(crate) fn head_after_others(&self) -> HeadGuard<'_> {
-        self.locks.head_after_others()
-    }
-
     /// Locks the log.
     #[track_caller]
     pub(crate) fn log(&self) -> LogGuard<'_> {
@@ -154,6 +149,12 @@ impl Core {
     #[track_caller]
     pub(crate) fn both(&self) -> (HeadGuard<'_>, LogGuard<'_>) {
         self.locks.both()
+    }
+
+    /// Locks the head after all other waiting threads, and the log.
+    #[track_caller]
+    pub(crate) fn both_after_others(&self) -> (HeadGuard<'_>, LogGuard<'_>) {
+        self.locks.both_after_others()
     }
 
     /// Locks the head and the log after advancing the time, so that expired data is hidden.
@@ -253,6 +254,8 @@ impl Core {
     }
 
     /// Makes names, layouts and records of dead data durable that the catalog does not yet contain.
+    /// Names registered while a frame is written are left to the next call, which may have many of
+    /// them to write at once.
     pub(crate) fn write_catalog(&self) -> Result<(), Error> {
         let mut writer = self
             .catalog
@@ -260,9 +263,13 @@ impl Core {
             .expect("nobody panics while writing the catalog");
         let CatalogWriter { catalog, frame } = &mut *writer;
         loop {
+            let mut extent = Extent::Full;
             if frame.is_empty() {
                 // Other threads get the lock between two parts.
-                while !self.extend_catalog_frame(frame) {}
+                extent = self.extend_catalog_frame(frame);
+                while extent == Extent::Part {
+                    extent = self.extend_catalog_frame(frame);
+                }
                 if frame.is_empty() {
                     return Ok(());
                 }
@@ -272,10 +279,13 @@ impl Core {
             *frame = Frame::default();
             self.head().note_frame_written();
             self.log().space.note_catalog(catalog.room(self.unit));
+            if extent == Extent::Complete {
+                return Ok(());
+            }
         }
     }
 
-    fn extend_catalog_frame(&self, frame: &mut Frame) -> bool {
+    fn extend_catalog_frame(&self, frame: &mut Frame) -> Extent {
         let (mut head, mut log) = self.both();
         head.extend_catalog_frame(&mut log.retention, frame)
     }
@@ -326,12 +336,22 @@ impl Core {
 
     /// Prepares the head before rows are appended under its lock.
     pub(crate) fn prepare(&self, head: &mut Head) -> Result<(), Error> {
-        self.health.writable()?;
-        head.tick = self.tick();
         // If the log is locked, the head uses its last known state.
         if let Some(mut log) = self.locks.try_log() {
-            inform(head, &mut log, &*self.clock);
+            self.inform(head, &mut log);
         }
+        self.prepare_informed(head)
+    }
+
+    /// Exchanges figures between the head and the log after advancing the time.
+    pub(crate) fn inform(&self, head: &mut Head, log: &mut Log) {
+        inform(head, log, &*self.clock);
+    }
+
+    /// Prepares the head, which has the figures of the log, before rows are appended under its lock.
+    pub(crate) fn prepare_informed(&self, head: &mut Head) -> Result<(), Error> {
+        self.health.writable()?;
+        head.tick = self.tick();
         head.relieve_memory();
         head.relieve_journal();
         Ok(())

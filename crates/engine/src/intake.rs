@@ -9,6 +9,7 @@ use crate::dictionary::names::{NameHash, hash_name};
 use crate::error::{Error, Receipt};
 use crate::head::{Backlog, Head};
 use crate::jobs::free::room_for_writers;
+use crate::locks::HeadGuard;
 use crate::scheduler::Job;
 use seiner_model::{Batch, Cell, Columns, FieldType, Notation, SourceId, SourceKey, Value};
 use std::time::Duration;
@@ -31,14 +32,12 @@ pub(crate) fn append(
     let mut receipt = Receipt::default();
     let mut scratch = Scratch::default();
     for (turn, rows) in batch.rows.chunks(ROWS_A_LOCK).enumerate() {
-        make_way(core)?;
         scratch.hashes.clear();
         scratch.hashes.extend(
             rows.iter()
                 .map(|row| hash_name(core.names_seed, notation.id(), row.name)),
         );
-        let mut head = core.head();
-        core.prepare(&mut head)?;
+        let mut head = head_for_rows(core)?;
         scratch.resolve(&mut head, notation, rows, turn * ROWS_A_LOCK, &mut receipt);
         let mut values = Vec::new();
         for (index, row) in rows.iter().enumerate() {
@@ -60,9 +59,7 @@ pub(crate) fn append(
 
 /// Returns the number of a source, and registers the source if it is new.
 pub(crate) fn register(core: &Core, key: &SourceKey) -> Result<SourceId, Error> {
-    make_way(core)?;
-    let mut head = core.head();
-    core.prepare(&mut head)?;
+    let mut head = head_for_rows(core)?;
     let dictionary = head.dictionary().clone();
     let mut dictionary = dictionary
         .write()
@@ -91,9 +88,7 @@ pub(crate) fn append_columns(
     let mut cells = Vec::with_capacity(fields.len());
     let rows = columns.times.len();
     for start in (0..rows).step_by(ROWS_A_LOCK) {
-        make_way(core)?;
-        let mut head = core.head();
-        core.prepare(&mut head)?;
+        let mut head = head_for_rows(core)?;
         if source.0 >= head.sources() {
             return Err(Error::UnknownSource(source.0));
         }
@@ -153,9 +148,7 @@ pub(crate) fn append_samples(
             times: &times[range.clone()],
             values: &values[range],
         };
-        make_way(core)?;
-        let mut head = core.head();
-        core.prepare(&mut head)?;
+        let mut head = head_for_rows(core)?;
         let known = head.sources();
         let highest = turn.sources.iter().fold(0, |all, source| all.max(source.0));
         if highest >= known {
@@ -217,21 +210,44 @@ fn note_rows(core: &Core, head: &mut Head, receipt: &mut Receipt) {
     head.staging.samples += samples;
 }
 
-/// Waits while too much work is unfinished, so that memory stays bounded. The background threads do
-/// the work. They are woken before writers have to wait for them.
+/// Locks the head for a batch of rows, after other waiting threads. Waits first while too much work
+/// is unfinished or the disk is full, so that memory and disk stay bounded.
+fn head_for_rows(core: &Core) -> Result<HeadGuard<'_>, Error> {
+    if let Some(head) = head_without_wait(core)? {
+        return Ok(head);
+    }
+    make_way(core)?;
+    let mut head = core.head();
+    core.prepare(&mut head)?;
+    Ok(head)
+}
+
+/// Locks the head for a batch of rows if no job is needed before. Head and log are locked once.
+fn head_without_wait(core: &Core) -> Result<Option<HeadGuard<'_>>, Error> {
+    let (mut head, mut log) = core.both_after_others();
+    core.inform(&mut head, &mut log);
+    if head.staged().max(head.taken()) != Backlog::Small {
+        return Ok(None);
+    }
+    let staged = head.staging.bytes() as u64;
+    let (room, delay) = log.charge_writers(&head.load(), staged);
+    let is_behind = log.is_behind(head.is_journal_full());
+    drop(log);
+    if is_behind || !room || delay >= LEAST_DELAY {
+        return Ok(None);
+    }
+    core.prepare_informed(&mut head)?;
+    Ok(Some(head))
+}
+
+/// Waits while too much work is unfinished. The background threads do the work. They are woken
+/// before writers have to wait for them.
 fn make_way(core: &Core) -> Result<(), Error> {
-    let (staged, taken, journal_full, chapter_wanted) = {
-        let mut head = core.head_after_others();
-        let wanted = head.take_chapter_wanted();
-        (head.staged(), head.taken(), head.is_journal_full(), wanted)
+    let (staged, taken, journal_full) = {
+        let head = core.head();
+        (head.staged(), head.taken(), head.is_journal_full())
     };
-    let behind = {
-        let mut log = core.log();
-        if chapter_wanted {
-            log.set_chapter_due(true);
-        }
-        log.is_behind(journal_full)
-    };
+    let behind = core.log().is_behind(journal_full);
     wait_if_full(core, Job::Journal, staged)?;
     wait_if_full(core, Job::Seal, taken)?;
     if behind {

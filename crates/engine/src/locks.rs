@@ -78,14 +78,6 @@ impl Locks {
         Guard::new(self.head.value.lock(), &self.head.holds, &self.health)
     }
 
-    /// Waits for the head, after all others who wait for it. For writers, who take the lock again and again.
-    #[track_caller]
-    pub fn head_after_others(&self) -> HeadGuard<'_> {
-        HeldLog::assert_none();
-        let locked = self.head.value.lock_after_others();
-        Guard::new(locked, &self.head.holds, &self.health)
-    }
-
     /// Waits for the log.
     #[track_caller]
     pub fn log(&self) -> LogGuard<'_> {
@@ -111,6 +103,16 @@ impl Locks {
     #[track_caller]
     pub fn both(&self) -> (HeadGuard<'_>, LogGuard<'_>) {
         let head = self.head();
+        (head, self.log())
+    }
+
+    /// Waits for the head, after all other waiting threads, and for the log. For writers, which take
+    /// the lock again and again.
+    #[track_caller]
+    pub fn both_after_others(&self) -> (HeadGuard<'_>, LogGuard<'_>) {
+        HeldLog::assert_none();
+        let locked = self.head.value.lock_after_others();
+        let head = Guard::new(locked, &self.head.holds, &self.health);
         (head, self.log())
     }
 

@@ -11,6 +11,7 @@ mod replay;
 mod sealing;
 
 pub use self::memory::Backlog;
+pub use self::registry::Extent;
 use crate::buffer::row::{self, Row};
 use crate::buffer::run::{self, Encoded, Floats};
 use crate::buffer::{Buffers, Line, NUMBER_BYTES, Number};

@@ -10,6 +10,17 @@ use crate::retention::Retention;
 use seiner_codec::varint;
 use seiner_model::{LevelId, Notation, SourceKey, Value};
 
+/// Contents of a frame of the catalog, compared with all news at that moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Extent {
+    /// The frame should be extended.
+    Part,
+    /// The frame has its maximum length and should be written.
+    Full,
+    /// The frame contains all news and should be written.
+    Complete,
+}
+
 /// Approximate bytes of names that are added to a catalog frame under one lock.
 const FRAME_PART: usize = 16 << 10;
 /// Links of sources with new layouts that are added under one lock.
@@ -115,10 +126,9 @@ impl Head {
         dictionary.levels_of(&self.names, source)
     }
 
-    /// Extends a frame by a part of what is not yet in the catalog. Returns whether the frame
-    /// should be written now: it is complete, or it has its maximum length. If it cannot be
-    /// written, nothing else can be.
-    pub fn extend_catalog_frame(&mut self, retention: &mut Retention, frame: &mut Frame) -> bool {
+    /// Extends a frame by a part of what is not yet in the catalog. If the frame cannot be written,
+    /// nothing else can be.
+    pub fn extend_catalog_frame(&mut self, retention: &mut Retention, frame: &mut Frame) -> Extent {
         let dictionary = self
             .dictionary
             .read()
@@ -174,7 +184,11 @@ impl Head {
         if is_last {
             self.relinked = Vec::new();
         }
-        is_last || frame.names.len() >= limit
+        match is_last {
+            true => Extent::Complete,
+            false if frame.names.len() >= limit => Extent::Full,
+            false => Extent::Part,
+        }
     }
 
     /// Records that the last frame is in the catalog.

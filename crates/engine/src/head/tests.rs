@@ -174,7 +174,7 @@ impl World {
         self.parts.log.used_by_files(&load)
     }
 
-    fn extend_frame(&mut self, frame: &mut Frame) -> bool {
+    fn extend_frame(&mut self, frame: &mut Frame) -> Extent {
         let Parts { head, log, .. } = &mut self.parts;
         head.extend_catalog_frame(&mut log.retention, frame)
     }
@@ -182,7 +182,7 @@ impl World {
     /// All that the catalog does not know.
     fn frame(&mut self) -> Frame {
         let mut frame = Frame::default();
-        while !self.extend_frame(&mut frame) {}
+        while self.extend_frame(&mut frame) == Extent::Part {}
         frame
     }
 
@@ -406,7 +406,7 @@ fn a_long_frame_is_taken_in_parts_and_is_the_same() {
     let mut frame = Frame::default();
     // 160 KB of names, 16 KiB a part, and a frame has 64 KiB with so little memory.
     let mut parts = 0;
-    while !world.extend_frame(&mut frame) {
+    while world.extend_frame(&mut frame) == Extent::Part {
         parts += 1;
     }
     assert!(frame.sources < 40 && frame.names.len() >= 64 << 10);
@@ -417,7 +417,7 @@ fn a_long_frame_is_taken_in_parts_and_is_the_same() {
     };
     world.head().options = Arc::new(options);
     let mut rest = Frame::default();
-    while !world.extend_frame(&mut rest) {
+    while world.extend_frame(&mut rest) == Extent::Part {
         parts += 1;
     }
     assert!(parts > 6, "a frame of 4 MiB has many parts");
