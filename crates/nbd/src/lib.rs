@@ -1,4 +1,4 @@
-//! Network block device (NBD) server for an array or any other [`Export`].
+//! Network block device (NBD) server for any [`Export`].
 //!
 //! The protocol is a pure state machine ([`Session`]): bytes in, commands and bytes out. Each connection has a thread
 //! that reads all bytes that have arrived and answers with one write. Any thread may complete commands, in any order.
@@ -7,7 +7,6 @@
 
 #![cfg_attr(test, allow(clippy::unwrap_used, reason = "a test may panic"))]
 
-mod array;
 mod blockwise;
 mod connection;
 mod end;

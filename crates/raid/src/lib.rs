@@ -14,6 +14,8 @@ mod block;
 mod checksum;
 mod code;
 mod driver;
+#[cfg(feature = "nbd")]
+mod export;
 mod galois;
 mod geometry;
 mod grid;

@@ -1,7 +1,7 @@
 //! Metadata on the volume: superblock, and records of the table of files. Format: `docs/format/volume.md`.
 
 use crate::blocks::{BLOCK, Shape};
-use seiner_codec::checksum;
+use crc_fast::CrcAlgorithm;
 
 /// Magic number of the superblock.
 pub const MAGIC: &[u8; 8] = b"SEINVOLM";
@@ -25,6 +25,11 @@ const KEPT_SHARE: u64 = 8;
 const MOST_KEPT: u64 = 8;
 /// Divisor: the largest part of a large volume that a table takes.
 const LARGE_SHARE: u64 = 1024;
+
+/// Returns the CRC-32C (Castagnoli) of the bytes.
+fn checksum(bytes: &[u8]) -> u32 {
+    crc_fast::checksum(CrcAlgorithm::Crc32Iscsi, bytes) as u32
+}
 
 /// A run of units.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

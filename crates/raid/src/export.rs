@@ -1,7 +1,7 @@
-//! Adapter: a RAID array as an export.
+//! An array as an export of a network block device (feature `nbd`).
 
-use crate::export::{Command, Completion, Export, Fault, Shape};
-use seiner_raid::{Array, BLOCK_BYTES, Command as Asked, Failure, Page};
+use crate::{Array, BLOCK_BYTES, Command as Asked, Failure, Page};
+use seiner_nbd::{Command, Completion, Export, Fault, Shape};
 
 /// Largest size in bytes that the export prefers.
 const MOST_PREFERRED: u64 = 32 << 20;
