@@ -36,6 +36,8 @@ step needs scripts/need.sh cargo compiler node python chromium curl || finish
 step page make page || finish
 step format cargo fmt --all --check -- -l
 step lint cargo clippy --locked --workspace --all-targets -- -D warnings
+step documentation env RUSTDOCFLAGS="-D warnings" cargo doc --locked --workspace --no-deps --quiet
+step packages cargo package --workspace --exclude seiner-bench --no-verify --locked --offline --allow-dirty --quiet
 step programs cargo build --locked -p seiner -p seiner-sim || finish
 step rust cargo test --locked --workspace --no-fail-fast
 array_runs=50000

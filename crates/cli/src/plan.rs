@@ -40,9 +40,10 @@ pub struct Plan {
     /// Age up to which samples are kept, such as 30d or 5y. A longer age needs more disk.
     #[arg(long, value_parser = seconds, default_value = "365d")]
     keep: f64,
-    /// Class of sensors with an age of its own, as NAME:SHARE:KEEP[:SELECTOR]. May be given several
-    /// times. The shares must sum to 100 %.
-    #[arg(long = "class", value_name = "CLASS", value_parser = class, conflicts_with = "keep")]
+    /// Class of sensors with an age of its own. May be given several times. The shares must sum to
+    /// 100 %.
+    #[arg(long = "class", value_name = "NAME:SHARE:KEEP[:SELECTOR]", value_parser = class,
+        conflicts_with = "keep")]
     classes: Vec<Lifetime>,
     /// Kind of values. It determines how well samples compress.
     #[arg(long, value_enum, default_value = "decimals")]

@@ -129,3 +129,8 @@ pub use status::{ClassStatus, LogStatus, Loss, Recovery, SegmentInfo, SegmentSta
 pub use timekeeper::{set_stored_time, stored_time};
 pub use trace::trace;
 pub use trouble::Trouble;
+
+/// Example of the crate's README, as a test.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -141,6 +141,23 @@ fn links_of_documents_lead_somewhere() {
     assert_eq!(dead, [""; 0], "links lead to files that are there");
 }
 
+#[test]
+fn each_page_of_the_documentation_links_the_glossary() {
+    let pages = files("docs", "md");
+    let missing: Vec<String> = pages
+        .into_iter()
+        .filter(|path| !path.ends_with("glossary.md"))
+        .filter(|path| {
+            let text = read(path);
+            !links(&text).iter().any(|link| link.contains("glossary.md"))
+        })
+        .collect();
+    assert_eq!(
+        missing, [""; 0],
+        "a page begins with a link to the glossary"
+    );
+}
+
 /// Returns the targets of the links of a document. Code is left out.
 fn links(text: &str) -> Vec<String> {
     let mut found = Vec::new();

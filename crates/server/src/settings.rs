@@ -669,7 +669,7 @@ pub fn markdown() -> String {
          file (`--config FILE`; without it `./seiner.toml`, if there is one). A flag goes before a variable, a\n\
          variable before the file, the file before the default. `seiner config` prints what holds, and where each\n\
          value came from. A key that does not exist or a value that cannot be read is an error: the server does not\n\
-         start.\n\n\
+         start. Terms: [glossary](glossary.md).\n\n\
          Retention classes, `disk`, `leave_free`, `merge_from`, `policy`, `extra_writes`, `lanes`, `block_bytes`,\n\
          `segment_bytes` and `journal_bytes` are rules: they are stored with the data. In a store that exists the\n\
          stored rule goes before the default; one that is given replaces it, unless data would go sooner for it: that\n\
