@@ -244,7 +244,7 @@ impl History {
             let past = &mut self.sources[source];
             gone.into_iter().for_each(|at| past.rows[at].cells.clear());
             past.doubt += (kept - sure) as u64;
-            past.rows.truncate(kept);
+            past.truncate(kept);
         }
         Ok(())
     }
@@ -259,7 +259,7 @@ impl History {
                 .rposition(|row| is_there(row, found.get(&source)));
             let kept = durable.max(shown.map_or(0, |at| at + 1));
             past.doubt += (past.rows.len() - kept) as u64;
-            past.rows.truncate(kept);
+            past.truncate(kept);
             for row in &mut past.rows[durable.min(kept)..] {
                 if !is_there(row, found.get(&source)) {
                     // A lost row still counts in its ring.
@@ -483,9 +483,7 @@ impl History {
         if self.sheds(rules, source) {
             most = total;
         }
-        // Without a journal, rows that were observed may be lost since.
-        let seen = past.seen.min(total);
-        least.min(total).max(seen)..=most.max(seen)
+        least.min(total).max(past.seen)..=most.max(past.seen)
     }
 
     /// Upper bound of the rows of a source that may have expired, under the rules before the start

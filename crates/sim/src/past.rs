@@ -82,6 +82,16 @@ impl Past {
         sight
     }
 
+    /// Removes all rows but the first `kept` of those that may still exist, because a crash lost them. Rows appended
+    /// later take their places, so no bound reaches beyond them.
+    pub(crate) fn truncate(&mut self, kept: usize) {
+        self.rows.truncate(kept);
+        let total = self.gone + self.rows.len() as u64;
+        for bound in [&mut self.seen, &mut self.may, &mut self.must] {
+            *bound = total.min(*bound);
+        }
+    }
+
     /// Returns true if a later row of the source has the same time.
     pub(crate) fn is_overwritten(&self, row: &Row) -> bool {
         let later = self.rows.iter().rev();
@@ -118,4 +128,29 @@ pub(crate) fn is_there(row: &Row, found: Option<&Found<'_>>) -> bool {
             other => other.number() as i64 == row.number,
         })
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn after_a_crash_no_bound_reaches_beyond_the_rows_that_survived() {
+        let row = |at| Row {
+            at,
+            number: at as i64,
+            time: 0,
+            cells: Vec::new(),
+        };
+        let mut past = Past {
+            rows: (0..10).map(row).collect(),
+            gone: 5,
+            seen: 15,
+            may: 15,
+            must: 12,
+            ..Past::default()
+        };
+        past.truncate(3);
+        assert_eq!((past.seen, past.may, past.must), (8, 8, 8));
+    }
 }
