@@ -43,6 +43,10 @@ const THROTTLE: Throttle = Throttle { ul: 0.98, uh: 1.0 };
 /// Bytes for which a writer waits [`Throttle::delay_s`].
 const THROTTLE_BYTES: f64 = (1 << 20) as f64;
 
+/// Bytes of the block in which a file system records where the pieces of a file are, if they are more
+/// than its inode can hold. An open segment may get one with any write; a sealed one is measured.
+pub const FILE_MAP: u64 = 4096;
+
 /// Returns the bytes that a file of `bytes` occupies on a disk that allocates whole units.
 pub fn on_disk(bytes: u64, unit: u64) -> u64 {
     let whole = bytes.checked_next_multiple_of(unit);
@@ -100,9 +104,10 @@ impl Needs {
         self.lanes.min(allowed as u32)
     }
 
-    /// Returns the bytes reserved for merging: the output of one merge, and the ends of chapters.
+    /// Returns the bytes reserved for merging: the output of one merge with the maps of its files, and the ends of
+    /// chapters.
     pub fn merge_room(&self) -> u64 {
-        2 * self.segment_bytes + u64::from(self.lanes()) * CHAPTER
+        2 * (self.segment_bytes + FILE_MAP) + u64::from(self.lanes()) * CHAPTER
     }
 
     /// Returns the bytes reserved for rounds that make coarser levels; a round frees more than these.

@@ -4,7 +4,7 @@ use crate::critical::assert_outside;
 use crate::{Disk, File};
 use std::fs;
 use std::io;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -87,6 +87,11 @@ impl Directory {
 /// Puts the path of the file before the message of an error.
 pub(crate) fn at(path: &Path, error: io::Error) -> io::Error {
     io::Error::new(error.kind(), format!("{}: {error}", path.display()))
+}
+
+/// Returns the bytes of the blocks that the file system allocated to a file, of 512 bytes each (stat(2)).
+pub(crate) fn allocated(metadata: &fs::Metadata) -> u64 {
+    metadata.blocks() * 512
 }
 
 /// Returns the names of a directory's files, without the lock file.
@@ -219,6 +224,12 @@ impl File for RealFile {
             .metadata()
             .map_err(|error| at(&self.path, error))?
             .len())
+    }
+
+    fn allocated(&self) -> io::Result<u64> {
+        assert_outside("allocated");
+        let metadata = self.file.metadata();
+        Ok(allocated(&metadata.map_err(|error| at(&self.path, error))?))
     }
 }
 

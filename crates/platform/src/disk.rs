@@ -69,6 +69,12 @@ pub trait File: Send + Sync {
     /// Returns the length in bytes.
     fn len(&self) -> io::Result<u64>;
 
+    /// Returns the bytes that the file system allocated to the file, with its own records about a file in
+    /// several pieces. Without such a number: the length.
+    fn allocated(&self) -> io::Result<u64> {
+        self.len()
+    }
+
     /// Returns whether the file is empty.
     fn is_empty(&self) -> io::Result<bool> {
         Ok(self.len()? == 0)

@@ -254,6 +254,13 @@ impl File for ReadFile {
             .map_err(|error| directory::at(&self.path, error))?
             .len())
     }
+
+    fn allocated(&self) -> io::Result<u64> {
+        let metadata = self.file.metadata();
+        Ok(directory::allocated(
+            &metadata.map_err(|error| directory::at(&self.path, error))?,
+        ))
+    }
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use crate::retention::class::{Class, WhenFull};
 use crate::segment::Entry;
 use crate::segment::open::OpenSegment;
 use crate::segment::tally::Share;
-use crate::space::{Load, delay_s, on_disk};
+use crate::space::{FILE_MAP, Load, delay_s, on_disk};
 use crate::status::ClassStatus;
 use seiner_merge::Fill;
 use std::collections::BTreeMap;
@@ -16,7 +16,8 @@ impl Log {
     /// Adds the bytes of open segments to those of the head.
     fn with_open(&self, load: &Load) -> Load {
         let open = self.open.iter();
-        let open = open.map(|open| on_disk(open.reserved.max(open.len()), self.unit));
+        let bytes = open.map(|open| on_disk(open.reserved.max(open.len()), self.unit));
+        let open = bytes.map(|bytes| bytes + FILE_MAP);
         Load {
             open: open.sum(),
             ..*load

@@ -1,6 +1,6 @@
 //! Segments that a start finds.
 
-use crate::error::Error;
+use crate::error::{Error, io_error};
 use crate::head::Head;
 use crate::ledger::Ledger;
 use crate::log::Log;
@@ -161,7 +161,10 @@ impl Found {
             sources = trailer.sources.max(sources);
             layouts = trailer.layouts.max(layouts);
         }
-        let segment = OpenSegment::new(number, lane, file, piece);
+        let allocated = file.allocated();
+        let allocated = allocated.map_err(io_error(|| format!("reading {name}")))?;
+        let mut segment = OpenSegment::new(number, lane, file, piece);
+        segment.reserved = allocated;
         Ok(Resumed {
             segment,
             end,

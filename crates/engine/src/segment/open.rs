@@ -170,7 +170,7 @@ impl OpenSegment {
             .into_iter()
             .for_each(|entry| self.blocks.push(entry));
         (self.chapter_end, self.buffer_offset, self.marked) = (end, end, end);
-        self.reserved = end;
+        self.reserved = self.reserved.max(end);
         self
     }
 

@@ -26,6 +26,8 @@ pub struct Segment {
     name: String,
     fence: Vec<Page>,
     bytes: u64,
+    /// Bytes that the file system allocated to the file.
+    allocated: u64,
 }
 
 /// Access to the file of a segment.
@@ -93,13 +95,15 @@ pub fn read_page(file: &dyn File, name: &str, end: u64, page: &Page) -> Result<V
 }
 
 impl Segment {
-    /// Creates a segment that was just sealed.
+    /// Creates a segment that was just sealed. `bytes`: its length; `allocated`: the bytes that the
+    /// file system allocated to its file.
     pub fn new(
         trailer: Trailer,
         fence: Vec<Page>,
         files: Arc<Files>,
         name: String,
         bytes: u64,
+        allocated: u64,
     ) -> Segment {
         Segment {
             trailer,
@@ -107,6 +111,7 @@ impl Segment {
             name,
             fence,
             bytes,
+            allocated,
         }
     }
 
@@ -133,7 +138,9 @@ impl Segment {
 
     /// Opens a segment from a file that stays open.
     pub fn of_file(file: Arc<dyn File>, name: String, store: u64) -> Result<Segment, Error> {
-        let bytes = file.len().map_err(io_error(|| format!("reading {name}")))?;
+        let context = || format!("reading {name}");
+        let bytes = file.len().map_err(io_error(context))?;
+        let allocated = file.allocated().map_err(io_error(context))?;
         let (trailer, fence) = read_index(&*file, &name, store, bytes)?;
         Ok(Segment {
             trailer,
@@ -141,6 +148,7 @@ impl Segment {
             name,
             fence,
             bytes,
+            allocated,
         })
     }
 
@@ -159,9 +167,10 @@ impl Segment {
         self.bytes
     }
 
-    /// Returns the disk space of the segment if the disk allocates units of `unit` bytes.
+    /// Returns the disk space of the segment if the disk allocates units of `unit` bytes. A file in
+    /// many pieces takes more than its length: the file system records where they are.
     pub fn room(&self, unit: u64) -> u64 {
-        on_disk(self.bytes, unit)
+        on_disk(self.bytes.max(self.allocated), unit)
     }
 
     /// Returns the name of the segment's file.
@@ -295,8 +304,7 @@ mod tests {
     use crate::volume::DirectoryVolume;
     use seiner_platform::sim::SimDisk;
 
-    #[test]
-    fn a_block_that_reaches_past_the_file_is_damage_and_takes_no_memory() {
+    fn segment(bytes: u64, allocated: u64) -> Segment {
         let trailer = Trailer {
             number: 1,
             store: 7,
@@ -317,7 +325,12 @@ mod tests {
         };
         let volume = DirectoryVolume::new(Arc::new(SimDisk::new(1)));
         let files = Arc::new(Files::new(Arc::new(volume)));
-        let segment = Segment::new(trailer, Vec::new(), files, "segment".to_string(), 100);
+        let name = "segment".to_string();
+        Segment::new(trailer, Vec::new(), files, name, bytes, allocated)
+    }
+
+    #[test]
+    fn a_block_that_reaches_past_the_file_is_damage_and_takes_no_memory() {
         let entry = Entry {
             number: 1,
             len: u32::MAX,
@@ -325,8 +338,15 @@ mod tests {
             ..Entry::default()
         };
         assert!(matches!(
-            segment.read(&entry),
+            segment(100, 100).read(&entry),
             Err(Error::Damage { offset: 0, .. })
         ));
+    }
+
+    #[test]
+    fn a_file_in_many_pieces_is_counted_with_the_map_of_its_pieces() {
+        assert_eq!(segment(8192, 8192 + 4096).room(4096), 12_288);
+        // A file system that allocates late, or compresses, reports less than the length.
+        assert_eq!(segment(8192, 512).room(4096), 8192);
     }
 }

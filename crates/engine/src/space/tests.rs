@@ -35,8 +35,8 @@ fn rows(rows: u64) -> Load {
 
 #[test]
 fn the_least_budget_is_accepted_and_one_byte_less_is_not() {
-    // 128 KiB sundry, 8 + 4·0.5 MiB journal, 32 KiB ledger, 2 MiB and 16 lanes for merging, 8 segments.
-    let least = (128 << 10) + 10 * MIB + (32 << 10) + 2 * MIB + 16 * 8192 + 8 * MIB;
+    // 128 KiB sundry, 8 + 4·0.5 MiB journal, 32 KiB ledger, 2 MiB, two maps and 16 lanes for merging, 8 segments.
+    let least = (128 << 10) + 10 * MIB + (32 << 10) + 2 * (MIB + 4096) + 16 * 8192 + 8 * MIB;
     assert_eq!(needs(None).least_budget(), least);
     // Room for eight segments is left.
     let space = Space::new(needs(Some(least)));
@@ -70,7 +70,7 @@ fn lanes_follow_the_journal_within_bounds() {
 #[test]
 fn reserves_follow_the_settings() {
     let plain = needs(Some(640 * MIB));
-    assert_eq!(plain.merge_room(), 2 * MIB + 16 * 8192);
+    assert_eq!(plain.merge_room(), 2 * (MIB + 4096) + 16 * 8192);
     assert_eq!(plain.ageing_room(), 0);
     let levels = Needs {
         has_levels: true,

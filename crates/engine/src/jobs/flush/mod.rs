@@ -66,6 +66,8 @@ struct EndedSegment {
     /// Bytes of the footer, and bytes of the whole segment.
     index: u64,
     total: u64,
+    /// Bytes that the file system allocated to the file.
+    allocated: u64,
 }
 
 /// Pieces that wait to be written to a segment.
@@ -163,9 +165,11 @@ pub(crate) fn seal_segments(core: &Core, writing: &mut Writing) -> Result<(), Er
     for closed in closed {
         ended.push(end_segment(core, closed)?);
     }
-    for end in &ended {
+    for end in &mut ended {
         let context = || format!("sealing {}", end.name);
         end.closed.file.sync().map_err(sync_error(context))?;
+        // Only a file that is on disk has its final size there.
+        end.allocated = end.closed.file.allocated().map_err(io_error(context))?;
     }
     let mut result = Ok(());
     let mut named = Vec::with_capacity(ended.len());
@@ -249,6 +253,7 @@ fn end_segment(core: &Core, mut closed: Closed) -> Result<EndedSegment, Error> {
         name,
         index: bytes.len() as u64,
         total,
+        allocated: total,
     })
 }
 
@@ -261,7 +266,8 @@ fn serve(core: &Core, ended: Vec<EndedSegment>) {
         let (closed, born) = (end.closed, end.trailer.born);
         core.files.hold(closed.number, closed.file);
         let files = core.files.clone();
-        let segment = Segment::new(end.trailer, end.fence, files, end.name, end.total);
+        let (bytes, allocated) = (end.total, end.allocated);
+        let segment = Segment::new(end.trailer, end.fence, files, end.name, bytes, allocated);
         let tally = survey.tally(closed.lane, segment.room(core.unit), born, &moment);
         core.ledger().note_segment(closed.number, segment.note());
         sealed.push((Arc::new(segment), tally));

@@ -22,7 +22,9 @@ pub(crate) fn count_set_aside(core: &Core) -> Result<(), Error> {
         if name.ends_with(DAMAGED) {
             let context = || format!("measuring {name}");
             let file = disk.open(&name).map_err(io_error(context))?;
-            aside += on_disk(file.len().map_err(io_error(context))?, disk.unit());
+            let bytes = file.len().map_err(io_error(context))?;
+            let allocated = file.allocated().map_err(io_error(context))?;
+            aside += on_disk(bytes.max(allocated), disk.unit());
         }
     }
     core.log().space.note_aside(aside);
