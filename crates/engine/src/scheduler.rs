@@ -8,8 +8,8 @@
 //!
 //! Syncing the journal must not wait for segments, and blocks must be encoded while either waits for
 //! the disk. A writer whose batch finds too much unfinished work asks for the job that finishes it and
-//! waits. It never does the job itself. A store without threads, as in a simulation, has nobody to ask:
-//! then [`Scheduler::ask`] returns `None`, and the caller does the job.
+//! waits. It never does the job itself, even when the threads have ended because the store is closing:
+//! then the request fails. In a store that never had threads, as in a simulation, the caller does the job.
 
 use crate::error::Error;
 use crate::options::Durability;
@@ -86,6 +86,8 @@ struct Post {
 struct Requests {
     is_running: bool,
     is_stopping: bool,
+    /// True if the thread ran and has ended.
+    has_ended: bool,
     is_nudged: bool,
     asked: [u64; JOBS],
     done: [u64; JOBS],
@@ -144,10 +146,16 @@ impl Scheduler {
     }
 
     /// Requests a job and waits until a run that began after the request is done. Returns `None` if
-    /// there is no thread to do it.
+    /// the store never had threads.
+    ///
+    /// # Errors
+    /// Those of the job; [`Error::Closed`] if its thread has ended.
     pub fn ask(&self, job: Job) -> Option<Result<(), Error>> {
         let post = self.post(job);
         let mut requests = post.lock();
+        if requests.has_ended {
+            return Some(Err(Error::Closed));
+        }
         if !requests.is_running {
             return None;
         }
@@ -161,11 +169,11 @@ impl Scheduler {
                 .wait(requests)
                 .unwrap_or_else(PoisonError::into_inner);
         }
-        (requests.done[at] >= own).then(|| {
-            requests.errors[at]
-                .as_ref()
-                .map_or(Ok(()), |error| Err(error.copy()))
-        })
+        if requests.done[at] < own {
+            return Some(Err(Error::Closed));
+        }
+        let error = requests.errors[at].as_ref();
+        Some(error.map_or(Ok(()), |error| Err(error.copy())))
     }
 
     /// Lets the thread of a job do it soon, without waiting for it.
@@ -258,7 +266,9 @@ struct Running(Arc<Post>);
 
 impl Drop for Running {
     fn drop(&mut self) {
-        self.0.lock().is_running = false;
+        let mut requests = self.0.lock();
+        (requests.is_running, requests.has_ended) = (false, true);
+        drop(requests);
         self.0.done.notify_all();
     }
 }
@@ -363,7 +373,8 @@ mod tests {
         // All threads have let go of the store.
         let ended = told.recv_timeout(LONG);
         assert_eq!(ended, Err(std::sync::mpsc::RecvTimeoutError::Disconnected));
-        assert!(scheduler.ask(Job::Seal).is_none());
+        // No caller does a job of threads that have ended, because the caller may be one that must not wait for a disk.
+        assert!(matches!(scheduler.ask(Job::Seal), Some(Err(Error::Closed))));
     }
 
     #[test]
