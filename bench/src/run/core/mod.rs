@@ -1,17 +1,24 @@
-//! `core`: the engine's memory with millions of sources, and the latency of appends while they are
-//! registered.
+//! `core`: the engine's memory with millions of sources, the latency of appends while they are
+//! registered, and the memory of queries over a year of samples.
 //!
 //! Every case runs in its own process, because the peak of resident memory is counted per process.
+
+mod merging;
+mod rows;
+mod year;
+
+use self::rows::{BATCH, Canonical, SECOND, START, put_name};
+use self::year::Year;
 
 use crate::process::Usage;
 use crate::report::{Check, Places, Relation, Report, Table, short};
 use anyhow::{Context, Result, ensure};
 use clap::{Args, ValueEnum};
 use seiner_engine::{Engine, Error, Options, Query, Step};
-use seiner_model::{Batch, Cell, Interval, KeyError, Notation, Row, Selector, SourceKey, Value};
+use seiner_model::{Batch, Cell, Interval, Row, Selector, Value};
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
-use std::fmt::Write;
 use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
@@ -39,8 +46,12 @@ pub struct Settings {
 enum Part {
     /// Peak of the resident memory in every phase
     Memory,
+    /// The same while segments are merged and dropped
+    Merging,
     /// Latency of appends that register sources
     Registration,
+    /// Memory of queries over a year of ten fields at 1 Hz
+    Queries,
 }
 
 struct Case {
@@ -50,7 +61,7 @@ struct Case {
     memory: u64,
 }
 
-const CASES: [Case; 3] = [
+const CASES: [Case; 4] = [
     Case {
         part: Part::Memory,
         name: "memory-2M",
@@ -64,6 +75,12 @@ const CASES: [Case; 3] = [
         memory: 2 << 30,
     },
     Case {
+        part: Part::Merging,
+        name: "merging-1M",
+        sources: 1_000_000,
+        memory: 512 << 20,
+    },
+    Case {
         part: Part::Registration,
         name: "registration-5M",
         sources: 5_000_000,
@@ -71,14 +88,14 @@ const CASES: [Case; 3] = [
     },
 ];
 
-/// Number of rows per append.
-const BATCH: u32 = 1000;
+/// Name of the case of [`Part::Queries`].
+const YEAR: &str = "year";
 /// Allowed resident memory besides the setting, bytes.
-const BESIDE: u64 = 64 << 20;
+pub const BESIDE: u64 = 64 << 20;
+/// Rounds of rows in a phase of [`Part::Merging`]: four rings of the fastest sources.
+const MERGING_ROUNDS: u32 = 64;
 /// Bound of the 99.9th percentile of acknowledgements, ms.
 const LONGEST_MS: f64 = 50.0;
-const START: i64 = 1_700_000_000_000_000_000;
-const SECOND: i64 = 1_000_000_000;
 /// Maximum time until a dropped store releases its directory.
 const PATIENCE: Duration = Duration::from_secs(300);
 
@@ -101,6 +118,9 @@ struct Measured {
     memory_bytes: u64,
     refused: usize,
     phases: Vec<Phase>,
+    /// Segments that were merged, and segments that were dropped without being read.
+    merged: u64,
+    dropped: u64,
     /// Latency of an append in ms: p50, p99, p99.9, maximum.
     append_ms: Option<[f64; 4]>,
     /// Processor time of the appending thread in an append, in ms. It does not depend on other programs.
@@ -111,11 +131,20 @@ const PURPOSE: &str = "Millions of sources with names of a measurement and four 
     unique), registered through the engine's `append` in batches of 1,000 rows, in a process of its own. Memory: \
     the peak of the resident memory (VmHWM, reset before each phase) while sources are registered, after settling, \
     after a stop without closing (recovery), in a query of everything, after closing and starting again. \
-    Registration: the latency of each append in which all rows are of new sources.";
+    Merging: the same while a million sources of six rates overwrite rings of 16 rows in a small budget. \
+    Registration: the latency of each append in which all rows are of new sources. \
+    Queries: a year of ten fields at 1 Hz, read whole from a store with 128 MiB, also by 16 readers at a time, and with \
+    rows that came late.";
 
 /// Runs the benchmark.
 pub fn run(settings: &Settings, places: &Places) -> Result<()> {
     if let Some(name) = &settings.case {
+        std::fs::create_dir_all(&places.output)?;
+        if name == YEAR {
+            let year = year::measure(settings.scale, &places.output)?;
+            println!("{}", serde_json::to_string(&year)?);
+            return Ok(());
+        }
         let case = CASES
             .iter()
             .find(|case| case.name == name)
@@ -126,11 +155,14 @@ pub fn run(settings: &Settings, places: &Places) -> Result<()> {
     }
     std::fs::create_dir_all(&places.output)?;
     let mut report = Report::new("core", PURPOSE);
-    let wanted = |case: &&Case| settings.only.is_empty() || settings.only.contains(&case.part);
-    let mut measured = Vec::new();
-    for case in CASES.iter().filter(wanted) {
-        measured.push(in_own_process(case, settings, places)?);
+    let wanted = |part| settings.only.is_empty() || settings.only.contains(&part);
+    let mut measured: Vec<Measured> = Vec::new();
+    for case in CASES.iter().filter(|case| wanted(case.part)) {
+        measured.push(in_own_process(case.name, settings, places)?);
     }
+    let year: Option<Year> = wanted(Part::Queries)
+        .then(|| in_own_process(YEAR, settings, places))
+        .transpose()?;
     report
         .versions
         .insert("seiner-engine".into(), env!("CARGO_PKG_VERSION").into());
@@ -139,21 +171,27 @@ pub fn run(settings: &Settings, places: &Places) -> Result<()> {
         settings.scale, settings.samples
     ));
     report.tables = tables(&measured);
+    report.tables.extend(year.as_ref().map(year::table));
     report.checks = measured.iter().flat_map(checks).collect();
-    report.measured = json!({ "scale": settings.scale, "cases": measured });
+    report.checks.extend(year.iter().flat_map(year::checks));
+    report.measured = json!({ "scale": settings.scale, "cases": measured, "year": year });
     report.finish(places)
 }
 
-fn in_own_process(case: &Case, settings: &Settings, places: &Places) -> Result<Measured> {
+fn in_own_process<T: DeserializeOwned>(
+    case: &str,
+    settings: &Settings,
+    places: &Places,
+) -> Result<T> {
     let (scale, samples) = (settings.scale.to_string(), settings.samples.to_string());
     let output = Command::new(std::env::current_exe()?)
         .arg("--output")
         .arg(&places.output)
-        .args(["core", "--case", case.name])
+        .args(["core", "--case", case])
         .args(["--scale", &scale, "--samples", &samples])
         .stderr(std::process::Stdio::inherit())
         .output()?;
-    ensure!(output.status.success(), "{} failed", case.name);
+    ensure!(output.status.success(), "{case} failed");
     serde_json::from_slice(&output.stdout).context("a case answered no JSON")
 }
 
@@ -164,9 +202,12 @@ fn measure(case: &Case, settings: &Settings, output: &Path) -> Result<Measured> 
     let path = folder.path().join("data");
     let sources = (f64::from(case.sources) * settings.scale) as u32 / BATCH * BATCH;
     let memory = (case.memory as f64 * settings.scale) as u64;
-    let options = Options {
-        memory,
-        ..Options::default()
+    let options = match case.part {
+        Part::Merging => merging::options(memory, sources)?,
+        _ => Options {
+            memory,
+            ..Options::default()
+        },
     };
     let mut measured = Measured {
         case: case.name.to_string(),
@@ -174,6 +215,8 @@ fn measure(case: &Case, settings: &Settings, output: &Path) -> Result<Measured> 
         memory_bytes: memory,
         refused: 0,
         phases: Vec::new(),
+        merged: 0,
+        dropped: 0,
         append_ms: None,
         append_cpu_ms: None,
     };
@@ -221,19 +264,7 @@ fn measure(case: &Case, settings: &Settings, output: &Path) -> Result<Measured> 
             Ok(())
         })?;
         phase("query of everything", &mut engine, &mut |engine| {
-            let query = Query {
-                selector: Selector::all(),
-                fields: None,
-                interval: Interval::ALL,
-            };
-            let mut count = 0;
-            for series in opened(engine)?.aggregate(&query, Step::Whole)? {
-                count += series?
-                    .buckets
-                    .iter()
-                    .map(|bucket| bucket.count)
-                    .sum::<u64>();
-            }
+            let count = count(opened(engine)?)?;
             let rounds = u64::from(settings.samples) * 2 - 1;
             let expected = u64::from(sources) * rounds;
             ensure!(
@@ -250,6 +281,26 @@ fn measure(case: &Case, settings: &Settings, output: &Path) -> Result<Measured> 
             Ok(())
         })?;
     }
+    if case.part == Part::Merging {
+        let mut rounds = 1..1;
+        for name in ["first rounds", "overwriting", "overwriting again"] {
+            rounds = rounds.end..rounds.end + MERGING_ROUNDS;
+            phase(name, &mut engine, &mut |engine| {
+                refused += merging::append(opened(engine)?, sources, rounds.clone())?;
+                Ok(())
+            })?;
+        }
+        let status = opened(&engine)?.status();
+        engine = None;
+        phase("recovery", &mut engine, &mut |engine| {
+            *engine = Some(reopen(&path, &options)?);
+            Ok(())
+        })?;
+        phase("query of everything", &mut engine, &mut |engine| {
+            count(opened(engine)?).map(drop)
+        })?;
+        (measured.merged, measured.dropped) = (status.segments_merged, status.segments_dropped);
+    }
     if let Some(engine) = engine {
         engine.close()?;
     }
@@ -259,6 +310,21 @@ fn measure(case: &Case, settings: &Settings, output: &Path) -> Result<Measured> 
         measured.append_cpu_ms = Some(quantiles(latencies.cpu_ms));
     }
     Ok(measured)
+}
+
+/// Returns the number of samples in a store.
+fn count(engine: &Engine) -> Result<u64> {
+    let query = Query {
+        selector: Selector::all(),
+        fields: None,
+        interval: Interval::ALL,
+    };
+    let mut count = 0;
+    for series in engine.aggregate(&query, Step::Whole)? {
+        let buckets = series?.buckets;
+        count += buckets.iter().map(|bucket| bucket.count).sum::<u64>();
+    }
+    Ok(count)
 }
 
 /// Latencies of appends.
@@ -353,33 +419,6 @@ fn append(engine: &Engine, sources: u32, round: i64, latencies: &mut Latencies) 
         latencies.wall_ms.push(start.elapsed().as_secs_f64() * 1e3);
     }
     Ok(refused)
-}
-
-/// Writes a name as agents do.
-fn put_name(source: u32, names: &mut String) -> Result<()> {
-    let host = source / 10;
-    let serial = source.wrapping_mul(2_654_435_761);
-    Ok(write!(
-        names,
-        "temperature,dc=dc-{},host=host-{host:06},region=eu-west-{},sensor={serial:08x}",
-        host % 16,
-        host % 3
-    )?)
-}
-
-/// Canonical names, like most names of line protocol: the engine parses them itself.
-struct Canonical;
-
-impl Notation for Canonical {
-    fn id(&self) -> u32 {
-        SourceKey::NOTATION
-    }
-
-    fn source_key(&self, name: &[u8]) -> Result<SourceKey, KeyError> {
-        Err(KeyError::Notation(
-            String::from_utf8_lossy(name).into_owned(),
-        ))
-    }
 }
 
 fn tables(measured: &[Measured]) -> Vec<Table> {
