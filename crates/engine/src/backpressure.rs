@@ -6,7 +6,7 @@
 use crate::core::Core;
 use crate::error::Error;
 use crate::jobs::expire::shed;
-use crate::jobs::flush::end_chapters;
+use crate::jobs::flush::write_checkpoints;
 use crate::jobs::free::{ASK_EVERY, ask_for_room, room_for_writers};
 use crate::jobs::merging::liveness::survey_all;
 use crate::jobs::writing::Writing;
@@ -41,7 +41,7 @@ fn try_room(core: &Core, writing: &mut Writing) -> Result<(), Error> {
             return Ok(());
         }
         // What is written twice goes first.
-        end_chapters(core, writing, |_| true)?;
+        write_checkpoints(core, writing, |_| true)?;
         count_anew(core, writing)?;
         let more = make_space(core, writing)?;
         if room_for_writers(core).0 {

@@ -198,7 +198,7 @@ impl Engine {
         closing::settle(&self.core)
     }
 
-    /// Performs a step of background work: writes a piece, seals a segment, ends chapters, seals
+    /// Performs a step of background work: writes a piece, seals a segment, writes checkpoints, seals
     /// idle sources, drops or merges segments. Returns whether more work is waiting.
     pub fn step(&self) -> Result<bool, Error> {
         jobs::step(&self.core)

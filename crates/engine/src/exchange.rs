@@ -8,8 +8,8 @@ use seiner_platform::Clock;
 pub(crate) fn inform(head: &mut Head, log: &mut Log, clock: &dyn Clock) {
     log.retention.advance(clock, head.next_block());
     log.bound_replay();
-    if head.take_chapter_wanted() {
-        log.set_chapter_due(true);
+    if head.take_checkpoint_wanted() {
+        log.set_checkpoint_due(true);
     }
     let surroundings = head.surroundings();
     log.retention.update_lateness(&mut surroundings.lateness);

@@ -117,9 +117,9 @@ pub fn page(bytes: &[u8]) {
     let _ = footer::parse_entries(bytes);
 }
 
-/// A fence; answers how many pages it has.
-pub fn fence(bytes: &[u8]) -> usize {
-    footer::parse_fence(bytes).len()
+/// Decodes a sparse index. Returns the number of its pages.
+pub fn sparse_index(bytes: &[u8]) -> usize {
+    footer::parse_sparse_index(bytes).len()
 }
 
 /// A trailer, of a segment of `len` bytes.
@@ -211,15 +211,15 @@ fn mend_segment(bytes: &mut [u8]) -> Option<()> {
     if u64::from(trailer.sources.max(trailer.layouts)) > NUMBERS {
         return None;
     }
-    let fence_at = usize::try_from(trailer.fence_offset).ok()?;
-    let fence_end = fence_at.checked_add(trailer.fence_len as usize)?;
-    for (index, page) in footer::parse_fence(bytes.get(fence_at..fence_end)?)
+    let sparse_index_at = usize::try_from(trailer.sparse_index_offset).ok()?;
+    let sparse_index_end = sparse_index_at.checked_add(trailer.sparse_index_len as usize)?;
+    for (index, page) in footer::parse_sparse_index(bytes.get(sparse_index_at..sparse_index_end)?)
         .into_iter()
         .enumerate()
     {
-        mend_page(bytes, &page, fence_at + 16 * index + 12);
+        mend_page(bytes, &page, sparse_index_at + 16 * index + 12);
     }
-    seal(bytes, at + TRAILER_BYTES - 8, fence_at..fence_end)?;
+    seal(bytes, at + TRAILER_BYTES - 8, sparse_index_at..sparse_index_end)?;
     seal(bytes, at + TRAILER_BYTES - 4, at..at + TRAILER_BYTES - 4)
 }
 

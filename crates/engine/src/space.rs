@@ -22,11 +22,11 @@ const SUNDRY: u64 = 128 << 10;
 const BLOCK_HEAD: u64 = 96;
 /// Number of journal files beside those that hold rows: the one that is begun, and spares.
 const JOURNAL_FILES: u64 = 4;
-/// Journal bytes for each lane. While the journal fills, a chapter of each lane ends four times; its
-/// index and its last page take half of [`CHAPTER`] on average, a thirtieth of what is written.
+/// Journal bytes for each lane. While the journal fills, each lane is checkpointed four times. The
+/// index of a checkpoint and its last page take half of [`CHECKPOINT`] on average, a thirtieth of what is written.
 const JOURNAL_A_LANE: u64 = 512 << 10;
-/// Bytes of the end of a chapter, at most, about.
-const CHAPTER: u64 = 8192;
+/// Approximate maximum of the bytes that a checkpoint adds to the blocks.
+const CHECKPOINT: u64 = 8192;
 /// Least number of lanes, however small the journal is.
 const FEWEST_LANES: u32 = 4;
 /// Number of files besides segments whose last unit may be nearly empty: journal, catalogs, clock,
@@ -100,9 +100,9 @@ impl Needs {
         self.lanes.min(allowed as u32)
     }
 
-    /// Returns the bytes reserved for merging: the output of one merge, and the ends of chapters.
+    /// Returns the bytes reserved for merging: the output of one merge, and checkpoints.
     pub fn merge_room(&self) -> u64 {
-        2 * self.segment_bytes + u64::from(self.lanes()) * CHAPTER
+        2 * self.segment_bytes + u64::from(self.lanes()) * CHECKPOINT
     }
 
     /// Returns the bytes reserved for rounds that make coarser levels; a round frees more than these.

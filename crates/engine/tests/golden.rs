@@ -192,17 +192,17 @@ fn the_format_pages_tell_where_things_are() {
     let block = &segment[..at(trailer, 44, 8) as usize];
     assert_eq!(at(block, 0, 4), crc(&block[4..]));
     assert_eq!(block[4..8], [0, 1, 2, 4], "source, number, layout, rows");
-    let (fence, page) = (at(trailer, 84, 8) as usize, 4096);
-    let fence = &segment[fence..fence + at(trailer, 116, 4) as usize];
-    assert_eq!((fence.len(), at(trailer, 120, 4)), (16, crc(fence)));
+    let (sparse_index, page) = (at(trailer, 84, 8) as usize, 4096);
+    let sparse_index = &segment[sparse_index..sparse_index + at(trailer, 116, 4) as usize];
+    assert_eq!((sparse_index.len(), at(trailer, 120, 4)), (16, crc(sparse_index)));
     assert_eq!(
-        [0, 4].map(|offset| at(fence, offset, 4)),
+        [0, 4].map(|offset| at(sparse_index, offset, 4)),
         [0, page as u64],
         "first source, offset"
     );
     assert_eq!(
-        at(fence, 12, 4),
-        crc(&segment[page..page + at(fence, 8, 4) as usize])
+        at(sparse_index, 12, 4),
+        crc(&segment[page..page + at(sparse_index, 8, 4) as usize])
     );
 
     let journal = &files["journal-00000002"];

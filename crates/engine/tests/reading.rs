@@ -73,7 +73,7 @@ fn append(engine: &Engine, from: i64, count: i64) {
     engine.commit().unwrap();
 }
 
-/// A directory as a power cut may leave it: segments, chapters, a journal, an open segment.
+/// A directory as a power cut may leave it: segments, checkpoints, a journal, an open segment.
 fn crashed(path: &Path) -> usize {
     let engine = Engine::open_directory(path, options()).unwrap();
     append(&engine, 0, 4000);

@@ -134,7 +134,7 @@ fn a_power_cut_between_records_that_were_not_synced_damages_nothing() {
     const ROWS: usize = 1024;
     let options = Options {
         durability: Durability::Interval(std::time::Duration::from_millis(100)),
-        // No chapter ends, which would sync the journal.
+        // No checkpoint is written, which would sync the journal.
         memory: 96 << 20,
         journal_bytes: 256 << 20,
         ..Options::default()

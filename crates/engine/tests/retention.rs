@@ -486,7 +486,7 @@ fn a_full_store_says_when_room_returns() {
     store.tick(&store.ids).unwrap();
 }
 
-/// Every chapter of every lane has an index and a page that is half empty. With as many lanes as were
+/// Every checkpoint of every lane has an index and a page that is half empty. With as many lanes as were
 /// asked for, they took a quarter of a small store, which was full with a third of it dead.
 #[test]
 fn a_small_journal_does_not_fill_a_store_with_indexes() {
@@ -532,7 +532,7 @@ fn what_was_set_aside_counts_in_the_budget() {
 }
 
 #[test]
-fn a_sealed_segment_with_chapters_is_found_sound() {
+fn a_sealed_segment_with_checkpoints_is_found_sound() {
     let quick = || Options {
         idle_seal: Duration::from_secs(10),
         durability: Durability::Sync,
@@ -544,15 +544,15 @@ fn a_sealed_segment_with_chapters_is_found_sound() {
         for _ in 0..50 {
             store.tick(&store.ids).unwrap();
         }
-        // All fall silent, and a chapter ends.
+        // All sources fall silent, and a checkpoint is written.
         for _ in 0..20 {
             store.clock.advance(SECOND as u64);
             store.settle_steps();
         }
     }
-    let chapters = |name: &String| name.ends_with(".open") && name.matches('.').count() == 2;
+    let checkpoints = |name: &String| name.ends_with(".open") && name.matches('.').count() == 2;
     let names = store.disk.list().unwrap();
-    assert!(names.iter().any(chapters), "{names:?}");
+    assert!(names.iter().any(checkpoints), "{names:?}");
     let store = store.reopen(quick());
     store.engine.close().unwrap();
     let report = seiner_engine::check(&*store.disk, &mut |_, _| {}).unwrap();

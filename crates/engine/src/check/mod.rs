@@ -188,7 +188,7 @@ impl Check<'_> {
                     let what = "it was set aside as damaged, and does not serve; move it elsewhere once it is dealt with";
                     self.damage(&file.file, 0, what.to_string());
                 }
-                FileKind::OpenSegment => self.note(&file.file, "it was being written; the next start goes on behind its last chapter, or removes it if it has none: the journal has the rest"),
+                FileKind::OpenSegment => self.note(&file.file, "it was being written; the next start continues behind its last checkpoint, or removes it if it has none: the journal has the rest"),
                 FileKind::Other => self.note(&file.file, "it is no file of a store"),
                 FileKind::Catalog
                 | FileKind::Segment

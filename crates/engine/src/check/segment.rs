@@ -1,4 +1,4 @@
-//! Segment check: trailer, fence, pages, blocks, and the bytes between them.
+//! Segment check: trailer, sparse index, pages, blocks, and the bytes between them.
 
 use super::{Check, segment_number};
 use crate::answer::Bucket;
@@ -60,7 +60,7 @@ impl Reading<'_, '_> {
         let mut at = 0;
         for entry in &entries {
             let begin = u64::from(entry.offset);
-            if whole && begin != at && !self.chapter(at, begin) {
+            if whole && begin != at && !self.checkpoint(at, begin) {
                 let what = format!(
                     "block {} begins here, the one before ends at {at}",
                     entry.number
@@ -72,13 +72,13 @@ impl Reading<'_, '_> {
             self.check.advance(u64::from(entry.len));
         }
         let end = self.blocks_end();
-        if whole && aligned(at) != end && !self.chapter(at, end) {
+        if whole && aligned(at) != end && !self.checkpoint(at, end) {
             let what = format!("the footer begins here, the last block ends at {at}");
             self.damage(end, what);
         }
         self.zeros(at, aligned(at));
         self.zeros(
-            trailer.fence_offset + u64::from(trailer.fence_len),
+            trailer.sparse_index_offset + u64::from(trailer.sparse_index_len),
             self.segment.bytes() - TRAILER_BYTES as u64,
         );
         if self.lost_layouts > 0 && self.check.report.is_sound() {
@@ -94,24 +94,24 @@ impl Reading<'_, '_> {
         self.check.damage(self.name, offset, what);
     }
 
-    /// Returns the end of blocks and chapters, at which the footer begins.
+    /// Returns the end of blocks and checkpoints, at which the footer begins.
     fn blocks_end(&self) -> u64 {
-        let first = self.segment.fence().first();
-        first.map_or(self.segment.trailer.fence_offset, |page| {
+        let first = self.segment.sparse_index().first();
+        first.map_or(self.segment.trailer.sparse_index_offset, |page| {
             u64::from(page.offset)
         })
     }
 
-    /// Returns whether exactly the index of a chapter is between the end of a block and `end`.
-    fn chapter(&mut self, from: u64, end: u64) -> bool {
+    /// Returns whether exactly the index of a checkpoint is between the end of a block and `end`.
+    fn checkpoint(&mut self, from: u64, end: u64) -> bool {
         if end <= aligned(from) || end != aligned(end) {
             return false;
         }
-        let Ok((trailer, fence)) = self.segment.chapter(end) else {
+        let Ok((trailer, sparse_index)) = self.segment.checkpoint(end) else {
             return false;
         };
         let mut at = aligned(from);
-        for page in &fence {
+        for page in &sparse_index {
             if u64::from(page.offset) != at || self.segment.page(page).is_err() {
                 return false;
             }
@@ -119,10 +119,10 @@ impl Reading<'_, '_> {
         }
         self.zeros(from, aligned(from));
         self.zeros(
-            trailer.fence_offset + u64::from(trailer.fence_len),
+            trailer.sparse_index_offset + u64::from(trailer.sparse_index_len),
             end - TRAILER_BYTES as u64,
         );
-        at == trailer.fence_offset && trailer.previous <= from
+        at == trailer.sparse_index_offset && trailer.previous <= from
     }
 
     /// Reads all pages. Returns the entries, and whether all pages were readable.
@@ -130,7 +130,7 @@ impl Reading<'_, '_> {
         let mut entries: Vec<Entry> = Vec::new();
         let mut whole = true;
         let mut at = self.blocks_end();
-        for page in self.segment.fence().to_vec() {
+        for page in self.segment.sparse_index().to_vec() {
             let offset = u64::from(page.offset);
             if offset != at {
                 self.damage(
@@ -176,12 +176,12 @@ impl Reading<'_, '_> {
             }
             entries.extend(read);
         }
-        if at != self.segment.trailer.fence_offset {
+        if at != self.segment.trailer.sparse_index_offset {
             self.damage(
                 at,
                 format!(
-                    "the footer pages end here, the fence begins at {}",
-                    self.segment.trailer.fence_offset
+                    "the footer pages end here, the sparse index begins at {}",
+                    self.segment.trailer.sparse_index_offset
                 ),
             );
         }

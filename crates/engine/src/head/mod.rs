@@ -78,8 +78,8 @@ pub struct Head {
     fullest_hand: u32,
     journal_hand: u32,
     journal_target: Option<u32>,
-    /// True if chapters should end, so that the journal can release blocks that were taken.
-    chapter_wanted: bool,
+    /// True if checkpoints are due, so that the journal can release blocks that were taken.
+    checkpoint_wanted: bool,
     /// Sources of which a block was begun recently, if tracking is on.
     pub begun: Option<RoaringBitmap>,
     /// Buffers on their way to the log.
@@ -130,7 +130,7 @@ impl Head {
             fullest_hand: 0,
             journal_hand: 0,
             journal_target: None,
-            chapter_wanted: false,
+            checkpoint_wanted: false,
             begun: None,
             sealing: Queue::default(),
             sealer_memory: 0,
@@ -245,9 +245,9 @@ impl Head {
         &mut self.surroundings
     }
 
-    /// Returns whether chapters should end, and clears the request.
-    pub fn take_chapter_wanted(&mut self) -> bool {
-        std::mem::take(&mut self.chapter_wanted)
+    /// Returns whether checkpoints are due, and clears the request.
+    pub fn take_checkpoint_wanted(&mut self) -> bool {
+        std::mem::take(&mut self.checkpoint_wanted)
     }
 
     /// Prefetches the first data that a row of a source needs.

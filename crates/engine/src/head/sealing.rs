@@ -172,7 +172,7 @@ impl Head {
         self.journal_hand = end;
         if end == sources {
             self.journal_target = None;
-            self.chapter_wanted = true;
+            self.checkpoint_wanted = true;
         }
     }
 

@@ -447,7 +447,7 @@ fn the_oldest_journal_files_are_relieved_when_three_quarters_are_full() {
     world.relieve_journal();
     let sources: Vec<u32> = world.blocks().iter().map(|block| block.0).collect();
     assert_eq!(
-        (sources, world.parts.log.is_chapter_due()),
+        (sources, world.parts.log.is_checkpoint_due()),
         (vec![old], true)
     );
 }

@@ -14,8 +14,8 @@ pub enum Choice {
     Write,
     /// Seals closed segments.
     Seal,
-    /// Ends the chapters of segments that accept blocks.
-    Chapter,
+    /// Writes checkpoints of segments that accept blocks.
+    Checkpoint,
     /// Has nothing urgent to do.
     Idle,
 }
@@ -31,9 +31,9 @@ pub struct Sight {
     pub open: usize,
     /// Number of closed segments, which accept no more blocks.
     pub closed: usize,
-    /// True if the journal is at its bound. Writers then wait for a seal or a chapter.
+    /// True if the journal is at its bound. Writers then wait for a seal or a checkpoint.
     pub is_journal_full: bool,
-    /// True if coarser levels are due. The rows of a round become durable with the chapters at its
+    /// True if coarser levels are due. The rows of a round become durable with the checkpoints at its
     /// end, or with an earlier seal.
     pub is_round_due: bool,
     /// True if open segments use memory that a seal would free.
@@ -41,8 +41,8 @@ pub struct Sight {
     /// True if merged segments wait for the seal of their successors and no space is left until
     /// they are removed: the next merge needs their space.
     pub is_merge_waiting: bool,
-    /// True if the journal waits for a chapter.
-    pub is_chapter_due: bool,
+    /// True if the journal waits for a checkpoint.
+    pub is_checkpoint_due: bool,
 }
 
 impl Sight {
@@ -58,8 +58,8 @@ impl Sight {
             Choice::Write
         } else if self.closed >= WORTH_SEALING || self.closed > 0 && at_once {
             Choice::Seal
-        } else if self.is_chapter_due {
-            Choice::Chapter
+        } else if self.is_checkpoint_due {
+            Choice::Checkpoint
         } else {
             Choice::Idle
         }
@@ -80,14 +80,14 @@ mod tests {
         is_round_due: false,
         is_short_of_memory: false,
         is_merge_waiting: false,
-        is_chapter_due: false,
+        is_checkpoint_due: false,
     };
 
     #[test]
     fn a_mebibyte_is_written_before_anything_else() {
         let urgent = Sight {
             closed: 2,
-            is_chapter_due: true,
+            is_checkpoint_due: true,
             ..CALM
         };
         let with = |waiting, segment_bytes| {
@@ -130,19 +130,19 @@ mod tests {
     }
 
     #[test]
-    fn a_chapter_ends_where_no_segment_is_to_be_sealed() {
+    fn checkpoints_are_written_if_no_segment_needs_a_seal() {
         let due = Sight {
-            is_chapter_due: true,
+            is_checkpoint_due: true,
             is_journal_full: true,
             ..CALM
         };
         assert_eq!(due.next(), Choice::Seal);
-        assert_eq!(Sight { closed: 0, ..due }.next(), Choice::Chapter);
+        assert_eq!(Sight { closed: 0, ..due }.next(), Choice::Checkpoint);
         // Without a segment, there is nothing to seal.
         let none = Sight {
             open: 0,
             closed: 0,
-            is_chapter_due: false,
+            is_checkpoint_due: false,
             ..due
         };
         assert_eq!(none.next(), Choice::Idle);

@@ -26,7 +26,7 @@ use crate::error::Error;
 use crate::jobs::ageing::{age, is_round_due};
 use crate::jobs::expire::{bring_down_quotas, shed_ahead};
 use crate::jobs::flush::{
-    end_chapters, seal_segments, waiting_pieces, write_pieces, write_waiting,
+    write_checkpoints, seal_segments, waiting_pieces, write_pieces, write_waiting,
 };
 use crate::jobs::free::ask_for_room;
 use crate::jobs::overwrites::find_overwritten;
@@ -41,7 +41,7 @@ const READY: usize = 16;
 enum Next {
     Write(Vec<Waiting>),
     Seal,
-    Chapter,
+    Checkpoint,
     Idle,
 }
 
@@ -57,7 +57,7 @@ struct Look {
     is_late: bool,
 }
 
-/// Performs a step of background work: writes a piece, seals a segment, ends chapters, seals idle
+/// Performs a step of background work: writes a piece, seals a segment, writes checkpoints, seals idle
 /// sources, drops or merges segments. Returns whether more work is waiting.
 pub(crate) fn step(core: &Core) -> Result<bool, Error> {
     step_or_poison(core, &mut core.writing_after_others())
@@ -98,7 +98,7 @@ fn take_step(core: &Core, writing: &mut Writing) -> Result<bool, Error> {
     match look.next {
         Next::Write(waiting) => write_waiting(core, waiting).map(|()| true),
         Next::Seal => write_and_seal(core, writing).map(|()| true),
-        Next::Chapter => end_chapters(core, writing, |_| true).map(|()| true),
+        Next::Checkpoint => write_checkpoints(core, writing, |_| true).map(|()| true),
         Next::Idle => {
             ask_for_room(core, writing)?;
             if look.is_short_of_slots {
@@ -132,8 +132,8 @@ fn write_and_seal(core: &Core, writing: &mut Writing) -> Result<(), Error> {
 fn look(core: &Core, writing: &Writing) -> Result<Look, Error> {
     core.health.unpoisoned()?;
     let (mut head, mut log) = core.both();
-    if head.take_chapter_wanted() {
-        log.set_chapter_due(true);
+    if head.take_checkpoint_wanted() {
+        log.set_checkpoint_due(true);
     }
     let waiting: usize = log.open().iter().map(OpenSegment::waiting).sum();
     let closed = log.open().iter().filter(|open| open.closed_at.is_some());
@@ -148,12 +148,12 @@ fn look(core: &Core, writing: &Writing) -> Result<Look, Error> {
         is_short_of_memory: log.is_short_of_memory(),
         is_merge_waiting: !writing.merge.eaten.is_empty()
             && log.room_for_writers(&head.load()) == 0,
-        is_chapter_due: log.is_chapter_due(),
+        is_checkpoint_due: log.is_checkpoint_due(),
     };
     let next = match sight.next() {
         Choice::Write => Next::Write(waiting_pieces(&log, |_| true)),
         Choice::Seal => Next::Seal,
-        Choice::Chapter => Next::Chapter,
+        Choice::Checkpoint => Next::Checkpoint,
         Choice::Idle => {
             log.retention.advance(&*core.clock, head.next_block());
             Next::Idle
@@ -186,8 +186,8 @@ fn claim_ahead(core: &Core) -> Result<(), Error> {
 /// Returns whether writers fill memory or journal faster than the jobs empty them.
 pub(crate) fn is_behind(core: &Core) -> bool {
     let (mut head, mut log) = core.both();
-    if head.take_chapter_wanted() {
-        log.set_chapter_due(true);
+    if head.take_checkpoint_wanted() {
+        log.set_checkpoint_due(true);
     }
     log.is_behind(head.is_journal_full())
 }

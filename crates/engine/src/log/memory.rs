@@ -18,7 +18,7 @@ const LISTS_SHARE: usize = 4;
 /// once.
 const CLOSED_SHARE: usize = 32;
 /// Fraction of the memory for rows in the journal that no index contains, if they were replayed.
-/// Beyond it, chapters end.
+/// Beyond it, checkpoints are written.
 const REPLAY_SHARE: u64 = 8;
 /// Fraction of the memory that may wait for the segment writer before writers wait for it.
 const WAITING_SHARE: u64 = 16;
@@ -27,7 +27,7 @@ impl Log {
     /// Returns the bytes of memory of segments.
     pub fn memory(&self) -> usize {
         self.open.iter().map(OpenSegment::memory).sum::<usize>()
-            + self.fence_bytes
+            + self.sparse_index_bytes
             + self.tally_bytes
     }
 
@@ -65,20 +65,20 @@ impl Log {
         }
     }
 
-    /// Returns whether open segments use memory that only their seal, or the end of their chapters,
+    /// Returns whether open segments use memory that only their seal, or checkpoints,
     /// would free.
     pub fn is_short_of_memory(&self) -> bool {
         let closed = self.open.iter().filter(|open| open.closed_at.is_some());
         let lists = closed.clone().map(OpenSegment::list_bytes).sum::<usize>();
         let replayable = self.replayable() > self.options.memory / REPLAY_SHARE / 2 * 3;
         lists > self.options.memory as usize / CLOSED_SHARE
-            || replayable && (closed.count() > 0 || self.chapter_due)
+            || replayable && (closed.count() > 0 || self.checkpoint_due)
     }
 
-    /// Requests chapters if a start after a crash would find too many rows in the journal.
+    /// Requests checkpoints if a start after a crash would find too many rows in the journal.
     pub fn bound_replay(&mut self) {
         if self.replayable() > self.options.memory / REPLAY_SHARE {
-            self.chapter_due = true;
+            self.checkpoint_due = true;
         }
     }
 
@@ -91,7 +91,7 @@ impl Log {
     /// Returns whether writers fill memory or journal faster than the jobs empty them.
     pub fn is_behind(&self, is_journal_full: bool) -> bool {
         let closed = |open: &OpenSegment| open.closed_at.is_some();
-        let journal_full = is_journal_full && (self.chapter_due || self.open.iter().any(closed));
+        let journal_full = is_journal_full && (self.checkpoint_due || self.open.iter().any(closed));
         journal_full || self.is_much_waiting()
     }
 }

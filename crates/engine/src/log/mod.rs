@@ -46,11 +46,11 @@ pub struct Log {
     /// Retention rules and dead data.
     pub retention: Retention,
     /// True if open segments should be checkpointed, so that journal files can be released.
-    chapter_due: bool,
+    checkpoint_due: bool,
     /// Sealed segments. Readers share the list with which they began.
     sealed: Arc<Sealed>,
-    /// Memory of the fences, bytes.
-    fence_bytes: usize,
+    /// Memory of the sparse indexes, bytes.
+    sparse_index_bytes: usize,
     /// Tallies of sealed segments, by number. The next field has their memory in bytes.
     tallies: BTreeMap<u64, Tally>,
     tally_bytes: usize,
@@ -84,9 +84,9 @@ impl Log {
                 least_bytes: (options.segment_bytes / LEAST_SHARE).max(needs.thrifty_segment()),
             }),
             retention,
-            chapter_due: false,
+            checkpoint_due: false,
             sealed: Arc::default(),
-            fence_bytes: 0,
+            sparse_index_bytes: 0,
             tallies: BTreeMap::new(),
             tally_bytes: 0,
             next_segment: 1,
@@ -153,14 +153,14 @@ impl Log {
         self.logged
     }
 
-    /// Returns whether chapters should end.
-    pub fn is_chapter_due(&self) -> bool {
-        self.chapter_due
+    /// Returns whether checkpoints are due.
+    pub fn is_checkpoint_due(&self) -> bool {
+        self.checkpoint_due
     }
 
-    /// Sets whether chapters should end.
-    pub fn set_chapter_due(&mut self, due: bool) {
-        self.chapter_due = due;
+    /// Sets whether checkpoints are due.
+    pub fn set_checkpoint_due(&mut self, due: bool) {
+        self.checkpoint_due = due;
     }
 
     /// Sets the sequence of the journal's next record.
@@ -251,7 +251,7 @@ impl Log {
     /// Puts sealed segments into service.
     pub fn add_sealed(&mut self, segments: Vec<(Arc<Segment>, Tally)>) {
         for (segment, tally) in segments {
-            self.fence_bytes += segment.memory();
+            self.sparse_index_bytes += segment.memory();
             self.space.seal(segment.room(self.unit));
             self.put_tally(tally);
             // Readers keep the list with which they began.
@@ -265,7 +265,7 @@ impl Log {
         Arc::make_mut(&mut self.sealed).remove(&number);
         let tally = self.tallies.remove(&number);
         self.tally_bytes -= tally.map_or(0, |tally| tally.memory());
-        self.fence_bytes -= segment.memory();
+        self.sparse_index_bytes -= segment.memory();
         self.space.retire(segment.room(self.unit));
     }
 

@@ -1,8 +1,8 @@
 //! Recovery: opens a store after a clean close or any crash.
 //!
 //! 1. Read the catalog: the sources and layouts that segments refer to.
-//! 2. Read trailers, fences and entries of sealed segments, and count the entries. Continue
-//!    segments that were being written after their last chapter; the journal contains their later
+//! 2. Read trailers, sparse indexes and entries of sealed segments, and count the entries. Continue
+//!    segments that were being written after their last checkpoint; the journal contains their later
 //!    rows.
 //! 3. Replay the journal. Skip rows of blocks that a sealed segment contains, and buffer all other
 //!    rows exactly as before.

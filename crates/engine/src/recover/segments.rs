@@ -63,7 +63,7 @@ impl Found {
             let opened = match slot {
                 SlotState::Open(0) => self.volume.discard(number, slot),
                 SlotState::Open(end) => self
-                    .read_chapters(number, end, parts.options.piece_bytes())
+                    .read_checkpoints(number, end, parts.options.piece_bytes())
                     .map(|segment| open.push(segment)),
                 SlotState::Damaged => {
                     recovery.damaged_segments += 1;
@@ -136,24 +136,24 @@ impl Found {
         Ok(())
     }
 
-    /// Reads the blocks in the chapters of a segment. Each chapter stores the end of the previous
-    /// chapter.
-    fn read_chapters(&self, number: u64, end: u64, piece: u64) -> Result<Resumed, Error> {
+    /// Reads the blocks in the checkpoints of a segment. Each checkpoint stores the end of the previous
+    /// checkpoint.
+    fn read_checkpoints(&self, number: u64, end: u64, piece: u64) -> Result<Resumed, Error> {
         let file = self.volume.open(number, SlotState::Open(end))?;
         let name = self.volume.name(number);
         let (mut entries, mut at) = (Vec::new(), end);
         let (mut lane, mut born) = (0, i64::MIN);
         let (mut sequence, mut sources, mut layouts) = (0, 0, 0);
         while at > 0 {
-            let (trailer, fence) = read_index(&*file, &name, self.store, at)?;
+            let (trailer, sparse_index) = read_index(&*file, &name, self.store, at)?;
             if trailer.number != number || trailer.previous >= at {
                 return Err(Error::Damage {
                     file: name,
                     offset: at,
-                    what: format!("a chapter of segment {} ends here", trailer.number),
+                    what: format!("a checkpoint of segment {} ends here", trailer.number),
                 });
             }
-            for page in &fence {
+            for page in &sparse_index {
                 entries.extend(read_page(&*file, &name, at, page)?);
             }
             (lane, born, at) = (trailer.lane, born.max(trailer.born), trailer.previous);

@@ -18,13 +18,13 @@ pub struct LastPage {
     entries: Vec<Entry>,
 }
 
-/// Sealed segment. Its fence is in memory, the rest on disk.
+/// Sealed segment. Its sparse index is in memory, the rest on disk.
 pub struct Segment {
     /// Trailer of the segment.
     pub trailer: Trailer,
     access: Access,
     name: String,
-    fence: Vec<Page>,
+    sparse_index: Vec<Page>,
     bytes: u64,
 }
 
@@ -36,7 +36,7 @@ enum Access {
     Asked(Arc<Files>),
 }
 
-/// Reads the trailer and the fence that end at `end`, of a segment or of a chapter.
+/// Reads the trailer and the sparse index that end at `end`, of a segment or of a checkpoint.
 pub fn read_index(
     file: &dyn File,
     name: &str,
@@ -68,12 +68,12 @@ pub fn read_index(
             ),
         ));
     }
-    buffer.resize(trailer.fence_len as usize, 0);
-    file.read_at(trailer.fence_offset, &mut buffer)
+    buffer.resize(trailer.sparse_index_len as usize, 0);
+    file.read_at(trailer.sparse_index_offset, &mut buffer)
         .map_err(io_error(context))?;
-    let fence = footer::decode_fence(&trailer, &buffer)
-        .map_err(|what| damage(trailer.fence_offset, what))?;
-    Ok((trailer, fence))
+    let sparse_index = footer::decode_sparse_index(&trailer, &buffer)
+        .map_err(|what| damage(trailer.sparse_index_offset, what))?;
+    Ok((trailer, sparse_index))
 }
 
 /// Reads the entries of a page of an index that ends at `end`.
@@ -84,7 +84,7 @@ pub fn read_page(file: &dyn File, name: &str, end: u64, page: &Page) -> Result<V
         what,
     };
     if u64::from(page.offset) + u64::from(page.len) > end {
-        return Err(damage("the fence points outside the segment".to_string()));
+        return Err(damage("the sparse index points outside the segment".to_string()));
     }
     let mut bytes = vec![0; page.len as usize];
     file.read_at(u64::from(page.offset), &mut bytes)
@@ -96,7 +96,7 @@ impl Segment {
     /// Creates a segment that was just sealed.
     pub fn new(
         trailer: Trailer,
-        fence: Vec<Page>,
+        sparse_index: Vec<Page>,
         files: Arc<Files>,
         name: String,
         bytes: u64,
@@ -105,12 +105,12 @@ impl Segment {
             trailer,
             access: Access::Asked(files),
             name,
-            fence,
+            sparse_index,
             bytes,
         }
     }
 
-    /// Opens a segment: reads trailer and fence.
+    /// Opens a segment: reads trailer and sparse index.
     pub fn open(
         files: Arc<Files>,
         number: u64,
@@ -134,12 +134,12 @@ impl Segment {
     /// Opens a segment from a file that stays open.
     pub fn of_file(file: Arc<dyn File>, name: String, store: u64) -> Result<Segment, Error> {
         let bytes = file.len().map_err(io_error(|| format!("reading {name}")))?;
-        let (trailer, fence) = read_index(&*file, &name, store, bytes)?;
+        let (trailer, sparse_index) = read_index(&*file, &name, store, bytes)?;
         Ok(Segment {
             trailer,
             access: Access::Held(file),
             name,
-            fence,
+            sparse_index,
             bytes,
         })
     }
@@ -151,7 +151,7 @@ impl Segment {
 
     /// Returns the memory used, in bytes.
     pub fn memory(&self) -> usize {
-        size_of::<Segment>() + self.fence.capacity() * size_of::<Page>()
+        size_of::<Segment>() + self.sparse_index.capacity() * size_of::<Page>()
     }
 
     /// Returns the length of the segment in bytes.
@@ -192,9 +192,9 @@ impl Segment {
         }
     }
 
-    /// Returns the fence entries of the pages.
-    pub fn fence(&self) -> &[Page] {
-        &self.fence
+    /// Returns the sparse index entries of the pages.
+    pub fn sparse_index(&self) -> &[Page] {
+        &self.sparse_index
     }
 
     fn file(&self) -> Result<Arc<dyn File>, Error> {
@@ -220,11 +220,11 @@ impl Segment {
         // The first page that can contain the source is the page before the first page that begins
         // past it.
         let first = self
-            .fence
+            .sparse_index
             .partition_point(|page| page.first_source < source)
             .saturating_sub(1);
         for (index, page) in self
-            .fence
+            .sparse_index
             .iter()
             .enumerate()
             .skip(first)
@@ -248,11 +248,11 @@ impl Segment {
 
     /// Returns an iterator over all blocks, page by page.
     pub fn blocks(&self) -> impl Iterator<Item = Result<Vec<Entry>, Error>> + '_ {
-        self.fence.iter().map(|page| self.page(page))
+        self.sparse_index.iter().map(|page| self.page(page))
     }
 
-    /// Reads the index of the chapter that ends at `end`.
-    pub fn chapter(&self, end: u64) -> Result<(Trailer, Vec<Page>), Error> {
+    /// Reads the index of the checkpoint that ends at `end`.
+    pub fn checkpoint(&self, end: u64) -> Result<(Trailer, Vec<Page>), Error> {
         read_index(&*self.file()?, &self.name, self.trailer.store, end)
     }
 
@@ -308,9 +308,9 @@ mod tests {
             sequence: 1,
             sources: 1,
             layouts: 2,
-            fence_offset: 0,
-            fence_len: 0,
-            fence_sum: 0,
+            sparse_index_offset: 0,
+            sparse_index_len: 0,
+            sparse_index_sum: 0,
             lane: 0,
             previous: 0,
             born: 0,

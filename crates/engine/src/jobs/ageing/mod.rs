@@ -16,7 +16,7 @@ use crate::answer::{Bucket, is_integer};
 use crate::commit::write_journal;
 use crate::core::Core;
 use crate::error::{Error, Reason};
-use crate::jobs::flush::end_chapters;
+use crate::jobs::flush::write_checkpoints;
 use crate::jobs::writing::Writing;
 use crate::levels::rows::LevelField;
 use crate::levels::{column_of, level_fields, level_of_samples, spans_of, times_of, told};
@@ -333,7 +333,7 @@ fn append_level(
 /// the inputs expire.
 fn end_round(core: &Core, writing: &mut Writing, round: &Round) -> Result<(), Error> {
     match core.durability() {
-        Durability::Memory => end_chapters(core, writing, |_| true)?,
+        Durability::Memory => write_checkpoints(core, writing, |_| true)?,
         _ => write_journal(core, true)?,
     }
     core.log().retention.note_made(round.class, round.to);

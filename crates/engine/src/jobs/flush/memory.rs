@@ -4,7 +4,7 @@ use crate::segment::Entry;
 use seiner_platform::File;
 use std::sync::Arc;
 
-/// Segment whose chapter has ended and is not yet on disk.
+/// Checkpoint that was made in memory and is not yet on disk.
 pub(crate) struct Ended {
     pub(super) number: u64,
     pub(super) file: Arc<dyn File>,
@@ -17,6 +17,6 @@ pub(crate) struct Ended {
 /// Memory of the flush job.
 #[derive(Default)]
 pub(crate) struct Memory {
-    /// Ended chapters that are not yet on disk.
-    pub(super) chapters: Vec<Ended>,
+    /// Checkpoints that are not yet on disk.
+    pub(super) checkpoints: Vec<Ended>,
 }

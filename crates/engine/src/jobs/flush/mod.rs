@@ -1,4 +1,4 @@
-//! Flush: writes the pieces of open segments, ends their chapters and seals closed segments.
+//! Flush: writes the pieces of open segments, writes their checkpoints and seals closed segments.
 
 pub(super) mod memory;
 
@@ -36,7 +36,7 @@ struct Closed {
     horizon: Horizon,
     entries: Vec<Entry>,
     file: Arc<dyn File>,
-    /// Bytes of blocks, and the bytes of those in chapters that are already durable.
+    /// Bytes of blocks, and the bytes of those in checkpoints that are already durable.
     len: u64,
     marked: u64,
 }
@@ -61,7 +61,7 @@ impl Closed {
 struct EndedSegment {
     closed: Closed,
     trailer: Trailer,
-    fence: Vec<Page>,
+    sparse_index: Vec<Page>,
     name: String,
     /// Bytes of the footer, and bytes of the whole segment.
     index: u64,
@@ -150,9 +150,9 @@ fn write_some(core: &Core, waiting: &mut Waiting) -> Result<(), Error> {
 /// journal files.
 pub(crate) fn seal_segments(core: &Core, writing: &mut Writing) -> Result<(), Error> {
     let _span = tracing::trace_span!("seal").entered();
-    // Chapters that could not be written for lack of space may belong to these segments.
-    if !writing.flush.chapters.is_empty() {
-        end_chapters(core, writing, |_| false)?;
+    // Checkpoints that could not be written for lack of space may belong to these segments.
+    if !writing.flush.checkpoints.is_empty() {
+        write_checkpoints(core, writing, |_| false)?;
     }
     let closed = closed_segments(core, core.store);
     // Blocks may contain rows that the journal has not yet on disk. The journal must not contain
@@ -232,7 +232,7 @@ fn end_segment(core: &Core, mut closed: Closed) -> Result<EndedSegment, Error> {
         closed.closed_at,
         &closed.entries,
     );
-    let (fence, trailer) = footer::encode(&mut closed.entries, len, trailer, &mut bytes);
+    let (sparse_index, trailer) = footer::encode(&mut closed.entries, len, trailer, &mut bytes);
     let name = core.volume.name(closed.number);
     let context = || format!("sealing {name}");
     closed
@@ -245,7 +245,7 @@ fn end_segment(core: &Core, mut closed: Closed) -> Result<EndedSegment, Error> {
     Ok(EndedSegment {
         closed,
         trailer,
-        fence,
+        sparse_index,
         name,
         index: bytes.len() as u64,
         total,
@@ -261,7 +261,7 @@ fn serve(core: &Core, ended: Vec<EndedSegment>) {
         let (closed, born) = (end.closed, end.trailer.born);
         core.files.hold(closed.number, closed.file);
         let files = core.files.clone();
-        let segment = Segment::new(end.trailer, end.fence, files, end.name, end.total);
+        let segment = Segment::new(end.trailer, end.sparse_index, files, end.name, end.total);
         let tally = survey.tally(closed.lane, segment.room(core.unit), born, &moment);
         core.ledger().note_segment(closed.number, segment.note());
         sealed.push((Arc::new(segment), tally));
@@ -314,35 +314,35 @@ fn survey_new(core: &Core, ended: &[EndedSegment]) -> (Vec<Survey>, Moment) {
     (surveys, log.retention.moment())
 }
 
-/// Ends the chapters of segments that are being written. Their blocks become durable, and the
+/// Writes checkpoints of segments that are being written. Their blocks become durable, and the
 /// journal files that they pinned are released.
-pub(crate) fn end_chapters(
+pub(crate) fn write_checkpoints(
     core: &Core,
     writing: &mut Writing,
     which: impl Fn(u64) -> bool,
 ) -> Result<(), Error> {
     core.finish_sealing()?;
-    // Chapters that could not be written earlier for lack of space come first.
-    let ended = close_chapters(core, which);
-    writing.flush.chapters.extend(ended);
-    if writing.flush.chapters.is_empty() {
+    // Checkpoints that could not be written earlier for lack of space come first.
+    let ended = make_checkpoints(core, which);
+    writing.flush.checkpoints.extend(ended);
+    if writing.flush.checkpoints.is_empty() {
         return Ok(());
     }
-    let _span = tracing::trace_span!("chapter").entered();
+    let _span = tracing::trace_span!("checkpoint").entered();
     // The journal is synced first, as before a seal.
     write_journal(core, true)?;
     core.write_catalog()?;
     let ended = |number| {
         writing
             .flush
-            .chapters
+            .checkpoints
             .iter()
             .any(|one| one.number == number)
     };
     while write_pieces(core, ended)? {}
-    let mut marked = Vec::with_capacity(writing.flush.chapters.len());
-    let result: Result<(), Error> = writing.flush.chapters.iter_mut().try_for_each(|one| {
-        marked.push(mark_chapter(core, one)?);
+    let mut marked = Vec::with_capacity(writing.flush.checkpoints.len());
+    let result: Result<(), Error> = writing.flush.checkpoints.iter_mut().try_for_each(|one| {
+        marked.push(mark_checkpoint(core, one)?);
         Ok(())
     });
     note_marked(core, &marked);
@@ -350,26 +350,26 @@ pub(crate) fn end_chapters(
     core.volume.sync()?;
     {
         let mut ledger = core.ledger();
-        for chapter in writing.flush.chapters.drain(..) {
-            ledger.add_blocks(chapter.number, note_of(&chapter.entries));
-            unpin(core, &chapter.pins);
-            note_durable(core, &chapter.entries);
+        for checkpoint in writing.flush.checkpoints.drain(..) {
+            ledger.add_blocks(checkpoint.number, note_of(&checkpoint.entries));
+            unpin(core, &checkpoint.pins);
+            note_durable(core, &checkpoint.entries);
         }
     }
     release_journal(core, true)
 }
 
-/// Renames a segment so that its name includes the end of a chapter.
-fn mark_chapter(core: &Core, chapter: &mut Ended) -> Result<(u64, u64), Error> {
-    let context = || format!("syncing {}", core.volume.name(chapter.number));
-    chapter.file.sync().map_err(sync_error(context))?;
+/// Renames a segment so that its name includes the end of a checkpoint.
+fn mark_checkpoint(core: &Core, checkpoint: &mut Ended) -> Result<(u64, u64), Error> {
+    let context = || format!("syncing {}", core.volume.name(checkpoint.number));
+    checkpoint.file.sync().map_err(sync_error(context))?;
     let (from, to) = (
-        SlotState::Open(chapter.marked),
-        SlotState::Open(chapter.end),
+        SlotState::Open(checkpoint.marked),
+        SlotState::Open(checkpoint.end),
     );
-    core.volume.turn(chapter.number, from, to)?;
-    chapter.marked = chapter.end;
-    Ok((chapter.number, chapter.end))
+    core.volume.turn(checkpoint.number, from, to)?;
+    checkpoint.marked = checkpoint.end;
+    Ok((checkpoint.number, checkpoint.end))
 }
 
 /// Records the present names of segments, whether durable or not.
@@ -380,22 +380,22 @@ fn note_marked(core: &Core, marked: &[(u64, u64)]) {
     }
 }
 
-/// Ends chapters in memory. The indexes are encoded without the lock. Meanwhile neither the sealer
+/// Makes checkpoints in memory. The indexes are encoded without the lock. Meanwhile neither the sealer
 /// nor a merge adds blocks.
-fn close_chapters(core: &Core, which: impl Fn(u64) -> bool) -> Vec<Ended> {
+fn make_checkpoints(core: &Core, which: impl Fn(u64) -> bool) -> Vec<Ended> {
     let _sealer = core.sealer().pause();
     let (horizon, begun) = {
         let (mut head, mut log) = core.both();
-        // These chapters fulfil the request of the head.
-        head.take_chapter_wanted();
-        log.set_chapter_due(false);
+        // These checkpoints fulfil the request of the head.
+        head.take_checkpoint_wanted();
+        log.set_checkpoint_due(false);
         let horizon = horizon(&head, &log, core.store);
         let due = |open: &&mut OpenSegment| {
             open.closed_at.is_none() && open.has_news() && which(open.number)
         };
         let due = log.iter_open_mut().filter(due);
         let begun = due.map(|open| {
-            let news = open.begin_chapter();
+            let news = open.begin_checkpoint();
             (open.place(), news)
         });
         let begun: Vec<(Place, Listing)> = begun.collect();
@@ -413,12 +413,12 @@ fn close_chapters(core: &Core, which: impl Fn(u64) -> bool) -> Vec<Ended> {
     ended
         .map(|((place, entries), index)| {
             let open = log.open_mut(place.number);
-            let pins = open.end_chapter(index);
+            let pins = open.end_checkpoint(index);
             Ended {
                 number: place.number,
                 file: open.file.clone(),
                 marked: open.marked,
-                end: open.chapter_end(),
+                end: open.checkpoint_end(),
                 pins,
                 entries,
             }
@@ -504,12 +504,12 @@ mod tests {
     }
 
     #[test]
-    fn a_chapter_counts_what_an_open_segment_has() {
+    fn a_checkpoint_covers_all_blocks_of_an_open_segment() {
         let world = World::new(options());
         world.append("m", 0..1000);
         world.core.finish_sealing().unwrap();
         assert!(world.core.log().open()[0].has_news());
-        end_chapters(&world.core, &mut world.writing(), |_| true).unwrap();
+        write_checkpoints(&world.core, &mut world.writing(), |_| true).unwrap();
         let log = world.core.log();
         assert!(!log.open()[0].has_news() && log.open()[0].marked > 0);
     }

@@ -10,7 +10,7 @@ use crate::segment::open::OpenSegment;
 
 /// Number of sources examined at a time.
 const SOURCES_AT_ONCE: u32 = 16_384;
-/// Seals idle sources, some at a time. Ends chapters when all sources are idle.
+/// Seals idle sources, some at a time. Requests checkpoints when all sources are idle.
 pub(super) fn seal_idle(core: &Core, writing: &mut Writing) -> Result<bool, Error> {
     let memory = &mut writing.idle;
     let tick = core.tick();
@@ -31,9 +31,9 @@ pub(super) fn seal_idle(core: &Core, writing: &mut Writing) -> Result<bool, Erro
     let mut log = core.log();
     if is_idle {
         let has_news = log.open().iter().any(OpenSegment::has_news);
-        log.set_chapter_due(has_news);
+        log.set_checkpoint_due(has_news);
     }
-    Ok(log.is_chapter_due())
+    Ok(log.is_checkpoint_due())
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use super::memory::Eaten;
 use crate::core::Core;
 use crate::error::Error;
-use crate::jobs::flush::end_chapters;
+use crate::jobs::flush::write_checkpoints;
 use crate::jobs::writing::Writing;
 use crate::log::Log;
 use crate::segment::sealed::Segment;
@@ -91,7 +91,7 @@ fn discard_segment(core: &Core, segment: &Segment, slot: SlotState) -> Result<()
     }
 }
 
-/// Drops victims whose live blocks are on disk elsewhere. Requests chapters if the space of the
+/// Drops victims whose live blocks are on disk elsewhere. Requests checkpoints if the space of the
 /// victims is needed.
 pub(super) fn drop_eaten(core: &Core, writing: &mut Writing) -> Result<bool, Error> {
     if writing.merge.eaten.is_empty() {
@@ -111,7 +111,7 @@ pub(super) fn drop_eaten(core: &Core, writing: &mut Writing) -> Result<bool, Err
     // Each sync of a waiting segment should free about one segment, unless space is urgent.
     let wanted = bytes >= room / 2 || bytes >= 8 * core.segment_bytes;
     if wanted && !waiting.is_empty() {
-        end_chapters(core, writing, |number| waiting.contains(&number))?;
+        write_checkpoints(core, writing, |number| waiting.contains(&number))?;
         waiting = unwritten_copies(&core.log(), &writing.merge.eaten);
     }
     let (free, rest): (Vec<Eaten>, Vec<Eaten>) = writing
@@ -136,8 +136,8 @@ pub(super) fn drop_eaten(core: &Core, writing: &mut Writing) -> Result<bool, Err
 /// Returns the segments that contain copies which are not yet on disk.
 fn unwritten_copies(log: &Log, eaten: &[Eaten]) -> HashSet<u64> {
     let news = log.open().iter().filter(|open| {
-        // A chapter may have ended that could not be written yet.
-        let unwritten = open.marked < open.chapter_end();
+        // A checkpoint may exist in memory that could not be written yet.
+        let unwritten = open.marked < open.checkpoint_end();
         open.closed_at.is_some() || open.has_news() || unwritten
     });
     let news: HashSet<u64> = news.map(|open| open.number).collect();

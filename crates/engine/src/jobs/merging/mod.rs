@@ -7,7 +7,7 @@
 //! 2. Their live blocks are added, like new blocks, to the segments of the lanes for their
 //!    remaining life (`rewriting`). Small blocks of a source are combined into larger blocks
 //!    (`gathering`).
-//! 3. When these blocks are on disk, sealed or in a chapter, the victims are dropped.
+//! 3. When these blocks are on disk, sealed or in a checkpoint, the victims are dropped.
 //!
 //! A crash in between leaves blocks twice. Readers see them once, and the copies in the victim are
 //! dead. A victim is never dropped before its live blocks are durable elsewhere, and no dead block
