@@ -8,7 +8,7 @@ use crate::error::Error;
 use crate::jobs::expire::shed;
 use crate::jobs::flush::write_checkpoints;
 use crate::jobs::free::{ASK_EVERY, ask_for_room, room_for_writers};
-use crate::jobs::merging::liveness::survey_all;
+use crate::jobs::merging::liveness::scan_all;
 use crate::jobs::writing::Writing;
 use crate::jobs::{make_space, step_with};
 use crate::trouble::Path;
@@ -74,9 +74,9 @@ fn count_anew(core: &Core, writing: &mut Writing) -> Result<(), Error> {
         .space
         .tried
         .is_none_or(|tried| now - tried >= ASK_EVERY);
-    if late || written - writing.merge.surveyed >= budget / WORTH_COUNTING {
-        (writing.space.tried, writing.merge.surveyed) = (Some(now), written);
-        survey_all(core, writing)?;
+    if late || written - writing.merge.scanned >= budget / WORTH_COUNTING {
+        (writing.space.tried, writing.merge.scanned) = (Some(now), written);
+        scan_all(core, writing)?;
     }
     Ok(())
 }

@@ -64,8 +64,8 @@ pub(crate) fn delete(core: &Core, selector: &Selector, interval: Interval) -> Re
         core.poison(error);
     }
     result?;
-    for tally in core.log().tallies_mut() {
-        tally.ask();
+    for stats in core.log().segment_stats_mut() {
+        stats.ask();
     }
     Ok(count)
 }

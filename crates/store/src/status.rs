@@ -105,7 +105,7 @@ pub struct Status {
     pub disk_allotted: u64,
     /// Bytes of the disk that may be used; [`u64::MAX`] if unknown.
     pub disk_budget: u64,
-    /// Bytes of live blocks on the disk: in sealed segments as of the last surveys, and in segments that are being
+    /// Bytes of live blocks on the disk: in sealed segments as of the last liveness scans, and in segments that are being
     /// written.
     pub live_bytes: u64,
     /// Lead of the host's clock over the time that passed while the store ran, ns, after a jump that the store does not

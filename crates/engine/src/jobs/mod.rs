@@ -194,9 +194,9 @@ pub(crate) fn is_behind(core: &Core) -> bool {
 
 /// Drops, merges and sheds as far as needed. Returns whether anything was done.
 pub(crate) fn make_space(core: &Core, writing: &mut Writing) -> Result<bool, Error> {
-    let (done, census) = merging::begin(core, writing)?;
+    let (done, snapshot) = merging::begin(core, writing)?;
     bring_down_quotas(core)?;
-    if merging::go_on(core, writing)? || merging::merge(core, writing, census)? {
+    if merging::go_on(core, writing)? || merging::merge(core, writing, snapshot)? {
         return Ok(true);
     }
     Ok(shed_ahead(core, writing)? || done || tidy(core, writing)?)

@@ -59,8 +59,8 @@ pub(crate) fn find_overwritten(core: &Core, writing: &mut Writing) -> Result<boo
                     .entry(number)
                     .or_default()
                     .insert(entry.offset);
-                if let Some(tally) = core.log().tally_mut(number) {
-                    tally.ask();
+                if let Some(stats) = core.log().stats_mut(number) {
+                    stats.ask();
                 }
             }
         }

@@ -14,7 +14,7 @@ use crate::jobs::merging::liveness::opened;
 use crate::jobs::merging::rewriting::Plan;
 use crate::jobs::merging::rewriting::{living, may_gather, merge_segments, plan_rewriting};
 use crate::jobs::writing::Writing;
-use crate::segment::tally::Tally;
+use crate::segment::stats::SegmentStats;
 use std::collections::HashSet;
 
 /// Maximum number of segments that are gathered together.
@@ -36,14 +36,14 @@ struct Candidates {
 }
 
 impl Candidates {
-    fn of(tallies: &[&Tally], block_bytes: u64) -> Candidates {
-        let sum = |of: fn(&Tally) -> u64| tallies.iter().map(|tally| of(tally)).sum::<u64>();
-        let live = sum(|tally| tally.stat.live);
-        let sources = tallies.iter().map(|tally| tally.sources).max();
+    fn of(all_stats: &[&SegmentStats], block_bytes: u64) -> Candidates {
+        let sum = |of: fn(&SegmentStats) -> u64| all_stats.iter().map(|stats| of(stats)).sum::<u64>();
+        let live = sum(|stats| stats.stat.live);
+        let sources = all_stats.iter().map(|stats| stats.sources).max();
         Candidates {
-            numbers: tallies.iter().map(|tally| tally.stat.number).collect(),
+            numbers: all_stats.iter().map(|stats| stats.stat.number).collect(),
             live,
-            blocks: sum(|tally| tally.blocks),
+            blocks: sum(|stats| stats.blocks),
             left: sources.unwrap_or(0).max(live / block_bytes),
         }
     }
@@ -64,25 +64,25 @@ fn untidy(core: &Core, but: &HashSet<u64>) -> Option<Candidates> {
     let moment = log.retention.moment();
     let now = moment.now;
     let small = u64::from(core.block_bytes()) / SMALL_SHARE;
-    let is_small = |tally: &&Tally| tally.blocks * small > tally.stat.live;
-    let lives_on = |tally: &&Tally| {
-        let lived = now.saturating_sub(tally.stat.born);
-        let dies = tally.stat_at(&moment).dies;
+    let is_small = |stats: &&SegmentStats| stats.blocks * small > stats.stat.live;
+    let lives_on = |stats: &&SegmentStats| {
+        let lived = now.saturating_sub(stats.stat.born);
+        let dies = stats.stat_at(&moment).dies;
         dies.wait(now).is_none_or(|wait| wait >= lived)
     };
-    let mut tallies: Vec<&Tally> = log
-        .tallies()
+    let mut all_stats: Vec<&SegmentStats> = log
+        .segment_stats()
         .values()
-        .filter(|tally| tally.blocks > 0 && !but.contains(&tally.stat.number))
-        .filter(|tally| is_small(tally) && lives_on(tally))
+        .filter(|stats| stats.blocks > 0 && !but.contains(&stats.stat.number))
+        .filter(|stats| is_small(stats) && lives_on(stats))
         .collect();
-    tallies.sort_by_key(|tally| (tally.stat.lane, tally.stat.number));
+    all_stats.sort_by_key(|stats| (stats.stat.lane, stats.stat.number));
     // Another merge may need as much space, and writers continue in the meantime.
     let room = log.room_for_writers(&head.load()) / 4;
     let most = log.extra_left().min(room);
     let list = core.memory_limit() / LIST_SHARE / size_of::<Live>() as u64;
     (1..=TOGETHER)
-        .flat_map(|count| tallies.windows(count))
+        .flat_map(|count| all_stats.windows(count))
         .filter(|some| some[0].stat.lane == some[some.len() - 1].stat.lane)
         .map(|some| Candidates::of(some, u64::from(core.block_bytes())))
         .filter(|some| some.live <= most && some.blocks <= list && some.is_worth_it())

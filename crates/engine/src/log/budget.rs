@@ -5,7 +5,7 @@ use crate::error::Relief;
 use crate::retention::class::{Class, WhenFull};
 use crate::segment::Entry;
 use crate::segment::open::OpenSegment;
-use crate::segment::tally::Share;
+use crate::segment::stats::Share;
 use crate::space::{Load, delay_s, on_disk};
 use crate::status::ClassStatus;
 use seiner_merge::Fill;
@@ -26,8 +26,8 @@ impl Log {
     /// Returns how full the store is.
     pub fn fill(&self, load: &Load) -> Fill {
         let moment = self.retention.moment();
-        let tallies = self.tallies.values();
-        self.fill_of(load, tallies.map(|tally| tally.stat_at(&moment).live).sum())
+        let all_stats = self.segment_stats.values();
+        self.fill_of(load, all_stats.map(|stats| stats.stat_at(&moment).live).sum())
     }
 
     /// Returns the same for `sealed` live bytes in sealed segments.
@@ -93,14 +93,14 @@ impl Log {
         self.space.is_crowded()
     }
 
-    /// Returns the bytes of live blocks in sealed segments by class, as found and foretold.
+    /// Returns the bytes of live blocks in sealed segments by class, as found and forecast.
     pub fn live_in_sealed(&self) -> Vec<u64> {
         let mut live = vec![0; self.retention.classes().len()];
         let moment = self.retention.moment();
-        for tally in self.tallies.values() {
-            // The foretold deaths are not known by class.
-            let (mut left, mut found) = (tally.stat_at(&moment).live, tally.stat.live);
-            for share in &tally.shares {
+        for stats in self.segment_stats.values() {
+            // The forecast deaths are not known by class.
+            let (mut left, mut found) = (stats.stat_at(&moment).live, stats.stat.live);
+            for share in &stats.shares {
                 let part = u128::from(left) * u128::from(share.live) / u128::from(found.max(1));
                 live[share.class as usize] += part as u64;
                 (left, found) = (left - part as u64, found.saturating_sub(share.live));
@@ -121,7 +121,7 @@ impl Log {
     /// Returns the live bytes of sealed segments by class.
     pub fn live_by_class(&self) -> Vec<(u8, u64)> {
         let mut live = BTreeMap::new();
-        for share in self.tallies.values().flat_map(|tally| &tally.shares) {
+        for share in self.segment_stats.values().flat_map(|stats| &stats.shares) {
             *live.entry(share.class).or_default() += share.live;
         }
         live.into_iter().collect()
@@ -175,9 +175,9 @@ impl Log {
             let keep = classes[share.class as usize].keep;
             keep.age.is_some() && keep.rows.is_none() && keep.bytes.is_none()
         };
-        let segments = self.tallies.values();
-        let ageing = segments.filter(|tally| tally.shares.iter().all(by_age));
-        let waits = ageing.filter_map(|tally| tally.stat_at(&moment).dies.wait(moment.now));
+        let segments = self.segment_stats.values();
+        let ageing = segments.filter(|stats| stats.shares.iter().all(by_age));
+        let waits = ageing.filter_map(|stats| stats.stat_at(&moment).dies.wait(moment.now));
         match waits.min() {
             Some(wait) => Relief::After(Duration::from_nanos(wait.unsigned_abs())),
             None => Relief::None,
@@ -189,9 +189,9 @@ impl Log {
         seiner_merge::least_dead_share(self.may_shed())
     }
 
-    /// Returns whether a survey of some segment is due.
-    pub fn is_survey_due(&self) -> bool {
+    /// Returns whether the liveness scan of any segment is due.
+    pub fn is_scan_due(&self) -> bool {
         let moment = self.retention.moment();
-        self.tallies.values().any(|tally| tally.is_due(&moment))
+        self.segment_stats.values().any(|stats| stats.is_due(&moment))
     }
 }

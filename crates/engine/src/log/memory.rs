@@ -7,7 +7,7 @@
 use super::Log;
 use crate::options::Durability;
 use crate::segment::open::OpenSegment;
-use crate::segment::tally::Tally;
+use crate::segment::stats::SegmentStats;
 
 /// Maximum fraction of the memory for the block list of one open segment.
 const LIST_SHARE: usize = 16;
@@ -28,14 +28,14 @@ impl Log {
     pub fn memory(&self) -> usize {
         self.open.iter().map(OpenSegment::memory).sum::<usize>()
             + self.sparse_index_bytes
-            + self.tally_bytes
+            + self.stats_bytes
     }
 
-    /// Stores the tally of a sealed segment.
-    pub fn put_tally(&mut self, tally: Tally) {
-        self.tally_bytes += tally.memory();
-        let before = self.tallies.insert(tally.stat.number, tally);
-        self.tally_bytes -= before.map_or(0, |before| before.memory());
+    /// Stores the statistics of a sealed segment.
+    pub fn put_stats(&mut self, stats: SegmentStats) {
+        self.stats_bytes += stats.memory();
+        let before = self.segment_stats.insert(stats.stat.number, stats);
+        self.stats_bytes -= before.map_or(0, |before| before.memory());
     }
 
     /// Returns the bytes of the block lists of open segments.

@@ -15,7 +15,7 @@ use crate::retention::Retention;
 use crate::segment::Entry;
 use crate::segment::open::{Horizon, OpenSegment, Resumed};
 use crate::segment::sealed::Segment;
-use crate::segment::tally::Tally;
+use crate::segment::stats::SegmentStats;
 use crate::space::{Debt, Load, Space};
 use crate::status::{LogView, OpenStat};
 use seiner_merge::LaneId;
@@ -51,9 +51,9 @@ pub struct Log {
     sealed: Arc<Sealed>,
     /// Memory of the sparse indexes, bytes.
     sparse_index_bytes: usize,
-    /// Tallies of sealed segments, by number. The next field has their memory in bytes.
-    tallies: BTreeMap<u64, Tally>,
-    tally_bytes: usize,
+    /// Statistics of sealed segments, by number. The next field has their memory in bytes.
+    segment_stats: BTreeMap<u64, SegmentStats>,
+    stats_bytes: usize,
     next_segment: u64,
     /// Slots claimed ahead, so that no block waits for a file to be created. The next field has the
     /// number of slots used since the last claim.
@@ -87,8 +87,8 @@ impl Log {
             checkpoint_due: false,
             sealed: Arc::default(),
             sparse_index_bytes: 0,
-            tallies: BTreeMap::new(),
-            tally_bytes: 0,
+            segment_stats: BTreeMap::new(),
+            stats_bytes: 0,
             next_segment: 1,
             ready: VecDeque::new(),
             taken: 0,
@@ -133,19 +133,19 @@ impl Log {
         &self.sealed
     }
 
-    /// Returns the tallies of sealed segments, by number.
-    pub fn tallies(&self) -> &BTreeMap<u64, Tally> {
-        &self.tallies
+    /// Returns the statistics of sealed segments, by number.
+    pub fn segment_stats(&self) -> &BTreeMap<u64, SegmentStats> {
+        &self.segment_stats
     }
 
-    /// Returns the tallies of sealed segments, mutably.
-    pub fn tallies_mut(&mut self) -> impl Iterator<Item = &mut Tally> {
-        self.tallies.values_mut()
+    /// Returns the statistics of sealed segments, mutably.
+    pub fn segment_stats_mut(&mut self) -> impl Iterator<Item = &mut SegmentStats> {
+        self.segment_stats.values_mut()
     }
 
-    /// Returns the tally of a sealed segment, mutably.
-    pub fn tally_mut(&mut self, number: u64) -> Option<&mut Tally> {
-        self.tallies.get_mut(&number)
+    /// Returns the statistics of a sealed segment, mutably.
+    pub fn stats_mut(&mut self, number: u64) -> Option<&mut SegmentStats> {
+        self.segment_stats.get_mut(&number)
     }
 
     /// Returns the number of taken buffers in the log: a position in the queue of the head.
@@ -213,7 +213,7 @@ impl Log {
     /// Returns the figures of the log, with the policy's memory and the live bytes by class.
     pub fn view(&self, load: &Load, memory: Memory, live: &[u64]) -> LogView<'_> {
         let moment = self.retention.moment();
-        let tallies = self.tallies.values();
+        let all_stats = self.segment_stats.values();
         let open = self.open.iter().map(|open| OpenStat {
             number: open.number,
             lane: open.lane,
@@ -228,7 +228,7 @@ impl Log {
             policy: self.options.policy,
             memory,
             lanes: self.lanes.lanes(),
-            sealed: tallies.map(|tally| tally.stat_at(&moment)).collect(),
+            sealed: all_stats.map(|stats| stats.stat_at(&moment)).collect(),
             open: open.collect(),
             classes: self.class_status(live),
             counters: &self.counters,
@@ -249,11 +249,11 @@ impl Log {
     }
 
     /// Puts sealed segments into service.
-    pub fn add_sealed(&mut self, segments: Vec<(Arc<Segment>, Tally)>) {
-        for (segment, tally) in segments {
+    pub fn add_sealed(&mut self, segments: Vec<(Arc<Segment>, SegmentStats)>) {
+        for (segment, stats) in segments {
             self.sparse_index_bytes += segment.memory();
             self.space.seal(segment.room(self.unit));
-            self.put_tally(tally);
+            self.put_stats(stats);
             // Readers keep the list with which they began.
             Arc::make_mut(&mut self.sealed).insert(segment.trailer.number, segment);
         }
@@ -263,8 +263,8 @@ impl Log {
     pub fn remove_sealed(&mut self, segment: &Segment) {
         let number = segment.trailer.number;
         Arc::make_mut(&mut self.sealed).remove(&number);
-        let tally = self.tallies.remove(&number);
-        self.tally_bytes -= tally.map_or(0, |tally| tally.memory());
+        let stats = self.segment_stats.remove(&number);
+        self.stats_bytes -= stats.map_or(0, |stats| stats.memory());
         self.sparse_index_bytes -= segment.memory();
         self.space.retire(segment.room(self.unit));
     }
@@ -275,7 +275,7 @@ impl Log {
         if !self.retention.has_deletes() {
             return;
         }
-        let lowest = self.tallies.values().map(|tally| tally.first_block).min();
+        let lowest = self.segment_stats.values().map(|stats| stats.first_block).min();
         let open = self.open.iter().filter_map(OpenSegment::first_block);
         if let Some(lowest) = lowest.into_iter().chain(open).chain(taken).min() {
             self.retention.forget_before(lowest);

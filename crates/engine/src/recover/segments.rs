@@ -11,7 +11,7 @@ use crate::segment::Entry;
 use crate::segment::files::Files;
 use crate::segment::open::{OpenSegment, Resumed};
 use crate::segment::sealed::{Segment, read_index, read_page};
-use crate::segment::tally::Survey;
+use crate::segment::stats::LivenessScan;
 use crate::status::{Loss, Recovery};
 use crate::volume::{SlotState, Volume};
 use std::collections::{BTreeMap, HashSet};
@@ -186,7 +186,7 @@ impl Found {
         let mut begun = Begun::default();
         for segment in sealed {
             let merging = self.merging.contains(&segment.trailer.number);
-            let mut survey = Survey::new(segment.trailer.number);
+            let mut scan = LivenessScan::new(segment.trailer.number);
             head.begin_blocks_at(segment.trailer.last_block + 1);
             log.retention.recall_born(segment.trailer.born);
             for page in segment.blocks() {
@@ -194,7 +194,7 @@ impl Found {
                     Ok(entries) => {
                         for entry in &entries {
                             note_found(head, log, entry);
-                            survey.add(entry, &log.retention, false);
+                            scan.add(entry, &log.retention, false);
                             if log.retention.is_ring(entry.source) {
                                 begun.note(entry);
                             }
@@ -215,7 +215,7 @@ impl Found {
                     Err(error) => return Err(error),
                 }
             }
-            all.push((segment, survey));
+            all.push((segment, scan));
         }
         for resumed in &open {
             log.retention.recall_born(resumed.born);
@@ -231,14 +231,14 @@ impl Found {
         self.find_copies(&all, &open)?;
         let moment = log.retention.moment();
         let unit = log.unit();
-        let tallied = all.into_iter().map(|(segment, survey)| {
+        let counted = all.into_iter().map(|(segment, scan)| {
             let trailer = &segment.trailer;
-            let mut tally = survey.tally(trailer.lane, segment.room(unit), trailer.born, &moment);
+            let mut stats = scan.stats(trailer.lane, segment.room(unit), trailer.born, &moment);
             // The limits of rings are known only after everything has been counted.
-            tally.ask();
-            (segment, tally)
+            stats.ask();
+            (segment, stats)
         });
-        log.add_sealed(tallied.collect());
+        log.add_sealed(counted.collect());
         head.begin_blocks_at(log.retention.next_block());
         self.resumed = open;
         Ok(())
@@ -247,7 +247,7 @@ impl Found {
     /// Finds blocks of partly merged segments that other segments also contain.
     fn find_copies(
         &mut self,
-        sealed: &[(Arc<Segment>, Survey)],
+        sealed: &[(Arc<Segment>, LivenessScan)],
         open: &[Resumed],
     ) -> Result<(), Error> {
         if self.victims.is_empty() {

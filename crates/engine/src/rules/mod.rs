@@ -7,7 +7,7 @@
 
 mod change;
 pub mod file;
-mod foretell;
+mod forecast;
 pub mod given;
 
 pub use file::{NAME, NEW, check, read};
@@ -145,7 +145,7 @@ pub(crate) fn settle(
         given: Given::All,
         ..known
     };
-    let outlook = foretell::of(Arc::new(overlay), clock.clone(), old, &settled.options)?;
+    let outlook = forecast::of(Arc::new(overlay), clock.clone(), old, &settled.options)?;
     Err(Error::Retention(Box::new(outlook.with(losses))))
 }
 

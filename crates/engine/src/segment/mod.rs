@@ -5,7 +5,7 @@ pub mod footer;
 pub mod list;
 pub mod open;
 pub mod sealed;
-pub mod tally;
+pub mod stats;
 
 use seiner_model::Interval;
 

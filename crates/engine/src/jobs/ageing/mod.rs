@@ -342,11 +342,11 @@ fn end_round(core: &Core, writing: &mut Writing, round: &Round) -> Result<(), Er
     log.retention.let_go_of_made(round.class, round.to);
     let sealed = log.sealed().clone();
     for segment in sealed.values().filter(|one| one.span().start < round.to) {
-        let tally = log.tally_mut(segment.trailer.number);
-        if let Some(tally) = tally
-            && tally.shares.iter().any(|share| share.class == round.class)
+        let stats = log.stats_mut(segment.trailer.number);
+        if let Some(stats) = stats
+            && stats.shares.iter().any(|share| share.class == round.class)
         {
-            tally.ask();
+            stats.ask();
         }
     }
     Ok(())

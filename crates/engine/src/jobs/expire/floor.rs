@@ -1,6 +1,6 @@
 //! Floors: block numbers below which a class is shed to free a number of bytes.
 
-use crate::segment::tally::Share;
+use crate::segment::stats::Share;
 
 /// Returns the block number below which `shares` have about `bytes` live bytes, or half as many more
 /// where a segment ends with them. Within a segment, live bytes are taken to be spread evenly.

@@ -5,19 +5,19 @@ mod floor;
 use self::floor::floor_for;
 use crate::core::Core;
 use crate::error::Error;
-use crate::jobs::merging::liveness::survey_all;
+use crate::jobs::merging::liveness::scan_all;
 use crate::jobs::writing::Writing;
 use crate::retention::class::Class;
-use crate::segment::tally::Share;
+use crate::segment::stats::Share;
 
 /// Fraction by which a quota must be exceeded before it is enforced, and fraction of the budget
 /// that shedding frees. The steps are large, so that notes in the catalog are rare.
 const STEP: u64 = 64;
 /// Fraction of the budget left to writers below which shedding begins. Writers are slowed later.
 const AHEAD: u64 = 32;
-/// Maximum number of full surveys while a budget's worth of bytes is written. A full survey
+/// Maximum number of full liveness scans while a budget's worth of bytes is written. A full scan
 /// precedes shedding.
-const SURVEYS_A_BUDGET: u64 = 16;
+const SCANS_A_BUDGET: u64 = 16;
 
 /// Expires the oldest blocks of classes that exceed their quota.
 pub(crate) fn bring_down_quotas(core: &Core) -> Result<(), Error> {
@@ -62,14 +62,14 @@ pub(crate) fn shed_ahead(core: &Core, writing: &mut Writing) -> Result<bool, Err
             return Ok(false);
         }
         // Blocks shed in the last run are counted first.
-        if log.is_survey_due() {
+        if log.is_scan_due() {
             return Ok(true);
         }
         (log.counters.block_bytes, budget)
     };
-    if written - writing.merge.surveyed >= budget / SURVEYS_A_BUDGET {
-        writing.merge.surveyed = written;
-        survey_all(core, writing)?;
+    if written - writing.merge.scanned >= budget / SCANS_A_BUDGET {
+        writing.merge.scanned = written;
+        scan_all(core, writing)?;
         return Ok(true);
     }
     shed(core)
@@ -98,7 +98,7 @@ fn let_go(core: &Core, class: u8, bytes: u64) -> Result<(), Error> {
     let _span = tracing::trace_span!("let_go").entered();
     let floor = {
         let mut log = core.log();
-        let shares = log.tallies().values().flat_map(|tally| &tally.shares);
+        let shares = log.segment_stats().values().flat_map(|stats| &stats.shares);
         let shares: Vec<Share> = shares
             .filter(|share| share.class == class)
             .copied()
@@ -114,9 +114,9 @@ fn let_go(core: &Core, class: u8, bytes: u64) -> Result<(), Error> {
     let mut log = core.log();
     log.retention.raise(class, floor);
     let touched = |share: &Share| share.class == class && share.first < floor;
-    for tally in log.tallies_mut() {
-        if tally.shares.iter().any(touched) {
-            tally.ask();
+    for stats in log.segment_stats_mut() {
+        if stats.shares.iter().any(touched) {
+            stats.ask();
         }
     }
     Ok(())
@@ -180,7 +180,7 @@ mod tests {
             .iter()
             .map(|one| one.1)
             .sum();
-        assert!(live > 100_000, "what died is counted with the next survey");
+        assert!(live > 100_000, "what died is counted with the next scan");
     }
 
     #[test]

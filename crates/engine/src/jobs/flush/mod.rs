@@ -18,7 +18,7 @@ use crate::segment::footer::{self, Page, Trailer};
 use crate::segment::list::Listing;
 use crate::segment::open::{Horizon, OpenSegment, Piece, Place};
 use crate::segment::sealed::Segment;
-use crate::segment::tally::Survey;
+use crate::segment::stats::LivenessScan;
 use crate::volume::SlotState;
 use seiner_platform::File;
 use std::sync::Arc;
@@ -254,17 +254,17 @@ fn end_segment(core: &Core, mut closed: Closed) -> Result<EndedSegment, Error> {
 
 /// Puts segments into service.
 fn serve(core: &Core, ended: Vec<EndedSegment>) {
-    let (surveys, moment) = survey_new(core, &ended);
+    let (scans, moment) = scan_new(core, &ended);
     let mut sealed = Vec::with_capacity(ended.len());
     let mut durable = Vec::with_capacity(ended.len());
-    for (end, survey) in ended.into_iter().zip(surveys) {
+    for (end, scan) in ended.into_iter().zip(scans) {
         let (closed, born) = (end.closed, end.trailer.born);
         core.files.hold(closed.number, closed.file);
         let files = core.files.clone();
         let segment = Segment::new(end.trailer, end.sparse_index, files, end.name, end.total);
-        let tally = survey.tally(closed.lane, segment.room(core.unit), born, &moment);
+        let stats = scan.stats(closed.lane, segment.room(core.unit), born, &moment);
         core.ledger().note_segment(closed.number, segment.note());
-        sealed.push((Arc::new(segment), tally));
+        sealed.push((Arc::new(segment), stats));
         durable.push((closed.number, closed.entries, end.index));
     }
     // Freed after the lock is released.
@@ -302,16 +302,16 @@ fn note_durable(core: &Core, entries: &[Entry]) {
     }
 }
 
-/// Surveys segments that were just sealed.
-fn survey_new(core: &Core, ended: &[EndedSegment]) -> (Vec<Survey>, Moment) {
+/// Scans the liveness of segments that were just sealed.
+fn scan_new(core: &Core, ended: &[EndedSegment]) -> (Vec<LivenessScan>, Moment) {
     let mut log = core.log();
-    let mut surveys = Vec::with_capacity(ended.len());
+    let mut scans = Vec::with_capacity(ended.len());
     for EndedSegment { closed, .. } in ended {
-        let survey;
-        (log, survey) = survey_segment(core, log, closed.number, &closed.entries, |_| false);
-        surveys.push(survey);
+        let scan;
+        (log, scan) = scan_segment(core, log, closed.number, &closed.entries, |_| false);
+        scans.push(scan);
     }
-    (surveys, log.retention.moment())
+    (scans, log.retention.moment())
 }
 
 /// Writes checkpoints of segments that are being written. Their blocks become durable, and the
@@ -428,24 +428,24 @@ fn make_checkpoints(core: &Core, which: impl Fn(u64) -> bool) -> Vec<Ended> {
 
 /// Counts the live blocks of a segment. Releases the lock from time to time. `elsewhere` returns
 /// whether other blocks contain all rows of a block.
-pub(crate) fn survey_segment<'a>(
+pub(crate) fn scan_segment<'a>(
     core: &'a Core,
     mut log: LogGuard<'a>,
     number: u64,
     entries: &[Entry],
     elsewhere: impl Fn(&Entry) -> bool,
-) -> (LogGuard<'a>, Survey) {
-    let mut survey = Survey::new(number);
+) -> (LogGuard<'a>, LivenessScan) {
+    let mut scan = LivenessScan::new(number);
     for (index, some) in entries.chunks(ENTRIES_A_LOCK).enumerate() {
         if index > 0 {
             drop(log);
             log = core.log();
         }
         for entry in some {
-            survey.add(entry, &log.retention, elsewhere(entry));
+            scan.add(entry, &log.retention, elsewhere(entry));
         }
     }
-    (log, survey)
+    (log, scan)
 }
 
 /// Releases journal files that no block pins. The catalog already contains all their registrations.

@@ -31,8 +31,8 @@ pub(crate) struct Memory {
     pub unreadable: HashSet<u64>,
     /// Segments out of service that may still have readers.
     pub graveyard: Vec<(Arc<Segment>, SlotState)>,
-    /// Bytes of all blocks sealed up to the last full survey before shedding.
-    pub surveyed: u64,
+    /// Bytes of all blocks sealed up to the last full liveness scan before shedding.
+    pub scanned: u64,
 }
 
 impl Memory {
@@ -54,7 +54,7 @@ impl Memory {
             copied,
             unreadable: HashSet::new(),
             graveyard: Vec::new(),
-            surveyed: 0,
+            scanned: 0,
         }
     }
 

@@ -20,7 +20,7 @@ pub(crate) mod memory;
 pub(super) mod rewriting;
 
 use self::dropping::{bury, drop_eaten, empty_graveyard};
-use self::liveness::{Census, census, segment, survey_segments};
+use self::liveness::{StatsSnapshot, snapshot, segment, scan_segments};
 use self::memory::{Record, Unfinished};
 use crate::core::Core;
 use crate::error::Error;
@@ -31,18 +31,18 @@ use crate::volume::SlotState;
 use seiner_merge::{Decision, View};
 use std::sync::Arc;
 
-/// Number of segments surveyed at a time.
-const SURVEYS: usize = 8;
+/// Number of segments whose liveness is scanned at a time.
+const SCANS: usize = 8;
 /// Number of decisions kept for inspection.
 const DECISIONS: usize = 64;
 
-/// Surveys segments, drops dead or rewritten segments, and continues a merge. Returns whether
+/// Scans the liveness of segments, drops dead or rewritten segments, and continues a merge. Returns whether
 /// anything was done, and the inputs of decisions.
-pub(super) fn begin(core: &Core, writing: &mut Writing) -> Result<(bool, Census), Error> {
-    let census = census(core, writing, SURVEYS)?;
+pub(super) fn begin(core: &Core, writing: &mut Writing) -> Result<(bool, StatsSnapshot), Error> {
+    let snapshot = snapshot(core, writing, SCANS)?;
     let done = drop_eaten(core, writing)?;
     empty_graveyard(core, writing)?;
-    Ok((done, census))
+    Ok((done, snapshot))
 }
 
 /// Continues an unfinished merge. Returns whether there was one.
@@ -55,8 +55,8 @@ pub(super) fn go_on(core: &Core, writing: &mut Writing) -> Result<bool, Error> {
 }
 
 /// Drops and merges segments as the policy decides. Returns whether there was a need.
-pub(super) fn merge(core: &Core, writing: &mut Writing, census: Census) -> Result<bool, Error> {
-    let decision = decide(core, writing, census);
+pub(super) fn merge(core: &Core, writing: &mut Writing, snapshot: StatsSnapshot) -> Result<bool, Error> {
+    let decision = decide(core, writing, snapshot);
     if decision.is_empty() {
         return Ok(false);
     }
@@ -64,14 +64,14 @@ pub(super) fn merge(core: &Core, writing: &mut Writing, census: Census) -> Resul
     Ok(true)
 }
 
-fn decide(core: &Core, writing: &mut Writing, census: Census) -> Decision {
-    let (now, mut segments) = (census.now, census.segments);
+fn decide(core: &Core, writing: &mut Writing, snapshot: StatsSnapshot) -> Decision {
+    let (now, mut segments) = (snapshot.now, snapshot.segments);
     segments.retain(|stat| !writing.merge.unreadable.contains(&stat.number));
     let decision = writing.merge.policy.choose(&View {
         now,
-        fill: census.fill,
+        fill: snapshot.fill,
         output_limit: core.segment_bytes,
-        least_dead_share: census.least_dead_share,
+        least_dead_share: snapshot.least_dead_share,
         segments: &segments,
     });
     let mut decided = core.decided();
@@ -110,18 +110,18 @@ fn carry_out(core: &Core, writing: &mut Writing, decision: &Decision) -> Result<
 /// Returns the segments in which as much is dead as forecast. A segment that proves to be entirely
 /// dead is dropped next, unread.
 fn worth_it(core: &Core, writing: &mut Writing, numbers: Vec<u64>) -> Result<Vec<u64>, Error> {
-    let foretold: Vec<Arc<Segment>> = {
+    let forecast: Vec<Arc<Segment>> = {
         let log = core.log();
         let moment = log.retention.moment();
-        let foretold = numbers.iter();
-        let foretold = foretold.filter(|number| log.tallies()[number].is_foretold(&moment));
-        foretold.map(|&number| segment(&log, number)).collect()
+        let forecast = numbers.iter();
+        let forecast = forecast.filter(|number| log.segment_stats()[number].has_forecast_deaths(&moment));
+        forecast.map(|&number| segment(&log, number)).collect()
     };
-    survey_segments(core, writing, &foretold)?;
+    scan_segments(core, writing, &forecast)?;
     let log = core.log();
     let least = log.least_dead_share();
     let is_worth_it = |number: &u64| {
-        let found = log.tallies()[number].stat;
+        let found = log.segment_stats()[number].stat;
         !found.is_dead() && found.dead_share() >= least
     };
     Ok(numbers.into_iter().filter(is_worth_it).collect())
