@@ -16,7 +16,7 @@ const SOURCES: u64 = 2000;
 const ROWS: u64 = 1500;
 
 fn main() {
-    println!("extra_writes  written/stored  blocks gathered  disk MiB  reads of a source  s");
+    println!("extra_writes  written/stored  blocks coalesced  disk MiB  reads of a source  s");
     for extra_writes in [0.0, 0.1, 0.2, 0.3, 0.5, 1.0, 2.0] {
         run(extra_writes);
     }
@@ -74,7 +74,7 @@ fn run(extra_writes: f64) {
         "{extra_writes:>12}  {:>14.2}  {:>15}  {:>8.2}  {:>17.1}  {:.0}",
         (status.block_bytes_sealed + status.merge_written) as f64
             / status.block_bytes_sealed as f64,
-        status.gathered_blocks,
+        status.coalesced_blocks,
         bytes as f64 / f64::from(1 << 20),
         blocks as f64 / SOURCES as f64,
         began.elapsed().as_secs_f64()

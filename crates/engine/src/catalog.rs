@@ -80,7 +80,7 @@ pub trait Registers {
     ///
     /// # Errors
     /// [`Short`] if the stream is malformed.
-    fn bury(&mut self, dead: &[u8]) -> Result<(), Short>;
+    fn record_dead(&mut self, dead: &[u8]) -> Result<(), Short>;
 }
 
 /// Registers the contents of all frames of a catalog. Numbers of damaged frames are filled with
@@ -148,7 +148,7 @@ fn register_frame(frame: &Frame, to: &mut impl Registers) -> Result<(), String> 
         }
         to.link(source, layout);
     }
-    to.bury(&frame.dead)
+    to.record_dead(&frame.dead)
         .map_err(|Short| malformed("deletes and rules"))
 }
 

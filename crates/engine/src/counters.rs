@@ -44,8 +44,8 @@ pub struct Written {
     pub extra_written: u64,
     /// Bytes that merges read.
     pub merge_read: u64,
-    /// Blocks that merges gathered in larger ones.
-    pub gathered_blocks: u64,
+    /// Blocks that merges coalesced into larger blocks.
+    pub coalesced_blocks: u64,
     /// Rows that merges left out because later ones overwrite them.
     pub overwritten_rows: u64,
     /// Bytes that merges saved by compressing harder.

@@ -43,14 +43,14 @@ pub(crate) fn delete(core: &Core, selector: &Selector, interval: Interval) -> Re
             head.seal(source);
         }
         let before = head.next_block();
-        log.retention.bury(Tombstone {
+        log.retention.delete(Tombstone {
             sources,
             interval,
             before,
         });
         for (step, sources) in levels {
             let start = step_start(interval.start, step);
-            log.retention.bury(Tombstone {
+            log.retention.delete(Tombstone {
                 sources,
                 interval: Interval::new(start, interval.end),
                 before,

@@ -198,7 +198,7 @@ pub(crate) fn append_samples(
 
 /// Updates the counters and the receipt after rows were appended.
 fn note_rows(core: &Core, head: &mut Head, receipt: &mut Receipt) {
-    let (rows, samples, refused) = receipt.news();
+    let (rows, samples, refused) = receipt.take_counts();
     let counters = &mut head.counters;
     counters.rows += rows;
     counters.samples += samples;

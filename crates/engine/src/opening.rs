@@ -52,7 +52,7 @@ pub(crate) fn open_under(
 /// Writes what a start has to write.
 fn begin(core: &Core) -> Result<(), Error> {
     // Before the catalog has rules with an age: afterwards, a missing time is damage.
-    if core.log().retention.has_news() {
+    if core.log().retention.has_pending() {
         core.tell_time(false)?;
     }
     // A loss is on record before the file that shows it is removed.
@@ -62,7 +62,7 @@ fn begin(core: &Core) -> Result<(), Error> {
     }
     count_set_aside(core)?;
     // What new rules hide must stay hidden.
-    if core.log().retention.has_news() {
+    if core.log().retention.has_pending() {
         let _span = tracing::trace_span!("rules").entered();
         core.write_catalog()?;
     }

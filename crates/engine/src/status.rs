@@ -22,7 +22,7 @@ pub(crate) fn counted(accepted: &Accepted, written: &Written) -> Status {
         merge_written: written.merge_written,
         extra_written: written.extra_written,
         merge_read: written.merge_read,
-        gathered_blocks: written.gathered_blocks,
+        coalesced_blocks: written.coalesced_blocks,
         overwritten_rows: written.overwritten_rows,
         squeezed_bytes: written.squeezed_bytes,
         shed_bytes: written.shed_bytes,
@@ -140,7 +140,7 @@ pub(crate) fn log_status(view: LogView<'_>) -> LogStatus {
         merged: view.counters.merge_written,
         extra_written: view.counters.extra_written,
         extra_left: view.extra_left,
-        gathered_blocks: view.counters.gathered_blocks,
+        coalesced_blocks: view.counters.coalesced_blocks,
         overwritten_rows: view.counters.overwritten_rows,
         squeezed_bytes: view.counters.squeezed_bytes,
     }

@@ -210,14 +210,14 @@ impl Store {
 
 #[test]
 fn merged_corrected_deleted_and_crashed_samples_are_those_of_the_model() {
-    let (mut merged, mut gathered, mut overwritten) = (0, 0, 0);
+    let (mut merged, mut coalesced, mut overwritten) = (0, 0, 0);
     for seed in 0..12 {
         let mut store = Store::new(seed, 1 + seed as usize % 7, options());
         for _ in 0..400 {
             store.act();
             let status = store.engine.status();
             merged = status.segments_merged.max(merged);
-            gathered = status.gathered_blocks.max(gathered);
+            coalesced = status.coalesced_blocks.max(coalesced);
             overwritten = status.overwritten_rows.max(overwritten);
             if store.rng.chance(1, 10) {
                 store.check();
@@ -229,7 +229,7 @@ fn merged_corrected_deleted_and_crashed_samples_are_those_of_the_model() {
     }
     // Not for want of anything to do.
     assert!(
-        merged > 2 && gathered > 20 && overwritten > 20,
-        "{merged} {gathered} {overwritten}"
+        merged > 2 && coalesced > 20 && overwritten > 20,
+        "{merged} {coalesced} {overwritten}"
     );
 }

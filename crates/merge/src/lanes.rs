@@ -35,7 +35,7 @@ const WORTHWHILE: f64 = 0.1;
 const OPEN_SHARE: f64 = 0.25;
 
 /// Divisor of the measured bytes: intervals are recomputed when 1/32 of them is new.
-const NEWS: f64 = 32.0;
+const FRESH_SHARE: f64 = 32.0;
 
 /// Number of lanes and size of their segments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -174,7 +174,7 @@ impl Lanes {
     /// millisecond.
     pub fn adapt(&mut self, fill: &Fill) -> bool {
         self.shrink(fill);
-        let known = (self.total / NEWS) as u64;
+        let known = (self.total / FRESH_SHARE) as u64;
         if self.fresh < self.settings.segment_bytes.max(known) {
             return false;
         }

@@ -246,7 +246,7 @@ pub struct Receipt {
     pub rejected_total: usize,
     /// Position for [`crate::Store::wait_durable`], which returns when the batch is on disk.
     pub position: u64,
-    /// Rows, samples and refusals that [`Receipt::news`] has returned already.
+    /// Rows, samples and refusals that [`Receipt::take_counts`] has returned already.
     noted: (u64, u64, u64),
 }
 
@@ -263,7 +263,7 @@ impl Receipt {
     }
 
     /// Returns the numbers of rows, samples and refusals since the last call, for the counters of a store.
-    pub fn news(&mut self) -> (u64, u64, u64) {
+    pub fn take_counts(&mut self) -> (u64, u64, u64) {
         let (rows, samples, refused) = self.noted;
         self.noted = (
             self.rows as u64,

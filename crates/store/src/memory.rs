@@ -123,7 +123,7 @@ impl Data {
 
     /// Counts the rows of a receipt and gives it its position.
     fn note(&mut self, receipt: &mut Receipt) {
-        let (rows, samples, rejected) = receipt.news();
+        let (rows, samples, rejected) = receipt.take_counts();
         self.rows += rows;
         self.samples += samples;
         self.rejected += rejected;

@@ -77,8 +77,8 @@ pub struct Status {
     pub extra_left: u64,
     /// Bytes that merges read.
     pub merge_read: u64,
-    /// Blocks that merges gathered in larger ones.
-    pub gathered_blocks: u64,
+    /// Blocks that merges coalesced into larger blocks.
+    pub coalesced_blocks: u64,
     /// Rows that merges left out because later ones overwrite them.
     pub overwritten_rows: u64,
     /// Bytes that merges saved by compressing harder.
@@ -172,8 +172,8 @@ pub struct LogStatus {
     pub extra_written: u64,
     /// Bytes that may still be written again for that purpose now.
     pub extra_left: u64,
-    /// Blocks that merges have gathered in larger ones since then.
-    pub gathered_blocks: u64,
+    /// Blocks that merges have coalesced into larger blocks since then.
+    pub coalesced_blocks: u64,
     /// Rows that merges have left out since then because later ones overwrite them.
     pub overwritten_rows: u64,
     /// Bytes that merges have saved since then by compressing harder.

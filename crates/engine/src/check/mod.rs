@@ -14,7 +14,7 @@ use crate::error::Error;
 use crate::inspect::registry::Registry;
 use crate::inspect::{self, FileKind, FileView};
 use crate::ledger::{self, Contents, Found};
-use crate::retention::news::{has_ledger, rules_of};
+use crate::retention::records::{has_ledger, rules_of};
 use crate::rules;
 use crate::segment::sealed::Segment;
 use crate::timekeeper;

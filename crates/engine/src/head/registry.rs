@@ -10,14 +10,14 @@ use crate::retention::Retention;
 use seiner_codec::varint;
 use seiner_model::{LevelId, Notation, SourceKey, Value};
 
-/// Contents of a frame of the catalog, compared with all news at that moment.
+/// Contents of a frame of the catalog, compared with all pending records at that moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Extent {
     /// The frame should be extended.
     Part,
     /// The frame has its maximum length and should be written.
     Full,
-    /// The frame contains all news and should be written.
+    /// The frame contains all pending records and should be written.
     Complete,
 }
 
@@ -168,13 +168,13 @@ impl Head {
             put_link(source, self.buffers.line(source).layout, &mut frame.links);
         }
         let adds = frame.sources > 0 || frame.new_layouts > 0;
-        if adds || retention.has_news() {
+        if adds || retention.has_pending() {
             retention.note_ledger();
         }
         let is_last = is_last && self.relinked.is_empty();
         // These may belong to sources in the next frame.
         if is_last {
-            frame.dead = retention.take_news();
+            frame.dead = retention.take_pending();
         }
         self.catalogued = (
             frame.first_source + frame.sources,

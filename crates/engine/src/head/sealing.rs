@@ -3,7 +3,7 @@
 
 use super::Head;
 use crate::buffer::OpenBlock;
-use crate::retention::veil::Veil;
+use crate::retention::visibility::VisibilityFilter;
 use crate::sealing::encode::Encoder;
 use crate::sealing::queue::Taken;
 
@@ -47,11 +47,11 @@ impl Head {
     /// Copies what a source has in memory and the log has not, oldest first: its taken buffers from the position
     /// `logged` of the queue on, but for those that its ring has let go of, and the open one. Other rules hide rows by
     /// block number and time.
-    pub fn unsealed(&self, source: u32, logged: u64, veil: &Veil) -> Vec<OpenBlock> {
+    pub fn unsealed(&self, source: u32, logged: u64, visibility: &VisibilityFilter) -> Vec<OpenBlock> {
         let taken = self.sealing.of(source);
         let taken = taken.take_while(|(position, _)| *position >= logged);
         let taken = taken.map(|(_, taken)| taken);
-        let taken = taken.filter(|taken| !veil.is_past(taken.ordinal));
+        let taken = taken.filter(|taken| !visibility.is_past(taken.ordinal));
         let taken = taken.map(|taken| OpenBlock {
             number: taken.number,
             layout: taken.layout,
@@ -106,11 +106,11 @@ impl Head {
     }
 
     /// Seals open blocks that are older than a delete of their source: rows that were replayed,
-    /// which later ones must not join. `is_buried` says it of a source and a block's number.
-    pub fn seal_buried(&mut self, is_buried: impl Fn(u32, u64) -> bool) {
+    /// which later ones must not join. `is_deleted` returns it for a source and a block number.
+    pub fn seal_deleted(&mut self, is_deleted: impl Fn(u32, u64) -> bool) {
         for source in 0..self.sources() {
             let line = self.buffers.line(source);
-            if line.rows != 0 && is_buried(source, line.block) {
+            if line.rows != 0 && is_deleted(source, line.block) {
                 self.seal(source);
             }
         }

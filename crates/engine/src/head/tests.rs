@@ -150,8 +150,8 @@ impl World {
     /// Numbers of the blocks that readers find in memory.
     fn unsealed(&self, source: u32) -> Vec<u64> {
         let Parts { head, log, .. } = &self.parts;
-        let veil = log.retention.veil(source, head.rows_of(source));
-        let blocks = head.unsealed(source, log.logged(), &veil);
+        let visibility = log.retention.visibility(source, head.rows_of(source));
+        let blocks = head.unsealed(source, log.logged(), &visibility);
         blocks.iter().map(|block| block.number).collect()
     }
 

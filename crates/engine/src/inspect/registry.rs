@@ -7,7 +7,7 @@ use crate::dictionary::layouts::{Layout, Layouts};
 use crate::dictionary::names::Names;
 use crate::error::Error;
 use crate::journal::record::Record;
-use crate::retention::news::check_news;
+use crate::retention::records::check_records;
 use seiner_model::SourceKey;
 use seiner_platform::Disk;
 use std::hash::{BuildHasher, RandomState};
@@ -154,8 +154,8 @@ impl Registers for Registry {
         self.links[source as usize] = layout;
     }
 
-    fn bury(&mut self, dead: &[u8]) -> Result<(), Short> {
-        check_news(dead, Registry::sources(self))
+    fn record_dead(&mut self, dead: &[u8]) -> Result<(), Short> {
+        check_records(dead, Registry::sources(self))
     }
 }
 

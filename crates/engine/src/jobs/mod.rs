@@ -146,7 +146,7 @@ fn look(core: &Core, writing: &Writing) -> Result<Look, Error> {
         is_journal_full: head.is_journal_full(),
         is_round_due,
         is_short_of_memory: log.is_short_of_memory(),
-        is_merge_waiting: !writing.merge.eaten.is_empty()
+        is_merge_waiting: !writing.merge.merged.is_empty()
             && log.room_for_writers(&head.load()) == 0,
         is_checkpoint_due: log.is_checkpoint_due(),
     };

@@ -12,7 +12,7 @@
 
 use crate::core::Core;
 use crate::error::Error;
-use crate::jobs::merging::gathering::Shade;
+use crate::jobs::merging::coalescing::OverwriteMask;
 use crate::jobs::merging::rewriting::{decode_block, layout_of};
 use crate::jobs::writing::Writing;
 use crate::segment::sealed::{LastPage, Segment};
@@ -88,14 +88,14 @@ fn blocks_around(core: &Core, source: u32, mut interval: Interval) -> Result<Vec
 }
 
 fn blocks_in(core: &Core, source: u32, interval: Interval) -> Result<Vec<Found>, Error> {
-    let (open, sealed, veil) = {
+    let (open, sealed, visibility) = {
         let log = core.log();
         let open = log.open_blocks_of(source);
         let open: Vec<Found> = open.map(|(_, entry)| (entry, None)).collect();
         (
             open,
             log.sealed().clone(),
-            log.retention.veil_for_good(source),
+            log.retention.permanent_visibility(source),
         )
     };
     let mut found = open;
@@ -115,7 +115,7 @@ fn blocks_in(core: &Core, source: u32, interval: Interval) -> Result<Vec<Found>,
     }
     uncover(&mut found, |(entry, _)| entry);
     let within = |entry: &Entry| interval.overlaps(&Interval::new(entry.first, entry.last));
-    found.retain(|(entry, _)| within(entry) && !veil.hides(entry));
+    found.retain(|(entry, _)| within(entry) && !visibility.hides(entry));
     Ok(found)
 }
 
@@ -139,25 +139,25 @@ fn is_overwritten(
     if !may_be {
         return Ok(false);
     }
-    let (layout, veil) = {
+    let (layout, visibility) = {
         let (head, log) = core.both();
         let layout = head.line(entry.source).layout;
-        (layout, log.retention.veil_for_good(entry.source))
+        (layout, log.retention.permanent_visibility(entry.source))
     };
     let Some(layout) = layout_of(core, layout) else {
         return Ok(false);
     };
-    let mut shade = Shade::default();
+    let mut mask = OverwriteMask::default();
     for (one, of) in later {
         let bytes = of.read(one)?;
-        let Some(rows) = decode_block(core, &bytes, one, &layout, &veil) else {
+        let Some(rows) = decode_block(core, &bytes, one, &layout, &visibility) else {
             return Ok(false);
         };
-        shade.fall_on(rows);
+        mask.retain_visible(rows);
     }
     let bytes = segment.read(entry)?;
-    let rows = decode_block(core, &bytes, entry, &layout, &veil);
-    Ok(rows.is_some_and(|rows| shade.fall_on(rows).0.times.is_empty()))
+    let rows = decode_block(core, &bytes, entry, &layout, &visibility);
+    Ok(rows.is_some_and(|rows| mask.retain_visible(rows).0.times.is_empty()))
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Tidying: gathers small blocks to speed up reads when no space is needed, within a budget of
+//! Tidying: coalesces small blocks to speed up reads when no space is needed, within a budget of
 //! writes.
 //!
 //! Short memory, slow sources and frequent restarts leave small blocks. Each of them needs a
@@ -9,15 +9,15 @@
 
 use crate::core::Core;
 use crate::error::Error;
-use crate::jobs::merging::gathering::Live;
+use crate::jobs::merging::coalescing::Live;
 use crate::jobs::merging::liveness::opened;
 use crate::jobs::merging::rewriting::Plan;
-use crate::jobs::merging::rewriting::{living, may_gather, merge_segments, plan_rewriting};
+use crate::jobs::merging::rewriting::{living, may_coalesce, merge_segments, plan_rewriting};
 use crate::jobs::writing::Writing;
 use crate::segment::stats::SegmentStats;
 use std::collections::HashSet;
 
-/// Maximum number of segments that are gathered together.
+/// Maximum number of segments that are coalesced together.
 const TOGETHER: usize = 4;
 /// Minimum factor by which blocks grow.
 const LEAST_GROWTH: u64 = 3;
@@ -58,7 +58,7 @@ impl Candidates {
     }
 }
 
-/// Returns the best segments to gather, if there are any.
+/// Returns the best segments to coalesce, if there are any.
 fn untidy(core: &Core, but: &HashSet<u64>) -> Option<Candidates> {
     let (head, log) = core.both();
     let moment = log.retention.moment();
@@ -89,18 +89,18 @@ fn untidy(core: &Core, but: &HashSet<u64>) -> Option<Candidates> {
         .max_by(|a, b| a.score().total_cmp(&b.score()))
 }
 
-/// Gathers the small blocks of some segments, if the budget allows it and it is worth the writes.
+/// Coalesces the small blocks of some segments, if the budget allows it and it is worth the writes.
 /// Returns whether anything was done.
 pub(crate) fn tidy(core: &Core, writing: &mut Writing) -> Result<bool, Error> {
-    if !may_gather(core, writing) {
+    if !may_coalesce(core, writing) {
         return Ok(false);
     }
-    let eaten = writing
+    let merged = writing
         .merge
-        .eaten
+        .merged
         .iter()
-        .map(|eaten| eaten.segment.trailer.number);
-    let mut but: HashSet<u64> = eaten.collect();
+        .map(|merged| merged.segment.trailer.number);
+    let mut but: HashSet<u64> = merged.collect();
     but.extend(writing.tidy.iter().chain(&writing.merge.merging));
     let Some(some) = untidy(core, &but) else {
         return Ok(false);
@@ -125,9 +125,9 @@ fn is_untidy(core: &Core, writing: &mut Writing, some: &Candidates) -> Result<bo
     }
     let blocks = live.len() as u64;
     let Plan {
-        copies, sheaves, ..
+        copies, groups, ..
     } = plan_rewriting(core, writing, live);
-    let outputs: usize = sheaves.iter().map(|sheaf| sheaf.outputs.len()).sum();
+    let outputs: usize = groups.iter().map(|group| group.outputs.len()).sum();
     Ok(blocks >= LEAST_GROWTH * (copies.len() + outputs) as u64)
 }
 
@@ -149,12 +149,12 @@ mod tests {
         assert!(world.run(tidy) > 0);
         world.settle();
         assert_eq!(world.rows(), 48);
-        let gathered = world.core.log().counters.gathered_blocks;
-        assert!(gathered >= 4, "{gathered} blocks are in larger ones");
+        let coalesced = world.core.log().counters.coalesced_blocks;
+        assert!(coalesced >= 4, "{coalesced} blocks are in larger ones");
     }
 
     #[test]
-    fn without_leave_to_write_nothing_is_gathered() {
+    fn without_a_budget_of_writes_nothing_is_coalesced() {
         let mut options = options();
         options.extra_writes = 0.0;
         let world = World::new(options);

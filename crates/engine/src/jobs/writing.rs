@@ -19,7 +19,7 @@ pub(crate) struct Writing {
     pub round: Option<Round>,
     /// Overwritten blocks, by segment and offset.
     pub overwritten: HashMap<u64, RoaringBitmap>,
-    /// Segments for which gathering blocks proved not worthwhile.
+    /// Segments for which coalescing blocks proved not worthwhile.
     pub tidy: HashSet<u64>,
 }
 

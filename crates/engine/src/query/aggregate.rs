@@ -267,7 +267,7 @@ fn of_clusters(
         if let [block] = cluster.members[..]
             && let Some((entry, _)) = view.blocks.get(block)
         {
-            if !view.veil.touches(entry.number, &entry.span())
+            if !view.visibility.touches(entry.number, &entry.span())
                 && let Some(start) = lies_in_a_bucket(entry, interval, step)
             {
                 let taken = take_summaries(view, block, start, step, &mut buckets);

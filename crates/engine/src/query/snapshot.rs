@@ -9,7 +9,7 @@ use crate::dictionary::layouts::{Layout, Layouts};
 use crate::error::Error;
 use crate::head::Head;
 use crate::log::Log;
-use crate::retention::veil::Veil;
+use crate::retention::visibility::VisibilityFilter;
 use crate::segment::Entry;
 use crate::segment::sealed::{Segment, read_block};
 use crate::volume::Volume;
@@ -47,7 +47,7 @@ pub(crate) struct Part {
     /// Layouts of its blocks.
     pub layouts: Known,
     /// Rules that hide rows.
-    pub veil: Veil,
+    pub visibility: VisibilityFilter,
     /// True for a level.
     pub is_level: bool,
     /// Blocks that are not encoded yet, oldest first.
@@ -124,14 +124,14 @@ impl Part {
             };
             (entry, Place::Open(Arc::new(unsealed)))
         });
-        let veil = log.retention.veil(source, head.rows_of(source));
+        let visibility = log.retention.visibility(source, head.rows_of(source));
         Part {
             source,
             layouts: Known::of(head.layouts(), line.layout),
             is_level: head.members().is_level(source),
-            open: head.unsealed(source, log.logged(), &veil),
+            open: head.unsealed(source, log.logged(), &visibility),
             unsealed: unsealed.collect(),
-            veil,
+            visibility,
         }
     }
 }

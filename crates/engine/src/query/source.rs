@@ -13,7 +13,7 @@ use crate::query::rows::Rows;
 use crate::query::snapshot::{Known, Part, Place, Present, Snapshot};
 use crate::report::{source_key, sources};
 use crate::retention::coarser::{field_of, step_start};
-use crate::retention::veil::Veil;
+use crate::retention::visibility::VisibilityFilter;
 use crate::segment::sealed::LastPage;
 use crate::segment::{Entry, uncover};
 use seiner_model::{Columns, FieldColumn, FieldType, Interval, SourceId, SourceKey};
@@ -99,7 +99,7 @@ pub(crate) struct SourceView {
     pub wanted: Vec<bool>,
     pub interval: Interval,
     /// Hidden parts of the source.
-    pub veil: Veil,
+    pub visibility: VisibilityFilter,
     /// Blocks that overlap the interval, oldest first.
     pub blocks: Vec<(Entry, Place)>,
     /// Blocks that are not encoded yet, younger than the others, oldest first.
@@ -237,9 +237,9 @@ impl<'a> SourceReader<'a> {
         blocks.extend(part.unsealed.iter().cloned());
         // A block that is being merged may lie in two segments.
         uncover(&mut blocks, |(entry, _)| entry);
-        let interval = Interval::new(interval.start.max(part.veil.start()), interval.end);
+        let interval = Interval::new(interval.start.max(part.visibility.start()), interval.end);
         blocks.retain(|(entry, _)| {
-            interval.overlaps(&Interval::new(entry.first, entry.last)) && !part.veil.hides(entry)
+            interval.overlaps(&Interval::new(entry.first, entry.last)) && !part.visibility.hides(entry)
         });
         let names = part.layouts.present.names().iter();
         let wanted = names.map(|name| {
@@ -259,7 +259,7 @@ impl<'a> SourceReader<'a> {
             wanted: wanted.collect(),
             layouts: part.layouts.clone(),
             interval,
-            veil: part.veil.clone(),
+            visibility: part.visibility.clone(),
             blocks,
             open: part.open.clone(),
             is_over: self.is_over.clone(),
@@ -378,11 +378,11 @@ impl SourceView {
     /// Leaves out the rows of a block that were deleted. Those that are too old are outside the
     /// interval anyway.
     fn lift(&self, number: u64, rows: Rows) -> Rows {
-        let hidden = |time: &i64| self.veil.hides_row(number, *time);
+        let hidden = |time: &i64| self.visibility.hides_row(number, *time);
         let (Some(&first), Some(&last)) = (rows.times.first(), rows.times.last()) else {
             return rows;
         };
-        if !self.veil.touches(number, &Interval::new(first, last)) {
+        if !self.visibility.touches(number, &Interval::new(first, last)) {
             return rows;
         }
         let kept: Vec<usize> = (0..rows.times.len())

@@ -212,7 +212,7 @@ impl Sweep {
             piece_rows,
             ..
         } = self.bounds;
-        self.gather(piece_bytes, piece_rows)
+        self.take_rows(piece_bytes, piece_rows)
     }
 
     /// Returns all rows.
@@ -220,11 +220,11 @@ impl Sweep {
     /// # Errors
     /// As [`Sweep::piece`].
     pub fn all(&mut self) -> Result<Rows, Error> {
-        let all = self.gather(usize::MAX, usize::MAX)?;
+        let all = self.take_rows(usize::MAX, usize::MAX)?;
         Ok(all.unwrap_or_else(|| merge(Vec::new(), self.view.types())))
     }
 
-    fn gather(&mut self, bytes: usize, rows: usize) -> Result<Option<Rows>, Error> {
+    fn take_rows(&mut self, bytes: usize, rows: usize) -> Result<Option<Rows>, Error> {
         let (mut parts, mut found_bytes, mut found_rows) = (Vec::new(), 0, 0);
         // What a helper joined is a quarter of a piece or more, and is not copied again.
         while found_bytes < bytes / 4 && found_rows < rows / 4 {

@@ -107,7 +107,7 @@ pub(crate) fn open(
         // row.
         head.seal_all();
     }
-    head.seal_buried(|source, number| log.retention.is_before_delete(source, number));
+    head.seal_deleted(|source, number| log.retention.is_before_delete(source, number));
     sealer::run_alone(&mut parts, &*volume, &mut encoder)?;
     let Parts { head, log, .. } = &mut parts;
     let next_block = head.next_block();

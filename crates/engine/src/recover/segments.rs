@@ -26,7 +26,7 @@ pub(super) struct Found {
     store: u64,
     pub(super) files: Arc<Files>,
     /// Sealed segments that were being merged. The next field has their blocks: source, number and
-    /// segment, and the first gathered number.
+    /// segment, and the first coalesced number.
     pub(super) merging: HashSet<u64>,
     victims: BTreeMap<(u32, u64, u64), u64>,
     /// Blocks of these segments that other segments also contain, as segment and number.

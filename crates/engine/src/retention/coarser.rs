@@ -11,7 +11,7 @@ use crate::answer::{Bucket, Exact, number};
 use crate::bytes::put_text;
 use crate::retention::Retention;
 use crate::retention::class::Classes;
-use crate::retention::news::{COARSENED, MADE, OLDER, put_sources};
+use crate::retention::records::{COARSENED, MADE, OLDER, put_sources};
 use roaring::RoaringBitmap;
 use seiner_codec::varint;
 use seiner_model::{Column, FieldType, Value};
@@ -213,9 +213,9 @@ impl Retention {
     /// Adds the time up to which rows of a class are in its next level to the records for the
     /// catalog.
     pub fn note_made(&mut self, class: u8, to: i64) {
-        self.news.push(MADE);
-        put_text(&self.classes.list()[class as usize].name, &mut self.news);
-        varint::put_i64(to, &mut self.news);
+        self.pending.push(MADE);
+        put_text(&self.classes.list()[class as usize].name, &mut self.pending);
+        varint::put_i64(to, &mut self.pending);
     }
 
     /// Lets rows of a class up to a time expire, because the catalog contains the end of their
@@ -243,17 +243,17 @@ impl Retention {
         let older = self.older.entry(step).or_insert(i64::MIN);
         if to > *older {
             *older = to;
-            self.news.push(OLDER);
-            varint::put_u64(step, &mut self.news);
-            varint::put_i64(to, &mut self.news);
+            self.pending.push(OLDER);
+            varint::put_u64(step, &mut self.pending);
+            varint::put_i64(to, &mut self.pending);
         }
     }
 
     /// Records sources that, before a time, have only levels of rules that no longer apply.
     pub(super) fn note_coarsened(&mut self, sources: RoaringBitmap, before: i64) {
-        self.news.push(COARSENED);
-        varint::put_i64(before, &mut self.news);
-        put_sources(&sources, &mut self.news);
+        self.pending.push(COARSENED);
+        varint::put_i64(before, &mut self.pending);
+        put_sources(&sources, &mut self.pending);
         Arc::make_mut(&mut self.coarsened).push((sources, before));
     }
 }

@@ -23,17 +23,17 @@ pub mod expected;
 mod forecast;
 mod late;
 pub mod lateness;
-pub mod news;
+pub mod records;
 pub mod pace;
-pub mod veil;
+pub mod visibility;
 pub mod watch;
 
 use self::class::{Class, Classes, Keep};
 use self::counts::Counts;
 use self::lateness::Lateness;
-use self::news::put_tombstone;
+use self::records::put_tombstone;
 use self::pace::Pace;
-use self::veil::Veil;
+use self::visibility::VisibilityFilter;
 use self::watch::Watch;
 use crate::members::Members;
 use crate::segment::Entry;
@@ -129,7 +129,7 @@ pub struct Retention {
     /// Returns whether the catalog records that the store has a ledger.
     has_ledger: bool,
     /// Records that the catalog does not yet contain.
-    news: Vec<u8>,
+    pending: Vec<u8>,
 }
 
 impl Retention {
@@ -171,7 +171,7 @@ impl Retention {
             believed: i64::MIN,
             late_before: i64::MIN,
             has_ledger: false,
-            news: Vec::new(),
+            pending: Vec::new(),
         }
     }
 
@@ -193,7 +193,7 @@ impl Retention {
 
     /// Returns the memory used, in bytes.
     pub fn memory(&self) -> usize {
-        let graves: usize = self
+        let deletes: usize = self
             .tombstones
             .iter()
             .map(|tombstone| tombstone.sources.serialized_size())
@@ -203,14 +203,14 @@ impl Retention {
         let rows = rows + self.edges.memory() + late;
         let coarsened = self.coarsened.iter();
         let coarsened: usize = coarsened.map(|(of, _)| of.serialized_size()).sum();
-        rows + 16 * self.past.capacity() + graves + coarsened
+        rows + 16 * self.past.capacity() + deletes + coarsened
     }
 
     // ---- events
 
     /// Records a delete.
-    pub fn bury(&mut self, tombstone: Tombstone) {
-        put_tombstone(&tombstone, &mut self.news);
+    pub fn delete(&mut self, tombstone: Tombstone) {
+        put_tombstone(&tombstone, &mut self.pending);
         self.tombstones.push(tombstone);
     }
 
@@ -223,11 +223,11 @@ impl Retention {
     /// Returns the lowest number that a new block may have. New blocks must not receive numbers
     /// below a floor, even if the dead blocks no longer exist.
     pub fn next_block(&self) -> u64 {
-        let graves = self.tombstones.iter().map(|tombstone| tombstone.before);
+        let deletes = self.tombstones.iter().map(|tombstone| tombstone.before);
         let floors = self.floors.iter().map(|floor| floor.number);
         // A start calls this before it applies the rules with their floors.
         let known = self.known_floors.values().copied();
-        graves.chain(floors).chain(known).max().unwrap_or(0)
+        deletes.chain(floors).chain(known).max().unwrap_or(0)
     }
 
     /// Returns whether any delete is recorded.
@@ -266,13 +266,13 @@ impl Retention {
     }
 
     /// Returns the hidden parts of a source with `rows` rows, for a reader.
-    pub fn veil(&self, source: u32, rows: u64) -> Veil {
+    pub fn visibility(&self, source: u32, rows: u64) -> VisibilityFilter {
         let class = self.class_of(source);
         let keep = self.classes.list()[class as usize].keep;
-        Veil {
+        VisibilityFilter {
             floor: self.floors[class as usize],
             past: self.past(source, rows, keep),
-            graves: self
+            deletes: self
                 .tombstones
                 .iter()
                 .filter(|tombstone| tombstone.sources.contains(source))
@@ -283,10 +283,10 @@ impl Retention {
 
     /// Returns the permanently hidden parts of a source, regardless of data lost in a crash,
     /// without its ring.
-    pub fn veil_for_good(&self, source: u32) -> Veil {
-        Veil {
+    pub fn permanent_visibility(&self, source: u32) -> VisibilityFilter {
+        VisibilityFilter {
             past: 0,
-            ..self.veil(source, 0)
+            ..self.visibility(source, 0)
         }
     }
 
@@ -303,7 +303,7 @@ impl Retention {
             return true;
         }
         let rows = self.durable_rows.get(entry.source);
-        entry.ordinal <= self.past(entry.source, rows, keep) || self.is_buried(entry)
+        entry.ordinal <= self.past(entry.source, rows, keep) || self.is_deleted(entry)
     }
 
     /// Returns the ordinal up to which blocks are dead by the ring of a source with `rows` rows.
@@ -324,7 +324,7 @@ impl Retention {
             .any(|tombstone| number < tombstone.before && tombstone.sources.contains(source))
     }
 
-    fn is_buried(&self, entry: &Entry) -> bool {
+    fn is_deleted(&self, entry: &Entry) -> bool {
         let span = Interval::new(entry.first, entry.last);
         self.tombstones.iter().any(|tombstone| {
             entry.number < tombstone.before
@@ -374,9 +374,9 @@ mod tests {
     fn new_blocks_are_above_the_floors_that_a_start_finds() {
         let mut retention = hourly();
         retention.note_floor(0, 19);
-        let news = retention.take_news();
+        let pending = retention.take_pending();
         let mut found = hourly();
-        found.recall_news(&news).unwrap();
+        found.read_records(&pending).unwrap();
         assert_eq!(found.next_block(), 19);
     }
 

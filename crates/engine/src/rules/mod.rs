@@ -172,7 +172,7 @@ fn known_without_file(disk: &dyn Disk) -> Result<Option<Options>, Error> {
         .frames
         .iter()
         .filter_map(|frame| frame.frame.as_ref().ok());
-    let classes = retention::news::rules_of(frames.map(|frame| frame.dead.as_slice()));
+    let classes = retention::records::rules_of(frames.map(|frame| frame.dead.as_slice()));
     Ok(Some(Options {
         classes,
         ..Options::default()

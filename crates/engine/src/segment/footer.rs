@@ -146,14 +146,14 @@ fn encode_page(entries: &[Entry], out: &mut Vec<u8>) {
     column(out, |entry, before| {
         entry.ordinal.wrapping_sub(before.ordinal) as i64
     });
-    // Most pages have no gathered block and omit these columns.
+    // Most pages have no coalesced block and omit these columns.
     fn rows(entry: &Entry) -> u64 {
         entry.ordinal.wrapping_sub(entry.before)
     }
     let late = entries.iter().any(|entry| entry.late);
-    let gathered =
+    let coalesced =
         |entry: &Entry| entry.since != entry.number || rows(entry) != u64::from(entry.rows);
-    if !late && !entries.iter().any(gathered) {
+    if !late && !entries.iter().any(coalesced) {
         return;
     }
     column(out, |entry, _| {

@@ -33,11 +33,11 @@ pub struct Entry {
     /// replaced by later rows at the same time are included. Shows which blocks of a ring are past
     /// its end without a list of all blocks.
     pub ordinal: u64,
-    /// Number of the first block that was gathered into this block, or the block's own number if it
+    /// Number of the first block that was coalesced into this block, or the block's own number if it
     /// was sealed directly. The block contains all live rows of the source's blocks from `since` to
     /// its own number.
     pub since: u64,
-    /// Rows of the source before the first gathered block.
+    /// Rows of the source before the first coalesced block.
     pub before: u64,
     /// True if this block begins before an earlier block of the same source begins, and may
     /// therefore overwrite that block.

@@ -197,7 +197,7 @@ impl OpenSegment {
     }
 
     /// Returns whether any block is not in a checkpoint.
-    pub fn has_news(&self) -> bool {
+    pub fn has_pending(&self) -> bool {
         self.checkpointed < self.blocks.len()
     }
 
@@ -254,7 +254,7 @@ impl OpenSegment {
     /// returns them. No block may be added before [`OpenSegment::end_checkpoint`].
     pub fn begin_checkpoint(&mut self) -> Listing {
         self.cut_all();
-        self.news()
+        self.pending()
     }
 
     /// Returns the encoded index of a checkpoint with these blocks. Encoding is slow, so this function
@@ -299,7 +299,7 @@ impl OpenSegment {
     }
 
     /// Returns the blocks that are not in a checkpoint.
-    pub fn news(&self) -> Listing {
+    pub fn pending(&self) -> Listing {
         self.blocks.listing(self.checkpointed)
     }
 

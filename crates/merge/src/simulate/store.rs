@@ -406,7 +406,7 @@ impl Store {
             .collect();
         let mut kept = kept.into_iter();
         let least = self.largest / 16;
-        for (lane, count) in crate::gather(&amounts, least, self.largest) {
+        for (lane, count) in crate::coalesce(&amounts, least, self.largest) {
             let ids: Vec<u32> = kept.by_ref().take(count).map(|(_, id)| id).collect();
             let payload = ids.iter().map(|&id| bytes(self, id)).sum();
             let mut segment = self.segment(lane, payload);

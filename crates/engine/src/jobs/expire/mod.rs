@@ -51,12 +51,12 @@ pub(crate) fn shed_ahead(core: &Core, writing: &mut Writing) -> Result<bool, Err
     let (written, budget) = {
         let (head, log) = core.both();
         let budget = log.budget();
-        let eaten = writing
+        let merged = writing
             .merge
-            .eaten
+            .merged
             .iter()
-            .map(|eaten| eaten.segment.room(core.unit));
-        let coming = log.space.retired() + eaten.sum::<u64>();
+            .map(|merged| merged.segment.room(core.unit));
+        let coming = log.space.retired() + merged.sum::<u64>();
         let room = log.room_for_writers(&head.load());
         if room + coming >= budget / AHEAD || !log.may_shed() {
             return Ok(false);

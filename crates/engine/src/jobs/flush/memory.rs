@@ -5,7 +5,7 @@ use seiner_platform::File;
 use std::sync::Arc;
 
 /// Checkpoint that was made in memory and is not yet on disk.
-pub(crate) struct Ended {
+pub(crate) struct PendingCheckpoint {
     pub(super) number: u64,
     pub(super) file: Arc<dyn File>,
     pub(super) marked: u64,
@@ -18,5 +18,5 @@ pub(crate) struct Ended {
 #[derive(Default)]
 pub(crate) struct Memory {
     /// Checkpoints that are not yet on disk.
-    pub(super) checkpoints: Vec<Ended>,
+    pub(super) checkpoints: Vec<PendingCheckpoint>,
 }

@@ -2,7 +2,7 @@
 
 pub(super) mod memory;
 
-use self::memory::Ended;
+use self::memory::PendingCheckpoint;
 use crate::commit::write_journal;
 use crate::core::{Core, ENTRIES_A_LOCK};
 use crate::error::{Error, io_error, sync_error};
@@ -29,7 +29,7 @@ const RESERVATIONS: u64 = 8;
 const WRITTEN_AT_ONCE: usize = 8 << 20;
 
 /// Segment that accepts no more blocks and is written completely.
-struct Closed {
+struct ClosedSegment {
     number: u64,
     lane: u32,
     closed_at: Option<u64>,
@@ -41,10 +41,10 @@ struct Closed {
     marked: u64,
 }
 
-impl Closed {
+impl ClosedSegment {
     /// Returns the figures of a segment without its list of blocks.
-    fn of(open: &OpenSegment, horizon: Horizon) -> Closed {
-        Closed {
+    fn of(open: &OpenSegment, horizon: Horizon) -> ClosedSegment {
+        ClosedSegment {
             number: open.number,
             lane: open.lane,
             closed_at: open.closed_at,
@@ -58,8 +58,8 @@ impl Closed {
 }
 
 /// Closed segment with its footer.
-struct EndedSegment {
-    closed: Closed,
+struct FinishedSegment {
+    closed: ClosedSegment,
     trailer: Trailer,
     sparse_index: Vec<Page>,
     name: String,
@@ -196,8 +196,8 @@ pub(crate) fn seal_segments(core: &Core, writing: &mut Writing) -> Result<(), Er
 }
 
 /// Returns the closed segments whose blocks are all written, as many as are sealed at once.
-fn closed_segments(core: &Core, store: u64) -> Vec<Closed> {
-    let closed: Vec<(Closed, Listing)> = {
+fn closed_segments(core: &Core, store: u64) -> Vec<ClosedSegment> {
+    let closed: Vec<(ClosedSegment, Listing)> = {
         let (head, log) = core.both();
         let horizon = horizon(&head, &log, store);
         let closed = log
@@ -211,10 +211,10 @@ fn closed_segments(core: &Core, store: u64) -> Vec<Closed> {
             first || log.is_sealed_at_once(lists)
         });
         at_once
-            .map(|open| (Closed::of(open, horizon), open.listing()))
+            .map(|open| (ClosedSegment::of(open, horizon), open.listing()))
             .collect()
     };
-    let with_entries = closed.into_iter().map(|(closed, listing)| Closed {
+    let with_entries = closed.into_iter().map(|(closed, listing)| ClosedSegment {
         entries: listing.entries(),
         ..closed
     });
@@ -222,7 +222,7 @@ fn closed_segments(core: &Core, store: u64) -> Vec<Closed> {
 }
 
 /// Writes the footer of a segment.
-fn end_segment(core: &Core, mut closed: Closed) -> Result<EndedSegment, Error> {
+fn end_segment(core: &Core, mut closed: ClosedSegment) -> Result<FinishedSegment, Error> {
     let mut bytes = Vec::new();
     let len = closed.len;
     let horizon = &closed.horizon;
@@ -242,7 +242,7 @@ fn end_segment(core: &Core, mut closed: Closed) -> Result<EndedSegment, Error> {
     let total = len + bytes.len() as u64;
     // Frees the reserved bytes that are not needed.
     closed.file.set_len(total).map_err(io_error(context))?;
-    Ok(EndedSegment {
+    Ok(FinishedSegment {
         closed,
         trailer,
         sparse_index,
@@ -253,7 +253,7 @@ fn end_segment(core: &Core, mut closed: Closed) -> Result<EndedSegment, Error> {
 }
 
 /// Puts segments into service.
-fn serve(core: &Core, ended: Vec<EndedSegment>) {
+fn serve(core: &Core, ended: Vec<FinishedSegment>) {
     let (scans, moment) = scan_new(core, &ended);
     let mut sealed = Vec::with_capacity(ended.len());
     let mut durable = Vec::with_capacity(ended.len());
@@ -303,10 +303,10 @@ fn note_durable(core: &Core, entries: &[Entry]) {
 }
 
 /// Scans the liveness of segments that were just sealed.
-fn scan_new(core: &Core, ended: &[EndedSegment]) -> (Vec<LivenessScan>, Moment) {
+fn scan_new(core: &Core, ended: &[FinishedSegment]) -> (Vec<LivenessScan>, Moment) {
     let mut log = core.log();
     let mut scans = Vec::with_capacity(ended.len());
-    for EndedSegment { closed, .. } in ended {
+    for FinishedSegment { closed, .. } in ended {
         let scan;
         (log, scan) = scan_segment(core, log, closed.number, &closed.entries, |_| false);
         scans.push(scan);
@@ -360,7 +360,7 @@ pub(crate) fn write_checkpoints(
 }
 
 /// Renames a segment so that its name includes the end of a checkpoint.
-fn mark_checkpoint(core: &Core, checkpoint: &mut Ended) -> Result<(u64, u64), Error> {
+fn mark_checkpoint(core: &Core, checkpoint: &mut PendingCheckpoint) -> Result<(u64, u64), Error> {
     let context = || format!("syncing {}", core.volume.name(checkpoint.number));
     checkpoint.file.sync().map_err(sync_error(context))?;
     let (from, to) = (
@@ -382,7 +382,7 @@ fn note_marked(core: &Core, marked: &[(u64, u64)]) {
 
 /// Makes checkpoints in memory. The indexes are encoded without the lock. Meanwhile neither the sealer
 /// nor a merge adds blocks.
-fn make_checkpoints(core: &Core, which: impl Fn(u64) -> bool) -> Vec<Ended> {
+fn make_checkpoints(core: &Core, which: impl Fn(u64) -> bool) -> Vec<PendingCheckpoint> {
     let _sealer = core.sealer().pause();
     let (horizon, begun) = {
         let (mut head, mut log) = core.both();
@@ -391,19 +391,19 @@ fn make_checkpoints(core: &Core, which: impl Fn(u64) -> bool) -> Vec<Ended> {
         log.set_checkpoint_due(false);
         let horizon = horizon(&head, &log, core.store);
         let due = |open: &&mut OpenSegment| {
-            open.closed_at.is_none() && open.has_news() && which(open.number)
+            open.closed_at.is_none() && open.has_pending() && which(open.number)
         };
         let due = log.iter_open_mut().filter(due);
         let begun = due.map(|open| {
-            let news = open.begin_checkpoint();
-            (open.place(), news)
+            let pending = open.begin_checkpoint();
+            (open.place(), pending)
         });
         let begun: Vec<(Place, Listing)> = begun.collect();
         (horizon, begun)
     };
     let begun = begun.into_iter();
     let mut begun: Vec<(Place, Vec<Entry>)> =
-        begun.map(|(place, news)| (place, news.entries())).collect();
+        begun.map(|(place, pending)| (place, pending.entries())).collect();
     let indexes = begun
         .iter_mut()
         .map(|(place, entries)| OpenSegment::index(*place, entries, &horizon));
@@ -414,7 +414,7 @@ fn make_checkpoints(core: &Core, which: impl Fn(u64) -> bool) -> Vec<Ended> {
         .map(|((place, entries), index)| {
             let open = log.open_mut(place.number);
             let pins = open.end_checkpoint(index);
-            Ended {
+            PendingCheckpoint {
                 number: place.number,
                 file: open.file.clone(),
                 marked: open.marked,
@@ -508,9 +508,9 @@ mod tests {
         let world = World::new(options());
         world.append("m", 0..1000);
         world.core.finish_sealing().unwrap();
-        assert!(world.core.log().open()[0].has_news());
+        assert!(world.core.log().open()[0].has_pending());
         write_checkpoints(&world.core, &mut world.writing(), |_| true).unwrap();
         let log = world.core.log();
-        assert!(!log.open()[0].has_news() && log.open()[0].marked > 0);
+        assert!(!log.open()[0].has_pending() && log.open()[0].marked > 0);
     }
 }

@@ -30,8 +30,8 @@ pub(super) fn seal_idle(core: &Core, writing: &mut Writing) -> Result<bool, Erro
     let is_idle = head.buffers().open_blocks() == 0 && rows == head.counters.rows;
     let mut log = core.log();
     if is_idle {
-        let has_news = log.open().iter().any(OpenSegment::has_news);
-        log.set_checkpoint_due(has_news);
+        let has_pending = log.open().iter().any(OpenSegment::has_pending);
+        log.set_checkpoint_due(has_pending);
     }
     Ok(log.is_checkpoint_due())
 }

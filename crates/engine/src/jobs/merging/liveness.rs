@@ -30,14 +30,14 @@ pub(super) fn segment(log: &Log, number: u64) -> Arc<Segment> {
     log.sealed()[&number].clone()
 }
 
-/// Returns the inputs without the victims in `eaten`: their space is about to be freed, and their
+/// Returns the inputs without the victims in `merged`: their space is about to be freed, and their
 /// live blocks are counted in their new segments.
-pub(super) fn snapshot_of(log: &Log, load: &Load, eaten: &HashSet<u64>) -> StatsSnapshot {
+pub(super) fn snapshot_of(log: &Log, load: &Load, merged: &HashSet<u64>) -> StatsSnapshot {
     let moment = log.retention.moment();
     let stats = log.segment_stats().values().map(|stats| stats.stat_at(&moment));
     let mut segments: Vec<SegmentStat> = stats.collect();
     let mut fill = log.fill_of(load, segments.iter().map(|stat| stat.live).sum());
-    for gone in segments.extract_if(.., |stat| eaten.contains(&stat.number)) {
+    for gone in segments.extract_if(.., |stat| merged.contains(&stat.number)) {
         fill.used = fill.used.saturating_sub(gone.bytes);
         fill.live = fill.live.saturating_sub(gone.live);
     }
@@ -73,8 +73,8 @@ pub(crate) fn opened(
 
 /// Returns the inputs after at most `most` due liveness scans.
 pub(super) fn snapshot(core: &Core, writing: &mut Writing, most: usize) -> Result<StatsSnapshot, Error> {
-    let eaten = writing.merge.eaten.iter();
-    let eaten: HashSet<u64> = eaten.map(|eaten| eaten.segment.trailer.number).collect();
+    let merged = writing.merge.merged.iter();
+    let merged: HashSet<u64> = merged.map(|merged| merged.segment.trailer.number).collect();
     let due: Vec<Arc<Segment>> = {
         let (_, log) = core.present();
         let moment = log.retention.moment();
@@ -84,7 +84,7 @@ pub(super) fn snapshot(core: &Core, writing: &mut Writing, most: usize) -> Resul
     };
     scan_segments(core, writing, &due)?;
     let (head, log) = core.both();
-    Ok(snapshot_of(&log, &head.load(), &eaten))
+    Ok(snapshot_of(&log, &head.load(), &merged))
 }
 
 /// Scans the liveness of segments.

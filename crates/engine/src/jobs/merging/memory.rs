@@ -13,13 +13,13 @@ pub(crate) struct Memory {
     /// Policy that chooses victims.
     pub policy: Box<dyn Policy>,
     /// Victims whose live blocks are rewritten.
-    pub eaten: Vec<Eaten>,
+    pub merged: Vec<MergedSegment>,
     /// Progress on victims of an unfinished merge.
-    pub half: HashMap<u64, Half>,
+    pub partial: HashMap<u64, PartialMerge>,
     /// Record of recent attempts to compress harder.
     pub squeezes: Squeezes,
     /// Merge that continues with the next step.
-    pub unfinished: Option<Unfinished>,
+    pub paused: Option<PausedMerge>,
     /// Segments whose names mark them as being merged.
     pub merging: HashSet<u64>,
     /// Segments in `merging` that were already marked at the start.
@@ -30,7 +30,7 @@ pub(crate) struct Memory {
     /// Segments whose index is damaged.
     pub unreadable: HashSet<u64>,
     /// Segments out of service that may still have readers.
-    pub graveyard: Vec<(Arc<Segment>, SlotState)>,
+    pub obsolete: Vec<(Arc<Segment>, SlotState)>,
     /// Bytes of all blocks sealed up to the last full liveness scan before shedding.
     pub scanned: u64,
 }
@@ -45,15 +45,15 @@ impl Memory {
     ) -> Memory {
         Memory {
             policy,
-            eaten: Vec::new(),
-            half: HashMap::new(),
+            merged: Vec::new(),
+            partial: HashMap::new(),
             squeezes: Squeezes::default(),
-            unfinished: None,
+            paused: None,
             interrupted: merging.clone(),
             merging,
             copied,
             unreadable: HashSet::new(),
-            graveyard: Vec::new(),
+            obsolete: Vec::new(),
             scanned: 0,
         }
     }
@@ -63,13 +63,13 @@ impl Memory {
         if self.interrupted.remove(&segment) && self.interrupted.is_empty() {
             self.copied.clear();
         }
-        self.half.remove(&segment);
+        self.partial.remove(&segment);
         self.merging.remove(&segment);
     }
 }
 
 /// Segment whose live blocks are rewritten.
-pub(crate) struct Eaten {
+pub(crate) struct MergedSegment {
     pub segment: Arc<Segment>,
     /// Segments that contain the rewritten blocks.
     pub(super) into: HashSet<u64>,
@@ -86,8 +86,8 @@ pub(crate) struct Decisions {
     pub memory: seiner_merge::Memory,
 }
 
-/// Unfinished merge.
-pub(crate) struct Unfinished {
+/// Merge that continues with a later step.
+pub(crate) struct PausedMerge {
     /// Segments that are being merged.
     pub victims: Vec<u64>,
     /// True if the merge only serves reads.
@@ -96,7 +96,7 @@ pub(crate) struct Unfinished {
 
 /// Progress on a victim.
 #[derive(Default)]
-pub(crate) struct Half {
+pub(crate) struct PartialMerge {
     /// Segments that contain the rewritten blocks.
     pub(super) into: HashSet<u64>,
     /// Numbers of the rewritten blocks.

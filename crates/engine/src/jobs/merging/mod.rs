@@ -6,7 +6,7 @@
 //! 1. The victims are renamed to mark that they are being merged.
 //! 2. Their live blocks are added, like new blocks, to the segments of the lanes for their
 //!    remaining life (`rewriting`). Small blocks of a source are combined into larger blocks
-//!    (`gathering`).
+//!    (`coalescing`).
 //! 3. When these blocks are on disk, sealed or in a checkpoint, the victims are dropped.
 //!
 //! A crash in between leaves blocks twice. Readers see them once, and the copies in the victim are
@@ -14,14 +14,14 @@
 //! is rewritten.
 
 mod dropping;
-pub(super) mod gathering;
+pub(super) mod coalescing;
 pub(crate) mod liveness;
 pub(crate) mod memory;
 pub(super) mod rewriting;
 
-use self::dropping::{bury, drop_eaten, empty_graveyard};
+use self::dropping::{drop_merged, retire, delete_obsolete};
 use self::liveness::{StatsSnapshot, snapshot, segment, scan_segments};
-use self::memory::{Record, Unfinished};
+use self::memory::{Record, PausedMerge};
 use crate::core::Core;
 use crate::error::Error;
 use crate::jobs::merging::rewriting::merge_segments;
@@ -40,14 +40,14 @@ const DECISIONS: usize = 64;
 /// anything was done, and the inputs of decisions.
 pub(super) fn begin(core: &Core, writing: &mut Writing) -> Result<(bool, StatsSnapshot), Error> {
     let snapshot = snapshot(core, writing, SCANS)?;
-    let done = drop_eaten(core, writing)?;
-    empty_graveyard(core, writing)?;
+    let done = drop_merged(core, writing)?;
+    delete_obsolete(core, writing)?;
     Ok((done, snapshot))
 }
 
 /// Continues an unfinished merge. Returns whether there was one.
 pub(super) fn go_on(core: &Core, writing: &mut Writing) -> Result<bool, Error> {
-    let Some(Unfinished { victims, extra }) = writing.merge.unfinished.take() else {
+    let Some(PausedMerge { victims, extra }) = writing.merge.paused.take() else {
         return Ok(false);
     };
     merge_segments(core, writing, &victims, extra)?;
@@ -101,7 +101,7 @@ fn carry_out(core: &Core, writing: &mut Writing, decision: &Decision) -> Result<
         });
         gone.collect()
     };
-    bury(core, writing, gone)?;
+    retire(core, writing, gone)?;
     let victims = decision.merge.iter().map(|victim| victim.number);
     let victims = worth_it(core, writing, victims.collect())?;
     merge_segments(core, writing, &victims, false)

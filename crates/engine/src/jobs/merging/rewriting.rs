@@ -1,11 +1,11 @@
-//! Rewriting of the live blocks of victims: copied unchanged, gathered, or compressed harder.
+//! Rewriting of the live blocks of victims: copied unchanged, coalesced, or compressed harder.
 //!
 //! A block that cannot be improved is copied byte for byte. A re-encoded block has the number of
 //! the latest block that it contains. Of two samples at the same time, the same sample therefore
 //! remains valid.
 
-use super::gathering::{self, Limits, Live, Shade, Sheaf};
-use super::memory::{Eaten, Half, Squeezes, Unfinished};
+use super::coalescing::{self, Limits, Live, OverwriteMask, MergeGroup};
+use super::memory::{MergedSegment, PartialMerge, Squeezes, PausedMerge};
 use crate::block::{self, Block, BlockHead};
 use crate::core::Core;
 use crate::dictionary::layouts::Layout;
@@ -15,7 +15,7 @@ use crate::jobs::merging::liveness::{Opened, opened};
 use crate::jobs::writing::Writing;
 use crate::log::Log;
 use crate::query::rows::{Rows, merge};
-use crate::retention::veil::Veil;
+use crate::retention::visibility::VisibilityFilter;
 use crate::segment::Entry;
 use crate::segment::sealed::Segment;
 use crate::space::Load;
@@ -30,18 +30,18 @@ const GAP: u64 = 32 << 10;
 /// Maximum gap if only the blocks of some sources are needed. The bytes between are read again
 /// later.
 const GAP_BETWEEN_SOURCES: u64 = 4 << 10;
-/// Bytes read at once, and approximate bytes gathered at once.
+/// Bytes read at once, and approximate bytes coalesced at once.
 const READ: u64 = 1 << 20;
 /// Blocks copied under one lock.
 const COPIES_A_LOCK: usize = 32;
-/// Minimum bytes of a row in a buffer. A gathered block has no more rows than a block sealed from a
+/// Minimum bytes of a row in a buffer. A coalesced block has no more rows than a block sealed from a
 /// full buffer.
 const LEAST_ROW: u64 = 2;
 /// Fraction of a block that harder compression must save. Harder compression makes reads slower.
 const WORTHWHILE: usize = 32;
 
 /// Time after which a merge lets other threads write segments before it continues, ns. Some sources
-/// are gathered in one piece, which may take longer.
+/// are coalesced in one piece, which may take longer.
 const TURN: u64 = 50_000_000;
 /// Fraction of the budget left to writers below which a merge does not compress harder.
 const PRESSED: u64 = 32;
@@ -50,7 +50,7 @@ const HAS_SLOT: &str = "a slot was claimed before";
 
 struct Victim {
     segment: Arc<Segment>,
-    half: Half,
+    partial: PartialMerge,
 }
 
 /// Run of blocks that are read together.
@@ -61,10 +61,10 @@ struct Run {
     entries: Vec<Entry>,
 }
 
-/// Plan of a rewrite: blocks to copy, blocks to gather, and the compression effort.
+/// Plan of a rewrite: blocks to copy, blocks to coalesce, and the compression effort.
 pub(crate) struct Plan {
     pub copies: Vec<Live>,
-    pub sheaves: Vec<Sheaf>,
+    pub groups: Vec<MergeGroup>,
     effort: Effort,
 }
 
@@ -106,7 +106,7 @@ pub(crate) fn merge_segments(
         counters.extra_written += counters.merge_written - before;
     }
     if !result? {
-        writing.merge.unfinished = Some(Unfinished {
+        writing.merge.paused = Some(PausedMerge {
             victims: numbers.to_vec(),
             extra,
         });
@@ -123,33 +123,33 @@ fn merge_some(core: &Core, writing: &mut Writing, numbers: &[u64]) -> Result<boo
     for (segment, entries) in living(core, writing, opened) {
         let number = segment.trailer.number;
         named.push(number);
-        let half = writing.merge.half.remove(&number).unwrap_or_default();
+        let partial = writing.merge.partial.remove(&number).unwrap_or_default();
         let victim = victims.len();
         let entries = entries.into_iter();
-        let left = entries.filter(|entry| !half.done.contains(&entry.number));
+        let left = entries.filter(|entry| !partial.done.contains(&entry.number));
         live.extend(left.map(|entry| Live { victim, entry }));
-        victims.push(Victim { segment, half });
+        victims.push(Victim { segment, partial });
     }
     let result = name_victims(core, writing, &named)
         .and_then(|()| rewrite_live(core, writing, &mut victims, live));
     if !matches!(result, Ok(true)) {
-        let half = |victim: Victim| (victim.segment.trailer.number, victim.half);
-        writing.merge.half.extend(victims.into_iter().map(half));
+        let partial = |victim: Victim| (victim.segment.trailer.number, victim.partial);
+        writing.merge.partial.extend(victims.into_iter().map(partial));
         return result;
     }
     core.log().counters.segments_merged += victims.len() as u64;
     // Rows may have been omitted because another victim contained the overwriting rows.
     let into: HashSet<u64> = victims
         .iter()
-        .flat_map(|victim| victim.half.into.iter().copied())
+        .flat_map(|victim| victim.partial.into.iter().copied())
         .collect();
     writing
         .merge
-        .eaten
-        .extend(victims.into_iter().map(|victim| Eaten {
+        .merged
+        .extend(victims.into_iter().map(|victim| MergedSegment {
             segment: victim.segment,
             into: into.clone(),
-            damaged: victim.half.damaged,
+            damaged: victim.partial.damaged,
         }));
     Ok(true)
 }
@@ -196,7 +196,7 @@ fn rewrite_live(
     let is_late = || core.clock.monotonic() - began > TURN;
     let Plan {
         copies,
-        sheaves,
+        groups,
         effort,
     } = plan_rewriting(core, writing, live);
     let squeezes = (effort == Effort::Best).then_some(&writing.merge.squeezes);
@@ -217,16 +217,16 @@ fn rewrite_live(
             return Ok(false);
         }
     }
-    let mut sheaves = sheaves.into_iter().peekable();
-    while sheaves.peek().is_some() {
+    let mut groups = groups.into_iter().peekable();
+    while groups.peek().is_some() {
         let (mut some, mut bytes) = (Vec::new(), 0);
-        while let Some(sheaf) = sheaves.next_if(|_| bytes < READ) {
-            bytes += sheaf.bytes();
-            some.push(sheaf);
+        while let Some(group) = groups.next_if(|_| bytes < READ) {
+            bytes += group.bytes();
+            some.push(group);
         }
-        gather_rows(core, victims, &some)?;
+        coalesce_rows(core, victims, &some)?;
         if is_late() {
-            return Ok(sheaves.peek().is_none());
+            return Ok(groups.peek().is_none());
         }
     }
     Ok(true)
@@ -234,17 +234,17 @@ fn rewrite_live(
 
 /// Plans the rewrite of live blocks.
 pub(crate) fn plan_rewriting(core: &Core, writing: &Writing, live: Vec<Live>) -> Plan {
-    let may_gather = knows_of_no_loss(core, writing);
+    let may_coalesce = knows_of_no_loss(core, writing);
     let (head, log) = core.both();
     let effort = effort(&log, &head.load());
-    if !may_gather || log.counters.damaged_blocks > 0 {
+    if !may_coalesce || log.counters.damaged_blocks > 0 {
         return Plan {
             copies: live,
-            sheaves: Vec::new(),
+            groups: Vec::new(),
             effort,
         };
     }
-    let (copies, sheaves) = gathering::plan(live, |source| {
+    let (copies, groups) = coalescing::plan(live, |source| {
         let layout = head.line(source).layout;
         Limits {
             bytes: head.buffer_limit(layout) as u64,
@@ -253,14 +253,14 @@ pub(crate) fn plan_rewriting(core: &Core, writing: &Writing, live: Vec<Live>) ->
     });
     Plan {
         copies,
-        sheaves,
+        groups,
         effort,
     }
 }
 
 /// Returns whether no block of the store is missing. A missing block that is restored later may lie
-/// between two gathered blocks.
-pub(crate) fn may_gather(core: &Core, writing: &Writing) -> bool {
+/// between two coalesced blocks.
+pub(crate) fn may_coalesce(core: &Core, writing: &Writing) -> bool {
     knows_of_no_loss(core, writing) && core.log().counters.damaged_blocks == 0
 }
 
@@ -310,9 +310,9 @@ fn add_copies(core: &Core, victims: &mut [Victim], mut copies: Copies) -> Result
                 log = core.log_with_slot()?;
             }
             let into = log.add_copy(*entry, bytes).expect(HAS_SLOT);
-            let half = &mut victims[*victim].half;
-            half.into.insert(into);
-            half.done.insert(entry.number);
+            let partial = &mut victims[*victim].partial;
+            partial.into.insert(into);
+            partial.done.insert(entry.number);
             log.counters.merge_written += bytes.len() as u64;
             log.counters.squeezed_bytes += u64::from(entry.len) - bytes.len() as u64;
         }
@@ -338,8 +338,8 @@ fn is_whole(core: &Core, victim: &mut Victim, entry: &Entry, bytes: &[u8]) -> bo
     };
     tracing::error!("{error}; its segment is set aside when the others are safe");
     core.note_block(&error, entry);
-    victim.half.damaged = true;
-    victim.half.done.insert(entry.number);
+    victim.partial.damaged = true;
+    victim.partial.done.insert(entry.number);
     core.log().counters.damaged_blocks += 1;
     false
 }
@@ -369,12 +369,12 @@ pub(crate) fn layout_of(core: &Core, number: u32) -> Option<Arc<Layout>> {
     (!layout.is_lost()).then(|| layout.clone())
 }
 
-// ---- gathered blocks
+// ---- coalesced blocks
 
-fn gather_rows(core: &Core, victims: &mut [Victim], sheaves: &[Sheaf]) -> Result<(), Error> {
-    let live = sheaves
+fn coalesce_rows(core: &Core, victims: &mut [Victim], groups: &[MergeGroup]) -> Result<(), Error> {
+    let live = groups
         .iter()
-        .flat_map(|sheaf| sheaf.outputs.iter().flatten());
+        .flat_map(|group| group.outputs.iter().flatten());
     let (mut blocks, mut read) = (Blocks::new(), 0);
     for run in runs(live.copied().collect(), GAP_BETWEEN_SOURCES) {
         let victim = &mut victims[run.victim];
@@ -389,11 +389,11 @@ fn gather_rows(core: &Core, victims: &mut [Victim], sheaves: &[Sheaf]) -> Result
         }
     }
     core.log().counters.merge_read += read;
-    for sheaf in sheaves {
-        let mut shade = sheaf.overlaps.then(Shade::default);
+    for group in groups {
+        let mut mask = group.overlaps.then(OverwriteMask::default);
         // Later rows overwrite earlier rows.
-        for output in sheaf.outputs.iter().rev() {
-            put_output(core, victims, output, &blocks, &mut shade)?;
+        for output in group.outputs.iter().rev() {
+            put_output(core, victims, output, &blocks, &mut mask)?;
         }
         write_all_pieces(core)?;
     }
@@ -405,47 +405,47 @@ fn put_output(
     victims: &mut [Victim],
     output: &[Live],
     blocks: &Blocks,
-    shade: &mut Option<Shade>,
+    mask: &mut Option<OverwriteMask>,
 ) -> Result<(), Error> {
-    match join(core, output, blocks, shade) {
+    match join(core, output, blocks, mask) {
         // All rows of the block are overwritten.
         Some(None) => {
             for live in output {
-                victims[live.victim].half.done.insert(live.entry.number);
+                victims[live.victim].partial.done.insert(live.entry.number);
             }
             Ok(())
         }
-        Some(Some((entry, bytes))) => add_gathered(core, victims, output, entry, &bytes, blocks),
+        Some(Some((entry, bytes))) => add_coalesced(core, victims, output, entry, &bytes, blocks),
         None => copy_all(core, victims, output, blocks),
     }
 }
 
-/// Returns the block into which blocks are gathered, or `None` if no row remains. The outer `None`
+/// Returns the block into which blocks are coalesced, or `None` if no row remains. The outer `None`
 /// means that the blocks cannot be combined.
 #[allow(clippy::type_complexity)]
 fn join(
     core: &Core,
     output: &[Live],
     blocks: &Blocks,
-    shade: &mut Option<Shade>,
+    mask: &mut Option<OverwriteMask>,
 ) -> Option<Option<(Entry, Vec<u8>)>> {
     let (first, last) = (output[0].entry, output[output.len() - 1].entry);
     let source = first.source;
-    let (layout, veil) = {
+    let (layout, visibility) = {
         let (head, log) = core.both();
         let layout = head.line(source).layout;
-        (layout, log.retention.veil_for_good(source))
+        (layout, log.retention.permanent_visibility(source))
     };
     let layout = layout_of(core, layout)?;
     let mut runs = Vec::with_capacity(output.len());
     for live in output {
         let bytes = blocks.get(&(live.victim, live.entry.offset))?;
-        runs.push(decode_block(core, bytes, &live.entry, &layout, &veil)?);
+        runs.push(decode_block(core, bytes, &live.entry, &layout, &visibility)?);
     }
     let found: u64 = runs.iter().map(|rows| rows.times.len() as u64).sum();
     let mut rows = merge(runs, layout.types());
-    if let Some(shade) = shade {
-        (rows, _) = shade.fall_on(rows);
+    if let Some(mask) = mask {
+        (rows, _) = mask.retain_visible(rows);
     }
     core.log().counters.overwritten_rows += found - rows.times.len() as u64;
     let (Some(&first_time), Some(&last_time)) = (rows.times.first(), rows.times.last()) else {
@@ -481,7 +481,7 @@ pub(crate) fn decode_block(
     bytes: &[u8],
     entry: &Entry,
     layout: &Layout,
-    veil: &Veil,
+    visibility: &VisibilityFilter,
 ) -> Option<Rows> {
     let block = Block::open(bytes).ok()?;
     let own = layout_of(core, block.head.layout)?;
@@ -492,7 +492,7 @@ pub(crate) fn decode_block(
         fields[place] = field;
     }
     let kept: Vec<usize> = (0..times.len())
-        .filter(|&row| !veil.hides_row(entry.number, times[row]))
+        .filter(|&row| !visibility.hides_row(entry.number, times[row]))
         .collect();
     let rows = Rows { times, fields };
     Some(match kept.len() == rows.times.len() {
@@ -501,9 +501,9 @@ pub(crate) fn decode_block(
     })
 }
 
-/// Adds a gathered block. If some of its rows were hidden in the meantime, its blocks are copied
+/// Adds a coalesced block. If some of its rows were hidden in the meantime, its blocks are copied
 /// instead, so that hidden rows do not return.
-fn add_gathered(
+fn add_coalesced(
     core: &Core,
     victims: &mut [Victim],
     output: &[Live],
@@ -512,19 +512,19 @@ fn add_gathered(
     blocks: &Blocks,
 ) -> Result<(), Error> {
     let (head, mut log) = core.both_with_slot()?;
-    let veil = log.retention.veil(entry.source, head.rows_of(entry.source));
-    if output.iter().any(|live| veil.hides(&live.entry)) {
+    let visibility = log.retention.visibility(entry.source, head.rows_of(entry.source));
+    if output.iter().any(|live| visibility.hides(&live.entry)) {
         drop((head, log));
         return copy_all(core, victims, output, blocks);
     }
     let into = log.add_copy(entry, bytes).expect(HAS_SLOT);
     for live in output {
-        victims[live.victim].half.into.insert(into);
-        victims[live.victim].half.done.insert(live.entry.number);
+        victims[live.victim].partial.into.insert(into);
+        victims[live.victim].partial.done.insert(live.entry.number);
     }
     log.counters.merge_written += bytes.len() as u64;
     if output.len() > 1 {
-        log.counters.gathered_blocks += output.len() as u64;
+        log.counters.coalesced_blocks += output.len() as u64;
     }
     Ok(())
 }
@@ -542,9 +542,9 @@ fn copy_all(
         };
         let mut log = core.log_with_slot()?;
         let into = log.add_copy(live.entry, bytes).expect(HAS_SLOT);
-        let half = &mut victims[live.victim].half;
-        half.into.insert(into);
-        half.done.insert(live.entry.number);
+        let partial = &mut victims[live.victim].partial;
+        partial.into.insert(into);
+        partial.done.insert(live.entry.number);
         log.counters.merge_written += bytes.len() as u64;
     }
     Ok(())

@@ -35,8 +35,8 @@ pub(super) struct Replay<'a> {
     pub(super) sequence: u64,
     /// Numbers of blocks in sealed segments.
     sealed_blocks: RoaringTreemap,
-    /// First and last number of each gathered block, by source.
-    gathered: HashMap<u32, Vec<(u64, u64)>>,
+    /// First and last number of each coalesced block, by source.
+    coalesced: HashMap<u32, Vec<(u64, u64)>>,
     /// Layouts of the sources in the catalog.
     linked: Vec<u32>,
     /// True for sources whose rows are buffered. Rows of other sources wait for their next block.
@@ -84,7 +84,7 @@ impl<'a> Replay<'a> {
             damaged: Vec::new(),
             sequence: 1,
             sealed_blocks: RoaringTreemap::new(),
-            gathered: HashMap::new(),
+            coalesced: HashMap::new(),
             linked,
             follows: Vec::new(),
             recounted: Counts::default(),
@@ -289,7 +289,7 @@ impl<'a> Replay<'a> {
         for entry in entries {
             self.sealed_blocks.insert(entry.number);
             if entry.since < entry.number {
-                let blocks = self.gathered.entry(entry.source).or_default();
+                let blocks = self.coalesced.entry(entry.source).or_default();
                 blocks.push((entry.since, entry.number));
             }
         }
@@ -299,7 +299,7 @@ impl<'a> Replay<'a> {
         let within = |&(since, number): &(u64, u64)| (since..=number).contains(&block);
         self.sealed_blocks.contains(block)
             || self
-                .gathered
+                .coalesced
                 .get(&source)
                 .is_some_and(|blocks| blocks.iter().any(within))
     }
