@@ -52,7 +52,7 @@ fn run(extra_writes: f64) {
             .unwrap();
         while engine.step().unwrap() {}
     }
-    engine.settle().unwrap();
+    engine.flush().unwrap();
     while engine.step().unwrap() {}
     let status = engine.status();
     let (mut blocks, mut bytes) = (0, 0);

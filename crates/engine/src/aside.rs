@@ -13,7 +13,7 @@ const PIECE: u64 = 1 << 20;
 /// name after [`Disk::sync_names`].
 ///
 /// # Errors
-/// When the disk fails, or has no room for the copy.
+/// If the disk fails, or has no space for the copy.
 pub fn copy_aside(disk: &dyn Disk, name: &str) -> Result<(), Error> {
     let aside = format!("{name}{DAMAGED}");
     let context = || format!("copying {name} to {aside}");

@@ -1,6 +1,6 @@
 //! Background threads: the jobs that they do for a store, and how others wait for one.
 
-use crate::backpressure::force_room;
+use crate::backpressure::force_space;
 use crate::closing::trim_memory;
 use crate::commit::{commit, write_journal};
 use crate::core::Core;
@@ -35,7 +35,7 @@ impl Work for Core {
             Job::Journal => write_journal(self, false),
             Job::Seal => self.finish_sealing(),
             Job::Segments => catch_up(self),
-            Job::Space => force_room(self),
+            Job::Space => force_space(self),
         }
     }
 

@@ -294,13 +294,13 @@ pub fn read(disk: &dyn Disk) -> Result<Option<ReadCatalog>, Error> {
     })?;
     let (image, frames) = read_frames(&copies);
     let mut damaged = Vec::new();
-    let settled = frames.last().map_or(0, |frame| frame.offset as usize);
+    let complete = frames.last().map_or(0, |frame| frame.offset as usize);
     for (name, bytes) in [NAME, COPY].into_iter().zip(&copies) {
         if let Some(at) = bytes
             .iter()
             .zip(&image)
             .position(|(found, whole)| found != whole)
-            && !(at >= settled && is_torn(bytes, &image, settled))
+            && !(at >= complete && is_torn(bytes, &image, complete))
         {
             damaged.push((name, at as u64));
         }
@@ -361,7 +361,7 @@ impl Catalog {
     }
 
     /// Returns the space of both files on a disk with units of `unit` bytes.
-    pub fn room(&self, unit: u64) -> u64 {
+    pub fn disk_bytes(&self, unit: u64) -> u64 {
         2 * on_disk(self.len, unit)
     }
 

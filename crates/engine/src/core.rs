@@ -1,6 +1,6 @@
 //! Core of a store: the state that writers, jobs and queries share, and its locks.
 //!
-//! Locks are always taken in this order: `writing` (segments), `sealer`, `journal` or `timekeeper`,
+//! Locks are always taken in this order: `writing` (segments), `sealer`, `journal` or `persisted_clock`,
 //! `catalog` or `ledger`, the head, the log, the dictionary, members, health. Rows are accepted
 //! under the lock of the head, and blocks are added under the lock of the log. No thread holds
 //! either of these two locks while it writes to the disk.
@@ -20,13 +20,13 @@ use crate::ledger::Ledger;
 use crate::locks::{HeadGuard, Locks, LogGuard};
 use crate::log::Log;
 use crate::options::{Durability, Options};
+use crate::persisted_clock::PersistedClock;
 use crate::recover;
 use crate::scheduler::Scheduler;
 use crate::sealer::Sealer;
 use crate::segment::Entry;
 use crate::segment::files::Files;
 use crate::status::{Loss, Recovery};
-use crate::timekeeper::Timekeeper;
 use crate::trouble::Path as Way;
 use crate::turns::Turns;
 use crate::volume::Volume;
@@ -71,7 +71,7 @@ pub(crate) struct Core {
     pub(crate) durable: Durable,
     pub(crate) recovery: Recovery,
     pub(crate) scheduler: Scheduler,
-    timekeeper: Mutex<Timekeeper>,
+    persisted_clock: Mutex<PersistedClock>,
     pub(crate) rules_changed: Vec<String>,
     /// True if the ledger has entries that should soon be durable.
     ledger_waits: AtomicBool,
@@ -249,7 +249,7 @@ impl Core {
     pub(crate) fn write_ledger(&self) -> Result<(), Error> {
         let mut ledger = self.ledger();
         let result = ledger.write();
-        self.log().space.note_ledger(ledger.room(self.unit));
+        self.log().space.note_ledger(ledger.disk_bytes(self.unit));
         result
     }
 
@@ -278,7 +278,7 @@ impl Core {
             catalog.add(frame)?;
             *frame = Frame::default();
             self.head().note_frame_written();
-            self.log().space.note_catalog(catalog.room(self.unit));
+            self.log().space.note_catalog(catalog.disk_bytes(self.unit));
             if extent == Extent::Complete {
                 return Ok(());
             }
@@ -366,24 +366,24 @@ impl Core {
     ///
     /// # Errors
     /// If the disk fails. Age then hides no more data.
-    pub(crate) fn tell_time(&self, early: bool) -> Result<(), Error> {
+    pub(crate) fn persist_time(&self, early: bool) -> Result<(), Error> {
         let due = || {
             let mut log = self.log();
             log.retention.judge(&*self.clock);
-            let time = log.retention.promise_due(early);
+            let time = log.retention.time_to_persist(early);
             time.filter(|_| self.health.writable().is_ok())
         };
         if due().is_none() {
             return Ok(());
         }
-        let mut timekeeper = self.timekeeper();
+        let mut persisted_clock = self.persisted_clock();
         // Another thread may have written the time in the meantime.
         let Some(time) = due() else {
             return Ok(());
         };
-        let result = timekeeper.tell(time);
+        let result = persisted_clock.write(time);
         match &result {
-            Ok(()) => self.log().retention.vouch(time),
+            Ok(()) => self.log().retention.cover(time),
             Err(error) => self.poison(error),
         }
         result
@@ -392,7 +392,7 @@ impl Core {
     /// Advances the time before an answer, so that expired data is hidden. If the time cannot be
     /// written to the disk, expired data remains visible, and the store reports the trouble.
     pub(crate) fn look_at_the_clock(&self) {
-        let _ = self.tell_time(false);
+        let _ = self.persist_time(false);
     }
 
     /// Confirms the host's clock after a jump that the store did not accept. Data that is too old
@@ -402,13 +402,13 @@ impl Core {
     /// If the disk fails.
     pub fn accept_clock(&self) -> Result<(), Error> {
         self.log().retention.accept_clock(&*self.clock);
-        self.tell_time(false)
+        self.persist_time(false)
     }
 
-    pub fn timekeeper(&self) -> MutexGuard<'_, Timekeeper> {
-        self.timekeeper
+    pub fn persisted_clock(&self) -> MutexGuard<'_, PersistedClock> {
+        self.persisted_clock
             .lock()
-            .expect("nobody panics while telling the time")
+            .expect("nobody panics while writing the time")
     }
 
     /// Records the failure of a path to the disk, or that the path works.
@@ -419,7 +419,7 @@ impl Core {
     pub(crate) fn poison(&self, error: &Error) {
         // An operation that failed for lack of space is retried. None of it was half done.
         let harmless =
-            error.is_want_of_room() || matches!(error, Error::Closed | Error::Poisoned(_));
+            error.is_out_of_space() || matches!(error, Error::Closed | Error::Poisoned(_));
         if !harmless {
             self.health.poison(|| error.to_string());
         }
@@ -487,7 +487,7 @@ impl Core {
             idle_tick_ns,
             recovery: opened.recovery,
             scheduler: Scheduler::default(),
-            timekeeper: Mutex::new(opened.timekeeper),
+            persisted_clock: Mutex::new(opened.persisted_clock),
             rules_changed: Vec::new(),
         };
         Ok(engine)

@@ -13,13 +13,13 @@ pub struct Accepted {
     pub too_old: u64,
     /// Bytes written to the journal.
     pub journal_written: u64,
-    /// Time that writers were made to wait for room, ns.
+    /// Time that writers were made to wait for space, ns.
     pub waited_ns: u64,
-    /// Samples that went into a coarser level.
+    /// Samples that went into a roll-up level.
     pub aged_samples: u64,
-    /// Rows of coarser levels.
+    /// Rows of roll-up levels.
     pub level_rows: u64,
-    /// Values in rows of coarser levels.
+    /// Values in rows of roll-up levels.
     pub level_samples: u64,
 }
 
@@ -49,7 +49,7 @@ pub struct Written {
     /// Rows that merges left out because later ones overwrite them.
     pub overwritten_rows: u64,
     /// Bytes that merges saved by compressing harder.
-    pub squeezed_bytes: u64,
+    pub recompressed_bytes: u64,
     /// Approximate bytes shed because the budget was exhausted.
     pub shed_bytes: u64,
     /// Blocks that a merge found damaged.

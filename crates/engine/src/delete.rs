@@ -5,7 +5,7 @@ use crate::error::Error;
 use crate::jobs::writing::Writing;
 use crate::jobs::{is_behind, step_or_poison};
 use crate::retention::Tombstone;
-use crate::retention::coarser::step_start;
+use crate::retention::rollup::step_start;
 use roaring::RoaringBitmap;
 use seiner_model::{Interval, Selector};
 
@@ -57,7 +57,7 @@ pub(crate) fn delete(core: &Core, selector: &Selector, interval: Interval) -> Re
             });
         }
         // And what it made of them is made anew.
-        writing.round = None;
+        writing.rollup = None;
     }
     let result = core.write_catalog();
     if let Err(error) = &result {

@@ -139,7 +139,7 @@ impl Store for Engine {
     }
 
     /// Takes numbers from the aggregates of blocks. Reads samples only for the latest texts and for integers of which
-    /// coarser levels keep rounded figures.
+    /// roll-up levels keep rounded figures.
     fn latest(&self, query: &Query, is_over: Option<IsOver>) -> Result<Found<'_, Latest>, Error> {
         let series = Store::aggregate(self, query, Step::Whole, is_over)?;
         let latest = series.filter_map(|summary| match summary {
@@ -299,7 +299,7 @@ impl Embedded for Engine {
         Engine::commit(self)
     }
 
-    fn settle(&self) -> Result<(), Error> {
-        Engine::settle(self)
+    fn flush(&self) -> Result<(), Error> {
+        Engine::flush(self)
     }
 }

@@ -194,8 +194,8 @@ impl Engine {
 
     /// Seals all rows into segments and releases the journal. The files are then as small as
     /// possible and can be copied.
-    pub fn settle(&self) -> Result<(), Error> {
-        closing::settle(&self.core)
+    pub fn flush(&self) -> Result<(), Error> {
+        closing::flush(&self.core)
     }
 
     /// Performs a step of background work: writes a piece, seals a segment, writes checkpoints, seals
@@ -247,7 +247,7 @@ impl Engine {
         query::time_range(&self.core, query, sources)
     }
 
-    /// Returns the parts of a query's interval in which some of its sources have coarser levels
+    /// Returns the parts of a query's interval in which some of its sources have roll-up levels
     /// instead of samples, according to the rules of their classes. Ordered by the length of the
     /// step, then by time.
     pub fn levels(&self, query: &Query) -> Vec<LevelSpan> {

@@ -18,7 +18,7 @@ use seiner_codec::checksum;
 use seiner_model::{FieldType, Interval};
 
 /// More sources and layouts than a file of a few kilobytes names. A number that a checksum vouches
-/// for is believed, and all below it are kept, each for some bytes of memory: that is by design, so
+/// is trusted, and all below it are kept, each for some bytes of memory: that is by design, so
 /// larger ones are not tried.
 const NUMBERS: u64 = 1 << 12;
 
@@ -201,7 +201,7 @@ fn mend_record(bytes: &mut [u8], at: usize) -> Option<usize> {
         return None;
     }
     seal(bytes, at, at + 4..end)?;
-    // Blank room is no record.
+    // Blank space is no record.
     (header.body > 0).then_some(end)
 }
 
@@ -219,7 +219,11 @@ fn mend_segment(bytes: &mut [u8]) -> Option<()> {
     {
         mend_page(bytes, &page, sparse_index_at + 16 * index + 12);
     }
-    seal(bytes, at + TRAILER_BYTES - 8, sparse_index_at..sparse_index_end)?;
+    seal(
+        bytes,
+        at + TRAILER_BYTES - 8,
+        sparse_index_at..sparse_index_end,
+    )?;
     seal(bytes, at + TRAILER_BYTES - 4, at..at + TRAILER_BYTES - 4)
 }
 

@@ -17,8 +17,8 @@ pub struct Health {
 #[derive(Default)]
 struct Ailments {
     troubles: Troubles,
-    /// Reason why coarser levels cannot be made.
-    ageing_waits: Option<String>,
+    /// Reason why roll-up levels cannot be made.
+    rollup_blocked: Option<String>,
 }
 
 impl Health {
@@ -79,8 +79,8 @@ impl Health {
     }
 
     /// Records that writers have space.
-    pub fn note_room(&self) {
-        self.ailments().troubles.note_room();
+    pub fn note_space(&self) {
+        self.ailments().troubles.note_space();
     }
 
     /// Records that data was shed at `now`, in monotonic ns of the clock.
@@ -88,24 +88,24 @@ impl Health {
         self.ailments().troubles.note_shed(now);
     }
 
-    /// Records the reason why coarser levels cannot be made, or `None`. Returns whether the reason
+    /// Records the reason why roll-up levels cannot be made, or `None`. Returns whether the reason
     /// is new.
-    pub fn note_ageing(&self, waits: Option<&str>) -> bool {
-        let known = &mut self.ailments().ageing_waits;
+    pub fn note_rollup(&self, waits: Option<&str>) -> bool {
+        let known = &mut self.ailments().rollup_blocked;
         let is_new = known.as_deref() != waits;
         *known = waits.map(str::to_string);
         is_new
     }
 
-    /// Returns the reason why coarser levels cannot be made.
-    pub fn ageing_waits(&self) -> Option<String> {
-        self.ailments().ageing_waits.clone()
+    /// Returns the reason why roll-up levels cannot be made.
+    pub fn rollup_blocked(&self) -> Option<String> {
+        self.ailments().rollup_blocked.clone()
     }
 
     /// Returns the obstacles at `now`, in monotonic ns of the clock, if `used` bytes are used and
-    /// writers may use `room` more.
-    pub fn trouble(&self, now: u64, used: u64, room: u64) -> Trouble {
-        self.ailments().troubles.now(now, used, room)
+    /// writers may use `headroom` more.
+    pub fn trouble(&self, now: u64, used: u64, headroom: u64) -> Trouble {
+        self.ailments().troubles.now(now, used, headroom)
     }
 
     fn ailments(&self) -> MutexGuard<'_, Ailments> {
@@ -133,11 +133,11 @@ mod tests {
     #[test]
     fn a_reason_is_new_once() {
         let health = Health::default();
-        assert!(!health.note_ageing(None));
-        assert!(health.note_ageing(Some("full")));
-        assert!(!health.note_ageing(Some("full")));
-        assert_eq!(health.ageing_waits().as_deref(), Some("full"));
-        assert!(health.note_ageing(None));
-        assert_eq!(health.ageing_waits(), None);
+        assert!(!health.note_rollup(None));
+        assert!(health.note_rollup(Some("full")));
+        assert!(!health.note_rollup(Some("full")));
+        assert_eq!(health.rollup_blocked().as_deref(), Some("full"));
+        assert!(health.note_rollup(None));
+        assert_eq!(health.rollup_blocked(), None);
     }
 }

@@ -8,7 +8,7 @@ use crate::core::{Core, ROWS_A_LOCK};
 use crate::dictionary::names::{NameHash, hash_name};
 use crate::error::{Error, Receipt};
 use crate::head::{Backlog, Head};
-use crate::jobs::free::room_for_writers;
+use crate::jobs::free::headroom;
 use crate::locks::HeadGuard;
 use crate::scheduler::Job;
 use seiner_model::{Batch, Cell, Columns, FieldType, Notation, SourceId, SourceKey, Value};
@@ -230,10 +230,10 @@ fn head_without_wait(core: &Core) -> Result<Option<HeadGuard<'_>>, Error> {
         return Ok(None);
     }
     let staged = head.staging.bytes() as u64;
-    let (room, delay) = log.charge_writers(&head.load(), staged);
+    let (has_space, delay) = log.charge_writers(&head.load(), staged);
     let is_behind = log.is_behind(head.is_journal_full());
     drop(log);
-    if is_behind || !room || delay >= LEAST_DELAY {
+    if is_behind || !has_space || delay >= LEAST_DELAY {
         return Ok(None);
     }
     core.prepare_informed(&mut head)?;
@@ -253,7 +253,7 @@ fn make_way(core: &Core) -> Result<(), Error> {
     if behind {
         wait_if_full(core, Job::Segments, Backlog::Full)?;
     }
-    make_room(core)
+    make_space(core)
 }
 
 /// Waits for a job if its backlog is full.
@@ -272,11 +272,11 @@ fn wait_if_full(core: &Core, job: Job, backlog: Backlog) -> Result<(), Error> {
 ///
 /// # Errors
 /// [`Error::Full`] if neither merging nor shedding frees any space.
-fn make_room(core: &Core) -> Result<(), Error> {
-    let (room, delay) = room_for_writers(core);
-    if room {
+fn make_space(core: &Core) -> Result<(), Error> {
+    let (has_space, delay) = headroom(core);
+    if has_space {
         if delay >= LEAST_DELAY {
-            core.log().debt.settle();
+            core.log().debt.clear();
             core.clock.sleep(delay);
             core.head().counters.waited_ns += delay.as_nanos() as u64;
         }

@@ -34,7 +34,7 @@ const RECORD_BYTES: usize = 4 + 8 + 4;
 /// Length below which the file is not rewritten.
 const LEAST_LIMIT: u64 = 16 << 10;
 /// Disk space for the file and its successor, without their entries for segments.
-pub const LEAST_ROOM: u64 = 2 * LEAST_LIMIT;
+pub const LEAST_SPACE: u64 = 2 * LEAST_LIMIT;
 /// Maximum bytes of the body of a record.
 const BODY_LIMIT: usize = 256 << 20;
 
@@ -440,7 +440,7 @@ impl Ledger {
     }
 
     /// Returns the space of the file and its successor on a disk with units of `unit` bytes.
-    pub fn room(&self, unit: u64) -> u64 {
+    pub fn disk_bytes(&self, unit: u64) -> u64 {
         let len = self.len + (self.pending.len() + RECORD_BYTES) as u64;
         2 * on_disk(len.max(self.limit).max(LEAST_LIMIT), unit)
     }
@@ -531,7 +531,7 @@ impl Ledger {
             Some(file) if !is_long => file,
             Some(file) => match self.begin() {
                 // The file may grow until there is space for a successor.
-                Err(error) if error.is_want_of_room() => file,
+                Err(error) if error.is_out_of_space() => file,
                 result => return result,
             },
             None => return self.begin(),
@@ -560,7 +560,7 @@ impl Ledger {
             .and_then(|()| file.write_at(0, &bytes))
             .map_err(io_error(context));
         if let Err(error) = written {
-            if error.is_want_of_room() {
+            if error.is_out_of_space() {
                 self.disk.remove(NEXT).map_err(io_error(context))?;
             }
             return Err(error);
@@ -638,7 +638,7 @@ mod tests {
             }
             if number % 7 == 0 {
                 ledger.write().unwrap();
-                assert!(disk.used() <= ledger.room(4096));
+                assert!(disk.used() <= ledger.disk_bytes(4096));
             }
         }
         ledger.write().unwrap();

@@ -284,7 +284,7 @@ mod tests {
             ..Faults::default()
         });
         let error = locks.log_with_slot(&*volume).map(drop).unwrap_err();
-        assert!(!error.is_want_of_room(), "{error}");
+        assert!(!error.is_out_of_space(), "{error}");
         assert!(matches!(locks.health.writable(), Err(Error::Poisoned(_))));
     }
 

@@ -7,10 +7,10 @@ use crate::ledger::Ledger;
 use crate::log::Log;
 use crate::members::Members;
 use crate::options::Options;
+use crate::persisted_clock::PersistedClock;
 use crate::retention::Retention;
 use crate::segment::files::Files;
 use crate::status::Recovery;
-use crate::timekeeper::Timekeeper;
 use crate::volume::Volume;
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ pub(crate) struct Opened {
     pub journal: JournalWriter,
     pub catalog: Catalog,
     pub ledger: Ledger,
-    pub timekeeper: Timekeeper,
+    pub persisted_clock: PersistedClock,
     pub recovery: Recovery,
     pub files: Arc<Files>,
     /// Segments that were being merged, and blocks of theirs that others have, too.

@@ -1,6 +1,6 @@
 //! Opening a store: its rules, recovery, and what a start writes.
 
-use crate::closing::settle;
+use crate::closing::flush;
 use crate::core::Core;
 use crate::error::Error;
 use crate::jobs::free::count_set_aside;
@@ -20,9 +20,9 @@ pub(crate) fn open(
     clock: Arc<dyn Clock>,
     options: Options,
 ) -> Result<Core, Error> {
-    let settled = rules::settle(&disk, &clock, &options)?;
-    let mut engine = Core::recovered(disk.clone(), clock, settled.options.clone())?;
-    if let Some(what) = settled.damage {
+    let resolved = rules::resolve(&disk, &clock, &options)?;
+    let mut engine = Core::recovered(disk.clone(), clock, resolved.options.clone())?;
+    if let Some(what) = resolved.damage {
         rules::set_aside(&*disk)?;
         let what =
             format!("{what}; the classes that the catalog knows hold, check the other rules");
@@ -30,9 +30,9 @@ pub(crate) fn open(
         engine.recovery.set_aside.push(aside);
     }
     // Before the catalog: a crash between the two leaves rules that the next start puts in force.
-    if settled.is_new {
-        rules::store(&*disk, &settled.options)?;
-        engine.rules_changed = settled.changes;
+    if resolved.is_new {
+        rules::store(&*disk, &resolved.options)?;
+        engine.rules_changed = resolved.changes;
     }
     begin(&engine)?;
     Ok(engine)
@@ -53,12 +53,12 @@ pub(crate) fn open_under(
 fn begin(core: &Core) -> Result<(), Error> {
     // Before the catalog has rules with an age: afterwards, a missing time is damage.
     if core.log().retention.has_pending() {
-        core.tell_time(false)?;
+        core.persist_time(false)?;
     }
     // A loss is on record before the file that shows it is removed.
     put_on_record(core, !core.recovery.losses.is_empty())?;
     if core.recovery.needs_settling {
-        settle(core)?;
+        flush(core)?;
     }
     count_set_aside(core)?;
     // What new rules hide must stay hidden.
@@ -70,7 +70,7 @@ fn begin(core: &Core) -> Result<(), Error> {
 }
 
 /// Writes what recovery found: names that only the journal has, and the ledger. Unless there are
-/// losses, it can wait for room.
+/// losses, it can wait for space.
 fn put_on_record(core: &Core, losses: bool) -> Result<(), Error> {
     let new = core.head().has_new_names();
     let names = match new {
@@ -78,7 +78,7 @@ fn put_on_record(core: &Core, losses: bool) -> Result<(), Error> {
         false => Ok(()),
     };
     match names.and_then(|()| core.write_ledger()) {
-        Err(error) if error.is_want_of_room() && !losses => Ok(()),
+        Err(error) if error.is_out_of_space() && !losses => Ok(()),
         result => result,
     }
 }

@@ -181,7 +181,7 @@ impl Options {
             segment_bytes: self.segment_bytes,
             lanes: self.lanes,
             journal: (self.durability != Durability::Memory).then_some(journal),
-            ledger: ledger::LEAST_ROOM,
+            ledger: ledger::LEAST_SPACE,
             has_levels: classes.any(|class| !class.coarser.is_empty()),
             merge_from: self.merge_from,
         }

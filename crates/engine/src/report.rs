@@ -70,7 +70,7 @@ pub(crate) fn segments(core: &Core) -> Vec<SegmentInfo> {
     sealed.values().map(|segment| segment.info()).collect()
 }
 
-/// The log: room, lanes, segments, classes.
+/// Returns the log: space, lanes, segments, classes.
 pub(crate) fn log(core: &Core) -> LogStatus {
     core.look_at_the_clock();
     let memory = core.decided().memory;
@@ -119,10 +119,10 @@ pub(crate) fn status(core: &Core) -> Status {
     let live_bytes = live_on_disk(core).iter().sum();
     let (head, log) = core.both();
     let load = head.load();
-    let room = log.room_for_writers(&load);
+    let headroom = log.headroom(&load);
     let trouble = Trouble {
         no_new_sources: head.is_registry_full(),
-        ..core.health.trouble(now, log.used(&load), room)
+        ..core.health.trouble(now, log.used(&load), headroom)
     };
     let (fill, files) = (log.fill(&load), log.used_by_files(&load));
     let (clock_held_ns, clock_behind_ns) = log.retention.clock_differences(core.clock.now());
@@ -160,7 +160,7 @@ pub(crate) fn status(core: &Core) -> Status {
         lost_rows,
         losses_unacknowledged,
         extra_left: log.extra_left(),
-        ageing_waits: core.health.ageing_waits(),
+        rollup_blocked: core.health.rollup_blocked(),
         open_segments: log.open().len() as u64,
         open_segment_bytes: log.open().iter().map(OpenSegment::len).sum(),
         disk_used: fill.used,

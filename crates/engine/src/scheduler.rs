@@ -360,7 +360,7 @@ mod tests {
         scheduler.stop();
         while told.try_recv().is_ok() {}
         drop(store);
-        // All threads have let go of the store.
+        // All threads have dropped the store.
         let ended = told.recv_timeout(LONG);
         assert_eq!(ended, Err(std::sync::mpsc::RecvTimeoutError::Disconnected));
         assert!(scheduler.ask(Job::Seal).is_none());
@@ -374,7 +374,7 @@ mod tests {
         scheduler.start(&store);
         for job in [Job::Journal, Job::Seal, Job::Segments, Job::Space] {
             let error = scheduler.ask(job).unwrap().unwrap_err();
-            assert!(error.is_want_of_room(), "{error}");
+            assert!(error.is_out_of_space(), "{error}");
             let name = format!("{job:?}");
             assert!(told.try_iter().any(|call| call == name), "{name}");
         }

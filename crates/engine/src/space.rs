@@ -5,9 +5,9 @@
 //! blocks, and the output of a merge.
 //!
 //! ```text
-//! budget = used + reserved + room for writers        (or less, where others fill the disk)
+//! budget = used + reserved + headroom        (or less, where others fill the disk)
 //! used     = sundry files + journal at its bound + files as they are
-//! reserved = output of a merge + coarser levels + rows in memory
+//! reserved = output of a merge + roll-up levels + rows in memory
 //! ```
 //!
 //! Assertions hold the books: no count falls below zero or overflows, whatever the build.
@@ -34,7 +34,7 @@ const FEWEST_LANES: u32 = 4;
 const OTHER_FILES: u64 = 26;
 /// Number of segments in the least budget beside the reserves, so that some can be dead.
 const LEAST_SEGMENTS: u64 = 8;
-/// Share of the writers' room at which merging begins at the latest: before writers are slowed.
+/// Share of the writers' space at which merging begins at the latest: before writers are slowed.
 const LATEST_UM: f64 = 0.975;
 /// Fill below which merging never begins.
 const LEAST_UM: f64 = 0.1;
@@ -69,7 +69,7 @@ pub struct Needs {
     pub journal: Option<JournalSize>,
     /// Bytes of the ledger's files at their smallest.
     pub ledger: u64,
-    /// True if some class makes coarser levels.
+    /// True if some class makes roll-up levels.
     pub has_levels: bool,
     /// Fill from which on segments are merged, Um.
     pub merge_from: f64,
@@ -86,7 +86,7 @@ pub struct JournalSize {
 
 impl Needs {
     /// Returns the bytes that the journal occupies at most.
-    pub fn journal_room(&self) -> u64 {
+    pub fn journal_space(&self) -> u64 {
         self.journal
             .map_or(0, |journal| journal.bytes + JOURNAL_FILES * journal.file)
     }
@@ -101,12 +101,12 @@ impl Needs {
     }
 
     /// Returns the bytes reserved for merging: the output of one merge, and checkpoints.
-    pub fn merge_room(&self) -> u64 {
+    pub fn merge_reserve(&self) -> u64 {
         2 * self.segment_bytes + u64::from(self.lanes()) * CHECKPOINT
     }
 
-    /// Returns the bytes reserved for rounds that make coarser levels; a round frees more than these.
-    pub fn ageing_room(&self) -> u64 {
+    /// Returns the bytes reserved for roll-up passes. A pass frees more bytes than it uses.
+    pub fn rollup_reserve(&self) -> u64 {
         match self.has_levels {
             true => self.segment_bytes.max(self.budget.unwrap_or(0) / 64),
             false => 0,
@@ -114,11 +114,11 @@ impl Needs {
     }
 
     /// Returns the bytes left empty at the ends of files where units are larger than pages.
-    fn unit_room(&self) -> u64 {
+    fn unit_waste(&self) -> u64 {
         OTHER_FILES * self.unit.saturating_sub(ALIGNMENT as u64)
     }
 
-    /// Returns the size below which smaller segments waste more room than they save: in every lane
+    /// Returns the size below which smaller segments waste more space than they save: in every lane
     /// an open one holds back half of its bytes, and each of the C/s segments has an index and ends
     /// that fill no unit. The sum is least at √(2wC/lanes), and a quarter larger at half of that.
     pub fn thrifty_segment(&self) -> u64 {
@@ -129,8 +129,8 @@ impl Needs {
     /// Returns the least budget with which a store works: beside journal and reserves, some segments
     /// that hold rows and as many that are dead.
     pub fn least_budget(&self) -> u64 {
-        let others = SUNDRY + self.unit_room() + self.journal_room() + self.ledger;
-        let reserves = self.merge_room() + self.ageing_room();
+        let others = SUNDRY + self.unit_waste() + self.journal_space() + self.ledger;
+        let reserves = self.merge_reserve() + self.rollup_reserve();
         others + reserves + LEAST_SEGMENTS * self.segment_bytes
     }
 }
@@ -255,7 +255,7 @@ impl Space {
     pub fn used(&self, load: &Load) -> u64 {
         sum(&[
             SUNDRY,
-            self.needs.unit_room(),
+            self.needs.unit_waste(),
             self.journal_charge(load),
             self.files(load),
         ])
@@ -278,8 +278,8 @@ impl Space {
     /// Returns the bytes that writers leave alone.
     pub fn reserved(&self, load: &Load) -> u64 {
         let heads = load.blocks * BLOCK_HEAD;
-        let (merge, ageing) = (self.needs.merge_room(), self.needs.ageing_room());
-        sum(&[merge, ageing, load.rows, heads])
+        let (merge, rollup) = (self.needs.merge_reserve(), self.needs.rollup_reserve());
+        sum(&[merge, rollup, load.rows, heads])
     }
 
     /// Returns the bytes that writers may use at most, reserves taken off; at least 1.
@@ -289,24 +289,24 @@ impl Space {
     }
 
     /// Returns the bytes that writers may still use.
-    pub fn room_for_writers(&self, load: &Load) -> u64 {
+    pub fn headroom(&self, load: &Load) -> u64 {
         let (budget, taken) = (self.budget(), sum(&[self.used(load), self.reserved(load)]));
-        let room = budget.saturating_sub(taken);
+        let headroom = budget.saturating_sub(taken);
         assert!(
-            room == 0 || sum(&[taken, room]) <= budget,
-            "{taken} bytes taken and {room} for writers are more than {budget}"
+            headroom == 0 || sum(&[taken, headroom]) <= budget,
+            "{taken} bytes taken and {headroom} for writers are more than {budget}"
         );
-        room
+        headroom
     }
 
     /// Returns the bytes that anybody may still use: a merge uses the reserve, too.
-    pub fn room(&self, load: &Load) -> u64 {
+    pub fn free_space(&self, load: &Load) -> u64 {
         self.budget().saturating_sub(self.used(load))
     }
 
-    /// Returns whether a round of ageing may write although writers wait: it uses its own reserve.
-    pub fn has_room_to_age(&self, load: &Load) -> bool {
-        let others = self.reserved(load) - self.needs.ageing_room();
+    /// Returns whether a roll-up pass may write although writers wait: it uses its own reserve.
+    pub fn has_space_for_rollup(&self, load: &Load) -> bool {
+        let others = self.reserved(load) - self.needs.rollup_reserve();
         sum(&[self.used(load), others]) < self.budget()
     }
 
@@ -330,7 +330,7 @@ impl Space {
     fn journal_charge(&self, load: &Load) -> u64 {
         self.needs.journal.map_or(0, |journal| {
             let longer = load.journal.saturating_sub(journal.bytes);
-            sum(&[self.needs.journal_room(), longer])
+            sum(&[self.needs.journal_space(), longer])
         })
     }
 
@@ -365,7 +365,7 @@ pub struct Debt {
 
 impl Debt {
     /// Charges for the bytes written since the last call, at `delay_s` for each MiB; `written`: all
-    /// bytes ever. Returns the delay owed, 1 s at most. Nothing is owed once there is room again.
+    /// bytes ever. Returns the delay owed, 1 s at most. Nothing is owed once there is space again.
     pub fn charge(&mut self, written: u64, delay_s: f64) -> Duration {
         let bytes = written.saturating_sub(std::mem::replace(&mut self.charged, written));
         self.seconds = match delay_s > 0.0 {
@@ -376,7 +376,7 @@ impl Debt {
     }
 
     /// Forgets what is owed, because a writer waits for it now.
-    pub fn settle(&mut self) {
+    pub fn clear(&mut self) {
         self.seconds = 0.0;
     }
 }

@@ -24,7 +24,7 @@ pub(crate) fn counted(accepted: &Accepted, written: &Written) -> Status {
         merge_read: written.merge_read,
         coalesced_blocks: written.coalesced_blocks,
         overwritten_rows: written.overwritten_rows,
-        squeezed_bytes: written.squeezed_bytes,
+        recompressed_bytes: written.recompressed_bytes,
         shed_bytes: written.shed_bytes,
         waited_ns: accepted.waited_ns,
         aged_samples: accepted.aged_samples,
@@ -142,7 +142,7 @@ pub(crate) fn log_status(view: LogView<'_>) -> LogStatus {
         extra_left: view.extra_left,
         coalesced_blocks: view.counters.coalesced_blocks,
         overwritten_rows: view.counters.overwritten_rows,
-        squeezed_bytes: view.counters.squeezed_bytes,
+        recompressed_bytes: view.counters.recompressed_bytes,
     }
 }
 

@@ -47,7 +47,7 @@ impl Troubles {
 
     /// Records that writers have space.
     #[inline]
-    pub fn note_room(&mut self) {
+    pub fn note_space(&mut self) {
         if self.full.is_some() {
             self.full = None;
         }
@@ -59,17 +59,17 @@ impl Troubles {
     }
 
     /// Returns what is in the way at `now`, by the clock's monotone ns, when `used` bytes are used and
-    /// writers may use `room` more.
-    pub fn now(&mut self, now: u64, used: u64, room: u64) -> Trouble {
-        if room > 0 {
-            self.note_room();
+    /// writers may use `headroom` more.
+    pub fn now(&mut self, now: u64, used: u64, headroom: u64) -> Trouble {
+        if headroom > 0 {
+            self.note_space();
         }
         let lately = |shed: u64| now.saturating_sub(shed) < SHED_LATELY;
         Trouble {
             journal: self.journal.clone(),
             segments: self.segments.clone(),
             full: self.full.clone(),
-            throttled: delay_s(used, used.saturating_add(room)) > 0.0,
+            throttled: delay_s(used, used.saturating_add(headroom)) > 0.0,
             shedding: self.shed.is_some_and(lately),
             no_new_sources: false,
         }
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_store_says_so_until_writers_have_room() {
+    fn a_store_is_full_until_writers_have_headroom() {
         let mut troubles = Troubles::default();
         let full = Error::Full {
             used: 9,

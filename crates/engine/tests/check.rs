@@ -53,7 +53,7 @@ impl File for ReadOnlyFile {
         panic!("a file's length is set")
     }
     fn reserve(&self, _: u64) -> io::Result<()> {
-        panic!("room is reserved")
+        panic!("space is reserved")
     }
     fn len(&self) -> io::Result<u64> {
         self.0.len()
@@ -385,7 +385,7 @@ fn what_a_power_cut_leaves_is_no_damage() {
                 assert!(written.contains(&sample), "seed {seed}: {sample:?}");
             }
         }
-        engine.settle().unwrap();
+        engine.flush().unwrap();
         let report = check(&ReadOnly(disk), &mut |_, _| {}).unwrap();
         assert!(report.is_sound(), "seed {seed}: {:?}", report.damage);
     }

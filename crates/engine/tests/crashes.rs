@@ -103,8 +103,8 @@ impl Store {
             let what = format!("{what}, outcome {outcome}");
             self.assert_answers(&engine, &what);
             // A start that changes files is safe as well.
-            engine.settle().unwrap();
-            self.assert_answers(&engine, &format!("{what}, settled"));
+            engine.flush().unwrap();
+            self.assert_answers(&engine, &format!("{what}, flushed"));
         }
     }
 }
@@ -212,7 +212,7 @@ fn a_little_of_everything(store: &mut Store) -> Result<(), Error> {
             store.steps()?;
         }
         if round == 3 {
-            store.engine.settle()?;
+            store.engine.flush()?;
         }
     }
     Ok(())
@@ -270,7 +270,7 @@ fn aggregates_hold_when_blocks_and_the_open_buffer_overlap() {
             }
             store.commit().unwrap();
             if is_sealed {
-                store.engine.settle().unwrap();
+                store.engine.flush().unwrap();
             }
         }
         store.assert_answers(&store.engine, "appending");

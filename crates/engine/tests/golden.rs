@@ -194,7 +194,10 @@ fn the_format_pages_tell_where_things_are() {
     assert_eq!(block[4..8], [0, 1, 2, 4], "source, number, layout, rows");
     let (sparse_index, page) = (at(trailer, 84, 8) as usize, 4096);
     let sparse_index = &segment[sparse_index..sparse_index + at(trailer, 116, 4) as usize];
-    assert_eq!((sparse_index.len(), at(trailer, 120, 4)), (16, crc(sparse_index)));
+    assert_eq!(
+        (sparse_index.len(), at(trailer, 120, 4)),
+        (16, crc(sparse_index))
+    );
     assert_eq!(
         [0, 4].map(|offset| at(sparse_index, offset, 4)),
         [0, page as u64],

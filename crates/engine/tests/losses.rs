@@ -200,7 +200,7 @@ fn store() -> (Files, u64) {
     let engine = open(&disk);
     let mut rng = SimRng::new(5);
     let mut rows = write(&engine, 2, 10, &mut rng);
-    engine.settle().unwrap();
+    engine.flush().unwrap();
     while engine.status().journal_files < 5 {
         rows += write(&engine, 1, 20, &mut rng);
     }
@@ -325,7 +325,7 @@ fn a_segment_that_is_missing_is_named_with_its_rows_and_times() {
     let mut rows = 0;
     for _ in 0..3 {
         rows += write(&engine, 1, 10, &mut rng);
-        engine.settle().unwrap();
+        engine.flush().unwrap();
     }
     let segments = engine.segments();
     engine.close().unwrap();

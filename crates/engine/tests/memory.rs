@@ -189,7 +189,7 @@ fn the_memory_of_ever_new_sources_stays_within_its_setting() {
     allocated(before);
     let engine = open(folder.path(), memory);
     check("start after a crash", &engine, before, memory);
-    engine.settle().unwrap();
+    engine.flush().unwrap();
     check("settling", &engine, before, memory);
     let query = Query {
         selector: Selector::all(),

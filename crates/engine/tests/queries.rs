@@ -276,13 +276,13 @@ fn scan_select_and_aggregate_agree_with_a_plain_model() {
                 store.engine.step().unwrap();
             }
             if rng.chance(1, 20) {
-                store.engine.settle().unwrap();
+                store.engine.flush().unwrap();
             }
             if round % 6 == 5 {
                 store.check(&mut rng);
             }
         }
-        store.engine.settle().unwrap();
+        store.engine.flush().unwrap();
         store.check(&mut rng);
     }
 }
@@ -301,11 +301,11 @@ fn a_heavy_source_is_the_same_for_any_number_of_threads() {
     let far: Vec<i64> = (0..60).map(|row| row * ROWS / 60 + 7).collect();
     let stretch: Vec<i64> = (0..3_000).map(|row| 40_000 + row).collect();
     for late in [near, far, stretch] {
-        store.engine.settle().unwrap();
+        store.engine.flush().unwrap();
         store.append_wide(&mut rng, source, &late);
     }
     store.delete(source, Interval::new(20_000, 20_500));
-    store.engine.settle().unwrap();
+    store.engine.flush().unwrap();
     for interval in [Interval::ALL, Interval::new(4_321, 54_321)] {
         let expected = store.expected(None, interval);
         let query = Query {

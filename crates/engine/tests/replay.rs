@@ -103,9 +103,9 @@ fn a_segment_closed_during_a_replay_has_what_was_replayed() {
     let mut store = Store::new();
     store.write(1);
     // The journal goes on behind its first records.
-    store.engine.settle().unwrap();
-    let settled: u64 = store.engine.segments().iter().map(|one| one.rows).sum();
-    assert_eq!(settled, SOURCES as u64);
+    store.engine.flush().unwrap();
+    let in_segments: u64 = store.engine.segments().iter().map(|one| one.rows).sum();
+    assert_eq!(in_segments, SOURCES as u64);
     // More than a segment, none of it written but in the journal.
     store.write(600);
     let mut store = store.cut();
@@ -113,17 +113,20 @@ fn a_segment_closed_during_a_replay_has_what_was_replayed() {
     store.steps();
     let sealed: u64 = store.engine.segments().iter().map(|one| one.rows).sum();
     let total = (store.sent.len() * SOURCES) as u64;
-    assert!(settled < sealed && sealed < total, "{sealed} of {total}");
+    assert!(
+        in_segments < sealed && sealed < total,
+        "{sealed} of {total}"
+    );
 
     store = store.cut();
     let recovery = store.engine.recovery();
     assert_eq!(sealed + recovery.rows_replayed, total, "{recovery}");
-    assert_eq!(settled + recovery.rows_skipped, sealed, "{recovery}");
+    assert_eq!(in_segments + recovery.rows_skipped, sealed, "{recovery}");
     store.write(50);
     store.assert_answers();
     store = store.cut();
     store.assert_answers();
-    store.engine.settle().unwrap();
+    store.engine.flush().unwrap();
     store.cut().assert_answers();
 }
 

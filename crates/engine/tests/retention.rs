@@ -102,7 +102,7 @@ impl Store {
         self.clock.now()
     }
 
-    fn settle_steps(&self) {
+    fn flush_steps(&self) {
         while self.engine.step().unwrap() {}
     }
 
@@ -146,7 +146,7 @@ fn a_ring_keeps_its_rows_within_the_budget_however_much_is_written() {
         for tick in 0..100_000 {
             store.tick(ring).unwrap();
             if tick % 64 == 0 {
-                store.settle_steps();
+                store.flush_steps();
                 assert!(store.used() <= budget, "{policy}: {} bytes", store.used());
             }
         }
@@ -165,7 +165,7 @@ fn a_ring_keeps_its_rows_within_the_budget_however_much_is_written() {
 }
 
 #[test]
-fn what_is_too_old_is_hidden_at_once_and_its_room_comes_back() {
+fn rows_that_are_too_old_are_hidden_at_once_and_their_space_is_freed() {
     let keep = Keep {
         age: Some(Duration::from_secs(1000)),
         ..Keep::default()
@@ -175,14 +175,14 @@ fn what_is_too_old_is_hidden_at_once_and_its_room_comes_back() {
     for _ in 0..20_000 {
         store.tick(&store.ids).unwrap();
     }
-    store.engine.settle().unwrap();
-    store.settle_steps();
+    store.engine.flush().unwrap();
+    store.flush_steps();
     let before = store.used();
     assert_eq!(store.times(store.ids[0]).len(), 1001);
     assert_eq!(store.times(store.ids[10]).len(), 20_000);
     store.clock.advance(2000 * SECOND as u64);
     assert_eq!(store.times(store.ids[0]).len(), 0);
-    store.settle_steps();
+    store.flush_steps();
     assert!(store.used() <= before);
     // A clock that was set back brings nothing back.
     let store = store.reopen(options(classes()));
@@ -226,7 +226,7 @@ fn a_clock_set_back_after_a_power_cut_brings_nothing_back() {
     let store = cut(store, late, 184..=201);
     let late = late + 100 * SECOND;
     store.clock.set_wall(late);
-    store.settle_steps();
+    store.flush_steps();
     let store = cut(store, late, 84..=101);
     // A store that is closed leaves the time that it is.
     let late = late + 50 * SECOND;
@@ -246,7 +246,7 @@ fn rows_that_come_too_late_are_refused_and_counted() {
     let classes = Classes::new(vec![class("short", "m", keep)]).unwrap();
     let store = Store::new(options(classes));
     store.clock.advance(1000 * SECOND as u64);
-    store.settle_steps();
+    store.flush_steps();
     let now = store.now();
     let times = [
         now,
@@ -332,7 +332,7 @@ fn a_full_store_refuses_or_sheds_as_its_classes_say() {
         });
         let ended = (0..ticks).try_for_each(|tick| {
             if tick % 64 == 0 {
-                store.settle_steps();
+                store.flush_steps();
             }
             store.tick(&store.ids)
         });
@@ -387,14 +387,14 @@ fn send_again(store: &Store, rows: i64, turn: i64) -> Result<(), Error> {
             .engine
             .append_samples("value", &store.ids, &times, &values)?;
         if row % 50 == turn % 50 {
-            store.settle_steps();
+            store.flush_steps();
         }
     }
     Ok(())
 }
 
 #[test]
-fn what_is_overwritten_is_dead_and_its_room_comes_back() {
+fn overwritten_blocks_are_dead_and_their_space_is_freed() {
     let options = Options {
         disk: Some(2 << 20),
         ..options(Classes::default())
@@ -404,8 +404,8 @@ fn what_is_overwritten_is_dead_and_its_room_comes_back() {
         // No two turns divide the rows into the same blocks.
         send_again(&store, 1000 + turn % 3, turn).unwrap();
     }
-    store.engine.settle().unwrap();
-    store.settle_steps();
+    store.engine.flush().unwrap();
+    store.flush_steps();
     assert_eq!(store.times(store.ids[3]).len(), 1002);
     let figures = |store: &Store| {
         let segments = store.engine.log().segments.into_iter();
@@ -420,7 +420,7 @@ fn what_is_overwritten_is_dead_and_its_room_comes_back() {
         "{live} live, {dead} dead, {once} sent at once"
     );
     let store = store.reopen(options);
-    store.settle_steps();
+    store.flush_steps();
     assert_eq!(figures(&store), (live, dead));
     assert_eq!(store.times(store.ids[3]).len(), 1002);
 }
@@ -436,13 +436,13 @@ fn after_a_restart_as_much_is_live_and_dead_as_before() {
     for _ in 0..2000 {
         store.tick(&store.ids).unwrap();
     }
-    store.engine.settle().unwrap();
+    store.engine.flush().unwrap();
     send_again(&store, 700, 1).unwrap();
-    store.engine.settle().unwrap();
+    store.engine.flush().unwrap();
     let some = Selector::parse("m{n=\"1\"}").unwrap();
     let interval = Interval::new(900 * SECOND, 1500 * SECOND);
     store.engine.delete(&some, interval).unwrap();
-    store.settle_steps();
+    store.flush_steps();
     let figures = |store: &Store| -> Vec<(u64, u64, u64)> {
         let segments = store.engine.log().segments.into_iter();
         let stats = segments.map(|segment| segment.stat);
@@ -454,12 +454,12 @@ fn after_a_restart_as_much_is_live_and_dead_as_before() {
     let dead: u64 = before.iter().map(|(_, _, dead)| dead).sum();
     assert!(before.len() > 3 && dead > 50_000, "{before:?}");
     let store = store.reopen(options);
-    store.settle_steps();
+    store.flush_steps();
     assert_eq!(figures(&store), before);
 }
 
 #[test]
-fn a_full_store_says_when_room_returns() {
+fn a_full_store_reports_when_space_returns() {
     let keep = Keep {
         age: Some(Duration::from_secs(50_000)),
         ..Keep::default()
@@ -470,7 +470,7 @@ fn a_full_store_says_when_room_returns() {
     });
     let refused = (0..40_000).find_map(|tick| {
         if tick % 64 == 0 {
-            store.settle_steps();
+            store.flush_steps();
         }
         store.tick(&store.ids).err()
     });
@@ -482,7 +482,7 @@ fn a_full_store_says_when_room_returns() {
     store
         .clock
         .advance(wait.as_nanos() as u64 + 2 * SECOND as u64);
-    store.settle_steps();
+    store.flush_steps();
     store.tick(&store.ids).unwrap();
 }
 
@@ -506,7 +506,7 @@ fn a_small_journal_does_not_fill_a_store_with_indexes() {
         written += due.len();
         if tick % 64 == 0 {
             store.engine.commit().unwrap();
-            store.settle_steps();
+            store.flush_steps();
         }
     }
     assert!(store.used() <= budget, "{}", store.used());
@@ -547,7 +547,7 @@ fn a_sealed_segment_with_checkpoints_is_found_sound() {
         // All sources fall silent, and a checkpoint is written.
         for _ in 0..20 {
             store.clock.advance(SECOND as u64);
-            store.settle_steps();
+            store.flush_steps();
         }
     }
     let checkpoints = |name: &String| name.ends_with(".open") && name.matches('.').count() == 2;
@@ -580,7 +580,7 @@ fn a_quota_keeps_the_latest_bytes() {
     for tick in 0..20_000 {
         store.tick(&store.ids).unwrap();
         if tick % 64 == 0 {
-            store.settle_steps();
+            store.flush_steps();
         }
     }
     let classes = store.engine.log().classes;
@@ -613,7 +613,7 @@ fn a_quota_keeps_the_latest_rows_of_slow_sources() {
             assert_eq!(store.times(store.ids[0]).last(), Some(&store.now()));
         }
         if tick % 64 == 0 {
-            store.settle_steps();
+            store.flush_steps();
         }
     }
     // What is in open segments counts for the quota when they are sealed.
@@ -646,7 +646,7 @@ fn half_deleted() -> (Store, Options) {
     for _ in 0..1600 {
         store.tick(&store.ids).unwrap();
     }
-    store.engine.settle().unwrap();
+    store.engine.flush().unwrap();
     let all = Interval::new(i64::MIN, i64::MAX);
     let selector = Selector::parse("m").unwrap();
     store.engine.delete(&selector, all).unwrap();
@@ -667,7 +667,7 @@ fn a_merge_that_was_cut_off_loses_nothing_when_it_is_taken_up_again() {
         let store = Store::on(disk, store.clock, options);
         for _ in 0..100 {
             store.tick(&store.ids[..10]).unwrap();
-            store.settle_steps();
+            store.flush_steps();
         }
         for &source in &store.ids[10..] {
             assert_eq!(store.times(source).len(), 1600, "cut {cut}, {source:?}");
@@ -772,13 +772,13 @@ fn rows_replaced_in_a_block_bring_back_nothing_that_a_ring_expired() {
         appended.unwrap();
     };
     (0..30).for_each(append);
-    store.engine.settle().unwrap();
+    store.engine.flush().unwrap();
     (30..49).for_each(append);
     assert_eq!(store.times(source).len(), 49, "19 rows behind the block");
     append(40);
     let shown: Vec<i64> = (30..49).collect();
     assert_eq!(store.times(source), shown, "20 rows behind the block");
-    store.engine.settle().unwrap();
+    store.engine.flush().unwrap();
     assert_eq!(store.times(source), shown, "sealed");
     let store = store.reopen(options);
     assert_eq!(store.times(source), shown, "after a start");
@@ -800,10 +800,10 @@ fn what_a_ring_let_go_of_stays_gone_when_a_journal_file_comes_back() {
     let file = store.disk.open(journal).unwrap();
     let mut bytes = vec![0; file.len().unwrap() as usize];
     file.read_at(0, &mut bytes).unwrap();
-    store.engine.settle().unwrap();
+    store.engine.flush().unwrap();
     write(100);
-    store.engine.settle().unwrap();
-    store.settle_steps();
+    store.engine.flush().unwrap();
+    store.flush_steps();
     let names = store.disk.list().unwrap();
     assert!(
         !names.contains(&"segment-00000001.log".to_string()),
@@ -834,10 +834,10 @@ fn nothing_is_shed_in_vain_where_others_filled_the_disk() {
     };
     let store = Store::new(options(Classes::new(vec![shed]).unwrap()));
     (0..1500).for_each(|_| store.tick(&store.ids).unwrap());
-    store.engine.settle().unwrap();
+    store.engine.flush().unwrap();
     store.disk.set_capacity(Some(store.used() + (64 << 10)));
     store.clock.advance(2 * SECOND as u64);
-    store.settle_steps();
+    store.flush_steps();
     let refused = store.tick(&store.ids);
     assert!(matches!(refused, Err(Error::Full { .. })), "{refused:?}");
     assert_eq!(store.times(store.ids[0]).len(), 1500);
@@ -893,9 +893,9 @@ fn one_start_with_a_clock_far_ahead_lets_nothing_go() {
     );
     let held = store.engine.status().clock_held_ns;
     assert_eq!(held / DAY / SECOND as u64, 400);
-    store.settle_steps();
+    store.flush_steps();
     clock.advance(60 * SECOND as u64);
-    store.settle_steps();
+    store.flush_steps();
     // A time server mends it while the store runs, or before the next start.
     jump(&store, -400);
     assert_eq!(rows_of(&store), 2);
@@ -937,7 +937,7 @@ fn a_host_that_was_off_for_a_year_lets_go_after_a_lifetime_or_at_once_if_confirm
         (rows_of(&store), store.engine.status().clock_held_ns),
         (1, 0)
     );
-    // By now the clock is believed, and what came after the jump goes in its time.
+    // By now the clock is trusted, and what came after the jump goes in its time.
     store.clock.advance(5 * DAY * SECOND as u64);
     assert_eq!(rows_of(&store), 0);
 }

@@ -137,7 +137,7 @@ impl Store {
                 let rows = 1 + self.rng.below(60) as i64;
                 self.append(source, from * SECOND, rows, fields);
             }
-            12 => self.engine.settle().unwrap(),
+            12 => self.engine.flush().unwrap(),
             13 => {
                 let start = self.rng.below(1 + (came / SECOND) as u64) as i64 * SECOND;
                 let end = start + self.rng.below(20) as i64 * SECOND;
@@ -224,7 +224,7 @@ fn merged_corrected_deleted_and_crashed_samples_are_those_of_the_model() {
             }
         }
         store.check();
-        store.engine.settle().unwrap();
+        store.engine.flush().unwrap();
         store.check();
     }
     // Not for want of anything to do.

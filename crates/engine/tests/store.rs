@@ -109,7 +109,7 @@ fn what_goes_in_comes_out_before_and_after_sealing_and_reopening() {
     let engine = open(dir.path());
     assert!(engine.recovery().rows_replayed > 0, "{}", engine.recovery());
     assert_eq!(read(&engine, "cpu{host=b}"), expected);
-    engine.settle().unwrap();
+    engine.flush().unwrap();
     assert_eq!(read(&engine, "cpu{host=b}"), expected);
     assert_eq!(engine.status().journal_files, 0);
     engine.close().unwrap();
@@ -151,7 +151,7 @@ fn late_rows_and_overwrites_are_in_order_and_the_last_wins() {
     let dir = tempfile::tempdir().unwrap();
     let engine = open(dir.path());
     write(&engine, "m,s=1", (0..3000).map(|i| (i * 100, 1.0)));
-    engine.settle().unwrap();
+    engine.flush().unwrap();
     write(&engine, "m,s=1", (0..100).rev().map(|i| (i * 150, 2.0)));
     write(
         &engine,
@@ -178,7 +178,7 @@ fn late_rows_and_overwrites_are_in_order_and_the_last_wins() {
         assert_eq!(samples.last(), Some(&(i64::MAX, 7.0)));
     };
     check(&engine);
-    engine.settle().unwrap();
+    engine.flush().unwrap();
     check(&engine);
 }
 
@@ -254,7 +254,7 @@ fn every_type_comes_back_bit_for_bit_with_gaps() {
         assert_eq!(found, receipt.samples);
     };
     check(&engine);
-    engine.settle().unwrap();
+    engine.flush().unwrap();
     check(&engine);
     engine.close().unwrap();
     drop(engine);
@@ -388,7 +388,7 @@ fn aggregates_of_integers_are_exact() {
         assert_eq!(receipt.unwrap().rows, 500);
         // The last part stays in a buffer.
         if part < 5 {
-            engine.settle().unwrap();
+            engine.flush().unwrap();
         }
     }
     for step in [500, 1000, 7, rows] {
@@ -425,7 +425,7 @@ fn aggregates_agree_with_the_samples() {
     let dir = tempfile::tempdir().unwrap();
     let engine = open(dir.path());
     write(&engine, "m,s=1", walk(5000));
-    engine.settle().unwrap();
+    engine.flush().unwrap();
     write(&engine, "m,s=1", walk(6000).skip(5000));
     for (late, step) in [
         (false, 1_000_000_000_000),
@@ -511,7 +511,7 @@ fn the_time_range_of_a_query_covers_sealed_and_open_blocks() {
     let dir = tempfile::tempdir().unwrap();
     let engine = open(dir.path());
     write(&engine, "m,s=1", (5..300).map(|time| (time, 1.0)));
-    engine.settle().unwrap();
+    engine.flush().unwrap();
     write(&engine, "m,s=1", [(-7, 1.0)].into_iter());
     write(&engine, "m,s=2", [(900, 1.0)].into_iter());
     let range = |text: &str, sources| engine.time_range(&all(text), sources);
@@ -650,7 +650,7 @@ fn a_query_that_nobody_waits_for_ends_between_two_blocks() {
             );
         }
     }
-    engine.settle().unwrap();
+    engine.flush().unwrap();
     let asked = Arc::new(AtomicU64::new(0));
     let until = |times: u64| -> seiner_engine::IsOver {
         let asked = asked.clone();

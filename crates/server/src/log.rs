@@ -271,9 +271,9 @@ pub fn report(station: &Station) -> Result<LogReport, Error> {
         rewritten: Rewritten {
             extra: log.extra_written,
             extra_left: log.extra_left,
-            gathered_blocks: log.gathered_blocks,
+            gathered_blocks: log.coalesced_blocks,
             overwritten_rows: log.overwritten_rows,
-            squeezed: log.squeezed_bytes,
+            squeezed: log.recompressed_bytes,
         },
         warnings: troubles
             .iter()

@@ -65,6 +65,7 @@ const TABLE: [(&str, &[&str], bool); 15] = [
     ("/api/v1/values", &["tag", "select", "limit"], false),
     ("/api/v1/fields", SELECT, false),
     ("/api/v1/sources", &["select", "limit"], false),
+    ("/api/v1/flush", &[], false),
     ("/api/v1/settle", &[], false),
     ("/api/v1/log", &[], false),
     ("/api/v1/log/why", &[], false),

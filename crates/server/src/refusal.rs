@@ -135,7 +135,7 @@ impl From<Error> for Refusal {
             }
             Error::UnknownSource(_) => Refusal::not_found(error),
             // The limit is that of the file system, whatever the budget is: other processes may free space.
-            _ if error.is_want_of_room() => {
+            _ if error.is_out_of_space() => {
                 Refusal::full(format!("{error}; {MAKE_ROOM}"), Some(TRY_AGAIN))
             }
             _ => Refusal::internal(error),

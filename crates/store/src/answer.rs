@@ -23,7 +23,7 @@ pub enum Step {
     Every(i64),
 }
 
-/// Part of an interval in which a coarser level replaces samples that were dropped.
+/// Part of an interval in which a roll-up level replaces samples that were dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LevelSpan {
     /// First time, ns.
@@ -82,7 +82,7 @@ pub struct Bucket {
     pub first: (i64, f64),
     /// Time and value of the latest sample.
     pub last: (i64, f64),
-    /// Exact figures of integers. `None` for fields of other types, and for integers whose coarser level holds only
+    /// Exact figures of integers. `None` for fields of other types, and for integers whose roll-up level holds only
     /// rounded figures.
     pub exact: Option<Exact>,
 }

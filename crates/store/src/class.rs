@@ -96,7 +96,7 @@ pub fn levels_text(levels: &[Level]) -> String {
 
 impl Class {
     /// The class of everything that no rule means: kept for ever, and new samples are refused when
-    /// there is no room.
+    /// there is no space.
     pub fn forever() -> Class {
         Class {
             name: DEFAULT.to_string(),

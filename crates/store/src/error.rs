@@ -73,7 +73,7 @@ pub enum Error {
 
 impl Error {
     /// Returns whether the disk or the budget was full. The store goes on when there is space.
-    pub fn is_want_of_room(&self) -> bool {
+    pub fn is_out_of_space(&self) -> bool {
         use io::ErrorKind::{QuotaExceeded, StorageFull};
         match self {
             Error::Full { .. } => true,
@@ -115,7 +115,7 @@ impl Error {
     }
 
     /// Returns whether the process has as many files open as it may.
-    fn is_want_of_files(&self) -> bool {
+    fn is_out_of_files(&self) -> bool {
         // EMFILE and ENFILE, for which there is no kind.
         const CODES: [i32; 2] = [24, 23];
         match self {
@@ -129,7 +129,7 @@ impl Error {
 
     /// Returns whether a file that could not be created because of this error can be created later.
     pub fn passes(&self) -> bool {
-        self.is_want_of_room() || self.is_want_of_files()
+        self.is_out_of_space() || self.is_out_of_files()
     }
 }
 
@@ -175,12 +175,12 @@ impl fmt::Display for Relief {
                 let wait = duration_text(ns);
                 write!(
                     f,
-                    "waiting helps: in about {wait} samples become too old and make room; or {remedy}"
+                    "waiting helps: in about {wait} samples become too old and free space; or {remedy}"
                 )
             }
             Relief::Others => write!(
                 f,
-                "others have filled the disk, and waiting helps if they make room; or {remedy}"
+                "others have filled the disk, and waiting helps if they free space; or {remedy}"
             ),
             Relief::None => write!(f, "waiting does not help; {remedy}"),
         }
@@ -227,9 +227,9 @@ pub enum Reason {
     #[error(
         "of its time only coarser steps are left, which earlier rules of its class made; send such history under another name"
     )]
-    Coarsened,
+    RolledUp,
     /// The memory budget has no space for another source.
-    #[error("the memory budget has no room for another source; raise `memory`")]
+    #[error("the memory budget has no space for another source; raise `memory`")]
     TooManySources,
 }
 

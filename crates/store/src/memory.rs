@@ -18,7 +18,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 const MAX_FIELD_NAME: usize = 1024;
 
 /// A store whose samples are in maps. Nothing survives the process, so that its durability is
-/// [`Durability::Memory`]. It has no limit of memory, no retention and no coarser levels.
+/// [`Durability::Memory`]. It has no limit of memory, no retention and no roll-up levels.
 #[derive(Default)]
 pub struct MemoryStore {
     data: Mutex<Data>,

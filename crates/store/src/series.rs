@@ -1,4 +1,4 @@
-//! Series that may have more samples than memory has room for.
+//! Series that may have more samples than fit into memory.
 
 use crate::answer::SeriesData;
 use crate::error::Error;

@@ -82,17 +82,17 @@ pub struct Status {
     /// Rows that merges left out because later ones overwrite them.
     pub overwritten_rows: u64,
     /// Bytes that merges saved by compressing harder.
-    pub squeezed_bytes: u64,
+    pub recompressed_bytes: u64,
     /// Approximate bytes that were dropped because the budget was used up.
     pub shed_bytes: u64,
     /// Time that writers waited because the budget was nearly used up, or for space, ns.
     pub waited_ns: u64,
-    /// Samples that were replaced by a coarser level because of their age.
+    /// Samples that were replaced by a roll-up level because of their age.
     pub aged_samples: u64,
-    /// Rows written to coarser levels.
+    /// Rows written to roll-up levels.
     pub level_rows: u64,
-    /// Reason why coarser levels cannot be made, so that samples stay beyond their age.
-    pub ageing_waits: Option<String>,
+    /// Reason why roll-up levels cannot be made, so that samples stay beyond their age.
+    pub rollup_blocked: Option<String>,
     /// Segments that are being written.
     pub open_segments: u64,
     /// Bytes in these segments so far, including those that wait in memory to be written.
@@ -109,7 +109,7 @@ pub struct Status {
     /// written.
     pub live_bytes: u64,
     /// Lead of the host's clock over the time that passed while the store ran, ns, after a jump that the store does not
-    /// believe; otherwise 0.
+    /// trust; otherwise 0.
     pub clock_held_ns: u64,
     /// Lead of the time that the store has seen over the host's clock, ns; 0 in a store without ages.
     pub clock_behind_ns: u64,
@@ -177,7 +177,7 @@ pub struct LogStatus {
     /// Rows that merges have left out since then because later ones overwrite them.
     pub overwritten_rows: u64,
     /// Bytes that merges have saved since then by compressing harder.
-    pub squeezed_bytes: u64,
+    pub recompressed_bytes: u64,
 }
 
 impl LogStatus {

@@ -275,7 +275,7 @@ pub trait Store: Send + Sync {
 
 /// Operations that only a store with a log in files has.
 pub trait Embedded {
-    /// Returns the log: room, lanes, segments, classes.
+    /// Returns the log: space, lanes, segments, classes.
     fn log(&self) -> LogStatus;
 
     /// Returns the latest decisions to drop and merge, with their reasons, the latest last.
@@ -290,7 +290,7 @@ pub trait Embedded {
     /// Returns the retention classes with their sources and bytes.
     fn classes(&self) -> Vec<ClassStatus>;
 
-    /// Returns the parts of a query's interval in which some of its sources have coarser levels instead of samples.
+    /// Returns the parts of a query's interval in which some of its sources have roll-up levels instead of samples.
     fn levels(&self, query: &Query) -> Vec<LevelSpan>;
 
     /// Returns the losses that nobody acknowledged.
@@ -318,7 +318,7 @@ pub trait Embedded {
     ///
     /// # Errors
     /// If the disk fails, or the store is closed.
-    fn settle(&self) -> Result<(), Error>;
+    fn flush(&self) -> Result<(), Error>;
 }
 
 impl dyn Store + '_ {
@@ -332,7 +332,7 @@ impl dyn Store + '_ {
         self.embedded().map_or_else(Vec::new, Embedded::losses)
     }
 
-    /// Returns the parts of a query's interval with coarser levels, if the store makes them.
+    /// Returns the parts of a query's interval with roll-up levels, if the store makes them.
     pub fn levels(&self, query: &Query) -> Vec<LevelSpan> {
         self.embedded()
             .map_or_else(Vec::new, |embedded| embedded.levels(query))

@@ -187,7 +187,7 @@ mod tests {
             }
             let layout = layouts.get(layout).unwrap();
             let number = Number::F64(values[row]);
-            buffers.make_room(0, layout);
+            buffers.make_space(0, layout);
             let coded = buffers.append_number(0, 1, 1 << 20, times[row], number);
             let (time, value) = coded.unwrap();
             row::put_word(time, &mut staged);

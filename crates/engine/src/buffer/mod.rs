@@ -245,9 +245,9 @@ impl Buffers {
         self.rows += 1;
     }
 
-    /// Begins the open block of a source with one column, or makes room for another number.
+    /// Begins the open block of a source with one column, or allocates space for another number.
     #[cold]
-    pub fn make_room(&mut self, source: u32, layout: &Layout) {
+    pub fn make_space(&mut self, source: u32, layout: &Layout) {
         let line = &mut self.pages[source as usize / LINES][source as usize % LINES];
         if line.rows_slot == Slot::NONE {
             open(line, layout, NUMBER_BYTES, &mut self.slab);
@@ -261,7 +261,7 @@ impl Buffers {
 
     /// Appends a row of a source whose only column has the type of `value`, which is not a text.
     /// Faster path for the most frequent case of [`Buffers::append`]. Returns `None` if the slot
-    /// has no room for the row, or if the buffer would exceed `limit` bytes.
+    /// has no space for the row, or if the buffer would exceed `limit` bytes.
     #[inline(always)]
     pub fn append_number(
         &mut self,
@@ -526,7 +526,7 @@ fn release(line: &mut Line, slab: &mut Slab) {
     (line.rows_slot, line.states_slot, line.rows, line.bytes) = (Slot::NONE, Slot::NONE, 0, 0);
 }
 
-/// Copies into a slot that has enough room.
+/// Copies into a slot that is large enough.
 #[inline]
 fn put(slot: &mut [u8], at: &mut usize, bytes: &[u8]) {
     slot[*at..*at + bytes.len()].copy_from_slice(bytes);

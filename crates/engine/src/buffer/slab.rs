@@ -62,7 +62,7 @@ struct Page {
     /// Slots handed out so far. Free slots below this number are in `free`.
     carved: u16,
     free: Vec<u16>,
-    /// True if the page is in its class's list of pages with room.
+    /// True if the page is in its class's list of pages with free slots.
     listed: bool,
 }
 
@@ -77,7 +77,7 @@ impl Page {
 pub struct Slab {
     pages: Vec<Page>,
     /// Pages of each class that may have a free slot.
-    room: [Vec<u32>; CLASSES],
+    free_pages: [Vec<u32>; CLASSES],
     /// Pages of the usual size that serve no class at present.
     idle: Vec<u32>,
     /// Numbers of pages whose memory was returned.
@@ -89,7 +89,7 @@ pub struct Slab {
 impl Slab {
     /// Takes a slot of a class. Its contents are undefined.
     pub fn take(&mut self, class: u8) -> Slot {
-        let page_number = self.page_with_room(class);
+        let page_number = self.page_with_free_slot(class);
         let page = &mut self.pages[page_number as usize];
         page.live += 1;
         let index = match page.free.pop() {
@@ -101,7 +101,7 @@ impl Slab {
         };
         if page.free.is_empty() && page.carved == page.capacity() {
             page.listed = false;
-            let last = self.room[class as usize].pop();
+            let last = self.free_pages[class as usize].pop();
             debug_assert_eq!(
                 last,
                 Some(page_number),
@@ -112,8 +112,8 @@ impl Slab {
         Slot::new(page_number, u32::from(index), class)
     }
 
-    fn page_with_room(&mut self, class: u8) -> u32 {
-        let list = &mut self.room[class as usize];
+    fn page_with_free_slot(&mut self, class: u8) -> u32 {
+        let list = &mut self.free_pages[class as usize];
         while let Some(&page) = list.last() {
             // A page that became idle in the meantime may serve another class.
             if self.pages[page as usize].listed && self.pages[page as usize].class == class {
@@ -133,7 +133,7 @@ impl Slab {
         page.carved = 0;
         page.free = Vec::new();
         page.listed = true;
-        self.room[class as usize].push(number);
+        self.free_pages[class as usize].push(number);
         number
     }
 
@@ -179,7 +179,7 @@ impl Slab {
         page.free.push((slot.start() / class_bytes(class)) as u16);
         if !page.listed {
             page.listed = true;
-            self.room[class as usize].push(slot.page() as u32);
+            self.free_pages[class as usize].push(slot.page() as u32);
         }
     }
 

@@ -26,7 +26,7 @@ pub(super) fn check(
     for number in numbers.drain(..needed) {
         check.note(
             &files::name(number),
-            "it was let go, and its name came back with a power cut; the next start removes it",
+            "it was removed, and a power cut restored its name; the next start removes it",
         );
     }
     for &number in ledger.journal.keys() {

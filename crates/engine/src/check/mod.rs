@@ -14,10 +14,10 @@ use crate::error::Error;
 use crate::inspect::registry::Registry;
 use crate::inspect::{self, FileKind, FileView};
 use crate::ledger::{self, Contents, Found};
+use crate::persisted_clock;
 use crate::retention::records::{has_ledger, rules_of};
 use crate::rules;
 use crate::segment::sealed::Segment;
-use crate::timekeeper;
 use crate::volume::{self, SlotState};
 use seiner_platform::Disk;
 use std::collections::BTreeSet;
@@ -116,8 +116,8 @@ pub fn check(disk: &dyn Disk, progress: &mut dyn FnMut(u64, u64)) -> Result<Chec
         let frames = catalog.frames.iter();
         let dead = frames.filter_map(|read| Some(&read.frame.as_ref().ok()?.dead[..]));
         let needs_clock = rules_of(dead).hides_by_clock();
-        if let Err(error) = timekeeper::check(disk, catalog.store, needs_clock) {
-            check.error(timekeeper::NAME, 0, error);
+        if let Err(error) = persisted_clock::check(disk, catalog.store, needs_clock) {
+            check.error(persisted_clock::NAME, 0, error);
         }
         if let Err(error) = rules::check(disk) {
             check.error(rules::NAME, 0, error);

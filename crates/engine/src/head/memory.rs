@@ -112,10 +112,10 @@ impl Head {
         while self.live_in_buffers() > goal && self.untaken() > 0 {
             let bytes = self.buffers.row_bytes() - self.sealing.bytes();
             let mean = (bytes / self.untaken()) as u32;
-            self.fullest_hand = (self.fullest_hand + 1) % self.buffers.sources() as u32;
-            let line = self.buffers.line(self.fullest_hand);
+            self.fullest_cursor = (self.fullest_cursor + 1) % self.buffers.sources() as u32;
+            let line = self.buffers.line(self.fullest_cursor);
             if line.rows != 0 && line.bytes >= mean {
-                self.seal(self.fullest_hand);
+                self.seal(self.fullest_cursor);
             }
         }
     }

@@ -75,8 +75,8 @@ pub struct Head {
     frame_waits: bool,
     /// Time in ticks, used to find idle sources.
     pub tick: u16,
-    fullest_hand: u32,
-    journal_hand: u32,
+    fullest_cursor: u32,
+    journal_cursor: u32,
     journal_target: Option<u32>,
     /// True if checkpoints are due, so that the journal can release blocks that were taken.
     checkpoint_wanted: bool,
@@ -127,8 +127,8 @@ impl Head {
             relinked: Vec::new(),
             frame_waits: false,
             tick: 0,
-            fullest_hand: 0,
-            journal_hand: 0,
+            fullest_cursor: 0,
+            journal_cursor: 0,
             journal_target: None,
             checkpoint_wanted: false,
             begun: None,
@@ -314,7 +314,7 @@ impl Head {
                     age: duration_text(age.as_nanos() as u64),
                 }
             }
-            TooOld::Coarsened => Reason::Coarsened,
+            TooOld::RolledUp => Reason::RolledUp,
         };
         self.counters.too_old += 1;
         Some(reason)
@@ -454,13 +454,13 @@ impl Head {
             .layouts
             .get(self.buffers.line(source).layout)
             .expect("lines bear layouts of the store");
-        self.buffers.make_room(source, layout);
+        self.buffers.make_space(source, layout);
         let coded = self
             .buffers
             .append_number(source, self.tick, limit, time, number);
         if self.journalled {
             self.staging
-                .number(source, start, coded.expect("room was made"));
+                .number(source, start, coded.expect("space was allocated"));
         }
     }
 

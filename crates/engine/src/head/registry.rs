@@ -70,7 +70,7 @@ impl Head {
         Ok(source)
     }
 
-    /// Makes room for a source that was just registered, and adds it to the journal.
+    /// Allocates memory for a source that was just registered, and adds it to the journal.
     fn note_source(&mut self, dictionary: &Dictionary, source: u32) {
         self.buffers.add_source();
         let is_level = dictionary.is_level(source);

@@ -45,9 +45,14 @@ impl Head {
     }
 
     /// Copies what a source has in memory and the log has not, oldest first: its taken buffers from the position
-    /// `logged` of the queue on, but for those that its ring has let go of, and the open one. Other rules hide rows by
+    /// `logged` of the queue on, but for those that its ring has expired, and the open one. Other rules hide rows by
     /// block number and time.
-    pub fn unsealed(&self, source: u32, logged: u64, visibility: &VisibilityFilter) -> Vec<OpenBlock> {
+    pub fn unsealed(
+        &self,
+        source: u32,
+        logged: u64,
+        visibility: &VisibilityFilter,
+    ) -> Vec<OpenBlock> {
         let taken = self.sealing.of(source);
         let taken = taken.take_while(|(position, _)| *position >= logged);
         let taken = taken.map(|(_, taken)| taken);
@@ -90,11 +95,11 @@ impl Head {
         }
     }
 
-    /// Seals open blocks of some sources from `hand` on. Returns where to go on, if not all were seen.
-    pub fn seal_some(&mut self, hand: u32) -> Option<u32> {
+    /// Seals open blocks of some sources from `cursor` on. Returns where to go on, if not all were seen.
+    pub fn seal_some(&mut self, cursor: u32) -> Option<u32> {
         let sources = self.sources();
-        let end = sources.min(hand + SOURCES_A_LOCK);
-        (hand..end).for_each(|source| self.seal(source));
+        let end = sources.min(cursor + SOURCES_A_LOCK);
+        (cursor..end).for_each(|source| self.seal(source));
         (end < sources).then_some(end)
     }
 
@@ -116,12 +121,12 @@ impl Head {
         }
     }
 
-    /// Seals open blocks of a class that were begun before a number, of some sources from `hand` on.
+    /// Seals open blocks of a class that were begun before a number, of some sources from `cursor` on.
     /// Returns where to go on, if not all were seen.
-    pub fn seal_slow(&mut self, class: u8, before: u64, hand: u32) -> Option<u32> {
+    pub fn seal_slow(&mut self, class: u8, before: u64, cursor: u32) -> Option<u32> {
         let sources = self.sources();
-        let end = sources.min(hand + SOURCES_A_LOCK);
-        for source in hand..end {
+        let end = sources.min(cursor + SOURCES_A_LOCK);
+        for source in cursor..end {
             let line = self.buffers.line(source);
             let is_slow = line.rows != 0 && line.block < before;
             if is_slow && self.members.class_of(source) == class {
@@ -149,19 +154,19 @@ impl Head {
             }
             // A quarter of the files at once, so that the sources are gone through four times a journal.
             self.journal_target = Some(oldest + (self.pins.current() - oldest) / 4);
-            self.journal_hand = 0;
+            self.journal_cursor = 0;
         }
         let target = self.journal_target.unwrap_or(oldest);
         let sources = self.sources();
         let end = if bytes >= bound {
             sources
         } else {
-            sources.min(self.journal_hand + AT_ONCE)
+            sources.min(self.journal_cursor + AT_ONCE)
         };
-        for source in self.journal_hand..end {
+        for source in self.journal_cursor..end {
             // The rest when what waits is written.
             if source % SOURCES_A_LOOK == 0 && self.is_much_taken() {
-                self.journal_hand = source;
+                self.journal_cursor = source;
                 return;
             }
             let line = self.buffers.line(source);
@@ -169,7 +174,7 @@ impl Head {
                 self.seal(source);
             }
         }
-        self.journal_hand = end;
+        self.journal_cursor = end;
         if end == sources {
             self.journal_target = None;
             self.checkpoint_wanted = true;

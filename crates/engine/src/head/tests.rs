@@ -270,7 +270,7 @@ fn a_full_buffer_becomes_a_block_and_rows_go_on_in_the_next() {
             .unwrap();
         rows += 1;
     }
-    // The row that found no room is the first of the second block.
+    // The row that did not fit is the first of the second block.
     let sealed = rows - 1;
     let expected = (source, 1, sealed as u32, 0, sealed - 1, 0, false);
     assert_eq!(world.blocks(), [expected]);
@@ -332,13 +332,13 @@ fn a_new_field_seals_the_block_and_links_the_source_anew() {
 }
 
 #[test]
-fn without_room_for_a_segment_rows_stay_in_the_queue() {
+fn rows_stay_in_the_queue_if_no_segment_can_be_begun() {
     let mut world = world(Durability::Memory);
     let source = world.register("m").unwrap();
     world.append(source, 1, &[("v", Value::F64(1.0))]).unwrap();
     world.slots.full.store(true, Relaxed);
     let error = world.seal(source).unwrap_err();
-    assert!(error.is_want_of_room(), "{error}");
+    assert!(error.is_out_of_space(), "{error}");
     assert_eq!(
         (world.head().buffers.rows(), world.parts.log.open().len()),
         (1, 0)
@@ -377,7 +377,7 @@ fn a_frame_takes_each_name_once_and_a_new_layout_of_an_old_source_again() {
     assert_eq!(frame.links, link);
 }
 
-/// Seed 32 of the simulator: a ring showed rows of taken buffers that it had let go of.
+/// Seed 32 of the simulator: a ring showed rows of taken buffers that it had expired.
 #[test]
 fn a_ring_lets_go_of_taken_buffers_as_of_blocks() {
     let mut class = Class::forever();
@@ -494,8 +494,8 @@ fn what_files_take_is_counted_with_open_segments_and_rows() {
     let load = world.parts.head.load();
     world.parts.log.note_free(Some(0), &load);
     assert!(world.parts.log.is_crowded());
-    assert_eq!(world.parts.log.room_for_writers(&load), 0);
-    assert!(!world.parts.log.may_shed(), "others took the room");
+    assert_eq!(world.parts.log.headroom(&load), 0);
+    assert!(!world.parts.log.may_shed(), "others took the space");
 }
 
 /// Between its two locks, the sealer has added a block to the log whose buffer is in the queue still.

@@ -33,9 +33,9 @@ pub struct Sight {
     pub closed: usize,
     /// True if the journal is at its bound. Writers then wait for a seal or a checkpoint.
     pub is_journal_full: bool,
-    /// True if coarser levels are due. The rows of a round become durable with the checkpoints at its
+    /// True if roll-up levels are due. The rows of a pass become durable with the checkpoints at its
     /// end, or with an earlier seal.
-    pub is_round_due: bool,
+    pub is_rollup_due: bool,
     /// True if open segments use memory that a seal would free.
     pub is_short_of_memory: bool,
     /// True if merged segments wait for the seal of their successors and no space is left until
@@ -49,7 +49,7 @@ impl Sight {
     /// Returns the next step.
     pub fn next(&self) -> Choice {
         let at_once = self.is_journal_full
-            || self.is_round_due
+            || self.is_rollup_due
             || self.is_short_of_memory
             || self.is_merge_waiting
             // If no segment accepts blocks, no further segment will be closed.
@@ -77,7 +77,7 @@ mod tests {
         open: 2,
         closed: 1,
         is_journal_full: false,
-        is_round_due: false,
+        is_rollup_due: false,
         is_short_of_memory: false,
         is_merge_waiting: false,
         is_checkpoint_due: false,
@@ -110,7 +110,7 @@ mod tests {
         assert_eq!(CALM.next(), Choice::Idle);
         let reasons: [fn(&mut Sight); 6] = [
             |sight| sight.is_journal_full = true,
-            |sight| sight.is_round_due = true,
+            |sight| sight.is_rollup_due = true,
             |sight| sight.is_short_of_memory = true,
             |sight| sight.is_merge_waiting = true,
             |sight| sight.open = 1,

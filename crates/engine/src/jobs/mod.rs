@@ -1,35 +1,35 @@
-//! Jobs on segments, one step at a time: writing and sealing, merging, coarser levels, and
+//! Jobs on segments, one step at a time: writing and sealing, merging, roll-up levels, and
 //! detection of overwritten blocks.
 //!
 //! A step runs under the `writing` lock. Production uses a thread of its own; the simulator calls
 //! each step directly. [`choice`] defines the order of the jobs.
 
-pub(crate) mod ageing;
 mod choice;
 pub(crate) mod expire;
-pub(crate) mod flush;
 pub(crate) mod free;
 pub(crate) mod idle;
 pub(crate) mod merging;
 mod overwrites;
+pub(crate) mod rollup;
+pub(crate) mod segments;
 #[cfg(test)]
 mod testing;
 mod tidying;
 pub(crate) mod writing;
 
 use self::choice::{Choice, Sight};
-use self::flush::Waiting;
 use self::idle::seal_idle;
+use self::segments::Waiting;
 use self::writing::Writing;
 use crate::core::Core;
 use crate::error::Error;
-use crate::jobs::ageing::{age, is_round_due};
 use crate::jobs::expire::{bring_down_quotas, shed_ahead};
-use crate::jobs::flush::{
-    write_checkpoints, seal_segments, waiting_pieces, write_pieces, write_waiting,
-};
-use crate::jobs::free::ask_for_room;
+use crate::jobs::free::query_free_space;
 use crate::jobs::overwrites::find_overwritten;
+use crate::jobs::rollup::{is_rollup_due, roll_up};
+use crate::jobs::segments::{
+    seal_segments, waiting_pieces, write_checkpoints, write_pieces, write_waiting,
+};
 use crate::jobs::tidying::tidy;
 use crate::segment::open::OpenSegment;
 use crate::trouble::Path;
@@ -50,10 +50,10 @@ struct Look {
     next: Next,
     /// True if the time should be written to the disk.
     is_time_due: bool,
-    /// True if the slots claimed ahead were used. The next fields: coarser levels are due, and
+    /// True if the slots claimed ahead were used. The next fields: roll-up levels are due, and
     /// blocks may overwrite others.
     is_short_of_slots: bool,
-    is_round_due: bool,
+    is_rollup_due: bool,
     is_late: bool,
 }
 
@@ -75,10 +75,10 @@ pub(crate) fn step_or_poison(core: &Core, writing: &mut Writing) -> Result<bool,
 pub(crate) fn step_with(core: &Core, writing: &mut Writing) -> Result<bool, Error> {
     let result = take_step(core, writing);
     if let Err(error) = &result
-        && error.is_want_of_room()
+        && error.is_out_of_space()
     {
         // There is no space, but a segment may be ready to be dropped.
-        ask_for_room(core, writing)?;
+        query_free_space(core, writing)?;
         make_space(core, writing)?;
     }
     result
@@ -89,9 +89,9 @@ fn take_step(core: &Core, writing: &mut Writing) -> Result<bool, Error> {
     core.finish_sealing()?;
     let look = look(core, writing)?;
     if look.is_time_due {
-        match core.tell_time(true) {
+        match core.persist_time(true) {
             // Expired data stays until a few bytes of space are free.
-            Err(error) if !error.is_want_of_room() => return Err(error),
+            Err(error) if !error.is_out_of_space() => return Err(error),
             _ => {}
         }
     }
@@ -100,15 +100,15 @@ fn take_step(core: &Core, writing: &mut Writing) -> Result<bool, Error> {
         Next::Seal => write_and_seal(core, writing).map(|()| true),
         Next::Checkpoint => write_checkpoints(core, writing, |_| true).map(|()| true),
         Next::Idle => {
-            ask_for_room(core, writing)?;
+            query_free_space(core, writing)?;
             if look.is_short_of_slots {
                 claim_ahead(core)?;
             }
             if seal_idle(core, writing)? {
                 return Ok(true);
             }
-            // A round may be long, and dead data should not wait for its end.
-            let more = look.is_round_due && age(core, writing)?;
+            // A roll-up pass may be long, and dead data should not wait for its end.
+            let more = look.is_rollup_due && roll_up(core, writing)?;
             let late = look.is_late && find_overwritten(core, writing)?;
             if make_space(core, writing)? || more || late {
                 return Ok(true);
@@ -137,17 +137,16 @@ fn look(core: &Core, writing: &Writing) -> Result<Look, Error> {
     }
     let waiting: usize = log.open().iter().map(OpenSegment::waiting).sum();
     let closed = log.open().iter().filter(|open| open.closed_at.is_some());
-    let is_round_due = writing.round.is_some() || is_round_due(&log.retention);
+    let is_rollup_due = writing.rollup.is_some() || is_rollup_due(&log.retention);
     let sight = Sight {
         segment_bytes: core.segment_bytes,
         waiting: waiting as u64,
         open: log.open().len(),
         closed: closed.count(),
         is_journal_full: head.is_journal_full(),
-        is_round_due,
+        is_rollup_due,
         is_short_of_memory: log.is_short_of_memory(),
-        is_merge_waiting: !writing.merge.merged.is_empty()
-            && log.room_for_writers(&head.load()) == 0,
+        is_merge_waiting: !writing.merge.merged.is_empty() && log.headroom(&head.load()) == 0,
         is_checkpoint_due: log.is_checkpoint_due(),
     };
     let next = match sight.next() {
@@ -162,9 +161,9 @@ fn look(core: &Core, writing: &Writing) -> Result<Look, Error> {
     log.retention.judge(&*core.clock);
     Ok(Look {
         next,
-        is_time_due: log.retention.promise_due(true).is_some(),
+        is_time_due: log.retention.time_to_persist(true).is_some(),
         is_short_of_slots: log.is_short_of_slots(),
-        is_round_due,
+        is_rollup_due,
         is_late: log.retention.has_late(),
     })
 }

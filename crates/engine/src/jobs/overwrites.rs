@@ -169,10 +169,10 @@ mod tests {
     fn a_block_whose_rows_were_all_sent_again_is_dead() {
         let world = World::new(options());
         world.append("m", 0..20);
-        world.settle();
+        world.flush();
         assert_eq!(world.run(find_overwritten), 0, "no block is late");
         world.append("m", 0..20);
-        world.settle();
+        world.flush();
         assert!(world.run(find_overwritten) > 0);
         let overwritten = &world.writing().overwritten;
         let blocks: u64 = overwritten.values().map(|blocks| blocks.len()).sum();
@@ -183,9 +183,9 @@ mod tests {
     fn a_block_of_which_a_row_is_left_is_live() {
         let world = World::new(options());
         world.append("m", 0..20);
-        world.settle();
+        world.flush();
         world.append("m", 1..20);
-        world.settle();
+        world.flush();
         world.run(find_overwritten);
         assert!(world.writing().overwritten.is_empty());
         assert_eq!(world.rows(), 20);

@@ -37,7 +37,8 @@ struct Candidates {
 
 impl Candidates {
     fn of(all_stats: &[&SegmentStats], block_bytes: u64) -> Candidates {
-        let sum = |of: fn(&SegmentStats) -> u64| all_stats.iter().map(|stats| of(stats)).sum::<u64>();
+        let sum =
+            |of: fn(&SegmentStats) -> u64| all_stats.iter().map(|stats| of(stats)).sum::<u64>();
         let live = sum(|stats| stats.stat.live);
         let sources = all_stats.iter().map(|stats| stats.sources).max();
         Candidates {
@@ -78,8 +79,8 @@ fn untidy(core: &Core, but: &HashSet<u64>) -> Option<Candidates> {
         .collect();
     all_stats.sort_by_key(|stats| (stats.stat.lane, stats.stat.number));
     // Another merge may need as much space, and writers continue in the meantime.
-    let room = log.room_for_writers(&head.load()) / 4;
-    let most = log.extra_left().min(room);
+    let headroom = log.headroom(&head.load()) / 4;
+    let most = log.extra_left().min(headroom);
     let list = core.memory_limit() / LIST_SHARE / size_of::<Live>() as u64;
     (1..=TOGETHER)
         .flat_map(|count| all_stats.windows(count))
@@ -124,9 +125,7 @@ fn is_untidy(core: &Core, writing: &mut Writing, some: &Candidates) -> Result<bo
         live.extend(entries.into_iter().map(|entry| Live { victim, entry }));
     }
     let blocks = live.len() as u64;
-    let Plan {
-        copies, groups, ..
-    } = plan_rewriting(core, writing, live);
+    let Plan { copies, groups, .. } = plan_rewriting(core, writing, live);
     let outputs: usize = groups.iter().map(|group| group.outputs.len()).sum();
     Ok(blocks >= LEAST_GROWTH * (copies.len() + outputs) as u64)
 }
@@ -143,11 +142,11 @@ mod tests {
         let world = World::new(options);
         for start in 0..12 {
             world.append("m", start * 4..start * 4 + 4);
-            world.settle();
+            world.flush();
         }
         assert_eq!(world.sealed(), (12, 12));
         assert!(world.run(tidy) > 0);
-        world.settle();
+        world.flush();
         assert_eq!(world.rows(), 48);
         let coalesced = world.core.log().counters.coalesced_blocks;
         assert!(coalesced >= 4, "{coalesced} blocks are in larger ones");
@@ -160,7 +159,7 @@ mod tests {
         let world = World::new(options);
         for start in 0..12 {
             world.append("m", start * 4..start * 4 + 4);
-            world.settle();
+            world.flush();
         }
         assert_eq!(world.run(tidy), 0);
     }

@@ -692,7 +692,7 @@ mod tests {
     }
 
     #[test]
-    fn a_header_whose_sequence_leaves_no_room_to_count_is_none() {
+    fn a_header_with_an_uncountable_sequence_is_none() {
         let mut header = FileHeader {
             number: 1,
             store: 7,

@@ -1,7 +1,7 @@
 //! Rows of levels as plain values, and the choice of the rows that count.
 
 use crate::answer::Bucket;
-use crate::retention::coarser::step_start;
+use crate::retention::rollup::step_start;
 use seiner_model::Strings;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -199,7 +199,7 @@ mod tests {
         let fine = level(2, &[(108, 1), (110, 3)]);
         let found = left(vec![fine, level(10, &[]), level(20, &[(100, 4)])]);
         assert_eq!(found, [vec![108, 110], vec![], vec![]]);
-        // The coarser row stays where the finer rows do not count all samples.
+        // The row of the coarser level stays if the finer rows do not count all samples.
         let fine = level(2, &[(110, 3), (120, 1)]);
         let found = left(vec![fine, level(10, &[]), level(20, &[(100, 4)])]);
         assert_eq!(found, [vec![120], vec![], vec![100]]);

@@ -27,7 +27,10 @@ impl Log {
     pub fn fill(&self, load: &Load) -> Fill {
         let moment = self.retention.moment();
         let all_stats = self.segment_stats.values();
-        self.fill_of(load, all_stats.map(|stats| stats.stat_at(&moment).live).sum())
+        self.fill_of(
+            load,
+            all_stats.map(|stats| stats.stat_at(&moment).live).sum(),
+        )
     }
 
     /// Returns the same for `sealed` live bytes in sealed segments.
@@ -48,8 +51,8 @@ impl Log {
     }
 
     /// Returns the bytes that writers may still use, without a look at what is live.
-    pub fn room_for_writers(&self, load: &Load) -> u64 {
-        self.space.room_for_writers(&self.with_open(load))
+    pub fn headroom(&self, load: &Load) -> u64 {
+        self.space.headroom(&self.with_open(load))
     }
 
     /// Returns the bytes that the store may occupy.
@@ -58,13 +61,13 @@ impl Log {
     }
 
     /// Returns the bytes that anybody may still use: a merge uses the reserve, too.
-    pub fn room(&self, load: &Load) -> u64 {
-        self.space.room(&self.with_open(load))
+    pub fn free_space(&self, load: &Load) -> u64 {
+        self.space.free_space(&self.with_open(load))
     }
 
-    /// Returns whether a round of coarser levels may write although writers wait.
-    pub fn has_room_to_age(&self, load: &Load) -> bool {
-        self.space.has_room_to_age(&self.with_open(load))
+    /// Returns whether a roll-up pass may write although writers wait.
+    pub fn has_space_for_rollup(&self, load: &Load) -> bool {
+        self.space.has_space_for_rollup(&self.with_open(load))
     }
 
     /// Sets the free bytes of the disk. `None` means unknown.
@@ -73,7 +76,7 @@ impl Log {
         self.space.note_free(free, self.options.leave_free, &load);
     }
 
-    /// Returns whether writers have room, and how long they should wait. `staged`: bytes that wait for the journal.
+    /// Returns whether writers have space, and the delay for which they should wait. `staged`: bytes that wait for the journal.
     pub fn charge_writers(&mut self, load: &Load, staged: u64) -> (bool, Duration) {
         let load = self.with_open(load);
         let (used, limit) = (self.space.used(&load), self.space.limit(&load));
@@ -176,8 +179,8 @@ impl Log {
             keep.age.is_some() && keep.rows.is_none() && keep.bytes.is_none()
         };
         let segments = self.segment_stats.values();
-        let ageing = segments.filter(|stats| stats.shares.iter().all(by_age));
-        let waits = ageing.filter_map(|stats| stats.stat_at(&moment).dies.wait(moment.now));
+        let by_age = segments.filter(|stats| stats.shares.iter().all(by_age));
+        let waits = by_age.filter_map(|stats| stats.stat_at(&moment).dies.wait(moment.now));
         match waits.min() {
             Some(wait) => Relief::After(Duration::from_nanos(wait.unsigned_abs())),
             None => Relief::None,
@@ -192,6 +195,8 @@ impl Log {
     /// Returns whether the liveness scan of any segment is due.
     pub fn is_scan_due(&self) -> bool {
         let moment = self.retention.moment();
-        self.segment_stats.values().any(|stats| stats.is_due(&moment))
+        self.segment_stats
+            .values()
+            .any(|stats| stats.is_due(&moment))
     }
 }

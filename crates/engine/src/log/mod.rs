@@ -252,7 +252,7 @@ impl Log {
     pub fn add_sealed(&mut self, segments: Vec<(Arc<Segment>, SegmentStats)>) {
         for (segment, stats) in segments {
             self.sparse_index_bytes += segment.memory();
-            self.space.seal(segment.room(self.unit));
+            self.space.seal(segment.disk_bytes(self.unit));
             self.put_stats(stats);
             // Readers keep the list with which they began.
             Arc::make_mut(&mut self.sealed).insert(segment.trailer.number, segment);
@@ -266,7 +266,7 @@ impl Log {
         let stats = self.segment_stats.remove(&number);
         self.stats_bytes -= stats.map_or(0, |stats| stats.memory());
         self.sparse_index_bytes -= segment.memory();
-        self.space.retire(segment.room(self.unit));
+        self.space.retire(segment.disk_bytes(self.unit));
     }
 
     /// Removes deletes that are older than all blocks. `taken` is the lowest number of a block not
@@ -275,7 +275,11 @@ impl Log {
         if !self.retention.has_deletes() {
             return;
         }
-        let lowest = self.segment_stats.values().map(|stats| stats.first_block).min();
+        let lowest = self
+            .segment_stats
+            .values()
+            .map(|stats| stats.first_block)
+            .min();
         let open = self.open.iter().filter_map(OpenSegment::first_block);
         if let Some(lowest) = lowest.into_iter().chain(open).chain(taken).min() {
             self.retention.forget_before(lowest);

@@ -2,7 +2,7 @@
 
 use crate::answer::{Bucket, Step, number};
 use crate::query::rows::{Rows, range_of, within};
-use crate::retention::coarser::step_start;
+use crate::retention::rollup::step_start;
 use seiner_model::{Column, Interval};
 
 /// Returns the start of the bucket of a time, ns; 0 for the only bucket of a whole interval.

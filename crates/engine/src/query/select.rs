@@ -1,4 +1,4 @@
-//! Select: whole series of a query, for callers that have room for them.
+//! Select: whole series of a query, for callers whose memory can hold them.
 
 use crate::answer::SeriesData;
 use crate::block::present_rows;

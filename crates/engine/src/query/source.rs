@@ -12,7 +12,7 @@ use crate::error::Error;
 use crate::query::rows::Rows;
 use crate::query::snapshot::{Known, Part, Place, Present, Snapshot};
 use crate::report::{source_key, sources};
-use crate::retention::coarser::{field_of, step_start};
+use crate::retention::rollup::{field_of, step_start};
 use crate::retention::visibility::VisibilityFilter;
 use crate::segment::sealed::LastPage;
 use crate::segment::{Entry, uncover};
@@ -239,7 +239,8 @@ impl<'a> SourceReader<'a> {
         uncover(&mut blocks, |(entry, _)| entry);
         let interval = Interval::new(interval.start.max(part.visibility.start()), interval.end);
         blocks.retain(|(entry, _)| {
-            interval.overlaps(&Interval::new(entry.first, entry.last)) && !part.visibility.hides(entry)
+            interval.overlaps(&Interval::new(entry.first, entry.last))
+                && !part.visibility.hides(entry)
         });
         let names = part.layouts.present.names().iter();
         let wanted = names.map(|name| {

@@ -388,7 +388,7 @@ impl Sweep {
         self.held += run.bytes;
         let at = self.active.partition_point(|other| other.number < number);
         self.active.insert(at, run);
-        while self.held > self.bounds.held && self.squeeze() {}
+        while self.held > self.bounds.held && self.release_memory() {}
         Ok(())
     }
 
@@ -431,7 +431,7 @@ impl Sweep {
     }
 
     /// Leaves out the later rows of the active runs, which are decoded again. Returns whether it did.
-    fn squeeze(&mut self) -> bool {
+    fn release_memory(&mut self) -> bool {
         let first = self
             .active
             .iter()

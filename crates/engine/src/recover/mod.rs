@@ -25,13 +25,13 @@ use crate::journal::files::JournalWriter;
 use crate::ledger::{self, Ledger};
 use crate::opened::{Opened, Parts};
 use crate::options::{Durability, Options};
+use crate::persisted_clock::{self, PersistedClock};
 use crate::recover::losses::unknown_loss;
 use crate::recover::names::read_catalog;
 use crate::recover::replay::Replay;
 use crate::recover::segments::Found;
 use crate::sealer;
 use crate::status::Recovery;
-use crate::timekeeper::{self, Timekeeper};
 use crate::volume::{DirectoryVolume, Volume};
 use seiner_platform::{Clock, Disk};
 use std::hash::{BuildHasher, RandomState};
@@ -52,18 +52,21 @@ pub(crate) fn open(
     let mut recovery = Recovery::default();
     let mut parts = Parts::new(options, names_seed, disk.unit());
     let catalog = read_catalog(&*disk, &*volume, clock, &mut parts, &mut recovery)?;
-    parts.log.space.note_catalog(catalog.room(disk.unit()));
-    let (timekeeper, told) = Timekeeper::open(disk.clone(), catalog.store)?;
+    parts
+        .log
+        .space
+        .note_catalog(catalog.disk_bytes(disk.unit()));
+    let (persisted_clock, told) = PersistedClock::open(disk.clone(), catalog.store)?;
     match told {
         Ok(Some(time)) => parts.log.retention.recall_time(time),
         Ok(None) if parts.log.retention.needs_clock() => recovery.set_aside.push((
-            timekeeper::NAME.to_string(),
-            timekeeper::MISSING.to_string(),
+            persisted_clock::NAME.to_string(),
+            persisted_clock::MISSING.to_string(),
         )),
         Ok(None) => {}
         Err(damage) => recovery
             .set_aside
-            .push((timekeeper::NAME.to_string(), damage.to_string())),
+            .push((persisted_clock::NAME.to_string(), damage.to_string())),
     }
     let mut ledger = open_ledger(disk.clone(), catalog.store, &parts, &mut recovery)?;
     let mut found = Found::new(volume.clone(), catalog.store);
@@ -141,7 +144,7 @@ pub(crate) fn open(
         journal,
         catalog,
         ledger,
-        timekeeper,
+        persisted_clock,
         recovery,
         files,
         merging,

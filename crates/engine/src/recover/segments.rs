@@ -233,7 +233,12 @@ impl Found {
         let unit = log.unit();
         let counted = all.into_iter().map(|(segment, scan)| {
             let trailer = &segment.trailer;
-            let mut stats = scan.stats(trailer.lane, segment.room(unit), trailer.born, &moment);
+            let mut stats = scan.stats(
+                trailer.lane,
+                segment.disk_bytes(unit),
+                trailer.born,
+                &moment,
+            );
             // The limits of rings are known only after everything has been counted.
             stats.ask();
             (segment, stats)

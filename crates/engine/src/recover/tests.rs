@@ -116,7 +116,7 @@ fn a_row_of_the_last_of_all_source_numbers_is_damage() {
 }
 
 #[test]
-fn a_block_number_that_leaves_no_room_to_count_is_damage() {
+fn an_uncountable_block_number_is_damage() {
     let (rows, damaged) = replay(|staging| texts(staging, 0, u64::MAX, 1, 5));
     assert_eq!((rows, damaged), (0, 1));
 }

@@ -137,9 +137,9 @@ impl Retention {
         let age = keep.age.map_or(Expected::Never, |age| {
             let age = age.as_nanos().min(i64::MAX as u128) as i64;
             let old = last.saturating_add(age);
-            Expected::Time(match self.round(class) {
-                // The block dies with the next round, which may be late.
-                Some(round) => old.saturating_add(round).max(self.now + round / 8),
+            Expected::Time(match self.pass_len(class) {
+                // The block dies with the next pass, which may be late.
+                Some(pass) => old.saturating_add(pass).max(self.now + pass / 8),
                 None => old,
             })
         });

@@ -9,30 +9,30 @@
 //! Invariant: dead data stays dead after any crash.
 //!
 //! - Age is measured against a clock that does not go back. It hides data only up to a time that is
-//!   stored on the disk (`timekeeper`).
+//!   stored on the disk (`persisted_clock`).
 //! - Floors and tombstones are on disk before they take effect.
 //! - A ring drops blocks by rows on disk only.
-//! - In a class with coarser levels, age hides rows only when the next level contains them on disk
+//! - In a class with roll-up levels, age hides rows only when the next level contains them on disk
 //!   and the catalog records this.
 
 pub mod class;
 mod clock;
-pub mod coarser;
 pub mod counts;
 pub mod expected;
 mod forecast;
 mod late;
 pub mod lateness;
-pub mod records;
 pub mod pace;
+pub mod records;
+pub mod rollup;
 pub mod visibility;
 pub mod watch;
 
 use self::class::{Class, Classes, Keep};
 use self::counts::Counts;
 use self::lateness::Lateness;
-use self::records::put_tombstone;
 use self::pace::Pace;
+use self::records::put_tombstone;
 use self::visibility::VisibilityFilter;
 use self::watch::Watch;
 use crate::members::Members;
@@ -109,7 +109,7 @@ pub struct Retention {
     /// Levels that other rules made, by the lengths of their steps, with the end of each.
     older: BTreeMap<u64, i64>,
     /// Sources that, before a time, have levels of other rules and no samples.
-    coarsened: Arc<Vec<(RoaringBitmap, i64)>>,
+    rolled_up: Arc<Vec<(RoaringBitmap, i64)>>,
     pace: Pace,
     /// Returns the wall time in ns. It does not go back.
     now: i64,
@@ -117,13 +117,13 @@ pub struct Retention {
     block: u64,
     /// Time on the disk that a start after a crash will find, so that the clock cannot be behind
     /// it. Age hides no later data.
-    vouched: i64,
+    covered: i64,
     /// True if the file `clock` contains a time. Times in segments are then ignored.
     told: bool,
     /// Judge that detects jumps of the wall clock.
     watch: Watch,
     /// Trusted time, ns. It may go back.
-    believed: i64,
+    trusted: i64,
     /// Time before which rows from outside may be too old on arrival.
     late_before: i64,
     /// Returns whether the catalog records that the store has a ledger.
@@ -161,14 +161,14 @@ impl Retention {
             known_floors: HashMap::new(),
             known_made: HashMap::new(),
             older: BTreeMap::new(),
-            coarsened: Arc::default(),
+            rolled_up: Arc::default(),
             pace: Pace::default(),
             now: i64::MIN,
             block: 0,
-            vouched: i64::MIN,
+            covered: i64::MIN,
             told: false,
             watch,
-            believed: i64::MIN,
+            trusted: i64::MIN,
             late_before: i64::MIN,
             has_ledger: false,
             pending: Vec::new(),
@@ -201,9 +201,9 @@ impl Retention {
         let late = (self.late.len() + self.late_and_open.len()) * size_of::<(u32, Interval)>();
         let rows = self.logged_rows.memory() + self.durable_rows.memory() + self.paces.memory();
         let rows = rows + self.edges.memory() + late;
-        let coarsened = self.coarsened.iter();
-        let coarsened: usize = coarsened.map(|(of, _)| of.serialized_size()).sum();
-        rows + 16 * self.past.capacity() + deletes + coarsened
+        let rolled_up = self.rolled_up.iter();
+        let rolled_up: usize = rolled_up.map(|(of, _)| of.serialized_size()).sum();
+        rows + 16 * self.past.capacity() + deletes + rolled_up
     }
 
     // ---- events
@@ -260,8 +260,8 @@ impl Retention {
         lateness.floors.clear();
         let times = self.floors.iter().map(|floor| floor.time);
         lateness.floors.extend(times);
-        if !Arc::ptr_eq(&lateness.coarsened, &self.coarsened) {
-            lateness.coarsened = self.coarsened.clone();
+        if !Arc::ptr_eq(&lateness.rolled_up, &self.rolled_up) {
+            lateness.rolled_up = self.rolled_up.clone();
         }
     }
 
@@ -361,9 +361,9 @@ mod tests {
         retention.accept_clock(&clock);
         retention.advance(&clock, 1);
         assert_eq!(retention.hidden_before(0), 49 * HOUR);
-        let promise = retention.promise_due(false).unwrap();
+        let promise = retention.time_to_persist(false).unwrap();
         assert!(promise >= 100 * HOUR);
-        retention.vouch(promise);
+        retention.cover(promise);
         retention.advance(&clock, 1);
         assert_eq!(retention.hidden_before(0), 99 * HOUR);
     }
@@ -392,10 +392,10 @@ mod tests {
             i64::MIN,
             "the file has no time yet"
         );
-        assert_eq!(retention.promise_due(false), Some(90 * HOUR));
-        retention.vouch(90 * HOUR);
+        assert_eq!(retention.time_to_persist(false), Some(90 * HOUR));
+        retention.cover(90 * HOUR);
         retention.advance(&clock, 1);
         assert_eq!(retention.hidden_before(0), 89 * HOUR);
-        assert_eq!(retention.promise_due(true), None);
+        assert_eq!(retention.time_to_persist(true), None);
     }
 }

@@ -16,7 +16,7 @@ const RULES: u8 = 3;
 const PAST: u8 = 4;
 pub(super) const MADE: u8 = 5;
 pub(super) const OLDER: u8 = 6;
-pub(super) const COARSENED: u8 = 7;
+pub(super) const ROLLED_UP: u8 = 7;
 const LEDGER: u8 = 8;
 
 impl Retention {
@@ -97,10 +97,10 @@ impl Retention {
                     let older = self.older.entry(cursor.varint()?).or_insert(i64::MIN);
                     *older = cursor.signed()?.max(*older);
                 }
-                COARSENED => {
+                ROLLED_UP => {
                     let time = cursor.signed()?;
                     let sources = get_sources(&mut cursor)?;
-                    Arc::make_mut(&mut self.coarsened).push((sources, time));
+                    Arc::make_mut(&mut self.rolled_up).push((sources, time));
                 }
                 LEDGER => self.has_ledger = true,
                 PAST => {
@@ -220,11 +220,11 @@ impl Retention {
             if let (Some(step), Some(age), false) =
                 (next, class.keep.age, self.members.levels() == 0)
             {
-                // A round may have been under way.
+                // A pass may have been under way.
                 self.note_older(step, made.max(time(age)));
             }
             if next.is_some() && made > i64::MIN && usize::from(number) < old.named().len() {
-                self.note_coarsened(sources.clone(), made);
+                self.note_rolled_up(sources.clone(), made);
             }
             self.delete_below(sources, floor, next_block);
         }

@@ -21,7 +21,9 @@ impl VisibilityFilter {
         entry.number < self.floor.number
             || entry.last < self.floor.time
             || self.is_past(entry.ordinal)
-            || self.deletes(entry.number).any(|delete| delete.covers(&span))
+            || self
+                .deletes(entry.number)
+                .any(|delete| delete.covers(&span))
     }
 
     /// Returns whether the ring has expired a block with this ordinal.

@@ -44,7 +44,7 @@ pub(super) fn losses(old: &Options, new: &Options, all: bool) -> Vec<Change> {
     }
     if all {
         losses.extend(sooner_shed(&old.classes, &new.classes));
-        losses.extend(less_room(old, new));
+        losses.extend(less_space(old, new));
     }
     let mut unique: Vec<Change> = Vec::new();
     for loss in losses {
@@ -183,7 +183,7 @@ fn sooner_shed(old: &Classes, new: &Classes) -> Vec<Change> {
 }
 
 /// Returns the difference of a smaller budget, if data is shed for it.
-fn less_room(old: &Options, new: &Options) -> Option<Change> {
+fn less_space(old: &Options, new: &Options) -> Option<Change> {
     if !may_shed(&new.classes) {
         return None;
     }
@@ -317,7 +317,7 @@ mod tests {
         let refuses =
             |options: &mut Options| edit(options, &|class| class.when_full = WhenFull::Refuse);
         assert_eq!((lost(&same, &refuses), lost(&refuses, &same)), (0, 1));
-        // Nothing is let go for a smaller budget where nothing may be shed.
+        // No data expires for a smaller budget if nothing may be shed.
         let small = |options: &mut Options| {
             refuses(options);
             options.disk = Some(1);

@@ -1,6 +1,6 @@
 //! Counts the data that a store would lose if other rules held.
 
-use crate::closing::settle;
+use crate::closing::flush;
 use crate::error::Error;
 use crate::opening::open_under;
 use crate::options::Options;
@@ -33,7 +33,7 @@ pub(super) fn of(
     let now = clock.now();
     let engine = open_under(disk, clock, old)?;
     // All rows lie in sealed segments then, whose footers have the figures.
-    settle(&engine)?;
+    flush(&engine)?;
     let mut count = Count::default();
     let segments = engine.log().sealed().clone();
     for segment in segments.values() {

@@ -66,7 +66,7 @@ impl Given {
 }
 
 /// Effective rules of a start.
-pub(crate) struct Settled {
+pub(crate) struct ResolvedRules {
     pub options: Options,
     /// True if the file differs or is missing.
     pub is_new: bool,
@@ -81,11 +81,11 @@ pub(crate) struct Settled {
 /// # Errors
 /// [`Error::Retention`] if given rules would let data expire sooner and are not confirmed. Nothing
 /// is changed then.
-pub(crate) fn settle(
+pub(crate) fn resolve(
     disk: &Arc<dyn Disk>,
     clock: &Arc<dyn Clock>,
     options: &Options,
-) -> Result<Settled, Error> {
+) -> Result<ResolvedRules, Error> {
     let mut damage = None;
     let stored = match read(&**disk) {
         Err(Error::Damage { what, .. }) => {
@@ -99,14 +99,14 @@ pub(crate) fn settle(
         Some(stored) => Some(stored),
         None => known_without_file(&**disk)?,
     };
-    let mut settled = Settled {
+    let mut resolved = ResolvedRules {
         options: options.clone(),
         is_new: !is_stored,
         changes: Vec::new(),
         damage,
     };
     let Some(known) = known else {
-        return Ok(settled);
+        return Ok(resolved);
     };
     for rule in Rule::ALL {
         // Of a store without the file only the classes are known.
@@ -114,29 +114,31 @@ pub(crate) fn settle(
             continue;
         }
         if !options.given.has(rule, options) {
-            rule.copy(&known, &mut settled.options);
+            rule.copy(&known, &mut resolved.options);
             continue;
         }
         let (old, new) = (rule.text(&known), rule.text(options));
         if old != new {
-            settled.is_new = true;
+            resolved.is_new = true;
             if rule == Rule::Classes {
-                settled.changes.push("retention classes change".to_string());
+                resolved
+                    .changes
+                    .push("retention classes change".to_string());
             } else {
-                settled
+                resolved
                     .changes
                     .push(format!("{} = {new} instead of {old}", rule.name()));
             }
         }
     }
-    let mut losses = change::losses(&known, &settled.options, is_stored);
-    if !is_stored && let Some(taken) = over_budget(&**disk, &settled.options)? {
-        losses.push(change::over_disk(taken, &settled.options));
+    let mut losses = change::losses(&known, &resolved.options, is_stored);
+    if !is_stored && let Some(taken) = over_budget(&**disk, &resolved.options)? {
+        losses.push(change::over_disk(taken, &resolved.options));
     }
     if losses.is_empty() || options.apply_retention {
         let whys = losses.iter().map(ToString::to_string);
-        settled.changes.extend(whys);
-        return Ok(settled);
+        resolved.changes.extend(whys);
+        return Ok(resolved);
     }
     // What the store has is read in a copy that stays in memory.
     let overlay = Overlay::new(disk.clone())
@@ -145,7 +147,7 @@ pub(crate) fn settle(
         given: Given::All,
         ..known
     };
-    let outlook = forecast::of(Arc::new(overlay), clock.clone(), old, &settled.options)?;
+    let outlook = forecast::of(Arc::new(overlay), clock.clone(), old, &resolved.options)?;
     Err(Error::Retention(Box::new(outlook.with(losses))))
 }
 

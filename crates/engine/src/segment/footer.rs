@@ -350,7 +350,9 @@ impl Trailer {
                 "the trailer counts more blocks or records than a store can have".to_string(),
             );
         }
-        if trailer.sparse_index_len as usize > SPARSE_INDEX_LIMIT || sparse_index_end.is_none_or(|end| end > len) {
+        if trailer.sparse_index_len as usize > SPARSE_INDEX_LIMIT
+            || sparse_index_end.is_none_or(|end| end > len)
+        {
             return Err("the trailer points outside the segment".to_string());
         }
         Ok(trailer)
@@ -431,7 +433,9 @@ mod tests {
             trailer
         );
         let at = trailer.sparse_index_offset as usize - 8192;
-        let sparse_index = decode_sparse_index(&trailer, &out[at..at + trailer.sparse_index_len as usize]).unwrap();
+        let sparse_index =
+            decode_sparse_index(&trailer, &out[at..at + trailer.sparse_index_len as usize])
+                .unwrap();
         assert_eq!(sparse_index, pages);
         let read: Vec<Entry> = pages
             .iter()

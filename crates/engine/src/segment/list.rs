@@ -60,10 +60,10 @@ impl BlockList {
     /// Adds a block.
     pub fn push(&mut self, entry: Entry) {
         let part = &mut self.latest[entry.source as usize % PARTS];
-        let room = part.capacity();
+        let capacity = part.capacity();
         let before = part.insert(entry.source, self.len as u32);
-        if part.capacity() != room {
-            self.latest_bytes += table_bytes(part.capacity()) - table_bytes(room);
+        if part.capacity() != capacity {
+            self.latest_bytes += table_bytes(part.capacity()) - table_bytes(capacity);
         }
         if self.len.is_multiple_of(PAGE) {
             self.pages.push(Arc::default());
@@ -158,7 +158,7 @@ mod tests {
         }
     }
 
-    /// A page that a listing shares is copied without spare room, however few blocks it lacks.
+    /// A page that a listing shares is copied without spare capacity, however few blocks it lacks.
     #[test]
     fn a_block_is_added_beside_a_listing_at_every_length_of_a_page() {
         for len in 1..=PAGE + 1 {

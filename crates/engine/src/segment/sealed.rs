@@ -84,7 +84,9 @@ pub fn read_page(file: &dyn File, name: &str, end: u64, page: &Page) -> Result<V
         what,
     };
     if u64::from(page.offset) + u64::from(page.len) > end {
-        return Err(damage("the sparse index points outside the segment".to_string()));
+        return Err(damage(
+            "the sparse index points outside the segment".to_string(),
+        ));
     }
     let mut bytes = vec![0; page.len as usize];
     file.read_at(u64::from(page.offset), &mut bytes)
@@ -160,7 +162,7 @@ impl Segment {
     }
 
     /// Returns the disk space of the segment if the disk allocates units of `unit` bytes.
-    pub fn room(&self, unit: u64) -> u64 {
+    pub fn disk_bytes(&self, unit: u64) -> u64 {
         on_disk(self.bytes, unit)
     }
 

@@ -163,7 +163,7 @@ pub fn write(story: &Story, disk: &SimDisk) -> Result<(), Error> {
             clock.advance(1_000_000_000);
         }
         if index + 1 < story.len() {
-            engine.settle()?;
+            engine.flush()?;
         }
     }
     Ok(())

@@ -128,7 +128,7 @@ fn the_fisherman_follows_hunger_and_what_he_ate() {
 }
 
 #[test]
-fn the_fisherman_eats_what_there_is_when_writers_have_no_room() {
+fn the_fisherman_eats_what_there_is_when_writers_have_no_headroom() {
     // Writers stop at 900. The dead bytes are spread thinly over all segments.
     let segments: Vec<SegmentStat> = (1..=9)
         .map(|number| segment(number, 10, 100, Death::Never))
@@ -180,9 +180,9 @@ fn the_patient_is_content_with_half_of_what_is_not_live() {
         .collect();
     assert!(Patient.choose(&view(&segments, 950)).is_empty());
     let decision = Patient.choose(&view(&segments, 1000));
-    assert_eq!(decision.merge.len(), 0, "no room for any output");
+    assert_eq!(decision.merge.len(), 0, "no space for any output");
     let decision = Patient.choose(&view(&segments, 955));
-    assert_eq!(decision.merge.len(), 0, "45 bytes of room, 90 to keep");
+    assert_eq!(decision.merge.len(), 0, "45 bytes of space, 90 to keep");
 }
 
 #[test]
@@ -264,14 +264,14 @@ proptest! {
     #[test]
     fn what_every_policy_keeps_to(
         segments in any_segments(),
-        room in 0..200u64,
+        space in 0..200u64,
         output_limit in 0..200u64,
         um in 0.0..0.99f64,
         now in any::<i64>(),
     ) {
         let used: u64 = segments.iter().map(|segment| segment.bytes).sum();
         let fill = Fill {
-            budget: used + room,
+            budget: used + space,
             used,
             live: segments.iter().map(|segment| segment.live).sum(),
             reserved: 0,

@@ -208,8 +208,8 @@ impl Store {
     }
 
     /// Returns whether writers may open another segment for `lane`.
-    pub fn has_room(&self, lane: LaneId) -> bool {
-        self.fill().room_for_writers() >= self.segment_bytes(lane)
+    pub fn has_space(&self, lane: LaneId) -> bool {
+        self.fill().headroom() >= self.segment_bytes(lane)
     }
 
     /// Seals the open segment of `lane`, if there is one.
@@ -229,7 +229,7 @@ impl Store {
     /// Opens a segment for `lane` and occupies all its space at once. Fails if writers have no
     /// space.
     pub fn open(&mut self, lane: LaneId) -> Result<(), Full> {
-        if !self.has_room(lane) {
+        if !self.has_space(lane) {
             return Err(Full { u: self.fill().u() });
         }
         let segment = self.segment(lane, self.segment_bytes(lane));

@@ -122,7 +122,7 @@ impl World {
             }
         };
         let of_age = |(_, reason): &&(usize, Reason)| {
-            matches!(reason, Reason::TooOld { .. } | Reason::Coarsened)
+            matches!(reason, Reason::TooOld { .. } | Reason::RolledUp)
         };
         let too_old: HashSet<usize> = receipt
             .rejected

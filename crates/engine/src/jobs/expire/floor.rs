@@ -46,7 +46,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_let_go_of_nothing() {
+    fn no_shares_give_no_floor() {
         assert_eq!(floor_for(&[], 100), 0);
         assert_eq!(floor_for(&[share(5, 9, 100)], 0), 5);
     }

@@ -30,7 +30,7 @@ pub(crate) fn bring_down_quotas(core: &Core) -> Result<(), Error> {
         over_quota(&log.live_by_class(), classes)
     };
     for (class, bytes) in over {
-        let_go(core, class, bytes)?;
+        expire_oldest(core, class, bytes)?;
     }
     Ok(())
 }
@@ -55,10 +55,10 @@ pub(crate) fn shed_ahead(core: &Core, writing: &mut Writing) -> Result<bool, Err
             .merge
             .merged
             .iter()
-            .map(|merged| merged.segment.room(core.unit));
+            .map(|merged| merged.segment.disk_bytes(core.unit));
         let coming = log.space.retired() + merged.sum::<u64>();
-        let room = log.room_for_writers(&head.load());
-        if room + coming >= budget / AHEAD || !log.may_shed() {
+        let headroom = log.headroom(&head.load());
+        if headroom + coming >= budget / AHEAD || !log.may_shed() {
             return Ok(false);
         }
         // Blocks shed in the last run are counted first.
@@ -89,13 +89,13 @@ pub(crate) fn shed(core: &Core) -> Result<bool, Error> {
         core.health.note_shed(core.clock.monotonic());
         (class, bytes)
     };
-    let_go(core, class, bytes)?;
+    expire_oldest(core, class, bytes)?;
     Ok(true)
 }
 
 /// Raises the floor of a class so that about `bytes` bytes die.
-fn let_go(core: &Core, class: u8, bytes: u64) -> Result<(), Error> {
-    let _span = tracing::trace_span!("let_go").entered();
+fn expire_oldest(core: &Core, class: u8, bytes: u64) -> Result<(), Error> {
+    let _span = tracing::trace_span!("expire").entered();
     let floor = {
         let mut log = core.log();
         let shares = log.segment_stats().values().flat_map(|stats| &stats.shares);
@@ -130,18 +130,18 @@ fn seal_slow(core: &Core, class: u8, floor: u64) -> Result<(), Error> {
         let next = core.head().next_block();
         floor + next.saturating_sub(floor) / 2
     };
-    let mut hand = Some(0);
-    while let Some(from) = hand {
+    let mut cursor = Some(0);
+    while let Some(from) = cursor {
         let (next, is_behind) = {
             let mut head = core.head();
             let next = head.seal_slow(class, before, from);
             (next, head.is_sealer_behind())
         };
-        hand = next;
+        cursor = next;
         if is_behind {
             match core.finish_sealing() {
                 // Blocks that were taken wait until there is space.
-                Err(error) if !error.is_want_of_room() => return Err(error),
+                Err(error) if !error.is_out_of_space() => return Err(error),
                 _ => {}
             }
         }
@@ -169,7 +169,7 @@ mod tests {
     fn a_class_over_its_quota_loses_its_oldest_rows() {
         let world = World::of_class(|class| class.keep.bytes = Some(100_000));
         world.append("m", 0..20_000);
-        world.settle();
+        world.flush();
         bring_down_quotas(&world.core).unwrap();
         let rows = world.rows();
         assert!((8_000..14_000).contains(&rows), "{rows} rows are left");
@@ -187,7 +187,7 @@ mod tests {
     fn nothing_is_shed_that_may_not_be() {
         let world = World::of_class(|class| class.keep.bytes = Some(100_000));
         world.append("m", 0..20_000);
-        world.settle();
+        world.flush();
         assert!(!shed(&world.core).unwrap());
         assert_eq!(world.rows(), 20_000);
     }

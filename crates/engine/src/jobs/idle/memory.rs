@@ -7,7 +7,7 @@ pub const IDLE_TICKS: u16 = 8;
 #[derive(Default)]
 pub struct Memory {
     /// Next source to examine.
-    pub(super) hand: u32,
+    pub(super) cursor: u32,
     /// Tick at which all sources had been examined.
     pub(super) tick: u16,
     /// Number of accepted rows at that tick.

@@ -19,13 +19,13 @@ pub(super) fn seal_idle(core: &Core, writing: &mut Writing) -> Result<bool, Erro
     if memory.tick == tick || core.health.writable().is_err() {
         return Ok(false);
     }
-    let end = head.sources().min(memory.hand + SOURCES_AT_ONCE);
-    head.seal_idle(memory.hand..end, IDLE_TICKS);
-    memory.hand = end;
+    let end = head.sources().min(memory.cursor + SOURCES_AT_ONCE);
+    head.seal_idle(memory.cursor..end, IDLE_TICKS);
+    memory.cursor = end;
     if end < head.sources() {
         return Ok(true);
     }
-    (memory.hand, memory.tick) = (0, tick);
+    (memory.cursor, memory.tick) = (0, tick);
     let rows = std::mem::replace(&mut memory.rows, head.counters.rows);
     let is_idle = head.buffers().open_blocks() == 0 && rows == head.counters.rows;
     let mut log = core.log();

@@ -52,7 +52,10 @@ impl MergeGroup {
 
 /// Divides live blocks into those that are copied one by one and those that are coalesced. Omits
 /// blocks that an interrupted merge has already included in another block.
-pub(crate) fn plan(mut live: Vec<Live>, limits: impl Fn(u32) -> Limits) -> (Vec<Live>, Vec<MergeGroup>) {
+pub(crate) fn plan(
+    mut live: Vec<Live>,
+    limits: impl Fn(u32) -> Limits,
+) -> (Vec<Live>, Vec<MergeGroup>) {
     live.sort_unstable_by_key(|live| live.entry.source);
     let (mut copies, mut groups) = (Vec::new(), Vec::new());
     for blocks in live.chunk_by(|a, b| a.entry.source == b.entry.source) {
@@ -208,7 +211,8 @@ mod tests {
         let mut mask = OverwriteMask::default();
         let (later, left_out) = mask.retain_visible(rows(&[1, 2, 3], &[true, false, true]));
         assert_eq!((later.times.len(), left_out), (3, 0));
-        let (rest, left_out) = mask.retain_visible(rows(&[1, 2, 3, 4], &[true, true, false, false]));
+        let (rest, left_out) =
+            mask.retain_visible(rows(&[1, 2, 3, 4], &[true, true, false, false]));
         // At time 2 the second field has a value that is not overwritten.
         assert_eq!((rest.times, left_out), (vec![2, 4], 2));
     }

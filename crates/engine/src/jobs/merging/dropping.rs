@@ -3,7 +3,7 @@
 use super::memory::MergedSegment;
 use crate::core::Core;
 use crate::error::Error;
-use crate::jobs::flush::write_checkpoints;
+use crate::jobs::segments::write_checkpoints;
 use crate::jobs::writing::Writing;
 use crate::log::Log;
 use crate::segment::sealed::Segment;
@@ -71,7 +71,7 @@ pub(super) fn delete_obsolete(core: &Core, writing: &mut Writing) -> Result<(), 
     writing.merge.obsolete.extend(gone);
     let mut log = core.log();
     for (segment, slot) in &discarded {
-        let bytes = segment.room(core.unit);
+        let bytes = segment.disk_bytes(core.unit);
         match slot {
             SlotState::Damaged => log.space.set_aside(bytes),
             _ => log.space.delete(bytes),
@@ -101,15 +101,15 @@ pub(super) fn drop_merged(core: &Core, writing: &mut Writing) -> Result<bool, Er
         .merge
         .merged
         .iter()
-        .map(|merged| merged.segment.room(core.unit))
+        .map(|merged| merged.segment.disk_bytes(core.unit))
         .sum();
-    let (mut waiting, room) = {
+    let (mut waiting, free) = {
         let (head, log) = core.both();
-        let room = log.room(&head.load());
-        (unwritten_copies(&log, &writing.merge.merged), room)
+        let free = log.free_space(&head.load());
+        (unwritten_copies(&log, &writing.merge.merged), free)
     };
     // Each sync of a waiting segment should free about one segment, unless space is urgent.
-    let wanted = bytes >= room / 2 || bytes >= 8 * core.segment_bytes;
+    let wanted = bytes >= free / 2 || bytes >= 8 * core.segment_bytes;
     if wanted && !waiting.is_empty() {
         write_checkpoints(core, writing, |number| waiting.contains(&number))?;
         waiting = unwritten_copies(&core.log(), &writing.merge.merged);

@@ -2,7 +2,7 @@
 
 use crate::core::Core;
 use crate::error::Error;
-use crate::jobs::flush::scan_segment;
+use crate::jobs::segments::scan_segment;
 use crate::jobs::writing::Writing;
 use crate::locks::LogGuard;
 use crate::log::Log;
@@ -34,7 +34,10 @@ pub(super) fn segment(log: &Log, number: u64) -> Arc<Segment> {
 /// live blocks are counted in their new segments.
 pub(super) fn snapshot_of(log: &Log, load: &Load, merged: &HashSet<u64>) -> StatsSnapshot {
     let moment = log.retention.moment();
-    let stats = log.segment_stats().values().map(|stats| stats.stat_at(&moment));
+    let stats = log
+        .segment_stats()
+        .values()
+        .map(|stats| stats.stat_at(&moment));
     let mut segments: Vec<SegmentStat> = stats.collect();
     let mut fill = log.fill_of(load, segments.iter().map(|stat| stat.live).sum());
     for gone in segments.extract_if(.., |stat| merged.contains(&stat.number)) {
@@ -72,7 +75,11 @@ pub(crate) fn opened(
 }
 
 /// Returns the inputs after at most `most` due liveness scans.
-pub(super) fn snapshot(core: &Core, writing: &mut Writing, most: usize) -> Result<StatsSnapshot, Error> {
+pub(super) fn snapshot(
+    core: &Core,
+    writing: &mut Writing,
+    most: usize,
+) -> Result<StatsSnapshot, Error> {
     let merged = writing.merge.merged.iter();
     let merged: HashSet<u64> = merged.map(|merged| merged.segment.trailer.number).collect();
     let due: Vec<Arc<Segment>> = {
@@ -106,7 +113,12 @@ pub(super) fn scan_segments(
         let scan;
         (log, scan) = scan_segment(core, log, trailer.number, &entries, elsewhere);
         let moment = log.retention.moment();
-        let stats = scan.stats(trailer.lane, segment.room(core.unit), trailer.born, &moment);
+        let stats = scan.stats(
+            trailer.lane,
+            segment.disk_bytes(core.unit),
+            trailer.born,
+            &moment,
+        );
         if stats.stat.live == 0 {
             log.retention.note_past(&entries);
         }

@@ -17,7 +17,7 @@ pub(crate) struct Memory {
     /// Progress on victims of an unfinished merge.
     pub partial: HashMap<u64, PartialMerge>,
     /// Record of recent attempts to compress harder.
-    pub squeezes: Squeezes,
+    pub recompressions: Recompressions,
     /// Merge that continues with the next step.
     pub paused: Option<PausedMerge>,
     /// Segments whose names mark them as being merged.
@@ -47,7 +47,7 @@ impl Memory {
             policy,
             merged: Vec::new(),
             partial: HashMap::new(),
-            squeezes: Squeezes::default(),
+            recompressions: Recompressions::default(),
             paused: None,
             interrupted: merging.clone(),
             merging,
@@ -108,13 +108,13 @@ pub(crate) struct PartialMerge {
 /// Success rate of recent attempts to compress harder. Compressing harder takes most of the time of
 /// a merge. It gains nothing for values that do not compress or are already compressed harder.
 #[derive(Default)]
-pub(crate) struct Squeezes {
+pub(crate) struct Recompressions {
     pub(super) tried: Cell<u32>,
     pub(super) kept: Cell<u32>,
     pub(super) passed: Cell<u32>,
 }
 
-impl Squeezes {
+impl Recompressions {
     /// Returns whether to compress harder. Where success was rare, it is tried from time to time.
     pub(super) fn is_worth_a_try(&self) -> bool {
         if self.tried.get() < 16 || 8 * self.kept.get() >= self.tried.get() {
@@ -140,31 +140,33 @@ mod tests {
 
     #[test]
     fn compressing_harder_is_tried_seldom_where_it_was_seldom_worth_it() {
-        let squeezes = Squeezes::default();
+        let recompressions = Recompressions::default();
         for _ in 0..16 {
-            assert!(squeezes.is_worth_a_try(), "too little is known");
-            squeezes.note(false);
+            assert!(recompressions.is_worth_a_try(), "too little is known");
+            recompressions.note(false);
         }
-        let tries = |squeezes: &Squeezes| (0..160).filter(|_| squeezes.is_worth_a_try()).count();
-        assert_eq!(tries(&squeezes), 10, "one in sixteen");
+        let tries = |recompressions: &Recompressions| {
+            (0..160).filter(|_| recompressions.is_worth_a_try()).count()
+        };
+        assert_eq!(tries(&recompressions), 10, "one in sixteen");
         // Two of 18 attempts succeeded, but not one in eight.
-        squeezes.note(true);
-        squeezes.note(true);
-        assert_eq!(tries(&squeezes), 10);
-        squeezes.note(true);
-        assert_eq!(tries(&squeezes), 160);
+        recompressions.note(true);
+        recompressions.note(true);
+        assert_eq!(tries(&recompressions), 10);
+        recompressions.note(true);
+        assert_eq!(tries(&recompressions), 160);
     }
 
     #[test]
     fn old_tries_lose_their_weight() {
-        let squeezes = Squeezes::default();
+        let recompressions = Recompressions::default();
         for _ in 0..256 {
-            squeezes.note(true);
+            recompressions.note(true);
         }
         // Of 256 successes, 128 remain in the record.
         let until = (0..).find(|_| {
-            let worth = squeezes.is_worth_a_try();
-            squeezes.note(false);
+            let worth = recompressions.is_worth_a_try();
+            recompressions.note(false);
             !worth
         });
         assert!(until.is_some_and(|notes| notes < 1024), "{until:?}");

@@ -13,15 +13,15 @@
 //! dead. A victim is never dropped before its live blocks are durable elsewhere, and no dead block
 //! is rewritten.
 
-mod dropping;
 pub(super) mod coalescing;
+mod dropping;
 pub(crate) mod liveness;
 pub(crate) mod memory;
 pub(super) mod rewriting;
 
-use self::dropping::{drop_merged, retire, delete_obsolete};
-use self::liveness::{StatsSnapshot, snapshot, segment, scan_segments};
-use self::memory::{Record, PausedMerge};
+use self::dropping::{delete_obsolete, drop_merged, retire};
+use self::liveness::{StatsSnapshot, scan_segments, segment, snapshot};
+use self::memory::{PausedMerge, Record};
 use crate::core::Core;
 use crate::error::Error;
 use crate::jobs::merging::rewriting::merge_segments;
@@ -55,7 +55,11 @@ pub(super) fn go_on(core: &Core, writing: &mut Writing) -> Result<bool, Error> {
 }
 
 /// Drops and merges segments as the policy decides. Returns whether there was a need.
-pub(super) fn merge(core: &Core, writing: &mut Writing, snapshot: StatsSnapshot) -> Result<bool, Error> {
+pub(super) fn merge(
+    core: &Core,
+    writing: &mut Writing,
+    snapshot: StatsSnapshot,
+) -> Result<bool, Error> {
     let decision = decide(core, writing, snapshot);
     if decision.is_empty() {
         return Ok(false);
@@ -114,7 +118,8 @@ fn worth_it(core: &Core, writing: &mut Writing, numbers: Vec<u64>) -> Result<Vec
         let log = core.log();
         let moment = log.retention.moment();
         let forecast = numbers.iter();
-        let forecast = forecast.filter(|number| log.segment_stats()[number].has_forecast_deaths(&moment));
+        let forecast =
+            forecast.filter(|number| log.segment_stats()[number].has_forecast_deaths(&moment));
         forecast.map(|&number| segment(&log, number)).collect()
     };
     scan_segments(core, writing, &forecast)?;
@@ -143,7 +148,7 @@ mod tests {
     fn a_segment_that_is_all_dead_is_dropped_unread() {
         let world = World::new(options());
         world.append("m", 0..20_000);
-        world.settle();
+        world.flush();
         let before = world.sealed().0;
         delete_rows(&world, 0..20_000);
         world.run(crate::jobs::make_space);
@@ -155,11 +160,11 @@ mod tests {
     fn live_blocks_of_victims_are_written_again() {
         let world = World::new(options());
         world.append("m", 0..6_000);
-        world.settle();
+        world.flush();
         delete_rows(&world, 1_000..5_000);
         let victims: Vec<u64> = world.core.log().sealed().keys().copied().collect();
         merge_segments(&world.core, &mut world.writing(), &victims, false).unwrap();
-        world.settle();
+        world.flush();
         world.run(crate::jobs::make_space);
         assert_eq!(world.rows(), 2_000);
         let log = world.core.log();

@@ -4,14 +4,14 @@
 //! the latest block that it contains. Of two samples at the same time, the same sample therefore
 //! remains valid.
 
-use super::coalescing::{self, Limits, Live, OverwriteMask, MergeGroup};
-use super::memory::{MergedSegment, PartialMerge, Squeezes, PausedMerge};
+use super::coalescing::{self, Limits, Live, MergeGroup, OverwriteMask};
+use super::memory::{MergedSegment, PartialMerge, PausedMerge, Recompressions};
 use crate::block::{self, Block, BlockHead};
 use crate::core::Core;
 use crate::dictionary::layouts::Layout;
 use crate::error::Error;
-use crate::jobs::flush::write_pieces;
 use crate::jobs::merging::liveness::{Opened, opened};
+use crate::jobs::segments::write_pieces;
 use crate::jobs::writing::Writing;
 use crate::log::Log;
 use crate::query::rows::{Rows, merge};
@@ -80,7 +80,7 @@ type Blocks = HashMap<(usize, u32), Vec<u8>>;
 
 /// Returns the compression effort: low while writers may have to wait for the merge.
 fn effort(log: &Log, load: &Load) -> Effort {
-    match log.room_for_writers(load) < log.budget() / PRESSED {
+    match log.headroom(load) < log.budget() / PRESSED {
         true => Effort::Fast,
         false => Effort::Best,
     }
@@ -134,7 +134,10 @@ fn merge_some(core: &Core, writing: &mut Writing, numbers: &[u64]) -> Result<boo
         .and_then(|()| rewrite_live(core, writing, &mut victims, live));
     if !matches!(result, Ok(true)) {
         let partial = |victim: Victim| (victim.segment.trailer.number, victim.partial);
-        writing.merge.partial.extend(victims.into_iter().map(partial));
+        writing
+            .merge
+            .partial
+            .extend(victims.into_iter().map(partial));
         return result;
     }
     core.log().counters.segments_merged += victims.len() as u64;
@@ -199,12 +202,12 @@ fn rewrite_live(
         groups,
         effort,
     } = plan_rewriting(core, writing, live);
-    let squeezes = (effort == Effort::Best).then_some(&writing.merge.squeezes);
+    let recompressions = (effort == Effort::Best).then_some(&writing.merge.recompressions);
     let (mut copied, mut ready) = (0, Copies::default());
     let mut runs = runs(copies, GAP).into_iter().peekable();
     while let Some(run) = runs.next() {
         copied += run.len;
-        read_run(core, squeezes, victims, &run, &mut ready)?;
+        read_run(core, recompressions, victims, &run, &mut ready)?;
         let late = is_late();
         if late || ready.blocks.len() >= COPIES_A_LOCK || runs.peek().is_none() {
             add_copies(core, victims, std::mem::take(&mut ready))?;
@@ -277,7 +280,7 @@ fn knows_of_no_loss(core: &Core, writing: &Writing) -> bool {
 /// Reads blocks to copy.
 fn read_run(
     core: &Core,
-    squeezes: Option<&Squeezes>,
+    recompressions: Option<&Recompressions>,
     victims: &mut [Victim],
     run: &Run,
     copies: &mut Copies,
@@ -289,10 +292,11 @@ fn read_run(
         let at = (u64::from(entry.offset) - run.offset) as usize;
         let bytes = &bytes[at..at + entry.len as usize];
         if is_whole(core, victim, entry, bytes) {
-            let bytes = match squeezes.filter(|squeezes| squeezes.is_worth_a_try()) {
-                Some(squeezes) => squeezed(core, bytes, squeezes),
-                None => bytes.to_vec(),
-            };
+            let bytes =
+                match recompressions.filter(|recompressions| recompressions.is_worth_a_try()) {
+                    Some(recompressions) => recompressed(core, bytes, recompressions),
+                    None => bytes.to_vec(),
+                };
             let (victim, entry) = (run.victim, *entry);
             copies.blocks.push((Live { victim, entry }, bytes));
         }
@@ -314,7 +318,7 @@ fn add_copies(core: &Core, victims: &mut [Victim], mut copies: Copies) -> Result
             partial.into.insert(into);
             partial.done.insert(entry.number);
             log.counters.merge_written += bytes.len() as u64;
-            log.counters.squeezed_bytes += u64::from(entry.len) - bytes.len() as u64;
+            log.counters.recompressed_bytes += u64::from(entry.len) - bytes.len() as u64;
         }
     }
     Ok(())
@@ -345,7 +349,7 @@ fn is_whole(core: &Core, victim: &mut Victim, entry: &Entry, bytes: &[u8]) -> bo
 }
 
 /// Returns a block with the same rows in fewer bytes, if it is sufficiently smaller.
-fn squeezed(core: &Core, bytes: &[u8], squeezes: &Squeezes) -> Vec<u8> {
+fn recompressed(core: &Core, bytes: &[u8], recompressions: &Recompressions) -> Vec<u8> {
     let smaller = || {
         let block = Block::open(bytes).ok()?;
         let layout = layout_of(core, block.head.layout)?;
@@ -357,7 +361,7 @@ fn squeezed(core: &Core, bytes: &[u8], squeezes: &Squeezes) -> Vec<u8> {
         let mut out = Vec::with_capacity(bytes.len());
         block::encode(block.head, &columns, Effort::Best, &mut out);
         let kept = out.len() + bytes.len() / WORTHWHILE < bytes.len();
-        squeezes.note(kept);
+        recompressions.note(kept);
         kept.then_some(out)
     };
     smaller().unwrap_or_else(|| bytes.to_vec())
@@ -440,7 +444,13 @@ fn join(
     let mut runs = Vec::with_capacity(output.len());
     for live in output {
         let bytes = blocks.get(&(live.victim, live.entry.offset))?;
-        runs.push(decode_block(core, bytes, &live.entry, &layout, &visibility)?);
+        runs.push(decode_block(
+            core,
+            bytes,
+            &live.entry,
+            &layout,
+            &visibility,
+        )?);
     }
     let found: u64 = runs.iter().map(|rows| rows.times.len() as u64).sum();
     let mut rows = merge(runs, layout.types());
@@ -512,7 +522,9 @@ fn add_coalesced(
     blocks: &Blocks,
 ) -> Result<(), Error> {
     let (head, mut log) = core.both_with_slot()?;
-    let visibility = log.retention.visibility(entry.source, head.rows_of(entry.source));
+    let visibility = log
+        .retention
+        .visibility(entry.source, head.rows_of(entry.source));
     if output.iter().any(|live| visibility.hides(&live.entry)) {
         drop((head, log));
         return copy_all(core, victims, output, blocks);

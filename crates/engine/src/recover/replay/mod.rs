@@ -213,7 +213,7 @@ impl<'a> Replay<'a> {
                 }
             }
         }
-        let (losses, found) = lost.settle(entries.iter(), 0);
+        let (losses, found) = lost.resolve(entries.iter(), 0);
         self.recovery.losses.extend(losses);
         self.recovery.rows_skipped += found;
         Ok(())

@@ -1,4 +1,4 @@
-//! Coarser levels: the roll-up of old samples, and queries of levels.
+//! Roll-up of old samples, and queries of levels.
 #![allow(clippy::unwrap_used)]
 
 use seiner_engine::{
@@ -15,7 +15,7 @@ use std::time::Duration;
 
 const SECOND: i64 = 1_000_000_000;
 const MINUTE: i64 = 60 * SECOND;
-/// Integers of the sources are this and a little more: f64 has room for none, some and all digits.
+/// Integers of the sources are this and a little more: f64 can represent none, some and all of the digits.
 const BASES: [i64; 3] = [0, 1 << 60, (1 << 48) - 50];
 const FIELDS: [&str; 4] = ["temp", "count", "ok", "state"];
 
@@ -221,7 +221,7 @@ impl Store {
         }
     }
 
-    /// Deletes some time of a source; of what is coarser by then, whole steps.
+    /// Deletes some time of a source. Where only levels remain, deletes whole steps.
     fn delete_some(&mut self) {
         let n = self.rng.below(3) as usize;
         let start = self.now() - self.rng.below(4000) as i64 * SECOND;
@@ -276,7 +276,7 @@ fn same(found: &[Bucket], expected: &[Bucket], what: &str) {
 }
 
 #[test]
-fn answers_of_what_became_coarser_are_those_of_the_samples() {
+fn answers_from_levels_equal_answers_from_samples() {
     for durability in [
         Durability::Interval(Duration::from_millis(100)),
         Durability::Memory,
@@ -312,7 +312,7 @@ fn answers_of_what_became_coarser_are_those_of_the_samples() {
 }
 
 #[test]
-fn answers_say_where_they_are_coarser() {
+fn answers_list_the_intervals_of_levels() {
     let mut store = Store::new(Durability::Memory, rules(LEVELS));
     store.run(5000);
     let now = store.now();
@@ -324,7 +324,7 @@ fn answers_say_where_they_are_coarser() {
         (10_000_000_000, 60_000_000_000)
     );
     assert_eq!(coarse.to + 1, fine.from);
-    // A round is a 32nd of the age, in whole steps.
+    // A pass covers a 32nd of the age, in whole steps.
     let samples_from = fine.to + 1;
     assert_eq!(samples_from % (10 * SECOND), 0);
     assert!((600..=632).contains(&((now - samples_from) / SECOND)));
@@ -371,13 +371,13 @@ fn answers_say_where_they_are_coarser() {
 }
 
 #[test]
-fn a_round_that_a_power_cut_ends_loses_nothing() {
+fn a_pass_interrupted_by_a_power_cut_loses_nothing() {
     let mut store = Store::new(Durability::Sync, rules(LEVELS));
     store.run(700);
     let mut cuts = 0;
     for turn in 0..60 {
         store.run(60);
-        // A round is due at about every third of these.
+        // A pass is due at about every third of these.
         store.clock.advance(21 * SECOND as u64);
         store = store.cut(turn % 12);
         cuts += 1;
@@ -388,7 +388,7 @@ fn a_round_that_a_power_cut_ends_loses_nothing() {
 }
 
 #[test]
-fn what_is_deleted_is_in_no_level_and_the_rest_of_a_round_is_made_anew() {
+fn deleted_samples_are_in_no_level_and_the_rest_of_a_pass_is_repeated() {
     let mut store = Store::new(Durability::Memory, rules(LEVELS));
     store.run(3000);
     let now = store.now();
@@ -470,7 +470,7 @@ fn other_rules_keep_what_there_is() {
 }
 
 /// After a change to a longer age it was taken, told instead of the whole step that it lies in, and then
-/// put in its place by the next round.
+/// put in its place by the next pass.
 #[test]
 fn a_late_sample_hides_no_step_that_earlier_rules_made() {
     let mut store = Store::new(Durability::Sync, rules(LEVELS));
@@ -496,7 +496,7 @@ fn a_late_sample_hides_no_step_that_earlier_rules_made() {
         let source = store.source(0);
         let receipt = store.engine.append_columns(source, &["temp"], &columns);
         let rejected = receipt.unwrap().rejected;
-        assert_eq!(rejected, [(0, Reason::Coarsened)]);
+        assert_eq!(rejected, [(0, Reason::RolledUp)]);
         store.assert_answers(start);
     }
     // Where samples are left they are taken, though they be older than the age that was.
@@ -509,7 +509,7 @@ fn a_late_sample_hides_no_step_that_earlier_rules_made() {
 }
 
 /// Regression: the rest of a finer level counted only the first part of a minute, and the row of the
-/// minute counted all of it. A round under changed rules replaced the row by the rest.
+/// minute counted all of it. A pass under changed rules replaced the row by the rest.
 #[test]
 fn a_row_is_not_replaced_by_what_finer_levels_of_earlier_rules_have_of_its_step() {
     let mut store = Store::new(Durability::Sync, rules("10s for 30m then 1m for 3h"));
@@ -532,7 +532,7 @@ fn a_row_is_not_replaced_by_what_finer_levels_of_earlier_rules_have_of_its_step(
 }
 
 #[test]
-fn a_source_with_very_many_fields_becomes_coarser_too() {
+fn a_source_with_very_many_fields_is_rolled_up() {
     let mut store = Store::new(Durability::Memory, rules("10s for 1h"));
     // Their long names alone are more than the others have.
     store.options.memory = 64 << 20;

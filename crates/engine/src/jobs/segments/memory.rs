@@ -1,4 +1,4 @@
-//! Memory of the flush job between its steps.
+//! Memory of the segment job between its steps.
 
 use crate::segment::Entry;
 use seiner_platform::File;
@@ -14,7 +14,7 @@ pub(crate) struct PendingCheckpoint {
     pub(super) entries: Vec<Entry>,
 }
 
-/// Memory of the flush job.
+/// Memory of the segment job.
 #[derive(Default)]
 pub(crate) struct Memory {
     /// Checkpoints that are not yet on disk.

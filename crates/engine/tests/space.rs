@@ -1,4 +1,4 @@
-//! A disk without room: writers learn of it, the store says so, and goes on when there is some.
+//! Disk without space: writers get an error, the store reports it, and continues when space is free.
 #![allow(clippy::unwrap_used)]
 
 use seiner_engine::{Durability, Engine, Error, Options, Query};
@@ -62,7 +62,7 @@ impl Store {
 }
 
 #[test]
-fn a_full_disk_is_a_want_of_room_that_the_store_tells_of_until_there_is_some() {
+fn a_full_disk_is_reported_until_there_is_space() {
     let mut store = Store::new();
     for _ in 0..2000 {
         store.write().unwrap();
@@ -72,18 +72,18 @@ fn a_full_disk_is_a_want_of_room_that_the_store_tells_of_until_there_is_some() {
     let mut refused = 0;
     for _ in 0..4000 {
         if let Err(error) = store.write() {
-            assert!(error.is_want_of_room(), "{error}");
+            assert!(error.is_out_of_space(), "{error}");
             refused += 1;
         }
         // Whatever the background meets is told, too, and is no end.
         if let Err(error) = store.engine.step() {
-            assert!(error.is_want_of_room(), "{error}");
+            assert!(error.is_out_of_space(), "{error}");
         }
     }
     assert!(refused > 0);
-    for result in [store.engine.settle(), store.engine.commit()] {
+    for result in [store.engine.flush(), store.engine.commit()] {
         if let Err(error) = result {
-            assert!(error.is_want_of_room(), "{error}");
+            assert!(error.is_out_of_space(), "{error}");
         }
     }
     let status = store.engine.status();
@@ -98,7 +98,7 @@ fn a_full_disk_is_a_want_of_room_that_the_store_tells_of_until_there_is_some() {
     for _ in 0..100 {
         store.write().unwrap();
     }
-    store.engine.settle().unwrap();
+    store.engine.flush().unwrap();
     assert_eq!(store.engine.status().trouble, Default::default());
     assert_eq!(store.samples(), store.rows);
 }

@@ -1,4 +1,4 @@
-//! Flush: writes the pieces of open segments, writes their checkpoints and seals closed segments.
+//! Segments: writes the pieces of open segments, writes their checkpoints and seals closed segments.
 
 pub(super) mod memory;
 
@@ -134,9 +134,9 @@ fn write_some(core: &Core, waiting: &mut Waiting) -> Result<(), Error> {
     let end = last.map_or(0, |piece| piece.offset + piece.bytes.len() as u64);
     if end > waiting.reserved {
         let step = core.segment_bytes / RESERVATIONS;
-        let room = end.max((waiting.reserved + step).min(core.segment_bytes));
-        waiting.file.reserve(room).map_err(io_error(context))?;
-        waiting.reserved = room;
+        let reserved = end.max((waiting.reserved + step).min(core.segment_bytes));
+        waiting.file.reserve(reserved).map_err(io_error(context))?;
+        waiting.reserved = reserved;
     }
     for piece in &waiting.pieces {
         let written = waiting.file.write_at(piece.offset, &piece.bytes);
@@ -151,7 +151,7 @@ fn write_some(core: &Core, waiting: &mut Waiting) -> Result<(), Error> {
 pub(crate) fn seal_segments(core: &Core, writing: &mut Writing) -> Result<(), Error> {
     let _span = tracing::trace_span!("seal").entered();
     // Checkpoints that could not be written for lack of space may belong to these segments.
-    if !writing.flush.checkpoints.is_empty() {
+    if !writing.segments.checkpoints.is_empty() {
         write_checkpoints(core, writing, |_| false)?;
     }
     let closed = closed_segments(core, core.store);
@@ -262,7 +262,7 @@ fn serve(core: &Core, ended: Vec<FinishedSegment>) {
         core.files.hold(closed.number, closed.file);
         let files = core.files.clone();
         let segment = Segment::new(end.trailer, end.sparse_index, files, end.name, end.total);
-        let stats = scan.stats(closed.lane, segment.room(core.unit), born, &moment);
+        let stats = scan.stats(closed.lane, segment.disk_bytes(core.unit), born, &moment);
         core.ledger().note_segment(closed.number, segment.note());
         sealed.push((Arc::new(segment), stats));
         durable.push((closed.number, closed.entries, end.index));
@@ -324,8 +324,8 @@ pub(crate) fn write_checkpoints(
     core.finish_sealing()?;
     // Checkpoints that could not be written earlier for lack of space come first.
     let ended = make_checkpoints(core, which);
-    writing.flush.checkpoints.extend(ended);
-    if writing.flush.checkpoints.is_empty() {
+    writing.segments.checkpoints.extend(ended);
+    if writing.segments.checkpoints.is_empty() {
         return Ok(());
     }
     let _span = tracing::trace_span!("checkpoint").entered();
@@ -334,14 +334,14 @@ pub(crate) fn write_checkpoints(
     core.write_catalog()?;
     let ended = |number| {
         writing
-            .flush
+            .segments
             .checkpoints
             .iter()
             .any(|one| one.number == number)
     };
     while write_pieces(core, ended)? {}
-    let mut marked = Vec::with_capacity(writing.flush.checkpoints.len());
-    let result: Result<(), Error> = writing.flush.checkpoints.iter_mut().try_for_each(|one| {
+    let mut marked = Vec::with_capacity(writing.segments.checkpoints.len());
+    let result: Result<(), Error> = writing.segments.checkpoints.iter_mut().try_for_each(|one| {
         marked.push(mark_checkpoint(core, one)?);
         Ok(())
     });
@@ -350,7 +350,7 @@ pub(crate) fn write_checkpoints(
     core.volume.sync()?;
     {
         let mut ledger = core.ledger();
-        for checkpoint in writing.flush.checkpoints.drain(..) {
+        for checkpoint in writing.segments.checkpoints.drain(..) {
             ledger.add_blocks(checkpoint.number, note_of(&checkpoint.entries));
             unpin(core, &checkpoint.pins);
             note_durable(core, &checkpoint.entries);
@@ -402,8 +402,9 @@ fn make_checkpoints(core: &Core, which: impl Fn(u64) -> bool) -> Vec<PendingChec
         (horizon, begun)
     };
     let begun = begun.into_iter();
-    let mut begun: Vec<(Place, Vec<Entry>)> =
-        begun.map(|(place, pending)| (place, pending.entries())).collect();
+    let mut begun: Vec<(Place, Vec<Entry>)> = begun
+        .map(|(place, pending)| (place, pending.entries()))
+        .collect();
     let indexes = begun
         .iter_mut()
         .map(|(place, entries)| OpenSegment::index(*place, entries, &horizon));
