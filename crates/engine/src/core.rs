@@ -11,9 +11,9 @@ use crate::exchange::inform;
 use crate::head::{Extent, Head};
 use crate::health::Health;
 use crate::holds::Holds;
-use crate::jobs::free::memory::Memory as Space;
+use crate::jobs::free::memory::SpaceMemory;
 use crate::jobs::idle::memory::IDLE_TICKS;
-use crate::jobs::merging::memory::{Decisions, Memory as Merge};
+use crate::jobs::merging::memory::{Decisions, MergeMemory};
 use crate::jobs::writing::Writing;
 use crate::journal::files::JournalWriter;
 use crate::ledger::Ledger;
@@ -475,8 +475,8 @@ impl Core {
             }),
             ledger: Mutex::new(opened.ledger),
             writing: Turns::new(Writing::new(
-                Space::new(disk),
-                Merge::new(policy, opened.merging, opened.copied),
+                SpaceMemory::new(disk),
+                MergeMemory::new(policy, opened.merging, opened.copied),
             )),
             files: opened.files,
             segment_bytes,

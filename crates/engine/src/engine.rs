@@ -9,7 +9,7 @@ use crate::error::{Error, Receipt};
 use crate::holds::Holds;
 use crate::intake;
 use crate::jobs;
-use crate::jobs::merging::memory::Record;
+use crate::jobs::merging::memory::DecisionRecord;
 use crate::levels;
 use crate::opening;
 use crate::options::{Durability, Options};
@@ -300,7 +300,7 @@ impl Engine {
     }
 
     /// Returns recent decisions to drop or merge segments and their reasons, latest last.
-    pub fn decisions(&self) -> Vec<Record> {
+    pub fn decisions(&self) -> Vec<DecisionRecord> {
         report::decisions(&self.core)
     }
 

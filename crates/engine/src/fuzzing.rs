@@ -11,9 +11,9 @@ use crate::catalog::{self, Frame, ReadFrame};
 use crate::dictionary::layouts::Layouts;
 use crate::inspect::registry::Registry;
 use crate::journal::files::{self, FILE_HEADER_BYTES, FileHeader};
-use crate::journal::record::{self, Header, Record};
-use crate::journal::rows::Rows;
-use crate::segment::footer::{self, Page, TRAILER_BYTES, Trailer};
+use crate::journal::record::{self, Header, JournalRecord};
+use crate::journal::rows::JournalRows;
+use crate::segment::footer::{self, PageEntry, TRAILER_BYTES, Trailer};
 use seiner_codec::checksum;
 use seiner_model::{FieldType, Interval};
 
@@ -60,13 +60,13 @@ pub fn journal_header(bytes: &[u8]) {
 /// A record's body, down to its rows.
 pub fn record(body: &[u8]) {
     Header::read(body);
-    let Ok(record) = Record::decode(body, 2) else {
+    let Ok(record) = JournalRecord::decode(body, 2) else {
         return;
     };
     if record.first_layout <= NUMBERS {
         let _ = Registry::new().add_record(&record);
     }
-    Rows::new(&record).for_each(drop);
+    JournalRows::new(&record).for_each(drop);
 }
 
 /// The rows of a buffer. What a replay took in row by row, sealing must be able to read.
@@ -196,7 +196,7 @@ fn mend_record(bytes: &mut [u8], at: usize) -> Option<usize> {
     let header = Header::read(bytes.get(at..)?)?;
     let body = at + record::HEADER_BYTES;
     let end = body + header.body;
-    let read = Record::decode(bytes.get(body..end)?, 2);
+    let read = JournalRecord::decode(bytes.get(body..end)?, 2);
     if read.is_ok_and(|read| read.first_source.max(read.first_layout) > NUMBERS) {
         return None;
     }
@@ -228,7 +228,7 @@ fn mend_segment(bytes: &mut [u8]) -> Option<()> {
 }
 
 /// Mends a page's blocks, and the page's checksum at `sum`.
-fn mend_page(bytes: &mut [u8], page: &Page, sum: usize) -> Option<()> {
+fn mend_page(bytes: &mut [u8], page: &PageEntry, sum: usize) -> Option<()> {
     let covered = page.offset as usize..page.offset as usize + page.len as usize;
     for entry in footer::parse_page(bytes.get(covered.clone())?).ok()? {
         let at = entry.offset as usize;

@@ -226,7 +226,7 @@ fn get_loss(cursor: &mut Cursor<'_>) -> Result<Loss, Short> {
 
 /// State in which a ledger was found.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Found {
+pub enum LedgerState {
     /// No ledger exists.
     Missing,
     /// All records are readable.
@@ -238,13 +238,13 @@ pub enum Found {
 }
 
 /// Reads a ledger without changes. Returns contents, state, offset of its end, and next sequence.
-pub fn read(disk: &dyn Disk, store: u64) -> Result<(Contents, Found, u64, u64), Error> {
+pub fn read(disk: &dyn Disk, store: u64) -> Result<(Contents, LedgerState, u64, u64), Error> {
     let context = || format!("reading {NAME}");
     let mut contents = Contents::default();
     let file = match disk.open(NAME) {
         Ok(file) => file,
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            return Ok((contents, Found::Missing, 0, 1));
+            return Ok((contents, LedgerState::Missing, 0, 1));
         }
         Err(error) => return Err(io_error(context)(error)),
     };
@@ -252,13 +252,13 @@ pub fn read(disk: &dyn Disk, store: u64) -> Result<(Contents, Found, u64, u64), 
     file.read_at(0, &mut bytes).map_err(io_error(context))?;
     if bytes.iter().all(|&byte| byte == 0) {
         // The power failed while the ledger was created.
-        return Ok((contents, Found::Missing, 0, 1));
+        return Ok((contents, LedgerState::Missing, 0, 1));
     }
     let mut found = match bytes.get(..HEADER_BYTES) == Some(&header(store)[..]) {
-        true => Found::Whole,
+        true => LedgerState::Whole,
         false => {
             let what = "its header is damaged, of another version, or of another store";
-            Found::Damaged(0, what.to_string())
+            LedgerState::Damaged(0, what.to_string())
         }
     };
     let (mut at, mut sequence) = (HEADER_BYTES.min(bytes.len()), 1);
@@ -272,7 +272,7 @@ pub fn read(disk: &dyn Disk, store: u64) -> Result<(Contents, Found, u64, u64), 
             let Some((from, next)) = later else {
                 match end_of(&bytes, at) {
                     End::Clean => {}
-                    End::Torn if found == Found::Whole => found = Found::Torn,
+                    End::Torn if found == LedgerState::Whole => found = LedgerState::Torn,
                     End::Torn => {}
                     End::Damaged => {
                         damage(&mut found, at, format!("record {sequence} is damaged"));
@@ -294,7 +294,7 @@ pub fn read(disk: &dyn Disk, store: u64) -> Result<(Contents, Found, u64, u64), 
         }
         (at, sequence) = (end, sequence + 1);
     }
-    if matches!(found, Found::Damaged(..)) {
+    if matches!(found, LedgerState::Damaged(..)) {
         // Files removed from the list by a damaged record would be reported as missing.
         (contents.journal, contents.segments) = Default::default();
     }
@@ -332,9 +332,9 @@ fn end_of(bytes: &[u8], at: usize) -> End {
     }
 }
 
-fn damage(found: &mut Found, at: usize, what: String) {
-    if *found == Found::Whole {
-        *found = Found::Damaged(at as u64, what);
+fn damage(found: &mut LedgerState, at: usize, what: String) {
+    if *found == LedgerState::Whole {
+        *found = LedgerState::Damaged(at as u64, what);
     }
 }
 
@@ -392,7 +392,7 @@ impl Ledger {
     ///
     /// # Errors
     /// If the disk fails.
-    pub fn open(disk: Arc<dyn Disk>, store: u64) -> Result<(Ledger, Found), Error> {
+    pub fn open(disk: Arc<dyn Disk>, store: u64) -> Result<(Ledger, LedgerState), Error> {
         let (contents, found, len, sequence) = read(&*disk, store)?;
         let context = || format!("opening {NAME}");
         match disk.open(NEXT) {
@@ -402,14 +402,14 @@ impl Ledger {
         }
         let file = match &found {
             // A torn ledger is rewritten.
-            Found::Missing | Found::Torn => None,
-            Found::Whole => {
+            LedgerState::Missing | LedgerState::Torn => None,
+            LedgerState::Whole => {
                 let file = disk.open(NAME).map_err(io_error(context))?;
                 // Readable is not durable.
                 file.sync().map_err(sync_error(context))?;
                 Some(file)
             }
-            Found::Damaged(..) => {
+            LedgerState::Damaged(..) => {
                 // The next write replaces the file. Until then, a start must find its readable
                 // part.
                 copy_aside(&*disk, NAME)?;
@@ -605,7 +605,7 @@ mod tests {
         }
     }
 
-    fn open(disk: &SimDisk) -> (Ledger, Found) {
+    fn open(disk: &SimDisk) -> (Ledger, LedgerState) {
         Ledger::open(Arc::new(disk.clone()), 7).unwrap()
     }
 
@@ -613,7 +613,7 @@ mod tests {
     fn entries_outlast_a_power_cut() {
         let disk = SimDisk::new(1);
         let (mut ledger, found) = open(&disk);
-        assert_eq!(found, Found::Missing);
+        assert_eq!(found, LedgerState::Missing);
         ledger.note_segment(4, NOTE);
         ledger.note_segment(5, NOTE);
         ledger.note_gone(4);
@@ -624,7 +624,7 @@ mod tests {
         let kept = ledger.contents().clone();
         assert_eq!(kept.segments.keys().copied().collect::<Vec<_>>(), [5]);
         let (ledger, found) = open(&disk.crash());
-        assert_eq!((ledger.contents(), found), (&kept, Found::Whole));
+        assert_eq!((ledger.contents(), found), (&kept, LedgerState::Whole));
     }
 
     #[test]
@@ -676,7 +676,7 @@ mod tests {
         }
         disk.flip_bit(NAME, 8 * (ledger.len / 2));
         let (ledger, found) = open(&disk);
-        assert!(matches!(found, Found::Damaged(..)), "{found:?}");
+        assert!(matches!(found, LedgerState::Damaged(..)), "{found:?}");
         assert!(ledger.contents().segments.is_empty());
         assert_eq!(ledger.contents().unacknowledged().len(), 2);
         assert!(
@@ -703,7 +703,7 @@ mod tests {
             let file = cut.create(NAME).unwrap();
             file.write_at(0, &bytes[..len as usize]).unwrap();
             let (contents, found, _, _) = read(&cut, 7).unwrap();
-            assert_eq!((&contents, found), (&kept, Found::Torn), "{len} bytes");
+            assert_eq!((&contents, found), (&kept, LedgerState::Torn), "{len} bytes");
         }
     }
 }

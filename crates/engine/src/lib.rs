@@ -107,7 +107,7 @@ pub use check::{CheckReport, Damage, Note, check};
 pub use engine::Engine;
 pub use error::{Error, Reason, Receipt, Relief};
 pub use holds::Holds;
-pub use jobs::merging::memory::Record;
+pub use jobs::merging::memory::DecisionRecord;
 pub use options::{Durability, Options};
 pub use persisted_clock::{set_stored_time, stored_time};
 pub use query::aggregate::Aggregates;
@@ -117,7 +117,7 @@ pub use reading::{Reading, check_directory, read_directory};
 pub use retention::class::{Class, Classes, Keep, Level, WhenFull, levels_text, parse_levels};
 pub use rules::{Change, Given, Outlook, Rule, read as stored_rules};
 pub use seiner_merge as merge;
-pub use seiner_merge::Kind as MergePolicy;
+pub use seiner_merge::MergePolicy;
 pub use seiner_model::{
     Batch, Bitmap, Cell, Column, Columns, FieldColumn, FieldType, Interval, KeyError, Notation,
     Selector, SelectorError, SourceId, SourceKey, Strings, Value,

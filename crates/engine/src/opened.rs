@@ -16,7 +16,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 /// Parts of a store that was read from the disk.
-pub(crate) struct Opened {
+pub(crate) struct OpenedStore {
     pub parts: Parts,
     pub volume: Arc<dyn Volume>,
     pub journal: JournalWriter,

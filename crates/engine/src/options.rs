@@ -6,7 +6,7 @@ use crate::retention::class::Classes;
 use crate::rules::given::Given;
 use crate::segment::ALIGNMENT;
 use crate::space::{JournalSize, Needs};
-use seiner_merge::Kind;
+use seiner_merge::MergePolicy;
 pub use seiner_store::Durability;
 use std::time::Duration;
 
@@ -41,7 +41,7 @@ pub struct Options {
     /// leaves less space for surprises.
     pub merge_from: f64,
     /// Policy that chooses the segments to merge.
-    pub policy: Kind,
+    pub policy: MergePolicy,
     /// Bytes that may be written per stored byte so that later reads find larger blocks, in
     /// addition to writes that reclaim space. 0 for none.
     pub extra_writes: f64,
@@ -70,7 +70,7 @@ impl Default for Options {
             disk: None,
             leave_free: 0,
             merge_from: 0.95,
-            policy: Kind::default(),
+            policy: MergePolicy::default(),
             extra_writes: 0.2,
             lanes: 32,
             classes: Classes::default(),

@@ -1,7 +1,7 @@
 //! Report: what a store has, and how it is.
 
 use crate::core::{Core, ENTRIES_A_LOCK, ROWS_A_LOCK};
-use crate::jobs::merging::memory::Record;
+use crate::jobs::merging::memory::DecisionRecord;
 use crate::options::Durability;
 use crate::segment::list::Listing;
 use crate::segment::open::OpenSegment;
@@ -103,7 +103,7 @@ fn live_on_disk(core: &Core) -> Vec<u64> {
 }
 
 /// Returns recent decisions to drop or merge segments and their reasons, latest last.
-pub(crate) fn decisions(core: &Core) -> Vec<Record> {
+pub(crate) fn decisions(core: &Core) -> Vec<DecisionRecord> {
     core.decided().records.iter().cloned().collect()
 }
 

@@ -15,8 +15,8 @@ const OUTCOMES: u64 = 6;
 const SECOND: i64 = 1_000_000_000;
 
 /// Source, field and time.
-type Place = (usize, String, i64);
-type Samples = BTreeMap<Place, f64>;
+type SampleKey = (usize, String, i64);
+type Samples = BTreeMap<SampleKey, f64>;
 
 /// A store, and the samples that it must have.
 struct Store {

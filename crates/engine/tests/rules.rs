@@ -59,14 +59,14 @@ fn confirmed(options: Options) -> Options {
 }
 
 #[derive(Clone)]
-struct Place {
+struct Host {
     disk: SimDisk,
     clock: SimClock,
 }
 
-impl Place {
-    fn new() -> Place {
-        Place {
+impl Host {
+    fn new() -> Host {
+        Host {
             disk: SimDisk::new(1),
             clock: SimClock::new(NOW),
         }
@@ -121,14 +121,14 @@ fn names(engine: &Engine) -> Vec<String> {
 
 #[test]
 fn settings_that_are_not_given_are_those_that_are_stored() {
-    let place = Place::new();
+    let host = Host::new();
     let rules = Options {
         disk: Some(20 << 20),
         lanes: 5,
         ..aged(30)
     };
-    place.fill(rules);
-    let engine = place.open(bare()).unwrap();
+    host.fill(rules);
+    let engine = host.open(bare()).unwrap();
     assert_eq!(names(&engine), ["aged", "default"]);
     let held = engine.options();
     assert_eq!(
@@ -146,22 +146,22 @@ fn settings_that_are_not_given_are_those_that_are_stored() {
 
 #[test]
 fn rules_that_keep_more_are_applied_and_stored() {
-    let place = Place::new();
-    place.fill(aged(30));
-    let engine = place.open(aged(40)).unwrap();
+    let host = Host::new();
+    host.fill(aged(30));
+    let engine = host.open(aged(40)).unwrap();
     assert_eq!(engine.rules_changed().len(), 1);
     engine.close().unwrap();
-    let stored = stored_rules(&place.disk).unwrap().unwrap();
+    let stored = stored_rules(&host.disk).unwrap().unwrap();
     let age = stored.classes.named()[0].keep.age;
     assert_eq!(age, Some(Duration::from_secs(40 * 3600)));
 }
 
 #[test]
 fn rules_that_keep_less_are_refused_and_nothing_changes() {
-    let place = Place::new();
-    place.fill(aged(30));
-    let before = place.files();
-    let Err(error @ Error::Retention(_)) = place.open(aged(10)) else {
+    let host = Host::new();
+    host.fill(aged(30));
+    let before = host.files();
+    let Err(error @ Error::Retention(_)) = host.open(aged(10)) else {
         panic!("rules that keep less were applied");
     };
     let text = error.to_string();
@@ -176,25 +176,25 @@ fn rules_that_keep_less_are_refused_and_nothing_changes() {
         "{text}"
     );
     assert_eq!(
-        place.files(),
+        host.files(),
         before,
         "a start that is refused leaves everything as it was"
     );
 
-    let engine = place.open(confirmed(aged(10))).unwrap();
+    let engine = host.open(confirmed(aged(10))).unwrap();
     assert_eq!((rows(&engine, "t"), rows(&engine, "u")), (11, 21));
     engine.close().unwrap();
-    let engine = place.open(bare()).unwrap();
+    let engine = host.open(bare()).unwrap();
     assert_eq!(rows(&engine, "t"), 11);
 }
 
 #[test]
 fn the_report_counts_rows_and_times_of_blocks_that_would_go() {
-    let place = Place::new();
-    place.fill(options(Vec::new()));
-    place.clock.advance(100 * HOUR as u64);
-    place.fill(bare());
-    let Err(Error::Retention(outlook)) = place.open(aged(50)) else {
+    let host = Host::new();
+    host.fill(options(Vec::new()));
+    host.clock.advance(100 * HOUR as u64);
+    host.fill(bare());
+    let Err(Error::Retention(outlook)) = host.open(aged(50)) else {
         panic!("it must be refused");
     };
     let [class] = outlook.classes.as_slice() else {
@@ -213,7 +213,7 @@ fn the_report_counts_rows_and_times_of_blocks_that_would_go() {
         },
         ..class_of("t")
     };
-    let Err(Error::Retention(outlook)) = place.open(options(vec![ring])) else {
+    let Err(Error::Retention(outlook)) = host.open(options(vec![ring])) else {
         panic!("it must be refused");
     };
     assert_eq!(outlook.classes[0].rows, 21, "{outlook}");
@@ -225,7 +225,7 @@ fn class_of(sources: &str) -> Class {
 
 #[test]
 fn a_class_that_goes_or_a_smaller_budget_is_refused() {
-    let place = Place::new();
+    let host = Host::new();
     let shed = Class {
         when_full: WhenFull::Shed,
         ..class("shed", "", None)
@@ -234,15 +234,15 @@ fn a_class_that_goes_or_a_smaller_budget_is_refused() {
         disk: Some(disk),
         ..options(vec![shed.clone()])
     };
-    place.fill(with(40 << 20));
+    host.fill(with(40 << 20));
     assert!(matches!(
-        place.open(with(30 << 20)),
+        host.open(with(30 << 20)),
         Err(Error::Retention(_))
     ));
-    place.open(with(50 << 20)).unwrap().close().unwrap();
+    host.open(with(50 << 20)).unwrap().close().unwrap();
     // Now the other way round: a class before this one takes some of its sources.
     let shorter = vec![class("t", "t", Some(5)), shed.clone()];
-    let Err(error) = place.open(options(shorter)) else {
+    let Err(error) = host.open(options(shorter)) else {
         panic!("it must be refused");
     };
     assert!(
@@ -260,51 +260,51 @@ fn a_class_that_goes_or_a_smaller_budget_is_refused() {
         disk: Some(50 << 20),
         ..none
     };
-    place.open(none).unwrap().close().unwrap();
+    host.open(none).unwrap().close().unwrap();
 }
 
 #[test]
 fn a_store_of_an_older_version_is_asked_for_what_its_catalog_knows() {
-    let place = Place::new();
-    place.fill(aged(30));
-    place.disk.remove("rules").unwrap();
+    let host = Host::new();
+    host.fill(aged(30));
+    host.disk.remove("rules").unwrap();
     // Rules that keep less are refused by what the catalog says.
-    assert!(matches!(place.open(aged(10)), Err(Error::Retention(_))));
-    assert!(!place.disk.list().unwrap().contains(&"rules".to_string()));
+    assert!(matches!(host.open(aged(10)), Err(Error::Retention(_))));
+    assert!(!host.disk.list().unwrap().contains(&"rules".to_string()));
     // Nobody gives rules: those of the catalog stay.
-    let engine = place.open(bare()).unwrap();
+    let engine = host.open(bare()).unwrap();
     assert_eq!(names(&engine), ["aged", "default"]);
     engine.close().unwrap();
-    assert!(stored_rules(&place.disk).unwrap().is_some());
+    assert!(stored_rules(&host.disk).unwrap().is_some());
     // One that never had rules keeps everything until somebody confirms.
-    let place = Place::new();
-    place.fill(options(Vec::new()));
-    place.disk.remove("rules").unwrap();
-    assert!(matches!(place.open(aged(10)), Err(Error::Retention(_))));
-    let engine = place.open(aged(10_000)).err();
+    let host = Host::new();
+    host.fill(options(Vec::new()));
+    host.disk.remove("rules").unwrap();
+    assert!(matches!(host.open(aged(10)), Err(Error::Retention(_))));
+    let engine = host.open(aged(10_000)).err();
     assert!(matches!(engine, Some(Error::Retention(_))));
-    place.open(confirmed(aged(10))).unwrap().close().unwrap();
+    host.open(confirmed(aged(10))).unwrap().close().unwrap();
 }
 
 #[test]
 fn a_damaged_file_is_set_aside_and_the_catalog_is_asked() {
-    let place = Place::new();
-    place.fill(aged(30));
-    assert!(place.disk.flip_bit("rules", 400));
-    let report = check(&place.disk, &mut |_, _| {}).unwrap();
+    let host = Host::new();
+    host.fill(aged(30));
+    assert!(host.disk.flip_bit("rules", 400));
+    let report = check(&host.disk, &mut |_, _| {}).unwrap();
     assert_eq!(
         (report.damaged, report.damage[0].file.as_str()),
         (1, "rules")
     );
-    assert!(matches!(place.open(aged(10)), Err(Error::Retention(_))));
-    let engine = place.open(bare()).unwrap();
+    assert!(matches!(host.open(aged(10)), Err(Error::Retention(_))));
+    let engine = host.open(bare()).unwrap();
     let [(file, _)] = engine.recovery().set_aside.as_slice() else {
         panic!("{:?}", engine.recovery());
     };
     assert_eq!(file, "rules");
     assert_eq!(names(&engine), ["aged", "default"]);
     assert!(
-        place
+        host
             .disk
             .list()
             .unwrap()
@@ -315,17 +315,17 @@ fn a_damaged_file_is_set_aside_and_the_catalog_is_asked() {
 #[test]
 fn a_crash_at_any_moment_leaves_the_old_rules_or_the_new_ones() {
     for cut in 1..80 {
-        let place = Place::new();
-        place.fill(aged(30));
-        place.disk.crash_after(Some(cut));
-        let opened = place.open(confirmed(aged(10)));
-        let ended = opened.is_ok() && !place.disk.is_off();
+        let host = Host::new();
+        host.fill(aged(30));
+        host.disk.crash_after(Some(cut));
+        let opened = host.open(confirmed(aged(10)));
+        let ended = opened.is_ok() && !host.disk.is_off();
         drop(opened);
-        let place = Place {
-            disk: place.disk.crash(),
-            clock: place.clock,
+        let host = Host {
+            disk: host.disk.crash(),
+            clock: host.clock,
         };
-        let engine = place.open(bare()).unwrap();
+        let engine = host.open(bare()).unwrap();
         let age = engine.options().classes.named()[0].keep.age.unwrap();
         let hours = age.as_secs() / 3600;
         assert!(

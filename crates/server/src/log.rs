@@ -10,7 +10,7 @@ use axum::Json;
 use axum::extract::State;
 use seiner_engine::merge::simulate::trace;
 use seiner_engine::merge::{Death, Decision, Lane, Victim};
-use seiner_store::{ClassStatus, Error, LogStatus, Record, SegmentStatus, WhenFull};
+use seiner_store::{ClassStatus, Error, LogStatus, DecisionRecord, SegmentStatus, WhenFull};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
@@ -374,7 +374,7 @@ impl ClassReport {
 }
 
 impl DecisionReport {
-    fn of(record: Record) -> DecisionReport {
+    fn of(record: DecisionRecord) -> DecisionReport {
         let Decision { drop, merge, why } = record.decision;
         DecisionReport {
             at: record.at,

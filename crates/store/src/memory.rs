@@ -3,7 +3,7 @@
 use crate::answer::Query;
 use crate::error::{Error, Reason, Receipt};
 use crate::piece::{Cut, Piece};
-use crate::series::Found;
+use crate::series::Results;
 use crate::status::{Durability, Status};
 use crate::store::{IsOver, Store};
 use crate::{MAX_FIELDS, MAX_TEXT_BYTES, SeriesData};
@@ -398,7 +398,7 @@ impl Store for MemoryStore {
         Ok(found.map(|source| (*source.key).clone()))
     }
 
-    fn scan(&self, query: &Query, is_over: Option<IsOver>) -> Result<Found<'_, Piece>, Error> {
+    fn scan(&self, query: &Query, is_over: Option<IsOver>) -> Result<Results<'_, Piece>, Error> {
         let query = query.clone();
         let sources = match query.interval.is_empty() {
             true => Vec::new(),

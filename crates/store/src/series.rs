@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 /// Items of an answer. An [`Error::Damage`] among them stands for data that cannot be read; what follows is
 /// valid. Any other error is the last item.
-pub type Found<'a, T> = Box<dyn Iterator<Item = Result<T, Error>> + Send + 'a>;
+pub type Results<'a, T> = Box<dyn Iterator<Item = Result<T, Error>> + Send + 'a>;
 
 /// Some samples of a series: times in ns, strictly ascending over all parts of the series, and as many values.
 pub type Part = (Vec<i64>, Column);
@@ -24,7 +24,7 @@ pub enum Samples<'a> {
 pub struct LongSeries<'a> {
     key: Arc<SourceKey>,
     field: Arc<str>,
-    read: Box<dyn Fn() -> Found<'a, Part> + Send + 'a>,
+    read: Box<dyn Fn() -> Results<'a, Part> + Send + 'a>,
 }
 
 impl<'a> LongSeries<'a> {
@@ -32,7 +32,7 @@ impl<'a> LongSeries<'a> {
     pub fn new(
         key: Arc<SourceKey>,
         field: Arc<str>,
-        read: impl Fn() -> Found<'a, Part> + Send + 'a,
+        read: impl Fn() -> Results<'a, Part> + Send + 'a,
     ) -> LongSeries<'a> {
         LongSeries {
             key,
@@ -53,7 +53,7 @@ impl<'a> LongSeries<'a> {
 
     /// Reads the samples from the beginning. Every call returns the same parts, those of the moment at which the
     /// series was found.
-    pub fn parts(&self) -> Found<'a, Part> {
+    pub fn parts(&self) -> Results<'a, Part> {
         (self.read)()
     }
 }

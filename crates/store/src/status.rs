@@ -1,7 +1,7 @@
 //! Status of a store.
 
 use crate::class::Class;
-use seiner_merge::{Decision, Fill, Kind as MergePolicy, Lane, Memory, SegmentStat};
+use seiner_merge::{Decision, Fill, MergePolicy, Lane, Memory, SegmentStat};
 use std::time::Duration;
 
 /// Status of a store at one moment. Counts and bytes are those since the store was opened, unless a comment says otherwise.
@@ -248,7 +248,7 @@ pub struct Trouble {
 
 /// Decision of a merge policy.
 #[derive(Clone, Debug)]
-pub struct Record {
+pub struct DecisionRecord {
     /// Wall time of the decision, ns.
     pub at: i64,
     /// Victims and dropped segments, with the reasons.

@@ -5,8 +5,8 @@ use crate::answer::{
 };
 use crate::error::{Error, Receipt};
 use crate::piece::{Join, Piece};
-use crate::series::{Found, Samples};
-use crate::status::{ClassStatus, Durability, LogStatus, Loss, Record, Status};
+use crate::series::{Results, Samples};
+use crate::status::{ClassStatus, Durability, LogStatus, Loss, DecisionRecord, Status};
 use seiner_merge::simulate::Arrival;
 use seiner_model::{
     Batch, Column, Columns, FieldColumn, FieldType, Interval, Notation, Selector, SourceId,
@@ -181,7 +181,7 @@ pub trait Store: Send + Sync {
     ///
     /// # Errors
     /// If the query cannot be answered.
-    fn scan(&self, query: &Query, is_over: Option<IsOver>) -> Result<Found<'_, Piece>, Error>;
+    fn scan(&self, query: &Query, is_over: Option<IsOver>) -> Result<Results<'_, Piece>, Error>;
 
     /// Returns the samples of a query series by series, those of a source one after the other. Otherwise like
     /// [`Store::scan`], from which it is made unless a store has a better way.
@@ -192,7 +192,7 @@ pub trait Store: Send + Sync {
         &self,
         query: &Query,
         is_over: Option<IsOver>,
-    ) -> Result<Found<'_, SeriesData>, Error> {
+    ) -> Result<Results<'_, SeriesData>, Error> {
         Ok(Box::new(Join::new(self.scan(query, is_over)?)))
     }
 
@@ -204,7 +204,7 @@ pub trait Store: Send + Sync {
         &self,
         query: &Query,
         is_over: Option<IsOver>,
-    ) -> Result<Found<'_, Samples<'_>>, Error> {
+    ) -> Result<Results<'_, Samples<'_>>, Error> {
         let series = self.select(query, is_over)?;
         Ok(Box::new(series.map(|series| series.map(Samples::Whole))))
     }
@@ -219,7 +219,7 @@ pub trait Store: Send + Sync {
         query: &Query,
         step: Step,
         is_over: Option<IsOver>,
-    ) -> Result<Found<'_, SeriesSummary>, Error> {
+    ) -> Result<Results<'_, SeriesSummary>, Error> {
         if let Step::Every(step) = step
             && step < 1
         {
@@ -235,7 +235,7 @@ pub trait Store: Send + Sync {
     ///
     /// # Errors
     /// If the query cannot be answered.
-    fn latest(&self, query: &Query, is_over: Option<IsOver>) -> Result<Found<'_, Latest>, Error> {
+    fn latest(&self, query: &Query, is_over: Option<IsOver>) -> Result<Results<'_, Latest>, Error> {
         let series = self.select(query, is_over)?;
         Ok(Box::new(series.map(|series| Ok(last(&series?)))))
     }
@@ -279,7 +279,7 @@ pub trait Embedded {
     fn log(&self) -> LogStatus;
 
     /// Returns the latest decisions to drop and merge, with their reasons, the latest last.
-    fn decisions(&self) -> Vec<Record>;
+    fn decisions(&self) -> Vec<DecisionRecord>;
 
     /// Returns the blocks that were written, as far as they are still there.
     ///

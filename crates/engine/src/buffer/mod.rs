@@ -14,7 +14,7 @@ use crate::prefetch::prefetch;
 use row::{Coded, ColumnState, Row, TimeState};
 use run::{Encoded, Floats, LINES_AHEAD, ROWS_AHEAD};
 use seiner_model::Value;
-use slab::{Slab, Slot, class_for};
+use slab::{Slab, BufferSlot, class_for};
 
 /// Lines per page. Pages never move, so growth copies nothing.
 const LINES: usize = 4096;
@@ -36,9 +36,9 @@ pub struct Line {
     /// begun.
     pub block: u64,
     /// Slot of the encoded rows.
-    pub rows_slot: Slot,
+    pub rows_slot: BufferSlot,
     /// Slot of the states of the second and later columns.
-    states_slot: Slot,
+    states_slot: BufferSlot,
     /// Number of the layout that defines the columns.
     pub layout: u32,
     /// Bytes of encoded rows.
@@ -64,8 +64,8 @@ impl Line {
             scale: 0,
             hopeless: false,
             block: 0,
-            rows_slot: Slot::NONE,
-            states_slot: Slot::NONE,
+            rows_slot: BufferSlot::NONE,
+            states_slot: BufferSlot::NONE,
             layout: 0,
             bytes: 0,
             journal_file: 0,
@@ -249,7 +249,7 @@ impl Buffers {
     #[cold]
     pub fn make_space(&mut self, source: u32, layout: &Layout) {
         let line = &mut self.pages[source as usize / LINES][source as usize % LINES];
-        if line.rows_slot == Slot::NONE {
+        if line.rows_slot == BufferSlot::NONE {
             open(line, layout, NUMBER_BYTES, &mut self.slab);
             self.open += 1;
         }
@@ -273,7 +273,7 @@ impl Buffers {
     ) -> Option<(Coded, Coded)> {
         let line = &mut self.pages[source as usize / LINES][source as usize % LINES];
         let at = line.bytes as usize;
-        if line.bytes > limit || line.rows == u16::MAX || line.rows_slot == Slot::NONE {
+        if line.bytes > limit || line.rows == u16::MAX || line.rows_slot == BufferSlot::NONE {
             return None;
         }
         let window: &mut [u8; NUMBER_BYTES] = self.slab.window_mut(line.rows_slot, at)?;
@@ -437,23 +437,23 @@ impl Buffers {
 
     /// Detaches the encoded rows of the open block of a source, which then has no open block. The
     /// rows remain counted until [`Buffers::free`] receives the slot.
-    pub fn detach(&mut self, source: u32) -> Slot {
+    pub fn detach(&mut self, source: u32) -> BufferSlot {
         let line = &mut self.pages[source as usize / LINES][source as usize % LINES];
-        if line.states_slot != Slot::NONE {
+        if line.states_slot != BufferSlot::NONE {
             self.slab.free(line.states_slot);
         }
-        let slot = std::mem::replace(&mut line.rows_slot, Slot::NONE);
-        (line.states_slot, line.rows, line.bytes) = (Slot::NONE, 0, 0);
+        let slot = std::mem::replace(&mut line.rows_slot, BufferSlot::NONE);
+        (line.states_slot, line.rows, line.bytes) = (BufferSlot::NONE, 0, 0);
         slot
     }
 
     /// Returns the first `bytes` bytes of a detached slot.
-    pub fn detached(&self, slot: Slot, bytes: u32) -> &[u8] {
+    pub fn detached(&self, slot: BufferSlot, bytes: u32) -> &[u8] {
         &self.slab.bytes(slot)[..bytes as usize]
     }
 
     /// Frees a detached slot and subtracts its rows and bytes from the totals.
-    pub fn free(&mut self, slot: Slot, rows: u32, bytes: u32) {
+    pub fn free(&mut self, slot: BufferSlot, rows: u32, bytes: u32) {
         self.slab.free(slot);
         self.rows -= u64::from(rows);
         self.row_bytes -= u64::from(bytes);
@@ -520,10 +520,10 @@ fn open(line: &mut Line, layout: &Layout, bound: usize, slab: &mut Slab) {
 
 fn release(line: &mut Line, slab: &mut Slab) {
     slab.free(line.rows_slot);
-    if line.states_slot != Slot::NONE {
+    if line.states_slot != BufferSlot::NONE {
         slab.free(line.states_slot);
     }
-    (line.rows_slot, line.states_slot, line.rows, line.bytes) = (Slot::NONE, Slot::NONE, 0, 0);
+    (line.rows_slot, line.states_slot, line.rows, line.bytes) = (BufferSlot::NONE, BufferSlot::NONE, 0, 0);
 }
 
 /// Copies into a slot that is large enough.

@@ -13,7 +13,7 @@ use crate::catalog::{self, ReadCatalog};
 use crate::error::Error;
 use crate::inspect::registry::Registry;
 use crate::inspect::{self, FileKind, FileView};
-use crate::ledger::{self, Contents, Found};
+use crate::ledger::{self, Contents, LedgerState};
 use crate::persisted_clock;
 use crate::retention::records::{has_ledger, rules_of};
 use crate::rules;
@@ -318,14 +318,14 @@ impl Check<'_> {
         let frames = catalog.frames.iter();
         let dead = frames.filter_map(|read| Some(&read.frame.as_ref().ok()?.dead[..]));
         match found {
-            Found::Whole => {}
-            Found::Damaged(offset, what) => self.damage(ledger::NAME, offset, what),
-            Found::Missing if has_ledger(dead) => {
+            LedgerState::Whole => {}
+            LedgerState::Damaged(offset, what) => self.damage(ledger::NAME, offset, what),
+            LedgerState::Missing if has_ledger(dead) => {
                 let what = "it is missing; files that are missing cannot be named";
                 self.damage(ledger::NAME, 0, what.to_string());
             }
-            Found::Torn => self.note(ledger::NAME, "its last record is not whole: it was being written when the power failed, or was damaged since"),
-            Found::Missing => {}
+            LedgerState::Torn => self.note(ledger::NAME, "its last record is not whole: it was being written when the power failed, or was damaged since"),
+            LedgerState::Missing => {}
         }
         let there: BTreeSet<u64> = files
             .iter()

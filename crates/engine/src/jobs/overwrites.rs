@@ -28,7 +28,7 @@ const ROWS_AT_ONCE: u64 = 1 << 18;
 const WIDER: usize = 4;
 
 /// Block and the sealed segment that contains it. `None` if the segment is being written.
-type Found = (Entry, Option<Arc<Segment>>);
+type LocatedBlock = (Entry, Option<Arc<Segment>>);
 
 /// Searches for overwritten blocks of some sources. Returns whether there were any blocks to
 /// examine.
@@ -70,7 +70,7 @@ pub(crate) fn find_overwritten(core: &Core, writing: &mut Writing) -> Result<boo
 
 /// Returns the blocks of a source with times in an interval, and the blocks that overlap them, by
 /// number.
-fn blocks_around(core: &Core, source: u32, mut interval: Interval) -> Result<Vec<Found>, Error> {
+fn blocks_around(core: &Core, source: u32, mut interval: Interval) -> Result<Vec<LocatedBlock>, Error> {
     for _ in 0..WIDER {
         let found = blocks_in(core, source, interval)?;
         let start = found.iter().map(|(entry, _)| entry.first).min();
@@ -87,11 +87,11 @@ fn blocks_around(core: &Core, source: u32, mut interval: Interval) -> Result<Vec
     blocks_in(core, source, interval)
 }
 
-fn blocks_in(core: &Core, source: u32, interval: Interval) -> Result<Vec<Found>, Error> {
+fn blocks_in(core: &Core, source: u32, interval: Interval) -> Result<Vec<LocatedBlock>, Error> {
     let (open, sealed, visibility) = {
         let log = core.log();
         let open = log.open_blocks_of(source);
-        let open: Vec<Found> = open.map(|(_, entry)| (entry, None)).collect();
+        let open: Vec<LocatedBlock> = open.map(|(_, entry)| (entry, None)).collect();
         (
             open,
             log.sealed().clone(),

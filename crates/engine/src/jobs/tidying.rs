@@ -11,7 +11,7 @@ use crate::core::Core;
 use crate::error::Error;
 use crate::jobs::merging::coalescing::Live;
 use crate::jobs::merging::liveness::opened;
-use crate::jobs::merging::rewriting::Plan;
+use crate::jobs::merging::rewriting::RewritePlan;
 use crate::jobs::merging::rewriting::{living, may_coalesce, merge_segments, plan_rewriting};
 use crate::jobs::writing::Writing;
 use crate::segment::stats::SegmentStats;
@@ -62,13 +62,13 @@ impl Candidates {
 /// Returns the best segments to coalesce, if there are any.
 fn untidy(core: &Core, but: &HashSet<u64>) -> Option<Candidates> {
     let (head, log) = core.both();
-    let moment = log.retention.moment();
-    let now = moment.now;
+    let clocks = log.retention.clocks();
+    let now = clocks.now;
     let small = u64::from(core.block_bytes()) / SMALL_SHARE;
     let is_small = |stats: &&SegmentStats| stats.blocks * small > stats.stat.live;
     let lives_on = |stats: &&SegmentStats| {
         let lived = now.saturating_sub(stats.stat.born);
-        let dies = stats.stat_at(&moment).dies;
+        let dies = stats.stat_at(&clocks).dies;
         dies.wait(now).is_none_or(|wait| wait >= lived)
     };
     let mut all_stats: Vec<&SegmentStats> = log
@@ -125,7 +125,7 @@ fn is_untidy(core: &Core, writing: &mut Writing, some: &Candidates) -> Result<bo
         live.extend(entries.into_iter().map(|entry| Live { victim, entry }));
     }
     let blocks = live.len() as u64;
-    let Plan { copies, groups, .. } = plan_rewriting(core, writing, live);
+    let RewritePlan { copies, groups, .. } = plan_rewriting(core, writing, live);
     let outputs: usize = groups.iter().map(|group| group.outputs.len()).sum();
     Ok(blocks >= LEAST_GROWTH * (copies.len() + outputs) as u64)
 }

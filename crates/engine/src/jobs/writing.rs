@@ -1,20 +1,20 @@
 //! Memory of the jobs. The thread that holds its lock writes segments.
 
-use crate::jobs::free::memory::Memory as Space;
-use crate::jobs::idle::memory::Memory as Idle;
-use crate::jobs::merging::memory::Memory as Merge;
+use crate::jobs::free::memory::SpaceMemory;
+use crate::jobs::idle::memory::IdleMemory;
+use crate::jobs::merging::memory::MergeMemory;
 use crate::jobs::rollup::pass::RollupPass;
-use crate::jobs::segments::memory::Memory as Segments;
+use crate::jobs::segments::memory::SegmentMemory;
 use crate::segment::Entry;
 use roaring::RoaringBitmap;
 use std::collections::{HashMap, HashSet};
 
 /// State that each job keeps between its steps.
 pub(crate) struct Writing {
-    pub segments: Segments,
-    pub idle: Idle,
-    pub space: Space,
-    pub merge: Merge,
+    pub segments: SegmentMemory,
+    pub idle: IdleMemory,
+    pub space: SpaceMemory,
+    pub merge: MergeMemory,
     /// Level that is being made, if a round is under way.
     pub rollup: Option<RollupPass>,
     /// Overwritten blocks, by segment and offset.
@@ -25,10 +25,10 @@ pub(crate) struct Writing {
 
 impl Writing {
     /// Returns the memory of jobs that have not run yet.
-    pub fn new(space: Space, merge: Merge) -> Writing {
+    pub fn new(space: SpaceMemory, merge: MergeMemory) -> Writing {
         Writing {
-            segments: Segments::default(),
-            idle: Idle::default(),
+            segments: SegmentMemory::default(),
+            idle: IdleMemory::default(),
             space,
             merge,
             rollup: None,

@@ -1,6 +1,6 @@
 //! Journal files: written one after another, recycled, and released from the oldest on.
 
-use super::record::{Encoder, HEADER_BYTES, Header, Place, Record};
+use super::record::{Encoder, HEADER_BYTES, Header, RecordPosition, JournalRecord};
 use super::staging::Staging;
 use super::{PREFIX, SPARE_PREFIX};
 use crate::aside::copy_aside;
@@ -172,7 +172,7 @@ impl JournalWriter {
         if !self.waits {
             self.record.clear();
             self.record.shrink_to(RECORD_KEPT);
-            let place = Place {
+            let position = RecordPosition {
                 file: number,
                 sequence: self.sequence,
                 synced_before: self.synced_before,
@@ -180,7 +180,7 @@ impl JournalWriter {
             };
             self.rows += self.staging.rows;
             self.encoder
-                .encode(&mut self.staging, place, &mut self.record);
+                .encode(&mut self.staging, position, &mut self.record);
             self.staging.clear();
             self.waits = true;
         }
@@ -454,7 +454,7 @@ pub fn never_begun(bytes: &[u8], number: u32) -> bool {
 }
 
 /// Contents of a journal file, as far as its header and the ledger show.
-pub enum Found {
+pub enum JournalFileState {
     /// File with a valid header.
     Whole(FileReader),
     /// File with a damaged header whose records are readable.
@@ -465,24 +465,24 @@ pub enum Found {
     Lost(&'static str),
 }
 
-impl Found {
+impl JournalFileState {
     /// Classifies a file with these bytes. `listed` is the entry of the file in the ledger.
-    pub fn of(bytes: Vec<u8>, number: u32, store: u64, listed: Option<&JournalFile>) -> Found {
+    pub fn of(bytes: Vec<u8>, number: u32, store: u64, listed: Option<&JournalFile>) -> JournalFileState {
         let bytes = match FileReader::new(bytes, number, store) {
-            Ok(reader) => return Found::Whole(reader),
+            Ok(reader) => return JournalFileState::Whole(reader),
             Err(bytes) => bytes,
         };
         let Some(listed) = listed else {
             // A file whose header never reached the disk contains no acknowledged rows.
             return match never_begun(&bytes, number) {
-                true => Found::NeverBegun,
-                false => Found::Lost("its header is damaged"),
+                true => JournalFileState::NeverBegun,
+                false => JournalFileState::Lost("its header is damaged"),
             };
         };
         let reader = FileReader::without_header(bytes, number, listed.sequence);
         match reader.is_readable() {
-            true => Found::WithoutHeader(reader),
-            false => Found::Lost("nothing of it can be read"),
+            true => JournalFileState::WithoutHeader(reader),
+            false => JournalFileState::Lost("nothing of it can be read"),
         }
     }
 }
@@ -540,24 +540,24 @@ impl FileReader {
     pub fn is_readable(&self) -> bool {
         let first = self.header_at(self.at).filter(|header| {
             let record = &self.bytes[self.at..self.at + HEADER_BYTES + header.body];
-            header.place.sequence == self.sequence && header.holds(record)
+            header.position.sequence == self.sequence && header.holds(record)
         });
         first.is_some() || self.later_records().next().is_some()
     }
 
     /// Returns the position of the next record and the record itself, or an error if it is
     /// malformed. Returns `None` at the end.
-    pub fn next_record(&mut self) -> Option<(usize, Result<Record, Short>)> {
+    pub fn next_record(&mut self) -> Option<(usize, Result<JournalRecord, Short>)> {
         let version = self.version;
         self.next_body()
-            .map(|(at, body)| (at, Record::decode(body, version)))
+            .map(|(at, body)| (at, JournalRecord::decode(body, version)))
     }
 
     /// Returns the position and the body of the next record. Returns `None` at the end.
     pub fn next_body(&mut self) -> Option<(usize, &[u8])> {
         let at = self.at;
         let header = self.header_at(at)?;
-        if header.place.sequence != self.sequence {
+        if header.position.sequence != self.sequence {
             return None;
         }
         let end = at + HEADER_BYTES + header.body;
@@ -572,7 +572,7 @@ impl FileReader {
     fn header_at(&self, at: usize) -> Option<Header> {
         let header = Header::read(self.bytes.get(at..at + HEADER_BYTES)?)?;
         let whole =
-            header.place.file == self.number && self.bytes.len() - at - HEADER_BYTES >= header.body;
+            header.position.file == self.number && self.bytes.len() - at - HEADER_BYTES >= header.body;
         whole.then_some(header)
     }
 
@@ -588,7 +588,7 @@ impl FileReader {
     pub fn later_record(&self) -> Option<u64> {
         let mut later = self.later_records().peekable();
         let (first, _) = *later.peek()?;
-        let missed = |(_, header): (usize, Header)| header.place.synced_before > self.sequence;
+        let missed = |(_, header): (usize, Header)| header.position.synced_before > self.sequence;
         later.any(missed).then_some(first as u64)
     }
 
@@ -603,7 +603,7 @@ impl FileReader {
                     return None;
                 }
                 let header = self.header_at(at)?;
-                let ahead = header.place.sequence.checked_sub(self.sequence)?;
+                let ahead = header.position.sequence.checked_sub(self.sequence)?;
                 let holds = header.holds(&self.bytes[at..at + HEADER_BYTES + header.body]);
                 (0 < ahead && ahead < 1 << 20 && holds).then_some((at, header))
             });
@@ -618,7 +618,7 @@ impl FileReader {
     pub fn skip_to(&mut self, at: u64) {
         self.at = at as usize;
         if let Some(header) = self.header_at(self.at) {
-            self.sequence = header.place.sequence;
+            self.sequence = header.position.sequence;
         }
     }
 

@@ -25,11 +25,11 @@ impl Log {
 
     /// Returns how full the store is.
     pub fn fill(&self, load: &Load) -> Fill {
-        let moment = self.retention.moment();
+        let clocks = self.retention.clocks();
         let all_stats = self.segment_stats.values();
         self.fill_of(
             load,
-            all_stats.map(|stats| stats.stat_at(&moment).live).sum(),
+            all_stats.map(|stats| stats.stat_at(&clocks).live).sum(),
         )
     }
 
@@ -99,10 +99,10 @@ impl Log {
     /// Returns the bytes of live blocks in sealed segments by class, as found and forecast.
     pub fn live_in_sealed(&self) -> Vec<u64> {
         let mut live = vec![0; self.retention.classes().len()];
-        let moment = self.retention.moment();
+        let clocks = self.retention.clocks();
         for stats in self.segment_stats.values() {
             // The forecast deaths are not known by class.
-            let (mut left, mut found) = (stats.stat_at(&moment).live, stats.stat.live);
+            let (mut left, mut found) = (stats.stat_at(&clocks).live, stats.stat.live);
             for share in &stats.shares {
                 let part = u128::from(left) * u128::from(share.live) / u128::from(found.max(1));
                 live[share.class as usize] += part as u64;
@@ -172,7 +172,7 @@ impl Log {
         if self.is_crowded() {
             return Relief::Others;
         }
-        let moment = self.retention.moment();
+        let clocks = self.retention.clocks();
         let classes = self.retention.classes();
         let by_age = |share: &Share| {
             let keep = classes[share.class as usize].keep;
@@ -180,7 +180,7 @@ impl Log {
         };
         let segments = self.segment_stats.values();
         let by_age = segments.filter(|stats| stats.shares.iter().all(by_age));
-        let waits = by_age.filter_map(|stats| stats.stat_at(&moment).dies.wait(moment.now));
+        let waits = by_age.filter_map(|stats| stats.stat_at(&clocks).dies.wait(clocks.now));
         match waits.min() {
             Some(wait) => Relief::After(Duration::from_nanos(wait.unsigned_abs())),
             None => Relief::None,
@@ -194,9 +194,9 @@ impl Log {
 
     /// Returns whether the liveness scan of any segment is due.
     pub fn is_scan_due(&self) -> bool {
-        let moment = self.retention.moment();
+        let clocks = self.retention.clocks();
         self.segment_stats
             .values()
-            .any(|stats| stats.is_due(&moment))
+            .any(|stats| stats.is_due(&clocks))
     }
 }

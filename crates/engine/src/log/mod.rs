@@ -212,7 +212,7 @@ impl Log {
 
     /// Returns the figures of the log, with the policy's memory and the live bytes by class.
     pub fn view(&self, load: &Load, memory: Memory, live: &[u64]) -> LogView<'_> {
-        let moment = self.retention.moment();
+        let clocks = self.retention.clocks();
         let all_stats = self.segment_stats.values();
         let open = self.open.iter().map(|open| OpenStat {
             number: open.number,
@@ -228,7 +228,7 @@ impl Log {
             policy: self.options.policy,
             memory,
             lanes: self.lanes.lanes(),
-            sealed: all_stats.map(|stats| stats.stat_at(&moment)).collect(),
+            sealed: all_stats.map(|stats| stats.stat_at(&clocks)).collect(),
             open: open.collect(),
             classes: self.class_status(live),
             counters: &self.counters,

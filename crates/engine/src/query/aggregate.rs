@@ -28,12 +28,12 @@ pub struct Aggregates<'a> {
     reader: SourceReader<'a>,
     step: Step,
     bounds: Bounds,
-    groups: Ordered<Vec<Found>>,
+    groups: Ordered<Vec<SourceSummaries>>,
     ready: VecDeque<Result<SeriesSummary, Error>>,
 }
 
 /// Buckets of a source's series, and damage.
-type Found = Result<(Vec<SeriesSummary>, Damages), Error>;
+type SourceSummaries = Result<(Vec<SeriesSummary>, Damages), Error>;
 
 impl<'a> Aggregates<'a> {
     pub(super) fn new(reader: SourceReader<'a>, step: Step, bounds: Bounds) -> Aggregates<'a> {
@@ -143,7 +143,7 @@ impl Iterator for Aggregates<'_> {
 }
 
 /// Returns the aggregates of a source's series.
-fn summaries(mut source: Source, step: Step, bounds: Bounds) -> Found {
+fn summaries(mut source: Source, step: Step, bounds: Bounds) -> SourceSummaries {
     let mut damages = std::mem::take(&mut source.damages);
     let own = source.own.clone();
     let mut all: Vec<Vec<Bucket>> = vec![Vec::new(); own.types().len()];

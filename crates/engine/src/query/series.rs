@@ -4,7 +4,7 @@
 
 use crate::error::Error;
 use crate::query::scan::{Scan, SourceScan};
-use seiner_store::{Found, LongSeries, Part, Samples};
+use seiner_store::{Results, LongSeries, Part, Samples};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -72,7 +72,7 @@ impl<'a> SeriesScan<'a> {
                 Ok(_) => {
                     let key = source.key().clone();
                     let name = field.clone();
-                    let long = LongSeries::new(key, name, move || -> Found<'a, Part> {
+                    let long = LongSeries::new(key, name, move || -> Results<'a, Part> {
                         Box::new(parts(&source, &field))
                     });
                     self.ready.push_front(Ok(Next::Found(Samples::Long(long))));

@@ -53,12 +53,12 @@ pub(crate) struct Part {
     /// Blocks that are not encoded yet, oldest first.
     pub open: Vec<OpenBlock>,
     /// Blocks in segments that are not sealed, oldest first.
-    pub unsealed: Vec<(Entry, Place)>,
+    pub unsealed: Vec<(Entry, BlockLocation)>,
 }
 
 /// Place of a block's bytes.
 #[derive(Clone)]
-pub(crate) enum Place {
+pub(crate) enum BlockLocation {
     /// A segment that is being written.
     Open(Arc<Unsealed>),
     /// A sealed segment.
@@ -122,7 +122,7 @@ impl Part {
                 name: volume.name(open.number),
                 end: open.held_end(&entry),
             };
-            (entry, Place::Open(Arc::new(unsealed)))
+            (entry, BlockLocation::Open(Arc::new(unsealed)))
         });
         let visibility = log.retention.visibility(source, head.rows_of(source));
         Part {
@@ -179,15 +179,15 @@ impl Known {
     }
 }
 
-impl Place {
+impl BlockLocation {
     /// Reads the bytes of a block.
     ///
     /// # Errors
     /// When the disk fails, and [`Error::Damage`] for a block that cannot lie there.
     pub fn read(&self, entry: &Entry) -> Result<Vec<u8>, Error> {
         match self {
-            Place::Open(part) if part.end.len() == entry.len as usize => Ok(part.end.clone()),
-            Place::Open(part) => {
+            BlockLocation::Open(part) if part.end.len() == entry.len as usize => Ok(part.end.clone()),
+            BlockLocation::Open(part) => {
                 let written = Entry {
                     len: entry.len - part.end.len() as u32,
                     ..*entry
@@ -196,15 +196,15 @@ impl Place {
                 bytes.extend_from_slice(&part.end);
                 Ok(bytes)
             }
-            Place::Sealed(segment) => segment.read(entry),
+            BlockLocation::Sealed(segment) => segment.read(entry),
         }
     }
 
     /// Returns the error for a block that cannot be decoded.
     pub fn damage(&self, entry: &Entry, what: String) -> Error {
         let file = match self {
-            Place::Open(part) => part.name.clone(),
-            Place::Sealed(segment) => segment.name().to_string(),
+            BlockLocation::Open(part) => part.name.clone(),
+            BlockLocation::Sealed(segment) => segment.name().to_string(),
         };
         Error::Damage {
             file,

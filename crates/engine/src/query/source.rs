@@ -10,7 +10,7 @@ use crate::buffer::row;
 use crate::core::Core;
 use crate::error::Error;
 use crate::query::rows::Rows;
-use crate::query::snapshot::{Known, Part, Place, Present, Snapshot};
+use crate::query::snapshot::{Known, Part, BlockLocation, Present, Snapshot};
 use crate::report::{source_key, sources};
 use crate::retention::rollup::{field_of, step_start};
 use crate::retention::visibility::VisibilityFilter;
@@ -101,7 +101,7 @@ pub(crate) struct SourceView {
     /// Hidden parts of the source.
     pub visibility: VisibilityFilter,
     /// Blocks that overlap the interval, oldest first.
-    pub blocks: Vec<(Entry, Place)>,
+    pub blocks: Vec<(Entry, BlockLocation)>,
     /// Blocks that are not encoded yet, younger than the others, oldest first.
     open: Vec<OpenBlock>,
     is_over: Option<IsOver>,
@@ -231,7 +231,7 @@ impl<'a> SourceReader<'a> {
             blocks.extend(
                 entries
                     .into_iter()
-                    .map(|entry| (entry, Place::Sealed(segment.clone()))),
+                    .map(|entry| (entry, BlockLocation::Sealed(segment.clone()))),
             );
         }
         blocks.extend(part.unsealed.iter().cloned());

@@ -23,13 +23,13 @@ use crate::exchange::tell_memory;
 use crate::journal::DAMAGED;
 use crate::journal::files::JournalWriter;
 use crate::ledger::{self, Ledger};
-use crate::opened::{Opened, Parts};
+use crate::opened::{OpenedStore, Parts};
 use crate::options::{Durability, Options};
 use crate::persisted_clock::{self, PersistedClock};
 use crate::recover::losses::unknown_loss;
 use crate::recover::names::read_catalog;
 use crate::recover::replay::Replay;
-use crate::recover::segments::Found;
+use crate::recover::segments::FoundSegments;
 use crate::sealer;
 use crate::status::Recovery;
 use crate::volume::{DirectoryVolume, Volume};
@@ -42,7 +42,7 @@ pub(crate) fn open(
     disk: Arc<dyn Disk>,
     clock: &dyn Clock,
     options: Options,
-) -> Result<Opened, Error> {
+) -> Result<OpenedStore, Error> {
     let began = clock.monotonic();
     let volume: Arc<dyn Volume> = Arc::new(DirectoryVolume::new(disk.clone()));
     // The hash key of names is secret and never reaches the disk.
@@ -69,7 +69,7 @@ pub(crate) fn open(
             .push((persisted_clock::NAME.to_string(), damage.to_string())),
     }
     let mut ledger = open_ledger(disk.clone(), catalog.store, &parts, &mut recovery)?;
-    let mut found = Found::new(volume.clone(), catalog.store);
+    let mut found = FoundSegments::new(volume.clone(), catalog.store);
     found.open_segments(&mut parts, &mut recovery)?;
     found.compare(&mut ledger, &parts, &mut recovery)?;
     let resumed = std::mem::take(&mut found.resumed);
@@ -132,13 +132,13 @@ pub(crate) fn open(
     recovery.took_ns = clock.monotonic() - began;
     let mut journal = JournalWriter::new(disk, catalog.store, file_bytes, (sequence, rows), spares);
     journal.damaged = damaged;
-    let Found {
+    let FoundSegments {
         files,
         merging,
         copied,
         ..
     } = found;
-    Ok(Opened {
+    Ok(OpenedStore {
         parts,
         volume,
         journal,
@@ -160,15 +160,15 @@ fn open_ledger(
 ) -> Result<Ledger, Error> {
     let (ledger, found) = Ledger::open(disk, store)?;
     let what = match found {
-        ledger::Found::Damaged(offset, what) => {
+        ledger::LedgerState::Damaged(offset, what) => {
             let aside = format!("{}{DAMAGED}", ledger::NAME);
             recovery.set_aside.push((aside, what.clone()));
             format!("offset {offset}: {what}; files that went missing before cannot be named")
         }
-        ledger::Found::Missing if parts.log.retention.has_ledger() => {
+        ledger::LedgerState::Missing if parts.log.retention.has_ledger() => {
             "it is missing; files that went missing before cannot be named".to_string()
         }
-        ledger::Found::Missing | ledger::Found::Torn | ledger::Found::Whole => return Ok(ledger),
+        ledger::LedgerState::Missing | ledger::LedgerState::Torn | ledger::LedgerState::Whole => return Ok(ledger),
     };
     recovery.losses.push(unknown_loss(ledger::NAME, what));
     Ok(ledger)

@@ -21,7 +21,7 @@ use std::sync::Arc;
 const ASIDE: &str = "the segment is damaged and was set aside";
 
 /// Segments found on the volume.
-pub(super) struct Found {
+pub(super) struct FoundSegments {
     volume: Arc<dyn Volume>,
     store: u64,
     pub(super) files: Arc<Files>,
@@ -37,9 +37,9 @@ pub(super) struct Found {
     aside: Vec<u64>,
 }
 
-impl Found {
-    pub(super) fn new(volume: Arc<dyn Volume>, store: u64) -> Found {
-        Found {
+impl FoundSegments {
+    pub(super) fn new(volume: Arc<dyn Volume>, store: u64) -> FoundSegments {
+        FoundSegments {
             files: Arc::new(Files::new(volume.clone())),
             volume,
             store,
@@ -229,7 +229,7 @@ impl Found {
         log.retention.recall_pace(ends.collect());
         log.retention.recall_paces(&begun);
         self.find_copies(&all, &open)?;
-        let moment = log.retention.moment();
+        let clocks = log.retention.clocks();
         let unit = log.unit();
         let counted = all.into_iter().map(|(segment, scan)| {
             let trailer = &segment.trailer;
@@ -237,7 +237,7 @@ impl Found {
                 trailer.lane,
                 segment.disk_bytes(unit),
                 trailer.born,
-                &moment,
+                &clocks,
             );
             // The limits of rings are known only after everything has been counted.
             stats.ask();

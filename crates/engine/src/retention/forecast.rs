@@ -2,7 +2,7 @@
 
 use crate::retention::Retention;
 use crate::retention::class::{Class, Keep, WhenFull};
-use crate::retention::expected::{Expected, Moment};
+use crate::retention::expected::{Expected, Clocks};
 use crate::retention::pace::Begun;
 use crate::sealing::queue::Taken;
 use crate::segment::Entry;
@@ -46,8 +46,8 @@ impl Retention {
     }
 
     /// Returns the present moment, by the wall clock and by blocks.
-    pub fn moment(&self) -> Moment {
-        Moment {
+    pub fn clocks(&self) -> Clocks {
+        Clocks {
             now: self.now,
             block: self.block,
             block_ns: self.pace.block_ns(),
@@ -75,7 +75,7 @@ impl Retention {
             let pace = self.note_pace(taken);
             self.after_rows(ring, pace)
         });
-        self.moment().sooner(self.expect(class, last), ring)
+        self.clocks().sooner(self.expect(class, last), ring)
     }
 
     /// Records that a block was filled. Returns the pace of its source.
@@ -113,7 +113,7 @@ impl Retention {
             };
             self.after_rows(ring.saturating_sub(since), pace)
         });
-        self.moment().sooner(self.expect(class, entry.last), ring)
+        self.clocks().sooner(self.expect(class, entry.last), ring)
     }
 
     /// Returns the expected moment at which a source has received `rows` more rows.
@@ -152,6 +152,6 @@ impl Retention {
                 None => Expected::Unknown,
             }
         });
-        self.moment().sooner(age, quota)
+        self.clocks().sooner(age, quota)
     }
 }

@@ -97,7 +97,7 @@ impl Begun {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::buffer::slab::Slot;
+    use crate::buffer::slab::BufferSlot;
     use crate::members::Members;
     use crate::retention::Retention;
     use crate::retention::class::{Class, Classes, Keep};
@@ -169,7 +169,7 @@ mod tests {
                 bytes: 4096,
                 before,
                 ordinal: before + u64::from(ROWS),
-                slot: Slot::NONE,
+                slot: BufferSlot::NONE,
             };
             match retention.death(&taken, 4096, 0) {
                 Expected::Block(at) => (at - next) as f64,

@@ -219,7 +219,7 @@ fn put_class(class: &mut Class, key: &str, value: &str) -> Result<(), String> {
 mod tests {
     use super::*;
     use crate::retention::class::Keep;
-    use seiner_merge::Kind;
+    use seiner_merge::MergePolicy;
 
     fn options() -> Options {
         let day = Duration::from_secs(86_400);
@@ -250,7 +250,7 @@ mod tests {
             disk: Some(1 << 40),
             leave_free: 7,
             merge_from: 0.7,
-            policy: Kind::ALL[1],
+            policy: MergePolicy::ALL[1],
             extra_writes: 0.1,
             lanes: 9,
             block_bytes: 300,

@@ -16,7 +16,7 @@ const RAW_AT_ONCE: usize = 64 << 10;
 const BUFFERS_AT_ONCE: usize = 512;
 
 /// Rows that wait to be encoded.
-struct Rows {
+struct WaitingRows {
     layout: Arc<Layout>,
     taken: Taken,
     /// Place of the encoded rows in the copy.
@@ -42,7 +42,7 @@ pub struct Encoded {
 /// A few buffers on their way to blocks. The memory is used again for the next.
 #[derive(Default)]
 pub struct Encoder {
-    waiting: Vec<Rows>,
+    waiting: Vec<WaitingRows>,
     raw: Vec<u8>,
     decimals: Decimals,
     blocks: Vec<Encoded>,
@@ -67,7 +67,7 @@ impl Encoder {
     pub fn copy(&mut self, taken: Taken, layout: Arc<Layout>, bytes: &[u8]) {
         let start = self.raw.len();
         self.raw.extend_from_slice(bytes);
-        self.waiting.push(Rows {
+        self.waiting.push(WaitingRows {
             layout,
             taken,
             raw: start..self.raw.len(),
@@ -102,14 +102,14 @@ impl Encoder {
         self.raw.capacity()
             + self.out.capacity()
             + self.decimals.memory()
-            + self.waiting.capacity() * size_of::<Rows>()
+            + self.waiting.capacity() * size_of::<WaitingRows>()
             + self.blocks.capacity() * size_of::<Encoded>()
     }
 }
 
 /// Appends the block of one buffer. Rows that are decimals are not decoded further; others are
 /// decoded and sorted by time, and of rows at one time the last remains.
-fn encode(rows: &Rows, raw: &[u8], decimals: &mut Decimals, out: &mut Vec<u8>) -> Encoded {
+fn encode(rows: &WaitingRows, raw: &[u8], decimals: &mut Decimals, out: &mut Vec<u8>) -> Encoded {
     let (types, count) = (rows.layout.types(), rows.taken.rows as usize);
     let head = BlockHead {
         source: rows.taken.source,

@@ -1,6 +1,6 @@
 //! Queue of buffers that were taken and are not in the log yet.
 
-use crate::buffer::slab::Slot;
+use crate::buffer::slab::BufferSlot;
 use std::collections::{HashMap, VecDeque};
 
 /// A buffer between its source and the log.
@@ -25,7 +25,7 @@ pub struct Taken {
     /// Rows that the source had up to the end of this block, ever.
     pub ordinal: u64,
     /// Memory of the rows.
-    pub slot: Slot,
+    pub slot: BufferSlot,
 }
 
 struct Link {
@@ -139,7 +139,7 @@ mod tests {
             bytes: 10,
             before: 0,
             ordinal: 1,
-            slot: Slot::NONE,
+            slot: BufferSlot::NONE,
         }
     }
 

@@ -25,7 +25,7 @@ pub const TRAILER_BYTES: usize = 8 + 4 + 8 * 12 + 4 * 6;
 
 /// Sparse index entry of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Page {
+pub struct PageEntry {
     /// Source of the first entry.
     pub first_source: u32,
     /// Offset of the page in the segment, in bytes.
@@ -82,7 +82,7 @@ pub fn encode(
     offset: u64,
     mut trailer: Trailer,
     out: &mut Vec<u8>,
-) -> (Vec<Page>, Trailer) {
+) -> (Vec<PageEntry>, Trailer) {
     assert_outside("encoding an index");
     entries.sort_unstable_by_key(|entry| (entry.source, entry.number));
     let start = out.len();
@@ -94,7 +94,7 @@ pub fn encode(
         let at = out.len();
         varint::put_u64(plain.len() as u64, out);
         out.extend(pack(&plain));
-        pages.push(Page {
+        pages.push(PageEntry {
             first_source: entries[0].source,
             offset: (offset as usize + at - start) as u32,
             len: (out.len() - at) as u32,
@@ -168,7 +168,7 @@ fn encode_page(entries: &[Entry], out: &mut Vec<u8>) {
 }
 
 /// Checks and decodes a page with these bytes.
-pub fn decode_page(page: &Page, bytes: &[u8]) -> Result<Vec<Entry>, String> {
+pub fn decode_page(page: &PageEntry, bytes: &[u8]) -> Result<Vec<Entry>, String> {
     let found = checksum(bytes);
     if found != page.sum {
         return Err(format!(
@@ -272,7 +272,7 @@ fn unpack(bytes: &[u8], plain: usize) -> Result<Vec<u8>, Short> {
 }
 
 /// Checks and decodes a sparse index with these bytes.
-pub fn decode_sparse_index(trailer: &Trailer, bytes: &[u8]) -> Result<Vec<Page>, String> {
+pub fn decode_sparse_index(trailer: &Trailer, bytes: &[u8]) -> Result<Vec<PageEntry>, String> {
     let found = checksum(bytes);
     if found != trailer.sparse_index_sum {
         return Err(format!(
@@ -284,11 +284,11 @@ pub fn decode_sparse_index(trailer: &Trailer, bytes: &[u8]) -> Result<Vec<Page>,
 }
 
 /// Decodes a sparse index with a valid checksum.
-pub fn parse_sparse_index(bytes: &[u8]) -> Vec<Page> {
+pub fn parse_sparse_index(bytes: &[u8]) -> Vec<PageEntry> {
     let word = |bytes: &[u8]| u32::from_le_bytes(bytes.try_into().expect("four bytes"));
     bytes
         .chunks_exact(16)
-        .map(|page| Page {
+        .map(|page| PageEntry {
             first_source: word(&page[..4]),
             offset: word(&page[4..8]),
             len: word(&page[8..12]),

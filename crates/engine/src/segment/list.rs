@@ -22,11 +22,11 @@ struct Link {
     before: u32,
 }
 
-type Page = Arc<Vec<Link>>;
+type ListPage = Arc<Vec<Link>>;
 
 /// Blocks in the order in which they were added.
 pub struct BlockList {
-    pages: Vec<Page>,
+    pages: Vec<ListPage>,
     len: usize,
     /// Index of the latest block of each source.
     latest: Vec<HashMap<u32, u32, foldhash::fast::FixedState>>,
@@ -39,7 +39,7 @@ pub struct BlockList {
 /// Snapshot of the blocks of a list.
 #[derive(Clone)]
 pub struct Listing {
-    pages: Vec<Page>,
+    pages: Vec<ListPage>,
     from: usize,
     len: usize,
 }
@@ -92,7 +92,7 @@ impl BlockList {
     pub fn memory(&self) -> usize {
         let last = self.pages.last().map_or(0, |page| page.capacity());
         let full = self.pages.len().saturating_sub(1) * PAGE;
-        let pages = self.pages.capacity() * size_of::<Page>();
+        let pages = self.pages.capacity() * size_of::<ListPage>();
         (full + last) * size_of::<Link>() + pages + self.latest_bytes
     }
 

@@ -22,7 +22,7 @@ const PIECE: usize = 1 << 20;
 
 /// Piece to be written to the slot.
 #[derive(Clone)]
-pub struct Piece {
+pub struct WritePiece {
     /// Offset of the piece in the segment, in bytes.
     pub offset: u64,
     /// Bytes of the piece: a multiple of [`ALIGNMENT`].
@@ -49,7 +49,7 @@ pub struct Resumed {
 
 /// Position of the index of a checkpoint.
 #[derive(Clone, Copy, Debug)]
-pub struct Place {
+pub struct CheckpointPosition {
     /// Number of the segment.
     pub number: u64,
     /// Number of the segment's lane.
@@ -126,7 +126,7 @@ pub struct OpenSegment {
     /// blocks.
     pub closed_at: Option<u64>,
     /// Pieces that are not yet written.
-    pub pieces: VecDeque<Piece>,
+    pub pieces: VecDeque<WritePiece>,
     /// Durable length that is encoded in the name of the file.
     pub marked: u64,
     /// Reserved bytes of the slot.
@@ -234,7 +234,7 @@ impl OpenSegment {
     fn hand_over(&mut self, bytes: Vec<u8>) {
         let offset = self.buffer_offset;
         self.buffer_offset += bytes.len() as u64;
-        self.pieces.push_back(Piece {
+        self.pieces.push_back(WritePiece {
             offset,
             bytes: Arc::new(bytes),
         });
@@ -258,18 +258,18 @@ impl OpenSegment {
     }
 
     /// Returns the encoded index of a checkpoint with these blocks. Encoding is slow, so this function
-    /// is called without a lock, with the position from [`OpenSegment::place`].
-    pub fn index(place: Place, entries: &mut [Entry], horizon: &Horizon) -> Vec<u8> {
-        let mut trailer = horizon.trailer(place.number, place.lane, None, entries);
-        trailer.previous = place.previous;
+    /// is called without a lock, with the position from [`OpenSegment::position`].
+    pub fn index(position: CheckpointPosition, entries: &mut [Entry], horizon: &Horizon) -> Vec<u8> {
+        let mut trailer = horizon.trailer(position.number, position.lane, None, entries);
+        trailer.previous = position.previous;
         let mut bytes = Vec::new();
-        footer::encode(entries, place.offset, trailer, &mut bytes);
+        footer::encode(entries, position.offset, trailer, &mut bytes);
         bytes
     }
 
     /// Returns the position of the index of a checkpoint that was begun.
-    pub fn place(&self) -> Place {
-        Place {
+    pub fn position(&self) -> CheckpointPosition {
+        CheckpointPosition {
             number: self.number,
             lane: self.lane,
             offset: self.buffer_offset,

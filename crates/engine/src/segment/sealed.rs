@@ -2,7 +2,7 @@
 
 use super::Entry;
 use super::files::Files;
-use super::footer::{self, Page, TRAILER_BYTES, Trailer};
+use super::footer::{self, PageEntry, TRAILER_BYTES, Trailer};
 use crate::error::{Error, io_error};
 use crate::ledger::SegmentNote;
 use crate::space::on_disk;
@@ -24,7 +24,7 @@ pub struct Segment {
     pub trailer: Trailer,
     access: Access,
     name: String,
-    sparse_index: Vec<Page>,
+    sparse_index: Vec<PageEntry>,
     bytes: u64,
 }
 
@@ -42,7 +42,7 @@ pub fn read_index(
     name: &str,
     store: u64,
     end: u64,
-) -> Result<(Trailer, Vec<Page>), Error> {
+) -> Result<(Trailer, Vec<PageEntry>), Error> {
     let context = || format!("reading {name}");
     let damage = |offset: u64, what: String| Error::Damage {
         file: name.to_string(),
@@ -77,7 +77,7 @@ pub fn read_index(
 }
 
 /// Reads the entries of a page of an index that ends at `end`.
-pub fn read_page(file: &dyn File, name: &str, end: u64, page: &Page) -> Result<Vec<Entry>, Error> {
+pub fn read_page(file: &dyn File, name: &str, end: u64, page: &PageEntry) -> Result<Vec<Entry>, Error> {
     let damage = |what| Error::Damage {
         file: name.to_string(),
         offset: u64::from(page.offset),
@@ -98,7 +98,7 @@ impl Segment {
     /// Creates a segment that was just sealed.
     pub fn new(
         trailer: Trailer,
-        sparse_index: Vec<Page>,
+        sparse_index: Vec<PageEntry>,
         files: Arc<Files>,
         name: String,
         bytes: u64,
@@ -153,7 +153,7 @@ impl Segment {
 
     /// Returns the memory used, in bytes.
     pub fn memory(&self) -> usize {
-        size_of::<Segment>() + self.sparse_index.capacity() * size_of::<Page>()
+        size_of::<Segment>() + self.sparse_index.capacity() * size_of::<PageEntry>()
     }
 
     /// Returns the length of the segment in bytes.
@@ -195,7 +195,7 @@ impl Segment {
     }
 
     /// Returns the sparse index entries of the pages.
-    pub fn sparse_index(&self) -> &[Page] {
+    pub fn sparse_index(&self) -> &[PageEntry] {
         &self.sparse_index
     }
 
@@ -207,7 +207,7 @@ impl Segment {
     }
 
     /// Reads the entries of a page.
-    pub fn page(&self, page: &Page) -> Result<Vec<Entry>, Error> {
+    pub fn page(&self, page: &PageEntry) -> Result<Vec<Entry>, Error> {
         read_page(&*self.file()?, &self.name, self.bytes, page)
     }
 
@@ -254,7 +254,7 @@ impl Segment {
     }
 
     /// Reads the index of the checkpoint that ends at `end`.
-    pub fn checkpoint(&self, end: u64) -> Result<(Trailer, Vec<Page>), Error> {
+    pub fn checkpoint(&self, end: u64) -> Result<(Trailer, Vec<PageEntry>), Error> {
         read_index(&*self.file()?, &self.name, self.trailer.store, end)
     }
 

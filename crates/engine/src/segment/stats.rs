@@ -2,7 +2,7 @@
 
 use super::Entry;
 use crate::retention::Retention;
-use crate::retention::expected::{Expected, Moment};
+use crate::retention::expected::{Expected, Clocks};
 use seiner_merge::{Death, SegmentStat};
 use std::cell::Cell;
 
@@ -102,12 +102,12 @@ pub struct SegmentStats {
 impl SegmentStats {
     /// Returns the figures for merge policies: the scan result, adjusted by the forecast. A
     /// segment counts as entirely dead only if the scan found it so.
-    pub fn stat_at(&self, moment: &Moment) -> SegmentStat {
-        let died = self.by_time.dead(moment.now) + self.by_block.dead(moment.block as i64);
+    pub fn stat_at(&self, clocks: &Clocks) -> SegmentStat {
+        let died = self.by_time.dead(clocks.now) + self.by_block.dead(clocks.block as i64);
         let died = died.min(self.stat.live.saturating_sub(1));
         let by_time = self.by_time.last.map(Death::At);
         let by_block = self.by_block.last;
-        let by_block = by_block.map(|last| moment.death(Expected::Block(last as u64)));
+        let by_block = by_block.map(|last| clocks.death(Expected::Block(last as u64)));
         let dies = by_time.into_iter().chain(by_block).chain(self.beyond).max();
         SegmentStat {
             live: self.stat.live - died,
@@ -125,13 +125,13 @@ impl SegmentStats {
     }
 
     /// Returns whether the forecast has more dead bytes than the scan found.
-    pub fn has_forecast_deaths(&self, moment: &Moment) -> bool {
-        self.stat_at(moment).live != self.stat.live
+    pub fn has_forecast_deaths(&self, clocks: &Clocks) -> bool {
+        self.stat_at(clocks).live != self.stat.live
     }
 
     /// Returns whether another scan is due.
-    pub fn is_due(&self, moment: &Moment) -> bool {
-        moment.has_come(self.due)
+    pub fn is_due(&self, clocks: &Clocks) -> bool {
+        clocks.has_come(self.due)
     }
 
     /// Requests a scan of the segment at the next opportunity.
@@ -202,9 +202,9 @@ impl LivenessScan {
     }
 
     /// Returns the result. `bytes` is the disk space of the segment, `born` the time of its seal.
-    pub fn stats(self, lane: u32, bytes: u64, born: i64, moment: &Moment) -> SegmentStats {
+    pub fn stats(self, lane: u32, bytes: u64, born: i64, clocks: &Clocks) -> SegmentStats {
         let deaths = self.deaths.iter();
-        let deaths = deaths.map(|&(expected, bytes)| (moment.death(expected), expected, bytes));
+        let deaths = deaths.map(|&(expected, bytes)| (clocks.death(expected), expected, bytes));
         let mut deaths: Vec<(Death, Expected, u64)> = deaths.collect();
         deaths.sort_unstable_by_key(|&(death, ..)| death);
         let mut gone = 0;
@@ -214,10 +214,10 @@ impl LivenessScan {
             gone >= share
         });
         let due = match next {
-            Some(&(_, Expected::Time(at), _)) => Expected::Time(at.max(moment.now + SOON)),
-            Some(&(_, Expected::Block(at), _)) => Expected::Block(at.max(moment.block + 1)),
+            Some(&(_, Expected::Time(at), _)) => Expected::Time(at.max(clocks.now + SOON)),
+            Some(&(_, Expected::Block(at), _)) => Expected::Block(at.max(clocks.block + 1)),
             // The rate will become known later.
-            Some((_, Expected::Unknown, _)) => Expected::Time(moment.now + SOON),
+            Some((_, Expected::Unknown, _)) => Expected::Time(clocks.now + SOON),
             Some((_, Expected::Never, _)) | None => Expected::Never,
         };
         let by_time = |expected| match expected {
@@ -243,11 +243,11 @@ impl LivenessScan {
                 live: self.live,
                 dead: self.dead,
                 born,
-                dies: Death::At(moment.now),
+                dies: Death::At(clocks.now),
             },
             beyond: beyond.max(),
-            by_time: forecast(&deaths, by_time, self.live, moment.now),
-            by_block: forecast(&deaths, by_block, self.live, moment.block as i64),
+            by_time: forecast(&deaths, by_time, self.live, clocks.now),
+            by_block: forecast(&deaths, by_block, self.live, clocks.block as i64),
             shares: self.shares,
             first_block: self.first_block,
             blocks: deaths.len() as u64,

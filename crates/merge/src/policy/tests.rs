@@ -51,7 +51,7 @@ fn segments() -> Vec<SegmentStat> {
 #[test]
 fn nothing_is_merged_while_um_is_not_reached() {
     let segments = segments();
-    for kind in Kind::ALL {
+    for kind in MergePolicy::ALL {
         // 900 bytes are used, 100 of them in a wholly dead segment.
         let decision = kind.policy().choose(&view(&segments, 900));
         assert_eq!(decision.drop, [2], "{kind}");
@@ -206,7 +206,7 @@ fn what_gains_next_to_nothing_is_left_alone() {
     };
     let little = segment(2, 10, 0, Death::Never);
     let segments = [full, little];
-    for kind in Kind::ALL {
+    for kind in MergePolicy::ALL {
         let mut view = view(&segments, 850);
         view.fill.um = 0.1;
         // Hungry enough for the fisherman to take any segment.
@@ -223,11 +223,11 @@ fn what_gains_next_to_nothing_is_left_alone() {
 
 #[test]
 fn names_are_read_back() {
-    for kind in Kind::ALL {
+    for kind in MergePolicy::ALL {
         assert_eq!(kind.name().parse(), Ok(kind));
         assert_eq!(kind.policy().kind(), kind);
     }
-    let reason = "oldest".parse::<Kind>().unwrap_err();
+    let reason = "oldest".parse::<MergePolicy>().unwrap_err();
     assert!(
         reason.contains("'oldest'") && reason.contains("fisherman"),
         "{reason}"
@@ -278,7 +278,7 @@ proptest! {
             um,
         };
         let view = View { now, fill, output_limit, least_dead_share: least_dead_share(false), segments: &segments };
-        for kind in Kind::ALL {
+        for kind in MergePolicy::ALL {
             let mut policy = kind.policy();
             let decision = policy.choose(&view);
             prop_assert_eq!(&kind.policy().choose(&view), &decision, "the same again");

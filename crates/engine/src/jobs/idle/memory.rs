@@ -5,7 +5,7 @@ pub const IDLE_TICKS: u16 = 8;
 
 /// Memory of the job.
 #[derive(Default)]
-pub struct Memory {
+pub struct IdleMemory {
     /// Next source to examine.
     pub(super) cursor: u32,
     /// Tick at which all sources had been examined.

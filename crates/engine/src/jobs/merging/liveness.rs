@@ -15,7 +15,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 /// Segment and its entries.
-pub(super) type Opened = (Arc<Segment>, Vec<Entry>);
+pub(super) type SegmentEntries = (Arc<Segment>, Vec<Entry>);
 
 /// Inputs of a merge decision.
 pub(crate) struct StatsSnapshot {
@@ -33,11 +33,11 @@ pub(super) fn segment(log: &Log, number: u64) -> Arc<Segment> {
 /// Returns the inputs without the victims in `merged`: their space is about to be freed, and their
 /// live blocks are counted in their new segments.
 pub(super) fn snapshot_of(log: &Log, load: &Load, merged: &HashSet<u64>) -> StatsSnapshot {
-    let moment = log.retention.moment();
+    let clocks = log.retention.clocks();
     let stats = log
         .segment_stats()
         .values()
-        .map(|stats| stats.stat_at(&moment));
+        .map(|stats| stats.stat_at(&clocks));
     let mut segments: Vec<SegmentStat> = stats.collect();
     let mut fill = log.fill_of(load, segments.iter().map(|stat| stat.live).sum());
     for gone in segments.extract_if(.., |stat| merged.contains(&stat.number)) {
@@ -45,7 +45,7 @@ pub(super) fn snapshot_of(log: &Log, load: &Load, merged: &HashSet<u64>) -> Stat
         fill.live = fill.live.saturating_sub(gone.live);
     }
     StatsSnapshot {
-        now: moment.now,
+        now: clocks.now,
         fill,
         segments,
         least_dead_share: log.least_dead_share(),
@@ -57,7 +57,7 @@ pub(crate) fn opened(
     core: &Core,
     writing: &mut Writing,
     numbers: &[u64],
-) -> Result<Vec<Opened>, Error> {
+) -> Result<Vec<SegmentEntries>, Error> {
     let segments: Vec<Arc<Segment>> = {
         let log = core.log();
         numbers
@@ -84,9 +84,9 @@ pub(super) fn snapshot(
     let merged: HashSet<u64> = merged.map(|merged| merged.segment.trailer.number).collect();
     let due: Vec<Arc<Segment>> = {
         let (_, log) = core.present();
-        let moment = log.retention.moment();
+        let clocks = log.retention.clocks();
         let due = log.segment_stats().iter();
-        let due = due.filter(|(_, stats)| stats.is_due(&moment)).take(most);
+        let due = due.filter(|(_, stats)| stats.is_due(&clocks)).take(most);
         due.map(|(&number, _)| segment(&log, number)).collect()
     };
     scan_segments(core, writing, &due)?;
@@ -112,12 +112,12 @@ pub(super) fn scan_segments(
         let elsewhere = |entry: &Entry| writing.is_elsewhere(trailer.number, entry);
         let scan;
         (log, scan) = scan_segment(core, log, trailer.number, &entries, elsewhere);
-        let moment = log.retention.moment();
+        let clocks = log.retention.clocks();
         let stats = scan.stats(
             trailer.lane,
             segment.disk_bytes(core.unit),
             trailer.born,
-            &moment,
+            &clocks,
         );
         if stats.stat.live == 0 {
             log.retention.note_past(&entries);

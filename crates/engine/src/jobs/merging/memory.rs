@@ -3,13 +3,13 @@
 use crate::segment::sealed::Segment;
 use crate::volume::SlotState;
 use seiner_merge::Policy;
-pub use seiner_store::Record;
+pub use seiner_store::DecisionRecord;
 use std::cell::Cell;
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 
 /// Memory of merging between its steps.
-pub(crate) struct Memory {
+pub(crate) struct MergeMemory {
     /// Policy that chooses victims.
     pub policy: Box<dyn Policy>,
     /// Victims whose live blocks are rewritten.
@@ -35,15 +35,15 @@ pub(crate) struct Memory {
     pub scanned: u64,
 }
 
-impl Memory {
+impl MergeMemory {
     /// Returns the memory of a store that was just opened. `merging` lists the segments that were
     /// being merged. `copied` lists their blocks that other segments also contain.
     pub fn new(
         policy: Box<dyn Policy>,
         merging: HashSet<u64>,
         copied: HashSet<(u64, u64)>,
-    ) -> Memory {
-        Memory {
+    ) -> MergeMemory {
+        MergeMemory {
             policy,
             merged: Vec::new(),
             partial: HashMap::new(),
@@ -81,7 +81,7 @@ pub(crate) struct MergedSegment {
 #[derive(Default)]
 pub(crate) struct Decisions {
     /// Records of decisions, latest last.
-    pub records: VecDeque<Record>,
+    pub records: VecDeque<DecisionRecord>,
     /// Memory of the policy.
     pub memory: seiner_merge::Memory,
 }

@@ -21,7 +21,7 @@ pub(super) mod rewriting;
 
 use self::dropping::{delete_obsolete, drop_merged, retire};
 use self::liveness::{StatsSnapshot, scan_segments, segment, snapshot};
-use self::memory::{PausedMerge, Record};
+use self::memory::{PausedMerge, DecisionRecord};
 use crate::core::Core;
 use crate::error::Error;
 use crate::jobs::merging::rewriting::merge_segments;
@@ -84,7 +84,7 @@ fn decide(core: &Core, writing: &mut Writing, snapshot: StatsSnapshot) -> Decisi
         if decided.records.len() == DECISIONS {
             decided.records.pop_front();
         }
-        decided.records.push_back(Record {
+        decided.records.push_back(DecisionRecord {
             at: now,
             decision: decision.clone(),
         });
@@ -116,10 +116,10 @@ fn carry_out(core: &Core, writing: &mut Writing, decision: &Decision) -> Result<
 fn worth_it(core: &Core, writing: &mut Writing, numbers: Vec<u64>) -> Result<Vec<u64>, Error> {
     let forecast: Vec<Arc<Segment>> = {
         let log = core.log();
-        let moment = log.retention.moment();
+        let clocks = log.retention.clocks();
         let forecast = numbers.iter();
         let forecast =
-            forecast.filter(|number| log.segment_stats()[number].has_forecast_deaths(&moment));
+            forecast.filter(|number| log.segment_stats()[number].has_forecast_deaths(&clocks));
         forecast.map(|&number| segment(&log, number)).collect()
     };
     scan_segments(core, writing, &forecast)?;

@@ -10,7 +10,7 @@ use crate::block::{self, Block, BlockHead};
 use crate::core::Core;
 use crate::dictionary::layouts::Layout;
 use crate::error::Error;
-use crate::jobs::merging::liveness::{Opened, opened};
+use crate::jobs::merging::liveness::{SegmentEntries, opened};
 use crate::jobs::segments::write_pieces;
 use crate::jobs::writing::Writing;
 use crate::log::Log;
@@ -62,7 +62,7 @@ struct Run {
 }
 
 /// Plan of a rewrite: blocks to copy, blocks to coalesce, and the compression effort.
-pub(crate) struct Plan {
+pub(crate) struct RewritePlan {
     pub copies: Vec<Live>,
     pub groups: Vec<MergeGroup>,
     effort: Effort,
@@ -175,7 +175,7 @@ fn name_victims(core: &Core, writing: &mut Writing, numbers: &[u64]) -> Result<(
 }
 
 /// Returns the blocks of segments that must be kept.
-pub(crate) fn living(core: &Core, writing: &Writing, opened: Vec<Opened>) -> Vec<Opened> {
+pub(crate) fn living(core: &Core, writing: &Writing, opened: Vec<SegmentEntries>) -> Vec<SegmentEntries> {
     let mut log = core.log();
     let living = opened.into_iter().map(|(segment, entries)| {
         let number = segment.trailer.number;
@@ -197,7 +197,7 @@ fn rewrite_live(
 ) -> Result<bool, Error> {
     let began = core.clock.monotonic();
     let is_late = || core.clock.monotonic() - began > TURN;
-    let Plan {
+    let RewritePlan {
         copies,
         groups,
         effort,
@@ -236,12 +236,12 @@ fn rewrite_live(
 }
 
 /// Plans the rewrite of live blocks.
-pub(crate) fn plan_rewriting(core: &Core, writing: &Writing, live: Vec<Live>) -> Plan {
+pub(crate) fn plan_rewriting(core: &Core, writing: &Writing, live: Vec<Live>) -> RewritePlan {
     let may_coalesce = knows_of_no_loss(core, writing);
     let (head, log) = core.both();
     let effort = effort(&log, &head.load());
     if !may_coalesce || log.counters.damaged_blocks > 0 {
-        return Plan {
+        return RewritePlan {
             copies: live,
             groups: Vec::new(),
             effort,
@@ -254,7 +254,7 @@ pub(crate) fn plan_rewriting(core: &Core, writing: &Writing, live: Vec<Live>) ->
             rows: u64::from(core.block_bytes()) / LEAST_ROW,
         }
     });
-    Plan {
+    RewritePlan {
         copies,
         groups,
         effort,

@@ -16,7 +16,7 @@ pub(crate) struct PendingCheckpoint {
 
 /// Memory of the segment job.
 #[derive(Default)]
-pub(crate) struct Memory {
+pub(crate) struct SegmentMemory {
     /// Checkpoints that are not yet on disk.
     pub(super) checkpoints: Vec<PendingCheckpoint>,
 }

@@ -12,11 +12,11 @@ use crate::locks::LogGuard;
 use crate::log::Log;
 use crate::options::Durability;
 use crate::recover::losses::note_of;
-use crate::retention::expected::Moment;
+use crate::retention::expected::Clocks;
 use crate::segment::Entry;
-use crate::segment::footer::{self, Page, Trailer};
+use crate::segment::footer::{self, PageEntry, Trailer};
 use crate::segment::list::Listing;
-use crate::segment::open::{Horizon, OpenSegment, Piece, Place};
+use crate::segment::open::{Horizon, OpenSegment, WritePiece, CheckpointPosition};
 use crate::segment::sealed::Segment;
 use crate::segment::stats::LivenessScan;
 use crate::volume::SlotState;
@@ -61,7 +61,7 @@ impl ClosedSegment {
 struct FinishedSegment {
     closed: ClosedSegment,
     trailer: Trailer,
-    sparse_index: Vec<Page>,
+    sparse_index: Vec<PageEntry>,
     name: String,
     /// Bytes of the footer, and bytes of the whole segment.
     index: u64,
@@ -72,7 +72,7 @@ struct FinishedSegment {
 pub(crate) struct Waiting {
     number: u64,
     file: Arc<dyn File>,
-    pieces: Vec<Piece>,
+    pieces: Vec<WritePiece>,
     /// Number of pieces that are written.
     written: usize,
     /// Reserved bytes of the slot.
@@ -254,7 +254,7 @@ fn end_segment(core: &Core, mut closed: ClosedSegment) -> Result<FinishedSegment
 
 /// Puts segments into service.
 fn serve(core: &Core, ended: Vec<FinishedSegment>) {
-    let (scans, moment) = scan_new(core, &ended);
+    let (scans, clocks) = scan_new(core, &ended);
     let mut sealed = Vec::with_capacity(ended.len());
     let mut durable = Vec::with_capacity(ended.len());
     for (end, scan) in ended.into_iter().zip(scans) {
@@ -262,7 +262,7 @@ fn serve(core: &Core, ended: Vec<FinishedSegment>) {
         core.files.hold(closed.number, closed.file);
         let files = core.files.clone();
         let segment = Segment::new(end.trailer, end.sparse_index, files, end.name, end.total);
-        let stats = scan.stats(closed.lane, segment.disk_bytes(core.unit), born, &moment);
+        let stats = scan.stats(closed.lane, segment.disk_bytes(core.unit), born, &clocks);
         core.ledger().note_segment(closed.number, segment.note());
         sealed.push((Arc::new(segment), stats));
         durable.push((closed.number, closed.entries, end.index));
@@ -303,7 +303,7 @@ fn note_durable(core: &Core, entries: &[Entry]) {
 }
 
 /// Scans the liveness of segments that were just sealed.
-fn scan_new(core: &Core, ended: &[FinishedSegment]) -> (Vec<LivenessScan>, Moment) {
+fn scan_new(core: &Core, ended: &[FinishedSegment]) -> (Vec<LivenessScan>, Clocks) {
     let mut log = core.log();
     let mut scans = Vec::with_capacity(ended.len());
     for FinishedSegment { closed, .. } in ended {
@@ -311,7 +311,7 @@ fn scan_new(core: &Core, ended: &[FinishedSegment]) -> (Vec<LivenessScan>, Momen
         (log, scan) = scan_segment(core, log, closed.number, &closed.entries, |_| false);
         scans.push(scan);
     }
-    (scans, log.retention.moment())
+    (scans, log.retention.clocks())
 }
 
 /// Writes checkpoints of segments that are being written. Their blocks become durable, and the
@@ -396,27 +396,27 @@ fn make_checkpoints(core: &Core, which: impl Fn(u64) -> bool) -> Vec<PendingChec
         let due = log.iter_open_mut().filter(due);
         let begun = due.map(|open| {
             let pending = open.begin_checkpoint();
-            (open.place(), pending)
+            (open.position(), pending)
         });
-        let begun: Vec<(Place, Listing)> = begun.collect();
+        let begun: Vec<(CheckpointPosition, Listing)> = begun.collect();
         (horizon, begun)
     };
     let begun = begun.into_iter();
-    let mut begun: Vec<(Place, Vec<Entry>)> = begun
-        .map(|(place, pending)| (place, pending.entries()))
+    let mut begun: Vec<(CheckpointPosition, Vec<Entry>)> = begun
+        .map(|(position, pending)| (position, pending.entries()))
         .collect();
     let indexes = begun
         .iter_mut()
-        .map(|(place, entries)| OpenSegment::index(*place, entries, &horizon));
+        .map(|(position, entries)| OpenSegment::index(*position, entries, &horizon));
     let indexes: Vec<Vec<u8>> = indexes.collect();
     let mut log = core.log();
     let ended = begun.into_iter().zip(indexes);
     ended
-        .map(|((place, entries), index)| {
-            let open = log.open_mut(place.number);
+        .map(|((position, entries), index)| {
+            let open = log.open_mut(position.number);
             let pins = open.end_checkpoint(index);
             PendingCheckpoint {
-                number: place.number,
+                number: position.number,
                 file: open.file.clone(),
                 marked: open.marked,
                 end: open.checkpoint_end(),

@@ -57,7 +57,7 @@ impl Replay<'_> {
         Ok(header.map(|header| header.first_sequence))
     }
 
-    pub(super) fn open_file(&mut self, number: u32) -> Result<files::Found, Error> {
+    pub(super) fn open_file(&mut self, number: u32) -> Result<files::JournalFileState, Error> {
         let name = files::name(number);
         let context = || format!("reading {name}");
         let file = self
@@ -70,8 +70,8 @@ impl Replay<'_> {
         let mut bytes = vec![0; len as usize];
         file.read_at(0, &mut bytes).map_err(io_error(context))?;
         self.recovery.journal_files += 1;
-        let found = files::Found::of(bytes, number, self.store, self.listed.get(&number));
-        if let files::Found::WithoutHeader(_) = found {
+        let found = files::JournalFileState::of(bytes, number, self.store, self.listed.get(&number));
+        if let files::JournalFileState::WithoutHeader(_) = found {
             self.set_aside(
                 number,
                 "its header is damaged; its records are read".to_string(),

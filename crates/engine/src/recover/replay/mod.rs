@@ -124,13 +124,13 @@ impl<'a> Replay<'a> {
             self.parts.head.pins.advance(number);
             self.listed.remove(&number);
             match found {
-                files::Found::Whole(reader) | files::Found::WithoutHeader(reader) => {
+                files::JournalFileState::Whole(reader) | files::JournalFileState::WithoutHeader(reader) => {
                     self.replay_file(number, reader)?;
                 }
-                files::Found::NeverBegun => {
+                files::JournalFileState::NeverBegun => {
                     self.parts.head.pins.grow(number, files::FILE_HEADER_BYTES);
                 }
-                files::Found::Lost(why) => {
+                files::JournalFileState::Lost(why) => {
                     self.parts.head.pins.grow(number, files::FILE_HEADER_BYTES);
                     self.lose_the_thread(number, why.to_string())?;
                 }

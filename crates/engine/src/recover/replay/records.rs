@@ -4,15 +4,15 @@ use crate::bytes::{Cursor, Short};
 use crate::catalog::{Registers, get_key, get_layout, lose_sources};
 use crate::error::Error;
 use crate::journal::files;
-use crate::journal::record::Record;
-use crate::journal::rows::{RecordRow, Rows, is_too_large};
+use crate::journal::record::JournalRecord;
+use crate::journal::rows::{RecordRow, JournalRows, is_too_large};
 use crate::recover::replay::Replay;
 
 /// Stands for sources whose rows were counted.
 const NO_SOURCE: u32 = u32::MAX;
 
 impl Replay<'_> {
-    pub(super) fn replay_record(&mut self, record: &Record) -> Result<(), Short> {
+    pub(super) fn replay_record(&mut self, record: &JournalRecord) -> Result<(), Short> {
         self.missing.record(record.rows_before, record.rows);
         let mut done = 0;
         let result = self.replay_streams(record, &mut done);
@@ -25,7 +25,7 @@ impl Replay<'_> {
         result
     }
 
-    pub(super) fn replay_streams(&mut self, record: &Record, done: &mut u64) -> Result<(), Short> {
+    pub(super) fn replay_streams(&mut self, record: &JournalRecord, done: &mut u64) -> Result<(), Short> {
         self.replay_names(record, Cursor(&record.streams[0]))?;
         self.replay_layouts(record, Cursor(&record.streams[1]))?;
         self.follows
@@ -35,7 +35,7 @@ impl Replay<'_> {
 
     pub(super) fn replay_names(
         &mut self,
-        record: &Record,
+        record: &JournalRecord,
         mut names: Cursor<'_>,
     ) -> Result<(), Short> {
         if record.new_sources > 0 {
@@ -55,7 +55,7 @@ impl Replay<'_> {
 
     pub(super) fn replay_layouts(
         &mut self,
-        record: &Record,
+        record: &JournalRecord,
         mut layouts: Cursor<'_>,
     ) -> Result<(), Short> {
         if record.new_layouts > 0 {
@@ -74,8 +74,8 @@ impl Replay<'_> {
 
 impl Replay<'_> {
     /// Buffers the rows of a record, or passes them over. `done` is the number of rows so far.
-    pub(super) fn replay_rows(&mut self, record: &Record, done: &mut u64) -> Result<(), Short> {
-        let mut rows = Rows::new(record);
+    pub(super) fn replay_rows(&mut self, record: &JournalRecord, done: &mut u64) -> Result<(), Short> {
+        let mut rows = JournalRows::new(record);
         while let Some(head) = rows.head()? {
             let follows = self.follows.get(head.source as usize);
             let follows = follows.copied().ok_or(Short)?;
