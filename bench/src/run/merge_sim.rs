@@ -5,7 +5,7 @@ use crate::report::{Check, Places, Relation, Report, Table, cell};
 use anyhow::Result;
 use clap::Args;
 use seiner_merge::simulate::{self, Arrivals, Settings as Simulation, Stream, Workload};
-use seiner_merge::{MergePolicy, LaneSettings, Throttle};
+use seiner_merge::{LaneSettings, MergePolicy, Throttle};
 use serde::Serialize;
 use serde_json::json;
 
@@ -184,7 +184,11 @@ fn ages(settings: &Settings) -> Vec<Measured> {
     };
     let mut all = Vec::new();
     for v in [0.8, 0.9] {
-        for kind in [MergePolicy::Fifo, MergePolicy::Fisherman, MergePolicy::Patient] {
+        for kind in [
+            MergePolicy::Fifo,
+            MergePolicy::Fisherman,
+            MergePolicy::Patient,
+        ] {
             all.push(classes("one lifetime", &AGES[..1], v, kind));
             all.push(classes("five lifetimes", &AGES, v, kind));
         }

@@ -1,6 +1,7 @@
 //! Copies of damaged files, under names that no start reads.
 //!
-//! A damaged file is copied where a crash before the next change must find it again under its own name.
+//! A damaged file is copied, not renamed, if a start after a crash must still find it under its own
+//! name.
 
 use crate::error::{Error, io_error, sync_error};
 use crate::journal::DAMAGED;

@@ -1,4 +1,4 @@
-//! Background threads: the jobs that they do for a store, and how others wait for one.
+//! Background threads: the jobs that they do for a store, and waiting for a job.
 
 use crate::backpressure::force_space;
 use crate::closing::trim_memory;
@@ -9,12 +9,12 @@ use crate::jobs::{catch_up, step};
 use crate::options::Durability;
 use crate::scheduler::{Job, Work};
 
-/// Does a job, or waits until its thread has done it.
+/// Waits until the thread of a job has done it. A store without threads does the job at once.
 ///
 /// # Errors
 /// Those of the job.
 pub(crate) fn done(core: &Core, job: Job) -> Result<(), Error> {
-    core.scheduler.ask(job).unwrap_or_else(|| core.run(job))
+    core.scheduler.request(job).unwrap_or_else(|| core.run(job))
 }
 
 impl Work for Core {

@@ -597,7 +597,7 @@ mod tests {
     use seiner_platform::Directory;
 
     #[test]
-    fn a_layout_with_more_fields_than_a_source_can_have_is_refused() {
+    fn a_layout_with_too_many_fields_is_rejected() {
         let mut layouts = Layouts::new();
         for parent in 0..=crate::MAX_FIELDS as u64 {
             let mut bytes = Vec::new();

@@ -13,8 +13,7 @@ use seiner_platform::memory::trim_allocator;
 /// and can be copied.
 pub(crate) fn flush(core: &Core) -> Result<(), Error> {
     commit(core)?;
-    // Some sources at a time: sealed all at once, they would use the memory of their rows a second
-    // time.
+    // Some sources at a time: sealing all at once would use the memory of their rows a second time.
     let mut cursor = Some(0);
     while let Some(from) = cursor {
         cursor = {
@@ -70,7 +69,7 @@ pub(crate) fn close(core: &Core) -> Result<(), Error> {
     if core.health.is_closed() {
         return Ok(());
     }
-    // What came since is on disk, too, before the store refuses.
+    // Rows accepted in the meantime are on disk before the store rejects writes.
     flush(core)?;
     let ready = core.log().take_slots();
     for (number, _) in ready {

@@ -44,7 +44,7 @@ const TRIMS: u8 = 2;
 /// Reason why a lock is not poisoned.
 const UNBROKEN: &str = "nobody panics while writing segments";
 
-/// Store, as its parts see it. [`Engine`](crate::Engine) is the public view.
+/// Shared state of an open store. [`Engine`](crate::Engine) is its public interface.
 pub(crate) struct Core {
     locks: Locks,
     pub(crate) health: Arc<Health>,
@@ -215,16 +215,16 @@ impl Core {
     }
 
     /// Requests that the next step makes the ledger durable.
-    pub(crate) fn ask_for_ledger(&self) {
+    pub(crate) fn request_ledger(&self) {
         self.ledger_waits.store(true, Ordering::Relaxed);
     }
 
     /// Makes the ledger durable if requested. The request remains after an error.
-    pub(crate) fn write_ledger_if_asked(&self) -> Result<(), Error> {
+    pub(crate) fn write_ledger_if_requested(&self) -> Result<(), Error> {
         if self.ledger_waits.swap(false, Ordering::Relaxed) {
             let result = self.write_ledger();
             if result.is_err() {
-                self.ask_for_ledger();
+                self.request_ledger();
             }
             result?;
         }
@@ -232,11 +232,12 @@ impl Core {
     }
 
     /// Requests that free memory is returned soon, because a large object was or will be freed.
-    pub(crate) fn ask_for_trim(&self) {
+    pub(crate) fn request_trim(&self) {
         self.trims_due.store(TRIMS, Ordering::Relaxed);
     }
 
-    /// Returns whether free memory should be given back.
+    /// Returns whether free memory should be returned to the system, and counts the request as
+    /// served.
     pub(crate) fn take_trim(&self) -> bool {
         let less = |due: u8| due.checked_sub(1);
         let taken = self
@@ -316,7 +317,7 @@ impl Core {
         let new = self.ledger().note_loss(&loss);
         if new {
             tracing::error!("{loss}");
-            self.ask_for_ledger();
+            self.request_ledger();
         }
     }
 
@@ -417,7 +418,7 @@ impl Core {
     }
 
     pub(crate) fn poison(&self, error: &Error) {
-        // An operation that failed for lack of space is retried. None of it was half done.
+        // An operation that failed for lack of space has changed nothing and is retried.
         let harmless =
             error.is_out_of_space() || matches!(error, Error::Closed | Error::Poisoned(_));
         if !harmless {
@@ -430,12 +431,15 @@ impl Core {
         self.scheduler.is_running()
     }
 
-    pub(crate) fn dictionary<T>(&self, ask: impl FnOnce(&crate::dictionary::Dictionary) -> T) -> T {
+    pub(crate) fn dictionary<T>(
+        &self,
+        read: impl FnOnce(&crate::dictionary::Dictionary) -> T,
+    ) -> T {
         let dictionary = self.head().dictionary().clone();
         let dictionary = dictionary
             .read()
             .expect("no panic while the dictionary is locked");
-        ask(&dictionary)
+        read(&dictionary)
     }
 
     pub fn recovered(

@@ -1,4 +1,4 @@
-//! Delete: samples of sources in an interval, hidden at once and for good.
+//! Delete: hides samples of sources in an interval, immediately and permanently.
 
 use crate::core::Core;
 use crate::error::Error;
@@ -56,7 +56,7 @@ pub(crate) fn delete(core: &Core, selector: &Selector, interval: Interval) -> Re
                 before,
             });
         }
-        // And what it made of them is made anew.
+        // The running roll-up pass may have used deleted samples, so it is repeated.
         writing.rollup = None;
     }
     let result = core.write_catalog();
@@ -65,13 +65,13 @@ pub(crate) fn delete(core: &Core, selector: &Selector, interval: Interval) -> Re
     }
     result?;
     for stats in core.log().segment_stats_mut() {
-        stats.ask();
+        stats.request_scan();
     }
     Ok(count)
 }
 
-/// Seals what sources have in buffers, some at a time: all at once would take the memory again that
-/// they have as rows.
+/// Seals the buffers of sources, some at a time: sealing all at once would use the memory of their
+/// rows a second time.
 fn seal_ahead(core: &Core, writing: &mut Writing, sources: &RoaringBitmap) -> Result<(), Error> {
     let mut sources = sources.iter().peekable();
     while sources.peek().is_some() {

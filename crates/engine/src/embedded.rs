@@ -9,9 +9,9 @@ use seiner_model::{
     Selector, SourceId, SourceKey, Value,
 };
 use seiner_store::{
-    Bucket, ClassStatus, Durability, Embedded, Error, Results, IsOver, Latest, LevelSpan, LogStatus,
-    Loss, PIECE_ROWS, Piece, Query, Receipt, DecisionRecord, Samples, SeriesData, SeriesSummary, Status,
-    Step, Store,
+    Bucket, ClassStatus, DecisionRecord, Durability, Embedded, Error, IsOver, Latest, LevelSpan,
+    LogStatus, Loss, PIECE_ROWS, Piece, Query, Receipt, Results, Samples, SeriesData,
+    SeriesSummary, Status, Step, Store,
 };
 use std::sync::Arc;
 
@@ -199,7 +199,7 @@ fn divide(piece: scan::Piece) -> Vec<Piece> {
     parts.collect()
 }
 
-/// Returns the latest sample of a series, if it was not deleted meanwhile.
+/// Returns the latest sample of a series, if it was not deleted in the meantime.
 fn latest_of(engine: &Engine, summary: &SeriesSummary) -> Result<Option<Latest>, Error> {
     let Some(bucket) = summary.buckets.last() else {
         return Ok(None);

@@ -138,7 +138,7 @@ impl Engine {
     /// Returns the number of a source, which is registered if it is new.
     ///
     /// # Errors
-    /// [`Error::Refused`] if the names take their share of the memory, and as [`Engine::append`].
+    /// [`Error::Rejected`] if the names take their share of the memory, and as [`Engine::append`].
     pub fn register(&self, key: &SourceKey) -> Result<SourceId, Error> {
         intake::register(&self.core, key)
     }
@@ -170,8 +170,8 @@ impl Engine {
         commit::commit(&self.core)
     }
 
-    /// Returns whether all rows up to a receipt's position are on disk. Without a journal, rows are
-    /// not promised to be durable, and the result is true.
+    /// Returns whether all rows up to a receipt's position are on disk. True without a journal,
+    /// which gives no guarantee.
     pub fn is_durable(&self, position: u64) -> bool {
         commit::is_durable(&self.core, position)
     }

@@ -1,10 +1,11 @@
-//! Exchange between head and log: what each has to know of the other, under the locks of both.
+//! Exchange of figures between head and log, under the locks of both.
 
 use crate::head::Head;
 use crate::log::Log;
 use seiner_platform::Clock;
 
-/// Tells the head what it has to know of the log, and the log what the head wants. The time goes on.
+/// Advances the time, copies figures of the log to the head, and passes requests of the head to the
+/// log.
 pub(crate) fn inform(head: &mut Head, log: &mut Log, clock: &dyn Clock) {
     log.retention.advance(clock, head.next_block());
     log.bound_replay();
@@ -14,11 +15,11 @@ pub(crate) fn inform(head: &mut Head, log: &mut Log, clock: &dyn Clock) {
     let surroundings = head.surroundings();
     log.retention.update_lateness(&mut surroundings.lateness);
     surroundings.is_log_behind = log.is_much_waiting();
-    tell_memory(head, log);
+    share_memory(head, log);
 }
 
-/// Tells the head how much memory the log takes.
-pub(crate) fn tell_memory(head: &mut Head, log: &Log) {
+/// Copies the memory use of the log to the head.
+pub(crate) fn share_memory(head: &mut Head, log: &Log) {
     let surroundings = head.surroundings();
     surroundings.log_memory = log.memory();
     surroundings.registry_memory = log.retention.memory();

@@ -1,5 +1,5 @@
-//! Doors for the fuzz targets, which lie outside the crate: each hands bytes to a decoder as if
-//! their checksum had held.
+//! Entry points for the fuzz targets, which are outside the crate. Each passes bytes to a decoder
+//! as if their checksum were valid.
 //!
 //! None may panic, whatever the bytes. Where two readers of the same bytes must agree, they are
 //! compared. Built with `--cfg fuzzing` only, which cargo-fuzz sets.
@@ -17,12 +17,12 @@ use crate::segment::footer::{self, PageEntry, TRAILER_BYTES, Trailer};
 use seiner_codec::checksum;
 use seiner_model::{FieldType, Interval};
 
-/// More sources and layouts than a file of a few kilobytes names. A number that a checksum vouches
-/// is trusted, and all below it are kept, each for some bytes of memory: that is by design, so
-/// larger ones are not tried.
+/// Maximum number of sources and layouts that a small file may name. A number with a valid checksum
+/// is trusted, and all lower numbers use some bytes of memory. Larger numbers are therefore not
+/// tried.
 const NUMBERS: u64 = 1 << 12;
 
-/// Keys and layouts, one after the other, as catalog and journal have them.
+/// Decodes keys and layouts, one after the other, as in catalog and journal.
 pub fn names(bytes: &[u8]) {
     let mut cursor = Cursor(bytes);
     while catalog::get_key(&mut cursor).is_ok() {}
@@ -31,7 +31,8 @@ pub fn names(bytes: &[u8]) {
     while catalog::get_layout(&mut cursor, &mut layouts).is_ok() {}
 }
 
-/// A frame's body: compressed streams which are `plain` bytes long, of so many sources and layouts.
+/// Decodes the body of a frame: compressed streams of `plain` bytes, with these numbers of sources
+/// and layouts.
 pub fn frame(body: &[u8], plain: usize, sources: u8, layouts: u8) {
     let mut frame = Frame {
         sources: sources.into(),
@@ -51,13 +52,13 @@ pub fn frame(body: &[u8], plain: usize, sources: u8, layouts: u8) {
     Registry::read(&[frame], &mut |_, _| {});
 }
 
-/// A journal file's header.
+/// Decodes the header of a journal file.
 pub fn journal_header(bytes: &[u8]) {
     FileHeader::decode(bytes);
     files::never_begun(bytes, 1);
 }
 
-/// A record's body, down to its rows.
+/// Decodes the body of a record, including its rows.
 pub fn record(body: &[u8]) {
     Header::read(body);
     let Ok(record) = JournalRecord::decode(body, 2) else {
@@ -69,7 +70,7 @@ pub fn record(body: &[u8]) {
     JournalRows::new(&record).for_each(drop);
 }
 
-/// The rows of a buffer. What a replay took in row by row, sealing must be able to read.
+/// Decodes the rows of a buffer. Rows that a replay accepts one by one must be readable by sealing.
 pub fn rows(bytes: &[u8], types: &[FieldType]) {
     let _ = row::decode(bytes, bytes.len(), types);
     let (mut time, mut states) = (
@@ -95,7 +96,7 @@ pub fn rows(bytes: &[u8], types: &[FieldType]) {
     assert_eq!(columns.times.last().copied().unwrap_or(0), time.last);
 }
 
-/// A block behind its checksum, with the columns of a layout.
+/// Decodes a block without its checksum, with the columns of a layout.
 pub fn block(bytes: &[u8], types: &[FieldType]) {
     let Ok(block) = Block::parse(bytes) else {
         return;
@@ -111,7 +112,7 @@ pub fn block(bytes: &[u8], types: &[FieldType]) {
     }
 }
 
-/// A footer page behind its checksum: the compressed one, and `bytes` as what it holds.
+/// Decodes a footer page without its checksum: the compressed page, and `bytes` as its contents.
 pub fn page(bytes: &[u8]) {
     let _ = footer::parse_page(bytes);
     let _ = footer::parse_entries(bytes);
@@ -122,7 +123,7 @@ pub fn sparse_index(bytes: &[u8]) -> usize {
     footer::parse_sparse_index(bytes).len()
 }
 
-/// A trailer, of a segment of `len` bytes.
+/// Decodes the trailer of a segment of `len` bytes.
 pub fn trailer(bytes: &[u8], len: u64) {
     let Some(bytes) = bytes.first_chunk::<TRAILER_BYTES>() else {
         return;
@@ -132,8 +133,7 @@ pub fn trailer(bytes: &[u8], len: u64) {
     let _ = Trailer::decode(&bytes, len);
 }
 
-/// Makes the checksums of a store's file hold as far as it has any, so that what they protect from
-/// is reached.
+/// Corrects the checksums of a store's file, so that the decoders behind the checksums are reached.
 pub fn mend(file: &str, bytes: &mut [u8]) {
     match crate::inspect::FileKind::of(file) {
         crate::inspect::FileKind::Catalog => mend_catalog(bytes),
@@ -145,7 +145,7 @@ pub fn mend(file: &str, bytes: &mut [u8]) {
     }
 }
 
-/// Writes the checksum of `covered` to `at`, if both are there.
+/// Writes the checksum of `covered` to `at`, if both are within the bytes.
 fn seal(bytes: &mut [u8], at: usize, covered: std::ops::Range<usize>) -> Option<()> {
     let sum = checksum(bytes.get(covered)?);
     bytes
@@ -227,7 +227,7 @@ fn mend_segment(bytes: &mut [u8]) -> Option<()> {
     seal(bytes, at + TRAILER_BYTES - 4, at..at + TRAILER_BYTES - 4)
 }
 
-/// Mends a page's blocks, and the page's checksum at `sum`.
+/// Corrects the checksums of a page's blocks, and the page's checksum at `sum`.
 fn mend_page(bytes: &mut [u8], page: &PageEntry, sum: usize) -> Option<()> {
     let covered = page.offset as usize..page.offset as usize + page.len as usize;
     for entry in footer::parse_page(bytes.get(covered.clone())?).ok()? {

@@ -24,10 +24,10 @@ struct Ailments {
 impl Health {
     // ---- end of writing
 
-    /// Returns an error if nothing may be written any more.
+    /// Returns an error if writing has ended.
     ///
     /// # Errors
-    /// The gravest reason.
+    /// The most severe reason.
     pub fn writable(&self) -> Result<(), Error> {
         self.unpoisoned()?;
         match () {
@@ -46,7 +46,7 @@ impl Health {
         why.map_or(Ok(()), |why| Err(Error::Poisoned(why.clone())))
     }
 
-    /// Ends writing because of an error. The first one is kept.
+    /// Ends writing because of an error. The first error is kept.
     pub fn poison(&self, why: impl FnOnce() -> String) {
         self.poisoned.get_or_init(why);
     }
@@ -61,12 +61,13 @@ impl Health {
         self.closed.load(Ordering::Acquire)
     }
 
-    /// Ends writing because the store is closed. Call this under the head's lock, so that no batch is half accepted.
+    /// Ends writing because the store is closed. Called under the head's lock, so that no batch is
+    /// accepted in part.
     pub fn close(&self) {
         self.closed.store(true, Ordering::Release);
     }
 
-    /// Ends writing because the store is only read.
+    /// Disables writing for a store that is opened for reading.
     pub fn set_read_only(&self) {
         self.read_only.store(true, Ordering::Release);
     }
@@ -118,7 +119,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn writes_are_refused_for_the_gravest_reason() {
+    fn writes_are_rejected_for_the_gravest_reason() {
         let health = Health::default();
         assert!(health.writable().is_ok());
         health.set_read_only();

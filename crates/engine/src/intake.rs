@@ -48,7 +48,7 @@ pub(crate) fn append(
             }
             let cells = batch.cells_of(row);
             if let Err(reason) = head.append(source, row.time, cells, &mut values, &mut receipt) {
-                receipt.refuse(turn * ROWS_A_LOCK + index, reason);
+                receipt.reject(turn * ROWS_A_LOCK + index, reason);
             }
         }
         note_rows(core, &mut head, &mut receipt);
@@ -65,7 +65,7 @@ pub(crate) fn register(core: &Core, key: &SourceKey) -> Result<SourceId, Error> 
         .write()
         .expect("no panic while the dictionary is locked");
     let registered = head.register(&mut dictionary, key);
-    registered.map(SourceId).map_err(Error::Refused)
+    registered.map(SourceId).map_err(Error::Rejected)
 }
 
 /// Appends rows of one source: one column per field, in the order of `fields`.
@@ -115,7 +115,7 @@ pub(crate) fn append_columns(
                 &mut values,
                 &mut receipt,
             ) {
-                receipt.refuse(row, reason);
+                receipt.reject(row, reason);
             }
         }
         note_rows(core, &mut head, &mut receipt);
@@ -188,7 +188,7 @@ pub(crate) fn append_samples(
                         .unwrap_or(only)
                 }
                 Ok(()) => {}
-                Err(reason) => receipt.refuse(start + index - 1, reason),
+                Err(reason) => receipt.reject(start + index - 1, reason),
             }
         }
         note_rows(core, &mut head, &mut receipt);
@@ -198,11 +198,11 @@ pub(crate) fn append_samples(
 
 /// Updates the counters and the receipt after rows were appended.
 fn note_rows(core: &Core, head: &mut Head, receipt: &mut Receipt) {
-    let (rows, samples, refused) = receipt.take_counts();
+    let (rows, samples, rejected) = receipt.take_counts();
     let counters = &mut head.counters;
     counters.rows += rows;
     counters.samples += samples;
-    counters.rejected += refused;
+    counters.rejected += rejected;
     receipt.position = head.position();
     if head.staging.since == 0 && !head.staging.is_empty() {
         head.staging.since = core.clock.monotonic().max(1);
@@ -347,7 +347,7 @@ impl Scratch {
             );
             match source {
                 Ok(source) => self.sources[index] = source,
-                Err(reason) => receipt.refuse(base + index, reason),
+                Err(reason) => receipt.reject(base + index, reason),
             }
         }
     }

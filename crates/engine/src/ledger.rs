@@ -97,7 +97,7 @@ impl Contents {
         )
     }
 
-    fn knows(&self, loss: &Loss) -> bool {
+    fn contains(&self, loss: &Loss) -> bool {
         let same = |one: &Loss| one.file == loss.file && one.what == loss.what;
         self.losses.iter().any(same)
     }
@@ -130,7 +130,7 @@ impl Contents {
             LOSS => {
                 let loss = get_loss(cursor)?;
                 // An interrupted recovery finds the same loss again.
-                if !self.knows(&loss) {
+                if !self.contains(&loss) {
                     self.losses.push(loss);
                 }
             }
@@ -492,7 +492,7 @@ impl Ledger {
 
     /// Adds a loss unless it is already listed. Returns whether it is new.
     pub fn note_loss(&mut self, loss: &Loss) -> bool {
-        let new = !self.contents.knows(loss);
+        let new = !self.contents.contains(loss);
         if new {
             self.note(|out| put_loss(loss, out));
         }
@@ -703,7 +703,11 @@ mod tests {
             let file = cut.create(NAME).unwrap();
             file.write_at(0, &bytes[..len as usize]).unwrap();
             let (contents, found, _, _) = read(&cut, 7).unwrap();
-            assert_eq!((&contents, found), (&kept, LedgerState::Torn), "{len} bytes");
+            assert_eq!(
+                (&contents, found),
+                (&kept, LedgerState::Torn),
+                "{len} bytes"
+            );
         }
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! A source's samples, its levels, and unfinished passes may cover the same time. A row of a level
 //! counts only if the finer remaining data in its step counts fewer samples. No sample is therefore
-//! counted twice or omitted, whatever rules made the row.
+//! counted twice or omitted, regardless of the rules that made the row.
 
 pub(crate) mod rows;
 
@@ -111,7 +111,7 @@ pub(crate) fn level_of_samples(
             },
         ));
     }
-    tell_damage(core, damages);
+    log_damage(core, damages);
     Ok(found)
 }
 
@@ -129,7 +129,7 @@ pub(crate) fn level_fields(
 }
 
 /// Returns the number of samples that the parts of one level count in an interval, by step.
-pub(crate) fn told(
+pub(crate) fn sample_counts(
     core: &Core,
     parts: &[(LevelId, u32)],
     interval: Interval,
@@ -153,7 +153,7 @@ fn level_rows_of(
             &mut found,
             level_rows(&view, interval, id.step_ns, &mut damages)?,
         );
-        tell_damage(core, damages);
+        log_damage(core, damages);
     }
     Ok(found)
 }
@@ -172,7 +172,7 @@ pub(crate) fn times_of(
 }
 
 /// Reports damage. Unreadable data is not rolled up, and expires by its age like other data.
-fn tell_damage(core: &Core, damages: Damages) {
+fn log_damage(core: &Core, damages: Damages) {
     for damage in damages.report(core) {
         tracing::error!("{damage}; it is missing from the coarser level that is being made");
     }

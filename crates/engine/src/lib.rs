@@ -39,10 +39,11 @@
 //!
 //! # How it works
 //!
-//! A row goes through the `head` (accept, buffer, stage), the `journal` (the promise), a `block` (sealed, compressed), a
-//! segment of the `log` (written, indexed), and comes back through a `query`. `ARCHITECTURE.md` in the repository tours one
-//! sample through the files. The engine is synchronous and knows no sockets. Everything outside comes through
-//! `seiner-platform`, so the simulator runs the same code with power cuts.
+//! A row passes through the `head` (accept, buffer, stage), the `journal` (durability), a `block`
+//! (sealed, compressed) and a segment of the `log` (written, indexed). A `query` returns it.
+//! `ARCHITECTURE.md` in the repository follows one sample through the files. The engine is
+//! synchronous and uses no sockets. Disk, clock and memory are accessed through `seiner-platform`,
+//! so the simulator runs the same code with power cuts.
 
 mod aside;
 mod background;
@@ -62,7 +63,8 @@ mod embedded;
 mod engine;
 mod error;
 mod exchange;
-// The decoders are private; the fuzz targets, a crate of their own, reach them through this.
+// The decoders are private. The fuzz targets, in a crate of their own, reach them through this
+// module.
 #[cfg(fuzzing)]
 pub mod fuzzing;
 mod head;

@@ -1,4 +1,4 @@
-//! Parts of a store as recovery hands them over.
+//! Parts of a store that recovery returns.
 
 use crate::catalog::Catalog;
 use crate::head::Head;
@@ -25,12 +25,12 @@ pub(crate) struct OpenedStore {
     pub persisted_clock: PersistedClock,
     pub recovery: Recovery,
     pub files: Arc<Files>,
-    /// Segments that were being merged, and blocks of theirs that others have, too.
+    /// Segments that were being merged, and their blocks that other segments also contain.
     pub merging: HashSet<u64>,
     pub copied: HashSet<(u64, u64)>,
 }
 
-/// Head and log of a store that no thread shares yet.
+/// Head and log of a store that threads do not share yet.
 pub(crate) struct Parts {
     pub options: Arc<Options>,
     pub head: Head,
@@ -38,7 +38,8 @@ pub(crate) struct Parts {
 }
 
 impl Parts {
-    /// Returns the parts of an empty store. `unit`: bytes of the disk's allocation unit.
+    /// Creates the parts of an empty store. `unit` is the size of the disk's allocation unit in
+    /// bytes.
     pub fn new(options: Options, names_seed: u64, unit: u64) -> Parts {
         let options = Arc::new(options);
         let members = Arc::new(Members::new(options.classes.clone()));

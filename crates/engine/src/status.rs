@@ -1,7 +1,7 @@
 //! Status of a store: figures for its users.
 
 use crate::counters::{Accepted, Written};
-use seiner_merge::{Death, Fill, MergePolicy, Lane, LaneId, Memory, SegmentStat};
+use seiner_merge::{Death, Fill, Lane, LaneId, Memory, MergePolicy, SegmentStat};
 pub use seiner_store::{ClassStatus, LogStatus, Loss, SegmentStatus, Status};
 
 /// Returns a status that contains only these counters.

@@ -199,10 +199,10 @@ fn a_store_with_a_flipped_bit_serves_the_rest_and_invents_nothing() {
                 }
             }
             let recovery = engine.recovery();
-            let told =
+            let is_reported =
                 !errors.is_empty() || !recovery.set_aside.is_empty() || recovery.torn_bytes > 0;
             assert!(
-                told || found == story,
+                is_reported || found == story,
                 "{place}: samples are missing, and nobody says so"
             );
             for error in errors {
@@ -299,14 +299,14 @@ fn files_that_are_cut_or_gone_are_found() {
             let mut cut = files.clone();
             cut.get_mut(name).unwrap().truncate(len);
             let report = checked(&cut);
-            let told = report
+            let is_reported = report
                 .damage
                 .iter()
                 .map(|damage| &damage.file)
                 .chain(report.notes.iter().map(|note| &note.file))
                 .any(|file| file == name);
             assert!(
-                told || FileKind::of(name) == FileKind::Journal,
+                is_reported || FileKind::of(name) == FileKind::Journal,
                 "{name} cut to {len}: {report:?}"
             );
         }

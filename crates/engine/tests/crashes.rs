@@ -179,13 +179,13 @@ fn interrupt(story: fn(&mut Store) -> Result<(), Error>, end: fn(&SimDisk) -> Si
             open(&disk).unwrap();
             continue;
         };
-        let told = story(&mut store);
+        let result = story(&mut store);
         let what = format!("operation {at} of {operations}");
         store.disk = end(&disk);
         store.disk.crash_after(None);
         store.engine = open(&store.disk).unwrap();
         store.assert_answers(&store.engine, &what);
-        assert!(told.is_err() || at >= operations, "{what} ended nothing");
+        assert!(result.is_err() || at >= operations, "{what} ended nothing");
         // What is seen after the start is durable after a commit.
         let seen = answers(&store.engine);
         store.acknowledged.extend(seen);

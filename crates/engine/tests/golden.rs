@@ -147,7 +147,7 @@ fn crc(bytes: &[u8]) -> u64 {
 }
 
 #[test]
-fn the_format_pages_tell_where_things_are() {
+fn the_format_pages_state_the_offsets() {
     let files = kept("v2/morsel", &morsel());
     let catalog = &files["catalog"];
     assert_eq!(files["catalog.copy"], *catalog);

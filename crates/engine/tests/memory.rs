@@ -163,13 +163,13 @@ fn the_memory_of_ever_new_sources_stays_within_its_setting() {
     let engine = open(folder.path(), memory);
     let mut sources = 0;
     loop {
-        let refused = new_sources(&engine, sources, START);
+        let rejected = new_sources(&engine, sources, START);
         if sources % 16_000 == 0 {
             engine.commit().unwrap();
             while engine.step().unwrap() {}
         }
-        sources += 1000 - refused;
-        if refused > 0 {
+        sources += 1000 - rejected;
+        if rejected > 0 {
             break;
         }
     }
@@ -179,8 +179,8 @@ fn the_memory_of_ever_new_sources_stays_within_its_setting() {
     let known: Vec<usize> = (0..sources / 1000 * 1000).step_by(1000).collect();
     for round in 1..5 {
         for &first in &known {
-            let refused = new_sources(&engine, first, START + round);
-            assert_eq!(refused, 0, "a known source is refused");
+            let rejected = new_sources(&engine, first, START + round);
+            assert_eq!(rejected, 0, "a known source is rejected");
         }
     }
     check("known sources", &engine, before, memory / 4 * 5);

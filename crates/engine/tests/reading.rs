@@ -190,22 +190,22 @@ fn a_store_that_is_being_written_is_read_and_sound() {
     let dir = tempfile::tempdir().unwrap();
     let engine = Engine::open_directory(dir.path(), options()).unwrap();
     let stop = Arc::new(AtomicBool::new(false));
-    let told = Arc::new(std::sync::atomic::AtomicI64::new(0));
+    let reported = Arc::new(std::sync::atomic::AtomicI64::new(0));
     let writer = {
-        let (engine, stop, told) = (engine.clone(), stop.clone(), told.clone());
+        let (engine, stop, reported) = (engine.clone(), stop.clone(), reported.clone());
         std::thread::spawn(move || {
             let mut from = 0;
             while !stop.load(Ordering::Relaxed) {
                 append(&engine, from, 50);
                 from += 50;
-                told.store(from, Ordering::SeqCst);
+                reported.store(from, Ordering::SeqCst);
             }
         })
     };
     let began = Instant::now();
     let mut reads = 0;
     while began.elapsed() < Duration::from_secs(3) || reads < 3 {
-        let least = told.load(Ordering::SeqCst) as usize * 8;
+        let least = reported.load(Ordering::SeqCst) as usize * 8;
         let reader = Engine::open_to_read(dir.path(), options()).unwrap();
         assert!(
             reader.recovery().set_aside.is_empty(),

@@ -238,7 +238,7 @@ fn a_clock_set_back_after_a_power_cut_brings_nothing_back() {
 }
 
 #[test]
-fn rows_that_come_too_late_are_refused_and_counted() {
+fn rows_that_come_too_late_are_rejected_and_counted() {
     let keep = Keep {
         age: Some(Duration::from_secs(100)),
         ..Keep::default()
@@ -324,7 +324,7 @@ fn rules_change_without_rewriting_and_bring_nothing_back() {
 }
 
 #[test]
-fn a_full_store_refuses_or_sheds_as_its_classes_say() {
+fn a_full_store_rejects_or_sheds_by_its_classes() {
     let full = |classes, ticks| {
         let store = Store::new(Options {
             disk: Some(2 << 20),
@@ -339,12 +339,12 @@ fn a_full_store_refuses_or_sheds_as_its_classes_say() {
         assert!(store.used() <= 2 << 20, "{} bytes", store.used());
         (store, ended)
     };
-    let (store, refused) = full(Classes::default(), 40_000);
-    let never = |refused: &Result<(), Error>| match refused {
+    let (store, rejected) = full(Classes::default(), 40_000);
+    let never = |rejected: &Result<(), Error>| match rejected {
         Err(Error::Full { relief, .. }) => *relief == Relief::None,
         _ => false,
     };
-    assert!(never(&refused), "{refused:?}");
+    assert!(never(&rejected), "{rejected:?}");
     let selector = Selector::parse("m").unwrap();
     store
         .engine
@@ -468,14 +468,14 @@ fn a_full_store_reports_when_space_returns() {
         disk: Some(2 << 20),
         ..options(Classes::new(vec![class("day", "", keep)]).unwrap())
     });
-    let refused = (0..40_000).find_map(|tick| {
+    let rejected = (0..40_000).find_map(|tick| {
         if tick % 64 == 0 {
             store.flush_steps();
         }
         store.tick(&store.ids).err()
     });
-    let Some(Error::Full { relief, .. }) = refused else {
-        panic!("{refused:?}");
+    let Some(Error::Full { relief, .. }) = rejected else {
+        panic!("{rejected:?}");
     };
     let wait = relief.wait().unwrap();
     assert!(wait.as_secs() > 40_000, "{wait:?}");
@@ -623,14 +623,14 @@ fn a_quota_keeps_the_latest_rows_of_slow_sources() {
 }
 
 #[test]
-fn a_budget_that_is_too_small_is_refused_with_one_that_is_not() {
+fn a_budget_that_is_too_small_is_rejected_with_a_sufficient_one() {
     let options = Options {
         disk: Some(512 << 10),
         ..options(Classes::default())
     };
     let disk = Arc::new(SimDisk::new(1));
-    let refused = Engine::open(disk, Arc::new(SimClock::new(0)), options).err();
-    let text = refused.unwrap().to_string();
+    let rejected = Engine::open(disk, Arc::new(SimClock::new(0)), options).err();
+    let text = rejected.unwrap().to_string();
     assert!(text.contains("a store needs 8"), "{text}");
 }
 
@@ -838,8 +838,8 @@ fn nothing_is_shed_in_vain_where_others_filled_the_disk() {
     store.disk.set_capacity(Some(store.used() + (64 << 10)));
     store.clock.advance(2 * SECOND as u64);
     store.flush_steps();
-    let refused = store.tick(&store.ids);
-    assert!(matches!(refused, Err(Error::Full { .. })), "{refused:?}");
+    let rejected = store.tick(&store.ids);
+    assert!(matches!(rejected, Err(Error::Full { .. })), "{rejected:?}");
     assert_eq!(store.times(store.ids[0]).len(), 1500);
     store.disk.set_capacity(None);
     store.clock.advance(2 * SECOND as u64);
@@ -909,7 +909,7 @@ fn one_start_with_a_clock_far_ahead_lets_nothing_go() {
 }
 
 #[test]
-fn a_clock_that_jumps_while_the_store_runs_is_not_believed_either() {
+fn a_clock_that_jumps_while_the_store_runs_is_not_trusted_either() {
     let (store, _) = ten_days();
     jump(&store, 11);
     assert_eq!(rows_of(&store), 2);
@@ -980,8 +980,8 @@ fn an_operator_sets_the_stored_time_back() {
     engine.close().unwrap();
     drop(engine);
     use seiner_platform::Clock;
-    let told = seiner_engine::stored_time(&*disk).unwrap().unwrap();
-    assert!(told > now.now());
+    let stored = seiner_engine::stored_time(&*disk).unwrap().unwrap();
+    assert!(stored > now.now());
     seiner_engine::set_stored_time(disk.clone(), now.now()).unwrap();
     let store = Store::on(disk, clock, rules);
     assert_eq!(store.engine.status().clock_behind_ns, 0);

@@ -157,7 +157,7 @@ fn rules_that_keep_more_are_applied_and_stored() {
 }
 
 #[test]
-fn rules_that_keep_less_are_refused_and_nothing_changes() {
+fn rules_that_keep_less_are_rejected_and_nothing_changes() {
     let host = Host::new();
     host.fill(aged(30));
     let before = host.files();
@@ -224,7 +224,7 @@ fn class_of(sources: &str) -> Class {
 }
 
 #[test]
-fn a_class_that_goes_or_a_smaller_budget_is_refused() {
+fn a_removed_class_or_a_smaller_budget_is_rejected() {
     let host = Host::new();
     let shed = Class {
         when_full: WhenFull::Shed,
@@ -264,7 +264,7 @@ fn a_class_that_goes_or_a_smaller_budget_is_refused() {
 }
 
 #[test]
-fn a_store_of_an_older_version_is_asked_for_what_its_catalog_knows() {
+fn the_rules_of_an_older_store_come_from_its_catalog() {
     let host = Host::new();
     host.fill(aged(30));
     host.disk.remove("rules").unwrap();
@@ -287,7 +287,7 @@ fn a_store_of_an_older_version_is_asked_for_what_its_catalog_knows() {
 }
 
 #[test]
-fn a_damaged_file_is_set_aside_and_the_catalog_is_asked() {
+fn a_damaged_file_is_set_aside_and_the_catalog_has_the_classes() {
     let host = Host::new();
     host.fill(aged(30));
     assert!(host.disk.flip_bit("rules", 400));
@@ -304,8 +304,7 @@ fn a_damaged_file_is_set_aside_and_the_catalog_is_asked() {
     assert_eq!(file, "rules");
     assert_eq!(names(&engine), ["aged", "default"]);
     assert!(
-        host
-            .disk
+        host.disk
             .list()
             .unwrap()
             .contains(&"rules.damaged".to_string())

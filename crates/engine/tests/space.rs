@@ -69,18 +69,18 @@ fn a_full_disk_is_reported_until_there_is_space() {
     }
     assert_eq!(store.engine.status().trouble, Default::default());
     store.disk.set_capacity(Some(store.disk.used() + 8192));
-    let mut refused = 0;
+    let mut rejected = 0;
     for _ in 0..4000 {
         if let Err(error) = store.write() {
             assert!(error.is_out_of_space(), "{error}");
-            refused += 1;
+            rejected += 1;
         }
         // Whatever the background meets is told, too, and is no end.
         if let Err(error) = store.engine.step() {
             assert!(error.is_out_of_space(), "{error}");
         }
     }
-    assert!(refused > 0);
+    assert!(rejected > 0);
     for result in [store.engine.flush(), store.engine.commit()] {
         if let Err(error) = result {
             assert!(error.is_out_of_space(), "{error}");
@@ -89,8 +89,8 @@ fn a_full_disk_is_reported_until_there_is_space() {
     let status = store.engine.status();
     assert_eq!(status.poisoned, None);
     let trouble = status.trouble;
-    let told = [&trouble.full, &trouble.journal, &trouble.segments];
-    assert!(told.iter().any(|why| why.is_some()), "{trouble:?}");
+    let troubles = [&trouble.full, &trouble.journal, &trouble.segments];
+    assert!(troubles.iter().any(|why| why.is_some()), "{trouble:?}");
 
     store.disk.set_capacity(None);
     store.clock.advance(2 * SECOND);
@@ -104,7 +104,7 @@ fn a_full_disk_is_reported_until_there_is_space() {
 }
 
 #[test]
-fn a_failed_write_is_told_in_the_status_until_the_store_is_opened_again() {
+fn a_failed_write_is_in_the_status_until_the_store_is_opened_again() {
     let mut store = Store::new();
     store.write().unwrap();
     store.disk.set_faults(Faults {

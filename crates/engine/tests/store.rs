@@ -262,7 +262,7 @@ fn every_type_comes_back_bit_for_bit_with_gaps() {
 }
 
 #[test]
-fn bad_rows_are_refused_one_by_one() {
+fn bad_rows_are_rejected_one_by_one() {
     let dir = tempfile::tempdir().unwrap();
     let engine = open(dir.path());
     let mut batch = Batch::new();
@@ -339,7 +339,7 @@ fn the_figures_of_a_young_store_agree() {
     let difference = status.disk_files.abs_diff(taken);
     assert!(
         difference <= 64 << 10,
-        "{} told, {taken} taken",
+        "{} listed, {taken} taken",
         status.disk_files
     );
 }
@@ -614,7 +614,7 @@ fn little_memory_holds_many_sources_and_the_journal_stays_bounded() {
 }
 
 #[test]
-fn the_directory_is_locked_and_a_closed_store_refuses() {
+fn the_directory_is_locked_and_a_closed_store_rejects() {
     let dir = tempfile::tempdir().unwrap();
     let engine = open(dir.path());
     let error = Engine::open_directory(dir.path(), small())
@@ -651,22 +651,22 @@ fn a_query_that_nobody_waits_for_ends_between_two_blocks() {
         }
     }
     engine.flush().unwrap();
-    let asked = Arc::new(AtomicU64::new(0));
+    let calls = Arc::new(AtomicU64::new(0));
     let until = |times: u64| -> seiner_engine::IsOver {
-        let asked = asked.clone();
-        asked.store(0, Relaxed);
-        Arc::new(move || asked.fetch_add(1, Relaxed) >= times)
+        let calls = calls.clone();
+        calls.store(0, Relaxed);
+        Arc::new(move || calls.fetch_add(1, Relaxed) >= times)
     };
     // Wanted to the end.
     let found = engine.select(&all("m")).unwrap().until(until(u64::MAX));
     assert_eq!(found.filter(Result::is_ok).count(), 2);
-    assert!(asked.load(Relaxed) > 40, "asked before each block");
+    assert!(calls.load(Relaxed) > 40, "asked before each block");
     // Given up before the first source, and within it.
     let mut none = engine.select(&all("m")).unwrap().until(until(0));
     assert!(none.next().is_none());
     let mut half = engine.select(&all("m")).unwrap().until(until(3));
     assert!(matches!(half.next(), Some(Err(Error::Abandoned))));
-    assert_eq!(asked.load(Relaxed), 4);
+    assert_eq!(calls.load(Relaxed), 4);
     let steps = engine.aggregate(&all("m"), Step::Every(7)).unwrap();
     let mut steps = steps.until(until(3));
     assert!(matches!(steps.next(), Some(Err(Error::Abandoned))));

@@ -28,7 +28,7 @@ pub use lanes::{Lane, LaneId, LaneSettings, Lanes};
 pub use life::{Death, Rate};
 pub use output::coalesce;
 pub use policy::{
-    CostBenefit, Decision, Fifo, Fisherman, Greedy, MergePolicy, Memory, Patient, Policy, Victim, View,
-    Why, least_dead_share,
+    CostBenefit, Decision, Fifo, Fisherman, Greedy, Memory, MergePolicy, Patient, Policy, Victim,
+    View, Why, least_dead_share,
 };
 pub use segment::SegmentStat;

@@ -1,7 +1,7 @@
 //! Bounds that the default policy must keep, at a quarter of the size of `make bench-merge-sim`.
 
 use seiner_merge::simulate::{Outcome, Settings, Stream, Workload, run};
-use seiner_merge::{MergePolicy, LaneSettings, Throttle};
+use seiner_merge::{LaneSettings, MergePolicy, Throttle};
 
 /// Segment size in blocks: the smallest segment, a sixteenth, is still a whole number of blocks.
 const SEGMENT_BLOCKS: u64 = 96;

@@ -4,7 +4,7 @@
 use crate::demand::Demand;
 use crate::forecast::{Choice, Forecast};
 use seiner_merge::simulate::{self, Class, ClassKeep, Stream, Workload};
-use seiner_merge::{MergePolicy, LaneSettings, Throttle};
+use seiner_merge::{LaneSettings, MergePolicy, Throttle};
 
 /// Number of sources of the simulated store.
 const SOURCES: u32 = 1000;

@@ -130,7 +130,7 @@ impl From<Error> for Refusal {
         match error {
             Error::Poisoned(_) | Error::Closed => Refusal::unavailable(error),
             Error::Full { relief, .. } => Refusal::full(error, relief.wait()),
-            Error::Selector(_) | Error::Query(_) | Error::Refused(_) | Error::Abandoned => {
+            Error::Selector(_) | Error::Query(_) | Error::Rejected(_) | Error::Abandoned => {
                 Refusal::invalid(error)
             }
             Error::UnknownSource(_) => Refusal::not_found(error),

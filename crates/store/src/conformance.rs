@@ -42,7 +42,7 @@ type Line<'a> = (&'a str, i64, &'a [(&'a str, Value<'a>)]);
 /// If the store does not conform.
 pub fn all(make: &dyn Fn() -> Arc<dyn Store>) {
     for test in [
-        accepts_and_refuses_row_by_row,
+        accepts_and_rejects_row_by_row,
         takes_columns_and_samples_of_registered_sources,
         later_values_replace_earlier_ones,
         positions_become_durable,
@@ -55,7 +55,7 @@ pub fn all(make: &dyn Fn() -> Arc<dyn Store>) {
         finds_the_latest_samples,
         deletes_what_was_there_before,
         counts_in_its_status,
-        refuses_when_closed,
+        rejects_when_closed,
     ] {
         let store = make();
         test(&*store);
@@ -130,7 +130,7 @@ fn text(value: Value<'_>) -> String {
     format!("{value:?}")
 }
 
-fn accepts_and_refuses_row_by_row(store: &dyn Store) {
+fn accepts_and_rejects_row_by_row(store: &dyn Store) {
     must_put(store, &[("a", 1, &[("x", Value::F64(1.0))])]);
     let receipt = put(
         store,
@@ -205,9 +205,9 @@ fn takes_columns_and_samples_of_registered_sources(store: &dyn Store) {
             values: values_of_x,
         }],
     };
-    let refused = store.append_columns(a, &["x"], &texts);
-    let refused = refused.expect("the store answers");
-    assert_eq!((refused.rows, refused.rejected_total), (0, 2));
+    let rejected = store.append_columns(a, &["x"], &texts);
+    let rejected = rejected.expect("the store answers");
+    assert_eq!((rejected.rows, rejected.rejected_total), (0, 2));
     let times = |select: &str, field: &str| {
         let found = values(store, &query(select, &[field], Interval::ALL));
         found
@@ -471,7 +471,7 @@ fn counts_in_its_status(store: &dyn Store) {
     assert_eq!(status.poisoned, None);
 }
 
-fn refuses_when_closed(store: &dyn Store) {
+fn rejects_when_closed(store: &dyn Store) {
     let x: &[(&str, Value<'_>)] = &[("x", Value::F64(1.0))];
     must_put(store, &[("a", 1, x)]);
     store.close().expect("the store is closed");

@@ -59,7 +59,7 @@ pub enum Error {
     Selector(#[from] SelectorError),
     /// A source was refused.
     #[error("{0}")]
-    Refused(Reason),
+    Rejected(Reason),
     /// No source is registered under this number.
     #[error("source {0} is not registered in this store")]
     UnknownSource(u32),
@@ -255,7 +255,7 @@ impl Receipt {
     pub const MAX_REJECTED: usize = 100;
 
     /// Adds a refused row, given by its index in the batch.
-    pub fn refuse(&mut self, row: usize, reason: Reason) {
+    pub fn reject(&mut self, row: usize, reason: Reason) {
         self.rejected_total += 1;
         if self.rejected.len() < Self::MAX_REJECTED {
             self.rejected.push((row, reason));
@@ -264,7 +264,7 @@ impl Receipt {
 
     /// Returns the numbers of rows, samples and refusals since the last call, for the counters of a store.
     pub fn take_counts(&mut self) -> (u64, u64, u64) {
-        let (rows, samples, refused) = self.noted;
+        let (rows, samples, rejected) = self.noted;
         self.noted = (
             self.rows as u64,
             self.samples as u64,
@@ -273,7 +273,7 @@ impl Receipt {
         (
             self.noted.0 - rows,
             self.noted.1 - samples,
-            self.noted.2 - refused,
+            self.noted.2 - rejected,
         )
     }
 }

@@ -20,9 +20,9 @@ pub use error::{Error, Reason, Receipt, Relief};
 pub use memory::MemoryStore;
 pub use outlook::{Change, ClassOutlook, Outlook};
 pub use piece::{Cut, PIECE_ROWS, Piece, Pieces};
-pub use series::{Results, LongSeries, Part, Samples};
+pub use series::{LongSeries, Part, Results, Samples};
 pub use status::{
-    ClassStatus, Durability, LogStatus, Loss, DecisionRecord, SegmentStatus, Status, Trouble,
+    ClassStatus, DecisionRecord, Durability, LogStatus, Loss, SegmentStatus, Status, Trouble,
 };
 pub use store::{Embedded, IsOver, Latest, Store};
 

@@ -256,7 +256,7 @@ impl Store for MemoryStore {
                     receipt.rows += 1;
                     receipt.samples += cells.len();
                 }
-                Err(reason) => receipt.refuse(at, reason),
+                Err(reason) => receipt.reject(at, reason),
             }
         }
         data.note(&mut receipt);
@@ -307,7 +307,7 @@ impl Store for MemoryStore {
                     receipt.rows += 1;
                     receipt.samples += cells.len();
                 }
-                Err(reason) => receipt.refuse(row, reason),
+                Err(reason) => receipt.reject(row, reason),
             }
         }
         data.note(&mut receipt);

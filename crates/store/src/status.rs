@@ -1,7 +1,7 @@
 //! Status of a store.
 
 use crate::class::Class;
-use seiner_merge::{Decision, Fill, MergePolicy, Lane, Memory, SegmentStat};
+use seiner_merge::{Decision, Fill, Lane, Memory, MergePolicy, SegmentStat};
 use std::time::Duration;
 
 /// Status of a store at one moment. Counts and bytes are those since the store was opened, unless a comment says otherwise.

@@ -6,7 +6,7 @@ use crate::answer::{
 use crate::error::{Error, Receipt};
 use crate::piece::{Join, Piece};
 use crate::series::{Results, Samples};
-use crate::status::{ClassStatus, Durability, LogStatus, Loss, DecisionRecord, Status};
+use crate::status::{ClassStatus, DecisionRecord, Durability, LogStatus, Loss, Status};
 use seiner_merge::simulate::Arrival;
 use seiner_model::{
     Batch, Column, Columns, FieldColumn, FieldType, Interval, Notation, Selector, SourceId,
@@ -54,7 +54,7 @@ pub trait Store: Send + Sync {
     /// again save the look-up of its name with [`Store::append_columns`].
     ///
     /// # Errors
-    /// [`Error::Refused`] if the store takes no such source, and as [`Store::append`].
+    /// [`Error::Rejected`] if the store takes no such source, and as [`Store::append`].
     fn register(&self, key: &SourceKey) -> Result<SourceId, Error>;
 
     /// Appends rows of one source, one column for each field. Refuses rows as [`Store::append`] does.
@@ -102,7 +102,7 @@ pub trait Store: Send + Sync {
             receipt.samples += one.samples;
             receipt.position = one.position;
             for (_, reason) in one.rejected {
-                receipt.refuse(row, reason);
+                receipt.reject(row, reason);
             }
         }
         Ok(receipt)

@@ -8,7 +8,7 @@ use crate::progress;
 use anyhow::Context;
 use clap::{Args, ValueEnum};
 use seiner_merge::simulate::{self, Arrival, Settings, Stream, Workload, trace};
-use seiner_merge::{MergePolicy, LaneSettings, Throttle};
+use seiner_merge::{LaneSettings, MergePolicy, Throttle};
 use seiner_model::parse_duration;
 use seiner_server::settings::parse_size;
 use serde_json::{Value, json};
@@ -213,11 +213,12 @@ impl Merge {
             Load::Recorded(_) => (0, u64::MAX),
         };
         let one = |v: f64, budget: u64, policy: MergePolicy| {
-            let lanes = (policy == MergePolicy::Patient && self.lanes > 0).then_some(LaneSettings {
-                lanes: self.lanes,
-                segment_bytes,
-                least_bytes: segment_bytes / 16,
-            });
+            let lanes =
+                (policy == MergePolicy::Patient && self.lanes > 0).then_some(LaneSettings {
+                    lanes: self.lanes,
+                    segment_bytes,
+                    least_bytes: segment_bytes / 16,
+                });
             let settings = Settings {
                 budget,
                 um: self.um,
@@ -363,7 +364,10 @@ mod tests {
                 .all(|run| run.outcome.full.is_none() && run.outcome.peak_u <= 1.0)
         );
         let (fifo, ours) = (&runs[0], &runs[4]);
-        assert_eq!((fifo.policy, ours.policy), (MergePolicy::Fifo, MergePolicy::Patient));
+        assert_eq!(
+            (fifo.policy, ours.policy),
+            (MergePolicy::Fifo, MergePolicy::Patient)
+        );
         assert!(ours.outcome.written_per_byte() < fifo.outcome.written_per_byte());
         let mut csv = Vec::new();
         write_csv(&runs, &mut csv).unwrap();

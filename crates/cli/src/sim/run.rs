@@ -1,7 +1,7 @@
 //! Result of one simulation, as a row of a table and as JSON.
 
 use seiner_merge::simulate::Outcome;
-use seiner_merge::{MergePolicy, Lane};
+use seiner_merge::{Lane, MergePolicy};
 use serde_json::{Value, json};
 
 /// One simulation and its result.

@@ -284,7 +284,7 @@ mod tests {
         }
 
         #[test]
-        fn other_bytes_are_refused_or_read(bytes in prop::collection::vec(any::<u8>(), 0..80), rows in 1usize..9) {
+        fn other_bytes_are_rejected_or_read(bytes in prop::collection::vec(any::<u8>(), 0..80), rows in 1usize..9) {
             read(&bytes, rows);
         }
     }

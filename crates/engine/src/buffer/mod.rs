@@ -14,7 +14,7 @@ use crate::prefetch::prefetch;
 use row::{Coded, ColumnState, Row, TimeState};
 use run::{Encoded, Floats, LINES_AHEAD, ROWS_AHEAD};
 use seiner_model::Value;
-use slab::{Slab, BufferSlot, class_for};
+use slab::{BufferSlot, Slab, class_for};
 
 /// Lines per page. Pages never move, so growth copies nothing.
 const LINES: usize = 4096;
@@ -523,7 +523,8 @@ fn release(line: &mut Line, slab: &mut Slab) {
     if line.states_slot != BufferSlot::NONE {
         slab.free(line.states_slot);
     }
-    (line.rows_slot, line.states_slot, line.rows, line.bytes) = (BufferSlot::NONE, BufferSlot::NONE, 0, 0);
+    (line.rows_slot, line.states_slot, line.rows, line.bytes) =
+        (BufferSlot::NONE, BufferSlot::NONE, 0, 0);
 }
 
 /// Copies into a slot that is large enough.

@@ -686,7 +686,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_row_without_its_only_value_is_refused_before_it_is_buffered() {
+    fn a_row_without_its_only_value_is_rejected_before_it_is_buffered() {
         let mut bytes = vec![START | MISSING << 4];
         bytes.extend_from_slice(&[0; 8]);
         let (mut time, mut states) = (TimeState::default(), [ColumnState::default()]);

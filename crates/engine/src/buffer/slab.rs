@@ -220,7 +220,11 @@ impl Slab {
     /// Returns `N` mutable bytes of a slot from a position on, or `None` if the slot ends
     /// earlier.
     #[inline(always)]
-    pub fn window_mut<const N: usize>(&mut self, slot: BufferSlot, at: usize) -> Option<&mut [u8; N]> {
+    pub fn window_mut<const N: usize>(
+        &mut self,
+        slot: BufferSlot,
+        at: usize,
+    ) -> Option<&mut [u8; N]> {
         let page = &mut self.pages[slot.page()];
         if at + N > class_bytes(page.class) {
             return None;

@@ -7,7 +7,7 @@ use crate::error::{Error, io_error};
 use crate::inspect::registry::Registry;
 use crate::journal::files::{self, FileReader, JournalFileState};
 use crate::journal::record::JournalRecord;
-use crate::journal::rows::{RecordRow, JournalRows, is_too_large};
+use crate::journal::rows::{JournalRows, RecordRow, is_too_large};
 use crate::ledger::{Contents, JournalFile};
 use seiner_platform::Disk;
 use std::collections::{BTreeMap, HashMap};

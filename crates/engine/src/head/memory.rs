@@ -120,13 +120,13 @@ impl Head {
         }
     }
 
-    /// Returns how much is staged for the journal.
+    /// Returns the backlog of bytes staged for the journal.
     pub fn staged(&self) -> Backlog {
         let (enough, limit) = (staged_enough(&self.options), staging_limit(&self.options));
         Backlog::of(self.staging.bytes(), enough, limit)
     }
 
-    /// Returns how many taken buffers wait for the sealer.
+    /// Returns the backlog of taken buffers that wait for the sealer.
     pub fn taken(&self) -> Backlog {
         let limit = (self.options.memory / SEALING_SHARE).clamp(SEALING.0, SEALING.1);
         let limit = limit as usize;
@@ -135,12 +135,13 @@ impl Head {
         bytes.max(buffers)
     }
 
-    /// Returns whether as many taken buffers wait for the sealer as may.
+    /// Returns whether the maximum number of taken buffers waits for the sealer.
     pub fn is_sealer_behind(&self) -> bool {
         self.taken() == Backlog::Full
     }
 
-    /// Returns whether as much was taken, or waits to be written, as memory may hold.
+    /// Returns whether taken buffers, or unwritten bytes of the log, have reached their share of
+    /// the memory.
     pub fn is_much_taken(&self) -> bool {
         self.is_sealer_behind() || self.surroundings.is_log_behind
     }

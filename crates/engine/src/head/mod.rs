@@ -2,8 +2,8 @@
 //!
 //! The head contains names and layouts, the buffer of each source, buffers on their way to the log,
 //! and rows that wait for the journal. It is memory only, under a lock of its own
-//! ([`crate::locks`]) that is held for the duration of a batch. The head knows no disk, segments,
-//! lanes or budget; [`Surroundings`] contains the figures that it needs of them.
+//! ([`crate::locks`]) that is held for the duration of a batch. The head is independent of disk,
+//! segments, lanes and budget. [`Surroundings`] contains the figures that the head needs from them.
 
 mod memory;
 mod registry;
@@ -36,7 +36,7 @@ use std::sync::{Arc, RwLock};
 /// Number of columns for which a buffer has B bytes. Wider layouts get larger buffers, so that each
 /// column has enough values to compress.
 const COLUMNS_PER_BLOCK: usize = 4;
-/// Maximum bytes of a buffer, whatever its columns.
+/// Maximum bytes of a buffer, regardless of its columns.
 const BUFFER_LIMIT: usize = 256 << 10;
 /// Maximum bytes of all texts of a row.
 const ROW_TEXT_LIMIT: usize = 1 << 20;
@@ -282,7 +282,7 @@ impl Head {
         let layout = self
             .layouts
             .get(self.buffers.line(source).layout)
-            .expect("lines bear layouts of the store");
+            .expect("lines have layouts of the store");
         // The usual row: one known field of the same type.
         if let [cell] = cells
             && layout.is_only(cell.field, cell.value.field_type())
@@ -329,7 +329,7 @@ impl Head {
         values: &mut Vec<Option<Value<'a>>>,
     ) -> Result<(), Reason> {
         let layout = self.layouts.get(self.buffers.line(source).layout);
-        let layout = layout.expect("lines bear layouts of the store").clone();
+        let layout = layout.expect("lines have layouts of the store").clone();
         let number = self.arrange(source, layout, cells, values)?;
         let bound = row::row_bound(values.len()) + row::text_bytes(cells);
         self.put_row(source, number, time, values.drain(..), bound);
@@ -453,7 +453,7 @@ impl Head {
         let layout = self
             .layouts
             .get(self.buffers.line(source).layout)
-            .expect("lines bear layouts of the store");
+            .expect("lines have layouts of the store");
         self.buffers.make_space(source, layout);
         let coded = self
             .buffers
@@ -508,7 +508,7 @@ impl Head {
         let layout = self
             .layouts
             .get(layout)
-            .expect("lines bear layouts of the store");
+            .expect("lines have layouts of the store");
         self.buffers
             .append(source, layout, time, values, bound, &mut self.row);
         if self.journalled {

@@ -85,7 +85,7 @@ pub(crate) fn step_with(core: &Core, writing: &mut Writing) -> Result<bool, Erro
 }
 
 fn take_step(core: &Core, writing: &mut Writing) -> Result<bool, Error> {
-    core.write_ledger_if_asked()?;
+    core.write_ledger_if_requested()?;
     core.finish_sealing()?;
     let look = look(core, writing)?;
     if look.is_time_due {

@@ -60,7 +60,7 @@ pub(crate) fn find_overwritten(core: &Core, writing: &mut Writing) -> Result<boo
                     .or_default()
                     .insert(entry.offset);
                 if let Some(stats) = core.log().stats_mut(number) {
-                    stats.ask();
+                    stats.request_scan();
                 }
             }
         }
@@ -70,7 +70,11 @@ pub(crate) fn find_overwritten(core: &Core, writing: &mut Writing) -> Result<boo
 
 /// Returns the blocks of a source with times in an interval, and the blocks that overlap them, by
 /// number.
-fn blocks_around(core: &Core, source: u32, mut interval: Interval) -> Result<Vec<LocatedBlock>, Error> {
+fn blocks_around(
+    core: &Core,
+    source: u32,
+    mut interval: Interval,
+) -> Result<Vec<LocatedBlock>, Error> {
     for _ in 0..WIDER {
         let found = blocks_in(core, source, interval)?;
         let start = found.iter().map(|(entry, _)| entry.first).min();

@@ -1,6 +1,6 @@
 //! Journal files: written one after another, recycled, and released from the oldest on.
 
-use super::record::{Encoder, HEADER_BYTES, Header, RecordPosition, JournalRecord};
+use super::record::{Encoder, HEADER_BYTES, Header, JournalRecord, RecordPosition};
 use super::staging::Staging;
 use super::{PREFIX, SPARE_PREFIX};
 use crate::aside::copy_aside;
@@ -467,7 +467,12 @@ pub enum JournalFileState {
 
 impl JournalFileState {
     /// Classifies a file with these bytes. `listed` is the entry of the file in the ledger.
-    pub fn of(bytes: Vec<u8>, number: u32, store: u64, listed: Option<&JournalFile>) -> JournalFileState {
+    pub fn of(
+        bytes: Vec<u8>,
+        number: u32,
+        store: u64,
+        listed: Option<&JournalFile>,
+    ) -> JournalFileState {
         let bytes = match FileReader::new(bytes, number, store) {
             Ok(reader) => return JournalFileState::Whole(reader),
             Err(bytes) => bytes,
@@ -571,8 +576,8 @@ impl FileReader {
 
     fn header_at(&self, at: usize) -> Option<Header> {
         let header = Header::read(self.bytes.get(at..at + HEADER_BYTES)?)?;
-        let whole =
-            header.position.file == self.number && self.bytes.len() - at - HEADER_BYTES >= header.body;
+        let whole = header.position.file == self.number
+            && self.bytes.len() - at - HEADER_BYTES >= header.body;
         whole.then_some(header)
     }
 

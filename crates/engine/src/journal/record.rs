@@ -122,7 +122,11 @@ impl Header {
             synced_before: cursor.u64().ok()?,
             rows_before: 0,
         };
-        (body <= BODY_LIMIT).then_some(Header { body, position, sum })
+        (body <= BODY_LIMIT).then_some(Header {
+            body,
+            position,
+            sum,
+        })
     }
 
     /// Returns whether `record`, which is header and body, matches the checksum.

@@ -1,4 +1,4 @@
-//! Sums of what a store occupies: its parts counted up for the arithmetic of [`crate::space`].
+//! Disk use of the log: sums of its parts for the arithmetic of [`crate::space`].
 
 use super::Log;
 use crate::error::Relief;
@@ -23,7 +23,7 @@ impl Log {
         }
     }
 
-    /// Returns how full the store is.
+    /// Returns the fill of the store.
     pub fn fill(&self, load: &Load) -> Fill {
         let clocks = self.retention.clocks();
         let all_stats = self.segment_stats.values();
@@ -33,24 +33,24 @@ impl Log {
         )
     }
 
-    /// Returns the same for `sealed` live bytes in sealed segments.
+    /// Returns the fill of the store if sealed segments have `sealed` live bytes.
     pub fn fill_of(&self, load: &Load, sealed: u64) -> Fill {
         let open = self.open.iter().map(OpenSegment::len);
         self.space
             .fill(&self.with_open(load), sealed + open.sum::<u64>())
     }
 
-    /// Returns the bytes that the store occupies, everything counted before it is written.
+    /// Returns the bytes that the store occupies. Bytes are counted before they are written.
     pub fn used(&self, load: &Load) -> u64 {
         self.space.used(&self.with_open(load))
     }
 
-    /// Returns the part of [`Log::used`] that lies in files.
+    /// Returns the part of [`Log::used`] that is in files.
     pub fn used_by_files(&self, load: &Load) -> u64 {
         self.space.used_by_files(&self.with_open(load))
     }
 
-    /// Returns the bytes that writers may still use, without a look at what is live.
+    /// Returns the bytes that writers may still use. Does not read the liveness of segments.
     pub fn headroom(&self, load: &Load) -> u64 {
         self.space.headroom(&self.with_open(load))
     }
@@ -60,7 +60,8 @@ impl Log {
         self.space.budget()
     }
 
-    /// Returns the bytes that anybody may still use: a merge uses the reserve, too.
+    /// Returns the unused bytes of the budget, including the reserves. A merge may use the
+    /// reserves.
     pub fn free_space(&self, load: &Load) -> u64 {
         self.space.free_space(&self.with_open(load))
     }
@@ -76,7 +77,8 @@ impl Log {
         self.space.note_free(free, self.options.leave_free, &load);
     }
 
-    /// Returns whether writers have space, and the delay for which they should wait. `staged`: bytes that wait for the journal.
+    /// Returns whether writers have space, and the delay for which they should wait. `staged` is
+    /// the number of bytes that wait for the journal.
     pub fn charge_writers(&mut self, load: &Load, staged: u64) -> (bool, Duration) {
         let load = self.with_open(load);
         let (used, limit) = (self.space.used(&load), self.space.limit(&load));
@@ -91,17 +93,17 @@ impl Log {
         (allowed as u64).saturating_sub(self.counters.extra_written)
     }
 
-    /// Returns whether others have filled the disk so far that the budget cannot be used.
+    /// Returns whether other programs have filled the disk so far that the budget cannot be used.
     pub fn is_crowded(&self) -> bool {
         self.space.is_crowded()
     }
 
-    /// Returns the bytes of live blocks in sealed segments by class, as found and forecast.
+    /// Returns the live bytes in sealed segments by class, from liveness scans and forecasts.
     pub fn live_in_sealed(&self) -> Vec<u64> {
         let mut live = vec![0; self.retention.classes().len()];
         let clocks = self.retention.clocks();
         for stats in self.segment_stats.values() {
-            // The forecast deaths are not known by class.
+            // The forecast does not contain the classes of the blocks.
             let (mut left, mut found) = (stats.stat_at(&clocks).live, stats.stat.live);
             for share in &stats.shares {
                 let part = u128::from(left) * u128::from(share.live) / u128::from(found.max(1));
@@ -112,7 +114,7 @@ impl Log {
         live
     }
 
-    /// Adds the bytes of those blocks that are live to `live`, by class.
+    /// Adds the bytes of the live blocks among `entries` to `live`, by class.
     pub fn add_live(&self, entries: &[Entry], live: &mut [u64]) {
         for entry in entries {
             if !self.retention.may_drop(entry) {
@@ -130,7 +132,7 @@ impl Log {
         live.into_iter().collect()
     }
 
-    /// Returns the classes and what they have; `live` are their live bytes.
+    /// Returns the classes and their contents. `live` contains the live bytes of each class.
     pub fn class_status(&self, live: &[u64]) -> Vec<ClassStatus> {
         let sources = self.retention.members().by_class();
         let classes = self.retention.classes().iter().enumerate();
@@ -187,7 +189,7 @@ impl Log {
         }
     }
 
-    /// Returns the dead share from which a segment is worth a merge.
+    /// Returns the minimum dead share of a segment that is worth a merge.
     pub fn least_dead_share(&self) -> f64 {
         seiner_merge::least_dead_share(self.may_shed())
     }

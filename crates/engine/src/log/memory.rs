@@ -1,8 +1,8 @@
-//! Memory of the log: lists of blocks, and the rows that a crash would bring back.
+//! Memory of the log: lists of blocks, and the rows that a start after a crash would replay.
 //!
 //! The lists of open segments grow with every block. The list of a closed segment is copied when it
-//! is sealed. The rows that a crash at this moment would bring back are bounded ([`REPLAY_SHARE`]),
-//! so that the next start fits into the memory.
+//! is sealed. The rows that a start after a crash would replay are bounded ([`REPLAY_SHARE`]), so
+//! that this start fits into the memory.
 
 use super::Log;
 use crate::options::Durability;
@@ -57,7 +57,7 @@ impl Log {
         lists <= self.options.memory as usize / LIST_SHARE / 2
     }
 
-    /// Returns the memory that replayed rows would need which no index contains.
+    /// Returns the memory that a replay of the rows outside any index would need.
     fn replayable(&self) -> u64 {
         match self.options.durability {
             Durability::Memory => 0,
@@ -65,8 +65,7 @@ impl Log {
         }
     }
 
-    /// Returns whether open segments use memory that only their seal, or checkpoints,
-    /// would free.
+    /// Returns whether open segments use memory that only a seal or a checkpoint would free.
     pub fn is_short_of_memory(&self) -> bool {
         let closed = self.open.iter().filter(|open| open.closed_at.is_some());
         let lists = closed.clone().map(OpenSegment::list_bytes).sum::<usize>();

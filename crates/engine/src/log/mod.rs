@@ -2,8 +2,8 @@
 //!
 //! Blocks are added to open segments, one for each lane. A full segment is closed and sealed, and
 //! stays in service until all its blocks are dead. The log is memory only, under a lock of its own
-//! ([`crate::locks`]). It knows neither the head nor queries: figures about rows in memory are
-//! passed with a call, such as [`Load`].
+//! ([`crate::locks`]). The log is independent of the head and of queries. Figures about rows in
+//! memory are arguments of its methods, such as [`Load`].
 
 mod blocks;
 mod budget;
@@ -67,12 +67,13 @@ pub struct Log {
     pub space: Space,
     /// Delay that writers owe to the throttle.
     pub debt: Debt,
-    /// Counts of what was written.
+    /// Counters of written blocks and bytes.
     pub counters: Written,
 }
 
 impl Log {
-    /// Returns the log of an empty store. `unit`: bytes of the disk's allocation unit.
+    /// Creates the log of an empty store. `unit` is the size of the disk's allocation unit in
+    /// bytes.
     pub fn new(options: Arc<Options>, retention: Retention, unit: u64) -> Log {
         let needs = options.needs(unit);
         Log {
@@ -120,7 +121,7 @@ impl Log {
     pub fn open_mut(&mut self, number: u64) -> &mut OpenSegment {
         let mut open = self.open.iter_mut();
         let found = open.find(|open| open.number == number);
-        found.expect("segments are taken off the list by whoever seals them")
+        found.expect("only the job that seals a segment removes it from the list")
     }
 
     /// Returns the open segments, mutably.

@@ -4,7 +4,7 @@
 
 use crate::error::Error;
 use crate::query::scan::{Scan, SourceScan};
-use seiner_store::{Results, LongSeries, Part, Samples};
+use seiner_store::{LongSeries, Part, Results, Samples};
 use std::collections::VecDeque;
 use std::sync::Arc;
 

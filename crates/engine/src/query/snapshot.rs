@@ -145,7 +145,7 @@ impl Known {
         let get = |number| {
             layouts
                 .get(number)
-                .expect("lines bear layouts of the store")
+                .expect("lines have layouts of the store")
         };
         let present = get(number).clone();
         let others = match layouts.has_lost() {
@@ -186,7 +186,9 @@ impl BlockLocation {
     /// When the disk fails, and [`Error::Damage`] for a block that cannot lie there.
     pub fn read(&self, entry: &Entry) -> Result<Vec<u8>, Error> {
         match self {
-            BlockLocation::Open(part) if part.end.len() == entry.len as usize => Ok(part.end.clone()),
+            BlockLocation::Open(part) if part.end.len() == entry.len as usize => {
+                Ok(part.end.clone())
+            }
             BlockLocation::Open(part) => {
                 let written = Entry {
                     len: entry.len - part.end.len() as u32,

@@ -10,7 +10,7 @@ use crate::buffer::row;
 use crate::core::Core;
 use crate::error::Error;
 use crate::query::rows::Rows;
-use crate::query::snapshot::{Known, Part, BlockLocation, Present, Snapshot};
+use crate::query::snapshot::{BlockLocation, Known, Part, Present, Snapshot};
 use crate::report::{source_key, sources};
 use crate::retention::rollup::{field_of, step_start};
 use crate::retention::visibility::VisibilityFilter;

@@ -19,7 +19,7 @@ mod segments;
 mod tests;
 
 use crate::error::Error;
-use crate::exchange::tell_memory;
+use crate::exchange::share_memory;
 use crate::journal::DAMAGED;
 use crate::journal::files::JournalWriter;
 use crate::ledger::{self, Ledger};
@@ -56,8 +56,8 @@ pub(crate) fn open(
         .log
         .space
         .note_catalog(catalog.disk_bytes(disk.unit()));
-    let (persisted_clock, told) = PersistedClock::open(disk.clone(), catalog.store)?;
-    match told {
+    let (persisted_clock, stored) = PersistedClock::open(disk.clone(), catalog.store)?;
+    match stored {
         Ok(Some(time)) => parts.log.retention.recall_time(time),
         Ok(None) if parts.log.retention.needs_clock() => recovery.set_aside.push((
             persisted_clock::NAME.to_string(),
@@ -122,7 +122,7 @@ pub(crate) fn open(
     );
     drop(keys);
     head.release_idle_memory();
-    tell_memory(head, log);
+    share_memory(head, log);
     // If the memory is smaller than before, it may be too small for the rows that the store kept in
     // it.
     let too_much = head.memory() as u64 > parts.options.memory;
@@ -168,7 +168,9 @@ fn open_ledger(
         ledger::LedgerState::Missing if parts.log.retention.has_ledger() => {
             "it is missing; files that went missing before cannot be named".to_string()
         }
-        ledger::LedgerState::Missing | ledger::LedgerState::Torn | ledger::LedgerState::Whole => return Ok(ledger),
+        ledger::LedgerState::Missing | ledger::LedgerState::Torn | ledger::LedgerState::Whole => {
+            return Ok(ledger);
+        }
     };
     recovery.losses.push(unknown_loss(ledger::NAME, what));
     Ok(ledger)

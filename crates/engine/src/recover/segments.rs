@@ -240,7 +240,7 @@ impl FoundSegments {
                 &clocks,
             );
             // The limits of rings are known only after everything has been counted.
-            stats.ask();
+            stats.request_scan();
             (segment, stats)
         });
         log.add_sealed(counted.collect());

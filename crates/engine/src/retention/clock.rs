@@ -18,12 +18,14 @@ impl Retention {
         self.now = self.now.max(self.trusted);
         self.block = self.block.max(next_block);
         self.pace.note(next_block, self.now);
-        let told = self.now.min(self.covered);
+        let covered = self.now.min(self.covered);
         let rules = self.classes.list().iter().zip(&self.next);
         for ((class, next), floor) in rules.zip(&mut self.floors) {
             // Rows with a next level stay until that level contains them.
             if let Some(age) = class.keep.age.filter(|_| next.is_none()) {
-                floor.time = floor.time.max(told.saturating_sub(age.as_nanos() as i64));
+                floor.time = floor
+                    .time
+                    .max(covered.saturating_sub(age.as_nanos() as i64));
             }
         }
         self.note_late();
@@ -43,7 +45,7 @@ impl Retention {
 
     /// Records that the file `clock` contains this time, which a start will find.
     pub fn cover(&mut self, time: i64) {
-        self.told = true;
+        self.has_stored_time = true;
         self.covered = self.covered.max(time);
     }
 
@@ -57,7 +59,7 @@ impl Retention {
     /// file `clock` contains none, because an operator may have set that file back. Age does not
     /// hide data by this time until the file contains it, because the segment may be dropped.
     pub fn recall_born(&mut self, time: i64) {
-        if !self.told {
+        if !self.has_stored_time {
             self.now = self.now.max(time);
         }
     }
@@ -107,10 +109,10 @@ impl Retention {
             true => now.saturating_add(ahead / 2),
             false => now,
         };
-        let promise = now.saturating_add(ahead);
-        match self.told {
-            true => (self.covered < least).then_some(promise),
-            false => Some(promise.max(self.now)),
+        let time = now.saturating_add(ahead);
+        match self.has_stored_time {
+            true => (self.covered < least).then_some(time),
+            false => Some(time.max(self.now)),
         }
     }
 

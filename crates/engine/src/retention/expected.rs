@@ -76,7 +76,7 @@ mod tests {
     };
 
     #[test]
-    fn both_clocks_are_told_as_one() {
+    fn deaths_by_block_convert_to_the_wall_clock() {
         assert_eq!(CLOCKS.death(Expected::Block(150)), Death::At(1_000_500));
         assert_eq!(CLOCKS.death(Expected::Block(90)), Death::At(999_900));
         assert_eq!(

@@ -2,7 +2,7 @@
 
 use crate::retention::Retention;
 use crate::retention::class::{Class, Keep, WhenFull};
-use crate::retention::expected::{Expected, Clocks};
+use crate::retention::expected::{Clocks, Expected};
 use crate::retention::pace::Begun;
 use crate::sealing::queue::Taken;
 use crate::segment::Entry;

@@ -119,7 +119,7 @@ pub struct Retention {
     /// it. Age hides no later data.
     covered: i64,
     /// True if the file `clock` contains a time. Times in segments are then ignored.
-    told: bool,
+    has_stored_time: bool,
     /// Judge that detects jumps of the wall clock.
     watch: Watch,
     /// Trusted time, ns. It may go back.
@@ -166,7 +166,7 @@ impl Retention {
             now: i64::MIN,
             block: 0,
             covered: i64::MIN,
-            told: false,
+            has_stored_time: false,
             watch,
             trusted: i64::MIN,
             late_before: i64::MIN,
@@ -361,9 +361,9 @@ mod tests {
         retention.accept_clock(&clock);
         retention.advance(&clock, 1);
         assert_eq!(retention.hidden_before(0), 49 * HOUR);
-        let promise = retention.time_to_persist(false).unwrap();
-        assert!(promise >= 100 * HOUR);
-        retention.cover(promise);
+        let covered = retention.time_to_persist(false).unwrap();
+        assert!(covered >= 100 * HOUR);
+        retention.cover(covered);
         retention.advance(&clock, 1);
         assert_eq!(retention.hidden_before(0), 99 * HOUR);
     }
@@ -381,7 +381,7 @@ mod tests {
     }
 
     #[test]
-    fn without_the_file_a_segment_tells_the_time_and_the_file_gets_it() {
+    fn without_the_file_the_time_of_a_segment_counts_and_is_written() {
         // The clock is behind the segment.
         let clock = SimClock::new(10 * HOUR);
         let mut retention = hourly();

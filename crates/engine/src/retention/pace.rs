@@ -191,7 +191,7 @@ mod tests {
         let mut pace = Pace::default();
         assert_eq!(pace.block_ns(), None);
         pace.note(7, 0);
-        assert_eq!(pace.block_ns(), None, "one mark tells of no pace");
+        assert_eq!(pace.block_ns(), None, "one mark gives no pace");
         for number in 8..100_000u64 {
             pace.note(number, number as i64 * 1000);
         }

@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_that_is_mended_is_believed_again_and_so_is_an_operator() {
+    fn a_corrected_clock_is_trusted_again_and_so_is_an_operator() {
         let mut watch = Watch::new(vec![DAY]);
         // A start finds the time that the disk stores.
         assert_eq!(watch.judge(400 * DAY, 7, 5), 5);
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn without_ages_every_clock_is_believed() {
+    fn without_ages_every_clock_is_trusted() {
         assert_eq!(Watch::default().judge(i64::MAX, 1, 0), i64::MAX);
     }
 }

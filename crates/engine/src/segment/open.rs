@@ -259,7 +259,11 @@ impl OpenSegment {
 
     /// Returns the encoded index of a checkpoint with these blocks. Encoding is slow, so this function
     /// is called without a lock, with the position from [`OpenSegment::position`].
-    pub fn index(position: CheckpointPosition, entries: &mut [Entry], horizon: &Horizon) -> Vec<u8> {
+    pub fn index(
+        position: CheckpointPosition,
+        entries: &mut [Entry],
+        horizon: &Horizon,
+    ) -> Vec<u8> {
         let mut trailer = horizon.trailer(position.number, position.lane, None, entries);
         trailer.previous = position.previous;
         let mut bytes = Vec::new();

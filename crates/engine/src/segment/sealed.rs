@@ -77,7 +77,12 @@ pub fn read_index(
 }
 
 /// Reads the entries of a page of an index that ends at `end`.
-pub fn read_page(file: &dyn File, name: &str, end: u64, page: &PageEntry) -> Result<Vec<Entry>, Error> {
+pub fn read_page(
+    file: &dyn File,
+    name: &str,
+    end: u64,
+    page: &PageEntry,
+) -> Result<Vec<Entry>, Error> {
     let damage = |what| Error::Damage {
         file: name.to_string(),
         offset: u64::from(page.offset),

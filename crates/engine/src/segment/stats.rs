@@ -2,7 +2,7 @@
 
 use super::Entry;
 use crate::retention::Retention;
-use crate::retention::expected::{Expected, Clocks};
+use crate::retention::expected::{Clocks, Expected};
 use seiner_merge::{Death, SegmentStat};
 use std::cell::Cell;
 
@@ -135,7 +135,7 @@ impl SegmentStats {
     }
 
     /// Requests a scan of the segment at the next opportunity.
-    pub fn ask(&mut self) {
+    pub fn request_scan(&mut self) {
         self.due = Expected::Time(i64::MIN);
     }
 

@@ -1,4 +1,4 @@
-//! The disk budget in worlds of a few lines.
+//! Tests of the disk budget.
 
 use super::*;
 use proptest::prelude::*;
@@ -21,7 +21,7 @@ fn needs(budget: Option<u64>) -> Needs {
     }
 }
 
-/// A store with 64 MiB.
+/// Creates the counts of a store with 64 MiB.
 fn space() -> Space {
     Space::new(needs(Some(64 * MIB)))
 }
@@ -109,7 +109,7 @@ fn rows_in_memory_and_their_heads_are_reserved_to_the_last_byte() {
     assert_eq!(space.headroom(&load), 1);
     load.rows += 1;
     assert_eq!(space.headroom(&load), 0);
-    // A merge has its reserve yet, and a store beyond its budget has none.
+    // A merge still has its reserve. A store beyond its budget has no reserve.
     assert_eq!(space.free_space(&load), 64 * MIB - space.used(&load));
     load.rows += 100 * MIB;
     assert_eq!((space.headroom(&load), space.limit(&load)), (0, 1));
@@ -145,7 +145,8 @@ fn the_journal_counts_at_its_bound_and_longer_records_on_top() {
     let empty = space.used(&of(0, 0));
     assert_eq!(space.used(&of(8 * MIB, 16)), empty);
     assert_eq!(space.used(&of(9 * MIB, 18)), empty + MIB);
-    // In files it counts as it is, a file that is begun with all that it was given.
+    // In files, the journal is counted with its present length, and a begun file with all reserved
+    // bytes.
     assert_eq!(space.used_by_files(&of(1, 1)), MIB / 2);
     assert_eq!(space.used_by_files(&of(MIB, 1)), MIB);
     assert_eq!(
@@ -175,7 +176,7 @@ fn others_on_the_disk_lower_the_budget() {
     assert_eq!((space.budget(), space.free_space(&load)), (0, 0));
     space.note_free(None, 0, &load);
     assert!(!space.is_crowded());
-    // Without a setting, it is the least budget that others may not take.
+    // Without a setting, other programs must leave the minimum budget.
     let mut free = Space::new(needs(None));
     let least = needs(None).least_budget() - (128 << 10);
     free.note_free(Some(least), 0, &Load::default());
@@ -258,8 +259,8 @@ fn sums_never_wrap() {
 }
 
 proptest! {
-    /// Whatever is booked, sums agree with a plain list of segments, and the parts make up the
-    /// budget as long as it is kept.
+    /// After any bookings, the sums equal those of a plain list of segments, and the parts add up
+    /// to the budget unless it is exceeded.
     #[test]
     fn books_agree_with_a_list(
         steps in prop::collection::vec((0..4u8, 1..3 * MIB), 0..200),

@@ -1,6 +1,6 @@
 //! The fisherman of *Riak* §3.0.4: with growing hunger it takes segments with a smaller dead share.
 
-use super::{Deciding, Decision, MergePolicy, Memory, Policy, View};
+use super::{Deciding, Decision, Memory, MergePolicy, Policy, View};
 use crate::SegmentStat;
 
 /// Takes a segment when `D ≥ Dm`, with `Dm = min(1 − H, ewma(D))` while `H > 0` and 1 otherwise.

@@ -178,7 +178,9 @@ impl FromStr for MergePolicy {
     type Err = String;
 
     fn from_str(text: &str) -> Result<MergePolicy, String> {
-        let named = MergePolicy::ALL.into_iter().find(|kind| kind.name() == text);
+        let named = MergePolicy::ALL
+            .into_iter()
+            .find(|kind| kind.name() == text);
         named.ok_or_else(|| {
             let names: Vec<&str> = MergePolicy::ALL.iter().map(|kind| kind.name()).collect();
             format!(

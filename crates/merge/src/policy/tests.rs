@@ -143,7 +143,7 @@ fn the_fisherman_eats_what_there_is_when_writers_have_no_headroom() {
 }
 
 #[test]
-fn the_fisherman_remembers_what_he_is_told() {
+fn the_fisherman_restores_its_memory() {
     let memory = Memory {
         average_dead_share: 0.4,
         eaten: 7,

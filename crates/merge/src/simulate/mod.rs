@@ -10,7 +10,7 @@ pub use store::{Counts, Full, Store};
 pub use workload::{Arrival, Arrivals, Class, ClassKeep, Keep, Stream, Workload};
 
 use crate::{
-    Fill, MergePolicy, Lane, LaneId, LaneSettings, Lanes, Policy, SegmentStat, Throttle, View,
+    Fill, Lane, LaneId, LaneSettings, Lanes, MergePolicy, Policy, SegmentStat, Throttle, View,
     least_dead_share,
 };
 

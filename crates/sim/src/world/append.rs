@@ -91,7 +91,7 @@ impl World {
         let result = self
             .engine()
             .register(&self.cast.members[source as usize].key);
-        if let Err(seiner_engine::Error::Refused(reason)) = &result {
+        if let Err(seiner_engine::Error::Rejected(reason)) = &result {
             let text = format!("source {source} is refused: {reason}");
             return self.violation(text);
         }

@@ -116,7 +116,7 @@ fn expire_oldest(core: &Core, class: u8, bytes: u64) -> Result<(), Error> {
     let touched = |share: &Share| share.class == class && share.first < floor;
     for stats in log.segment_stats_mut() {
         if stats.shares.iter().any(touched) {
-            stats.ask();
+            stats.request_scan();
         }
     }
     Ok(())

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 /// Interval between queries to the file system for its free bytes, and between attempts to free
 /// space by all means before writers are rejected, ns.
-pub(crate) const ASK_EVERY: u64 = 1_000_000_000;
+pub(crate) const QUERY_EVERY: u64 = 1_000_000_000;
 
 /// Counts the bytes of files set aside. They block nothing but count against the budget.
 pub(crate) fn count_set_aside(core: &Core) -> Result<(), Error> {
@@ -34,12 +34,12 @@ pub(crate) fn query_free_space(core: &Core, writing: &mut Writing) -> Result<(),
     let now = core.clock.monotonic();
     if writing
         .space
-        .asked
-        .is_some_and(|asked| now - asked < ASK_EVERY)
+        .queried
+        .is_some_and(|queried| now - queried < QUERY_EVERY)
     {
         return Ok(());
     }
-    writing.space.asked = Some(now);
+    writing.space.queried = Some(now);
     let free = writing.space.disk.free().map_err(io_error(|| {
         "querying the free bytes of the file system".to_string()
     }))?;

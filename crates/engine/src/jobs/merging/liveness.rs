@@ -157,7 +157,7 @@ pub(super) fn entries_of(
 /// Scans the liveness of all segments, as after a delete.
 pub(crate) fn scan_all(core: &Core, writing: &mut Writing) -> Result<(), Error> {
     for stats in core.log().segment_stats_mut() {
-        stats.ask();
+        stats.request_scan();
     }
     snapshot(core, writing, usize::MAX).map(drop)
 }

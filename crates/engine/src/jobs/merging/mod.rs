@@ -21,7 +21,7 @@ pub(super) mod rewriting;
 
 use self::dropping::{delete_obsolete, drop_merged, retire};
 use self::liveness::{StatsSnapshot, scan_segments, segment, snapshot};
-use self::memory::{PausedMerge, DecisionRecord};
+use self::memory::{DecisionRecord, PausedMerge};
 use crate::core::Core;
 use crate::error::Error;
 use crate::jobs::merging::rewriting::merge_segments;

@@ -175,7 +175,11 @@ fn name_victims(core: &Core, writing: &mut Writing, numbers: &[u64]) -> Result<(
 }
 
 /// Returns the blocks of segments that must be kept.
-pub(crate) fn living(core: &Core, writing: &Writing, opened: Vec<SegmentEntries>) -> Vec<SegmentEntries> {
+pub(crate) fn living(
+    core: &Core,
+    writing: &Writing,
+    opened: Vec<SegmentEntries>,
+) -> Vec<SegmentEntries> {
     let mut log = core.log();
     let living = opened.into_iter().map(|(segment, entries)| {
         let number = segment.trailer.number;
@@ -237,7 +241,7 @@ fn rewrite_live(
 
 /// Plans the rewrite of live blocks.
 pub(crate) fn plan_rewriting(core: &Core, writing: &Writing, live: Vec<Live>) -> RewritePlan {
-    let may_coalesce = knows_of_no_loss(core, writing);
+    let may_coalesce = has_no_loss(core, writing);
     let (head, log) = core.both();
     let effort = effort(&log, &head.load());
     if !may_coalesce || log.counters.damaged_blocks > 0 {
@@ -264,10 +268,10 @@ pub(crate) fn plan_rewriting(core: &Core, writing: &Writing, live: Vec<Live>) ->
 /// Returns whether no block of the store is missing. A missing block that is restored later may lie
 /// between two coalesced blocks.
 pub(crate) fn may_coalesce(core: &Core, writing: &Writing) -> bool {
-    knows_of_no_loss(core, writing) && core.log().counters.damaged_blocks == 0
+    has_no_loss(core, writing) && core.log().counters.damaged_blocks == 0
 }
 
-fn knows_of_no_loss(core: &Core, writing: &Writing) -> bool {
+fn has_no_loss(core: &Core, writing: &Writing) -> bool {
     let recovery = core.recovery();
     recovery.set_aside.is_empty()
         && recovery.damaged_segments == 0

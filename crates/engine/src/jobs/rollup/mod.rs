@@ -19,7 +19,7 @@ use crate::error::{Error, Reason};
 use crate::jobs::segments::write_checkpoints;
 use crate::jobs::writing::Writing;
 use crate::levels::rows::LevelField;
-use crate::levels::{column_of, level_fields, level_of_samples, spans_of, times_of, told};
+use crate::levels::{column_of, level_fields, level_of_samples, sample_counts, spans_of, times_of};
 use crate::options::Durability;
 use crate::report::source_key;
 use crate::retention::Retention;
@@ -182,7 +182,7 @@ fn roll_up_source(
             true => figures_of_samples(core, base, &making.finer, part, pass.step)?,
             false => figures_of_levels(core, base, &making.finer, part, pass.step)?,
         };
-        let known = told(core, &making.made, part)?;
+        let known = sample_counts(core, &making.made, part)?;
         keep_better_rows(&mut fields, &known);
         for (part, cells) in cells(fields) {
             let id = LevelId {
@@ -350,7 +350,7 @@ fn end_pass(core: &Core, writing: &mut Writing, pass: &RollupPass) -> Result<(),
         if let Some(stats) = stats
             && stats.shares.iter().any(|share| share.class == pass.class)
         {
-            stats.ask();
+            stats.request_scan();
         }
     }
     Ok(())

@@ -16,7 +16,7 @@ use crate::retention::expected::Clocks;
 use crate::segment::Entry;
 use crate::segment::footer::{self, PageEntry, Trailer};
 use crate::segment::list::Listing;
-use crate::segment::open::{Horizon, OpenSegment, WritePiece, CheckpointPosition};
+use crate::segment::open::{CheckpointPosition, Horizon, OpenSegment, WritePiece};
 use crate::segment::sealed::Segment;
 use crate::segment::stats::LivenessScan;
 use crate::volume::SlotState;
@@ -276,7 +276,7 @@ fn serve(core: &Core, ended: Vec<FinishedSegment>) {
         taken.push(log.take_open(*number));
     }
     drop(log);
-    core.ask_for_trim();
+    core.request_trim();
     for open in &taken {
         unpin(core, &open.pins);
     }

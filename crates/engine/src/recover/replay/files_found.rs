@@ -70,7 +70,8 @@ impl Replay<'_> {
         let mut bytes = vec![0; len as usize];
         file.read_at(0, &mut bytes).map_err(io_error(context))?;
         self.recovery.journal_files += 1;
-        let found = files::JournalFileState::of(bytes, number, self.store, self.listed.get(&number));
+        let found =
+            files::JournalFileState::of(bytes, number, self.store, self.listed.get(&number));
         if let files::JournalFileState::WithoutHeader(_) = found {
             self.set_aside(
                 number,

@@ -124,7 +124,8 @@ impl<'a> Replay<'a> {
             self.parts.head.pins.advance(number);
             self.listed.remove(&number);
             match found {
-                files::JournalFileState::Whole(reader) | files::JournalFileState::WithoutHeader(reader) => {
+                files::JournalFileState::Whole(reader)
+                | files::JournalFileState::WithoutHeader(reader) => {
                     self.replay_file(number, reader)?;
                 }
                 files::JournalFileState::NeverBegun => {

@@ -5,7 +5,7 @@ use crate::catalog::{Registers, get_key, get_layout, lose_sources};
 use crate::error::Error;
 use crate::journal::files;
 use crate::journal::record::JournalRecord;
-use crate::journal::rows::{RecordRow, JournalRows, is_too_large};
+use crate::journal::rows::{JournalRows, RecordRow, is_too_large};
 use crate::recover::replay::Replay;
 
 /// Stands for sources whose rows were counted.
@@ -25,7 +25,11 @@ impl Replay<'_> {
         result
     }
 
-    pub(super) fn replay_streams(&mut self, record: &JournalRecord, done: &mut u64) -> Result<(), Short> {
+    pub(super) fn replay_streams(
+        &mut self,
+        record: &JournalRecord,
+        done: &mut u64,
+    ) -> Result<(), Short> {
         self.replay_names(record, Cursor(&record.streams[0]))?;
         self.replay_layouts(record, Cursor(&record.streams[1]))?;
         self.follows
@@ -74,7 +78,11 @@ impl Replay<'_> {
 
 impl Replay<'_> {
     /// Buffers the rows of a record, or passes them over. `done` is the number of rows so far.
-    pub(super) fn replay_rows(&mut self, record: &JournalRecord, done: &mut u64) -> Result<(), Short> {
+    pub(super) fn replay_rows(
+        &mut self,
+        record: &JournalRecord,
+        done: &mut u64,
+    ) -> Result<(), Short> {
         let mut rows = JournalRows::new(record);
         while let Some(head) = rows.head()? {
             let follows = self.follows.get(head.source as usize);
