@@ -1,6 +1,6 @@
 //! Tests that hold for every store. Each implementation runs [`all`] on its own stores.
 //!
-//! The functions panic where a store does not do what [`Store`] says.
+//! The functions panic if a store violates the documentation of [`Store`].
 
 use crate::answer::{Query, Step};
 use crate::error::{Error, Reason, Receipt};
@@ -33,7 +33,7 @@ impl Notation for Commas {
     }
 }
 
-/// A row of the tests: the source, the time, the fields.
+/// Row of the tests: source, time and fields.
 type Line<'a> = (&'a str, i64, &'a [(&'a str, Value<'a>)]);
 
 /// Runs all tests, each on a new store.
@@ -59,7 +59,7 @@ pub fn all(make: &dyn Fn() -> Arc<dyn Store>) {
     ] {
         let store = make();
         test(&*store);
-        // Nothing is lost by closing twice.
+        // Closing twice loses nothing.
         store.close().expect("the store is closed");
         store.close().expect("the store is closed twice");
     }
@@ -102,7 +102,7 @@ fn pieces(store: &dyn Store, query: &Query) -> Vec<Piece> {
     found.expect("all pieces are read")
 }
 
-/// Samples by source and field.
+/// Returns the samples by source and field.
 type Samples = BTreeMap<(String, String), Vec<(i64, String)>>;
 
 fn samples(store: &dyn Store, query: &Query) -> Samples {
@@ -193,7 +193,7 @@ fn takes_columns_and_samples_of_registered_sources(store: &dyn Store) {
     let samples = store.append_samples("x", &[b, a, b], &[1, 5, 2], &[10.0, 5.0, 20.0]);
     let samples = samples.expect("the store accepts samples");
     assert_eq!((samples.rows, samples.samples), (3, 3));
-    // Text where numbers are: the rows are refused one by one.
+    // Texts for a field of numbers: the rows are rejected one by one.
     let mut values_of_x = Column::new(FieldType::Str);
     for text in ["six", "seven"] {
         values_of_x.push(Value::Str(text));
@@ -314,7 +314,7 @@ fn scans_an_interval_and_fields(store: &dyn Store) {
 fn pieces_are_bounded_and_in_order(store: &dyn Store) {
     let rows = 2 * PIECE_ROWS as i64 + 100;
     let fields = |time: i64| [("x", Value::I64(time)), ("y", Value::I64(time))];
-    // In no order, and `y` in every other row.
+    // Rows in no order, with `y` in every other row.
     for time in (0..rows).rev() {
         let fields = fields(time);
         let some = &fields[..1 + (time % 2) as usize];

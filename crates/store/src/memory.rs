@@ -1,4 +1,4 @@
-//! A store in memory, for tests: small, complete, and gone with its process.
+//! Store in memory, for tests. It implements all methods and is lost with its process.
 
 use crate::answer::Query;
 use crate::error::{Error, Reason, Receipt};
@@ -14,11 +14,11 @@ use seiner_model::{
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-/// Longest name of a field, in bytes.
+/// Maximum length of the name of a field, in bytes.
 const MAX_FIELD_NAME: usize = 1024;
 
-/// A store whose samples are in maps. Nothing survives the process, so that its durability is
-/// [`Durability::Memory`]. It has no limit of memory, no retention and no roll-up levels.
+/// Store with its samples in maps. No sample survives the process, so the durability is
+/// [`Durability::Memory`]. The store has no memory limit, no retention and no roll-up levels.
 #[derive(Default)]
 pub struct MemoryStore {
     data: Mutex<Data>,
@@ -49,7 +49,7 @@ struct Field {
     samples: BTreeMap<i64, Held>,
 }
 
-/// A value of any type.
+/// Value of any type.
 #[derive(Clone, Debug)]
 enum Held {
     F64(f64),
@@ -121,7 +121,7 @@ impl Data {
         }
     }
 
-    /// Counts the rows of a receipt and gives it its position.
+    /// Counts the rows of a receipt and sets its position.
     fn note(&mut self, receipt: &mut Receipt) {
         let (rows, samples, rejected) = receipt.take_counts();
         self.rows += rows;

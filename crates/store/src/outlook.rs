@@ -1,4 +1,4 @@
-//! Data that a store would lose if other rules held, as plain values.
+//! Forecast of the data that a store would lose under other rules, as plain values.
 
 use seiner_model::rfc3339;
 use std::fmt;

@@ -5,18 +5,18 @@ use crate::error::Error;
 use seiner_model::{Column, SourceKey};
 use std::sync::Arc;
 
-/// Items of an answer. An [`Error::Damage`] among them stands for data that cannot be read; what follows is
-/// valid. Any other error is the last item.
+/// Items of an answer. An [`Error::Damage`] among them stands for unreadable data; the following
+/// items are valid. Any other error is the last item.
 pub type Results<'a, T> = Box<dyn Iterator<Item = Result<T, Error>> + Send + 'a>;
 
-/// Some samples of a series: times in ns, strictly ascending over all parts of the series, and as many values.
+/// Part of a series: times in ns, strictly ascending over all parts, and the same number of values.
 pub type Part = (Vec<i64>, Column);
 
 /// Samples of one series.
 pub enum Samples<'a> {
     /// All samples.
     Whole(SeriesData),
-    /// Samples that are read from the store while they are used.
+    /// Samples that are read from the store during use.
     Long(LongSeries<'a>),
 }
 
@@ -51,8 +51,8 @@ impl<'a> LongSeries<'a> {
         &self.field
     }
 
-    /// Reads the samples from the beginning. Every call returns the same parts, those of the moment at which the
-    /// series was found.
+    /// Reads the samples from the beginning. Every call returns the same parts, as of the moment of
+    /// the query.
     pub fn parts(&self) -> Results<'a, Part> {
         (self.read)()
     }

@@ -64,7 +64,8 @@ impl<'a> Iterator for SeriesScan<'a> {
 }
 
 impl<'a> SeriesScan<'a> {
-    /// Adds a field if it has samples. Reads up to the first; damage before it comes first if there is none.
+    /// Adds a field if it has samples. Reads up to the first sample. Without any sample, the damage
+    /// is returned.
     fn look_at(&mut self, source: Arc<SourceScan<'a>>, field: Arc<str>) -> Result<(), Error> {
         let mut damages = Vec::new();
         for part in parts(&source, &field) {

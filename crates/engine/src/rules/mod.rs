@@ -2,7 +2,7 @@
 //!
 //! The file `rules` stores the decisions for this store. A start takes all rules from it that its
 //! caller leaves open. It rejects rules that would let data expire sooner, unless they are
-//! confirmed. A configuration that happens to be near therefore cannot decide over data.
+//! confirmed. A wrong or missing configuration therefore deletes no data.
 //! `docs/format/rules.md` specifies the bytes.
 
 mod change;
@@ -21,7 +21,7 @@ use seiner_platform::{Clock, Disk, Overlay};
 use std::sync::Arc;
 
 impl Rule {
-    /// The rule as the file writes it; equal texts are equal rules.
+    /// Returns the rule as text in the form of the file. Equal texts mean equal rules.
     pub(crate) fn text(self, options: &Options) -> String {
         match self {
             Rule::Classes => file::classes_text(&options.classes),
@@ -109,7 +109,7 @@ pub(crate) fn resolve(
         return Ok(resolved);
     };
     for rule in Rule::ALL {
-        // Of a store without the file only the classes are known.
+        // Without the file, only the classes are stored.
         if !is_stored && rule != Rule::Classes {
             continue;
         }
@@ -140,7 +140,7 @@ pub(crate) fn resolve(
         resolved.changes.extend(whys);
         return Ok(resolved);
     }
-    // What the store has is read in a copy that stays in memory.
+    // The store is read through an overlay that keeps all writes in memory.
     let overlay = Overlay::new(disk.clone())
         .map_err(io_error(|| "listing the files of the store".to_string()))?;
     let old = Options {
@@ -181,7 +181,7 @@ fn known_without_file(disk: &dyn Disk) -> Result<Option<Options>, Error> {
     }))
 }
 
-/// The bytes of all files, if they are more than a budget, and some class may be shed for it.
+/// Returns the bytes of all files if they exceed the budget and some class may be shed.
 fn over_budget(disk: &dyn Disk, options: &Options) -> Result<Option<u64>, Error> {
     let Some(budget) = options.disk.filter(|_| change::may_shed(&options.classes)) else {
         return Ok(None);
@@ -191,10 +191,10 @@ fn over_budget(disk: &dyn Disk, options: &Options) -> Result<Option<u64>, Error>
     Ok((taken > budget).then_some(taken))
 }
 
-/// Writes the rules: all of them are there afterwards, or those from before.
+/// Replaces the stored rules atomically.
 ///
 /// # Errors
-/// When the disk fails.
+/// If the disk fails.
 pub(crate) fn store(disk: &dyn Disk, options: &Options) -> Result<(), Error> {
     let context = || format!("writing {NAME}");
     let file = disk.create(NEW).map_err(io_error(context))?;
@@ -205,10 +205,10 @@ pub(crate) fn store(disk: &dyn Disk, options: &Options) -> Result<(), Error> {
     disk.sync_names().map_err(sync_error(context))
 }
 
-/// Gives a damaged file another name.
+/// Renames a damaged file.
 ///
 /// # Errors
-/// When the disk fails.
+/// If the disk fails.
 pub(crate) fn set_aside(disk: &dyn Disk) -> Result<(), Error> {
     let damaged = format!("{NAME}{}", crate::journal::DAMAGED);
     let context = || format!("renaming {NAME} to {damaged}");

@@ -305,8 +305,8 @@ impl<'a> Replay<'a> {
                 .is_some_and(|blocks| blocks.iter().any(within))
     }
 
-    /// Registers placeholders for sources that only segments know, because catalog and journal are
-    /// damaged.
+    /// Registers placeholders for sources that only segments contain, because catalog and journal
+    /// are damaged.
     fn lose_unnamed(&mut self) {
         let sources = self
             .parts

@@ -8,7 +8,7 @@ use crate::journal::record::JournalRecord;
 use crate::journal::rows::{JournalRows, RecordRow, is_too_large};
 use crate::recover::replay::Replay;
 
-/// Stands for sources whose rows were counted.
+/// Marker of sources whose rows were counted.
 const NO_SOURCE: u32 = u32::MAX;
 
 impl Replay<'_> {
@@ -69,7 +69,7 @@ impl Replay<'_> {
                 .lose(u32::try_from(record.first_layout).map_err(|_| Short)?);
         }
         for _ in 0..record.new_layouts {
-            // Known ones are found again under their number.
+            // A known source gets its number again.
             get_layout(&mut layouts, self.parts.head.layouts_mut())?;
         }
         layouts.is_empty().then_some(()).ok_or(Short)
@@ -77,7 +77,7 @@ impl Replay<'_> {
 }
 
 impl Replay<'_> {
-    /// Buffers the rows of a record, or passes them over. `done` is the number of rows so far.
+    /// Buffers or skips the rows of a record. `done` is the number of rows so far.
     pub(super) fn replay_rows(
         &mut self,
         record: &JournalRecord,
@@ -146,7 +146,7 @@ impl Replay<'_> {
         let sealed = self.is_sealed(source, block);
         let replayed = self.ordinal(source);
         self.missing.begin(source, before, replayed, sealed);
-        // The block before was sealed at this point, into a segment that is lost.
+        // The previous block was sealed at this point, into a segment that is lost.
         self.seal(source)?;
         let head = &mut self.parts.head;
         head.begin_blocks_at(block.saturating_add(1));
@@ -159,7 +159,7 @@ impl Replay<'_> {
         self.follows[source as usize] = follows;
         match lost && !sealed {
             true => drop(self.without_layout.entry(source).or_default()),
-            // The rows of an earlier block stay counted, under no source.
+            // The rows of an earlier block stay counted, without a source.
             false => {
                 if let Some(rows) = self.without_layout.remove(&source) {
                     *self.without_layout.entry(NO_SOURCE).or_default() += rows;
@@ -170,7 +170,7 @@ impl Replay<'_> {
             if head.line(source).layout != layout {
                 head.relink(source, layout);
             }
-            // Of a source's blocks, a later one may be on disk already.
+            // A later block of the source may already be on disk.
             let rows = head.replay_block(source, block, before);
             let first = self.recounted.of(source);
             if *first == 0 {
@@ -180,7 +180,7 @@ impl Replay<'_> {
         Ok(follows)
     }
 
-    /// A row whose block is not buffered: a segment has it, or it is lost.
+    /// Skips a row whose block is not buffered. A segment contains the row, or it is lost.
     pub(super) fn pass_row(&mut self, source: u32) {
         let rows = self.without_layout.get_mut(&source);
         match rows {
