@@ -5,12 +5,14 @@
 //! compared. Built with `--cfg fuzzing` only, which cargo-fuzz sets.
 
 use crate::block::Block;
+use crate::buffer::columns;
 use crate::buffer::row::{self, ColumnState, TimeState};
 use crate::bytes::Cursor;
 use crate::catalog::{self, Frame, ReadFrame};
 use crate::dictionary::layouts::Layouts;
 use crate::inspect::registry::Registry;
-use crate::journal::files::{self, FILE_HEADER_BYTES, FileHeader};
+use crate::journal::files::{FILE_HEADER_BYTES, FileHeader};
+use crate::journal::reader;
 use crate::journal::record::{self, Header, JournalRecord};
 use crate::journal::rows::JournalRows;
 use crate::segment::footer::{self, PageEntry, TRAILER_BYTES, Trailer};
@@ -55,7 +57,7 @@ pub fn frame(body: &[u8], plain: usize, sources: u8, layouts: u8) {
 /// Decodes the header of a journal file.
 pub fn journal_header(bytes: &[u8]) {
     FileHeader::decode(bytes);
-    files::never_begun(bytes, 1);
+    reader::never_begun(bytes, 1);
 }
 
 /// Decodes the body of a record, including its rows.
@@ -72,7 +74,7 @@ pub fn record(body: &[u8]) {
 
 /// Decodes the rows of a buffer. Rows that a replay accepts one by one must be readable by sealing.
 pub fn rows(bytes: &[u8], types: &[FieldType]) {
-    let _ = row::decode(bytes, bytes.len(), types);
+    let _ = columns::decode(bytes, bytes.len(), types);
     let (mut time, mut states) = (
         TimeState::default(),
         vec![ColumnState::default(); types.len()],
@@ -91,7 +93,7 @@ pub fn rows(bytes: &[u8], types: &[FieldType]) {
         }
         (at, rows) = (end, rows + 1);
     }
-    let columns = row::decode(&bytes[..at], rows, types).expect("a replay took in every row");
+    let columns = columns::decode(&bytes[..at], rows, types).expect("a replay took in every row");
     assert_eq!(columns.times.len(), rows);
     assert_eq!(columns.times.last().copied().unwrap_or(0), time.last);
 }

@@ -4,6 +4,7 @@
 //! encoded rows, and with more than one column a second slot for the column states. Appending a row
 //! to a source with one field touches two cache lines, which can be prefetched.
 
+pub mod columns;
 pub mod decimals;
 pub mod row;
 pub mod run;

@@ -20,7 +20,7 @@ use crate::dictionary::Dictionary;
 use crate::dictionary::layouts::{Layout, Layouts};
 use crate::dictionary::names::Names;
 use crate::error::{Reason, Receipt};
-use crate::journal::files::Pins;
+use crate::journal::pins::Pins;
 use crate::journal::staging::{Staging, Start};
 use crate::members::Members;
 use crate::options::{Durability, Options};

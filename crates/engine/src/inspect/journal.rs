@@ -2,7 +2,8 @@
 
 use super::registry::open_catalog;
 use crate::error::{Error, io_error};
-use crate::journal::files::{self, FileReader};
+use crate::journal::files;
+use crate::journal::reader::FileReader;
 use crate::journal::rows::JournalRows;
 use seiner_platform::Disk;
 use std::collections::HashSet;

@@ -13,7 +13,8 @@
 use crate::core::Core;
 use crate::error::Error;
 use crate::jobs::merging::coalescing::OverwriteMask;
-use crate::jobs::merging::rewriting::{decode_block, layout_of};
+use crate::jobs::merging::joining::decode_block;
+use crate::jobs::merging::victims::layout_of;
 use crate::jobs::writing::Writing;
 use crate::segment::sealed::{LastPage, Segment};
 use crate::segment::{Entry, uncover};

@@ -5,7 +5,7 @@
 use crate::answer::Query;
 use crate::block::{self, Block};
 use crate::buffer::OpenBlock;
-use crate::buffer::row;
+use crate::buffer::columns;
 use crate::core::Core;
 use crate::error::Error;
 use crate::query::rows::Rows;
@@ -354,7 +354,7 @@ impl SourceView {
                 .layouts
                 .get(open.layout)
                 .expect("buffers have the layouts of their sources");
-            let rows = row::decode(&open.bytes, open.rows, types)
+            let rows = columns::decode(&open.bytes, open.rows, types)
                 .expect("this process encoded the buffer");
             let Columns { times, fields } = block::sorted(rows);
             let fields = fields.into_iter().map(Some).collect();

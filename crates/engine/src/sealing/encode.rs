@@ -1,8 +1,8 @@
 //! Encoder: converts the rows of taken buffers into blocks.
 
 use crate::block::{self, BlockHead};
+use crate::buffer::columns;
 use crate::buffer::decimals::Decimals;
-use crate::buffer::row;
 use crate::dictionary::layouts::Layout;
 use crate::sealing::queue::Taken;
 use seiner_codec::Effort;
@@ -123,7 +123,7 @@ fn encode(rows: &WaitingRows, raw: &[u8], decimals: &mut Decimals, out: &mut Vec
             ..of_times(rows.taken, &decimals.times)
         };
     }
-    let columns = row::decode(raw, count, types).expect("this process encoded the buffer");
+    let columns = columns::decode(raw, count, types).expect("this process encoded the buffer");
     let columns = block::sorted(columns);
     block::encode(head, &columns, Effort::Fast, out);
     let fields = columns.fields.iter();

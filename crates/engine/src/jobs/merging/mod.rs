@@ -15,9 +15,11 @@
 
 pub(super) mod coalescing;
 mod dropping;
+pub(super) mod joining;
 pub(crate) mod liveness;
 pub(crate) mod memory;
 pub(super) mod rewriting;
+pub(super) mod victims;
 
 use self::dropping::{delete_obsolete, drop_merged, retire};
 use self::liveness::{StatsSnapshot, scan_segments, segment, snapshot};

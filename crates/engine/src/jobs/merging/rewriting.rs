@@ -4,34 +4,24 @@
 //! the latest block that it contains. Of two samples at the same time, the same sample therefore
 //! remains valid.
 
-use super::coalescing::{self, Limits, Live, MergeGroup, OverwriteMask};
-use super::memory::{MergedSegment, PartialMerge, PausedMerge, Recompressions};
-use crate::block::{self, Block, BlockHead};
+use super::coalescing::{self, Limits, Live, MergeGroup};
+use super::joining::coalesce_rows;
+use super::memory::{MergedSegment, PausedMerge, Recompressions};
+use super::victims::{
+    GAP, HAS_SLOT, READ, Run, Victim, effort, is_whole, layout_of, runs, write_all_pieces,
+};
+use crate::block;
+use crate::block::Block;
 use crate::core::Core;
-use crate::dictionary::layouts::Layout;
 use crate::error::Error;
 use crate::jobs::merging::liveness::{SegmentEntries, opened};
-use crate::jobs::segments::write_pieces;
 use crate::jobs::writing::Writing;
-use crate::log::Log;
-use crate::query::rows::{Rows, merge};
-use crate::retention::visibility::VisibilityFilter;
 use crate::segment::Entry;
-use crate::segment::sealed::Segment;
-use crate::space::Load;
 use crate::volume::SlotState;
 use seiner_codec::Effort;
-use seiner_model::{Column, Columns, FieldColumn};
-use std::collections::{HashMap, HashSet};
-use std::sync::Arc;
+use seiner_model::Columns;
+use std::collections::HashSet;
 
-/// Maximum gap between live blocks that are read together, with the bytes between them.
-const GAP: u64 = 32 << 10;
-/// Maximum gap if only the blocks of some sources are needed. The bytes between are read again
-/// later.
-const GAP_BETWEEN_SOURCES: u64 = 4 << 10;
-/// Bytes read at once, and approximate bytes coalesced at once.
-const READ: u64 = 1 << 20;
 /// Blocks copied under one lock.
 const COPIES_A_LOCK: usize = 32;
 /// Minimum bytes of a row in a buffer. A coalesced block has no more rows than a block sealed from a
@@ -43,23 +33,6 @@ const WORTHWHILE: usize = 32;
 /// Time after which a merge lets other threads write segments before it continues, ns. Some sources
 /// are coalesced in one piece, which may take longer.
 const TURN: u64 = 50_000_000;
-/// Fraction of the budget left to writers below which a merge does not compress harder.
-const PRESSED: u64 = 32;
-
-const HAS_SLOT: &str = "a slot was claimed before";
-
-struct Victim {
-    segment: Arc<Segment>,
-    partial: PartialMerge,
-}
-
-/// Run of blocks that are read together.
-struct Run {
-    victim: usize,
-    offset: u64,
-    len: u64,
-    entries: Vec<Entry>,
-}
 
 /// Plan of a rewrite: blocks to copy, blocks to coalesce, and the compression effort.
 pub(crate) struct RewritePlan {
@@ -73,17 +46,6 @@ pub(crate) struct RewritePlan {
 struct Copies {
     blocks: Vec<(Live, Vec<u8>)>,
     read: u64,
-}
-
-/// Bytes of blocks, by victim and offset.
-type Blocks = HashMap<(usize, u32), Vec<u8>>;
-
-/// Returns the compression effort: low while writers may have to wait for the merge.
-fn effort(log: &Log, load: &Load) -> Effort {
-    match log.headroom(load) < log.budget() / PRESSED {
-        true => Effort::Fast,
-        false => Effort::Best,
-    }
 }
 
 /// Rewrites the live blocks of victims. The victims are dropped when these blocks are on disk.
@@ -328,30 +290,6 @@ fn add_copies(core: &Core, victims: &mut [Victim], mut copies: Copies) -> Result
     Ok(())
 }
 
-/// Writes all pieces, so that a merge does not accumulate them in memory.
-fn write_all_pieces(core: &Core) -> Result<(), Error> {
-    while write_pieces(core, |_| true)? {}
-    Ok(())
-}
-
-/// Returns whether a block is intact. Damage is reported, and the victim is set aside at the end.
-fn is_whole(core: &Core, victim: &mut Victim, entry: &Entry, bytes: &[u8]) -> bool {
-    let Err(what) = Block::open(bytes) else {
-        return true;
-    };
-    let error = Error::Damage {
-        file: victim.segment.name().to_string(),
-        offset: u64::from(entry.offset),
-        what,
-    };
-    tracing::error!("{error}; its segment is set aside when the others are safe");
-    core.note_block(&error, entry);
-    victim.partial.damaged = true;
-    victim.partial.done.insert(entry.number);
-    core.log().counters.damaged_blocks += 1;
-    false
-}
-
 /// Returns a block with the same rows in fewer bytes, if it is sufficiently smaller.
 fn recompressed(core: &Core, bytes: &[u8], recompressions: &Recompressions) -> Vec<u8> {
     let smaller = || {
@@ -369,261 +307,4 @@ fn recompressed(core: &Core, bytes: &[u8], recompressions: &Recompressions) -> V
         kept.then_some(out)
     };
     smaller().unwrap_or_else(|| bytes.to_vec())
-}
-
-pub(crate) fn layout_of(core: &Core, number: u32) -> Option<Arc<Layout>> {
-    let head = core.head();
-    let layout = head.layouts().get(number)?;
-    (!layout.is_lost()).then(|| layout.clone())
-}
-
-// ---- coalesced blocks
-
-fn coalesce_rows(core: &Core, victims: &mut [Victim], groups: &[MergeGroup]) -> Result<(), Error> {
-    let live = groups
-        .iter()
-        .flat_map(|group| group.outputs.iter().flatten());
-    let (mut blocks, mut read) = (Blocks::new(), 0);
-    for run in runs(live.copied().collect(), GAP_BETWEEN_SOURCES) {
-        let victim = &mut victims[run.victim];
-        let bytes = victim.segment.bytes_at(run.offset, run.len)?;
-        read += run.len;
-        for entry in &run.entries {
-            let at = (u64::from(entry.offset) - run.offset) as usize;
-            let bytes = &bytes[at..at + entry.len as usize];
-            if is_whole(core, victim, entry, bytes) {
-                blocks.insert((run.victim, entry.offset), bytes.to_vec());
-            }
-        }
-    }
-    core.log().counters.merge_read += read;
-    for group in groups {
-        let mut mask = group.overlaps.then(OverwriteMask::default);
-        // Later rows overwrite earlier rows.
-        for output in group.outputs.iter().rev() {
-            put_output(core, victims, output, &blocks, &mut mask)?;
-        }
-        write_all_pieces(core)?;
-    }
-    Ok(())
-}
-
-fn put_output(
-    core: &Core,
-    victims: &mut [Victim],
-    output: &[Live],
-    blocks: &Blocks,
-    mask: &mut Option<OverwriteMask>,
-) -> Result<(), Error> {
-    match join(core, output, blocks, mask) {
-        // All rows of the block are overwritten.
-        Some(None) => {
-            for live in output {
-                victims[live.victim].partial.done.insert(live.entry.number);
-            }
-            Ok(())
-        }
-        Some(Some((entry, bytes))) => add_coalesced(core, victims, output, entry, &bytes, blocks),
-        None => copy_all(core, victims, output, blocks),
-    }
-}
-
-/// Returns the block into which blocks are coalesced, or `None` if no row remains. The outer `None`
-/// means that the blocks cannot be combined.
-#[allow(clippy::type_complexity)]
-fn join(
-    core: &Core,
-    output: &[Live],
-    blocks: &Blocks,
-    mask: &mut Option<OverwriteMask>,
-) -> Option<Option<(Entry, Vec<u8>)>> {
-    let (first, last) = (output[0].entry, output[output.len() - 1].entry);
-    let source = first.source;
-    let (layout, visibility) = {
-        let (head, log) = core.both();
-        let layout = head.line(source).layout;
-        (layout, log.retention.permanent_visibility(source))
-    };
-    let layout = layout_of(core, layout)?;
-    let mut runs = Vec::with_capacity(output.len());
-    for live in output {
-        let bytes = blocks.get(&(live.victim, live.entry.offset))?;
-        runs.push(decode_block(
-            core,
-            bytes,
-            &live.entry,
-            &layout,
-            &visibility,
-        )?);
-    }
-    let found: u64 = runs.iter().map(|rows| rows.times.len() as u64).sum();
-    let mut rows = merge(runs, layout.types());
-    if let Some(mask) = mask {
-        (rows, _) = mask.retain_visible(rows);
-    }
-    core.log().counters.overwritten_rows += found - rows.times.len() as u64;
-    let (Some(&first_time), Some(&last_time)) = (rows.times.first(), rows.times.last()) else {
-        // Rows were deleted one by one. This is rare, and the blocks are kept as a record of them.
-        return (found > 0).then_some(None);
-    };
-    let entry = Entry {
-        first: first_time,
-        last: last_time,
-        rows: rows.times.len() as u32,
-        since: first.since,
-        before: first.before,
-        late: output.iter().any(|live| live.entry.late),
-        ..last
-    };
-    let head = BlockHead {
-        source,
-        number: entry.number,
-        layout: layout.number(),
-    };
-    let effort = {
-        let (head, log) = core.both();
-        effort(&log, &head.load())
-    };
-    let mut bytes = Vec::new();
-    block::encode(head, &columns(rows, &layout), effort, &mut bytes);
-    Some(Some((entry, bytes)))
-}
-
-/// Decodes the live rows of a block into the columns that its source has now.
-pub(crate) fn decode_block(
-    core: &Core,
-    bytes: &[u8],
-    entry: &Entry,
-    layout: &Layout,
-    visibility: &VisibilityFilter,
-) -> Option<Rows> {
-    let block = Block::open(bytes).ok()?;
-    let own = layout_of(core, block.head.layout)?;
-    let (times, found) = block.columns(own.types(), |_| true).ok()?;
-    let mut fields = vec![None; layout.columns()];
-    for (column, field) in found.into_iter().enumerate() {
-        let place = layout.column(own.names()[column].as_bytes(), column)?;
-        fields[place] = field;
-    }
-    let kept: Vec<usize> = (0..times.len())
-        .filter(|&row| !visibility.hides_row(entry.number, times[row]))
-        .collect();
-    let rows = Rows { times, fields };
-    Some(match kept.len() == rows.times.len() {
-        true => rows,
-        false => rows.pick(&kept),
-    })
-}
-
-/// Adds a coalesced block. If some of its rows were hidden in the meantime, its blocks are copied
-/// instead, so that hidden rows do not return.
-fn add_coalesced(
-    core: &Core,
-    victims: &mut [Victim],
-    output: &[Live],
-    entry: Entry,
-    bytes: &[u8],
-    blocks: &Blocks,
-) -> Result<(), Error> {
-    let (head, mut log) = core.both_with_slot()?;
-    let visibility = log
-        .retention
-        .visibility(entry.source, head.rows_of(entry.source));
-    if output.iter().any(|live| visibility.hides(&live.entry)) {
-        drop((head, log));
-        return copy_all(core, victims, output, blocks);
-    }
-    let into = log.add_copy(entry, bytes).expect(HAS_SLOT);
-    for live in output {
-        victims[live.victim].partial.into.insert(into);
-        victims[live.victim].partial.done.insert(live.entry.number);
-    }
-    log.counters.merge_written += bytes.len() as u64;
-    if output.len() > 1 {
-        log.counters.coalesced_blocks += output.len() as u64;
-    }
-    Ok(())
-}
-
-/// Copies blocks unchanged, without damaged blocks.
-fn copy_all(
-    core: &Core,
-    victims: &mut [Victim],
-    output: &[Live],
-    blocks: &Blocks,
-) -> Result<(), Error> {
-    for live in output {
-        let Some(bytes) = blocks.get(&(live.victim, live.entry.offset)) else {
-            continue;
-        };
-        let mut log = core.log_with_slot()?;
-        let into = log.add_copy(live.entry, bytes).expect(HAS_SLOT);
-        let partial = &mut victims[live.victim].partial;
-        partial.into.insert(into);
-        partial.done.insert(live.entry.number);
-        log.counters.merge_written += bytes.len() as u64;
-    }
-    Ok(())
-}
-
-/// Converts rows into the columns of a layout. A column without any value consists of gaps.
-fn columns(rows: Rows, layout: &Layout) -> Columns {
-    let count = rows.times.len();
-    let fields = rows.fields.into_iter().zip(layout.types());
-    let fields = fields.map(|(field, &field_type)| {
-        field.unwrap_or_else(|| FieldColumn {
-            present: Some(std::iter::repeat_n(false, count).collect()),
-            values: Column::new(field_type),
-        })
-    });
-    Columns {
-        fields: fields.collect(),
-        times: rows.times,
-    }
-}
-
-/// Returns blocks in the order of their offsets, with nearby blocks in one run.
-fn runs(mut blocks: Vec<Live>, gap: u64) -> Vec<Run> {
-    blocks.sort_unstable_by_key(|live| (live.victim, live.entry.offset));
-    let mut runs: Vec<Run> = Vec::new();
-    for Live { victim, entry } in blocks {
-        let (start, len) = (u64::from(entry.offset), u64::from(entry.len));
-        match runs.last_mut() {
-            Some(run)
-                if run.victim == victim
-                    && start < run.offset + run.len + gap
-                    && start + len - run.offset <= READ =>
-            {
-                run.len = start + len - run.offset;
-                run.entries.push(entry);
-            }
-            _ => runs.push(Run {
-                victim,
-                offset: start,
-                len,
-                entries: vec![entry],
-            }),
-        }
-    }
-    runs
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn blocks_near_each_other_are_read_at_once() {
-        let live = |offset: u32, len: u32| Live {
-            victim: 0,
-            entry: Entry {
-                offset,
-                len,
-                ..Entry::default()
-            },
-        };
-        let found = runs(vec![live(100_000, 10), live(0, 10), live(20, 10)], GAP);
-        let found: Vec<(u64, u64)> = found.iter().map(|run| (run.offset, run.len)).collect();
-        assert_eq!(found, [(0, 30), (100_000, 10)]);
-    }
 }

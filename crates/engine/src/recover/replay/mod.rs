@@ -5,7 +5,9 @@ mod records;
 
 use crate::catalog::{self, LOST, lose_sources};
 use crate::error::Error;
-use crate::journal::files::{self, Pins};
+use crate::journal::files;
+use crate::journal::pins::Pins;
+use crate::journal::reader::JournalFileState;
 use crate::ledger::{JournalFile, Ledger};
 use crate::opened::Parts;
 use crate::recover::losses::unknown_loss;
@@ -124,14 +126,13 @@ impl<'a> Replay<'a> {
             self.parts.head.pins.advance(number);
             self.listed.remove(&number);
             match found {
-                files::JournalFileState::Whole(reader)
-                | files::JournalFileState::WithoutHeader(reader) => {
+                JournalFileState::Whole(reader) | JournalFileState::WithoutHeader(reader) => {
                     self.replay_file(number, reader)?;
                 }
-                files::JournalFileState::NeverBegun => {
+                JournalFileState::NeverBegun => {
                     self.parts.head.pins.grow(number, files::FILE_HEADER_BYTES);
                 }
-                files::JournalFileState::Lost(why) => {
+                JournalFileState::Lost(why) => {
                     self.parts.head.pins.grow(number, files::FILE_HEADER_BYTES);
                     self.lose_the_thread(number, why.to_string())?;
                 }
