@@ -3,7 +3,7 @@
 //! `cargo run --release -p seiner-engine --example query_speed [DIRECTORY]` writes a store into a directory
 //! (a temporary one by default), flushes it and prints the median, the least and the number of runs of each
 //! query. `taskset -c 0` in front of the program shows the same on one core.
-#![allow(clippy::unwrap_used, reason = "nothing goes on without")]
+#![allow(clippy::unwrap_used, reason = "an example may panic")]
 
 use seiner_engine::{Durability, Engine, Options, Query, Step};
 use seiner_model::{Column, Columns, FieldColumn, Interval, Selector, SourceKey};

@@ -12,15 +12,15 @@ pub(crate) fn inform(head: &mut Head, log: &mut Log, clock: &dyn Clock) {
     if head.take_checkpoint_wanted() {
         log.set_checkpoint_due(true);
     }
-    let surroundings = head.surroundings();
-    log.retention.update_lateness(&mut surroundings.lateness);
-    surroundings.is_log_behind = log.is_much_waiting();
+    let log_figures = head.log_figures();
+    log.retention.update_lateness(&mut log_figures.lateness);
+    log_figures.is_log_behind = log.is_much_waiting();
     share_memory(head, log);
 }
 
 /// Copies the memory use of the log to the head.
 pub(crate) fn share_memory(head: &mut Head, log: &Log) {
-    let surroundings = head.surroundings();
-    surroundings.log_memory = log.memory();
-    surroundings.registry_memory = log.retention.memory();
+    let log_figures = head.log_figures();
+    log_figures.log_memory = log.memory();
+    log_figures.registry_memory = log.retention.memory();
 }

@@ -11,11 +11,11 @@ pub struct Health {
     poisoned: OnceLock<String>,
     closed: AtomicBool,
     read_only: AtomicBool,
-    ailments: Mutex<Ailments>,
+    obstacles: Mutex<Obstacles>,
 }
 
 #[derive(Default)]
-struct Ailments {
+struct Obstacles {
     troubles: Troubles,
     /// Reason why roll-up levels cannot be made.
     rollup_blocked: Option<String>,
@@ -76,23 +76,23 @@ impl Health {
 
     /// Records the failure or success of a path to the disk.
     pub fn note(&self, path: Path, result: Result<(), &Error>) {
-        self.ailments().troubles.note(path, result);
+        self.obstacles().troubles.note(path, result);
     }
 
     /// Records that writers have space.
     pub fn note_space(&self) {
-        self.ailments().troubles.note_space();
+        self.obstacles().troubles.note_space();
     }
 
     /// Records that data was shed at `now`, in monotonic ns of the clock.
     pub fn note_shed(&self, now: u64) {
-        self.ailments().troubles.note_shed(now);
+        self.obstacles().troubles.note_shed(now);
     }
 
     /// Records the reason why roll-up levels cannot be made, or `None`. Returns whether the reason
     /// is new.
     pub fn note_rollup(&self, waits: Option<&str>) -> bool {
-        let known = &mut self.ailments().rollup_blocked;
+        let known = &mut self.obstacles().rollup_blocked;
         let is_new = known.as_deref() != waits;
         *known = waits.map(str::to_string);
         is_new
@@ -100,17 +100,17 @@ impl Health {
 
     /// Returns the reason why roll-up levels cannot be made.
     pub fn rollup_blocked(&self) -> Option<String> {
-        self.ailments().rollup_blocked.clone()
+        self.obstacles().rollup_blocked.clone()
     }
 
     /// Returns the obstacles at `now`, in monotonic ns of the clock, if `used` bytes are used and
     /// writers may use `headroom` more.
     pub fn trouble(&self, now: u64, used: u64, headroom: u64) -> Trouble {
-        self.ailments().troubles.now(now, used, headroom)
+        self.obstacles().troubles.now(now, used, headroom)
     }
 
-    fn ailments(&self) -> MutexGuard<'_, Ailments> {
-        self.ailments.lock().unwrap_or_else(PoisonError::into_inner)
+    fn obstacles(&self) -> MutexGuard<'_, Obstacles> {
+        self.obstacles.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -174,7 +174,7 @@ pub(crate) fn times_of(
 /// Reports damage. Unreadable data is not rolled up, and expires by its age like other data.
 fn log_damage(core: &Core, damages: Damages) {
     for damage in damages.report(core) {
-        tracing::error!("{damage}; it is missing from the coarser level that is being made");
+        tracing::error!("{damage}; its samples are missing from the roll-up");
     }
 }
 

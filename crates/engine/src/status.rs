@@ -314,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn a_crash_loses_what_is_neither_in_the_journal_nor_in_blocks() {
+    fn a_crash_loses_rows_outside_journal_and_blocks() {
         let accepted = Accepted {
             samples: 100,
             level_samples: 20,

@@ -23,7 +23,7 @@ impl Notation for Plain {
     }
 }
 
-/// Source, field, time: value.
+/// Values by source, field and time.
 type Samples = BTreeMap<(usize, usize, i64), f64>;
 
 struct Store {
@@ -33,7 +33,7 @@ struct Store {
     engine: Engine,
     options: Options,
     model: Samples,
-    /// The time that each source has come to.
+    /// Latest time of each source.
     came: Vec<i64>,
 }
 
@@ -73,7 +73,7 @@ impl Store {
         }
     }
 
-    /// Rows of a source from a time on, a second apart, of some of the fields.
+    /// Appends rows of a source from a time on, one second apart, with some of the fields.
     fn append(&mut self, source: usize, from: i64, rows: i64, fields: &[usize]) {
         let name = format!("m {source}");
         let mut batch = Batch::new();
@@ -97,7 +97,7 @@ impl Store {
         self.came[source] = self.came[source].max(from + rows * SECOND);
     }
 
-    /// Appends rows that die at once, so that there is something to merge.
+    /// Appends rows that die at once, so that merges are needed.
     fn fill(&mut self) {
         let mut batch = Batch::new();
         for time in 0..3000 {
@@ -131,7 +131,7 @@ impl Store {
                 let rows = 1 + self.rng.below(40) as i64;
                 self.append(source, came, rows, fields);
             }
-            // Again, all of it or some.
+            // Sends all or some of the rows again.
             8..12 => {
                 let from = self.rng.below(1 + (came / SECOND) as u64) as i64;
                 let rows = 1 + self.rng.below(60) as i64;
@@ -154,7 +154,7 @@ impl Store {
         }
     }
 
-    /// The power goes while segments are merged.
+    /// Cuts the power while segments are merged.
     fn crash(&mut self) {
         self.engine.commit().unwrap();
         self.disk.crash_after(Some(self.rng.below(60)));
@@ -227,7 +227,7 @@ fn merged_corrected_deleted_and_crashed_samples_are_those_of_the_model() {
         store.engine.flush().unwrap();
         store.check();
     }
-    // Not for want of anything to do.
+    // The test has merged, coalesced and overwritten rows.
     assert!(
         merged > 2 && coalesced > 20 && overwritten > 20,
         "{merged} {coalesced} {overwritten}"

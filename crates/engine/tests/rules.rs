@@ -1,4 +1,4 @@
-//! Rules that are stored with the data, seen from outside.
+//! Tests of the rules that are stored with the data, through the public interface.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 use seiner_engine::{
@@ -43,7 +43,7 @@ fn options(classes: Vec<Class>) -> Options {
     }
 }
 
-/// Settings of a program that knows nothing of the store.
+/// Returns the settings of a program without any rules of the store.
 fn bare() -> Options {
     Options {
         memory: 4 << 20,
@@ -77,7 +77,7 @@ impl Host {
         Engine::open(disk, Arc::new(self.clock.clone()), options)
     }
 
-    /// A row an hour of the last 20 hours, and one of now, in two measurements.
+    /// Appends a row for each of the last 20 hours, and one of now, in two measurements.
     fn fill(&self, options: Options) {
         let engine = self.open(options).unwrap();
         for name in ["t", "u"] {
@@ -165,7 +165,7 @@ fn rules_that_keep_less_are_rejected_and_nothing_changes() {
         panic!("rules that keep less were applied");
     };
     let text = error.to_string();
-    // 10 hours and less are kept: 11 of the 21 rows, and the block may hold some rows that stay.
+    // Rows of up to 10 hours are kept: 11 of the 21 rows. The block contains rows that stay.
     assert!(
         text.contains("samples are kept for 10h instead of 1d6h"),
         "{text}"
@@ -175,11 +175,7 @@ fn rules_that_keep_less_are_rejected_and_nothing_changes() {
         text.contains("of class \"aged\": 0 rows, and a part of 21 rows more"),
         "{text}"
     );
-    assert_eq!(
-        host.files(),
-        before,
-        "a start that is refused leaves everything as it was"
-    );
+    assert_eq!(host.files(), before, "a rejected start changes nothing");
 
     let engine = host.open(confirmed(aged(10))).unwrap();
     assert_eq!((rows(&engine, "t"), rows(&engine, "u")), (11, 21));
@@ -195,7 +191,7 @@ fn the_report_counts_rows_and_times_of_blocks_that_would_go() {
     host.clock.advance(100 * HOUR as u64);
     host.fill(bare());
     let Err(Error::Retention(outlook)) = host.open(aged(50)) else {
-        panic!("it must be refused");
+        panic!("it must be rejected");
     };
     let [class] = outlook.classes.as_slice() else {
         panic!("{outlook}");
@@ -214,7 +210,7 @@ fn the_report_counts_rows_and_times_of_blocks_that_would_go() {
         ..class_of("t")
     };
     let Err(Error::Retention(outlook)) = host.open(options(vec![ring])) else {
-        panic!("it must be refused");
+        panic!("it must be rejected");
     };
     assert_eq!(outlook.classes[0].rows, 21, "{outlook}");
 }
@@ -240,10 +236,10 @@ fn a_removed_class_or_a_smaller_budget_is_rejected() {
         Err(Error::Retention(_))
     ));
     host.open(with(50 << 20)).unwrap().close().unwrap();
-    // Now the other way round: a class before this one takes some of its sources.
+    // The other direction: an earlier class takes some of the sources.
     let shorter = vec![class("t", "t", Some(5)), shed.clone()];
     let Err(error) = host.open(options(shorter)) else {
-        panic!("it must be refused");
+        panic!("it must be rejected");
     };
     assert!(
         error
@@ -251,7 +247,7 @@ fn a_removed_class_or_a_smaller_budget_is_rejected() {
             .contains("its sources come under class \"t\""),
         "{error}"
     );
-    // Without any class of its own, given as such, all is kept.
+    // With only the default class, given explicitly, everything is kept.
     let none = Options {
         given: Given::All,
         ..options(Vec::new())
@@ -268,15 +264,15 @@ fn the_rules_of_an_older_store_come_from_its_catalog() {
     let host = Host::new();
     host.fill(aged(30));
     host.disk.remove("rules").unwrap();
-    // Rules that keep less are refused by what the catalog says.
+    // Rules that keep less than the rules in the catalog are rejected.
     assert!(matches!(host.open(aged(10)), Err(Error::Retention(_))));
     assert!(!host.disk.list().unwrap().contains(&"rules".to_string()));
-    // Nobody gives rules: those of the catalog stay.
+    // Without given rules, those of the catalog stay.
     let engine = host.open(bare()).unwrap();
     assert_eq!(names(&engine), ["aged", "default"]);
     engine.close().unwrap();
     assert!(stored_rules(&host.disk).unwrap().is_some());
-    // One that never had rules keeps everything until somebody confirms.
+    // A store that never had rules keeps everything until new rules are confirmed.
     let host = Host::new();
     host.fill(options(Vec::new()));
     host.disk.remove("rules").unwrap();

@@ -40,7 +40,7 @@ impl Store {
         }
     }
 
-    /// A row that is made durable.
+    /// Appends a row and makes it durable.
     fn write(&mut self) -> Result<(), Error> {
         let time = self.rows as i64;
         let value = (time * 7919 % 10_007) as f64 / 3.0;
@@ -75,7 +75,7 @@ fn a_full_disk_is_reported_until_there_is_space() {
             assert!(error.is_out_of_space(), "{error}");
             rejected += 1;
         }
-        // Whatever the background meets is told, too, and is no end.
+        // Errors of background work are reported as well, and do not end it.
         if let Err(error) = store.engine.step() {
             assert!(error.is_out_of_space(), "{error}");
         }
@@ -117,8 +117,8 @@ fn a_failed_write_is_in_the_status_until_the_store_is_opened_again() {
     assert!(matches!(store.write(), Err(Error::Poisoned(_))));
 }
 
-/// Seed 1550 of the simulator: merges went on while the segments that they had merged waited to be
-/// removed, up to eight at a time, which is more than writers leave to merging.
+/// Seed 1550 of the simulator: merges continued while up to eight merged segments waited to be
+/// removed, which is more space than writers leave for merging.
 #[test]
 fn merges_that_follow_each_other_stay_within_a_small_budget() {
     const BUDGET: u64 = 1_200_000;
@@ -140,7 +140,7 @@ fn merges_that_follow_each_other_stay_within_a_small_budget() {
         .map(|n| engine.register(&key(n)).unwrap())
         .collect();
     let mut rng = SimRng::new(3);
-    // Until the store refuses.
+    // Until the store rejects rows.
     for time in 0.. {
         let values = ids.iter().map(|_| f64::from_bits(rng.next_u64() >> 2));
         let values: Vec<f64> = values.collect();
@@ -150,7 +150,7 @@ fn merges_that_follow_each_other_stay_within_a_small_budget() {
         }
         engine.step().unwrap();
     }
-    // A little of every segment is dead now.
+    // A small part of every segment is now dead.
     engine
         .delete(&Selector::parse("m{n=\"3\"}").unwrap(), Interval::ALL)
         .unwrap();

@@ -447,7 +447,7 @@ mod tests {
     }
 
     #[test]
-    fn too_few_lanes_join_what_lives_about_as_long() {
+    fn too_few_lanes_join_similar_lives() {
         let mut lanes = lanes(3);
         feed(&mut lanes, &[100, 110, 5000]);
         lanes.adapt(&half_live());
@@ -503,7 +503,7 @@ mod tests {
     }
 
     #[test]
-    fn every_block_has_a_lane_whatever_was_learnt() {
+    fn every_block_has_a_lane_after_any_flow() {
         let mut lanes = lanes(5);
         for (step, life) in [i64::MIN, -1, 0, 1, 1 << 20, 1 << 40, i64::MAX]
             .into_iter()

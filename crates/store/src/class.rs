@@ -43,7 +43,8 @@ pub struct Level {
 pub struct Class {
     /// Name of the class in settings, reports and metrics.
     pub name: String,
-    /// Selector of the sources of the class, `measurement{tag="value"}`; empty for all. Earlier classes take precedence.
+    /// Selector of the sources of the class, `measurement{tag="value"}`; empty for all. Earlier
+    /// classes take precedence.
     pub sources: String,
     /// Lifetime of the samples.
     pub keep: Keep,
@@ -62,9 +63,9 @@ pub struct Class {
 pub fn parse_levels(text: &str) -> Result<Vec<Level>, String> {
     let duration = |text: &str| {
         let ns = parse_duration(text.trim()).map_err(|error| error.to_string())?;
-        u64::try_from(ns).map(Duration::from_nanos).map_err(|_| {
-            format!("{text:?} is negative; give a duration such as 1m or 365d")
-        })
+        u64::try_from(ns)
+            .map(Duration::from_nanos)
+            .map_err(|_| format!("{text:?} is negative; give a duration such as 1m or 365d"))
     };
     let level = |text: &str| {
         let (step, keep) = text.split_once(" for ").ok_or_else(|| {

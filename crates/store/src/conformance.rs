@@ -53,7 +53,7 @@ pub fn all(make: &dyn Fn() -> Arc<dyn Store>) {
         ends_when_nobody_wants_the_answer,
         aggregates_in_buckets,
         finds_the_latest_samples,
-        deletes_what_was_there_before,
+        deletes_earlier_samples,
         counts_in_its_status,
         rejects_when_closed,
     ] {
@@ -373,8 +373,8 @@ fn ends_when_nobody_wants_the_answer(store: &dyn Store) {
         must_put(store, &[(name, 1, &[("x", Value::F64(1.0))])]);
     }
     let over = Arc::new(AtomicBool::new(false));
-    let asked = over.clone();
-    let is_over = Arc::new(move || asked.load(Relaxed));
+    let flag = over.clone();
+    let is_over = Arc::new(move || flag.load(Relaxed));
     let all = query("", &[], Interval::ALL);
     let mut found = store
         .scan(&all, Some(is_over))
@@ -439,7 +439,7 @@ fn finds_the_latest_samples(store: &dyn Store) {
     assert_eq!(found, expected);
 }
 
-fn deletes_what_was_there_before(store: &dyn Store) {
+fn deletes_earlier_samples(store: &dyn Store) {
     for time in 0..10 {
         let x: &[(&str, Value<'_>)] = &[("x", Value::I64(time))];
         must_put(store, &[("a,host=1", time, x), ("a,host=2", time, x)]);

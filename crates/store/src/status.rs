@@ -106,8 +106,8 @@ pub struct Status {
     pub disk_allotted: u64,
     /// Bytes of the disk that may be used; [`u64::MAX`] if unknown.
     pub disk_budget: u64,
-    /// Bytes of live blocks on the disk: in sealed segments as of the last liveness scans, and in segments that are being
-    /// written.
+    /// Bytes of live blocks on the disk: in sealed segments as of the last liveness scans, and in
+    /// segments that are being written.
     pub live_bytes: u64,
     /// Lead of the host's clock over the time that passed while the store ran, ns, after a jump that the store does not
     /// trust; otherwise 0.
@@ -261,11 +261,11 @@ pub struct DecisionRecord {
 /// Failures that an acknowledged row survives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Durability {
-    /// An acknowledged row is on disk and survives a power cut. Costs a flush of the disk, which all threads that wait at
-    /// the same time share.
+    /// An acknowledged row is on disk and survives a power cut. Costs a flush of the disk, which
+    /// all threads that wait at the same time share.
     Sync,
-    /// The journal is written and synced at this interval. A crash loses at most the rows of one interval, and those that
-    /// were accepted during the interrupted flush.
+    /// The journal is written and synced at this interval. A crash loses at most the rows of one
+    /// interval, and those that were accepted during the interrupted flush.
     Interval(Duration),
     /// There is no journal. A crash loses all rows that are not in a sealed segment yet. Halves the written bytes.
     Memory,

@@ -241,7 +241,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_double_comes_back_and_runs_are_encoded_as_single_rows((times, values) in rows()) {
+        fn any_double_is_restored_and_runs_are_encoded_like_single_rows((times, values) in rows()) {
             let (single, run) = (filled(&times, &values, false), filled(&times, &values, true));
             prop_assert_eq!(single.1, run.1);
             let (single, run) = (single.0.open_block(0).unwrap(), run.0.open_block(0).unwrap());

@@ -330,7 +330,7 @@ impl Row {
             }
         }
         state.previous = (place.payload_at + self.payload.len() + 1) as u64;
-        let len = u16::try_from(bytes.len()).expect("longer texts were refused");
+        let len = u16::try_from(bytes.len()).expect("longer texts were rejected");
         self.payload.extend_from_slice(&len.to_le_bytes());
         self.payload.extend_from_slice(bytes);
         TEXT

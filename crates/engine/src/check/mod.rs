@@ -260,19 +260,19 @@ impl Check<'_> {
                 self.damage(
                     name,
                     *at,
-                    format!("it differs from {other} here; the next start mends it from there"),
+                    format!("it differs from {other} here; the next start repairs it from there"),
                 );
             } else if bytes < last_frame {
                 self.damage(
                     name,
                     bytes,
                     format!(
-                        "it ends here, {other} at {}; the next start mends it from there",
+                        "it ends here, {other} at {}; the next start repairs it from there",
                         read.end()
                     ),
                 );
             } else if !whole {
-                self.note(name, "the last frame is not whole here: it was being added when the power failed, or was damaged since; the next start mends it");
+                self.note(name, "the last frame is not whole here: it was being added when the power failed, or was damaged since; the next start repairs it");
             } else if bytes > read.end() {
                 let what = format!(
                     "bytes {} to {bytes} are no frame: they were being written when the power failed",

@@ -47,7 +47,7 @@ impl Reading<'_, '_> {
             self.damage(
                 at,
                 format!(
-                    "the trailer is segment {}'s, the name says {number}",
+                    "the trailer is that of segment {}, the name is that of segment {number}",
                     trailer.number
                 ),
             );
@@ -201,7 +201,7 @@ impl Reading<'_, '_> {
             sum(|entry| entry.rows),
             sum(|entry| entry.len),
         ];
-        let said = [trailer.blocks, trailer.rows, trailer.block_bytes];
+        let stored = [trailer.blocks, trailer.rows, trailer.block_bytes];
         let last = entries.iter().map(|entry| entry.number).max().unwrap_or(0);
         let first_time = entries
             .iter()
@@ -214,26 +214,26 @@ impl Reading<'_, '_> {
             .max()
             .unwrap_or(i64::MIN);
         let mut wrong = Vec::new();
-        for (what, said, found) in [
-            ("blocks", said[0], found[0]),
-            ("rows", said[1], found[1]),
-            ("bytes of blocks", said[2], found[2]),
+        for (what, stored, found) in [
+            ("blocks", stored[0], found[0]),
+            ("rows", stored[1], found[1]),
+            ("bytes of blocks", stored[2], found[2]),
         ] {
-            if said != found {
+            if stored != found {
                 wrong.push(format!(
-                    "the trailer says {said} {what}, the footer lists {found}"
+                    "the trailer has {stored} {what}, the footer lists {found}"
                 ));
             }
         }
         if last != trailer.last_block {
             wrong.push(format!(
-                "the trailer says block {} is the last, the footer lists {last}",
+                "the last block is {} in the trailer and {last} in the footer",
                 trailer.last_block
             ));
         }
         if Interval::new(first_time, last_time) != trailer.span {
             wrong.push(format!(
-                "the trailer says times {:?}, the footer lists {first_time} to {last_time}",
+                "the times are {:?} in the trailer and {first_time} to {last_time} in the footer",
                 trailer.span
             ));
         }
@@ -294,13 +294,13 @@ impl Reading<'_, '_> {
         let head = block.head;
         if (head.source, head.number) != (entry.source, entry.number) {
             return Err(format!(
-                "it says it is block {} of source {}",
+                "its header is that of block {} of source {}",
                 head.number, head.source
             ));
         }
         if block.rows != entry.rows as usize {
             return Err(format!(
-                "it has {} rows, the footer says {}",
+                "it has {} rows, the footer lists {}",
                 block.rows, entry.rows
             ));
         }
@@ -320,12 +320,12 @@ impl Reading<'_, '_> {
         compare_times(entry, &times)?;
         let span = Interval::new(entry.first, entry.last);
         let fields: Vec<FieldColumn> = fields.into_iter().flatten().collect();
-        for (column, said) in block
+        for (column, stored) in block
             .summaries(layout.columns(), span)?
             .into_iter()
             .enumerate()
         {
-            compare_summary(&times, &fields[column], said)
+            compare_summary(&times, &fields[column], stored)
                 .map_err(|what| format!("field {}: {what}", layout.names()[column]))?;
         }
         Ok(fields.iter().map(|field| field.values.len() as u64).sum())
@@ -351,14 +351,18 @@ fn compare_times(entry: &Entry, times: &[i64]) -> Result<(), String> {
     match (times.first(), times.last()) {
         (Some(&first), Some(&last)) if (first, last) == (entry.first, entry.last) => Ok(()),
         (first, last) => Err(format!(
-            "its times are {first:?} to {last:?}, the footer says {} to {}",
+            "its times are {first:?} to {last:?}, the footer lists {} to {}",
             entry.first, entry.last
         )),
     }
 }
 
-fn compare_summary(times: &[i64], field: &FieldColumn, said: Option<Bucket>) -> Result<(), String> {
-    let Some(said) = said else { return Ok(()) };
+fn compare_summary(
+    times: &[i64],
+    field: &FieldColumn,
+    stored: Option<Bucket>,
+) -> Result<(), String> {
+    let Some(stored) = stored else { return Ok(()) };
     if field.values.field_type() == FieldType::Str {
         return Err("it has aggregates of texts".to_string());
     }
@@ -366,16 +370,19 @@ fn compare_summary(times: &[i64], field: &FieldColumn, said: Option<Bucket>) -> 
     // The kind of NaN in a sum, and the sign of a zero, may differ between machines.
     let same = |a: f64, b: f64| a == b || a.is_nan() && b.is_nan();
     let pairs = [
-        ("sum", said.sum, found.sum),
-        ("minimum", said.min, found.min),
-        ("maximum", said.max, found.max),
-        ("first", said.first.1, found.first.1),
-        ("last", said.last.1, found.last.1),
+        ("sum", stored.sum, found.sum),
+        ("minimum", stored.min, found.min),
+        ("maximum", stored.max, found.max),
+        ("first", stored.first.1, found.first.1),
+        ("last", stored.last.1, found.last.1),
     ];
-    match pairs.iter().find(|(_, said, found)| !same(*said, *found)) {
-        Some((what, said, found)) => {
-            Err(format!("its {what} is said to be {said}, and is {found}"))
-        }
+    match pairs
+        .iter()
+        .find(|(_, stored, found)| !same(*stored, *found))
+    {
+        Some((what, stored, found)) => Err(format!(
+            "its stored {what} is {stored}, but its values give {found}"
+        )),
         None => Ok(()),
     }
 }

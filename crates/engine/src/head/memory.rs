@@ -63,7 +63,7 @@ impl Head {
             + self.buffers.line_bytes()
             + self.rows.memory()
             + self.members.memory()
-            + self.surroundings.registry_memory
+            + self.log_figures.registry_memory
     }
 
     /// Returns whether the registry has reached its share. Its tables grow by small steps, which
@@ -79,7 +79,7 @@ impl Head {
             + self.buffers.slab().page_bytes()
             + self.staging.memory()
             + self.journal_memory
-            + self.surroundings.log_memory
+            + self.log_figures.log_memory
             + self.sealing.memory()
             + self.sealer_memory
     }
@@ -143,7 +143,7 @@ impl Head {
     /// Returns whether taken buffers, or unwritten bytes of the log, have reached their share of
     /// the memory.
     pub fn is_much_taken(&self) -> bool {
-        self.is_sealer_behind() || self.surroundings.is_log_behind
+        self.is_sealer_behind() || self.log_figures.is_log_behind
     }
 
     /// Returns the bytes of the slots of buffers that were not taken.

@@ -3,7 +3,7 @@
 //! The head contains names and layouts, the buffer of each source, buffers on their way to the log,
 //! and rows that wait for the journal. It is memory only, under a lock of its own
 //! ([`crate::locks`]) that is held for the duration of a batch. The head is independent of disk,
-//! segments, lanes and budget. [`Surroundings`] contains the figures that the head needs from them.
+//! segments, lanes and budget. [`LogFigures`] contains the figures that the head needs from them.
 
 mod memory;
 mod registry;
@@ -58,7 +58,7 @@ pub struct Head {
     /// Journal files in which blocks begin that are not yet on disk elsewhere.
     pub pins: Pins,
     /// Figures of the log, as of the beginning of a batch.
-    surroundings: Surroundings,
+    log_figures: LogFigures,
     /// True if the registry has reached its share of the memory and accepts no more sources. As of
     /// the beginning of a batch.
     registry_full: bool,
@@ -94,7 +94,7 @@ pub struct Head {
 
 /// Figures of the log, as of some moment.
 #[derive(Clone, Debug, Default)]
-pub struct Surroundings {
+pub struct LogFigures {
     /// Time limits of rows.
     pub lateness: Lateness,
     /// Memory of the log, bytes.
@@ -118,7 +118,7 @@ impl Head {
             rows: Counts::default(),
             staging: Staging::default(),
             pins: Pins::default(),
-            surroundings: Surroundings::default(),
+            log_figures: LogFigures::default(),
             registry_full: false,
             counters: Accepted::default(),
             position: 0,
@@ -237,12 +237,12 @@ impl Head {
 
     /// Returns the time from which on no row from outside is too old, ns.
     pub fn late_before(&self) -> i64 {
-        self.surroundings.lateness.before()
+        self.log_figures.lateness.before()
     }
 
     /// Returns the figures of the log, mutably.
-    pub fn surroundings(&mut self) -> &mut Surroundings {
-        &mut self.surroundings
+    pub fn log_figures(&mut self) -> &mut LogFigures {
+        &mut self.log_figures
     }
 
     /// Returns whether checkpoints are due, and clears the request.
@@ -274,7 +274,7 @@ impl Head {
         values: &mut Vec<Option<Value<'a>>>,
         receipt: &mut Receipt,
     ) -> Result<(), Reason> {
-        if time < self.surroundings.lateness.before()
+        if time < self.log_figures.lateness.before()
             && let Some(reason) = self.too_old(source, time)
         {
             return Err(reason);
@@ -305,7 +305,7 @@ impl Head {
     #[cold]
     fn too_old(&mut self, source: u32, time: i64) -> Option<Reason> {
         let class = self.members.class_of(source);
-        let reason = match self.surroundings.lateness.too_old(source, class, time)? {
+        let reason = match self.log_figures.lateness.too_old(source, class, time)? {
             TooOld::Age => {
                 let class = &self.members.classes().list()[class as usize];
                 let age = class.keep.age.unwrap_or_default();

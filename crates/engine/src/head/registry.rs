@@ -126,8 +126,8 @@ impl Head {
         dictionary.levels_of(&self.names, source)
     }
 
-    /// Extends a frame by a part of what is not yet in the catalog. If the frame cannot be written,
-    /// nothing else can be.
+    /// Extends a frame by a part of the records that are not yet in the catalog. If the frame
+    /// cannot be written, later frames cannot be written either.
     pub fn extend_catalog_frame(&mut self, retention: &mut Retention, frame: &mut Frame) -> Extent {
         let dictionary = self
             .dictionary

@@ -22,7 +22,7 @@ pub enum Choice {
 
 /// Inputs of a choice, read under one lock.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Sight {
+pub struct ChoiceInputs {
     /// Bytes of a segment, R.
     pub segment_bytes: u64,
     /// Bytes that wait to be written.
@@ -45,7 +45,7 @@ pub struct Sight {
     pub is_checkpoint_due: bool,
 }
 
-impl Sight {
+impl ChoiceInputs {
     /// Returns the next step.
     pub fn next(&self) -> Choice {
         let at_once = self.is_journal_full
@@ -71,7 +71,7 @@ mod tests {
     use super::*;
 
     /// Two segments, of which one is closed.
-    const CALM: Sight = Sight {
+    const CALM: ChoiceInputs = ChoiceInputs {
         segment_bytes: 64 << 20,
         waiting: 0,
         open: 2,
@@ -85,18 +85,18 @@ mod tests {
 
     #[test]
     fn a_mebibyte_is_written_before_anything_else() {
-        let urgent = Sight {
+        let urgent = ChoiceInputs {
             closed: 2,
             is_checkpoint_due: true,
             ..CALM
         };
         let with = |waiting, segment_bytes| {
-            let sight = Sight {
+            let inputs = ChoiceInputs {
                 waiting,
                 segment_bytes,
                 ..urgent
             };
-            sight.next()
+            inputs.next()
         };
         assert_eq!(with((1 << 20) - 1, 64 << 20), Choice::Seal);
         assert_eq!(with(1 << 20, 64 << 20), Choice::Write);
@@ -108,20 +108,20 @@ mod tests {
     #[test]
     fn closed_segments_wait_for_others_unless_somebody_waits_for_them() {
         assert_eq!(CALM.next(), Choice::Idle);
-        let reasons: [fn(&mut Sight); 6] = [
-            |sight| sight.is_journal_full = true,
-            |sight| sight.is_rollup_due = true,
-            |sight| sight.is_short_of_memory = true,
-            |sight| sight.is_merge_waiting = true,
-            |sight| sight.open = 1,
-            |sight| (sight.open, sight.closed) = (9, 8),
+        let reasons: [fn(&mut ChoiceInputs); 6] = [
+            |inputs| inputs.is_journal_full = true,
+            |inputs| inputs.is_rollup_due = true,
+            |inputs| inputs.is_short_of_memory = true,
+            |inputs| inputs.is_merge_waiting = true,
+            |inputs| inputs.open = 1,
+            |inputs| (inputs.open, inputs.closed) = (9, 8),
         ];
         for (number, reason) in reasons.iter().enumerate() {
-            let mut sight = CALM;
-            reason(&mut sight);
-            assert_eq!(sight.next(), Choice::Seal, "reason {number}");
+            let mut inputs = CALM;
+            reason(&mut inputs);
+            assert_eq!(inputs.next(), Choice::Seal, "reason {number}");
         }
-        let few = Sight {
+        let few = ChoiceInputs {
             open: 9,
             closed: 7,
             ..CALM
@@ -131,15 +131,15 @@ mod tests {
 
     #[test]
     fn checkpoints_are_written_if_no_segment_needs_a_seal() {
-        let due = Sight {
+        let due = ChoiceInputs {
             is_checkpoint_due: true,
             is_journal_full: true,
             ..CALM
         };
         assert_eq!(due.next(), Choice::Seal);
-        assert_eq!(Sight { closed: 0, ..due }.next(), Choice::Checkpoint);
+        assert_eq!(ChoiceInputs { closed: 0, ..due }.next(), Choice::Checkpoint);
         // Without a segment, there is nothing to seal.
-        let none = Sight {
+        let none = ChoiceInputs {
             open: 0,
             closed: 0,
             is_checkpoint_due: false,

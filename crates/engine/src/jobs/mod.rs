@@ -1,4 +1,4 @@
-//! Jobs on segments, one step at a time: writing and sealing, merging, roll-up levels, and
+//! Jobs on segments, one step at a time: writing and sealing, merging, roll-up, expiry, and
 //! detection of overwritten blocks.
 //!
 //! A step runs under the `writing` lock. Production uses a thread of its own; the simulator calls
@@ -17,7 +17,7 @@ mod testing;
 mod tidying;
 pub(crate) mod writing;
 
-use self::choice::{Choice, Sight};
+use self::choice::{Choice, ChoiceInputs};
 use self::idle::seal_idle;
 use self::segments::Waiting;
 use self::writing::Writing;
@@ -46,7 +46,7 @@ enum Next {
 }
 
 /// State of the store that decides the next work, read under one lock.
-struct Look {
+struct StepState {
     next: Next,
     /// True if the time should be written to the disk.
     is_time_due: bool,
@@ -87,29 +87,29 @@ pub(crate) fn step_with(core: &Core, writing: &mut Writing) -> Result<bool, Erro
 fn take_step(core: &Core, writing: &mut Writing) -> Result<bool, Error> {
     core.write_ledger_if_requested()?;
     core.finish_sealing()?;
-    let look = look(core, writing)?;
-    if look.is_time_due {
+    let state = read_state(core, writing)?;
+    if state.is_time_due {
         match core.persist_time(true) {
             // Expired data stays until a few bytes of space are free.
             Err(error) if !error.is_out_of_space() => return Err(error),
             _ => {}
         }
     }
-    match look.next {
+    match state.next {
         Next::Write(waiting) => write_waiting(core, waiting).map(|()| true),
         Next::Seal => write_and_seal(core, writing).map(|()| true),
         Next::Checkpoint => write_checkpoints(core, writing, |_| true).map(|()| true),
         Next::Idle => {
             query_free_space(core, writing)?;
-            if look.is_short_of_slots {
+            if state.is_short_of_slots {
                 claim_ahead(core)?;
             }
             if seal_idle(core, writing)? {
                 return Ok(true);
             }
             // A roll-up pass may be long, and dead data should not wait for its end.
-            let more = look.is_rollup_due && roll_up(core, writing)?;
-            let late = look.is_late && find_overwritten(core, writing)?;
+            let more = state.is_rollup_due && roll_up(core, writing)?;
+            let late = state.is_late && find_overwritten(core, writing)?;
             if make_space(core, writing)? || more || late {
                 return Ok(true);
             }
@@ -129,7 +129,7 @@ fn write_and_seal(core: &Core, writing: &mut Writing) -> Result<(), Error> {
     Ok(())
 }
 
-fn look(core: &Core, writing: &Writing) -> Result<Look, Error> {
+fn read_state(core: &Core, writing: &Writing) -> Result<StepState, Error> {
     core.health.unpoisoned()?;
     let (mut head, mut log) = core.both();
     if head.take_checkpoint_wanted() {
@@ -138,7 +138,7 @@ fn look(core: &Core, writing: &Writing) -> Result<Look, Error> {
     let waiting: usize = log.open().iter().map(OpenSegment::waiting).sum();
     let closed = log.open().iter().filter(|open| open.closed_at.is_some());
     let is_rollup_due = writing.rollup.is_some() || is_rollup_due(&log.retention);
-    let sight = Sight {
+    let inputs = ChoiceInputs {
         segment_bytes: core.segment_bytes,
         waiting: waiting as u64,
         open: log.open().len(),
@@ -149,7 +149,7 @@ fn look(core: &Core, writing: &Writing) -> Result<Look, Error> {
         is_merge_waiting: !writing.merge.merged.is_empty() && log.headroom(&head.load()) == 0,
         is_checkpoint_due: log.is_checkpoint_due(),
     };
-    let next = match sight.next() {
+    let next = match inputs.next() {
         Choice::Write => Next::Write(waiting_pieces(&log, |_| true)),
         Choice::Seal => Next::Seal,
         Choice::Checkpoint => Next::Checkpoint,
@@ -159,7 +159,7 @@ fn look(core: &Core, writing: &Writing) -> Result<Look, Error> {
         }
     };
     log.retention.judge(&*core.clock);
-    Ok(Look {
+    Ok(StepState {
         next,
         is_time_due: log.retention.time_to_persist(true).is_some(),
         is_short_of_slots: log.is_short_of_slots(),

@@ -15,7 +15,7 @@ pub(crate) struct Writing {
     pub idle: IdleMemory,
     pub space: SpaceMemory,
     pub merge: MergeMemory,
-    /// Level that is being made, if a round is under way.
+    /// Roll-up pass that is under way, if any.
     pub rollup: Option<RollupPass>,
     /// Overwritten blocks, by segment and offset.
     pub overwritten: HashMap<u64, RoaringBitmap>,

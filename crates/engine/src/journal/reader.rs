@@ -243,7 +243,7 @@ mod tests {
 
     /// Two records are written without a sync, and a power cut removes the first of them.
     #[test]
-    fn what_was_not_synced_is_torn_and_not_damaged() {
+    fn unsynced_records_are_torn_and_not_damaged() {
         for synced in [&[][..], &[1], &[1, 3]] {
             let reader = with_a_gap(synced);
             assert_eq!(reader.later_record(), None);
@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_later_record_says_was_synced_is_damaged() {
+    fn a_missing_record_that_was_synced_is_damaged() {
         let mut reader = with_a_gap(&[2]);
         let later = reader.later_record().unwrap();
         reader.skip_to(later);

@@ -1,6 +1,7 @@
 //! Snapshot of a source: the state of head and log that a query needs, at one moment.
 //!
-//! [`Snapshot::take`] is the only part of a query that needs their locks. It copies what writers may change: open
+//! [`Snapshot::take`] is the only part of a query that needs their locks. It copies the parts that
+//! writers may change: open
 //! buffers, the ends of blocks that are not written yet, and the rules that hide rows. Sealed segments and layouts
 //! never change and are shared. Queries read a snapshot without any lock.
 

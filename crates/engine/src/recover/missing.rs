@@ -311,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_that_segments_hold_are_not_lost() {
+    fn rows_in_segments_are_not_lost() {
         let mut missing = gap();
         missing.begin(0, 17, Some(5), false);
         missing.end(1, |_| Some(17));
@@ -319,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn a_gap_whose_rows_segments_hold_is_no_loss() {
+    fn a_gap_whose_rows_are_in_segments_is_no_loss() {
         let mut missing = gap();
         missing.end(1, |_| Some(5));
         assert_eq!(resolve(missing, &[entry(0, 0, 17)]), (Some(0), false, 2));
@@ -333,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn at_the_end_of_the_journal_nobody_knows_how_many_rows_are_missing() {
+    fn at_the_end_of_the_journal_the_number_of_missing_rows_is_unknown() {
         let mut missing = gap();
         missing.gap("journal-2".to_string(), "it is missing".to_string(), 5);
         missing.end(1, |_| Some(5));

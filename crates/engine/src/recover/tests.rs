@@ -155,7 +155,7 @@ fn malformed_deletes_are_damage_for_a_check_as_well() {
 /// Regression: a start ignored the numbers in a frame, and assigned the next numbers to its
 /// sources.
 #[test]
-fn a_frame_whose_numbers_are_taken_moves_no_source() {
+fn a_frame_with_used_numbers_moves_no_source() {
     let disk = SimDisk::new(1);
     let mut catalog = Catalog::create(&disk, 7).unwrap();
     for (name, first_source) in [(&b"a"[..], 0), (b"b", 0), (b"c", 1)] {

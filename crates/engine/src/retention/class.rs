@@ -293,13 +293,13 @@ fn check_levels(class: &Class) -> Result<(), String> {
     let text = |duration: Duration| duration_text(duration.as_nanos() as u64);
     let Some(age) = class.keep.age else {
         return Err(
-            "coarser steps come when samples are too old, and it has no age; say age = \"7d\", or leave coarser out"
+            "coarser steps replace samples that are too old, and it has no age; set age = \"7d\", or leave coarser out"
                 .to_string(),
         );
     };
     if class.keep.rows.is_some() || class.keep.bytes.is_some() {
         return Err(
-            "a ring or a quota lets samples go before coarser steps are made of them; leave rows and bytes out, or \
+            "a ring or a quota expires samples before they are rolled up; leave rows and bytes out, or \
              coarser"
                 .to_string(),
         );
@@ -319,8 +319,8 @@ fn check_levels(class: &Class) -> Result<(), String> {
         };
         if level.step > before {
             return Err(format!(
-                "steps of {step} are longer than what they are made of is kept ({}); say steps of {} or shorter, or \
-                 keep that for {step} or longer",
+                "steps of {step} are longer than the lifetime of the finer rows ({}); say steps of {} or shorter, or \
+                 keep the finer rows for {step} or longer",
                 text(before),
                 text(before)
             ));
@@ -337,7 +337,7 @@ fn check_levels(class: &Class) -> Result<(), String> {
         }
         if level.keep.is_some_and(|keep| keep <= before) {
             return Err(format!(
-                "steps of {step} are kept no longer than what they are made of ({}); say more than {}, or `ever`",
+                "steps of {step} are kept no longer than the finer rows ({}); say more than {}, or `ever`",
                 text(before),
                 text(before)
             ));
@@ -439,7 +439,7 @@ mod tests {
     fn incompatible_levels_are_rejected_with_compatible_ones() {
         let rejected = |class| Classes::new(vec![class]).unwrap_err().to_string();
         for (class, words) in [
-            (levels(0, &[(60, 0)]), "say age = \"7d\""),
+            (levels(0, &[(60, 0)]), "set age = \"7d\""),
             (levels(600, &[(0, 0)]), "say 1s or more"),
             (levels(600, &[(3600, 0)]), "say steps of 10m or shorter"),
             (levels(600, &[(60, 1200), (90, 0)]), "say 2m"),

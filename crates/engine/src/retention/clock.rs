@@ -121,7 +121,7 @@ impl Retention {
         self.time_to_persist_at(i64::MAX, false).map(|_| self.now)
     }
 
-    /// Returns the wall time in ns. It does not go back.
+    /// Returns the wall time in ns. It never decreases.
     pub fn now(&self) -> i64 {
         self.now
     }

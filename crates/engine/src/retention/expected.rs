@@ -19,7 +19,7 @@ pub enum Expected {
     Never,
 }
 
-/// Present moment by both clocks.
+/// Present readings of the wall clock and of the block clock.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Clocks {
     /// Wall time, ns.

@@ -45,7 +45,7 @@ impl Retention {
         source < self.members.count() && self.classes.list()[class].keep.rows.is_some()
     }
 
-    /// Returns the present moment, by the wall clock and by blocks.
+    /// Returns the present readings of both clocks.
     pub fn clocks(&self) -> Clocks {
         Clocks {
             now: self.now,

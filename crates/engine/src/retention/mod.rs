@@ -111,7 +111,7 @@ pub struct Retention {
     /// Sources that, before a time, have levels of other rules and no samples.
     rolled_up: Arc<Vec<(RoaringBitmap, i64)>>,
     pace: Pace,
-    /// Returns the wall time in ns. It does not go back.
+    /// Wall time, ns. It never decreases.
     now: i64,
     /// Number of the next block, as of the latest batch or block.
     block: u64,
@@ -126,7 +126,7 @@ pub struct Retention {
     trusted: i64,
     /// Time before which rows from outside may be too old on arrival.
     late_before: i64,
-    /// Returns whether the catalog records that the store has a ledger.
+    /// True if the catalog records that the store has a ledger.
     has_ledger: bool,
     /// Records that the catalog does not yet contain.
     pending: Vec<u8>,

@@ -64,7 +64,7 @@ impl Retention {
         for &(source, ordinal) in past {
             varint::put_u64(u64::from(source), &mut self.pending);
             varint::put_u64(ordinal, &mut self.pending);
-            self.let_past(source, ordinal);
+            self.raise_past(source, ordinal);
         }
     }
 
@@ -110,7 +110,7 @@ impl Retention {
                         if source >= self.members.count() {
                             return Err(Short);
                         }
-                        self.let_past(source, ordinal);
+                        self.raise_past(source, ordinal);
                     }
                 }
                 _ => return Err(Short),
@@ -139,7 +139,7 @@ impl Retention {
             .map(|(&source, &ordinal)| (source, ordinal))
     }
 
-    fn let_past(&mut self, source: u32, ordinal: u64) {
+    fn raise_past(&mut self, source: u32, ordinal: u64) {
         let past = self.past.entry(source).or_default();
         *past = (*past).max(ordinal);
     }

@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn exact_figures_come_back_from_their_text_and_from_no_other() {
+    fn exact_figures_are_restored_only_from_their_own_text() {
         let mut large = Bucket::of_integer(0, 1, (1 << 53) + 1);
         large.absorb(&Bucket::of_integer(0, 2, -5));
         let text = exact_text(&large).expect("f64 rounds it");

@@ -198,7 +198,7 @@ fn put_class(class: &mut Class, key: &str, value: &str) -> Result<(), String> {
         "sources" => class.sources = value.to_string(),
         "age" => {
             let ns = parse_duration(value).map_err(|error| error.to_string())?;
-            let ns = u64::try_from(ns).map_err(|_| "it is less than nothing")?;
+            let ns = u64::try_from(ns).map_err(|_| "it is negative")?;
             class.keep.age = Some(Duration::from_nanos(ns));
         }
         "coarser" => class.coarser = parse_levels(value)?,
@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn rules_come_back_as_they_were_written() {
+    fn rules_are_read_as_they_were_written() {
         for options in [options(), Options::default()] {
             let text = encode(&options);
             let back = decode(text.as_bytes()).unwrap();

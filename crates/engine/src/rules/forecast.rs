@@ -77,7 +77,7 @@ pub(super) fn of(
                     last: entry.last,
                 };
                 if age.is_some_and(|age| entry.last < age) || entry.ordinal <= past {
-                    count.goes(&candidate);
+                    count.drop_block(&candidate);
                 } else {
                     if age.is_some_and(|age| entry.first < age) {
                         count.partly(&candidate);
@@ -131,7 +131,7 @@ struct Count {
 }
 
 impl Count {
-    fn goes(&mut self, block: &Candidate) {
+    fn drop_block(&mut self, block: &Candidate) {
         let class = self.classes.entry(block.class).or_default();
         let first = class.rows == 0;
         class.rows += block.rows;
@@ -163,7 +163,7 @@ impl Count {
                     break;
                 }
                 bytes -= block.bytes;
-                self.goes(block);
+                self.drop_block(block);
             }
         }
     }

@@ -390,7 +390,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_footer_comes_back() {
+    fn a_footer_is_decoded_as_it_was_encoded() {
         let mut entries: Vec<Entry> = (0..1000u32)
             .map(|n| Entry {
                 source: (n * 7919) % 300,

@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn what_others_cover_is_left_out() {
+    fn covered_blocks_are_omitted() {
         assert_eq!(left(&[(3, 3), (1, 1), (3, 3)]), [(1, 1), (3, 3)]);
         assert_eq!(left(&[(1, 1), (1, 4), (4, 4), (6, 6)]), [(1, 4), (6, 6)]);
         // Neither of two overlapping blocks contains the whole other block.

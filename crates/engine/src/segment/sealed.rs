@@ -279,7 +279,7 @@ impl Segment {
                 file: self.name.clone(),
                 offset: u64::from(entry.offset),
                 what: format!(
-                    "the footer says that a block of {} bytes begins here, the file has {}",
+                    "the footer lists a block of {} bytes here, but the file has only {} bytes",
                     entry.len, self.bytes
                 ),
             });

@@ -236,7 +236,7 @@ fn writers_pay_for_the_bytes_since_the_last_charge() {
 
 #[test]
 #[should_panic(expected = "4097 bytes are taken from 4096 bytes of sealed segments")]
-fn more_than_there_is_cannot_be_retired() {
+fn more_bytes_than_sealed_cannot_be_retired() {
     let mut space = space();
     space.seal(4096);
     space.retire(4097);

@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// Nothing but the clock said that they were too old, and the clock is wrong now.
+/// The rows are too old only by the clock, and the clock is now wrong.
 #[test]
 fn a_clock_set_back_after_a_power_cut_brings_nothing_back() {
     let keep = Keep {
@@ -21,7 +21,7 @@ fn a_clock_set_back_after_a_power_cut_brings_nothing_back() {
     store.engine.commit().unwrap();
     let late = store.now() + 800 * SECOND;
     store.clock.set_wall(late);
-    // Hidden by an answer, and then by a step of the background.
+    // The rows are hidden by an answer, and then by a background step.
     assert_eq!(store.times(store.ids[0]).len(), 201);
     let cut = |store: Store, late: i64, shown: std::ops::RangeInclusive<usize>| {
         let disk = Arc::new(store.disk.crash());
@@ -29,7 +29,7 @@ fn a_clock_set_back_after_a_power_cut_brings_nothing_back() {
         let store = Store::on(disk, store.clock, options.clone());
         let found = store.times(store.ids[0]);
         assert!(found.iter().all(|time| *time >= late - 1000 * SECOND));
-        // As late as it was said to be for a while to come.
+        // The stored time is ahead of the clock.
         assert!(shown.contains(&found.len()), "{} shown", found.len());
         assert_eq!(store.times(store.ids[10]).len(), 500);
         store
@@ -39,7 +39,7 @@ fn a_clock_set_back_after_a_power_cut_brings_nothing_back() {
     store.clock.set_wall(late);
     store.flush_steps();
     let store = cut(store, late, 84..=101);
-    // A store that is closed leaves the time that it is.
+    // A closed store stores its present time.
     let late = late + 50 * SECOND;
     store.clock.set_wall(late);
     assert_eq!(store.times(store.ids[0]).len(), 51);
@@ -59,7 +59,8 @@ fn aged() -> Options {
     }
 }
 
-/// A lost clock went unnoticed: after it, a clock that was set back brings back what was hidden.
+/// Regression: a lost clock file was not noticed. With a clock that was set back, hidden rows
+/// returned.
 #[test]
 fn a_missing_clock_is_reported_by_a_check_and_by_a_start() {
     for blank in [false, true] {
@@ -89,7 +90,8 @@ fn a_missing_clock_is_reported_by_a_check_and_by_a_start() {
     }
 }
 
-/// The rules of a store come after its clock: otherwise a power cut between them looks like a lost clock.
+/// The clock is written before the rules. Otherwise a power cut between the writes looks like a
+/// lost clock.
 #[test]
 fn a_power_cut_while_an_age_is_introduced_loses_no_clock() {
     let whole = {
@@ -128,7 +130,7 @@ fn a_power_cut_while_an_age_is_introduced_loses_no_clock() {
 
 const DAY: u64 = 86_400;
 
-/// A store whose rows of now and of five days ago are kept for ten days.
+/// Creates a store with rows of now and of five days ago, which are kept for ten days.
 fn ten_days() -> (Store, Options) {
     let keep = Keep {
         age: Some(Duration::from_secs(10 * DAY)),
@@ -159,7 +161,7 @@ fn jump(store: &Store, days: i64) {
 }
 
 #[test]
-fn one_start_with_a_clock_far_ahead_lets_nothing_go() {
+fn one_start_with_a_clock_far_ahead_expires_nothing() {
     let (store, rules) = ten_days();
     let clock = store.clock.clone();
     jump(&store, 400);
@@ -167,14 +169,14 @@ fn one_start_with_a_clock_far_ahead_lets_nothing_go() {
     assert_eq!(
         rows_of(&store),
         2,
-        "a clock that is a year ahead empties the class"
+        "a clock that is a year ahead expires the class"
     );
     let held = store.engine.status().clock_held_ns;
     assert_eq!(held / DAY / SECOND as u64, 400);
     store.flush_steps();
     clock.advance(60 * SECOND as u64);
     store.flush_steps();
-    // A time server mends it while the store runs, or before the next start.
+    // A time server corrects the clock while the store runs, or before the next start.
     jump(&store, -400);
     assert_eq!(rows_of(&store), 2);
     assert_eq!(store.engine.status().clock_held_ns, 0);
@@ -200,14 +202,14 @@ fn a_clock_that_jumps_while_the_store_runs_is_not_trusted_either() {
 }
 
 #[test]
-fn a_host_that_was_off_for_a_year_lets_go_after_a_lifetime_or_at_once_if_confirmed() {
+fn a_host_that_was_off_for_a_year_expires_data_after_a_lifetime_or_at_once_if_confirmed() {
     let (store, rules) = ten_days();
     jump(&store, 365);
     let store = store.reopen(rules);
     let id = store.ids[0];
     store.tick(&[id]).unwrap();
     assert_eq!(rows_of(&store), 3);
-    // Five days later the older row has had its ten days.
+    // Five days later, the older row is ten days old.
     store.clock.advance(5 * DAY * SECOND as u64);
     assert_eq!(rows_of(&store), 2);
     store.clock.advance(5 * DAY * SECOND as u64 - SECOND as u64);
@@ -215,13 +217,13 @@ fn a_host_that_was_off_for_a_year_lets_go_after_a_lifetime_or_at_once_if_confirm
         (rows_of(&store), store.engine.status().clock_held_ns),
         (1, 0)
     );
-    // By now the clock is trusted, and what came after the jump goes in its time.
+    // By now the clock is trusted, and rows after the jump expire by their age.
     store.clock.advance(5 * DAY * SECOND as u64);
     assert_eq!(rows_of(&store), 0);
 }
 
 #[test]
-fn the_hold_of_a_clock_begins_anew_at_a_restart() {
+fn the_hold_of_a_clock_begins_again_at_a_restart() {
     let (store, rules) = ten_days();
     jump(&store, 365);
     let store = store.reopen(rules.clone());
@@ -264,6 +266,6 @@ fn an_operator_sets_the_stored_time_back() {
     let store = Store::on(disk, clock, rules);
     assert_eq!(store.engine.status().clock_behind_ns, 0);
     store.tick(&[store.ids[0]]).unwrap();
-    // Rows of now are taken, and nothing that was not dropped is hidden.
+    // New rows are accepted, and rows that were not dropped are visible.
     assert!(rows_of(&store) >= 2);
 }

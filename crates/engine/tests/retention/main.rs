@@ -83,7 +83,7 @@ impl Store {
         Store::on(self.disk, self.clock, options)
     }
 
-    /// A value that does not compress, a second later than the one before.
+    /// Appends a value that does not compress to each source, one second after the previous values.
     fn tick(&self, sources: &[SourceId]) -> Result<(), Error> {
         self.clock.advance(SECOND as u64);
         let now = self.now();
@@ -109,7 +109,7 @@ impl Store {
         while self.engine.step().unwrap() {}
     }
 
-    /// In whole blocks, as `du` counts.
+    /// Returns the used bytes in whole blocks, as `du` counts.
     fn used(&self) -> u64 {
         let names = self.disk.list().unwrap();
         let len = |name: &String| self.disk.open(name).unwrap().len().unwrap();
@@ -119,7 +119,7 @@ impl Store {
             .sum()
     }
 
-    /// All of a source.
+    /// Returns the query for all samples of a source.
     fn query(&self, source: SourceId) -> Query {
         let key = self.engine.source_key(source).unwrap();
         let selector = format!("{}{{n=\"{}\"}}", key.measurement(), key.tag("n"));
@@ -187,7 +187,7 @@ fn rows_that_are_too_old_are_hidden_at_once_and_their_space_is_freed() {
     assert_eq!(store.times(store.ids[0]).len(), 0);
     store.flush_steps();
     assert!(store.used() <= before);
-    // A clock that was set back brings nothing back.
+    // A clock that is set back restores no rows.
     let store = store.reopen(options(classes()));
     store.clock.set_wall(0);
     assert_eq!(store.times(store.ids[0]).len(), 0);
@@ -222,7 +222,7 @@ fn rows_that_come_too_late_are_rejected_and_counted() {
     let text = reason.to_string();
     assert!(text.contains("\"short\" keeps (1"), "{text}");
     assert_eq!(store.times(store.ids[0]).len(), 3);
-    // Others keep them.
+    // The other sources keep their rows.
     let others = [store.ids[10]; 4];
     let receipt = store
         .engine
@@ -234,7 +234,7 @@ fn rows_that_come_too_late_are_rejected_and_counted() {
 }
 
 #[test]
-fn deleted_samples_are_gone_for_good_and_new_ones_stay() {
+fn deleted_samples_stay_deleted_and_new_samples_stay() {
     let store = Store::new(options(Classes::default()));
     for _ in 0..3000 {
         store.tick(&store.ids).unwrap();
@@ -280,7 +280,7 @@ fn rules_change_without_rewriting_and_bring_nothing_back() {
     assert!((100..200).contains(&kept), "{kept}");
 }
 
-/// Sends the same times once more, with other values.
+/// Sends the same times again, with other values.
 fn send_again(store: &Store, rows: i64, turn: i64) -> Result<(), Error> {
     for row in 0..rows {
         let mixed = (row as u64 ^ (turn as u64) << 32).wrapping_mul(0x9e37_79b9_7f4a_7c15);
@@ -305,7 +305,7 @@ fn overwritten_blocks_are_dead_and_their_space_is_freed() {
     };
     let store = Store::new(options.clone());
     for turn in 0..30 {
-        // No two turns divide the rows into the same blocks.
+        // Each turn divides the rows into other blocks.
         send_again(&store, 1000 + turn % 3, turn).unwrap();
     }
     store.engine.flush().unwrap();
@@ -317,7 +317,7 @@ fn overwritten_blocks_are_dead_and_their_space_is_freed() {
         stats.fold((0, 0), |sum, stat| (sum.0 + stat.live, sum.1 + stat.dead))
     };
     let (live, dead) = figures(&store);
-    // Rows of two fields' worth of bits each, and the turn before in part.
+    // The values do not compress, and part of the previous turn is overwritten.
     let once = 20 * 1000 * 10;
     assert!(
         live < once * 3,
@@ -330,7 +330,7 @@ fn overwritten_blocks_are_dead_and_their_space_is_freed() {
 }
 
 #[test]
-fn after_a_restart_as_much_is_live_and_dead_as_before() {
+fn live_and_dead_bytes_are_the_same_after_a_restart() {
     let keep = Keep {
         rows: Some(400),
         ..Keep::default()
@@ -399,7 +399,7 @@ fn a_sealed_segment_with_checkpoints_is_found_sound() {
     }
 }
 
-/// Segments half of whose blocks are deleted, so that merging has something to do.
+/// Creates a store in whose segments half of the blocks are deleted, so that merges are needed.
 fn half_deleted() -> (Store, Options) {
     let options = Options {
         disk: Some(2 << 20),
@@ -419,7 +419,7 @@ fn half_deleted() -> (Store, Options) {
 }
 
 #[test]
-fn a_merge_that_was_cut_off_loses_nothing_when_it_is_taken_up_again() {
+fn an_interrupted_merge_loses_nothing_when_it_continues() {
     let mut merged = 0;
     for cut in (1..150).step_by(2) {
         let (store, options) = half_deleted();
@@ -441,8 +441,8 @@ fn a_merge_that_was_cut_off_loses_nothing_when_it_is_taken_up_again() {
     assert!(merged > 0, "nothing was merged");
 }
 
-/// Seed 8423 of the simulator: a block that was sealed counted fewer rows than it had had in its buffer, because
-/// two had the same time, and a block that the ring had expired was shown again.
+/// Seed 8423 of the simulator: a sealed block counted fewer rows than its buffer, because two rows
+/// had the same time. A block that the ring had expired was visible again.
 #[test]
 fn rows_replaced_in_a_block_bring_back_nothing_that_a_ring_expired() {
     let options = Options {
@@ -471,9 +471,9 @@ fn rows_replaced_in_a_block_bring_back_nothing_that_a_ring_expired() {
     assert_eq!(store.times(source), shown, "after a start");
 }
 
-/// A removal that was not synced is undone by a power cut: the ledger says that the file is not needed.
+/// A power cut undoes a removal that was not synced. The ledger states that the file is not needed.
 #[test]
-fn what_a_ring_let_go_of_stays_gone_when_a_journal_file_comes_back() {
+fn rows_expired_by_a_ring_stay_hidden_if_a_journal_file_returns() {
     let options = Options {
         durability: Durability::Sync,
         ..options(ring(20))

@@ -41,7 +41,7 @@ fn a_full_store_rejects_or_sheds_by_its_classes() {
     written.unwrap();
     let status = store.engine.status();
     assert!(status.shed_bytes > 0);
-    // What dies together lies together, and what is all live is not merged in circles.
+    // Blocks that die together share segments, and fully live segments are not merged repeatedly.
     let merged = status.merge_written - status.extra_written;
     let sealed = status.block_bytes_sealed;
     assert!(merged * 10 < sealed, "{merged} again of {sealed} bytes");
@@ -83,8 +83,9 @@ fn a_full_store_reports_when_space_returns() {
     store.tick(&store.ids).unwrap();
 }
 
-/// Every checkpoint of every lane has an index and a page that is half empty. With as many lanes as were
-/// asked for, they took a quarter of a small store, which was full with a third of it dead.
+/// Regression: every checkpoint of every lane has an index and a page that is half empty. With all
+/// configured lanes, these used a quarter of a small store, which was full while a third of it was
+/// dead.
 #[test]
 fn a_small_journal_does_not_fill_a_store_with_indexes() {
     let budget = 6 << 20;
@@ -113,7 +114,7 @@ fn a_small_journal_does_not_fill_a_store_with_indexes() {
 }
 
 #[test]
-fn what_was_set_aside_counts_in_the_budget() {
+fn files_set_aside_count_in_the_budget() {
     let store = Store::new(options(ring(100)));
     store.tick(&store.ids).unwrap();
     let before = store.engine.status().disk_used;
@@ -149,8 +150,8 @@ fn a_quota_keeps_the_latest_bytes() {
     assert_eq!(store.times(store.ids[10]).len(), 20_000);
 }
 
-/// Their blocks were begun long before the quota's floor, and died with rows that had just come; and all
-/// that came later, until they were full.
+/// Regression: blocks of slow sources were begun long before the floor of the quota. They died with
+/// new rows in them, and accepted more rows until they were full.
 #[test]
 fn a_quota_keeps_the_latest_rows_of_slow_sources() {
     let keep = Keep {
@@ -176,7 +177,7 @@ fn a_quota_keeps_the_latest_rows_of_slow_sources() {
             store.flush_steps();
         }
     }
-    // What is in open segments counts for the quota when they are sealed.
+    // Blocks in open segments count for the quota when these segments are sealed.
     let open = store.engine.status().open_segment_bytes;
     let live = store.engine.log().classes[0].live - open;
     assert!(live < 300 << 10, "{live} bytes");
@@ -195,7 +196,7 @@ fn a_budget_that_is_too_small_is_rejected_with_a_sufficient_one() {
 }
 
 #[test]
-fn nothing_is_shed_in_vain_where_others_filled_the_disk() {
+fn nothing_is_shed_if_others_filled_the_disk() {
     let shed = Class {
         when_full: WhenFull::Shed,
         ..class("shed", "m", Keep::default())

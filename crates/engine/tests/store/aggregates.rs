@@ -2,11 +2,12 @@
 
 use super::*;
 
-/// Blocks keep aggregates as f64, which rounds integers from 2^53 on, and sums of smaller ones.
+/// Blocks store aggregates as f64, which rounds integers from 2^53 on, and sums of smaller
+/// integers.
 #[test]
 fn aggregates_of_integers_are_exact() {
     let dir = tempfile::tempdir().unwrap();
-    // Blocks with aggregates of their own have 256 rows at least.
+    // Blocks with stored aggregates have at least 256 rows.
     let options = Options {
         block_bytes: 32 << 10,
         ..small()

@@ -1,4 +1,4 @@
-//! A store on a real directory, seen from outside.
+//! Tests of a store in a real directory, through the public interface.
 #![allow(clippy::unwrap_used)]
 
 mod aggregates;
@@ -43,8 +43,8 @@ fn small() -> Options {
     }
 }
 
-/// Opens a store, which an engine dropped without closing lets go when the step that its keeper is
-/// at ends.
+/// Opens a store. An engine that was dropped without a close unlocks its directory only when the
+/// current step of its background threads ends.
 fn open(path: &Path) -> Arc<Engine> {
     for _ in 0..1000 {
         match Engine::open_directory(path, small()) {
@@ -54,7 +54,7 @@ fn open(path: &Path) -> Arc<Engine> {
             opened => return opened.unwrap(),
         }
     }
-    panic!("{} is never let go", path.display());
+    panic!("{} is never unlocked", path.display());
 }
 
 fn all(text: &str) -> Query {
@@ -98,7 +98,7 @@ fn walk(n: i64) -> impl Iterator<Item = (i64, f64)> + Clone {
 }
 
 #[test]
-fn what_goes_in_comes_out_before_and_after_sealing_and_reopening() {
+fn samples_are_the_same_before_and_after_sealing_and_reopening() {
     let dir = tempfile::tempdir().unwrap();
     let engine = open(dir.path());
     for host in ["a", "b", "c"] {
@@ -127,7 +127,7 @@ fn what_goes_in_comes_out_before_and_after_sealing_and_reopening() {
 }
 
 #[test]
-fn a_dropped_engine_comes_back_to_its_last_commit() {
+fn a_dropped_engine_reopens_with_its_last_commit() {
     let dir = tempfile::tempdir().unwrap();
     let options = Options {
         durability: Durability::Sync,
@@ -185,7 +185,7 @@ fn late_rows_and_overwrites_are_in_order_and_the_last_wins() {
 }
 
 #[test]
-fn every_type_comes_back_bit_for_bit_with_gaps() {
+fn every_type_is_read_bit_for_bit_with_gaps() {
     let dir = tempfile::tempdir().unwrap();
     let engine = open(dir.path());
     let floats = [
@@ -310,8 +310,8 @@ fn bad_rows_are_rejected_one_by_one() {
     assert_eq!(engine.status().rows_rejected, 5);
 }
 
-/// Used was 160 MiB where the files took 8, and what was live was in no class as long as no segment
-/// was sealed.
+/// Regression: 160 MiB were counted as used while the files had 8 MiB, and live bytes were in no
+/// class before the first seal.
 #[test]
 fn the_figures_of_a_young_store_agree() {
     use std::os::unix::fs::MetadataExt;
@@ -445,7 +445,7 @@ fn the_directory_is_locked_and_a_closed_store_rejects() {
 }
 
 #[test]
-fn a_query_that_nobody_waits_for_ends_between_two_blocks() {
+fn an_abandoned_query_ends_between_two_blocks() {
     use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
     let directory = tempfile::tempdir().unwrap();
     let engine = open(directory.path());
@@ -466,11 +466,11 @@ fn a_query_that_nobody_waits_for_ends_between_two_blocks() {
         calls.store(0, Relaxed);
         Arc::new(move || calls.fetch_add(1, Relaxed) >= times)
     };
-    // Wanted to the end.
+    // The reader wants all results.
     let found = engine.select(&all("m")).unwrap().until(until(u64::MAX));
     assert_eq!(found.filter(Result::is_ok).count(), 2);
     assert!(calls.load(Relaxed) > 40, "asked before each block");
-    // Given up before the first source, and within it.
+    // The reader abandons the query before the first source, and within it.
     let mut none = engine.select(&all("m")).unwrap().until(until(0));
     assert!(none.next().is_none());
     let mut half = engine.select(&all("m")).unwrap().until(until(3));

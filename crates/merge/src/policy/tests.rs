@@ -98,7 +98,7 @@ fn cost_benefit_weighs_age() {
 }
 
 #[test]
-fn the_fisherman_follows_hunger_and_what_he_ate() {
+fn the_fisherman_follows_hunger_and_eaten_segments() {
     let segments = segments();
     let mut fisherman = Fisherman::new(0.5);
     // 820 bytes after the drop: H = 0.2. One wholly dead segment was eaten: ewma = 1, Dm = min(0.8,
@@ -162,7 +162,7 @@ fn the_fisherman_restores_its_memory() {
 }
 
 #[test]
-fn the_patient_leaves_what_dies_anyway() {
+fn the_patient_leaves_segments_that_die_anyway() {
     let mut segments = segments();
     segments.remove(1);
     // Gain × wait / live: 20·8000/80 = 2000; 60·10/40 = 15; 50·4000/50 = 4000.
@@ -173,7 +173,7 @@ fn the_patient_leaves_what_dies_anyway() {
 }
 
 #[test]
-fn the_patient_is_content_with_half_of_what_is_not_live() {
+fn the_patient_stops_at_half_of_the_dead_bytes() {
     // V = 0.9: nothing is merged up to 0.95.
     let segments: Vec<SegmentStat> = (1..=10)
         .map(|n| segment(n, 10, 0, Death::At(2000)))
@@ -198,7 +198,7 @@ fn the_patient_doubts_predictions_that_failed() {
 }
 
 #[test]
-fn what_gains_next_to_nothing_is_left_alone() {
+fn segments_with_almost_no_gain_are_not_merged() {
     // All blocks are live; 8 bytes of 108 are the segment's index.
     let full = SegmentStat {
         bytes: 108,
@@ -262,7 +262,7 @@ fn any_segments() -> impl Strategy<Value = Vec<SegmentStat>> {
 
 proptest! {
     #[test]
-    fn what_every_policy_keeps_to(
+    fn rules_of_every_policy(
         segments in any_segments(),
         space in 0..200u64,
         output_limit in 0..200u64,

@@ -16,7 +16,7 @@ pub(crate) struct MergeMemory {
     pub merged: Vec<MergedSegment>,
     /// Progress on victims of an unfinished merge.
     pub partial: HashMap<u64, PartialMerge>,
-    /// Record of recent attempts to compress harder.
+    /// Success rate of recent recompressions.
     pub recompressions: Recompressions,
     /// Merge that continues with the next step.
     pub paused: Option<PausedMerge>,

@@ -39,7 +39,7 @@ const ROWS_AT_ONCE: u64 = 1 << 16;
 const ROWS_A_LOCK: usize = 256;
 
 /// Inputs of a pass for one source.
-struct Making {
+struct RollupInputs {
     /// Number of the source, or of the parts of its next finer level.
     members: Vec<u32>,
     /// Levels of the source with shorter steps, including levels of earlier rules.
@@ -116,9 +116,7 @@ pub(crate) fn roll_up(core: &Core, writing: &mut Writing) -> Result<bool, Error>
     core.head().counters.level_rows += rows;
     let is_new = core.health.note_rollup(waits.as_deref());
     if let Some(why) = waits.filter(|_| is_new) {
-        tracing::error!(
-            "samples stay beyond their age, for no coarser steps can be made of them: {why}"
-        );
+        tracing::error!("samples stay beyond their age because they cannot be rolled up: {why}");
     }
     // Synced: of two unsynced records, a power cut may keep only the second. That would look like
     // damage to the first.
@@ -161,13 +159,13 @@ fn roll_up_source(
     pass: &RollupPass,
     base: u32,
 ) -> Result<ControlFlow<Reason, u64>, Error> {
-    let making = making_of(core, pass, base);
+    let inputs = inputs_of(core, pass, base);
     let mut made = 0;
     let mut at = pass.from;
     while at < pass.to {
         let rest = Interval::new(at, pass.to - 1);
         let mut spans = Vec::new();
-        for &member in &making.members {
+        for &member in &inputs.members {
             spans.extend(spans_of(core, SourceId(member), rest)?);
         }
         if spans.is_empty() {
@@ -178,11 +176,11 @@ fn roll_up_source(
         }
         let end = portion(spans, pass).min(pass.to);
         let part = Interval::new(at, end - 1);
-        let mut fields = match making.members.contains(&base) {
-            true => figures_of_samples(core, base, &making.finer, part, pass.step)?,
-            false => figures_of_levels(core, base, &making.finer, part, pass.step)?,
+        let mut fields = match inputs.members.contains(&base) {
+            true => figures_of_samples(core, base, &inputs.finer, part, pass.step)?,
+            false => figures_of_levels(core, base, &inputs.finer, part, pass.step)?,
         };
-        let known = sample_counts(core, &making.made, part)?;
+        let known = sample_counts(core, &inputs.made, part)?;
         keep_better_rows(&mut fields, &known);
         for (part, cells) in cells(fields) {
             let id = LevelId {
@@ -200,7 +198,7 @@ fn roll_up_source(
 }
 
 /// Returns the inputs of a pass for one source.
-fn making_of(core: &Core, pass: &RollupPass, base: u32) -> Making {
+fn inputs_of(core: &Core, pass: &RollupPass, base: u32) -> RollupInputs {
     let head = core.head();
     let members = head.members();
     let levels = head.levels_of(base);
@@ -210,7 +208,7 @@ fn making_of(core: &Core, pass: &RollupPass, base: u32) -> Making {
     };
     let own = |level: &u32| members.class_of(*level) == pass.class;
     let finer: Vec<(LevelId, u32)> = of(u64::lt).collect();
-    Making {
+    RollupInputs {
         members: match members.classes().level(pass.class) {
             None => vec![base],
             Some(_) => finer.iter().map(|(_, level)| *level).filter(own).collect(),

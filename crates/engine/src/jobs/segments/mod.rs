@@ -42,7 +42,7 @@ struct ClosedSegment {
 }
 
 impl ClosedSegment {
-    /// Returns the figures of a segment without its list of blocks.
+    /// Returns an open segment without its list of blocks.
     fn of(open: &OpenSegment, horizon: Horizon) -> ClosedSegment {
         ClosedSegment {
             number: open.number,
