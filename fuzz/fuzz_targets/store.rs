@@ -58,7 +58,7 @@ fn read(disk: SimDisk) -> Result<(), Error> {
     let query = Query { selector: Selector::all(), fields: None, interval: Interval::ALL };
     engine.select(&query)?.for_each(drop);
     engine.aggregate(&query, Step::Every(1 << 40))?.for_each(drop);
-    engine.settle()?;
+    engine.flush()?;
     engine.select(&query)?.for_each(drop);
     engine.close()
 }

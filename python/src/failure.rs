@@ -81,7 +81,7 @@ fn engine_error(error: Error) -> PyErr {
         Error::Options(_)
         | Error::Retention(_)
         | Error::Selector(_)
-        | Error::Refused(_)
+        | Error::Rejected(_)
         | Error::UnknownSource(_)
         | Error::Query(_) => python::Invalid::new_err(text),
         _ => python::SeinerError::new_err(text),

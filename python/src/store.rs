@@ -400,10 +400,10 @@ impl Store {
             .map_err(Failure::from)?)
     }
 
-    fn settle(&self, py: Python<'_>) -> PyResult<()> {
+    fn flush(&self, py: Python<'_>) -> PyResult<()> {
         let store = self.store()?;
         Ok(py
-            .detach(|| store.with_log()?.settle())
+            .detach(|| store.with_log()?.flush())
             .map_err(Failure::from)?)
     }
 }
@@ -555,8 +555,11 @@ fn status_dict<'py>(
         buffered_rows buffer_bytes dictionary_bytes memory_used memory_budget journal_bytes journal_files
         journal_written journal_syncs segments segment_bytes segment_written blocks_sealed block_bytes_sealed
         samples_sealed damaged_segments losses lost_rows losses_unacknowledged segments_dropped segments_merged merge_written extra_written
-        extra_left gathered_blocks overwritten_rows squeezed_bytes merge_read shed_bytes
+        extra_left coalesced_blocks overwritten_rows recompressed_bytes merge_read shed_bytes
         disk_used disk_budget live_bytes clock_held_ns clock_behind_ns poisoned
     );
+    // Deprecated names, for one version.
+    dict.set_item("gathered_blocks", status.coalesced_blocks)?;
+    dict.set_item("squeezed_bytes", status.recompressed_bytes)?;
     Ok(dict)
 }

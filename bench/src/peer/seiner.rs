@@ -111,7 +111,7 @@ impl Peer for Seiner {
     }
 
     fn settle(&self, connection: &mut Connection, _folder: &Path) -> Result<bool> {
-        connection.post("/api/v1/settle", b"")?.text()?;
+        connection.post("/api/v1/flush", b"")?.text()?;
         Ok(true)
     }
 
@@ -170,7 +170,7 @@ impl Peer for Seiner {
     }
 
     fn remark(&self) -> String {
-        "Seiner: default settings (journal synced every 100 ms), host sensors off; settled by /api/v1/settle".to_string()
+        "Seiner: default settings (journal synced every 100 ms), host sensors off; settled by /api/v1/flush".to_string()
     }
 }
 

@@ -228,7 +228,7 @@ fn measure(case: &Case, output: &Path) -> Result<Measured> {
         }
     }
     phases.end("append", &engine)?;
-    engine.settle()?;
+    engine.flush()?;
     phases.end("settle", &engine)?;
     let mut counted = count(&engine)?;
     phases.end("query", &engine)?;
@@ -404,7 +404,7 @@ fn measure_query(scale: f64, output: &Path) -> Result<HeavyQuery> {
     let source = engine.register(&key)?;
     let rows = ((f64::from(QUERY_ROWS) * scale) as u32).max(10_000);
     append_columns(&engine, source, rows)?;
-    engine.settle()?;
+    engine.flush()?;
     let before = Usage::own()?.rss;
     reset_peak();
     // First without a limit: the engine counts the processors once, at its first query.

@@ -232,7 +232,7 @@ fn measure(case: &Case, output: &Path) -> Result<Measured> {
     let wall_s = start.elapsed().as_secs_f64();
     let after = Usage::own()?;
     let per_source = |rss: u64| rss.saturating_sub(before.rss) as f64 / f64::from(case.sources);
-    engine.settle()?;
+    engine.flush()?;
     let measured = Measured {
         case: case.name.to_string(),
         samples,

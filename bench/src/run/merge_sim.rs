@@ -5,7 +5,7 @@ use crate::report::{Check, Places, Relation, Report, Table, cell};
 use anyhow::Result;
 use clap::Args;
 use seiner_merge::simulate::{self, Arrivals, Settings as Simulation, Stream, Workload};
-use seiner_merge::{Kind, LaneSettings, Throttle};
+use seiner_merge::{LaneSettings, MergePolicy, Throttle};
 use serde::Serialize;
 use serde_json::json;
 
@@ -157,7 +157,7 @@ fn cases(settings: &Settings, setup: Setup) -> (Vec<Vec<String>>, Vec<Measured>)
             from_empty: setup.from_empty,
             ..Workload::rings(settings.sources, settings.ring, sigma, settings.seed)
         };
-        let of_case: Vec<Measured> = Kind::ALL
+        let of_case: Vec<Measured> = MergePolicy::ALL
             .into_iter()
             .map(|kind| measure(settings, setup, format!("σ = {sigma}"), &workload, v, kind))
             .collect();
@@ -178,13 +178,17 @@ fn cases(settings: &Settings, setup: Setup) -> (Vec<Vec<String>>, Vec<Measured>)
 /// Runs the default policy over five classes and over one class, with retention by age.
 fn ages(settings: &Settings) -> Vec<Measured> {
     let live = u64::from(settings.sources) * u64::from(settings.ring);
-    let classes = |name: &str, ages: &[f64], v: f64, kind: Kind| {
+    let classes = |name: &str, ages: &[f64], v: f64, kind: MergePolicy| {
         let workload = Workload::ages(settings.sources, ages, live, 1.0, settings.seed);
         measure(settings, STEADY, name.to_string(), &workload, v, kind)
     };
     let mut all = Vec::new();
     for v in [0.8, 0.9] {
-        for kind in [Kind::Fifo, Kind::Fisherman, Kind::Patient] {
+        for kind in [
+            MergePolicy::Fifo,
+            MergePolicy::Fisherman,
+            MergePolicy::Patient,
+        ] {
             all.push(classes("one lifetime", &AGES[..1], v, kind));
             all.push(classes("five lifetimes", &AGES, v, kind));
         }
@@ -214,12 +218,12 @@ fn measure(
     name: String,
     workload: &Workload,
     v: f64,
-    policy: Kind,
+    policy: MergePolicy,
 ) -> Measured {
     let block_bytes = u64::from(workload.block_bytes);
     let segment_bytes = settings.segment_blocks * block_bytes;
     let budget = ((workload.live_blocks * block_bytes) as f64 / v) as u64;
-    let lanes = (policy == Kind::Patient).then_some(LaneSettings {
+    let lanes = (policy == MergePolicy::Patient).then_some(LaneSettings {
         lanes: settings.lanes,
         segment_bytes,
         least_bytes: segment_bytes / 16,
@@ -263,7 +267,7 @@ fn checks(measured: &[Measured], ages: &[Measured]) -> Vec<Check> {
             one.setup == setup
                 && one.workload == name
                 && one.v == v
-                && one.policy == Kind::Patient.name()
+                && one.policy == MergePolicy::Patient.name()
         };
         measured.iter().find(named).map(|one| one.written_per_byte)
     };
@@ -292,7 +296,7 @@ fn checks(measured: &[Measured], ages: &[Measured]) -> Vec<Check> {
     for v in [0.8, 0.9] {
         let of = |name: &str| {
             let named = |one: &&Measured| {
-                one.v == v && one.workload == name && one.policy == Kind::Patient.name()
+                one.v == v && one.workload == name && one.policy == MergePolicy::Patient.name()
             };
             ages.iter().find(named).map(|one| one.written_per_byte)
         };

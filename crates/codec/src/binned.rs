@@ -10,7 +10,7 @@ use pco::{ChunkConfig, PagingSpec};
 use crate::reader::Reader;
 use crate::{DecodeError, Effort};
 
-/// Appends the numbers. Returns false and appends nothing if pco refuses them.
+/// Appends the numbers. Returns false and appends nothing if pco rejects them.
 pub(crate) fn encode<T: Number>(numbers: &[T], effort: Effort, out: &mut Vec<u8>) -> bool {
     let start = out.len();
     let done = write(numbers, effort, out).is_ok();

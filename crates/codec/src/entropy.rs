@@ -39,7 +39,7 @@ pub(crate) fn encode(bytes: &[u8], effort: Effort, limit: usize, out: &mut Vec<u
         };
         let compressor = slot.get_or_insert_with(|| {
             let mut compressor = Compressor::new(level)
-                .expect("zstd knows this level; creation fails only without memory");
+                .expect("zstd has this level; creation fails only without memory");
             compressor
                 .include_contentsize(false)
                 .expect("a flag of every zstd version");

@@ -41,7 +41,7 @@ pub enum DecodeError {
         offset: usize,
     },
     /// A count above [`MAX_COUNT`].
-    #[error("{count} values were asked for; a column holds at most {MAX_COUNT}")]
+    #[error("{count} values were requested; a column holds at most {MAX_COUNT}")]
     TooMany {
         /// Count that was requested.
         count: usize,

@@ -61,7 +61,7 @@ impl Header {
 struct Scratch {
     offsets: Vec<i64>,
     residuals: Vec<i64>,
-    plan: tokens::Plan,
+    plan: tokens::TokenPlan,
     values: Vec<i64>,
     candidate: Vec<u8>,
 }

@@ -86,7 +86,7 @@ static STARTS: [[(u64, u32); 256]; 4] = [
 ];
 
 /// Residuals as tokens, not yet entropy-coded.
-pub(crate) struct Plan {
+pub(crate) struct TokenPlan {
     numbers: Vec<u64>,
     tokens: Vec<u8>,
     padded: Vec<u8>,
@@ -98,9 +98,9 @@ pub(crate) struct Plan {
     ans: ans::Scratch,
 }
 
-impl Default for Plan {
-    fn default() -> Plan {
-        Plan {
+impl Default for TokenPlan {
+    fn default() -> TokenPlan {
+        TokenPlan {
             numbers: Vec::new(),
             tokens: Vec::new(),
             padded: Vec::new(),
@@ -114,7 +114,7 @@ impl Default for Plan {
     }
 }
 
-impl Plan {
+impl TokenPlan {
     /// Divides the residuals into tokens and remainders; returns the approximate encoded size in bytes.
     /// `bounds` are the smallest and the largest residual.
     pub(crate) fn prepare(&mut self, residuals: &[i64], bounds: (i64, i64)) -> usize {
@@ -245,10 +245,10 @@ fn entropy_bytes(counts: &[u32; 256], total: usize) -> usize {
 /// Decodes into `residuals`.
 pub(crate) fn decode(
     reader: &mut Reader<'_>,
-    scratch: &mut Plan,
+    scratch: &mut TokenPlan,
     residuals: &mut [i64],
 ) -> Result<(), DecodeError> {
-    let Plan {
+    let TokenPlan {
         tokens,
         ans,
         padded,

@@ -61,7 +61,7 @@ mod tests {
     }
 
     #[test]
-    fn overlong_and_truncated_numbers_are_refused() {
+    fn overlong_and_truncated_numbers_are_rejected() {
         assert!(matches!(
             get_u64(&mut &[0x80u8, 0x80][..]),
             Err(DecodeError::Truncated { .. })

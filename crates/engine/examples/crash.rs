@@ -1,4 +1,5 @@
-//! A crash and what it costs: the directory of a running store is copied, as a power cut would leave it, and opened.
+//! Cost of a crash: copies the directory of a running store, as a power cut would leave it, and
+//! opens the copy.
 //!
 //! `cargo run --release -p seiner-engine --example crash`
 

@@ -1,10 +1,10 @@
 //! Benefit of `extra_writes`: blocks that a read finds, bytes stored, and bytes written, by the
 //! setting.
 //!
-//! `cargo run --release -p seiner-engine --example extra_writes` writes a row of each of many sources
-//! at a time into a store whose memory is far too short for them, on a simulated disk, and prints a
-//! line for each setting. Nothing in it but the time depends on the machine.
-#![allow(clippy::unwrap_used, reason = "nothing goes on without")]
+//! `cargo run --release -p seiner-engine --example extra_writes` writes rows of many sources, one
+//! row of each at a time, to a store on a simulated disk with far too little memory for them. It
+//! prints one line per setting. Only the time depends on the machine.
+#![allow(clippy::unwrap_used, reason = "an example may panic")]
 
 use seiner_engine::{Durability, Engine, Options, Query};
 use seiner_model::{Interval, Selector, SourceId, SourceKey};
@@ -16,7 +16,7 @@ const SOURCES: u64 = 2000;
 const ROWS: u64 = 1500;
 
 fn main() {
-    println!("extra_writes  written/stored  blocks gathered  disk MiB  reads of a source  s");
+    println!("extra_writes  written/stored  blocks coalesced  disk MiB  reads of a source  s");
     for extra_writes in [0.0, 0.1, 0.2, 0.3, 0.5, 1.0, 2.0] {
         run(extra_writes);
     }
@@ -52,7 +52,7 @@ fn run(extra_writes: f64) {
             .unwrap();
         while engine.step().unwrap() {}
     }
-    engine.settle().unwrap();
+    engine.flush().unwrap();
     while engine.step().unwrap() {}
     let status = engine.status();
     let (mut blocks, mut bytes) = (0, 0);
@@ -74,7 +74,7 @@ fn run(extra_writes: f64) {
         "{extra_writes:>12}  {:>14.2}  {:>15}  {:>8.2}  {:>17.1}  {:.0}",
         (status.block_bytes_sealed + status.merge_written) as f64
             / status.block_bytes_sealed as f64,
-        status.gathered_blocks,
+        status.coalesced_blocks,
         bytes as f64 / f64::from(1 << 20),
         blocks as f64 / SOURCES as f64,
         began.elapsed().as_secs_f64()

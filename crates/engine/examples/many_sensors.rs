@@ -1,4 +1,4 @@
-//! Ingest from many sensors: one value each, again and again, with a fixed budget of memory.
+//! Ingest from many sensors: repeatedly one value of each, with a fixed memory budget.
 //!
 //! `cargo run --release -p seiner-engine --example many_sensors -- DIRECTORY`
 
@@ -36,7 +36,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         engine.wait_durable(receipt.position)?;
         if !receipt.rejected.is_empty() {
             println!(
-                "{} rows were refused, the first because {}",
+                "{} rows were rejected, the first because {}",
                 receipt.rejected_total, receipt.rejected[0].1
             );
         }
@@ -59,14 +59,14 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
                     );
                 }
             }
-            // A block that cannot be read is missing from the answer; the rest follows.
+            // An unreadable block is missing from the answer. The rest follows.
             Err(damage @ Error::Damage { .. }) => println!("{damage}"),
             Err(error) => return Err(error.into()),
         }
     }
     let status = engine.status();
     println!(
-        "{} sources take {} of {} bytes of memory",
+        "{} sources use {} of {} bytes of memory",
         status.sources, status.memory_used, status.memory_budget
     );
     engine.close()?;

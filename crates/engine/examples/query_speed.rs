@@ -1,9 +1,9 @@
 //! Latency of queries on an embedded store: a small one, means of many series, heavy ones.
 //!
 //! `cargo run --release -p seiner-engine --example query_speed [DIRECTORY]` writes a store into a directory
-//! (a temporary one by default), settles it and prints the median, the least and the number of runs of each
+//! (a temporary one by default), flushes it and prints the median, the least and the number of runs of each
 //! query. `taskset -c 0` in front of the program shows the same on one core.
-#![allow(clippy::unwrap_used, reason = "nothing goes on without")]
+#![allow(clippy::unwrap_used, reason = "an example may panic")]
 
 use seiner_engine::{Durability, Engine, Options, Query, Step};
 use seiner_model::{Column, Columns, FieldColumn, Interval, Selector, SourceKey};
@@ -30,7 +30,7 @@ fn main() {
     if engine.sources(&Selector::all()).is_empty() {
         fill(&engine);
     }
-    engine.settle().unwrap();
+    engine.flush().unwrap();
 
     let some = |text: &str, from: usize, to: usize| Query {
         selector: Selector::parse(text).unwrap(),

@@ -1,6 +1,7 @@
 //! Copies of damaged files, under names that no start reads.
 //!
-//! A damaged file is copied where a crash before the next change must find it again under its own name.
+//! A damaged file is copied, not renamed, if a start after a crash must still find it under its own
+//! name.
 
 use crate::error::{Error, io_error, sync_error};
 use crate::journal::DAMAGED;
@@ -13,7 +14,7 @@ const PIECE: u64 = 1 << 20;
 /// name after [`Disk::sync_names`].
 ///
 /// # Errors
-/// When the disk fails, or has no room for the copy.
+/// If the disk fails, or has no space for the copy.
 pub fn copy_aside(disk: &dyn Disk, name: &str) -> Result<(), Error> {
     let aside = format!("{name}{DAMAGED}");
     let context = || format!("copying {name} to {aside}");

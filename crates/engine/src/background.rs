@@ -1,6 +1,6 @@
-//! Background threads: the jobs that they do for a store, and how others wait for one.
+//! Background threads: the jobs that they do for a store, and waiting for a job.
 
-use crate::backpressure::force_room;
+use crate::backpressure::force_space;
 use crate::closing::trim_memory;
 use crate::commit::{commit, write_journal};
 use crate::core::Core;
@@ -9,12 +9,12 @@ use crate::jobs::{catch_up, step};
 use crate::options::Durability;
 use crate::scheduler::{Job, Work};
 
-/// Does a job, or waits until its thread has done it.
+/// Waits until the thread of a job has done it. A store without threads does the job at once.
 ///
 /// # Errors
 /// Those of the job.
 pub(crate) fn done(core: &Core, job: Job) -> Result<(), Error> {
-    core.scheduler.ask(job).unwrap_or_else(|| core.run(job))
+    core.scheduler.request(job).unwrap_or_else(|| core.run(job))
 }
 
 impl Work for Core {
@@ -35,7 +35,7 @@ impl Work for Core {
             Job::Journal => write_journal(self, false),
             Job::Seal => self.finish_sealing(),
             Job::Segments => catch_up(self),
-            Job::Space => force_room(self),
+            Job::Space => force_space(self),
         }
     }
 

@@ -1,29 +1,31 @@
-//! Back-pressure: what happens to writers when the store is nearly full.
+//! Back-pressure: slows, blocks and rejects writers when the store is nearly full.
 //!
-//! Writers are slowed first, and wait while merging, ageing and shedding make room. They are refused
-//! when nothing gives any. [`crate::space`] has the arithmetic.
+//! Writers are first slowed. Then they wait while merging, roll-up and shedding free space. If none
+//! of
+//! these frees space, writes are rejected. [`crate::space`] contains the arithmetic.
 
 use crate::core::Core;
 use crate::error::Error;
 use crate::jobs::expire::shed;
-use crate::jobs::flush::end_chapters;
-use crate::jobs::free::{ASK_EVERY, ask_for_room, room_for_writers};
-use crate::jobs::merging::liveness::survey_all;
+use crate::jobs::free::{QUERY_EVERY, headroom, query_free_space};
+use crate::jobs::merging::liveness::scan_all;
+use crate::jobs::segments::write_checkpoints;
 use crate::jobs::writing::Writing;
 use crate::jobs::{make_space, step_with};
 use crate::trouble::Path;
 
-/// Liveness is counted anew after this part of the budget was written: as much may have died.
+/// Fraction of the budget after whose writing liveness is scanned again: as many bytes may have
+/// died.
 const WORTH_COUNTING: u64 = 128;
-/// Rounds of merging and shedding before writers are refused.
-const ROUNDS: usize = 256;
+/// Attempts to merge and shed before writers are rejected.
+const ATTEMPTS: usize = 256;
 
 /// Makes space for writers by all means that the rules allow.
 ///
 /// # Errors
-/// [`Error::Full`] if there is none.
-pub(crate) fn force_room(core: &Core) -> Result<(), Error> {
-    let result = try_room(core, &mut core.writing());
+/// [`Error::Full`] if no space can be freed.
+pub(crate) fn force_space(core: &Core) -> Result<(), Error> {
+    let result = try_space(core, &mut core.writing());
     if let Err(error) = &result {
         core.poison(error);
         core.note_trouble(Path::Segments, &result);
@@ -31,20 +33,20 @@ pub(crate) fn force_room(core: &Core) -> Result<(), Error> {
     result
 }
 
-fn try_room(core: &Core, writing: &mut Writing) -> Result<(), Error> {
-    // Somebody may have made room meanwhile.
-    writing.space.asked = None;
-    ask_for_room(core, writing)?;
-    for _ in 0..ROUNDS {
-        while !room_for_writers(core).0 && step_with(core, writing)? {}
-        if room_for_writers(core).0 {
+fn try_space(core: &Core, writing: &mut Writing) -> Result<(), Error> {
+    // Another thread may have freed space in the meantime.
+    writing.space.queried = None;
+    query_free_space(core, writing)?;
+    for _ in 0..ATTEMPTS {
+        while !headroom(core).0 && step_with(core, writing)? {}
+        if headroom(core).0 {
             return Ok(());
         }
-        // What is written twice goes first.
-        end_chapters(core, writing, |_| true)?;
+        // Checkpoints let the victims of finished merges go first.
+        write_checkpoints(core, writing, |_| true)?;
         count_anew(core, writing)?;
         let more = make_space(core, writing)?;
-        if room_for_writers(core).0 {
+        if headroom(core).0 {
             return Ok(());
         }
         if more {
@@ -63,7 +65,8 @@ fn try_room(core: &Core, writing: &mut Writing) -> Result<(), Error> {
     })
 }
 
-/// Counts everything anew before something is refused, unless next to nothing can have died since.
+/// Scans the liveness of all segments before a write is rejected, unless very little can have died
+/// since the last scan.
 fn count_anew(core: &Core, writing: &mut Writing) -> Result<(), Error> {
     let now = core.clock.monotonic();
     let (written, budget) = {
@@ -73,10 +76,10 @@ fn count_anew(core: &Core, writing: &mut Writing) -> Result<(), Error> {
     let late = writing
         .space
         .tried
-        .is_none_or(|tried| now - tried >= ASK_EVERY);
-    if late || written - writing.merge.surveyed >= budget / WORTH_COUNTING {
-        (writing.space.tried, writing.merge.surveyed) = (Some(now), written);
-        survey_all(core, writing)?;
+        .is_none_or(|tried| now - tried >= QUERY_EVERY);
+    if late || written - writing.merge.scanned >= budget / WORTH_COUNTING {
+        (writing.space.tried, writing.merge.scanned) = (Some(now), written);
+        scan_all(core, writing)?;
     }
     Ok(())
 }

@@ -160,7 +160,7 @@ pub fn present_rows<'a>(
 }
 
 /// Sizes of the parts of a block.
-pub struct Shape {
+pub struct BlockShape {
     /// Bytes of the times.
     pub time_bytes: usize,
     /// Sizes of the columns.
@@ -279,7 +279,7 @@ impl<'a> Block<'a> {
     ///
     /// # Errors
     /// If the block ends too early or too late.
-    pub fn shape(&self, columns: usize) -> Result<Shape, String> {
+    pub fn shape(&self, columns: usize) -> Result<BlockShape, String> {
         let mut rest = self.body;
         decode_times(&mut rest, self.rows, &mut Vec::with_capacity(self.rows))
             .map_err(|error| error.to_string())?;
@@ -301,7 +301,7 @@ impl<'a> Block<'a> {
         if !rest.is_empty() {
             return Err(format!("{} bytes follow the last column", rest.len()));
         }
-        Ok(Shape {
+        Ok(BlockShape {
             time_bytes,
             columns,
         })

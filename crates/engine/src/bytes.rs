@@ -1,20 +1,20 @@
-//! Reading numbers out of bytes whose length is checked.
+//! Decoding of numbers and texts from bytes, with checks of the length.
 
 use seiner_codec::varint;
 
-/// The bytes end too early or hold a number that cannot be.
+/// Error: the bytes end too early, or contain an impossible number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Short;
 
-/// No store comes so far: larger numbers of blocks and records are damage, and one more than a
-/// number of either is always a number.
+/// Limit of block and record numbers. No store reaches it, so a larger number is damage. Adding 1
+/// to a valid number never overflows.
 pub const COUNT_LIMIT: u64 = 1 << 62;
 
-/// Reads from the front of a slice.
+/// Reader that consumes a slice from the front.
 pub struct Cursor<'a>(pub &'a [u8]);
 
 impl<'a> Cursor<'a> {
-    /// The next `len` bytes.
+    /// Returns the next `len` bytes.
     #[inline]
     pub fn take(&mut self, len: usize) -> Result<&'a [u8], Short> {
         let (head, rest) = self.0.split_at_checked(len).ok_or(Short)?;
@@ -22,39 +22,39 @@ impl<'a> Cursor<'a> {
         Ok(head)
     }
 
-    /// A byte.
+    /// Reads a byte.
     #[inline]
     pub fn u8(&mut self) -> Result<u8, Short> {
         Ok(self.take(1)?[0])
     }
 
-    /// Four bytes, little endian.
+    /// Reads four bytes, little endian.
     pub fn u32(&mut self) -> Result<u32, Short> {
         Ok(u32::from_le_bytes(
             self.take(4)?.try_into().expect("four bytes"),
         ))
     }
 
-    /// Eight bytes, little endian.
+    /// Reads eight bytes, little endian.
     pub fn u64(&mut self) -> Result<u64, Short> {
         Ok(u64::from_le_bytes(
             self.take(8)?.try_into().expect("eight bytes"),
         ))
     }
 
-    /// A varint.
+    /// Reads a varint.
     #[inline]
     pub fn varint(&mut self) -> Result<u64, Short> {
         varint::get_u64(&mut self.0).map_err(|_| Short)
     }
 
-    /// A zigzag varint.
+    /// Reads a zigzag varint.
     #[inline]
     pub fn signed(&mut self) -> Result<i64, Short> {
         varint::get_i64(&mut self.0).map_err(|_| Short)
     }
 
-    /// A varint that must be at most `limit`.
+    /// Reads a varint of at most `limit`.
     pub fn count(&mut self, limit: usize) -> Result<usize, Short> {
         usize::try_from(self.varint()?)
             .ok()
@@ -62,7 +62,7 @@ impl<'a> Cursor<'a> {
             .ok_or(Short)
     }
 
-    /// A text, its length first.
+    /// Reads a text: its length, then its bytes.
     pub fn text(&mut self) -> Result<&'a str, Short> {
         let len = self.count(self.0.len())?;
         std::str::from_utf8(self.take(len)?).map_err(|_| Short)
@@ -74,12 +74,12 @@ impl<'a> Cursor<'a> {
     }
 }
 
-/// Appends a text, its length first.
+/// Appends a text: its length, then its bytes.
 pub fn put_text(text: &str, out: &mut Vec<u8>) {
     put_bytes(text.as_bytes(), out);
 }
 
-/// Appends the bytes of a text, their number first.
+/// Appends the length of some bytes, then the bytes.
 #[inline]
 pub fn put_bytes(text: &[u8], out: &mut Vec<u8>) {
     varint::put_u64(text.len() as u64, out);

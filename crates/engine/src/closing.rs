@@ -3,7 +3,7 @@
 use crate::commit::{commit, write_journal};
 use crate::core::Core;
 use crate::error::Error;
-use crate::jobs::flush::release_journal;
+use crate::jobs::segments::release_journal;
 use crate::jobs::{catch_up, step};
 use crate::segment::open::OpenSegment;
 use crate::volume::SlotState;
@@ -11,13 +11,12 @@ use seiner_platform::memory::trim_allocator;
 
 /// Seals all rows into segments and releases the journal. The files are then as small as possible
 /// and can be copied.
-pub(crate) fn settle(core: &Core) -> Result<(), Error> {
+pub(crate) fn flush(core: &Core) -> Result<(), Error> {
     commit(core)?;
-    // Some sources at a time: sealed all at once, they would use the memory of their rows a second
-    // time.
-    let mut hand = Some(0);
-    while let Some(from) = hand {
-        hand = {
+    // Some sources at a time: sealing all at once would use the memory of their rows a second time.
+    let mut cursor = Some(0);
+    while let Some(from) = cursor {
+        cursor = {
             core.health.writable()?;
             core.head().seal_some(from)
         };
@@ -70,8 +69,8 @@ pub(crate) fn close(core: &Core) -> Result<(), Error> {
     if core.health.is_closed() {
         return Ok(());
     }
-    // What came since is on disk, too, before the store refuses.
-    settle(core)?;
+    // Rows accepted in the meantime are on disk before the store rejects writes.
+    flush(core)?;
     let ready = core.log().take_slots();
     for (number, _) in ready {
         core.volume.discard(number, SlotState::Open(0))?;
@@ -81,7 +80,7 @@ pub(crate) fn close(core: &Core) -> Result<(), Error> {
         core.health.close();
     }
     commit(core)?;
-    let mut timekeeper = core.timekeeper();
+    let mut persisted_clock = core.persisted_clock();
     let time = core.log().retention.last_time();
-    time.map_or(Ok(()), |time| timekeeper.tell(time))
+    time.map_or(Ok(()), |time| persisted_clock.write(time))
 }

@@ -11,8 +11,8 @@ pub(crate) fn commit(core: &Core) -> Result<(), Error> {
     write_journal(core, true)
 }
 
-/// Returns whether all rows up to a receipt's position are on disk. Without a journal, rows are not
-/// promised to be durable, and the result is true.
+/// Returns whether all rows up to a receipt's position are on disk. True without a journal, which
+/// gives no guarantee.
 pub(crate) fn is_durable(core: &Core, position: u64) -> bool {
     core.durability() == Durability::Memory
         || core.durable.position.load(Ordering::Acquire) >= position
@@ -90,9 +90,9 @@ fn write_record(core: &Core, journal: &mut JournalWriter, sync: bool) -> Result<
     Ok(())
 }
 
-/// Makes everything durable on which the rows acknowledged next, or later rows, may depend. Names
-/// and layouts go to the catalog, so that no record is needed to read the rows of another. The file
-/// goes to the ledger, so that its loss is detected.
+/// Makes everything durable that the next acknowledged rows, or later rows, may depend on. Names
+/// and layouts go to the catalog, so that each record can be read without the others. The file goes
+/// to the ledger, so that its loss is detected.
 fn record_names_and_files(core: &Core, journal: &mut JournalWriter) -> Result<(), Error> {
     if core.head().has_new_names() {
         core.write_catalog()?;
@@ -103,7 +103,7 @@ fn record_names_and_files(core: &Core, journal: &mut JournalWriter) -> Result<()
             ledger.note_journal_file(number, file);
         }
         drop(ledger);
-        core.ask_for_ledger();
+        core.request_ledger();
     }
-    core.write_ledger_if_asked()
+    core.write_ledger_if_requested()
 }

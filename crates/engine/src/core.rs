@@ -1,6 +1,6 @@
 //! Core of a store: the state that writers, jobs and queries share, and its locks.
 //!
-//! Locks are always taken in this order: `writing` (segments), `sealer`, `journal` or `timekeeper`,
+//! Locks are always taken in this order: `writing` (segments), `sealer`, `journal` or `persisted_clock`,
 //! `catalog` or `ledger`, the head, the log, the dictionary, members, health. Rows are accepted
 //! under the lock of the head, and blocks are added under the lock of the log. No thread holds
 //! either of these two locks while it writes to the disk.
@@ -11,22 +11,22 @@ use crate::exchange::inform;
 use crate::head::{Extent, Head};
 use crate::health::Health;
 use crate::holds::Holds;
-use crate::jobs::free::memory::Memory as Space;
+use crate::jobs::free::memory::SpaceMemory;
 use crate::jobs::idle::memory::IDLE_TICKS;
-use crate::jobs::merging::memory::{Decisions, Memory as Merge};
+use crate::jobs::merging::memory::{Decisions, MergeMemory};
 use crate::jobs::writing::Writing;
 use crate::journal::files::JournalWriter;
 use crate::ledger::Ledger;
 use crate::locks::{HeadGuard, Locks, LogGuard};
 use crate::log::Log;
 use crate::options::{Durability, Options};
+use crate::persisted_clock::PersistedClock;
 use crate::recover;
 use crate::scheduler::Scheduler;
 use crate::sealer::Sealer;
 use crate::segment::Entry;
 use crate::segment::files::Files;
 use crate::status::{Loss, Recovery};
-use crate::timekeeper::Timekeeper;
 use crate::trouble::Path as Way;
 use crate::turns::Turns;
 use crate::volume::Volume;
@@ -44,7 +44,7 @@ const TRIMS: u8 = 2;
 /// Reason why a lock is not poisoned.
 const UNBROKEN: &str = "nobody panics while writing segments";
 
-/// Store, as its parts see it. [`Engine`](crate::Engine) is the public view.
+/// Shared state of an open store. [`Engine`](crate::Engine) is its public interface.
 pub(crate) struct Core {
     locks: Locks,
     pub(crate) health: Arc<Health>,
@@ -71,7 +71,7 @@ pub(crate) struct Core {
     pub(crate) durable: Durable,
     pub(crate) recovery: Recovery,
     pub(crate) scheduler: Scheduler,
-    timekeeper: Mutex<Timekeeper>,
+    persisted_clock: Mutex<PersistedClock>,
     pub(crate) rules_changed: Vec<String>,
     /// True if the ledger has entries that should soon be durable.
     ledger_waits: AtomicBool,
@@ -215,16 +215,16 @@ impl Core {
     }
 
     /// Requests that the next step makes the ledger durable.
-    pub(crate) fn ask_for_ledger(&self) {
+    pub(crate) fn request_ledger(&self) {
         self.ledger_waits.store(true, Ordering::Relaxed);
     }
 
     /// Makes the ledger durable if requested. The request remains after an error.
-    pub(crate) fn write_ledger_if_asked(&self) -> Result<(), Error> {
+    pub(crate) fn write_ledger_if_requested(&self) -> Result<(), Error> {
         if self.ledger_waits.swap(false, Ordering::Relaxed) {
             let result = self.write_ledger();
             if result.is_err() {
-                self.ask_for_ledger();
+                self.request_ledger();
             }
             result?;
         }
@@ -232,11 +232,12 @@ impl Core {
     }
 
     /// Requests that free memory is returned soon, because a large object was or will be freed.
-    pub(crate) fn ask_for_trim(&self) {
+    pub(crate) fn request_trim(&self) {
         self.trims_due.store(TRIMS, Ordering::Relaxed);
     }
 
-    /// Returns whether free memory should be given back.
+    /// Returns whether free memory should be returned to the system, and counts the request as
+    /// served.
     pub(crate) fn take_trim(&self) -> bool {
         let less = |due: u8| due.checked_sub(1);
         let taken = self
@@ -249,7 +250,7 @@ impl Core {
     pub(crate) fn write_ledger(&self) -> Result<(), Error> {
         let mut ledger = self.ledger();
         let result = ledger.write();
-        self.log().space.note_ledger(ledger.room(self.unit));
+        self.log().space.note_ledger(ledger.disk_bytes(self.unit));
         result
     }
 
@@ -278,7 +279,7 @@ impl Core {
             catalog.add(frame)?;
             *frame = Frame::default();
             self.head().note_frame_written();
-            self.log().space.note_catalog(catalog.room(self.unit));
+            self.log().space.note_catalog(catalog.disk_bytes(self.unit));
             if extent == Extent::Complete {
                 return Ok(());
             }
@@ -316,7 +317,7 @@ impl Core {
         let new = self.ledger().note_loss(&loss);
         if new {
             tracing::error!("{loss}");
-            self.ask_for_ledger();
+            self.request_ledger();
         }
     }
 
@@ -366,24 +367,24 @@ impl Core {
     ///
     /// # Errors
     /// If the disk fails. Age then hides no more data.
-    pub(crate) fn tell_time(&self, early: bool) -> Result<(), Error> {
+    pub(crate) fn persist_time(&self, early: bool) -> Result<(), Error> {
         let due = || {
             let mut log = self.log();
             log.retention.judge(&*self.clock);
-            let time = log.retention.promise_due(early);
+            let time = log.retention.time_to_persist(early);
             time.filter(|_| self.health.writable().is_ok())
         };
         if due().is_none() {
             return Ok(());
         }
-        let mut timekeeper = self.timekeeper();
+        let mut persisted_clock = self.persisted_clock();
         // Another thread may have written the time in the meantime.
         let Some(time) = due() else {
             return Ok(());
         };
-        let result = timekeeper.tell(time);
+        let result = persisted_clock.write(time);
         match &result {
-            Ok(()) => self.log().retention.vouch(time),
+            Ok(()) => self.log().retention.cover(time),
             Err(error) => self.poison(error),
         }
         result
@@ -392,7 +393,7 @@ impl Core {
     /// Advances the time before an answer, so that expired data is hidden. If the time cannot be
     /// written to the disk, expired data remains visible, and the store reports the trouble.
     pub(crate) fn look_at_the_clock(&self) {
-        let _ = self.tell_time(false);
+        let _ = self.persist_time(false);
     }
 
     /// Confirms the host's clock after a jump that the store did not accept. Data that is too old
@@ -402,13 +403,13 @@ impl Core {
     /// If the disk fails.
     pub fn accept_clock(&self) -> Result<(), Error> {
         self.log().retention.accept_clock(&*self.clock);
-        self.tell_time(false)
+        self.persist_time(false)
     }
 
-    pub fn timekeeper(&self) -> MutexGuard<'_, Timekeeper> {
-        self.timekeeper
+    pub fn persisted_clock(&self) -> MutexGuard<'_, PersistedClock> {
+        self.persisted_clock
             .lock()
-            .expect("nobody panics while telling the time")
+            .expect("nobody panics while writing the time")
     }
 
     /// Records the failure of a path to the disk, or that the path works.
@@ -417,9 +418,9 @@ impl Core {
     }
 
     pub(crate) fn poison(&self, error: &Error) {
-        // An operation that failed for lack of space is retried. None of it was half done.
+        // An operation that failed for lack of space has changed nothing and is retried.
         let harmless =
-            error.is_want_of_room() || matches!(error, Error::Closed | Error::Poisoned(_));
+            error.is_out_of_space() || matches!(error, Error::Closed | Error::Poisoned(_));
         if !harmless {
             self.health.poison(|| error.to_string());
         }
@@ -430,12 +431,15 @@ impl Core {
         self.scheduler.is_running()
     }
 
-    pub(crate) fn dictionary<T>(&self, ask: impl FnOnce(&crate::dictionary::Dictionary) -> T) -> T {
+    pub(crate) fn dictionary<T>(
+        &self,
+        read: impl FnOnce(&crate::dictionary::Dictionary) -> T,
+    ) -> T {
         let dictionary = self.head().dictionary().clone();
         let dictionary = dictionary
             .read()
             .expect("no panic while the dictionary is locked");
-        ask(&dictionary)
+        read(&dictionary)
     }
 
     pub fn recovered(
@@ -475,8 +479,8 @@ impl Core {
             }),
             ledger: Mutex::new(opened.ledger),
             writing: Turns::new(Writing::new(
-                Space::new(disk),
-                Merge::new(policy, opened.merging, opened.copied),
+                SpaceMemory::new(disk),
+                MergeMemory::new(policy, opened.merging, opened.copied),
             )),
             files: opened.files,
             segment_bytes,
@@ -487,7 +491,7 @@ impl Core {
             idle_tick_ns,
             recovery: opened.recovery,
             scheduler: Scheduler::default(),
-            timekeeper: Mutex::new(opened.timekeeper),
+            persisted_clock: Mutex::new(opened.persisted_clock),
             rules_changed: Vec::new(),
         };
         Ok(engine)

@@ -1,29 +1,29 @@
-//! Counters since a store was opened, as plain numbers.
+//! Counters of a store since it was opened.
 
-/// Counts of what the head accepted and refused, and of what the journal took.
+/// Counters of accepted and rejected rows, and of journal bytes.
 #[derive(Default)]
 pub struct Accepted {
     /// Rows accepted.
     pub rows: u64,
     /// Values accepted.
     pub samples: u64,
-    /// Rows refused.
+    /// Rows rejected.
     pub rejected: u64,
-    /// Refused rows that were too old for their class as they came.
+    /// Rejected rows that were too old for their class on arrival.
     pub too_old: u64,
     /// Bytes written to the journal.
     pub journal_written: u64,
-    /// Time that writers were made to wait for room, ns.
+    /// Time that writers were made to wait for space, ns.
     pub waited_ns: u64,
-    /// Samples that went into a coarser level.
+    /// Samples that went into a roll-up level.
     pub aged_samples: u64,
-    /// Rows of coarser levels.
+    /// Rows of roll-up levels.
     pub level_rows: u64,
-    /// Values in rows of coarser levels.
+    /// Values in rows of roll-up levels.
     pub level_samples: u64,
 }
 
-/// Counts of what joined the log, and of what the jobs did with it.
+/// Counters of the blocks in the log, and of the work of the jobs.
 #[derive(Default)]
 pub struct Written {
     /// Blocks sealed.
@@ -38,20 +38,20 @@ pub struct Written {
     pub segments_dropped: u64,
     /// Segments merged.
     pub segments_merged: u64,
-    /// Bytes of blocks that merges wrote again.
+    /// Bytes of blocks that merges rewrote.
     pub merge_written: u64,
-    /// Bytes of blocks that were written again for the sake of reads alone.
+    /// Bytes of blocks that were rewritten only to speed up reads.
     pub extra_written: u64,
     /// Bytes that merges read.
     pub merge_read: u64,
-    /// Blocks that merges gathered in larger ones.
-    pub gathered_blocks: u64,
-    /// Rows that merges left out because later ones overwrite them.
+    /// Blocks that merges coalesced into larger blocks.
+    pub coalesced_blocks: u64,
+    /// Rows that merges omitted because later rows overwrite them.
     pub overwritten_rows: u64,
-    /// Bytes that merges saved by compressing harder.
-    pub squeezed_bytes: u64,
+    /// Bytes that merges saved by recompression.
+    pub recompressed_bytes: u64,
     /// Approximate bytes shed because the budget was exhausted.
     pub shed_bytes: u64,
-    /// Blocks that a merge found damaged.
+    /// Damaged blocks found by merges.
     pub damaged_blocks: u64,
 }

@@ -1,11 +1,11 @@
-//! Delete: samples of sources in an interval, hidden at once and for good.
+//! Delete: hides samples of sources in an interval, immediately and permanently.
 
 use crate::core::Core;
 use crate::error::Error;
 use crate::jobs::writing::Writing;
 use crate::jobs::{is_behind, step_or_poison};
 use crate::retention::Tombstone;
-use crate::retention::coarser::step_start;
+use crate::retention::rollup::step_start;
 use roaring::RoaringBitmap;
 use seiner_model::{Interval, Selector};
 
@@ -43,35 +43,35 @@ pub(crate) fn delete(core: &Core, selector: &Selector, interval: Interval) -> Re
             head.seal(source);
         }
         let before = head.next_block();
-        log.retention.bury(Tombstone {
+        log.retention.delete(Tombstone {
             sources,
             interval,
             before,
         });
         for (step, sources) in levels {
             let start = step_start(interval.start, step);
-            log.retention.bury(Tombstone {
+            log.retention.delete(Tombstone {
                 sources,
                 interval: Interval::new(start, interval.end),
                 before,
             });
         }
-        // And what it made of them is made anew.
-        writing.round = None;
+        // The running roll-up pass may have used deleted samples, so it is repeated.
+        writing.rollup = None;
     }
     let result = core.write_catalog();
     if let Err(error) = &result {
         core.poison(error);
     }
     result?;
-    for tally in core.log().tallies_mut() {
-        tally.ask();
+    for stats in core.log().segment_stats_mut() {
+        stats.request_scan();
     }
     Ok(count)
 }
 
-/// Seals what sources have in buffers, some at a time: all at once would take the memory again that
-/// they have as rows.
+/// Seals the buffers of sources, some at a time: sealing all at once would use the memory of their
+/// rows a second time.
 fn seal_ahead(core: &Core, writing: &mut Writing, sources: &RoaringBitmap) -> Result<(), Error> {
     let mut sources = sources.iter().peekable();
     while sources.peek().is_some() {

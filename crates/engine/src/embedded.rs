@@ -9,9 +9,9 @@ use seiner_model::{
     Selector, SourceId, SourceKey, Value,
 };
 use seiner_store::{
-    Bucket, ClassStatus, Durability, Embedded, Error, Found, IsOver, Latest, LevelSpan, LogStatus,
-    Loss, PIECE_ROWS, Piece, Query, Receipt, Record, Samples, SeriesData, SeriesSummary, Status,
-    Step, Store,
+    Bucket, ClassStatus, DecisionRecord, Durability, Embedded, Error, IsOver, Latest, LevelSpan,
+    LogStatus, Loss, PIECE_ROWS, Piece, Query, Receipt, Results, Samples, SeriesData,
+    SeriesSummary, Status, Step, Store,
 };
 use std::sync::Arc;
 
@@ -88,7 +88,7 @@ impl Store for Engine {
         Ok(Engine::source_key(self, source))
     }
 
-    fn scan(&self, query: &Query, is_over: Option<IsOver>) -> Result<Found<'_, Piece>, Error> {
+    fn scan(&self, query: &Query, is_over: Option<IsOver>) -> Result<Results<'_, Piece>, Error> {
         let found = Engine::scan(self, query);
         let found = match is_over {
             Some(is_over) => found.until(is_over),
@@ -105,7 +105,7 @@ impl Store for Engine {
         &self,
         query: &Query,
         is_over: Option<IsOver>,
-    ) -> Result<Found<'_, SeriesData>, Error> {
+    ) -> Result<Results<'_, SeriesData>, Error> {
         let found = Engine::select(self, query)?;
         Ok(match is_over {
             Some(is_over) => Box::new(found.until(is_over)),
@@ -117,7 +117,7 @@ impl Store for Engine {
         &self,
         query: &Query,
         is_over: Option<IsOver>,
-    ) -> Result<Found<'_, Samples<'_>>, Error> {
+    ) -> Result<Results<'_, Samples<'_>>, Error> {
         let found = Engine::scan(self, query);
         Ok(Box::new(SeriesScan::new(match is_over {
             Some(is_over) => found.until(is_over),
@@ -130,7 +130,7 @@ impl Store for Engine {
         query: &Query,
         step: Step,
         is_over: Option<IsOver>,
-    ) -> Result<Found<'_, SeriesSummary>, Error> {
+    ) -> Result<Results<'_, SeriesSummary>, Error> {
         let found = Engine::aggregate(self, query, step)?;
         Ok(match is_over {
             Some(is_over) => Box::new(found.until(is_over)),
@@ -139,8 +139,8 @@ impl Store for Engine {
     }
 
     /// Takes numbers from the aggregates of blocks. Reads samples only for the latest texts and for integers of which
-    /// coarser levels keep rounded figures.
-    fn latest(&self, query: &Query, is_over: Option<IsOver>) -> Result<Found<'_, Latest>, Error> {
+    /// roll-up levels keep rounded figures.
+    fn latest(&self, query: &Query, is_over: Option<IsOver>) -> Result<Results<'_, Latest>, Error> {
         let series = Store::aggregate(self, query, Step::Whole, is_over)?;
         let latest = series.filter_map(|summary| match summary {
             Ok(summary) => latest_of(self, &summary).transpose(),
@@ -199,7 +199,7 @@ fn divide(piece: scan::Piece) -> Vec<Piece> {
     parts.collect()
 }
 
-/// Returns the latest sample of a series, if it was not deleted meanwhile.
+/// Returns the latest sample of a series, if it was not deleted in the meantime.
 fn latest_of(engine: &Engine, summary: &SeriesSummary) -> Result<Option<Latest>, Error> {
     let Some(bucket) = summary.buckets.last() else {
         return Ok(None);
@@ -267,7 +267,7 @@ impl Embedded for Engine {
         Engine::log(self)
     }
 
-    fn decisions(&self) -> Vec<Record> {
+    fn decisions(&self) -> Vec<DecisionRecord> {
         Engine::decisions(self)
     }
 
@@ -299,7 +299,7 @@ impl Embedded for Engine {
         Engine::commit(self)
     }
 
-    fn settle(&self) -> Result<(), Error> {
-        Engine::settle(self)
+    fn flush(&self) -> Result<(), Error> {
+        Engine::flush(self)
     }
 }

@@ -9,7 +9,7 @@ use crate::error::{Error, Receipt};
 use crate::holds::Holds;
 use crate::intake;
 use crate::jobs;
-use crate::jobs::merging::memory::Record;
+use crate::jobs::merging::memory::DecisionRecord;
 use crate::levels;
 use crate::opening;
 use crate::options::{Durability, Options};
@@ -138,7 +138,7 @@ impl Engine {
     /// Returns the number of a source, which is registered if it is new.
     ///
     /// # Errors
-    /// [`Error::Refused`] if the names take their share of the memory, and as [`Engine::append`].
+    /// [`Error::Rejected`] if the names take their share of the memory, and as [`Engine::append`].
     pub fn register(&self, key: &SourceKey) -> Result<SourceId, Error> {
         intake::register(&self.core, key)
     }
@@ -170,8 +170,8 @@ impl Engine {
         commit::commit(&self.core)
     }
 
-    /// Returns whether all rows up to a receipt's position are on disk. Without a journal, rows are
-    /// not promised to be durable, and the result is true.
+    /// Returns whether all rows up to a receipt's position are on disk. True without a journal,
+    /// which gives no guarantee.
     pub fn is_durable(&self, position: u64) -> bool {
         commit::is_durable(&self.core, position)
     }
@@ -194,11 +194,11 @@ impl Engine {
 
     /// Seals all rows into segments and releases the journal. The files are then as small as
     /// possible and can be copied.
-    pub fn settle(&self) -> Result<(), Error> {
-        closing::settle(&self.core)
+    pub fn flush(&self) -> Result<(), Error> {
+        closing::flush(&self.core)
     }
 
-    /// Performs a step of background work: writes a piece, seals a segment, ends chapters, seals
+    /// Performs a step of background work: writes a piece, seals a segment, writes checkpoints, seals
     /// idle sources, drops or merges segments. Returns whether more work is waiting.
     pub fn step(&self) -> Result<bool, Error> {
         jobs::step(&self.core)
@@ -247,7 +247,7 @@ impl Engine {
         query::time_range(&self.core, query, sources)
     }
 
-    /// Returns the parts of a query's interval in which some of its sources have coarser levels
+    /// Returns the parts of a query's interval in which some of its sources have roll-up levels
     /// instead of samples, according to the rules of their classes. Ordered by the length of the
     /// step, then by time.
     pub fn levels(&self, query: &Query) -> Vec<LevelSpan> {
@@ -300,7 +300,7 @@ impl Engine {
     }
 
     /// Returns recent decisions to drop or merge segments and their reasons, latest last.
-    pub fn decisions(&self) -> Vec<Record> {
+    pub fn decisions(&self) -> Vec<DecisionRecord> {
         report::decisions(&self.core)
     }
 

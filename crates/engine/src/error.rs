@@ -3,7 +3,7 @@
 pub use seiner_store::{Error, Reason, Receipt, Relief};
 use std::io;
 
-/// Puts what was being done in front of what the disk said.
+/// Adds the failed operation to an error of the disk.
 pub(crate) fn io_error<C: Fn() -> String>(context: C) -> impl FnOnce(io::Error) -> Error {
     move |error| Error::Io {
         context: context(),

@@ -1,25 +1,26 @@
-//! Exchange between head and log: what each has to know of the other, under the locks of both.
+//! Exchange of figures between head and log, under the locks of both.
 
 use crate::head::Head;
 use crate::log::Log;
 use seiner_platform::Clock;
 
-/// Tells the head what it has to know of the log, and the log what the head wants. The time goes on.
+/// Advances the time, copies figures of the log to the head, and passes requests of the head to the
+/// log.
 pub(crate) fn inform(head: &mut Head, log: &mut Log, clock: &dyn Clock) {
     log.retention.advance(clock, head.next_block());
     log.bound_replay();
-    if head.take_chapter_wanted() {
-        log.set_chapter_due(true);
+    if head.take_checkpoint_wanted() {
+        log.set_checkpoint_due(true);
     }
-    let surroundings = head.surroundings();
-    log.retention.update_lateness(&mut surroundings.lateness);
-    surroundings.is_log_behind = log.is_much_waiting();
-    tell_memory(head, log);
+    let log_figures = head.log_figures();
+    log.retention.update_lateness(&mut log_figures.lateness);
+    log_figures.is_log_behind = log.is_much_waiting();
+    share_memory(head, log);
 }
 
-/// Tells the head how much memory the log takes.
-pub(crate) fn tell_memory(head: &mut Head, log: &Log) {
-    let surroundings = head.surroundings();
-    surroundings.log_memory = log.memory();
-    surroundings.registry_memory = log.retention.memory();
+/// Copies the memory use of the log to the head.
+pub(crate) fn share_memory(head: &mut Head, log: &Log) {
+    let log_figures = head.log_figures();
+    log_figures.log_memory = log.memory();
+    log_figures.registry_memory = log.retention.memory();
 }

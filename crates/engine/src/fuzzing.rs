@@ -1,28 +1,30 @@
-//! Doors for the fuzz targets, which lie outside the crate: each hands bytes to a decoder as if
-//! their checksum had held.
+//! Entry points for the fuzz targets, which are outside the crate. Each passes bytes to a decoder
+//! as if their checksum were valid.
 //!
 //! None may panic, whatever the bytes. Where two readers of the same bytes must agree, they are
 //! compared. Built with `--cfg fuzzing` only, which cargo-fuzz sets.
 
 use crate::block::Block;
+use crate::buffer::columns;
 use crate::buffer::row::{self, ColumnState, TimeState};
 use crate::bytes::Cursor;
 use crate::catalog::{self, Frame, ReadFrame};
 use crate::dictionary::layouts::Layouts;
 use crate::inspect::registry::Registry;
-use crate::journal::files::{self, FILE_HEADER_BYTES, FileHeader};
-use crate::journal::record::{self, Header, Record};
-use crate::journal::rows::Rows;
-use crate::segment::footer::{self, Page, TRAILER_BYTES, Trailer};
+use crate::journal::files::{FILE_HEADER_BYTES, FileHeader};
+use crate::journal::reader;
+use crate::journal::record::{self, Header, JournalRecord};
+use crate::journal::rows::JournalRows;
+use crate::segment::footer::{self, PageEntry, TRAILER_BYTES, Trailer};
 use seiner_codec::checksum;
 use seiner_model::{FieldType, Interval};
 
-/// More sources and layouts than a file of a few kilobytes names. A number that a checksum vouches
-/// for is believed, and all below it are kept, each for some bytes of memory: that is by design, so
-/// larger ones are not tried.
+/// Maximum number of sources and layouts that a small file may name. A number with a valid checksum
+/// is trusted, and all lower numbers use some bytes of memory. Larger numbers are therefore not
+/// tried.
 const NUMBERS: u64 = 1 << 12;
 
-/// Keys and layouts, one after the other, as catalog and journal have them.
+/// Decodes keys and layouts, one after the other, as in catalog and journal.
 pub fn names(bytes: &[u8]) {
     let mut cursor = Cursor(bytes);
     while catalog::get_key(&mut cursor).is_ok() {}
@@ -31,7 +33,8 @@ pub fn names(bytes: &[u8]) {
     while catalog::get_layout(&mut cursor, &mut layouts).is_ok() {}
 }
 
-/// A frame's body: compressed streams which are `plain` bytes long, of so many sources and layouts.
+/// Decodes the body of a frame: compressed streams of `plain` bytes, with these numbers of sources
+/// and layouts.
 pub fn frame(body: &[u8], plain: usize, sources: u8, layouts: u8) {
     let mut frame = Frame {
         sources: sources.into(),
@@ -51,27 +54,27 @@ pub fn frame(body: &[u8], plain: usize, sources: u8, layouts: u8) {
     Registry::read(&[frame], &mut |_, _| {});
 }
 
-/// A journal file's header.
+/// Decodes the header of a journal file.
 pub fn journal_header(bytes: &[u8]) {
     FileHeader::decode(bytes);
-    files::never_begun(bytes, 1);
+    reader::never_begun(bytes, 1);
 }
 
-/// A record's body, down to its rows.
+/// Decodes the body of a record, including its rows.
 pub fn record(body: &[u8]) {
     Header::read(body);
-    let Ok(record) = Record::decode(body, 2) else {
+    let Ok(record) = JournalRecord::decode(body, 2) else {
         return;
     };
     if record.first_layout <= NUMBERS {
         let _ = Registry::new().add_record(&record);
     }
-    Rows::new(&record).for_each(drop);
+    JournalRows::new(&record).for_each(drop);
 }
 
-/// The rows of a buffer. What a replay took in row by row, sealing must be able to read.
+/// Decodes the rows of a buffer. Rows that a replay accepts one by one must be readable by sealing.
 pub fn rows(bytes: &[u8], types: &[FieldType]) {
-    let _ = row::decode(bytes, bytes.len(), types);
+    let _ = columns::decode(bytes, bytes.len(), types);
     let (mut time, mut states) = (
         TimeState::default(),
         vec![ColumnState::default(); types.len()],
@@ -90,12 +93,12 @@ pub fn rows(bytes: &[u8], types: &[FieldType]) {
         }
         (at, rows) = (end, rows + 1);
     }
-    let columns = row::decode(&bytes[..at], rows, types).expect("a replay took in every row");
+    let columns = columns::decode(&bytes[..at], rows, types).expect("a replay took in every row");
     assert_eq!(columns.times.len(), rows);
     assert_eq!(columns.times.last().copied().unwrap_or(0), time.last);
 }
 
-/// A block behind its checksum, with the columns of a layout.
+/// Decodes a block without its checksum, with the columns of a layout.
 pub fn block(bytes: &[u8], types: &[FieldType]) {
     let Ok(block) = Block::parse(bytes) else {
         return;
@@ -111,18 +114,18 @@ pub fn block(bytes: &[u8], types: &[FieldType]) {
     }
 }
 
-/// A footer page behind its checksum: the compressed one, and `bytes` as what it holds.
+/// Decodes a footer page without its checksum: the compressed page, and `bytes` as its contents.
 pub fn page(bytes: &[u8]) {
     let _ = footer::parse_page(bytes);
     let _ = footer::parse_entries(bytes);
 }
 
-/// A fence; answers how many pages it has.
-pub fn fence(bytes: &[u8]) -> usize {
-    footer::parse_fence(bytes).len()
+/// Decodes a sparse index. Returns the number of its pages.
+pub fn sparse_index(bytes: &[u8]) -> usize {
+    footer::parse_sparse_index(bytes).len()
 }
 
-/// A trailer, of a segment of `len` bytes.
+/// Decodes the trailer of a segment of `len` bytes.
 pub fn trailer(bytes: &[u8], len: u64) {
     let Some(bytes) = bytes.first_chunk::<TRAILER_BYTES>() else {
         return;
@@ -132,8 +135,7 @@ pub fn trailer(bytes: &[u8], len: u64) {
     let _ = Trailer::decode(&bytes, len);
 }
 
-/// Makes the checksums of a store's file hold as far as it has any, so that what they protect from
-/// is reached.
+/// Corrects the checksums of a store's file, so that the decoders behind the checksums are reached.
 pub fn mend(file: &str, bytes: &mut [u8]) {
     match crate::inspect::FileKind::of(file) {
         crate::inspect::FileKind::Catalog => mend_catalog(bytes),
@@ -145,7 +147,7 @@ pub fn mend(file: &str, bytes: &mut [u8]) {
     }
 }
 
-/// Writes the checksum of `covered` to `at`, if both are there.
+/// Writes the checksum of `covered` to `at`, if both are within the bytes.
 fn seal(bytes: &mut [u8], at: usize, covered: std::ops::Range<usize>) -> Option<()> {
     let sum = checksum(bytes.get(covered)?);
     bytes
@@ -196,12 +198,12 @@ fn mend_record(bytes: &mut [u8], at: usize) -> Option<usize> {
     let header = Header::read(bytes.get(at..)?)?;
     let body = at + record::HEADER_BYTES;
     let end = body + header.body;
-    let read = Record::decode(bytes.get(body..end)?, 2);
+    let read = JournalRecord::decode(bytes.get(body..end)?, 2);
     if read.is_ok_and(|read| read.first_source.max(read.first_layout) > NUMBERS) {
         return None;
     }
     seal(bytes, at, at + 4..end)?;
-    // Blank room is no record.
+    // Blank space is no record.
     (header.body > 0).then_some(end)
 }
 
@@ -211,20 +213,24 @@ fn mend_segment(bytes: &mut [u8]) -> Option<()> {
     if u64::from(trailer.sources.max(trailer.layouts)) > NUMBERS {
         return None;
     }
-    let fence_at = usize::try_from(trailer.fence_offset).ok()?;
-    let fence_end = fence_at.checked_add(trailer.fence_len as usize)?;
-    for (index, page) in footer::parse_fence(bytes.get(fence_at..fence_end)?)
+    let sparse_index_at = usize::try_from(trailer.sparse_index_offset).ok()?;
+    let sparse_index_end = sparse_index_at.checked_add(trailer.sparse_index_len as usize)?;
+    for (index, page) in footer::parse_sparse_index(bytes.get(sparse_index_at..sparse_index_end)?)
         .into_iter()
         .enumerate()
     {
-        mend_page(bytes, &page, fence_at + 16 * index + 12);
+        mend_page(bytes, &page, sparse_index_at + 16 * index + 12);
     }
-    seal(bytes, at + TRAILER_BYTES - 8, fence_at..fence_end)?;
+    seal(
+        bytes,
+        at + TRAILER_BYTES - 8,
+        sparse_index_at..sparse_index_end,
+    )?;
     seal(bytes, at + TRAILER_BYTES - 4, at..at + TRAILER_BYTES - 4)
 }
 
-/// Mends a page's blocks, and the page's checksum at `sum`.
-fn mend_page(bytes: &mut [u8], page: &Page, sum: usize) -> Option<()> {
+/// Corrects the checksums of a page's blocks, and the page's checksum at `sum`.
+fn mend_page(bytes: &mut [u8], page: &PageEntry, sum: usize) -> Option<()> {
     let covered = page.offset as usize..page.offset as usize + page.len as usize;
     for entry in footer::parse_page(bytes.get(covered.clone())?).ok()? {
         let at = entry.offset as usize;

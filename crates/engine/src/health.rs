@@ -11,23 +11,23 @@ pub struct Health {
     poisoned: OnceLock<String>,
     closed: AtomicBool,
     read_only: AtomicBool,
-    ailments: Mutex<Ailments>,
+    obstacles: Mutex<Obstacles>,
 }
 
 #[derive(Default)]
-struct Ailments {
+struct Obstacles {
     troubles: Troubles,
-    /// Reason why coarser levels cannot be made.
-    ageing_waits: Option<String>,
+    /// Reason why roll-up levels cannot be made.
+    rollup_blocked: Option<String>,
 }
 
 impl Health {
     // ---- end of writing
 
-    /// Returns an error if nothing may be written any more.
+    /// Returns an error if writing has ended.
     ///
     /// # Errors
-    /// The gravest reason.
+    /// The most severe reason.
     pub fn writable(&self) -> Result<(), Error> {
         self.unpoisoned()?;
         match () {
@@ -46,7 +46,7 @@ impl Health {
         why.map_or(Ok(()), |why| Err(Error::Poisoned(why.clone())))
     }
 
-    /// Ends writing because of an error. The first one is kept.
+    /// Ends writing because of an error. The first error is kept.
     pub fn poison(&self, why: impl FnOnce() -> String) {
         self.poisoned.get_or_init(why);
     }
@@ -61,12 +61,13 @@ impl Health {
         self.closed.load(Ordering::Acquire)
     }
 
-    /// Ends writing because the store is closed. Call this under the head's lock, so that no batch is half accepted.
+    /// Ends writing because the store is closed. Called under the head's lock, so that no batch is
+    /// accepted in part.
     pub fn close(&self) {
         self.closed.store(true, Ordering::Release);
     }
 
-    /// Ends writing because the store is only read.
+    /// Disables writing for a store that is opened for reading.
     pub fn set_read_only(&self) {
         self.read_only.store(true, Ordering::Release);
     }
@@ -75,41 +76,43 @@ impl Health {
 
     /// Records the failure or success of a path to the disk.
     pub fn note(&self, path: Path, result: Result<(), &Error>) {
-        self.ailments().troubles.note(path, result);
+        self.obstacles().troubles.note(path, result);
     }
 
     /// Records that writers have space.
-    pub fn note_room(&self) {
-        self.ailments().troubles.note_room();
+    pub fn note_space(&self) {
+        self.obstacles().troubles.note_space();
     }
 
     /// Records that data was shed at `now`, in monotonic ns of the clock.
     pub fn note_shed(&self, now: u64) {
-        self.ailments().troubles.note_shed(now);
+        self.obstacles().troubles.note_shed(now);
     }
 
-    /// Records the reason why coarser levels cannot be made, or `None`. Returns whether the reason
+    /// Records the reason why roll-up levels cannot be made, or `None`. Returns whether the reason
     /// is new.
-    pub fn note_ageing(&self, waits: Option<&str>) -> bool {
-        let known = &mut self.ailments().ageing_waits;
+    pub fn note_rollup(&self, waits: Option<&str>) -> bool {
+        let known = &mut self.obstacles().rollup_blocked;
         let is_new = known.as_deref() != waits;
         *known = waits.map(str::to_string);
         is_new
     }
 
-    /// Returns the reason why coarser levels cannot be made.
-    pub fn ageing_waits(&self) -> Option<String> {
-        self.ailments().ageing_waits.clone()
+    /// Returns the reason why roll-up levels cannot be made.
+    pub fn rollup_blocked(&self) -> Option<String> {
+        self.obstacles().rollup_blocked.clone()
     }
 
     /// Returns the obstacles at `now`, in monotonic ns of the clock, if `used` bytes are used and
-    /// writers may use `room` more.
-    pub fn trouble(&self, now: u64, used: u64, room: u64) -> Trouble {
-        self.ailments().troubles.now(now, used, room)
+    /// writers may use `headroom` more.
+    pub fn trouble(&self, now: u64, used: u64, headroom: u64) -> Trouble {
+        self.obstacles().troubles.now(now, used, headroom)
     }
 
-    fn ailments(&self) -> MutexGuard<'_, Ailments> {
-        self.ailments.lock().unwrap_or_else(PoisonError::into_inner)
+    fn obstacles(&self) -> MutexGuard<'_, Obstacles> {
+        self.obstacles
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -118,7 +121,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn writes_are_refused_for_the_gravest_reason() {
+    fn writes_are_rejected_for_the_gravest_reason() {
         let health = Health::default();
         assert!(health.writable().is_ok());
         health.set_read_only();
@@ -133,11 +136,11 @@ mod tests {
     #[test]
     fn a_reason_is_new_once() {
         let health = Health::default();
-        assert!(!health.note_ageing(None));
-        assert!(health.note_ageing(Some("full")));
-        assert!(!health.note_ageing(Some("full")));
-        assert_eq!(health.ageing_waits().as_deref(), Some("full"));
-        assert!(health.note_ageing(None));
-        assert_eq!(health.ageing_waits(), None);
+        assert!(!health.note_rollup(None));
+        assert!(health.note_rollup(Some("full")));
+        assert!(!health.note_rollup(Some("full")));
+        assert_eq!(health.rollup_blocked().as_deref(), Some("full"));
+        assert!(health.note_rollup(None));
+        assert_eq!(health.rollup_blocked(), None);
     }
 }

@@ -1,4 +1,4 @@
-//! Times for which the store's lock is held, counted so that a long hold is seen.
+//! Durations of holds of the store's lock, counted so that long holds are noticed.
 
 use std::panic::Location;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -22,7 +22,7 @@ pub struct Holds {
     buckets: Vec<u64>,
     /// Longest hold.
     pub longest: Duration,
-    /// Place in the source code at which the lock was taken for it.
+    /// Source code location at which the lock was taken for the longest hold.
     pub longest_at: Option<&'static Location<'static>>,
 }
 
@@ -55,7 +55,7 @@ impl HoldCounter {
         }
     }
 
-    /// Returns what was counted so far.
+    /// Returns the counts so far.
     pub fn read(&self) -> Holds {
         let place = self.place.lock().unwrap_or_else(PoisonError::into_inner);
         Holds {
@@ -76,8 +76,8 @@ impl Holds {
         self.buckets.iter().sum()
     }
 
-    /// Returns a time that a share `part` of the holds did not exceed, at most a quarter too high; zero if
-    /// there were none.
+    /// Returns a time that a fraction `part` of the holds did not exceed. The result is at most a
+    /// quarter too high, and 0 without holds.
     pub fn quantile(&self, part: f64) -> Duration {
         let wanted = (self.count() as f64 * part).ceil() as u64;
         let mut seen = 0;
@@ -103,7 +103,7 @@ impl Holds {
         }
     }
 
-    /// Returns the holds that `earlier` does not have yet. The longest is that of all.
+    /// Returns the holds since `earlier`. The longest hold is that of the whole time.
     pub fn since(&self, earlier: &Holds) -> Holds {
         let buckets = self.buckets.iter().zip(&earlier.buckets);
         Holds {

@@ -8,7 +8,7 @@ use crate::core::{Core, ROWS_A_LOCK};
 use crate::dictionary::names::{NameHash, hash_name};
 use crate::error::{Error, Receipt};
 use crate::head::{Backlog, Head};
-use crate::jobs::free::room_for_writers;
+use crate::jobs::free::headroom;
 use crate::locks::HeadGuard;
 use crate::scheduler::Job;
 use seiner_model::{Batch, Cell, Columns, FieldType, Notation, SourceId, SourceKey, Value};
@@ -48,7 +48,7 @@ pub(crate) fn append(
             }
             let cells = batch.cells_of(row);
             if let Err(reason) = head.append(source, row.time, cells, &mut values, &mut receipt) {
-                receipt.refuse(turn * ROWS_A_LOCK + index, reason);
+                receipt.reject(turn * ROWS_A_LOCK + index, reason);
             }
         }
         note_rows(core, &mut head, &mut receipt);
@@ -65,7 +65,7 @@ pub(crate) fn register(core: &Core, key: &SourceKey) -> Result<SourceId, Error> 
         .write()
         .expect("no panic while the dictionary is locked");
     let registered = head.register(&mut dictionary, key);
-    registered.map(SourceId).map_err(Error::Refused)
+    registered.map(SourceId).map_err(Error::Rejected)
 }
 
 /// Appends rows of one source: one column per field, in the order of `fields`.
@@ -115,7 +115,7 @@ pub(crate) fn append_columns(
                 &mut values,
                 &mut receipt,
             ) {
-                receipt.refuse(row, reason);
+                receipt.reject(row, reason);
             }
         }
         note_rows(core, &mut head, &mut receipt);
@@ -188,7 +188,7 @@ pub(crate) fn append_samples(
                         .unwrap_or(only)
                 }
                 Ok(()) => {}
-                Err(reason) => receipt.refuse(start + index - 1, reason),
+                Err(reason) => receipt.reject(start + index - 1, reason),
             }
         }
         note_rows(core, &mut head, &mut receipt);
@@ -198,11 +198,11 @@ pub(crate) fn append_samples(
 
 /// Updates the counters and the receipt after rows were appended.
 fn note_rows(core: &Core, head: &mut Head, receipt: &mut Receipt) {
-    let (rows, samples, refused) = receipt.news();
+    let (rows, samples, rejected) = receipt.take_counts();
     let counters = &mut head.counters;
     counters.rows += rows;
     counters.samples += samples;
-    counters.rejected += refused;
+    counters.rejected += rejected;
     receipt.position = head.position();
     if head.staging.since == 0 && !head.staging.is_empty() {
         head.staging.since = core.clock.monotonic().max(1);
@@ -230,10 +230,10 @@ fn head_without_wait(core: &Core) -> Result<Option<HeadGuard<'_>>, Error> {
         return Ok(None);
     }
     let staged = head.staging.bytes() as u64;
-    let (room, delay) = log.charge_writers(&head.load(), staged);
+    let (has_space, delay) = log.charge_writers(&head.load(), staged);
     let is_behind = log.is_behind(head.is_journal_full());
     drop(log);
-    if is_behind || !room || delay >= LEAST_DELAY {
+    if is_behind || !has_space || delay >= LEAST_DELAY {
         return Ok(None);
     }
     core.prepare_informed(&mut head)?;
@@ -253,7 +253,7 @@ fn make_way(core: &Core) -> Result<(), Error> {
     if behind {
         wait_if_full(core, Job::Segments, Backlog::Full)?;
     }
-    make_room(core)
+    make_space(core)
 }
 
 /// Waits for a job if its backlog is full.
@@ -272,11 +272,11 @@ fn wait_if_full(core: &Core, job: Job, backlog: Backlog) -> Result<(), Error> {
 ///
 /// # Errors
 /// [`Error::Full`] if neither merging nor shedding frees any space.
-fn make_room(core: &Core) -> Result<(), Error> {
-    let (room, delay) = room_for_writers(core);
-    if room {
+fn make_space(core: &Core) -> Result<(), Error> {
+    let (has_space, delay) = headroom(core);
+    if has_space {
         if delay >= LEAST_DELAY {
-            core.log().debt.settle();
+            core.log().debt.clear();
             core.clock.sleep(delay);
             core.head().counters.waited_ns += delay.as_nanos() as u64;
         }
@@ -347,7 +347,7 @@ impl Scratch {
             );
             match source {
                 Ok(source) => self.sources[index] = source,
-                Err(reason) => receipt.refuse(base + index, reason),
+                Err(reason) => receipt.reject(base + index, reason),
             }
         }
     }

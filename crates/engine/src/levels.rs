@@ -1,8 +1,8 @@
-//! Coarser levels in query results: the finest remaining data for every part of an interval.
+//! Roll-up levels in query results: the finest remaining data for every part of an interval.
 //!
-//! A source's samples, its levels, and unfinished rounds may cover the same time. A row of a level
+//! A source's samples, its levels, and unfinished passes may cover the same time. A row of a level
 //! counts only if the finer remaining data in its step counts fewer samples. No sample is therefore
-//! counted twice or omitted, whatever rules made the row.
+//! counted twice or omitted, regardless of the rules that made the row.
 
 pub(crate) mod rows;
 
@@ -16,12 +16,12 @@ use crate::query::buckets::{add_bucket, bucket_start};
 use crate::query::rows::{Rows, range_of, within};
 use crate::query::source::{Damages, Source, SourceReader, SourceView};
 use crate::query::sweep::{Bounds, Sweep};
-use crate::retention::coarser::{Figure, exact_column, push_stand_in, set_exact, step_start};
+use crate::retention::rollup::{Figure, exact_column, push_stand_in, set_exact, step_start};
 use seiner_model::{Bitmap, Column, FieldColumn, FieldType, Interval, LevelId, SourceId};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// Returns the parts of a query's interval in which some of its sources have coarser levels instead
+/// Returns the parts of a query's interval in which some of its sources have roll-up levels instead
 /// of samples, according to the rules of their classes. Ordered by the length of the step, then by
 /// time.
 pub(crate) fn levels(core: &Core, query: &Query) -> Vec<LevelSpan> {
@@ -64,7 +64,7 @@ pub(crate) fn levels(core: &Core, query: &Query) -> Vec<LevelSpan> {
     joined
 }
 
-// ---- for rounds
+// ---- for roll-up passes
 
 /// Returns the interval and the maximum number of rows of each block of a source.
 pub(crate) fn spans_of(
@@ -111,7 +111,7 @@ pub(crate) fn level_of_samples(
             },
         ));
     }
-    tell_damage(core, damages);
+    log_damage(core, damages);
     Ok(found)
 }
 
@@ -129,7 +129,7 @@ pub(crate) fn level_fields(
 }
 
 /// Returns the number of samples that the parts of one level count in an interval, by step.
-pub(crate) fn told(
+pub(crate) fn sample_counts(
     core: &Core,
     parts: &[(LevelId, u32)],
     interval: Interval,
@@ -153,7 +153,7 @@ fn level_rows_of(
             &mut found,
             level_rows(&view, interval, id.step_ns, &mut damages)?,
         );
-        tell_damage(core, damages);
+        log_damage(core, damages);
     }
     Ok(found)
 }
@@ -172,9 +172,9 @@ pub(crate) fn times_of(
 }
 
 /// Reports damage. Unreadable data is not rolled up, and expires by its age like other data.
-fn tell_damage(core: &Core, damages: Damages) {
+fn log_damage(core: &Core, damages: Damages) {
     for damage in damages.report(core) {
-        tracing::error!("{damage}; it is missing from the coarser level that is being made");
+        tracing::error!("{damage}; its samples are missing from the roll-up");
     }
 }
 

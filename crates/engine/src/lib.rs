@@ -39,10 +39,11 @@
 //!
 //! # How it works
 //!
-//! A row goes through the `head` (accept, buffer, stage), the `journal` (the promise), a `block` (sealed, compressed), a
-//! segment of the `log` (written, indexed), and comes back through a `query`. `ARCHITECTURE.md` in the repository tours one
-//! sample through the files. The engine is synchronous and knows no sockets. Everything outside comes through
-//! `seiner-platform`, so the simulator runs the same code with power cuts.
+//! A row passes through the `head` (accept, buffer, stage), the `journal` (durability), a `block`
+//! (sealed, compressed) and a segment of the `log` (written, indexed). A `query` returns it.
+//! `ARCHITECTURE.md` in the repository follows one sample through the files. The engine is
+//! synchronous and uses no sockets. Disk, clock and memory are accessed through `seiner-platform`,
+//! so the simulator runs the same code with power cuts.
 
 mod aside;
 mod background;
@@ -62,7 +63,8 @@ mod embedded;
 mod engine;
 mod error;
 mod exchange;
-// The decoders are private; the fuzz targets, a crate of their own, reach them through this.
+// The decoders are private. The fuzz targets, in a crate of their own, reach them through this
+// module.
 #[cfg(fuzzing)]
 pub mod fuzzing;
 mod head;
@@ -81,6 +83,7 @@ mod memory;
 mod opened;
 mod opening;
 mod options;
+mod persisted_clock;
 mod prefetch;
 mod query;
 mod reading;
@@ -94,7 +97,6 @@ mod sealing;
 mod segment;
 mod space;
 mod status;
-mod timekeeper;
 mod trace;
 mod trouble;
 mod turns;
@@ -107,8 +109,9 @@ pub use check::{CheckReport, Damage, Note, check};
 pub use engine::Engine;
 pub use error::{Error, Reason, Receipt, Relief};
 pub use holds::Holds;
-pub use jobs::merging::memory::Record;
+pub use jobs::merging::memory::DecisionRecord;
 pub use options::{Durability, Options};
+pub use persisted_clock::{set_stored_time, stored_time};
 pub use query::aggregate::Aggregates;
 pub use query::scan::{Piece, PieceField, Pieces, Scan, SourceScan};
 pub use query::select::Select;
@@ -116,7 +119,7 @@ pub use reading::{Reading, check_directory, read_directory};
 pub use retention::class::{Class, Classes, Keep, Level, WhenFull, levels_text, parse_levels};
 pub use rules::{Change, Given, Outlook, Rule, read as stored_rules};
 pub use seiner_merge as merge;
-pub use seiner_merge::Kind as MergePolicy;
+pub use seiner_merge::MergePolicy;
 pub use seiner_model::{
     Batch, Bitmap, Cell, Column, Columns, FieldColumn, FieldType, Interval, KeyError, Notation,
     Selector, SelectorError, SourceId, SourceKey, Strings, Value,
@@ -126,7 +129,6 @@ pub use seiner_store::IsOver;
 pub use seiner_store::Store;
 pub use seiner_store::{MAX_FIELDS, MAX_TEXT_BYTES};
 pub use status::{ClassStatus, LogStatus, Loss, Recovery, SegmentInfo, SegmentStatus, Status};
-pub use timekeeper::{set_stored_time, stored_time};
 pub use trace::trace;
 pub use trouble::Trouble;
 

@@ -1,7 +1,8 @@
 //! The locks of the head and of the log.
 //!
-//! A thread that holds one is in a [critical section](seiner_platform::critical): it makes no system call
-//! and encodes nothing. A thread that needs both takes the head's first. Builds with debug assertions check both rules.
+//! A thread that holds one of them is in a [critical section](seiner_platform::critical): it makes
+//! no system call and encodes nothing. A thread that needs both locks takes the head's lock first.
+//! Builds with debug assertions check both rules.
 
 use crate::error::Error;
 use crate::head::Head;
@@ -53,11 +54,11 @@ pub struct LogGuard<'a> {
     _held: HeldLog,
 }
 
-/// The fact that this thread has locked a log.
+/// Marker of a log that this thread has locked.
 struct HeldLog;
 
 impl Locks {
-    /// Shares a head and a log.
+    /// Creates the locks of a head and a log.
     pub fn new(head: Head, log: Log, health: Arc<Health>) -> Locks {
         Locks {
             head: Lock::new(head),
@@ -66,19 +67,19 @@ impl Locks {
         }
     }
 
-    /// Returns how long each of the locks was held.
+    /// Returns the times for which the locks were held.
     pub fn holds(&self) -> Holds {
         self.head.holds.read().and(&self.log.holds.read())
     }
 
-    /// Waits for the head.
+    /// Locks the head.
     #[track_caller]
     pub fn head(&self) -> HeadGuard<'_> {
         HeldLog::assert_none();
         Guard::new(self.head.value.lock(), &self.head.holds, &self.health)
     }
 
-    /// Waits for the log.
+    /// Locks the log.
     #[track_caller]
     pub fn log(&self) -> LogGuard<'_> {
         LogGuard::new(Guard::new(
@@ -88,7 +89,7 @@ impl Locks {
         ))
     }
 
-    /// Returns the log if no other thread has it.
+    /// Locks the log if no other thread holds its lock.
     #[track_caller]
     pub fn try_log(&self) -> Option<LogGuard<'_>> {
         let locked = self.log.value.try_lock()?;
@@ -99,15 +100,16 @@ impl Locks {
         )))
     }
 
-    /// Waits for the head and for the log: what is in memory and what is in segments at one moment.
+    /// Locks the head and the log, so that rows in memory and in segments are those of the same
+    /// moment.
     #[track_caller]
     pub fn both(&self) -> (HeadGuard<'_>, LogGuard<'_>) {
         let head = self.head();
         (head, self.log())
     }
 
-    /// Waits for the head, after all other waiting threads, and for the log. For writers, which take
-    /// the lock again and again.
+    /// Locks the head after all other waiting threads, then the log. For writers, which take the
+    /// lock repeatedly.
     #[track_caller]
     pub fn both_after_others(&self) -> (HeadGuard<'_>, LogGuard<'_>) {
         HeldLog::assert_none();
@@ -116,10 +118,11 @@ impl Locks {
         (head, self.log())
     }
 
-    /// Waits for the log, and makes sure that a segment can be begun. A slot is claimed without the lock.
+    /// Locks the log when a segment can be begun. If necessary, a slot is claimed without the lock.
     ///
     /// # Errors
-    /// When no slot can be claimed. Unless this passes, the store takes no more rows.
+    /// If no slot can be claimed. The store then accepts no more rows, unless the error is
+    /// temporary.
     #[track_caller]
     pub fn log_with_slot(&self, volume: &dyn Volume) -> Result<LogGuard<'_>, Error> {
         loop {
@@ -153,7 +156,7 @@ impl<T> Lock<T> {
 }
 
 impl<'a, T> Guard<'a, T> {
-    /// A panic under a lock may have left a row half accepted: then nothing may be written.
+    /// Takes a lock. After a panic under the lock, a row may be accepted in part, so writing ends.
     #[track_caller]
     fn new(
         locked: LockResult<MutexGuard<'a, T>>,
@@ -284,7 +287,7 @@ mod tests {
             ..Faults::default()
         });
         let error = locks.log_with_slot(&*volume).map(drop).unwrap_err();
-        assert!(!error.is_want_of_room(), "{error}");
+        assert!(!error.is_out_of_space(), "{error}");
         assert!(matches!(locks.health.writable(), Err(Error::Poisoned(_))));
     }
 
@@ -309,7 +312,7 @@ mod tests {
             drop(locks.head());
         }));
         assert_eq!(caught.is_err(), cfg!(debug_assertions));
-        // Who only looks whether the log is free may have the head.
+        // A thread that holds the head may try to lock the log.
         let head = locks.head();
         assert!(locks.try_log().is_some());
         drop(head);

@@ -1,7 +1,7 @@
 //! Members: the class of each source, and which sources are levels of others.
 //!
-//! Sources are added once and never change. Both the head and the log ask for them, so they are shared. The lock
-//! inside is held for the time of one access and comes after all other locks.
+//! Sources are added once and never change. Both the head and the log read them, so they are
+//! shared. The lock inside is held for one access and comes after all other locks.
 
 use crate::retention::class::Classes;
 use crate::retention::counts::Counts;
@@ -19,25 +19,25 @@ pub struct Members {
 
 #[derive(Default)]
 struct Lists {
-    /// Class of each source, in pages that are never moved; not used if there is one class only.
+    /// Class of each source, in pages that never move. Unused if there is only one class.
     classes: Counts<u8>,
     levels: RoaringBitmap,
 }
 
 impl Members {
-    /// Returns a store's members before the first source is added.
+    /// Creates the members of a store without sources.
     pub fn new(classes: Classes) -> Members {
         Members::unnamed(classes, 0)
     }
 
-    /// Returns `count` sources whose names are not known, in a store with one class.
+    /// Creates `count` sources without names, in a store with one class.
     ///
     /// # Panics
     /// If there are sources and several classes.
     pub fn unnamed(classes: Classes, count: u32) -> Members {
         assert!(
             count == 0 || classes.list().len() == 1,
-            "only a name tells which class a source has"
+            "a source without a name has no class of its own"
         );
         Members {
             classes,
@@ -56,7 +56,7 @@ impl Members {
         self.count.load(Ordering::Acquire)
     }
 
-    /// Adds a source, or the level of one. `key` is asked only if there are several classes.
+    /// Adds a source, or a level of a source. `key` is called only if there are several classes.
     pub fn add(&self, is_level: bool, key: impl FnOnce() -> SourceKey) {
         let source = self.count();
         if is_level || self.has_several() {
@@ -72,7 +72,7 @@ impl Members {
         self.count.store(source + 1, Ordering::Release);
     }
 
-    /// Returns the class of a source; the last named one for a source without a name.
+    /// Returns the class of a source. A source without a name has the last named class.
     pub fn class_of(&self, source: u32) -> u8 {
         let last = (self.classes.named().len() - 1) as u8;
         if !self.has_several() {
@@ -108,7 +108,8 @@ impl Members {
         let named = self.classes.named().len();
         for level in &lists.levels {
             let class = lists.classes.get(level) as usize;
-            // Levels of earlier rules are kept with samples, but are no sources of that class.
+            // Levels of earlier rules are kept like samples, but are not counted as sources of the
+            // class.
             count[class] -= u64::from(class < named);
         }
         count
@@ -159,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn with_one_class_no_name_is_asked_for() {
+    fn with_one_class_no_name_is_read() {
         let members = Members::new(Classes::default());
         members.add(false, || panic!("a name costs time"));
         assert_eq!((members.class_of(0), members.by_class()), (0, vec![1]));

@@ -1,35 +1,36 @@
-//! Sizes that follow from the memory budget.
+//! Sizes derived from the memory budget.
 
 use crate::options::Options;
 
 /// Memory that a replayed block needs in addition to its rows: the rest of its slot, its entry in a
 /// list, and its head when it is sealed.
 const BLOCK_COST: u64 = 192;
-/// A frame of the catalog and what is staged for the journal take these parts, within bounds.
+/// Fractions of the memory for a frame of the catalog and for staged bytes, within bounds.
 const FRAME_SHARE: u64 = 64;
 const FRAME: (u64, u64) = (64 << 10, 4 << 20);
-/// Staged bytes from which they are written before the next commit is due: shares of the memory, within bounds.
+/// Bounds of the staged bytes that are written before the next commit is due.
 const STAGED_SHARE: u64 = 64;
 const STAGED: (u64, u64) = (32 << 10, 1 << 20);
-/// Staged bytes at which writers wait. A disk that syncs slowly, or many new names, delay a commit by a quarter of a
-/// second: with much memory, writers do not notice. The journal must not pass its bound by much at once.
+/// Bounds of the staged bytes at which writers wait. A slow sync, or many new names, may delay a
+/// commit by a quarter of a second. With much memory, writers do not notice the delay. The upper
+/// bound keeps the journal close to its own bound.
 const STAGING_SHARE: u64 = 128;
 const STAGING_JOURNAL_SHARE: u64 = 16;
 const STAGING_MOST: u64 = 16 << 20;
 
-/// Staged bytes from which they are written to the journal, whether a commit is due or not.
+/// Returns the number of staged bytes that are written to the journal even if no commit is due.
 pub fn staged_enough(options: &Options) -> usize {
     (options.memory / STAGED_SHARE).clamp(STAGED.0, STAGED.1) as usize
 }
 
-/// Staged bytes at which writers wait until they are in the journal.
+/// Returns the number of staged bytes at which writers wait for the journal.
 pub fn staging_limit(options: &Options) -> usize {
     let memory = (options.memory / STAGING_SHARE).min(STAGING_MOST);
     let share = memory.min(options.journal_bytes / STAGING_JOURNAL_SHARE);
     (share as usize).max(2 * staged_enough(options))
 }
 
-/// Bytes of names in a frame of the catalog, about.
+/// Returns the approximate maximum bytes of names in a frame of the catalog.
 pub fn frame_limit(options: &Options) -> usize {
     (options.memory / FRAME_SHARE).clamp(FRAME.0, FRAME.1) as usize
 }

@@ -1,6 +1,6 @@
-//! Opening a store: its rules, recovery, and what a start writes.
+//! Opening of a store: its rules, recovery, and the writes of a start.
 
-use crate::closing::settle;
+use crate::closing::flush;
 use crate::core::Core;
 use crate::error::Error;
 use crate::jobs::free::count_set_aside;
@@ -13,32 +13,32 @@ use std::sync::Arc;
 /// [`Engine::step`].
 ///
 /// # Errors
-/// As [`Engine::open_directory`]; and [`Error::Retention`] when the rules among the options let data go
-/// sooner than those that are stored with the data, unless [`Options::apply_retention`] confirms them.
+/// As [`Engine::open_directory`]. [`Error::Retention`] if the rules in the options let data expire
+/// sooner than the stored rules, unless [`Options::apply_retention`] confirms them.
 pub(crate) fn open(
     disk: Arc<dyn Disk>,
     clock: Arc<dyn Clock>,
     options: Options,
 ) -> Result<Core, Error> {
-    let settled = rules::settle(&disk, &clock, &options)?;
-    let mut engine = Core::recovered(disk.clone(), clock, settled.options.clone())?;
-    if let Some(what) = settled.damage {
+    let resolved = rules::resolve(&disk, &clock, &options)?;
+    let mut engine = Core::recovered(disk.clone(), clock, resolved.options.clone())?;
+    if let Some(what) = resolved.damage {
         rules::set_aside(&*disk)?;
-        let what =
-            format!("{what}; the classes that the catalog knows hold, check the other rules");
+        let what = format!("{what}; the classes in the catalog apply; check the other rules");
         let aside = (rules::NAME.to_string(), what);
         engine.recovery.set_aside.push(aside);
     }
-    // Before the catalog: a crash between the two leaves rules that the next start puts in force.
-    if settled.is_new {
-        rules::store(&*disk, &settled.options)?;
-        engine.rules_changed = settled.changes;
+    // The file is written before the catalog. After a crash between the two writes, the next start
+    // applies the rules in the file.
+    if resolved.is_new {
+        rules::store(&*disk, &resolved.options)?;
+        engine.rules_changed = resolved.changes;
     }
     begin(&engine)?;
     Ok(engine)
 }
 
-/// Opens a store under given rules, whatever is stored.
+/// Opens a store with the given rules, regardless of the stored rules.
 pub(crate) fn open_under(
     disk: Arc<dyn Disk>,
     clock: Arc<dyn Clock>,
@@ -49,28 +49,29 @@ pub(crate) fn open_under(
     Ok(engine)
 }
 
-/// Writes what a start has to write.
+/// Performs the writes of a start.
 fn begin(core: &Core) -> Result<(), Error> {
-    // Before the catalog has rules with an age: afterwards, a missing time is damage.
-    if core.log().retention.has_news() {
-        core.tell_time(false)?;
+    // The time is written before the catalog has rules with an age. Afterwards, a missing time is
+    // damage.
+    if core.log().retention.has_pending() {
+        core.persist_time(false)?;
     }
-    // A loss is on record before the file that shows it is removed.
+    // A loss is recorded before the file that proves it is removed.
     put_on_record(core, !core.recovery.losses.is_empty())?;
     if core.recovery.needs_settling {
-        settle(core)?;
+        flush(core)?;
     }
     count_set_aside(core)?;
-    // What new rules hide must stay hidden.
-    if core.log().retention.has_news() {
+    // Data hidden by new rules must stay hidden.
+    if core.log().retention.has_pending() {
         let _span = tracing::trace_span!("rules").entered();
         core.write_catalog()?;
     }
     Ok(())
 }
 
-/// Writes what recovery found: names that only the journal has, and the ledger. Unless there are
-/// losses, it can wait for room.
+/// Writes the findings of recovery: names that only the journal contains, and the ledger. Without
+/// losses, these writes can wait for space.
 fn put_on_record(core: &Core, losses: bool) -> Result<(), Error> {
     let new = core.head().has_new_names();
     let names = match new {
@@ -78,7 +79,7 @@ fn put_on_record(core: &Core, losses: bool) -> Result<(), Error> {
         false => Ok(()),
     };
     match names.and_then(|()| core.write_ledger()) {
-        Err(error) if error.is_want_of_room() && !losses => Ok(()),
+        Err(error) if error.is_out_of_space() && !losses => Ok(()),
         result => result,
     }
 }

@@ -6,7 +6,7 @@ use crate::retention::class::Classes;
 use crate::rules::given::Given;
 use crate::segment::ALIGNMENT;
 use crate::space::{JournalSize, Needs};
-use seiner_merge::Kind;
+use seiner_merge::MergePolicy;
 pub use seiner_store::Durability;
 use std::time::Duration;
 
@@ -41,7 +41,7 @@ pub struct Options {
     /// leaves less space for surprises.
     pub merge_from: f64,
     /// Policy that chooses the segments to merge.
-    pub policy: Kind,
+    pub policy: MergePolicy,
     /// Bytes that may be written per stored byte so that later reads find larger blocks, in
     /// addition to writes that reclaim space. 0 for none.
     pub extra_writes: f64,
@@ -70,7 +70,7 @@ impl Default for Options {
             disk: None,
             leave_free: 0,
             merge_from: 0.95,
-            policy: Kind::default(),
+            policy: MergePolicy::default(),
             extra_writes: 0.2,
             lanes: 32,
             classes: Classes::default(),
@@ -108,9 +108,9 @@ impl Options {
 
     /// Checks whether a store can work with these settings on a disk with units of `unit` bytes.
     pub(crate) fn check_on(&self, unit: u64) -> Result<(), Error> {
-        let refuse = |text: String| Err(Error::Options(text));
+        let invalid = |text: String| Err(Error::Options(text));
         if !Options::BLOCK_BYTES.contains(&self.block_bytes) {
-            return refuse(format!(
+            return invalid(format!(
                 "block_bytes = {} is not between {} and {}",
                 self.block_bytes,
                 Options::BLOCK_BYTES.start(),
@@ -118,38 +118,38 @@ impl Options {
             ));
         }
         if !(64 << 10..=2 << 30).contains(&self.segment_bytes) {
-            return refuse(format!(
+            return invalid(format!(
                 "segment_bytes = {} is not between 64 KiB and 2 GiB",
                 self.segment_bytes
             ));
         }
         if !(64 << 10..=1 << 50).contains(&self.journal_bytes) {
-            return refuse(format!(
+            return invalid(format!(
                 "journal_bytes = {} is not between 64 KiB and 1 PiB",
                 self.journal_bytes
             ));
         }
         if self.memory < 1 << 20 {
-            return refuse(format!("memory = {} is less than 1 MiB", self.memory));
+            return invalid(format!("memory = {} is less than 1 MiB", self.memory));
         }
         if !(0.1..=0.99).contains(&self.merge_from) {
-            return refuse(format!(
+            return invalid(format!(
                 "merge_from = {} is not between 0.1 and 0.99",
                 self.merge_from
             ));
         }
         if !(0.0..=10.0).contains(&self.extra_writes) {
-            return refuse(format!(
+            return invalid(format!(
                 "extra_writes = {} is not between 0 and 10",
                 self.extra_writes
             ));
         }
         if !(2..=256).contains(&self.lanes) {
-            return refuse(format!("lanes = {} is not between 2 and 256", self.lanes));
+            return invalid(format!("lanes = {} is not between 2 and 256", self.lanes));
         }
         let least = self.needs(unit).least_budget();
         if let Some(disk) = self.disk.filter(|&disk| disk < least) {
-            return refuse(format!(
+            return invalid(format!(
                 "disk = {disk} bytes is too little: with journal_bytes = {} and segment_bytes = {}, \
                  a store needs {least} bytes; raise `disk`, or lower these two",
                 self.journal_bytes, self.segment_bytes
@@ -157,7 +157,7 @@ impl Options {
         }
         match self.durability {
             Durability::Interval(interval) if interval < Duration::from_millis(1) => {
-                refuse("an interval of less than 1 ms is no interval; choose `sync`".to_string())
+                invalid("an interval of less than 1 ms is no interval; choose `sync`".to_string())
             }
             _ => Ok(()),
         }
@@ -181,7 +181,7 @@ impl Options {
             segment_bytes: self.segment_bytes,
             lanes: self.lanes,
             journal: (self.durability != Durability::Memory).then_some(journal),
-            ledger: ledger::LEAST_ROOM,
+            ledger: ledger::LEAST_SPACE,
             has_levels: classes.any(|class| !class.coarser.is_empty()),
             merge_from: self.merge_from,
         }
@@ -209,7 +209,7 @@ mod tests {
 
     /// Regression: the minimum budget was a sum that overflowed.
     #[test]
-    fn sizes_that_no_disk_has_are_refused_and_wrap_nothing() {
+    fn impossible_sizes_are_rejected_and_wrap_nothing() {
         let with = |journal_bytes| Options {
             journal_bytes,
             disk: Some(1 << 30),

@@ -1,7 +1,7 @@
-//! Report: what a store has, and how it is.
+//! Report: contents and state of a store.
 
 use crate::core::{Core, ENTRIES_A_LOCK, ROWS_A_LOCK};
-use crate::jobs::merging::memory::Record;
+use crate::jobs::merging::memory::DecisionRecord;
 use crate::options::Durability;
 use crate::segment::list::Listing;
 use crate::segment::open::OpenSegment;
@@ -9,39 +9,39 @@ use crate::status::{ClassStatus, LogStatus, SegmentInfo, Status, Unsynced, count
 use crate::trouble::Trouble;
 use seiner_model::{FieldType, Selector, SourceId, SourceKey};
 use std::sync::atomic::Ordering;
-/// Differences between the rules that this start brought and those that were stored, in words.
+/// Returns the differences between the rules of this start and the stored rules, as text.
 pub(crate) fn rules_changed(core: &Core) -> &[String] {
     &core.rules_changed
 }
 
-/// All measurements, sorted.
+/// Returns all measurements, sorted.
 pub(crate) fn measurements(core: &Core) -> Vec<String> {
     core.dictionary(|dictionary| dictionary.measurements())
 }
 
-/// The tags that the selected sources have, sorted.
+/// Returns the tags of the selected sources, sorted.
 pub(crate) fn tag_names(core: &Core, selector: &Selector) -> Vec<String> {
     core.dictionary(|dictionary| dictionary.tag_names(selector))
 }
 
-/// The first `limit` values of a tag among the selected sources, sorted.
+/// Returns the first `limit` values of a tag among the selected sources, sorted.
 pub(crate) fn tag_values(core: &Core, selector: &Selector, tag: &str, limit: usize) -> Vec<String> {
     let values = core.dictionary(|dictionary| dictionary.tag_values(selector, tag, limit));
-    core.ask_for_trim();
+    core.request_trim();
     values
 }
 
-/// The selected sources, ascending.
+/// Returns the selected sources, ascending.
 pub(crate) fn sources(core: &Core, selector: &Selector) -> Vec<SourceId> {
     core.dictionary(|dictionary| dictionary.select(selector).iter().map(SourceId).collect())
 }
 
-/// The measurement and tags of a source.
+/// Returns the measurement and tags of a source.
 pub(crate) fn source_key(core: &Core, id: SourceId) -> Option<SourceKey> {
     core.dictionary(|dictionary| dictionary.key(id.0))
 }
 
-/// The fields of the selected sources with their types, sorted.
+/// Returns the fields of the selected sources with their types, sorted.
 pub(crate) fn fields(core: &Core, selector: &Selector) -> Vec<(String, FieldType)> {
     let sources = sources(core, selector);
     let mut layouts = std::collections::BTreeSet::new();
@@ -64,13 +64,13 @@ pub(crate) fn fields(core: &Core, selector: &Selector) -> Vec<(String, FieldType
     fields.into_iter().collect()
 }
 
-/// The sealed segments, oldest first.
+/// Returns the sealed segments, oldest first.
 pub(crate) fn segments(core: &Core) -> Vec<SegmentInfo> {
     let sealed = core.log().sealed().clone();
     sealed.values().map(|segment| segment.info()).collect()
 }
 
-/// The log: room, lanes, segments, classes.
+/// Returns the log: space, lanes, segments, classes.
 pub(crate) fn log(core: &Core) -> LogStatus {
     core.look_at_the_clock();
     let memory = core.decided().memory;
@@ -79,15 +79,15 @@ pub(crate) fn log(core: &Core) -> LogStatus {
     log_status(log.view(&head.load(), memory, &live))
 }
 
-/// The retention classes and what they have.
+/// Returns the retention classes and their contents.
 pub(crate) fn classes(core: &Core) -> Vec<ClassStatus> {
     core.look_at_the_clock();
     let live = live_on_disk(core);
     core.present().1.class_status(&live)
 }
 
-/// Returns the bytes of live blocks by class, in sealed segments and in those that are being written.
-/// Others get the lock now and then.
+/// Returns the bytes of live blocks by class, in sealed segments and in open segments. Releases the
+/// lock from time to time.
 fn live_on_disk(core: &Core) -> Vec<u64> {
     let (mut live, open) = {
         let log = core.log();
@@ -103,11 +103,11 @@ fn live_on_disk(core: &Core) -> Vec<u64> {
 }
 
 /// Returns recent decisions to drop or merge segments and their reasons, latest last.
-pub(crate) fn decisions(core: &Core) -> Vec<Record> {
+pub(crate) fn decisions(core: &Core) -> Vec<DecisionRecord> {
     core.decided().records.iter().cloned().collect()
 }
 
-/// The state of the store.
+/// Returns the state of the store.
 pub(crate) fn status(core: &Core) -> Status {
     let now = core.clock.monotonic();
     let (losses, lost_rows, losses_unacknowledged) = {
@@ -119,10 +119,10 @@ pub(crate) fn status(core: &Core) -> Status {
     let live_bytes = live_on_disk(core).iter().sum();
     let (head, log) = core.both();
     let load = head.load();
-    let room = log.room_for_writers(&load);
+    let headroom = log.headroom(&load);
     let trouble = Trouble {
         no_new_sources: head.is_registry_full(),
-        ..core.health.trouble(now, log.used(&load), room)
+        ..core.health.trouble(now, log.used(&load), headroom)
     };
     let (fill, files) = (log.fill(&load), log.used_by_files(&load));
     let (clock_held_ns, clock_behind_ns) = log.retention.clock_differences(core.clock.now());
@@ -160,7 +160,7 @@ pub(crate) fn status(core: &Core) -> Status {
         lost_rows,
         losses_unacknowledged,
         extra_left: log.extra_left(),
-        ageing_waits: core.health.ageing_waits(),
+        rollup_blocked: core.health.rollup_blocked(),
         open_segments: log.open().len() as u64,
         open_segment_bytes: log.open().iter().map(OpenSegment::len).sum(),
         disk_used: fill.used,

@@ -1,4 +1,4 @@
-//! The scheduler: threads that do a store's work in the background, and writers that wait for them.
+//! Scheduler: the background threads of a store, and requests of writers to them.
 //!
 //! | thread | work of its own accord | on request |
 //! |---|---|---|
@@ -7,9 +7,10 @@
 //! | segments | writes, seals, drops and merges segments | [`Job::Segments`], [`Job::Space`] |
 //!
 //! Syncing the journal must not wait for segments, and blocks must be encoded while either waits for
-//! the disk. A writer whose batch finds too much unfinished work asks for the job that finishes it and
-//! waits. It never does the job itself, even when the threads have ended because the store is closing:
-//! then the request fails. In a store that never had threads, as in a simulation, the caller does the job.
+//! the disk. A writer whose batch finds too much unfinished work requests the job that finishes the
+//! work, and waits. The writer never does the job itself, even when the threads have ended because
+//! the store is closing: the request then fails. A store in a simulation never has threads:
+//! [`Scheduler::request`] then returns `None`, and the caller does the job.
 
 use crate::error::Error;
 use crate::options::Durability;
@@ -17,10 +18,9 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// Interval between looks at the segments if nothing is asked for.
+/// Interval between steps on segments without a request.
 const STEP_EVERY: Duration = Duration::from_millis(100);
-/// Interval between looks at the segments after there was work to do: a small store is soon full
-/// again.
+/// Interval between steps on segments after a step with work: a small store is soon full again.
 const STEP_AGAIN: Duration = Duration::from_millis(10);
 /// Interval at which free memory is returned to the system.
 const TRIM_EVERY: Duration = Duration::from_secs(5);
@@ -30,11 +30,11 @@ const JOBS: usize = 4;
 /// Jobs that writers wait for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Job {
-    /// Writes to the journal what is staged for it, without a sync.
+    /// Writes staged bytes to the journal, without a sync.
     Journal,
-    /// Makes blocks of the buffers that were taken.
+    /// Encodes taken buffers into blocks.
     Seal,
-    /// Works on segments until writers may go on.
+    /// Works on segments until writers may continue.
     Segments,
     /// Makes space within the disk budget.
     Space,
@@ -42,28 +42,28 @@ pub enum Job {
 
 /// Work of a store.
 pub trait Work: Send + Sync + 'static {
-    /// Returns what acknowledged rows survive, which says how often to commit.
+    /// Returns the durability of acknowledged rows, which determines the interval of commits.
     fn durability(&self) -> Durability;
     /// Writes and syncs the journal.
     ///
     /// # Errors
-    /// The store keeps them.
+    /// The store records them.
     fn commit(&self) -> Result<(), Error>;
-    /// Does one step of the work on segments; returns whether there was any.
+    /// Performs one step of the work on segments. Returns whether there was any work.
     ///
     /// # Errors
-    /// The store keeps them.
+    /// The store records them.
     fn step(&self) -> Result<bool, Error>;
-    /// Does a job.
+    /// Performs a job.
     ///
     /// # Errors
-    /// Those of the job. Writers that wait for it get a copy.
+    /// Those of the job. Writers that wait for the job get a copy.
     fn run(&self, job: Job) -> Result<(), Error>;
     /// Returns free memory to the system.
     fn trim_memory(&self);
 }
 
-/// Background threads of a store. There are none until [`Scheduler::start`].
+/// Background threads of a store. Without [`Scheduler::start`], there are none.
 #[derive(Default)]
 pub struct Scheduler {
     journal: Arc<Post>,
@@ -72,7 +72,8 @@ pub struct Scheduler {
     threads: Mutex<Vec<JoinHandle<()>>>,
 }
 
-/// Requests to one thread. A request has a number, and is done when a run that began after it has ended.
+/// Requests to one thread. Each request has a number. A request is done when a run that began after
+/// the request has ended.
 #[derive(Default)]
 struct Post {
     requests: Mutex<Requests>,
@@ -89,14 +90,15 @@ struct Requests {
     /// True if the thread ran and has ended.
     has_ended: bool,
     is_nudged: bool,
-    asked: [u64; JOBS],
+    requested: [u64; JOBS],
     done: [u64; JOBS],
     /// Errors of the last runs.
     errors: [Option<Error>; JOBS],
 }
 
 impl Scheduler {
-    /// Starts the threads for a store. They end when they are stopped, and when the store is dropped.
+    /// Starts the threads of a store. The threads end when they are stopped, or when the store is
+    /// dropped.
     pub fn start<T: Work>(&self, store: &Arc<T>) {
         let interval = match store.durability() {
             Durability::Interval(interval) => interval,
@@ -113,7 +115,7 @@ impl Scheduler {
             pause = (2 * pause).min(STEP_EVERY);
             while store.step().unwrap_or(false) {
                 pause = STEP_AGAIN;
-                if post.is_asked() {
+                if post.has_requests() {
                     return Duration::ZERO;
                 }
             }
@@ -145,12 +147,12 @@ impl Scheduler {
         }
     }
 
-    /// Requests a job and waits until a run that began after the request is done. Returns `None` if
-    /// the store never had threads.
+    /// Requests a job and waits for the end of a run that began after the request. Returns `None`
+    /// if the store never had threads.
     ///
     /// # Errors
-    /// Those of the job; [`Error::Closed`] if its thread has ended.
-    pub fn ask(&self, job: Job) -> Option<Result<(), Error>> {
+    /// Those of the job; [`Error::Closed`] if the thread of the job has ended.
+    pub fn request(&self, job: Job) -> Option<Result<(), Error>> {
         let post = self.post(job);
         let mut requests = post.lock();
         if requests.has_ended {
@@ -160,8 +162,8 @@ impl Scheduler {
             return None;
         }
         let at = job as usize;
-        requests.asked[at] += 1;
-        let own = requests.asked[at];
+        requests.requested[at] += 1;
+        let own = requests.requested[at];
         post.wake.notify_one();
         while requests.is_running && requests.done[at] < own {
             requests = post
@@ -176,15 +178,15 @@ impl Scheduler {
         Some(error.map_or(Ok(()), |error| Err(error.copy())))
     }
 
-    /// Lets the thread of a job do it soon, without waiting for it.
+    /// Requests a job without waiting for it.
     pub fn nudge(&self, job: Job) {
         let post = self.post(job);
         let mut requests = post.lock();
         let at = job as usize;
-        // One request that nobody waits for is enough.
+        // One request without a waiting thread is enough.
         if requests.is_running && !requests.is_nudged {
             requests.is_nudged = true;
-            requests.asked[at] += 1;
+            requests.requested[at] += 1;
             post.wake.notify_one();
         }
     }
@@ -221,13 +223,13 @@ impl Post {
         self.requests.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn is_asked(&self) -> bool {
+    fn has_requests(&self) -> bool {
         let requests = self.lock();
-        requests.is_stopping || requests.asked != requests.done
+        requests.is_stopping || requests.requested != requests.done
     }
 
-    /// Waits for requests until a time, and returns the numbers of the last ones. Returns `None` if
-    /// the thread should end.
+    /// Waits for requests until a time. Returns the number of the latest request for each job, or
+    /// `None` if the thread should end.
     fn wait(&self, until: Option<Instant>) -> Option<[u64; JOBS]> {
         let mut requests = self.lock();
         loop {
@@ -235,9 +237,9 @@ impl Post {
                 return None;
             }
             let left = until.map(|until| until.saturating_duration_since(Instant::now()));
-            if requests.asked != requests.done || left == Some(Duration::ZERO) {
+            if requests.requested != requests.done || left == Some(Duration::ZERO) {
                 requests.is_nudged = false;
-                return Some(requests.asked);
+                return Some(requests.requested);
             }
             requests = match left {
                 Some(left) => {
@@ -273,8 +275,8 @@ impl Drop for Running {
     }
 }
 
-/// Starts a thread that does requested jobs, and `work` in between. `work` returns the time to wait
-/// until its next call.
+/// Starts a thread that performs requested jobs, and calls `work` in between. `work` returns the
+/// delay until its next call.
 fn thread<T: Work>(
     name: &str,
     post: &Arc<Post>,
@@ -288,12 +290,12 @@ fn thread<T: Work>(
         .spawn(move || {
             let post = &*running.0;
             let mut next = Some(Instant::now());
-            while let Some(asked) = post.wait(next) {
+            while let Some(requested) = post.wait(next) {
                 let Some(store) = Weak::upgrade(&store) else {
                     return;
                 };
                 for job in [Job::Journal, Job::Seal, Job::Segments, Job::Space] {
-                    let number = asked[job as usize];
+                    let number = requested[job as usize];
                     if number > post.lock().done[job as usize] {
                         post.note(job, number, store.run(job));
                     }
@@ -303,7 +305,7 @@ fn thread<T: Work>(
                 }
             }
         });
-    spawned.expect("the system gives three threads")
+    spawned.expect("the system can start three threads")
 }
 
 #[cfg(test)]
@@ -311,36 +313,36 @@ mod tests {
     use super::*;
     use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
-    /// A store that reports each call and fails on demand.
-    struct Told {
-        tell: SyncSender<String>,
+    /// Store that reports each call and can fail.
+    struct CallRecorder {
+        sender: SyncSender<String>,
         is_full: bool,
     }
 
-    impl Told {
-        fn new(is_full: bool) -> (Arc<Told>, Receiver<String>) {
-            let (tell, told) = sync_channel(10_000);
-            (Arc::new(Told { tell, is_full }), told)
+    impl CallRecorder {
+        fn new(is_full: bool) -> (Arc<CallRecorder>, Receiver<String>) {
+            let (sender, calls) = sync_channel(10_000);
+            (Arc::new(CallRecorder { sender, is_full }), calls)
         }
     }
 
-    impl Work for Told {
+    impl Work for CallRecorder {
         fn durability(&self) -> Durability {
             Durability::Interval(Duration::from_millis(1))
         }
 
         fn commit(&self) -> Result<(), Error> {
-            let _ = self.tell.try_send("commit".to_string());
+            let _ = self.sender.try_send("commit".to_string());
             Err(Error::Closed)
         }
 
         fn step(&self) -> Result<bool, Error> {
-            let _ = self.tell.try_send("step".to_string());
+            let _ = self.sender.try_send("step".to_string());
             Err(Error::Closed)
         }
 
         fn run(&self, job: Job) -> Result<(), Error> {
-            let _ = self.tell.try_send(format!("{job:?}"));
+            let _ = self.sender.try_send(format!("{job:?}"));
             match self.is_full {
                 true => Err(Error::Io {
                     context: "claiming".to_string(),
@@ -357,44 +359,45 @@ mod tests {
 
     #[test]
     fn journal_and_segments_are_worked_on_despite_errors_until_the_threads_stop() {
-        let (store, told) = Told::new(false);
+        let (store, calls) = CallRecorder::new(false);
         let scheduler = Scheduler::default();
         scheduler.start(&store);
         let mut count = [0, 0];
         while count[0] < 3 || count[1] < 2 {
-            match told.recv_timeout(LONG).unwrap().as_str() {
+            match calls.recv_timeout(LONG).unwrap().as_str() {
                 "commit" => count[0] += 1,
                 _ => count[1] += 1,
             }
         }
         scheduler.stop();
-        while told.try_recv().is_ok() {}
+        while calls.try_recv().is_ok() {}
         drop(store);
-        // All threads have let go of the store.
-        let ended = told.recv_timeout(LONG);
+        // All threads have dropped the store.
+        let ended = calls.recv_timeout(LONG);
         assert_eq!(ended, Err(std::sync::mpsc::RecvTimeoutError::Disconnected));
-        // No caller does a job of threads that have ended, because the caller may be one that must not wait for a disk.
-        assert!(matches!(scheduler.ask(Job::Seal), Some(Err(Error::Closed))));
+        // The caller may be a thread that must not wait for a disk, so it does no job.
+        let late = scheduler.request(Job::Seal);
+        assert!(matches!(late, Some(Err(Error::Closed))));
     }
 
     #[test]
-    fn whoever_asks_gets_the_result_of_a_run_of_his_own_job() {
-        let (store, told) = Told::new(true);
+    fn each_request_gets_the_result_of_a_run_of_its_own_job() {
+        let (store, calls) = CallRecorder::new(true);
         let scheduler = Scheduler::default();
-        assert!(scheduler.ask(Job::Seal).is_none(), "nobody is there yet");
+        assert!(scheduler.request(Job::Seal).is_none(), "no thread runs yet");
         scheduler.start(&store);
         for job in [Job::Journal, Job::Seal, Job::Segments, Job::Space] {
-            let error = scheduler.ask(job).unwrap().unwrap_err();
-            assert!(error.is_want_of_room(), "{error}");
+            let error = scheduler.request(job).unwrap().unwrap_err();
+            assert!(error.is_out_of_space(), "{error}");
             let name = format!("{job:?}");
-            assert!(told.try_iter().any(|call| call == name), "{name}");
+            assert!(calls.try_iter().any(|call| call == name), "{name}");
         }
         scheduler.stop();
     }
 
     #[test]
-    fn many_who_ask_at_once_are_all_answered() {
-        let (store, _told) = Told::new(false);
+    fn concurrent_requests_are_all_answered() {
+        let (store, _calls) = CallRecorder::new(false);
         let scheduler = Scheduler::default();
         scheduler.start(&store);
         std::thread::scope(|scope| {
@@ -402,7 +405,7 @@ mod tests {
                 scope.spawn(|| {
                     for _ in 0..200 {
                         scheduler.nudge(Job::Seal);
-                        scheduler.ask(Job::Seal).unwrap().unwrap();
+                        scheduler.request(Job::Seal).unwrap().unwrap();
                     }
                 });
             }
@@ -412,12 +415,12 @@ mod tests {
 
     #[test]
     fn threads_end_with_the_scheduler_of_a_store_that_is_dropped() {
-        let (store, told) = Told::new(false);
+        let (store, calls) = CallRecorder::new(false);
         let scheduler = Scheduler::default();
         scheduler.start(&store);
         let threads = std::mem::take(&mut *scheduler.threads());
         drop((scheduler, store));
-        while told.recv_timeout(LONG).is_ok() {}
+        while calls.recv_timeout(LONG).is_ok() {}
         for thread in threads {
             thread.join().unwrap();
         }

@@ -1,4 +1,4 @@
-//! The sealer: makes blocks of taken buffers and adds them to the log.
+//! Sealer: encodes taken buffers into blocks and adds these to the log.
 
 use crate::error::Error;
 use crate::locks::Locks;
@@ -11,8 +11,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 /// Blocks that are appended under one lock.
 const BLOCKS_A_LOCK: usize = 32;
 
-/// Encoder of a store. One thread at a time uses it, so that blocks join the log in the order in which
-/// their buffers were taken.
+/// Encoder of a store. One thread at a time uses it, so that blocks are added to the log in the
+/// order in which their buffers were taken.
 #[derive(Default)]
 pub struct Sealer(Mutex<Encoder>);
 
@@ -20,7 +20,7 @@ impl Sealer {
     /// Seals the buffers that were taken before the call.
     ///
     /// # Errors
-    /// When no segment can be begun. Buffers that are not sealed stay in the queue.
+    /// If no segment can be begun. Buffers that are not sealed stay in the queue.
     pub fn run(&self, locks: &Locks, volume: &dyn Volume) -> Result<(), Error> {
         let end = locks.head().sealing().end();
         let mut encoder = self.pause();
@@ -28,16 +28,18 @@ impl Sealer {
         Ok(())
     }
 
-    /// Keeps others from sealing as long as the result lives. The lock comes before those of head and log.
+    /// Prevents other threads from sealing while the result lives. This lock comes before the locks
+    /// of head and log.
     pub fn pause(&self) -> MutexGuard<'_, Encoder> {
-        // What an encoder has is made anew each time, so that a panic leaves nothing behind.
+        // The encoder is cleared before each use, so a panic leaves nothing behind.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// Seals some buffers before the position `end` of the queue. Returns whether there were any.
 ///
-/// Between the two locks, a block is in the log and its buffer still in the queue. Readers go by [`Log::logged`].
+/// Between the two locks, a block is in the log and its buffer is still in the queue. Readers
+/// decide by [`Log::logged`].
 ///
 /// [`Log::logged`]: crate::log::Log::logged
 fn run_some(
@@ -64,10 +66,10 @@ fn run_some(
     Ok(any)
 }
 
-/// Seals all taken buffers of a store that no other thread has yet, as a start does.
+/// Seals all taken buffers of a store that no other thread uses yet.
 ///
 /// # Errors
-/// When no segment can be begun.
+/// If no segment can be begun.
 pub(crate) fn run_alone(
     Parts { head, log, .. }: &mut Parts,
     volume: &dyn Volume,

@@ -1,42 +1,43 @@
 //! Disk budget of a store: pure arithmetic over bytes, without locks, files or waiting.
 //!
-//! The budget is a promise, so bytes are counted before they are on the disk: the journal at its
-//! bound, open segments with their reservation, rows in memory with the size of their future
+//! The budget is never exceeded, so bytes are counted before they are on the disk: the journal at
+//! its bound, open segments with their reservation, rows in memory with the size of their future
 //! blocks, and the output of a merge.
 //!
 //! ```text
-//! budget = used + reserved + room for writers        (or less, where others fill the disk)
+//! budget = used + reserved + headroom        (or less, where others fill the disk)
 //! used     = sundry files + journal at its bound + files as they are
-//! reserved = output of a merge + coarser levels + rows in memory
+//! reserved = output of a merge + roll-up levels + rows in memory
 //! ```
 //!
-//! Assertions hold the books: no count falls below zero or overflows, whatever the build.
+//! Assertions check all counts in every build: no count falls below zero or overflows.
 
 use crate::segment::ALIGNMENT;
 use seiner_merge::{Fill, Throttle};
 use std::time::Duration;
 
-/// Bytes for what is not counted one by one: the lock file and the directory itself.
+/// Bytes for files that are not counted individually: the lock file and the directory itself.
 const SUNDRY: u64 = 128 << 10;
-/// Bytes that a block adds to its rows when it is sealed, at most, about.
+/// Approximate maximum of the bytes that a block adds to its rows when it is sealed.
 const BLOCK_HEAD: u64 = 96;
-/// Number of journal files beside those that hold rows: the one that is begun, and spares.
+/// Number of journal files without rows: the file that is begun next, and spares.
 const JOURNAL_FILES: u64 = 4;
-/// Journal bytes for each lane. While the journal fills, a chapter of each lane ends four times; its
-/// index and its last page take half of [`CHAPTER`] on average, a thirtieth of what is written.
+/// Journal bytes per lane. While the journal fills, each lane is checkpointed four times. The index
+/// and the last page of a checkpoint take half of [`CHECKPOINT`] on average, a thirtieth of the
+/// written bytes.
 const JOURNAL_A_LANE: u64 = 512 << 10;
-/// Bytes of the end of a chapter, at most, about.
-const CHAPTER: u64 = 8192;
-/// Least number of lanes, however small the journal is.
+/// Approximate maximum of the bytes that a checkpoint adds to the blocks.
+const CHECKPOINT: u64 = 8192;
+/// Minimum number of lanes, however small the journal is.
 const FEWEST_LANES: u32 = 4;
 /// Number of files besides segments whose last unit may be nearly empty: journal, catalogs, clock,
 /// rules.
 const OTHER_FILES: u64 = 26;
-/// Number of segments in the least budget beside the reserves, so that some can be dead.
+/// Number of segments in the minimum budget in addition to the reserves, so that some can be dead.
 const LEAST_SEGMENTS: u64 = 8;
-/// Share of the writers' room at which merging begins at the latest: before writers are slowed.
+/// Maximum of Um as a share of the writers' space. Merging begins before writers are slowed.
 const LATEST_UM: f64 = 0.975;
-/// Fill below which merging never begins.
+/// Minimum of Um.
 const LEAST_UM: f64 = 0.1;
 /// Delay of writers. It begins later than the papers' because merging begins at 0.95.
 const THROTTLE: Throttle = Throttle { ul: 0.98, uh: 1.0 };
@@ -58,22 +59,22 @@ pub fn delay_s(used: u64, limit: u64) -> f64 {
     THROTTLE.delay_s(used as f64 / limit.max(1) as f64)
 }
 
-/// Sizes of a store's settings on one disk, from which all reserves follow.
+/// Sizes from the settings of a store and its disk. They determine all reserves.
 #[derive(Clone, Copy, Debug)]
 pub struct Needs {
-    /// Bytes that the store may occupy; `None`: as many as the disk has.
+    /// Bytes that the store may occupy. `None` means the whole disk.
     pub budget: Option<u64>,
     /// Bytes of the disk's allocation unit.
     pub unit: u64,
     /// Bytes of a segment, R.
     pub segment_bytes: u64,
-    /// Number of lanes wanted, at most.
+    /// Maximum number of lanes in the settings.
     pub lanes: u32,
     /// Sizes of the journal, if there is one.
     pub journal: Option<JournalSize>,
-    /// Bytes of the ledger's files at their smallest.
+    /// Minimum bytes of the ledger's files.
     pub ledger: u64,
-    /// True if some class makes coarser levels.
+    /// True if some class makes roll-up levels.
     pub has_levels: bool,
     /// Fill from which on segments are merged, Um.
     pub merge_from: f64,
@@ -82,20 +83,20 @@ pub struct Needs {
 /// Sizes of the journal in bytes.
 #[derive(Clone, Copy, Debug)]
 pub struct JournalSize {
-    /// Bound of all files together, spares apart.
+    /// Bound of all files together, without spares.
     pub bytes: u64,
-    /// Bytes that a file is given as it is begun.
+    /// Bytes reserved for a file when it is begun.
     pub file: u64,
 }
 
 impl Needs {
-    /// Returns the bytes that the journal occupies at most.
-    pub fn journal_room(&self) -> u64 {
+    /// Returns the maximum bytes of the journal on the disk.
+    pub fn journal_space(&self) -> u64 {
         self.journal
             .map_or(0, |journal| journal.bytes + JOURNAL_FILES * journal.file)
     }
 
-    /// Returns the number of lanes to write: as many as wanted, but no more than the journal allows.
+    /// Returns the number of lanes: the number in the settings, or fewer if the journal is small.
     pub fn lanes(&self) -> u32 {
         let allowed = self
             .journal
@@ -104,14 +105,14 @@ impl Needs {
         self.lanes.min(allowed as u32)
     }
 
-    /// Returns the bytes reserved for merging: the output of one merge with the maps of its files, and the ends of
-    /// chapters.
-    pub fn merge_room(&self) -> u64 {
-        2 * (self.segment_bytes + FILE_MAP) + u64::from(self.lanes()) * CHAPTER
+    /// Returns the bytes reserved for merging: the output of one merge with the maps of its files, and
+    /// checkpoints.
+    pub fn merge_reserve(&self) -> u64 {
+        2 * (self.segment_bytes + FILE_MAP) + u64::from(self.lanes()) * CHECKPOINT
     }
 
-    /// Returns the bytes reserved for rounds that make coarser levels; a round frees more than these.
-    pub fn ageing_room(&self) -> u64 {
+    /// Returns the bytes reserved for roll-up passes. A pass frees more bytes than it uses.
+    pub fn rollup_reserve(&self) -> u64 {
         match self.has_levels {
             true => self.segment_bytes.max(self.budget.unwrap_or(0) / 64),
             false => 0,
@@ -119,31 +120,32 @@ impl Needs {
     }
 
     /// Returns the bytes left empty at the ends of files where units are larger than pages.
-    fn unit_room(&self) -> u64 {
+    fn unit_waste(&self) -> u64 {
         OTHER_FILES * self.unit.saturating_sub(ALIGNMENT as u64)
     }
 
-    /// Returns the size below which smaller segments waste more room than they save: in every lane
-    /// an open one holds back half of its bytes, and each of the C/s segments has an index and ends
-    /// that fill no unit. The sum is least at √(2wC/lanes), and a quarter larger at half of that.
+    /// Returns the size below which smaller segments waste more space than they save. The open
+    /// segment of each lane wastes half of its bytes, and each of the C/s segments has an index and
+    /// ends that fill no unit. The sum is minimal at √(2wC/lanes), and a quarter larger at half of
+    /// that size.
     pub fn thrifty_segment(&self) -> u64 {
         let waste = 3.0 / 2.0 * self.unit as f64 * self.budget.unwrap_or(0) as f64;
         (2.0 * waste / f64::from(self.lanes())).sqrt() as u64 / 2
     }
 
-    /// Returns the least budget with which a store works: beside journal and reserves, some segments
-    /// that hold rows and as many that are dead.
+    /// Returns the minimum budget of a working store: journal, reserves, some segments with rows,
+    /// and as many dead segments.
     pub fn least_budget(&self) -> u64 {
-        let others = SUNDRY + self.unit_room() + self.journal_room() + self.ledger;
-        let reserves = self.merge_room() + self.ageing_room();
+        let others = SUNDRY + self.unit_waste() + self.journal_space() + self.ledger;
+        let reserves = self.merge_reserve() + self.rollup_reserve();
         others + reserves + LEAST_SEGMENTS * self.segment_bytes
     }
 }
 
-/// Bytes that change with every row, counted by those that write them.
+/// Bytes that change with every row.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Load {
-    /// Bytes of open segments on the disk, their reservation included.
+    /// Bytes of open segments on the disk, including their reservation.
     pub open: u64,
     /// Bytes in journal files.
     pub journal: u64,
@@ -164,12 +166,12 @@ pub struct Space {
     aside: u64,
     catalog: u64,
     ledger: u64,
-    /// Bytes that the store could occupy if it had the disk for itself.
+    /// Bytes that the store could occupy beside the files of other programs.
     on_disk: u64,
 }
 
 impl Space {
-    /// Returns the books of a store without files.
+    /// Creates the counts of a store without files.
     pub fn new(needs: Needs) -> Space {
         assert!(needs.unit > 0, "a disk allocates units of some bytes");
         let least = needs.least_budget();
@@ -227,7 +229,7 @@ impl Space {
         self.ledger = bytes;
     }
 
-    /// Notes how many bytes are free on the disk (`None`: unknown), of which `leave_free` stay so.
+    /// Sets the free bytes of the disk, of which `leave_free` must stay free. `None` means unknown.
     pub fn note_free(&mut self, free: Option<u64>, leave_free: u64, load: &Load) {
         // Bytes that are charged and not written yet are among the free ones.
         let written = self.used(load) - self.journal_charge(load) + load.journal;
@@ -239,35 +241,36 @@ impl Space {
 
     // ---- sums
 
-    /// Returns the bytes of retired segments, which their last readers still hold.
+    /// Returns the bytes of retired segments, which may still have readers.
     pub fn retired(&self) -> u64 {
         self.retired
     }
 
-    /// Returns the bytes that the store may occupy: the setting, or less where the disk has less.
+    /// Returns the bytes that the store may occupy: the setting, or less if the disk has less.
     pub fn budget(&self) -> u64 {
         self.needs.budget.unwrap_or(u64::MAX).min(self.on_disk)
     }
 
-    /// Returns whether others have filled the disk so far that the budget cannot be used or, without
-    /// one, that no store could work in the rest. That is no reason to delete anything.
+    /// Returns whether other programs have filled the disk so far that the budget cannot be used
+    /// or, without a budget, that no store could work in the rest. Data must not be shed for that
+    /// reason.
     pub fn is_crowded(&self) -> bool {
         let wanted = self.needs.budget;
         self.on_disk < wanted.unwrap_or_else(|| self.needs.least_budget())
     }
 
-    /// Returns the bytes that the store occupies, everything counted before it is written.
+    /// Returns the bytes that the store occupies. Bytes are counted before they are written.
     pub fn used(&self, load: &Load) -> u64 {
         sum(&[
             SUNDRY,
-            self.needs.unit_room(),
+            self.needs.unit_waste(),
             self.journal_charge(load),
             self.files(load),
         ])
     }
 
-    /// Returns the part of [`Space::used`] that lies in files, with the bytes that these were given
-    /// ahead. The rest is allotted to the journal up to its bound, and to small files.
+    /// Returns the part of [`Space::used`] that is in files, including reserved bytes of files. The
+    /// rest is allotted to the journal up to its bound, and to small files.
     pub fn used_by_files(&self, load: &Load) -> u64 {
         let file = self.needs.journal.map_or(0, |journal| journal.file);
         let given = load.journal_files * file;
@@ -280,42 +283,43 @@ impl Space {
         files
     }
 
-    /// Returns the bytes that writers leave alone.
+    /// Returns the bytes that writers must not use.
     pub fn reserved(&self, load: &Load) -> u64 {
         let heads = load.blocks * BLOCK_HEAD;
-        let (merge, ageing) = (self.needs.merge_room(), self.needs.ageing_room());
-        sum(&[merge, ageing, load.rows, heads])
+        let (merge, rollup) = (self.needs.merge_reserve(), self.needs.rollup_reserve());
+        sum(&[merge, rollup, load.rows, heads])
     }
 
-    /// Returns the bytes that writers may use at most, reserves taken off; at least 1.
+    /// Returns the maximum bytes that writers may use: the budget without reserves, at least 1.
     pub fn limit(&self, load: &Load) -> u64 {
         let reserved = self.reserved(load);
         self.budget().saturating_sub(reserved).max(1)
     }
 
     /// Returns the bytes that writers may still use.
-    pub fn room_for_writers(&self, load: &Load) -> u64 {
+    pub fn headroom(&self, load: &Load) -> u64 {
         let (budget, taken) = (self.budget(), sum(&[self.used(load), self.reserved(load)]));
-        let room = budget.saturating_sub(taken);
+        let headroom = budget.saturating_sub(taken);
         assert!(
-            room == 0 || sum(&[taken, room]) <= budget,
-            "{taken} bytes taken and {room} for writers are more than {budget}"
+            headroom == 0 || sum(&[taken, headroom]) <= budget,
+            "{taken} bytes taken and {headroom} for writers are more than {budget}"
         );
-        room
+        headroom
     }
 
-    /// Returns the bytes that anybody may still use: a merge uses the reserve, too.
-    pub fn room(&self, load: &Load) -> u64 {
+    /// Returns the unused bytes of the budget, including the reserves. A merge may use the
+    /// reserves.
+    pub fn free_space(&self, load: &Load) -> u64 {
         self.budget().saturating_sub(self.used(load))
     }
 
-    /// Returns whether a round of ageing may write although writers wait: it uses its own reserve.
-    pub fn has_room_to_age(&self, load: &Load) -> bool {
-        let others = self.reserved(load) - self.needs.ageing_room();
+    /// Returns whether a roll-up pass may write although writers wait. A pass uses its own reserve.
+    pub fn has_space_for_rollup(&self, load: &Load) -> bool {
+        let others = self.reserved(load) - self.needs.rollup_reserve();
         sum(&[self.used(load), others]) < self.budget()
     }
 
-    /// Returns the fill that merge policies look at, when `live` bytes are live.
+    /// Returns the fill for merge policies if `live` bytes are live.
     pub fn fill(&self, load: &Load, live: u64) -> Fill {
         let (budget, reserved) = (self.budget(), self.reserved(load));
         // In a small store, or one with many rows in memory, writers would stop before merging began.
@@ -330,16 +334,16 @@ impl Space {
         }
     }
 
-    /// Returns the bytes that the journal may occupy before writers look again: its bound, and what
-    /// it is beyond that, for a record may be longer than a file.
+    /// Returns the bytes charged for the journal: its bound, and the bytes beyond the bound. A
+    /// record may be longer than a file.
     fn journal_charge(&self, load: &Load) -> u64 {
         self.needs.journal.map_or(0, |journal| {
             let longer = load.journal.saturating_sub(journal.bytes);
-            sum(&[self.needs.journal_room(), longer])
+            sum(&[self.needs.journal_space(), longer])
         })
     }
 
-    /// Returns the bytes of files that are counted as they are.
+    /// Returns the bytes of files that are counted with their present length.
     fn files(&self, load: &Load) -> u64 {
         let (sealed, retired, aside) = (self.sealed, self.retired, self.aside);
         sum(&[self.catalog, self.ledger, sealed, retired, aside, load.open])
@@ -369,8 +373,9 @@ pub struct Debt {
 }
 
 impl Debt {
-    /// Charges for the bytes written since the last call, at `delay_s` for each MiB; `written`: all
-    /// bytes ever. Returns the delay owed, 1 s at most. Nothing is owed once there is room again.
+    /// Charges for the bytes written since the last call, at `delay_s` per MiB. `written` is the
+    /// number of all bytes so far. Returns the delay that is owed, at most 1 s. When there is space
+    /// again, no delay is owed.
     pub fn charge(&mut self, written: u64, delay_s: f64) -> Duration {
         let bytes = written.saturating_sub(std::mem::replace(&mut self.charged, written));
         self.seconds = match delay_s > 0.0 {
@@ -380,8 +385,8 @@ impl Debt {
         Duration::from_secs_f64(self.seconds.min(1.0))
     }
 
-    /// Forgets what is owed, because a writer waits for it now.
-    pub fn settle(&mut self) {
+    /// Clears the delay, because a writer waits for it now.
+    pub fn clear(&mut self) {
         self.seconds = 0.0;
     }
 }

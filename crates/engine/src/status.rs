@@ -1,7 +1,7 @@
 //! Status of a store: figures for its users.
 
 use crate::counters::{Accepted, Written};
-use seiner_merge::{Death, Fill, Kind as MergePolicy, Lane, LaneId, Memory, SegmentStat};
+use seiner_merge::{Death, Fill, Lane, LaneId, Memory, MergePolicy, SegmentStat};
 pub use seiner_store::{ClassStatus, LogStatus, Loss, SegmentStatus, Status};
 
 /// Returns a status that contains only these counters.
@@ -22,9 +22,9 @@ pub(crate) fn counted(accepted: &Accepted, written: &Written) -> Status {
         merge_written: written.merge_written,
         extra_written: written.extra_written,
         merge_read: written.merge_read,
-        gathered_blocks: written.gathered_blocks,
+        coalesced_blocks: written.coalesced_blocks,
         overwritten_rows: written.overwritten_rows,
-        squeezed_bytes: written.squeezed_bytes,
+        recompressed_bytes: written.recompressed_bytes,
         shed_bytes: written.shed_bytes,
         waited_ns: accepted.waited_ns,
         aged_samples: accepted.aged_samples,
@@ -140,9 +140,9 @@ pub(crate) fn log_status(view: LogView<'_>) -> LogStatus {
         merged: view.counters.merge_written,
         extra_written: view.counters.extra_written,
         extra_left: view.extra_left,
-        gathered_blocks: view.counters.gathered_blocks,
+        coalesced_blocks: view.counters.coalesced_blocks,
         overwritten_rows: view.counters.overwritten_rows,
-        squeezed_bytes: view.counters.squeezed_bytes,
+        recompressed_bytes: view.counters.recompressed_bytes,
     }
 }
 
@@ -314,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn a_crash_loses_what_is_neither_in_the_journal_nor_in_blocks() {
+    fn a_crash_loses_rows_outside_journal_and_blocks() {
         let accepted = Accepted {
             samples: 100,
             level_samples: 20,

@@ -9,7 +9,7 @@ use crate::error::Error;
 use crate::inspect::registry::{Registry, open_catalog};
 use crate::inspect::{FileKind, files};
 use crate::retention::class::{Class, Keep};
-use crate::retention::news::rules_of;
+use crate::retention::records::rules_of;
 use crate::segment::list::Listing;
 use crate::segment::open::OpenSegment;
 use crate::segment::sealed::Segment;

@@ -47,7 +47,7 @@ impl Troubles {
 
     /// Records that writers have space.
     #[inline]
-    pub fn note_room(&mut self) {
+    pub fn note_space(&mut self) {
         if self.full.is_some() {
             self.full = None;
         }
@@ -58,18 +58,18 @@ impl Troubles {
         self.shed = Some(now);
     }
 
-    /// Returns what is in the way at `now`, by the clock's monotone ns, when `used` bytes are used and
-    /// writers may use `room` more.
-    pub fn now(&mut self, now: u64, used: u64, room: u64) -> Trouble {
-        if room > 0 {
-            self.note_room();
+    /// Returns the obstacles at `now`, in monotonic ns of the clock, if `used` bytes are used and
+    /// writers may use `headroom` more.
+    pub fn now(&mut self, now: u64, used: u64, headroom: u64) -> Trouble {
+        if headroom > 0 {
+            self.note_space();
         }
         let lately = |shed: u64| now.saturating_sub(shed) < SHED_LATELY;
         Trouble {
             journal: self.journal.clone(),
             segments: self.segments.clone(),
             full: self.full.clone(),
-            throttled: delay_s(used, used.saturating_add(room)) > 0.0,
+            throttled: delay_s(used, used.saturating_add(headroom)) > 0.0,
             shedding: self.shed.is_some_and(lately),
             no_new_sources: false,
         }
@@ -97,16 +97,16 @@ mod tests {
         // These errors follow from others and add no information.
         troubles.note(Path::Segments, Err(&Error::Closed));
         troubles.note(Path::Journal, Err(&Error::Poisoned("one".to_string())));
-        let told = troubles.now(0, 0, 1);
-        assert_eq!(told.journal.as_deref(), Some("writing: two"));
-        assert_eq!(told.segments.as_deref(), Some("writing: three"));
+        let trouble = troubles.now(0, 0, 1);
+        assert_eq!(trouble.journal.as_deref(), Some("writing: two"));
+        assert_eq!(trouble.segments.as_deref(), Some("writing: three"));
         troubles.note(Path::Journal, Ok(()));
-        let told = troubles.now(0, 0, 1);
-        assert_eq!((told.journal, told.segments.is_some()), (None, true));
+        let trouble = troubles.now(0, 0, 1);
+        assert_eq!((trouble.journal, trouble.segments.is_some()), (None, true));
     }
 
     #[test]
-    fn a_full_store_says_so_until_writers_have_room() {
+    fn a_store_is_full_until_writers_have_headroom() {
         let mut troubles = Troubles::default();
         let full = Error::Full {
             used: 9,
@@ -116,15 +116,15 @@ mod tests {
         troubles.note(Path::Segments, Err(&full));
         // A successful write does not free space.
         troubles.note(Path::Segments, Ok(()));
-        let told = troubles.now(0, 9, 0);
-        assert!(told.full.is_some() && told.throttled);
-        assert_eq!(told.segments, None);
+        let trouble = troubles.now(0, 9, 0);
+        assert!(trouble.full.is_some() && trouble.throttled);
+        assert_eq!(trouble.segments, None);
         assert_eq!(troubles.now(0, 9, 1).full, None);
         assert_eq!(troubles.now(0, 9, 0).full, None, "and is forgotten then");
     }
 
     #[test]
-    fn writers_are_slowed_near_the_end_and_shedding_is_told_for_ten_minutes() {
+    fn writers_are_slowed_near_the_end_and_shedding_is_shown_for_ten_minutes() {
         let mut troubles = Troubles::default();
         assert_eq!(troubles.now(SHED_LATELY, 97, 3), Trouble::default());
         assert!(troubles.now(0, 99, 1).throttled);

@@ -1,4 +1,4 @@
-//! ARCHITECTURE.md names files and folders that are there.
+//! Checks that the files and folders named in ARCHITECTURE.md exist.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 const SKIPPED: [&str; 4] = ["target", "node_modules", ".git", "dist"];
 
 #[test]
-fn files_and_folders_that_architecture_names_are_there() {
+fn files_and_folders_in_architecture_exist() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let text = fs::read_to_string(root.join("ARCHITECTURE.md")).unwrap();
     let mut paths = Vec::new();
@@ -20,10 +20,11 @@ fn files_and_folders_that_architecture_names_are_there() {
             !paths.iter().any(|path| path.ends_with(name))
         })
         .collect();
-    assert_eq!(missing, [""; 0], "ARCHITECTURE.md names what is not there");
+    assert_eq!(missing, [""; 0], "ARCHITECTURE.md names missing files");
 }
 
-/// Returns the texts between backticks that are paths: they end in a kind of file or in a slash.
+/// Returns the texts between backticks that are paths: texts that end in a file extension or a
+/// slash.
 fn named(text: &str) -> impl Iterator<Item = &str> {
     let quoted = text.split('`').skip(1).step_by(2);
     quoted.filter(|name| {

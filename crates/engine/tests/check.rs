@@ -13,7 +13,7 @@ use std::io;
 use std::sync::Arc;
 use tiny::{Samples, disk_with, ever, files, morsel, story, write};
 
-/// A disk that panics when it is written to.
+/// Disk that panics on every write.
 struct ReadOnly(SimDisk);
 
 impl Disk for ReadOnly {
@@ -53,7 +53,7 @@ impl File for ReadOnlyFile {
         panic!("a file's length is set")
     }
     fn reserve(&self, _: u64) -> io::Result<()> {
-        panic!("room is reserved")
+        panic!("space is reserved")
     }
     fn len(&self) -> io::Result<u64> {
         self.0.len()
@@ -80,7 +80,7 @@ fn flipped(
     files
 }
 
-/// Where the last record of a ledger begins.
+/// Returns the offset of the last record of a ledger.
 fn last_record(ledger: &[u8]) -> usize {
     let mut at = 24;
     loop {
@@ -93,14 +93,14 @@ fn last_record(ledger: &[u8]) -> usize {
     }
 }
 
-/// Places to try: all at both ends, some in between.
+/// Returns the offsets to damage: all offsets at both ends, some in between.
 fn places(len: usize) -> impl Iterator<Item = usize> {
     let step = (len / 150).max(1);
     (0..len).filter(move |&at| at < 120 || at + 160 > len || at % step == 0)
 }
 
 #[test]
-fn a_sound_store_is_found_sound_and_left_alone() {
+fn a_sound_store_is_reported_sound_and_not_changed() {
     let files = store();
     let mut last = (0, 1);
     let report = check(&ReadOnly(disk_with(&files)), &mut |done, total| {
@@ -124,7 +124,7 @@ fn a_sound_store_is_found_sound_and_left_alone() {
         files.keys()
     );
     let rows: usize = story().iter().flatten().map(Vec::len).sum();
-    // In a segment, rows at the same time are one.
+    // In a segment, rows at the same time become one row.
     assert_eq!(report.rows + report.journal_rows, rows as u64, "{report:?}");
     assert!(
         report.blocks > 10 && report.pages == 2 && report.frames == 8 && report.records == 5,
@@ -150,7 +150,7 @@ fn every_flipped_bit_is_found_where_it_is() {
         for offset in places(bytes.len()) {
             let report = checked(&flipped(&files, name, offset));
             let named = report.damage.iter().any(|damage| damage.file == *name);
-            // At the end of the catalog, the ledger and of a journal file damage looks like a power cut.
+            // At the end of the catalog, the ledger or a journal file, damage looks like a power cut.
             let in_last_frame = match FileKind::of(name) {
                 FileKind::Catalog => offset as u64 >= last_frame,
                 FileKind::Ledger => offset >= last_record(bytes),
@@ -199,11 +199,11 @@ fn a_store_with_a_flipped_bit_serves_the_rest_and_invents_nothing() {
                 }
             }
             let recovery = engine.recovery();
-            let told =
+            let is_reported =
                 !errors.is_empty() || !recovery.set_aside.is_empty() || recovery.torn_bytes > 0;
             assert!(
-                told || found == story,
-                "{place}: samples are missing, and nobody says so"
+                is_reported || found == story,
+                "{place}: samples are missing without a report"
             );
             for error in errors {
                 assert!(
@@ -211,7 +211,7 @@ fn a_store_with_a_flipped_bit_serves_the_rest_and_invents_nothing() {
                     "{place}: {error}"
                 );
             }
-            // The catalog is kept twice, so that all is there.
+            // The catalog is stored twice, so everything is readable.
             assert!(
                 FileKind::of(name) != FileKind::Catalog || found == story,
                 "{place}"
@@ -221,7 +221,7 @@ fn a_store_with_a_flipped_bit_serves_the_rest_and_invents_nothing() {
 }
 
 #[test]
-fn a_damaged_segment_is_set_aside_and_a_check_keeps_saying_so() {
+fn a_damaged_segment_is_set_aside_and_stays_reported() {
     let mut files = store();
     let name = files
         .keys()
@@ -292,21 +292,21 @@ fn a_damaged_block_fails_its_source_alone() {
 }
 
 #[test]
-fn files_that_are_cut_or_gone_are_found() {
+fn truncated_and_missing_files_are_found() {
     let files = store();
     for (name, bytes) in files.iter().filter(|(_, bytes)| !bytes.is_empty()) {
         for len in [0, 1, bytes.len() / 2, bytes.len().saturating_sub(1)] {
             let mut cut = files.clone();
             cut.get_mut(name).unwrap().truncate(len);
             let report = checked(&cut);
-            let told = report
+            let is_reported = report
                 .damage
                 .iter()
                 .map(|damage| &damage.file)
                 .chain(report.notes.iter().map(|note| &note.file))
                 .any(|file| file == name);
             assert!(
-                told || FileKind::of(name) == FileKind::Journal,
+                is_reported || FileKind::of(name) == FileKind::Journal,
                 "{name} cut to {len}: {report:?}"
             );
         }
@@ -352,7 +352,7 @@ fn a_segment_of_another_store_is_found() {
 }
 
 #[test]
-fn what_a_power_cut_leaves_is_no_damage() {
+fn the_remains_of_a_power_cut_are_no_damage() {
     let (story, written) = (story(), ever(&story()));
     let whole = SimDisk::new(1);
     write(&story, &whole).unwrap();
@@ -370,10 +370,10 @@ fn what_a_power_cut_leaves_is_no_damage() {
                 assert!(report.is_sound(), "seed {seed}: {:?}", report.damage);
                 noted += u64::from(!report.notes.is_empty());
             }
-            // The power failed before there was anything.
+            // The power failed before the store existed.
             Err(error) => assert!(disk.files().is_empty(), "seed {seed}: {error}"),
         }
-        // Nor does a start find any, nor leave any.
+        // A start neither finds nor leaves damage.
         let engine = tiny::open(&disk).unwrap();
         let aside = &engine.recovery().set_aside;
         assert!(aside.is_empty(), "seed {seed}: {aside:?}");
@@ -385,7 +385,7 @@ fn what_a_power_cut_leaves_is_no_damage() {
                 assert!(written.contains(&sample), "seed {seed}: {sample:?}");
             }
         }
-        engine.settle().unwrap();
+        engine.flush().unwrap();
         let report = check(&ReadOnly(disk), &mut |_, _| {}).unwrap();
         assert!(report.is_sound(), "seed {seed}: {:?}", report.damage);
     }
@@ -393,7 +393,7 @@ fn what_a_power_cut_leaves_is_no_damage() {
 }
 
 #[test]
-fn inspection_shows_what_was_written() {
+fn inspection_shows_the_written_data() {
     let disk = disk_with(&store());
     let catalog = inspect::catalog(&disk).unwrap();
     assert!(

@@ -1,4 +1,4 @@
-//! The engine does what every store does.
+//! Runs the tests that every store must pass on the engine.
 
 use seiner_engine::{Engine, Options};
 use seiner_store::{Store, conformance};

@@ -1,5 +1,6 @@
-//! Defects that random crashes found, as scripts: a short story ends at each of its disk operations in
-//! turn, and what was acknowledged must be there after every outcome of the power cut that follows.
+//! Scripts of defects that random crashes found. A short sequence of operations is interrupted at
+//! each of its disk operations in turn. Acknowledged samples must exist after every outcome of the
+//! power cut that follows.
 #![allow(clippy::unwrap_used)]
 
 use seiner_engine::{Durability, Engine, Error, Options, Query, Step};
@@ -10,15 +11,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 const SOURCES: usize = 3;
-/// Outcomes that are tried for each power cut.
+/// Number of outcomes that are tried for each power cut.
 const OUTCOMES: u64 = 6;
 const SECOND: i64 = 1_000_000_000;
 
 /// Source, field and time.
-type Place = (usize, String, i64);
-type Samples = BTreeMap<Place, f64>;
+type SampleKey = (usize, String, i64);
+type Samples = BTreeMap<SampleKey, f64>;
 
-/// A store, and the samples that it must have.
+/// Store, with the samples that it must contain.
 struct Store {
     disk: SimDisk,
     engine: Engine,
@@ -47,7 +48,7 @@ impl Store {
         self.engine.register(&key)
     }
 
-    /// Appends a sample of a field to each source, one second after the samples before.
+    /// Appends a sample of a field to each source, one second after the previous samples.
     fn append(&mut self, field: &str) -> Result<(), Error> {
         self.time += SECOND;
         self.append_at(field, self.time)
@@ -59,7 +60,7 @@ impl Store {
             .collect::<Result<_, _>>()?;
         // Values that do not compress.
         let value = f64::from_bits(self.rng.next_u64() >> 2);
-        // A call that fails may have accepted some of the rows.
+        // A failed call may have accepted some of the rows.
         for n in 0..SOURCES {
             self.accepted.insert((n, field.to_string(), time), value);
         }
@@ -79,7 +80,7 @@ impl Store {
         Ok(())
     }
 
-    /// Checks the answers against what was acknowledged and what may be there besides.
+    /// Checks that the answers contain all acknowledged samples, and only samples that were sent.
     fn assert_answers(&self, engine: &Engine, what: &str) {
         let found = answers(engine);
         for (place, value) in &self.acknowledged {
@@ -93,7 +94,7 @@ impl Store {
         assert!(losses.is_empty(), "{losses:?} after {what}");
     }
 
-    /// Checks the store after several outcomes of a power cut now.
+    /// Checks the store after several outcomes of a power cut at this moment.
     fn assert_outlasts_power_cuts(&self, what: &str) {
         for outcome in 0..OUTCOMES {
             let disk = self.disk.fork(outcome).crash();
@@ -102,9 +103,9 @@ impl Store {
             let engine = open(&disk).unwrap();
             let what = format!("{what}, outcome {outcome}");
             self.assert_answers(&engine, &what);
-            // A start that changes files is safe as well.
-            engine.settle().unwrap();
-            self.assert_answers(&engine, &format!("{what}, settled"));
+            // A power cut after a start that changes files is also safe.
+            engine.flush().unwrap();
+            self.assert_answers(&engine, &format!("{what}, flushed"));
         }
     }
 }
@@ -132,7 +133,7 @@ fn answers(engine: &Engine) -> Samples {
     samples
 }
 
-/// Returns the samples that can be read, and the errors of sources that cannot.
+/// Returns the readable samples, and the errors of unreadable sources.
 fn readable(engine: &Engine) -> (Samples, Vec<Error>) {
     let query = Query {
         selector: Selector::all(),
@@ -154,15 +155,15 @@ fn readable(engine: &Engine) -> (Samples, Vec<Error>) {
         let n: usize = series.key.tags()[0].1.parse().unwrap();
         for (time, value) in series.times.into_iter().zip(values) {
             let double = samples.insert((n, series.field.to_string(), time), value);
-            assert_eq!(double, None, "a sample is answered once");
+            assert_eq!(double, None, "a sample is returned once");
         }
     }
     (samples, errors)
 }
 
-/// Tells a story that is interrupted at one of its disk operations, for each of them in turn. `end`
-/// makes the disk go on: a kill or a power cut. Then the store is opened, has what was acknowledged,
-/// takes more, and outlasts a power cut.
+/// Runs a sequence of operations that is interrupted at one of its disk operations, for each of
+/// them in turn. `end` restores the disk: a kill or a power cut. Then the store is opened, contains
+/// all acknowledged samples, accepts more, and survives another power cut.
 fn interrupt(story: fn(&mut Store) -> Result<(), Error>, end: fn(&SimDisk) -> SimDisk) {
     let mut whole = Store::open(SimDisk::new(1)).unwrap();
     story(&mut whole).unwrap();
@@ -173,20 +174,20 @@ fn interrupt(story: fn(&mut Store) -> Result<(), Error>, end: fn(&SimDisk) -> Si
         let disk = SimDisk::new(1);
         disk.crash_after(Some(at));
         let Ok(mut store) = Store::open(disk.clone()) else {
-            // There was no store to open yet.
+            // The store did not exist yet.
             let disk = end(&disk);
             disk.crash_after(None);
             open(&disk).unwrap();
             continue;
         };
-        let told = story(&mut store);
+        let result = story(&mut store);
         let what = format!("operation {at} of {operations}");
         store.disk = end(&disk);
         store.disk.crash_after(None);
         store.engine = open(&store.disk).unwrap();
         store.assert_answers(&store.engine, &what);
-        assert!(told.is_err() || at >= operations, "{what} ended nothing");
-        // What is seen after the start is durable after a commit.
+        assert!(result.is_err() || at >= operations, "{what} ended nothing");
+        // Samples that are visible after the start are durable after a commit.
         let seen = answers(&store.engine);
         store.acknowledged.extend(seen);
         store.accepted.clear();
@@ -196,15 +197,15 @@ fn interrupt(story: fn(&mut Store) -> Result<(), Error>, end: fn(&SimDisk) -> Si
     }
 }
 
-/// Rows in the journal, names and schemas in the catalog, journal files that are begun and released,
-/// blocks that are sealed, and segments.
+/// Runs commits, new names and layouts, journal files that are begun and released, sealed blocks,
+/// and segments.
 fn a_little_of_everything(store: &mut Store) -> Result<(), Error> {
     for round in 0..6 {
         for _ in 0..10 {
             store.append("a")?;
         }
         store.commit()?;
-        // Another field changes the schema of every source.
+        // Another field changes the layout of every source.
         store.append(&format!("f{round}"))?;
         store.append("b")?;
         store.commit()?;
@@ -212,28 +213,29 @@ fn a_little_of_everything(store: &mut Store) -> Result<(), Error> {
             store.steps()?;
         }
         if round == 3 {
-            store.engine.settle()?;
+            store.engine.flush()?;
         }
     }
     Ok(())
 }
 
-/// A killed program leaves bytes in the journal and the catalog that can be read and are not synced. A
-/// start took them for durable; the power cut that followed took rows, names and schemas of blocks.
+/// Regression: a killed program leaves readable bytes in the journal and the catalog that are not
+/// synced. A start treated them as durable, and a later power cut removed rows, names and layouts
+/// of blocks.
 #[test]
-fn what_a_start_reads_after_a_kill_survives_the_power_cut_that_follows() {
+fn rows_read_by_a_start_after_a_kill_survive_a_power_cut() {
     interrupt(a_little_of_everything, SimDisk::restart);
 }
 
-/// A journal file that was removed came back alone after a power cut and restored old schemas, so that
-/// later fields were hidden.
+/// Regression: a removed journal file returned alone after a power cut and restored old layouts, so
+/// that later fields were hidden.
 #[test]
-fn what_a_power_cut_leaves_of_a_start_survives_the_next() {
+fn a_start_interrupted_by_a_power_cut_survives_the_next_power_cut() {
     interrupt(a_little_of_everything, SimDisk::crash);
 }
 
-/// A journal file that was begun on a full disk had a name that was not synced. The gap that it left
-/// after a power cut made the start remove the files before it.
+/// Regression: the name of a journal file that was begun on a full disk was not synced. After a
+/// power cut, the gap made the start remove the earlier files.
 #[test]
 fn journal_files_begun_on_a_full_disk_leave_no_gap() {
     let mut whole = Store::open(SimDisk::new(1)).unwrap();
@@ -251,10 +253,12 @@ fn journal_files_begun_on_a_full_disk_leave_no_gap() {
     assert!(full >= 5, "the disk was full {full} times");
 }
 
-/// An open buffer was taken to begin after all blocks because it began after the youngest block.
+/// Regression: an open buffer was assumed to begin after all blocks because it began after the
+/// youngest block.
 #[test]
 fn aggregates_hold_when_blocks_and_the_open_buffer_overlap() {
-    // Times of two sealed blocks and of the open buffer, in seconds; the later sample of a time counts.
+    // Times of two sealed blocks and of the open buffer, in seconds. Of two samples at one time,
+    // the later counts.
     let cases: [[std::ops::Range<i64>; 3]; 4] = [
         [0..40, 20..30, 25..60],
         [50..90, 0..20, 10..70],
@@ -270,7 +274,7 @@ fn aggregates_hold_when_blocks_and_the_open_buffer_overlap() {
             }
             store.commit().unwrap();
             if is_sealed {
-                store.engine.settle().unwrap();
+                store.engine.flush().unwrap();
             }
         }
         store.assert_answers(&store.engine, "appending");
@@ -310,7 +314,8 @@ fn assert_aggregates(store: &Store, step: i64, what: &str) {
     assert_eq!(series, SOURCES, "{what}");
 }
 
-/// A piece of a segment ended within a block, and a query between two pieces read half of the block.
+/// Regression: a piece of a segment ended within a block, and a query between two writes read half
+/// of the block.
 #[test]
 fn a_block_that_is_written_in_two_pieces_is_read_whole() {
     let mut store = Store::open(SimDisk::new(1)).unwrap();
@@ -332,8 +337,8 @@ fn a_block_that_is_written_in_two_pieces_is_read_whole() {
     );
 }
 
-/// A catalog frame that could not be read shifted the numbers of the schemas after it, so that blocks
-/// were decoded with the columns of others; and rows of a lost schema took later rows with them.
+/// Regression: an unreadable catalog frame shifted the numbers of later layouts, so that blocks
+/// were decoded with wrong columns. Rows of a lost layout also made later rows unreadable.
 #[test]
 fn a_lost_frame_of_the_catalog_shifts_no_schema() {
     let mut store = Store::open(SimDisk::new(1)).unwrap();
@@ -351,7 +356,7 @@ fn a_lost_frame_of_the_catalog_shifts_no_schema() {
         disk.flip_bit("catalog", 8 * at + 3);
         disk.flip_bit("catalog.copy", 8 * at + 3);
         let Ok(engine) = open(&disk) else {
-            // The header is gone: an error, and no answer.
+            // Without a header, the start fails.
             continue;
         };
         let (found, errors) = readable(&engine);
@@ -364,7 +369,7 @@ fn a_lost_frame_of_the_catalog_shifts_no_schema() {
         let is_reported = !errors.is_empty() || !engine.losses().is_empty();
         assert!(
             lost == 0 || is_reported,
-            "{lost} samples lost in silence, damage at {at}"
+            "{lost} samples lost without a report, damage at {at}"
         );
         losses += usize::from(lost > 0);
     }

@@ -1,11 +1,11 @@
-//! Stores that released versions wrote must always be read, and what is written today must be
-//! what the format pages say.
+//! Checks that stores of released versions are readable, and that the written bytes match the
+//! format pages.
 //!
-//! `golden/engine/` is added to and never edited. `v1/` has stores without the file `rules`, `rules-1/` one with it,
-//! and `v2/` stores with the second version of the journal. `store/` is a store with something of
-//! everything, `store.txt` beside it every sample that it must answer. `morsel/` is as little as a
-//! store can hold and still have one of each: the bytes of version 2 are what is written today, too.
-//! `SEINER_BLESS=1` writes what is missing.
+//! `golden/engine/` is added to and never edited. `v1/` contains stores without the file `rules`,
+//! `rules-1/` a store with it, and `v2/` stores with the second version of the journal. `store/` is
+//! a store with all kinds of data, and `store.txt` lists every sample that it must return.
+//! `morsel/` is a minimal store with one of each structure; its bytes of version 2 equal those that
+//! are written today. `SEINER_BLESS=1` writes missing files.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
@@ -32,7 +32,7 @@ fn written(story: &Story) -> Files {
     files(&disk)
 }
 
-/// The files of a golden store, written first if that is asked for and they are missing.
+/// Returns the files of a golden store. With `SEINER_BLESS=1`, missing files are written first.
 fn kept(name: &str, story: &Story) -> Files {
     let (folder, list) = (golden(name), golden(&format!("{name}.txt")));
     if !folder.exists() && std::env::var_os("SEINER_BLESS").is_some() {
@@ -123,7 +123,7 @@ fn the_bytes_written_are_those_of_version_2() {
     }
 }
 
-/// A number at a place, as the pages write numbers.
+/// Reads a number at an offset, in the form of the format pages.
 fn at(bytes: &[u8], offset: usize, width: usize) -> u64 {
     bytes[offset..offset + width]
         .iter()
@@ -131,7 +131,7 @@ fn at(bytes: &[u8], offset: usize, width: usize) -> u64 {
         .fold(0, |number, &byte| number << 8 | u64::from(byte))
 }
 
-/// CRC-32C, bit by bit.
+/// Computes CRC-32C, bit by bit.
 fn crc(bytes: &[u8]) -> u64 {
     let step = |sum: u32, bit: u32| {
         if (sum ^ bit) & 1 == 1 {
@@ -147,7 +147,7 @@ fn crc(bytes: &[u8]) -> u64 {
 }
 
 #[test]
-fn the_format_pages_tell_where_things_are() {
+fn the_format_pages_state_the_offsets() {
     let files = kept("v2/morsel", &morsel());
     let catalog = &files["catalog"];
     assert_eq!(files["catalog.copy"], *catalog);
@@ -192,17 +192,20 @@ fn the_format_pages_tell_where_things_are() {
     let block = &segment[..at(trailer, 44, 8) as usize];
     assert_eq!(at(block, 0, 4), crc(&block[4..]));
     assert_eq!(block[4..8], [0, 1, 2, 4], "source, number, layout, rows");
-    let (fence, page) = (at(trailer, 84, 8) as usize, 4096);
-    let fence = &segment[fence..fence + at(trailer, 116, 4) as usize];
-    assert_eq!((fence.len(), at(trailer, 120, 4)), (16, crc(fence)));
+    let (sparse_index, page) = (at(trailer, 84, 8) as usize, 4096);
+    let sparse_index = &segment[sparse_index..sparse_index + at(trailer, 116, 4) as usize];
     assert_eq!(
-        [0, 4].map(|offset| at(fence, offset, 4)),
+        (sparse_index.len(), at(trailer, 120, 4)),
+        (16, crc(sparse_index))
+    );
+    assert_eq!(
+        [0, 4].map(|offset| at(sparse_index, offset, 4)),
         [0, page as u64],
         "first source, offset"
     );
     assert_eq!(
-        at(fence, 12, 4),
-        crc(&segment[page..page + at(fence, 8, 4) as usize])
+        at(sparse_index, 12, 4),
+        crc(&segment[page..page + at(sparse_index, 8, 4) as usize])
     );
 
     let journal = &files["journal-00000002"];
@@ -262,7 +265,7 @@ fn writing_is_deterministic() {
 }
 
 #[test]
-fn the_story_is_answered_by_the_store_that_wrote_it() {
+fn the_store_that_wrote_a_story_returns_it() {
     let engine = tiny::open(&disk_with(&written(&story()))).unwrap();
     let (found, errors) = Samples::read(&engine);
     assert!(

@@ -1,4 +1,5 @@
-//! Losses: each is counted exactly, named, kept until it is acknowledged, and costs nothing else.
+//! Losses: each loss is counted exactly, named, kept until it is acknowledged, and affects no other
+//! data.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod tiny;
@@ -16,7 +17,7 @@ use tiny::{disk_with, files};
 
 type Files = BTreeMap<String, Vec<u8>>;
 
-/// Sources that are there from the beginning.
+/// Number of sources from the beginning.
 const SOURCES: usize = 5;
 
 fn open(disk: &SimDisk) -> Engine {
@@ -34,13 +35,13 @@ fn open_on(disk: Arc<dyn Disk>) -> Result<Engine, Error> {
     Engine::open(disk, Arc::new(SimClock::new(5)), options)
 }
 
-/// Disk of which one operation that reads fails. The next operations succeed.
+/// Disk on which one reading operation fails. Later operations succeed.
 #[derive(Clone)]
 struct Failing {
     disk: SimDisk,
-    /// Number of operations that read so far.
+    /// Number of reading operations so far.
     done: Arc<AtomicU64>,
-    /// The operation that fails; the first is 0.
+    /// Index of the operation that fails, from 0.
     fails: u64,
 }
 
@@ -129,7 +130,7 @@ fn register(engine: &Engine, name: usize) -> seiner_model::SourceId {
     engine.register(&key).unwrap()
 }
 
-/// Commits rows, each commit with a source that was not there before; returns how many rows.
+/// Commits rows, with a new source in each commit. Returns the number of rows.
 fn write(engine: &Engine, commits: usize, rows: usize, rng: &mut SimRng) -> u64 {
     for _ in 0..commits {
         let mut ids: Vec<_> = (0..SOURCES).map(|name| register(engine, name)).collect();
@@ -147,7 +148,7 @@ fn write(engine: &Engine, commits: usize, rows: usize, rng: &mut SimRng) -> u64 
     (commits * rows * (SOURCES + 1)) as u64
 }
 
-/// Rows that are answered, all under names that were given.
+/// Returns the number of rows that a query returns. All of their names must be known.
 fn answered(engine: &Engine) -> u64 {
     let query = Query {
         selector: Selector::all(),
@@ -167,8 +168,8 @@ fn lost(losses: &[Loss]) -> u64 {
     losses.iter().map(|loss| loss.rows.unwrap()).sum()
 }
 
-/// Opens what is left, compares with what a check says, and sees the losses through until they are
-/// acknowledged. Returns the rows that are answered.
+/// Opens the remaining files, compares the losses with a check, and follows the losses until they
+/// are acknowledged. Returns the number of rows that a query returns.
 fn open_damaged(left: &Files, place: &str) -> (u64, Vec<Loss>) {
     let disk = disk_with(left);
     let report = check(&disk, &mut |_, _| {}).unwrap();
@@ -194,13 +195,13 @@ fn open_damaged(left: &Files, place: &str) -> (u64, Vec<Loss>) {
     (rows, losses)
 }
 
-/// A store with five journal files and a segment, and how many rows it has.
+/// Returns a store with five journal files and a segment, and its number of rows.
 fn store() -> (Files, u64) {
     let disk = SimDisk::new(1);
     let engine = open(&disk);
     let mut rng = SimRng::new(5);
     let mut rows = write(&engine, 2, 10, &mut rng);
-    engine.settle().unwrap();
+    engine.flush().unwrap();
     while engine.status().journal_files < 5 {
         rows += write(&engine, 1, 20, &mut rng);
     }
@@ -218,7 +219,8 @@ fn a_whole_store_has_lost_nothing() {
     assert_eq!(open_damaged(&files, "whole"), (rows, Vec::new()));
 }
 
-/// Files before it were removed unread, and names that only it had were lost.
+/// Regression: files before a missing file were removed unread, and names that only the missing
+/// file contained were lost.
 #[test]
 fn a_journal_file_that_is_missing_or_empty_costs_its_rows_and_no_names() {
     let (whole, rows) = store();
@@ -235,10 +237,10 @@ fn a_journal_file_that_is_missing_or_empty_costs_its_rows_and_no_names() {
             let (found, losses) = open_damaged(&left, &place);
             assert_eq!(losses.len(), 1, "{place}: {losses:?}");
             assert_eq!(losses[0].file, *name, "{place}");
-            // Of sources whose blocks began before, nothing says how far segments have them.
+            // For sources whose blocks began earlier, the rows in segments are unknown.
             assert!(index == 0 || !losses[0].at_most, "{place}");
             match index + 1 == names.len() {
-                // Nothing behind it says how many it had.
+                // Without a later record, its number of rows is unknown.
                 true => assert_eq!(losses[0].rows, None, "{place}"),
                 false => assert_eq!(found + lost(&losses), rows, "{place}: {losses:?}"),
             }
@@ -247,7 +249,8 @@ fn a_journal_file_that_is_missing_or_empty_costs_its_rows_and_no_names() {
     }
 }
 
-/// Files behind a missing one were removed, although their rows could be read again once it is put back.
+/// Regression: files after a missing file were removed, although their rows would be readable with
+/// the restored file.
 #[test]
 fn journal_files_with_rows_that_cannot_be_read_are_kept() {
     let (whole, _) = store();
@@ -275,7 +278,7 @@ fn a_damaged_record_costs_no_names_and_is_counted() {
     for view in &views {
         for record in &view.records {
             seen += 1;
-            // Damage to the last of all looks like a power cut.
+            // Damage to the last record looks like a power cut.
             if seen == records || seen > 3 && seen % 7 != 0 {
                 continue;
             }
@@ -286,7 +289,7 @@ fn a_damaged_record_costs_no_names_and_is_counted() {
             let (found, losses) = open_damaged(&left, &place);
             assert_eq!(losses.len(), 1, "{place}: {losses:?}");
             assert_eq!(losses[0].file, view.file, "{place}");
-            // As above.
+            // Same as above.
             assert!(seen == 1 || !losses[0].at_most, "{place}: {losses:?}");
             assert!(lost(&losses) >= record.rows, "{place}: {losses:?}");
             assert_eq!(found + lost(&losses), rows, "{place}: {losses:?}");
@@ -316,16 +319,16 @@ fn a_journal_file_without_its_header_loses_nothing() {
     }
 }
 
-/// A segment that was removed was missed by nobody.
+/// Regression: a removed segment was not noticed.
 #[test]
-fn a_segment_that_is_missing_is_named_with_its_rows_and_times() {
+fn a_missing_segment_is_reported_with_its_rows_and_times() {
     let disk = SimDisk::new(1);
     let engine = open(&disk);
     let mut rng = SimRng::new(5);
     let mut rows = 0;
     for _ in 0..3 {
         rows += write(&engine, 1, 10, &mut rng);
-        engine.settle().unwrap();
+        engine.flush().unwrap();
     }
     let segments = engine.segments();
     engine.close().unwrap();
@@ -348,9 +351,9 @@ fn a_segment_that_is_missing_is_named_with_its_rows_and_times() {
     }
 }
 
-/// A segment that is put back serves again.
+/// A restored segment is in service again.
 #[test]
-fn a_segment_that_is_put_back_serves_again() {
+fn a_restored_segment_is_in_service_again() {
     let (whole, rows) = store();
     let name = of_kind(&whole, FileKind::Segment).remove(0);
     let mut left = whole.clone();
@@ -368,7 +371,7 @@ fn a_segment_that_is_put_back_serves_again() {
     assert_eq!(engine.losses().len(), 1, "until it is acknowledged");
 }
 
-/// A store whose ledger is gone cannot know what else is.
+/// Without its ledger, a store cannot detect other missing files.
 #[test]
 fn a_missing_or_damaged_ledger_is_a_loss_of_its_own() {
     let (whole, rows) = store();
@@ -387,9 +390,9 @@ fn a_missing_or_damaged_ledger_is_a_loss_of_its_own() {
     }
 }
 
-/// A block that cannot be read was told of in the answer alone.
+/// Regression: an unreadable block was reported only in the answer.
 #[test]
-fn a_damaged_block_that_a_query_meets_is_a_loss_until_it_is_acknowledged() {
+fn a_damaged_block_found_by_a_query_is_a_loss_until_it_is_acknowledged() {
     let (whole, _) = store();
     let mut left = whole.clone();
     let name = of_kind(&whole, FileKind::Segment).remove(0);
@@ -414,7 +417,7 @@ fn a_damaged_block_that_a_query_meets_is_a_loss_until_it_is_acknowledged() {
     assert_eq!(open(&disk.crash()).losses(), losses);
 }
 
-/// Damaged stores, each with a word for what is damaged.
+/// Returns damaged stores, each with the name of the damaged part.
 fn damaged_stores() -> Vec<(&'static str, Files)> {
     let (whole, _) = store();
     let journal = of_kind(&whole, FileKind::Journal);
@@ -457,8 +460,9 @@ fn set_aside(disk: &SimDisk) -> Vec<String> {
     names.filter(|name| name.ends_with(".damaged")).collect()
 }
 
-/// A read that failed while segments were compared with the journal was taken for damage, or for a file that
-/// is not there: rows were replayed twice or counted as lost, and damaged journal files were removed.
+/// Regression: a failed read during the comparison of segments and journal was treated as damage or
+/// as a missing file. Rows were replayed twice or counted as lost, and damaged journal files were
+/// removed.
 #[test]
 fn a_read_error_during_a_start_ends_it_and_costs_nothing() {
     for (what, files) in damaged_stores() {
@@ -490,7 +494,7 @@ fn a_read_error_during_a_start_ends_it_and_costs_nothing() {
     }
 }
 
-/// A journal file whose length could not be read was noted as one that was never begun.
+/// Regression: a journal file with an unreadable length was noted as never begun.
 #[test]
 fn a_check_reports_every_read_error() {
     let (files, _) = store();

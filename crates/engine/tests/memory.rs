@@ -1,7 +1,7 @@
-//! Memory: what a store allocates stays within its setting, and its own figure says what that is.
+//! Memory: the allocations of a store stay within its setting and match its own figure.
 //!
-//! A binary of its own, with one test: every byte that the process allocates is counted.
-//! `e2e/test_limits.py` has the same for the resident memory of a server.
+//! This binary has one test, because it counts every byte that the process allocates.
+//! `e2e/test_limits.py` checks the resident memory of a server.
 #![allow(clippy::unwrap_used)]
 #![allow(
     unsafe_code,
@@ -30,28 +30,28 @@ fn grow(bytes: usize) {
     PEAK.fetch_max(live, Relaxed);
 }
 
-// SAFETY: everything is the system allocator's; beside it, two numbers change.
+// SAFETY: all calls go to the system allocator. In addition, two counters change.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         grow(layout.size());
-        // SAFETY: the caller's promise is passed on.
+        // SAFETY: the caller's guarantees are passed on.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
         grow(layout.size());
-        // SAFETY: the caller's promise is passed on.
+        // SAFETY: the caller's guarantees are passed on.
         unsafe { System.alloc_zeroed(layout) }
     }
 
     unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
         LIVE.fetch_sub(layout.size(), Relaxed);
-        // SAFETY: the caller's promise is passed on.
+        // SAFETY: the caller's guarantees are passed on.
         unsafe { System.dealloc(at, layout) }
     }
 
     unsafe fn realloc(&self, at: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        // Large ones are not copied, but mapped elsewhere.
+        // Large allocations are remapped instead of copied.
         match layout.size() < MIB {
             true => grow(size),
             false => grow(size.saturating_sub(layout.size())),
@@ -61,7 +61,7 @@ unsafe impl GlobalAlloc for Counting {
             false => layout.size().saturating_sub(size),
         };
         LIVE.fetch_sub(freed, Relaxed);
-        // SAFETY: the caller's promise is passed on.
+        // SAFETY: the caller's guarantees are passed on.
         unsafe { System.realloc(at, layout, size) }
     }
 }
@@ -69,7 +69,7 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static COUNTING: Counting = Counting;
 
-/// Names that are canonical, as those of line protocol mostly are.
+/// Notation with canonical names, like most names in line protocol.
 struct Canonical;
 
 impl Notation for Canonical {
@@ -85,7 +85,7 @@ impl Notation for Canonical {
 const MIB: usize = 1 << 20;
 const START: i64 = 1_700_000_000_000_000_000;
 
-/// Allocated by the store now, and at most since the last call.
+/// Returns the bytes that the store has allocated, now and at most since the last call.
 fn allocated(before: usize) -> (usize, usize) {
     let live = LIVE.load(Relaxed);
     let peak = PEAK.swap(live, Relaxed);
@@ -101,7 +101,7 @@ fn open(path: &Path, memory: usize) -> Engine {
     Engine::open(disk, Arc::new(SimClock::new(0)), options).unwrap()
 }
 
-/// A thousand rows of as many sources that nobody knows yet; answers how many were refused.
+/// Appends a thousand rows of new sources. Returns the number of rejected rows.
 fn new_sources(engine: &Engine, first: usize, time: i64) -> usize {
     let names: Vec<String> = (first..first + 1000)
         .map(|n| {
@@ -153,8 +153,8 @@ fn check(phase: &str, engine: &Engine, before: usize, limit: usize) {
     );
 }
 
-/// Sources that nobody knew are registered until they are refused; the known ones go on, and so does
-/// the store after a crash. `SEINER_TEST_MIB` is for larger trials.
+/// New sources are registered until they are rejected. Known sources, and a store after a crash,
+/// still accept rows. `SEINER_TEST_MIB` sets the memory for larger runs.
 #[test]
 fn the_memory_of_ever_new_sources_stays_within_its_setting() {
     let memory = std::env::var("SEINER_TEST_MIB").map_or(32, |mib| mib.parse().unwrap()) * MIB;
@@ -163,24 +163,24 @@ fn the_memory_of_ever_new_sources_stays_within_its_setting() {
     let engine = open(folder.path(), memory);
     let mut sources = 0;
     loop {
-        let refused = new_sources(&engine, sources, START);
+        let rejected = new_sources(&engine, sources, START);
         if sources % 16_000 == 0 {
             engine.commit().unwrap();
             while engine.step().unwrap() {}
         }
-        sources += 1000 - refused;
-        if refused > 0 {
+        sources += 1000 - rejected;
+        if rejected > 0 {
             break;
         }
     }
-    // What is left of the memory is for rows.
+    // The rest of the memory is for rows.
     assert!(sources > memory / 512, "{sources} sources fill the memory");
     check("new sources", &engine, before, memory / 4 * 5);
     let known: Vec<usize> = (0..sources / 1000 * 1000).step_by(1000).collect();
     for round in 1..5 {
         for &first in &known {
-            let refused = new_sources(&engine, first, START + round);
-            assert_eq!(refused, 0, "a known source is refused");
+            let rejected = new_sources(&engine, first, START + round);
+            assert_eq!(rejected, 0, "a known source is rejected");
         }
     }
     check("known sources", &engine, before, memory / 4 * 5);
@@ -189,7 +189,7 @@ fn the_memory_of_ever_new_sources_stays_within_its_setting() {
     allocated(before);
     let engine = open(folder.path(), memory);
     check("start after a crash", &engine, before, memory);
-    engine.settle().unwrap();
+    engine.flush().unwrap();
     check("settling", &engine, before, memory);
     let query = Query {
         selector: Selector::all(),

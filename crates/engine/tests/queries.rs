@@ -1,4 +1,5 @@
-//! Queries against a plain model: late, doubled and deleted rows, several layouts, any bounds of memory and threads.
+//! Queries compared with a plain model: late, repeated and deleted rows, several layouts, any
+//! bounds of memory and threads.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 use seiner_engine::{Bucket, Durability, Engine, Options, Query, Step};
@@ -70,7 +71,7 @@ impl Store {
             times: times.to_vec(),
             fields: columns,
         };
-        // A row without any value is refused, and is in no answer either.
+        // A row without any value is rejected and is in no answer.
         self.engine
             .append_columns(source, fields, &columns)
             .unwrap();
@@ -173,7 +174,7 @@ impl Store {
             "scan {interval:?} {fields:?} {threads} {memory}"
         );
 
-        // Field by field, each source read again and again.
+        // Field by field, with repeated reads of each source.
         let mut by_field = Model::new();
         let mut scan = self.engine.scan(&query).threads(threads).memory(memory);
         while let Some(source) = scan.next_source() {
@@ -253,7 +254,7 @@ fn scan_select_and_aggregate_agree_with_a_plain_model() {
             }
             let count = 1 + rng.below(400) as i64;
             let times: Vec<i64> = match rng.below(5) {
-                // Late ones, in any order, some of them twice.
+                // Late rows in any order, some of them twice.
                 0 => (0..count).map(|_| rng.below(SPAN) as i64).collect(),
                 1 => {
                     let start = rng.below(SPAN) as i64;
@@ -276,18 +277,18 @@ fn scan_select_and_aggregate_agree_with_a_plain_model() {
                 store.engine.step().unwrap();
             }
             if rng.chance(1, 20) {
-                store.engine.settle().unwrap();
+                store.engine.flush().unwrap();
             }
             if round % 6 == 5 {
                 store.check(&mut rng);
             }
         }
-        store.engine.settle().unwrap();
+        store.engine.flush().unwrap();
         store.check(&mut rng);
     }
 }
 
-/// Helpers join the rows of blocks that follow each other; late blocks lie across those, or among them.
+/// Helpers join the rows of consecutive blocks. Late blocks overlap these blocks or are among them.
 #[test]
 fn a_heavy_source_is_the_same_for_any_number_of_threads() {
     const ROWS: i64 = 60_000;
@@ -296,16 +297,16 @@ fn a_heavy_source_is_the_same_for_any_number_of_threads() {
     let source = store.sources[0];
     let all: Vec<i64> = (0..ROWS).collect();
     store.append_wide(&mut rng, source, &all);
-    // A few late rows at one place, rows of all times in one block, and rows over a stretch of blocks.
+    // A few late rows at one time, rows of all times in one block, and rows across some blocks.
     let near: Vec<i64> = (0..20).map(|row| 5_000 + row).collect();
     let far: Vec<i64> = (0..60).map(|row| row * ROWS / 60 + 7).collect();
     let stretch: Vec<i64> = (0..3_000).map(|row| 40_000 + row).collect();
     for late in [near, far, stretch] {
-        store.engine.settle().unwrap();
+        store.engine.flush().unwrap();
         store.append_wide(&mut rng, source, &late);
     }
     store.delete(source, Interval::new(20_000, 20_500));
-    store.engine.settle().unwrap();
+    store.engine.flush().unwrap();
     for interval in [Interval::ALL, Interval::new(4_321, 54_321)] {
         let expected = store.expected(None, interval);
         let query = Query {

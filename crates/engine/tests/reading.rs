@@ -1,4 +1,4 @@
-//! Stores that are only read: their directories stay as they are, and others may write them.
+//! Reading of stores: their directories do not change, and another process may write to them.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 use seiner_engine::{
@@ -24,7 +24,7 @@ fn options() -> Options {
     }
 }
 
-/// Everything about a directory: names, bytes, times, inodes.
+/// Returns the state of a directory: names, bytes, times, inodes.
 fn fingerprint(path: &Path) -> BTreeMap<String, (Vec<u8>, i64, i64, u64)> {
     let files = fs::read_dir(path).unwrap().map(|entry| {
         let entry = entry.unwrap();
@@ -73,12 +73,13 @@ fn append(engine: &Engine, from: i64, count: i64) {
     engine.commit().unwrap();
 }
 
-/// A directory as a power cut may leave it: segments, chapters, a journal, an open segment.
+/// Creates a directory as a power cut may leave it: segments, checkpoints, a journal, an open
+/// segment.
 fn crashed(path: &Path) -> usize {
     let engine = Engine::open_directory(path, options()).unwrap();
     append(&engine, 0, 4000);
     let copy = path.with_extension("copy");
-    // What the directory holds while the store is open, copied file by file while nobody writes.
+    // Copy of the directory of the open store, file by file, without concurrent writes.
     std::thread::sleep(Duration::from_millis(300));
     fs::create_dir(&copy).unwrap();
     for entry in fs::read_dir(path).unwrap() {
@@ -140,7 +141,7 @@ fn a_directory_without_write_permission_is_read() {
 }
 
 #[test]
-fn a_directory_that_is_no_store_is_an_error_and_is_not_made() {
+fn a_directory_without_a_store_is_an_error_and_is_not_created() {
     let dir = tempfile::tempdir().unwrap();
     let missing = dir.path().join("missing");
     assert!(Engine::open_to_read(&missing, options()).is_err());
@@ -151,7 +152,7 @@ fn a_directory_that_is_no_store_is_an_error_and_is_not_made() {
 }
 
 #[test]
-fn what_is_too_old_by_now_is_hidden_and_stays_on_the_disk() {
+fn rows_that_are_too_old_are_hidden_and_stay_on_the_disk() {
     let dir = tempfile::tempdir().unwrap();
     let aged = Class {
         name: "aged".to_string(),
@@ -183,29 +184,29 @@ fn what_is_too_old_by_now_is_hidden_and_stays_on_the_disk() {
     assert!(fingerprint(dir.path()) == before);
 }
 
-/// While a store takes rows, seals and drops segments and recycles its journal, readers see every row that was
-/// acknowledged before they began, and a check finds nothing damaged.
+/// While a store accepts rows, seals and drops segments and recycles its journal, readers find
+/// every row that was acknowledged before they began, and a check finds no damage.
 #[test]
-fn a_store_that_is_being_written_is_read_and_sound() {
+fn a_store_with_a_writer_is_readable_and_sound() {
     let dir = tempfile::tempdir().unwrap();
     let engine = Engine::open_directory(dir.path(), options()).unwrap();
     let stop = Arc::new(AtomicBool::new(false));
-    let told = Arc::new(std::sync::atomic::AtomicI64::new(0));
+    let reported = Arc::new(std::sync::atomic::AtomicI64::new(0));
     let writer = {
-        let (engine, stop, told) = (engine.clone(), stop.clone(), told.clone());
+        let (engine, stop, reported) = (engine.clone(), stop.clone(), reported.clone());
         std::thread::spawn(move || {
             let mut from = 0;
             while !stop.load(Ordering::Relaxed) {
                 append(&engine, from, 50);
                 from += 50;
-                told.store(from, Ordering::SeqCst);
+                reported.store(from, Ordering::SeqCst);
             }
         })
     };
     let began = Instant::now();
     let mut reads = 0;
     while began.elapsed() < Duration::from_secs(3) || reads < 3 {
-        let least = told.load(Ordering::SeqCst) as usize * 8;
+        let least = reported.load(Ordering::SeqCst) as usize * 8;
         let reader = Engine::open_to_read(dir.path(), options()).unwrap();
         assert!(
             reader.recovery().set_aside.is_empty(),

@@ -1,4 +1,4 @@
-//! Replay of the journal when segments were sealed in between.
+//! Replay of the journal after segments were sealed in between.
 #![allow(clippy::unwrap_used)]
 
 use seiner_engine::{Durability, Engine, Options, Query};
@@ -13,7 +13,7 @@ struct Store {
     disk: SimDisk,
     engine: Engine,
     rng: SimRng,
-    /// The values sent, by time, the same for every source.
+    /// Sent values by time, the same for every source.
     sent: BTreeMap<i64, f64>,
 }
 
@@ -36,7 +36,7 @@ impl Store {
         (0..SOURCES).map(id).collect()
     }
 
-    /// Rows of every source that do not compress, on disk in the journal.
+    /// Commits rows of every source whose values do not compress.
     fn write(&mut self, rows: usize) {
         let ids = self.ids();
         for _ in 0..rows {
@@ -55,7 +55,7 @@ impl Store {
         while self.engine.step().unwrap() {}
     }
 
-    /// The power goes, and comes back.
+    /// Cuts the power and opens the store again.
     fn cut(mut self) -> Store {
         self.disk = self.disk.crash();
         self.engine = open(&self.disk);
@@ -95,46 +95,49 @@ fn open(disk: &SimDisk) -> Engine {
     Engine::open(Arc::new(disk.clone()), clock, options).unwrap()
 }
 
-/// It bore the journal's first sequence, as if it were older than the files that were replayed: a later
-/// start replayed its blocks once more, and rows that came then were added to blocks under their
-/// numbers.
+/// Regression: the segment stored the first sequence of the journal, as if it were older than the
+/// replayed files. A later start replayed its blocks again, and new rows were added to blocks with
+/// their numbers.
 #[test]
-fn a_segment_closed_during_a_replay_has_what_was_replayed() {
+fn a_segment_closed_during_a_replay_has_the_replayed_rows() {
     let mut store = Store::new();
     store.write(1);
-    // The journal goes on behind its first records.
-    store.engine.settle().unwrap();
-    let settled: u64 = store.engine.segments().iter().map(|one| one.rows).sum();
-    assert_eq!(settled, SOURCES as u64);
-    // More than a segment, none of it written but in the journal.
+    // The journal continues after its first records.
+    store.engine.flush().unwrap();
+    let in_segments: u64 = store.engine.segments().iter().map(|one| one.rows).sum();
+    assert_eq!(in_segments, SOURCES as u64);
+    // More than a segment of rows, which only the journal contains.
     store.write(600);
     let mut store = store.cut();
     assert!(store.engine.recovery().rows_replayed > 0);
     store.steps();
     let sealed: u64 = store.engine.segments().iter().map(|one| one.rows).sum();
     let total = (store.sent.len() * SOURCES) as u64;
-    assert!(settled < sealed && sealed < total, "{sealed} of {total}");
+    assert!(
+        in_segments < sealed && sealed < total,
+        "{sealed} of {total}"
+    );
 
     store = store.cut();
     let recovery = store.engine.recovery();
     assert_eq!(sealed + recovery.rows_replayed, total, "{recovery}");
-    assert_eq!(settled + recovery.rows_skipped, sealed, "{recovery}");
+    assert_eq!(in_segments + recovery.rows_skipped, sealed, "{recovery}");
     store.write(50);
     store.assert_answers();
     store = store.cut();
     store.assert_answers();
-    store.engine.settle().unwrap();
+    store.engine.flush().unwrap();
     store.cut().assert_answers();
 }
 
-/// Writers that are fast write records themselves, without a sync. A power cut took the first of two and
-/// left the second: the file was said to be damaged.
+/// Regression: fast writers write records without a sync. A power cut removed the first of two
+/// records and left the second, and the file was reported as damaged.
 #[test]
 fn a_power_cut_between_records_that_were_not_synced_damages_nothing() {
     const ROWS: usize = 1024;
     let options = Options {
         durability: Durability::Interval(std::time::Duration::from_millis(100)),
-        // No chapter ends, which would sync the journal.
+        // No checkpoint is written, which would sync the journal.
         memory: 96 << 20,
         journal_bytes: 256 << 20,
         ..Options::default()
@@ -164,7 +167,7 @@ fn a_power_cut_between_records_that_were_not_synced_damages_nothing() {
         let engine = open(&disk);
         let recovery = engine.recovery();
         assert!(recovery.set_aside.is_empty(), "{seed}: {recovery}");
-        // More than one record.
+        // More rows than fit into one record.
         gaps += u32::from(recovery.torn_bytes > 3 << 20);
         assert!(engine.status().poisoned.is_none());
     }

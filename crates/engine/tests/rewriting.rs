@@ -23,7 +23,7 @@ impl Notation for Plain {
     }
 }
 
-/// Source, field, time: value.
+/// Values by source, field and time.
 type Samples = BTreeMap<(usize, usize, i64), f64>;
 
 struct Store {
@@ -33,7 +33,7 @@ struct Store {
     engine: Engine,
     options: Options,
     model: Samples,
-    /// The time that each source has come to.
+    /// Latest time of each source.
     came: Vec<i64>,
 }
 
@@ -73,7 +73,7 @@ impl Store {
         }
     }
 
-    /// Rows of a source from a time on, a second apart, of some of the fields.
+    /// Appends rows of a source from a time on, one second apart, with some of the fields.
     fn append(&mut self, source: usize, from: i64, rows: i64, fields: &[usize]) {
         let name = format!("m {source}");
         let mut batch = Batch::new();
@@ -97,7 +97,7 @@ impl Store {
         self.came[source] = self.came[source].max(from + rows * SECOND);
     }
 
-    /// Appends rows that die at once, so that there is something to merge.
+    /// Appends rows that die at once, so that merges are needed.
     fn fill(&mut self) {
         let mut batch = Batch::new();
         for time in 0..3000 {
@@ -131,13 +131,13 @@ impl Store {
                 let rows = 1 + self.rng.below(40) as i64;
                 self.append(source, came, rows, fields);
             }
-            // Again, all of it or some.
+            // Sends all or some of the rows again.
             8..12 => {
                 let from = self.rng.below(1 + (came / SECOND) as u64) as i64;
                 let rows = 1 + self.rng.below(60) as i64;
                 self.append(source, from * SECOND, rows, fields);
             }
-            12 => self.engine.settle().unwrap(),
+            12 => self.engine.flush().unwrap(),
             13 => {
                 let start = self.rng.below(1 + (came / SECOND) as u64) as i64 * SECOND;
                 let end = start + self.rng.below(20) as i64 * SECOND;
@@ -154,7 +154,7 @@ impl Store {
         }
     }
 
-    /// The power goes while segments are merged.
+    /// Cuts the power while segments are merged.
     fn crash(&mut self) {
         self.engine.commit().unwrap();
         self.disk.crash_after(Some(self.rng.below(60)));
@@ -210,26 +210,26 @@ impl Store {
 
 #[test]
 fn merged_corrected_deleted_and_crashed_samples_are_those_of_the_model() {
-    let (mut merged, mut gathered, mut overwritten) = (0, 0, 0);
+    let (mut merged, mut coalesced, mut overwritten) = (0, 0, 0);
     for seed in 0..12 {
         let mut store = Store::new(seed, 1 + seed as usize % 7, options());
         for _ in 0..400 {
             store.act();
             let status = store.engine.status();
             merged = status.segments_merged.max(merged);
-            gathered = status.gathered_blocks.max(gathered);
+            coalesced = status.coalesced_blocks.max(coalesced);
             overwritten = status.overwritten_rows.max(overwritten);
             if store.rng.chance(1, 10) {
                 store.check();
             }
         }
         store.check();
-        store.engine.settle().unwrap();
+        store.engine.flush().unwrap();
         store.check();
     }
-    // Not for want of anything to do.
+    // The test has merged, coalesced and overwritten rows.
     assert!(
-        merged > 2 && gathered > 20 && overwritten > 20,
-        "{merged} {gathered} {overwritten}"
+        merged > 2 && coalesced > 20 && overwritten > 20,
+        "{merged} {coalesced} {overwritten}"
     );
 }

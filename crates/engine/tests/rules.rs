@@ -1,4 +1,4 @@
-//! Rules that are stored with the data, seen from outside.
+//! Tests of the rules that are stored with the data, through the public interface.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 use seiner_engine::{
@@ -43,7 +43,7 @@ fn options(classes: Vec<Class>) -> Options {
     }
 }
 
-/// Settings of a program that knows nothing of the store.
+/// Returns the settings of a program without any rules of the store.
 fn bare() -> Options {
     Options {
         memory: 4 << 20,
@@ -59,14 +59,14 @@ fn confirmed(options: Options) -> Options {
 }
 
 #[derive(Clone)]
-struct Place {
+struct Host {
     disk: SimDisk,
     clock: SimClock,
 }
 
-impl Place {
-    fn new() -> Place {
-        Place {
+impl Host {
+    fn new() -> Host {
+        Host {
             disk: SimDisk::new(1),
             clock: SimClock::new(NOW),
         }
@@ -77,7 +77,7 @@ impl Place {
         Engine::open(disk, Arc::new(self.clock.clone()), options)
     }
 
-    /// A row an hour of the last 20 hours, and one of now, in two measurements.
+    /// Appends a row for each of the last 20 hours, and one of now, in two measurements.
     fn fill(&self, options: Options) {
         let engine = self.open(options).unwrap();
         for name in ["t", "u"] {
@@ -121,14 +121,14 @@ fn names(engine: &Engine) -> Vec<String> {
 
 #[test]
 fn settings_that_are_not_given_are_those_that_are_stored() {
-    let place = Place::new();
+    let host = Host::new();
     let rules = Options {
         disk: Some(20 << 20),
         lanes: 5,
         ..aged(30)
     };
-    place.fill(rules);
-    let engine = place.open(bare()).unwrap();
+    host.fill(rules);
+    let engine = host.open(bare()).unwrap();
     assert_eq!(names(&engine), ["aged", "default"]);
     let held = engine.options();
     assert_eq!(
@@ -146,26 +146,26 @@ fn settings_that_are_not_given_are_those_that_are_stored() {
 
 #[test]
 fn rules_that_keep_more_are_applied_and_stored() {
-    let place = Place::new();
-    place.fill(aged(30));
-    let engine = place.open(aged(40)).unwrap();
+    let host = Host::new();
+    host.fill(aged(30));
+    let engine = host.open(aged(40)).unwrap();
     assert_eq!(engine.rules_changed().len(), 1);
     engine.close().unwrap();
-    let stored = stored_rules(&place.disk).unwrap().unwrap();
+    let stored = stored_rules(&host.disk).unwrap().unwrap();
     let age = stored.classes.named()[0].keep.age;
     assert_eq!(age, Some(Duration::from_secs(40 * 3600)));
 }
 
 #[test]
-fn rules_that_keep_less_are_refused_and_nothing_changes() {
-    let place = Place::new();
-    place.fill(aged(30));
-    let before = place.files();
-    let Err(error @ Error::Retention(_)) = place.open(aged(10)) else {
+fn rules_that_keep_less_are_rejected_and_nothing_changes() {
+    let host = Host::new();
+    host.fill(aged(30));
+    let before = host.files();
+    let Err(error @ Error::Retention(_)) = host.open(aged(10)) else {
         panic!("rules that keep less were applied");
     };
     let text = error.to_string();
-    // 10 hours and less are kept: 11 of the 21 rows, and the block may hold some rows that stay.
+    // Rows of up to 10 hours are kept: 11 of the 21 rows. The block contains rows that stay.
     assert!(
         text.contains("samples are kept for 10h instead of 1d6h"),
         "{text}"
@@ -175,27 +175,23 @@ fn rules_that_keep_less_are_refused_and_nothing_changes() {
         text.contains("of class \"aged\": 0 rows, and a part of 21 rows more"),
         "{text}"
     );
-    assert_eq!(
-        place.files(),
-        before,
-        "a start that is refused leaves everything as it was"
-    );
+    assert_eq!(host.files(), before, "a rejected start changes nothing");
 
-    let engine = place.open(confirmed(aged(10))).unwrap();
+    let engine = host.open(confirmed(aged(10))).unwrap();
     assert_eq!((rows(&engine, "t"), rows(&engine, "u")), (11, 21));
     engine.close().unwrap();
-    let engine = place.open(bare()).unwrap();
+    let engine = host.open(bare()).unwrap();
     assert_eq!(rows(&engine, "t"), 11);
 }
 
 #[test]
 fn the_report_counts_rows_and_times_of_blocks_that_would_go() {
-    let place = Place::new();
-    place.fill(options(Vec::new()));
-    place.clock.advance(100 * HOUR as u64);
-    place.fill(bare());
-    let Err(Error::Retention(outlook)) = place.open(aged(50)) else {
-        panic!("it must be refused");
+    let host = Host::new();
+    host.fill(options(Vec::new()));
+    host.clock.advance(100 * HOUR as u64);
+    host.fill(bare());
+    let Err(Error::Retention(outlook)) = host.open(aged(50)) else {
+        panic!("it must be rejected");
     };
     let [class] = outlook.classes.as_slice() else {
         panic!("{outlook}");
@@ -213,8 +209,8 @@ fn the_report_counts_rows_and_times_of_blocks_that_would_go() {
         },
         ..class_of("t")
     };
-    let Err(Error::Retention(outlook)) = place.open(options(vec![ring])) else {
-        panic!("it must be refused");
+    let Err(Error::Retention(outlook)) = host.open(options(vec![ring])) else {
+        panic!("it must be rejected");
     };
     assert_eq!(outlook.classes[0].rows, 21, "{outlook}");
 }
@@ -224,8 +220,8 @@ fn class_of(sources: &str) -> Class {
 }
 
 #[test]
-fn a_class_that_goes_or_a_smaller_budget_is_refused() {
-    let place = Place::new();
+fn a_removed_class_or_a_smaller_budget_is_rejected() {
+    let host = Host::new();
     let shed = Class {
         when_full: WhenFull::Shed,
         ..class("shed", "", None)
@@ -234,16 +230,16 @@ fn a_class_that_goes_or_a_smaller_budget_is_refused() {
         disk: Some(disk),
         ..options(vec![shed.clone()])
     };
-    place.fill(with(40 << 20));
+    host.fill(with(40 << 20));
     assert!(matches!(
-        place.open(with(30 << 20)),
+        host.open(with(30 << 20)),
         Err(Error::Retention(_))
     ));
-    place.open(with(50 << 20)).unwrap().close().unwrap();
-    // Now the other way round: a class before this one takes some of its sources.
+    host.open(with(50 << 20)).unwrap().close().unwrap();
+    // The other direction: an earlier class takes some of the sources.
     let shorter = vec![class("t", "t", Some(5)), shed.clone()];
-    let Err(error) = place.open(options(shorter)) else {
-        panic!("it must be refused");
+    let Err(error) = host.open(options(shorter)) else {
+        panic!("it must be rejected");
     };
     assert!(
         error
@@ -251,7 +247,7 @@ fn a_class_that_goes_or_a_smaller_budget_is_refused() {
             .contains("its sources come under class \"t\""),
         "{error}"
     );
-    // Without any class of its own, given as such, all is kept.
+    // With only the default class, given explicitly, everything is kept.
     let none = Options {
         given: Given::All,
         ..options(Vec::new())
@@ -260,52 +256,51 @@ fn a_class_that_goes_or_a_smaller_budget_is_refused() {
         disk: Some(50 << 20),
         ..none
     };
-    place.open(none).unwrap().close().unwrap();
+    host.open(none).unwrap().close().unwrap();
 }
 
 #[test]
-fn a_store_of_an_older_version_is_asked_for_what_its_catalog_knows() {
-    let place = Place::new();
-    place.fill(aged(30));
-    place.disk.remove("rules").unwrap();
-    // Rules that keep less are refused by what the catalog says.
-    assert!(matches!(place.open(aged(10)), Err(Error::Retention(_))));
-    assert!(!place.disk.list().unwrap().contains(&"rules".to_string()));
-    // Nobody gives rules: those of the catalog stay.
-    let engine = place.open(bare()).unwrap();
+fn the_rules_of_an_older_store_come_from_its_catalog() {
+    let host = Host::new();
+    host.fill(aged(30));
+    host.disk.remove("rules").unwrap();
+    // Rules that keep less than the rules in the catalog are rejected.
+    assert!(matches!(host.open(aged(10)), Err(Error::Retention(_))));
+    assert!(!host.disk.list().unwrap().contains(&"rules".to_string()));
+    // Without given rules, those of the catalog stay.
+    let engine = host.open(bare()).unwrap();
     assert_eq!(names(&engine), ["aged", "default"]);
     engine.close().unwrap();
-    assert!(stored_rules(&place.disk).unwrap().is_some());
-    // One that never had rules keeps everything until somebody confirms.
-    let place = Place::new();
-    place.fill(options(Vec::new()));
-    place.disk.remove("rules").unwrap();
-    assert!(matches!(place.open(aged(10)), Err(Error::Retention(_))));
-    let engine = place.open(aged(10_000)).err();
+    assert!(stored_rules(&host.disk).unwrap().is_some());
+    // A store that never had rules keeps everything until new rules are confirmed.
+    let host = Host::new();
+    host.fill(options(Vec::new()));
+    host.disk.remove("rules").unwrap();
+    assert!(matches!(host.open(aged(10)), Err(Error::Retention(_))));
+    let engine = host.open(aged(10_000)).err();
     assert!(matches!(engine, Some(Error::Retention(_))));
-    place.open(confirmed(aged(10))).unwrap().close().unwrap();
+    host.open(confirmed(aged(10))).unwrap().close().unwrap();
 }
 
 #[test]
-fn a_damaged_file_is_set_aside_and_the_catalog_is_asked() {
-    let place = Place::new();
-    place.fill(aged(30));
-    assert!(place.disk.flip_bit("rules", 400));
-    let report = check(&place.disk, &mut |_, _| {}).unwrap();
+fn a_damaged_file_is_set_aside_and_the_catalog_has_the_classes() {
+    let host = Host::new();
+    host.fill(aged(30));
+    assert!(host.disk.flip_bit("rules", 400));
+    let report = check(&host.disk, &mut |_, _| {}).unwrap();
     assert_eq!(
         (report.damaged, report.damage[0].file.as_str()),
         (1, "rules")
     );
-    assert!(matches!(place.open(aged(10)), Err(Error::Retention(_))));
-    let engine = place.open(bare()).unwrap();
+    assert!(matches!(host.open(aged(10)), Err(Error::Retention(_))));
+    let engine = host.open(bare()).unwrap();
     let [(file, _)] = engine.recovery().set_aside.as_slice() else {
         panic!("{:?}", engine.recovery());
     };
     assert_eq!(file, "rules");
     assert_eq!(names(&engine), ["aged", "default"]);
     assert!(
-        place
-            .disk
+        host.disk
             .list()
             .unwrap()
             .contains(&"rules.damaged".to_string())
@@ -315,17 +310,17 @@ fn a_damaged_file_is_set_aside_and_the_catalog_is_asked() {
 #[test]
 fn a_crash_at_any_moment_leaves_the_old_rules_or_the_new_ones() {
     for cut in 1..80 {
-        let place = Place::new();
-        place.fill(aged(30));
-        place.disk.crash_after(Some(cut));
-        let opened = place.open(confirmed(aged(10)));
-        let ended = opened.is_ok() && !place.disk.is_off();
+        let host = Host::new();
+        host.fill(aged(30));
+        host.disk.crash_after(Some(cut));
+        let opened = host.open(confirmed(aged(10)));
+        let ended = opened.is_ok() && !host.disk.is_off();
         drop(opened);
-        let place = Place {
-            disk: place.disk.crash(),
-            clock: place.clock,
+        let host = Host {
+            disk: host.disk.crash(),
+            clock: host.clock,
         };
-        let engine = place.open(bare()).unwrap();
+        let engine = host.open(bare()).unwrap();
         let age = engine.options().classes.named()[0].keep.age.unwrap();
         let hours = age.as_secs() / 3600;
         assert!(

@@ -1,4 +1,4 @@
-//! A store with its background threads, while many write, read and delete.
+//! Tests of a store with background threads and concurrent writers, readers and deletes.
 #![allow(clippy::unwrap_used)]
 
 use seiner_engine::{Durability, Engine, Error, Options, Query};
@@ -48,8 +48,8 @@ fn times(engine: &Engine, name: &str) -> Vec<i64> {
     series.flat_map(|series| series.unwrap().times).collect()
 }
 
-/// Buffers move from their sources to the queue, and from there to the log, while they are read: a row
-/// must be seen in one of the places, and in no two.
+/// Buffers move from their sources to the queue, and from there to the log, while they are read.
+/// Each row must be found exactly once.
 #[test]
 fn rows_are_seen_once_wherever_they_are_on_their_way_to_the_log() {
     const ROWS: i64 = 60_000;
@@ -91,10 +91,10 @@ fn rows_are_seen_once_wherever_they_are_on_their_way_to_the_log() {
     assert_eq!(times(&engine, "a").len() as i64, ROWS);
 }
 
-/// A delete takes what there is in memory while others write: what was acknowledged before it is gone, and
-/// what comes after it stays.
+/// A delete during writes removes the rows that were acknowledged before it, including rows in
+/// memory. Later rows stay.
 #[test]
-fn a_delete_beside_writers_takes_what_was_before_it_and_nothing_else() {
+fn a_delete_during_writes_removes_only_earlier_rows() {
     let dir = tempfile::tempdir().unwrap();
     let engine = Engine::open_directory(dir.path(), options()).unwrap();
     let (own, other) = (source(&engine, "own"), source(&engine, "other"));
@@ -125,9 +125,9 @@ fn a_delete_beside_writers_takes_what_was_before_it_and_nothing_else() {
     engine.close().unwrap();
 }
 
-/// Writers wait for the threads of the store; when these end, nobody waits for ever.
+/// Writers wait for the threads of the store. When the threads end, no writer waits for ever.
 #[test]
-fn writers_that_wait_are_sent_away_when_the_store_is_closed() {
+fn waiting_writers_get_an_error_when_the_store_is_closed() {
     let dir = tempfile::tempdir().unwrap();
     let engine = Engine::open_directory(dir.path(), options()).unwrap();
     let start = Arc::new(Barrier::new(5));
@@ -157,7 +157,7 @@ fn writers_that_wait_are_sent_away_when_the_store_is_closed() {
     for (number, writer) in writers.into_iter().enumerate() {
         let sent = writer.join().unwrap();
         let found = times(&engine, &number.to_string()).len() as i64;
-        // A batch that was refused in the middle is there in part.
+        // A batch that was rejected in the middle is stored in part.
         assert!(found >= sent && found < sent + 1000, "{found} of {sent}");
     }
 }

@@ -47,13 +47,13 @@ impl Fill {
     }
 
     /// Returns the unused bytes of the budget. The output of a merge must fit into them.
-    pub fn room(&self) -> u64 {
+    pub fn free_space(&self) -> u64 {
         self.budget.saturating_sub(self.used)
     }
 
     /// Returns the bytes that writers may still use: the unused bytes without the reserve.
-    pub fn room_for_writers(&self) -> u64 {
-        self.room().saturating_sub(self.reserved)
+    pub fn headroom(&self) -> u64 {
+        self.free_space().saturating_sub(self.reserved)
     }
 
     /// Returns the bytes above Um, which a merge has to free.
@@ -142,7 +142,7 @@ mod tests {
         assert!(close(fill.hunger(), 0.625));
         assert!(close(fill.hunger_at(800), 0.0) && close(fill.hunger_at(960), 1.0));
         assert_eq!(
-            (fill.room(), fill.room_for_writers(), fill.excess()),
+            (fill.free_space(), fill.headroom(), fill.excess()),
             (100, 60, 100)
         );
         assert!((99..=100).contains(&fill.planing_segment_bytes()));

@@ -35,7 +35,7 @@ const WORTHWHILE: f64 = 0.1;
 const OPEN_SHARE: f64 = 0.25;
 
 /// Divisor of the measured bytes: intervals are recomputed when 1/32 of them is new.
-const NEWS: f64 = 32.0;
+const FRESH_SHARE: f64 = 32.0;
 
 /// Number of lanes and size of their segments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -174,7 +174,7 @@ impl Lanes {
     /// millisecond.
     pub fn adapt(&mut self, fill: &Fill) -> bool {
         self.shrink(fill);
-        let known = (self.total / NEWS) as u64;
+        let known = (self.total / FRESH_SHARE) as u64;
         if self.fresh < self.settings.segment_bytes.max(known) {
             return false;
         }
@@ -183,10 +183,10 @@ impl Lanes {
         if bins.is_empty() {
             return false;
         }
-        let room = Room::new(&self.flow, &bins);
-        let (ends, cost) = room.divide(self.settings.lanes as usize - 1);
+        let space = SpaceCost::new(&self.flow, &bins);
+        let (ends, cost) = space.divide(self.settings.lanes as usize - 1);
         let present = self.ends(&bins);
-        if room.cost(&present) * (1.0 - WORTHWHILE) <= cost {
+        if space.cost(&present) * (1.0 - WORTHWHILE) <= cost {
             return false;
         }
         self.set(&bins, &ends);
@@ -267,7 +267,7 @@ impl Lanes {
 
 /// Cost of a division into lanes: the space that dead blocks hold until the longest-lived block of
 /// their lane dies, divided by that block's life.
-struct Room {
+struct SpaceCost {
     /// Life in the middle of each bin, in nanoseconds.
     lives: Vec<f64>,
     /// Prefix sums of the flow before each bin.
@@ -276,9 +276,9 @@ struct Room {
     live: Vec<f64>,
 }
 
-impl Room {
+impl SpaceCost {
     /// Computes the sums over the flow in `bins`.
-    fn new(flow: &[f64], bins: &[usize]) -> Room {
+    fn new(flow: &[f64], bins: &[usize]) -> SpaceCost {
         let middle = |&bin: &usize| (life(bin) as f64 + life(bin + 1) as f64) / 2.0;
         let lives: Vec<f64> = bins.iter().map(middle).collect();
         let mut sums = (vec![0.0], vec![0.0]);
@@ -289,7 +289,7 @@ impl Room {
             sums.0.push(before);
             sums.1.push(live);
         }
-        Room {
+        SpaceCost {
             lives,
             flow: sums.0,
             live: sums.1,
@@ -322,7 +322,7 @@ impl Room {
         let mut starts = vec![vec![0; bins + 1]];
         for _ in 1..lanes.min(bins) {
             let mut next = Next {
-                room: self,
+                space: self,
                 before: &least,
                 least: vec![0.0; bins + 1],
                 starts: vec![0; bins + 1],
@@ -348,9 +348,9 @@ impl Room {
     }
 }
 
-/// One step of [`Room::divide`]: least costs with one lane more than `before`.
+/// One step of [`SpaceCost::divide`]: least costs with one lane more than `before`.
 struct Next<'a> {
-    room: &'a Room,
+    space: &'a SpaceCost,
     before: &'a [f64],
     least: Vec<f64>,
     /// Start of the last lane, for each number of bins.
@@ -364,7 +364,7 @@ impl Next<'_> {
             return;
         }
         let to = low.midpoint(high);
-        let cost = |from: usize| self.before[from] + self.room.of(from, to);
+        let cost = |from: usize| self.before[from] + self.space.of(from, to);
         let costs = (left..=right.min(to - 1)).map(|from| (from, cost(from)));
         let (from, cost) = costs
             .min_by(|(_, a), (_, b)| a.total_cmp(b))
@@ -447,7 +447,7 @@ mod tests {
     }
 
     #[test]
-    fn too_few_lanes_join_what_lives_about_as_long() {
+    fn too_few_lanes_join_similar_lives() {
         let mut lanes = lanes(3);
         feed(&mut lanes, &[100, 110, 5000]);
         lanes.adapt(&half_live());
@@ -456,7 +456,7 @@ mod tests {
     }
 
     #[test]
-    fn what_never_dies_and_what_nobody_knows() {
+    fn blocks_without_a_death_and_with_an_unknown_death() {
         let mut lanes = lanes(4);
         feed(&mut lanes, &[100, 5000, 5000, 5000]);
         lanes.adapt(&half_live());
@@ -484,7 +484,7 @@ mod tests {
     }
 
     #[test]
-    fn segments_shrink_as_room_gets_short() {
+    fn segments_shrink_as_space_gets_short() {
         let mut lanes = lanes(32);
         let mut size = |live: u64| {
             feed(&mut lanes, &[100, 10_000]);
@@ -503,7 +503,7 @@ mod tests {
     }
 
     #[test]
-    fn every_block_has_a_lane_whatever_was_learnt() {
+    fn every_block_has_a_lane_after_any_flow() {
         let mut lanes = lanes(5);
         for (step, life) in [i64::MIN, -1, 0, 1, 1 << 20, 1 << 40, i64::MAX]
             .into_iter()

@@ -26,9 +26,9 @@ pub mod simulate;
 pub use fill::{Fill, Throttle, planing_segment_bytes};
 pub use lanes::{Lane, LaneId, LaneSettings, Lanes};
 pub use life::{Death, Rate};
-pub use output::gather;
+pub use output::coalesce;
 pub use policy::{
-    CostBenefit, Decision, Fifo, Fisherman, Greedy, Kind, Memory, Patient, Policy, Victim, View,
-    Why, least_dead_share,
+    CostBenefit, Decision, Fifo, Fisherman, Greedy, Memory, MergePolicy, Patient, Policy, Victim,
+    View, Why, least_dead_share,
 };
 pub use segment::SegmentStat;

@@ -123,15 +123,11 @@ mod tests {
     }
 
     #[test]
-    fn a_rate_follows_what_arrives() {
+    fn a_rate_follows_arrivals() {
         let mut rate = Rate::default();
         assert_eq!(rate.per_second(), None);
         rate.add(7.0, SECOND, 100.0);
-        assert_eq!(
-            rate.per_second(),
-            None,
-            "one amount says nothing of its rate"
-        );
+        assert_eq!(rate.per_second(), None, "one amount gives no rate");
         rate.add(7.0, 2 * SECOND, 100.0);
         assert_eq!(rate.per_second(), Some(7.0), "two say all that is known");
         for second in 3..100 {

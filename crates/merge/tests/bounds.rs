@@ -1,7 +1,7 @@
 //! Bounds that the default policy must keep, at a quarter of the size of `make bench-merge-sim`.
 
 use seiner_merge::simulate::{Outcome, Settings, Stream, Workload, run};
-use seiner_merge::{Kind, LaneSettings, Throttle};
+use seiner_merge::{LaneSettings, MergePolicy, Throttle};
 
 /// Segment size in blocks: the smallest segment, a sixteenth, is still a whole number of blocks.
 const SEGMENT_BLOCKS: u64 = 96;
@@ -10,7 +10,7 @@ fn rings(sigma: f64) -> Workload {
     Workload::rings(1000, 50, sigma, 1)
 }
 
-fn settings(workload: &Workload, v: f64, policy: Kind, lanes: bool) -> Settings {
+fn settings(workload: &Workload, v: f64, policy: MergePolicy, lanes: bool) -> Settings {
     let block = u64::from(workload.block_bytes);
     let segment_bytes = SEGMENT_BLOCKS * block;
     let budget = ((workload.live_blocks * block) as f64 / v) as u64;
@@ -32,7 +32,7 @@ fn settings(workload: &Workload, v: f64, policy: Kind, lanes: bool) -> Settings 
 
 fn ours(workload: &Workload, v: f64) -> Outcome {
     let outcome = run(
-        &settings(workload, v, Kind::default(), true),
+        &settings(workload, v, MergePolicy::default(), true),
         Stream::new(workload),
         |_| (),
     );
@@ -77,7 +77,7 @@ fn no_policy_ever_exceeds_the_budget() {
         live_blocks: 10_000,
         ..Workload::rings(200, 50, 1.0, 3)
     };
-    for policy in Kind::ALL {
+    for policy in MergePolicy::ALL {
         for lanes in [false, true] {
             for v in [0.5, 0.9, 0.95] {
                 let outcome = run(
@@ -103,7 +103,7 @@ fn the_same_seed_gives_the_same_outcome() {
     };
     let once = || {
         run(
-            &settings(&workload, 0.85, Kind::Patient, true),
+            &settings(&workload, 0.85, MergePolicy::Patient, true),
             Stream::new(&workload),
             |_| (),
         )

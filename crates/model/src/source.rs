@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn levels_are_told_from_sources_and_cannot_be_named_from_outside() {
+    fn levels_differ_from_sources_and_cannot_be_named_from_outside() {
         let key = SourceKey::new("cpu", [("host", "a")]).unwrap();
         for part in [0, 3] {
             let level = LevelId {
@@ -306,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_that_name_nothing_are_refused() {
+    fn keys_without_a_name_are_rejected() {
         let none: [(&str, &str); 0] = [];
         assert_eq!(SourceKey::new("", none), Err(KeyError::EmptyMeasurement));
         assert_eq!(

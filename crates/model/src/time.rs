@@ -381,21 +381,21 @@ mod tests {
     #[test]
     fn a_bare_year_is_an_error_that_names_the_remedies() {
         for year in ["1970", "2026", "2100"] {
-            let told = parse_time(year, 0).unwrap_err().to_string();
-            let first = told
+            let error = parse_time(year, 0).unwrap_err().to_string();
+            let first = error
                 .split_whitespace()
                 .find(|word| word.ends_with("-01-01"))
                 .unwrap();
-            assert_eq!(first, format!("{year}-01-01"), "{told}");
+            assert_eq!(first, format!("{year}-01-01"), "{error}");
             assert!(parse_time(first, 0).is_ok());
         }
-        let told = parse_time("2026", 0).unwrap_err().to_string();
+        let error = parse_time("2026", 0).unwrap_err().to_string();
         for (remedy, ns) in [
             ("2026-01-01", 1_767_225_600_000_000_000),
             ("1970-01-01T00:33:46Z", 2_026_000_000_000),
             ("2026ns", 2026),
         ] {
-            assert!(told.contains(remedy), "{told}");
+            assert!(error.contains(remedy), "{error}");
             assert_eq!(parse_time(remedy, 0), Ok(ns));
         }
         // Numbers that are no year of these, or not only a year.

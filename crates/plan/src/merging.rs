@@ -4,7 +4,7 @@
 use crate::demand::Demand;
 use crate::forecast::{Choice, Forecast};
 use seiner_merge::simulate::{self, Class, ClassKeep, Stream, Workload};
-use seiner_merge::{Kind, LaneSettings, Throttle};
+use seiner_merge::{LaneSettings, MergePolicy, Throttle};
 
 /// Number of sources of the simulated store.
 const SOURCES: u32 = 1000;
@@ -42,7 +42,7 @@ pub fn written_per_byte(demand: &Demand, choice: &Choice, forecast: &Forecast) -
         budget,
         um: choice.merge_from,
         segment_bytes,
-        policy: Kind::Patient,
+        policy: MergePolicy::Patient,
         lanes: Some(LaneSettings {
             lanes: choice.lanes,
             segment_bytes,

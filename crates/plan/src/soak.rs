@@ -173,7 +173,7 @@ pub fn run(
         journal_blocks: (journal_rows + skipped_rows) / forecast.rows,
     };
     // Segments that were filled during the measurement count. A small store has filled none; then all count.
-    engine.settle()?;
+    engine.flush()?;
     let segments = engine.segments();
     let filled = |segment: &&SegmentInfo| segment.number > first && segment.number <= last;
     let sum = |bytes_and_rows: (u64, u64), segment: &SegmentInfo| {

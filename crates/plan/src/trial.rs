@@ -163,7 +163,7 @@ pub fn trial(demand: &Subject<'_>, rows: u64) -> anyhow::Result<Point> {
     }
     engine.commit()?;
     let filled = engine.status();
-    engine.settle()?;
+    engine.flush()?;
     let settled = engine.status();
     let all = (sources * rows) as f64;
     Ok(Point {
@@ -283,10 +283,10 @@ impl Starts {
             fed += rounds;
             rounds = fed;
         }
-        engine.settle()?;
+        engine.flush()?;
         for _ in 1..INDEXED {
             load.round(&engine)?;
-            engine.settle()?;
+            engine.flush()?;
         }
         drop(engine);
         let (blocks, _) = start(&disk, durability)?;
@@ -332,7 +332,7 @@ pub fn footer_bytes(demand: &Subject<'_>) -> anyhow::Result<f64> {
     let engine = in_memory(&SimDisk::new(1), Durability::Memory)?;
     let mut load = load(&engine, demand, demand.few(*SOURCES.end()))?;
     load.round(&engine)?;
-    engine.settle()?;
+    engine.flush()?;
     let status = engine.status();
     Ok((status.segment_bytes - status.block_bytes_sealed) as f64 / status.blocks_sealed as f64)
 }

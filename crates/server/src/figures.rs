@@ -26,9 +26,16 @@ pub struct Figure {
 }
 
 macro_rules! figures {
-    ($($name:ident $kind:ident $help:literal;)*) => {
-        &[$(Figure { name: stringify!($name), kind: Kind::$kind, help: $help, of: |status| status.$name }),*]
+    ($($name:ident $(= $field:ident)? $kind:ident $help:literal;)*) => {
+        &[$(Figure {
+            name: stringify!($name),
+            kind: Kind::$kind,
+            help: $help,
+            of: |status| figures!(@value status $name $($field)?),
+        }),*]
     };
+    (@value $status:ident $name:ident) => { $status.$name };
+    (@value $status:ident $name:ident $field:ident) => { $status.$field };
 }
 
 /// Table of every number in [`Status`].
@@ -66,9 +73,11 @@ pub const FIGURES: &[Figure] = figures! {
     merge_written Counter "Bytes of blocks that merges wrote again";
     extra_written Counter "Bytes of blocks that were written again for the sake of reads alone";
     extra_left Gauge "Bytes that may be written again for the sake of reads alone, now";
-    gathered_blocks Counter "Blocks that merges gathered in larger ones";
+    coalesced_blocks Counter "Blocks that merges coalesced into larger blocks";
+    gathered_blocks = coalesced_blocks Counter "Deprecated name of seiner_coalesced_blocks_total";
     overwritten_rows Counter "Rows that merges left out, for later ones overwrite them";
-    squeezed_bytes Counter "Bytes that merges saved by compressing harder";
+    recompressed_bytes Counter "Bytes that merges saved by recompression";
+    squeezed_bytes = recompressed_bytes Counter "Deprecated name of seiner_recompressed_bytes_total";
     merge_read Counter "Bytes that merges read";
     shed_bytes Counter "Bytes let go because the disk budget was used up, about";
     waited_ns Counter "Time that writers were made to wait for room on the disk";

@@ -58,7 +58,7 @@ pub fn of_store(status: &Status, classes: &[ClassStatus], losses: &[Loss]) -> Ve
         );
         add(Severity::Notice, text);
     }
-    if let Some(why) = &status.ageing_waits {
+    if let Some(why) = &status.rollup_blocked {
         let text = format!(
             "samples stay beyond their age, for no coarser steps can be made of them: {why}"
         );
@@ -271,7 +271,7 @@ mod tests {
         let mut status = Status {
             damaged_segments: 1,
             clock_held_ns: 400 * 86_400_000_000_000,
-            ageing_waits: Some("there is no room".to_string()),
+            rollup_blocked: Some("there is no room".to_string()),
             ..Status::default()
         };
         status.trouble.throttled = true;

@@ -40,7 +40,9 @@ pub fn router(station: Arc<Station>) -> Router {
         .route("/api/v1/fields", get(query::fields))
         .route("/api/v1/sources", get(query::sources))
         .route("/api/v1/query", get(query::query))
-        .route("/api/v1/settle", post(settle))
+        .route("/api/v1/flush", post(flush))
+        // Deprecated name of `/api/v1/flush`.
+        .route("/api/v1/settle", post(flush))
         .route("/api/v1/clock", post(accept_clock))
         .route("/api/v1/acknowledge", post(acknowledge))
         .route(
@@ -147,15 +149,15 @@ async fn acknowledge(State(station): State<Arc<Station>>) -> Result<Json<Value>,
 }
 
 /// Flushes everything in memory into segments.
-async fn settle(State(station): State<Arc<Station>>) -> Result<StatusCode, Refusal> {
+async fn flush(State(station): State<Arc<Station>>) -> Result<StatusCode, Refusal> {
     // The place belongs to the work, which continues when the client has gone.
     let place = station.reports.enter()?;
     let store = station.store.clone();
-    let settled = tokio::task::spawn_blocking(move || {
+    let flushed = tokio::task::spawn_blocking(move || {
         let _place = place;
-        store.with_log()?.settle()
+        store.with_log()?.flush()
     });
-    settled.await??;
+    flushed.await??;
     Ok(StatusCode::NO_CONTENT)
 }
 

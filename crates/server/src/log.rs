@@ -10,7 +10,7 @@ use axum::Json;
 use axum::extract::State;
 use seiner_engine::merge::simulate::trace;
 use seiner_engine::merge::{Death, Decision, Lane, Victim};
-use seiner_store::{ClassStatus, Error, LogStatus, Record, SegmentStatus, WhenFull};
+use seiner_store::{ClassStatus, DecisionRecord, Error, LogStatus, SegmentStatus, WhenFull};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
@@ -271,9 +271,9 @@ pub fn report(station: &Station) -> Result<LogReport, Error> {
         rewritten: Rewritten {
             extra: log.extra_written,
             extra_left: log.extra_left,
-            gathered_blocks: log.gathered_blocks,
+            gathered_blocks: log.coalesced_blocks,
             overwritten_rows: log.overwritten_rows,
-            squeezed: log.squeezed_bytes,
+            squeezed: log.recompressed_bytes,
         },
         warnings: troubles
             .iter()
@@ -374,7 +374,7 @@ impl ClassReport {
 }
 
 impl DecisionReport {
-    fn of(record: Record) -> DecisionReport {
+    fn of(record: DecisionRecord) -> DecisionReport {
         let Decision { drop, merge, why } = record.decision;
         DecisionReport {
             at: record.at,

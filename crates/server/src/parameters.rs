@@ -25,7 +25,7 @@ const WRITE: &[&str] = &["precision", "allow_1970"];
 
 /// Addresses with their parameters, and whether those of [`INFLUX`] are allowed. Probes and the page are missing:
 /// nothing depends on their parameters. `/api/v1/plan` reads its own.
-const TABLE: [(&str, &[&str], bool); 15] = [
+const TABLE: [(&str, &[&str], bool); 16] = [
     ("/write", WRITE, true),
     ("/api/v2/write", WRITE, true),
     ("/api/v2/delete", &["precision"], true),
@@ -65,6 +65,7 @@ const TABLE: [(&str, &[&str], bool); 15] = [
     ("/api/v1/values", &["tag", "select", "limit"], false),
     ("/api/v1/fields", SELECT, false),
     ("/api/v1/sources", &["select", "limit"], false),
+    ("/api/v1/flush", &[], false),
     ("/api/v1/settle", &[], false),
     ("/api/v1/log", &[], false),
     ("/api/v1/log/why", &[], false),

@@ -130,12 +130,12 @@ impl From<Error> for Refusal {
         match error {
             Error::Poisoned(_) | Error::Closed => Refusal::unavailable(error),
             Error::Full { relief, .. } => Refusal::full(error, relief.wait()),
-            Error::Selector(_) | Error::Query(_) | Error::Refused(_) | Error::Abandoned => {
+            Error::Selector(_) | Error::Query(_) | Error::Rejected(_) | Error::Abandoned => {
                 Refusal::invalid(error)
             }
             Error::UnknownSource(_) => Refusal::not_found(error),
             // The limit is that of the file system, whatever the budget is: other processes may free space.
-            _ if error.is_want_of_room() => {
+            _ if error.is_out_of_space() => {
                 Refusal::full(format!("{error}; {MAKE_ROOM}"), Some(TRY_AGAIN))
             }
             _ => Refusal::internal(error),

@@ -115,10 +115,10 @@ fn long_answers_take_bounded_memory() {
         source,
         &(0..ROWS).map(|row| row * SECOND).collect::<Vec<_>>(),
     );
-    engine.settle().unwrap();
+    engine.flush().unwrap();
     let late = (0..50).map(|row| row * (ROWS / 50) * SECOND + 1);
     append_wide(&engine, source, &late.collect::<Vec<_>>());
-    engine.settle().unwrap();
+    engine.flush().unwrap();
     for format in ["json", "csv", "arrow"] {
         let mut peaks = Vec::new();
         for rows in [ROWS / 2, ROWS] {
@@ -229,7 +229,7 @@ fn long_series_are_written_as_select_returns_them() {
     );
     let selector = Selector::parse("long").unwrap();
     engine.delete(&selector, Interval::new(100, 5_200)).unwrap();
-    engine.settle().unwrap();
+    engine.flush().unwrap();
     append_cells(&engine, "long", 2, &[("x", Value::F64(-2.0))]);
 
     let query = Query {
@@ -272,7 +272,7 @@ fn damage_within_a_long_series_is_one_warning() {
     let engine = open(folder.path(), 4 << 20);
     let source = register(&engine, "long");
     append_wide(&engine, source, &(0..20_000).collect::<Vec<_>>());
-    engine.settle().unwrap();
+    engine.flush().unwrap();
     let mut segments: Vec<_> = std::fs::read_dir(folder.path())
         .unwrap()
         .map(|entry| entry.unwrap().path())

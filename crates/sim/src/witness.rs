@@ -63,11 +63,11 @@ impl Work {
             Work::Rules => "rules",
             Work::Commit => "commit",
             Work::Seal => "seal",
-            Work::Chapter => "chapter",
+            Work::Chapter => "checkpoint",
             Work::Merge => "merge",
             Work::Drop => "drop",
-            Work::LetGo => "let_go",
-            Work::Downsample => "downsample",
+            Work::LetGo => "expire",
+            Work::Downsample => "rollup",
             Work::Delete => "delete",
         }
     }

@@ -392,7 +392,7 @@ impl World {
 
     fn settle(&mut self) -> Done {
         self.event("settle".to_string());
-        let result = self.engine().settle();
+        let result = self.engine().flush();
         if self.done("settle", result)?.is_some() {
             self.oracle.set_all_durable();
         }

@@ -3,12 +3,12 @@
 use seiner_model::{Column, FieldType, Interval, Selector, SourceId, SourceKey, Value};
 use std::sync::Arc;
 
-/// Samples that a reader asks for.
+/// Query for samples.
 #[derive(Clone, Debug)]
 pub struct Query {
     /// Selector of the sources.
     pub selector: Selector,
-    /// Names of the fields; `None`: all.
+    /// Names of the fields. `None` means all fields.
     pub fields: Option<Vec<String>>,
     /// Interval of the times.
     pub interval: Interval,
@@ -23,7 +23,7 @@ pub enum Step {
     Every(i64),
 }
 
-/// Part of an interval in which a coarser level replaces samples that were dropped.
+/// Part of an interval in which a roll-up level replaces samples that were dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LevelSpan {
     /// First time, ns.
@@ -64,8 +64,8 @@ pub struct SeriesSummary {
     pub buckets: Vec<Bucket>,
 }
 
-/// Aggregates of the samples of one bucket. Numbers and booleans (0 and 1) are aggregated as
-/// f64, integers exactly as well; texts have only a count and the times of the first and last.
+/// Aggregates of the samples of one bucket. Numbers and booleans (0 and 1) are aggregated as f64,
+/// integers also exactly. Texts have only a count and the times of the first and the last.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Bucket {
     /// First time of the bucket, ns.
@@ -82,35 +82,35 @@ pub struct Bucket {
     pub first: (i64, f64),
     /// Time and value of the latest sample.
     pub last: (i64, f64),
-    /// Exact figures of integers. `None` for fields of other types, and for integers whose coarser level holds only
+    /// Exact figures of integers. `None` for fields of other types, and for integers whose roll-up level holds only
     /// rounded figures.
     pub exact: Option<Exact>,
 }
 
-/// Figures of integers, signed or unsigned, without rounding. The sum of 2^63 integers of 64 bits
-/// fits.
+/// Figures of signed or unsigned integers, without rounding. The sum cannot overflow for up to 2^63
+/// integers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Exact {
     /// Sum of the samples.
     pub sum: i128,
-    /// The smallest.
+    /// Smallest sample.
     pub min: i128,
-    /// The largest.
+    /// Largest sample.
     pub max: i128,
-    /// The earliest.
+    /// Earliest sample.
     pub first: i128,
-    /// The latest.
+    /// Latest sample.
     pub last: i128,
 }
 
 impl Bucket {
-    /// The arithmetic mean.
+    /// Returns the arithmetic mean.
     pub fn mean(&self) -> f64 {
         let sum = self.exact.map_or(self.sum, |exact| exact.sum as f64);
         sum / self.count as f64
     }
 
-    /// A bucket of one sample.
+    /// Returns a bucket of one sample.
     pub fn of(start: i64, time: i64, value: f64) -> Bucket {
         Bucket {
             start,
@@ -124,7 +124,7 @@ impl Bucket {
         }
     }
 
-    /// A bucket of one integer.
+    /// Returns a bucket of one integer.
     pub fn of_integer(start: i64, time: i64, value: i128) -> Bucket {
         let exact = Exact {
             sum: value,
@@ -139,12 +139,12 @@ impl Bucket {
         }
     }
 
-    /// Returns the bucket with the exact figures of integers of which only f64 figures were kept;
-    /// `None` if one of them may have been rounded.
+    /// Returns the bucket with exact figures of integers, computed from its f64 figures. Returns
+    /// `None` if one of the f64 figures may be rounded.
     pub fn of_integers(self) -> Option<Bucket> {
-        /// All integers below are f64 values.
+        /// Limit of integers: all integers below it are exact as f64.
         const LIMIT: f64 = (1_u64 << 53) as f64;
-        // Below the limit no intermediate sum was rounded.
+        // Below the limit, no intermediate sum was rounded.
         let largest = self.min.abs().max(self.max.abs());
         (largest * (self.count as f64) < LIMIT).then_some(Bucket {
             exact: Some(Exact {
@@ -158,7 +158,7 @@ impl Bucket {
         })
     }
 
-    /// Takes in a later bucket's samples.
+    /// Adds the samples of a later bucket.
     pub fn absorb(&mut self, later: &Bucket) {
         self.exact = match (self.exact, later.exact) {
             (Some(own), Some(other)) => Some(Exact {
@@ -188,7 +188,7 @@ pub fn is_integer(field_type: FieldType) -> bool {
     matches!(field_type, FieldType::I64 | FieldType::U64)
 }
 
-/// A value as aggregates see it.
+/// Returns a value as f64, for aggregates.
 pub fn number(value: Value<'_>) -> f64 {
     match value {
         Value::F64(value) => value,

@@ -21,7 +21,7 @@ pub struct Keep {
 /// Behaviour when data that no rule drops have used up the disk budget.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum WhenFull {
-    /// Refuses new samples until there is space.
+    /// Rejects new samples until there is space.
     #[default]
     Refuse,
     /// Drops the oldest blocks of the class.
@@ -34,7 +34,7 @@ pub enum WhenFull {
 pub struct Level {
     /// Length of a step.
     pub step: Duration,
-    /// Lifetime of a step, measured from its beginning; `None`: for ever.
+    /// Lifetime of a step, measured from its beginning. `None` means for ever.
     pub keep: Option<Duration>,
 }
 
@@ -43,7 +43,8 @@ pub struct Level {
 pub struct Class {
     /// Name of the class in settings, reports and metrics.
     pub name: String,
-    /// Selector of the sources of the class, `measurement{tag="value"}`; empty for all. Earlier classes take precedence.
+    /// Selector of the sources of the class, `measurement{tag="value"}`; empty for all. Earlier
+    /// classes take precedence.
     pub sources: String,
     /// Lifetime of the samples.
     pub keep: Keep,
@@ -62,13 +63,13 @@ pub struct Class {
 pub fn parse_levels(text: &str) -> Result<Vec<Level>, String> {
     let duration = |text: &str| {
         let ns = parse_duration(text.trim()).map_err(|error| error.to_string())?;
-        u64::try_from(ns).map(Duration::from_nanos).map_err(|_| {
-            format!("{text:?} is less than nothing; give a duration such as 1m or 365d")
-        })
+        u64::try_from(ns)
+            .map(Duration::from_nanos)
+            .map_err(|_| format!("{text:?} is negative; give a duration such as 1m or 365d"))
     };
     let level = |text: &str| {
         let (step, keep) = text.split_once(" for ").ok_or_else(|| {
-            format!("{text:?} does not say how long; write 1m for 365d, or 1h for ever")
+            format!("{text:?} has no lifetime; write 1m for 365d, or 1h for ever")
         })?;
         Ok(Level {
             step: duration(step)?,
@@ -81,7 +82,7 @@ pub fn parse_levels(text: &str) -> Result<Vec<Level>, String> {
     text.split(" then ").map(str::trim).map(level).collect()
 }
 
-/// Levels as [`parse_levels`] reads them.
+/// Returns levels in the form that [`parse_levels`] parses.
 pub fn levels_text(levels: &[Level]) -> String {
     let text = |duration: Duration| duration_text(duration.as_nanos() as u64);
     let texts: Vec<String> = levels
@@ -95,8 +96,8 @@ pub fn levels_text(levels: &[Level]) -> String {
 }
 
 impl Class {
-    /// The class of everything that no rule means: kept for ever, and new samples are refused when
-    /// there is no room.
+    /// Returns the class of all sources without another class. Samples are kept for ever, and new
+    /// samples are rejected if there is no space.
     pub fn forever() -> Class {
         Class {
             name: DEFAULT.to_string(),

@@ -1,6 +1,6 @@
 //! Tests that hold for every store. Each implementation runs [`all`] on its own stores.
 //!
-//! The functions panic where a store does not do what [`Store`] says.
+//! The functions panic if a store violates the documentation of [`Store`].
 
 use crate::answer::{Query, Step};
 use crate::error::{Error, Reason, Receipt};
@@ -33,7 +33,7 @@ impl Notation for Commas {
     }
 }
 
-/// A row of the tests: the source, the time, the fields.
+/// Row of the tests: source, time and fields.
 type Line<'a> = (&'a str, i64, &'a [(&'a str, Value<'a>)]);
 
 /// Runs all tests, each on a new store.
@@ -42,7 +42,7 @@ type Line<'a> = (&'a str, i64, &'a [(&'a str, Value<'a>)]);
 /// If the store does not conform.
 pub fn all(make: &dyn Fn() -> Arc<dyn Store>) {
     for test in [
-        accepts_and_refuses_row_by_row,
+        accepts_and_rejects_row_by_row,
         takes_columns_and_samples_of_registered_sources,
         later_values_replace_earlier_ones,
         positions_become_durable,
@@ -53,13 +53,13 @@ pub fn all(make: &dyn Fn() -> Arc<dyn Store>) {
         ends_when_nobody_wants_the_answer,
         aggregates_in_buckets,
         finds_the_latest_samples,
-        deletes_what_was_there_before,
+        deletes_earlier_samples,
         counts_in_its_status,
-        refuses_when_closed,
+        rejects_when_closed,
     ] {
         let store = make();
         test(&*store);
-        // Nothing is lost by closing twice.
+        // Closing twice loses nothing.
         store.close().expect("the store is closed");
         store.close().expect("the store is closed twice");
     }
@@ -102,7 +102,7 @@ fn pieces(store: &dyn Store, query: &Query) -> Vec<Piece> {
     found.expect("all pieces are read")
 }
 
-/// Samples by source and field.
+/// Returns the samples by source and field.
 type Samples = BTreeMap<(String, String), Vec<(i64, String)>>;
 
 fn samples(store: &dyn Store, query: &Query) -> Samples {
@@ -130,7 +130,7 @@ fn text(value: Value<'_>) -> String {
     format!("{value:?}")
 }
 
-fn accepts_and_refuses_row_by_row(store: &dyn Store) {
+fn accepts_and_rejects_row_by_row(store: &dyn Store) {
     must_put(store, &[("a", 1, &[("x", Value::F64(1.0))])]);
     let receipt = put(
         store,
@@ -193,7 +193,7 @@ fn takes_columns_and_samples_of_registered_sources(store: &dyn Store) {
     let samples = store.append_samples("x", &[b, a, b], &[1, 5, 2], &[10.0, 5.0, 20.0]);
     let samples = samples.expect("the store accepts samples");
     assert_eq!((samples.rows, samples.samples), (3, 3));
-    // Text where numbers are: the rows are refused one by one.
+    // Texts for a field of numbers: the rows are rejected one by one.
     let mut values_of_x = Column::new(FieldType::Str);
     for text in ["six", "seven"] {
         values_of_x.push(Value::Str(text));
@@ -205,9 +205,9 @@ fn takes_columns_and_samples_of_registered_sources(store: &dyn Store) {
             values: values_of_x,
         }],
     };
-    let refused = store.append_columns(a, &["x"], &texts);
-    let refused = refused.expect("the store answers");
-    assert_eq!((refused.rows, refused.rejected_total), (0, 2));
+    let rejected = store.append_columns(a, &["x"], &texts);
+    let rejected = rejected.expect("the store answers");
+    assert_eq!((rejected.rows, rejected.rejected_total), (0, 2));
     let times = |select: &str, field: &str| {
         let found = values(store, &query(select, &[field], Interval::ALL));
         found
@@ -314,7 +314,7 @@ fn scans_an_interval_and_fields(store: &dyn Store) {
 fn pieces_are_bounded_and_in_order(store: &dyn Store) {
     let rows = 2 * PIECE_ROWS as i64 + 100;
     let fields = |time: i64| [("x", Value::I64(time)), ("y", Value::I64(time))];
-    // In no order, and `y` in every other row.
+    // Rows in no order, with `y` in every other row.
     for time in (0..rows).rev() {
         let fields = fields(time);
         let some = &fields[..1 + (time % 2) as usize];
@@ -373,8 +373,8 @@ fn ends_when_nobody_wants_the_answer(store: &dyn Store) {
         must_put(store, &[(name, 1, &[("x", Value::F64(1.0))])]);
     }
     let over = Arc::new(AtomicBool::new(false));
-    let asked = over.clone();
-    let is_over = Arc::new(move || asked.load(Relaxed));
+    let flag = over.clone();
+    let is_over = Arc::new(move || flag.load(Relaxed));
     let all = query("", &[], Interval::ALL);
     let mut found = store
         .scan(&all, Some(is_over))
@@ -439,7 +439,7 @@ fn finds_the_latest_samples(store: &dyn Store) {
     assert_eq!(found, expected);
 }
 
-fn deletes_what_was_there_before(store: &dyn Store) {
+fn deletes_earlier_samples(store: &dyn Store) {
     for time in 0..10 {
         let x: &[(&str, Value<'_>)] = &[("x", Value::I64(time))];
         must_put(store, &[("a,host=1", time, x), ("a,host=2", time, x)]);
@@ -471,7 +471,7 @@ fn counts_in_its_status(store: &dyn Store) {
     assert_eq!(status.poisoned, None);
 }
 
-fn refuses_when_closed(store: &dyn Store) {
+fn rejects_when_closed(store: &dyn Store) {
     let x: &[(&str, Value<'_>)] = &[("x", Value::F64(1.0))];
     must_put(store, &[("a", 1, x)]);
     store.close().expect("the store is closed");

@@ -10,7 +10,7 @@ use std::{fmt, io};
 #[non_exhaustive]
 pub enum Error {
     /// A write or sync failed earlier. The contents of the disk are uncertain until the store is reopened.
-    #[error("a write to disk failed earlier ({0}); the store refuses writes until it is reopened")]
+    #[error("a write to disk failed earlier ({0}); the store rejects writes until it is reopened")]
     Poisoned(String),
     /// The store was closed.
     #[error("the store is closed")]
@@ -23,7 +23,7 @@ pub enum Error {
         /// Error of the disk.
         error: io::Error,
     },
-    /// The disk budget is used up, and no rule permits to drop anything.
+    /// The disk budget is used up, and no rule allows data to be dropped.
     #[error(
         "the disk budget is used up ({used} of {budget} bytes) and no retention class may be shed; {relief}"
     )]
@@ -35,7 +35,7 @@ pub enum Error {
         /// Event that frees space.
         relief: Relief,
     },
-    /// Bytes from the disk are not what was written.
+    /// Bytes on the disk differ from the written bytes.
     #[error("{file}, offset {offset}: {what}")]
     Damage {
         /// Name of the file.
@@ -45,10 +45,10 @@ pub enum Error {
         /// Expected and found contents.
         what: String,
     },
-    /// The settings contradict each other or what is on disk.
+    /// The settings contradict each other or the files on disk.
     #[error("{0}")]
     Options(String),
-    /// The given rules drop data sooner than the stored ones, without confirmation.
+    /// The given rules drop data sooner than the stored rules, and are not confirmed.
     #[error("{0}")]
     Retention(Box<Outlook>),
     /// The store is open for reading only.
@@ -57,23 +57,23 @@ pub enum Error {
     /// The selector cannot be read.
     #[error(transparent)]
     Selector(#[from] SelectorError),
-    /// A source was refused.
+    /// A source was rejected.
     #[error("{0}")]
-    Refused(Reason),
+    Rejected(Reason),
     /// No source is registered under this number.
     #[error("source {0} is not registered in this store")]
     UnknownSource(u32),
-    /// The query cannot be answered as asked.
+    /// The query is invalid.
     #[error("{0}")]
     Query(String),
-    /// Nobody wants the answer any more.
-    #[error("the query was given up by whoever asked it")]
+    /// The reader abandoned the query.
+    #[error("the query was abandoned by its reader")]
     Abandoned,
 }
 
 impl Error {
-    /// Returns whether the disk or the budget was full. The store goes on when there is space.
-    pub fn is_want_of_room(&self) -> bool {
+    /// Returns whether the disk or the budget was full. The store continues when there is space.
+    pub fn is_out_of_space(&self) -> bool {
         use io::ErrorKind::{QuotaExceeded, StorageFull};
         match self {
             Error::Full { .. } => true,
@@ -114,9 +114,9 @@ impl Error {
         }
     }
 
-    /// Returns whether the process has as many files open as it may.
-    fn is_want_of_files(&self) -> bool {
-        // EMFILE and ENFILE, for which there is no kind.
+    /// Returns whether the process has reached its limit of open files.
+    fn is_out_of_files(&self) -> bool {
+        // EMFILE and ENFILE, which have no `ErrorKind`.
         const CODES: [i32; 2] = [24, 23];
         match self {
             Error::Io { error, .. } => error
@@ -129,7 +129,7 @@ impl Error {
 
     /// Returns whether a file that could not be created because of this error can be created later.
     pub fn passes(&self) -> bool {
-        self.is_want_of_room() || self.is_want_of_files()
+        self.is_out_of_space() || self.is_out_of_files()
     }
 }
 
@@ -175,19 +175,19 @@ impl fmt::Display for Relief {
                 let wait = duration_text(ns);
                 write!(
                     f,
-                    "waiting helps: in about {wait} samples become too old and make room; or {remedy}"
+                    "waiting helps: in about {wait} samples become too old and free space; or {remedy}"
                 )
             }
             Relief::Others => write!(
                 f,
-                "others have filled the disk, and waiting helps if they make room; or {remedy}"
+                "others have filled the disk, and waiting helps if they free space; or {remedy}"
             ),
             Relief::None => write!(f, "waiting does not help; {remedy}"),
         }
     }
 }
 
-/// Reason why a row was refused. The other rows of its batch are kept.
+/// Reason why a row was rejected. The other rows of its batch are kept.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Reason {
@@ -213,23 +213,24 @@ pub enum Reason {
     /// A text is too long.
     #[error("a text of {0} bytes is longer than {max}", max = crate::MAX_TEXT_BYTES)]
     TextTooLong(usize),
-    /// The row is older than its class keeps, and would be hidden at once.
+    /// The row is older than the age of its class, and would be hidden at once.
     #[error(
         "it is older than the retention class {class:?} keeps ({age}); send it sooner, or raise the age of the class"
     )]
     TooOld {
         /// Name of the class.
         class: String,
-        /// Age that the class keeps, as text.
+        /// Age of the class, as text.
         age: String,
     },
-    /// Earlier rules replaced the samples around the row's time by coarser steps, to which a row cannot be added.
+    /// Earlier rules rolled up the samples around the row's time. A row cannot be added to a
+    /// roll-up.
     #[error(
         "of its time only coarser steps are left, which earlier rules of its class made; send such history under another name"
     )]
-    Coarsened,
+    RolledUp,
     /// The memory budget has no space for another source.
-    #[error("the memory budget has no room for another source; raise `memory`")]
+    #[error("the memory budget has no space for another source; raise `memory`")]
     TooManySources,
 }
 
@@ -240,31 +241,33 @@ pub struct Receipt {
     pub rows: usize,
     /// Number of accepted values. A row with three fields has three.
     pub samples: usize,
-    /// The first [`Receipt::MAX_REJECTED`] refused rows: index in the batch, and reason.
+    /// First [`Receipt::MAX_REJECTED`] rejected rows: index in the batch, and reason.
     pub rejected: Vec<(usize, Reason)>,
-    /// Number of all refused rows.
+    /// Number of all rejected rows.
     pub rejected_total: usize,
     /// Position for [`crate::Store::wait_durable`], which returns when the batch is on disk.
     pub position: u64,
-    /// Rows, samples and refusals that [`Receipt::news`] has returned already.
+    /// Numbers of rows, samples and rejected rows that [`Receipt::take_counts`] has already
+    /// returned.
     noted: (u64, u64, u64),
 }
 
 impl Receipt {
-    /// Maximum number of refused rows that are listed.
+    /// Maximum number of rejected rows that are listed.
     pub const MAX_REJECTED: usize = 100;
 
-    /// Adds a refused row, given by its index in the batch.
-    pub fn refuse(&mut self, row: usize, reason: Reason) {
+    /// Adds a rejected row, given by its index in the batch.
+    pub fn reject(&mut self, row: usize, reason: Reason) {
         self.rejected_total += 1;
         if self.rejected.len() < Self::MAX_REJECTED {
             self.rejected.push((row, reason));
         }
     }
 
-    /// Returns the numbers of rows, samples and refusals since the last call, for the counters of a store.
-    pub fn news(&mut self) -> (u64, u64, u64) {
-        let (rows, samples, refused) = self.noted;
+    /// Returns the numbers of rows, samples and rejected rows since the last call, for the counters
+    /// of a store.
+    pub fn take_counts(&mut self) -> (u64, u64, u64) {
+        let (rows, samples, rejected) = self.noted;
         self.noted = (
             self.rows as u64,
             self.samples as u64,
@@ -273,7 +276,7 @@ impl Receipt {
         (
             self.noted.0 - rows,
             self.noted.1 - samples,
-            self.noted.2 - refused,
+            self.noted.2 - rejected,
         )
     }
 }

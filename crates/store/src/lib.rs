@@ -1,7 +1,8 @@
-//! The interface of a store of samples: what it is asked, what it answers, and what can go wrong.
+//! Interface of a store of samples: methods, results and errors.
 //!
-//! The server, the command line and the Python package know stores by this crate. The embedded engine is one
-//! implementation, [`MemoryStore`] another; [`conformance`] holds for all.
+//! The server, the command line and the Python package access stores through this crate. The
+//! embedded engine and [`MemoryStore`] implement the interface. [`conformance`] contains tests for
+//! every implementation.
 
 pub mod answer;
 mod class;
@@ -20,13 +21,13 @@ pub use error::{Error, Reason, Receipt, Relief};
 pub use memory::MemoryStore;
 pub use outlook::{Change, ClassOutlook, Outlook};
 pub use piece::{Cut, PIECE_ROWS, Piece, Pieces};
-pub use series::{Found, LongSeries, Part, Samples};
+pub use series::{LongSeries, Part, Results, Samples};
 pub use status::{
-    ClassStatus, Durability, LogStatus, Loss, Record, SegmentStatus, Status, Trouble,
+    ClassStatus, DecisionRecord, Durability, LogStatus, Loss, SegmentStatus, Status, Trouble,
 };
 pub use store::{Embedded, IsOver, Latest, Store};
 
-/// Fields that a source can have at most.
+/// Maximum number of fields of a source.
 pub const MAX_FIELDS: usize = 1024;
-/// The longest text value, in bytes.
+/// Maximum length of a text value, in bytes.
 pub const MAX_TEXT_BYTES: usize = 65_535;

@@ -1,9 +1,9 @@
-//! A store in memory, for tests: small, complete, and gone with its process.
+//! Store in memory, for tests. It implements all methods and is lost with its process.
 
 use crate::answer::Query;
 use crate::error::{Error, Reason, Receipt};
 use crate::piece::{Cut, Piece};
-use crate::series::Found;
+use crate::series::Results;
 use crate::status::{Durability, Status};
 use crate::store::{IsOver, Store};
 use crate::{MAX_FIELDS, MAX_TEXT_BYTES, SeriesData};
@@ -14,11 +14,11 @@ use seiner_model::{
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-/// Longest name of a field, in bytes.
+/// Maximum length of the name of a field, in bytes.
 const MAX_FIELD_NAME: usize = 1024;
 
-/// A store whose samples are in maps. Nothing survives the process, so that its durability is
-/// [`Durability::Memory`]. It has no limit of memory, no retention and no coarser levels.
+/// Store with its samples in maps. No sample survives the process, so the durability is
+/// [`Durability::Memory`]. The store has no memory limit, no retention and no roll-up levels.
 #[derive(Default)]
 pub struct MemoryStore {
     data: Mutex<Data>,
@@ -49,7 +49,7 @@ struct Field {
     samples: BTreeMap<i64, Held>,
 }
 
-/// A value of any type.
+/// Value of any type.
 #[derive(Clone, Debug)]
 enum Held {
     F64(f64),
@@ -121,9 +121,9 @@ impl Data {
         }
     }
 
-    /// Counts the rows of a receipt and gives it its position.
+    /// Counts the rows of a receipt and sets its position.
     fn note(&mut self, receipt: &mut Receipt) {
-        let (rows, samples, rejected) = receipt.news();
+        let (rows, samples, rejected) = receipt.take_counts();
         self.rows += rows;
         self.samples += samples;
         self.rejected += rejected;
@@ -256,7 +256,7 @@ impl Store for MemoryStore {
                     receipt.rows += 1;
                     receipt.samples += cells.len();
                 }
-                Err(reason) => receipt.refuse(at, reason),
+                Err(reason) => receipt.reject(at, reason),
             }
         }
         data.note(&mut receipt);
@@ -307,7 +307,7 @@ impl Store for MemoryStore {
                     receipt.rows += 1;
                     receipt.samples += cells.len();
                 }
-                Err(reason) => receipt.refuse(row, reason),
+                Err(reason) => receipt.reject(row, reason),
             }
         }
         data.note(&mut receipt);
@@ -398,7 +398,7 @@ impl Store for MemoryStore {
         Ok(found.map(|source| (*source.key).clone()))
     }
 
-    fn scan(&self, query: &Query, is_over: Option<IsOver>) -> Result<Found<'_, Piece>, Error> {
+    fn scan(&self, query: &Query, is_over: Option<IsOver>) -> Result<Results<'_, Piece>, Error> {
         let query = query.clone();
         let sources = match query.interval.is_empty() {
             true => Vec::new(),

@@ -1,4 +1,4 @@
-//! Data that a store would lose if other rules held, as plain values.
+//! Forecast of the data that a store would lose under other rules, as plain values.
 
 use seiner_model::rfc3339;
 use std::fmt;
@@ -42,7 +42,7 @@ impl fmt::Display for Outlook {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(
             f,
-            "these rules let data go sooner than the rules that are stored with the data:"
+            "these rules expire data sooner than the rules stored with the data:"
         )?;
         for change in &self.changes {
             writeln!(f, "  {change}")?;

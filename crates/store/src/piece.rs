@@ -6,27 +6,27 @@ use seiner_model::{Bitmap, Column, FieldColumn, FieldType, SourceId, SourceKey};
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
-/// Rows of a piece at most.
+/// Maximum number of rows of a piece.
 pub const PIECE_ROWS: usize = 8192;
 
-/// Some rows of one source, column by column.
+/// Rows of one source, column by column.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Piece {
-    /// The source.
+    /// Number of the source.
     pub source: SourceId,
-    /// Its measurement and tags.
+    /// Measurement and tags of the source.
     pub key: Arc<SourceKey>,
-    /// Names and types of the fields. All pieces of a source in one scan have the same.
+    /// Names and types of the fields, the same for all pieces of a source in one scan.
     pub fields: Arc<[(Arc<str>, FieldType)]>,
     /// Times of the rows in ns, at least one and at most [`PIECE_ROWS`], strictly ascending over all pieces of
     /// the source.
     pub times: Vec<i64>,
-    /// A column for each field; `None` if no row of the piece has a value.
+    /// Column of each field. `None` if no row of the piece has a value.
     pub columns: Vec<Option<FieldColumn>>,
 }
 
 impl Piece {
-    /// Returns the samples of each field that has some.
+    /// Returns the samples of each field that has any.
     pub fn into_series(self) -> impl Iterator<Item = SeriesData> {
         let Piece {
             source,
@@ -97,10 +97,10 @@ pub struct Pieces {
     fields: Arc<[(Arc<str>, FieldType)]>,
     /// Times of all rows.
     times: Vec<i64>,
-    /// The next row.
+    /// Index of the next row.
     at: usize,
     series: Vec<SeriesData>,
-    /// The next sample of each series.
+    /// Index of the next sample of each series.
     next: Vec<usize>,
 }
 
@@ -143,8 +143,8 @@ fn column(series: &SeriesData, next: &mut usize, times: &[i64]) -> Option<FieldC
     })
 }
 
-/// Iterator that cuts series, which come source by source, into pieces. An error comes before the pieces of the source
-/// in which it lies.
+/// Iterator that divides series, ordered by source, into pieces. An error comes before the pieces
+/// of its source.
 pub struct Cut<I> {
     series: I,
     source: Vec<SeriesData>,
@@ -154,7 +154,7 @@ pub struct Cut<I> {
 }
 
 impl<I: Iterator<Item = Result<SeriesData, Error>>> Cut<I> {
-    /// Cuts `series` into pieces.
+    /// Divides `series` into pieces.
     pub fn new(series: I) -> Cut<I> {
         Cut {
             series,

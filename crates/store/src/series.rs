@@ -1,22 +1,22 @@
-//! Series that may have more samples than memory has room for.
+//! Series that may have more samples than fit into memory.
 
 use crate::answer::SeriesData;
 use crate::error::Error;
 use seiner_model::{Column, SourceKey};
 use std::sync::Arc;
 
-/// Items of an answer. An [`Error::Damage`] among them stands for data that cannot be read; what follows is
-/// valid. Any other error is the last item.
-pub type Found<'a, T> = Box<dyn Iterator<Item = Result<T, Error>> + Send + 'a>;
+/// Items of an answer. An [`Error::Damage`] among them stands for unreadable data; the following
+/// items are valid. Any other error is the last item.
+pub type Results<'a, T> = Box<dyn Iterator<Item = Result<T, Error>> + Send + 'a>;
 
-/// Some samples of a series: times in ns, strictly ascending over all parts of the series, and as many values.
+/// Part of a series: times in ns, strictly ascending over all parts, and the same number of values.
 pub type Part = (Vec<i64>, Column);
 
 /// Samples of one series.
 pub enum Samples<'a> {
     /// All samples.
     Whole(SeriesData),
-    /// Samples that are read from the store while they are used.
+    /// Samples that are read from the store during use.
     Long(LongSeries<'a>),
 }
 
@@ -24,7 +24,7 @@ pub enum Samples<'a> {
 pub struct LongSeries<'a> {
     key: Arc<SourceKey>,
     field: Arc<str>,
-    read: Box<dyn Fn() -> Found<'a, Part> + Send + 'a>,
+    read: Box<dyn Fn() -> Results<'a, Part> + Send + 'a>,
 }
 
 impl<'a> LongSeries<'a> {
@@ -32,7 +32,7 @@ impl<'a> LongSeries<'a> {
     pub fn new(
         key: Arc<SourceKey>,
         field: Arc<str>,
-        read: impl Fn() -> Found<'a, Part> + Send + 'a,
+        read: impl Fn() -> Results<'a, Part> + Send + 'a,
     ) -> LongSeries<'a> {
         LongSeries {
             key,
@@ -51,9 +51,9 @@ impl<'a> LongSeries<'a> {
         &self.field
     }
 
-    /// Reads the samples from the beginning. Every call returns the same parts, those of the moment at which the
-    /// series was found.
-    pub fn parts(&self) -> Found<'a, Part> {
+    /// Reads the samples from the beginning. Every call returns the same parts, as of the moment of
+    /// the query.
+    pub fn parts(&self) -> Results<'a, Part> {
         (self.read)()
     }
 }

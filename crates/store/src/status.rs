@@ -1,25 +1,26 @@
 //! Status of a store.
 
 use crate::class::Class;
-use seiner_merge::{Decision, Fill, Kind as MergePolicy, Lane, Memory, SegmentStat};
+use seiner_merge::{Decision, Fill, Lane, Memory, MergePolicy, SegmentStat};
 use std::time::Duration;
 
-/// Status of a store at one moment. Counts and bytes are those since the store was opened, unless a comment says otherwise.
+/// Status of a store at one moment. Counts and bytes are those since the store was opened, unless
+/// stated otherwise.
 #[derive(Clone, Debug, Default)]
 pub struct Status {
-    /// Sources registered, ever.
+    /// Registered sources.
     pub sources: u64,
-    /// Levels of sources registered, ever. Each takes as much memory as a source.
+    /// Registered levels of sources. Each level uses as much memory as a source.
     pub levels: u64,
-    /// Series (source, field) registered, ever.
+    /// Registered series (source and field).
     pub series: u64,
     /// Rows accepted.
     pub rows_accepted: u64,
     /// Samples accepted.
     pub samples_accepted: u64,
-    /// Rows refused.
+    /// Rows rejected.
     pub rows_rejected: u64,
-    /// Refused rows that were too old for their class on arrival.
+    /// Rejected rows that were too old for their class on arrival.
     pub rows_too_old: u64,
     /// Accepted samples that a crash now would lose.
     pub unsynced_samples: u64,
@@ -33,7 +34,7 @@ pub struct Status {
     pub buffer_bytes: u64,
     /// Bytes of memory of names, tags and the look-up of sources.
     pub dictionary_bytes: u64,
-    /// Bytes of memory accounted for altogether.
+    /// Total bytes of memory in use.
     pub memory_used: u64,
     /// Memory budget, bytes.
     pub memory_budget: u64,
@@ -59,7 +60,7 @@ pub struct Status {
     pub samples_sealed: u64,
     /// Segments set aside because they are damaged, and damaged blocks that merges found.
     pub damaged_segments: u64,
-    /// Losses ever, acknowledged ones included.
+    /// All losses so far, including acknowledged losses.
     pub losses: u64,
     /// Lost rows, as far as their number is known.
     pub lost_rows: u64,
@@ -69,30 +70,30 @@ pub struct Status {
     pub segments_dropped: u64,
     /// Segments merged.
     pub segments_merged: u64,
-    /// Bytes of blocks that merges wrote again.
+    /// Bytes of blocks that merges rewrote.
     pub merge_written: u64,
-    /// Bytes of blocks that were written again only to make reads faster.
+    /// Bytes of blocks that were rewritten only to speed up reads.
     pub extra_written: u64,
-    /// Bytes that may still be written again for that purpose now.
+    /// Bytes that may still be rewritten for that purpose now.
     pub extra_left: u64,
     /// Bytes that merges read.
     pub merge_read: u64,
-    /// Blocks that merges gathered in larger ones.
-    pub gathered_blocks: u64,
-    /// Rows that merges left out because later ones overwrite them.
+    /// Blocks that merges coalesced into larger blocks.
+    pub coalesced_blocks: u64,
+    /// Rows that merges omitted because later rows overwrite them.
     pub overwritten_rows: u64,
-    /// Bytes that merges saved by compressing harder.
-    pub squeezed_bytes: u64,
+    /// Bytes that merges saved by recompression.
+    pub recompressed_bytes: u64,
     /// Approximate bytes that were dropped because the budget was used up.
     pub shed_bytes: u64,
     /// Time that writers waited because the budget was nearly used up, or for space, ns.
     pub waited_ns: u64,
-    /// Samples that were replaced by a coarser level because of their age.
+    /// Samples that were replaced by a roll-up level because of their age.
     pub aged_samples: u64,
-    /// Rows written to coarser levels.
+    /// Rows written to roll-up levels.
     pub level_rows: u64,
-    /// Reason why coarser levels cannot be made, so that samples stay beyond their age.
-    pub ageing_waits: Option<String>,
+    /// Reason why roll-up levels cannot be made, so that samples stay beyond their age.
+    pub rollup_blocked: Option<String>,
     /// Segments that are being written.
     pub open_segments: u64,
     /// Bytes in these segments so far, including those that wait in memory to be written.
@@ -101,19 +102,19 @@ pub struct Status {
     pub disk_used: u64,
     /// Bytes of the files, including space that was reserved for the journal and open segments.
     pub disk_files: u64,
-    /// Bytes allotted to files to come, mostly to the journal up to its bound.
+    /// Bytes allotted to future files, mostly to the journal up to its bound.
     pub disk_allotted: u64,
     /// Bytes of the disk that may be used; [`u64::MAX`] if unknown.
     pub disk_budget: u64,
-    /// Bytes of live blocks on the disk: in sealed segments as of the last surveys, and in segments that are being
-    /// written.
+    /// Bytes of live blocks on the disk: in sealed segments as of the last liveness scans, and in
+    /// segments that are being written.
     pub live_bytes: u64,
     /// Lead of the host's clock over the time that passed while the store ran, ns, after a jump that the store does not
-    /// believe; otherwise 0.
+    /// trust; otherwise 0.
     pub clock_held_ns: u64,
     /// Lead of the time that the store has seen over the host's clock, ns; 0 in a store without ages.
     pub clock_behind_ns: u64,
-    /// Error after which the store refuses writes until it is opened again.
+    /// Error after which the store rejects writes until it is opened again.
     pub poisoned: Option<String>,
     /// Other obstacles to writing.
     pub trouble: Trouble,
@@ -150,7 +151,7 @@ pub struct LogStatus {
     pub now: i64,
     /// Fill of the store, from which U, Um, V and H follow.
     pub fill: Fill,
-    /// Bytes of the used space that lie in files. The rest is allotted to files to come.
+    /// Bytes of the used space that are in files. The rest is allotted to future files.
     pub files: u64,
     /// Bytes of a segment, R.
     pub segment_bytes: u64,
@@ -158,7 +159,7 @@ pub struct LogStatus {
     pub policy: MergePolicy,
     /// Memory of the policy.
     pub memory: Memory,
-    /// Lanes, which decide which blocks share a segment.
+    /// Lanes, which determine the blocks that share a segment.
     pub lanes: Vec<Lane>,
     /// Segments, by number.
     pub segments: Vec<SegmentStatus>,
@@ -166,18 +167,18 @@ pub struct LogStatus {
     pub classes: Vec<ClassStatus>,
     /// Bytes of blocks sealed since the store was opened.
     pub sealed: u64,
-    /// Bytes of blocks that merges have written again since then.
+    /// Bytes of blocks that merges have rewritten since then.
     pub merged: u64,
-    /// Bytes of blocks that were written again only to make reads faster.
+    /// Bytes of blocks that were rewritten only to speed up reads.
     pub extra_written: u64,
-    /// Bytes that may still be written again for that purpose now.
+    /// Bytes that may still be rewritten for that purpose now.
     pub extra_left: u64,
-    /// Blocks that merges have gathered in larger ones since then.
-    pub gathered_blocks: u64,
-    /// Rows that merges have left out since then because later ones overwrite them.
+    /// Blocks that merges have coalesced into larger blocks since then.
+    pub coalesced_blocks: u64,
+    /// Rows that merges have omitted since then because later rows overwrite them.
     pub overwritten_rows: u64,
-    /// Bytes that merges have saved since then by compressing harder.
-    pub squeezed_bytes: u64,
+    /// Bytes that merges have saved since then by recompression.
+    pub recompressed_bytes: u64,
 }
 
 impl LogStatus {
@@ -186,7 +187,8 @@ impl LogStatus {
         (self.sealed + self.merged) as f64 / (self.sealed.max(1)) as f64
     }
 
-    /// Returns whether the store is planing: segments die whole, so that nothing has to be merged, or not yet.
+    /// Returns whether the store is planing: segments die whole, so that no merge is needed at
+    /// present.
     pub fn is_planing(&self) -> bool {
         self.fill.hunger() <= 0.0 || self.merged == 0
     }
@@ -210,7 +212,8 @@ pub struct Loss {
 }
 
 impl Loss {
-    /// Returns whether an answer about these times may lack rows. Unknown times may be any.
+    /// Returns whether an answer for these times may lack rows. A loss with unknown times affects
+    /// every answer.
     pub fn concerns(&self, interval: &seiner_model::Interval) -> bool {
         self.times
             .is_none_or(|(first, last)| interval.start <= last && first <= interval.end)
@@ -236,19 +239,19 @@ pub struct Trouble {
     pub journal: Option<String>,
     /// Error of the segments.
     pub segments: Option<String>,
-    /// Reason why writers are refused: the budget is used up.
+    /// Reason why writers are rejected: the budget is used up.
     pub full: Option<String>,
     /// True if writers are slowed because the budget is nearly used up.
     pub throttled: bool,
     /// True if data were dropped before their time in the last ten minutes, to free space.
     pub shedding: bool,
-    /// True if new sources are refused because their names would take the memory of rows.
+    /// True if new sources are rejected because their names would use the memory of rows.
     pub no_new_sources: bool,
 }
 
 /// Decision of a merge policy.
 #[derive(Clone, Debug)]
-pub struct Record {
+pub struct DecisionRecord {
     /// Wall time of the decision, ns.
     pub at: i64,
     /// Victims and dropped segments, with the reasons.
@@ -258,11 +261,11 @@ pub struct Record {
 /// Failures that an acknowledged row survives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Durability {
-    /// An acknowledged row is on disk and survives a power cut. Costs a flush of the disk, which all threads that wait at
-    /// the same time share.
+    /// An acknowledged row is on disk and survives a power cut. Costs a flush of the disk, which
+    /// all threads that wait at the same time share.
     Sync,
-    /// The journal is written and synced at this interval. A crash loses at most the rows of one interval, and those that
-    /// were accepted during the interrupted flush.
+    /// The journal is written and synced at this interval. A crash loses at most the rows of one
+    /// interval, and those that were accepted during the interrupted flush.
     Interval(Duration),
     /// There is no journal. A crash loses all rows that are not in a sealed segment yet. Halves the written bytes.
     Memory,

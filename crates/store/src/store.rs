@@ -1,12 +1,12 @@
-//! The trait of a store.
+//! Trait of a store.
 
 use crate::answer::{
     Bucket, LevelSpan, Query, SeriesData, SeriesSummary, Step, is_integer, number,
 };
 use crate::error::{Error, Receipt};
 use crate::piece::{Join, Piece};
-use crate::series::{Found, Samples};
-use crate::status::{ClassStatus, Durability, LogStatus, Loss, Record, Status};
+use crate::series::{Results, Samples};
+use crate::status::{ClassStatus, DecisionRecord, Durability, LogStatus, Loss, Status};
 use seiner_merge::simulate::Arrival;
 use seiner_model::{
     Batch, Column, Columns, FieldColumn, FieldType, Interval, Notation, Selector, SourceId,
@@ -15,53 +15,56 @@ use seiner_model::{
 use std::collections::HashSet;
 use std::sync::Arc;
 
-/// Function that returns whether nobody wants an answer any more. A store calls it now and then while it reads.
+/// Function that returns whether the reader has abandoned a query. A store calls it from time to
+/// time while it reads.
 pub type IsOver = Arc<dyn Fn() -> bool + Send + Sync>;
 
-/// The latest sample of one series.
+/// Latest sample of one series.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Latest {
-    /// The source.
+    /// Number of the source.
     pub source: SourceId,
-    /// Its measurement and tags.
+    /// Measurement and tags of the source.
     pub key: Arc<SourceKey>,
-    /// The field.
+    /// Name of the field.
     pub field: Arc<str>,
     /// Time of the sample, ns.
     pub time: i64,
-    /// Its value: a column of one.
+    /// Value of the sample: a column of one value.
     pub value: Column,
 }
 
-/// A store of samples.
+/// Store of samples.
 ///
 /// All methods may be called from any thread at the same time. They are synchronous: a method may wait for a lock,
 /// a disk or a network unless its comment rules that out, and async code calls it on a thread that may block.
 ///
-/// Times are ns since 1970. Lists of names are sorted. A store that is closed refuses to append and to delete with
-/// [`Error::Closed`].
+/// Times are ns since 1970. Lists of names are sorted. A closed store rejects appends and deletes
+/// with [`Error::Closed`].
 pub trait Store: Send + Sync {
     // ---- writing
 
-    /// Appends rows in their order. Refuses rows one by one, with a reason in the receipt; the others are accepted.
-    /// A row with the time of an earlier row of its source replaces the values of the fields that it has.
+    /// Appends rows in their order. Rejects invalid rows one by one, with a reason in the receipt.
+    /// All other rows are accepted. A row with the time of an earlier row of its source replaces
+    /// the values of the fields that it has.
     ///
     /// # Errors
-    /// If the store accepts nothing. Rows of the batch may have been accepted before.
+    /// If the store accepts no more rows. Earlier rows of the batch may have been accepted.
     fn append(&self, notation: &dyn Notation, batch: &Batch<'_>) -> Result<Receipt, Error>;
 
-    /// Returns the number of a source, which is registered if it is new. Programs that append to a source again and
-    /// again save the look-up of its name with [`Store::append_columns`].
+    /// Returns the number of a source, which is registered if it is new. [`Store::append_columns`]
+    /// takes this number, which saves the look-up of the name.
     ///
     /// # Errors
-    /// [`Error::Refused`] if the store takes no such source, and as [`Store::append`].
+    /// [`Error::Rejected`] if the store does not accept the source, and as [`Store::append`].
     fn register(&self, key: &SourceKey) -> Result<SourceId, Error>;
 
-    /// Appends rows of one source, one column for each field. Refuses rows as [`Store::append`] does.
+    /// Appends rows of one source, one column for each field. Rejects rows as [`Store::append`]
+    /// does.
     ///
     /// # Errors
-    /// As [`Store::append`]; [`Error::UnknownSource`] if the store did not give this number, and [`Error::Query`] if there
-    /// are not as many columns as fields.
+    /// As [`Store::append`]. [`Error::UnknownSource`] if no source has this number.
+    /// [`Error::Query`] if the numbers of columns and fields differ.
     fn append_columns(
         &self,
         source: SourceId,
@@ -69,11 +72,12 @@ pub trait Store: Send + Sync {
         columns: &Columns,
     ) -> Result<Receipt, Error>;
 
-    /// Appends one value each to many sources, in their order. Refuses rows as [`Store::append`] does. Made from
-    /// [`Store::append_columns`] unless a store has a better way.
+    /// Appends one value to each of many sources, in their order. Rejects rows as [`Store::append`]
+    /// does. The default implementation calls [`Store::append_columns`].
     ///
     /// # Errors
-    /// As [`Store::append_columns`]; [`Error::Query`] if there are not as many sources, times and values.
+    /// As [`Store::append_columns`]. [`Error::Query`] if the numbers of sources, times and values
+    /// differ.
     fn append_samples(
         &self,
         field: &str,
@@ -102,31 +106,31 @@ pub trait Store: Send + Sync {
             receipt.samples += one.samples;
             receipt.position = one.position;
             for (_, reason) in one.rejected {
-                receipt.refuse(row, reason);
+                receipt.reject(row, reason);
             }
         }
         Ok(receipt)
     }
 
-    /// Returns which failures an acknowledged row survives. Does not wait.
+    /// Returns the failures that an acknowledged row survives. Does not wait.
     fn durability(&self) -> Durability;
 
-    /// Returns whether the rows up to a receipt's position are durable; true if the store makes no such promise
-    /// ([`Durability::Memory`]). Does not wait.
+    /// Returns whether the rows up to a receipt's position are durable. True with
+    /// [`Durability::Memory`], which gives no guarantee. Does not wait.
     fn is_durable(&self, position: u64) -> bool;
 
-    /// Returns when the rows up to a receipt's position are durable: on disk, or with as many members of a cluster
-    /// as its settings ask for.
+    /// Waits until the rows up to a receipt's position are durable: on disk, or on the configured
+    /// number of members of a cluster.
     ///
     /// # Errors
     /// If they cannot be made durable.
     fn wait_durable(&self, position: u64) -> Result<(), Error>;
 
-    /// Deletes the samples in an interval that were accepted before. They are hidden durably on return.
-    /// Returns the number of selected sources.
+    /// Deletes the samples in an interval that were accepted before this call. On return, they are
+    /// hidden and the delete is durable. Returns the number of selected sources.
     ///
     /// # Errors
-    /// If the store is closed or fails. Then the samples may or may not be deleted.
+    /// If the store is closed or fails. The samples may or may not be deleted then.
     fn delete(&self, selector: &Selector, interval: Interval) -> Result<u64, Error>;
 
     // ---- names
@@ -137,7 +141,7 @@ pub trait Store: Send + Sync {
     /// If the names cannot be read, as for all methods of names.
     fn measurements(&self) -> Result<Vec<String>, Error>;
 
-    /// Returns the names of the tags that the selected sources have.
+    /// Returns the names of the tags of the selected sources.
     ///
     /// # Errors
     /// If the names cannot be read.
@@ -174,17 +178,18 @@ pub trait Store: Send + Sync {
 
     // ---- reading
 
-    /// Returns the samples of a query in pieces of at most [`crate::PIECE_ROWS`] rows, source by source. A source is
-    /// read as a snapshot: at one moment, so that no row is missed or seen twice while others write. Fields
-    /// and sources without samples in the interval are left out. The answer ends early when `is_over` returns
-    /// true: without another item, or with [`Error::Abandoned`].
+    /// Returns the samples of a query in pieces of at most [`crate::PIECE_ROWS`] rows, source by
+    /// source. A source is read as a snapshot at one moment, so that no row is missed or returned
+    /// twice while writers continue. Fields and sources without samples in the interval are
+    /// omitted. The answer ends early when `is_over` returns true: without another item, or with
+    /// [`Error::Abandoned`].
     ///
     /// # Errors
     /// If the query cannot be answered.
-    fn scan(&self, query: &Query, is_over: Option<IsOver>) -> Result<Found<'_, Piece>, Error>;
+    fn scan(&self, query: &Query, is_over: Option<IsOver>) -> Result<Results<'_, Piece>, Error>;
 
-    /// Returns the samples of a query series by series, those of a source one after the other. Otherwise like
-    /// [`Store::scan`], from which it is made unless a store has a better way.
+    /// Returns the samples of a query, series by series, ordered by source. Otherwise equal to
+    /// [`Store::scan`], which the default implementation calls.
     ///
     /// # Errors
     /// If the query cannot be answered.
@@ -192,11 +197,12 @@ pub trait Store: Send + Sync {
         &self,
         query: &Query,
         is_over: Option<IsOver>,
-    ) -> Result<Found<'_, SeriesData>, Error> {
+    ) -> Result<Results<'_, SeriesData>, Error> {
         Ok(Box::new(Join::new(self.scan(query, is_over)?)))
     }
 
-    /// Returns the same series as [`Store::select`]. A store may leave those that take much memory to be read in parts.
+    /// Returns the same series as [`Store::select`]. A store may return large series that are read
+    /// in parts.
     ///
     /// # Errors
     /// If the query cannot be answered.
@@ -204,13 +210,13 @@ pub trait Store: Send + Sync {
         &self,
         query: &Query,
         is_over: Option<IsOver>,
-    ) -> Result<Found<'_, Samples<'_>>, Error> {
+    ) -> Result<Results<'_, Samples<'_>>, Error> {
         let series = self.select(query, is_over)?;
         Ok(Box::new(series.map(|series| series.map(Samples::Whole))))
     }
 
-    /// Returns the aggregates of a query's series in buckets of a step. Made from [`Store::select`] unless a store
-    /// has a better way.
+    /// Returns the aggregates of a query's series in buckets of a step. The default implementation
+    /// calls [`Store::select`].
     ///
     /// # Errors
     /// If the query cannot be answered, or the step is not positive.
@@ -219,7 +225,7 @@ pub trait Store: Send + Sync {
         query: &Query,
         step: Step,
         is_over: Option<IsOver>,
-    ) -> Result<Found<'_, SeriesSummary>, Error> {
+    ) -> Result<Results<'_, SeriesSummary>, Error> {
         if let Step::Every(step) = step
             && step < 1
         {
@@ -235,13 +241,14 @@ pub trait Store: Send + Sync {
     ///
     /// # Errors
     /// If the query cannot be answered.
-    fn latest(&self, query: &Query, is_over: Option<IsOver>) -> Result<Found<'_, Latest>, Error> {
+    fn latest(&self, query: &Query, is_over: Option<IsOver>) -> Result<Results<'_, Latest>, Error> {
         let series = self.select(query, is_over)?;
         Ok(Box::new(series.map(|series| Ok(last(&series?)))))
     }
 
-    /// Returns the first and last time of the samples of a query, for a note to a reader. Looks at the first `sources`
-    /// sources only, which bounds the cost. `None` if they have no samples or cannot be read.
+    /// Returns the first and last time of the samples of a query, for display. Reads only the first
+    /// `sources` sources, which bounds the cost. Returns `None` if these have no samples or cannot
+    /// be read.
     fn time_range(&self, query: &Query, sources: usize) -> Option<Interval> {
         let mut seen = HashSet::new();
         self.aggregate(query, Step::Whole, None)
@@ -261,7 +268,7 @@ pub trait Store: Send + Sync {
     /// Returns the state of the store. Figures that a store does not have are 0.
     fn status(&self) -> Status;
 
-    /// Makes accepted rows durable, and refuses later ones. Closing twice is no error.
+    /// Makes accepted rows durable, and rejects later rows. Closing twice is not an error.
     ///
     /// # Errors
     /// If the data in memory could not be written.
@@ -275,13 +282,13 @@ pub trait Store: Send + Sync {
 
 /// Operations that only a store with a log in files has.
 pub trait Embedded {
-    /// Returns the log: room, lanes, segments, classes.
+    /// Returns the log: space, lanes, segments, classes.
     fn log(&self) -> LogStatus;
 
-    /// Returns the latest decisions to drop and merge, with their reasons, the latest last.
-    fn decisions(&self) -> Vec<Record>;
+    /// Returns the latest decisions to drop and merge segments, with their reasons, latest last.
+    fn decisions(&self) -> Vec<DecisionRecord>;
 
-    /// Returns the blocks that were written, as far as they are still there.
+    /// Returns the blocks that were written and still exist.
     ///
     /// # Errors
     /// If the disk fails, or an index is damaged.
@@ -290,10 +297,10 @@ pub trait Embedded {
     /// Returns the retention classes with their sources and bytes.
     fn classes(&self) -> Vec<ClassStatus>;
 
-    /// Returns the parts of a query's interval in which some of its sources have coarser levels instead of samples.
+    /// Returns the parts of a query's interval in which some of its sources have roll-up levels instead of samples.
     fn levels(&self, query: &Query) -> Vec<LevelSpan>;
 
-    /// Returns the losses that nobody acknowledged.
+    /// Returns the losses that are not acknowledged.
     fn losses(&self) -> Vec<Loss>;
 
     /// Acknowledges all losses, durably, and returns their number.
@@ -302,7 +309,7 @@ pub trait Embedded {
     /// If the disk fails.
     fn acknowledge_losses(&self) -> Result<u64, Error>;
 
-    /// Accepts the host's clock after a jump. Data that are too old by that clock are dropped.
+    /// Accepts the host's clock after a jump. Data that is too old by this clock is dropped.
     ///
     /// # Errors
     /// If the disk fails.
@@ -314,11 +321,11 @@ pub trait Embedded {
     /// If the disk fails.
     fn commit(&self) -> Result<(), Error>;
 
-    /// Seals everything into segments and removes the journal.
+    /// Seals all rows into segments and removes the journal.
     ///
     /// # Errors
     /// If the disk fails, or the store is closed.
-    fn settle(&self) -> Result<(), Error>;
+    fn flush(&self) -> Result<(), Error>;
 }
 
 impl dyn Store + '_ {
@@ -327,12 +334,12 @@ impl dyn Store + '_ {
         self.embedded().map_or_else(Vec::new, Embedded::classes)
     }
 
-    /// Returns the losses that nobody acknowledged, if the store records them.
+    /// Returns the losses that are not acknowledged, if the store records losses.
     pub fn losses(&self) -> Vec<Loss> {
         self.embedded().map_or_else(Vec::new, Embedded::losses)
     }
 
-    /// Returns the parts of a query's interval with coarser levels, if the store makes them.
+    /// Returns the parts of a query's interval with roll-up levels, if the store makes them.
     pub fn levels(&self, query: &Query) -> Vec<LevelSpan> {
         self.embedded()
             .map_or_else(Vec::new, |embedded| embedded.levels(query))
@@ -344,7 +351,7 @@ impl dyn Store + '_ {
     /// If the store has none.
     pub fn with_log(&self) -> Result<&dyn Embedded, Error> {
         self.embedded().ok_or_else(|| {
-            Error::Query("this store keeps no log in files, and cannot answer this".to_string())
+            Error::Query("this store has no log in files, which this request needs".to_string())
         })
     }
 }

@@ -374,9 +374,13 @@ class Store:
         """Waits until everything accepted so far is on disk."""
         self._native.commit()
 
-    def settle(self) -> None:
+    def flush(self) -> None:
         """Seals all buffers into segments and empties the journal, to minimise disk usage."""
-        self._native.settle()
+        self._native.flush()
+
+    def settle(self) -> None:
+        """Deprecated name of `flush`."""
+        self.flush()
 
 
 def _pairs(tags: Mapping[str, str] | None) -> list[tuple[str, str]]:

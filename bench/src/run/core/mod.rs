@@ -249,7 +249,7 @@ fn measure(case: &Case, settings: &Settings, output: &Path) -> Result<Measured> 
             Ok(())
         })?;
         phase("settling", &mut engine, &mut |engine| {
-            Ok(opened(engine)?.settle()?)
+            Ok(opened(engine)?.flush()?)
         })?;
         phase("ingest after settling", &mut engine, &mut |engine| {
             for round in rounds.clone() {

@@ -83,7 +83,7 @@ pub fn measure(scale: f64, output: &Path) -> Result<Year> {
     let apart = i64::from(rows / LATE_ROWS) * SECOND;
     let late = (0..LATE_ROWS).map(|row| (row, i64::from(row) * apart + SECOND / 2));
     append(&engine, source, late)?;
-    engine.settle()?;
+    engine.flush()?;
     let samples = samples + u64::from(LATE_ROWS) * FIELDS.len() as u64;
     readings.push(observe("scan, late rows", samples, || scan(&engine))?);
     readings.push(observe("daily means, late rows", samples, || {

@@ -8,7 +8,7 @@ use crate::progress;
 use anyhow::Context;
 use clap::{Args, ValueEnum};
 use seiner_merge::simulate::{self, Arrival, Settings, Stream, Workload, trace};
-use seiner_merge::{Kind, LaneSettings, Throttle};
+use seiner_merge::{LaneSettings, MergePolicy, Throttle};
 use seiner_model::parse_duration;
 use seiner_server::settings::parse_size;
 use serde_json::{Value, json};
@@ -28,8 +28,8 @@ use std::thread;
 pub struct Merge {
     /// Policies to compare. 'patient', the default of the store, has lanes. All others write a
     /// single log.
-    #[arg(long, value_name = "NAMES", value_delimiter = ',', num_args = 1.., default_values_t = Kind::ALL)]
-    policy: Vec<Kind>,
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', num_args = 1.., default_values_t = MergePolicy::ALL)]
+    policy: Vec<MergePolicy>,
     /// Live shares of the store, V. A higher share uses the disk better, but fewer segments are
     /// worth merging.
     #[arg(long, value_name = "SHARES", value_delimiter = ',', num_args = 1.., default_values_t = [0.5, 0.6, 0.7, 0.8, 0.85, 0.9])]
@@ -212,12 +212,13 @@ impl Merge {
             Load::Made(_) => (self.warm_up, self.turns),
             Load::Recorded(_) => (0, u64::MAX),
         };
-        let one = |v: f64, budget: u64, policy: Kind| {
-            let lanes = (policy == Kind::Patient && self.lanes > 0).then_some(LaneSettings {
-                lanes: self.lanes,
-                segment_bytes,
-                least_bytes: segment_bytes / 16,
-            });
+        let one = |v: f64, budget: u64, policy: MergePolicy| {
+            let lanes =
+                (policy == MergePolicy::Patient && self.lanes > 0).then_some(LaneSettings {
+                    lanes: self.lanes,
+                    segment_bytes,
+                    least_bytes: segment_bytes / 16,
+                });
             let settings = Settings {
                 budget,
                 um: self.um,
@@ -363,7 +364,10 @@ mod tests {
                 .all(|run| run.outcome.full.is_none() && run.outcome.peak_u <= 1.0)
         );
         let (fifo, ours) = (&runs[0], &runs[4]);
-        assert_eq!((fifo.policy, ours.policy), (Kind::Fifo, Kind::Patient));
+        assert_eq!(
+            (fifo.policy, ours.policy),
+            (MergePolicy::Fifo, MergePolicy::Patient)
+        );
         assert!(ours.outcome.written_per_byte() < fifo.outcome.written_per_byte());
         let mut csv = Vec::new();
         write_csv(&runs, &mut csv).unwrap();

@@ -2,7 +2,7 @@
 
 use super::run::Run;
 use crate::chart::{Axis, Chart, Curve, bounds};
-use seiner_merge::Kind;
+use seiner_merge::MergePolicy;
 
 /// Maximum number of points of a curve.
 const POINTS: usize = 400;
@@ -21,17 +21,17 @@ pub fn page(runs: &[Run], um: f64) -> String {
     crate::chart::page("Merge policies, simulated", &charts)
 }
 
-fn color(kind: Kind) -> &'static str {
+fn color(kind: MergePolicy) -> &'static str {
     match kind {
-        Kind::Fifo => "#8a8f98",
-        Kind::Greedy => "#c2571a",
-        Kind::CostBenefit => "#8c5bb5",
-        Kind::Fisherman => "#1f77b4",
-        Kind::Patient => "#16825d",
+        MergePolicy::Fifo => "#8a8f98",
+        MergePolicy::Greedy => "#c2571a",
+        MergePolicy::CostBenefit => "#8c5bb5",
+        MergePolicy::Fisherman => "#1f77b4",
+        MergePolicy::Patient => "#16825d",
     }
 }
 
-fn curve(policy: Kind, points: Vec<(f64, f64)>) -> Curve {
+fn curve(policy: MergePolicy, points: Vec<(f64, f64)>) -> Curve {
     Curve {
         name: policy.to_string(),
         color: color(policy),
@@ -49,14 +49,14 @@ fn axis(name: &'static str, ends: (f64, f64)) -> Axis {
 
 /// Returns one curve per policy, over V.
 fn over_v(runs: &[Run], y: impl Fn(&Run) -> Option<f64>) -> Vec<Curve> {
-    let points = |kind: Kind| {
+    let points = |kind: MergePolicy| {
         let of_kind = runs.iter().filter(|run| run.policy == kind);
         let mut points: Vec<(f64, f64)> =
             of_kind.filter_map(|run| Some((run.v, y(run)?))).collect();
         points.sort_by(|(a, _), (b, _)| a.total_cmp(b));
         curve(kind, points)
     };
-    Kind::ALL
+    MergePolicy::ALL
         .into_iter()
         .map(points)
         .filter(|curve| !curve.points.is_empty())

@@ -1,13 +1,13 @@
 //! Result of one simulation, as a row of a table and as JSON.
 
 use seiner_merge::simulate::Outcome;
-use seiner_merge::{Kind, Lane};
+use seiner_merge::{Lane, MergePolicy};
 use serde_json::{Value, json};
 
 /// One simulation and its result.
 pub struct Run {
     /// Policy of the simulation.
-    pub policy: Kind,
+    pub policy: MergePolicy,
     /// Requested live share; with a trace, the live share at its end.
     pub v: f64,
     /// Capacity of the store in bytes.

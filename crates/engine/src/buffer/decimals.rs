@@ -2,7 +2,7 @@
 //!
 //! Buffers and blocks both store mantissas. This path keeps them, so the codec need not search for
 //! the decimals of floats again. Rows that are not decimals or not in ascending time are decoded by
-//! [`row::decode`]. Both paths produce the same bytes.
+//! [`decode`](super::columns::decode). Both paths produce the same bytes.
 
 use super::row::{self, ColumnState, POWERS, Reader, TimeState};
 use seiner_model::FieldType;
@@ -151,7 +151,7 @@ mod tests {
     use super::*;
     use crate::block::{self, BlockHead};
     use crate::buffer::run::{Encoded, Floats};
-    use crate::buffer::{Buffers, Number};
+    use crate::buffer::{Buffers, Number, columns};
     use crate::dictionary::layouts::Layouts;
     use proptest::prelude::*;
     use seiner_codec::Effort;
@@ -187,7 +187,7 @@ mod tests {
             }
             let layout = layouts.get(layout).unwrap();
             let number = Number::F64(values[row]);
-            buffers.make_room(0, layout);
+            buffers.make_space(0, layout);
             let coded = buffers.append_number(0, 1, 1 << 20, times[row], number);
             let (time, value) = coded.unwrap();
             row::put_word(time, &mut staged);
@@ -241,13 +241,13 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_double_comes_back_and_runs_are_encoded_as_single_rows((times, values) in rows()) {
+        fn any_double_is_restored_and_runs_are_encoded_like_single_rows((times, values) in rows()) {
             let (single, run) = (filled(&times, &values, false), filled(&times, &values, true));
             prop_assert_eq!(single.1, run.1);
             let (single, run) = (single.0.open_block(0).unwrap(), run.0.open_block(0).unwrap());
             prop_assert_eq!(&single.bytes, &run.bytes);
             prop_assert_eq!(single.rows, run.rows);
-            let columns = row::decode(&run.bytes, run.rows, &[FieldType::F64]).unwrap();
+            let columns = columns::decode(&run.bytes, run.rows, &[FieldType::F64]).unwrap();
             prop_assert_eq!(columns.times, times);
             let Column::F64(decoded) = &columns.fields[0].values else { unreachable!() };
             let bits = |values: &[f64]| values.iter().map(|value| value.to_bits()).collect::<Vec<_>>();
@@ -258,7 +258,7 @@ mod tests {
         fn decimals_make_the_block_that_floats_make((times, values) in rows()) {
             let open = filled(&times, &values, true).0.open_block(0).unwrap();
             if let Some(decimals) = read(&open.bytes, open.rows) {
-                let columns = row::decode(&open.bytes, open.rows, &[FieldType::F64]).unwrap();
+                let columns = columns::decode(&open.bytes, open.rows, &[FieldType::F64]).unwrap();
                 let (mut bytes, mut expected) = (Vec::new(), Vec::new());
                 block::encode_decimals(HEAD, &decimals, &mut bytes);
                 block::encode(HEAD, &block::sorted(columns), Effort::Fast, &mut expected);
@@ -284,7 +284,7 @@ mod tests {
         }
 
         #[test]
-        fn other_bytes_are_refused_or_read(bytes in prop::collection::vec(any::<u8>(), 0..80), rows in 1usize..9) {
+        fn other_bytes_are_rejected_or_read(bytes in prop::collection::vec(any::<u8>(), 0..80), rows in 1usize..9) {
             read(&bytes, rows);
         }
     }
@@ -305,7 +305,7 @@ mod tests {
             let slot = buffers.detach(0);
             let raw = buffers.detached(slot, bytes);
             assert!(!decimals.read(raw, 3), "{times:?} {values:?}");
-            let columns = row::decode(raw, 3, &[FieldType::F64]).unwrap();
+            let columns = columns::decode(raw, 3, &[FieldType::F64]).unwrap();
             assert_eq!(columns.times, times);
             assert!(buffers.open_block(0).is_none());
             assert_eq!((buffers.rows(), buffers.open_blocks()), (3, 1));

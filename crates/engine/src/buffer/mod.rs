@@ -4,6 +4,7 @@
 //! encoded rows, and with more than one column a second slot for the column states. Appending a row
 //! to a source with one field touches two cache lines, which can be prefetched.
 
+pub mod columns;
 pub mod decimals;
 pub mod row;
 pub mod run;
@@ -14,7 +15,7 @@ use crate::prefetch::prefetch;
 use row::{Coded, ColumnState, Row, TimeState};
 use run::{Encoded, Floats, LINES_AHEAD, ROWS_AHEAD};
 use seiner_model::Value;
-use slab::{Slab, Slot, class_for};
+use slab::{BufferSlot, Slab, class_for};
 
 /// Lines per page. Pages never move, so growth copies nothing.
 const LINES: usize = 4096;
@@ -36,9 +37,9 @@ pub struct Line {
     /// begun.
     pub block: u64,
     /// Slot of the encoded rows.
-    pub rows_slot: Slot,
+    pub rows_slot: BufferSlot,
     /// Slot of the states of the second and later columns.
-    states_slot: Slot,
+    states_slot: BufferSlot,
     /// Number of the layout that defines the columns.
     pub layout: u32,
     /// Bytes of encoded rows.
@@ -64,8 +65,8 @@ impl Line {
             scale: 0,
             hopeless: false,
             block: 0,
-            rows_slot: Slot::NONE,
-            states_slot: Slot::NONE,
+            rows_slot: BufferSlot::NONE,
+            states_slot: BufferSlot::NONE,
             layout: 0,
             bytes: 0,
             journal_file: 0,
@@ -245,11 +246,11 @@ impl Buffers {
         self.rows += 1;
     }
 
-    /// Begins the open block of a source with one column, or makes room for another number.
+    /// Begins the open block of a source with one column, or allocates space for another number.
     #[cold]
-    pub fn make_room(&mut self, source: u32, layout: &Layout) {
+    pub fn make_space(&mut self, source: u32, layout: &Layout) {
         let line = &mut self.pages[source as usize / LINES][source as usize % LINES];
-        if line.rows_slot == Slot::NONE {
+        if line.rows_slot == BufferSlot::NONE {
             open(line, layout, NUMBER_BYTES, &mut self.slab);
             self.open += 1;
         }
@@ -261,7 +262,7 @@ impl Buffers {
 
     /// Appends a row of a source whose only column has the type of `value`, which is not a text.
     /// Faster path for the most frequent case of [`Buffers::append`]. Returns `None` if the slot
-    /// has no room for the row, or if the buffer would exceed `limit` bytes.
+    /// has no space for the row, or if the buffer would exceed `limit` bytes.
     #[inline(always)]
     pub fn append_number(
         &mut self,
@@ -273,7 +274,7 @@ impl Buffers {
     ) -> Option<(Coded, Coded)> {
         let line = &mut self.pages[source as usize / LINES][source as usize % LINES];
         let at = line.bytes as usize;
-        if line.bytes > limit || line.rows == u16::MAX || line.rows_slot == Slot::NONE {
+        if line.bytes > limit || line.rows == u16::MAX || line.rows_slot == BufferSlot::NONE {
             return None;
         }
         let window: &mut [u8; NUMBER_BYTES] = self.slab.window_mut(line.rows_slot, at)?;
@@ -437,23 +438,23 @@ impl Buffers {
 
     /// Detaches the encoded rows of the open block of a source, which then has no open block. The
     /// rows remain counted until [`Buffers::free`] receives the slot.
-    pub fn detach(&mut self, source: u32) -> Slot {
+    pub fn detach(&mut self, source: u32) -> BufferSlot {
         let line = &mut self.pages[source as usize / LINES][source as usize % LINES];
-        if line.states_slot != Slot::NONE {
+        if line.states_slot != BufferSlot::NONE {
             self.slab.free(line.states_slot);
         }
-        let slot = std::mem::replace(&mut line.rows_slot, Slot::NONE);
-        (line.states_slot, line.rows, line.bytes) = (Slot::NONE, 0, 0);
+        let slot = std::mem::replace(&mut line.rows_slot, BufferSlot::NONE);
+        (line.states_slot, line.rows, line.bytes) = (BufferSlot::NONE, 0, 0);
         slot
     }
 
     /// Returns the first `bytes` bytes of a detached slot.
-    pub fn detached(&self, slot: Slot, bytes: u32) -> &[u8] {
+    pub fn detached(&self, slot: BufferSlot, bytes: u32) -> &[u8] {
         &self.slab.bytes(slot)[..bytes as usize]
     }
 
     /// Frees a detached slot and subtracts its rows and bytes from the totals.
-    pub fn free(&mut self, slot: Slot, rows: u32, bytes: u32) {
+    pub fn free(&mut self, slot: BufferSlot, rows: u32, bytes: u32) {
         self.slab.free(slot);
         self.rows -= u64::from(rows);
         self.row_bytes -= u64::from(bytes);
@@ -520,13 +521,14 @@ fn open(line: &mut Line, layout: &Layout, bound: usize, slab: &mut Slab) {
 
 fn release(line: &mut Line, slab: &mut Slab) {
     slab.free(line.rows_slot);
-    if line.states_slot != Slot::NONE {
+    if line.states_slot != BufferSlot::NONE {
         slab.free(line.states_slot);
     }
-    (line.rows_slot, line.states_slot, line.rows, line.bytes) = (Slot::NONE, Slot::NONE, 0, 0);
+    (line.rows_slot, line.states_slot, line.rows, line.bytes) =
+        (BufferSlot::NONE, BufferSlot::NONE, 0, 0);
 }
 
-/// Copies into a slot that has enough room.
+/// Copies into a slot that is large enough.
 #[inline]
 fn put(slot: &mut [u8], at: &mut usize, bytes: &[u8]) {
     slot[*at..*at + bytes.len()].copy_from_slice(bytes);

@@ -55,7 +55,7 @@ pub fn codes(time: Coded, value: Coded) -> u8 {
     time.code | value.code << 4
 }
 
-/// Maximum bytes of the payloads of a run, with room for the last word.
+/// Maximum bytes of the payloads of a run, with space for the last word.
 const PAYLOAD: usize = ROWS * 16 + 8;
 
 /// Rows of a run in their journal encoding: codes and payloads separate.

@@ -10,8 +10,8 @@ use crate::prefetch::prefetch;
 pub const SMALLEST: usize = 64;
 const PAGE: usize = 64 << 10;
 /// Bits of a handle that store the start of a slot in its page, in units of the smallest slot.
-const PLACE_BITS: u32 = 10;
-const _: () = assert!(PAGE / SMALLEST == 1 << PLACE_BITS);
+const INDEX_BITS: u32 = 10;
+const _: () = assert!(PAGE / SMALLEST == 1 << INDEX_BITS);
 /// Number of size classes: 64 bytes to 2 MiB.
 const CLASSES: usize = 16;
 /// Bytes of the largest slot.
@@ -19,24 +19,24 @@ pub const LARGEST: usize = SMALLEST << (CLASSES - 1);
 
 /// Handle of a slot: the number of the page, and the position in the page.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Slot(u32);
+pub struct BufferSlot(u32);
 
-impl Slot {
+impl BufferSlot {
     /// Handle that refers to no slot.
-    pub const NONE: Slot = Slot(u32::MAX);
+    pub const NONE: BufferSlot = BufferSlot(u32::MAX);
 
-    fn new(page: u32, index: u32, class: u8) -> Slot {
+    fn new(page: u32, index: u32, class: u8) -> BufferSlot {
         // A slot larger than a page has a page of its own and begins at 0.
-        Slot(page << PLACE_BITS | index << class)
+        BufferSlot(page << INDEX_BITS | index << class)
     }
 
     fn page(self) -> usize {
-        (self.0 >> PLACE_BITS) as usize
+        (self.0 >> INDEX_BITS) as usize
     }
 
     /// Returns the start of the slot in its page.
     fn start(self) -> usize {
-        (self.0 & ((1 << PLACE_BITS) - 1)) as usize * SMALLEST
+        (self.0 & ((1 << INDEX_BITS) - 1)) as usize * SMALLEST
     }
 }
 
@@ -55,18 +55,18 @@ pub fn class_for(bytes: usize) -> u8 {
     class
 }
 
-struct Page {
+struct SlabPage {
     bytes: Box<[u8]>,
     class: u8,
     live: u16,
     /// Slots handed out so far. Free slots below this number are in `free`.
     carved: u16,
     free: Vec<u16>,
-    /// True if the page is in its class's list of pages with room.
+    /// True if the page is in its class's list of pages with free slots.
     listed: bool,
 }
 
-impl Page {
+impl SlabPage {
     fn capacity(&self) -> u16 {
         (self.bytes.len() / class_bytes(self.class)) as u16
     }
@@ -75,9 +75,9 @@ impl Page {
 /// Memory of all buffers.
 #[derive(Default)]
 pub struct Slab {
-    pages: Vec<Page>,
+    pages: Vec<SlabPage>,
     /// Pages of each class that may have a free slot.
-    room: [Vec<u32>; CLASSES],
+    free_pages: [Vec<u32>; CLASSES],
     /// Pages of the usual size that serve no class at present.
     idle: Vec<u32>,
     /// Numbers of pages whose memory was returned.
@@ -88,8 +88,8 @@ pub struct Slab {
 
 impl Slab {
     /// Takes a slot of a class. Its contents are undefined.
-    pub fn take(&mut self, class: u8) -> Slot {
-        let page_number = self.page_with_room(class);
+    pub fn take(&mut self, class: u8) -> BufferSlot {
+        let page_number = self.page_with_free_slot(class);
         let page = &mut self.pages[page_number as usize];
         page.live += 1;
         let index = match page.free.pop() {
@@ -101,7 +101,7 @@ impl Slab {
         };
         if page.free.is_empty() && page.carved == page.capacity() {
             page.listed = false;
-            let last = self.room[class as usize].pop();
+            let last = self.free_pages[class as usize].pop();
             debug_assert_eq!(
                 last,
                 Some(page_number),
@@ -109,11 +109,11 @@ impl Slab {
             );
         }
         self.live_bytes += class_bytes(class);
-        Slot::new(page_number, u32::from(index), class)
+        BufferSlot::new(page_number, u32::from(index), class)
     }
 
-    fn page_with_room(&mut self, class: u8) -> u32 {
-        let list = &mut self.room[class as usize];
+    fn page_with_free_slot(&mut self, class: u8) -> u32 {
+        let list = &mut self.free_pages[class as usize];
         while let Some(&page) = list.last() {
             // A page that became idle in the meantime may serve another class.
             if self.pages[page as usize].listed && self.pages[page as usize].class == class {
@@ -133,7 +133,7 @@ impl Slab {
         page.carved = 0;
         page.free = Vec::new();
         page.listed = true;
-        self.room[class as usize].push(number);
+        self.free_pages[class as usize].push(number);
         number
     }
 
@@ -144,7 +144,7 @@ impl Slab {
             self.pages[number as usize].bytes = bytes;
             return number;
         }
-        self.pages.push(Page {
+        self.pages.push(SlabPage {
             bytes,
             class: 0,
             live: 0,
@@ -165,7 +165,7 @@ impl Slab {
     }
 
     /// Frees a slot.
-    pub fn free(&mut self, slot: Slot) {
+    pub fn free(&mut self, slot: BufferSlot) {
         let page = &mut self.pages[slot.page()];
         let class = page.class;
         page.live -= 1;
@@ -179,12 +179,12 @@ impl Slab {
         page.free.push((slot.start() / class_bytes(class)) as u16);
         if !page.listed {
             page.listed = true;
-            self.room[class as usize].push(slot.page() as u32);
+            self.free_pages[class as usize].push(slot.page() as u32);
         }
     }
 
     /// Moves the first `len` bytes of a slot into a slot of the next class.
-    pub fn grow(&mut self, slot: Slot, len: usize) -> Slot {
+    pub fn grow(&mut self, slot: BufferSlot, len: usize) -> BufferSlot {
         let class = self.pages[slot.page()].class;
         let grown = self.take(class + 1);
         let (from, to) = (slot.page(), grown.page());
@@ -201,7 +201,7 @@ impl Slab {
 
     /// Returns the bytes of a slot.
     #[inline]
-    pub fn bytes(&self, slot: Slot) -> &[u8] {
+    pub fn bytes(&self, slot: BufferSlot) -> &[u8] {
         let page = &self.pages[slot.page()];
         let size = class_bytes(page.class);
         &page.bytes[slot.start()..][..size]
@@ -209,7 +209,7 @@ impl Slab {
 
     /// Prefetches a position in a slot, if the position exists.
     #[inline(always)]
-    pub fn prefetch(&self, slot: Slot, at: usize) {
+    pub fn prefetch(&self, slot: BufferSlot, at: usize) {
         if let Some(page) = self.pages.get(slot.page())
             && let Some(byte) = page.bytes.get(slot.start() + at)
         {
@@ -220,7 +220,11 @@ impl Slab {
     /// Returns `N` mutable bytes of a slot from a position on, or `None` if the slot ends
     /// earlier.
     #[inline(always)]
-    pub fn window_mut<const N: usize>(&mut self, slot: Slot, at: usize) -> Option<&mut [u8; N]> {
+    pub fn window_mut<const N: usize>(
+        &mut self,
+        slot: BufferSlot,
+        at: usize,
+    ) -> Option<&mut [u8; N]> {
         let page = &mut self.pages[slot.page()];
         if at + N > class_bytes(page.class) {
             return None;
@@ -230,7 +234,7 @@ impl Slab {
 
     /// Returns the bytes of a slot, mutably.
     #[inline]
-    pub fn bytes_mut(&mut self, slot: Slot) -> &mut [u8] {
+    pub fn bytes_mut(&mut self, slot: BufferSlot) -> &mut [u8] {
         let page = &mut self.pages[slot.page()];
         let size = class_bytes(page.class);
         &mut page.bytes[slot.start()..][..size]
@@ -267,7 +271,7 @@ mod tests {
     #[test]
     fn slots_keep_their_bytes_and_pages_are_used_again() {
         let mut slab = Slab::default();
-        let mut slots: Vec<(Slot, u8)> = (0..5000u32)
+        let mut slots: Vec<(BufferSlot, u8)> = (0..5000u32)
             .map(|n| (slab.take((n % 3) as u8), n as u8))
             .collect();
         for &(slot, mark) in &slots {

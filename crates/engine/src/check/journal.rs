@@ -5,9 +5,10 @@ use crate::buffer::row::{self, ColumnState, TimeState};
 use crate::dictionary::layouts::Layout;
 use crate::error::{Error, io_error};
 use crate::inspect::registry::Registry;
-use crate::journal::files::{self, FileReader, Found};
-use crate::journal::record::Record;
-use crate::journal::rows::{RecordRow, Rows, is_too_large};
+use crate::journal::files;
+use crate::journal::reader::{FileReader, JournalFileState};
+use crate::journal::record::JournalRecord;
+use crate::journal::rows::{JournalRows, RecordRow, is_too_large};
 use crate::ledger::{Contents, JournalFile};
 use seiner_platform::Disk;
 use std::collections::{BTreeMap, HashMap};
@@ -26,7 +27,7 @@ pub(super) fn check(
     for number in numbers.drain(..needed) {
         check.note(
             &files::name(number),
-            "it was let go, and its name came back with a power cut; the next start removes it",
+            "it was removed, and a power cut restored its name; the next start removes it",
         );
     }
     for &number in ledger.journal.keys() {
@@ -97,17 +98,17 @@ impl Replay<'_> {
                 return check.error(&name, 0, error);
             }
         };
-        match Found::of(bytes, number, store, self.listed.get(&number)) {
-            Found::Whole(reader) => self.all_records(check, &name, reader),
-            Found::WithoutHeader(reader) => {
+        match JournalFileState::of(bytes, number, store, self.listed.get(&number)) {
+            JournalFileState::Whole(reader) => self.all_records(check, &name, reader),
+            JournalFileState::WithoutHeader(reader) => {
                 let what = "its header is damaged, of another version, or of another store; its records are read";
                 check.damage(&name, 0, what.to_string());
                 self.all_records(check, &name, reader);
             }
-            Found::NeverBegun => {
+            JournalFileState::NeverBegun => {
                 check.note(&name, "its header was never written, and so no record");
             }
-            Found::Lost(what) => {
+            JournalFileState::Lost(what) => {
                 check.damage(&name, 0, what.to_string());
                 self.lose_the_thread();
             }
@@ -183,9 +184,9 @@ impl Replay<'_> {
         });
     }
 
-    fn record(&mut self, record: &Record) -> Result<u64, String> {
+    fn record(&mut self, record: &JournalRecord) -> Result<u64, String> {
         self.registry.add_record(record)?;
-        let mut rows = Rows::new(record);
+        let mut rows = JournalRows::new(record);
         for (index, row) in rows.by_ref().enumerate() {
             let row = row.map_err(|_| format!("row {index} is malformed"))?;
             self.row(&row)

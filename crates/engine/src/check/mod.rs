@@ -13,11 +13,11 @@ use crate::catalog::{self, ReadCatalog};
 use crate::error::Error;
 use crate::inspect::registry::Registry;
 use crate::inspect::{self, FileKind, FileView};
-use crate::ledger::{self, Contents, Found};
-use crate::retention::news::{has_ledger, rules_of};
+use crate::ledger::{self, Contents, LedgerState};
+use crate::persisted_clock;
+use crate::retention::records::{has_ledger, rules_of};
 use crate::rules;
 use crate::segment::sealed::Segment;
-use crate::timekeeper;
 use crate::volume::{self, SlotState};
 use seiner_platform::Disk;
 use std::collections::BTreeSet;
@@ -116,8 +116,8 @@ pub fn check(disk: &dyn Disk, progress: &mut dyn FnMut(u64, u64)) -> Result<Chec
         let frames = catalog.frames.iter();
         let dead = frames.filter_map(|read| Some(&read.frame.as_ref().ok()?.dead[..]));
         let needs_clock = rules_of(dead).hides_by_clock();
-        if let Err(error) = timekeeper::check(disk, catalog.store, needs_clock) {
-            check.error(timekeeper::NAME, 0, error);
+        if let Err(error) = persisted_clock::check(disk, catalog.store, needs_clock) {
+            check.error(persisted_clock::NAME, 0, error);
         }
         if let Err(error) = rules::check(disk) {
             check.error(rules::NAME, 0, error);
@@ -188,7 +188,7 @@ impl Check<'_> {
                     let what = "it was set aside as damaged, and does not serve; move it elsewhere once it is dealt with";
                     self.damage(&file.file, 0, what.to_string());
                 }
-                FileKind::OpenSegment => self.note(&file.file, "it was being written; the next start goes on behind its last chapter, or removes it if it has none: the journal has the rest"),
+                FileKind::OpenSegment => self.note(&file.file, "it was being written; the next start continues behind its last checkpoint, or removes it if it has none: the journal has the rest"),
                 FileKind::Other => self.note(&file.file, "it is no file of a store"),
                 FileKind::Catalog
                 | FileKind::Segment
@@ -260,19 +260,19 @@ impl Check<'_> {
                 self.damage(
                     name,
                     *at,
-                    format!("it differs from {other} here; the next start mends it from there"),
+                    format!("it differs from {other} here; the next start repairs it from there"),
                 );
             } else if bytes < last_frame {
                 self.damage(
                     name,
                     bytes,
                     format!(
-                        "it ends here, {other} at {}; the next start mends it from there",
+                        "it ends here, {other} at {}; the next start repairs it from there",
                         read.end()
                     ),
                 );
             } else if !whole {
-                self.note(name, "the last frame is not whole here: it was being added when the power failed, or was damaged since; the next start mends it");
+                self.note(name, "the last frame is not whole here: it was being added when the power failed, or was damaged since; the next start repairs it");
             } else if bytes > read.end() {
                 let what = format!(
                     "bytes {} to {bytes} are no frame: they were being written when the power failed",
@@ -318,14 +318,14 @@ impl Check<'_> {
         let frames = catalog.frames.iter();
         let dead = frames.filter_map(|read| Some(&read.frame.as_ref().ok()?.dead[..]));
         match found {
-            Found::Whole => {}
-            Found::Damaged(offset, what) => self.damage(ledger::NAME, offset, what),
-            Found::Missing if has_ledger(dead) => {
+            LedgerState::Whole => {}
+            LedgerState::Damaged(offset, what) => self.damage(ledger::NAME, offset, what),
+            LedgerState::Missing if has_ledger(dead) => {
                 let what = "it is missing; files that are missing cannot be named";
                 self.damage(ledger::NAME, 0, what.to_string());
             }
-            Found::Torn => self.note(ledger::NAME, "its last record is not whole: it was being written when the power failed, or was damaged since"),
-            Found::Missing => {}
+            LedgerState::Torn => self.note(ledger::NAME, "its last record is not whole: it was being written when the power failed, or was damaged since"),
+            LedgerState::Missing => {}
         }
         let there: BTreeSet<u64> = files
             .iter()

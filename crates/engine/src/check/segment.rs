@@ -1,4 +1,4 @@
-//! Segment check: trailer, fence, pages, blocks, and the bytes between them.
+//! Segment check: trailer, sparse index, pages, blocks, and the bytes between them.
 
 use super::{Check, segment_number};
 use crate::answer::Bucket;
@@ -47,7 +47,7 @@ impl Reading<'_, '_> {
             self.damage(
                 at,
                 format!(
-                    "the trailer is segment {}'s, the name says {number}",
+                    "the trailer is that of segment {}, the name is that of segment {number}",
                     trailer.number
                 ),
             );
@@ -60,7 +60,7 @@ impl Reading<'_, '_> {
         let mut at = 0;
         for entry in &entries {
             let begin = u64::from(entry.offset);
-            if whole && begin != at && !self.chapter(at, begin) {
+            if whole && begin != at && !self.checkpoint(at, begin) {
                 let what = format!(
                     "block {} begins here, the one before ends at {at}",
                     entry.number
@@ -72,13 +72,13 @@ impl Reading<'_, '_> {
             self.check.advance(u64::from(entry.len));
         }
         let end = self.blocks_end();
-        if whole && aligned(at) != end && !self.chapter(at, end) {
+        if whole && aligned(at) != end && !self.checkpoint(at, end) {
             let what = format!("the footer begins here, the last block ends at {at}");
             self.damage(end, what);
         }
         self.zeros(at, aligned(at));
         self.zeros(
-            trailer.fence_offset + u64::from(trailer.fence_len),
+            trailer.sparse_index_offset + u64::from(trailer.sparse_index_len),
             self.segment.bytes() - TRAILER_BYTES as u64,
         );
         if self.lost_layouts > 0 && self.check.report.is_sound() {
@@ -94,24 +94,24 @@ impl Reading<'_, '_> {
         self.check.damage(self.name, offset, what);
     }
 
-    /// Returns the end of blocks and chapters, at which the footer begins.
+    /// Returns the end of blocks and checkpoints, at which the footer begins.
     fn blocks_end(&self) -> u64 {
-        let first = self.segment.fence().first();
-        first.map_or(self.segment.trailer.fence_offset, |page| {
+        let first = self.segment.sparse_index().first();
+        first.map_or(self.segment.trailer.sparse_index_offset, |page| {
             u64::from(page.offset)
         })
     }
 
-    /// Returns whether exactly the index of a chapter is between the end of a block and `end`.
-    fn chapter(&mut self, from: u64, end: u64) -> bool {
+    /// Returns whether exactly the index of a checkpoint is between the end of a block and `end`.
+    fn checkpoint(&mut self, from: u64, end: u64) -> bool {
         if end <= aligned(from) || end != aligned(end) {
             return false;
         }
-        let Ok((trailer, fence)) = self.segment.chapter(end) else {
+        let Ok((trailer, sparse_index)) = self.segment.checkpoint(end) else {
             return false;
         };
         let mut at = aligned(from);
-        for page in &fence {
+        for page in &sparse_index {
             if u64::from(page.offset) != at || self.segment.page(page).is_err() {
                 return false;
             }
@@ -119,10 +119,10 @@ impl Reading<'_, '_> {
         }
         self.zeros(from, aligned(from));
         self.zeros(
-            trailer.fence_offset + u64::from(trailer.fence_len),
+            trailer.sparse_index_offset + u64::from(trailer.sparse_index_len),
             end - TRAILER_BYTES as u64,
         );
-        at == trailer.fence_offset && trailer.previous <= from
+        at == trailer.sparse_index_offset && trailer.previous <= from
     }
 
     /// Reads all pages. Returns the entries, and whether all pages were readable.
@@ -130,7 +130,7 @@ impl Reading<'_, '_> {
         let mut entries: Vec<Entry> = Vec::new();
         let mut whole = true;
         let mut at = self.blocks_end();
-        for page in self.segment.fence().to_vec() {
+        for page in self.segment.sparse_index().to_vec() {
             let offset = u64::from(page.offset);
             if offset != at {
                 self.damage(
@@ -176,12 +176,12 @@ impl Reading<'_, '_> {
             }
             entries.extend(read);
         }
-        if at != self.segment.trailer.fence_offset {
+        if at != self.segment.trailer.sparse_index_offset {
             self.damage(
                 at,
                 format!(
-                    "the footer pages end here, the fence begins at {}",
-                    self.segment.trailer.fence_offset
+                    "the footer pages end here, the sparse index begins at {}",
+                    self.segment.trailer.sparse_index_offset
                 ),
             );
         }
@@ -201,7 +201,7 @@ impl Reading<'_, '_> {
             sum(|entry| entry.rows),
             sum(|entry| entry.len),
         ];
-        let said = [trailer.blocks, trailer.rows, trailer.block_bytes];
+        let stored = [trailer.blocks, trailer.rows, trailer.block_bytes];
         let last = entries.iter().map(|entry| entry.number).max().unwrap_or(0);
         let first_time = entries
             .iter()
@@ -214,26 +214,26 @@ impl Reading<'_, '_> {
             .max()
             .unwrap_or(i64::MIN);
         let mut wrong = Vec::new();
-        for (what, said, found) in [
-            ("blocks", said[0], found[0]),
-            ("rows", said[1], found[1]),
-            ("bytes of blocks", said[2], found[2]),
+        for (what, stored, found) in [
+            ("blocks", stored[0], found[0]),
+            ("rows", stored[1], found[1]),
+            ("bytes of blocks", stored[2], found[2]),
         ] {
-            if said != found {
+            if stored != found {
                 wrong.push(format!(
-                    "the trailer says {said} {what}, the footer lists {found}"
+                    "the trailer has {stored} {what}, the footer lists {found}"
                 ));
             }
         }
         if last != trailer.last_block {
             wrong.push(format!(
-                "the trailer says block {} is the last, the footer lists {last}",
+                "the last block is {} in the trailer and {last} in the footer",
                 trailer.last_block
             ));
         }
         if Interval::new(first_time, last_time) != trailer.span {
             wrong.push(format!(
-                "the trailer says times {:?}, the footer lists {first_time} to {last_time}",
+                "the times are {:?} in the trailer and {first_time} to {last_time} in the footer",
                 trailer.span
             ));
         }
@@ -294,13 +294,13 @@ impl Reading<'_, '_> {
         let head = block.head;
         if (head.source, head.number) != (entry.source, entry.number) {
             return Err(format!(
-                "it says it is block {} of source {}",
+                "its header is that of block {} of source {}",
                 head.number, head.source
             ));
         }
         if block.rows != entry.rows as usize {
             return Err(format!(
-                "it has {} rows, the footer says {}",
+                "it has {} rows, the footer lists {}",
                 block.rows, entry.rows
             ));
         }
@@ -320,12 +320,12 @@ impl Reading<'_, '_> {
         compare_times(entry, &times)?;
         let span = Interval::new(entry.first, entry.last);
         let fields: Vec<FieldColumn> = fields.into_iter().flatten().collect();
-        for (column, said) in block
+        for (column, stored) in block
             .summaries(layout.columns(), span)?
             .into_iter()
             .enumerate()
         {
-            compare_summary(&times, &fields[column], said)
+            compare_summary(&times, &fields[column], stored)
                 .map_err(|what| format!("field {}: {what}", layout.names()[column]))?;
         }
         Ok(fields.iter().map(|field| field.values.len() as u64).sum())
@@ -351,14 +351,18 @@ fn compare_times(entry: &Entry, times: &[i64]) -> Result<(), String> {
     match (times.first(), times.last()) {
         (Some(&first), Some(&last)) if (first, last) == (entry.first, entry.last) => Ok(()),
         (first, last) => Err(format!(
-            "its times are {first:?} to {last:?}, the footer says {} to {}",
+            "its times are {first:?} to {last:?}, the footer lists {} to {}",
             entry.first, entry.last
         )),
     }
 }
 
-fn compare_summary(times: &[i64], field: &FieldColumn, said: Option<Bucket>) -> Result<(), String> {
-    let Some(said) = said else { return Ok(()) };
+fn compare_summary(
+    times: &[i64],
+    field: &FieldColumn,
+    stored: Option<Bucket>,
+) -> Result<(), String> {
+    let Some(stored) = stored else { return Ok(()) };
     if field.values.field_type() == FieldType::Str {
         return Err("it has aggregates of texts".to_string());
     }
@@ -366,16 +370,19 @@ fn compare_summary(times: &[i64], field: &FieldColumn, said: Option<Bucket>) -> 
     // The kind of NaN in a sum, and the sign of a zero, may differ between machines.
     let same = |a: f64, b: f64| a == b || a.is_nan() && b.is_nan();
     let pairs = [
-        ("sum", said.sum, found.sum),
-        ("minimum", said.min, found.min),
-        ("maximum", said.max, found.max),
-        ("first", said.first.1, found.first.1),
-        ("last", said.last.1, found.last.1),
+        ("sum", stored.sum, found.sum),
+        ("minimum", stored.min, found.min),
+        ("maximum", stored.max, found.max),
+        ("first", stored.first.1, found.first.1),
+        ("last", stored.last.1, found.last.1),
     ];
-    match pairs.iter().find(|(_, said, found)| !same(*said, *found)) {
-        Some((what, said, found)) => {
-            Err(format!("its {what} is said to be {said}, and is {found}"))
-        }
+    match pairs
+        .iter()
+        .find(|(_, stored, found)| !same(*stored, *found))
+    {
+        Some((what, stored, found)) => Err(format!(
+            "its stored {what} is {stored}, but its values give {found}"
+        )),
         None => Ok(()),
     }
 }

@@ -464,14 +464,14 @@ mod tests {
         assert_eq!(intern("m,b=1,a=2"), Some((1, true)));
         assert_eq!(intern("m,a=2,b=1,c=4"), Some((2, true)));
         assert_eq!(intern("m,b=1,c=4,a=2"), Some((2, false)));
-        for refused in [
+        for rejected in [
             "m,b=1,a=2,b=1",
             "m,b=1,a=",
             "m,b,a=1",
             ",b=1,a=1",
             "m,b=\0,a=1",
         ] {
-            assert_eq!(intern(refused), None, "{refused:?}");
+            assert_eq!(intern(rejected), None, "{rejected:?}");
         }
         let key = SourceKey::new("m", [("a", "2"), ("b", "1"), ("c", "4")]).unwrap();
         assert_eq!(dictionary.intern(&mut names, &key), (2, false));

@@ -167,13 +167,13 @@ impl Names {
     pub fn insert(&mut self, hash: NameHash, source: u32) {
         let bits = directory_bits(hash.high);
         if self.directory.segment(bits).is_full() {
-            self.make_room(bits);
+            self.grow(bits);
         }
         self.directory.segment_mut(bits).put(entry(hash, source));
     }
 
     #[cold]
-    fn make_room(&mut self, bits: u32) {
+    fn grow(&mut self, bits: u32) {
         let (directory, bytes) = (&mut self.directory, &mut self.bytes);
         *bytes -= directory.segment(bits).bytes();
         if directory.segment(bits).entries.len() >= LARGEST {

@@ -36,7 +36,7 @@ impl<T> Pages<T> {
             self.pages.push(new_page(index == 0));
         }
         let page = &mut self.pages[index];
-        make_room(page, 1);
+        reserve(page, 1);
         page.push(item);
         self.len += 1;
     }
@@ -109,7 +109,7 @@ impl<T: Copy> Runs<T> {
         }
         let index = self.pages.len() - 1;
         let page = &mut self.pages[index];
-        make_room(page, run.len());
+        reserve(page, run.len());
         page.extend_from_slice(run);
         let end = u32::try_from(index * PAGE + page.len());
         self.ends.push(end.expect("runs have fewer than 2³² items"));
@@ -152,7 +152,7 @@ fn new_page<T>(is_first: bool) -> Vec<T> {
 
 /// Reserves space for more items in a page that is not full.
 #[inline]
-fn make_room<T>(page: &mut Vec<T>, items: usize) {
+fn reserve<T>(page: &mut Vec<T>, items: usize) {
     if page.capacity() - page.len() < items {
         let capacity = (page.len() + items).next_power_of_two().clamp(FIRST, PAGE);
         page.reserve_exact(capacity - page.len());

@@ -12,7 +12,7 @@ const LIST: usize = 4096;
 /// each other, and a source has most of its pairs in common with the previous source.
 pub struct Sources {
     /// Sources before those in `run`.
-    settled: RoaringBitmap,
+    closed: RoaringBitmap,
     /// Latest sources, without gaps.
     run: Range<u32>,
 }
@@ -21,7 +21,7 @@ impl Sources {
     /// Creates a set of two sources, ascending.
     pub fn new(first: u32, second: u32) -> Sources {
         let mut sources = Sources {
-            settled: RoaringBitmap::new(),
+            closed: RoaringBitmap::new(),
             run: first..first + 1,
         };
         sources.push(second);
@@ -40,10 +40,10 @@ impl Sources {
             0
         } else {
             let begins = self.run.start & 0xFFFF_0000 != source & 0xFFFF_0000;
-            let bytes = self.settle();
+            let bytes = self.close_run();
             self.run = source..source + 1;
             bytes
-                + if begins || self.settled.len() == 1 {
+                + if begins || self.closed.len() == 1 {
                     CONTAINER
                 } else {
                     0
@@ -52,16 +52,16 @@ impl Sources {
     }
 
     /// Moves the run into the bitmap. Returns the approximate growth of the bitmap in bytes.
-    fn settle(&mut self) -> usize {
+    fn close_run(&mut self) -> usize {
         // Appending searches for the largest number first, which costs more than finding the
         // position.
-        self.settled.insert(self.run.start);
+        self.closed.insert(self.run.start);
         if self.run.len() > 1 {
-            self.settled.insert_range(self.run.start + 1..self.run.end);
+            self.closed.insert_range(self.run.start + 1..self.run.end);
         }
         // A container stores a list of numbers, or above the limit one bit for each possible
         // number.
-        match self.settled.len() as usize {
+        match self.closed.len() as usize {
             numbers if numbers < LIST => 2 * self.run.len().min(LIST),
             _ => self.run.len() / 8 + 1,
         }
@@ -69,13 +69,13 @@ impl Sources {
 
     /// Adds this set to `sources`.
     pub fn add_to(&self, sources: &mut RoaringBitmap) {
-        *sources |= &self.settled;
+        *sources |= &self.closed;
         sources.insert_range(self.run.clone());
     }
 
     /// Returns whether this set and `sources` have a source in common.
     pub fn meets(&self, sources: &RoaringBitmap) -> bool {
-        sources.range_cardinality(self.run.clone()) > 0 || !self.settled.is_disjoint(sources)
+        sources.range_cardinality(self.run.clone()) > 0 || !self.closed.is_disjoint(sources)
     }
 }
 

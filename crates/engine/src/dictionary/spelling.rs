@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_shared_is_kept() {
+    fn shared_pieces_are_kept() {
         let mut spelling = Spelling::default();
         for (name, kept) in [
             (&b"gauge,host=a,sensor=temp_1"[..], Some(0)),
@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn names_that_are_not_canonical_are_left_to_others() {
+    fn names_that_are_not_canonical_are_omitted() {
         let long = [b"m,t=".to_vec(), vec![b'x'; SourceKey::MAX_BYTES]].concat();
         for name in [
             &b""[..],

@@ -63,7 +63,7 @@ impl Head {
             + self.buffers.line_bytes()
             + self.rows.memory()
             + self.members.memory()
-            + self.surroundings.registry_memory
+            + self.log_figures.registry_memory
     }
 
     /// Returns whether the registry has reached its share. Its tables grow by small steps, which
@@ -79,7 +79,7 @@ impl Head {
             + self.buffers.slab().page_bytes()
             + self.staging.memory()
             + self.journal_memory
-            + self.surroundings.log_memory
+            + self.log_figures.log_memory
             + self.sealing.memory()
             + self.sealer_memory
     }
@@ -112,21 +112,21 @@ impl Head {
         while self.live_in_buffers() > goal && self.untaken() > 0 {
             let bytes = self.buffers.row_bytes() - self.sealing.bytes();
             let mean = (bytes / self.untaken()) as u32;
-            self.fullest_hand = (self.fullest_hand + 1) % self.buffers.sources() as u32;
-            let line = self.buffers.line(self.fullest_hand);
+            self.fullest_cursor = (self.fullest_cursor + 1) % self.buffers.sources() as u32;
+            let line = self.buffers.line(self.fullest_cursor);
             if line.rows != 0 && line.bytes >= mean {
-                self.seal(self.fullest_hand);
+                self.seal(self.fullest_cursor);
             }
         }
     }
 
-    /// Returns how much is staged for the journal.
+    /// Returns the backlog of bytes staged for the journal.
     pub fn staged(&self) -> Backlog {
         let (enough, limit) = (staged_enough(&self.options), staging_limit(&self.options));
         Backlog::of(self.staging.bytes(), enough, limit)
     }
 
-    /// Returns how many taken buffers wait for the sealer.
+    /// Returns the backlog of taken buffers that wait for the sealer.
     pub fn taken(&self) -> Backlog {
         let limit = (self.options.memory / SEALING_SHARE).clamp(SEALING.0, SEALING.1);
         let limit = limit as usize;
@@ -135,14 +135,15 @@ impl Head {
         bytes.max(buffers)
     }
 
-    /// Returns whether as many taken buffers wait for the sealer as may.
+    /// Returns whether the maximum number of taken buffers waits for the sealer.
     pub fn is_sealer_behind(&self) -> bool {
         self.taken() == Backlog::Full
     }
 
-    /// Returns whether as much was taken, or waits to be written, as memory may hold.
+    /// Returns whether taken buffers, or unwritten bytes of the log, have reached their share of
+    /// the memory.
     pub fn is_much_taken(&self) -> bool {
-        self.is_sealer_behind() || self.surroundings.is_log_behind
+        self.is_sealer_behind() || self.log_figures.is_log_behind
     }
 
     /// Returns the bytes of the slots of buffers that were not taken.

@@ -2,8 +2,8 @@
 //!
 //! The head contains names and layouts, the buffer of each source, buffers on their way to the log,
 //! and rows that wait for the journal. It is memory only, under a lock of its own
-//! ([`crate::locks`]) that is held for the duration of a batch. The head knows no disk, segments,
-//! lanes or budget; [`Surroundings`] contains the figures that it needs of them.
+//! ([`crate::locks`]) that is held for the duration of a batch. The head is independent of disk,
+//! segments, lanes and budget. [`LogFigures`] contains the figures that the head needs from them.
 
 mod memory;
 mod registry;
@@ -20,7 +20,7 @@ use crate::dictionary::Dictionary;
 use crate::dictionary::layouts::{Layout, Layouts};
 use crate::dictionary::names::Names;
 use crate::error::{Reason, Receipt};
-use crate::journal::files::Pins;
+use crate::journal::pins::Pins;
 use crate::journal::staging::{Staging, Start};
 use crate::members::Members;
 use crate::options::{Durability, Options};
@@ -36,7 +36,7 @@ use std::sync::{Arc, RwLock};
 /// Number of columns for which a buffer has B bytes. Wider layouts get larger buffers, so that each
 /// column has enough values to compress.
 const COLUMNS_PER_BLOCK: usize = 4;
-/// Maximum bytes of a buffer, whatever its columns.
+/// Maximum bytes of a buffer, regardless of its columns.
 const BUFFER_LIMIT: usize = 256 << 10;
 /// Maximum bytes of all texts of a row.
 const ROW_TEXT_LIMIT: usize = 1 << 20;
@@ -58,7 +58,7 @@ pub struct Head {
     /// Journal files in which blocks begin that are not yet on disk elsewhere.
     pub pins: Pins,
     /// Figures of the log, as of the beginning of a batch.
-    surroundings: Surroundings,
+    log_figures: LogFigures,
     /// True if the registry has reached its share of the memory and accepts no more sources. As of
     /// the beginning of a batch.
     registry_full: bool,
@@ -75,11 +75,11 @@ pub struct Head {
     frame_waits: bool,
     /// Time in ticks, used to find idle sources.
     pub tick: u16,
-    fullest_hand: u32,
-    journal_hand: u32,
+    fullest_cursor: u32,
+    journal_cursor: u32,
     journal_target: Option<u32>,
-    /// True if chapters should end, so that the journal can release blocks that were taken.
-    chapter_wanted: bool,
+    /// True if checkpoints are due, so that the journal can release blocks that were taken.
+    checkpoint_wanted: bool,
     /// Sources of which a block was begun recently, if tracking is on.
     pub begun: Option<RoaringBitmap>,
     /// Buffers on their way to the log.
@@ -94,7 +94,7 @@ pub struct Head {
 
 /// Figures of the log, as of some moment.
 #[derive(Clone, Debug, Default)]
-pub struct Surroundings {
+pub struct LogFigures {
     /// Time limits of rows.
     pub lateness: Lateness,
     /// Memory of the log, bytes.
@@ -118,7 +118,7 @@ impl Head {
             rows: Counts::default(),
             staging: Staging::default(),
             pins: Pins::default(),
-            surroundings: Surroundings::default(),
+            log_figures: LogFigures::default(),
             registry_full: false,
             counters: Accepted::default(),
             position: 0,
@@ -127,10 +127,10 @@ impl Head {
             relinked: Vec::new(),
             frame_waits: false,
             tick: 0,
-            fullest_hand: 0,
-            journal_hand: 0,
+            fullest_cursor: 0,
+            journal_cursor: 0,
             journal_target: None,
-            chapter_wanted: false,
+            checkpoint_wanted: false,
             begun: None,
             sealing: Queue::default(),
             sealer_memory: 0,
@@ -237,17 +237,17 @@ impl Head {
 
     /// Returns the time from which on no row from outside is too old, ns.
     pub fn late_before(&self) -> i64 {
-        self.surroundings.lateness.before()
+        self.log_figures.lateness.before()
     }
 
     /// Returns the figures of the log, mutably.
-    pub fn surroundings(&mut self) -> &mut Surroundings {
-        &mut self.surroundings
+    pub fn log_figures(&mut self) -> &mut LogFigures {
+        &mut self.log_figures
     }
 
-    /// Returns whether chapters should end, and clears the request.
-    pub fn take_chapter_wanted(&mut self) -> bool {
-        std::mem::take(&mut self.chapter_wanted)
+    /// Returns whether checkpoints are due, and clears the request.
+    pub fn take_checkpoint_wanted(&mut self) -> bool {
+        std::mem::take(&mut self.checkpoint_wanted)
     }
 
     /// Prefetches the first data that a row of a source needs.
@@ -274,7 +274,7 @@ impl Head {
         values: &mut Vec<Option<Value<'a>>>,
         receipt: &mut Receipt,
     ) -> Result<(), Reason> {
-        if time < self.surroundings.lateness.before()
+        if time < self.log_figures.lateness.before()
             && let Some(reason) = self.too_old(source, time)
         {
             return Err(reason);
@@ -282,7 +282,7 @@ impl Head {
         let layout = self
             .layouts
             .get(self.buffers.line(source).layout)
-            .expect("lines bear layouts of the store");
+            .expect("lines have layouts of the store");
         // The usual row: one known field of the same type.
         if let [cell] = cells
             && layout.is_only(cell.field, cell.value.field_type())
@@ -305,7 +305,7 @@ impl Head {
     #[cold]
     fn too_old(&mut self, source: u32, time: i64) -> Option<Reason> {
         let class = self.members.class_of(source);
-        let reason = match self.surroundings.lateness.too_old(source, class, time)? {
+        let reason = match self.log_figures.lateness.too_old(source, class, time)? {
             TooOld::Age => {
                 let class = &self.members.classes().list()[class as usize];
                 let age = class.keep.age.unwrap_or_default();
@@ -314,7 +314,7 @@ impl Head {
                     age: duration_text(age.as_nanos() as u64),
                 }
             }
-            TooOld::Coarsened => Reason::Coarsened,
+            TooOld::RolledUp => Reason::RolledUp,
         };
         self.counters.too_old += 1;
         Some(reason)
@@ -329,7 +329,7 @@ impl Head {
         values: &mut Vec<Option<Value<'a>>>,
     ) -> Result<(), Reason> {
         let layout = self.layouts.get(self.buffers.line(source).layout);
-        let layout = layout.expect("lines bear layouts of the store").clone();
+        let layout = layout.expect("lines have layouts of the store").clone();
         let number = self.arrange(source, layout, cells, values)?;
         let bound = row::row_bound(values.len()) + row::text_bytes(cells);
         self.put_row(source, number, time, values.drain(..), bound);
@@ -453,14 +453,14 @@ impl Head {
         let layout = self
             .layouts
             .get(self.buffers.line(source).layout)
-            .expect("lines bear layouts of the store");
-        self.buffers.make_room(source, layout);
+            .expect("lines have layouts of the store");
+        self.buffers.make_space(source, layout);
         let coded = self
             .buffers
             .append_number(source, self.tick, limit, time, number);
         if self.journalled {
             self.staging
-                .number(source, start, coded.expect("room was made"));
+                .number(source, start, coded.expect("space was allocated"));
         }
     }
 
@@ -508,7 +508,7 @@ impl Head {
         let layout = self
             .layouts
             .get(layout)
-            .expect("lines bear layouts of the store");
+            .expect("lines have layouts of the store");
         self.buffers
             .append(source, layout, time, values, bound, &mut self.row);
         if self.journalled {

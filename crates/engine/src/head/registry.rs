@@ -10,14 +10,14 @@ use crate::retention::Retention;
 use seiner_codec::varint;
 use seiner_model::{LevelId, Notation, SourceKey, Value};
 
-/// Contents of a frame of the catalog, compared with all news at that moment.
+/// Contents of a frame of the catalog, compared with all pending records at that moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Extent {
     /// The frame should be extended.
     Part,
     /// The frame has its maximum length and should be written.
     Full,
-    /// The frame contains all news and should be written.
+    /// The frame contains all pending records and should be written.
     Complete,
 }
 
@@ -70,7 +70,7 @@ impl Head {
         Ok(source)
     }
 
-    /// Makes room for a source that was just registered, and adds it to the journal.
+    /// Allocates memory for a source that was just registered, and adds it to the journal.
     fn note_source(&mut self, dictionary: &Dictionary, source: u32) {
         self.buffers.add_source();
         let is_level = dictionary.is_level(source);
@@ -126,8 +126,8 @@ impl Head {
         dictionary.levels_of(&self.names, source)
     }
 
-    /// Extends a frame by a part of what is not yet in the catalog. If the frame cannot be written,
-    /// nothing else can be.
+    /// Extends a frame by a part of the records that are not yet in the catalog. If the frame
+    /// cannot be written, later frames cannot be written either.
     pub fn extend_catalog_frame(&mut self, retention: &mut Retention, frame: &mut Frame) -> Extent {
         let dictionary = self
             .dictionary
@@ -168,13 +168,13 @@ impl Head {
             put_link(source, self.buffers.line(source).layout, &mut frame.links);
         }
         let adds = frame.sources > 0 || frame.new_layouts > 0;
-        if adds || retention.has_news() {
+        if adds || retention.has_pending() {
             retention.note_ledger();
         }
         let is_last = is_last && self.relinked.is_empty();
         // These may belong to sources in the next frame.
         if is_last {
-            frame.dead = retention.take_news();
+            frame.dead = retention.take_pending();
         }
         self.catalogued = (
             frame.first_source + frame.sources,

@@ -1,19 +1,19 @@
-//! Buffers on their way to the log: those that are full, idle, old, or in the way are taken. [`crate::sealing`] has
-//! the steps that follow.
+//! Choice of the buffers to seal: full, idle, or old buffers, and buffers that pin journal files.
+//! [`crate::sealing`] describes the steps that follow.
 
 use super::Head;
 use crate::buffer::OpenBlock;
-use crate::retention::veil::Veil;
+use crate::retention::visibility::VisibilityFilter;
 use crate::sealing::encode::Encoder;
 use crate::sealing::queue::Taken;
 
-/// Sources that are looked at under one lock, at most.
+/// Maximum number of sources examined under one lock.
 const SOURCES_A_LOCK: u32 = 512;
-/// Sources that are looked at before it is asked whether much waits to be written.
+/// Number of sources examined between checks of the sealer's backlog.
 const SOURCES_A_LOOK: u32 = 1024;
 
 impl Head {
-    /// Takes a source's open block, if it has one, into the queue of those that become blocks of the log.
+    /// Moves the open block of a source, if it has one, to the queue of taken buffers.
     pub fn seal(&mut self, source: u32) {
         let line = self.buffers.line(source);
         if line.rows == 0 {
@@ -21,8 +21,8 @@ impl Head {
         }
         let (number, layout, journal_file) = (line.block, line.layout, line.journal_file);
         let (bytes, rows) = (line.bytes, u32::from(line.rows));
-        // Rows that others of the block replace count as well, as they did in the buffer and as the journal
-        // counts them. Fewer would return rows that the ring has expired.
+        // Rows that later rows of the block replace are counted as well, as in the buffer and the
+        // journal. With a smaller count, rows that the ring has expired would return.
         let counted = self.rows.of(source);
         let before = *counted;
         *counted += u64::from(rows);
@@ -44,14 +44,19 @@ impl Head {
             .push(taken, self.buffers.slab().bytes(slot).len());
     }
 
-    /// Copies what a source has in memory and the log has not, oldest first: its taken buffers from the position
-    /// `logged` of the queue on, but for those that its ring has let go of, and the open one. Other rules hide rows by
-    /// block number and time.
-    pub fn unsealed(&self, source: u32, logged: u64, veil: &Veil) -> Vec<OpenBlock> {
+    /// Copies the blocks of a source that are in memory and not in the log, oldest first: taken
+    /// buffers from the queue position `logged` on, without those that the ring has expired, then
+    /// the open block. Other rules hide rows by block number and time.
+    pub fn unsealed(
+        &self,
+        source: u32,
+        logged: u64,
+        visibility: &VisibilityFilter,
+    ) -> Vec<OpenBlock> {
         let taken = self.sealing.of(source);
         let taken = taken.take_while(|(position, _)| *position >= logged);
         let taken = taken.map(|(_, taken)| taken);
-        let taken = taken.filter(|taken| !veil.is_past(taken.ordinal));
+        let taken = taken.filter(|taken| !visibility.is_past(taken.ordinal));
         let taken = taken.map(|taken| OpenBlock {
             number: taken.number,
             layout: taken.layout,
@@ -64,12 +69,12 @@ impl Head {
         blocks
     }
 
-    /// Copies taken buffers for the encoder, from the front of the queue to the position `end` at most.
+    /// Copies taken buffers for the encoder, from the front of the queue up to the position `end`.
     pub fn copy_taken(&self, end: u64, encoder: &mut Encoder) {
         let count = end.saturating_sub(self.sealing.front()) as usize;
         for taken in self.sealing.iter().take(count) {
             let layout = self.layouts.get(taken.layout);
-            let layout = layout.expect("lines bear layouts of the store").clone();
+            let layout = layout.expect("lines have layouts of the store").clone();
             let bytes = self.buffers.detached(taken.slot, taken.bytes);
             encoder.copy(*taken, layout, bytes);
             if encoder.is_full() {
@@ -90,11 +95,12 @@ impl Head {
         }
     }
 
-    /// Seals open blocks of some sources from `hand` on. Returns where to go on, if not all were seen.
-    pub fn seal_some(&mut self, hand: u32) -> Option<u32> {
+    /// Seals open blocks of some sources from `cursor` on. Returns the next cursor, unless all
+    /// sources were examined.
+    pub fn seal_some(&mut self, cursor: u32) -> Option<u32> {
         let sources = self.sources();
-        let end = sources.min(hand + SOURCES_A_LOCK);
-        (hand..end).for_each(|source| self.seal(source));
+        let end = sources.min(cursor + SOURCES_A_LOCK);
+        (cursor..end).for_each(|source| self.seal(source));
         (end < sources).then_some(end)
     }
 
@@ -105,23 +111,24 @@ impl Head {
         }
     }
 
-    /// Seals open blocks that are older than a delete of their source: rows that were replayed,
-    /// which later ones must not join. `is_buried` says it of a source and a block's number.
-    pub fn seal_buried(&mut self, is_buried: impl Fn(u32, u64) -> bool) {
+    /// Seals open blocks that are older than a delete of their source. Later rows must not be added
+    /// to these replayed blocks. `is_deleted` returns whether a block is older, from its source and
+    /// number.
+    pub fn seal_deleted(&mut self, is_deleted: impl Fn(u32, u64) -> bool) {
         for source in 0..self.sources() {
             let line = self.buffers.line(source);
-            if line.rows != 0 && is_buried(source, line.block) {
+            if line.rows != 0 && is_deleted(source, line.block) {
                 self.seal(source);
             }
         }
     }
 
-    /// Seals open blocks of a class that were begun before a number, of some sources from `hand` on.
-    /// Returns where to go on, if not all were seen.
-    pub fn seal_slow(&mut self, class: u8, before: u64, hand: u32) -> Option<u32> {
+    /// Seals open blocks of a class with numbers below `before`, of some sources from `cursor` on.
+    /// Returns the next cursor, unless all sources were examined.
+    pub fn seal_slow(&mut self, class: u8, before: u64, cursor: u32) -> Option<u32> {
         let sources = self.sources();
-        let end = sources.min(hand + SOURCES_A_LOCK);
-        for source in hand..end {
+        let end = sources.min(cursor + SOURCES_A_LOCK);
+        for source in cursor..end {
             let line = self.buffers.line(source);
             let is_slow = line.rows != 0 && line.block < before;
             if is_slow && self.members.class_of(source) == class {
@@ -131,8 +138,8 @@ impl Head {
         (end < sources).then_some(end)
     }
 
-    /// Seals what begins in the oldest journal files when the journal nears its bound: some
-    /// sources at a call, all where it has reached it.
+    /// Seals blocks that begin in the oldest journal files when the journal nears its bound. Each
+    /// call examines some sources, or all sources if the bound is reached.
     pub fn relieve_journal(&mut self) {
         const AT_ONCE: u32 = 8192;
         let (bytes, bound) = (self.pins.bytes(), self.options.journal_bytes);
@@ -147,21 +154,22 @@ impl Head {
             if bytes < bound / 4 * 3 {
                 return;
             }
-            // A quarter of the files at once, so that the sources are gone through four times a journal.
+            // A quarter of the files at once, so that all sources are examined four times while the
+            // journal fills.
             self.journal_target = Some(oldest + (self.pins.current() - oldest) / 4);
-            self.journal_hand = 0;
+            self.journal_cursor = 0;
         }
         let target = self.journal_target.unwrap_or(oldest);
         let sources = self.sources();
         let end = if bytes >= bound {
             sources
         } else {
-            sources.min(self.journal_hand + AT_ONCE)
+            sources.min(self.journal_cursor + AT_ONCE)
         };
-        for source in self.journal_hand..end {
-            // The rest when what waits is written.
+        for source in self.journal_cursor..end {
+            // The rest follows when the waiting bytes are written.
             if source % SOURCES_A_LOOK == 0 && self.is_much_taken() {
-                self.journal_hand = source;
+                self.journal_cursor = source;
                 return;
             }
             let line = self.buffers.line(source);
@@ -169,14 +177,14 @@ impl Head {
                 self.seal(source);
             }
         }
-        self.journal_hand = end;
+        self.journal_cursor = end;
         if end == sources {
             self.journal_target = None;
-            self.chapter_wanted = true;
+            self.checkpoint_wanted = true;
         }
     }
 
-    /// Seals sources among `range` that were silent for `ticks`.
+    /// Seals the sources in `range` without a row for `ticks`.
     pub fn seal_idle(&mut self, range: std::ops::Range<u32>, ticks: u16) {
         for source in range {
             let line = self.buffers.line(source);

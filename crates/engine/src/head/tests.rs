@@ -1,4 +1,5 @@
-//! Head and log without an engine: rows go in, blocks lie in open segments.
+//! Tests of head and log without an engine: rows are appended, and blocks are added to open
+//! segments.
 
 use super::*;
 use crate::catalog::Frame;
@@ -17,7 +18,7 @@ use std::io::ErrorKind;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// Slots on a simulated disk, of which none can be claimed while it is full.
+/// Volume on a simulated disk. No slot can be claimed while the disk is full.
 struct Slots {
     slots: DirectoryVolume,
     full: AtomicBool,
@@ -121,7 +122,7 @@ impl World {
         result
     }
 
-    /// Takes a source's buffer and makes a block of it.
+    /// Seals the buffer of a source into a block.
     fn seal(&mut self, source: u32) -> Result<(), Error> {
         self.head().seal(source);
         self.finish()
@@ -131,7 +132,8 @@ impl World {
         sealer::run_alone(&mut self.parts, &*self.slots, &mut Encoder::default())
     }
 
-    /// Blocks of all buffers that were taken, in open segments: source, number, rows, first and last time, rows before, late.
+    /// Returns the blocks in open segments: source, number, rows, first and last time, rows before,
+    /// late.
     fn blocks(&mut self) -> Vec<(u32, u64, u32, i64, i64, u64, bool)> {
         self.finish().unwrap();
         let open = self.parts.log.open().iter();
@@ -147,11 +149,11 @@ impl World {
         blocks
     }
 
-    /// Numbers of the blocks that readers find in memory.
+    /// Returns the numbers of the blocks that readers find in memory.
     fn unsealed(&self, source: u32) -> Vec<u64> {
         let Parts { head, log, .. } = &self.parts;
-        let veil = log.retention.veil(source, head.rows_of(source));
-        let blocks = head.unsealed(source, log.logged(), &veil);
+        let visibility = log.retention.visibility(source, head.rows_of(source));
+        let blocks = head.unsealed(source, log.logged(), &visibility);
         blocks.iter().map(|block| block.number).collect()
     }
 
@@ -163,12 +165,12 @@ impl World {
         inform(head, log, &SimClock::new(0));
     }
 
-    /// Bytes that the store takes.
+    /// Returns the bytes that the store uses.
     fn used(&self) -> u64 {
         self.parts.log.used(&self.parts.head.load())
     }
 
-    /// Bytes of open segments on the disk: all that grows as blocks join the log.
+    /// Returns the bytes of open segments on the disk, which grow as blocks are added to the log.
     fn open_bytes(&self) -> u64 {
         let load = self.parts.head.load();
         self.parts.log.used_by_files(&load)
@@ -179,7 +181,7 @@ impl World {
         head.extend_catalog_frame(&mut log.retention, frame)
     }
 
-    /// All that the catalog does not know.
+    /// Returns a frame with everything that the catalog does not contain.
     fn frame(&mut self) -> Frame {
         let mut frame = Frame::default();
         while self.extend_frame(&mut frame) == Extent::Part {}
@@ -218,7 +220,7 @@ fn a_source_is_registered_once_and_staged_for_the_journal() {
 }
 
 #[test]
-fn a_full_registry_knows_its_sources_and_takes_no_more() {
+fn a_full_registry_keeps_its_sources_and_accepts_no_more() {
     let mut world = world(Durability::Memory);
     world.register("m").unwrap();
     world.head().registry_full = true;
@@ -228,7 +230,7 @@ fn a_full_registry_knows_its_sources_and_takes_no_more() {
 }
 
 #[test]
-fn refused_rows_leave_no_trace() {
+fn rejected_rows_leave_no_trace() {
     let mut world = world(Durability::Sync);
     let source = world.register("m").unwrap();
     let (one, text) = (Value::F64(1.0), "x".repeat(MAX_TEXT_BYTES + 1));
@@ -240,7 +242,7 @@ fn refused_rows_leave_no_trace() {
         stored: FieldType::F64,
         sent: FieldType::Str,
     };
-    let refused: [(&[(&str, Value<'_>)], Reason); 7] = [
+    let rejected: [(&[(&str, Value<'_>)], Reason); 7] = [
         (&[], Reason::Fields),
         (&[("v", one), ("v", one)], Reason::Fields),
         (&[("new", one), ("new", one)], Reason::Fields),
@@ -252,7 +254,7 @@ fn refused_rows_leave_no_trace() {
             Reason::TextTooLong(MAX_TEXT_BYTES + 1),
         ),
     ];
-    for (cells, reason) in refused {
+    for (cells, reason) in rejected {
         assert_eq!(world.append(source, 2, cells), Err(reason));
         assert_eq!(world.trace(), before);
     }
@@ -270,7 +272,7 @@ fn a_full_buffer_becomes_a_block_and_rows_go_on_in_the_next() {
             .unwrap();
         rows += 1;
     }
-    // The row that found no room is the first of the second block.
+    // The row that did not fit is the first of the second block.
     let sealed = rows - 1;
     let expected = (source, 1, sealed as u32, 0, sealed - 1, 0, false);
     assert_eq!(world.blocks(), [expected]);
@@ -309,7 +311,7 @@ fn rows_of_a_block_are_sorted_and_a_block_that_reaches_back_is_late() {
         [
             (source, 1, 3, 10, 30, 0, false),
             (source, 2, 1, 5, 5, 3, true),
-            // It begins behind the beginnings of all others, whatever their ends.
+            // The block begins after the beginnings of all others, whatever their ends.
             (source, 3, 1, 15, 15, 4, false),
         ]
     );
@@ -332,13 +334,13 @@ fn a_new_field_seals_the_block_and_links_the_source_anew() {
 }
 
 #[test]
-fn without_room_for_a_segment_rows_stay_in_the_queue() {
+fn rows_stay_in_the_queue_if_no_segment_can_be_begun() {
     let mut world = world(Durability::Memory);
     let source = world.register("m").unwrap();
     world.append(source, 1, &[("v", Value::F64(1.0))]).unwrap();
     world.slots.full.store(true, Relaxed);
     let error = world.seal(source).unwrap_err();
-    assert!(error.is_want_of_room(), "{error}");
+    assert!(error.is_out_of_space(), "{error}");
     assert_eq!(
         (world.head().buffers.rows(), world.parts.log.open().len()),
         (1, 0)
@@ -361,7 +363,7 @@ fn a_frame_takes_each_name_once_and_a_new_layout_of_an_old_source_again() {
     assert!(world.head().has_new_names());
     let frame = world.frame();
     assert_eq!((frame.sources, frame.new_layouts), (1, 1));
-    // It is not written yet.
+    // The frame is not written yet.
     assert!(world.head().has_new_names());
     world.head().note_frame_written();
     assert!(!world.head().has_new_names());
@@ -377,9 +379,9 @@ fn a_frame_takes_each_name_once_and_a_new_layout_of_an_old_source_again() {
     assert_eq!(frame.links, link);
 }
 
-/// Seed 32 of the simulator: a ring showed rows of taken buffers that it had let go of.
+/// Seed 32 of the simulator: a ring showed rows of taken buffers that it had expired.
 #[test]
-fn a_ring_lets_go_of_taken_buffers_as_of_blocks() {
+fn a_ring_expires_taken_buffers_like_blocks() {
     let mut class = Class::forever();
     class.keep.rows = Some(2);
     let mut world = world_with(Durability::Memory, Classes::new(vec![class]).unwrap());
@@ -447,7 +449,7 @@ fn the_oldest_journal_files_are_relieved_when_three_quarters_are_full() {
     world.relieve_journal();
     let sources: Vec<u32> = world.blocks().iter().map(|block| block.0).collect();
     assert_eq!(
-        (sources, world.parts.log.is_chapter_due()),
+        (sources, world.parts.log.is_checkpoint_due()),
         (vec![old], true)
     );
 }
@@ -473,7 +475,7 @@ fn idle_sources_are_sealed_and_busy_ones_are_not() {
 }
 
 #[test]
-fn what_files_take_is_counted_with_open_segments_and_rows() {
+fn open_segments_are_counted_and_rows_are_reserved() {
     let mut world = world(Durability::Memory);
     let source = world.register("m").unwrap();
     let (used, load) = (world.used(), world.parts.head.load());
@@ -494,11 +496,12 @@ fn what_files_take_is_counted_with_open_segments_and_rows() {
     let load = world.parts.head.load();
     world.parts.log.note_free(Some(0), &load);
     assert!(world.parts.log.is_crowded());
-    assert_eq!(world.parts.log.room_for_writers(&load), 0);
-    assert!(!world.parts.log.may_shed(), "others took the room");
+    assert_eq!(world.parts.log.headroom(&load), 0);
+    assert!(!world.parts.log.may_shed(), "others took the space");
 }
 
-/// Between its two locks, the sealer has added a block to the log whose buffer is in the queue still.
+/// Between its two locks, the sealer has added a block to the log, and the buffer is still in the
+/// queue.
 #[test]
 fn a_buffer_whose_block_is_in_the_log_is_not_read_twice() {
     let mut world = world(Durability::Memory);

@@ -4,8 +4,9 @@ use super::registry::{Registry, open_catalog};
 use crate::catalog::{NAME, read_links};
 use crate::error::Error;
 use crate::error::io_error;
-use crate::journal::files::{self, FileReader};
-use crate::journal::rows::Rows;
+use crate::journal::files;
+use crate::journal::reader::FileReader;
+use crate::journal::rows::JournalRows;
 use seiner_model::{FieldType, Selector, SourceId, SourceKey};
 use seiner_platform::Disk;
 
@@ -191,7 +192,7 @@ fn add_journal(disk: &dyn Disk, store: u64, registry: &mut Registry) -> Result<(
             };
             // Contradictions between journal and catalog are reported by a check.
             let _ = registry.add_record(&record);
-            for row in Rows::new(&record).flatten() {
+            for row in JournalRows::new(&record).flatten() {
                 if let Some(start) = row.start {
                     let _ = registry.link(row.source, start.layout);
                 }

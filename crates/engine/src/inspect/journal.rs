@@ -2,8 +2,9 @@
 
 use super::registry::open_catalog;
 use crate::error::{Error, io_error};
-use crate::journal::files::{self, FileReader};
-use crate::journal::rows::Rows;
+use crate::journal::files;
+use crate::journal::reader::FileReader;
+use crate::journal::rows::JournalRows;
 use seiner_platform::Disk;
 use std::collections::HashSet;
 
@@ -136,7 +137,7 @@ fn next(reader: &mut FileReader) -> Option<RecordView> {
         (view.rows, view.new_sources, view.new_layouts) =
             (record.rows, record.new_sources, record.new_layouts);
         let mut sources = HashSet::new();
-        let mut rows = Rows::new(&record);
+        let mut rows = JournalRows::new(&record);
         for row in rows.by_ref().flatten() {
             sources.insert(row.source);
             view.blocks += u64::from(row.start.is_some());

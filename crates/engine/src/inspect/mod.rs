@@ -18,8 +18,8 @@ pub use segments::{
 use crate::error::{Error, io_error};
 use crate::journal::{DAMAGED, SPARE_PREFIX, files};
 use crate::ledger;
+use crate::persisted_clock;
 use crate::rules::file as rules;
-use crate::timekeeper;
 use crate::volume::{self, SlotState};
 use seiner_platform::Disk;
 
@@ -74,12 +74,12 @@ impl FileKind {
             return FileKind::Rules;
         }
         match name {
-            timekeeper::NAME => return FileKind::Clock,
+            persisted_clock::NAME => return FileKind::Clock,
             ledger::NAME | ledger::NEXT => return FileKind::Ledger,
             _ => {}
         }
         let whole = name.strip_suffix(DAMAGED);
-        if [timekeeper::NAME, ledger::NAME, rules::NAME]
+        if [persisted_clock::NAME, ledger::NAME, rules::NAME]
             .map(Some)
             .contains(&whole)
         {

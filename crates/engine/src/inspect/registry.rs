@@ -6,8 +6,8 @@ use crate::dictionary::Dictionary;
 use crate::dictionary::layouts::{Layout, Layouts};
 use crate::dictionary::names::Names;
 use crate::error::Error;
-use crate::journal::record::Record;
-use crate::retention::news::check_news;
+use crate::journal::record::JournalRecord;
+use crate::retention::records::check_records;
 use seiner_model::SourceKey;
 use seiner_platform::Disk;
 use std::hash::{BuildHasher, RandomState};
@@ -84,7 +84,7 @@ impl Registry {
 
     /// Adds the registrations of a journal record. Registrations that the catalog already contains
     /// must be identical.
-    pub fn add_record(&mut self, record: &Record) -> Result<(), String> {
+    pub fn add_record(&mut self, record: &JournalRecord) -> Result<(), String> {
         let mut names = Cursor(&record.streams[0]);
         if record.new_sources > 0 && record.first_source > u64::from(self.sources()) {
             return Err(format!(
@@ -154,8 +154,8 @@ impl Registers for Registry {
         self.links[source as usize] = layout;
     }
 
-    fn bury(&mut self, dead: &[u8]) -> Result<(), Short> {
-        check_news(dead, Registry::sources(self))
+    fn record_dead(&mut self, dead: &[u8]) -> Result<(), Short> {
+        check_records(dead, Registry::sources(self))
     }
 }
 

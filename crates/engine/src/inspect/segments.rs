@@ -36,7 +36,7 @@ pub struct TrailerView {
     pub rows: u64,
     /// Bytes of the blocks.
     pub block_bytes: u64,
-    /// Bytes of footer pages and fence.
+    /// Bytes of footer pages and sparse index.
     pub footer_bytes: u64,
     /// Number of footer pages.
     pub pages: u64,
@@ -146,13 +146,13 @@ pub fn segments(disk: &dyn Disk) -> Result<Vec<SegmentView>, Error> {
 
 fn trailer(segment: &Segment) -> TrailerView {
     let trailer = &segment.trailer;
-    let pages = segment.fence();
+    let pages = segment.sparse_index();
     TrailerView {
         blocks: trailer.blocks,
         rows: trailer.rows,
         block_bytes: trailer.block_bytes,
         footer_bytes: pages.iter().map(|page| u64::from(page.len)).sum::<u64>()
-            + u64::from(trailer.fence_len),
+            + u64::from(trailer.sparse_index_len),
         pages: pages.len() as u64,
         span: trailer.span,
         last_block: trailer.last_block,
@@ -190,7 +190,7 @@ pub fn pages(disk: &dyn Disk, number: u64) -> Result<Vec<PageView>, Error> {
             damage: entries.err().map(|error| error.to_string()),
         }
     };
-    Ok(segment.fence().iter().map(view).collect())
+    Ok(segment.sparse_index().iter().map(view).collect())
 }
 
 /// Reads the blocks of the selected sources in a sealed segment, by source and number. Blocks are

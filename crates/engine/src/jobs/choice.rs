@@ -14,15 +14,15 @@ pub enum Choice {
     Write,
     /// Seals closed segments.
     Seal,
-    /// Ends the chapters of segments that accept blocks.
-    Chapter,
+    /// Writes checkpoints of segments that accept blocks.
+    Checkpoint,
     /// Has nothing urgent to do.
     Idle,
 }
 
 /// Inputs of a choice, read under one lock.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Sight {
+pub struct ChoiceInputs {
     /// Bytes of a segment, R.
     pub segment_bytes: u64,
     /// Bytes that wait to be written.
@@ -31,25 +31,25 @@ pub struct Sight {
     pub open: usize,
     /// Number of closed segments, which accept no more blocks.
     pub closed: usize,
-    /// True if the journal is at its bound. Writers then wait for a seal or a chapter.
+    /// True if the journal is at its bound. Writers then wait for a seal or a checkpoint.
     pub is_journal_full: bool,
-    /// True if coarser levels are due. The rows of a round become durable with the chapters at its
+    /// True if roll-up levels are due. The rows of a pass become durable with the checkpoints at its
     /// end, or with an earlier seal.
-    pub is_round_due: bool,
+    pub is_rollup_due: bool,
     /// True if open segments use memory that a seal would free.
     pub is_short_of_memory: bool,
     /// True if merged segments wait for the seal of their successors and no space is left until
     /// they are removed: the next merge needs their space.
     pub is_merge_waiting: bool,
-    /// True if the journal waits for a chapter.
-    pub is_chapter_due: bool,
+    /// True if the journal waits for a checkpoint.
+    pub is_checkpoint_due: bool,
 }
 
-impl Sight {
+impl ChoiceInputs {
     /// Returns the next step.
     pub fn next(&self) -> Choice {
         let at_once = self.is_journal_full
-            || self.is_round_due
+            || self.is_rollup_due
             || self.is_short_of_memory
             || self.is_merge_waiting
             // If no segment accepts blocks, no further segment will be closed.
@@ -58,8 +58,8 @@ impl Sight {
             Choice::Write
         } else if self.closed >= WORTH_SEALING || self.closed > 0 && at_once {
             Choice::Seal
-        } else if self.is_chapter_due {
-            Choice::Chapter
+        } else if self.is_checkpoint_due {
+            Choice::Checkpoint
         } else {
             Choice::Idle
         }
@@ -71,32 +71,32 @@ mod tests {
     use super::*;
 
     /// Two segments, of which one is closed.
-    const CALM: Sight = Sight {
+    const CALM: ChoiceInputs = ChoiceInputs {
         segment_bytes: 64 << 20,
         waiting: 0,
         open: 2,
         closed: 1,
         is_journal_full: false,
-        is_round_due: false,
+        is_rollup_due: false,
         is_short_of_memory: false,
         is_merge_waiting: false,
-        is_chapter_due: false,
+        is_checkpoint_due: false,
     };
 
     #[test]
     fn a_mebibyte_is_written_before_anything_else() {
-        let urgent = Sight {
+        let urgent = ChoiceInputs {
             closed: 2,
-            is_chapter_due: true,
+            is_checkpoint_due: true,
             ..CALM
         };
         let with = |waiting, segment_bytes| {
-            let sight = Sight {
+            let inputs = ChoiceInputs {
                 waiting,
                 segment_bytes,
                 ..urgent
             };
-            sight.next()
+            inputs.next()
         };
         assert_eq!(with((1 << 20) - 1, 64 << 20), Choice::Seal);
         assert_eq!(with(1 << 20, 64 << 20), Choice::Write);
@@ -108,20 +108,20 @@ mod tests {
     #[test]
     fn closed_segments_wait_for_others_unless_somebody_waits_for_them() {
         assert_eq!(CALM.next(), Choice::Idle);
-        let reasons: [fn(&mut Sight); 6] = [
-            |sight| sight.is_journal_full = true,
-            |sight| sight.is_round_due = true,
-            |sight| sight.is_short_of_memory = true,
-            |sight| sight.is_merge_waiting = true,
-            |sight| sight.open = 1,
-            |sight| (sight.open, sight.closed) = (9, 8),
+        let reasons: [fn(&mut ChoiceInputs); 6] = [
+            |inputs| inputs.is_journal_full = true,
+            |inputs| inputs.is_rollup_due = true,
+            |inputs| inputs.is_short_of_memory = true,
+            |inputs| inputs.is_merge_waiting = true,
+            |inputs| inputs.open = 1,
+            |inputs| (inputs.open, inputs.closed) = (9, 8),
         ];
         for (number, reason) in reasons.iter().enumerate() {
-            let mut sight = CALM;
-            reason(&mut sight);
-            assert_eq!(sight.next(), Choice::Seal, "reason {number}");
+            let mut inputs = CALM;
+            reason(&mut inputs);
+            assert_eq!(inputs.next(), Choice::Seal, "reason {number}");
         }
-        let few = Sight {
+        let few = ChoiceInputs {
             open: 9,
             closed: 7,
             ..CALM
@@ -130,19 +130,19 @@ mod tests {
     }
 
     #[test]
-    fn a_chapter_ends_where_no_segment_is_to_be_sealed() {
-        let due = Sight {
-            is_chapter_due: true,
+    fn checkpoints_are_written_if_no_segment_needs_a_seal() {
+        let due = ChoiceInputs {
+            is_checkpoint_due: true,
             is_journal_full: true,
             ..CALM
         };
         assert_eq!(due.next(), Choice::Seal);
-        assert_eq!(Sight { closed: 0, ..due }.next(), Choice::Chapter);
+        assert_eq!(ChoiceInputs { closed: 0, ..due }.next(), Choice::Checkpoint);
         // Without a segment, there is nothing to seal.
-        let none = Sight {
+        let none = ChoiceInputs {
             open: 0,
             closed: 0,
-            is_chapter_due: false,
+            is_checkpoint_due: false,
             ..due
         };
         assert_eq!(none.next(), Choice::Idle);

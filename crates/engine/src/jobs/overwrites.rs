@@ -12,8 +12,9 @@
 
 use crate::core::Core;
 use crate::error::Error;
-use crate::jobs::merging::gathering::Shade;
-use crate::jobs::merging::rewriting::{decode_block, layout_of};
+use crate::jobs::merging::coalescing::OverwriteMask;
+use crate::jobs::merging::joining::decode_block;
+use crate::jobs::merging::victims::layout_of;
 use crate::jobs::writing::Writing;
 use crate::segment::sealed::{LastPage, Segment};
 use crate::segment::{Entry, uncover};
@@ -28,7 +29,7 @@ const ROWS_AT_ONCE: u64 = 1 << 18;
 const WIDER: usize = 4;
 
 /// Block and the sealed segment that contains it. `None` if the segment is being written.
-type Found = (Entry, Option<Arc<Segment>>);
+type LocatedBlock = (Entry, Option<Arc<Segment>>);
 
 /// Searches for overwritten blocks of some sources. Returns whether there were any blocks to
 /// examine.
@@ -59,8 +60,8 @@ pub(crate) fn find_overwritten(core: &Core, writing: &mut Writing) -> Result<boo
                     .entry(number)
                     .or_default()
                     .insert(entry.offset);
-                if let Some(tally) = core.log().tally_mut(number) {
-                    tally.ask();
+                if let Some(stats) = core.log().stats_mut(number) {
+                    stats.request_scan();
                 }
             }
         }
@@ -70,7 +71,11 @@ pub(crate) fn find_overwritten(core: &Core, writing: &mut Writing) -> Result<boo
 
 /// Returns the blocks of a source with times in an interval, and the blocks that overlap them, by
 /// number.
-fn blocks_around(core: &Core, source: u32, mut interval: Interval) -> Result<Vec<Found>, Error> {
+fn blocks_around(
+    core: &Core,
+    source: u32,
+    mut interval: Interval,
+) -> Result<Vec<LocatedBlock>, Error> {
     for _ in 0..WIDER {
         let found = blocks_in(core, source, interval)?;
         let start = found.iter().map(|(entry, _)| entry.first).min();
@@ -87,15 +92,15 @@ fn blocks_around(core: &Core, source: u32, mut interval: Interval) -> Result<Vec
     blocks_in(core, source, interval)
 }
 
-fn blocks_in(core: &Core, source: u32, interval: Interval) -> Result<Vec<Found>, Error> {
-    let (open, sealed, veil) = {
+fn blocks_in(core: &Core, source: u32, interval: Interval) -> Result<Vec<LocatedBlock>, Error> {
+    let (open, sealed, visibility) = {
         let log = core.log();
         let open = log.open_blocks_of(source);
-        let open: Vec<Found> = open.map(|(_, entry)| (entry, None)).collect();
+        let open: Vec<LocatedBlock> = open.map(|(_, entry)| (entry, None)).collect();
         (
             open,
             log.sealed().clone(),
-            log.retention.veil_for_good(source),
+            log.retention.permanent_visibility(source),
         )
     };
     let mut found = open;
@@ -115,7 +120,7 @@ fn blocks_in(core: &Core, source: u32, interval: Interval) -> Result<Vec<Found>,
     }
     uncover(&mut found, |(entry, _)| entry);
     let within = |entry: &Entry| interval.overlaps(&Interval::new(entry.first, entry.last));
-    found.retain(|(entry, _)| within(entry) && !veil.hides(entry));
+    found.retain(|(entry, _)| within(entry) && !visibility.hides(entry));
     Ok(found)
 }
 
@@ -139,25 +144,25 @@ fn is_overwritten(
     if !may_be {
         return Ok(false);
     }
-    let (layout, veil) = {
+    let (layout, visibility) = {
         let (head, log) = core.both();
         let layout = head.line(entry.source).layout;
-        (layout, log.retention.veil_for_good(entry.source))
+        (layout, log.retention.permanent_visibility(entry.source))
     };
     let Some(layout) = layout_of(core, layout) else {
         return Ok(false);
     };
-    let mut shade = Shade::default();
+    let mut mask = OverwriteMask::default();
     for (one, of) in later {
         let bytes = of.read(one)?;
-        let Some(rows) = decode_block(core, &bytes, one, &layout, &veil) else {
+        let Some(rows) = decode_block(core, &bytes, one, &layout, &visibility) else {
             return Ok(false);
         };
-        shade.fall_on(rows);
+        mask.retain_visible(rows);
     }
     let bytes = segment.read(entry)?;
-    let rows = decode_block(core, &bytes, entry, &layout, &veil);
-    Ok(rows.is_some_and(|rows| shade.fall_on(rows).0.times.is_empty()))
+    let rows = decode_block(core, &bytes, entry, &layout, &visibility);
+    Ok(rows.is_some_and(|rows| mask.retain_visible(rows).0.times.is_empty()))
 }
 
 #[cfg(test)]
@@ -169,10 +174,10 @@ mod tests {
     fn a_block_whose_rows_were_all_sent_again_is_dead() {
         let world = World::new(options());
         world.append("m", 0..20);
-        world.settle();
+        world.flush();
         assert_eq!(world.run(find_overwritten), 0, "no block is late");
         world.append("m", 0..20);
-        world.settle();
+        world.flush();
         assert!(world.run(find_overwritten) > 0);
         let overwritten = &world.writing().overwritten;
         let blocks: u64 = overwritten.values().map(|blocks| blocks.len()).sum();
@@ -183,9 +188,9 @@ mod tests {
     fn a_block_of_which_a_row_is_left_is_live() {
         let world = World::new(options());
         world.append("m", 0..20);
-        world.settle();
+        world.flush();
         world.append("m", 1..20);
-        world.settle();
+        world.flush();
         world.run(find_overwritten);
         assert!(world.writing().overwritten.is_empty());
         assert_eq!(world.rows(), 20);

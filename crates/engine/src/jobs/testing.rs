@@ -1,7 +1,7 @@
 //! Small store for the tests of jobs: one call appends rows, and tests run jobs directly.
 
 use crate::answer::Query;
-use crate::closing::settle;
+use crate::closing::flush;
 use crate::core::Core;
 use crate::error::Error;
 use crate::intake::{append_columns, register};
@@ -72,8 +72,8 @@ impl World {
     }
 
     /// Seals everything into segments.
-    pub fn settle(&self) {
-        settle(&self.core).unwrap();
+    pub fn flush(&self) {
+        flush(&self.core).unwrap();
     }
 
     /// Advances the clock by this many seconds.

@@ -1,4 +1,4 @@
-//! Tidying: gathers small blocks to speed up reads when no space is needed, within a budget of
+//! Tidying: coalesces small blocks to speed up reads when no space is needed, within a budget of
 //! writes.
 //!
 //! Short memory, slow sources and frequent restarts leave small blocks. Each of them needs a
@@ -9,15 +9,15 @@
 
 use crate::core::Core;
 use crate::error::Error;
-use crate::jobs::merging::gathering::Live;
+use crate::jobs::merging::coalescing::Live;
 use crate::jobs::merging::liveness::opened;
-use crate::jobs::merging::rewriting::Plan;
-use crate::jobs::merging::rewriting::{living, may_gather, merge_segments, plan_rewriting};
+use crate::jobs::merging::rewriting::RewritePlan;
+use crate::jobs::merging::rewriting::{living, may_coalesce, merge_segments, plan_rewriting};
 use crate::jobs::writing::Writing;
-use crate::segment::tally::Tally;
+use crate::segment::stats::SegmentStats;
 use std::collections::HashSet;
 
-/// Maximum number of segments that are gathered together.
+/// Maximum number of segments that are coalesced together.
 const TOGETHER: usize = 4;
 /// Minimum factor by which blocks grow.
 const LEAST_GROWTH: u64 = 3;
@@ -36,14 +36,15 @@ struct Candidates {
 }
 
 impl Candidates {
-    fn of(tallies: &[&Tally], block_bytes: u64) -> Candidates {
-        let sum = |of: fn(&Tally) -> u64| tallies.iter().map(|tally| of(tally)).sum::<u64>();
-        let live = sum(|tally| tally.stat.live);
-        let sources = tallies.iter().map(|tally| tally.sources).max();
+    fn of(all_stats: &[&SegmentStats], block_bytes: u64) -> Candidates {
+        let sum =
+            |of: fn(&SegmentStats) -> u64| all_stats.iter().map(|stats| of(stats)).sum::<u64>();
+        let live = sum(|stats| stats.stat.live);
+        let sources = all_stats.iter().map(|stats| stats.sources).max();
         Candidates {
-            numbers: tallies.iter().map(|tally| tally.stat.number).collect(),
+            numbers: all_stats.iter().map(|stats| stats.stat.number).collect(),
             live,
-            blocks: sum(|tally| tally.blocks),
+            blocks: sum(|stats| stats.blocks),
             left: sources.unwrap_or(0).max(live / block_bytes),
         }
     }
@@ -58,49 +59,49 @@ impl Candidates {
     }
 }
 
-/// Returns the best segments to gather, if there are any.
+/// Returns the best segments to coalesce, if there are any.
 fn untidy(core: &Core, but: &HashSet<u64>) -> Option<Candidates> {
     let (head, log) = core.both();
-    let moment = log.retention.moment();
-    let now = moment.now;
+    let clocks = log.retention.clocks();
+    let now = clocks.now;
     let small = u64::from(core.block_bytes()) / SMALL_SHARE;
-    let is_small = |tally: &&Tally| tally.blocks * small > tally.stat.live;
-    let lives_on = |tally: &&Tally| {
-        let lived = now.saturating_sub(tally.stat.born);
-        let dies = tally.stat_at(&moment).dies;
+    let is_small = |stats: &&SegmentStats| stats.blocks * small > stats.stat.live;
+    let lives_on = |stats: &&SegmentStats| {
+        let lived = now.saturating_sub(stats.stat.born);
+        let dies = stats.stat_at(&clocks).dies;
         dies.wait(now).is_none_or(|wait| wait >= lived)
     };
-    let mut tallies: Vec<&Tally> = log
-        .tallies()
+    let mut all_stats: Vec<&SegmentStats> = log
+        .segment_stats()
         .values()
-        .filter(|tally| tally.blocks > 0 && !but.contains(&tally.stat.number))
-        .filter(|tally| is_small(tally) && lives_on(tally))
+        .filter(|stats| stats.blocks > 0 && !but.contains(&stats.stat.number))
+        .filter(|stats| is_small(stats) && lives_on(stats))
         .collect();
-    tallies.sort_by_key(|tally| (tally.stat.lane, tally.stat.number));
+    all_stats.sort_by_key(|stats| (stats.stat.lane, stats.stat.number));
     // Another merge may need as much space, and writers continue in the meantime.
-    let room = log.room_for_writers(&head.load()) / 4;
-    let most = log.extra_left().min(room);
+    let headroom = log.headroom(&head.load()) / 4;
+    let most = log.extra_left().min(headroom);
     let list = core.memory_limit() / LIST_SHARE / size_of::<Live>() as u64;
     (1..=TOGETHER)
-        .flat_map(|count| tallies.windows(count))
+        .flat_map(|count| all_stats.windows(count))
         .filter(|some| some[0].stat.lane == some[some.len() - 1].stat.lane)
         .map(|some| Candidates::of(some, u64::from(core.block_bytes())))
         .filter(|some| some.live <= most && some.blocks <= list && some.is_worth_it())
         .max_by(|a, b| a.score().total_cmp(&b.score()))
 }
 
-/// Gathers the small blocks of some segments, if the budget allows it and it is worth the writes.
+/// Coalesces the small blocks of some segments, if the budget allows it and it is worth the writes.
 /// Returns whether anything was done.
 pub(crate) fn tidy(core: &Core, writing: &mut Writing) -> Result<bool, Error> {
-    if !may_gather(core, writing) {
+    if !may_coalesce(core, writing) {
         return Ok(false);
     }
-    let eaten = writing
+    let merged = writing
         .merge
-        .eaten
+        .merged
         .iter()
-        .map(|eaten| eaten.segment.trailer.number);
-    let mut but: HashSet<u64> = eaten.collect();
+        .map(|merged| merged.segment.trailer.number);
+    let mut but: HashSet<u64> = merged.collect();
     but.extend(writing.tidy.iter().chain(&writing.merge.merging));
     let Some(some) = untidy(core, &but) else {
         return Ok(false);
@@ -124,10 +125,8 @@ fn is_untidy(core: &Core, writing: &mut Writing, some: &Candidates) -> Result<bo
         live.extend(entries.into_iter().map(|entry| Live { victim, entry }));
     }
     let blocks = live.len() as u64;
-    let Plan {
-        copies, sheaves, ..
-    } = plan_rewriting(core, writing, live);
-    let outputs: usize = sheaves.iter().map(|sheaf| sheaf.outputs.len()).sum();
+    let RewritePlan { copies, groups, .. } = plan_rewriting(core, writing, live);
+    let outputs: usize = groups.iter().map(|group| group.outputs.len()).sum();
     Ok(blocks >= LEAST_GROWTH * (copies.len() + outputs) as u64)
 }
 
@@ -143,24 +142,24 @@ mod tests {
         let world = World::new(options);
         for start in 0..12 {
             world.append("m", start * 4..start * 4 + 4);
-            world.settle();
+            world.flush();
         }
         assert_eq!(world.sealed(), (12, 12));
         assert!(world.run(tidy) > 0);
-        world.settle();
+        world.flush();
         assert_eq!(world.rows(), 48);
-        let gathered = world.core.log().counters.gathered_blocks;
-        assert!(gathered >= 4, "{gathered} blocks are in larger ones");
+        let coalesced = world.core.log().counters.coalesced_blocks;
+        assert!(coalesced >= 4, "{coalesced} blocks are in larger ones");
     }
 
     #[test]
-    fn without_leave_to_write_nothing_is_gathered() {
+    fn without_a_budget_of_writes_nothing_is_coalesced() {
         let mut options = options();
         options.extra_writes = 0.0;
         let world = World::new(options);
         for start in 0..12 {
             world.append("m", start * 4..start * 4 + 4);
-            world.settle();
+            world.flush();
         }
         assert_eq!(world.run(tidy), 0);
     }

@@ -1,37 +1,37 @@
 //! Memory of the jobs. The thread that holds its lock writes segments.
 
-use crate::jobs::ageing::round::Round;
-use crate::jobs::flush::memory::Memory as Flush;
-use crate::jobs::free::memory::Memory as Space;
-use crate::jobs::idle::memory::Memory as Idle;
-use crate::jobs::merging::memory::Memory as Merge;
+use crate::jobs::free::memory::SpaceMemory;
+use crate::jobs::idle::memory::IdleMemory;
+use crate::jobs::merging::memory::MergeMemory;
+use crate::jobs::rollup::pass::RollupPass;
+use crate::jobs::segments::memory::SegmentMemory;
 use crate::segment::Entry;
 use roaring::RoaringBitmap;
 use std::collections::{HashMap, HashSet};
 
 /// State that each job keeps between its steps.
 pub(crate) struct Writing {
-    pub flush: Flush,
-    pub idle: Idle,
-    pub space: Space,
-    pub merge: Merge,
-    /// Level that is being made, if a round is under way.
-    pub round: Option<Round>,
+    pub segments: SegmentMemory,
+    pub idle: IdleMemory,
+    pub space: SpaceMemory,
+    pub merge: MergeMemory,
+    /// Roll-up pass that is under way, if any.
+    pub rollup: Option<RollupPass>,
     /// Overwritten blocks, by segment and offset.
     pub overwritten: HashMap<u64, RoaringBitmap>,
-    /// Segments for which gathering blocks proved not worthwhile.
+    /// Segments for which coalescing blocks proved not worthwhile.
     pub tidy: HashSet<u64>,
 }
 
 impl Writing {
     /// Returns the memory of jobs that have not run yet.
-    pub fn new(space: Space, merge: Merge) -> Writing {
+    pub fn new(space: SpaceMemory, merge: MergeMemory) -> Writing {
         Writing {
-            flush: Flush::default(),
-            idle: Idle::default(),
+            segments: SegmentMemory::default(),
+            idle: IdleMemory::default(),
             space,
             merge,
-            round: None,
+            rollup: None,
             overwritten: HashMap::new(),
             tidy: HashSet::new(),
         }

@@ -1,19 +1,18 @@
 //! Journal files: written one after another, recycled, and released from the oldest on.
 
-use super::record::{Encoder, HEADER_BYTES, Header, Place, Record};
+use super::record::{Encoder, HEADER_BYTES, RecordPosition};
 use super::staging::Staging;
 use super::{PREFIX, SPARE_PREFIX};
 use crate::aside::copy_aside;
-use crate::bytes::{COUNT_LIMIT, Cursor, Short};
+use crate::bytes::{COUNT_LIMIT, Cursor};
 use crate::error::{Error, io_error, sync_error};
 use crate::ledger::JournalFile;
 use seiner_codec::checksum;
 use seiner_platform::{Disk, File};
-use std::collections::VecDeque;
 use std::sync::Arc;
 
 const MAGIC: &[u8; 8] = b"SEINJRNL";
-const VERSION: u32 = 2;
+pub(super) const VERSION: u32 = 2;
 /// First of the earlier versions that are still read.
 const FIRST_VERSION: u32 = 1;
 /// Bytes of a file header: magic, version, file number, store, first sequence, checksum.
@@ -172,7 +171,7 @@ impl JournalWriter {
         if !self.waits {
             self.record.clear();
             self.record.shrink_to(RECORD_KEPT);
-            let place = Place {
+            let position = RecordPosition {
                 file: number,
                 sequence: self.sequence,
                 synced_before: self.synced_before,
@@ -180,7 +179,7 @@ impl JournalWriter {
             };
             self.rows += self.staging.rows;
             self.encoder
-                .encode(&mut self.staging, place, &mut self.record);
+                .encode(&mut self.staging, position, &mut self.record);
             self.staging.clear();
             self.waits = true;
         }
@@ -325,374 +324,12 @@ impl JournalWriter {
     }
 }
 
-/// Journal files, with the number of blocks that pin each of them.
-#[derive(Default)]
-pub struct Pins {
-    files: VecDeque<Pinned>,
-    current: u32,
-}
-
-struct Pinned {
-    number: u32,
-    bytes: u64,
-    /// Number of blocks that begin in the file and are not in a sealed segment.
-    blocks: u64,
-}
-
-impl Pins {
-    /// Creates an empty list whose next file is `number`.
-    pub fn new(number: u32) -> Pins {
-        Pins {
-            files: VecDeque::new(),
-            current: number,
-        }
-    }
-
-    /// Returns the number of the file that receives rows staged now.
-    pub fn current(&self) -> u32 {
-        self.current
-    }
-
-    /// Advances to a file during a replay.
-    pub fn advance(&mut self, number: u32) {
-        self.current = number;
-    }
-
-    /// Directs rows staged from now on to the next file if the current file has been written to.
-    /// File numbers have no gaps.
-    pub fn rotate(&mut self) {
-        if self
-            .files
-            .back()
-            .is_some_and(|last| last.number == self.current && last.bytes > 0)
-        {
-            self.current += 1;
-        }
-    }
-
-    fn file(&mut self, number: u32) -> &mut Pinned {
-        if self.files.back().is_none_or(|last| last.number < number) {
-            self.files.push_back(Pinned {
-                number,
-                bytes: 0,
-                blocks: 0,
-            });
-        }
-        self.files
-            .iter_mut()
-            .rev()
-            .find(|file| file.number == number)
-            .expect("files with pins are listed")
-    }
-
-    /// Pins the file in which a block begins.
-    #[inline]
-    pub fn pin(&mut self, number: u32) {
-        if let Some(last) = self.files.back_mut()
-            && last.number == number
-        {
-            last.blocks += 1;
-            return;
-        }
-        self.file(number).blocks += 1;
-    }
-
-    /// Releases the pins of `blocks` blocks that began in a file and are now in a sealed segment.
-    pub fn unpin(&mut self, number: u32, blocks: u64) {
-        // Without a journal, blocks do not begin in any file.
-        if let Some(file) = self.files.iter_mut().find(|file| file.number == number) {
-            file.blocks = file
-                .blocks
-                .checked_sub(blocks)
-                .expect("a block is unpinned once");
-        }
-    }
-
-    /// Adds to the size of a file.
-    pub fn grow(&mut self, number: u32, bytes: u64) {
-        self.file(number).bytes += bytes;
-    }
-
-    /// Returns the bytes of all files.
-    pub fn bytes(&self) -> u64 {
-        self.files.iter().map(|file| file.bytes).sum()
-    }
-
-    /// Returns the number of files.
-    pub fn files(&self) -> usize {
-        self.files.len()
-    }
-
-    /// Returns the oldest file, if a block pins it.
-    pub fn oldest(&self) -> Option<u32> {
-        self.files.front().map(|file| file.number)
-    }
-
-    /// Returns the last of the oldest files that no block pins and that receive no more rows.
-    pub fn last_free(&self) -> Option<u32> {
-        let free = |file: &&Pinned| file.blocks == 0 && file.number < self.current;
-        let last = self.files.iter().take_while(free).last();
-        last.map(|file| file.number)
-    }
-
-    /// Removes the oldest file from the list and returns its number, if the number is at most
-    /// `last`.
-    pub fn take_free(&mut self, last: u32) -> Option<u32> {
-        self.files.front().filter(|front| front.number <= last)?;
-        self.files.pop_front().map(|file| file.number)
-    }
-}
-
-/// Returns whether a file without a header of its own can be released: the file is empty or blank,
-/// or it was renamed for reuse and still contains an older number.
-pub fn never_begun(bytes: &[u8], number: u32) -> bool {
-    let blank = bytes
-        .iter()
-        .take(FILE_HEADER_BYTES as usize)
-        .all(|&byte| byte == 0);
-    blank || FileHeader::decode(bytes).is_some_and(|header| header.number != number)
-}
-
-/// Contents of a journal file, as far as its header and the ledger show.
-pub enum Found {
-    /// File with a valid header.
-    Whole(FileReader),
-    /// File with a damaged header whose records are readable.
-    WithoutHeader(FileReader),
-    /// File without any record.
-    NeverBegun,
-    /// File that was written to and is entirely unreadable.
-    Lost(&'static str),
-}
-
-impl Found {
-    /// Classifies a file with these bytes. `listed` is the entry of the file in the ledger.
-    pub fn of(bytes: Vec<u8>, number: u32, store: u64, listed: Option<&JournalFile>) -> Found {
-        let bytes = match FileReader::new(bytes, number, store) {
-            Ok(reader) => return Found::Whole(reader),
-            Err(bytes) => bytes,
-        };
-        let Some(listed) = listed else {
-            // A file whose header never reached the disk contains no acknowledged rows.
-            return match never_begun(&bytes, number) {
-                true => Found::NeverBegun,
-                false => Found::Lost("its header is damaged"),
-            };
-        };
-        let reader = FileReader::without_header(bytes, number, listed.sequence);
-        match reader.is_readable() {
-            true => Found::WithoutHeader(reader),
-            false => Found::Lost("nothing of it can be read"),
-        }
-    }
-}
-
-/// Reader of the records of a journal file.
-pub struct FileReader {
-    bytes: Vec<u8>,
-    at: usize,
-    number: u32,
-    version: u32,
-    /// Sequence of the next record.
-    pub sequence: u64,
-}
-
-impl FileReader {
-    /// Reads a file. Returns `None` if the file has no header of this store.
-    pub fn open(file: &dyn File, number: u32, store: u64) -> std::io::Result<Option<FileReader>> {
-        let mut bytes = vec![0; file.len()? as usize];
-        file.read_at(0, &mut bytes)?;
-        Ok(FileReader::new(bytes, number, store).ok())
-    }
-
-    /// Reads the bytes of a file. Returns the bytes as an error if they have no header of this
-    /// store.
-    pub fn new(bytes: Vec<u8>, number: u32, store: u64) -> Result<FileReader, Vec<u8>> {
-        let header = FileHeader::decode(&bytes)
-            .filter(|header| header.number == number && header.store == store);
-        match header {
-            Some(header) => Ok(FileReader {
-                bytes,
-                at: FILE_HEADER_BYTES as usize,
-                number,
-                version: header.version,
-                sequence: header.first_sequence,
-            }),
-            None => Err(bytes),
-        }
-    }
-
-    /// Reads a file with a damaged header, whose first record has this sequence. Each record
-    /// contains the number of its file, so records of another file are not mistaken for records of
-    /// this file. The ledger lists the file, so its records have version 2: files of version 1 are
-    /// older than the ledger, and no existing file is continued.
-    fn without_header(bytes: Vec<u8>, number: u32, sequence: u64) -> FileReader {
-        FileReader {
-            at: bytes.len().min(FILE_HEADER_BYTES as usize),
-            bytes,
-            number,
-            version: VERSION,
-            sequence,
-        }
-    }
-
-    /// Returns whether the file contains a readable record.
-    pub fn is_readable(&self) -> bool {
-        let first = self.header_at(self.at).filter(|header| {
-            let record = &self.bytes[self.at..self.at + HEADER_BYTES + header.body];
-            header.place.sequence == self.sequence && header.holds(record)
-        });
-        first.is_some() || self.later_records().next().is_some()
-    }
-
-    /// Returns the position of the next record and the record itself, or an error if it is
-    /// malformed. Returns `None` at the end.
-    pub fn next_record(&mut self) -> Option<(usize, Result<Record, Short>)> {
-        let version = self.version;
-        self.next_body()
-            .map(|(at, body)| (at, Record::decode(body, version)))
-    }
-
-    /// Returns the position and the body of the next record. Returns `None` at the end.
-    pub fn next_body(&mut self) -> Option<(usize, &[u8])> {
-        let at = self.at;
-        let header = self.header_at(at)?;
-        if header.place.sequence != self.sequence {
-            return None;
-        }
-        let end = at + HEADER_BYTES + header.body;
-        if !header.holds(&self.bytes[at..end]) {
-            return None;
-        }
-        self.sequence += 1;
-        self.at = end;
-        Some((at, &self.bytes[at + HEADER_BYTES..end]))
-    }
-
-    fn header_at(&self, at: usize) -> Option<Header> {
-        let header = Header::read(self.bytes.get(at..at + HEADER_BYTES)?)?;
-        let whole =
-            header.place.file == self.number && self.bytes.len() - at - HEADER_BYTES >= header.body;
-        whole.then_some(header)
-    }
-
-    /// Returns the position at which reading stopped.
-    pub fn at(&self) -> u64 {
-        self.at as u64
-    }
-
-    /// Returns the position of a later valid record if reading stopped at damage and not at the end
-    /// of the written records. The header of such a record proves that the missing record was
-    /// durable. Without such proof, a power cut may have removed any of the unsynced records and
-    /// left others.
-    pub fn later_record(&self) -> Option<u64> {
-        let mut later = self.later_records().peekable();
-        let (first, _) = *later.peek()?;
-        let missed = |(_, header): (usize, Header)| header.place.synced_before > self.sequence;
-        later.any(missed).then_some(first as u64)
-    }
-
-    /// Returns the valid records of this file after the position at which reading stopped.
-    fn later_records(&self) -> impl Iterator<Item = (usize, Header)> {
-        let marker = self.number.to_le_bytes();
-        let mut from = self.at + 1;
-        std::iter::from_fn(move || {
-            let last = self.bytes.len().saturating_sub(HEADER_BYTES);
-            let found = (from..last).find_map(|at| {
-                if self.bytes[at + 8..at + 12] != marker {
-                    return None;
-                }
-                let header = self.header_at(at)?;
-                let ahead = header.place.sequence.checked_sub(self.sequence)?;
-                let holds = header.holds(&self.bytes[at..at + HEADER_BYTES + header.body]);
-                (0 < ahead && ahead < 1 << 20 && holds).then_some((at, header))
-            });
-            if let Some((at, header)) = &found {
-                from = at + HEADER_BYTES + header.body;
-            }
-            found
-        })
-    }
-
-    /// Continues reading at a position that [`FileReader::later_record`] returned.
-    pub fn skip_to(&mut self, at: u64) {
-        self.at = at as usize;
-        if let Some(header) = self.header_at(self.at) {
-            self.sequence = header.place.sequence;
-        }
-    }
-
-    /// Returns the bytes of the unreadable record at which reading stopped, or 0. The record was
-    /// torn by a power cut, or it is damaged. The bytes are its stated length, as far as the file
-    /// contains them, plus the bytes of valid records written after it.
-    pub fn torn_bytes(&self) -> u64 {
-        if let Some((last, header)) = self.later_records().last() {
-            return (last + HEADER_BYTES + header.body - self.at) as u64;
-        }
-        let rest = &self.bytes[self.at..];
-        let mark = &rest[..rest.len().min(HEADER_BYTES)];
-        if mark.iter().all(|&byte| byte == 0) {
-            return 0;
-        }
-        let claimed = Header::read(rest).map_or(HEADER_BYTES, |header| HEADER_BYTES + header.body);
-        claimed.min(rest.len()) as u64
-    }
-
-    /// Returns the length of the file.
-    pub fn len(&self) -> u64 {
-        self.bytes.len() as u64
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use seiner_platform::sim::SimDisk;
-
-    /// Builds a file of three records, synced after some of them, and erases the second record.
-    fn with_a_gap(synced: &[u32]) -> FileReader {
-        let disk = Arc::new(SimDisk::new(1));
-        let mut writer = JournalWriter::new(disk.clone(), 7, 1 << 16, (1, 0), Vec::new());
-        let (mut start, mut end) = (0, 0);
-        for record in 1..=3 {
-            let bytes = writer.write(1).unwrap();
-            if record < 3 {
-                (start, end) = (end, end + bytes);
-            }
-            if synced.contains(&record) {
-                writer.sync().unwrap();
-            }
-        }
-        let file = disk.open(&name(1)).unwrap();
-        file.write_at(start, &vec![0; (end - start) as usize])
-            .unwrap();
-        let mut reader = FileReader::open(&*file, 1, 7).unwrap().unwrap();
-        assert!(reader.next_body().is_some() && reader.next_body().is_none());
-        reader
-    }
-
-    /// Two records are written without a sync, and a power cut removes the first of them.
-    #[test]
-    fn what_was_not_synced_is_torn_and_not_damaged() {
-        for synced in [&[][..], &[1], &[1, 3]] {
-            let reader = with_a_gap(synced);
-            assert_eq!(reader.later_record(), None);
-            let record = reader.torn_bytes() / 2;
-            assert_eq!(record, (HEADER_BYTES + 6 + 2 * 7) as u64);
-        }
-    }
 
     #[test]
-    fn what_a_later_record_says_was_synced_is_damaged() {
-        let mut reader = with_a_gap(&[2]);
-        let later = reader.later_record().unwrap();
-        reader.skip_to(later);
-        assert!(reader.next_body().is_some());
-        assert_eq!((reader.sequence, reader.torn_bytes()), (4, 0));
-    }
-
-    #[test]
-    fn a_header_whose_sequence_leaves_no_room_to_count_is_none() {
+    fn a_header_with_an_uncountable_sequence_is_none() {
         let mut header = FileHeader {
             number: 1,
             store: 7,

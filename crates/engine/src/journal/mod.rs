@@ -6,6 +6,8 @@
 //! replayed.
 
 pub mod files;
+pub mod pins;
+pub mod reader;
 pub mod record;
 pub mod rows;
 pub mod staging;

@@ -33,20 +33,20 @@ impl Encoder {
     }
 
     /// Appends a record of all staged rows, and an end mark.
-    pub fn encode(&mut self, staging: &mut Staging, place: Place, out: &mut Vec<u8>) {
+    pub fn encode(&mut self, staging: &mut Staging, position: RecordPosition, out: &mut Vec<u8>) {
         staging.end_width();
         let start = out.len();
         out.extend_from_slice(&[0; 8]);
-        out.extend_from_slice(&place.file.to_le_bytes());
-        out.extend_from_slice(&place.sequence.to_le_bytes());
-        out.extend_from_slice(&place.synced_before.to_le_bytes());
+        out.extend_from_slice(&position.file.to_le_bytes());
+        out.extend_from_slice(&position.sequence.to_le_bytes());
+        out.extend_from_slice(&position.synced_before.to_le_bytes());
         let counts = [
             staging.first_source,
             staging.new_sources,
             staging.first_layout,
             staging.new_layouts,
             staging.rows,
-            place.rows_before,
+            position.rows_before,
         ];
         counts.iter().for_each(|&count| varint::put_u64(count, out));
         for stream in [
@@ -88,7 +88,7 @@ impl Encoder {
 
 /// Position of a record in the journal.
 #[derive(Clone, Copy)]
-pub struct Place {
+pub struct RecordPosition {
     /// Number of the file that the record belongs to. A reused file still contains records of older
     /// numbers.
     pub file: u32,
@@ -106,7 +106,7 @@ pub struct Place {
 pub struct Header {
     /// Length of the body.
     pub body: usize,
-    pub place: Place,
+    pub position: RecordPosition,
     sum: u32,
 }
 
@@ -116,13 +116,17 @@ impl Header {
         let mut cursor = Cursor(bytes);
         let sum = cursor.u32().ok()?;
         let body = cursor.u32().ok()? as usize;
-        let place = Place {
+        let position = RecordPosition {
             file: cursor.u32().ok()?,
             sequence: cursor.u64().ok()?,
             synced_before: cursor.u64().ok()?,
             rows_before: 0,
         };
-        (body <= BODY_LIMIT).then_some(Header { body, place, sum })
+        (body <= BODY_LIMIT).then_some(Header {
+            body,
+            position,
+            sum,
+        })
     }
 
     /// Returns whether `record`, which is header and body, matches the checksum.
@@ -132,7 +136,7 @@ impl Header {
 }
 
 /// Decoded record.
-pub struct Record {
+pub struct JournalRecord {
     /// Number of the first new source.
     pub first_source: u64,
     /// Number of new sources.
@@ -149,9 +153,9 @@ pub struct Record {
     pub streams: [Vec<u8>; 7],
 }
 
-impl Record {
+impl JournalRecord {
     /// Decodes a body with a valid checksum, in a file of the given version.
-    pub fn decode(body: &[u8], version: u32) -> Result<Record, Short> {
+    pub fn decode(body: &[u8], version: u32) -> Result<JournalRecord, Short> {
         let mut cursor = Cursor(body);
         let first_source = cursor.varint()?;
         let new_sources = cursor.varint()?;
@@ -178,7 +182,7 @@ impl Record {
         if !cursor.is_empty() {
             return Err(Short);
         }
-        Ok(Record {
+        Ok(JournalRecord {
             first_source,
             new_sources,
             first_layout,

@@ -1,7 +1,7 @@
 //! Rows of a journal record, decoded one by one. Recovery, checks and inspection share this
 //! decoder.
 
-use super::record::Record;
+use super::record::JournalRecord;
 use crate::buffer::{row, slab};
 use crate::bytes::{COUNT_LIMIT, Cursor, Short};
 
@@ -51,7 +51,7 @@ pub struct RecordRow<'a> {
 }
 
 /// Iterator over the rows of a record.
-pub struct Rows<'a> {
+pub struct JournalRows<'a> {
     widths: Cursor<'a>,
     sources: Cursor<'a>,
     starts: Cursor<'a>,
@@ -64,13 +64,13 @@ pub struct Rows<'a> {
     next_block: u64,
 }
 
-impl<'a> Rows<'a> {
+impl<'a> JournalRows<'a> {
     /// Creates an iterator over the rows of a record.
-    pub fn new(record: &'a Record) -> Rows<'a> {
+    pub fn new(record: &'a JournalRecord) -> JournalRows<'a> {
         let [_, _, widths, sources, starts, codes, payload] =
             record.streams.each_ref().map(|stream| Cursor(stream));
         let rows = record.rows;
-        Rows {
+        JournalRows {
             widths,
             sources,
             starts,
@@ -96,7 +96,7 @@ impl<'a> Rows<'a> {
         self.width_rows == 0 && streams.iter().all(|stream| stream.is_empty())
     }
 
-    /// Begins the next row. Returns `None` after the last row. [`Rows::number`] or [`Rows::rest`]
+    /// Begins the next row. Returns `None` after the last row. [`JournalRows::number`] or [`JournalRows::rest`]
     /// ends the row.
     ///
     /// # Errors
@@ -175,7 +175,7 @@ impl<'a> Rows<'a> {
     }
 }
 
-impl<'a> Iterator for Rows<'a> {
+impl<'a> Iterator for JournalRows<'a> {
     type Item = Result<RecordRow<'a>, Short>;
 
     fn next(&mut self) -> Option<Self::Item> {

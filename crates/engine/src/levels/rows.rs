@@ -1,7 +1,7 @@
 //! Rows of levels as plain values, and the choice of the rows that count.
 
 use crate::answer::Bucket;
-use crate::retention::coarser::step_start;
+use crate::retention::rollup::step_start;
 use seiner_model::Strings;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -131,13 +131,13 @@ pub(super) fn put_part(levels: &mut Vec<LevelRows>, part: LevelRows) {
 /// rows and samples together.
 pub(super) fn leave_the_finest(levels: &mut [LevelRows], samples: &[i64]) {
     // Levels without rows are skipped.
-    let told = levels.iter().filter_map(|level| {
+    let spans = levels.iter().filter_map(|level| {
         let (first, _) = level.rows.first()?;
         Some((*first, level.end()?))
     });
-    let told: Vec<(i64, i64)> = told.collect();
+    let spans: Vec<(i64, i64)> = spans.collect();
     let apart = |pair: &[(i64, i64)]| pair[1].1 <= pair[0].0;
-    if samples.is_empty() && told.windows(2).all(apart) {
+    if samples.is_empty() && spans.windows(2).all(apart) {
         return;
     }
     // Finer rows by time: the number of samples they count, and the index of their level.
@@ -151,9 +151,9 @@ pub(super) fn leave_the_finest(levels: &mut [LevelRows], samples: &[i64]) {
                 .range(within)
                 .map(|(&time, &row)| (time, row))
                 .collect();
-            let told: u64 = others.iter().map(|(_, (count, _))| count).sum();
+            let counted: u64 = others.iter().map(|(_, (count, _))| count).sum();
             let has_samples = others.iter().any(|(_, (_, level))| level.is_none());
-            if !others.is_empty() && (told >= count || has_samples) {
+            if !others.is_empty() && (counted >= count || has_samples) {
                 left_out[at].insert(time);
                 continue;
             }
@@ -195,11 +195,11 @@ mod tests {
 
     /// Regression: rows were counted twice because only neighbouring levels were compared.
     #[test]
-    fn rows_of_two_levels_are_not_both_told_though_there_is_an_empty_one_between() {
+    fn rows_of_two_levels_are_counted_once_despite_an_empty_level_between() {
         let fine = level(2, &[(108, 1), (110, 3)]);
         let found = left(vec![fine, level(10, &[]), level(20, &[(100, 4)])]);
         assert_eq!(found, [vec![108, 110], vec![], vec![]]);
-        // The coarser row stays where the finer rows do not count all samples.
+        // The row of the coarser level stays if the finer rows do not count all samples.
         let fine = level(2, &[(110, 3), (120, 1)]);
         let found = left(vec![fine, level(10, &[]), level(20, &[(100, 4)])]);
         assert_eq!(found, [vec![120], vec![], vec![100]]);

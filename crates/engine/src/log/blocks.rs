@@ -38,7 +38,7 @@ impl Log {
         };
         let raw = u64::from(taken.bytes);
         let expected = self.retention.death(taken, raw, entry.last);
-        let death = self.retention.moment().death(expected);
+        let death = self.retention.clocks().death(expected);
         let lane = self.lanes.lane(death, raw, self.retention.now());
         let at = self.active(lane).expect("a slot is ready");
         let len = self.open[at].add(entry, Some(taken.journal_file), bytes);
@@ -55,7 +55,7 @@ impl Log {
     /// and no slot is ready.
     pub fn add_copy(&mut self, entry: Entry, bytes: &[u8]) -> Option<u64> {
         let expected = self.retention.remaining(&entry);
-        let death = self.retention.moment().death(expected);
+        let death = self.retention.clocks().death(expected);
         let lane = self.lanes.place(death, self.retention.now());
         let at = self.active(lane)?;
         self.open[at].add(entry, None, bytes);

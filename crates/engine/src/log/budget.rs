@@ -1,11 +1,11 @@
-//! Sums of what a store occupies: its parts counted up for the arithmetic of [`crate::space`].
+//! Disk use of the log: sums of its parts for the arithmetic of [`crate::space`].
 
 use super::Log;
 use crate::error::Relief;
 use crate::retention::class::{Class, WhenFull};
 use crate::segment::Entry;
 use crate::segment::open::OpenSegment;
-use crate::segment::tally::Share;
+use crate::segment::stats::Share;
 use crate::space::{FILE_MAP, Load, delay_s, on_disk};
 use crate::status::ClassStatus;
 use seiner_merge::Fill;
@@ -24,33 +24,36 @@ impl Log {
         }
     }
 
-    /// Returns how full the store is.
+    /// Returns the fill of the store.
     pub fn fill(&self, load: &Load) -> Fill {
-        let moment = self.retention.moment();
-        let tallies = self.tallies.values();
-        self.fill_of(load, tallies.map(|tally| tally.stat_at(&moment).live).sum())
+        let clocks = self.retention.clocks();
+        let all_stats = self.segment_stats.values();
+        self.fill_of(
+            load,
+            all_stats.map(|stats| stats.stat_at(&clocks).live).sum(),
+        )
     }
 
-    /// Returns the same for `sealed` live bytes in sealed segments.
+    /// Returns the fill of the store if sealed segments have `sealed` live bytes.
     pub fn fill_of(&self, load: &Load, sealed: u64) -> Fill {
         let open = self.open.iter().map(OpenSegment::len);
         self.space
             .fill(&self.with_open(load), sealed + open.sum::<u64>())
     }
 
-    /// Returns the bytes that the store occupies, everything counted before it is written.
+    /// Returns the bytes that the store occupies. Bytes are counted before they are written.
     pub fn used(&self, load: &Load) -> u64 {
         self.space.used(&self.with_open(load))
     }
 
-    /// Returns the part of [`Log::used`] that lies in files.
+    /// Returns the part of [`Log::used`] that is in files.
     pub fn used_by_files(&self, load: &Load) -> u64 {
         self.space.used_by_files(&self.with_open(load))
     }
 
-    /// Returns the bytes that writers may still use, without a look at what is live.
-    pub fn room_for_writers(&self, load: &Load) -> u64 {
-        self.space.room_for_writers(&self.with_open(load))
+    /// Returns the bytes that writers may still use. Does not read the liveness of segments.
+    pub fn headroom(&self, load: &Load) -> u64 {
+        self.space.headroom(&self.with_open(load))
     }
 
     /// Returns the bytes that the store may occupy.
@@ -58,14 +61,15 @@ impl Log {
         self.space.budget()
     }
 
-    /// Returns the bytes that anybody may still use: a merge uses the reserve, too.
-    pub fn room(&self, load: &Load) -> u64 {
-        self.space.room(&self.with_open(load))
+    /// Returns the unused bytes of the budget, including the reserves. A merge may use the
+    /// reserves.
+    pub fn free_space(&self, load: &Load) -> u64 {
+        self.space.free_space(&self.with_open(load))
     }
 
-    /// Returns whether a round of coarser levels may write although writers wait.
-    pub fn has_room_to_age(&self, load: &Load) -> bool {
-        self.space.has_room_to_age(&self.with_open(load))
+    /// Returns whether a roll-up pass may write although writers wait.
+    pub fn has_space_for_rollup(&self, load: &Load) -> bool {
+        self.space.has_space_for_rollup(&self.with_open(load))
     }
 
     /// Sets the free bytes of the disk. `None` means unknown.
@@ -74,7 +78,8 @@ impl Log {
         self.space.note_free(free, self.options.leave_free, &load);
     }
 
-    /// Returns whether writers have room, and how long they should wait. `staged`: bytes that wait for the journal.
+    /// Returns whether writers have space, and the delay for which they should wait. `staged` is
+    /// the number of bytes that wait for the journal.
     pub fn charge_writers(&mut self, load: &Load, staged: u64) -> (bool, Duration) {
         let load = self.with_open(load);
         let (used, limit) = (self.space.used(&load), self.space.limit(&load));
@@ -89,19 +94,19 @@ impl Log {
         (allowed as u64).saturating_sub(self.counters.extra_written)
     }
 
-    /// Returns whether others have filled the disk so far that the budget cannot be used.
+    /// Returns whether other programs have filled the disk so far that the budget cannot be used.
     pub fn is_crowded(&self) -> bool {
         self.space.is_crowded()
     }
 
-    /// Returns the bytes of live blocks in sealed segments by class, as found and foretold.
+    /// Returns the live bytes in sealed segments by class, from liveness scans and forecasts.
     pub fn live_in_sealed(&self) -> Vec<u64> {
         let mut live = vec![0; self.retention.classes().len()];
-        let moment = self.retention.moment();
-        for tally in self.tallies.values() {
-            // The foretold deaths are not known by class.
-            let (mut left, mut found) = (tally.stat_at(&moment).live, tally.stat.live);
-            for share in &tally.shares {
+        let clocks = self.retention.clocks();
+        for stats in self.segment_stats.values() {
+            // The forecast does not contain the classes of the blocks.
+            let (mut left, mut found) = (stats.stat_at(&clocks).live, stats.stat.live);
+            for share in &stats.shares {
                 let part = u128::from(left) * u128::from(share.live) / u128::from(found.max(1));
                 live[share.class as usize] += part as u64;
                 (left, found) = (left - part as u64, found.saturating_sub(share.live));
@@ -110,7 +115,7 @@ impl Log {
         live
     }
 
-    /// Adds the bytes of those blocks that are live to `live`, by class.
+    /// Adds the bytes of the live blocks among `entries` to `live`, by class.
     pub fn add_live(&self, entries: &[Entry], live: &mut [u64]) {
         for entry in entries {
             if !self.retention.may_drop(entry) {
@@ -122,13 +127,13 @@ impl Log {
     /// Returns the live bytes of sealed segments by class.
     pub fn live_by_class(&self) -> Vec<(u8, u64)> {
         let mut live = BTreeMap::new();
-        for share in self.tallies.values().flat_map(|tally| &tally.shares) {
+        for share in self.segment_stats.values().flat_map(|stats| &stats.shares) {
             *live.entry(share.class).or_default() += share.live;
         }
         live.into_iter().collect()
     }
 
-    /// Returns the classes and what they have; `live` are their live bytes.
+    /// Returns the classes and their contents. `live` contains the live bytes of each class.
     pub fn class_status(&self, live: &[u64]) -> Vec<ClassStatus> {
         let sources = self.retention.members().by_class();
         let classes = self.retention.classes().iter().enumerate();
@@ -170,29 +175,31 @@ impl Log {
         if self.is_crowded() {
             return Relief::Others;
         }
-        let moment = self.retention.moment();
+        let clocks = self.retention.clocks();
         let classes = self.retention.classes();
         let by_age = |share: &Share| {
             let keep = classes[share.class as usize].keep;
             keep.age.is_some() && keep.rows.is_none() && keep.bytes.is_none()
         };
-        let segments = self.tallies.values();
-        let ageing = segments.filter(|tally| tally.shares.iter().all(by_age));
-        let waits = ageing.filter_map(|tally| tally.stat_at(&moment).dies.wait(moment.now));
+        let segments = self.segment_stats.values();
+        let by_age = segments.filter(|stats| stats.shares.iter().all(by_age));
+        let waits = by_age.filter_map(|stats| stats.stat_at(&clocks).dies.wait(clocks.now));
         match waits.min() {
             Some(wait) => Relief::After(Duration::from_nanos(wait.unsigned_abs())),
             None => Relief::None,
         }
     }
 
-    /// Returns the dead share from which a segment is worth a merge.
+    /// Returns the minimum dead share of a segment that is worth a merge.
     pub fn least_dead_share(&self) -> f64 {
         seiner_merge::least_dead_share(self.may_shed())
     }
 
-    /// Returns whether a survey of some segment is due.
-    pub fn is_survey_due(&self) -> bool {
-        let moment = self.retention.moment();
-        self.tallies.values().any(|tally| tally.is_due(&moment))
+    /// Returns whether the liveness scan of any segment is due.
+    pub fn is_scan_due(&self) -> bool {
+        let clocks = self.retention.clocks();
+        self.segment_stats
+            .values()
+            .any(|stats| stats.is_due(&clocks))
     }
 }

@@ -1,13 +1,13 @@
-//! Memory of the log: lists of blocks, and the rows that a crash would bring back.
+//! Memory of the log: lists of blocks, and the rows that a start after a crash would replay.
 //!
 //! The lists of open segments grow with every block. The list of a closed segment is copied when it
-//! is sealed. The rows that a crash at this moment would bring back are bounded ([`REPLAY_SHARE`]),
-//! so that the next start fits into the memory.
+//! is sealed. The rows that a start after a crash would replay are bounded ([`REPLAY_SHARE`]), so
+//! that this start fits into the memory.
 
 use super::Log;
 use crate::options::Durability;
 use crate::segment::open::OpenSegment;
-use crate::segment::tally::Tally;
+use crate::segment::stats::SegmentStats;
 
 /// Maximum fraction of the memory for the block list of one open segment.
 const LIST_SHARE: usize = 16;
@@ -18,7 +18,7 @@ const LISTS_SHARE: usize = 4;
 /// once.
 const CLOSED_SHARE: usize = 32;
 /// Fraction of the memory for rows in the journal that no index contains, if they were replayed.
-/// Beyond it, chapters end.
+/// Beyond it, checkpoints are written.
 const REPLAY_SHARE: u64 = 8;
 /// Fraction of the memory that may wait for the segment writer before writers wait for it.
 const WAITING_SHARE: u64 = 16;
@@ -27,15 +27,15 @@ impl Log {
     /// Returns the bytes of memory of segments.
     pub fn memory(&self) -> usize {
         self.open.iter().map(OpenSegment::memory).sum::<usize>()
-            + self.fence_bytes
-            + self.tally_bytes
+            + self.sparse_index_bytes
+            + self.stats_bytes
     }
 
-    /// Stores the tally of a sealed segment.
-    pub fn put_tally(&mut self, tally: Tally) {
-        self.tally_bytes += tally.memory();
-        let before = self.tallies.insert(tally.stat.number, tally);
-        self.tally_bytes -= before.map_or(0, |before| before.memory());
+    /// Stores the statistics of a sealed segment.
+    pub fn put_stats(&mut self, stats: SegmentStats) {
+        self.stats_bytes += stats.memory();
+        let before = self.segment_stats.insert(stats.stat.number, stats);
+        self.stats_bytes -= before.map_or(0, |before| before.memory());
     }
 
     /// Returns the bytes of the block lists of open segments.
@@ -57,7 +57,7 @@ impl Log {
         lists <= self.options.memory as usize / LIST_SHARE / 2
     }
 
-    /// Returns the memory that replayed rows would need which no index contains.
+    /// Returns the memory that a replay of the rows outside any index would need.
     fn replayable(&self) -> u64 {
         match self.options.durability {
             Durability::Memory => 0,
@@ -65,20 +65,19 @@ impl Log {
         }
     }
 
-    /// Returns whether open segments use memory that only their seal, or the end of their chapters,
-    /// would free.
+    /// Returns whether open segments use memory that only a seal or a checkpoint would free.
     pub fn is_short_of_memory(&self) -> bool {
         let closed = self.open.iter().filter(|open| open.closed_at.is_some());
         let lists = closed.clone().map(OpenSegment::list_bytes).sum::<usize>();
         let replayable = self.replayable() > self.options.memory / REPLAY_SHARE / 2 * 3;
         lists > self.options.memory as usize / CLOSED_SHARE
-            || replayable && (closed.count() > 0 || self.chapter_due)
+            || replayable && (closed.count() > 0 || self.checkpoint_due)
     }
 
-    /// Requests chapters if a start after a crash would find too many rows in the journal.
+    /// Requests checkpoints if a start after a crash would find too many rows in the journal.
     pub fn bound_replay(&mut self) {
         if self.replayable() > self.options.memory / REPLAY_SHARE {
-            self.chapter_due = true;
+            self.checkpoint_due = true;
         }
     }
 
@@ -91,7 +90,7 @@ impl Log {
     /// Returns whether writers fill memory or journal faster than the jobs empty them.
     pub fn is_behind(&self, is_journal_full: bool) -> bool {
         let closed = |open: &OpenSegment| open.closed_at.is_some();
-        let journal_full = is_journal_full && (self.chapter_due || self.open.iter().any(closed));
+        let journal_full = is_journal_full && (self.checkpoint_due || self.open.iter().any(closed));
         journal_full || self.is_much_waiting()
     }
 }

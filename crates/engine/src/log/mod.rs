@@ -2,8 +2,8 @@
 //!
 //! Blocks are added to open segments, one for each lane. A full segment is closed and sealed, and
 //! stays in service until all its blocks are dead. The log is memory only, under a lock of its own
-//! ([`crate::locks`]). It knows neither the head nor queries: figures about rows in memory are
-//! passed with a call, such as [`Load`].
+//! ([`crate::locks`]). The log is independent of the head and of queries. Figures about rows in
+//! memory are arguments of its methods, such as [`Load`].
 
 mod blocks;
 mod budget;
@@ -15,7 +15,7 @@ use crate::retention::Retention;
 use crate::segment::Entry;
 use crate::segment::open::{Horizon, OpenSegment, Resumed};
 use crate::segment::sealed::Segment;
-use crate::segment::tally::Tally;
+use crate::segment::stats::SegmentStats;
 use crate::space::{Debt, Load, Space};
 use crate::status::{LogView, OpenStat};
 use seiner_merge::LaneId;
@@ -46,14 +46,14 @@ pub struct Log {
     /// Retention rules and dead data.
     pub retention: Retention,
     /// True if open segments should be checkpointed, so that journal files can be released.
-    chapter_due: bool,
+    checkpoint_due: bool,
     /// Sealed segments. Readers share the list with which they began.
     sealed: Arc<Sealed>,
-    /// Memory of the fences, bytes.
-    fence_bytes: usize,
-    /// Tallies of sealed segments, by number. The next field has their memory in bytes.
-    tallies: BTreeMap<u64, Tally>,
-    tally_bytes: usize,
+    /// Memory of the sparse indexes, bytes.
+    sparse_index_bytes: usize,
+    /// Statistics of sealed segments, by number. The next field has their memory in bytes.
+    segment_stats: BTreeMap<u64, SegmentStats>,
+    stats_bytes: usize,
     next_segment: u64,
     /// Slots claimed ahead, so that no block waits for a file to be created. The next field has the
     /// number of slots used since the last claim.
@@ -67,12 +67,13 @@ pub struct Log {
     pub space: Space,
     /// Delay that writers owe to the throttle.
     pub debt: Debt,
-    /// Counts of what was written.
+    /// Counters of written blocks and bytes.
     pub counters: Written,
 }
 
 impl Log {
-    /// Returns the log of an empty store. `unit`: bytes of the disk's allocation unit.
+    /// Creates the log of an empty store. `unit` is the size of the disk's allocation unit in
+    /// bytes.
     pub fn new(options: Arc<Options>, retention: Retention, unit: u64) -> Log {
         let needs = options.needs(unit);
         Log {
@@ -84,11 +85,11 @@ impl Log {
                 least_bytes: (options.segment_bytes / LEAST_SHARE).max(needs.thrifty_segment()),
             }),
             retention,
-            chapter_due: false,
+            checkpoint_due: false,
             sealed: Arc::default(),
-            fence_bytes: 0,
-            tallies: BTreeMap::new(),
-            tally_bytes: 0,
+            sparse_index_bytes: 0,
+            segment_stats: BTreeMap::new(),
+            stats_bytes: 0,
             next_segment: 1,
             ready: VecDeque::new(),
             taken: 0,
@@ -120,7 +121,7 @@ impl Log {
     pub fn open_mut(&mut self, number: u64) -> &mut OpenSegment {
         let mut open = self.open.iter_mut();
         let found = open.find(|open| open.number == number);
-        found.expect("segments are taken off the list by whoever seals them")
+        found.expect("only the job that seals a segment removes it from the list")
     }
 
     /// Returns the open segments, mutably.
@@ -133,19 +134,19 @@ impl Log {
         &self.sealed
     }
 
-    /// Returns the tallies of sealed segments, by number.
-    pub fn tallies(&self) -> &BTreeMap<u64, Tally> {
-        &self.tallies
+    /// Returns the statistics of sealed segments, by number.
+    pub fn segment_stats(&self) -> &BTreeMap<u64, SegmentStats> {
+        &self.segment_stats
     }
 
-    /// Returns the tallies of sealed segments, mutably.
-    pub fn tallies_mut(&mut self) -> impl Iterator<Item = &mut Tally> {
-        self.tallies.values_mut()
+    /// Returns the statistics of sealed segments, mutably.
+    pub fn segment_stats_mut(&mut self) -> impl Iterator<Item = &mut SegmentStats> {
+        self.segment_stats.values_mut()
     }
 
-    /// Returns the tally of a sealed segment, mutably.
-    pub fn tally_mut(&mut self, number: u64) -> Option<&mut Tally> {
-        self.tallies.get_mut(&number)
+    /// Returns the statistics of a sealed segment, mutably.
+    pub fn stats_mut(&mut self, number: u64) -> Option<&mut SegmentStats> {
+        self.segment_stats.get_mut(&number)
     }
 
     /// Returns the number of taken buffers in the log: a position in the queue of the head.
@@ -153,14 +154,14 @@ impl Log {
         self.logged
     }
 
-    /// Returns whether chapters should end.
-    pub fn is_chapter_due(&self) -> bool {
-        self.chapter_due
+    /// Returns whether checkpoints are due.
+    pub fn is_checkpoint_due(&self) -> bool {
+        self.checkpoint_due
     }
 
-    /// Sets whether chapters should end.
-    pub fn set_chapter_due(&mut self, due: bool) {
-        self.chapter_due = due;
+    /// Sets whether checkpoints are due.
+    pub fn set_checkpoint_due(&mut self, due: bool) {
+        self.checkpoint_due = due;
     }
 
     /// Sets the sequence of the journal's next record.
@@ -212,8 +213,8 @@ impl Log {
 
     /// Returns the figures of the log, with the policy's memory and the live bytes by class.
     pub fn view(&self, load: &Load, memory: Memory, live: &[u64]) -> LogView<'_> {
-        let moment = self.retention.moment();
-        let tallies = self.tallies.values();
+        let clocks = self.retention.clocks();
+        let all_stats = self.segment_stats.values();
         let open = self.open.iter().map(|open| OpenStat {
             number: open.number,
             lane: open.lane,
@@ -228,7 +229,7 @@ impl Log {
             policy: self.options.policy,
             memory,
             lanes: self.lanes.lanes(),
-            sealed: tallies.map(|tally| tally.stat_at(&moment)).collect(),
+            sealed: all_stats.map(|stats| stats.stat_at(&clocks)).collect(),
             open: open.collect(),
             classes: self.class_status(live),
             counters: &self.counters,
@@ -249,11 +250,11 @@ impl Log {
     }
 
     /// Puts sealed segments into service.
-    pub fn add_sealed(&mut self, segments: Vec<(Arc<Segment>, Tally)>) {
-        for (segment, tally) in segments {
-            self.fence_bytes += segment.memory();
-            self.space.seal(segment.room(self.unit));
-            self.put_tally(tally);
+    pub fn add_sealed(&mut self, segments: Vec<(Arc<Segment>, SegmentStats)>) {
+        for (segment, stats) in segments {
+            self.sparse_index_bytes += segment.memory();
+            self.space.seal(segment.disk_bytes(self.unit));
+            self.put_stats(stats);
             // Readers keep the list with which they began.
             Arc::make_mut(&mut self.sealed).insert(segment.trailer.number, segment);
         }
@@ -263,10 +264,10 @@ impl Log {
     pub fn remove_sealed(&mut self, segment: &Segment) {
         let number = segment.trailer.number;
         Arc::make_mut(&mut self.sealed).remove(&number);
-        let tally = self.tallies.remove(&number);
-        self.tally_bytes -= tally.map_or(0, |tally| tally.memory());
-        self.fence_bytes -= segment.memory();
-        self.space.retire(segment.room(self.unit));
+        let stats = self.segment_stats.remove(&number);
+        self.stats_bytes -= stats.map_or(0, |stats| stats.memory());
+        self.sparse_index_bytes -= segment.memory();
+        self.space.retire(segment.disk_bytes(self.unit));
     }
 
     /// Removes deletes that are older than all blocks. `taken` is the lowest number of a block not
@@ -275,7 +276,11 @@ impl Log {
         if !self.retention.has_deletes() {
             return;
         }
-        let lowest = self.tallies.values().map(|tally| tally.first_block).min();
+        let lowest = self
+            .segment_stats
+            .values()
+            .map(|stats| stats.first_block)
+            .min();
         let open = self.open.iter().filter_map(OpenSegment::first_block);
         if let Some(lowest) = lowest.into_iter().chain(open).chain(taken).min() {
             self.retention.forget_before(lowest);

@@ -1,4 +1,4 @@
-//! Aggregates of series: of whole blocks without decoding their values, where a bucket covers them.
+//! Aggregates of series. A block within one bucket is aggregated without decoding its values.
 
 use crate::answer::{Bucket, SeriesSummary, Step, is_integer};
 use crate::block::Block;
@@ -15,25 +15,26 @@ use seiner_store::IsOver;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// Clusters whose buckets are computed together.
+/// Number of clusters whose buckets are computed together.
 const GROUP: usize = 64;
 /// Encoded bytes of the sources that a helper aggregates at a time: some milliseconds of work.
 const SOURCES_BYTES: u64 = 256 << 10;
-/// Sources among them at most, and rows, each of which can be a bucket.
+/// Maximum number of sources that a helper aggregates at a time. The next constant limits their
+/// rows, each of which can be a bucket.
 const SOURCES: usize = 256;
 const SOURCES_ROWS: u64 = 64 << 10;
 
-/// The aggregates of a query's series.
+/// Aggregates of a query's series.
 pub struct Aggregates<'a> {
     reader: SourceReader<'a>,
     step: Step,
     bounds: Bounds,
-    groups: Ordered<Vec<Found>>,
+    groups: Ordered<Vec<SourceSummaries>>,
     ready: VecDeque<Result<SeriesSummary, Error>>,
 }
 
 /// Buckets of a source's series, and damage.
-type Found = Result<(Vec<SeriesSummary>, Damages), Error>;
+type SourceSummaries = Result<(Vec<SeriesSummary>, Damages), Error>;
 
 impl<'a> Aggregates<'a> {
     pub(super) fn new(reader: SourceReader<'a>, step: Step, bounds: Bounds) -> Aggregates<'a> {
@@ -46,21 +47,21 @@ impl<'a> Aggregates<'a> {
         }
     }
 
-    /// The same, which ends early when `is_over` says so: without another item, or with
+    /// Ends the iterator early when `is_over` returns true: without another item, or with
     /// [`Error::Abandoned`].
     pub fn until(mut self, is_over: IsOver) -> Self {
         self.reader.is_over = Some(is_over);
         self
     }
 
-    /// The same, with a number of threads that read and decode.
+    /// Sets the number of threads that read and decode.
     pub fn threads(mut self, threads: usize) -> Self {
         self.bounds.threads = threads.max(1);
         self.groups = Ordered::new(self.bounds.threads);
         self
     }
 
-    /// Begins work on sources until there is enough of it ahead.
+    /// Begins work on sources until enough work is ahead.
     fn look_ahead(&mut self) {
         while self.groups.len() < self.bounds.groups() {
             let mut group: Vec<Result<Source, Error>> = Vec::new();
@@ -93,7 +94,7 @@ impl<'a> Aggregates<'a> {
                 found
             };
             match bytes {
-                // A large one is divided among helpers itself.
+                // A large source is divided among helpers.
                 _ if is_large => self.groups.begin_here(move || work(bounds)),
                 ..SOURCES_BYTES if self.groups.len() == 0 => {
                     self.groups.push(work(bounds.alone()));
@@ -143,7 +144,7 @@ impl Iterator for Aggregates<'_> {
 }
 
 /// Returns the aggregates of a source's series.
-fn summaries(mut source: Source, step: Step, bounds: Bounds) -> Found {
+fn summaries(mut source: Source, step: Step, bounds: Bounds) -> SourceSummaries {
     let mut damages = std::mem::take(&mut source.damages);
     let own = source.own.clone();
     let mut all: Vec<Vec<Bucket>> = vec![Vec::new(); own.types().len()];
@@ -185,11 +186,11 @@ fn join(later: Vec<Bucket>, step: Step, buckets: &mut Vec<Bucket>) {
 
 /// Returns the buckets of each column of a view's samples in an interval.
 ///
-/// Blocks are read cluster by cluster, and the rows of a cluster by a sweep. So the memory is that of the buckets and
-/// what [`Bounds`] says.
+/// Blocks are read cluster by cluster, and the rows of a cluster by a sweep. The memory is
+/// therefore that of the buckets plus [`Bounds`].
 ///
 /// # Errors
-/// Of the disk, and [`Error::Abandoned`].
+/// Errors of the disk, and [`Error::Abandoned`].
 pub(crate) fn columns_of_samples(
     view: &Arc<SourceView>,
     interval: Interval,
@@ -267,7 +268,7 @@ fn of_clusters(
         if let [block] = cluster.members[..]
             && let Some((entry, _)) = view.blocks.get(block)
         {
-            if !view.veil.touches(entry.number, &entry.span())
+            if !view.visibility.touches(entry.number, &entry.span())
                 && let Some(start) = lies_in_a_bucket(entry, interval, step)
             {
                 let taken = take_summaries(view, block, start, step, &mut buckets);
@@ -303,14 +304,15 @@ fn of_clusters(
     Ok((buckets, damages))
 }
 
-/// Returns the start of the bucket in which all of a block lies, if the interval covers it, too.
+/// Returns the start of the bucket that contains a whole block, if the interval also contains the
+/// block.
 fn lies_in_a_bucket(entry: &Entry, interval: Interval, step: Step) -> Option<i64> {
     let start = bucket_start(entry.first, step);
     (interval.covers(&entry.span()) && start == bucket_start(entry.last, step)).then_some(start)
 }
 
-/// Takes a block's own aggregates; returns whether it has all that are wanted. Those of integers are
-/// kept as f64, and taken only if no figure of them was rounded.
+/// Adds the aggregates that a block stores. Returns whether the block has all wanted aggregates.
+/// Aggregates of integers are stored as f64, and are used only if none of them was rounded.
 fn take_summaries(
     view: &SourceView,
     block: usize,

@@ -1,15 +1,16 @@
-//! Buckets: aggregates of samples by steps.
+//! Buckets: aggregates of samples by step.
 
 use crate::answer::{Bucket, Step, number};
 use crate::query::rows::{Rows, range_of, within};
-use crate::retention::coarser::step_start;
+use crate::retention::rollup::step_start;
 use seiner_model::{Column, Interval};
 
-/// Returns the start of the bucket of a time, ns; 0 for the only bucket of a whole interval.
+/// Returns the start of the bucket that contains a time, ns. Returns 0 if one bucket covers the
+/// whole interval.
 pub(crate) fn bucket_start(time: i64, step: Step) -> i64 {
     match step {
         Step::Whole => 0,
-        // The lowest bucket may begin before the lowest time there is.
+        // The lowest bucket may begin before the lowest possible time.
         Step::Every(step) => step_start(time, step as u64),
     }
 }
@@ -59,7 +60,7 @@ fn add_values<T>(
     step: Step,
     buckets: &mut Vec<Bucket>,
 ) {
-    // The bucket that is being filled, and the last time in it: most samples need no division.
+    // Current bucket with its last possible time, so that most samples need no division.
     let mut open: Option<(Bucket, i64)> = None;
     for (&time, value) in times.iter().zip(values) {
         match &mut open {
@@ -89,7 +90,7 @@ fn add_values<T>(
     }
 }
 
-/// Adds a bucket behind the others, or to the last if that starts at the same time.
+/// Appends a bucket, or adds it to the last bucket if both start at the same time.
 pub(crate) fn add_bucket(bucket: Bucket, step: Step, buckets: &mut Vec<Bucket>) {
     match buckets.last_mut() {
         Some(last) if step == Step::Whole || last.start == bucket.start => last.absorb(&bucket),
@@ -103,7 +104,7 @@ mod tests {
     use seiner_model::FieldColumn;
 
     #[test]
-    fn rows_in_parts_make_the_buckets_of_all_of_them() {
+    fn rows_in_parts_give_the_buckets_of_all_rows() {
         let rows = |range: std::ops::Range<i64>| Rows {
             times: range.clone().collect(),
             fields: vec![Some(FieldColumn {

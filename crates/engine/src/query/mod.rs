@@ -1,23 +1,26 @@
 //! Queries: the samples of sources over an interval, and their aggregates.
 //!
-//! A source is read at one moment: a [`Snapshot`](snapshot::Snapshot) is taken under the lock, so that no row is
-//! missed or seen twice while writes go on. Blocks never change, and are read without the lock. Of two samples of a series at the same time,
-//! that in the younger block counts.
+//! A source is read at one moment: a [`Snapshot`](snapshot::Snapshot) is taken under the locks, so
+//! that no row is missed or read twice while writers continue. Blocks never change, and are read
+//! without a lock. Of two samples of a series at the same time, the sample in the younger block
+//! counts.
 //!
 //! A damaged block or footer page affects nothing else: it is returned as a separate error, and all
 //! readable data follows.
 //!
 //! # Memory
-//! A query holds at one time, whatever its interval and its number of fields:
+//! Maximum memory of a query, regardless of its interval and its number of fields:
 //!
 //! - rows that wait to be merged: a thirty-second of the store's memory, from 1 to 8 MiB;
 //! - rows that are decoded ahead on other threads: half as much;
-//! - the piece that is put together: twice a quarter of it;
+//! - the piece in progress: half of the first bound;
 //! - about 120 bytes for each block of the source in the interval, and some MiB of footer pages;
-//! - of levels, the rows of one section: some thousand steps of the finest, at least a step of the coarsest.
+//! - the rows of levels in one section: some thousand steps of the finest level, and at least one
+//! step of the coarsest.
 //!
-//! Blocks that overlap are decoded more than once when their rows exceed the first of these bounds.
-//! [`Engine::select`] and [`Engine::aggregate`] hold besides the series, or the buckets, of the source that they return.
+//! Overlapping blocks are decoded more than once if their rows exceed the first of these bounds.
+//! [`Engine::select`] also keeps the series of the current source, and [`Engine::aggregate`] its
+//! buckets.
 
 pub(crate) mod aggregate;
 pub(crate) mod buckets;
@@ -97,8 +100,8 @@ pub(crate) fn time_range(core: &Core, query: &Query, most: usize) -> Option<Inte
         .reduce(|a, b| Interval::new(a.start.min(b.start), a.end.max(b.end)))
 }
 
-/// Returns the bounds of a query. A store without threads of its own reads on the caller's, so that the
-/// simulator meets the same operations in the same order each time.
+/// Returns the bounds of a query. A store without threads of its own reads on the caller's thread,
+/// so that operations in the simulator always have the same order.
 pub(crate) fn bounds(core: &Core, threads: Option<usize>) -> Bounds {
     let threads = threads.or((!core.has_threads()).then_some(1));
     Bounds::of(&core.options(), threads)

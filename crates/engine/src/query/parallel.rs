@@ -1,7 +1,8 @@
-//! Work on other threads, with results in order and a bounded number of them ahead.
+//! Parallel work of queries: results are in order, and a bounded number of them is computed ahead.
 //!
-//! All queries of the process share a number of helper threads, one more than there are cores. A query that gets none
-//! does its work itself. The order and the content of the results never depend on threads.
+//! All queries of the process share a number of helper threads, one more than there are cores. A
+//! query that gets no helper does its work itself. The order and the content of the results never
+//! depend on threads.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -9,7 +10,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock};
 use std::thread::Builder;
 
-/// Helpers at work, in this process.
+/// Number of busy helpers in this process.
 static HELPERS: AtomicUsize = AtomicUsize::new(0);
 
 /// Returns the number of cores that this process may use.
@@ -18,7 +19,7 @@ pub(crate) fn cores() -> usize {
     *CORES.get_or_init(|| std::thread::available_parallelism().map_or(1, usize::from))
 }
 
-/// A place among the helpers of the process, free again when it is dropped.
+/// Permit to run a helper. Dropping it allows another helper.
 struct Permit;
 
 impl Permit {
@@ -38,14 +39,14 @@ impl Drop for Permit {
 
 type Job<R> = Box<dyn FnOnce() -> R + Send>;
 
-/// Results of work in the order in which the work was given.
+/// Results of work, in the order in which the work was added.
 ///
-/// Helpers take the work from a queue, so that they stay busy while it has more than one piece for each of them.
+/// Helpers take work from a queue, so that each stays busy while the queue has work.
 pub(crate) struct Ordered<R> {
     works: VecDeque<Work<R>>,
-    /// Number of works that were given to helpers so far.
+    /// Number of works given to helpers so far.
     given: u64,
-    /// Most helpers at a time.
+    /// Maximum number of helpers at a time.
     threads: usize,
     queue: Arc<Queue<R>>,
 }
@@ -53,14 +54,14 @@ pub(crate) struct Ordered<R> {
 enum Work<R> {
     Done(R),
     Here(Job<R>),
-    /// With its number in the queue.
+    /// Work for a helper, with its number in the queue.
     Elsewhere(u64),
 }
 
-/// Work between the thread that gives it and the helpers.
+/// Queue between the thread that adds work and the helpers.
 struct Queue<R> {
     state: Mutex<Queued<R>>,
-    /// A result has come, or a helper has ended.
+    /// Signals a new result, or the end of a helper.
     changed: Condvar,
 }
 
@@ -80,7 +81,7 @@ impl<R> Queue<R> {
         woken.expect("no work runs while it is held")
     }
 
-    /// Does work until none is left.
+    /// Does work until the queue is empty.
     fn help(&self) {
         let mut state = self.lock();
         while let Some((number, job)) = state.jobs.pop_front() {
@@ -96,7 +97,7 @@ impl<R> Queue<R> {
 }
 
 impl<R> Drop for Ordered<R> {
-    /// Waits for helpers: they may have files of the store open.
+    /// Waits for helpers, which may have files of the store open.
     fn drop(&mut self) {
         let mut state = self.queue.lock();
         state.jobs.clear();
@@ -108,7 +109,7 @@ impl<R> Drop for Ordered<R> {
 }
 
 impl<R: Send + 'static> Ordered<R> {
-    /// Creates an empty list of work for a number of helpers.
+    /// Creates an empty list of work for at most this number of helpers.
     pub fn new(threads: usize) -> Ordered<R> {
         Ordered {
             works: VecDeque::new(),
@@ -125,7 +126,7 @@ impl<R: Send + 'static> Ordered<R> {
         }
     }
 
-    /// Returns the number of results that were not taken.
+    /// Returns the number of results that are not yet taken.
     pub fn len(&self) -> usize {
         self.works.len()
     }
@@ -140,7 +141,8 @@ impl<R: Send + 'static> Ordered<R> {
         self.works.push_back(Work::Here(Box::new(work)));
     }
 
-    /// Adds work for a helper. If none is free, the thread that takes the result does it.
+    /// Adds work for a helper. If no helper is free, the thread that takes the result does the
+    /// work.
     pub fn begin(&mut self, work: impl FnOnce() -> R + Send + 'static) {
         let number = self.given;
         self.given += 1;
@@ -159,11 +161,11 @@ impl<R: Send + 'static> Ordered<R> {
             let _permit = permit;
             queue.help();
         });
-        // Without it, others do the work.
+        // Without another helper, the present helpers or the caller do the work.
         state.helpers += usize::from(begun.is_ok());
     }
 
-    /// Returns the next result, after waiting for it or doing the work.
+    /// Returns the next result. Waits for the result or does the work.
     ///
     /// # Panics
     /// If the work panicked.
@@ -186,7 +188,7 @@ impl<R: Send + 'static> Ordered<R> {
             if state.helpers == 0 && is_next {
                 let job = state.jobs.pop_front();
                 drop(state);
-                let (_, job) = job.expect("the front was looked at");
+                let (_, job) = job.expect("the front was examined");
                 return job();
             }
             state = self.queue.wait(state);
@@ -233,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn a_panic_of_a_helper_is_that_of_who_takes_the_result() {
+    fn a_panic_of_a_helper_reaches_the_thread_that_takes_the_result() {
         let mut works: Ordered<u64> = Ordered::new(2);
         works.begin(|| panic!("a test"));
         works.begin(|| 7);

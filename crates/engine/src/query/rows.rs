@@ -1,10 +1,11 @@
-//! Rows of a source as columns: cutting, picking, putting together.
+//! Rows of a source as columns: slices, selections and merges.
 
 use crate::block::{self, present_rows};
 use seiner_model::{Bitmap, Column, Columns, FieldColumn, FieldType, Interval};
 use std::ops::Range;
 
-/// Rows of a source in ascending time: a column, or none without values, for every column of its layout.
+/// Rows of a source in ascending time, with one field per column of its layout. `None` is a column
+/// without values.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Rows {
     pub times: Vec<i64>,
@@ -42,7 +43,7 @@ impl Rows {
         }
     }
 
-    /// Leaves out rows without a value in any column.
+    /// Removes rows without a value in any column.
     pub fn with_values(self) -> Rows {
         let mut columns = self.fields.iter().flatten();
         if columns.any(|field| field.present.is_none()) {
@@ -62,7 +63,7 @@ impl Rows {
         }
     }
 
-    /// Some of the rows, in their order.
+    /// Returns the rows with these indexes, in their order.
     pub fn pick(self, kept: &[usize]) -> Rows {
         let fields = self.fields.iter().map(|field| field.as_ref()?.pick(kept));
         Rows {
@@ -72,8 +73,8 @@ impl Rows {
     }
 }
 
-/// Runs of rows, each in ascending time, become one. Of rows at the same time, each column takes
-/// the value of the last run that has one.
+/// Merges runs of rows, each in ascending time. For rows at the same time, each column takes the
+/// value of the last run that has one.
 pub(crate) fn merge(mut runs: Vec<Rows>, types: &[FieldType]) -> Rows {
     runs.retain(|run| !run.times.is_empty());
     if runs.len() == 1 {
@@ -114,7 +115,7 @@ pub(crate) fn merge(mut runs: Vec<Rows>, types: &[FieldType]) -> Rows {
     }
 }
 
-/// Runs end to end. A run without a column has gaps there.
+/// Concatenates runs. A run without a column has gaps in it.
 fn join(runs: &[Rows], types: &[FieldType]) -> Rows {
     let mut times = Vec::with_capacity(runs.iter().map(|run| run.times.len()).sum());
     runs.iter()
@@ -168,7 +169,7 @@ fn append(to: &mut Column, from: &Column) {
     }
 }
 
-/// Returns the range of ascending times that lie in an interval.
+/// Returns the range of ascending times that are in an interval.
 pub(crate) fn range_of(times: &[i64], interval: Interval) -> Range<usize> {
     let start = times.partition_point(|&time| time < interval.start);
     let end = times.partition_point(|&time| time <= interval.end);
@@ -186,14 +187,14 @@ fn column_bytes(values: &Column) -> usize {
     }
 }
 
-/// Returns the number of set bits before one.
+/// Returns the number of set bits before a position.
 fn ones_before(bits: &Bitmap, end: usize) -> usize {
     let words = &bits.words()[..end / 64];
     let whole: usize = words.iter().map(|word| word.count_ones() as usize).sum();
     whole + (end / 64 * 64..end).filter(|&row| bits.get(row)).count()
 }
 
-/// Returns some rows of a column; `None` if none of them has a value.
+/// Returns a range of a column, or `None` if no row in the range has a value.
 fn slice_field(field: &FieldColumn, range: Range<usize>) -> Option<FieldColumn> {
     let Some(present) = &field.present else {
         return (!range.is_empty()).then(|| FieldColumn {
@@ -211,7 +212,7 @@ fn slice_field(field: &FieldColumn, range: Range<usize>) -> Option<FieldColumn> 
     })
 }
 
-/// The samples of a column that lie in an interval; `None` where there are none.
+/// Returns the samples of a column in an interval, or `None` if there are none.
 pub(crate) fn within(
     times: &[i64],
     field: &FieldColumn,
@@ -254,7 +255,7 @@ fn slice(values: &Column, range: Range<usize>) -> Column {
 mod tests {
     use super::*;
 
-    /// Rows at `times` with two columns; `None` is a gap.
+    /// Builds rows at `times` with two columns. `None` is a gap.
     fn rows(times: &[i64], columns: [&[Option<i64>]; 2]) -> Rows {
         let column = |cells: &[Option<i64>]| {
             let present: Bitmap = cells.iter().map(Option::is_some).collect();

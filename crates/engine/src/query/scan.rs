@@ -13,51 +13,51 @@ use std::sync::Arc;
 
 /// Encoded bytes of the sources that a helper decodes at a time: some milliseconds of work.
 const SOURCES_BYTES: u64 = 256 << 10;
-/// Sources among them at most.
+/// Maximum number of sources that a helper decodes at a time.
 const SOURCES: usize = 256;
 
-/// A part of the rows of one source.
+/// Part of the rows of one source.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Piece {
     /// Source of the rows.
     pub source: SourceId,
     /// Measurement and tags of the source.
     pub key: Arc<SourceKey>,
-    /// Times in ns since 1970, strictly ascending over all pieces of the source; at least one.
+    /// Times in ns since 1970, at least one. They ascend strictly over all pieces of the source.
     pub times: Vec<i64>,
-    /// The wanted fields of the source, the same in all its pieces.
+    /// Wanted fields of the source, the same in all its pieces.
     pub fields: Vec<PieceField>,
 }
 
-/// A field in a [`Piece`].
+/// Field in a [`Piece`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct PieceField {
     /// Name of the field.
     pub name: Arc<str>,
     /// Type of the values.
     pub field_type: FieldType,
-    /// Values with the rows that have them; `None` if no row of the piece has one.
+    /// Values, with the rows that have one. `None` if no row of the piece has a value.
     pub column: Option<FieldColumn>,
 }
 
-/// The rows of a query, source by source, in pieces. See [`Engine::scan`](crate::Engine::scan).
+/// Rows of a query, source by source, in pieces. [`Engine::scan`](crate::Engine::scan) returns it.
 pub struct Scan<'a> {
     reader: SourceReader<'a>,
     bounds: Bounds,
     groups: Ordered<Vec<Result<Prepared, Error>>>,
     ready: VecDeque<Result<Prepared, Error>>,
-    /// The source that is read, and its pieces.
+    /// Current source and its pieces.
     current: Option<Pieces<'a>>,
 }
 
-/// A source, and its rows if they fit into a piece.
+/// Source, with its rows if they fit into a piece.
 struct Prepared {
     source: Arc<Source>,
     rows: Option<Rows>,
     damages: Damages,
 }
 
-/// One source of a [`Scan`], as of one moment. It can be read several times, with the same rows each time.
+/// Source of a [`Scan`] at one moment. Each reading returns the same rows.
 pub struct SourceScan<'a> {
     engine: &'a Core,
     prepared: Prepared,
@@ -84,32 +84,33 @@ impl<'a> Scan<'a> {
         }
     }
 
-    /// The same, which ends early when `is_over` says so: without another item, or with
+    /// Ends the iterator early when `is_over` returns true: without another item, or with
     /// [`Error::Abandoned`].
     pub fn until(mut self, is_over: IsOver) -> Self {
         self.reader.is_over = Some(is_over);
         self
     }
 
-    /// The same, with a number of threads that read and decode.
+    /// Sets the number of threads that read and decode.
     pub fn threads(mut self, threads: usize) -> Self {
         self.bounds.threads = threads.max(1);
         self.groups = Ordered::new(self.bounds.threads);
         self
     }
 
-    /// The same, with so many bytes for rows that wait to be merged instead of a share of the store's memory. Pieces
-    /// have about a quarter of it.
+    /// Sets the bytes for rows that wait to be merged, instead of a share of the store's memory.
+    /// Pieces have about a quarter of these bytes.
     pub fn memory(mut self, bytes: usize) -> Self {
         self.bounds = Bounds::by(bytes, self.bounds.threads);
         self
     }
 
-    /// Returns the next source, which may have no rows. A source that was begun as pieces is left out from here on.
+    /// Returns the next source, which may have no rows. The rest of a source that was begun as
+    /// pieces is omitted.
     pub fn next_source(&mut self) -> Option<Result<SourceScan<'a>, Error>> {
         self.current = None;
         if self.reader.is_over() {
-            // Nor is what was read ahead wanted.
+            // Rows that were read ahead are not wanted either.
             self.ready.clear();
             self.groups = Ordered::new(self.bounds.threads);
             return None;
@@ -141,7 +142,7 @@ impl<'a> Scan<'a> {
         }))
     }
 
-    /// Begins work on sources until there is enough of it ahead.
+    /// Begins work on sources until enough work is ahead.
     fn look_ahead(&mut self) {
         let share = self.bounds.share();
         while self.groups.len() < self.bounds.groups() {
@@ -202,7 +203,7 @@ impl Iterator for Scan<'_> {
     }
 }
 
-/// Returns the bytes that the rows of a source take at most; of texts a guess.
+/// Returns the maximum bytes of the rows of a source. The bytes of texts are estimated.
 fn decoded_bytes(source: &Source) -> usize {
     let columns = source.own.wanted_columns().count();
     source.rows_at_most() as usize * (columns + 1) * 8 + source.own.encoded_bytes() as usize
@@ -250,7 +251,7 @@ impl<'a> SourceScan<'a> {
             .collect()
     }
 
-    /// Returns whether all rows are one piece, which is in memory already.
+    /// Returns whether all rows are one piece that is already in memory.
     pub fn is_small(&self) -> bool {
         self.prepared.rows.is_some()
     }
@@ -297,9 +298,10 @@ impl<'a> SourceScan<'a> {
         Ok((damages.report(self.engine).collect(), source, rows))
     }
 
-    /// Returns the pieces with one of the wanted fields, of the rows that have it. Only its column is decoded.
+    /// Returns pieces with one of the wanted fields, and only the rows that have it. Only the
+    /// column of this field is decoded.
     ///
-    /// Damage of footers is no item of theirs: [`SourceScan::take_damage`] returns it.
+    /// Damage of footers is not among the items. [`SourceScan::take_damage`] returns it.
     pub fn pieces_of(&self, field: &str) -> Pieces<'a> {
         let own = &self.prepared.source.own;
         let column = own.column_of(field).filter(|column| own.wanted[*column]);
@@ -379,7 +381,7 @@ struct SourceRows {
     source: Arc<Source>,
     wanted: Vec<bool>,
     bounds: Bounds,
-    /// The time from which sections follow.
+    /// Start of the next section.
     from: Option<i64>,
     sweep: Option<Sweep>,
     damages: Damages,
@@ -414,7 +416,7 @@ impl SourceRows {
         Ok(Some(Sweep::new(own, section, wanted, given, self.bounds)))
     }
 
-    /// Returns the next rows, about as many as the bounds say.
+    /// Returns the next rows, approximately as many as the bounds allow.
     fn piece(&mut self) -> Result<Option<Rows>, Error> {
         loop {
             if self.sweep.is_none() {

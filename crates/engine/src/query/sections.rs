@@ -1,17 +1,17 @@
-//! Sections: parts of a source's interval that are answered one after another.
+//! Sections: parts of a source's interval that are read one after another.
 //!
-//! Rows of levels are compared with all finer rows in their steps. So a part with levels is cut where steps of all
-//! levels end, and only the rows of one section are in memory. The rest of the interval is one section, without
-//! levels.
+//! Rows of levels are compared with all finer rows in their steps. An interval with levels is
+//! therefore divided at times at which steps of all levels end, and only the rows of one section
+//! are in memory. The rest of the interval is one section, without levels.
 
 use crate::query::source::Source;
 use seiner_model::Interval;
 
-/// Rows of the finest level in a section, about.
+/// Approximate number of rows of the finest level in a section.
 const ROWS: u64 = 4096;
 
 impl Source {
-    /// Returns the next section with rows, from a time on; `None` at the end of the interval.
+    /// Returns the next section with rows from a time on, or `None` at the end of the interval.
     pub fn section(&self, from: i64) -> Option<Interval> {
         let Interval { start, end } = self.interval;
         let from = from.max(start);
@@ -33,13 +33,13 @@ impl Source {
     }
 }
 
-/// Returns the last time of the section that a time lies in: before it, steps of all these lengths end.
+/// Returns the last time of the section that contains a time. Steps of all these lengths end there.
 fn section_end(time: i64, steps: impl Iterator<Item = u64> + Clone) -> i64 {
     let common = steps.clone().try_fold(1_u64, |common, step| {
         let factor = step / gcd(common, step);
         common.checked_mul(factor)
     });
-    // Without a common end all of the interval is one section.
+    // Without a common end, the whole interval is one section.
     let Some(common) = common.and_then(|common| i64::try_from(common).ok()) else {
         return i64::MAX;
     };
@@ -86,7 +86,7 @@ mod tests {
     fn a_section_has_some_thousand_steps_of_the_finest_level() {
         assert_eq!(end(0, &[10]), 40_959);
         assert_eq!(end(40_960, &[10]), 81_919);
-        // One step of the coarsest level at least.
+        // At least one step of the coarsest level.
         assert_eq!(end(0, &[1, 100_000]), 99_999);
     }
 

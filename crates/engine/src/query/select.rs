@@ -1,4 +1,4 @@
-//! Select: whole series of a query, for callers that have room for them.
+//! Select: whole series of a query, for callers whose memory can hold them.
 
 use crate::answer::SeriesData;
 use crate::block::present_rows;
@@ -8,7 +8,7 @@ use crate::query::scan::{Scan, SourceScan};
 use seiner_store::IsOver;
 use std::collections::VecDeque;
 
-/// The series of a query, source by source, field by field.
+/// Series of a query, source by source, field by field.
 pub struct Select<'a> {
     scan: Scan<'a>,
     ready: VecDeque<Result<SeriesData, Error>>,
@@ -22,7 +22,7 @@ impl<'a> Select<'a> {
         }
     }
 
-    /// The same, which ends early when `is_over` says so: without another item, or with
+    /// Ends the iterator early when `is_over` returns true: without another item, or with
     /// [`Error::Abandoned`].
     pub fn until(self, is_over: IsOver) -> Self {
         Select {
@@ -31,7 +31,7 @@ impl<'a> Select<'a> {
         }
     }
 
-    /// The same, with a number of threads that read and decode.
+    /// Sets the number of threads that read and decode.
     pub fn threads(self, threads: usize) -> Self {
         Select {
             scan: self.scan.threads(threads),
@@ -63,7 +63,7 @@ impl SourceScan<'_> {
     /// Returns damage, and the series with samples, all of them in memory.
     ///
     /// # Errors
-    /// Of the disk, and [`Error::Abandoned`].
+    /// Errors of the disk, and [`Error::Abandoned`].
     pub fn into_series(self) -> Result<(Vec<Error>, Vec<SeriesData>), Error> {
         let (damages, source, rows) = self.into_rows()?;
         let Rows { times, mut fields } = rows;

@@ -4,7 +4,7 @@
 
 use crate::error::Error;
 use crate::query::scan::{Scan, SourceScan};
-use seiner_store::{Found, LongSeries, Part, Samples};
+use seiner_store::{LongSeries, Part, Results, Samples};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -64,7 +64,8 @@ impl<'a> Iterator for SeriesScan<'a> {
 }
 
 impl<'a> SeriesScan<'a> {
-    /// Adds a field if it has samples. Reads up to the first; damage before it comes first if there is none.
+    /// Adds a field if it has samples. Reads up to the first sample. Without any sample, the damage
+    /// is returned.
     fn look_at(&mut self, source: Arc<SourceScan<'a>>, field: Arc<str>) -> Result<(), Error> {
         let mut damages = Vec::new();
         for part in parts(&source, &field) {
@@ -72,7 +73,7 @@ impl<'a> SeriesScan<'a> {
                 Ok(_) => {
                     let key = source.key().clone();
                     let name = field.clone();
-                    let long = LongSeries::new(key, name, move || -> Found<'a, Part> {
+                    let long = LongSeries::new(key, name, move || -> Results<'a, Part> {
                         Box::new(parts(&source, &field))
                     });
                     self.ready.push_front(Ok(Next::Found(Samples::Long(long))));

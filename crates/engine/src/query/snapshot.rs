@@ -1,15 +1,16 @@
-//! Snapshot of a source: everything that a query needs of head and log, taken at one moment.
+//! Snapshot of a source: the state of head and log that a query needs, at one moment.
 //!
-//! [`Snapshot::take`] is the only part of a query that needs their locks. It copies what writers may change: open
+//! [`Snapshot::take`] is the only part of a query that needs their locks. It copies the parts that
+//! writers may change: open
 //! buffers, the ends of blocks that are not written yet, and the rules that hide rows. Sealed segments and layouts
-//! never change and are shared. A snapshot knows no lock, so queries hold none while they read.
+//! never change and are shared. Queries read a snapshot without any lock.
 
 use crate::buffer::OpenBlock;
 use crate::dictionary::layouts::{Layout, Layouts};
 use crate::error::Error;
 use crate::head::Head;
 use crate::log::Log;
-use crate::retention::veil::Veil;
+use crate::retention::visibility::VisibilityFilter;
 use crate::segment::Entry;
 use crate::segment::sealed::{Segment, read_block};
 use crate::volume::Volume;
@@ -18,13 +19,14 @@ use seiner_platform::File;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// A source and its levels at one moment.
+/// Source and its levels at one moment.
 pub(crate) struct Snapshot {
     /// Sealed segments, by number.
     pub sealed: Arc<BTreeMap<u64, Arc<Segment>>>,
-    /// The source.
+    /// Source without its levels.
     pub own: Part,
-    /// Its levels that may have rows in the query's interval, with the lengths of their steps in ns, finest first.
+    /// Levels that may have rows in the query's interval, with the lengths of their steps in ns,
+    /// finest first.
     pub levels: Vec<(u64, Part)>,
     /// Exclusive end of the times that levels may cover, ns.
     pub levels_until: i64,
@@ -39,7 +41,7 @@ pub(crate) struct Present<'a> {
     pub volume: &'a dyn Volume,
 }
 
-/// A source, or one of its levels, without what sealed segments contain.
+/// Source, or one of its levels, without the blocks in sealed segments.
 #[derive(Clone)]
 pub(crate) struct Part {
     /// Number of the source or level.
@@ -47,25 +49,25 @@ pub(crate) struct Part {
     /// Layouts of its blocks.
     pub layouts: Known,
     /// Rules that hide rows.
-    pub veil: Veil,
+    pub visibility: VisibilityFilter,
     /// True for a level.
     pub is_level: bool,
-    /// Blocks that are not encoded yet, oldest first.
+    /// Blocks that are not yet encoded, oldest first.
     pub open: Vec<OpenBlock>,
     /// Blocks in segments that are not sealed, oldest first.
-    pub unsealed: Vec<(Entry, Place)>,
+    pub unsealed: Vec<(Entry, BlockLocation)>,
 }
 
-/// Place of a block's bytes.
+/// Location of a block's bytes.
 #[derive(Clone)]
-pub(crate) enum Place {
-    /// A segment that is being written.
+pub(crate) enum BlockLocation {
+    /// Segment that is being written.
     Open(Arc<Unsealed>),
-    /// A sealed segment.
+    /// Sealed segment.
     Sealed(Arc<Segment>),
 }
 
-/// Place of a block in a segment that is being written.
+/// Location of a block in a segment that is being written.
 pub(crate) struct Unsealed {
     file: Arc<dyn File>,
     /// Name of the file.
@@ -77,11 +79,13 @@ pub(crate) struct Unsealed {
 /// Layouts that blocks of a source can have.
 #[derive(Clone)]
 pub(crate) struct Known {
-    /// The present one.
+    /// Present layout.
     pub present: Arc<Layout>,
-    /// Number and columns of each layout that the present one extends. Their columns are its first ones.
+    /// Number and columns of each layout that the present layout extends. These columns are the
+    /// first columns of the present layout.
     earlier: Vec<(u32, usize)>,
-    /// All layouts of the store, if damage took some of them: then a source may have begun anew.
+    /// All layouts of the store, if damage destroyed some of them. A source may then have begun
+    /// again with another layout.
     others: Vec<Arc<Layout>>,
 }
 
@@ -122,16 +126,16 @@ impl Part {
                 name: volume.name(open.number),
                 end: open.held_end(&entry),
             };
-            (entry, Place::Open(Arc::new(unsealed)))
+            (entry, BlockLocation::Open(Arc::new(unsealed)))
         });
-        let veil = log.retention.veil(source, head.rows_of(source));
+        let visibility = log.retention.visibility(source, head.rows_of(source));
         Part {
             source,
             layouts: Known::of(head.layouts(), line.layout),
             is_level: head.members().is_level(source),
-            open: head.unsealed(source, log.logged(), &veil),
+            open: head.unsealed(source, log.logged(), &visibility),
             unsealed: unsealed.collect(),
-            veil,
+            visibility,
         }
     }
 }
@@ -145,7 +149,7 @@ impl Known {
         let get = |number| {
             layouts
                 .get(number)
-                .expect("lines bear layouts of the store")
+                .expect("lines have layouts of the store")
         };
         let present = get(number).clone();
         let others = match layouts.has_lost() {
@@ -165,7 +169,7 @@ impl Known {
         }
     }
 
-    /// Returns the names and types of the columns of a layout; `None` if it is unknown.
+    /// Returns the names and types of the columns of a layout, or `None` if the layout is unknown.
     pub fn get(&self, number: u32) -> Option<(&[Arc<str>], &[FieldType])> {
         let (names, types) = (self.present.names(), self.present.types());
         if number == self.present.number() {
@@ -179,15 +183,17 @@ impl Known {
     }
 }
 
-impl Place {
+impl BlockLocation {
     /// Reads the bytes of a block.
     ///
     /// # Errors
-    /// When the disk fails, and [`Error::Damage`] for a block that cannot lie there.
+    /// If the disk fails. [`Error::Damage`] if the block cannot be at this location.
     pub fn read(&self, entry: &Entry) -> Result<Vec<u8>, Error> {
         match self {
-            Place::Open(part) if part.end.len() == entry.len as usize => Ok(part.end.clone()),
-            Place::Open(part) => {
+            BlockLocation::Open(part) if part.end.len() == entry.len as usize => {
+                Ok(part.end.clone())
+            }
+            BlockLocation::Open(part) => {
                 let written = Entry {
                     len: entry.len - part.end.len() as u32,
                     ..*entry
@@ -196,15 +202,15 @@ impl Place {
                 bytes.extend_from_slice(&part.end);
                 Ok(bytes)
             }
-            Place::Sealed(segment) => segment.read(entry),
+            BlockLocation::Sealed(segment) => segment.read(entry),
         }
     }
 
     /// Returns the error for a block that cannot be decoded.
     pub fn damage(&self, entry: &Entry, what: String) -> Error {
         let file = match self {
-            Place::Open(part) => part.name.clone(),
-            Place::Sealed(segment) => segment.name().to_string(),
+            BlockLocation::Open(part) => part.name.clone(),
+            BlockLocation::Sealed(segment) => segment.name().to_string(),
         };
         Error::Damage {
             file,

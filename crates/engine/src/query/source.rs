@@ -1,19 +1,18 @@
-//! Sources of a query one by one, and reading their blocks.
+//! Sources of a query, one by one, and reading of their blocks.
 //!
-//! Damage takes nothing else with it: a block or a footer page that cannot be read is an error of its own, and the
-//! rest follows.
+//! An unreadable block or footer page is a separate error. All other data is returned.
 
 use crate::answer::Query;
 use crate::block::{self, Block};
 use crate::buffer::OpenBlock;
-use crate::buffer::row;
+use crate::buffer::columns;
 use crate::core::Core;
 use crate::error::Error;
 use crate::query::rows::Rows;
-use crate::query::snapshot::{Known, Part, Place, Present, Snapshot};
+use crate::query::snapshot::{BlockLocation, Known, Part, Present, Snapshot};
 use crate::report::{source_key, sources};
-use crate::retention::coarser::{field_of, step_start};
-use crate::retention::veil::Veil;
+use crate::retention::rollup::{field_of, step_start};
+use crate::retention::visibility::VisibilityFilter;
 use crate::segment::sealed::LastPage;
 use crate::segment::{Entry, uncover};
 use seiner_model::{Columns, FieldColumn, FieldType, Interval, SourceId, SourceKey};
@@ -21,7 +20,7 @@ use seiner_store::IsOver;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// Footer pages that a query keeps at most: some megabytes.
+/// Maximum number of footer pages that a query keeps: some megabytes.
 const PAGES_KEPT: usize = 1024;
 
 /// Damage found while reading.
@@ -29,7 +28,7 @@ const PAGES_KEPT: usize = 1024;
 pub(crate) struct Damages(Vec<(Error, Option<Entry>)>);
 
 impl Damages {
-    /// Keeps damage, with the block that it concerns. Other errors are returned.
+    /// Keeps damage, with the damaged block. Other errors are returned.
     pub fn note<T>(
         &mut self,
         result: Result<T, Error>,
@@ -45,7 +44,7 @@ impl Damages {
         }
     }
 
-    /// Adds others.
+    /// Adds other damage.
     pub fn extend(&mut self, others: Damages) {
         self.0.extend(others.0);
     }
@@ -67,15 +66,16 @@ pub(crate) struct SourceReader<'a> {
     sources: std::vec::IntoIter<SourceId>,
     fields: Option<Vec<String>>,
     pub interval: Interval,
-    /// The footer pages read last, by the segment's number. Sources come in order, and so do their
-    /// levels of each rank, so that each page is read once.
+    /// Footer pages that were read last, by the number of the segment. Sources are read in order,
+    /// and so are their levels of each rank. Each page is therefore read once.
     pages: HashMap<(usize, u64), LastPage>,
     pub is_over: Option<IsOver>,
 }
 
-/// A source with its levels as of one moment. Reading it needs no lock.
+/// Source with its levels at one moment. Reading needs no lock.
 pub(crate) struct Source {
-    /// Samples. Their interval reaches beyond the query's to the end of the last step of a level.
+    /// Samples. Their interval extends beyond the query's interval to the end of the last step of a
+    /// level.
     pub own: Arc<SourceView>,
     /// Interval of the query.
     pub interval: Interval,
@@ -83,26 +83,27 @@ pub(crate) struct Source {
     pub levels: Vec<(u64, Arc<SourceView>)>,
     /// Exclusive end of the times that levels may cover, ns.
     pub levels_until: i64,
-    /// Times of the rows in open blocks of the samples and of the levels, ascending, if there are levels.
+    /// Times of the rows in open blocks of the samples and of the levels, ascending. Empty without
+    /// levels.
     pub open_times: Vec<i64>,
     /// Damage of footers.
     pub damages: Damages,
 }
 
-/// The blocks of a source, or of a level, in an interval.
+/// Blocks of a source, or of a level, in an interval.
 pub(crate) struct SourceView {
     pub source: SourceId,
     pub key: Arc<SourceKey>,
     /// Layouts of its blocks.
     layouts: Known,
-    /// Which columns are wanted.
+    /// True for each wanted column.
     pub wanted: Vec<bool>,
     pub interval: Interval,
     /// Hidden parts of the source.
-    pub veil: Veil,
+    pub visibility: VisibilityFilter,
     /// Blocks that overlap the interval, oldest first.
-    pub blocks: Vec<(Entry, Place)>,
-    /// Blocks that are not encoded yet, younger than the others, oldest first.
+    pub blocks: Vec<(Entry, BlockLocation)>,
+    /// Blocks that are not yet encoded, oldest first. They are younger than all others.
     open: Vec<OpenBlock>,
     is_over: Option<IsOver>,
 }
@@ -135,7 +136,7 @@ impl<'a> SourceReader<'a> {
         SourceReader { fields, ..self }
     }
 
-    /// Returns the next source. Returns `None` at the end, and when the query was abandoned.
+    /// Returns the next source, or `None` at the end or if the query was abandoned.
     pub fn next_source(&mut self) -> Option<Result<Source, Error>> {
         if self.is_over() {
             return None;
@@ -148,7 +149,7 @@ impl<'a> SourceReader<'a> {
         self.is_over.as_ref().is_some_and(|is_over| is_over())
     }
 
-    /// Leaves out the sources that are left.
+    /// Omits the remaining sources.
     pub fn stop(&mut self) {
         self.sources = Vec::new().into_iter();
     }
@@ -231,15 +232,16 @@ impl<'a> SourceReader<'a> {
             blocks.extend(
                 entries
                     .into_iter()
-                    .map(|entry| (entry, Place::Sealed(segment.clone()))),
+                    .map(|entry| (entry, BlockLocation::Sealed(segment.clone()))),
             );
         }
         blocks.extend(part.unsealed.iter().cloned());
-        // A block that is being merged may lie in two segments.
+        // A block that is being merged may be in two segments.
         uncover(&mut blocks, |(entry, _)| entry);
-        let interval = Interval::new(interval.start.max(part.veil.start()), interval.end);
+        let interval = Interval::new(interval.start.max(part.visibility.start()), interval.end);
         blocks.retain(|(entry, _)| {
-            interval.overlaps(&Interval::new(entry.first, entry.last)) && !part.veil.hides(entry)
+            interval.overlaps(&Interval::new(entry.first, entry.last))
+                && !part.visibility.hides(entry)
         });
         let names = part.layouts.present.names().iter();
         let wanted = names.map(|name| {
@@ -259,7 +261,7 @@ impl<'a> SourceReader<'a> {
             wanted: wanted.collect(),
             layouts: part.layouts.clone(),
             interval,
-            veil: part.veil.clone(),
+            visibility: part.visibility.clone(),
             blocks,
             open: part.open.clone(),
             is_over: self.is_over.clone(),
@@ -268,7 +270,7 @@ impl<'a> SourceReader<'a> {
 }
 
 impl Source {
-    /// Returns an estimate of the rows, at least their number.
+    /// Returns an upper estimate of the number of rows.
     pub fn rows_at_most(&self) -> u64 {
         let levels = self.levels.iter().map(|(_, view)| view.rows_at_most());
         self.own.rows_at_most() + levels.sum::<u64>()
@@ -313,7 +315,7 @@ impl SourceView {
     /// Returns the rows of a block in the present layout, with the wanted columns.
     ///
     /// # Errors
-    /// Of the disk; and [`Error::Damage`].
+    /// Errors of the disk, and [`Error::Damage`].
     pub fn read(&self, block: usize, wanted: &[bool]) -> Result<Rows, Error> {
         let (entry, place) = &self.blocks[block];
         let bytes = place.read(entry)?;
@@ -344,15 +346,16 @@ impl SourceView {
         known.ok_or_else(|| "its layout is unknown".to_string())
     }
 
-    /// Returns the rows of the blocks that are not encoded yet, oldest first, with the wanted columns.
+    /// Returns the rows of the blocks that are not yet encoded, oldest first, with the wanted
+    /// columns.
     pub fn open_rows(&self, wanted: &[bool]) -> Vec<Rows> {
         let decode = |open: &OpenBlock| {
             let (names, types) = self
                 .layouts
                 .get(open.layout)
                 .expect("buffers have the layouts of their sources");
-            let rows = row::decode(&open.bytes, open.rows, types)
-                .expect("a buffer holds what this process encoded");
+            let rows = columns::decode(&open.bytes, open.rows, types)
+                .expect("this process encoded the buffer");
             let Columns { times, fields } = block::sorted(rows);
             let fields = fields.into_iter().map(Some).collect();
             let rows = self.lift(open.number, self.arrange(names, times, fields, wanted));
@@ -361,7 +364,7 @@ impl SourceView {
         self.open.iter().map(decode).collect()
     }
 
-    /// Returns an estimate of the rows, at least their number.
+    /// Returns an upper estimate of the number of rows.
     pub fn rows_at_most(&self) -> u64 {
         let open: usize = self.open.iter().map(|open| open.rows).sum();
         let blocks = self.blocks.iter().map(|(entry, _)| u64::from(entry.rows));
@@ -375,14 +378,14 @@ impl SourceView {
         open as u64 + blocks.sum::<u64>()
     }
 
-    /// Leaves out the rows of a block that were deleted. Those that are too old are outside the
+    /// Removes the rows of a block that were deleted. Rows that are too old are outside the
     /// interval anyway.
     fn lift(&self, number: u64, rows: Rows) -> Rows {
-        let hidden = |time: &i64| self.veil.hides_row(number, *time);
+        let hidden = |time: &i64| self.visibility.hides_row(number, *time);
         let (Some(&first), Some(&last)) = (rows.times.first(), rows.times.last()) else {
             return rows;
         };
-        if !self.veil.touches(number, &Interval::new(first, last)) {
+        if !self.visibility.touches(number, &Interval::new(first, last)) {
             return rows;
         }
         let kept: Vec<usize> = (0..rows.times.len())
@@ -391,7 +394,7 @@ impl SourceView {
         rows.pick(&kept)
     }
 
-    /// Returns the column in the present layout of a wanted column of another layout.
+    /// Returns the column of the present layout for a wanted column of another layout.
     pub fn place_of(&self, names: &[Arc<str>], column: usize, wanted: &[bool]) -> Option<usize> {
         let present = &self.layouts.present;
         let place = present.column(names[column].as_bytes(), column);

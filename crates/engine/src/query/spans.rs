@@ -2,17 +2,17 @@
 
 use seiner_model::Interval;
 
-/// Spans that overlap, directly or through others, in the order in which they were given.
+/// Spans that overlap, directly or through others, in their given order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Cluster {
-    /// Numbers of the spans, ascending.
+    /// Indexes of the spans, ascending.
     pub members: Vec<usize>,
 }
 
 /// Divides spans into clusters, in the order of time.
 ///
-/// No two spans of different clusters have a time in common, and a cluster cannot be divided further. A span that
-/// overlaps nothing is a cluster of its own, however late it was given.
+/// Spans of different clusters have no time in common, and a cluster cannot be divided further. A
+/// span that overlaps no other span is a cluster of its own.
 pub(crate) fn clusters(spans: &[Interval]) -> Vec<Cluster> {
     let mut order: Vec<usize> = (0..spans.len()).collect();
     if !spans.windows(2).all(|pair| pair[0].start <= pair[1].start) {
@@ -60,7 +60,7 @@ mod tests {
     fn a_late_block_joins_only_its_neighbours() {
         let spans = [(0, 9), (10, 19), (20, 29), (30, 39), (40, 49), (12, 23)];
         assert_eq!(found(&spans), [vec![0], vec![1, 2, 5], vec![3], vec![4]]);
-        // In a gap it joins nothing.
+        // In a gap, it joins no cluster.
         assert_eq!(found(&[(0, 9), (20, 29), (12, 15)]), [[0], [2], [1]]);
     }
 

@@ -1,9 +1,10 @@
-//! Sweep over the blocks of a source in the order of time: rows of all blocks as one, in pieces.
+//! Sweep over the blocks of a source in the order of time. Merges the rows of all blocks, piece by
+//! piece.
 //!
-//! A block is decoded when the sweep reaches its first time, and released after its last row. So the memory depends
-//! on how many blocks overlap at one time, not on the interval. Where the rows of overlapping blocks would exceed
-//! [`Bounds::held`], the sweep keeps only their earliest rows and decodes those blocks again when it reaches the
-//! others.
+//! A block is decoded when the sweep reaches its first time, and released after its last row. The
+//! memory therefore depends on the number of blocks that overlap at one time, not on the interval.
+//! If the rows of overlapping blocks would exceed [`Bounds::held`], the sweep keeps only their
+//! earliest rows, and decodes the blocks again when it reaches the other rows.
 
 use crate::error::Error;
 use crate::options::Options;
@@ -15,39 +16,41 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, VecDeque};
 use std::sync::Arc;
 
-/// Rows of a piece at most, but for the last block that is put into it.
+/// Maximum rows of a piece, without the last block that is added to it.
 const PIECE_ROWS: usize = 64 << 10;
 /// Encoded bytes of the blocks that a helper decodes at a time: some milliseconds of work.
 const GROUP_BYTES: u64 = 128 << 10;
-/// Encoded bytes from which reading is divided among helpers. Less is done sooner than a thread starts.
+/// Minimum encoded bytes for which reading is divided among helpers. Fewer bytes are decoded faster
+/// than a thread starts.
 pub(crate) const HEAVY_BYTES: u64 = 384 << 10;
 
 /// Bounds of the memory of a query, and its threads.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Bounds {
-    /// Bytes of decoded rows that wait to be merged, at most. One row of each block is always held, and the rows of
-    /// the block that is being decoded.
+    /// Maximum bytes of decoded rows that wait to be merged. At least one row of each block, and
+    /// the rows of the block that is being decoded, are always kept.
     pub held: usize,
-    /// Bytes of a piece, about.
+    /// Approximate bytes of a piece.
     pub piece_bytes: usize,
-    /// Rows of a piece, about.
+    /// Approximate rows of a piece.
     pub piece_rows: usize,
-    /// Bytes of rows that helpers decode ahead, about.
+    /// Approximate bytes of rows that helpers decode ahead.
     pub ahead: usize,
-    /// Threads that read and decode.
+    /// Number of threads that read and decode.
     pub threads: usize,
 }
 
 impl Bounds {
-    /// Returns the bounds of a query in a store with these options. A thirty-second of its memory, from 1 to 8 MiB, is
-    /// for the rows that wait, and half of it for those that are decoded ahead.
+    /// Returns the bounds of a query in a store with these options. A thirty-second of the memory,
+    /// from 1 to 8 MiB, is for the rows that wait, and half as much for the rows that are decoded
+    /// ahead.
     pub fn of(options: &Options, threads: Option<usize>) -> Bounds {
         let held = (options.memory / 32).clamp(1 << 20, 8 << 20) as usize;
         let threads = threads.unwrap_or_else(cores);
         Bounds::by(held, threads)
     }
 
-    /// Returns bounds by the bytes for the rows that wait.
+    /// Returns the bounds for a number of bytes of waiting rows.
     pub fn by(held: usize, threads: usize) -> Bounds {
         Bounds {
             held,
@@ -58,17 +61,18 @@ impl Bounds {
         }
     }
 
-    /// Returns the number of groups that helpers decode or have decoded: enough that none waits for work.
+    /// Returns the maximum number of groups that helpers decode or have decoded: enough to keep all
+    /// helpers busy.
     pub fn groups(&self) -> usize {
         2 * self.threads + 1
     }
 
-    /// Returns the bytes of the decoded rows of a group, about.
+    /// Returns the approximate bytes of the decoded rows of a group.
     pub fn share(&self) -> usize {
         self.ahead / self.groups()
     }
 
-    /// Returns bounds that limit nothing, for one thread: for parts of an interval that are short.
+    /// Returns bounds without limits for one thread, for short parts of an interval.
     pub fn unlimited() -> Bounds {
         Bounds {
             held: usize::MAX,
@@ -79,7 +83,7 @@ impl Bounds {
         }
     }
 
-    /// Returns the same for one thread.
+    /// Returns these bounds for one thread.
     pub fn alone(self) -> Bounds {
         Bounds { threads: 1, ..self }
     }
@@ -91,20 +95,22 @@ pub(crate) struct Sweep {
     interval: Interval,
     wanted: Vec<bool>,
     bounds: Bounds,
-    /// Runs that are not decoded: the first time that is wanted of each, and its number. Blocks have numbers first.
+    /// Runs that are not decoded, each with its first wanted time and its number. Blocks have the
+    /// lowest numbers.
     pending: BinaryHeap<Reverse<(i64, usize)>>,
-    /// The time from which a run is pending again; what is pending of it from another time does not count.
+    /// Time from which a run is pending again. Pending entries of the run with another time do not
+    /// count.
     again: HashMap<usize, Option<i64>>,
-    /// Runs that are decoded ahead; they were the first of the pending ones.
+    /// Runs that are decoded ahead. They were the first of the pending runs.
     ahead: VecDeque<Decoded>,
     groups: Ordered<Vec<Decoded>>,
-    /// Last time of the blocks that were begun.
+    /// Latest time of the blocks that were begun.
     reached: i64,
-    /// Runs that came decoded, with the numbers behind the blocks.
+    /// Runs that were given in decoded form. Their numbers follow those of the blocks.
     given: Vec<Rows>,
     /// Runs that have been reached, oldest first.
     active: Vec<Run>,
-    /// Exclusive end of the rows that are kept of runs.
+    /// Exclusive end of the rows that are kept.
     ceiling: Option<i64>,
     /// Bytes of the active runs.
     held: usize,
@@ -112,33 +118,35 @@ pub(crate) struct Sweep {
     pub damages: Damages,
 }
 
-/// A run that was decoded ahead.
+/// Run that was decoded ahead.
 struct Decoded {
-    /// Its first time that is wanted.
+    /// First wanted time of the run.
     from: i64,
-    /// Its number, or the number of the first of several blocks that were joined.
+    /// Number of the run, or of the first of several joined blocks.
     number: usize,
     rows: Result<Rows, Error>,
 }
 
-/// Blocks for a helper: the first time that is wanted of each, and its number.
+/// Blocks for a helper, each with its first wanted time and its number.
 #[derive(Default)]
 struct Group {
     blocks: Vec<(i64, usize)>,
-    /// True if no two of them overlap, nor any of them another run. Their rows are joined by the helper then.
+    /// True if these blocks overlap neither each other nor another run. The helper then joins their
+    /// rows.
     is_alone: bool,
 }
 
 struct Run {
     number: usize,
     rows: Rows,
-    /// Rows that were taken.
+    /// Number of rows that were taken.
     taken: usize,
     bytes: usize,
 }
 
 impl Sweep {
-    /// Creates a sweep over the blocks of a view that overlap an interval, and over given rows that are younger.
+    /// Creates a sweep over the blocks of a view that overlap an interval, and over given younger
+    /// rows.
     pub fn new(
         view: &Arc<SourceView>,
         interval: Interval,
@@ -159,7 +167,7 @@ impl Sweep {
         given: Vec<Rows>,
         bounds: Bounds,
     ) -> Sweep {
-        // What is given may stand for samples that are hidden for their age.
+        // Given rows may replace samples that are hidden by their age.
         let of_blocks = Interval::new(interval.start.max(view.interval.start), interval.end);
         let encoded = blocks
             .iter()
@@ -202,17 +210,17 @@ impl Sweep {
         }
     }
 
-    /// Returns the next rows, about as many as the bounds say; `None` at the end.
+    /// Returns the next rows, approximately as many as the bounds allow, or `None` at the end.
     ///
     /// # Errors
-    /// Of the disk, and [`Error::Abandoned`].
+    /// Errors of the disk, and [`Error::Abandoned`].
     pub fn piece(&mut self) -> Result<Option<Rows>, Error> {
         let Bounds {
             piece_bytes,
             piece_rows,
             ..
         } = self.bounds;
-        self.gather(piece_bytes, piece_rows)
+        self.take_rows(piece_bytes, piece_rows)
     }
 
     /// Returns all rows.
@@ -220,13 +228,13 @@ impl Sweep {
     /// # Errors
     /// As [`Sweep::piece`].
     pub fn all(&mut self) -> Result<Rows, Error> {
-        let all = self.gather(usize::MAX, usize::MAX)?;
+        let all = self.take_rows(usize::MAX, usize::MAX)?;
         Ok(all.unwrap_or_else(|| merge(Vec::new(), self.view.types())))
     }
 
-    fn gather(&mut self, bytes: usize, rows: usize) -> Result<Option<Rows>, Error> {
+    fn take_rows(&mut self, bytes: usize, rows: usize) -> Result<Option<Rows>, Error> {
         let (mut parts, mut found_bytes, mut found_rows) = (Vec::new(), 0, 0);
-        // What a helper joined is a quarter of a piece or more, and is not copied again.
+        // Rows joined by a helper are a quarter of a piece or more, and are not copied again.
         while found_bytes < bytes / 4 && found_rows < rows / 4 {
             let Some(part) = self.next_rows()? else { break };
             found_bytes += part.bytes();
@@ -236,7 +244,7 @@ impl Sweep {
         Ok((!parts.is_empty()).then(|| merge(parts, self.view.types())))
     }
 
-    /// Returns the rows up to where the next block begins.
+    /// Returns the rows before the beginning of the next block.
     pub fn next_rows(&mut self) -> Result<Option<Rows>, Error> {
         loop {
             let next = self.next_start()?;
@@ -275,7 +283,7 @@ impl Sweep {
 
     fn decode_ahead(&mut self) -> Result<(), Error> {
         while self.ahead.is_empty() {
-            // Below a ceiling runs are pending again, and few of their rows are wanted.
+            // Below the exclusive end, runs are pending again, and few of their rows are wanted.
             while self.ceiling.is_none() && self.groups.len() < self.bounds.groups() {
                 self.view.go_on()?;
                 let group = self.next_group();
@@ -304,7 +312,7 @@ impl Sweep {
         }
     }
 
-    /// Takes the run that [`Sweep::peek`] returned.
+    /// Removes and returns the run that [`Sweep::peek`] returned.
     fn pop(&mut self) {
         let Some(Reverse((_, number))) = self.pending.pop() else {
             return;
@@ -319,7 +327,7 @@ impl Sweep {
         self.reached = self.reached.max(last.unwrap_or(i64::MIN));
     }
 
-    /// Takes the blocks that a helper decodes next.
+    /// Removes and returns the blocks that a helper decodes next.
     fn next_group(&mut self) -> Group {
         let share = self.bounds.share();
         let columns = self.wanted.iter().filter(|wanted| **wanted).count();
@@ -330,7 +338,7 @@ impl Sweep {
                 break;
             };
             let Some(entry) = self.view.blocks.get(number).map(|(entry, _)| *entry) else {
-                // What came decoded needs no helper.
+                // Runs in decoded form need no helper.
                 break;
             };
             group.is_alone &= self.reached < from;
@@ -352,7 +360,7 @@ impl Sweep {
             (ahead, _) => ahead.is_some(),
         };
         let (from, number, rows) = if is_ahead {
-            let decoded = self.ahead.pop_front().expect("it was looked at");
+            let decoded = self.ahead.pop_front().expect("it was examined");
             (decoded.from, decoded.number, decoded.rows)
         } else {
             let Some((from, number)) = pending else {
@@ -388,11 +396,11 @@ impl Sweep {
         self.held += run.bytes;
         let at = self.active.partition_point(|other| other.number < number);
         self.active.insert(at, run);
-        while self.held > self.bounds.held && self.squeeze() {}
+        while self.held > self.bounds.held && self.release_memory() {}
         Ok(())
     }
 
-    /// Takes the rows from the first one on, up to a time.
+    /// Removes and returns the first rows, up to a time.
     fn take(&mut self, first: i64, end: Option<i64>) -> Rows {
         let mut end = end;
         let rows: usize = self
@@ -403,7 +411,7 @@ impl Sweep {
         let fair = (self.held / rows.max(1)).max(1);
         let most = self.bounds.piece_rows.min(self.bounds.piece_bytes / fair);
         if rows > most {
-            // As many of each run, so that all of them together are no more.
+            // The same number of rows of each run, so that all of them together stay within the bounds.
             let share = (most / self.active.len()).max(1);
             let after = |run: &Run| run.rows.times.get(run.taken + share).copied();
             let cut = self.active.iter().filter_map(after).min();
@@ -418,7 +426,7 @@ impl Sweep {
             let left = &run.rows.times[run.taken..];
             let count = end.map_or(left.len(), |end| left.partition_point(|time| *time < end));
             if count == run.rows.times.len() {
-                // All of it: nothing is copied.
+                // The whole run is taken without a copy.
                 parts.push(std::mem::take(&mut run.rows));
             } else if count > 0 {
                 parts.push(run.rows.slice(run.taken..run.taken + count));
@@ -430,8 +438,9 @@ impl Sweep {
         merge(parts, self.view.types())
     }
 
-    /// Leaves out the later rows of the active runs, which are decoded again. Returns whether it did.
-    fn squeeze(&mut self) -> bool {
+    /// Releases the later rows of the active runs, which are decoded again. Returns whether any
+    /// rows were released.
+    fn release_memory(&mut self) -> bool {
         let first = self
             .active
             .iter()
@@ -444,7 +453,8 @@ impl Sweep {
         let mut middles: Vec<i64> = self.active.iter().map(middle).collect();
         middles.sort_unstable();
         let above = |time: &&i64| Some(**time) > first;
-        // The lower half of the runs lies before the time; or else whatever is later than the first row.
+        // Median of the middle times of the runs. If no middle is later than the first row, the
+        // second time of all rows.
         let cut = middles[middles.len() / 2..].iter().find(above).copied();
         let times = self
             .active
@@ -466,7 +476,7 @@ impl Sweep {
         self.held < before
     }
 
-    /// Leaves out the rows of a run from a time on; the run is pending again if there are some.
+    /// Releases the rows of a run from a time on. If there are any, the run is pending again.
     fn cut(&mut self, run: &mut Run, end: i64) {
         let kept = run.rows.times.partition_point(|time| *time < end);
         if let Some(next) = run.rows.times.get(kept) {
@@ -478,7 +488,8 @@ impl Sweep {
     }
 }
 
-/// Decodes blocks. If they are alone, their rows become one run, or several where damaged blocks lie between them.
+/// Decodes blocks. If they overlap no other block, their rows become one run, or several runs if
+/// damaged blocks are between them.
 fn decode(group: Group, view: &SourceView, wanted: &[bool]) -> Vec<Decoded> {
     let mut runs: Vec<(i64, usize, Result<Vec<Rows>, Error>)> = Vec::new();
     for (from, number) in group.blocks {

@@ -1,4 +1,4 @@
-//! Losses, as a start reports them.
+//! Losses that a start reports.
 
 use crate::error::Error;
 use crate::ledger::SegmentNote;

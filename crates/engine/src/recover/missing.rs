@@ -190,7 +190,7 @@ impl Missing {
 
     /// Subtracts the rows in segments. `entries` may contain blocks of the missing records. Returns
     /// the losses, and the number of rows after gaps that segments contain.
-    pub fn settle<'e>(
+    pub fn resolve<'e>(
         mut self,
         entries: impl Iterator<Item = &'e Entry>,
         now: i64,
@@ -284,8 +284,8 @@ mod tests {
         }
     }
 
-    fn settle(missing: Missing, entries: &[Entry]) -> (Option<u64>, bool, u64) {
-        let (losses, found) = missing.settle(entries.iter(), 0);
+    fn resolve(missing: Missing, entries: &[Entry]) -> (Option<u64>, bool, u64) {
+        let (losses, found) = missing.resolve(entries.iter(), 0);
         let loss = losses.first();
         let rows = loss.map_or(Some(0), |loss| loss.rows);
         (rows, loss.is_some_and(|loss| loss.at_most), found)
@@ -307,37 +307,37 @@ mod tests {
     fn rows_in_a_gap_and_behind_it_are_lost() {
         let mut missing = gap();
         missing.end(1, |_| Some(5));
-        assert_eq!(settle(missing, &[]), (Some(12), false, 0));
+        assert_eq!(resolve(missing, &[]), (Some(12), false, 0));
     }
 
     #[test]
-    fn rows_that_segments_hold_are_not_lost() {
+    fn rows_in_segments_are_not_lost() {
         let mut missing = gap();
         missing.begin(0, 17, Some(5), false);
         missing.end(1, |_| Some(17));
-        assert_eq!(settle(missing, &[entry(0, 5, 16)]), (Some(1), false, 2));
+        assert_eq!(resolve(missing, &[entry(0, 5, 16)]), (Some(1), false, 2));
     }
 
     #[test]
-    fn a_gap_whose_rows_segments_hold_is_no_loss() {
+    fn a_gap_whose_rows_are_in_segments_is_no_loss() {
         let mut missing = gap();
         missing.end(1, |_| Some(5));
-        assert_eq!(settle(missing, &[entry(0, 0, 17)]), (Some(0), false, 2));
+        assert_eq!(resolve(missing, &[entry(0, 0, 17)]), (Some(0), false, 2));
     }
 
     #[test]
     fn where_the_beginning_is_unknown_the_loss_is_a_bound() {
         let mut missing = gap();
         missing.end(1, |_| None);
-        assert_eq!(settle(missing, &[entry(0, 0, 17)]), (Some(12), true, 0));
+        assert_eq!(resolve(missing, &[entry(0, 0, 17)]), (Some(12), true, 0));
     }
 
     #[test]
-    fn at_the_end_of_the_journal_nobody_knows_how_many_rows_are_missing() {
+    fn at_the_end_of_the_journal_the_number_of_missing_rows_is_unknown() {
         let mut missing = gap();
         missing.gap("journal-2".to_string(), "it is missing".to_string(), 5);
         missing.end(1, |_| Some(5));
-        let (losses, _) = missing.settle([].iter(), 0);
+        let (losses, _) = missing.resolve([].iter(), 0);
         let rows: Vec<_> = losses.iter().map(|loss| loss.rows).collect();
         assert_eq!(rows, [Some(12), None]);
     }

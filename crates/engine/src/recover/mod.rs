@@ -1,8 +1,8 @@
 //! Recovery: opens a store after a clean close or any crash.
 //!
 //! 1. Read the catalog: the sources and layouts that segments refer to.
-//! 2. Read trailers, fences and entries of sealed segments, and count the entries. Continue
-//!    segments that were being written after their last chapter; the journal contains their later
+//! 2. Read trailers, sparse indexes and entries of sealed segments, and count the entries. Continue
+//!    segments that were being written after their last checkpoint; the journal contains their later
 //!    rows.
 //! 3. Replay the journal. Skip rows of blocks that a sealed segment contains, and buffer all other
 //!    rows exactly as before.
@@ -19,19 +19,19 @@ mod segments;
 mod tests;
 
 use crate::error::Error;
-use crate::exchange::tell_memory;
+use crate::exchange::share_memory;
 use crate::journal::DAMAGED;
 use crate::journal::files::JournalWriter;
 use crate::ledger::{self, Ledger};
-use crate::opened::{Opened, Parts};
+use crate::opened::{OpenedStore, Parts};
 use crate::options::{Durability, Options};
+use crate::persisted_clock::{self, PersistedClock};
 use crate::recover::losses::unknown_loss;
 use crate::recover::names::read_catalog;
 use crate::recover::replay::Replay;
-use crate::recover::segments::Found;
+use crate::recover::segments::FoundSegments;
 use crate::sealer;
 use crate::status::Recovery;
-use crate::timekeeper::{self, Timekeeper};
 use crate::volume::{DirectoryVolume, Volume};
 use seiner_platform::{Clock, Disk};
 use std::hash::{BuildHasher, RandomState};
@@ -42,7 +42,7 @@ pub(crate) fn open(
     disk: Arc<dyn Disk>,
     clock: &dyn Clock,
     options: Options,
-) -> Result<Opened, Error> {
+) -> Result<OpenedStore, Error> {
     let began = clock.monotonic();
     let volume: Arc<dyn Volume> = Arc::new(DirectoryVolume::new(disk.clone()));
     // The hash key of names is secret and never reaches the disk.
@@ -52,21 +52,24 @@ pub(crate) fn open(
     let mut recovery = Recovery::default();
     let mut parts = Parts::new(options, names_seed, disk.unit());
     let catalog = read_catalog(&*disk, &*volume, clock, &mut parts, &mut recovery)?;
-    parts.log.space.note_catalog(catalog.room(disk.unit()));
-    let (timekeeper, told) = Timekeeper::open(disk.clone(), catalog.store)?;
-    match told {
+    parts
+        .log
+        .space
+        .note_catalog(catalog.disk_bytes(disk.unit()));
+    let (persisted_clock, stored) = PersistedClock::open(disk.clone(), catalog.store)?;
+    match stored {
         Ok(Some(time)) => parts.log.retention.recall_time(time),
         Ok(None) if parts.log.retention.needs_clock() => recovery.set_aside.push((
-            timekeeper::NAME.to_string(),
-            timekeeper::MISSING.to_string(),
+            persisted_clock::NAME.to_string(),
+            persisted_clock::MISSING.to_string(),
         )),
         Ok(None) => {}
         Err(damage) => recovery
             .set_aside
-            .push((timekeeper::NAME.to_string(), damage.to_string())),
+            .push((persisted_clock::NAME.to_string(), damage.to_string())),
     }
     let mut ledger = open_ledger(disk.clone(), catalog.store, &parts, &mut recovery)?;
-    let mut found = Found::new(volume.clone(), catalog.store);
+    let mut found = FoundSegments::new(volume.clone(), catalog.store);
     found.open_segments(&mut parts, &mut recovery)?;
     found.compare(&mut ledger, &parts, &mut recovery)?;
     let resumed = std::mem::take(&mut found.resumed);
@@ -107,7 +110,7 @@ pub(crate) fn open(
         // row.
         head.seal_all();
     }
-    head.seal_buried(|source, number| log.retention.is_before_delete(source, number));
+    head.seal_deleted(|source, number| log.retention.is_before_delete(source, number));
     sealer::run_alone(&mut parts, &*volume, &mut encoder)?;
     let Parts { head, log, .. } = &mut parts;
     let next_block = head.next_block();
@@ -119,7 +122,7 @@ pub(crate) fn open(
     );
     drop(keys);
     head.release_idle_memory();
-    tell_memory(head, log);
+    share_memory(head, log);
     // If the memory is smaller than before, it may be too small for the rows that the store kept in
     // it.
     let too_much = head.memory() as u64 > parts.options.memory;
@@ -129,19 +132,19 @@ pub(crate) fn open(
     recovery.took_ns = clock.monotonic() - began;
     let mut journal = JournalWriter::new(disk, catalog.store, file_bytes, (sequence, rows), spares);
     journal.damaged = damaged;
-    let Found {
+    let FoundSegments {
         files,
         merging,
         copied,
         ..
     } = found;
-    Ok(Opened {
+    Ok(OpenedStore {
         parts,
         volume,
         journal,
         catalog,
         ledger,
-        timekeeper,
+        persisted_clock,
         recovery,
         files,
         merging,
@@ -157,15 +160,17 @@ fn open_ledger(
 ) -> Result<Ledger, Error> {
     let (ledger, found) = Ledger::open(disk, store)?;
     let what = match found {
-        ledger::Found::Damaged(offset, what) => {
+        ledger::LedgerState::Damaged(offset, what) => {
             let aside = format!("{}{DAMAGED}", ledger::NAME);
             recovery.set_aside.push((aside, what.clone()));
             format!("offset {offset}: {what}; files that went missing before cannot be named")
         }
-        ledger::Found::Missing if parts.log.retention.has_ledger() => {
+        ledger::LedgerState::Missing if parts.log.retention.has_ledger() => {
             "it is missing; files that went missing before cannot be named".to_string()
         }
-        ledger::Found::Missing | ledger::Found::Torn | ledger::Found::Whole => return Ok(ledger),
+        ledger::LedgerState::Missing | ledger::LedgerState::Torn | ledger::LedgerState::Whole => {
+            return Ok(ledger);
+        }
     };
     recovery.losses.push(unknown_loss(ledger::NAME, what));
     Ok(ledger)

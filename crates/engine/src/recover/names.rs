@@ -77,7 +77,7 @@ impl Registers for Parts {
         self.head.relink(source, if lost { 0 } else { layout });
     }
 
-    fn bury(&mut self, dead: &[u8]) -> Result<(), Short> {
-        self.log.retention.recall_news(dead)
+    fn record_dead(&mut self, dead: &[u8]) -> Result<(), Short> {
+        self.log.retention.read_records(dead)
     }
 }

@@ -11,7 +11,7 @@ use crate::segment::Entry;
 use crate::segment::files::Files;
 use crate::segment::open::{OpenSegment, Resumed};
 use crate::segment::sealed::{Segment, read_index, read_page};
-use crate::segment::tally::Survey;
+use crate::segment::stats::LivenessScan;
 use crate::status::{Loss, Recovery};
 use crate::volume::{SlotState, Volume};
 use std::collections::{BTreeMap, HashSet};
@@ -21,12 +21,12 @@ use std::sync::Arc;
 const ASIDE: &str = "the segment is damaged and was set aside";
 
 /// Segments found on the volume.
-pub(super) struct Found {
+pub(super) struct FoundSegments {
     volume: Arc<dyn Volume>,
     store: u64,
     pub(super) files: Arc<Files>,
     /// Sealed segments that were being merged. The next field has their blocks: source, number and
-    /// segment, and the first gathered number.
+    /// segment, and the first coalesced number.
     pub(super) merging: HashSet<u64>,
     victims: BTreeMap<(u32, u64, u64), u64>,
     /// Blocks of these segments that other segments also contain, as segment and number.
@@ -37,9 +37,9 @@ pub(super) struct Found {
     aside: Vec<u64>,
 }
 
-impl Found {
-    pub(super) fn new(volume: Arc<dyn Volume>, store: u64) -> Found {
-        Found {
+impl FoundSegments {
+    pub(super) fn new(volume: Arc<dyn Volume>, store: u64) -> FoundSegments {
+        FoundSegments {
             files: Arc::new(Files::new(volume.clone())),
             volume,
             store,
@@ -63,7 +63,7 @@ impl Found {
             let opened = match slot {
                 SlotState::Open(0) => self.volume.discard(number, slot),
                 SlotState::Open(end) => self
-                    .read_chapters(number, end, parts.options.piece_bytes())
+                    .read_checkpoints(number, end, parts.options.piece_bytes())
                     .map(|segment| open.push(segment)),
                 SlotState::Damaged => {
                     recovery.damaged_segments += 1;
@@ -136,24 +136,24 @@ impl Found {
         Ok(())
     }
 
-    /// Reads the blocks in the chapters of a segment. Each chapter stores the end of the previous
-    /// chapter.
-    fn read_chapters(&self, number: u64, end: u64, piece: u64) -> Result<Resumed, Error> {
+    /// Reads the blocks in the checkpoints of a segment. Each checkpoint stores the end of the previous
+    /// checkpoint.
+    fn read_checkpoints(&self, number: u64, end: u64, piece: u64) -> Result<Resumed, Error> {
         let file = self.volume.open(number, SlotState::Open(end))?;
         let name = self.volume.name(number);
         let (mut entries, mut at) = (Vec::new(), end);
         let (mut lane, mut born) = (0, i64::MIN);
         let (mut sequence, mut sources, mut layouts) = (0, 0, 0);
         while at > 0 {
-            let (trailer, fence) = read_index(&*file, &name, self.store, at)?;
+            let (trailer, sparse_index) = read_index(&*file, &name, self.store, at)?;
             if trailer.number != number || trailer.previous >= at {
                 return Err(Error::Damage {
                     file: name,
                     offset: at,
-                    what: format!("a chapter of segment {} ends here", trailer.number),
+                    what: format!("a checkpoint of segment {} ends here", trailer.number),
                 });
             }
-            for page in &fence {
+            for page in &sparse_index {
                 entries.extend(read_page(&*file, &name, at, page)?);
             }
             (lane, born, at) = (trailer.lane, born.max(trailer.born), trailer.previous);
@@ -189,7 +189,7 @@ impl Found {
         let mut begun = Begun::default();
         for segment in sealed {
             let merging = self.merging.contains(&segment.trailer.number);
-            let mut survey = Survey::new(segment.trailer.number);
+            let mut scan = LivenessScan::new(segment.trailer.number);
             head.begin_blocks_at(segment.trailer.last_block + 1);
             log.retention.recall_born(segment.trailer.born);
             for page in segment.blocks() {
@@ -197,7 +197,7 @@ impl Found {
                     Ok(entries) => {
                         for entry in &entries {
                             note_found(head, log, entry);
-                            survey.add(entry, &log.retention, false);
+                            scan.add(entry, &log.retention, false);
                             if log.retention.is_ring(entry.source) {
                                 begun.note(entry);
                             }
@@ -218,7 +218,7 @@ impl Found {
                     Err(error) => return Err(error),
                 }
             }
-            all.push((segment, survey));
+            all.push((segment, scan));
         }
         for resumed in &open {
             log.retention.recall_born(resumed.born);
@@ -232,16 +232,21 @@ impl Found {
         log.retention.recall_pace(ends.collect());
         log.retention.recall_paces(&begun);
         self.find_copies(&all, &open)?;
-        let moment = log.retention.moment();
+        let clocks = log.retention.clocks();
         let unit = log.unit();
-        let tallied = all.into_iter().map(|(segment, survey)| {
+        let counted = all.into_iter().map(|(segment, scan)| {
             let trailer = &segment.trailer;
-            let mut tally = survey.tally(trailer.lane, segment.room(unit), trailer.born, &moment);
+            let mut stats = scan.stats(
+                trailer.lane,
+                segment.disk_bytes(unit),
+                trailer.born,
+                &clocks,
+            );
             // The limits of rings are known only after everything has been counted.
-            tally.ask();
-            (segment, tally)
+            stats.request_scan();
+            (segment, stats)
         });
-        log.add_sealed(tallied.collect());
+        log.add_sealed(counted.collect());
         head.begin_blocks_at(log.retention.next_block());
         self.resumed = open;
         Ok(())
@@ -250,7 +255,7 @@ impl Found {
     /// Finds blocks of partly merged segments that other segments also contain.
     fn find_copies(
         &mut self,
-        sealed: &[(Arc<Segment>, Survey)],
+        sealed: &[(Arc<Segment>, LivenessScan)],
         open: &[Resumed],
     ) -> Result<(), Error> {
         if self.victims.is_empty() {

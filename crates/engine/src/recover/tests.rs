@@ -1,4 +1,4 @@
-//! Starts from a journal or a catalog with one fault.
+//! Tests of starts with one fault in a journal or a catalog.
 
 use crate::buffer::row;
 use crate::bytes::put_text;
@@ -15,8 +15,9 @@ use seiner_platform::Disk;
 use seiner_platform::sim::{SimClock, SimDisk};
 use std::sync::Arc;
 
-/// The rows replayed, and the places set aside, of a journal of one record, which registers a
-/// source and a layout with one text, and has what is staged besides. A check must say the same.
+/// Replays a journal of one record, which registers a source and a layout with one text and
+/// contains other staged rows. Returns the replayed rows, and the files set aside. A check must
+/// agree.
 fn replay(stage: impl FnOnce(&mut Staging)) -> (u64, usize) {
     let disk = SimDisk::new(1);
     let store = Catalog::create(&disk, 7).unwrap().store;
@@ -43,7 +44,7 @@ fn replay(stage: impl FnOnce(&mut Staging)) -> (u64, usize) {
     (recovery.rows_replayed, recovery.set_aside.len())
 }
 
-/// Rows of the source, with a text of so many bytes each, which begin a block.
+/// Builds rows of the source that begin a block, each with a text of this many bytes.
 fn texts(staging: &mut Staging, source: i64, block: u64, rows: u64, bytes: u16) {
     const TEXT: u8 = 12;
     staging.rows = rows;
@@ -116,12 +117,12 @@ fn a_row_of_the_last_of_all_source_numbers_is_damage() {
 }
 
 #[test]
-fn a_block_number_that_leaves_no_room_to_count_is_damage() {
+fn an_uncountable_block_number_is_damage() {
     let (rows, damaged) = replay(|staging| texts(staging, 0, u64::MAX, 1, 5));
     assert_eq!((rows, damaged), (0, 1));
 }
 
-/// A check knew no limit of rows.
+/// Regression: a check had no limit of rows.
 #[test]
 fn a_block_with_more_rows_than_any_buffer_is_damage() {
     let (rows, damaged) = replay(|staging| texts(staging, 0, 0, 1 << 16, 1));
@@ -132,7 +133,7 @@ fn a_block_with_more_rows_than_any_buffer_is_damage() {
     );
 }
 
-/// A check passed over deletes and rules that a start cannot read.
+/// Regression: a check skipped deletes and rules that a start cannot read.
 #[test]
 fn malformed_deletes_are_damage_for_a_check_as_well() {
     let disk = SimDisk::new(1);
@@ -151,9 +152,10 @@ fn malformed_deletes_are_damage_for_a_check_as_well() {
     assert!(damage.eq(aside), "{report:?}");
 }
 
-/// A start added the sources of a frame under the next numbers, whatever numbers the frame has.
+/// Regression: a start ignored the numbers in a frame, and assigned the next numbers to its
+/// sources.
 #[test]
-fn a_frame_whose_numbers_are_taken_moves_no_source() {
+fn a_frame_with_used_numbers_moves_no_source() {
     let disk = SimDisk::new(1);
     let mut catalog = Catalog::create(&disk, 7).unwrap();
     for (name, first_source) in [(&b"a"[..], 0), (b"b", 0), (b"c", 1)] {

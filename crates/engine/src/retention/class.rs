@@ -60,22 +60,22 @@ impl Classes {
             check(class)?;
             let before = &list[..index];
             if before.iter().any(|other| other.name == class.name) {
-                return Err(refuse(class, "there are two classes of this name"));
+                return Err(invalid(class, "there are two classes of this name"));
             }
             if let Some(all) = selectors.iter().position(means_everything) {
                 let what = format!(
                     "class {:?} before it means every source; put {:?} first",
                     before[all].name, class.name
                 );
-                return Err(refuse(class, &what));
+                return Err(invalid(class, &what));
             }
             let selector = Selector::parse(&class.sources);
-            selectors.push(selector.map_err(|error| refuse(class, &error.to_string()))?);
+            selectors.push(selector.map_err(|error| invalid(class, &error.to_string()))?);
         }
         if !selectors.last().is_some_and(means_everything) {
             if let Some(class) = list.iter().find(|class| class.name == DEFAULT) {
                 let what = "this is the name of the class of all other sources; leave its selector out, and put it last";
-                return Err(refuse(class, what));
+                return Err(invalid(class, what));
             }
             list.push(Class::forever());
             selectors.push(Selector::all());
@@ -175,7 +175,7 @@ fn add_levels(list: &mut Vec<Class>) -> Result<Vec<LevelOf>, Error> {
             let name = format!("{}/{}", class.name, duration_text(step));
             if list.iter().any(|other| other.name == name) {
                 let what = format!("its level would be called {name:?}, as another class is");
-                return Err(refuse(&class, &what));
+                return Err(invalid(&class, &what));
             }
             list.push(Class {
                 name,
@@ -250,7 +250,7 @@ fn means_everything(selector: &Selector) -> bool {
     selector.measurement.is_none() && selector.matchers.is_empty()
 }
 
-fn refuse(class: &Class, what: &str) -> Error {
+fn invalid(class: &Class, what: &str) -> Error {
     Error::Options(format!("retention class {:?}: {what}", class.name))
 }
 
@@ -265,13 +265,13 @@ fn check(class: &Class) -> Result<(), Error> {
         .age
         .is_some_and(|age| age < Duration::from_secs(1))
     {
-        return Err(refuse(
+        return Err(invalid(
             class,
             "an age below 1 s keeps nothing; say 1s or more",
         ));
     }
     if class.keep.rows.is_some_and(|rows| rows < LEAST_ROWS) {
-        return Err(refuse(
+        return Err(invalid(
             class,
             "a ring of 0 rows keeps nothing; say 1 or more",
         ));
@@ -280,9 +280,9 @@ fn check(class: &Class) -> Result<(), Error> {
         let what = format!(
             "a quota below {LEAST_BYTES} bytes is less than two blocks; say {LEAST_BYTES} or more"
         );
-        return Err(refuse(class, &what));
+        return Err(invalid(class, &what));
     }
-    check_levels(class).map_err(|what| refuse(class, &what))
+    check_levels(class).map_err(|what| invalid(class, &what))
 }
 
 /// Checks whether the levels of a class can follow each other. The error names valid levels.
@@ -293,13 +293,13 @@ fn check_levels(class: &Class) -> Result<(), String> {
     let text = |duration: Duration| duration_text(duration.as_nanos() as u64);
     let Some(age) = class.keep.age else {
         return Err(
-            "coarser steps come when samples are too old, and it has no age; say age = \"7d\", or leave coarser out"
+            "coarser steps replace samples that are too old, and it has no age; set age = \"7d\", or leave coarser out"
                 .to_string(),
         );
     };
     if class.keep.rows.is_some() || class.keep.bytes.is_some() {
         return Err(
-            "a ring or a quota lets samples go before coarser steps are made of them; leave rows and bytes out, or \
+            "a ring or a quota expires samples before they are rolled up; leave rows and bytes out, or \
              coarser"
                 .to_string(),
         );
@@ -319,8 +319,8 @@ fn check_levels(class: &Class) -> Result<(), String> {
         };
         if level.step > before {
             return Err(format!(
-                "steps of {step} are longer than what they are made of is kept ({}); say steps of {} or shorter, or \
-                 keep that for {step} or longer",
+                "steps of {step} are longer than the lifetime of the finer rows ({}); say steps of {} or shorter, or \
+                 keep the finer rows for {step} or longer",
                 text(before),
                 text(before)
             ));
@@ -337,7 +337,7 @@ fn check_levels(class: &Class) -> Result<(), String> {
         }
         if level.keep.is_some_and(|keep| keep <= before) {
             return Err(format!(
-                "steps of {step} are kept no longer than what they are made of ({}); say more than {}, or `ever`",
+                "steps of {step} are kept no longer than the finer rows ({}); say more than {}, or `ever`",
                 text(before),
                 text(before)
             ));
@@ -377,8 +377,8 @@ mod tests {
     }
 
     #[test]
-    fn rules_that_contradict_each_other_are_refused_with_a_remedy() {
-        let refused = |classes| Classes::new(classes).unwrap_err().to_string();
+    fn contradictory_rules_are_rejected_with_a_remedy() {
+        let rejected = |classes| Classes::new(classes).unwrap_err().to_string();
         let ring = Class {
             keep: Keep {
                 rows: Some(0),
@@ -386,10 +386,10 @@ mod tests {
             },
             ..class("ring", "cpu")
         };
-        assert!(refused(vec![ring]).contains("say 1 or more"));
-        assert!(refused(vec![class("a", ""), class("b", "cpu")]).contains("put \"b\" first"));
-        assert!(refused(vec![class("a", "x"), class("a", "y")]).contains("two classes"));
-        assert!(refused(vec![class("a", "x{")]).contains("\"a\""));
+        assert!(rejected(vec![ring]).contains("say 1 or more"));
+        assert!(rejected(vec![class("a", ""), class("b", "cpu")]).contains("put \"b\" first"));
+        assert!(rejected(vec![class("a", "x"), class("a", "y")]).contains("two classes"));
+        assert!(rejected(vec![class("a", "x{")]).contains("\"a\""));
     }
 
     fn levels(age: u64, levels: &[(u64, u64)]) -> Class {
@@ -436,10 +436,10 @@ mod tests {
     }
 
     #[test]
-    fn levels_that_cannot_follow_one_another_are_refused_with_those_that_can() {
-        let refused = |class| Classes::new(vec![class]).unwrap_err().to_string();
+    fn incompatible_levels_are_rejected_with_compatible_ones() {
+        let rejected = |class| Classes::new(vec![class]).unwrap_err().to_string();
         for (class, words) in [
-            (levels(0, &[(60, 0)]), "say age = \"7d\""),
+            (levels(0, &[(60, 0)]), "set age = \"7d\""),
             (levels(600, &[(0, 0)]), "say 1s or more"),
             (levels(600, &[(3600, 0)]), "say steps of 10m or shorter"),
             (levels(600, &[(60, 1200), (90, 0)]), "say 2m"),
@@ -448,7 +448,7 @@ mod tests {
             (levels(600, &[(60, 600)]), "say more than 10m"),
             (levels(600, &[(60, 0), (120, 0)]), "leave 2m out"),
         ] {
-            let error = refused(class);
+            let error = rejected(class);
             assert!(error.contains(words), "{error}");
         }
         let ring = Class {
@@ -459,7 +459,7 @@ mod tests {
             },
             ..levels(600, &[(60, 0)])
         };
-        assert!(refused(ring).contains("leave rows and bytes out"));
+        assert!(rejected(ring).contains("leave rows and bytes out"));
         let twin = class("raw/1m", "mem");
         let error = Classes::new(vec![levels(600, &[(60, 0)]), twin]).unwrap_err();
         assert!(error.to_string().contains("as another class is"));

@@ -1,4 +1,4 @@
-//! Time: the clock as far as it is believed, and the time that the disk vouches for.
+//! Time: the trusted clock, and the time that the file `clock` covers.
 
 use crate::retention::Retention;
 use crate::retention::class::Classes;
@@ -7,23 +7,25 @@ use seiner_platform::Clock;
 const NANOS: i64 = 1_000_000_000;
 /// Fraction of the shortest age that the time on the disk is ahead of the present, within bounds,
 /// ns.
-const PROMISES: i64 = 64;
-const SHORTEST_PROMISE: i64 = NANOS;
-const LONGEST_PROMISE: i64 = 60 * NANOS;
+const AHEAD_SHARE: i64 = 64;
+const SHORTEST_AHEAD: i64 = NANOS;
+const LONGEST_AHEAD: i64 = 60 * NANOS;
 
 impl Retention {
     /// Advances the time. `next_block` is the number of the next block.
     pub fn advance(&mut self, clock: &dyn Clock, next_block: u64) {
         self.judge(clock);
-        self.now = self.now.max(self.believed);
+        self.now = self.now.max(self.trusted);
         self.block = self.block.max(next_block);
         self.pace.note(next_block, self.now);
-        let told = self.now.min(self.vouched);
+        let covered = self.now.min(self.covered);
         let rules = self.classes.list().iter().zip(&self.next);
         for ((class, next), floor) in rules.zip(&mut self.floors) {
             // Rows with a next level stay until that level contains them.
             if let Some(age) = class.keep.age.filter(|_| next.is_none()) {
-                floor.time = floor.time.max(told.saturating_sub(age.as_nanos() as i64));
+                floor.time = floor
+                    .time
+                    .max(covered.saturating_sub(age.as_nanos() as i64));
             }
         }
         self.note_late();
@@ -31,25 +33,25 @@ impl Retention {
 
     /// Judges the clock without expiring any data.
     pub fn judge(&mut self, clock: &dyn Clock) {
-        self.believed = self.watch.judge(clock.now(), clock.monotonic(), self.now);
+        self.trusted = self.watch.judge(clock.now(), clock.monotonic(), self.now);
     }
 
     pub(super) fn note_late(&mut self) {
         let named = &self.floors[..self.classes.named().len()];
         let times = named.iter().map(|floor| floor.time);
-        let coarsened = self.coarsened.iter().map(|(_, time)| *time);
-        self.late_before = times.chain(coarsened).max().unwrap_or(i64::MIN);
+        let rolled_up = self.rolled_up.iter().map(|(_, time)| *time);
+        self.late_before = times.chain(rolled_up).max().unwrap_or(i64::MIN);
     }
 
     /// Records that the file `clock` contains this time, which a start will find.
-    pub fn vouch(&mut self, time: i64) {
-        self.told = true;
-        self.vouched = self.vouched.max(time);
+    pub fn cover(&mut self, time: i64) {
+        self.has_stored_time = true;
+        self.covered = self.covered.max(time);
     }
 
     /// Records the time that a start finds in the file `clock`. The present is no earlier.
     pub fn recall_time(&mut self, time: i64) {
-        self.vouch(time);
+        self.cover(time);
         self.now = self.now.max(time);
     }
 
@@ -57,7 +59,7 @@ impl Retention {
     /// file `clock` contains none, because an operator may have set that file back. Age does not
     /// hide data by this time until the file contains it, because the segment may be dropped.
     pub fn recall_born(&mut self, time: i64) {
-        if !self.told {
+        if !self.has_stored_time {
             self.now = self.now.max(time);
         }
     }
@@ -72,7 +74,7 @@ impl Retention {
 
     /// Trusts the clock, because an operator confirmed it.
     pub fn accept_clock(&mut self, clock: &dyn Clock) {
-        self.watch.believe(clock.now(), clock.monotonic());
+        self.watch.trust(clock.now(), clock.monotonic());
     }
 
     /// Returns how far the clock is ahead of the trusted time, and how far the trusted time is
@@ -94,32 +96,32 @@ impl Retention {
     /// Returns `None` if the time on the disk is sufficient. With `early`, the time is returned
     /// shortly before it is needed. Repeated starts do not move the time further ahead of the
     /// clock.
-    pub fn promise_due(&self, early: bool) -> Option<i64> {
-        self.promise_at(self.believed, early)
+    pub fn time_to_persist(&self, early: bool) -> Option<i64> {
+        self.time_to_persist_at(self.trusted, early)
     }
 
-    fn promise_at(&self, now: i64, early: bool) -> Option<i64> {
+    fn time_to_persist_at(&self, now: i64, early: bool) -> Option<i64> {
         let rules = self.classes.list().iter().zip(&self.next);
         let ages = rules.filter(|(_, next)| next.is_none());
         let age = ages.filter_map(|(class, _)| class.keep.age).min()?;
-        let ahead = (age.as_nanos() as i64 / PROMISES).clamp(SHORTEST_PROMISE, LONGEST_PROMISE);
+        let ahead = (age.as_nanos() as i64 / AHEAD_SHARE).clamp(SHORTEST_AHEAD, LONGEST_AHEAD);
         let least = match early {
             true => now.saturating_add(ahead / 2),
             false => now,
         };
-        let promise = now.saturating_add(ahead);
-        match self.told {
-            true => (self.vouched < least).then_some(promise),
-            false => Some(promise.max(self.now)),
+        let time = now.saturating_add(ahead);
+        match self.has_stored_time {
+            true => (self.covered < least).then_some(time),
+            false => Some(time.max(self.now)),
         }
     }
 
     /// Returns the time that a closed store writes to the disk, if it must write one.
     pub fn last_time(&self) -> Option<i64> {
-        self.promise_at(i64::MAX, false).map(|_| self.now)
+        self.time_to_persist_at(i64::MAX, false).map(|_| self.now)
     }
 
-    /// Returns the wall time in ns. It does not go back.
+    /// Returns the wall time in ns. It never decreases.
     pub fn now(&self) -> i64 {
         self.now
     }

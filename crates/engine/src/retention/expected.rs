@@ -19,9 +19,9 @@ pub enum Expected {
     Never,
 }
 
-/// Present moment by both clocks.
+/// Present readings of the wall clock and of the block clock.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Moment {
+pub struct Clocks {
     /// Wall time, ns.
     pub now: i64,
     /// Number of the next block.
@@ -30,7 +30,7 @@ pub struct Moment {
     pub block_ns: Option<f64>,
 }
 
-impl Moment {
+impl Clocks {
     /// Converts an expected death to the wall clock.
     pub fn death(&self, expected: Expected) -> Death {
         match expected {
@@ -69,33 +69,33 @@ impl Moment {
 mod tests {
     use super::*;
 
-    const MOMENT: Moment = Moment {
+    const CLOCKS: Clocks = Clocks {
         now: 1_000_000,
         block: 100,
         block_ns: Some(10.0),
     };
 
     #[test]
-    fn both_clocks_are_told_as_one() {
-        assert_eq!(MOMENT.death(Expected::Block(150)), Death::At(1_000_500));
-        assert_eq!(MOMENT.death(Expected::Block(90)), Death::At(999_900));
+    fn deaths_by_block_convert_to_the_wall_clock() {
+        assert_eq!(CLOCKS.death(Expected::Block(150)), Death::At(1_000_500));
+        assert_eq!(CLOCKS.death(Expected::Block(90)), Death::At(999_900));
         assert_eq!(
-            MOMENT.death(Expected::Block(u64::MAX)),
+            CLOCKS.death(Expected::Block(u64::MAX)),
             Death::At(i64::MAX),
             "very late"
         );
         let soon = Expected::Block(101);
-        assert_eq!(MOMENT.sooner(soon, Expected::Time(1_000_011)), soon);
+        assert_eq!(CLOCKS.sooner(soon, Expected::Time(1_000_011)), soon);
         let sooner = Expected::Time(1_000_009);
-        assert_eq!(MOMENT.sooner(soon, sooner), sooner);
-        assert_eq!(MOMENT.sooner(Expected::Never, soon), soon);
+        assert_eq!(CLOCKS.sooner(soon, sooner), sooner);
+        assert_eq!(CLOCKS.sooner(Expected::Never, soon), soon);
     }
 
     #[test]
     fn a_pause_brings_no_block_closer_to_its_death() {
-        let later = Moment {
+        let later = Clocks {
             now: i64::MAX,
-            ..MOMENT
+            ..CLOCKS
         };
         assert!(!later.has_come(Expected::Block(101)));
         assert!(later.has_come(Expected::Time(2_000_000)));

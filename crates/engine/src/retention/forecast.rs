@@ -2,7 +2,7 @@
 
 use crate::retention::Retention;
 use crate::retention::class::{Class, Keep, WhenFull};
-use crate::retention::expected::{Expected, Moment};
+use crate::retention::expected::{Clocks, Expected};
 use crate::retention::pace::Begun;
 use crate::sealing::queue::Taken;
 use crate::segment::Entry;
@@ -45,9 +45,9 @@ impl Retention {
         source < self.members.count() && self.classes.list()[class].keep.rows.is_some()
     }
 
-    /// Returns the present moment, by the wall clock and by blocks.
-    pub fn moment(&self) -> Moment {
-        Moment {
+    /// Returns the present readings of both clocks.
+    pub fn clocks(&self) -> Clocks {
+        Clocks {
             now: self.now,
             block: self.block,
             block_ns: self.pace.block_ns(),
@@ -75,7 +75,7 @@ impl Retention {
             let pace = self.note_pace(taken);
             self.after_rows(ring, pace)
         });
-        self.moment().sooner(self.expect(class, last), ring)
+        self.clocks().sooner(self.expect(class, last), ring)
     }
 
     /// Records that a block was filled. Returns the pace of its source.
@@ -113,7 +113,7 @@ impl Retention {
             };
             self.after_rows(ring.saturating_sub(since), pace)
         });
-        self.moment().sooner(self.expect(class, entry.last), ring)
+        self.clocks().sooner(self.expect(class, entry.last), ring)
     }
 
     /// Returns the expected moment at which a source has received `rows` more rows.
@@ -137,9 +137,9 @@ impl Retention {
         let age = keep.age.map_or(Expected::Never, |age| {
             let age = age.as_nanos().min(i64::MAX as u128) as i64;
             let old = last.saturating_add(age);
-            Expected::Time(match self.round(class) {
-                // The block dies with the next round, which may be late.
-                Some(round) => old.saturating_add(round).max(self.now + round / 8),
+            Expected::Time(match self.pass_len(class) {
+                // The block dies with the next pass, which may be late.
+                Some(pass) => old.saturating_add(pass).max(self.now + pass / 8),
                 None => old,
             })
         });
@@ -152,6 +152,6 @@ impl Retention {
                 None => Expected::Unknown,
             }
         });
-        self.moment().sooner(age, quota)
+        self.clocks().sooner(age, quota)
     }
 }

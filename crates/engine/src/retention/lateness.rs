@@ -11,7 +11,7 @@ pub struct Lateness {
     /// Time before which rows are hidden, ns, by class.
     pub(super) floors: Vec<i64>,
     /// Sources with a time before which earlier rules left levels and no samples.
-    pub(super) coarsened: Arc<Vec<(RoaringBitmap, i64)>>,
+    pub(super) rolled_up: Arc<Vec<(RoaringBitmap, i64)>>,
 }
 
 /// Reason why a row is too old.
@@ -19,8 +19,8 @@ pub struct Lateness {
 pub enum TooOld {
     /// The row exceeds the age of its class.
     Age,
-    /// A coarser level has replaced the samples around the row.
-    Coarsened,
+    /// A roll-up level has replaced the samples around the row.
+    RolledUp,
 }
 
 impl Default for Lateness {
@@ -28,7 +28,7 @@ impl Default for Lateness {
         Lateness {
             before: i64::MIN,
             floors: Vec::new(),
-            coarsened: Arc::default(),
+            rolled_up: Arc::default(),
         }
     }
 }
@@ -47,10 +47,10 @@ impl Lateness {
             return Some(TooOld::Age);
         }
         // A sample that arrives now would be shown in place of the step that contains it.
-        let is_coarsened =
+        let is_rolled_up =
             |(sources, before): &(RoaringBitmap, i64)| time < *before && sources.contains(source);
-        let coarsened = self.coarsened.iter().any(is_coarsened);
-        coarsened.then_some(TooOld::Coarsened)
+        let rolled_up = self.rolled_up.iter().any(is_rolled_up);
+        rolled_up.then_some(TooOld::RolledUp)
     }
 }
 
@@ -63,12 +63,12 @@ mod tests {
         let lateness = Lateness {
             before: 50,
             floors: vec![i64::MIN, 50],
-            coarsened: Arc::new(vec![([7].into_iter().collect(), 20)]),
+            rolled_up: Arc::new(vec![([7].into_iter().collect(), 20)]),
         };
         assert_eq!(lateness.too_old(1, 1, 49), Some(TooOld::Age));
         assert_eq!(lateness.too_old(1, 1, 50), None);
         assert_eq!(lateness.too_old(1, 0, 0), None);
-        assert_eq!(lateness.too_old(7, 0, 19), Some(TooOld::Coarsened));
+        assert_eq!(lateness.too_old(7, 0, 19), Some(TooOld::RolledUp));
         assert_eq!(lateness.too_old(7, 0, 20), None);
     }
 }

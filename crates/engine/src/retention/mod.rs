@@ -9,31 +9,31 @@
 //! Invariant: dead data stays dead after any crash.
 //!
 //! - Age is measured against a clock that does not go back. It hides data only up to a time that is
-//!   stored on the disk (`timekeeper`).
+//!   stored on the disk (`persisted_clock`).
 //! - Floors and tombstones are on disk before they take effect.
 //! - A ring drops blocks by rows on disk only.
-//! - In a class with coarser levels, age hides rows only when the next level contains them on disk
+//! - In a class with roll-up levels, age hides rows only when the next level contains them on disk
 //!   and the catalog records this.
 
 pub mod class;
 mod clock;
-pub mod coarser;
 pub mod counts;
 pub mod expected;
 mod forecast;
 mod late;
 pub mod lateness;
-pub mod news;
 pub mod pace;
-pub mod veil;
+pub mod records;
+pub mod rollup;
+pub mod visibility;
 pub mod watch;
 
 use self::class::{Class, Classes, Keep};
 use self::counts::Counts;
 use self::lateness::Lateness;
-use self::news::put_tombstone;
 use self::pace::Pace;
-use self::veil::Veil;
+use self::records::put_tombstone;
+use self::visibility::VisibilityFilter;
 use self::watch::Watch;
 use crate::members::Members;
 use crate::segment::Entry;
@@ -109,27 +109,27 @@ pub struct Retention {
     /// Levels that other rules made, by the lengths of their steps, with the end of each.
     older: BTreeMap<u64, i64>,
     /// Sources that, before a time, have levels of other rules and no samples.
-    coarsened: Arc<Vec<(RoaringBitmap, i64)>>,
+    rolled_up: Arc<Vec<(RoaringBitmap, i64)>>,
     pace: Pace,
-    /// Returns the wall time in ns. It does not go back.
+    /// Wall time, ns. It never decreases.
     now: i64,
     /// Number of the next block, as of the latest batch or block.
     block: u64,
     /// Time on the disk that a start after a crash will find, so that the clock cannot be behind
     /// it. Age hides no later data.
-    vouched: i64,
+    covered: i64,
     /// True if the file `clock` contains a time. Times in segments are then ignored.
-    told: bool,
+    has_stored_time: bool,
     /// Judge that detects jumps of the wall clock.
     watch: Watch,
     /// Trusted time, ns. It may go back.
-    believed: i64,
+    trusted: i64,
     /// Time before which rows from outside may be too old on arrival.
     late_before: i64,
-    /// Returns whether the catalog records that the store has a ledger.
+    /// True if the catalog records that the store has a ledger.
     has_ledger: bool,
     /// Records that the catalog does not yet contain.
-    news: Vec<u8>,
+    pending: Vec<u8>,
 }
 
 impl Retention {
@@ -161,17 +161,17 @@ impl Retention {
             known_floors: HashMap::new(),
             known_made: HashMap::new(),
             older: BTreeMap::new(),
-            coarsened: Arc::default(),
+            rolled_up: Arc::default(),
             pace: Pace::default(),
             now: i64::MIN,
             block: 0,
-            vouched: i64::MIN,
-            told: false,
+            covered: i64::MIN,
+            has_stored_time: false,
             watch,
-            believed: i64::MIN,
+            trusted: i64::MIN,
             late_before: i64::MIN,
             has_ledger: false,
-            news: Vec::new(),
+            pending: Vec::new(),
         }
     }
 
@@ -193,7 +193,7 @@ impl Retention {
 
     /// Returns the memory used, in bytes.
     pub fn memory(&self) -> usize {
-        let graves: usize = self
+        let deletes: usize = self
             .tombstones
             .iter()
             .map(|tombstone| tombstone.sources.serialized_size())
@@ -201,16 +201,16 @@ impl Retention {
         let late = (self.late.len() + self.late_and_open.len()) * size_of::<(u32, Interval)>();
         let rows = self.logged_rows.memory() + self.durable_rows.memory() + self.paces.memory();
         let rows = rows + self.edges.memory() + late;
-        let coarsened = self.coarsened.iter();
-        let coarsened: usize = coarsened.map(|(of, _)| of.serialized_size()).sum();
-        rows + 16 * self.past.capacity() + graves + coarsened
+        let rolled_up = self.rolled_up.iter();
+        let rolled_up: usize = rolled_up.map(|(of, _)| of.serialized_size()).sum();
+        rows + 16 * self.past.capacity() + deletes + rolled_up
     }
 
     // ---- events
 
     /// Records a delete.
-    pub fn bury(&mut self, tombstone: Tombstone) {
-        put_tombstone(&tombstone, &mut self.news);
+    pub fn delete(&mut self, tombstone: Tombstone) {
+        put_tombstone(&tombstone, &mut self.pending);
         self.tombstones.push(tombstone);
     }
 
@@ -223,11 +223,11 @@ impl Retention {
     /// Returns the lowest number that a new block may have. New blocks must not receive numbers
     /// below a floor, even if the dead blocks no longer exist.
     pub fn next_block(&self) -> u64 {
-        let graves = self.tombstones.iter().map(|tombstone| tombstone.before);
+        let deletes = self.tombstones.iter().map(|tombstone| tombstone.before);
         let floors = self.floors.iter().map(|floor| floor.number);
         // A start calls this before it applies the rules with their floors.
         let known = self.known_floors.values().copied();
-        graves.chain(floors).chain(known).max().unwrap_or(0)
+        deletes.chain(floors).chain(known).max().unwrap_or(0)
     }
 
     /// Returns whether any delete is recorded.
@@ -260,19 +260,19 @@ impl Retention {
         lateness.floors.clear();
         let times = self.floors.iter().map(|floor| floor.time);
         lateness.floors.extend(times);
-        if !Arc::ptr_eq(&lateness.coarsened, &self.coarsened) {
-            lateness.coarsened = self.coarsened.clone();
+        if !Arc::ptr_eq(&lateness.rolled_up, &self.rolled_up) {
+            lateness.rolled_up = self.rolled_up.clone();
         }
     }
 
     /// Returns the hidden parts of a source with `rows` rows, for a reader.
-    pub fn veil(&self, source: u32, rows: u64) -> Veil {
+    pub fn visibility(&self, source: u32, rows: u64) -> VisibilityFilter {
         let class = self.class_of(source);
         let keep = self.classes.list()[class as usize].keep;
-        Veil {
+        VisibilityFilter {
             floor: self.floors[class as usize],
             past: self.past(source, rows, keep),
-            graves: self
+            deletes: self
                 .tombstones
                 .iter()
                 .filter(|tombstone| tombstone.sources.contains(source))
@@ -283,10 +283,10 @@ impl Retention {
 
     /// Returns the permanently hidden parts of a source, regardless of data lost in a crash,
     /// without its ring.
-    pub fn veil_for_good(&self, source: u32) -> Veil {
-        Veil {
+    pub fn permanent_visibility(&self, source: u32) -> VisibilityFilter {
+        VisibilityFilter {
             past: 0,
-            ..self.veil(source, 0)
+            ..self.visibility(source, 0)
         }
     }
 
@@ -303,7 +303,7 @@ impl Retention {
             return true;
         }
         let rows = self.durable_rows.get(entry.source);
-        entry.ordinal <= self.past(entry.source, rows, keep) || self.is_buried(entry)
+        entry.ordinal <= self.past(entry.source, rows, keep) || self.is_deleted(entry)
     }
 
     /// Returns the ordinal up to which blocks are dead by the ring of a source with `rows` rows.
@@ -324,7 +324,7 @@ impl Retention {
             .any(|tombstone| number < tombstone.before && tombstone.sources.contains(source))
     }
 
-    fn is_buried(&self, entry: &Entry) -> bool {
+    fn is_deleted(&self, entry: &Entry) -> bool {
         let span = Interval::new(entry.first, entry.last);
         self.tombstones.iter().any(|tombstone| {
             entry.number < tombstone.before
@@ -361,9 +361,9 @@ mod tests {
         retention.accept_clock(&clock);
         retention.advance(&clock, 1);
         assert_eq!(retention.hidden_before(0), 49 * HOUR);
-        let promise = retention.promise_due(false).unwrap();
-        assert!(promise >= 100 * HOUR);
-        retention.vouch(promise);
+        let covered = retention.time_to_persist(false).unwrap();
+        assert!(covered >= 100 * HOUR);
+        retention.cover(covered);
         retention.advance(&clock, 1);
         assert_eq!(retention.hidden_before(0), 99 * HOUR);
     }
@@ -374,14 +374,14 @@ mod tests {
     fn new_blocks_are_above_the_floors_that_a_start_finds() {
         let mut retention = hourly();
         retention.note_floor(0, 19);
-        let news = retention.take_news();
+        let pending = retention.take_pending();
         let mut found = hourly();
-        found.recall_news(&news).unwrap();
+        found.read_records(&pending).unwrap();
         assert_eq!(found.next_block(), 19);
     }
 
     #[test]
-    fn without_the_file_a_segment_tells_the_time_and_the_file_gets_it() {
+    fn without_the_file_the_time_of_a_segment_counts_and_is_written() {
         // The clock is behind the segment.
         let clock = SimClock::new(10 * HOUR);
         let mut retention = hourly();
@@ -392,10 +392,10 @@ mod tests {
             i64::MIN,
             "the file has no time yet"
         );
-        assert_eq!(retention.promise_due(false), Some(90 * HOUR));
-        retention.vouch(90 * HOUR);
+        assert_eq!(retention.time_to_persist(false), Some(90 * HOUR));
+        retention.cover(90 * HOUR);
         retention.advance(&clock, 1);
         assert_eq!(retention.hidden_before(0), 89 * HOUR);
-        assert_eq!(retention.promise_due(true), None);
+        assert_eq!(retention.time_to_persist(true), None);
     }
 }

@@ -97,7 +97,7 @@ impl Begun {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::buffer::slab::Slot;
+    use crate::buffer::slab::BufferSlot;
     use crate::members::Members;
     use crate::retention::Retention;
     use crate::retention::class::{Class, Classes, Keep};
@@ -169,7 +169,7 @@ mod tests {
                 bytes: 4096,
                 before,
                 ordinal: before + u64::from(ROWS),
-                slot: Slot::NONE,
+                slot: BufferSlot::NONE,
             };
             match retention.death(&taken, 4096, 0) {
                 Expected::Block(at) => (at - next) as f64,
@@ -191,7 +191,7 @@ mod tests {
         let mut pace = Pace::default();
         assert_eq!(pace.block_ns(), None);
         pace.note(7, 0);
-        assert_eq!(pace.block_ns(), None, "one mark tells of no pace");
+        assert_eq!(pace.block_ns(), None, "one mark gives no pace");
         for number in 8..100_000u64 {
             pace.note(number, number as i64 * 1000);
         }

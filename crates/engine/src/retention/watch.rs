@@ -38,25 +38,25 @@ impl Watch {
             return wall;
         };
         if known == i64::MIN {
-            return self.believe(wall, monotonic);
+            return self.trust(wall, monotonic);
         }
         let (time, then) = *self.anchor.get_or_insert((known, monotonic));
         let running = time.saturating_add(monotonic.saturating_sub(then) as i64);
         let ahead = wall.saturating_sub(running);
         if ahead < *shortest {
-            return self.believe(wall, monotonic);
+            return self.trust(wall, monotonic);
         }
         let since = *self.since.get_or_insert(time);
         let exceeded = self.ages.iter().filter(|age| **age <= ahead).max();
         if exceeded.is_none_or(|age| running.saturating_sub(since) >= *age) {
-            return self.believe(wall, monotonic);
+            return self.trust(wall, monotonic);
         }
         self.ahead = ahead;
         running
     }
 
     /// Trusts the wall clock unconditionally.
-    pub fn believe(&mut self, wall: i64, monotonic: u64) -> i64 {
+    pub fn trust(&mut self, wall: i64, monotonic: u64) -> i64 {
         (self.since, self.ahead) = (None, 0);
         // A clock that is set back does not shorten the elapsed time.
         if self.anchor.is_none_or(|(time, _)| wall > time) {
@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_that_is_mended_is_believed_again_and_so_is_an_operator() {
+    fn a_corrected_clock_is_trusted_again_and_so_is_an_operator() {
         let mut watch = Watch::new(vec![DAY]);
         // A start finds the time that the disk stores.
         assert_eq!(watch.judge(400 * DAY, 7, 5), 5);
@@ -111,7 +111,7 @@ mod tests {
         assert_eq!(watch.judge(12, 11, 5), 12);
         assert_eq!(watch.ahead(), 0);
         assert!(watch.judge(400 * DAY, 11, 5) < DAY);
-        assert_eq!(watch.believe(400 * DAY, 11), 400 * DAY);
+        assert_eq!(watch.trust(400 * DAY, 11), 400 * DAY);
         assert_eq!(watch.judge(400 * DAY + 1, 12, 5), 400 * DAY + 1);
         // The clock is set back and forth again: time has passed in the meantime.
         assert_eq!(watch.judge(0, 13, 5), 0);
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn without_ages_every_clock_is_believed() {
+    fn without_ages_every_clock_is_trusted() {
         assert_eq!(Watch::default().judge(i64::MAX, 1, 0), i64::MAX);
     }
 }

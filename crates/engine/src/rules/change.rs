@@ -6,7 +6,7 @@ use seiner_model::{Selector, duration_text};
 use seiner_store::Change;
 use std::time::Duration;
 
-/// Returns the difference that the store takes more than a budget.
+/// Returns the difference for a store that occupies more than its budget.
 pub(super) fn over_disk(taken: u64, options: &Options) -> Change {
     let budget = options.disk.unwrap_or(u64::MAX);
     Change {
@@ -29,7 +29,7 @@ pub(super) fn losses(old: &Options, new: &Options, all: bool) -> Vec<Change> {
         let mut whys = shorter(before, after);
         if all && before.when_full == WhenFull::Refuse && after.when_full == WhenFull::Shed {
             whys.push(
-                "its oldest samples go when the disk is full, instead of new ones being refused"
+                "its oldest samples expire when the disk is full, instead of new ones being rejected"
                     .to_string(),
             );
         }
@@ -44,7 +44,7 @@ pub(super) fn losses(old: &Options, new: &Options, all: bool) -> Vec<Change> {
     }
     if all {
         losses.extend(sooner_shed(&old.classes, &new.classes));
-        losses.extend(less_room(old, new));
+        losses.extend(less_space(old, new));
     }
     let mut unique: Vec<Change> = Vec::new();
     for loss in losses {
@@ -60,7 +60,8 @@ fn pairs<'a>(old: &'a Classes, new: &'a Classes) -> Vec<(&'a Class, &'a Class)> 
     let mut pairs = Vec::new();
     for (i, before) in old.named().iter().enumerate() {
         for (j, after) in new.named().iter().enumerate() {
-            // The sources of both selectors had, or have, the class of an earlier one of the same text.
+            // The sources of both selectors had, or have, the class of an earlier selector with the
+            // same text.
             let had = old.named()[..i]
                 .iter()
                 .any(|class| class.sources == after.sources);
@@ -75,8 +76,8 @@ fn pairs<'a>(old: &'a Classes, new: &'a Classes) -> Vec<(&'a Class, &'a Class)> 
     pairs
 }
 
-/// Returns whether no source matches both classes: their measurements differ, or the value of a
-/// tag.
+/// Returns whether no source matches both classes, because their measurements or the values of a
+/// tag differ.
 fn are_apart(a: &Class, b: &Class) -> bool {
     use seiner_model::Condition::Is;
     let selector = |class: &Class| Selector::parse(&class.sources).unwrap_or_default();
@@ -93,14 +94,14 @@ fn are_apart(a: &Class, b: &Class) -> bool {
         })
 }
 
-/// Returns the steps in ns (0: samples as they came) and the time for which each is kept.
+/// Returns the lengths of the steps in ns, with the lifetime of each. Samples have length 0.
 fn stages(class: &Class) -> Vec<(u64, Option<Duration>)> {
     let levels = class.coarser.iter();
     let levels = levels.map(|level| (level.step.as_nanos() as u64, level.keep));
     std::iter::once((0, class.keep.age)).chain(levels).collect()
 }
 
-/// Returns descriptions of all ways in which a class keeps less than another did.
+/// Returns descriptions of all differences by which a class keeps less than another class.
 fn shorter(before: &Class, after: &Class) -> Vec<String> {
     let mut whys = Vec::new();
     let time = |keep: Option<Duration>| match keep {
@@ -114,7 +115,7 @@ fn shorter(before: &Class, after: &Class) -> Vec<String> {
     };
     for (step, needed) in stages(before) {
         let fine = stages(after).into_iter().filter(|(of, _)| *of <= step);
-        // None, for ever, is the longest.
+        // `None` means for ever and is the longest.
         let longest = fine
             .map(|(_, keep)| keep)
             .max_by_key(|keep| keep.unwrap_or(Duration::MAX));
@@ -174,7 +175,7 @@ fn sooner_shed(old: &Classes, new: &Classes) -> Vec<Change> {
             losses.push(Change {
                 class: name.clone(),
                 why: format!(
-                    "its oldest samples go before those of class {other:?} when the disk is full"
+                    "its oldest samples expire before those of class {other:?} when the disk is full"
                 ),
             });
         }
@@ -183,7 +184,7 @@ fn sooner_shed(old: &Classes, new: &Classes) -> Vec<Change> {
 }
 
 /// Returns the difference of a smaller budget, if data is shed for it.
-fn less_room(old: &Options, new: &Options) -> Option<Change> {
+fn less_space(old: &Options, new: &Options) -> Option<Change> {
     if !may_shed(&new.classes) {
         return None;
     }
@@ -199,7 +200,7 @@ fn less_room(old: &Options, new: &Options) -> Option<Change> {
     };
     Some(Change {
         class: String::new(),
-        why: format!("{why}; classes that may be shed let their oldest samples go sooner"),
+        why: format!("{why}; classes that may be shed lose their oldest samples sooner"),
     })
 }
 
@@ -208,7 +209,7 @@ mod tests {
     use super::*;
     use crate::retention::class::{Keep, parse_levels};
 
-    /// A class from words: name, selector, age in days, levels.
+    /// Builds a class from its name, selector, age in days, and levels.
     fn class(name: &str, sources: &str, days: Option<u64>, levels: &str) -> Class {
         Class {
             name: name.to_string(),
@@ -265,7 +266,7 @@ mod tests {
         let some = || class("some", "{host=~\"x.*\"}", Some(1), "");
         assert!(lost(vec![one(), some()], vec![one(), some()]).is_empty());
         assert_eq!(lost(vec![one(), some()], vec![some(), one()]).len(), 1);
-        // Without it its sources are in the class behind it.
+        // Without this class, its sources are in the next class.
         assert_eq!(lost(vec![one(), some()], vec![some()]).len(), 1);
         let tag = |name: &str, value: &str, days| {
             class(name, &format!("{{l=\"{value}\"}}"), Some(days), "")
@@ -317,7 +318,7 @@ mod tests {
         let refuses =
             |options: &mut Options| edit(options, &|class| class.when_full = WhenFull::Refuse);
         assert_eq!((lost(&same, &refuses), lost(&refuses, &same)), (0, 1));
-        // Nothing is let go for a smaller budget where nothing may be shed.
+        // No data expires for a smaller budget if nothing may be shed.
         let small = |options: &mut Options| {
             refuses(options);
             options.disk = Some(1);

@@ -1,4 +1,4 @@
-//! The file `rules`: lines of text, and a checksum over them in the last.
+//! File `rules`: lines of text, with a checksum of them in the last line.
 
 use super::given::Rule;
 use crate::error::{Error, io_error};
@@ -11,20 +11,21 @@ use std::io;
 use std::str::FromStr;
 use std::time::Duration;
 
-/// The file's name.
+/// Name of the file.
 pub const NAME: &str = "rules";
-/// The name under which it is written, before it takes the place of the one before.
+/// Name under which a new file is written before it replaces the old file.
 pub const NEW: &str = "rules.new";
-/// The first line; the number is the version.
+/// First line of the file. The number is the version.
 const HEAD: &str = "seiner rules 1";
 const SUM: &str = "checksum = ";
-/// Longer files are damage.
+/// Maximum length of a file. A longer file is damaged.
 const LONGEST: u64 = 16 << 20;
 
-/// Reads the rules of a store; run-time settings are the defaults. `None` if it has none.
+/// Reads the rules of a store. Run-time settings have their defaults. Returns `None` if the store
+/// has no rules.
 ///
 /// # Errors
-/// [`Error::Damage`] where a line cannot be read or the checksum does not hold; or when the disk fails.
+/// [`Error::Damage`] if a line is unreadable or the checksum is wrong. Errors of the disk.
 pub fn read(disk: &dyn Disk) -> Result<Option<Options>, Error> {
     let context = || format!("reading {NAME}");
     let file = match disk.open(NAME) {
@@ -42,7 +43,7 @@ pub fn read(disk: &dyn Disk) -> Result<Option<Options>, Error> {
     })
 }
 
-/// Proves that the file can be read, if there is one.
+/// Checks that the file can be read, if it exists.
 ///
 /// # Errors
 /// As [`read`].
@@ -50,7 +51,7 @@ pub fn check(disk: &dyn Disk) -> Result<(), Error> {
     read(disk).map(|_| ())
 }
 
-/// The text of the rules.
+/// Returns the text of the rules.
 pub(super) fn encode(options: &Options) -> String {
     let mut text = format!("{HEAD}\n");
     for rule in Rule::ALL {
@@ -64,7 +65,8 @@ pub(super) fn encode(options: &Options) -> String {
     text
 }
 
-/// The lines of all classes: `class = NAME`, and below it the keys of the class that say something.
+/// Returns the lines of all classes: `class = NAME`, followed by the keys of the class that are
+/// set.
 pub(super) fn classes_text(classes: &Classes) -> String {
     let nanos = |duration: Duration| duration_text(duration.as_nanos() as u64);
     let mut text = String::new();
@@ -98,7 +100,7 @@ pub(super) fn classes_text(classes: &Classes) -> String {
     text
 }
 
-/// A text in one line.
+/// Returns a text on one line.
 fn escaped(text: &str) -> String {
     text.replace('\\', "\\\\")
         .replace('\n', "\\n")
@@ -122,7 +124,7 @@ fn plain(text: &str) -> String {
     plain
 }
 
-/// Reads the text; the error says what is wrong with it.
+/// Parses the text. The error describes the fault.
 pub(super) fn decode(bytes: &[u8]) -> Result<Options, String> {
     let text = std::str::from_utf8(bytes).map_err(|_| "it is no text".to_string())?;
     let head = text.lines().next().unwrap_or_default();
@@ -163,7 +165,7 @@ pub(super) fn decode(bytes: &[u8]) -> Result<Options, String> {
         done.map_err(|what| format!("{line:?}: {what}"))?;
     }
     options.classes = Classes::new(classes).map_err(|error| error.to_string())?;
-    // What is behind the checksum is not under it.
+    // The checksum does not cover the bytes after it.
     match encode(&options) == text {
         true => Ok(options),
         false => Err("it is not written as this version writes it".to_string()),
@@ -196,7 +198,7 @@ fn put_class(class: &mut Class, key: &str, value: &str) -> Result<(), String> {
         "sources" => class.sources = value.to_string(),
         "age" => {
             let ns = parse_duration(value).map_err(|error| error.to_string())?;
-            let ns = u64::try_from(ns).map_err(|_| "it is less than nothing")?;
+            let ns = u64::try_from(ns).map_err(|_| "it is negative")?;
             class.keep.age = Some(Duration::from_nanos(ns));
         }
         "coarser" => class.coarser = parse_levels(value)?,
@@ -219,7 +221,7 @@ fn put_class(class: &mut Class, key: &str, value: &str) -> Result<(), String> {
 mod tests {
     use super::*;
     use crate::retention::class::Keep;
-    use seiner_merge::Kind;
+    use seiner_merge::MergePolicy;
 
     fn options() -> Options {
         let day = Duration::from_secs(86_400);
@@ -250,7 +252,7 @@ mod tests {
             disk: Some(1 << 40),
             leave_free: 7,
             merge_from: 0.7,
-            policy: Kind::ALL[1],
+            policy: MergePolicy::ALL[1],
             extra_writes: 0.1,
             lanes: 9,
             block_bytes: 300,
@@ -262,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn rules_come_back_as_they_were_written() {
+    fn rules_are_read_as_they_were_written() {
         for options in [options(), Options::default()] {
             let text = encode(&options);
             let back = decode(text.as_bytes()).unwrap();

@@ -1,6 +1,6 @@
-//! Names of the rules, and which of them a caller insists on.
+//! Names of the rules, and the set of rules that a caller gives.
 
-/// A rule of a store.
+/// Rule of a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rule {
     /// [`crate::Options::classes`].
@@ -21,7 +21,7 @@ pub enum Rule {
     BlockBytes,
     /// [`crate::Options::segment_bytes`].
     SegmentBytes,
-    /// [`crate::Options::journal_bytes`]: the budget holds the journal.
+    /// [`crate::Options::journal_bytes`]. The budget includes the journal.
     JournalBytes,
 }
 
@@ -40,7 +40,7 @@ impl Rule {
         Rule::Classes,
     ];
 
-    /// The name of the setting: `block_bytes`.
+    /// Returns the name of the setting, such as `block_bytes`.
     pub fn name(self) -> &'static str {
         match self {
             Rule::Classes => "class",
@@ -57,23 +57,23 @@ impl Rule {
     }
 }
 
-/// Rules that a caller insists on.
+/// Rules that a caller gives. They replace the stored rules.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Given {
     /// Rules that differ from the defaults.
     #[default]
     Changed,
-    /// All, defaults included.
+    /// All rules, including those with their default.
     All,
-    /// These; see [`Given::these`].
+    /// The rules in this set. [`Given::these`] creates it.
     These(u16),
 }
 
 impl Given {
-    /// None: the store's own rules hold.
+    /// Returns an empty set: the stored rules apply.
     pub const NONE: Given = Given::These(0);
 
-    /// Exactly these.
+    /// Returns the set of these rules.
     pub fn these(rules: impl IntoIterator<Item = Rule>) -> Given {
         Given::These(
             rules

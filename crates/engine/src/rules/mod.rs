@@ -2,12 +2,12 @@
 //!
 //! The file `rules` stores the decisions for this store. A start takes all rules from it that its
 //! caller leaves open. It rejects rules that would let data expire sooner, unless they are
-//! confirmed. A configuration that happens to be near therefore cannot decide over data.
+//! confirmed. A wrong or missing configuration therefore deletes no data.
 //! `docs/format/rules.md` specifies the bytes.
 
 mod change;
 pub mod file;
-mod foretell;
+mod forecast;
 pub mod given;
 
 pub use file::{NAME, NEW, check, read};
@@ -21,7 +21,7 @@ use seiner_platform::{Clock, Disk, Overlay};
 use std::sync::Arc;
 
 impl Rule {
-    /// The rule as the file writes it; equal texts are equal rules.
+    /// Returns the rule as text in the form of the file. Equal texts mean equal rules.
     pub(crate) fn text(self, options: &Options) -> String {
         match self {
             Rule::Classes => file::classes_text(&options.classes),
@@ -66,7 +66,7 @@ impl Given {
 }
 
 /// Effective rules of a start.
-pub(crate) struct Settled {
+pub(crate) struct ResolvedRules {
     pub options: Options,
     /// True if the file differs or is missing.
     pub is_new: bool,
@@ -81,11 +81,11 @@ pub(crate) struct Settled {
 /// # Errors
 /// [`Error::Retention`] if given rules would let data expire sooner and are not confirmed. Nothing
 /// is changed then.
-pub(crate) fn settle(
+pub(crate) fn resolve(
     disk: &Arc<dyn Disk>,
     clock: &Arc<dyn Clock>,
     options: &Options,
-) -> Result<Settled, Error> {
+) -> Result<ResolvedRules, Error> {
     let mut damage = None;
     let stored = match read(&**disk) {
         Err(Error::Damage { what, .. }) => {
@@ -99,53 +99,55 @@ pub(crate) fn settle(
         Some(stored) => Some(stored),
         None => known_without_file(&**disk)?,
     };
-    let mut settled = Settled {
+    let mut resolved = ResolvedRules {
         options: options.clone(),
         is_new: !is_stored,
         changes: Vec::new(),
         damage,
     };
     let Some(known) = known else {
-        return Ok(settled);
+        return Ok(resolved);
     };
     for rule in Rule::ALL {
-        // Of a store without the file only the classes are known.
+        // Without the file, only the classes are stored.
         if !is_stored && rule != Rule::Classes {
             continue;
         }
         if !options.given.has(rule, options) {
-            rule.copy(&known, &mut settled.options);
+            rule.copy(&known, &mut resolved.options);
             continue;
         }
         let (old, new) = (rule.text(&known), rule.text(options));
         if old != new {
-            settled.is_new = true;
+            resolved.is_new = true;
             if rule == Rule::Classes {
-                settled.changes.push("retention classes change".to_string());
+                resolved
+                    .changes
+                    .push("retention classes change".to_string());
             } else {
-                settled
+                resolved
                     .changes
                     .push(format!("{} = {new} instead of {old}", rule.name()));
             }
         }
     }
-    let mut losses = change::losses(&known, &settled.options, is_stored);
-    if !is_stored && let Some(taken) = over_budget(&**disk, &settled.options)? {
-        losses.push(change::over_disk(taken, &settled.options));
+    let mut losses = change::losses(&known, &resolved.options, is_stored);
+    if !is_stored && let Some(taken) = over_budget(&**disk, &resolved.options)? {
+        losses.push(change::over_disk(taken, &resolved.options));
     }
     if losses.is_empty() || options.apply_retention {
         let whys = losses.iter().map(ToString::to_string);
-        settled.changes.extend(whys);
-        return Ok(settled);
+        resolved.changes.extend(whys);
+        return Ok(resolved);
     }
-    // What the store has is read in a copy that stays in memory.
+    // The store is read through an overlay that keeps all writes in memory.
     let overlay = Overlay::new(disk.clone())
         .map_err(io_error(|| "listing the files of the store".to_string()))?;
     let old = Options {
         given: Given::All,
         ..known
     };
-    let outlook = foretell::of(Arc::new(overlay), clock.clone(), old, &settled.options)?;
+    let outlook = forecast::of(Arc::new(overlay), clock.clone(), old, &resolved.options)?;
     Err(Error::Retention(Box::new(outlook.with(losses))))
 }
 
@@ -172,14 +174,14 @@ fn known_without_file(disk: &dyn Disk) -> Result<Option<Options>, Error> {
         .frames
         .iter()
         .filter_map(|frame| frame.frame.as_ref().ok());
-    let classes = retention::news::rules_of(frames.map(|frame| frame.dead.as_slice()));
+    let classes = retention::records::rules_of(frames.map(|frame| frame.dead.as_slice()));
     Ok(Some(Options {
         classes,
         ..Options::default()
     }))
 }
 
-/// The bytes of all files, if they are more than a budget, and some class may be shed for it.
+/// Returns the bytes of all files if they exceed the budget and some class may be shed.
 fn over_budget(disk: &dyn Disk, options: &Options) -> Result<Option<u64>, Error> {
     let Some(budget) = options.disk.filter(|_| change::may_shed(&options.classes)) else {
         return Ok(None);
@@ -189,10 +191,10 @@ fn over_budget(disk: &dyn Disk, options: &Options) -> Result<Option<u64>, Error>
     Ok((taken > budget).then_some(taken))
 }
 
-/// Writes the rules: all of them are there afterwards, or those from before.
+/// Replaces the stored rules atomically.
 ///
 /// # Errors
-/// When the disk fails.
+/// If the disk fails.
 pub(crate) fn store(disk: &dyn Disk, options: &Options) -> Result<(), Error> {
     let context = || format!("writing {NAME}");
     let file = disk.create(NEW).map_err(io_error(context))?;
@@ -203,10 +205,10 @@ pub(crate) fn store(disk: &dyn Disk, options: &Options) -> Result<(), Error> {
     disk.sync_names().map_err(sync_error(context))
 }
 
-/// Gives a damaged file another name.
+/// Renames a damaged file.
 ///
 /// # Errors
-/// When the disk fails.
+/// If the disk fails.
 pub(crate) fn set_aside(disk: &dyn Disk) -> Result<(), Error> {
     let damaged = format!("{NAME}{}", crate::journal::DAMAGED);
     let context = || format!("renaming {NAME} to {damaged}");

@@ -1,8 +1,8 @@
-//! Encoder of taken buffers: rows as they lie in memory become blocks.
+//! Encoder: converts the rows of taken buffers into blocks.
 
 use crate::block::{self, BlockHead};
+use crate::buffer::columns;
 use crate::buffer::decimals::Decimals;
-use crate::buffer::row;
 use crate::dictionary::layouts::Layout;
 use crate::sealing::queue::Taken;
 use seiner_codec::Effort;
@@ -10,39 +10,39 @@ use seiner_model::FieldType;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Bytes of rows that are encoded at once, about: so much is copied under the lock.
+/// Approximate bytes of rows that are encoded at once. These are copied under the lock.
 const RAW_AT_ONCE: usize = 64 << 10;
-/// Buffers that are encoded at once.
+/// Maximum number of buffers that are encoded at once.
 const BUFFERS_AT_ONCE: usize = 512;
 
 /// Rows that wait to be encoded.
-struct Rows {
+struct WaitingRows {
     layout: Arc<Layout>,
     taken: Taken,
-    /// Place of the encoded rows in the copy.
+    /// Range of the encoded rows in the copy.
     raw: Range<usize>,
 }
 
-/// A block whose place in the log is not known yet.
+/// Encoded block that is not yet in the log.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Encoded {
-    /// The buffer.
+    /// Buffer that the block was made of.
     pub taken: Taken,
     /// First time, ns.
     pub first: i64,
     /// Last time, ns.
     pub last: i64,
-    /// Number of rows, those that others replace left out.
+    /// Number of rows, without rows that later rows replace.
     pub rows: u32,
     /// Number of values.
     pub samples: u64,
     bytes: Range<usize>,
 }
 
-/// A few buffers on their way to blocks. The memory is used again for the next.
+/// Encoder of some buffers at a time. Its memory is reused.
 #[derive(Default)]
 pub struct Encoder {
-    waiting: Vec<Rows>,
+    waiting: Vec<WaitingRows>,
     raw: Vec<u8>,
     decimals: Decimals,
     blocks: Vec<Encoded>,
@@ -50,7 +50,7 @@ pub struct Encoder {
 }
 
 impl Encoder {
-    /// Forgets all buffers and blocks.
+    /// Removes all buffers and blocks.
     pub fn clear(&mut self) {
         self.waiting.clear();
         self.raw.clear();
@@ -58,7 +58,7 @@ impl Encoder {
         self.out.clear();
     }
 
-    /// Returns whether as many buffers were copied as are encoded at once.
+    /// Returns whether the maximum that is encoded at once was copied.
     pub fn is_full(&self) -> bool {
         self.raw.len() >= RAW_AT_ONCE || self.waiting.len() >= BUFFERS_AT_ONCE
     }
@@ -67,14 +67,14 @@ impl Encoder {
     pub fn copy(&mut self, taken: Taken, layout: Arc<Layout>, bytes: &[u8]) {
         let start = self.raw.len();
         self.raw.extend_from_slice(bytes);
-        self.waiting.push(Rows {
+        self.waiting.push(WaitingRows {
             layout,
             taken,
             raw: start..self.raw.len(),
         });
     }
 
-    /// Makes blocks of all buffers that were copied.
+    /// Encodes all copied buffers into blocks.
     pub fn encode(&mut self) {
         for rows in &self.waiting {
             let start = self.out.len();
@@ -102,14 +102,14 @@ impl Encoder {
         self.raw.capacity()
             + self.out.capacity()
             + self.decimals.memory()
-            + self.waiting.capacity() * size_of::<Rows>()
+            + self.waiting.capacity() * size_of::<WaitingRows>()
             + self.blocks.capacity() * size_of::<Encoded>()
     }
 }
 
-/// Appends the block of one buffer. Rows that are decimals are not decoded further; others are
-/// decoded and sorted by time, and of rows at one time the last remains.
-fn encode(rows: &Rows, raw: &[u8], decimals: &mut Decimals, out: &mut Vec<u8>) -> Encoded {
+/// Appends the block of one buffer. Rows of decimals are not decoded further. Other rows are
+/// decoded and sorted by time, and the last of several rows at the same time is kept.
+fn encode(rows: &WaitingRows, raw: &[u8], decimals: &mut Decimals, out: &mut Vec<u8>) -> Encoded {
     let (types, count) = (rows.layout.types(), rows.taken.rows as usize);
     let head = BlockHead {
         source: rows.taken.source,
@@ -123,7 +123,7 @@ fn encode(rows: &Rows, raw: &[u8], decimals: &mut Decimals, out: &mut Vec<u8>) -
             ..of_times(rows.taken, &decimals.times)
         };
     }
-    let columns = row::decode(raw, count, types).expect("a buffer holds what this process encoded");
+    let columns = columns::decode(raw, count, types).expect("this process encoded the buffer");
     let columns = block::sorted(columns);
     block::encode(head, &columns, Effort::Fast, out);
     let fields = columns.fields.iter();

@@ -1,14 +1,14 @@
-//! Sealing: buffers become blocks of the log, in three steps.
+//! Sealing: converts buffers into blocks of the log, in three steps.
 //!
-//! 1. *Take*: a buffer leaves its source and joins the [`queue`]. This takes constant time under the
-//!    store's lock, and readers find the rows in the queue.
-//! 2. *Encode*: [`encode`] makes blocks of the rows, without a lock.
-//! 3. *Append*: a block joins the open segment of its lane, and the buffer's memory is free again.
-//!    This is done under the lock; it copies the bytes of the block.
+//! 1. *Take*: a buffer leaves its source and is added to the [`queue`]. This takes constant time
+//! under the head's lock, and readers find the rows in the queue.
+//! 2. *Encode*: [`encode`] converts the rows into a block, without a lock.
+//! 3. *Append*: the block is copied to the open segment of its lane, under the log's lock. Then the
+//! buffer's memory is freed.
 //!
-//! Buffers are encoded and appended in the order in which they were taken. So the blocks of a source
-//! reach the log in the order of their numbers, and a block's predecessors are known when it is judged
-//! whether it may overwrite one of them.
+//! Buffers are encoded and appended in the order in which they were taken. The blocks of a source
+//! are therefore added to the log in the order of their numbers, and all earlier blocks are known
+//! when a block is marked as late.
 
 pub mod encode;
 pub mod queue;

@@ -1,9 +1,9 @@
-//! Queue of buffers that were taken and are not in the log yet.
+//! Queue of taken buffers that are not yet in the log.
 
-use crate::buffer::slab::Slot;
+use crate::buffer::slab::BufferSlot;
 use std::collections::{HashMap, VecDeque};
 
-/// A buffer between its source and the log.
+/// Buffer that was taken from its source and is not yet in the log.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Taken {
     /// Source of the rows.
@@ -16,25 +16,25 @@ pub struct Taken {
     pub layout: u32,
     /// Journal file in which the block begins.
     pub journal_file: u32,
-    /// Number of rows, those that others of the block replace included.
+    /// Number of rows, including rows that later rows of the block replace.
     pub rows: u32,
     /// Bytes of the encoded rows.
     pub bytes: u32,
-    /// Rows that the source had before this block, ever.
+    /// Rows of the source before this block, since the source was registered.
     pub before: u64,
-    /// Rows that the source had up to the end of this block, ever.
+    /// Rows of the source up to the end of this block, since the source was registered.
     pub ordinal: u64,
-    /// Memory of the rows.
-    pub slot: Slot,
+    /// Slot of the rows.
+    pub slot: BufferSlot,
 }
 
 struct Link {
     taken: Taken,
-    /// Position of the buffer of the same source that was taken before.
+    /// Position of the previously taken buffer of the same source.
     earlier: Option<u64>,
 }
 
-/// Taken buffers, in the order in which they were taken, found by source.
+/// Taken buffers, in the order in which they were taken, with an index by source.
 #[derive(Default)]
 pub struct Queue {
     links: VecDeque<Link>,
@@ -76,7 +76,7 @@ impl Queue {
     pub fn of(&self, source: u32) -> impl Iterator<Item = (u64, &Taken)> {
         let mut next = self.latest.get(&source).copied();
         std::iter::from_fn(move || {
-            // What has left the queue is no link of the chain any more.
+            // A buffer that has left the queue ends the chain.
             let position = next?;
             let at = position.checked_sub(self.front)?;
             let link = self.links.get(at as usize)?;
@@ -90,7 +90,7 @@ impl Queue {
         self.links.len()
     }
 
-    /// Returns the position behind the last buffer.
+    /// Returns the position after the last buffer.
     pub fn end(&self) -> u64 {
         self.front + self.links.len() as u64
     }
@@ -105,14 +105,14 @@ impl Queue {
         self.bytes
     }
 
-    /// Returns the bytes of the slots that the rows lie in.
+    /// Returns the bytes of the slots of the rows.
     pub fn slot_bytes(&self) -> usize {
         self.slot_bytes
     }
 
     /// Returns the bytes of memory of the queue itself.
     pub fn memory(&self) -> usize {
-        // The table has an eighth more places than it may fill.
+        // The table has an eighth more slots than it may fill.
         let latest = self.latest.capacity() / 7 * 8 * (size_of::<(u32, u64)>() + 1);
         self.links.capacity() * size_of::<Link>() + latest
     }
@@ -139,7 +139,7 @@ mod tests {
             bytes: 10,
             before: 0,
             ordinal: 1,
-            slot: Slot::NONE,
+            slot: BufferSlot::NONE,
         }
     }
 
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn a_source_finds_what_is_left_of_its_own() {
+    fn a_source_finds_its_remaining_buffers() {
         let mut queue = Queue::default();
         for (source, number) in [(7, 1), (8, 2), (7, 3), (7, 4)] {
             queue.push(taken(source, number), 64);

@@ -1,8 +1,8 @@
 //! Footers: the index of a sealed segment, sorted by source and block number.
 //!
 //! Entries are stored in *pages* of a few hundred, each compressed separately, so that a look-up
-//! reads one page. The *fence* lists the first source of each page and stays in memory. The
-//! *trailer*, at the very end, contains the position of the fence. `docs/format/segment.md`
+//! reads one page. The *sparse index* lists the first source of each page and stays in memory. The
+//! *trailer*, at the very end, contains the position of the sparse index. `docs/format/segment.md`
 //! specifies the bytes.
 
 use super::{ALIGNMENT, Entry};
@@ -17,15 +17,15 @@ const VERSION: u32 = 1;
 const PAGE_ENTRIES: usize = 256;
 /// Maximum bytes of an uncompressed page.
 const PAGE_LIMIT: usize = PAGE_ENTRIES * 96;
-const FENCE_LIMIT: usize = 256 << 20;
+const SPARSE_INDEX_LIMIT: usize = 256 << 20;
 /// Compression level of pages.
 const LEVEL: i32 = 3;
 /// Length of the trailer in bytes.
 pub const TRAILER_BYTES: usize = 8 + 4 + 8 * 12 + 4 * 6;
 
-/// Fence entry of a page.
+/// Sparse index entry of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Page {
+pub struct PageEntry {
     /// Source of the first entry.
     pub first_source: u32,
     /// Offset of the page in the segment, in bytes.
@@ -60,29 +60,29 @@ pub struct Trailer {
     pub sources: u32,
     /// Number of layouts in the store. The catalog must contain at least as many.
     pub layouts: u32,
-    /// Offset of the fence in the segment, in bytes.
-    pub fence_offset: u64,
-    /// Length of the fence in bytes.
-    pub fence_len: u32,
-    /// Checksum of the fence.
-    pub fence_sum: u32,
+    /// Offset of the sparse index in the segment, in bytes.
+    pub sparse_index_offset: u64,
+    /// Length of the sparse index in bytes.
+    pub sparse_index_len: u32,
+    /// Checksum of the sparse index.
+    pub sparse_index_sum: u32,
     /// Number of the lane that the segment belongs to.
     pub lane: u32,
     /// Time of writing: wall time in ns.
     pub born: i64,
-    /// End of the previous chapter, for the trailer of a chapter: 0 for the first chapter. 0 for a
+    /// End of the previous checkpoint, for the trailer of a checkpoint: 0 for the first checkpoint. 0 for a
     /// whole segment.
     pub previous: u64,
 }
 
-/// Sorts entries and appends pages, fence and trailer to a segment that ends at `offset`, a
+/// Sorts entries and appends pages, sparse index and trailer to a segment that ends at `offset`, a
 /// multiple of [`ALIGNMENT`]. `out` also ends at such a multiple.
 pub fn encode(
     entries: &mut [Entry],
     offset: u64,
     mut trailer: Trailer,
     out: &mut Vec<u8>,
-) -> (Vec<Page>, Trailer) {
+) -> (Vec<PageEntry>, Trailer) {
     assert_outside("encoding an index");
     entries.sort_unstable_by_key(|entry| (entry.source, entry.number));
     let start = out.len();
@@ -94,22 +94,22 @@ pub fn encode(
         let at = out.len();
         varint::put_u64(plain.len() as u64, out);
         out.extend(pack(&plain));
-        pages.push(Page {
+        pages.push(PageEntry {
             first_source: entries[0].source,
             offset: (offset as usize + at - start) as u32,
             len: (out.len() - at) as u32,
             sum: checksum(&out[at..]),
         });
     }
-    let fence_at = out.len();
+    let sparse_index_at = out.len();
     for page in &pages {
         for word in [page.first_source, page.offset, page.len, page.sum] {
             out.extend_from_slice(&word.to_le_bytes());
         }
     }
-    trailer.fence_offset = offset + (fence_at - start) as u64;
-    trailer.fence_len = (out.len() - fence_at) as u32;
-    trailer.fence_sum = checksum(&out[fence_at..]);
+    trailer.sparse_index_offset = offset + (sparse_index_at - start) as u64;
+    trailer.sparse_index_len = (out.len() - sparse_index_at) as u32;
+    trailer.sparse_index_sum = checksum(&out[sparse_index_at..]);
     let bare = out.len() - start + TRAILER_BYTES;
     out.resize(out.len() + bare.next_multiple_of(ALIGNMENT) - bare, 0);
     trailer.encode(out);
@@ -146,14 +146,14 @@ fn encode_page(entries: &[Entry], out: &mut Vec<u8>) {
     column(out, |entry, before| {
         entry.ordinal.wrapping_sub(before.ordinal) as i64
     });
-    // Most pages have no gathered block and omit these columns.
+    // Most pages have no coalesced block and omit these columns.
     fn rows(entry: &Entry) -> u64 {
         entry.ordinal.wrapping_sub(entry.before)
     }
     let late = entries.iter().any(|entry| entry.late);
-    let gathered =
+    let coalesced =
         |entry: &Entry| entry.since != entry.number || rows(entry) != u64::from(entry.rows);
-    if !late && !entries.iter().any(gathered) {
+    if !late && !entries.iter().any(coalesced) {
         return;
     }
     column(out, |entry, _| {
@@ -168,7 +168,7 @@ fn encode_page(entries: &[Entry], out: &mut Vec<u8>) {
 }
 
 /// Checks and decodes a page with these bytes.
-pub fn decode_page(page: &Page, bytes: &[u8]) -> Result<Vec<Entry>, String> {
+pub fn decode_page(page: &PageEntry, bytes: &[u8]) -> Result<Vec<Entry>, String> {
     let found = checksum(bytes);
     if found != page.sum {
         return Err(format!(
@@ -271,24 +271,24 @@ fn unpack(bytes: &[u8], plain: usize) -> Result<Vec<u8>, Short> {
         .map_err(|_| Short)
 }
 
-/// Checks and decodes a fence with these bytes.
-pub fn decode_fence(trailer: &Trailer, bytes: &[u8]) -> Result<Vec<Page>, String> {
+/// Checks and decodes a sparse index with these bytes.
+pub fn decode_sparse_index(trailer: &Trailer, bytes: &[u8]) -> Result<Vec<PageEntry>, String> {
     let found = checksum(bytes);
-    if found != trailer.fence_sum {
+    if found != trailer.sparse_index_sum {
         return Err(format!(
-            "the fence's checksum is {found:08x}, {:08x} was written",
-            trailer.fence_sum
+            "the sparse index's checksum is {found:08x}, {:08x} was written",
+            trailer.sparse_index_sum
         ));
     }
-    Ok(parse_fence(bytes))
+    Ok(parse_sparse_index(bytes))
 }
 
-/// Decodes a fence with a valid checksum.
-pub fn parse_fence(bytes: &[u8]) -> Vec<Page> {
+/// Decodes a sparse index with a valid checksum.
+pub fn parse_sparse_index(bytes: &[u8]) -> Vec<PageEntry> {
     let word = |bytes: &[u8]| u32::from_le_bytes(bytes.try_into().expect("four bytes"));
     bytes
         .chunks_exact(16)
-        .map(|page| Page {
+        .map(|page| PageEntry {
             first_source: word(&page[..4]),
             offset: word(&page[4..8]),
             len: word(&page[8..12]),
@@ -312,7 +312,7 @@ impl Trailer {
             self.span.end as u64,
             self.last_block,
             self.sequence,
-            self.fence_offset,
+            self.sparse_index_offset,
             self.previous,
             self.born as u64,
         ] {
@@ -321,8 +321,8 @@ impl Trailer {
         for word in [
             self.sources,
             self.layouts,
-            self.fence_len,
-            self.fence_sum,
+            self.sparse_index_len,
+            self.sparse_index_sum,
             self.lane,
         ] {
             out.extend_from_slice(&word.to_le_bytes());
@@ -342,15 +342,17 @@ impl Trailer {
         }
         let trailer = Trailer::parse(body)
             .map_err(|Short| "the trailer is not of this version".to_string())?;
-        let fence_end = trailer
-            .fence_offset
-            .checked_add(u64::from(trailer.fence_len));
+        let sparse_index_end = trailer
+            .sparse_index_offset
+            .checked_add(u64::from(trailer.sparse_index_len));
         if trailer.last_block.max(trailer.sequence) > COUNT_LIMIT {
             return Err(
                 "the trailer counts more blocks or records than a store can have".to_string(),
             );
         }
-        if trailer.fence_len as usize > FENCE_LIMIT || fence_end.is_none_or(|end| end > len) {
+        if trailer.sparse_index_len as usize > SPARSE_INDEX_LIMIT
+            || sparse_index_end.is_none_or(|end| end > len)
+        {
             return Err("the trailer points outside the segment".to_string());
         }
         Ok(trailer)
@@ -371,13 +373,13 @@ impl Trailer {
             span: Interval::new(cursor.u64()? as i64, cursor.u64()? as i64),
             last_block: cursor.u64()?,
             sequence: cursor.u64()?,
-            fence_offset: cursor.u64()?,
+            sparse_index_offset: cursor.u64()?,
             previous: cursor.u64()?,
             born: cursor.u64()? as i64,
             sources: cursor.u32()?,
             layouts: cursor.u32()?,
-            fence_len: cursor.u32()?,
-            fence_sum: cursor.u32()?,
+            sparse_index_len: cursor.u32()?,
+            sparse_index_sum: cursor.u32()?,
             lane: cursor.u32()?,
         })
     }
@@ -388,7 +390,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_footer_comes_back() {
+    fn a_footer_is_decoded_as_it_was_encoded() {
         let mut entries: Vec<Entry> = (0..1000u32)
             .map(|n| Entry {
                 source: (n * 7919) % 300,
@@ -415,9 +417,9 @@ mod tests {
             sequence: 5,
             sources: 300,
             layouts: 2,
-            fence_offset: 0,
-            fence_len: 0,
-            fence_sum: 0,
+            sparse_index_offset: 0,
+            sparse_index_len: 0,
+            sparse_index_sum: 0,
             lane: 31,
             previous: 4096,
             born: -1,
@@ -430,9 +432,11 @@ mod tests {
             Trailer::decode(&out[out.len() - TRAILER_BYTES..], len).unwrap(),
             trailer
         );
-        let at = trailer.fence_offset as usize - 8192;
-        let fence = decode_fence(&trailer, &out[at..at + trailer.fence_len as usize]).unwrap();
-        assert_eq!(fence, pages);
+        let at = trailer.sparse_index_offset as usize - 8192;
+        let sparse_index =
+            decode_sparse_index(&trailer, &out[at..at + trailer.sparse_index_len as usize])
+                .unwrap();
+        assert_eq!(sparse_index, pages);
         let read: Vec<Entry> = pages
             .iter()
             .flat_map(|page| {

@@ -22,11 +22,11 @@ struct Link {
     before: u32,
 }
 
-type Page = Arc<Vec<Link>>;
+type ListPage = Arc<Vec<Link>>;
 
 /// Blocks in the order in which they were added.
 pub struct BlockList {
-    pages: Vec<Page>,
+    pages: Vec<ListPage>,
     len: usize,
     /// Index of the latest block of each source.
     latest: Vec<HashMap<u32, u32, foldhash::fast::FixedState>>,
@@ -39,7 +39,7 @@ pub struct BlockList {
 /// Snapshot of the blocks of a list.
 #[derive(Clone)]
 pub struct Listing {
-    pages: Vec<Page>,
+    pages: Vec<ListPage>,
     from: usize,
     len: usize,
 }
@@ -60,10 +60,10 @@ impl BlockList {
     /// Adds a block.
     pub fn push(&mut self, entry: Entry) {
         let part = &mut self.latest[entry.source as usize % PARTS];
-        let room = part.capacity();
+        let capacity = part.capacity();
         let before = part.insert(entry.source, self.len as u32);
-        if part.capacity() != room {
-            self.latest_bytes += table_bytes(part.capacity()) - table_bytes(room);
+        if part.capacity() != capacity {
+            self.latest_bytes += table_bytes(part.capacity()) - table_bytes(capacity);
         }
         if self.len.is_multiple_of(PAGE) {
             self.pages.push(Arc::default());
@@ -92,7 +92,7 @@ impl BlockList {
     pub fn memory(&self) -> usize {
         let last = self.pages.last().map_or(0, |page| page.capacity());
         let full = self.pages.len().saturating_sub(1) * PAGE;
-        let pages = self.pages.capacity() * size_of::<Page>();
+        let pages = self.pages.capacity() * size_of::<ListPage>();
         (full + last) * size_of::<Link>() + pages + self.latest_bytes
     }
 
@@ -158,7 +158,7 @@ mod tests {
         }
     }
 
-    /// A page that a listing shares is copied without spare room, however few blocks it lacks.
+    /// A page that a listing shares is copied without spare capacity, however few blocks it lacks.
     #[test]
     fn a_block_is_added_beside_a_listing_at_every_length_of_a_page() {
         for len in 1..=PAGE + 1 {

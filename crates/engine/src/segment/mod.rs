@@ -5,7 +5,7 @@ pub mod footer;
 pub mod list;
 pub mod open;
 pub mod sealed;
-pub mod tally;
+pub mod stats;
 
 use seiner_model::Interval;
 
@@ -33,11 +33,11 @@ pub struct Entry {
     /// replaced by later rows at the same time are included. Shows which blocks of a ring are past
     /// its end without a list of all blocks.
     pub ordinal: u64,
-    /// Number of the first block that was gathered into this block, or the block's own number if it
+    /// Number of the first block that was coalesced into this block, or the block's own number if it
     /// was sealed directly. The block contains all live rows of the source's blocks from `since` to
     /// its own number.
     pub since: u64,
-    /// Rows of the source before the first gathered block.
+    /// Rows of the source before the first coalesced block.
     pub before: u64,
     /// True if this block begins before an earlier block of the same source begins, and may
     /// therefore overwrite that block.
@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn what_others_cover_is_left_out() {
+    fn covered_blocks_are_omitted() {
         assert_eq!(left(&[(3, 3), (1, 1), (3, 3)]), [(1, 1), (3, 3)]);
         assert_eq!(left(&[(1, 1), (1, 4), (4, 4), (6, 6)]), [(1, 4), (6, 6)]);
         // Neither of two overlapping blocks contains the whole other block.

@@ -1,8 +1,9 @@
 //! Open segments: segments that are being written.
 //!
 //! Blocks are collected in memory and passed to the writer in large aligned pieces. From time to
-//! time a *chapter* ends: an index of the blocks since the previous chapter is written behind them.
-//! Blocks in chapters survive a crash, so the journal can release them even if the segment fills
+//! time a *checkpoint* is written: an index of the blocks since the previous checkpoint, behind
+//! these blocks.
+//! Checkpointed blocks survive a crash, so the journal can release them even if the segment fills
 //! slowly.
 //!
 //! Until the segment is sealed, its blocks are found through one chain per source. The segment
@@ -21,7 +22,7 @@ const PIECE: usize = 1 << 20;
 
 /// Piece to be written to the slot.
 #[derive(Clone)]
-pub struct Piece {
+pub struct WritePiece {
     /// Offset of the piece in the segment, in bytes.
     pub offset: u64,
     /// Bytes of the piece: a multiple of [`ALIGNMENT`].
@@ -32,30 +33,30 @@ pub struct Piece {
 pub struct Resumed {
     /// Segment to be continued.
     pub segment: OpenSegment,
-    /// End of the last chapter.
+    /// End of the last checkpoint.
     pub end: u64,
-    /// Blocks in the chapters.
+    /// Blocks in the checkpoints.
     pub entries: Vec<Entry>,
-    /// Time at which the last chapter was written: wall time in ns.
+    /// Time at which the last checkpoint was written: wall time in ns.
     pub born: i64,
-    /// Sequence of the journal when the last chapter was written.
+    /// Sequence of the journal when the last checkpoint was written.
     pub sequence: u64,
-    /// Number of sources in the store when the last chapter was written.
+    /// Number of sources in the store when the last checkpoint was written.
     pub sources: u32,
-    /// Number of layouts in the store when the last chapter was written.
+    /// Number of layouts in the store when the last checkpoint was written.
     pub layouts: u32,
 }
 
-/// Position of the index of a chapter.
+/// Position of the index of a checkpoint.
 #[derive(Clone, Copy, Debug)]
-pub struct Place {
+pub struct CheckpointPosition {
     /// Number of the segment.
     pub number: u64,
     /// Number of the segment's lane.
     pub lane: u32,
     /// Offset of the index in the segment, in bytes.
     pub offset: u64,
-    /// End of the previous chapter, in bytes.
+    /// End of the previous checkpoint, in bytes.
     pub previous: u64,
 }
 
@@ -99,9 +100,9 @@ impl Horizon {
             sequence: closed_at.unwrap_or(self.sequence),
             sources: self.sources,
             layouts: self.layouts,
-            fence_offset: 0,
-            fence_len: 0,
-            fence_sum: 0,
+            sparse_index_offset: 0,
+            sparse_index_len: 0,
+            sparse_index_sum: 0,
             lane,
             previous: 0,
             born: self.now,
@@ -119,23 +120,23 @@ pub struct OpenSegment {
     pub file: Arc<dyn File>,
     /// Blocks in the order in which they were added.
     blocks: BlockList,
-    /// Numbers of blocks that are not yet in a chapter, by the journal file in which they begin.
+    /// Numbers of blocks that are not yet in a checkpoint, by the journal file in which they begin.
     pub pins: Vec<(u32, u64)>,
     /// Sequence of the journal when the segment was closed. `None` while the segment accepts
     /// blocks.
     pub closed_at: Option<u64>,
     /// Pieces that are not yet written.
-    pub pieces: VecDeque<Piece>,
+    pub pieces: VecDeque<WritePiece>,
     /// Durable length that is encoded in the name of the file.
     pub marked: u64,
     /// Reserved bytes of the slot.
     pub reserved: u64,
-    /// Memory in bytes that the rows of blocks outside any chapter would need in a replay.
+    /// Memory in bytes that the rows of blocks outside any checkpoint would need in a replay.
     pub replayable: u64,
-    /// Number of blocks in chapters.
-    in_chapters: usize,
-    /// End of the last chapter.
-    chapter_end: u64,
+    /// Number of blocks in checkpoints.
+    checkpointed: usize,
+    /// End of the last checkpoint.
+    checkpoint_end: u64,
     buffer: Vec<u8>,
     buffer_offset: u64,
     piece: usize,
@@ -155,21 +156,21 @@ impl OpenSegment {
             marked: 0,
             reserved: 0,
             replayable: 0,
-            in_chapters: 0,
-            chapter_end: 0,
+            checkpointed: 0,
+            checkpoint_end: 0,
             buffer: Vec::new(),
             buffer_offset: 0,
             piece: (piece as usize).clamp(ALIGNMENT, PIECE),
         }
     }
 
-    /// Continues a segment whose chapters were read. The blocks are in the order of their offsets.
+    /// Continues a segment whose checkpoints were read. The blocks are in the order of their offsets.
     pub fn resume(mut self, end: u64, entries: Vec<Entry>) -> OpenSegment {
-        self.in_chapters = entries.len();
+        self.checkpointed = entries.len();
         entries
             .into_iter()
             .for_each(|entry| self.blocks.push(entry));
-        (self.chapter_end, self.buffer_offset, self.marked) = (end, end, end);
+        (self.checkpoint_end, self.buffer_offset, self.marked) = (end, end, end);
         self.reserved = self.reserved.max(end);
         self
     }
@@ -195,9 +196,9 @@ impl OpenSegment {
         self.pieces.iter().map(|piece| piece.bytes.len()).sum()
     }
 
-    /// Returns whether any block is not in a chapter.
-    pub fn has_news(&self) -> bool {
-        self.in_chapters < self.blocks.len()
+    /// Returns whether any block is not in a checkpoint.
+    pub fn has_pending(&self) -> bool {
+        self.checkpointed < self.blocks.len()
     }
 
     /// Adds a block and returns its length in bytes. `journal_file` is the journal file in which
@@ -233,7 +234,7 @@ impl OpenSegment {
     fn hand_over(&mut self, bytes: Vec<u8>) {
         let offset = self.buffer_offset;
         self.buffer_offset += bytes.len() as u64;
-        self.pieces.push_back(Piece {
+        self.pieces.push_back(WritePiece {
             offset,
             bytes: Arc::new(bytes),
         });
@@ -249,46 +250,50 @@ impl OpenSegment {
         self.buffer = Vec::new();
     }
 
-    /// Begins the end of a chapter: passes the blocks since the previous chapter to the writer and
-    /// returns them. No block may be added before [`OpenSegment::end_chapter`].
-    pub fn begin_chapter(&mut self) -> Listing {
+    /// Begins a checkpoint: passes the blocks since the previous checkpoint to the writer and
+    /// returns them. No block may be added before [`OpenSegment::end_checkpoint`].
+    pub fn begin_checkpoint(&mut self) -> Listing {
         self.cut_all();
-        self.news()
+        self.pending()
     }
 
-    /// Returns the encoded index of a chapter with these blocks. Encoding is slow, so this function
-    /// is called without a lock, with the position from [`OpenSegment::place`].
-    pub fn index(place: Place, entries: &mut [Entry], horizon: &Horizon) -> Vec<u8> {
-        let mut trailer = horizon.trailer(place.number, place.lane, None, entries);
-        trailer.previous = place.previous;
+    /// Returns the encoded index of a checkpoint with these blocks. Encoding is slow, so this function
+    /// is called without a lock, with the position from [`OpenSegment::position`].
+    pub fn index(
+        position: CheckpointPosition,
+        entries: &mut [Entry],
+        horizon: &Horizon,
+    ) -> Vec<u8> {
+        let mut trailer = horizon.trailer(position.number, position.lane, None, entries);
+        trailer.previous = position.previous;
         let mut bytes = Vec::new();
-        footer::encode(entries, place.offset, trailer, &mut bytes);
+        footer::encode(entries, position.offset, trailer, &mut bytes);
         bytes
     }
 
-    /// Returns the position of the index of a chapter whose end was begun.
-    pub fn place(&self) -> Place {
-        Place {
+    /// Returns the position of the index of a checkpoint that was begun.
+    pub fn position(&self) -> CheckpointPosition {
+        CheckpointPosition {
             number: self.number,
             lane: self.lane,
             offset: self.buffer_offset,
-            previous: self.chapter_end,
+            previous: self.checkpoint_end,
         }
     }
 
-    /// Ends a chapter with its index. Returns the numbers of its blocks by journal file. The
-    /// journal may release these blocks when the chapter is written, synced and marked.
-    pub fn end_chapter(&mut self, index: Vec<u8>) -> Vec<(u32, u64)> {
+    /// Ends a checkpoint with the index. Returns the numbers of its blocks by journal file. The
+    /// journal may release these blocks when the checkpoint is written, synced and marked.
+    pub fn end_checkpoint(&mut self, index: Vec<u8>) -> Vec<(u32, u64)> {
         self.hand_over(index);
-        self.in_chapters = self.blocks.len();
-        self.chapter_end = self.buffer_offset;
+        self.checkpointed = self.blocks.len();
+        self.checkpoint_end = self.buffer_offset;
         self.replayable = 0;
         std::mem::take(&mut self.pins)
     }
 
-    /// Returns the end of the last chapter.
-    pub fn chapter_end(&self) -> u64 {
-        self.chapter_end
+    /// Returns the end of the last checkpoint.
+    pub fn checkpoint_end(&self) -> u64 {
+        self.checkpoint_end
     }
 
     /// Closes the segment to new blocks and moves the remaining bytes to the pieces.
@@ -297,9 +302,9 @@ impl OpenSegment {
         self.closed_at = Some(sequence);
     }
 
-    /// Returns the blocks that are not in a chapter.
-    pub fn news(&self) -> Listing {
-        self.blocks.listing(self.in_chapters)
+    /// Returns the blocks that are not in a checkpoint.
+    pub fn pending(&self) -> Listing {
+        self.blocks.listing(self.checkpointed)
     }
 
     /// Returns all blocks.

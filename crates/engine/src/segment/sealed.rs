@@ -2,7 +2,7 @@
 
 use super::Entry;
 use super::files::Files;
-use super::footer::{self, Page, TRAILER_BYTES, Trailer};
+use super::footer::{self, PageEntry, TRAILER_BYTES, Trailer};
 use crate::error::{Error, io_error};
 use crate::ledger::SegmentNote;
 use crate::space::on_disk;
@@ -18,13 +18,13 @@ pub struct LastPage {
     entries: Vec<Entry>,
 }
 
-/// Sealed segment. Its fence is in memory, the rest on disk.
+/// Sealed segment. Its sparse index is in memory, the rest on disk.
 pub struct Segment {
     /// Trailer of the segment.
     pub trailer: Trailer,
     access: Access,
     name: String,
-    fence: Vec<Page>,
+    sparse_index: Vec<PageEntry>,
     bytes: u64,
     /// Bytes that the file system allocated to the file.
     allocated: u64,
@@ -38,13 +38,13 @@ enum Access {
     Asked(Arc<Files>),
 }
 
-/// Reads the trailer and the fence that end at `end`, of a segment or of a chapter.
+/// Reads the trailer and the sparse index that end at `end`, of a segment or of a checkpoint.
 pub fn read_index(
     file: &dyn File,
     name: &str,
     store: u64,
     end: u64,
-) -> Result<(Trailer, Vec<Page>), Error> {
+) -> Result<(Trailer, Vec<PageEntry>), Error> {
     let context = || format!("reading {name}");
     let damage = |offset: u64, what: String| Error::Damage {
         file: name.to_string(),
@@ -70,23 +70,30 @@ pub fn read_index(
             ),
         ));
     }
-    buffer.resize(trailer.fence_len as usize, 0);
-    file.read_at(trailer.fence_offset, &mut buffer)
+    buffer.resize(trailer.sparse_index_len as usize, 0);
+    file.read_at(trailer.sparse_index_offset, &mut buffer)
         .map_err(io_error(context))?;
-    let fence = footer::decode_fence(&trailer, &buffer)
-        .map_err(|what| damage(trailer.fence_offset, what))?;
-    Ok((trailer, fence))
+    let sparse_index = footer::decode_sparse_index(&trailer, &buffer)
+        .map_err(|what| damage(trailer.sparse_index_offset, what))?;
+    Ok((trailer, sparse_index))
 }
 
 /// Reads the entries of a page of an index that ends at `end`.
-pub fn read_page(file: &dyn File, name: &str, end: u64, page: &Page) -> Result<Vec<Entry>, Error> {
+pub fn read_page(
+    file: &dyn File,
+    name: &str,
+    end: u64,
+    page: &PageEntry,
+) -> Result<Vec<Entry>, Error> {
     let damage = |what| Error::Damage {
         file: name.to_string(),
         offset: u64::from(page.offset),
         what,
     };
     if u64::from(page.offset) + u64::from(page.len) > end {
-        return Err(damage("the fence points outside the segment".to_string()));
+        return Err(damage(
+            "the sparse index points outside the segment".to_string(),
+        ));
     }
     let mut bytes = vec![0; page.len as usize];
     file.read_at(u64::from(page.offset), &mut bytes)
@@ -99,7 +106,7 @@ impl Segment {
     /// file system allocated to its file.
     pub fn new(
         trailer: Trailer,
-        fence: Vec<Page>,
+        sparse_index: Vec<PageEntry>,
         files: Arc<Files>,
         name: String,
         bytes: u64,
@@ -109,13 +116,13 @@ impl Segment {
             trailer,
             access: Access::Asked(files),
             name,
-            fence,
+            sparse_index,
             bytes,
             allocated,
         }
     }
 
-    /// Opens a segment: reads trailer and fence.
+    /// Opens a segment: reads trailer and sparse index.
     pub fn open(
         files: Arc<Files>,
         number: u64,
@@ -141,12 +148,12 @@ impl Segment {
         let context = || format!("reading {name}");
         let bytes = file.len().map_err(io_error(context))?;
         let allocated = file.allocated().map_err(io_error(context))?;
-        let (trailer, fence) = read_index(&*file, &name, store, bytes)?;
+        let (trailer, sparse_index) = read_index(&*file, &name, store, bytes)?;
         Ok(Segment {
             trailer,
             access: Access::Held(file),
             name,
-            fence,
+            sparse_index,
             bytes,
             allocated,
         })
@@ -159,7 +166,7 @@ impl Segment {
 
     /// Returns the memory used, in bytes.
     pub fn memory(&self) -> usize {
-        size_of::<Segment>() + self.fence.capacity() * size_of::<Page>()
+        size_of::<Segment>() + self.sparse_index.capacity() * size_of::<PageEntry>()
     }
 
     /// Returns the length of the segment in bytes.
@@ -168,8 +175,8 @@ impl Segment {
     }
 
     /// Returns the disk space of the segment if the disk allocates units of `unit` bytes. A file in
-    /// many pieces takes more than its length: the file system records where they are.
-    pub fn room(&self, unit: u64) -> u64 {
+    /// many pieces takes more than its length: the file system records where the pieces are.
+    pub fn disk_bytes(&self, unit: u64) -> u64 {
         on_disk(self.bytes.max(self.allocated), unit)
     }
 
@@ -201,9 +208,9 @@ impl Segment {
         }
     }
 
-    /// Returns the fence entries of the pages.
-    pub fn fence(&self) -> &[Page] {
-        &self.fence
+    /// Returns the sparse index entries of the pages.
+    pub fn sparse_index(&self) -> &[PageEntry] {
+        &self.sparse_index
     }
 
     fn file(&self) -> Result<Arc<dyn File>, Error> {
@@ -214,7 +221,7 @@ impl Segment {
     }
 
     /// Reads the entries of a page.
-    pub fn page(&self, page: &Page) -> Result<Vec<Entry>, Error> {
+    pub fn page(&self, page: &PageEntry) -> Result<Vec<Entry>, Error> {
         read_page(&*self.file()?, &self.name, self.bytes, page)
     }
 
@@ -229,11 +236,11 @@ impl Segment {
         // The first page that can contain the source is the page before the first page that begins
         // past it.
         let first = self
-            .fence
+            .sparse_index
             .partition_point(|page| page.first_source < source)
             .saturating_sub(1);
         for (index, page) in self
-            .fence
+            .sparse_index
             .iter()
             .enumerate()
             .skip(first)
@@ -257,11 +264,11 @@ impl Segment {
 
     /// Returns an iterator over all blocks, page by page.
     pub fn blocks(&self) -> impl Iterator<Item = Result<Vec<Entry>, Error>> + '_ {
-        self.fence.iter().map(|page| self.page(page))
+        self.sparse_index.iter().map(|page| self.page(page))
     }
 
-    /// Reads the index of the chapter that ends at `end`.
-    pub fn chapter(&self, end: u64) -> Result<(Trailer, Vec<Page>), Error> {
+    /// Reads the index of the checkpoint that ends at `end`.
+    pub fn checkpoint(&self, end: u64) -> Result<(Trailer, Vec<PageEntry>), Error> {
         read_index(&*self.file()?, &self.name, self.trailer.store, end)
     }
 
@@ -281,7 +288,7 @@ impl Segment {
                 file: self.name.clone(),
                 offset: u64::from(entry.offset),
                 what: format!(
-                    "the footer says that a block of {} bytes begins here, the file has {}",
+                    "the footer lists a block of {} bytes here, but the file has only {} bytes",
                     entry.len, self.bytes
                 ),
             });
@@ -316,9 +323,9 @@ mod tests {
             sequence: 1,
             sources: 1,
             layouts: 2,
-            fence_offset: 0,
-            fence_len: 0,
-            fence_sum: 0,
+            sparse_index_offset: 0,
+            sparse_index_len: 0,
+            sparse_index_sum: 0,
             lane: 0,
             previous: 0,
             born: 0,
@@ -345,8 +352,8 @@ mod tests {
 
     #[test]
     fn a_file_in_many_pieces_is_counted_with_the_map_of_its_pieces() {
-        assert_eq!(segment(8192, 8192 + 4096).room(4096), 12_288);
+        assert_eq!(segment(8192, 8192 + 4096).disk_bytes(4096), 12_288);
         // A file system that allocates late, or compresses, reports less than the length.
-        assert_eq!(segment(8192, 512).room(4096), 8192);
+        assert_eq!(segment(8192, 512).disk_bytes(4096), 8192);
     }
 }

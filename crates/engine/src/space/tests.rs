@@ -1,4 +1,4 @@
-//! The disk budget in worlds of a few lines.
+//! Tests of the disk budget.
 
 use super::*;
 use proptest::prelude::*;
@@ -21,7 +21,7 @@ fn needs(budget: Option<u64>) -> Needs {
     }
 }
 
-/// A store with 64 MiB.
+/// Creates the counts of a store with 64 MiB.
 fn space() -> Space {
     Space::new(needs(Some(64 * MIB)))
 }
@@ -38,9 +38,9 @@ fn the_least_budget_is_accepted_and_one_byte_less_is_not() {
     // 128 KiB sundry, 8 + 4·0.5 MiB journal, 32 KiB ledger, 2 MiB, two maps and 16 lanes for merging, 8 segments.
     let least = (128 << 10) + 10 * MIB + (32 << 10) + 2 * (MIB + 4096) + 16 * 8192 + 8 * MIB;
     assert_eq!(needs(None).least_budget(), least);
-    // Room for eight segments is left.
+    // Space for eight segments is left.
     let space = Space::new(needs(Some(least)));
-    let left = space.room_for_writers(&Load::default());
+    let left = space.headroom(&Load::default());
     assert_eq!(left, 8 * MIB + (32 << 10));
     let less = std::panic::catch_unwind(|| Space::new(needs(Some(least - 1))));
     assert!(less.is_err());
@@ -70,23 +70,23 @@ fn lanes_follow_the_journal_within_bounds() {
 #[test]
 fn reserves_follow_the_settings() {
     let plain = needs(Some(640 * MIB));
-    assert_eq!(plain.merge_room(), 2 * (MIB + 4096) + 16 * 8192);
-    assert_eq!(plain.ageing_room(), 0);
+    assert_eq!(plain.merge_reserve(), 2 * (MIB + 4096) + 16 * 8192);
+    assert_eq!(plain.rollup_reserve(), 0);
     let levels = Needs {
         has_levels: true,
         ..plain
     };
-    assert_eq!(levels.ageing_room(), 10 * MIB, "a 64th of the budget");
+    assert_eq!(levels.rollup_reserve(), 10 * MIB, "a 64th of the budget");
     let small = Needs {
         budget: None,
         ..levels
     };
-    assert_eq!(small.ageing_room(), MIB, "or a segment");
+    assert_eq!(small.rollup_reserve(), MIB, "or a segment");
     let memory = Needs {
         journal: None,
         ..plain
     };
-    assert_eq!(memory.journal_room(), 0);
+    assert_eq!(memory.journal_space(), 0);
     let coarse = Needs {
         unit: 65536,
         ..plain
@@ -101,18 +101,18 @@ fn reserves_follow_the_settings() {
 #[test]
 fn rows_in_memory_and_their_heads_are_reserved_to_the_last_byte() {
     let space = space();
-    let room = space.room_for_writers(&Load::default());
+    let headroom = space.headroom(&Load::default());
     let mut load = Load {
         blocks: 10,
-        ..rows(room - 961)
+        ..rows(headroom - 961)
     };
-    assert_eq!(space.room_for_writers(&load), 1);
+    assert_eq!(space.headroom(&load), 1);
     load.rows += 1;
-    assert_eq!(space.room_for_writers(&load), 0);
-    // A merge has its reserve yet, and a store beyond its budget has none.
-    assert_eq!(space.room(&load), 64 * MIB - space.used(&load));
+    assert_eq!(space.headroom(&load), 0);
+    // A merge still has its reserve. A store beyond its budget has no reserve.
+    assert_eq!(space.free_space(&load), 64 * MIB - space.used(&load));
     load.rows += 100 * MIB;
-    assert_eq!((space.room_for_writers(&load), space.limit(&load)), (0, 1));
+    assert_eq!((space.headroom(&load), space.limit(&load)), (0, 1));
 }
 
 #[test]
@@ -145,7 +145,8 @@ fn the_journal_counts_at_its_bound_and_longer_records_on_top() {
     let empty = space.used(&of(0, 0));
     assert_eq!(space.used(&of(8 * MIB, 16)), empty);
     assert_eq!(space.used(&of(9 * MIB, 18)), empty + MIB);
-    // In files it counts as it is, a file that is begun with all that it was given.
+    // In files, the journal is counted with its present length, and a begun file with all reserved
+    // bytes.
     assert_eq!(space.used_by_files(&of(1, 1)), MIB / 2);
     assert_eq!(space.used_by_files(&of(MIB, 1)), MIB);
     assert_eq!(
@@ -172,10 +173,10 @@ fn others_on_the_disk_lower_the_budget() {
     assert_eq!(space.budget(), 26 * MIB + (128 << 10));
     assert!(space.is_crowded());
     space.note_free(Some(0), 100 * MIB, &load);
-    assert_eq!((space.budget(), space.room(&load)), (0, 0));
+    assert_eq!((space.budget(), space.free_space(&load)), (0, 0));
     space.note_free(None, 0, &load);
     assert!(!space.is_crowded());
-    // Without a setting, it is the least budget that others may not take.
+    // Without a setting, other programs must leave the minimum budget.
     let mut free = Space::new(needs(None));
     let least = needs(None).least_budget() - (128 << 10);
     free.note_free(Some(least), 0, &Load::default());
@@ -198,16 +199,16 @@ fn merging_begins_before_writers_are_slowed() {
 }
 
 #[test]
-fn ageing_goes_on_in_its_reserve_when_writers_have_no_room() {
+fn the_rollup_uses_its_reserve_when_writers_have_no_headroom() {
     let space = Space::new(Needs {
         has_levels: true,
         ..needs(Some(64 * MIB))
     });
-    let full = rows(space.room_for_writers(&Load::default()));
-    assert_eq!(space.room_for_writers(&full), 0);
-    assert!(space.has_room_to_age(&full));
+    let full = rows(space.headroom(&Load::default()));
+    assert_eq!(space.headroom(&full), 0);
+    assert!(space.has_space_for_rollup(&full));
     let over = rows(full.rows + MIB);
-    assert!(!space.has_room_to_age(&over));
+    assert!(!space.has_space_for_rollup(&over));
 }
 
 #[test]
@@ -223,15 +224,19 @@ fn writers_pay_for_the_bytes_since_the_last_charge() {
         1000,
         "a second at most"
     );
-    debt.settle();
+    debt.clear();
     assert_eq!(debt.charge(99 * MIB, 0.5), Duration::ZERO);
     assert_eq!(debt.charge(100 * MIB, 1.0).as_millis(), 1000);
-    assert_eq!(debt.charge(101 * MIB, 0.0), Duration::ZERO, "there is room");
+    assert_eq!(
+        debt.charge(101 * MIB, 0.0),
+        Duration::ZERO,
+        "there is space"
+    );
 }
 
 #[test]
 #[should_panic(expected = "4097 bytes are taken from 4096 bytes of sealed segments")]
-fn more_than_there_is_cannot_be_retired() {
+fn more_bytes_than_sealed_cannot_be_retired() {
     let mut space = space();
     space.seal(4096);
     space.retire(4097);
@@ -254,8 +259,8 @@ fn sums_never_wrap() {
 }
 
 proptest! {
-    /// Whatever is booked, sums agree with a plain list of segments, and the parts make up the
-    /// budget as long as it is kept.
+    /// After any bookings, the sums equal those of a plain list of segments, and the parts add up
+    /// to the budget unless it is exceeded.
     #[test]
     fn books_agree_with_a_list(
         steps in prop::collection::vec((0..4u8, 1..3 * MIB), 0..200),
@@ -289,15 +294,15 @@ proptest! {
             let (used, reserved) = (space.used(&load), space.reserved(&load));
             prop_assert_eq!(used - empty, listed);
             prop_assert_eq!(space.retired(), retired.iter().sum::<u64>());
-            let room = space.room_for_writers(&load);
+            let headroom = space.headroom(&load);
             if used + reserved <= space.budget() {
-                prop_assert_eq!(used + reserved + room, space.budget());
+                prop_assert_eq!(used + reserved + headroom, space.budget());
             } else {
-                prop_assert_eq!(room, 0);
+                prop_assert_eq!(headroom, 0);
             }
-            prop_assert_eq!(space.fill(&load, 0).room_for_writers(), room);
+            prop_assert_eq!(space.fill(&load, 0).headroom(), headroom);
             prop_assert!(space.used_by_files(&load) <= used);
-            prop_assert!(space.room(&load) >= room);
+            prop_assert!(space.free_space(&load) >= headroom);
         }
     }
 }

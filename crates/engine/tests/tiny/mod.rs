@@ -1,4 +1,4 @@
-//! A tiny store with something of everything, and what it must answer.
+//! Tiny store with all kinds of data, and the samples that it must return.
 
 #![allow(
     clippy::unwrap_used,
@@ -15,7 +15,7 @@ use std::fmt::Write;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// `measurement,tag=value,…`
+/// Notation of the tests: `measurement,tag=value,…`.
 pub struct Plain;
 
 impl Notation for Plain {
@@ -34,11 +34,11 @@ impl Notation for Plain {
     }
 }
 
-/// A row of a source: time, fields with values.
+/// Row of a source: time, and fields with values.
 pub struct Row(pub String, pub i64, pub Vec<(&'static str, Value<'static>)>);
 
-/// Rows to be written: stages of commits. Everything is sealed at the end of each stage but the
-/// last, which stays in the journal.
+/// Rows to be written, in stages of commits. At the end of each stage everything is sealed, except
+/// the last stage, which stays in the journal.
 pub type Story = Vec<Vec<Vec<Row>>>;
 
 pub fn options() -> Options {
@@ -53,7 +53,7 @@ pub fn options() -> Options {
     }
 }
 
-/// All samples by series and time, in words that keep every bit.
+/// All samples by series and time, as text that preserves every bit.
 #[derive(Default, Debug, PartialEq, Eq, Clone)]
 pub struct Samples(pub BTreeMap<(String, String), BTreeMap<i64, String>>);
 
@@ -69,7 +69,8 @@ pub fn in_words(value: Value<'_>) -> String {
 }
 
 impl Samples {
-    /// A line a series, source and field; beneath it a line a sample, time, type and value.
+    /// Returns one line per series with source and field, followed by one line per sample with
+    /// time, type and value.
     pub fn to_text(&self) -> String {
         let mut text = String::new();
         for ((source, field), samples) in &self.0 {
@@ -121,7 +122,7 @@ impl Samples {
     }
 }
 
-/// Every value that was ever written for a series at a time.
+/// Every value that was written for a series at a time.
 pub fn ever(story: &Story) -> BTreeSet<(String, String, i64, String)> {
     let mut all = BTreeSet::new();
     for Row(name, time, cells) in story.iter().flatten().flatten() {
@@ -133,8 +134,8 @@ pub fn ever(story: &Story) -> BTreeSet<(String, String, i64, String)> {
     all
 }
 
-/// Writes a story to a disk, as far as the disk goes along. The store is opened anew before the
-/// last commit, so that the journal has two files; it is not closed, so that they stay.
+/// Writes a story to a disk until the disk fails. The store is opened again before the last commit,
+/// so that the journal has two files. The store is not closed, so the files stay.
 pub fn write(story: &Story, disk: &SimDisk) -> Result<(), Error> {
     // 2026-01-01T00:00:00Z.
     let clock = SimClock::new(1_767_225_600_000_000_000);
@@ -163,13 +164,13 @@ pub fn write(story: &Story, disk: &SimDisk) -> Result<(), Error> {
             clock.advance(1_000_000_000);
         }
         if index + 1 < story.len() {
-            engine.settle()?;
+            engine.flush()?;
         }
     }
     Ok(())
 }
 
-/// The files of a disk.
+/// Returns the files of a disk.
 pub fn files(disk: &dyn Disk) -> BTreeMap<String, Vec<u8>> {
     let read = |name: String| {
         let file = disk.open(&name).unwrap();
@@ -180,7 +181,7 @@ pub fn files(disk: &dyn Disk) -> BTreeMap<String, Vec<u8>> {
     disk.list().unwrap().into_iter().map(read).collect()
 }
 
-/// A disk with files.
+/// Creates a disk with files.
 pub fn disk_with(files: &BTreeMap<String, Vec<u8>>) -> SimDisk {
     let disk = SimDisk::new(1);
     for (name, bytes) in files {
@@ -201,7 +202,7 @@ pub fn open(disk: &SimDisk) -> Result<Engine, Error> {
     )
 }
 
-/// Numbers that look random and are the same everywhere.
+/// Returns pseudo-random numbers that are the same on every machine.
 fn numbers() -> impl FnMut() -> u64 {
     let mut state = 0x9E37_79B9_7F4A_7C15_u64;
     move || {
@@ -214,8 +215,8 @@ fn numbers() -> impl FnMut() -> u64 {
 
 const SECOND: i64 = 1_000_000_000;
 
-/// Two sealed segments and a journal of two files: all types, gaps, layouts that grow, late rows,
-/// values that replace others, times before 1970, values that only bits can tell apart.
+/// Story of two sealed segments and a journal of two files: all types, gaps, growing layouts, late
+/// rows, replaced values, times before 1970, and values that differ only in their bits.
 pub fn story() -> Story {
     let mut next = numbers();
     let mut level = 2000_i64;
@@ -268,7 +269,7 @@ pub fn story() -> Story {
                         Value::Str(["idle", "läuft", "", "broken\nin two"][(n / 5 % 4) as usize]),
                     ),
                 ];
-                // Gaps: now this field is missing, now that.
+                // Gaps: alternately, one of the fields is missing.
                 cells.remove((noise % 6) as usize);
                 Row(
                     "machine,line=3,site=north".to_string(),
@@ -308,9 +309,9 @@ pub fn story() -> Story {
     let second = vec![
         gauge("a", 300..500, &mut walk),
         gauge("b", 0..40, &mut walk),
-        // Late, and in place of what is there.
+        // Late rows, and rows that replace others.
         gauge("a", 100..110, &mut || -1.5),
-        // A second field for a source that had one.
+        // A second field for a source with one field.
         (0..30)
             .map(|n| {
                 Row(
@@ -339,7 +340,7 @@ pub fn story() -> Story {
     vec![first, second, third]
 }
 
-/// So little that its bytes do not depend on when blocks are sealed: a block, a footer, a frame of
+/// Minimal story whose bytes do not depend on the time of sealing: a block, a footer, a frame of
 /// the catalog, and a record.
 pub fn morsel() -> Story {
     let row = |n: i64| {

@@ -270,7 +270,7 @@ fn row_bytes(load: &Load, directory: &Path, interrupt: &Interrupt) -> Result<f64
         interrupt.check()?;
         running.batch()?;
     }
-    running.engine.settle()?;
+    running.engine.flush()?;
     let status = running.status();
     Ok(status.block_bytes_sealed as f64 / status.samples_sealed.max(1) as f64)
 }

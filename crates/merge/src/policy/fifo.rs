@@ -1,17 +1,17 @@
 //! Bitcask's rule, as the authors of *Riak* found it: rotated files are merged oldest first.
 
-use super::{Deciding, Decision, Kind, Policy, View};
+use super::{Deciding, Decision, MergePolicy, Policy, View};
 
 /// Takes the oldest segment first, without regard to its live share.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Fifo;
 
 impl Policy for Fifo {
-    fn kind(&self) -> Kind {
-        Kind::Fifo
+    fn kind(&self) -> MergePolicy {
+        MergePolicy::Fifo
     }
 
     fn choose(&mut self, view: &View) -> Decision {
-        Deciding::new(view, Kind::Fifo).take_until_sated(|segment| -(segment.number as f64))
+        Deciding::new(view, MergePolicy::Fifo).take_until_sated(|segment| -(segment.number as f64))
     }
 }

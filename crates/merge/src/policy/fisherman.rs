@@ -1,6 +1,6 @@
 //! The fisherman of *Riak* §3.0.4: with growing hunger it takes segments with a smaller dead share.
 
-use super::{Deciding, Decision, Kind, Memory, Policy, View};
+use super::{Deciding, Decision, Memory, MergePolicy, Policy, View};
 use crate::SegmentStat;
 
 /// Takes a segment when `D ≥ Dm`, with `Dm = min(1 − H, ewma(D))` while `H > 0` and 1 otherwise.
@@ -52,12 +52,12 @@ impl Fisherman {
 }
 
 impl Policy for Fisherman {
-    fn kind(&self) -> Kind {
-        Kind::Fisherman
+    fn kind(&self) -> MergePolicy {
+        MergePolicy::Fisherman
     }
 
     fn choose(&mut self, view: &View) -> Decision {
-        let mut deciding = Deciding::new(view, Kind::Fisherman);
+        let mut deciding = Deciding::new(view, MergePolicy::Fisherman);
         for _ in 0..deciding.decision.drop.len() {
             self.eat(1.0);
         }

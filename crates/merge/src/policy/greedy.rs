@@ -1,6 +1,6 @@
 //! Victims by dead share, largest first (*Riak* §3.0.1, the merge queue).
 
-use super::{Deciding, Decision, Kind, Policy, View};
+use super::{Deciding, Decision, MergePolicy, Policy, View};
 use crate::SegmentStat;
 
 /// Takes the largest D first.
@@ -8,11 +8,11 @@ use crate::SegmentStat;
 pub struct Greedy;
 
 impl Policy for Greedy {
-    fn kind(&self) -> Kind {
-        Kind::Greedy
+    fn kind(&self) -> MergePolicy {
+        MergePolicy::Greedy
     }
 
     fn choose(&mut self, view: &View) -> Decision {
-        Deciding::new(view, Kind::Greedy).take_until_sated(SegmentStat::dead_share)
+        Deciding::new(view, MergePolicy::Greedy).take_until_sated(SegmentStat::dead_share)
     }
 }

@@ -56,7 +56,7 @@ pub struct Victim {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Why {
     /// Policy that decided.
-    pub policy: Kind,
+    pub policy: MergePolicy,
     /// Used share of the budget, U.
     pub u: f64,
     /// Fill from which on segments are merged, Um.
@@ -104,7 +104,7 @@ pub struct Memory {
 /// A rule that chooses the segments to drop and to merge.
 pub trait Policy: Send {
     /// Returns the kind of the policy.
-    fn kind(&self) -> Kind;
+    fn kind(&self) -> MergePolicy;
 
     /// Returns the segments to drop and to merge now. The policy assumes that the caller carries
     /// the decision out: its memory, such as the fisherman's average, already includes the victims.
@@ -121,7 +121,7 @@ pub trait Policy: Send {
 
 /// Name of a merge policy.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Kind {
+pub enum MergePolicy {
     /// Oldest first, as Bitcask merges rotated files.
     Fifo,
     /// Largest D first.
@@ -135,52 +135,54 @@ pub enum Kind {
     Patient,
 }
 
-impl Kind {
+impl MergePolicy {
     /// All policies, the papers' first.
-    pub const ALL: [Kind; 5] = [
-        Kind::Fifo,
-        Kind::Greedy,
-        Kind::CostBenefit,
-        Kind::Fisherman,
-        Kind::Patient,
+    pub const ALL: [MergePolicy; 5] = [
+        MergePolicy::Fifo,
+        MergePolicy::Greedy,
+        MergePolicy::CostBenefit,
+        MergePolicy::Fisherman,
+        MergePolicy::Patient,
     ];
 
     /// Returns the name used in settings and figures.
     pub fn name(self) -> &'static str {
         match self {
-            Kind::Fifo => "fifo",
-            Kind::Greedy => "greedy",
-            Kind::CostBenefit => "cost-benefit",
-            Kind::Fisherman => "fisherman",
-            Kind::Patient => "patient",
+            MergePolicy::Fifo => "fifo",
+            MergePolicy::Greedy => "greedy",
+            MergePolicy::CostBenefit => "cost-benefit",
+            MergePolicy::Fisherman => "fisherman",
+            MergePolicy::Patient => "patient",
         }
     }
 
     /// Creates the policy with an empty memory.
     pub fn policy(self) -> Box<dyn Policy> {
         match self {
-            Kind::Fifo => Box::new(Fifo),
-            Kind::Greedy => Box::new(Greedy),
-            Kind::CostBenefit => Box::new(CostBenefit),
-            Kind::Fisherman => Box::new(Fisherman::default()),
-            Kind::Patient => Box::new(Patient),
+            MergePolicy::Fifo => Box::new(Fifo),
+            MergePolicy::Greedy => Box::new(Greedy),
+            MergePolicy::CostBenefit => Box::new(CostBenefit),
+            MergePolicy::Fisherman => Box::new(Fisherman::default()),
+            MergePolicy::Patient => Box::new(Patient),
         }
     }
 }
 
-impl fmt::Display for Kind {
+impl fmt::Display for MergePolicy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
     }
 }
 
-impl FromStr for Kind {
+impl FromStr for MergePolicy {
     type Err = String;
 
-    fn from_str(text: &str) -> Result<Kind, String> {
-        let named = Kind::ALL.into_iter().find(|kind| kind.name() == text);
+    fn from_str(text: &str) -> Result<MergePolicy, String> {
+        let named = MergePolicy::ALL
+            .into_iter()
+            .find(|kind| kind.name() == text);
         named.ok_or_else(|| {
-            let names: Vec<&str> = Kind::ALL.iter().map(|kind| kind.name()).collect();
+            let names: Vec<&str> = MergePolicy::ALL.iter().map(|kind| kind.name()).collect();
             format!(
                 "there is no merge policy '{text}': use one of {}",
                 names.join(", ")
@@ -214,7 +216,7 @@ struct Deciding<'a> {
 
 impl<'a> Deciding<'a> {
     /// Starts a decision with the dead segments dropped.
-    fn new(view: &'a View<'a>, policy: Kind) -> Deciding<'a> {
+    fn new(view: &'a View<'a>, policy: MergePolicy) -> Deciding<'a> {
         let fill = view.fill;
         let dead = view.segments.iter().filter(|segment| segment.is_dead());
         let freed: u64 = dead.clone().map(|segment| segment.bytes).sum();

@@ -6,7 +6,7 @@
 //! still have been held. The cost is `live` bytes written. A segment about to die whole has almost
 //! no benefit, however dead it is; the greedy policy wastes its writes there.
 
-use super::{Deciding, Decision, Kind, Policy, View};
+use super::{Deciding, Decision, MergePolicy, Policy, View};
 use crate::{Death, Fill, SegmentStat};
 
 /// Takes the highest `gain × wait / live` first, until the fill is down to Um.
@@ -14,8 +14,8 @@ use crate::{Death, Fill, SegmentStat};
 pub struct Patient;
 
 impl Policy for Patient {
-    fn kind(&self) -> Kind {
-        Kind::Patient
+    fn kind(&self) -> MergePolicy {
+        MergePolicy::Patient
     }
 
     fn choose(&mut self, view: &View) -> Decision {
@@ -26,7 +26,7 @@ impl Policy for Patient {
         };
         let view = View { fill, ..*view };
         let doubt = doubt(&view);
-        Deciding::new(&view, Kind::Patient)
+        Deciding::new(&view, MergePolicy::Patient)
             .take_until_sated(|segment| score(segment, view.now, doubt))
     }
 }

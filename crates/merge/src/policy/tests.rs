@@ -51,7 +51,7 @@ fn segments() -> Vec<SegmentStat> {
 #[test]
 fn nothing_is_merged_while_um_is_not_reached() {
     let segments = segments();
-    for kind in Kind::ALL {
+    for kind in MergePolicy::ALL {
         // 900 bytes are used, 100 of them in a wholly dead segment.
         let decision = kind.policy().choose(&view(&segments, 900));
         assert_eq!(decision.drop, [2], "{kind}");
@@ -98,7 +98,7 @@ fn cost_benefit_weighs_age() {
 }
 
 #[test]
-fn the_fisherman_follows_hunger_and_what_he_ate() {
+fn the_fisherman_follows_hunger_and_eaten_segments() {
     let segments = segments();
     let mut fisherman = Fisherman::new(0.5);
     // 820 bytes after the drop: H = 0.2. One wholly dead segment was eaten: ewma = 1, Dm = min(0.8,
@@ -128,7 +128,7 @@ fn the_fisherman_follows_hunger_and_what_he_ate() {
 }
 
 #[test]
-fn the_fisherman_eats_what_there_is_when_writers_have_no_room() {
+fn the_fisherman_eats_what_there_is_when_writers_have_no_headroom() {
     // Writers stop at 900. The dead bytes are spread thinly over all segments.
     let segments: Vec<SegmentStat> = (1..=9)
         .map(|number| segment(number, 10, 100, Death::Never))
@@ -143,7 +143,7 @@ fn the_fisherman_eats_what_there_is_when_writers_have_no_room() {
 }
 
 #[test]
-fn the_fisherman_remembers_what_he_is_told() {
+fn the_fisherman_restores_its_memory() {
     let memory = Memory {
         average_dead_share: 0.4,
         eaten: 7,
@@ -162,7 +162,7 @@ fn the_fisherman_remembers_what_he_is_told() {
 }
 
 #[test]
-fn the_patient_leaves_what_dies_anyway() {
+fn the_patient_leaves_segments_that_die_anyway() {
     let mut segments = segments();
     segments.remove(1);
     // Gain × wait / live: 20·8000/80 = 2000; 60·10/40 = 15; 50·4000/50 = 4000.
@@ -173,16 +173,16 @@ fn the_patient_leaves_what_dies_anyway() {
 }
 
 #[test]
-fn the_patient_is_content_with_half_of_what_is_not_live() {
+fn the_patient_stops_at_half_of_the_dead_bytes() {
     // V = 0.9: nothing is merged up to 0.95.
     let segments: Vec<SegmentStat> = (1..=10)
         .map(|n| segment(n, 10, 0, Death::At(2000)))
         .collect();
     assert!(Patient.choose(&view(&segments, 950)).is_empty());
     let decision = Patient.choose(&view(&segments, 1000));
-    assert_eq!(decision.merge.len(), 0, "no room for any output");
+    assert_eq!(decision.merge.len(), 0, "no space for any output");
     let decision = Patient.choose(&view(&segments, 955));
-    assert_eq!(decision.merge.len(), 0, "45 bytes of room, 90 to keep");
+    assert_eq!(decision.merge.len(), 0, "45 bytes of space, 90 to keep");
 }
 
 #[test]
@@ -198,7 +198,7 @@ fn the_patient_doubts_predictions_that_failed() {
 }
 
 #[test]
-fn what_gains_next_to_nothing_is_left_alone() {
+fn segments_with_almost_no_gain_are_not_merged() {
     // All blocks are live; 8 bytes of 108 are the segment's index.
     let full = SegmentStat {
         bytes: 108,
@@ -206,7 +206,7 @@ fn what_gains_next_to_nothing_is_left_alone() {
     };
     let little = segment(2, 10, 0, Death::Never);
     let segments = [full, little];
-    for kind in Kind::ALL {
+    for kind in MergePolicy::ALL {
         let mut view = view(&segments, 850);
         view.fill.um = 0.1;
         // Hungry enough for the fisherman to take any segment.
@@ -223,11 +223,11 @@ fn what_gains_next_to_nothing_is_left_alone() {
 
 #[test]
 fn names_are_read_back() {
-    for kind in Kind::ALL {
+    for kind in MergePolicy::ALL {
         assert_eq!(kind.name().parse(), Ok(kind));
         assert_eq!(kind.policy().kind(), kind);
     }
-    let reason = "oldest".parse::<Kind>().unwrap_err();
+    let reason = "oldest".parse::<MergePolicy>().unwrap_err();
     assert!(
         reason.contains("'oldest'") && reason.contains("fisherman"),
         "{reason}"
@@ -262,23 +262,23 @@ fn any_segments() -> impl Strategy<Value = Vec<SegmentStat>> {
 
 proptest! {
     #[test]
-    fn what_every_policy_keeps_to(
+    fn rules_of_every_policy(
         segments in any_segments(),
-        room in 0..200u64,
+        space in 0..200u64,
         output_limit in 0..200u64,
         um in 0.0..0.99f64,
         now in any::<i64>(),
     ) {
         let used: u64 = segments.iter().map(|segment| segment.bytes).sum();
         let fill = Fill {
-            budget: used + room,
+            budget: used + space,
             used,
             live: segments.iter().map(|segment| segment.live).sum(),
             reserved: 0,
             um,
         };
         let view = View { now, fill, output_limit, least_dead_share: least_dead_share(false), segments: &segments };
-        for kind in Kind::ALL {
+        for kind in MergePolicy::ALL {
             let mut policy = kind.policy();
             let decision = policy.choose(&view);
             prop_assert_eq!(&kind.policy().choose(&view), &decision, "the same again");

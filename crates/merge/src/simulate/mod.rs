@@ -10,7 +10,7 @@ pub use store::{Counts, Full, Store};
 pub use workload::{Arrival, Arrivals, Class, ClassKeep, Keep, Stream, Workload};
 
 use crate::{
-    Fill, Kind, Lane, LaneId, LaneSettings, Lanes, Policy, SegmentStat, Throttle, View,
+    Fill, Lane, LaneId, LaneSettings, Lanes, MergePolicy, Policy, SegmentStat, Throttle, View,
     least_dead_share,
 };
 
@@ -24,7 +24,7 @@ pub struct Settings {
     /// Size of the largest segment in bytes, R.
     pub segment_bytes: u64,
     /// Merge policy.
-    pub policy: Kind,
+    pub policy: MergePolicy,
     /// Lanes; `None` for a single log.
     pub lanes: Option<LaneSettings>,
     /// Delay of writers.

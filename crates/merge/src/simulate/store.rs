@@ -208,8 +208,8 @@ impl Store {
     }
 
     /// Returns whether writers may open another segment for `lane`.
-    pub fn has_room(&self, lane: LaneId) -> bool {
-        self.fill().room_for_writers() >= self.segment_bytes(lane)
+    pub fn has_space(&self, lane: LaneId) -> bool {
+        self.fill().headroom() >= self.segment_bytes(lane)
     }
 
     /// Seals the open segment of `lane`, if there is one.
@@ -229,7 +229,7 @@ impl Store {
     /// Opens a segment for `lane` and occupies all its space at once. Fails if writers have no
     /// space.
     pub fn open(&mut self, lane: LaneId) -> Result<(), Full> {
-        if !self.has_room(lane) {
+        if !self.has_space(lane) {
             return Err(Full { u: self.fill().u() });
         }
         let segment = self.segment(lane, self.segment_bytes(lane));
@@ -406,7 +406,7 @@ impl Store {
             .collect();
         let mut kept = kept.into_iter();
         let least = self.largest / 16;
-        for (lane, count) in crate::gather(&amounts, least, self.largest) {
+        for (lane, count) in crate::coalesce(&amounts, least, self.largest) {
             let ids: Vec<u32> = kept.by_ref().take(count).map(|(_, id)| id).collect();
             let payload = ids.iter().map(|&id| bytes(self, id)).sum();
             let mut segment = self.segment(lane, payload);

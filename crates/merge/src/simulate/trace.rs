@@ -148,7 +148,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_written_is_read() {
+    fn a_written_trace_is_read() {
         let keeps = [Keep::Ring(50), Keep::Age(3_600_000_000_000), Keep::Forever];
         let arrivals: Vec<Arrival> = (0..)
             .zip(keeps)

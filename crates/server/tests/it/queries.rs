@@ -330,7 +330,9 @@ fn state_is_told() {
     );
     assert_eq!(site.get("/nowhere").status, 404);
     assert_eq!(site.get("/write").status, 405);
-    assert_eq!(site.post("/api/v1/settle", &[], b"").status, 204);
+    assert_eq!(site.post("/api/v1/flush", &[], b"").status, 204);
+    let deprecated = site.post("/api/v1/settle", &[], b"");
+    assert_eq!(deprecated.status, 204);
     assert!(site.store().status().segments > 0);
     assert_eq!(
         site.query(&[("select", "mem"), ("from", "0")]).json()["series"][0]["values"],

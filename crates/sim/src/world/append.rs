@@ -91,7 +91,7 @@ impl World {
         let result = self
             .engine()
             .register(&self.cast.members[source as usize].key);
-        if let Err(seiner_engine::Error::Refused(reason)) = &result {
+        if let Err(seiner_engine::Error::Rejected(reason)) = &result {
             let text = format!("source {source} is refused: {reason}");
             return self.violation(text);
         }
@@ -122,7 +122,7 @@ impl World {
             }
         };
         let of_age = |(_, reason): &&(usize, Reason)| {
-            matches!(reason, Reason::TooOld { .. } | Reason::Coarsened)
+            matches!(reason, Reason::TooOld { .. } | Reason::RolledUp)
         };
         let too_old: HashSet<usize> = receipt
             .rejected

@@ -40,7 +40,7 @@ impl World {
     pub(super) fn damage(&mut self) -> Done {
         let settle = !self.plan.journals() || self.rng.chance(1, 3);
         let result = if settle {
-            self.engine().settle()
+            self.engine().flush()
         } else {
             self.engine().commit()
         };
@@ -213,7 +213,7 @@ impl World {
         self.same(patient, "after rows were added")?;
         patient
             .engine
-            .settle()
+            .flush()
             .map_err(|error| format!("settle: {error}"))?;
         self.same(patient, "once settled")?;
         patient

@@ -1,6 +1,6 @@
 //! Floors: block numbers below which a class is shed to free a number of bytes.
 
-use crate::segment::tally::Share;
+use crate::segment::stats::Share;
 
 /// Returns the block number below which `shares` have about `bytes` live bytes, or half as many more
 /// where a segment ends with them. Within a segment, live bytes are taken to be spread evenly.
@@ -46,7 +46,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_let_go_of_nothing() {
+    fn no_shares_give_no_floor() {
         assert_eq!(floor_for(&[], 100), 0);
         assert_eq!(floor_for(&[share(5, 9, 100)], 0), 5);
     }
@@ -60,7 +60,7 @@ mod tests {
     }
 
     #[test]
-    fn a_segment_that_ends_with_half_as_much_more_goes_as_a_whole() {
+    fn a_segment_with_up_to_half_as_much_more_is_shed_as_a_whole() {
         let one = [share(1, 100, 1000), share(101, 200, 1000)];
         assert_eq!(floor_for(&one, 667), 101, "1000 are at most 1.5 times 667");
         assert_eq!(floor_for(&one, 666), 68);
@@ -68,13 +68,13 @@ mod tests {
     }
 
     #[test]
-    fn more_than_there_is_takes_all() {
+    fn more_than_all_bytes_sheds_everything() {
         let two = [share(11, 20, 100), share(15, 40, 100)];
         assert_eq!(floor_for(&two, 1_000_000), 41);
     }
 
     #[test]
-    fn segments_whose_blocks_lie_across_each_other_are_counted_together() {
+    fn overlapping_segments_are_counted_together() {
         // One byte a block in both: two bytes a number from 51 to 100.
         let two = [share(1, 100, 100), share(51, 150, 100)];
         assert_eq!(floor_for(&two, 60), 56);

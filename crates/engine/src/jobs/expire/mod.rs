@@ -5,19 +5,19 @@ mod floor;
 use self::floor::floor_for;
 use crate::core::Core;
 use crate::error::Error;
-use crate::jobs::merging::liveness::survey_all;
+use crate::jobs::merging::liveness::scan_all;
 use crate::jobs::writing::Writing;
 use crate::retention::class::Class;
-use crate::segment::tally::Share;
+use crate::segment::stats::Share;
 
 /// Fraction by which a quota must be exceeded before it is enforced, and fraction of the budget
 /// that shedding frees. The steps are large, so that notes in the catalog are rare.
 const STEP: u64 = 64;
 /// Fraction of the budget left to writers below which shedding begins. Writers are slowed later.
 const AHEAD: u64 = 32;
-/// Maximum number of full surveys while a budget's worth of bytes is written. A full survey
+/// Maximum number of full liveness scans while a budget's worth of bytes is written. A full scan
 /// precedes shedding.
-const SURVEYS_A_BUDGET: u64 = 16;
+const SCANS_A_BUDGET: u64 = 16;
 
 /// Expires the oldest blocks of classes that exceed their quota.
 pub(crate) fn bring_down_quotas(core: &Core) -> Result<(), Error> {
@@ -30,7 +30,7 @@ pub(crate) fn bring_down_quotas(core: &Core) -> Result<(), Error> {
         over_quota(&log.live_by_class(), classes)
     };
     for (class, bytes) in over {
-        let_go(core, class, bytes)?;
+        expire_oldest(core, class, bytes)?;
     }
     Ok(())
 }
@@ -51,25 +51,25 @@ pub(crate) fn shed_ahead(core: &Core, writing: &mut Writing) -> Result<bool, Err
     let (written, budget) = {
         let (head, log) = core.both();
         let budget = log.budget();
-        let eaten = writing
+        let merged = writing
             .merge
-            .eaten
+            .merged
             .iter()
-            .map(|eaten| eaten.segment.room(core.unit));
-        let coming = log.space.retired() + eaten.sum::<u64>();
-        let room = log.room_for_writers(&head.load());
-        if room + coming >= budget / AHEAD || !log.may_shed() {
+            .map(|merged| merged.segment.disk_bytes(core.unit));
+        let coming = log.space.retired() + merged.sum::<u64>();
+        let headroom = log.headroom(&head.load());
+        if headroom + coming >= budget / AHEAD || !log.may_shed() {
             return Ok(false);
         }
         // Blocks shed in the last run are counted first.
-        if log.is_survey_due() {
+        if log.is_scan_due() {
             return Ok(true);
         }
         (log.counters.block_bytes, budget)
     };
-    if written - writing.merge.surveyed >= budget / SURVEYS_A_BUDGET {
-        writing.merge.surveyed = written;
-        survey_all(core, writing)?;
+    if written - writing.merge.scanned >= budget / SCANS_A_BUDGET {
+        writing.merge.scanned = written;
+        scan_all(core, writing)?;
         return Ok(true);
     }
     shed(core)
@@ -89,16 +89,16 @@ pub(crate) fn shed(core: &Core) -> Result<bool, Error> {
         core.health.note_shed(core.clock.monotonic());
         (class, bytes)
     };
-    let_go(core, class, bytes)?;
+    expire_oldest(core, class, bytes)?;
     Ok(true)
 }
 
 /// Raises the floor of a class so that about `bytes` bytes die.
-fn let_go(core: &Core, class: u8, bytes: u64) -> Result<(), Error> {
-    let _span = tracing::trace_span!("let_go").entered();
+fn expire_oldest(core: &Core, class: u8, bytes: u64) -> Result<(), Error> {
+    let _span = tracing::trace_span!("expire").entered();
     let floor = {
         let mut log = core.log();
-        let shares = log.tallies().values().flat_map(|tally| &tally.shares);
+        let shares = log.segment_stats().values().flat_map(|stats| &stats.shares);
         let shares: Vec<Share> = shares
             .filter(|share| share.class == class)
             .copied()
@@ -114,9 +114,9 @@ fn let_go(core: &Core, class: u8, bytes: u64) -> Result<(), Error> {
     let mut log = core.log();
     log.retention.raise(class, floor);
     let touched = |share: &Share| share.class == class && share.first < floor;
-    for tally in log.tallies_mut() {
-        if tally.shares.iter().any(touched) {
-            tally.ask();
+    for stats in log.segment_stats_mut() {
+        if stats.shares.iter().any(touched) {
+            stats.request_scan();
         }
     }
     Ok(())
@@ -130,18 +130,18 @@ fn seal_slow(core: &Core, class: u8, floor: u64) -> Result<(), Error> {
         let next = core.head().next_block();
         floor + next.saturating_sub(floor) / 2
     };
-    let mut hand = Some(0);
-    while let Some(from) = hand {
+    let mut cursor = Some(0);
+    while let Some(from) = cursor {
         let (next, is_behind) = {
             let mut head = core.head();
             let next = head.seal_slow(class, before, from);
             (next, head.is_sealer_behind())
         };
-        hand = next;
+        cursor = next;
         if is_behind {
             match core.finish_sealing() {
                 // Blocks that were taken wait until there is space.
-                Err(error) if !error.is_want_of_room() => return Err(error),
+                Err(error) if !error.is_out_of_space() => return Err(error),
                 _ => {}
             }
         }
@@ -169,7 +169,7 @@ mod tests {
     fn a_class_over_its_quota_loses_its_oldest_rows() {
         let world = World::of_class(|class| class.keep.bytes = Some(100_000));
         world.append("m", 0..20_000);
-        world.settle();
+        world.flush();
         bring_down_quotas(&world.core).unwrap();
         let rows = world.rows();
         assert!((8_000..14_000).contains(&rows), "{rows} rows are left");
@@ -180,14 +180,14 @@ mod tests {
             .iter()
             .map(|one| one.1)
             .sum();
-        assert!(live > 100_000, "what died is counted with the next survey");
+        assert!(live > 100_000, "what died is counted with the next scan");
     }
 
     #[test]
     fn nothing_is_shed_that_may_not_be() {
         let world = World::of_class(|class| class.keep.bytes = Some(100_000));
         world.append("m", 0..20_000);
-        world.settle();
+        world.flush();
         assert!(!shed(&world.core).unwrap());
         assert_eq!(world.rows(), 20_000);
     }

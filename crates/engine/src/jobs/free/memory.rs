@@ -5,21 +5,21 @@ use seiner_platform::Disk;
 use std::sync::Arc;
 
 /// Memory of the job.
-pub(crate) struct Memory {
+pub(crate) struct SpaceMemory {
     pub(super) disk: Arc<dyn Disk>,
     /// Time of the last query for free space, in monotonic ns of the clock. `None` if a query is
     /// due now.
-    pub asked: Option<u64>,
+    pub queried: Option<u64>,
     /// Time of the last attempt to free space by all means, in monotonic ns of the clock.
     pub tried: Option<u64>,
 }
 
-impl Memory {
+impl SpaceMemory {
     /// Returns the memory of a store on a disk.
-    pub fn new(disk: Arc<dyn Disk>) -> Memory {
-        Memory {
+    pub fn new(disk: Arc<dyn Disk>) -> SpaceMemory {
+        SpaceMemory {
             disk,
-            asked: None,
+            queried: None,
             tried: None,
         }
     }

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 /// Interval between queries to the file system for its free bytes, and between attempts to free
 /// space by all means before writers are rejected, ns.
-pub(crate) const ASK_EVERY: u64 = 1_000_000_000;
+pub(crate) const QUERY_EVERY: u64 = 1_000_000_000;
 
 /// Counts the bytes of files set aside. They block nothing but count against the budget.
 pub(crate) fn count_set_aside(core: &Core) -> Result<(), Error> {
@@ -32,37 +32,35 @@ pub(crate) fn count_set_aside(core: &Core) -> Result<(), Error> {
 }
 
 /// Queries the free bytes of the file system from time to time.
-pub(crate) fn ask_for_room(core: &Core, writing: &mut Writing) -> Result<(), Error> {
+pub(crate) fn query_free_space(core: &Core, writing: &mut Writing) -> Result<(), Error> {
     let now = core.clock.monotonic();
     if writing
         .space
-        .asked
-        .is_some_and(|asked| now - asked < ASK_EVERY)
+        .queried
+        .is_some_and(|queried| now - queried < QUERY_EVERY)
     {
         return Ok(());
     }
-    writing.space.asked = Some(now);
-    let free = writing
-        .space
-        .disk
-        .free()
-        .map_err(io_error(|| "asking how much room is free".to_string()))?;
+    writing.space.queried = Some(now);
+    let free = writing.space.disk.free().map_err(io_error(|| {
+        "querying the free bytes of the file system".to_string()
+    }))?;
     let (head, mut log) = core.both();
     log.note_free(free, &head.load());
     Ok(())
 }
 
 /// Returns whether writers have space, and the delay for which they should wait.
-pub(crate) fn room_for_writers(core: &Core) -> (bool, Duration) {
+pub(crate) fn headroom(core: &Core) -> (bool, Duration) {
     let (load, staged) = {
         let head = core.head();
         (head.load(), head.staging.bytes() as u64)
     };
-    let (room, delay) = core.log().charge_writers(&load, staged);
-    if room {
-        core.health.note_room();
+    let (has_space, delay) = core.log().charge_writers(&load, staged);
+    if has_space {
+        core.health.note_space();
     }
-    (room, delay)
+    (has_space, delay)
 }
 
 #[cfg(test)]
@@ -73,15 +71,15 @@ mod tests {
     #[test]
     fn writers_have_space_until_others_fill_the_disk() {
         let world = World::new(options());
-        assert_eq!(room_for_writers(&world.core), (true, Duration::ZERO));
+        assert_eq!(headroom(&world.core), (true, Duration::ZERO));
         let load = world.core.head().load();
         world.core.log().note_free(Some(0), &load);
-        assert!(!room_for_writers(&world.core).0);
+        assert!(!headroom(&world.core).0);
         // The file system is queried once a second.
-        ask_for_room(&world.core, &mut world.writing()).unwrap();
-        assert!(room_for_writers(&world.core).0);
+        query_free_space(&world.core, &mut world.writing()).unwrap();
+        assert!(headroom(&world.core).0);
         world.core.log().note_free(Some(0), &load);
-        ask_for_room(&world.core, &mut world.writing()).unwrap();
-        assert!(!room_for_writers(&world.core).0);
+        query_free_space(&world.core, &mut world.writing()).unwrap();
+        assert!(!headroom(&world.core).0);
     }
 }

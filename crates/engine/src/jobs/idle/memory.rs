@@ -5,9 +5,9 @@ pub const IDLE_TICKS: u16 = 8;
 
 /// Memory of the job.
 #[derive(Default)]
-pub struct Memory {
+pub struct IdleMemory {
     /// Next source to examine.
-    pub(super) hand: u32,
+    pub(super) cursor: u32,
     /// Tick at which all sources had been examined.
     pub(super) tick: u16,
     /// Number of accepted rows at that tick.

@@ -10,7 +10,7 @@ use crate::segment::open::OpenSegment;
 
 /// Number of sources examined at a time.
 const SOURCES_AT_ONCE: u32 = 16_384;
-/// Seals idle sources, some at a time. Ends chapters when all sources are idle.
+/// Seals idle sources, some at a time. Requests checkpoints when all sources are idle.
 pub(super) fn seal_idle(core: &Core, writing: &mut Writing) -> Result<bool, Error> {
     let memory = &mut writing.idle;
     let tick = core.tick();
@@ -19,21 +19,21 @@ pub(super) fn seal_idle(core: &Core, writing: &mut Writing) -> Result<bool, Erro
     if memory.tick == tick || core.health.writable().is_err() {
         return Ok(false);
     }
-    let end = head.sources().min(memory.hand + SOURCES_AT_ONCE);
-    head.seal_idle(memory.hand..end, IDLE_TICKS);
-    memory.hand = end;
+    let end = head.sources().min(memory.cursor + SOURCES_AT_ONCE);
+    head.seal_idle(memory.cursor..end, IDLE_TICKS);
+    memory.cursor = end;
     if end < head.sources() {
         return Ok(true);
     }
-    (memory.hand, memory.tick) = (0, tick);
+    (memory.cursor, memory.tick) = (0, tick);
     let rows = std::mem::replace(&mut memory.rows, head.counters.rows);
     let is_idle = head.buffers().open_blocks() == 0 && rows == head.counters.rows;
     let mut log = core.log();
     if is_idle {
-        let has_news = log.open().iter().any(OpenSegment::has_news);
-        log.set_chapter_due(has_news);
+        let has_pending = log.open().iter().any(OpenSegment::has_pending);
+        log.set_checkpoint_due(has_pending);
     }
-    Ok(log.is_chapter_due())
+    Ok(log.is_checkpoint_due())
 }
 
 #[cfg(test)]

@@ -1,9 +1,9 @@
 //! Dropping: takes segments out of service. Their space is freed when their last readers are done.
 
-use super::memory::Eaten;
+use super::memory::MergedSegment;
 use crate::core::Core;
 use crate::error::Error;
-use crate::jobs::flush::end_chapters;
+use crate::jobs::segments::write_checkpoints;
 use crate::jobs::writing::Writing;
 use crate::log::Log;
 use crate::segment::sealed::Segment;
@@ -12,7 +12,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 /// Takes segments out of service. Their space is freed when their last readers are done.
-pub(super) fn bury(
+pub(super) fn retire(
     core: &Core,
     writing: &mut Writing,
     gone: Vec<(Arc<Segment>, SlotState)>,
@@ -43,15 +43,15 @@ pub(super) fn bury(
         let taken = head.sealing().iter().map(|taken| taken.number);
         log.forget_deletes(taken.min());
     }
-    writing.merge.graveyard.extend(gone);
-    empty_graveyard(core, writing)
+    writing.merge.obsolete.extend(gone);
+    delete_obsolete(core, writing)
 }
 
-pub(super) fn empty_graveyard(core: &Core, writing: &mut Writing) -> Result<(), Error> {
+pub(super) fn delete_obsolete(core: &Core, writing: &mut Writing) -> Result<(), Error> {
     let unread = |(segment, _): &(Arc<Segment>, SlotState)| Arc::strong_count(segment) == 1;
     let free: Vec<_> = writing
         .merge
-        .graveyard
+        .obsolete
         .extract_if(.., |one| unread(one))
         .collect();
     if free.is_empty() {
@@ -64,14 +64,14 @@ pub(super) fn empty_graveyard(core: &Core, writing: &mut Writing) -> Result<(), 
         match &result {
             Ok(()) => discarded.push((segment, slot)),
             // The removal is retried.
-            Err(_) => writing.merge.graveyard.push((segment, slot)),
+            Err(_) => writing.merge.obsolete.push((segment, slot)),
         }
         result
     });
-    writing.merge.graveyard.extend(gone);
+    writing.merge.obsolete.extend(gone);
     let mut log = core.log();
     for (segment, slot) in &discarded {
-        let bytes = segment.room(core.unit);
+        let bytes = segment.disk_bytes(core.unit);
         match slot {
             SlotState::Damaged => log.space.set_aside(bytes),
             _ => log.space.delete(bytes),
@@ -91,58 +91,58 @@ fn discard_segment(core: &Core, segment: &Segment, slot: SlotState) -> Result<()
     }
 }
 
-/// Drops victims whose live blocks are on disk elsewhere. Requests chapters if the space of the
+/// Drops victims whose live blocks are on disk elsewhere. Requests checkpoints if the space of the
 /// victims is needed.
-pub(super) fn drop_eaten(core: &Core, writing: &mut Writing) -> Result<bool, Error> {
-    if writing.merge.eaten.is_empty() {
+pub(super) fn drop_merged(core: &Core, writing: &mut Writing) -> Result<bool, Error> {
+    if writing.merge.merged.is_empty() {
         return Ok(false);
     }
     let bytes: u64 = writing
         .merge
-        .eaten
+        .merged
         .iter()
-        .map(|eaten| eaten.segment.room(core.unit))
+        .map(|merged| merged.segment.disk_bytes(core.unit))
         .sum();
-    let (mut waiting, room) = {
+    let (mut waiting, free) = {
         let (head, log) = core.both();
-        let room = log.room(&head.load());
-        (unwritten_copies(&log, &writing.merge.eaten), room)
+        let free = log.free_space(&head.load());
+        (unwritten_copies(&log, &writing.merge.merged), free)
     };
     // Each sync of a waiting segment should free about one segment, unless space is urgent.
-    let wanted = bytes >= room / 2 || bytes >= 8 * core.segment_bytes;
+    let wanted = bytes >= free / 2 || bytes >= 8 * core.segment_bytes;
     if wanted && !waiting.is_empty() {
-        end_chapters(core, writing, |number| waiting.contains(&number))?;
-        waiting = unwritten_copies(&core.log(), &writing.merge.eaten);
+        write_checkpoints(core, writing, |number| waiting.contains(&number))?;
+        waiting = unwritten_copies(&core.log(), &writing.merge.merged);
     }
-    let (free, rest): (Vec<Eaten>, Vec<Eaten>) = writing
+    let (free, rest): (Vec<MergedSegment>, Vec<MergedSegment>) = writing
         .merge
-        .eaten
+        .merged
         .drain(..)
-        .partition(|eaten| eaten.into.is_disjoint(&waiting));
-    writing.merge.eaten = rest;
+        .partition(|merged| merged.into.is_disjoint(&waiting));
+    writing.merge.merged = rest;
     let done = !free.is_empty();
-    let free = free.into_iter().map(|eaten| {
-        let slot = match eaten.damaged {
+    let free = free.into_iter().map(|merged| {
+        let slot = match merged.damaged {
             true => SlotState::Damaged,
             false => SlotState::Merging,
         };
-        (eaten.segment, slot)
+        (merged.segment, slot)
     });
     let free = free.collect();
-    bury(core, writing, free)?;
+    retire(core, writing, free)?;
     Ok(done)
 }
 
 /// Returns the segments that contain copies which are not yet on disk.
-fn unwritten_copies(log: &Log, eaten: &[Eaten]) -> HashSet<u64> {
-    let news = log.open().iter().filter(|open| {
-        // A chapter may have ended that could not be written yet.
-        let unwritten = open.marked < open.chapter_end();
-        open.closed_at.is_some() || open.has_news() || unwritten
+fn unwritten_copies(log: &Log, merged: &[MergedSegment]) -> HashSet<u64> {
+    let pending = log.open().iter().filter(|open| {
+        // A checkpoint may exist in memory that could not be written yet.
+        let unwritten = open.marked < open.checkpoint_end();
+        open.closed_at.is_some() || open.has_pending() || unwritten
     });
-    let news: HashSet<u64> = news.map(|open| open.number).collect();
-    let into = eaten.iter().flat_map(|eaten| &eaten.into);
+    let pending: HashSet<u64> = pending.map(|open| open.number).collect();
+    let into = merged.iter().flat_map(|merged| &merged.into);
     into.copied()
-        .filter(|number| news.contains(number))
+        .filter(|number| pending.contains(number))
         .collect()
 }

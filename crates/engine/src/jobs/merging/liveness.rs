@@ -1,8 +1,8 @@
-//! Liveness: surveys the live blocks of segments whose contents may have changed.
+//! Liveness: counts the live blocks of segments whose contents may have changed.
 
 use crate::core::Core;
 use crate::error::Error;
-use crate::jobs::flush::survey_segment;
+use crate::jobs::segments::scan_segment;
 use crate::jobs::writing::Writing;
 use crate::locks::LogGuard;
 use crate::log::Log;
@@ -15,10 +15,10 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 /// Segment and its entries.
-pub(super) type Opened = (Arc<Segment>, Vec<Entry>);
+pub(super) type SegmentEntries = (Arc<Segment>, Vec<Entry>);
 
 /// Inputs of a merge decision.
-pub(crate) struct Census {
+pub(crate) struct StatsSnapshot {
     /// Wall time, ns.
     pub now: i64,
     pub fill: Fill,
@@ -30,19 +30,22 @@ pub(super) fn segment(log: &Log, number: u64) -> Arc<Segment> {
     log.sealed()[&number].clone()
 }
 
-/// Returns the inputs without the victims in `eaten`: their space is about to be freed, and their
+/// Returns the inputs without the victims in `merged`: their space is about to be freed, and their
 /// live blocks are counted in their new segments.
-pub(super) fn census_of(log: &Log, load: &Load, eaten: &HashSet<u64>) -> Census {
-    let moment = log.retention.moment();
-    let stats = log.tallies().values().map(|tally| tally.stat_at(&moment));
+pub(super) fn snapshot_of(log: &Log, load: &Load, merged: &HashSet<u64>) -> StatsSnapshot {
+    let clocks = log.retention.clocks();
+    let stats = log
+        .segment_stats()
+        .values()
+        .map(|stats| stats.stat_at(&clocks));
     let mut segments: Vec<SegmentStat> = stats.collect();
     let mut fill = log.fill_of(load, segments.iter().map(|stat| stat.live).sum());
-    for gone in segments.extract_if(.., |stat| eaten.contains(&stat.number)) {
+    for gone in segments.extract_if(.., |stat| merged.contains(&stat.number)) {
         fill.used = fill.used.saturating_sub(gone.bytes);
         fill.live = fill.live.saturating_sub(gone.live);
     }
-    Census {
-        now: moment.now,
+    StatsSnapshot {
+        now: clocks.now,
         fill,
         segments,
         least_dead_share: log.least_dead_share(),
@@ -54,7 +57,7 @@ pub(crate) fn opened(
     core: &Core,
     writing: &mut Writing,
     numbers: &[u64],
-) -> Result<Vec<Opened>, Error> {
+) -> Result<Vec<SegmentEntries>, Error> {
     let segments: Vec<Arc<Segment>> = {
         let log = core.log();
         numbers
@@ -71,24 +74,28 @@ pub(crate) fn opened(
     Ok(opened)
 }
 
-/// Returns the inputs after surveying at most `most` segments whose survey is due.
-pub(super) fn census(core: &Core, writing: &mut Writing, most: usize) -> Result<Census, Error> {
-    let eaten = writing.merge.eaten.iter();
-    let eaten: HashSet<u64> = eaten.map(|eaten| eaten.segment.trailer.number).collect();
+/// Returns the inputs after at most `most` due liveness scans.
+pub(super) fn snapshot(
+    core: &Core,
+    writing: &mut Writing,
+    most: usize,
+) -> Result<StatsSnapshot, Error> {
+    let merged = writing.merge.merged.iter();
+    let merged: HashSet<u64> = merged.map(|merged| merged.segment.trailer.number).collect();
     let due: Vec<Arc<Segment>> = {
         let (_, log) = core.present();
-        let moment = log.retention.moment();
-        let due = log.tallies().iter();
-        let due = due.filter(|(_, tally)| tally.is_due(&moment)).take(most);
+        let clocks = log.retention.clocks();
+        let due = log.segment_stats().iter();
+        let due = due.filter(|(_, stats)| stats.is_due(&clocks)).take(most);
         due.map(|(&number, _)| segment(&log, number)).collect()
     };
-    survey_segments(core, writing, &due)?;
+    scan_segments(core, writing, &due)?;
     let (head, log) = core.both();
-    Ok(census_of(&log, &head.load(), &eaten))
+    Ok(snapshot_of(&log, &head.load(), &merged))
 }
 
-/// Surveys segments.
-pub(super) fn survey_segments(
+/// Scans the liveness of segments.
+pub(super) fn scan_segments(
     core: &Core,
     writing: &mut Writing,
     segments: &[Arc<Segment>],
@@ -103,14 +110,19 @@ pub(super) fn survey_segments(
     for (segment, entries) in read {
         let trailer = &segment.trailer;
         let elsewhere = |entry: &Entry| writing.is_elsewhere(trailer.number, entry);
-        let survey;
-        (log, survey) = survey_segment(core, log, trailer.number, &entries, elsewhere);
-        let moment = log.retention.moment();
-        let tally = survey.tally(trailer.lane, segment.room(core.unit), trailer.born, &moment);
-        if tally.stat.live == 0 {
+        let scan;
+        (log, scan) = scan_segment(core, log, trailer.number, &entries, elsewhere);
+        let clocks = log.retention.clocks();
+        let stats = scan.stats(
+            trailer.lane,
+            segment.disk_bytes(core.unit),
+            trailer.born,
+            &clocks,
+        );
+        if stats.stat.live == 0 {
             log.retention.note_past(&entries);
         }
-        log.put_tally(tally);
+        log.put_stats(stats);
     }
     Ok(())
 }
@@ -131,8 +143,8 @@ pub(super) fn entries_of(
                 tracing::error!("{error}; the segment is neither dropped nor merged");
                 core.note_loss(loss_of_page(segment, &error));
                 writing.merge.unreadable.insert(number);
-                if let Some(tally) = core.log().tally_mut(number) {
-                    tally.give_up();
+                if let Some(stats) = core.log().stats_mut(number) {
+                    stats.give_up();
                 }
                 return Ok(None);
             }
@@ -142,10 +154,10 @@ pub(super) fn entries_of(
     Ok(Some(entries))
 }
 
-/// Surveys all segments, as after a delete.
-pub(crate) fn survey_all(core: &Core, writing: &mut Writing) -> Result<(), Error> {
-    for tally in core.log().tallies_mut() {
-        tally.ask();
+/// Scans the liveness of all segments, as after a delete.
+pub(crate) fn scan_all(core: &Core, writing: &mut Writing) -> Result<(), Error> {
+    for stats in core.log().segment_stats_mut() {
+        stats.request_scan();
     }
-    census(core, writing, usize::MAX).map(drop)
+    snapshot(core, writing, usize::MAX).map(drop)
 }

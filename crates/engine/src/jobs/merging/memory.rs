@@ -3,23 +3,23 @@
 use crate::segment::sealed::Segment;
 use crate::volume::SlotState;
 use seiner_merge::Policy;
-pub use seiner_store::Record;
+pub use seiner_store::DecisionRecord;
 use std::cell::Cell;
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 
 /// Memory of merging between its steps.
-pub(crate) struct Memory {
+pub(crate) struct MergeMemory {
     /// Policy that chooses victims.
     pub policy: Box<dyn Policy>,
     /// Victims whose live blocks are rewritten.
-    pub eaten: Vec<Eaten>,
+    pub merged: Vec<MergedSegment>,
     /// Progress on victims of an unfinished merge.
-    pub half: HashMap<u64, Half>,
-    /// Record of recent attempts to compress harder.
-    pub squeezes: Squeezes,
+    pub partial: HashMap<u64, PartialMerge>,
+    /// Success rate of recent recompressions.
+    pub recompressions: Recompressions,
     /// Merge that continues with the next step.
-    pub unfinished: Option<Unfinished>,
+    pub paused: Option<PausedMerge>,
     /// Segments whose names mark them as being merged.
     pub merging: HashSet<u64>,
     /// Segments in `merging` that were already marked at the start.
@@ -30,31 +30,31 @@ pub(crate) struct Memory {
     /// Segments whose index is damaged.
     pub unreadable: HashSet<u64>,
     /// Segments out of service that may still have readers.
-    pub graveyard: Vec<(Arc<Segment>, SlotState)>,
-    /// Bytes of all blocks sealed up to the last full survey before shedding.
-    pub surveyed: u64,
+    pub obsolete: Vec<(Arc<Segment>, SlotState)>,
+    /// Bytes of all blocks sealed up to the last full liveness scan before shedding.
+    pub scanned: u64,
 }
 
-impl Memory {
+impl MergeMemory {
     /// Returns the memory of a store that was just opened. `merging` lists the segments that were
     /// being merged. `copied` lists their blocks that other segments also contain.
     pub fn new(
         policy: Box<dyn Policy>,
         merging: HashSet<u64>,
         copied: HashSet<(u64, u64)>,
-    ) -> Memory {
-        Memory {
+    ) -> MergeMemory {
+        MergeMemory {
             policy,
-            eaten: Vec::new(),
-            half: HashMap::new(),
-            squeezes: Squeezes::default(),
-            unfinished: None,
+            merged: Vec::new(),
+            partial: HashMap::new(),
+            recompressions: Recompressions::default(),
+            paused: None,
             interrupted: merging.clone(),
             merging,
             copied,
             unreadable: HashSet::new(),
-            graveyard: Vec::new(),
-            surveyed: 0,
+            obsolete: Vec::new(),
+            scanned: 0,
         }
     }
 
@@ -63,13 +63,13 @@ impl Memory {
         if self.interrupted.remove(&segment) && self.interrupted.is_empty() {
             self.copied.clear();
         }
-        self.half.remove(&segment);
+        self.partial.remove(&segment);
         self.merging.remove(&segment);
     }
 }
 
 /// Segment whose live blocks are rewritten.
-pub(crate) struct Eaten {
+pub(crate) struct MergedSegment {
     pub segment: Arc<Segment>,
     /// Segments that contain the rewritten blocks.
     pub(super) into: HashSet<u64>,
@@ -81,13 +81,13 @@ pub(crate) struct Eaten {
 #[derive(Default)]
 pub(crate) struct Decisions {
     /// Records of decisions, latest last.
-    pub records: VecDeque<Record>,
+    pub records: VecDeque<DecisionRecord>,
     /// Memory of the policy.
     pub memory: seiner_merge::Memory,
 }
 
-/// Unfinished merge.
-pub(crate) struct Unfinished {
+/// Merge that continues with a later step.
+pub(crate) struct PausedMerge {
     /// Segments that are being merged.
     pub victims: Vec<u64>,
     /// True if the merge only serves reads.
@@ -96,7 +96,7 @@ pub(crate) struct Unfinished {
 
 /// Progress on a victim.
 #[derive(Default)]
-pub(crate) struct Half {
+pub(crate) struct PartialMerge {
     /// Segments that contain the rewritten blocks.
     pub(super) into: HashSet<u64>,
     /// Numbers of the rewritten blocks.
@@ -108,13 +108,13 @@ pub(crate) struct Half {
 /// Success rate of recent attempts to compress harder. Compressing harder takes most of the time of
 /// a merge. It gains nothing for values that do not compress or are already compressed harder.
 #[derive(Default)]
-pub(crate) struct Squeezes {
+pub(crate) struct Recompressions {
     pub(super) tried: Cell<u32>,
     pub(super) kept: Cell<u32>,
     pub(super) passed: Cell<u32>,
 }
 
-impl Squeezes {
+impl Recompressions {
     /// Returns whether to compress harder. Where success was rare, it is tried from time to time.
     pub(super) fn is_worth_a_try(&self) -> bool {
         if self.tried.get() < 16 || 8 * self.kept.get() >= self.tried.get() {
@@ -140,31 +140,33 @@ mod tests {
 
     #[test]
     fn compressing_harder_is_tried_seldom_where_it_was_seldom_worth_it() {
-        let squeezes = Squeezes::default();
+        let recompressions = Recompressions::default();
         for _ in 0..16 {
-            assert!(squeezes.is_worth_a_try(), "too little is known");
-            squeezes.note(false);
+            assert!(recompressions.is_worth_a_try(), "too little is known");
+            recompressions.note(false);
         }
-        let tries = |squeezes: &Squeezes| (0..160).filter(|_| squeezes.is_worth_a_try()).count();
-        assert_eq!(tries(&squeezes), 10, "one in sixteen");
+        let tries = |recompressions: &Recompressions| {
+            (0..160).filter(|_| recompressions.is_worth_a_try()).count()
+        };
+        assert_eq!(tries(&recompressions), 10, "one in sixteen");
         // Two of 18 attempts succeeded, but not one in eight.
-        squeezes.note(true);
-        squeezes.note(true);
-        assert_eq!(tries(&squeezes), 10);
-        squeezes.note(true);
-        assert_eq!(tries(&squeezes), 160);
+        recompressions.note(true);
+        recompressions.note(true);
+        assert_eq!(tries(&recompressions), 10);
+        recompressions.note(true);
+        assert_eq!(tries(&recompressions), 160);
     }
 
     #[test]
     fn old_tries_lose_their_weight() {
-        let squeezes = Squeezes::default();
+        let recompressions = Recompressions::default();
         for _ in 0..256 {
-            squeezes.note(true);
+            recompressions.note(true);
         }
         // Of 256 successes, 128 remain in the record.
         let until = (0..).find(|_| {
-            let worth = squeezes.is_worth_a_try();
-            squeezes.note(false);
+            let worth = recompressions.is_worth_a_try();
+            recompressions.note(false);
             !worth
         });
         assert!(until.is_some_and(|notes| notes < 1024), "{until:?}");

@@ -6,22 +6,24 @@
 //! 1. The victims are renamed to mark that they are being merged.
 //! 2. Their live blocks are added, like new blocks, to the segments of the lanes for their
 //!    remaining life (`rewriting`). Small blocks of a source are combined into larger blocks
-//!    (`gathering`).
-//! 3. When these blocks are on disk, sealed or in a chapter, the victims are dropped.
+//!    (`coalescing`).
+//! 3. When these blocks are on disk, sealed or in a checkpoint, the victims are dropped.
 //!
 //! A crash in between leaves blocks twice. Readers see them once, and the copies in the victim are
 //! dead. A victim is never dropped before its live blocks are durable elsewhere, and no dead block
 //! is rewritten.
 
+pub(super) mod coalescing;
 mod dropping;
-pub(super) mod gathering;
+pub(super) mod joining;
 pub(crate) mod liveness;
 pub(crate) mod memory;
 pub(super) mod rewriting;
+pub(super) mod victims;
 
-use self::dropping::{bury, drop_eaten, empty_graveyard};
-use self::liveness::{Census, census, segment, survey_segments};
-use self::memory::{Record, Unfinished};
+use self::dropping::{delete_obsolete, drop_merged, retire};
+use self::liveness::{StatsSnapshot, scan_segments, segment, snapshot};
+use self::memory::{DecisionRecord, PausedMerge};
 use crate::core::Core;
 use crate::error::Error;
 use crate::jobs::merging::rewriting::merge_segments;
@@ -31,23 +33,23 @@ use crate::volume::SlotState;
 use seiner_merge::{Decision, View};
 use std::sync::Arc;
 
-/// Number of segments surveyed at a time.
-const SURVEYS: usize = 8;
+/// Number of segments whose liveness is scanned at a time.
+const SCANS: usize = 8;
 /// Number of decisions kept for inspection.
 const DECISIONS: usize = 64;
 
-/// Surveys segments, drops dead or rewritten segments, and continues a merge. Returns whether
+/// Scans the liveness of segments, drops dead or rewritten segments, and continues a merge. Returns whether
 /// anything was done, and the inputs of decisions.
-pub(super) fn begin(core: &Core, writing: &mut Writing) -> Result<(bool, Census), Error> {
-    let census = census(core, writing, SURVEYS)?;
-    let done = drop_eaten(core, writing)?;
-    empty_graveyard(core, writing)?;
-    Ok((done, census))
+pub(super) fn begin(core: &Core, writing: &mut Writing) -> Result<(bool, StatsSnapshot), Error> {
+    let snapshot = snapshot(core, writing, SCANS)?;
+    let done = drop_merged(core, writing)?;
+    delete_obsolete(core, writing)?;
+    Ok((done, snapshot))
 }
 
 /// Continues an unfinished merge. Returns whether there was one.
 pub(super) fn go_on(core: &Core, writing: &mut Writing) -> Result<bool, Error> {
-    let Some(Unfinished { victims, extra }) = writing.merge.unfinished.take() else {
+    let Some(PausedMerge { victims, extra }) = writing.merge.paused.take() else {
         return Ok(false);
     };
     merge_segments(core, writing, &victims, extra)?;
@@ -55,8 +57,12 @@ pub(super) fn go_on(core: &Core, writing: &mut Writing) -> Result<bool, Error> {
 }
 
 /// Drops and merges segments as the policy decides. Returns whether there was a need.
-pub(super) fn merge(core: &Core, writing: &mut Writing, census: Census) -> Result<bool, Error> {
-    let decision = decide(core, writing, census);
+pub(super) fn merge(
+    core: &Core,
+    writing: &mut Writing,
+    snapshot: StatsSnapshot,
+) -> Result<bool, Error> {
+    let decision = decide(core, writing, snapshot);
     if decision.is_empty() {
         return Ok(false);
     }
@@ -64,14 +70,14 @@ pub(super) fn merge(core: &Core, writing: &mut Writing, census: Census) -> Resul
     Ok(true)
 }
 
-fn decide(core: &Core, writing: &mut Writing, census: Census) -> Decision {
-    let (now, mut segments) = (census.now, census.segments);
+fn decide(core: &Core, writing: &mut Writing, snapshot: StatsSnapshot) -> Decision {
+    let (now, mut segments) = (snapshot.now, snapshot.segments);
     segments.retain(|stat| !writing.merge.unreadable.contains(&stat.number));
     let decision = writing.merge.policy.choose(&View {
         now,
-        fill: census.fill,
+        fill: snapshot.fill,
         output_limit: core.segment_bytes,
-        least_dead_share: census.least_dead_share,
+        least_dead_share: snapshot.least_dead_share,
         segments: &segments,
     });
     let mut decided = core.decided();
@@ -80,7 +86,7 @@ fn decide(core: &Core, writing: &mut Writing, census: Census) -> Decision {
         if decided.records.len() == DECISIONS {
             decided.records.pop_front();
         }
-        decided.records.push_back(Record {
+        decided.records.push_back(DecisionRecord {
             at: now,
             decision: decision.clone(),
         });
@@ -101,7 +107,7 @@ fn carry_out(core: &Core, writing: &mut Writing, decision: &Decision) -> Result<
         });
         gone.collect()
     };
-    bury(core, writing, gone)?;
+    retire(core, writing, gone)?;
     let victims = decision.merge.iter().map(|victim| victim.number);
     let victims = worth_it(core, writing, victims.collect())?;
     merge_segments(core, writing, &victims, false)
@@ -110,18 +116,19 @@ fn carry_out(core: &Core, writing: &mut Writing, decision: &Decision) -> Result<
 /// Returns the segments in which as much is dead as forecast. A segment that proves to be entirely
 /// dead is dropped next, unread.
 fn worth_it(core: &Core, writing: &mut Writing, numbers: Vec<u64>) -> Result<Vec<u64>, Error> {
-    let foretold: Vec<Arc<Segment>> = {
+    let forecast: Vec<Arc<Segment>> = {
         let log = core.log();
-        let moment = log.retention.moment();
-        let foretold = numbers.iter();
-        let foretold = foretold.filter(|number| log.tallies()[number].is_foretold(&moment));
-        foretold.map(|&number| segment(&log, number)).collect()
+        let clocks = log.retention.clocks();
+        let forecast = numbers.iter();
+        let forecast =
+            forecast.filter(|number| log.segment_stats()[number].has_forecast_deaths(&clocks));
+        forecast.map(|&number| segment(&log, number)).collect()
     };
-    survey_segments(core, writing, &foretold)?;
+    scan_segments(core, writing, &forecast)?;
     let log = core.log();
     let least = log.least_dead_share();
     let is_worth_it = |number: &u64| {
-        let found = log.tallies()[number].stat;
+        let found = log.segment_stats()[number].stat;
         !found.is_dead() && found.dead_share() >= least
     };
     Ok(numbers.into_iter().filter(is_worth_it).collect())
@@ -143,7 +150,7 @@ mod tests {
     fn a_segment_that_is_all_dead_is_dropped_unread() {
         let world = World::new(options());
         world.append("m", 0..20_000);
-        world.settle();
+        world.flush();
         let before = world.sealed().0;
         delete_rows(&world, 0..20_000);
         world.run(crate::jobs::make_space);
@@ -155,11 +162,11 @@ mod tests {
     fn live_blocks_of_victims_are_written_again() {
         let world = World::new(options());
         world.append("m", 0..6_000);
-        world.settle();
+        world.flush();
         delete_rows(&world, 1_000..5_000);
         let victims: Vec<u64> = world.core.log().sealed().keys().copied().collect();
         merge_segments(&world.core, &mut world.writing(), &victims, false).unwrap();
-        world.settle();
+        world.flush();
         world.run(crate::jobs::make_space);
         assert_eq!(world.rows(), 2_000);
         let log = world.core.log();

@@ -2,7 +2,8 @@
 
 use crate::bytes::Short;
 use crate::error::{Error, io_error};
-use crate::journal::files::{self, FileHeader, FileReader};
+use crate::journal::files::{self, FileHeader};
+use crate::journal::reader::{FileReader, JournalFileState};
 use crate::journal::{DAMAGED, SPARE_PREFIX};
 use crate::recover::replay::Replay;
 use crate::sealer;
@@ -57,7 +58,7 @@ impl Replay<'_> {
         Ok(header.map(|header| header.first_sequence))
     }
 
-    pub(super) fn open_file(&mut self, number: u32) -> Result<files::Found, Error> {
+    pub(super) fn open_file(&mut self, number: u32) -> Result<JournalFileState, Error> {
         let name = files::name(number);
         let context = || format!("reading {name}");
         let file = self
@@ -70,8 +71,8 @@ impl Replay<'_> {
         let mut bytes = vec![0; len as usize];
         file.read_at(0, &mut bytes).map_err(io_error(context))?;
         self.recovery.journal_files += 1;
-        let found = files::Found::of(bytes, number, self.store, self.listed.get(&number));
-        if let files::Found::WithoutHeader(_) = found {
+        let found = JournalFileState::of(bytes, number, self.store, self.listed.get(&number));
+        if let JournalFileState::WithoutHeader(_) = found {
             self.set_aside(
                 number,
                 "its header is damaged; its records are read".to_string(),

@@ -5,7 +5,9 @@ mod records;
 
 use crate::catalog::{self, LOST, lose_sources};
 use crate::error::Error;
-use crate::journal::files::{self, Pins};
+use crate::journal::files;
+use crate::journal::pins::Pins;
+use crate::journal::reader::JournalFileState;
 use crate::ledger::{JournalFile, Ledger};
 use crate::opened::Parts;
 use crate::recover::losses::unknown_loss;
@@ -35,8 +37,8 @@ pub(super) struct Replay<'a> {
     pub(super) sequence: u64,
     /// Numbers of blocks in sealed segments.
     sealed_blocks: RoaringTreemap,
-    /// First and last number of each gathered block, by source.
-    gathered: HashMap<u32, Vec<(u64, u64)>>,
+    /// First and last number of each coalesced block, by source.
+    coalesced: HashMap<u32, Vec<(u64, u64)>>,
     /// Layouts of the sources in the catalog.
     linked: Vec<u32>,
     /// True for sources whose rows are buffered. Rows of other sources wait for their next block.
@@ -84,7 +86,7 @@ impl<'a> Replay<'a> {
             damaged: Vec::new(),
             sequence: 1,
             sealed_blocks: RoaringTreemap::new(),
-            gathered: HashMap::new(),
+            coalesced: HashMap::new(),
             linked,
             follows: Vec::new(),
             recounted: Counts::default(),
@@ -124,13 +126,13 @@ impl<'a> Replay<'a> {
             self.parts.head.pins.advance(number);
             self.listed.remove(&number);
             match found {
-                files::Found::Whole(reader) | files::Found::WithoutHeader(reader) => {
+                JournalFileState::Whole(reader) | JournalFileState::WithoutHeader(reader) => {
                     self.replay_file(number, reader)?;
                 }
-                files::Found::NeverBegun => {
+                JournalFileState::NeverBegun => {
                     self.parts.head.pins.grow(number, files::FILE_HEADER_BYTES);
                 }
-                files::Found::Lost(why) => {
+                JournalFileState::Lost(why) => {
                     self.parts.head.pins.grow(number, files::FILE_HEADER_BYTES);
                     self.lose_the_thread(number, why.to_string())?;
                 }
@@ -213,7 +215,7 @@ impl<'a> Replay<'a> {
                 }
             }
         }
-        let (losses, found) = lost.settle(entries.iter(), 0);
+        let (losses, found) = lost.resolve(entries.iter(), 0);
         self.recovery.losses.extend(losses);
         self.recovery.rows_skipped += found;
         Ok(())
@@ -289,7 +291,7 @@ impl<'a> Replay<'a> {
         for entry in entries {
             self.sealed_blocks.insert(entry.number);
             if entry.since < entry.number {
-                let blocks = self.gathered.entry(entry.source).or_default();
+                let blocks = self.coalesced.entry(entry.source).or_default();
                 blocks.push((entry.since, entry.number));
             }
         }
@@ -299,13 +301,13 @@ impl<'a> Replay<'a> {
         let within = |&(since, number): &(u64, u64)| (since..=number).contains(&block);
         self.sealed_blocks.contains(block)
             || self
-                .gathered
+                .coalesced
                 .get(&source)
                 .is_some_and(|blocks| blocks.iter().any(within))
     }
 
-    /// Registers placeholders for sources that only segments know, because catalog and journal are
-    /// damaged.
+    /// Registers placeholders for sources that only segments contain, because catalog and journal
+    /// are damaged.
     fn lose_unnamed(&mut self) {
         let sources = self
             .parts

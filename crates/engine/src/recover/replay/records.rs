@@ -4,15 +4,15 @@ use crate::bytes::{Cursor, Short};
 use crate::catalog::{Registers, get_key, get_layout, lose_sources};
 use crate::error::Error;
 use crate::journal::files;
-use crate::journal::record::Record;
-use crate::journal::rows::{RecordRow, Rows, is_too_large};
+use crate::journal::record::JournalRecord;
+use crate::journal::rows::{JournalRows, RecordRow, is_too_large};
 use crate::recover::replay::Replay;
 
-/// Stands for sources whose rows were counted.
+/// Marker of sources whose rows were counted.
 const NO_SOURCE: u32 = u32::MAX;
 
 impl Replay<'_> {
-    pub(super) fn replay_record(&mut self, record: &Record) -> Result<(), Short> {
+    pub(super) fn replay_record(&mut self, record: &JournalRecord) -> Result<(), Short> {
         self.missing.record(record.rows_before, record.rows);
         let mut done = 0;
         let result = self.replay_streams(record, &mut done);
@@ -25,7 +25,11 @@ impl Replay<'_> {
         result
     }
 
-    pub(super) fn replay_streams(&mut self, record: &Record, done: &mut u64) -> Result<(), Short> {
+    pub(super) fn replay_streams(
+        &mut self,
+        record: &JournalRecord,
+        done: &mut u64,
+    ) -> Result<(), Short> {
         self.replay_names(record, Cursor(&record.streams[0]))?;
         self.replay_layouts(record, Cursor(&record.streams[1]))?;
         self.follows
@@ -35,7 +39,7 @@ impl Replay<'_> {
 
     pub(super) fn replay_names(
         &mut self,
-        record: &Record,
+        record: &JournalRecord,
         mut names: Cursor<'_>,
     ) -> Result<(), Short> {
         if record.new_sources > 0 {
@@ -55,7 +59,7 @@ impl Replay<'_> {
 
     pub(super) fn replay_layouts(
         &mut self,
-        record: &Record,
+        record: &JournalRecord,
         mut layouts: Cursor<'_>,
     ) -> Result<(), Short> {
         if record.new_layouts > 0 {
@@ -65,7 +69,7 @@ impl Replay<'_> {
                 .lose(u32::try_from(record.first_layout).map_err(|_| Short)?);
         }
         for _ in 0..record.new_layouts {
-            // Known ones are found again under their number.
+            // A known source gets its number again.
             get_layout(&mut layouts, self.parts.head.layouts_mut())?;
         }
         layouts.is_empty().then_some(()).ok_or(Short)
@@ -73,9 +77,13 @@ impl Replay<'_> {
 }
 
 impl Replay<'_> {
-    /// Buffers the rows of a record, or passes them over. `done` is the number of rows so far.
-    pub(super) fn replay_rows(&mut self, record: &Record, done: &mut u64) -> Result<(), Short> {
-        let mut rows = Rows::new(record);
+    /// Buffers or skips the rows of a record. `done` is the number of rows so far.
+    pub(super) fn replay_rows(
+        &mut self,
+        record: &JournalRecord,
+        done: &mut u64,
+    ) -> Result<(), Short> {
+        let mut rows = JournalRows::new(record);
         while let Some(head) = rows.head()? {
             let follows = self.follows.get(head.source as usize);
             let follows = follows.copied().ok_or(Short)?;
@@ -138,7 +146,7 @@ impl Replay<'_> {
         let sealed = self.is_sealed(source, block);
         let replayed = self.ordinal(source);
         self.missing.begin(source, before, replayed, sealed);
-        // The block before was sealed at this point, into a segment that is lost.
+        // The previous block was sealed at this point, into a segment that is lost.
         self.seal(source)?;
         let head = &mut self.parts.head;
         head.begin_blocks_at(block.saturating_add(1));
@@ -151,7 +159,7 @@ impl Replay<'_> {
         self.follows[source as usize] = follows;
         match lost && !sealed {
             true => drop(self.without_layout.entry(source).or_default()),
-            // The rows of an earlier block stay counted, under no source.
+            // The rows of an earlier block stay counted, without a source.
             false => {
                 if let Some(rows) = self.without_layout.remove(&source) {
                     *self.without_layout.entry(NO_SOURCE).or_default() += rows;
@@ -162,7 +170,7 @@ impl Replay<'_> {
             if head.line(source).layout != layout {
                 head.relink(source, layout);
             }
-            // Of a source's blocks, a later one may be on disk already.
+            // A later block of the source may already be on disk.
             let rows = head.replay_block(source, block, before);
             let first = self.recounted.of(source);
             if *first == 0 {
@@ -172,7 +180,7 @@ impl Replay<'_> {
         Ok(follows)
     }
 
-    /// A row whose block is not buffered: a segment has it, or it is lost.
+    /// Skips a row whose block is not buffered. A segment contains the row, or it is lost.
     pub(super) fn pass_row(&mut self, source: u32) {
         let rows = self.without_layout.get_mut(&source);
         match rows {

@@ -1,4 +1,4 @@
-//! Veil: the hidden parts of one source.
+//! Visibility filter: the hidden parts of one source.
 
 use crate::retention::Floor;
 use crate::segment::Entry;
@@ -6,22 +6,24 @@ use seiner_model::Interval;
 
 /// Hidden parts of one source.
 #[derive(Clone, Debug)]
-pub struct Veil {
+pub struct VisibilityFilter {
     pub(super) floor: Floor,
     /// Ordinal up to which blocks are past the end of the ring.
     pub(super) past: u64,
     /// Deletes: for blocks below a number, the deleted times.
-    pub(super) graves: Vec<(u64, Interval)>,
+    pub(super) deletes: Vec<(u64, Interval)>,
 }
 
-impl Veil {
+impl VisibilityFilter {
     /// Returns whether all rows of a block are hidden.
     pub fn hides(&self, entry: &Entry) -> bool {
         let span = Interval::new(entry.first, entry.last);
         entry.number < self.floor.number
             || entry.last < self.floor.time
             || self.is_past(entry.ordinal)
-            || self.graves(entry.number).any(|grave| grave.covers(&span))
+            || self
+                .deletes(entry.number)
+                .any(|delete| delete.covers(&span))
     }
 
     /// Returns whether the ring has expired a block with this ordinal.
@@ -31,14 +33,14 @@ impl Veil {
 
     /// Returns whether any row of a block is hidden for a reason other than its age.
     pub fn touches(&self, number: u64, span: &Interval) -> bool {
-        number < self.floor.number || self.graves(number).any(|grave| grave.overlaps(span))
+        number < self.floor.number || self.deletes(number).any(|delete| delete.overlaps(span))
     }
 
     /// Returns whether a row of a block is hidden.
     pub fn hides_row(&self, number: u64, time: i64) -> bool {
         number < self.floor.number
             || time < self.floor.time
-            || self.graves(number).any(|grave| grave.contains(time))
+            || self.deletes(number).any(|delete| delete.contains(time))
     }
 
     /// Returns the earliest visible time.
@@ -46,8 +48,8 @@ impl Veil {
         self.floor.time
     }
 
-    fn graves(&self, number: u64) -> impl Iterator<Item = &Interval> {
-        self.graves
+    fn deletes(&self, number: u64) -> impl Iterator<Item = &Interval> {
+        self.deletes
             .iter()
             .filter(move |(before, _)| number < *before)
             .map(|(_, interval)| interval)

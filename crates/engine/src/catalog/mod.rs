@@ -5,12 +5,17 @@
 //! block can be read without the catalog, so it is stored in two identical files. A damaged part of
 //! one file is read from the other. `docs/format/catalog.md` specifies the bytes.
 
-use crate::bytes::{Cursor, Short, put_bytes, put_text};
-use crate::dictionary::layouts::{Layout, Layouts};
+mod frame;
+
+pub use self::frame::{
+    Frame, LOST, ReadFrame, Registers, get_key, get_layout, lose_sources, put_key, put_layout,
+    read_links, read_streams, register,
+};
+
+use crate::bytes::{Cursor, Short};
 use crate::error::{Error, io_error, sync_error};
 use crate::space::on_disk;
 use seiner_codec::{checksum, varint};
-use seiner_model::{FieldType, SourceKey};
 use seiner_platform::{Disk, File};
 use std::ops::Range;
 use std::sync::Arc;
@@ -26,218 +31,8 @@ pub const HEADER_BYTES: usize = 8 + 4 + 8 + 4;
 /// Bytes of a frame header: magic, seven words, checksum.
 pub const FRAME_HEADER_BYTES: usize = 4 + 4 * 7 + 4;
 const FRAME_MAGIC: &[u8; 4] = b"FRAM";
-const FRAME_LIMIT: usize = 1 << 30;
 /// Compression level: frames are rare and read at every start, so a small size is worth the time.
 const LEVEL: i32 = 3;
-
-/// Contents of a frame.
-#[derive(Default)]
-pub struct Frame {
-    /// Number of the first new source.
-    pub first_source: u32,
-    /// Keys of new sources, written by [`put_key`].
-    pub names: Vec<u8>,
-    /// Number of new sources.
-    pub sources: u32,
-    /// Number of the first new layout.
-    pub first_layout: u32,
-    /// New layouts, written by [`put_layout`].
-    pub layouts: Vec<u8>,
-    /// Number of new layouts.
-    pub new_layouts: u32,
-    /// Sources and their present layouts: varints in pairs.
-    pub links: Vec<u8>,
-    /// Deletes and floors: records of [`crate::retention`].
-    pub dead: Vec<u8>,
-}
-
-impl Frame {
-    /// Returns whether the frame is empty.
-    pub fn is_empty(&self) -> bool {
-        self.sources == 0 && self.new_layouts == 0 && self.links.is_empty() && self.dead.is_empty()
-    }
-}
-
-/// Receiver of the registrations in a catalog: a store that is opened, or a check.
-pub trait Registers {
-    /// Returns the number of sources so far.
-    fn sources(&self) -> u32;
-
-    /// Returns the layouts so far.
-    fn layouts(&mut self) -> &mut Layouts;
-
-    /// Adds a source under the next number.
-    ///
-    /// # Errors
-    /// A description, if the key is already registered: a second number would shift all later
-    /// numbers.
-    fn add_source(&mut self, key: &SourceKey) -> Result<(), String>;
-
-    /// Assigns a layout to a source. Both numbers are known.
-    fn link(&mut self, source: u32, layout: u32);
-
-    /// Reads the stream of deletes, floors and rules.
-    ///
-    /// # Errors
-    /// [`Short`] if the stream is malformed.
-    fn bury(&mut self, dead: &[u8]) -> Result<(), Short>;
-}
-
-/// Registers the contents of all frames of a catalog. Numbers of damaged frames are filled with
-/// lost sources and layouts. `damage` receives the offset of each damaged frame and a description.
-pub fn register(
-    frames: &[ReadFrame],
-    to: &mut impl Registers,
-    damage: &mut dyn FnMut(u64, String),
-) {
-    for ReadFrame {
-        offset,
-        end_source,
-        end_layout,
-        frame,
-    } in frames
-    {
-        let added = match frame {
-            Ok(frame) => register_frame(frame, to),
-            Err(what) => Err(what.clone()),
-        };
-        if let Err(what) = added {
-            lose_sources(to, *end_source);
-            to.layouts().lose(*end_layout);
-            damage(*offset, what);
-        }
-    }
-}
-
-fn register_frame(frame: &Frame, to: &mut impl Registers) -> Result<(), String> {
-    let malformed = |what: &str| format!("its {what} are malformed");
-    lose_sources(to, frame.first_source);
-    to.layouts().lose(frame.first_layout);
-    let (sources, layouts) = (to.sources(), to.layouts().len());
-    if frame.first_source != sources {
-        return Err(format!(
-            "its first source is {}, {sources} was expected",
-            frame.first_source
-        ));
-    }
-    if frame.first_layout as usize != layouts {
-        return Err(format!(
-            "its first layout is {}, {layouts} was expected",
-            frame.first_layout
-        ));
-    }
-    let mut names = Cursor(&frame.names);
-    for _ in 0..frame.sources {
-        let key = get_key(&mut names).map_err(|Short| malformed("names"))?;
-        to.add_source(&key)?;
-    }
-    let mut layouts = Cursor(&frame.layouts);
-    for _ in 0..frame.new_layouts {
-        let before = to.layouts().len();
-        get_layout(&mut layouts, to.layouts()).map_err(|Short| malformed("layouts"))?;
-        if to.layouts().len() == before {
-            return Err("it repeats a layout".to_string());
-        }
-    }
-    if !names.is_empty() || !layouts.is_empty() {
-        return Err(malformed("streams"));
-    }
-    for (source, layout) in read_links(frame).map_err(|Short| malformed("links"))? {
-        if source >= to.sources() || layout as usize >= to.layouts().len() {
-            return Err(malformed("links"));
-        }
-        to.link(source, layout);
-    }
-    to.bury(&frame.dead)
-        .map_err(|Short| malformed("deletes and rules"))
-}
-
-/// Registers placeholder names for lost sources up to a number.
-pub fn lose_sources(to: &mut impl Registers, up_to: u32) {
-    for number in to.sources()..up_to {
-        let lost = |tags: &[(&str, String)]| {
-            SourceKey::new(LOST, tags.iter().cloned()).expect("a good name")
-        };
-        let number = ("number", number.to_string());
-        // A client may have sent the same name. Another unused name is then chosen.
-        if to.add_source(&lost(std::slice::from_ref(&number))).is_err() {
-            let _ = to.add_source(&lost(&[number, ("of", "this".to_string())]));
-        }
-    }
-}
-
-/// Returns the sources and their layouts in a frame.
-///
-/// # Errors
-/// [`Short`] if the stream is malformed.
-pub fn read_links(frame: &Frame) -> Result<Vec<(u32, u32)>, Short> {
-    let mut cursor = Cursor(&frame.links);
-    let mut links = Vec::new();
-    while !cursor.is_empty() {
-        links.push((
-            cursor.count(u32::MAX as usize)? as u32,
-            cursor.count(u32::MAX as usize)? as u32,
-        ));
-    }
-    Ok(links)
-}
-
-/// Writes a key as text: measurement, count of tags, tags.
-pub fn put_key<'t>(
-    (measurement, tags): (&[u8], impl ExactSizeIterator<Item = (&'t [u8], &'t [u8])>),
-    out: &mut Vec<u8>,
-) {
-    put_bytes(measurement, out);
-    varint::put_u64(tags.len() as u64, out);
-    for (tag, value) in tags {
-        put_bytes(tag, out);
-        put_bytes(value, out);
-    }
-}
-
-/// Reads a key.
-pub fn get_key(cursor: &mut Cursor<'_>) -> Result<SourceKey, Short> {
-    let measurement = cursor.text()?;
-    let count = cursor.count(SourceKey::MAX_BYTES)?;
-    let mut tags = Vec::new();
-    for _ in 0..count {
-        tags.push((cursor.text()?, cursor.text()?));
-    }
-    SourceKey::stored(measurement, tags).map_err(|_| Short)
-}
-
-/// Measurement of sources whose names are lost.
-pub const LOST: &str = "seiner_lost_source";
-/// Replaces a type if the layout was lost in earlier damage.
-const LOST_LAYOUT: u8 = u8::MAX;
-
-/// Writes a layout as its parent and its last field.
-pub fn put_layout(layout: &Layout, out: &mut Vec<u8>) {
-    if layout.is_lost() {
-        return out.extend_from_slice(&[0, LOST_LAYOUT, 0]);
-    }
-    let last = layout.columns() - 1;
-    varint::put_u64(u64::from(layout.parent()), out);
-    out.push(layout.types()[last].code());
-    put_text(&layout.names()[last], out);
-}
-
-/// Reads a layout and adds it under the next number.
-pub fn get_layout(cursor: &mut Cursor<'_>, layouts: &mut Layouts) -> Result<(), Short> {
-    let parent = cursor.count(layouts.len() - 1)? as u32;
-    let code = cursor.u8()?;
-    let name = cursor.text()?;
-    if code == LOST_LAYOUT {
-        layouts.lose(layouts.len() as u32 + 1);
-        return Ok(());
-    }
-    let field_type = FieldType::from_code(code).ok_or(Short)?;
-    if layouts.get(parent).ok_or(Short)?.columns() >= crate::MAX_FIELDS {
-        return Err(Short);
-    }
-    layouts.extend(parent, name, field_type);
-    Ok(())
-}
 
 /// The open catalog.
 pub struct Catalog {
@@ -245,18 +40,6 @@ pub struct Catalog {
     len: u64,
     /// Identity of the store, which its journal files and segments also contain.
     pub store: u64,
-}
-
-/// Frame that was read: its offset, and its contents or an error.
-pub struct ReadFrame {
-    /// Offset of the frame in the file, in bytes.
-    pub offset: u64,
-    /// Number after the last source of the frame, as far as the header is readable.
-    pub end_source: u32,
-    /// Number after the last layout of the frame, as far as the header is readable.
-    pub end_layout: u32,
-    /// Contents of the frame, or a description of the damage.
-    pub frame: Result<Frame, String>,
 }
 
 /// Catalog that was read.
@@ -294,13 +77,13 @@ pub fn read(disk: &dyn Disk) -> Result<Option<ReadCatalog>, Error> {
     })?;
     let (image, frames) = read_frames(&copies);
     let mut damaged = Vec::new();
-    let settled = frames.last().map_or(0, |frame| frame.offset as usize);
+    let complete = frames.last().map_or(0, |frame| frame.offset as usize);
     for (name, bytes) in [NAME, COPY].into_iter().zip(&copies) {
         if let Some(at) = bytes
             .iter()
             .zip(&image)
             .position(|(found, whole)| found != whole)
-            && !(at >= settled && is_torn(bytes, &image, settled))
+            && !(at >= complete && is_torn(bytes, &image, complete))
         {
             damaged.push((name, at as u64));
         }
@@ -361,7 +144,7 @@ impl Catalog {
     }
 
     /// Returns the space of both files on a disk with units of `unit` bytes.
-    pub fn room(&self, unit: u64) -> u64 {
+    pub fn disk_bytes(&self, unit: u64) -> u64 {
         2 * on_disk(self.len, unit)
     }
 
@@ -572,42 +355,10 @@ fn read_frame(bytes: &[u8], at: usize) -> Option<(ReadFrame, usize)> {
     ))
 }
 
-/// Decodes the body of a frame, which had a valid checksum and is `plain` bytes long uncompressed.
-pub fn read_streams(body: &[u8], plain: usize, frame: &mut Frame) -> Result<(), Short> {
-    if plain > FRAME_LIMIT {
-        return Err(Short);
-    }
-    let plain = zstd::bulk::decompress(body, plain).map_err(|_| Short)?;
-    let mut cursor = Cursor(&plain);
-    for stream in [
-        &mut frame.names,
-        &mut frame.layouts,
-        &mut frame.links,
-        &mut frame.dead,
-    ] {
-        let len = cursor.count(cursor.0.len())?;
-        *stream = cursor.take(len)?.to_vec();
-    }
-    Ok(())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use seiner_platform::Directory;
-
-    #[test]
-    fn a_layout_with_more_fields_than_a_source_can_have_is_refused() {
-        let mut layouts = Layouts::new();
-        for parent in 0..=crate::MAX_FIELDS as u64 {
-            let mut bytes = Vec::new();
-            varint::put_u64(parent, &mut bytes);
-            bytes.push(FieldType::F64.code());
-            put_text("f", &mut bytes);
-            let fits = parent < crate::MAX_FIELDS as u64;
-            assert_eq!(get_layout(&mut Cursor(&bytes), &mut layouts).is_ok(), fits);
-        }
-    }
 
     #[test]
     fn a_frame_of_which_only_the_beginning_was_written_is_no_damage() {

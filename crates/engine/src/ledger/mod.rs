@@ -9,15 +9,23 @@
 //! durable before the file is removed. Records are appended. A long ledger is rewritten and
 //! replaces the old one. `docs/format/ledger.md` specifies the bytes.
 
+mod contents;
+#[cfg(test)]
+mod tests;
+
+pub use self::contents::{Contents, JournalFile, SegmentNote};
+
+use self::contents::{
+    GONE, put_acknowledged, put_journal_file, put_loss, put_released, put_segment,
+};
 use crate::aside::copy_aside;
-use crate::bytes::{Cursor, Short, put_text};
+use crate::bytes::Cursor;
 use crate::catalog::{is_blank, sectors};
 use crate::error::{Error, io_error, sync_error};
 use crate::space::on_disk;
 use crate::status::Loss;
 use seiner_codec::{checksum, varint};
 use seiner_platform::{Disk, File};
-use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
 
@@ -34,199 +42,13 @@ const RECORD_BYTES: usize = 4 + 8 + 4;
 /// Length below which the file is not rewritten.
 const LEAST_LIMIT: u64 = 16 << 10;
 /// Disk space for the file and its successor, without their entries for segments.
-pub const LEAST_ROOM: u64 = 2 * LEAST_LIMIT;
+pub const LEAST_SPACE: u64 = 2 * LEAST_LIMIT;
 /// Maximum bytes of the body of a record.
 const BODY_LIMIT: usize = 256 << 20;
 
-const JOURNAL_FILE: u8 = 1;
-const RELEASED: u8 = 2;
-const SEGMENT: u8 = 3;
-const GONE: u8 = 4;
-const LOSS: u8 = 5;
-const ACKNOWLEDGED: u8 = 6;
-const FORGOTTEN: u8 = 7;
-/// Number of acknowledged losses that stay listed.
-const KEPT: usize = 1000;
-
-/// Journal file that may be needed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct JournalFile {
-    /// Sequence of the first record.
-    pub sequence: u64,
-    /// Rows in all earlier records of the store.
-    pub rows: u64,
-}
-
-/// Segment in service.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SegmentNote {
-    pub blocks: u64,
-    pub rows: u64,
-    /// First time in the segment, ns. The next field has the last time.
-    pub first: i64,
-    pub last: i64,
-}
-
-/// Contents of the ledger.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Contents {
-    /// Lowest number of a journal file that may be needed.
-    pub lowest: u32,
-    pub journal: BTreeMap<u32, JournalFile>,
-    pub segments: BTreeMap<u64, SegmentNote>,
-    /// Losses in the order in which they were found. Acknowledged losses come first. They stay in
-    /// the list so that the same damage is not counted twice.
-    losses: Vec<Loss>,
-    acknowledged: usize,
-    /// Number of losses acknowledged long ago, and the rows in them.
-    forgotten: (u64, u64),
-}
-
-impl Contents {
-    /// Returns losses that are not acknowledged.
-    pub fn unacknowledged(&self) -> &[Loss] {
-        &self.losses[self.acknowledged..]
-    }
-
-    /// Returns the number of all losses so far, and of the rows in them.
-    pub fn lost(&self) -> (u64, u64) {
-        let rows = self.losses.iter().filter_map(|loss| loss.rows);
-        (
-            self.forgotten.0 + self.losses.len() as u64,
-            self.forgotten.1 + rows.sum::<u64>(),
-        )
-    }
-
-    fn knows(&self, loss: &Loss) -> bool {
-        let same = |one: &Loss| one.file == loss.file && one.what == loss.what;
-        self.losses.iter().any(same)
-    }
-
-    fn apply(&mut self, cursor: &mut Cursor<'_>) -> Result<(), Short> {
-        let number = |number: u64| u32::try_from(number).map_err(|_| Short);
-        match cursor.u8()? {
-            JOURNAL_FILE => {
-                let file = number(cursor.varint()?)?;
-                let (sequence, rows) = (cursor.varint()?, cursor.varint()?);
-                self.journal.insert(file, JournalFile { sequence, rows });
-            }
-            RELEASED => {
-                self.lowest = self.lowest.max(number(cursor.varint()?)?);
-                self.journal = self.journal.split_off(&self.lowest);
-            }
-            SEGMENT => {
-                let number = cursor.varint()?;
-                let note = SegmentNote {
-                    blocks: cursor.varint()?,
-                    rows: cursor.varint()?,
-                    first: cursor.signed()?,
-                    last: cursor.signed()?,
-                };
-                self.segments.insert(number, note);
-            }
-            GONE => {
-                self.segments.remove(&cursor.varint()?);
-            }
-            LOSS => {
-                let loss = get_loss(cursor)?;
-                // An interrupted recovery finds the same loss again.
-                if !self.knows(&loss) {
-                    self.losses.push(loss);
-                }
-            }
-            ACKNOWLEDGED => {
-                self.acknowledged = cursor.count(self.losses.len())?;
-                let old = self.acknowledged.saturating_sub(KEPT);
-                for loss in self.losses.drain(..old) {
-                    self.forgotten.0 += 1;
-                    self.forgotten.1 += loss.rows.unwrap_or(0);
-                }
-                self.acknowledged -= old;
-            }
-            FORGOTTEN => self.forgotten = (cursor.varint()?, cursor.varint()?),
-            _ => return Err(Short),
-        }
-        Ok(())
-    }
-
-    fn put(&self, out: &mut Vec<u8>) {
-        out.push(FORGOTTEN);
-        varint::put_u64(self.forgotten.0, out);
-        varint::put_u64(self.forgotten.1, out);
-        put_released(self.lowest, out);
-        for (&number, file) in &self.journal {
-            put_journal_file(number, file, out);
-        }
-        for (&number, note) in &self.segments {
-            put_segment(number, note, out);
-        }
-        for loss in &self.losses {
-            put_loss(loss, out);
-        }
-        put_acknowledged(self.acknowledged, out);
-    }
-}
-
-fn put_journal_file(number: u32, file: &JournalFile, out: &mut Vec<u8>) {
-    out.push(JOURNAL_FILE);
-    varint::put_u64(u64::from(number), out);
-    varint::put_u64(file.sequence, out);
-    varint::put_u64(file.rows, out);
-}
-
-fn put_released(lowest: u32, out: &mut Vec<u8>) {
-    out.push(RELEASED);
-    varint::put_u64(u64::from(lowest), out);
-}
-
-fn put_segment(number: u64, note: &SegmentNote, out: &mut Vec<u8>) {
-    out.push(SEGMENT);
-    varint::put_u64(number, out);
-    varint::put_u64(note.blocks, out);
-    varint::put_u64(note.rows, out);
-    varint::put_i64(note.first, out);
-    varint::put_i64(note.last, out);
-}
-
-fn put_acknowledged(losses: usize, out: &mut Vec<u8>) {
-    out.push(ACKNOWLEDGED);
-    varint::put_u64(losses as u64, out);
-}
-
-fn put_loss(loss: &Loss, out: &mut Vec<u8>) {
-    out.push(LOSS);
-    put_text(&loss.file, out);
-    put_text(&loss.what, out);
-    varint::put_u64(loss.rows.map_or(0, |rows| rows.saturating_add(1)), out);
-    out.push(u8::from(loss.at_most) | u8::from(loss.times.is_some()) << 1);
-    if let Some((first, last)) = loss.times {
-        varint::put_i64(first, out);
-        varint::put_i64(last, out);
-    }
-    varint::put_i64(loss.found_at, out);
-}
-
-fn get_loss(cursor: &mut Cursor<'_>) -> Result<Loss, Short> {
-    let (file, what) = (cursor.text()?.to_string(), cursor.text()?.to_string());
-    let rows = cursor.varint()?.checked_sub(1);
-    let flags = cursor.u8()?;
-    let times = match flags & 2 {
-        0 => None,
-        _ => Some((cursor.signed()?, cursor.signed()?)),
-    };
-    Ok(Loss {
-        file,
-        what,
-        rows,
-        at_most: flags & 1 != 0,
-        times,
-        found_at: cursor.signed()?,
-    })
-}
-
 /// State in which a ledger was found.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Found {
+pub enum LedgerState {
     /// No ledger exists.
     Missing,
     /// All records are readable.
@@ -238,13 +60,13 @@ pub enum Found {
 }
 
 /// Reads a ledger without changes. Returns contents, state, offset of its end, and next sequence.
-pub fn read(disk: &dyn Disk, store: u64) -> Result<(Contents, Found, u64, u64), Error> {
+pub fn read(disk: &dyn Disk, store: u64) -> Result<(Contents, LedgerState, u64, u64), Error> {
     let context = || format!("reading {NAME}");
     let mut contents = Contents::default();
     let file = match disk.open(NAME) {
         Ok(file) => file,
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            return Ok((contents, Found::Missing, 0, 1));
+            return Ok((contents, LedgerState::Missing, 0, 1));
         }
         Err(error) => return Err(io_error(context)(error)),
     };
@@ -252,13 +74,13 @@ pub fn read(disk: &dyn Disk, store: u64) -> Result<(Contents, Found, u64, u64), 
     file.read_at(0, &mut bytes).map_err(io_error(context))?;
     if bytes.iter().all(|&byte| byte == 0) {
         // The power failed while the ledger was created.
-        return Ok((contents, Found::Missing, 0, 1));
+        return Ok((contents, LedgerState::Missing, 0, 1));
     }
     let mut found = match bytes.get(..HEADER_BYTES) == Some(&header(store)[..]) {
-        true => Found::Whole,
+        true => LedgerState::Whole,
         false => {
             let what = "its header is damaged, of another version, or of another store";
-            Found::Damaged(0, what.to_string())
+            LedgerState::Damaged(0, what.to_string())
         }
     };
     let (mut at, mut sequence) = (HEADER_BYTES.min(bytes.len()), 1);
@@ -272,7 +94,7 @@ pub fn read(disk: &dyn Disk, store: u64) -> Result<(Contents, Found, u64, u64), 
             let Some((from, next)) = later else {
                 match end_of(&bytes, at) {
                     End::Clean => {}
-                    End::Torn if found == Found::Whole => found = Found::Torn,
+                    End::Torn if found == LedgerState::Whole => found = LedgerState::Torn,
                     End::Torn => {}
                     End::Damaged => {
                         damage(&mut found, at, format!("record {sequence} is damaged"));
@@ -294,7 +116,7 @@ pub fn read(disk: &dyn Disk, store: u64) -> Result<(Contents, Found, u64, u64), 
         }
         (at, sequence) = (end, sequence + 1);
     }
-    if matches!(found, Found::Damaged(..)) {
+    if matches!(found, LedgerState::Damaged(..)) {
         // Files removed from the list by a damaged record would be reported as missing.
         (contents.journal, contents.segments) = Default::default();
     }
@@ -332,9 +154,9 @@ fn end_of(bytes: &[u8], at: usize) -> End {
     }
 }
 
-fn damage(found: &mut Found, at: usize, what: String) {
-    if *found == Found::Whole {
-        *found = Found::Damaged(at as u64, what);
+fn damage(found: &mut LedgerState, at: usize, what: String) {
+    if *found == LedgerState::Whole {
+        *found = LedgerState::Damaged(at as u64, what);
     }
 }
 
@@ -392,7 +214,7 @@ impl Ledger {
     ///
     /// # Errors
     /// If the disk fails.
-    pub fn open(disk: Arc<dyn Disk>, store: u64) -> Result<(Ledger, Found), Error> {
+    pub fn open(disk: Arc<dyn Disk>, store: u64) -> Result<(Ledger, LedgerState), Error> {
         let (contents, found, len, sequence) = read(&*disk, store)?;
         let context = || format!("opening {NAME}");
         match disk.open(NEXT) {
@@ -402,14 +224,14 @@ impl Ledger {
         }
         let file = match &found {
             // A torn ledger is rewritten.
-            Found::Missing | Found::Torn => None,
-            Found::Whole => {
+            LedgerState::Missing | LedgerState::Torn => None,
+            LedgerState::Whole => {
                 let file = disk.open(NAME).map_err(io_error(context))?;
                 // Readable is not durable.
                 file.sync().map_err(sync_error(context))?;
                 Some(file)
             }
-            Found::Damaged(..) => {
+            LedgerState::Damaged(..) => {
                 // The next write replaces the file. Until then, a start must find its readable
                 // part.
                 copy_aside(&*disk, NAME)?;
@@ -440,7 +262,7 @@ impl Ledger {
     }
 
     /// Returns the space of the file and its successor on a disk with units of `unit` bytes.
-    pub fn room(&self, unit: u64) -> u64 {
+    pub fn disk_bytes(&self, unit: u64) -> u64 {
         let len = self.len + (self.pending.len() + RECORD_BYTES) as u64;
         2 * on_disk(len.max(self.limit).max(LEAST_LIMIT), unit)
     }
@@ -492,7 +314,7 @@ impl Ledger {
 
     /// Adds a loss unless it is already listed. Returns whether it is new.
     pub fn note_loss(&mut self, loss: &Loss) -> bool {
-        let new = !self.contents.knows(loss);
+        let new = !self.contents.contains(loss);
         if new {
             self.note(|out| put_loss(loss, out));
         }
@@ -531,7 +353,7 @@ impl Ledger {
             Some(file) if !is_long => file,
             Some(file) => match self.begin() {
                 // The file may grow until there is space for a successor.
-                Err(error) if error.is_want_of_room() => file,
+                Err(error) if error.is_out_of_space() => file,
                 result => return result,
             },
             None => return self.begin(),
@@ -560,7 +382,7 @@ impl Ledger {
             .and_then(|()| file.write_at(0, &bytes))
             .map_err(io_error(context));
         if let Err(error) = written {
-            if error.is_want_of_room() {
+            if error.is_out_of_space() {
                 self.disk.remove(NEXT).map_err(io_error(context))?;
             }
             return Err(error);
@@ -580,130 +402,4 @@ fn limit_of(contents: &Contents) -> u64 {
     let mut body = Vec::new();
     contents.put(&mut body);
     (2 * body.len() as u64).max(LEAST_LIMIT)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use seiner_platform::sim::SimDisk;
-
-    const NOTE: SegmentNote = SegmentNote {
-        blocks: 3,
-        rows: 1000,
-        first: -5,
-        last: 9_000_000_000,
-    };
-
-    fn loss(what: &str) -> Loss {
-        Loss {
-            file: "journal-00000003".to_string(),
-            what: what.to_string(),
-            rows: Some(17),
-            at_most: false,
-            times: Some((1, 2)),
-            found_at: 5,
-        }
-    }
-
-    fn open(disk: &SimDisk) -> (Ledger, Found) {
-        Ledger::open(Arc::new(disk.clone()), 7).unwrap()
-    }
-
-    #[test]
-    fn entries_outlast_a_power_cut() {
-        let disk = SimDisk::new(1);
-        let (mut ledger, found) = open(&disk);
-        assert_eq!(found, Found::Missing);
-        ledger.note_segment(4, NOTE);
-        ledger.note_segment(5, NOTE);
-        ledger.note_gone(4);
-        let (sequence, rows) = (9, 100);
-        ledger.note_journal_file(3, JournalFile { sequence, rows });
-        ledger.note_loss(&loss("a record"));
-        ledger.write().unwrap();
-        let kept = ledger.contents().clone();
-        assert_eq!(kept.segments.keys().copied().collect::<Vec<_>>(), [5]);
-        let (ledger, found) = open(&disk.crash());
-        assert_eq!((ledger.contents(), found), (&kept, Found::Whole));
-    }
-
-    #[test]
-    fn a_ledger_stays_small_however_many_segments_come_and_go() {
-        let disk = SimDisk::new(1);
-        let (mut ledger, _) = open(&disk);
-        for number in 0..20_000 {
-            ledger.note_segment(number, NOTE);
-            if number >= 10 {
-                ledger.note_gone(number - 10);
-            }
-            if number % 7 == 0 {
-                ledger.write().unwrap();
-                assert!(disk.used() <= ledger.room(4096));
-            }
-        }
-        ledger.write().unwrap();
-        assert!(disk.files()[0].1 <= LEAST_LIMIT);
-        assert_eq!(open(&disk).0.contents().segments.len(), 10);
-    }
-
-    #[test]
-    fn a_loss_is_kept_until_it_is_acknowledged_and_counted_for_ever() {
-        let disk = SimDisk::new(1);
-        let (mut ledger, _) = open(&disk);
-        ledger.note_loss(&loss("one"));
-        ledger.note_loss(&loss("one"));
-        ledger.note_loss(&loss("two"));
-        ledger.write().unwrap();
-        let mut ledger = open(&disk).0;
-        assert_eq!(ledger.contents().lost(), (2, 34));
-        assert_eq!(ledger.acknowledge(), 2);
-        ledger.write().unwrap();
-        let mut ledger = open(&disk).0;
-        assert!(ledger.contents().unacknowledged().is_empty());
-        assert!(!ledger.note_loss(&loss("two")), "it is known");
-        ledger.note_loss(&loss("three"));
-        assert_eq!(ledger.contents().lost(), (3, 51));
-    }
-
-    #[test]
-    fn a_flipped_bit_in_the_middle_is_damage_and_no_segment_is_missed_for_it() {
-        let disk = SimDisk::new(1);
-        let (mut ledger, _) = open(&disk);
-        for number in 0..3 {
-            ledger.note_segment(number, NOTE);
-            ledger.note_loss(&loss(&number.to_string()));
-            ledger.write().unwrap();
-        }
-        disk.flip_bit(NAME, 8 * (ledger.len / 2));
-        let (ledger, found) = open(&disk);
-        assert!(matches!(found, Found::Damaged(..)), "{found:?}");
-        assert!(ledger.contents().segments.is_empty());
-        assert_eq!(ledger.contents().unacknowledged().len(), 2);
-        assert!(
-            disk.files()
-                .iter()
-                .any(|(name, _)| name == "ledger.damaged")
-        );
-    }
-
-    /// Seed 512 of the simulator: the file ended within the length of its last record.
-    #[test]
-    fn a_last_record_that_is_cut_off_anywhere_is_torn() {
-        let disk = SimDisk::new(1);
-        let (mut ledger, _) = open(&disk);
-        ledger.note_segment(1, NOTE);
-        ledger.write().unwrap();
-        let (kept, start) = (ledger.contents().clone(), ledger.len);
-        ledger.note_segment(2, NOTE);
-        ledger.write().unwrap();
-        let mut bytes = vec![0; ledger.len as usize];
-        disk.open(NAME).unwrap().read_at(0, &mut bytes).unwrap();
-        for len in start + 1..ledger.len {
-            let cut = SimDisk::new(1);
-            let file = cut.create(NAME).unwrap();
-            file.write_at(0, &bytes[..len as usize]).unwrap();
-            let (contents, found, _, _) = read(&cut, 7).unwrap();
-            assert_eq!((&contents, found), (&kept, Found::Torn), "{len} bytes");
-        }
-    }
 }

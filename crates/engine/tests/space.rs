@@ -1,4 +1,4 @@
-//! A disk without room: writers learn of it, the store says so, and goes on when there is some.
+//! Disk without space: writers get an error, the store reports it, and continues when space is free.
 #![allow(clippy::unwrap_used)]
 
 use seiner_engine::{Durability, Engine, Error, Options, Query};
@@ -40,7 +40,7 @@ impl Store {
         }
     }
 
-    /// A row that is made durable.
+    /// Appends a row and makes it durable.
     fn write(&mut self) -> Result<(), Error> {
         let time = self.rows as i64;
         let value = (time * 7919 % 10_007) as f64 / 3.0;
@@ -62,35 +62,35 @@ impl Store {
 }
 
 #[test]
-fn a_full_disk_is_a_want_of_room_that_the_store_tells_of_until_there_is_some() {
+fn a_full_disk_is_reported_until_there_is_space() {
     let mut store = Store::new();
     for _ in 0..2000 {
         store.write().unwrap();
     }
     assert_eq!(store.engine.status().trouble, Default::default());
     store.disk.set_capacity(Some(store.disk.used() + 8192));
-    let mut refused = 0;
+    let mut rejected = 0;
     for _ in 0..4000 {
         if let Err(error) = store.write() {
-            assert!(error.is_want_of_room(), "{error}");
-            refused += 1;
+            assert!(error.is_out_of_space(), "{error}");
+            rejected += 1;
         }
-        // Whatever the background meets is told, too, and is no end.
+        // Errors of background work are reported as well, and do not end it.
         if let Err(error) = store.engine.step() {
-            assert!(error.is_want_of_room(), "{error}");
+            assert!(error.is_out_of_space(), "{error}");
         }
     }
-    assert!(refused > 0);
-    for result in [store.engine.settle(), store.engine.commit()] {
+    assert!(rejected > 0);
+    for result in [store.engine.flush(), store.engine.commit()] {
         if let Err(error) = result {
-            assert!(error.is_want_of_room(), "{error}");
+            assert!(error.is_out_of_space(), "{error}");
         }
     }
     let status = store.engine.status();
     assert_eq!(status.poisoned, None);
     let trouble = status.trouble;
-    let told = [&trouble.full, &trouble.journal, &trouble.segments];
-    assert!(told.iter().any(|why| why.is_some()), "{trouble:?}");
+    let troubles = [&trouble.full, &trouble.journal, &trouble.segments];
+    assert!(troubles.iter().any(|why| why.is_some()), "{trouble:?}");
 
     store.disk.set_capacity(None);
     store.clock.advance(2 * SECOND);
@@ -98,13 +98,13 @@ fn a_full_disk_is_a_want_of_room_that_the_store_tells_of_until_there_is_some() {
     for _ in 0..100 {
         store.write().unwrap();
     }
-    store.engine.settle().unwrap();
+    store.engine.flush().unwrap();
     assert_eq!(store.engine.status().trouble, Default::default());
     assert_eq!(store.samples(), store.rows);
 }
 
 #[test]
-fn a_failed_write_is_told_in_the_status_until_the_store_is_opened_again() {
+fn a_failed_write_is_in_the_status_until_the_store_is_opened_again() {
     let mut store = Store::new();
     store.write().unwrap();
     store.disk.set_faults(Faults {
@@ -117,8 +117,8 @@ fn a_failed_write_is_told_in_the_status_until_the_store_is_opened_again() {
     assert!(matches!(store.write(), Err(Error::Poisoned(_))));
 }
 
-/// Seed 1550 of the simulator: merges went on while the segments that they had merged waited to be
-/// removed, up to eight at a time, which is more than writers leave to merging.
+/// Seed 1550 of the simulator: merges continued while up to eight merged segments waited to be
+/// removed, which is more space than writers leave for merging.
 #[test]
 fn merges_that_follow_each_other_stay_within_a_small_budget() {
     const BUDGET: u64 = 1_200_000;
@@ -140,7 +140,7 @@ fn merges_that_follow_each_other_stay_within_a_small_budget() {
         .map(|n| engine.register(&key(n)).unwrap())
         .collect();
     let mut rng = SimRng::new(3);
-    // Until the store refuses.
+    // Until the store rejects rows.
     for time in 0.. {
         let values = ids.iter().map(|_| f64::from_bits(rng.next_u64() >> 2));
         let values: Vec<f64> = values.collect();
@@ -150,7 +150,7 @@ fn merges_that_follow_each_other_stay_within_a_small_budget() {
         }
         engine.step().unwrap();
     }
-    // A little of every segment is dead now.
+    // A small part of every segment is now dead.
     engine
         .delete(&Selector::parse("m{n=\"3\"}").unwrap(), Interval::ALL)
         .unwrap();

@@ -1,6 +1,6 @@
-//! Counts the data that a store would lose if other rules held.
+//! Forecast of the data that a store would lose under other rules.
 
-use crate::closing::settle;
+use crate::closing::flush;
 use crate::error::Error;
 use crate::opening::open_under;
 use crate::options::Options;
@@ -10,7 +10,7 @@ use seiner_store::{ClassOutlook, Outlook};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-/// A block that is live under the old rules.
+/// Block that is live under the old rules.
 struct Candidate {
     number: u64,
     class: u8,
@@ -23,7 +23,7 @@ struct Candidate {
 /// Counts the data that new rules would expire in a store, which is opened under its old rules.
 ///
 /// # Errors
-/// When the store cannot be read.
+/// If the store cannot be read.
 pub(super) fn of(
     disk: Arc<dyn Disk>,
     clock: Arc<dyn Clock>,
@@ -32,15 +32,15 @@ pub(super) fn of(
 ) -> Result<Outlook, Error> {
     let now = clock.now();
     let engine = open_under(disk, clock, old)?;
-    // All rows lie in sealed segments then, whose footers have the figures.
-    settle(&engine)?;
+    // All rows are then in sealed segments, and the footers contain the figures.
+    flush(&engine)?;
     let mut count = Count::default();
     let segments = engine.log().sealed().clone();
     for segment in segments.values() {
         for page in segment.blocks() {
             let entries = match page {
                 Ok(entries) => entries,
-                // A page that is damaged is none of this.
+                // Damaged pages are omitted.
                 Err(Error::Damage { .. }) => continue,
                 Err(error) => return Err(error),
             };
@@ -77,7 +77,7 @@ pub(super) fn of(
                     last: entry.last,
                 };
                 if age.is_some_and(|age| entry.last < age) || entry.ordinal <= past {
-                    count.goes(&candidate);
+                    count.drop_block(&candidate);
                 } else {
                     if age.is_some_and(|age| entry.first < age) {
                         count.partly(&candidate);
@@ -122,16 +122,16 @@ pub(super) fn of(
 
 #[derive(Default)]
 struct Count {
-    /// By class under the old rules.
+    /// Data that would be dropped, by class under the old rules.
     classes: BTreeMap<u8, ClassOutlook>,
-    /// The classes of sources under the new rules.
+    /// Classes of sources under the new rules.
     to: HashMap<u32, u8>,
     /// Remaining blocks, by class with a quota under the new rules.
     quotas: BTreeMap<u8, Vec<Candidate>>,
 }
 
 impl Count {
-    fn goes(&mut self, block: &Candidate) {
+    fn drop_block(&mut self, block: &Candidate) {
         let class = self.classes.entry(block.class).or_default();
         let first = class.rows == 0;
         class.rows += block.rows;
@@ -152,7 +152,7 @@ impl Count {
         self.classes.entry(block.class).or_default().partly += block.rows;
     }
 
-    /// Lets the oldest blocks go of classes that have more bytes than their quotas.
+    /// Drops the oldest blocks of classes that exceed their quotas.
     fn exceed(&mut self, quotas: &[Option<u64>]) {
         for (class, mut blocks) in std::mem::take(&mut self.quotas) {
             let quota = quotas[class as usize].unwrap_or(u64::MAX);
@@ -163,7 +163,7 @@ impl Count {
                     break;
                 }
                 bytes -= block.bytes;
-                self.goes(block);
+                self.drop_block(block);
             }
         }
     }

@@ -1,8 +1,8 @@
-//! Flush: writes the pieces of open segments, ends their chapters and seals closed segments.
+//! Segments: writes the pieces of open segments, writes their checkpoints and seals closed segments.
 
 pub(super) mod memory;
 
-use self::memory::Ended;
+use self::memory::PendingCheckpoint;
 use crate::commit::write_journal;
 use crate::core::{Core, ENTRIES_A_LOCK};
 use crate::error::{Error, io_error, sync_error};
@@ -12,13 +12,13 @@ use crate::locks::LogGuard;
 use crate::log::Log;
 use crate::options::Durability;
 use crate::recover::losses::note_of;
-use crate::retention::expected::Moment;
+use crate::retention::expected::Clocks;
 use crate::segment::Entry;
-use crate::segment::footer::{self, Page, Trailer};
+use crate::segment::footer::{self, PageEntry, Trailer};
 use crate::segment::list::Listing;
-use crate::segment::open::{Horizon, OpenSegment, Piece, Place};
+use crate::segment::open::{CheckpointPosition, Horizon, OpenSegment, WritePiece};
 use crate::segment::sealed::Segment;
-use crate::segment::tally::Survey;
+use crate::segment::stats::LivenessScan;
 use crate::volume::SlotState;
 use seiner_platform::File;
 use std::sync::Arc;
@@ -29,22 +29,22 @@ const RESERVATIONS: u64 = 8;
 const WRITTEN_AT_ONCE: usize = 8 << 20;
 
 /// Segment that accepts no more blocks and is written completely.
-struct Closed {
+struct ClosedSegment {
     number: u64,
     lane: u32,
     closed_at: Option<u64>,
     horizon: Horizon,
     entries: Vec<Entry>,
     file: Arc<dyn File>,
-    /// Bytes of blocks, and the bytes of those in chapters that are already durable.
+    /// Bytes of blocks, and the bytes of those in checkpoints that are already durable.
     len: u64,
     marked: u64,
 }
 
-impl Closed {
-    /// Returns the figures of a segment without its list of blocks.
-    fn of(open: &OpenSegment, horizon: Horizon) -> Closed {
-        Closed {
+impl ClosedSegment {
+    /// Returns an open segment without its list of blocks.
+    fn of(open: &OpenSegment, horizon: Horizon) -> ClosedSegment {
+        ClosedSegment {
             number: open.number,
             lane: open.lane,
             closed_at: open.closed_at,
@@ -58,10 +58,10 @@ impl Closed {
 }
 
 /// Closed segment with its footer.
-struct EndedSegment {
-    closed: Closed,
+struct FinishedSegment {
+    closed: ClosedSegment,
     trailer: Trailer,
-    fence: Vec<Page>,
+    sparse_index: Vec<PageEntry>,
     name: String,
     /// Bytes of the footer, and bytes of the whole segment.
     index: u64,
@@ -74,7 +74,7 @@ struct EndedSegment {
 pub(crate) struct Waiting {
     number: u64,
     file: Arc<dyn File>,
-    pieces: Vec<Piece>,
+    pieces: Vec<WritePiece>,
     /// Number of pieces that are written.
     written: usize,
     /// Reserved bytes of the slot.
@@ -136,9 +136,9 @@ fn write_some(core: &Core, waiting: &mut Waiting) -> Result<(), Error> {
     let end = last.map_or(0, |piece| piece.offset + piece.bytes.len() as u64);
     if end > waiting.reserved {
         let step = core.segment_bytes / RESERVATIONS;
-        let room = end.max((waiting.reserved + step).min(core.segment_bytes));
-        waiting.file.reserve(room).map_err(io_error(context))?;
-        waiting.reserved = room;
+        let reserved = end.max((waiting.reserved + step).min(core.segment_bytes));
+        waiting.file.reserve(reserved).map_err(io_error(context))?;
+        waiting.reserved = reserved;
     }
     for piece in &waiting.pieces {
         let written = waiting.file.write_at(piece.offset, &piece.bytes);
@@ -152,9 +152,9 @@ fn write_some(core: &Core, waiting: &mut Waiting) -> Result<(), Error> {
 /// journal files.
 pub(crate) fn seal_segments(core: &Core, writing: &mut Writing) -> Result<(), Error> {
     let _span = tracing::trace_span!("seal").entered();
-    // Chapters that could not be written for lack of space may belong to these segments.
-    if !writing.flush.chapters.is_empty() {
-        end_chapters(core, writing, |_| false)?;
+    // Checkpoints that could not be written for lack of space may belong to these segments.
+    if !writing.segments.checkpoints.is_empty() {
+        write_checkpoints(core, writing, |_| false)?;
     }
     let closed = closed_segments(core, core.store);
     // Blocks may contain rows that the journal has not yet on disk. The journal must not contain
@@ -200,8 +200,8 @@ pub(crate) fn seal_segments(core: &Core, writing: &mut Writing) -> Result<(), Er
 }
 
 /// Returns the closed segments whose blocks are all written, as many as are sealed at once.
-fn closed_segments(core: &Core, store: u64) -> Vec<Closed> {
-    let closed: Vec<(Closed, Listing)> = {
+fn closed_segments(core: &Core, store: u64) -> Vec<ClosedSegment> {
+    let closed: Vec<(ClosedSegment, Listing)> = {
         let (head, log) = core.both();
         let horizon = horizon(&head, &log, store);
         let closed = log
@@ -215,10 +215,10 @@ fn closed_segments(core: &Core, store: u64) -> Vec<Closed> {
             first || log.is_sealed_at_once(lists)
         });
         at_once
-            .map(|open| (Closed::of(open, horizon), open.listing()))
+            .map(|open| (ClosedSegment::of(open, horizon), open.listing()))
             .collect()
     };
-    let with_entries = closed.into_iter().map(|(closed, listing)| Closed {
+    let with_entries = closed.into_iter().map(|(closed, listing)| ClosedSegment {
         entries: listing.entries(),
         ..closed
     });
@@ -226,7 +226,7 @@ fn closed_segments(core: &Core, store: u64) -> Vec<Closed> {
 }
 
 /// Writes the footer of a segment.
-fn end_segment(core: &Core, mut closed: Closed) -> Result<EndedSegment, Error> {
+fn end_segment(core: &Core, mut closed: ClosedSegment) -> Result<FinishedSegment, Error> {
     let mut bytes = Vec::new();
     let len = closed.len;
     let horizon = &closed.horizon;
@@ -236,7 +236,7 @@ fn end_segment(core: &Core, mut closed: Closed) -> Result<EndedSegment, Error> {
         closed.closed_at,
         &closed.entries,
     );
-    let (fence, trailer) = footer::encode(&mut closed.entries, len, trailer, &mut bytes);
+    let (sparse_index, trailer) = footer::encode(&mut closed.entries, len, trailer, &mut bytes);
     let name = core.volume.name(closed.number);
     let context = || format!("sealing {name}");
     closed
@@ -246,10 +246,10 @@ fn end_segment(core: &Core, mut closed: Closed) -> Result<EndedSegment, Error> {
     let total = len + bytes.len() as u64;
     // Frees the reserved bytes that are not needed.
     closed.file.set_len(total).map_err(io_error(context))?;
-    Ok(EndedSegment {
+    Ok(FinishedSegment {
         closed,
         trailer,
-        fence,
+        sparse_index,
         name,
         index: bytes.len() as u64,
         total,
@@ -258,19 +258,20 @@ fn end_segment(core: &Core, mut closed: Closed) -> Result<EndedSegment, Error> {
 }
 
 /// Puts segments into service.
-fn serve(core: &Core, ended: Vec<EndedSegment>) {
-    let (surveys, moment) = survey_new(core, &ended);
+fn serve(core: &Core, ended: Vec<FinishedSegment>) {
+    let (scans, clocks) = scan_new(core, &ended);
     let mut sealed = Vec::with_capacity(ended.len());
     let mut durable = Vec::with_capacity(ended.len());
-    for (end, survey) in ended.into_iter().zip(surveys) {
+    for (end, scan) in ended.into_iter().zip(scans) {
         let (closed, born) = (end.closed, end.trailer.born);
         core.files.hold(closed.number, closed.file);
         let files = core.files.clone();
         let (bytes, allocated) = (end.total, end.allocated);
-        let segment = Segment::new(end.trailer, end.fence, files, end.name, bytes, allocated);
-        let tally = survey.tally(closed.lane, segment.room(core.unit), born, &moment);
+        let index = end.sparse_index;
+        let segment = Segment::new(end.trailer, index, files, end.name, bytes, allocated);
+        let stats = scan.stats(closed.lane, segment.disk_bytes(core.unit), born, &clocks);
         core.ledger().note_segment(closed.number, segment.note());
-        sealed.push((Arc::new(segment), tally));
+        sealed.push((Arc::new(segment), stats));
         durable.push((closed.number, closed.entries, end.index));
     }
     // Freed after the lock is released.
@@ -282,7 +283,7 @@ fn serve(core: &Core, ended: Vec<EndedSegment>) {
         taken.push(log.take_open(*number));
     }
     drop(log);
-    core.ask_for_trim();
+    core.request_trim();
     for open in &taken {
         unpin(core, &open.pins);
     }
@@ -308,47 +309,47 @@ fn note_durable(core: &Core, entries: &[Entry]) {
     }
 }
 
-/// Surveys segments that were just sealed.
-fn survey_new(core: &Core, ended: &[EndedSegment]) -> (Vec<Survey>, Moment) {
+/// Scans the liveness of segments that were just sealed.
+fn scan_new(core: &Core, ended: &[FinishedSegment]) -> (Vec<LivenessScan>, Clocks) {
     let mut log = core.log();
-    let mut surveys = Vec::with_capacity(ended.len());
-    for EndedSegment { closed, .. } in ended {
-        let survey;
-        (log, survey) = survey_segment(core, log, closed.number, &closed.entries, |_| false);
-        surveys.push(survey);
+    let mut scans = Vec::with_capacity(ended.len());
+    for FinishedSegment { closed, .. } in ended {
+        let scan;
+        (log, scan) = scan_segment(core, log, closed.number, &closed.entries, |_| false);
+        scans.push(scan);
     }
-    (surveys, log.retention.moment())
+    (scans, log.retention.clocks())
 }
 
-/// Ends the chapters of segments that are being written. Their blocks become durable, and the
+/// Writes checkpoints of segments that are being written. Their blocks become durable, and the
 /// journal files that they pinned are released.
-pub(crate) fn end_chapters(
+pub(crate) fn write_checkpoints(
     core: &Core,
     writing: &mut Writing,
     which: impl Fn(u64) -> bool,
 ) -> Result<(), Error> {
     core.finish_sealing()?;
-    // Chapters that could not be written earlier for lack of space come first.
-    let ended = close_chapters(core, which);
-    writing.flush.chapters.extend(ended);
-    if writing.flush.chapters.is_empty() {
+    // Checkpoints that could not be written earlier for lack of space come first.
+    let ended = make_checkpoints(core, which);
+    writing.segments.checkpoints.extend(ended);
+    if writing.segments.checkpoints.is_empty() {
         return Ok(());
     }
-    let _span = tracing::trace_span!("chapter").entered();
+    let _span = tracing::trace_span!("checkpoint").entered();
     // The journal is synced first, as before a seal.
     write_journal(core, true)?;
     core.write_catalog()?;
     let ended = |number| {
         writing
-            .flush
-            .chapters
+            .segments
+            .checkpoints
             .iter()
             .any(|one| one.number == number)
     };
     while write_pieces(core, ended)? {}
-    let mut marked = Vec::with_capacity(writing.flush.chapters.len());
-    let result: Result<(), Error> = writing.flush.chapters.iter_mut().try_for_each(|one| {
-        marked.push(mark_chapter(core, one)?);
+    let mut marked = Vec::with_capacity(writing.segments.checkpoints.len());
+    let result: Result<(), Error> = writing.segments.checkpoints.iter_mut().try_for_each(|one| {
+        marked.push(mark_checkpoint(core, one)?);
         Ok(())
     });
     note_marked(core, &marked);
@@ -356,26 +357,26 @@ pub(crate) fn end_chapters(
     core.volume.sync()?;
     {
         let mut ledger = core.ledger();
-        for chapter in writing.flush.chapters.drain(..) {
-            ledger.add_blocks(chapter.number, note_of(&chapter.entries));
-            unpin(core, &chapter.pins);
-            note_durable(core, &chapter.entries);
+        for checkpoint in writing.segments.checkpoints.drain(..) {
+            ledger.add_blocks(checkpoint.number, note_of(&checkpoint.entries));
+            unpin(core, &checkpoint.pins);
+            note_durable(core, &checkpoint.entries);
         }
     }
     release_journal(core, true)
 }
 
-/// Renames a segment so that its name includes the end of a chapter.
-fn mark_chapter(core: &Core, chapter: &mut Ended) -> Result<(u64, u64), Error> {
-    let context = || format!("syncing {}", core.volume.name(chapter.number));
-    chapter.file.sync().map_err(sync_error(context))?;
+/// Renames a segment so that its name includes the end of a checkpoint.
+fn mark_checkpoint(core: &Core, checkpoint: &mut PendingCheckpoint) -> Result<(u64, u64), Error> {
+    let context = || format!("syncing {}", core.volume.name(checkpoint.number));
+    checkpoint.file.sync().map_err(sync_error(context))?;
     let (from, to) = (
-        SlotState::Open(chapter.marked),
-        SlotState::Open(chapter.end),
+        SlotState::Open(checkpoint.marked),
+        SlotState::Open(checkpoint.end),
     );
-    core.volume.turn(chapter.number, from, to)?;
-    chapter.marked = chapter.end;
-    Ok((chapter.number, chapter.end))
+    core.volume.turn(checkpoint.number, from, to)?;
+    checkpoint.marked = checkpoint.end;
+    Ok((checkpoint.number, checkpoint.end))
 }
 
 /// Records the present names of segments, whether durable or not.
@@ -386,45 +387,46 @@ fn note_marked(core: &Core, marked: &[(u64, u64)]) {
     }
 }
 
-/// Ends chapters in memory. The indexes are encoded without the lock. Meanwhile neither the sealer
+/// Makes checkpoints in memory. The indexes are encoded without the lock. Meanwhile neither the sealer
 /// nor a merge adds blocks.
-fn close_chapters(core: &Core, which: impl Fn(u64) -> bool) -> Vec<Ended> {
+fn make_checkpoints(core: &Core, which: impl Fn(u64) -> bool) -> Vec<PendingCheckpoint> {
     let _sealer = core.sealer().pause();
     let (horizon, begun) = {
         let (mut head, mut log) = core.both();
-        // These chapters fulfil the request of the head.
-        head.take_chapter_wanted();
-        log.set_chapter_due(false);
+        // These checkpoints fulfil the request of the head.
+        head.take_checkpoint_wanted();
+        log.set_checkpoint_due(false);
         let horizon = horizon(&head, &log, core.store);
         let due = |open: &&mut OpenSegment| {
-            open.closed_at.is_none() && open.has_news() && which(open.number)
+            open.closed_at.is_none() && open.has_pending() && which(open.number)
         };
         let due = log.iter_open_mut().filter(due);
         let begun = due.map(|open| {
-            let news = open.begin_chapter();
-            (open.place(), news)
+            let pending = open.begin_checkpoint();
+            (open.position(), pending)
         });
-        let begun: Vec<(Place, Listing)> = begun.collect();
+        let begun: Vec<(CheckpointPosition, Listing)> = begun.collect();
         (horizon, begun)
     };
     let begun = begun.into_iter();
-    let mut begun: Vec<(Place, Vec<Entry>)> =
-        begun.map(|(place, news)| (place, news.entries())).collect();
+    let mut begun: Vec<(CheckpointPosition, Vec<Entry>)> = begun
+        .map(|(position, pending)| (position, pending.entries()))
+        .collect();
     let indexes = begun
         .iter_mut()
-        .map(|(place, entries)| OpenSegment::index(*place, entries, &horizon));
+        .map(|(position, entries)| OpenSegment::index(*position, entries, &horizon));
     let indexes: Vec<Vec<u8>> = indexes.collect();
     let mut log = core.log();
     let ended = begun.into_iter().zip(indexes);
     ended
-        .map(|((place, entries), index)| {
-            let open = log.open_mut(place.number);
-            let pins = open.end_chapter(index);
-            Ended {
-                number: place.number,
+        .map(|((position, entries), index)| {
+            let open = log.open_mut(position.number);
+            let pins = open.end_checkpoint(index);
+            PendingCheckpoint {
+                number: position.number,
                 file: open.file.clone(),
                 marked: open.marked,
-                end: open.chapter_end(),
+                end: open.checkpoint_end(),
                 pins,
                 entries,
             }
@@ -434,24 +436,24 @@ fn close_chapters(core: &Core, which: impl Fn(u64) -> bool) -> Vec<Ended> {
 
 /// Counts the live blocks of a segment. Releases the lock from time to time. `elsewhere` returns
 /// whether other blocks contain all rows of a block.
-pub(crate) fn survey_segment<'a>(
+pub(crate) fn scan_segment<'a>(
     core: &'a Core,
     mut log: LogGuard<'a>,
     number: u64,
     entries: &[Entry],
     elsewhere: impl Fn(&Entry) -> bool,
-) -> (LogGuard<'a>, Survey) {
-    let mut survey = Survey::new(number);
+) -> (LogGuard<'a>, LivenessScan) {
+    let mut scan = LivenessScan::new(number);
     for (index, some) in entries.chunks(ENTRIES_A_LOCK).enumerate() {
         if index > 0 {
             drop(log);
             log = core.log();
         }
         for entry in some {
-            survey.add(entry, &log.retention, elsewhere(entry));
+            scan.add(entry, &log.retention, elsewhere(entry));
         }
     }
-    (log, survey)
+    (log, scan)
 }
 
 /// Releases journal files that no block pins. The catalog already contains all their registrations.
@@ -510,13 +512,13 @@ mod tests {
     }
 
     #[test]
-    fn a_chapter_counts_what_an_open_segment_has() {
+    fn a_checkpoint_covers_all_blocks_of_an_open_segment() {
         let world = World::new(options());
         world.append("m", 0..1000);
         world.core.finish_sealing().unwrap();
-        assert!(world.core.log().open()[0].has_news());
-        end_chapters(&world.core, &mut world.writing(), |_| true).unwrap();
+        assert!(world.core.log().open()[0].has_pending());
+        write_checkpoints(&world.core, &mut world.writing(), |_| true).unwrap();
         let log = world.core.log();
-        assert!(!log.open()[0].has_news() && log.open()[0].marked > 0);
+        assert!(!log.open()[0].has_pending() && log.open()[0].marked > 0);
     }
 }

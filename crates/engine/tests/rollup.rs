@@ -1,4 +1,4 @@
-//! Coarser levels: the roll-up of old samples, and queries of levels.
+//! Roll-up of old samples, and queries of levels.
 #![allow(clippy::unwrap_used)]
 
 use seiner_engine::{
@@ -15,11 +15,11 @@ use std::time::Duration;
 
 const SECOND: i64 = 1_000_000_000;
 const MINUTE: i64 = 60 * SECOND;
-/// Integers of the sources are this and a little more: f64 has room for none, some and all digits.
+/// Bases of the integers of the sources. f64 can represent none, some and all of their last digits.
 const BASES: [i64; 3] = [0, 1 << 60, (1 << 48) - 50];
 const FIELDS: [&str; 4] = ["temp", "count", "ok", "state"];
 
-/// 1 s for 10 min, 10 s for an hour, a minute for two hours.
+/// Levels: 1 s for 10 min, 10 s for an hour, 1 min for two hours.
 const LEVELS: &str = "10s for 1h then 1m for 2h";
 
 fn rules(levels: &str) -> Classes {
@@ -52,7 +52,7 @@ fn options(durability: Durability, classes: Classes) -> Options {
     }
 }
 
-/// A sample of each field, as it was sent.
+/// Sample of each field, as it was sent.
 #[derive(Clone, Debug)]
 struct Sample {
     time: i64,
@@ -68,13 +68,13 @@ struct Store {
     rng: SimRng,
     options: Options,
     engine: Engine,
-    /// All that was ever sent, by source.
+    /// All sent rows, by source.
     sent: Vec<Vec<Sample>>,
 }
 
 impl Store {
     fn new(durability: Durability, classes: Classes) -> Store {
-        // A minute that is not the first of an hour.
+        // Start at a minute that is not the first of an hour.
         let clock = SimClock::new(1_700_000_000 * SECOND);
         let disk = Arc::new(SimDisk::new(1));
         let options = options(durability, classes);
@@ -98,7 +98,8 @@ impl Store {
         self.engine.register(&key).unwrap()
     }
 
-    /// A row of each source at about every second, some late, some twice; the last of those counts.
+    /// Appends a row of each source about every second, some late, some twice. The last row of a
+    /// time counts.
     fn run(&mut self, seconds: i64) {
         for _ in 0..seconds {
             self.clock.advance(SECOND as u64);
@@ -161,8 +162,8 @@ impl Store {
         self
     }
 
-    /// The power goes after so many operations of the disk while the store goes on with what is due, and
-    /// comes back.
+    /// Cuts the power after this many disk operations of background work, and opens the store
+    /// again.
     fn cut(mut self, operations: u64) -> Store {
         self.disk.crash_after(Some(operations));
         while self.engine.step().unwrap_or(false) {}
@@ -207,7 +208,7 @@ impl Store {
         buckets.into_values().collect()
     }
 
-    /// Asks for everything from some time on, in steps that are whole numbers of all levels'.
+    /// Queries everything from a time on, in steps that are multiples of the steps of all levels.
     fn assert_answers(&self, from: i64) {
         let interval = Interval::new(from - from.rem_euclid(MINUTE), i64::MAX);
         for n in 0..self.sent.len() {
@@ -221,7 +222,7 @@ impl Store {
         }
     }
 
-    /// Deletes some time of a source; of what is coarser by then, whole steps.
+    /// Deletes some time of a source. Where only levels remain, deletes whole steps.
     fn delete_some(&mut self) {
         let n = self.rng.below(3) as usize;
         let start = self.now() - self.rng.below(4000) as i64 * SECOND;
@@ -243,7 +244,7 @@ impl Store {
         self.sent[n].retain(|sample| !gone(sample));
     }
 
-    /// Nothing is older than the longest that anything is kept.
+    /// Checks that no data is older than the longest lifetime.
     fn oldest(&self) -> i64 {
         self.now() - 2 * 3600 * SECOND + MINUTE
     }
@@ -276,7 +277,7 @@ fn same(found: &[Bucket], expected: &[Bucket], what: &str) {
 }
 
 #[test]
-fn answers_of_what_became_coarser_are_those_of_the_samples() {
+fn answers_from_levels_equal_answers_from_samples() {
     for durability in [
         Durability::Interval(Duration::from_millis(100)),
         Durability::Memory,
@@ -292,7 +293,7 @@ fn answers_of_what_became_coarser_are_those_of_the_samples() {
             status.levels == 6 && status.aged_samples > 90_000,
             "{status:?}"
         );
-        // Fewer rows than samples, and the samples are gone.
+        // There are fewer rows than samples, and the samples have expired.
         assert!(status.segments_dropped > 0);
         let all = Interval::new(i64::MIN, i64::MAX);
         let series = store.engine.select(&query(0, "temp", all)).unwrap();
@@ -301,7 +302,7 @@ fn answers_of_what_became_coarser_are_those_of_the_samples() {
         assert!(series[0].times.is_sorted_by(|a, b| a < b));
         let rows = series[0].times.len();
         assert!((900..2000).contains(&rows), "{rows}");
-        // Of every class and level, some is left.
+        // Some rows of every class and level remain.
         let log = store.engine.log();
         let names: Vec<&str> = log.classes.iter().map(|class| &*class.class.name).collect();
         assert_eq!(names, ["raw", "default", "raw/10s", "raw/1m"]);
@@ -312,7 +313,7 @@ fn answers_of_what_became_coarser_are_those_of_the_samples() {
 }
 
 #[test]
-fn answers_say_where_they_are_coarser() {
+fn answers_list_the_intervals_of_levels() {
     let mut store = Store::new(Durability::Memory, rules(LEVELS));
     store.run(5000);
     let now = store.now();
@@ -324,7 +325,7 @@ fn answers_say_where_they_are_coarser() {
         (10_000_000_000, 60_000_000_000)
     );
     assert_eq!(coarse.to + 1, fine.from);
-    // A round is a 32nd of the age, in whole steps.
+    // A pass covers a 32nd of the age, in whole steps.
     let samples_from = fine.to + 1;
     assert_eq!(samples_from % (10 * SECOND), 0);
     assert!((600..=632).contains(&((now - samples_from) / SECOND)));
@@ -345,7 +346,7 @@ fn answers_say_where_they_are_coarser() {
         let part = store.expected(0, "temp", step, Interval::new(*time, time + step - 1));
         assert_eq!((part.len(), *value), (1, part[0].mean()));
     }
-    // Types stay what they were.
+    // Types do not change.
     for (field, expected) in [
         ("count", FieldType::I64),
         ("ok", FieldType::Bool),
@@ -364,20 +365,20 @@ fn answers_say_where_they_are_coarser() {
             _ => {}
         }
     }
-    // Nobody sees what they are kept in.
+    // The sources of levels are not visible.
     assert_eq!(store.engine.tag_names(&Selector::all()), ["n"]);
     assert_eq!(store.engine.sources(&Selector::all()).len(), 3);
     assert_eq!(store.engine.fields(&Selector::all()).len(), 4);
 }
 
 #[test]
-fn a_round_that_a_power_cut_ends_loses_nothing() {
+fn a_pass_interrupted_by_a_power_cut_loses_nothing() {
     let mut store = Store::new(Durability::Sync, rules(LEVELS));
     store.run(700);
     let mut cuts = 0;
     for turn in 0..60 {
         store.run(60);
-        // A round is due at about every third of these.
+        // A pass is due at about every third of these.
         store.clock.advance(21 * SECOND as u64);
         store = store.cut(turn % 12);
         cuts += 1;
@@ -388,18 +389,18 @@ fn a_round_that_a_power_cut_ends_loses_nothing() {
 }
 
 #[test]
-fn what_is_deleted_is_in_no_level_and_the_rest_of_a_round_is_made_anew() {
+fn deleted_samples_are_in_no_level_and_the_rest_of_a_pass_is_repeated() {
     let mut store = Store::new(Durability::Memory, rules(LEVELS));
     store.run(3000);
     let now = store.now();
-    // A step of the level, and some of the samples.
+    // The interval covers a step of the level, and some of the samples.
     let deep = Interval::new(now - 1000 * SECOND + 1, now - 900 * SECOND);
     let shallow = Interval::new(now - 300 * SECOND, now - 200 * SECOND);
     let selector = Selector::parse("m{n=\"1\"}").unwrap();
     for interval in [deep, shallow] {
         assert_eq!(store.engine.delete(&selector, interval).unwrap(), 1);
     }
-    // Steps that it overlaps go as a whole.
+    // Overlapped steps are deleted as a whole.
     let start = deep.start - deep.start.rem_euclid(10 * SECOND);
     let end = deep.end - deep.end.rem_euclid(10 * SECOND) + 10 * SECOND - 1;
     store.sent[1]
@@ -411,8 +412,8 @@ fn what_is_deleted_is_in_no_level_and_the_rest_of_a_round_is_made_anew() {
     store.assert_answers(now - 3000 * SECOND);
 }
 
-/// Rows, silence, deletes, power cuts and starts in an order that a seed draws; the model knows the
-/// samples, and which steps a delete took as a whole.
+/// Rows, pauses, deletes, power cuts and starts in a random order. The model contains the samples,
+/// and the steps that a delete removed as a whole.
 fn live_through(seed: u64) {
     let mut store = Store::new(Durability::Sync, rules(LEVELS));
     store.rng = SimRng::new(seed);
@@ -436,18 +437,18 @@ fn live_through(seed: u64) {
 }
 
 #[test]
-fn whatever_happens_answers_are_those_of_the_samples() {
+fn answers_equal_the_samples_after_any_events() {
     for seed in 0..12 {
         live_through(seed);
     }
 }
 
 #[test]
-fn other_rules_keep_what_there_is() {
+fn other_rules_keep_existing_rows() {
     let mut store = Store::new(Durability::Memory, rules(LEVELS));
     store.run(3000);
     let start = store.now() - 2900 * SECOND;
-    // No levels any more, longer ones, shorter ones, and a class that keeps samples longer.
+    // Rules without levels, with longer levels, with shorter levels, and with a longer age.
     for levels in ["1m for 3h", "5s for 1h then 1m for 2h", LEVELS] {
         store = store.reopen(Some(rules(levels)));
         store.assert_answers(start);
@@ -469,8 +470,8 @@ fn other_rules_keep_what_there_is() {
     store.assert_answers(start);
 }
 
-/// After a change to a longer age it was taken, told instead of the whole step that it lies in, and then
-/// put in its place by the next round.
+/// Regression: after a change to a longer age, a late sample was accepted. It was returned instead
+/// of the roll-up of its whole step, and the next pass replaced the step by it.
 #[test]
 fn a_late_sample_hides_no_step_that_earlier_rules_made() {
     let mut store = Store::new(Durability::Sync, rules(LEVELS));
@@ -496,10 +497,10 @@ fn a_late_sample_hides_no_step_that_earlier_rules_made() {
         let source = store.source(0);
         let receipt = store.engine.append_columns(source, &["temp"], &columns);
         let rejected = receipt.unwrap().rejected;
-        assert_eq!(rejected, [(0, Reason::Coarsened)]);
+        assert_eq!(rejected, [(0, Reason::RolledUp)]);
         store.assert_answers(start);
     }
-    // Where samples are left they are taken, though they be older than the age that was.
+    // Samples are accepted where samples remain, even if they are older than the previous age.
     let left = store.now() - 600 * SECOND;
     store.run(150);
     store.send(0, left + 100 * SECOND);
@@ -509,9 +510,9 @@ fn a_late_sample_hides_no_step_that_earlier_rules_made() {
 }
 
 /// Regression: the rest of a finer level counted only the first part of a minute, and the row of the
-/// minute counted all of it. A round under changed rules replaced the row by the rest.
+/// minute counted all of it. A pass under changed rules replaced the row by the rest.
 #[test]
-fn a_row_is_not_replaced_by_what_finer_levels_of_earlier_rules_have_of_its_step() {
+fn a_row_is_not_replaced_by_incomplete_finer_levels_of_earlier_rules() {
     let mut store = Store::new(Durability::Sync, rules("10s for 30m then 1m for 3h"));
     let start = store.now();
     let all = query(0, "temp", Interval::new(i64::MIN, i64::MAX));
@@ -532,9 +533,9 @@ fn a_row_is_not_replaced_by_what_finer_levels_of_earlier_rules_have_of_its_step(
 }
 
 #[test]
-fn a_source_with_very_many_fields_becomes_coarser_too() {
+fn a_source_with_very_many_fields_is_rolled_up() {
     let mut store = Store::new(Durability::Memory, rules("10s for 1h"));
-    // Their long names alone are more than the others have.
+    // Their long names alone use more memory than all other sources.
     store.options.memory = 64 << 20;
     let store = store.reopen(None);
     let source = store.source(0);

@@ -1,4 +1,4 @@
-//! News for the catalog: deletes, floors and rules, as records that a start reads again.
+//! Records for the catalog: deletes, floors and rules. A start reads them.
 
 use crate::bytes::{Cursor, Short, put_text};
 use crate::retention::class::{Classes, Keep, get_classes, put_classes};
@@ -16,26 +16,26 @@ const RULES: u8 = 3;
 const PAST: u8 = 4;
 pub(super) const MADE: u8 = 5;
 pub(super) const OLDER: u8 = 6;
-pub(super) const COARSENED: u8 = 7;
+pub(super) const ROLLED_UP: u8 = 7;
 const LEDGER: u8 = 8;
 
 impl Retention {
     /// Returns whether any record is not yet in the catalog.
-    pub fn has_news(&self) -> bool {
-        !self.news.is_empty()
+    pub fn has_pending(&self) -> bool {
+        !self.pending.is_empty()
     }
 
     /// Removes and returns the records that are not yet in the catalog.
-    pub fn take_news(&mut self) -> Vec<u8> {
-        std::mem::take(&mut self.news)
+    pub fn take_pending(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.pending)
     }
 
     /// Adds a record of a class's new floor for the catalog. [`Retention::raise`] applies the
     /// floor.
     pub fn note_floor(&mut self, class: u8, number: u64) {
-        self.news.push(FLOOR);
-        put_text(&self.classes.list()[class as usize].name, &mut self.news);
-        varint::put_u64(number, &mut self.news);
+        self.pending.push(FLOOR);
+        put_text(&self.classes.list()[class as usize].name, &mut self.pending);
+        varint::put_u64(number, &mut self.pending);
     }
 
     /// Adds a record that blocks of a ring up to an ordinal are dead. Needed if the block that
@@ -59,18 +59,18 @@ impl Retention {
         if past.is_empty() {
             return;
         }
-        self.news.push(PAST);
-        varint::put_u64(past.len() as u64, &mut self.news);
+        self.pending.push(PAST);
+        varint::put_u64(past.len() as u64, &mut self.pending);
         for &(source, ordinal) in past {
-            varint::put_u64(u64::from(source), &mut self.news);
-            varint::put_u64(ordinal, &mut self.news);
-            self.let_past(source, ordinal);
+            varint::put_u64(u64::from(source), &mut self.pending);
+            varint::put_u64(ordinal, &mut self.pending);
+            self.raise_past(source, ordinal);
         }
     }
 
     /// Reads the records in a frame of the catalog.
-    pub fn recall_news(&mut self, news: &[u8]) -> Result<(), Short> {
-        let mut cursor = Cursor(news);
+    pub fn read_records(&mut self, records: &[u8]) -> Result<(), Short> {
+        let mut cursor = Cursor(records);
         while !cursor.is_empty() {
             match cursor.u8()? {
                 TOMBSTONE => {
@@ -97,10 +97,10 @@ impl Retention {
                     let older = self.older.entry(cursor.varint()?).or_insert(i64::MIN);
                     *older = cursor.signed()?.max(*older);
                 }
-                COARSENED => {
+                ROLLED_UP => {
                     let time = cursor.signed()?;
                     let sources = get_sources(&mut cursor)?;
-                    Arc::make_mut(&mut self.coarsened).push((sources, time));
+                    Arc::make_mut(&mut self.rolled_up).push((sources, time));
                 }
                 LEDGER => self.has_ledger = true,
                 PAST => {
@@ -110,7 +110,7 @@ impl Retention {
                         if source >= self.members.count() {
                             return Err(Short);
                         }
-                        self.let_past(source, ordinal);
+                        self.raise_past(source, ordinal);
                     }
                 }
                 _ => return Err(Short),
@@ -127,7 +127,7 @@ impl Retention {
     /// Adds a record for the catalog that the store has a ledger.
     pub fn note_ledger(&mut self) {
         if !std::mem::replace(&mut self.has_ledger, true) {
-            self.news.push(LEDGER);
+            self.pending.push(LEDGER);
         }
     }
 
@@ -139,7 +139,7 @@ impl Retention {
             .map(|(&source, &ordinal)| (source, ordinal))
     }
 
-    fn let_past(&mut self, source: u32, ordinal: u64) {
+    fn raise_past(&mut self, source: u32, ordinal: u64) {
         let past = self.past.entry(source).or_default();
         *past = (*past).max(ordinal);
     }
@@ -173,8 +173,8 @@ impl Retention {
             if matches!(self.classes.list(), [only] if only.keep == Keep::default()) {
                 return;
             }
-            self.news.push(RULES);
-            self.news.extend(new);
+            self.pending.push(RULES);
+            self.pending.extend(new);
             return;
         };
         let mut known = Vec::new();
@@ -220,31 +220,31 @@ impl Retention {
             if let (Some(step), Some(age), false) =
                 (next, class.keep.age, self.members.levels() == 0)
             {
-                // A round may have been under way.
+                // A pass may have been under way.
                 self.note_older(step, made.max(time(age)));
             }
             if next.is_some() && made > i64::MIN && usize::from(number) < old.named().len() {
-                self.note_coarsened(sources.clone(), made);
+                self.note_rolled_up(sources.clone(), made);
             }
-            self.bury_below(sources, floor, next_block);
+            self.delete_below(sources, floor, next_block);
         }
         self.put_past(&past);
-        self.news.push(RULES);
-        self.news.extend(new);
+        self.pending.push(RULES);
+        self.pending.extend(new);
         self.note_late();
     }
 
     /// Converts the floor of a class into deletes.
-    fn bury_below(&mut self, sources: RoaringBitmap, floor: Floor, next_block: u64) {
+    fn delete_below(&mut self, sources: RoaringBitmap, floor: Floor, next_block: u64) {
         if floor.number > 0 {
-            self.bury(Tombstone {
+            self.delete(Tombstone {
                 sources: sources.clone(),
                 interval: Interval::new(i64::MIN, i64::MAX),
                 before: floor.number,
             });
         }
         if let Some(end) = floor.time.checked_sub(1) {
-            self.bury(Tombstone {
+            self.delete(Tombstone {
                 sources,
                 interval: Interval::new(i64::MIN, end),
                 before: next_block,
@@ -256,9 +256,9 @@ impl Retention {
 /// Returns the rules in consecutive frames of a catalog.
 pub fn rules_of<'a>(frames: impl Iterator<Item = &'a [u8]>) -> Classes {
     let mut retention = Retention::of_unnamed(u32::MAX);
-    for news in frames {
+    for records in frames {
         // Damaged frames are skipped, as at a start.
-        let _ = retention.recall_news(news);
+        let _ = retention.read_records(records);
     }
     retention.known_rules.unwrap_or_default()
 }
@@ -268,16 +268,16 @@ pub fn rules_of<'a>(frames: impl Iterator<Item = &'a [u8]>) -> Classes {
 ///
 /// # Errors
 /// [`Short`] if the bytes are malformed.
-pub fn check_news(news: &[u8], sources: u32) -> Result<(), Short> {
+pub fn check_records(records: &[u8], sources: u32) -> Result<(), Short> {
     let mut retention = Retention::of_unnamed(sources);
-    retention.recall_news(news)
+    retention.read_records(records)
 }
 
 /// Returns whether frames of a catalog record that the store has a ledger.
 pub fn has_ledger<'a>(frames: impl Iterator<Item = &'a [u8]>) -> bool {
     let mut retention = Retention::of_unnamed(u32::MAX);
-    for news in frames {
-        let _ = retention.recall_news(news);
+    for records in frames {
+        let _ = retention.read_records(records);
     }
     retention.has_ledger
 }

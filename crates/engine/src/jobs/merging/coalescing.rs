@@ -1,7 +1,7 @@
-//! Gathering: decides which blocks a merge combines, and finds their overwritten rows.
+//! Coalescing: decides which blocks a merge combines, and finds their overwritten rows.
 //!
-//! Only consecutive blocks of a source are gathered. The resulting block therefore contains all
-//! live rows from its first block number to its last, and any of the gathered blocks that is found
+//! Only consecutive blocks of a source are coalesced. The resulting block therefore contains all
+//! live rows from its first block number to its last, and any of the coalesced blocks that is found
 //! again elsewhere is known to be a duplicate (`docs/format/segment.md`).
 
 use crate::query::rows::Rows;
@@ -9,9 +9,9 @@ use crate::segment::{Entry, uncover};
 use std::collections::HashMap;
 
 /// Maximum rows of a source that are searched for overwritten rows.
-const SHADE_ROWS: u64 = 1 << 18;
+const MASK_ROWS: u64 = 1 << 18;
 /// Maximum columns of a source that is searched for overwritten rows.
-const SHADE_COLUMNS: usize = u64::BITS as usize;
+const MASK_COLUMNS: usize = u64::BITS as usize;
 
 /// Live block of a victim.
 #[derive(Clone, Copy)]
@@ -21,7 +21,7 @@ pub(crate) struct Live {
     pub entry: Entry,
 }
 
-/// Maximum size of a gathered block.
+/// Maximum size of a coalesced block.
 #[derive(Clone, Copy)]
 pub(crate) struct Limits {
     /// Bytes of rows.
@@ -31,13 +31,13 @@ pub(crate) struct Limits {
 }
 
 /// Live blocks of one source, by number, in lists. Each list becomes one block.
-pub(crate) struct Sheaf {
+pub(crate) struct MergeGroup {
     pub outputs: Vec<Vec<Live>>,
     /// True if later rows may overwrite earlier rows of another list.
     pub overlaps: bool,
 }
 
-impl Sheaf {
+impl MergeGroup {
     /// Returns whether all blocks are copied unchanged.
     fn is_simple(&self) -> bool {
         !self.overlaps && self.outputs.iter().all(|output| output.len() == 1)
@@ -50,28 +50,31 @@ impl Sheaf {
     }
 }
 
-/// Divides live blocks into those that are copied one by one and those that are gathered. Omits
+/// Divides live blocks into those that are copied one by one and those that are coalesced. Omits
 /// blocks that an interrupted merge has already included in another block.
-pub(crate) fn plan(mut live: Vec<Live>, limits: impl Fn(u32) -> Limits) -> (Vec<Live>, Vec<Sheaf>) {
+pub(crate) fn plan(
+    mut live: Vec<Live>,
+    limits: impl Fn(u32) -> Limits,
+) -> (Vec<Live>, Vec<MergeGroup>) {
     live.sort_unstable_by_key(|live| live.entry.source);
-    let (mut copies, mut sheaves) = (Vec::new(), Vec::new());
+    let (mut copies, mut groups) = (Vec::new(), Vec::new());
     for blocks in live.chunk_by(|a, b| a.entry.source == b.entry.source) {
         let mut blocks = blocks.to_vec();
         // A block must not be overwritten by a block that covers its number.
         uncover(&mut blocks, |live| &live.entry);
-        let sheaf = match &blocks[..] {
+        let group = match &blocks[..] {
             [_] => None,
-            blocks => Some(bind(blocks, limits(blocks[0].entry.source))),
+            blocks => Some(coalesce(blocks, limits(blocks[0].entry.source))),
         };
-        match sheaf.filter(|sheaf| !sheaf.is_simple()) {
-            Some(sheaf) => sheaves.push(sheaf),
+        match group.filter(|group| !group.is_simple()) {
+            Some(group) => groups.push(group),
             None => copies.append(&mut blocks),
         }
     }
-    (copies, sheaves)
+    (copies, groups)
 }
 
-fn bind(blocks: &[Live], limits: Limits) -> Sheaf {
+fn coalesce(blocks: &[Live], limits: Limits) -> MergeGroup {
     let mut outputs: Vec<Vec<Live>> = Vec::new();
     for block in blocks {
         match outputs.last_mut() {
@@ -81,8 +84,8 @@ fn bind(blocks: &[Live], limits: Limits) -> Sheaf {
     }
     let rows: u64 = blocks.iter().map(|live| u64::from(live.entry.rows)).sum();
     let follows = |pair: &[Live]| pair[0].entry.last < pair[1].entry.first;
-    Sheaf {
-        overlaps: rows <= SHADE_ROWS && !blocks.windows(2).all(follows),
+    MergeGroup {
+        overlaps: rows <= MASK_ROWS && !blocks.windows(2).all(follows),
         outputs,
     }
 }
@@ -101,13 +104,13 @@ fn fits(output: &[Live], block: &Live, limits: Limits) -> bool {
 
 /// Rows of the later blocks of a source: the set of columns with a value for every time.
 #[derive(Default)]
-pub(crate) struct Shade(HashMap<i64, u64>);
+pub(crate) struct OverwriteMask(HashMap<i64, u64>);
 
-impl Shade {
+impl OverwriteMask {
     /// Removes rows whose values are all overwritten by rows added before, and adds the remaining
     /// rows. Returns the remaining rows and the number of removed rows.
-    pub fn fall_on(&mut self, rows: Rows) -> (Rows, u64) {
-        if rows.fields.len() > SHADE_COLUMNS {
+    pub fn retain_visible(&mut self, rows: Rows) -> (Rows, u64) {
+        if rows.fields.len() > MASK_COLUMNS {
             return (rows, 0);
         }
         let mut masks = vec![0u64; rows.times.len()];
@@ -159,8 +162,8 @@ mod tests {
     }
 
     fn numbers(blocks: Vec<Live>) -> Vec<Vec<u64>> {
-        let (copies, sheaves) = plan(blocks, |_| LIMITS);
-        let outputs = sheaves.into_iter().flat_map(|sheaf| sheaf.outputs);
+        let (copies, groups) = plan(blocks, |_| LIMITS);
+        let outputs = groups.into_iter().flat_map(|group| group.outputs);
         let copies = copies.into_iter().map(|live| vec![live]);
         let number = |live: &Live| live.entry.number;
         let all = copies.chain(outputs);
@@ -169,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn blocks_that_follow_each_other_are_gathered_up_to_the_limits() {
+    fn consecutive_blocks_are_coalesced_up_to_the_limits() {
         let small = |nth| live(nth, 10);
         assert_eq!(numbers(vec![small(1), small(0)]), [[1, 4]]);
         // A block is missing between these two.
@@ -183,9 +186,9 @@ mod tests {
 
     #[test]
     fn a_block_that_lies_in_another_is_left_out() {
-        let mut gathered = live(1, 20);
-        (gathered.entry.since, gathered.entry.before) = (1, 0);
-        let blocks = vec![live(0, 10), live(1, 10), gathered, live(3, 10)];
+        let mut coalesced = live(1, 20);
+        (coalesced.entry.since, coalesced.entry.before) = (1, 0);
+        let blocks = vec![live(0, 10), live(1, 10), coalesced, live(3, 10)];
         assert_eq!(numbers(blocks), [[4], [10]]);
     }
 
@@ -205,10 +208,11 @@ mod tests {
                 }),
             ],
         };
-        let mut shade = Shade::default();
-        let (later, left_out) = shade.fall_on(rows(&[1, 2, 3], &[true, false, true]));
+        let mut mask = OverwriteMask::default();
+        let (later, left_out) = mask.retain_visible(rows(&[1, 2, 3], &[true, false, true]));
         assert_eq!((later.times.len(), left_out), (3, 0));
-        let (rest, left_out) = shade.fall_on(rows(&[1, 2, 3, 4], &[true, true, false, false]));
+        let (rest, left_out) =
+            mask.retain_visible(rows(&[1, 2, 3, 4], &[true, true, false, false]));
         // At time 2 the second field has a value that is not overwritten.
         assert_eq!((rest.times, left_out), (vec![2, 4], 2));
     }

@@ -1,8 +1,8 @@
-//! State of a round of ageing between its steps.
+//! State of a roll-up pass between its steps.
 
-/// Round that is under way.
+/// Roll-up pass that is under way.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Round {
+pub(crate) struct RollupPass {
     /// Number of the class whose rows go into the next level.
     pub(super) class: u8,
     /// Start of the interval, ns.
@@ -12,5 +12,5 @@ pub(crate) struct Round {
     /// Length of a step, ns.
     pub(super) step: u64,
     /// Number of the next source.
-    pub(super) hand: u32,
+    pub(super) cursor: u32,
 }

@@ -1,4 +1,4 @@
-//! Timekeeper: stores the time on the disk, so that no start accepts a clock that is behind it.
+//! Persisted clock: stores the time on the disk, so that no start accepts a clock that is behind it.
 //!
 //! Data that is hidden by age must stay hidden after a crash, even if the clock is set back in the
 //! meantime. Before age hides data by a certain time, a later time is therefore written to the
@@ -26,7 +26,7 @@ const SLOTS: [u64; 2] = [0, 4096];
 
 /// Contents of a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Told {
+struct StoredTime {
     /// Number of times that were written before.
     turn: u64,
     /// Wall time, ns.
@@ -34,7 +34,7 @@ struct Told {
 }
 
 /// Writer of the file `clock`.
-pub struct Timekeeper {
+pub struct PersistedClock {
     disk: Arc<dyn Disk>,
     store: u64,
     /// File, if it exists.
@@ -42,7 +42,7 @@ pub struct Timekeeper {
     turn: u64,
 }
 
-impl Timekeeper {
+impl PersistedClock {
     /// Reads the time that was written last, if there is one.
     ///
     /// # Errors
@@ -51,17 +51,17 @@ impl Timekeeper {
     pub fn open(
         disk: Arc<dyn Disk>,
         store: u64,
-    ) -> Result<(Timekeeper, Result<Option<i64>, Error>), Error> {
+    ) -> Result<(PersistedClock, Result<Option<i64>, Error>), Error> {
         let context = || format!("reading {NAME}");
-        let mut keeper = Timekeeper {
+        let mut clock = PersistedClock {
             disk,
             store,
             file: None,
             turn: 0,
         };
-        let file = match keeper.disk.open(NAME) {
+        let file = match clock.disk.open(NAME) {
             Ok(file) => file,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok((keeper, Ok(None))),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok((clock, Ok(None))),
             Err(error) => return Err(io_error(context)(error)),
         };
         // Readable is not durable.
@@ -70,26 +70,26 @@ impl Timekeeper {
             Err(damage @ Error::Damage { .. }) => {
                 let damaged = format!("{NAME}{DAMAGED}");
                 let context = || format!("renaming {NAME} to {damaged}");
-                let disk = &keeper.disk;
+                let disk = &clock.disk;
                 disk.rename(NAME, &damaged).map_err(io_error(context))?;
                 disk.sync_names().map_err(sync_error(context))?;
-                return Ok((keeper, Err(damage)));
+                return Ok((clock, Err(damage)));
             }
             last => last?,
         };
-        keeper.turn = last.map_or(0, |told| told.turn);
-        keeper.file = Some(file);
-        Ok((keeper, Ok(last.map(|told| told.time))))
+        clock.turn = last.map_or(0, |stored| stored.turn);
+        clock.file = Some(file);
+        Ok((clock, Ok(last.map(|stored| stored.time))))
     }
 
     /// Writes a time. Durable on return.
     ///
     /// # Errors
     /// If the disk fails.
-    pub fn tell(&mut self, time: i64) -> Result<(), Error> {
+    pub fn write(&mut self, time: i64) -> Result<(), Error> {
         let context = || format!("writing {NAME}");
         let turn = self.turn + 1;
-        let bytes = encode(Told { turn, time }, self.store);
+        let bytes = encode(StoredTime { turn, time }, self.store);
         let (file, new) = match &self.file {
             Some(file) => (file.clone(), false),
             None => (self.disk.create(NAME).map_err(io_error(context))?, true),
@@ -112,7 +112,7 @@ impl Timekeeper {
 pub fn stored_time(disk: &dyn Disk) -> Result<Option<i64>, Error> {
     let store = store_of(disk)?;
     match disk.open(NAME) {
-        Ok(file) => Ok(read(&*file, store)?.map(|told| told.time)),
+        Ok(file) => Ok(read(&*file, store)?.map(|stored| stored.time)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(io_error(|| format!("reading {NAME}"))(error)),
     }
@@ -125,8 +125,8 @@ pub fn stored_time(disk: &dyn Disk) -> Result<Option<i64>, Error> {
 /// As [`stored_time`].
 pub fn set_stored_time(disk: Arc<dyn Disk>, time: i64) -> Result<(), Error> {
     let store = store_of(&*disk)?;
-    let (mut keeper, _) = Timekeeper::open(disk, store)?;
-    keeper.tell(time)
+    let (mut clock, _) = PersistedClock::open(disk, store)?;
+    clock.write(time)
 }
 
 fn store_of(disk: &dyn Disk) -> Result<u64, Error> {
@@ -140,12 +140,12 @@ fn store_of(disk: &dyn Disk) -> Result<u64, Error> {
 /// # Errors
 /// [`Error::Damage`], also if the file is needed and missing, or when the disk fails.
 pub fn check(disk: &dyn Disk, store: u64, needed: bool) -> Result<(), Error> {
-    let told = match disk.open(NAME) {
+    let stored = match disk.open(NAME) {
         Ok(file) => read(&*file, store)?,
         Err(error) if error.kind() == io::ErrorKind::NotFound => None,
         Err(error) => return Err(io_error(|| format!("reading {NAME}"))(error)),
     };
-    match told.is_none() && needed {
+    match stored.is_none() && needed {
         true => Err(Error::Damage {
             file: NAME.to_string(),
             offset: 0,
@@ -156,16 +156,16 @@ pub fn check(disk: &dyn Disk, store: u64, needed: bool) -> Result<(), Error> {
 }
 
 /// Reads the last written time.
-fn read(file: &dyn File, store: u64) -> Result<Option<Told>, Error> {
+fn read(file: &dyn File, store: u64) -> Result<Option<StoredTime>, Error> {
     let context = || format!("reading {NAME}");
     let len = file.len().map_err(io_error(context))?;
     let mut bytes = vec![0; len.min(SLOTS[1] + SLOT_BYTES as u64) as usize];
     file.read_at(0, &mut bytes).map_err(io_error(context))?;
     let slots = SLOTS.map(|at| bytes.get(at as usize..at as usize + SLOT_BYTES));
-    let told = slots.into_iter().flatten();
-    let last = told
+    let stored = slots.into_iter().flatten();
+    let last = stored
         .filter_map(|slot| decode(slot, store))
-        .max_by_key(|told| told.turn);
+        .max_by_key(|stored| stored.turn);
     // A slot that was never written completely was torn by the first write.
     let written = |slot: Option<&[u8]>| slot.is_some_and(|slot| slot.iter().any(|&byte| byte != 0));
     match last.is_none() && slots.into_iter().all(written) {
@@ -179,18 +179,18 @@ fn read(file: &dyn File, store: u64) -> Result<Option<Told>, Error> {
     }
 }
 
-fn encode(told: Told, store: u64) -> Vec<u8> {
+fn encode(stored: StoredTime, store: u64) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(SLOT_BYTES);
     bytes.extend_from_slice(MAGIC);
     bytes.extend_from_slice(&VERSION.to_le_bytes());
-    for word in [store, told.turn, told.time as u64] {
+    for word in [store, stored.turn, stored.time as u64] {
         bytes.extend_from_slice(&word.to_le_bytes());
     }
     bytes.extend_from_slice(&checksum(&bytes).to_le_bytes());
     bytes
 }
 
-fn decode(slot: &[u8], store: u64) -> Option<Told> {
+fn decode(slot: &[u8], store: u64) -> Option<StoredTime> {
     let (body, sum) = slot.split_at(SLOT_BYTES - 4);
     let mut cursor = Cursor(body);
     let sound = Cursor(sum).u32().ok()? == checksum(body)
@@ -199,7 +199,7 @@ fn decode(slot: &[u8], store: u64) -> Option<Told> {
         && cursor.u64().ok()? == store;
     let turn = cursor.u64().ok()?;
     let time = cursor.u64().ok()? as i64;
-    sound.then_some(Told { turn, time })
+    sound.then_some(StoredTime { turn, time })
 }
 
 #[cfg(test)]
@@ -207,36 +207,36 @@ mod tests {
     use super::*;
     use seiner_platform::sim::SimDisk;
 
-    fn told(disk: &SimDisk) -> Option<i64> {
-        let (_, told) = Timekeeper::open(Arc::new(disk.clone()), 7).unwrap();
-        told.unwrap()
+    fn stored(disk: &SimDisk) -> Option<i64> {
+        let (_, stored) = PersistedClock::open(Arc::new(disk.clone()), 7).unwrap();
+        stored.unwrap()
     }
 
     #[test]
-    fn the_last_time_told_comes_back_and_a_torn_one_leaves_the_one_before() {
+    fn the_last_written_time_is_read_and_a_torn_write_leaves_the_time_before() {
         let disk = SimDisk::new(1);
-        assert_eq!(told(&disk), None);
-        let (mut keeper, _) = Timekeeper::open(Arc::new(disk.clone()), 7).unwrap();
+        assert_eq!(stored(&disk), None);
+        let (mut clock, _) = PersistedClock::open(Arc::new(disk.clone()), 7).unwrap();
         // The last written time need not be the latest time.
         for time in [5, 90, 40] {
-            keeper.tell(time).unwrap();
-            assert_eq!(told(&disk), Some(time));
+            clock.write(time).unwrap();
+            assert_eq!(stored(&disk), Some(time));
         }
-        let (mut keeper, _) = Timekeeper::open(Arc::new(disk.clone()), 7).unwrap();
-        keeper.tell(50).unwrap();
+        let (mut clock, _) = PersistedClock::open(Arc::new(disk.clone()), 7).unwrap();
+        clock.write(50).unwrap();
         let disk = disk.crash();
-        assert_eq!(told(&disk), Some(50));
+        assert_eq!(stored(&disk), Some(50));
         // First the bytes that the next write would overwrite, then the bytes before.
         let flip = |byte: u64| assert!(disk.flip_bit(NAME, byte * 8));
         flip(30);
-        assert_eq!(told(&disk), Some(40));
+        assert_eq!(stored(&disk), Some(40));
         flip(4096 + 30);
-        let (mut keeper, told) = Timekeeper::open(Arc::new(disk.clone()), 7).unwrap();
-        assert!(matches!(told, Err(Error::Damage { .. })));
+        let (mut clock, stored) = PersistedClock::open(Arc::new(disk.clone()), 7).unwrap();
+        assert!(matches!(stored, Err(Error::Damage { .. })));
         assert!(disk.list().unwrap().contains(&"clock.damaged".to_string()));
-        keeper.tell(60).unwrap();
+        clock.write(60).unwrap();
         assert!(
-            Timekeeper::open(Arc::new(disk), 8)
+            PersistedClock::open(Arc::new(disk), 8)
                 .unwrap()
                 .1
                 .unwrap()

@@ -1,16 +1,16 @@
-//! Tally: live and dead bytes of a segment, as of its last survey.
+//! Segment statistics: live and dead bytes of a segment, as of its last liveness scan.
 
 use super::Entry;
 use crate::retention::Retention;
-use crate::retention::expected::{Expected, Moment};
+use crate::retention::expected::{Clocks, Expected};
 use seiner_merge::{Death, SegmentStat};
 use std::cell::Cell;
 
-/// Fraction of a segment that is expected to have died when the segment is surveyed again, unless
-/// less is live. Between surveys, D is the forecast. The fraction limits the number of surveys of a
+/// Fraction of a segment that is expected to have died when the segment is scanned again, unless
+/// less is live. Between scans, D is the forecast. The fraction limits the number of scans of a
 /// segment.
 const SHARE: u64 = 4;
-/// Minimum delay before the next survey of a segment, ns.
+/// Minimum delay before the next scan of a segment, ns.
 const SOON: i64 = 1_000_000;
 
 /// Live blocks of a class in a segment.
@@ -28,7 +28,7 @@ pub struct Share {
 
 /// Bytes that are expected to be dead at a given reading of one clock.
 #[derive(Clone, Copy, Debug)]
-struct Fate {
+struct ForecastPoint {
     at: i64,
     dead: u64,
 }
@@ -37,8 +37,8 @@ struct Fate {
 /// decision reads the forecasts of all segments, and usually nothing has changed since. Such a read
 /// does not touch the list.
 #[derive(Clone, Debug)]
-struct Fates {
-    list: Vec<Fate>,
+struct ExpiryForecast {
+    list: Vec<ForecastPoint>,
     last: Option<i64>,
     /// Number of deaths that have passed, the dead bytes up to then, and the time of the next
     /// death. Time never decreases.
@@ -47,10 +47,10 @@ struct Fates {
     next: Cell<i64>,
 }
 
-impl Fates {
-    fn new(list: Vec<Fate>, last: Option<i64>) -> Fates {
-        Fates {
-            next: Cell::new(list.first().map_or(i64::MAX, |fate| fate.at)),
+impl ExpiryForecast {
+    fn new(list: Vec<ForecastPoint>, last: Option<i64>) -> ExpiryForecast {
+        ExpiryForecast {
+            next: Cell::new(list.first().map_or(i64::MAX, |point| point.at)),
             passed: Cell::new(0),
             dead: Cell::new(0),
             list,
@@ -62,29 +62,29 @@ impl Fates {
     fn dead(&self, now: i64) -> u64 {
         if now >= self.next.get() {
             let left = &self.list[self.passed.get()..];
-            let passed = self.passed.get() + left.partition_point(|fate| fate.at <= now);
+            let passed = self.passed.get() + left.partition_point(|point| point.at <= now);
             self.passed.set(passed);
             self.dead
-                .set(self.list[..passed].last().map_or(0, |fate| fate.dead));
+                .set(self.list[..passed].last().map_or(0, |point| point.dead));
             self.next
-                .set(self.list.get(passed).map_or(i64::MAX, |fate| fate.at));
+                .set(self.list.get(passed).map_or(i64::MAX, |point| point.at));
         }
         self.dead.get()
     }
 }
 
 /// Maximum number of forecast entries per segment.
-const FATES: u64 = 128;
+const FORECAST_POINTS: u64 = 128;
 
-/// Survey result of a segment, with a forecast.
+/// Result of a liveness scan of a segment, with a forecast.
 #[derive(Clone, Debug)]
-pub struct Tally {
-    /// Result of the survey.
+pub struct SegmentStats {
+    /// Result of the liveness scan.
     pub stat: SegmentStat,
     /// Forecast by the wall clock.
-    by_time: Fates,
+    by_time: ExpiryForecast,
     /// Forecast by block numbers.
-    by_block: Fates,
+    by_block: ExpiryForecast,
     /// Death of blocks without a forecast, if there are any: never, or unknown.
     beyond: Option<Death>,
     /// Live bytes by class.
@@ -95,19 +95,19 @@ pub struct Tally {
     pub blocks: u64,
     /// Number of sources with live blocks.
     pub sources: u64,
-    /// Time of the next survey.
+    /// Time of the next liveness scan.
     due: Expected,
 }
 
-impl Tally {
-    /// Returns the figures for merge policies: the survey result, adjusted by the forecast. A
-    /// segment counts as entirely dead only if the survey found it so.
-    pub fn stat_at(&self, moment: &Moment) -> SegmentStat {
-        let died = self.by_time.dead(moment.now) + self.by_block.dead(moment.block as i64);
+impl SegmentStats {
+    /// Returns the figures for merge policies: the scan result, adjusted by the forecast. A
+    /// segment counts as entirely dead only if the scan found it so.
+    pub fn stat_at(&self, clocks: &Clocks) -> SegmentStat {
+        let died = self.by_time.dead(clocks.now) + self.by_block.dead(clocks.block as i64);
         let died = died.min(self.stat.live.saturating_sub(1));
         let by_time = self.by_time.last.map(Death::At);
         let by_block = self.by_block.last;
-        let by_block = by_block.map(|last| moment.death(Expected::Block(last as u64)));
+        let by_block = by_block.map(|last| clocks.death(Expected::Block(last as u64)));
         let dies = by_time.into_iter().chain(by_block).chain(self.beyond).max();
         SegmentStat {
             live: self.stat.live - died,
@@ -119,34 +119,34 @@ impl Tally {
 
     /// Returns the memory used, in bytes.
     pub fn memory(&self) -> usize {
-        let fates = self.by_time.list.capacity() + self.by_block.list.capacity();
+        let points = self.by_time.list.capacity() + self.by_block.list.capacity();
         let shares = self.shares.capacity() * size_of::<Share>();
-        size_of::<Tally>() + fates * size_of::<Fate>() + shares
+        size_of::<SegmentStats>() + points * size_of::<ForecastPoint>() + shares
     }
 
-    /// Returns whether the forecast has more dead bytes than the survey found.
-    pub fn is_foretold(&self, moment: &Moment) -> bool {
-        self.stat_at(moment).live != self.stat.live
+    /// Returns whether the forecast has more dead bytes than the scan found.
+    pub fn has_forecast_deaths(&self, clocks: &Clocks) -> bool {
+        self.stat_at(clocks).live != self.stat.live
     }
 
-    /// Returns whether another survey is due.
-    pub fn is_due(&self, moment: &Moment) -> bool {
-        moment.has_come(self.due)
+    /// Returns whether another scan is due.
+    pub fn is_due(&self, clocks: &Clocks) -> bool {
+        clocks.has_come(self.due)
     }
 
-    /// Requests a survey of the segment at the next opportunity.
-    pub fn ask(&mut self) {
+    /// Requests a scan of the segment at the next opportunity.
+    pub fn request_scan(&mut self) {
         self.due = Expected::Time(i64::MIN);
     }
 
-    /// Excludes the segment from surveys because its index is unreadable.
+    /// Excludes the segment from scans because its index is unreadable.
     pub fn give_up(&mut self) {
         self.due = Expected::Never;
     }
 }
 
-/// Survey in progress. Entries are added one by one.
-pub struct Survey {
+/// Liveness scan in progress. Entries are added one by one.
+pub struct LivenessScan {
     number: u64,
     live: u64,
     dead: u64,
@@ -157,10 +157,10 @@ pub struct Survey {
     deaths: Vec<(Expected, u64)>,
 }
 
-impl Survey {
-    /// Creates an empty survey.
-    pub fn new(number: u64) -> Survey {
-        Survey {
+impl LivenessScan {
+    /// Creates a scan without entries.
+    pub fn new(number: u64) -> LivenessScan {
+        LivenessScan {
             number,
             live: 0,
             dead: 0,
@@ -202,9 +202,9 @@ impl Survey {
     }
 
     /// Returns the result. `bytes` is the disk space of the segment, `born` the time of its seal.
-    pub fn tally(self, lane: u32, bytes: u64, born: i64, moment: &Moment) -> Tally {
+    pub fn stats(self, lane: u32, bytes: u64, born: i64, clocks: &Clocks) -> SegmentStats {
         let deaths = self.deaths.iter();
-        let deaths = deaths.map(|&(expected, bytes)| (moment.death(expected), expected, bytes));
+        let deaths = deaths.map(|&(expected, bytes)| (clocks.death(expected), expected, bytes));
         let mut deaths: Vec<(Death, Expected, u64)> = deaths.collect();
         deaths.sort_unstable_by_key(|&(death, ..)| death);
         let mut gone = 0;
@@ -214,10 +214,10 @@ impl Survey {
             gone >= share
         });
         let due = match next {
-            Some(&(_, Expected::Time(at), _)) => Expected::Time(at.max(moment.now + SOON)),
-            Some(&(_, Expected::Block(at), _)) => Expected::Block(at.max(moment.block + 1)),
+            Some(&(_, Expected::Time(at), _)) => Expected::Time(at.max(clocks.now + SOON)),
+            Some(&(_, Expected::Block(at), _)) => Expected::Block(at.max(clocks.block + 1)),
             // The rate will become known later.
-            Some((_, Expected::Unknown, _)) => Expected::Time(moment.now + SOON),
+            Some((_, Expected::Unknown, _)) => Expected::Time(clocks.now + SOON),
             Some((_, Expected::Never, _)) | None => Expected::Never,
         };
         let by_time = |expected| match expected {
@@ -235,7 +235,7 @@ impl Survey {
                 Expected::Never => Some(Death::Never),
                 Expected::Time(_) | Expected::Block(_) => None,
             });
-        Tally {
+        SegmentStats {
             stat: SegmentStat {
                 number: self.number,
                 lane,
@@ -243,11 +243,11 @@ impl Survey {
                 live: self.live,
                 dead: self.dead,
                 born,
-                dies: Death::At(moment.now),
+                dies: Death::At(clocks.now),
             },
             beyond: beyond.max(),
-            by_time: fates(&deaths, by_time, self.live, moment.now),
-            by_block: fates(&deaths, by_block, self.live, moment.block as i64),
+            by_time: forecast(&deaths, by_time, self.live, clocks.now),
+            by_block: forecast(&deaths, by_block, self.live, clocks.block as i64),
             shares: self.shares,
             first_block: self.first_block,
             blocks: deaths.len() as u64,
@@ -259,14 +259,14 @@ impl Survey {
 
 /// Returns the forecast of the deaths by one `clock`, in steps of equal live bytes. `deaths` are in
 /// order of time. Skips blocks that should already be dead: their time of death is unknown.
-fn fates(
+fn forecast(
     deaths: &[(Death, Expected, u64)],
     clock: impl Fn(Expected) -> Option<i64>,
     live: u64,
     now: i64,
-) -> Fates {
+) -> ExpiryForecast {
     let (mut list, mut last) = (Vec::new(), None);
-    let (mut dead, mut told) = (0, 0);
+    let (mut dead, mut listed) = (0, 0);
     for &(_, expected, bytes) in deaths {
         let Some(at) = clock(expected) else { continue };
         last = Some(at);
@@ -274,10 +274,10 @@ fn fates(
             continue;
         }
         dead += bytes;
-        if (dead - told) * FATES >= live {
-            told = dead;
-            list.push(Fate { at, dead });
+        if (dead - listed) * FORECAST_POINTS >= live {
+            listed = dead;
+            list.push(ForecastPoint { at, dead });
         }
     }
-    Fates::new(list, last)
+    ExpiryForecast::new(list, last)
 }

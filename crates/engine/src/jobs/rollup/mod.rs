@@ -1,45 +1,45 @@
-//! Ageing: rounds that roll samples up into the next coarser level before the samples expire.
+//! Roll-up: passes that aggregate samples into the next roll-up level before the samples expire.
 //!
-//! A round covers a class, or a level, up to a certain time. It proceeds source by source, one
+//! A pass covers a class, or a level, up to a certain time. It proceeds source by source, one
 //! portion per step, and appends rows to the sources of the next level like rows from a client. The
 //! journal, buffers and segments store these rows, and of two rows of a step the later counts. When
-//! all rows are on disk, the catalog records the end of the round. Only then do the samples expire.
+//! all rows are on disk, the catalog records the end of the pass. Only then do the samples expire.
 //!
 //! Invariant: a row is a function of the remaining data of its step. A row that counts fewer
-//! samples does not replace it. A round that a crash or a delete interrupts is therefore repeated,
+//! samples does not replace it. A pass that a crash or a delete interrupts is therefore repeated,
 //! and does not change rows that already exist.
 
-pub(crate) mod round;
+pub(crate) mod pass;
 
-use self::round::Round;
+use self::pass::RollupPass;
 use crate::answer::{Bucket, is_integer};
 use crate::commit::write_journal;
 use crate::core::Core;
 use crate::error::{Error, Reason};
-use crate::jobs::flush::end_chapters;
+use crate::jobs::segments::write_checkpoints;
 use crate::jobs::writing::Writing;
 use crate::levels::rows::LevelField;
-use crate::levels::{column_of, level_fields, level_of_samples, spans_of, times_of, told};
+use crate::levels::{column_of, level_fields, level_of_samples, sample_counts, spans_of, times_of};
 use crate::options::Durability;
 use crate::report::source_key;
 use crate::retention::Retention;
-use crate::retention::coarser::{FIELDS_A_PART, Figure, exact_column, exact_text, step_start};
+use crate::retention::rollup::{FIELDS_A_PART, Figure, exact_column, exact_text, step_start};
 use seiner_model::{Cell, FieldType, Interval, LevelId, SourceId};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 
-/// Sources aged per step, and rows after which a step ends.
+/// Sources rolled up per step, and rows after which a step ends.
 const SOURCES_A_STEP: usize = 64;
 const ROWS_A_STEP: u64 = 8192;
 /// Sources examined under one lock.
 const LOOK_AHEAD: u32 = 4096;
-/// Rows of a source that are made coarser at once.
+/// Rows of a source that are rolled up at once.
 const ROWS_AT_ONCE: u64 = 1 << 16;
 /// Rows appended under one lock.
 const ROWS_A_LOCK: usize = 256;
 
-/// Inputs of a round for one source.
-struct Making {
+/// Inputs of a pass for one source.
+struct RollupInputs {
     /// Number of the source, or of the parts of its next finer level.
     members: Vec<u32>,
     /// Levels of the source with shorter steps, including levels of earlier rules.
@@ -57,68 +57,66 @@ enum Owned {
     Text(String),
 }
 
-/// Returns whether a round should begin.
-pub(super) fn is_round_due(retention: &Retention) -> bool {
-    next_round(retention).is_some()
+/// Returns whether a pass should begin.
+pub(super) fn is_rollup_due(retention: &Retention) -> bool {
+    next_pass(retention).is_some()
 }
 
-/// Returns the round that is due. Classes come before their levels.
-fn next_round(retention: &Retention) -> Option<Round> {
+/// Returns the pass that is due. Classes come before their levels.
+fn next_pass(retention: &Retention) -> Option<RollupPass> {
     (0..retention.classes().len() as u8).find_map(|class| {
-        Some(Round {
+        Some(RollupPass {
             class,
             from: retention.made(class),
             to: retention.due(class)?,
             step: retention.rules().next_step(class)?,
-            hand: 0,
+            cursor: 0,
         })
     })
 }
 
 /// Makes a portion of the next level of old data. Returns whether more is waiting.
-pub(crate) fn age(core: &Core, writing: &mut Writing) -> Result<bool, Error> {
-    if writing.round.is_none() {
-        writing.round = next_round(&core.log().retention);
+pub(crate) fn roll_up(core: &Core, writing: &mut Writing) -> Result<bool, Error> {
+    if writing.rollup.is_none() {
+        writing.rollup = next_pass(&core.log().retention);
     }
-    let Some(mut round) = writing.round else {
+    let Some(mut pass) = writing.rollup else {
         return Ok(false);
     };
-    if !has_room_to_age(core) {
+    if !has_space_for_rollup(core) {
         return Ok(false);
     }
-    let _span = tracing::trace_span!("downsample").entered();
-    let Some((sources, next)) = members_of(core, &round) else {
-        end_round(core, writing, &round)?;
-        writing.round = None;
+    let _span = tracing::trace_span!("rollup").entered();
+    let Some((sources, next)) = members_of(core, &pass) else {
+        end_pass(core, writing, &pass)?;
+        writing.rollup = None;
         return Ok(true);
     };
     let mut rows = 0;
     let mut waits = None;
     for source in sources {
-        round.hand = source;
+        pass.cursor = source;
         if rows >= ROWS_A_STEP {
             break;
         }
-        match age_source(core, &round, source)? {
+        match roll_up_source(core, &pass, source)? {
             ControlFlow::Continue(made) => rows += made,
             ControlFlow::Break(reason) => {
                 waits = Some(reason.to_string());
                 break;
             }
         }
-        round.hand = source + 1;
+        pass.cursor = source + 1;
     }
     if rows < ROWS_A_STEP && waits.is_none() {
-        round.hand = next;
+        pass.cursor = next;
     }
-    writing.round = Some(round);
+    writing.rollup = Some(pass);
     let goes_on = waits.is_none();
     core.head().counters.level_rows += rows;
-    let is_new = core.health.note_ageing(waits.as_deref());
+    let is_new = core.health.note_rollup(waits.as_deref());
     if let Some(why) = waits.filter(|_| is_new) {
-        tracing::error!(
-            "samples stay beyond their age, for no coarser steps can be made of them: {why}"
-        );
+        tracing::error!("samples stay beyond their age because they cannot be rolled up: {why}");
     }
     // Synced: of two unsynced records, a power cut may keep only the second. That would look like
     // damage to the first.
@@ -128,25 +126,25 @@ pub(crate) fn age(core: &Core, writing: &mut Writing) -> Result<bool, Error> {
 
 /// Returns whether there is space for more rows. Writers leave some space free, so that old data
 /// can expire even while writers wait for space.
-fn has_room_to_age(core: &Core) -> bool {
+fn has_space_for_rollup(core: &Core) -> bool {
     let (head, log) = core.both();
-    log.has_room_to_age(&head.load())
+    log.has_space_for_rollup(&head.load())
 }
 
-/// Returns the next sources of a round, and the source at which it continues. Returns `None` at the
+/// Returns the next sources of a pass, and the source at which it continues. Returns `None` at the
 /// end.
-fn members_of(core: &Core, round: &Round) -> Option<(Vec<u32>, u32)> {
+fn members_of(core: &Core, pass: &RollupPass) -> Option<(Vec<u32>, u32)> {
     let head = core.head();
     let members = head.members();
     let all = head.sources();
-    if round.hand >= all {
+    if pass.cursor >= all {
         return None;
     }
     let rules = members.classes();
-    let named = rules.level(round.class).map_or(round.class, |of| of.class);
-    let end = all.min(round.hand + LOOK_AHEAD);
+    let named = rules.level(pass.class).map_or(pass.class, |of| of.class);
+    let end = all.min(pass.cursor + LOOK_AHEAD);
     let own = |source: &u32| !members.is_level(*source) && members.class_of(*source) == named;
-    let own = (round.hand..end).filter(own).take(SOURCES_A_STEP);
+    let own = (pass.cursor..end).filter(own).take(SOURCES_A_STEP);
     let sources: Vec<u32> = own.collect();
     let end = match sources.last() {
         Some(last) if sources.len() == SOURCES_A_STEP => last + 1,
@@ -156,14 +154,18 @@ fn members_of(core: &Core, round: &Round) -> Option<(Vec<u32>, u32)> {
 }
 
 /// Makes the next level of a source. Returns the number of rows, or the reason for the rejection.
-fn age_source(core: &Core, round: &Round, base: u32) -> Result<ControlFlow<Reason, u64>, Error> {
-    let making = making_of(core, round, base);
+fn roll_up_source(
+    core: &Core,
+    pass: &RollupPass,
+    base: u32,
+) -> Result<ControlFlow<Reason, u64>, Error> {
+    let inputs = inputs_of(core, pass, base);
     let mut made = 0;
-    let mut at = round.from;
-    while at < round.to {
-        let rest = Interval::new(at, round.to - 1);
+    let mut at = pass.from;
+    while at < pass.to {
+        let rest = Interval::new(at, pass.to - 1);
         let mut spans = Vec::new();
-        for &member in &making.members {
+        for &member in &inputs.members {
             spans.extend(spans_of(core, SourceId(member), rest)?);
         }
         if spans.is_empty() {
@@ -172,17 +174,17 @@ fn age_source(core: &Core, round: &Round, base: u32) -> Result<ControlFlow<Reaso
         for (span, _) in &mut spans {
             span.start = span.start.max(at);
         }
-        let end = portion(spans, round).min(round.to);
+        let end = portion(spans, pass).min(pass.to);
         let part = Interval::new(at, end - 1);
-        let mut fields = match making.members.contains(&base) {
-            true => figures_of_samples(core, base, &making.finer, part, round.step)?,
-            false => figures_of_levels(core, base, &making.finer, part, round.step)?,
+        let mut fields = match inputs.members.contains(&base) {
+            true => figures_of_samples(core, base, &inputs.finer, part, pass.step)?,
+            false => figures_of_levels(core, base, &inputs.finer, part, pass.step)?,
         };
-        let known = told(core, &making.made, part)?;
-        leave_what_is_told(&mut fields, &known);
+        let known = sample_counts(core, &inputs.made, part)?;
+        keep_better_rows(&mut fields, &known);
         for (part, cells) in cells(fields) {
             let id = LevelId {
-                step_ns: round.step,
+                step_ns: pass.step,
                 part,
             };
             match append_level(core, base, id, &cells)? {
@@ -195,19 +197,19 @@ fn age_source(core: &Core, round: &Round, base: u32) -> Result<ControlFlow<Reaso
     Ok(ControlFlow::Continue(made))
 }
 
-/// Returns the inputs of a round for one source.
-fn making_of(core: &Core, round: &Round, base: u32) -> Making {
+/// Returns the inputs of a pass for one source.
+fn inputs_of(core: &Core, pass: &RollupPass, base: u32) -> RollupInputs {
     let head = core.head();
     let members = head.members();
     let levels = head.levels_of(base);
     let of = |wanted: fn(&u64, &u64) -> bool| {
         let levels = levels.iter().copied();
-        levels.filter(move |(id, _)| wanted(&id.step_ns, &round.step))
+        levels.filter(move |(id, _)| wanted(&id.step_ns, &pass.step))
     };
-    let own = |level: &u32| members.class_of(*level) == round.class;
+    let own = |level: &u32| members.class_of(*level) == pass.class;
     let finer: Vec<(LevelId, u32)> = of(u64::lt).collect();
-    Making {
-        members: match members.classes().level(round.class) {
+    RollupInputs {
+        members: match members.classes().level(pass.class) {
             None => vec![base],
             Some(_) => finer.iter().map(|(_, level)| *level).filter(own).collect(),
         },
@@ -329,24 +331,24 @@ fn append_level(
     Ok(Ok(rows.len() as u64))
 }
 
-/// Ends a round: the next level is complete up to its end. Records this in the catalog, after which
+/// Ends a pass: the next level is complete up to its end. Records this in the catalog, after which
 /// the inputs expire.
-fn end_round(core: &Core, writing: &mut Writing, round: &Round) -> Result<(), Error> {
+fn end_pass(core: &Core, writing: &mut Writing, pass: &RollupPass) -> Result<(), Error> {
     match core.durability() {
-        Durability::Memory => end_chapters(core, writing, |_| true)?,
+        Durability::Memory => write_checkpoints(core, writing, |_| true)?,
         _ => write_journal(core, true)?,
     }
-    core.log().retention.note_made(round.class, round.to);
+    core.log().retention.note_made(pass.class, pass.to);
     core.write_catalog()?;
     let mut log = core.log();
-    log.retention.let_go_of_made(round.class, round.to);
+    log.retention.expire_rolled_up(pass.class, pass.to);
     let sealed = log.sealed().clone();
-    for segment in sealed.values().filter(|one| one.span().start < round.to) {
-        let tally = log.tally_mut(segment.trailer.number);
-        if let Some(tally) = tally
-            && tally.shares.iter().any(|share| share.class == round.class)
+    for segment in sealed.values().filter(|one| one.span().start < pass.to) {
+        let stats = log.stats_mut(segment.trailer.number);
+        if let Some(stats) = stats
+            && stats.shares.iter().any(|share| share.class == pass.class)
         {
-            tally.ask();
+            stats.request_scan();
         }
     }
     Ok(())
@@ -355,7 +357,7 @@ fn end_round(core: &Core, writing: &mut Writing, round: &Round) -> Result<(), Er
 /// Removes the steps for which the level has a row with more samples. Finer levels of earlier rules
 /// may contain less than the samples from which that row was made, and of two rows the later
 /// counts.
-fn leave_what_is_told(fields: &mut [(usize, LevelField)], known: &BTreeMap<i64, u64>) {
+fn keep_better_rows(fields: &mut [(usize, LevelField)], known: &BTreeMap<i64, u64>) {
     if known.is_empty() {
         return;
     }
@@ -405,20 +407,20 @@ fn cell((name, value): &(String, Owned)) -> Cell<'_> {
     }
 }
 
-/// Returns the end of the portion of a source's rows that is made coarser at once: a bounded number
+/// Returns the end of the portion of a source's rows that is rolled up at once: a bounded number
 /// of rows, but whole steps.
-fn portion(mut spans: Vec<(Interval, u64)>, round: &Round) -> i64 {
+fn portion(mut spans: Vec<(Interval, u64)>, pass: &RollupPass) -> i64 {
     spans.sort_unstable_by_key(|(span, _)| span.start);
-    let first = spans.first().map_or(round.to, |(span, _)| span.start);
-    let least = step_start(first, round.step).saturating_add(round.step as i64);
+    let first = spans.first().map_or(pass.to, |(span, _)| span.start);
+    let least = step_start(first, pass.step).saturating_add(pass.step as i64);
     let mut rows = 0;
     for (span, more) in spans {
         if rows > 0 && rows + more > ROWS_AT_ONCE && span.start > least {
-            return step_start(span.start, round.step).max(least);
+            return step_start(span.start, pass.step).max(least);
         }
         rows += more;
     }
-    round.to
+    pass.to
 }
 
 #[cfg(test)]
@@ -438,16 +440,16 @@ mod tests {
             }];
         });
         world.append("m", 0..600);
-        // The first round covers everything from the beginning of time to an hour ago.
-        world.run(age);
+        // The first pass covers everything from the beginning of time to an hour ago.
+        world.run(roll_up);
         assert_eq!(world.core.head().counters.level_rows, 0);
-        assert!(next_round(&world.core.log().retention).is_none());
+        assert!(next_pass(&world.core.log().retention).is_none());
         world.wait(3600 + 600);
         drop(world.core.present());
-        let round = next_round(&world.core.log().retention).unwrap();
-        assert_eq!((round.class, round.step), (0, 60 * SECOND as u64));
-        assert!(world.run(age) > 0);
-        assert!(next_round(&world.core.log().retention).is_none());
+        let pass = next_pass(&world.core.log().retention).unwrap();
+        assert_eq!((pass.class, pass.step), (0, 60 * SECOND as u64));
+        assert!(world.run(roll_up) > 0);
+        assert!(next_pass(&world.core.log().retention).is_none());
         assert_eq!(world.core.head().counters.level_rows, 600 / 60);
     }
 }

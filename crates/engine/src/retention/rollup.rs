@@ -1,4 +1,4 @@
-//! Coarser levels: the times up to which old data is rolled up, and the rows of levels.
+//! Roll-up levels: the times up to which old data is rolled up, and the rows of levels.
 //!
 //! A level of a source is another source, which clients cannot name
 //! ([`seiner_model::SourceKey::level`]). Its rows have the time of the beginning of their step, and
@@ -11,15 +11,15 @@ use crate::answer::{Bucket, Exact, number};
 use crate::bytes::put_text;
 use crate::retention::Retention;
 use crate::retention::class::Classes;
-use crate::retention::news::{COARSENED, MADE, OLDER, put_sources};
+use crate::retention::records::{MADE, OLDER, ROLLED_UP, put_sources};
 use roaring::RoaringBitmap;
 use seiner_codec::varint;
 use seiner_model::{Column, FieldType, Value};
 use std::sync::Arc;
 
-/// Fraction of a class's age that one round rolls up. With fewer rounds, blocks of a source are read
+/// Fraction of a class's age that one pass rolls up. With fewer passes, blocks of a source are read
 /// fewer times, but more data stays beyond its age.
-const ROUNDS: i64 = 32;
+const PASSES: i64 = 32;
 
 /// Maximum number of fields in one source of a level. Further fields are in the next part.
 pub const FIELDS_A_PART: usize = 128;
@@ -177,18 +177,18 @@ impl Retention {
         &self.classes
     }
 
-    /// Returns the length of a round of a class that has a next level, ns: a whole number of its
+    /// Returns the length of a pass of a class that has a next level, ns: a whole number of its
     /// steps.
-    pub fn round(&self, class: u8) -> Option<i64> {
+    pub fn pass_len(&self, class: u8) -> Option<i64> {
         let step = self.next[class as usize]? as i64;
         let age = self.classes.list()[class as usize].keep.age?;
-        let part = (age.as_nanos() as i64 / ROUNDS).max(1);
+        let part = (age.as_nanos() as i64 / PASSES).max(1);
         Some((part + step - 1) / step * step)
     }
 
-    /// Returns the time up to which rows of a class should be in its next level, if a round is due.
+    /// Returns the time up to which rows of a class should be in its next level, if a pass is due.
     pub fn due(&self, class: u8) -> Option<i64> {
-        let round = self.round(class)?;
+        let pass = self.pass_len(class)?;
         let step = self.next[class as usize]?;
         let age = self.classes.list()[class as usize].keep.age?;
         let mut to = self.now.saturating_sub(age.as_nanos() as i64);
@@ -201,7 +201,7 @@ impl Retention {
         }
         let to = step_start(to, step);
         let made = self.made(class);
-        let late = to.checked_sub(made).is_none_or(|late| late >= round);
+        let late = to.checked_sub(made).is_none_or(|late| late >= pass);
         (to > made && late).then_some(to)
     }
 
@@ -213,14 +213,14 @@ impl Retention {
     /// Adds the time up to which rows of a class are in its next level to the records for the
     /// catalog.
     pub fn note_made(&mut self, class: u8, to: i64) {
-        self.news.push(MADE);
-        put_text(&self.classes.list()[class as usize].name, &mut self.news);
-        varint::put_i64(to, &mut self.news);
+        self.pending.push(MADE);
+        put_text(&self.classes.list()[class as usize].name, &mut self.pending);
+        varint::put_i64(to, &mut self.pending);
     }
 
     /// Lets rows of a class up to a time expire, because the catalog contains the end of their
     /// roll-up.
-    pub fn let_go_of_made(&mut self, class: u8, to: i64) {
+    pub fn expire_rolled_up(&mut self, class: u8, to: i64) {
         let floor = &mut self.floors[class as usize].time;
         *floor = (*floor).max(to);
         self.note_late();
@@ -243,18 +243,18 @@ impl Retention {
         let older = self.older.entry(step).or_insert(i64::MIN);
         if to > *older {
             *older = to;
-            self.news.push(OLDER);
-            varint::put_u64(step, &mut self.news);
-            varint::put_i64(to, &mut self.news);
+            self.pending.push(OLDER);
+            varint::put_u64(step, &mut self.pending);
+            varint::put_i64(to, &mut self.pending);
         }
     }
 
     /// Records sources that, before a time, have only levels of rules that no longer apply.
-    pub(super) fn note_coarsened(&mut self, sources: RoaringBitmap, before: i64) {
-        self.news.push(COARSENED);
-        varint::put_i64(before, &mut self.news);
-        put_sources(&sources, &mut self.news);
-        Arc::make_mut(&mut self.coarsened).push((sources, before));
+    pub(super) fn note_rolled_up(&mut self, sources: RoaringBitmap, before: i64) {
+        self.pending.push(ROLLED_UP);
+        varint::put_i64(before, &mut self.pending);
+        put_sources(&sources, &mut self.pending);
+        Arc::make_mut(&mut self.rolled_up).push((sources, before));
     }
 }
 
@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn exact_figures_come_back_from_their_text_and_from_no_other() {
+    fn exact_figures_are_restored_only_from_their_own_text() {
         let mut large = Bucket::of_integer(0, 1, (1 << 53) + 1);
         large.absorb(&Bucket::of_integer(0, 2, -5));
         let text = exact_text(&large).expect("f64 rounds it");
