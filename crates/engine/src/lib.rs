@@ -44,6 +44,8 @@
 //! sample through the files. The engine is synchronous and knows no sockets. Everything outside comes through
 //! `seiner-platform`, so the simulator runs the same code with power cuts.
 
+#![cfg_attr(not(test), warn(clippy::disallowed_methods))]
+
 mod aside;
 mod background;
 mod backpressure;
@@ -88,6 +90,7 @@ mod recover;
 mod report;
 mod retention;
 mod rules;
+#[allow(clippy::disallowed_methods, reason = "the threads of a running store")]
 mod scheduler;
 mod sealer;
 mod sealing;
@@ -97,6 +100,7 @@ mod status;
 mod timekeeper;
 mod trace;
 mod trouble;
+#[allow(clippy::disallowed_methods, reason = "waits for other threads")]
 mod turns;
 mod volume;
 

@@ -3,6 +3,8 @@
 //! The server, the command line and the Python package know stores by this crate. The embedded engine is one
 //! implementation, [`MemoryStore`] another; [`conformance`] holds for all.
 
+#![cfg_attr(not(test), warn(clippy::disallowed_methods))]
+
 pub mod answer;
 mod class;
 pub mod conformance;

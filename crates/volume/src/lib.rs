@@ -10,6 +10,7 @@
 //! - A length counts only when the bytes that it covers are durable.
 
 #![cfg_attr(test, allow(clippy::unwrap_used, reason = "a test may panic"))]
+#![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 
 mod array;
 mod blocks;
