@@ -1,10 +1,10 @@
-//! Benefit of `extra_writes`: blocks that a read finds, bytes stored, and bytes written, by the
-//! setting.
+//! Effect of the setting `extra_writes` on the blocks that a read needs, the bytes stored, and the
+//! bytes written.
 //!
-//! `cargo run --release -p seiner-engine --example extra_writes` writes a row of each of many sources
-//! at a time into a store whose memory is far too short for them, on a simulated disk, and prints a
-//! line for each setting. Nothing in it but the time depends on the machine.
-#![allow(clippy::unwrap_used, reason = "nothing goes on without")]
+//! `cargo run --release -p seiner-engine --example extra_writes` appends rows of many sources to a
+//! store on a simulated disk. The memory of the store is too small for these sources, so blocks are
+//! small. The program prints a line per setting. Only the times depend on the machine.
+#![allow(clippy::unwrap_used, reason = "an example may panic")]
 
 use seiner_engine::{Durability, Engine, Options, Query};
 use seiner_model::{Interval, Selector, SourceId, SourceKey};

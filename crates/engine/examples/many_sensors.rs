@@ -1,4 +1,4 @@
-//! Ingest from many sensors: one value each, again and again, with a fixed budget of memory.
+//! Ingest from many sensors: one value per sensor and second, with a fixed memory budget.
 //!
 //! `cargo run --release -p seiner-engine --example many_sensors -- DIRECTORY`
 
@@ -36,7 +36,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         engine.wait_durable(receipt.position)?;
         if !receipt.rejected.is_empty() {
             println!(
-                "{} rows were refused, the first because {}",
+                "{} rows were rejected. The first reason: {}",
                 receipt.rejected_total, receipt.rejected[0].1
             );
         }
@@ -66,7 +66,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     }
     let status = engine.status();
     println!(
-        "{} sources take {} of {} bytes of memory",
+        "{} sources use {} of {} bytes of memory",
         status.sources, status.memory_used, status.memory_budget
     );
     engine.close()?;

@@ -1,4 +1,4 @@
-//! Retention: classes of sources that are kept for different times, and a budget of the disk that is never exceeded.
+//! Retention: two classes of sources with different retention rules, and a disk budget that is never exceeded.
 //!
 //! `cargo run --release -p seiner-engine --example retention -- DIRECTORY`
 
@@ -15,7 +15,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let path = std::env::args_os().nth(1).map(PathBuf::from);
     let path = path.unwrap_or_else(|| std::env::temp_dir().join("seiner-retention"));
 
-    // Samples of measurements `debug` go after an hour, the latest thousand rows of every other source are kept.
+    // Samples of the measurement `debug` expire after an hour. Every other source keeps its latest thousand rows.
     let mut debug = Class::forever();
     debug.name = "debug".to_string();
     debug.sources = "debug{}".to_string();
@@ -43,7 +43,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         };
         let receipt = engine.append_columns(source, &["value"], &rows)?;
         for (row, reason) in receipt.rejected {
-            println!("{measurement}: row {row} was refused: {reason}");
+            println!("{measurement}: row {row} was rejected: {reason}");
         }
     }
     let query = Query {

@@ -35,7 +35,8 @@
 //! # }
 //! ```
 //!
-//! The folder `examples` has more: ingest from many sensors, retention, a crash and what it costs.
+//! The [`guide`] has an example for each group of methods. The folder `examples` contains complete programs: ingest from
+//! many sensors, retention, and a crash.
 //!
 //! # How it works
 //!
@@ -67,6 +68,7 @@ mod exchange;
 // The decoders are private; the fuzz targets, a crate of their own, reach them through this.
 #[cfg(fuzzing)]
 pub mod fuzzing;
+pub mod guide;
 mod head;
 mod health;
 mod holds;
