@@ -154,10 +154,6 @@ impl<T> Lock<T> {
 
 impl<'a, T> Guard<'a, T> {
     /// A panic under a lock may have left a row half accepted: then nothing may be written.
-    #[allow(
-        clippy::disallowed_methods,
-        reason = "measures holds, for reports only"
-    )]
     #[track_caller]
     fn new(
         locked: LockResult<MutexGuard<'a, T>>,

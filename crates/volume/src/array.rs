@@ -112,7 +112,6 @@ impl ArrayBlocks {
         }
     }
 
-    #[allow(clippy::disallowed_methods, reason = "the age of a status")]
     fn look(&self) -> Seen {
         let mut last = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((at, seen)) = *last
