@@ -159,16 +159,21 @@
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! # let folder = tempfile::tempdir()?;
-//! // Samples of the last hour, then a row per minute for 30 days.
+//! // Samples of the last hour.
 //! let mut debug = Class::forever();
 //! debug.name = "debug".to_string();
 //! debug.sources = "debug{}".to_string();
 //! debug.keep.age = Some(Duration::from_secs(3600));
-//! debug.coarser = parse_levels("1m for 30d")?;
+//! // Samples of the last day, then a row per minute for 30 days.
+//! let mut motors = Class::forever();
+//! motors.name = "motors".to_string();
+//! motors.sources = "motor{}".to_string();
+//! motors.keep.age = Some(Duration::from_secs(86_400));
+//! motors.coarser = parse_levels("1m for 30d")?;
 //! // The latest thousand rows of every other source.
 //! let mut other = Class::forever();
 //! other.keep.rows = Some(1000);
-//! let options = Options { classes: Classes::new(vec![debug, other])?, ..Options::default() };
+//! let options = Options { classes: Classes::new(vec![debug, motors, other])?, ..Options::default() };
 //! let engine = Engine::open_directory(folder.path(), options)?;
 //!
 //! let debug = engine.register(&SourceKey::new("debug", [("level", "info")])?)?;
