@@ -28,6 +28,16 @@ finish() {
     exit "$failed"
 }
 
+# examples: runs the examples of the engine that check their results or that the documents mention.
+examples() {
+    local folder name
+    folder=$(mktemp -d)
+    for name in crash many_sensors retention; do
+        cargo run --quiet --locked -p seiner-engine --example "$name" -- "$folder/$name" || { rm -rf "$folder"; return 1; }
+    done
+    rm -rf "$folder"
+}
+
 web() { (cd web && npm run --silent "$1"); }
 deny() { PATH=$PWD/target/tools/bin:$PATH cargo deny --locked check bans licenses sources; }
 e2e() { target/e2e-venv/bin/python -m pytest e2e -q --tb=short --durations=5 -p no:cacheprovider; }
@@ -42,6 +52,7 @@ step documentation env RUSTDOCFLAGS="-D warnings" cargo doc --locked --workspace
 step packages cargo package --workspace --exclude seiner-bench --no-verify --locked --offline --allow-dirty --quiet
 step programs cargo build --locked -p seiner -p seiner-sim || finish
 step rust cargo test --locked --workspace --no-fail-fast
+step examples examples
 array_runs=50000
 [ -z "$slow" ] || array_runs=250000
 step array-faults env SEINER_SIM_RUNS="${SEINER_SIM_RUNS:-$array_runs}" cargo test --locked -p seiner-raid --test faults
