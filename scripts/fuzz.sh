@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# fuzz.sh SECONDS [TARGET...]: attacks each decoder for so long. Findings stay in fuzz/artifacts.
+# fuzz.sh SECONDS [TARGET...]: fuzzes each target, or all targets, for SECONDS. Inputs that fail stay in fuzz/artifacts.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 seconds=$1

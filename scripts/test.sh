@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
-# test.sh: every test of the project, one step after the other. A step that fails does not keep the
-# later ones from running, so that one run tells all; what ran and how it ended is listed at the end.
-# SLOW=1 adds thousands of simulated runs, more kills, and fuzzing.
+# test.sh: runs all tests of the project, step by step. After a failed step, the later steps still run. A list at the end
+# shows the result and the time of each step. SLOW=1 adds thousands of simulated runs, more kills of the server, and fuzzing.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 slow=${SLOW:-}
@@ -12,7 +11,7 @@ simulations=${SEINER_SIM_RUNS:-${slow:+20000}}
 report=()
 failed=0
 
-# step NAME COMMAND...
+# step NAME COMMAND...: runs a step and records its result.
 step() {
     local name=$1 started=$SECONDS verdict=passed
     shift
@@ -29,17 +28,31 @@ finish() {
     exit "$failed"
 }
 
+# examples: runs the examples of the engine that check their results or that the documents mention.
+examples() {
+    local folder name
+    folder=$(mktemp -d)
+    for name in crash many_sensors retention; do
+        cargo run --quiet --locked -p seiner-engine --example "$name" -- "$folder/$name" || { rm -rf "$folder"; return 1; }
+    done
+    rm -rf "$folder"
+}
+
 web() { (cd web && npm run --silent "$1"); }
+deny() { PATH=$PWD/target/tools/bin:$PATH cargo deny --locked check bans licenses sources; }
 e2e() { target/e2e-venv/bin/python -m pytest e2e -q --tb=short --durations=5 -p no:cacheprovider; }
 
-step needs scripts/need.sh cargo compiler node python chromium curl || finish
+step tools scripts/need.sh cargo compiler node python chromium curl cargo-deny || finish
 step page make page || finish
 step format cargo fmt --all --check -- -l
 step lint cargo clippy --locked --workspace --all-targets -- -D warnings
+step features scripts/features.py
+step dependencies deny
 step documentation env RUSTDOCFLAGS="-D warnings" cargo doc --locked --workspace --no-deps --quiet
 step packages cargo package --workspace --exclude seiner-bench --no-verify --locked --offline --allow-dirty --quiet
 step programs cargo build --locked -p seiner -p seiner-sim || finish
 step rust cargo test --locked --workspace --no-fail-fast
+step examples examples
 array_runs=50000
 [ -z "$slow" ] || array_runs=250000
 step array-faults env SEINER_SIM_RUNS="${SEINER_SIM_RUNS:-$array_runs}" cargo test --locked -p seiner-raid --test faults
@@ -48,7 +61,7 @@ step page-units web test:unit
 step page-browser web test:browser
 step page-live scripts/page-live.sh
 step python python/run-tests.sh
-# Without them the tests that want them say so.
+# Tests that need a missing tool are skipped, with a message.
 scripts/need.sh fio libnbd qemu-img || echo "Tests of the block device are skipped"
 [ -z "$slow" ] || scripts/need.sh mkfs.ext4 mkfs.xfs || echo "Tests of file systems are skipped"
 step e2e-environment scripts/venv.sh target/e2e-venv e2e/requirements.txt && step e2e e2e

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# venv.sh FOLDER REQUIREMENTS: a Python environment with these packages; nothing is done if it is
-# there already with just these.
+# venv.sh FOLDER REQUIREMENTS: creates a Python environment with the packages that the file REQUIREMENTS lists. Keeps an
+# existing environment with the same list.
 set -euo pipefail
 folder=$1 requirements=$2
 

@@ -1,5 +1,5 @@
-//! Any bytes as a bitmap: an error, or a bitmap that returns from its own encoding.
-//! The first two bytes are the count.
+//! Bitmaps. Any input is an error, or a bitmap that survives encoding and decoding. The first two bytes are the
+//! count.
 
 #![no_main]
 

@@ -1,5 +1,5 @@
-//! Any bytes as a block behind its checksum, with any columns: an error, or as many times and
-//! values as it says. The first byte counts the columns, whose types follow.
+//! Blocks without a checksum, with any columns. Any input is an error, or the stated number of times and values.
+//! The first byte is the number of columns. Their types follow.
 
 #![no_main]
 

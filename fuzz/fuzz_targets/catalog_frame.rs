@@ -1,5 +1,5 @@
-//! Any bytes as a frame of the catalog, compressed already or still to be: never a panic.
-//! The first byte counts the sources, the second the layouts, and the third tells which.
+//! Frames of the catalog, compressed or not. No input causes a panic. The first byte is the number of sources, the
+//! second the number of layouts. The third byte chooses between the two forms.
 
 #![no_main]
 

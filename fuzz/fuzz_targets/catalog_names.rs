@@ -1,4 +1,4 @@
-//! Any bytes as the keys and the layouts that catalog and journal register: never a panic.
+//! Keys and layouts, as catalog and journal register them. No input causes a panic.
 
 #![no_main]
 

@@ -1,5 +1,5 @@
-//! Any bytes as a column of any type: an error or values, never a panic.
-//! The first byte is the type, the next two the count.
+//! Columns of any type. Any input is an error or values, never a panic. The first byte is the type, the next two are
+//! the count.
 
 #![no_main]
 

@@ -1,5 +1,5 @@
-//! Any values as a column: what is encoded is decoded bit for bit.
-//! The first byte is the type, the second the effort; the values are what follows, as they are.
+//! Encoding of columns: decoding returns the same values, bit for bit. The first byte is the type, the second the
+//! effort. All other bytes are the values.
 
 #![no_main]
 

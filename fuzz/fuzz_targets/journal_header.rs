@@ -1,4 +1,4 @@
-//! Any bytes as the header of a journal file: never a panic.
+//! Headers of journal files. No input causes a panic.
 
 #![no_main]
 

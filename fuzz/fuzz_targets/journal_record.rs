@@ -1,4 +1,4 @@
-//! Any bytes as the body of a journal record, with the names, layouts and rows in it: never a panic.
+//! Bodies of journal records with names, layouts and rows. No input causes a panic.
 
 #![no_main]
 

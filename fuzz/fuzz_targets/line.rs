@@ -1,5 +1,5 @@
-//! Any bytes as line protocol, in one piece and in two: the parser never panics, never takes more
-//! than it was given, and finds the same rows and refusals either way.
+//! Line protocol, in one piece and in two. The parser never panics, never consumes more than its input, and finds the
+//! same rows and errors in both forms.
 
 #![no_main]
 

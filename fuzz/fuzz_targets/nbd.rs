@@ -1,5 +1,5 @@
-//! Any bytes as a client of a network block device, in pieces: no panic, and answers in proportion to requests.
-//! The first byte says how long the pieces are.
+//! A client of a network block device that sends its bytes in pieces. No input causes a panic, and the size of the
+//! answers is proportional to the requests. The first byte is the size of the pieces.
 
 #![no_main]
 

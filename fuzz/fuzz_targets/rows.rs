@@ -1,5 +1,5 @@
-//! Any bytes as the rows of a buffer with any columns: never a panic, and what a replay takes in
-//! row by row is read as a whole later. The first byte counts the columns, whose types follow.
+//! Rows of a buffer with any columns. No input causes a panic, and rows that a replay accepts one by one are also
+//! decoded as a whole. The first byte is the number of columns. Their types follow.
 
 #![no_main]
 

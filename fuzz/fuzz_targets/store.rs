@@ -1,6 +1,5 @@
-//! Any bytes as one of the files of a small store, as they are or with checksums that hold: it is
-//! checked, opened, read and sealed, and never a panic. The first byte chooses the file, the
-//! second whether checksums are mended.
+//! A small store with one file replaced by any bytes. The store is checked, opened, read and sealed without a panic.
+//! The first byte chooses the file. The second byte chooses whether checksums are corrected.
 
 #![no_main]
 
@@ -17,7 +16,7 @@ macro_rules! golden {
     };
 }
 
-/// A store with everything sealed, buffered and journalled that there can be.
+/// Returns the files of a store with sealed, buffered and journaled rows.
 const FILES: [(&str, &[u8]); 6] = golden!(
     "catalog",
     "catalog.copy",
@@ -36,7 +35,7 @@ fuzz_target!(|bytes: &[u8]| {
     }
     let disk = SimDisk::new(1);
     for (name, golden) in FILES {
-        // A catalog whose copy is whole would be mended from there.
+        // An intact copy would repair the catalog.
         let replaced = name == file || (file == "catalog" && name == "catalog.copy");
         let written = disk.create(name).expect("the disk has no faults");
         written.write_at(0, if replaced { &hostile } else { golden }).expect("there is room");
@@ -45,7 +44,7 @@ fuzz_target!(|bytes: &[u8]| {
     let _ = read(disk);
 });
 
-/// Opens the store, reads all there is in it, and seals all.
+/// Opens the store, reads all rows, and seals them.
 fn read(disk: SimDisk) -> Result<(), Error> {
     let options = Options {
         memory: 8 << 20,

@@ -1,5 +1,5 @@
-//! Any bytes as times: an error, and then nothing appended, or as many times as were asked for.
-//! The first two bytes are the count.
+//! Times. Any input is an error, after which nothing is appended, or the requested number of times. The first two
+//! bytes are the count.
 
 #![no_main]
 

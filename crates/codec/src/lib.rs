@@ -7,6 +7,8 @@
 //!
 //! This crate does not depend on blocks, sources or disks.
 
+#![cfg_attr(not(test), warn(clippy::disallowed_methods))]
+
 mod ans;
 mod binned;
 mod bitmap;

@@ -1,5 +1,4 @@
-//! Cost of a crash: copies the directory of a running store, as a power cut would leave it, and
-//! opens the copy.
+//! A crash and its losses: copies the directory of a running store, as a power cut would leave it, and opens the copy.
 //!
 //! `cargo run --release -p seiner-engine --example crash`
 
@@ -32,7 +31,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     };
     let durable = append(0..1000)?;
     engine.wait_durable(durable.position)?;
-    append(1000..1010)?; // accepted, not acknowledged as durable
+    append(1000..1010)?; // accepted, not durable
 
     copy_directory(&running, &copy)?;
     let after = Engine::open_directory(&copy, Options::default())?;

@@ -1,9 +1,9 @@
-//! Benefit of `extra_writes`: blocks that a read finds, bytes stored, and bytes written, by the
-//! setting.
+//! Effect of the setting `extra_writes` on the blocks that a read needs, the bytes stored, and the
+//! bytes written.
 //!
-//! `cargo run --release -p seiner-engine --example extra_writes` writes rows of many sources, one
-//! row of each at a time, to a store on a simulated disk with far too little memory for them. It
-//! prints one line per setting. Only the time depends on the machine.
+//! `cargo run --release -p seiner-engine --example extra_writes` appends rows of many sources to a
+//! store on a simulated disk. The memory of the store is too small for these sources, so blocks are
+//! small. The program prints a line per setting. Only the times depend on the machine.
 #![allow(clippy::unwrap_used, reason = "an example may panic")]
 
 use seiner_engine::{Durability, Engine, Options, Query};

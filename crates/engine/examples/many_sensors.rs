@@ -1,4 +1,4 @@
-//! Ingest from many sensors: repeatedly one value of each, with a fixed memory budget.
+//! Ingest from many sensors: one value per sensor and second, with a fixed memory budget.
 //!
 //! `cargo run --release -p seiner-engine --example many_sensors -- DIRECTORY`
 
@@ -36,7 +36,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         engine.wait_durable(receipt.position)?;
         if !receipt.rejected.is_empty() {
             println!(
-                "{} rows were rejected, the first because {}",
+                "{} rows were rejected. The first reason: {}",
                 receipt.rejected_total, receipt.rejected[0].1
             );
         }
@@ -59,7 +59,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
                     );
                 }
             }
-            // An unreadable block is missing from the answer. The rest follows.
+            // A block that cannot be read is missing from the answer; the rest follows.
             Err(damage @ Error::Damage { .. }) => println!("{damage}"),
             Err(error) => return Err(error.into()),
         }

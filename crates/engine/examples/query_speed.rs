@@ -1,8 +1,8 @@
-//! Latency of queries on an embedded store: a small one, means of many series, heavy ones.
+//! Latency of queries on an embedded store: small queries, means of many series, heavy queries.
 //!
-//! `cargo run --release -p seiner-engine --example query_speed [DIRECTORY]` writes a store into a directory
-//! (a temporary one by default), flushes it and prints the median, the least and the number of runs of each
-//! query. `taskset -c 0` in front of the program shows the same on one core.
+//! `cargo run --release -p seiner-engine --example query_speed [DIRECTORY]` writes a store to a directory
+//! (a temporary one by default) and flushes it. The program prints the median time, the least time and the
+//! number of runs of each query. Run it with `taskset -c 0` for the times on one core.
 #![allow(clippy::unwrap_used, reason = "an example may panic")]
 
 use seiner_engine::{Durability, Engine, Options, Query, Step};

@@ -1,5 +1,4 @@
-//! Retention: classes of sources with different lifetimes, and a disk budget that is never
-//! exceeded.
+//! Retention: two classes of sources with different retention rules, and a disk budget that is never exceeded.
 //!
 //! `cargo run --release -p seiner-engine --example retention -- DIRECTORY`
 
@@ -16,8 +15,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let path = std::env::args_os().nth(1).map(PathBuf::from);
     let path = path.unwrap_or_else(|| std::env::temp_dir().join("seiner-retention"));
 
-    // Samples of the measurement `debug` expire after an hour. Of every other source, the latest
-    // thousand rows are kept.
+    // Samples of the measurement `debug` expire after an hour. Every other source keeps its latest thousand rows.
     let mut debug = Class::forever();
     debug.name = "debug".to_string();
     debug.sources = "debug{}".to_string();

@@ -35,7 +35,8 @@
 //! # }
 //! ```
 //!
-//! The folder `examples` has more: ingest from many sensors, retention, a crash and what it costs.
+//! The [`guide`] has an example for each group of methods. The folder `examples` contains complete programs: ingest from
+//! many sensors, retention, and a crash.
 //!
 //! # How it works
 //!
@@ -44,6 +45,8 @@
 //! `ARCHITECTURE.md` in the repository follows one sample through the files. The engine is
 //! synchronous and uses no sockets. Disk, clock and memory are accessed through `seiner-platform`,
 //! so the simulator runs the same code with power cuts.
+
+#![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 
 mod aside;
 mod background;
@@ -67,6 +70,7 @@ mod exchange;
 // module.
 #[cfg(fuzzing)]
 pub mod fuzzing;
+pub mod guide;
 mod head;
 mod health;
 mod holds;
@@ -76,6 +80,7 @@ mod jobs;
 mod journal;
 mod ledger;
 mod levels;
+#[allow(clippy::disallowed_methods, reason = "measures holds for reports")]
 mod locks;
 mod log;
 mod members;
@@ -91,6 +96,7 @@ mod recover;
 mod report;
 mod retention;
 mod rules;
+#[allow(clippy::disallowed_methods, reason = "the threads of a running store")]
 mod scheduler;
 mod sealer;
 mod sealing;
@@ -99,6 +105,7 @@ mod space;
 mod status;
 mod trace;
 mod trouble;
+#[allow(clippy::disallowed_methods, reason = "waits for other threads")]
 mod turns;
 mod volume;
 

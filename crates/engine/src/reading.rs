@@ -73,6 +73,10 @@ pub fn read_directory<T>(
             Ok(Reading::Doubtful(_)) | Err(Error::Damage { .. }) => {}
             Err(error) => return Err(error),
         }
+        #[allow(
+            clippy::disallowed_methods,
+            reason = "another process writes meanwhile"
+        )]
         std::thread::sleep(PAUSE);
     }
 }

@@ -39,6 +39,16 @@ const FIRST_WORDS: [&str; 7] = [
     "It is.",
     "See the module",
 ];
+/// Crates that may use the clock of the system: programs, and crates that serve sockets or measure time. In all others,
+/// clippy checks that time and randomness come from their callers.
+const PROGRAMS: [&str; 6] = [
+    "bench",
+    "crates/cli",
+    "crates/lab",
+    "crates/nbd",
+    "crates/plan",
+    "crates/server",
+];
 /// Folders that hold no sources of the project.
 const SKIPPED: [&str; 6] = ["target", "node_modules", ".git", "dist", "corpus", "golden"];
 
@@ -187,6 +197,21 @@ fn the_readme_lists_every_crate() {
         .filter(|folder| !named.contains(&**folder))
         .collect();
     assert_eq!(missing, [""; 0], "README.md has a table of the folders");
+}
+
+#[test]
+fn only_programs_use_the_clock_of_the_system() {
+    let libraries = crates()
+        .into_iter()
+        .filter(|folder| !PROGRAMS.contains(&&**folder));
+    let unchecked: Vec<String> = libraries
+        .map(|folder| format!("{folder}/src/lib.rs"))
+        .filter(|path| !read(path).contains("warn(clippy::disallowed_methods)"))
+        .collect();
+    assert_eq!(
+        unchecked, [""; 0],
+        "libraries turn the lint disallowed_methods on"
+    );
 }
 
 #[test]

@@ -15,6 +15,8 @@
 //! Dm, H, R. `docs/glossary.md` explains the words. Times are nanoseconds of the caller's clock,
 //! amounts are bytes.
 
+#![cfg_attr(not(test), warn(clippy::disallowed_methods))]
+
 mod fill;
 mod lanes;
 mod life;

@@ -3,6 +3,8 @@
 //! Contains types only: no I/O, no clock, no encoding. Every other crate of the workspace may depend on this
 //! crate. It depends on none of them.
 
+#![cfg_attr(not(test), warn(clippy::disallowed_methods))]
+
 mod batch;
 mod calendar;
 mod columns;

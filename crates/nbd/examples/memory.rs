@@ -1,4 +1,4 @@
-//! Serves memory for a trial with a client: `memory ADDRESS BYTES [BLOCK]`.
+//! Exports memory as a network block device, for trials with a client: `memory ADDRESS BYTES [BLOCK]`.
 
 use seiner_nbd::{Limits, Memory, Offer, Server};
 use std::error::Error;

@@ -21,6 +21,7 @@ pub struct SystemClock {
 
 impl SystemClock {
     /// Creates a clock whose monotonic time starts at 0 now.
+    #[allow(clippy::disallowed_methods, reason = "the clock of the system")]
     pub fn new() -> SystemClock {
         SystemClock {
             start: Instant::now(),
@@ -35,6 +36,7 @@ impl Default for SystemClock {
 }
 
 impl Clock for SystemClock {
+    #[allow(clippy::disallowed_methods, reason = "the clock of the system")]
     fn now(&self) -> i64 {
         match SystemTime::now().duration_since(UNIX_EPOCH) {
             Ok(since) => since.as_nanos() as i64,
@@ -46,6 +48,7 @@ impl Clock for SystemClock {
         self.start.elapsed().as_nanos() as u64
     }
 
+    #[allow(clippy::disallowed_methods, reason = "the clock of the system")]
     fn sleep(&self, duration: Duration) {
         std::thread::sleep(duration);
     }

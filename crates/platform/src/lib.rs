@@ -3,6 +3,8 @@
 //! [`Disk`] and [`File`] are a flat directory of named files. [`Clock`] provides the time. Each trait has a
 //! real implementation and a simulated one, which is deterministic from a seed and can inject faults.
 
+#![cfg_attr(not(test), warn(clippy::disallowed_methods))]
+
 mod clock;
 pub mod critical;
 mod directory;

@@ -52,6 +52,7 @@ impl Snapshot {
     /// # Errors
     /// `NotFound` if there is no such directory. `ResourceBusy` if the set of files changes during every
     /// attempt to open them.
+    #[allow(clippy::disallowed_methods, reason = "reads real files")]
     pub fn open(path: impl AsRef<Path>, habit: impl Fn(&str) -> Habit) -> io::Result<Snapshot> {
         let path = path.as_ref().to_path_buf();
         let most = descriptors();

@@ -8,6 +8,7 @@
 //! The model, its symbols and its algorithm are those of *RAID* (adaptive merging of small sequential writes).
 
 #![cfg_attr(test, allow(clippy::unwrap_used, reason = "a test may panic"))]
+#![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 
 mod array;
 mod block;

@@ -18,6 +18,8 @@
 //! cargo run --release -p seiner-sim --bin simulate    the same with a progress line
 //! ```
 
+#![cfg_attr(not(test), warn(clippy::disallowed_methods))]
+
 mod answers;
 mod canary;
 mod cast;

@@ -4,6 +4,8 @@
 //! embedded engine and [`MemoryStore`] implement the interface. [`conformance`] contains tests for
 //! every implementation.
 
+#![cfg_attr(not(test), warn(clippy::disallowed_methods))]
+
 pub mod answer;
 mod class;
 pub mod conformance;

@@ -10,7 +10,9 @@
 //! - A length counts only when the bytes that it covers are durable.
 
 #![cfg_attr(test, allow(clippy::unwrap_used, reason = "a test may panic"))]
+#![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 
+#[allow(clippy::disallowed_methods, reason = "the age of a status")]
 mod array;
 mod blocks;
 mod disk;

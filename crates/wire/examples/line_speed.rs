@@ -1,5 +1,5 @@
-//! Measures the time to parse a line into a row. Prints the mean CPU time per line, and the time per line of
-//! the fastest of many rounds, which other work on the machine affects least.
+//! Measures the time to parse a line into a row. Prints the mean CPU time per line, and the least time per line of
+//! many runs. Other work on the machine affects the least time least.
 
 use seiner_model::Batch;
 use seiner_wire::line::{Arena, LineParser, Precision};

@@ -2,5 +2,7 @@
 //!
 //! This crate depends on the types of `seiner-model` only. It contains no stores, sockets or files.
 
+#![cfg_attr(not(test), warn(clippy::disallowed_methods))]
+
 pub mod answer;
 pub mod line;

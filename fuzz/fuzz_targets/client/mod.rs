@@ -1,12 +1,12 @@
-//! Any bytes as a client of a network block device, in pieces. Shared with `crates/nbd/tests/pieces.rs`, which needs no fuzzer.
+//! A client of a network block device that sends any bytes in pieces. `crates/nbd/tests/pieces.rs` runs it without a fuzzer.
 
 use seiner_nbd::{Limits, Memory, Offer, Session};
 use std::sync::Arc;
 
-/// What may wait to be sent: the limit, and one request beyond it.
+/// Maximum number of bytes that wait to be sent: the limit, and one more request.
 const MOST_BYTES: usize = (1 << 20) + (64 << 10) + 1024;
 
-/// Says the bytes. The first of them says how long the pieces are.
+/// Sends the bytes to a server. The first byte is the size of the pieces.
 pub fn talk(bytes: &[u8]) {
     let Some((&length, bytes)) = bytes.split_first() else {
         return;

@@ -46,6 +46,7 @@ pub(crate) fn open(
     let began = clock.monotonic();
     let volume: Arc<dyn Volume> = Arc::new(DirectoryVolume::new(disk.clone()));
     // The hash key of names is secret and never reaches the disk.
+    #[allow(clippy::disallowed_methods, reason = "the key of the names is secret")]
     let names_seed = RandomState::new().hash_one(began);
     let memory = options.durability == Durability::Memory;
     let file_bytes = options.journal_file_bytes();

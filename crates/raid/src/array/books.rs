@@ -106,6 +106,10 @@ impl Books {
             self.driver.submit(self.next, &device, 0, action);
             waiting.insert(self.next, member);
         }
+        #[allow(
+            clippy::disallowed_methods,
+            reason = "times operations of real devices"
+        )]
         let (begin, mut failed, mut ended) = (Instant::now(), Vec::new(), Vec::new());
         while !waiting.is_empty() {
             let left = self.patience.saturating_sub(begin.elapsed());

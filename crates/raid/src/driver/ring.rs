@@ -104,7 +104,7 @@ impl Ring {
 
     fn push(&mut self, entry: squeue::Entry) {
         loop {
-            // Sound: the entry's pointers refer to data in `flights`, which stays until the completion was
+            // SAFETY: the entry's pointers refer to data in `flights`, which stays until the completion was
             // collected.
             #[allow(unsafe_code)]
             let pushed = unsafe { self.ring.submission().push(&entry) };

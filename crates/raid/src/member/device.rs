@@ -56,6 +56,7 @@ impl Device {
     ///
     /// # Errors
     /// If the path is missing, in use, or not a device.
+    #[allow(clippy::disallowed_methods, reason = "waits for a real device")]
     pub fn open(path: &Path) -> Result<Device, DeviceError> {
         let began = Instant::now();
         loop {

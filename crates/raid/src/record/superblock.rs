@@ -32,6 +32,7 @@ impl Uuid {
     /// If the system cannot provide random numbers.
     pub fn random() -> io::Result<Uuid> {
         let mut bytes = [0; 16];
+        #[allow(clippy::disallowed_methods, reason = "identities are unique")]
         let filled = rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty())?;
         assert_eq!(filled, bytes.len(), "so few bytes come at once");
         // Sets version 4 and variant 1 of RFC 9562.
