@@ -110,7 +110,9 @@ impl Health {
     }
 
     fn obstacles(&self) -> MutexGuard<'_, Obstacles> {
-        self.obstacles.lock().unwrap_or_else(PoisonError::into_inner)
+        self.obstacles
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 }
 
