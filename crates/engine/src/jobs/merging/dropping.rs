@@ -47,6 +47,7 @@ pub(super) fn retire(
     delete_obsolete(core, writing)
 }
 
+/// Deletes obsolete segments without readers, and frees their space.
 pub(super) fn delete_obsolete(core: &Core, writing: &mut Writing) -> Result<(), Error> {
     let unread = |(segment, _): &(Arc<Segment>, SlotState)| Arc::strong_count(segment) == 1;
     let free: Vec<_> = writing

@@ -12,7 +12,7 @@ use std::sync::Arc;
 pub(crate) struct MergeMemory {
     /// Policy that chooses victims.
     pub policy: Box<dyn Policy>,
-    /// Victims whose live blocks are rewritten.
+    /// Victims whose live blocks were rewritten. They are dropped when these blocks are on disk.
     pub merged: Vec<MergedSegment>,
     /// Progress on victims of an unfinished merge.
     pub partial: HashMap<u64, PartialMerge>,
@@ -68,7 +68,7 @@ impl MergeMemory {
     }
 }
 
-/// Segment whose live blocks are rewritten.
+/// Victim whose live blocks were rewritten.
 pub(crate) struct MergedSegment {
     pub segment: Arc<Segment>,
     /// Segments that contain the rewritten blocks.
@@ -105,8 +105,8 @@ pub(crate) struct PartialMerge {
     pub(super) damaged: bool,
 }
 
-/// Success rate of recent attempts to compress harder. Compressing harder takes most of the time of
-/// a merge. It gains nothing for values that do not compress or are already compressed harder.
+/// Success rate of recent recompressions. Recompression takes most of the time of a merge. It gains
+/// nothing for values that do not compress or were recompressed before.
 #[derive(Default)]
 pub(crate) struct Recompressions {
     pub(super) tried: Cell<u32>,
@@ -115,7 +115,8 @@ pub(crate) struct Recompressions {
 }
 
 impl Recompressions {
-    /// Returns whether to compress harder. Where success was rare, it is tried from time to time.
+    /// Returns whether to recompress a block. If success was rare, recompression is tried from time
+    /// to time.
     pub(super) fn is_worth_a_try(&self) -> bool {
         if self.tried.get() < 16 || 8 * self.kept.get() >= self.tried.get() {
             return true;
@@ -139,7 +140,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn compressing_harder_is_tried_seldom_where_it_was_seldom_worth_it() {
+    fn recompression_is_rare_if_it_rarely_succeeded() {
         let recompressions = Recompressions::default();
         for _ in 0..16 {
             assert!(recompressions.is_worth_a_try(), "too little is known");
@@ -158,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn old_tries_lose_their_weight() {
+    fn old_attempts_lose_their_weight() {
         let recompressions = Recompressions::default();
         for _ in 0..256 {
             recompressions.note(true);

@@ -1,4 +1,4 @@
-//! Rewriting of the live blocks of victims: copied unchanged, coalesced, or compressed harder.
+//! Rewriting of the live blocks of victims: copied unchanged, coalesced, or recompressed.
 //!
 //! A block that cannot be improved is copied byte for byte. A re-encoded block has the number of
 //! the latest block that it contains. Of two samples at the same time, the same sample therefore
@@ -27,7 +27,7 @@ const COPIES_A_LOCK: usize = 32;
 /// Minimum bytes of a row in a buffer. A coalesced block has no more rows than a block sealed from a
 /// full buffer.
 const LEAST_ROW: u64 = 2;
-/// Fraction of a block that harder compression must save. Harder compression makes reads slower.
+/// Fraction of a block that recompression must save. Recompressed blocks are slower to read.
 const WORTHWHILE: usize = 32;
 
 /// Time after which a merge lets other threads write segments before it continues, ns. Some sources

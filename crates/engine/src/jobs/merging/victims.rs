@@ -21,7 +21,7 @@ pub(super) const GAP: u64 = 32 << 10;
 pub(super) const GAP_BETWEEN_SOURCES: u64 = 4 << 10;
 /// Bytes read at once, and approximate bytes coalesced at once.
 pub(super) const READ: u64 = 1 << 20;
-/// Fraction of the budget left to writers below which a merge does not compress harder.
+/// Fraction of the budget left to writers below which a merge does not recompress.
 const PRESSED: u64 = 32;
 
 /// Reason why an open segment accepts a block.
