@@ -1,9 +1,9 @@
 //! Reference model of the store: maps in memory, where the last write wins.
 
-use crate::cast::Entry;
 use crate::datum::{Datum, digest};
-use crate::history::History;
-use crate::ladder::Ladder;
+use crate::generator::Entry;
+use crate::retention_model::RetentionModel;
+use crate::rollup_model::RollupModel;
 use crate::samples::{Samples, Series, each, first_difference, sum_of};
 use std::collections::{BTreeSet, HashMap};
 
@@ -29,17 +29,17 @@ pub struct Oracle {
     /// Number of rows accepted before the first of `tail`.
     settled: u64,
     /// Everything that was ever accepted, for the tests of damage; otherwise `None`.
-    ever: Option<Ever>,
+    archive: Option<Archive>,
     /// Model of a store with retention. If it is set, `live` is the last answer of the store, and
     /// the other fields are unused.
-    pub(crate) history: Option<History>,
+    pub(crate) retention: Option<RetentionModel>,
     /// Model of a store with roll-ups. If it is set, the other fields are unused.
-    pub(crate) ladder: Option<Ladder>,
+    pub(crate) rollups: Option<RollupModel>,
 }
 
 /// Everything that was ever accepted.
 #[derive(Clone, Debug, Default)]
-struct Ever {
+struct Archive {
     /// Digests of all samples.
     samples: BTreeSet<u64>,
     /// All rows, in the order of acceptance.
@@ -50,23 +50,23 @@ impl Oracle {
     /// Returns an empty store. With `remembering` it keeps everything that it accepts.
     pub fn new(remembering: bool) -> Oracle {
         Oracle {
-            ever: remembering.then(Ever::default),
+            archive: remembering.then(Archive::default),
             ..Oracle::default()
         }
     }
 
     /// Returns an oracle for a store with retention.
-    pub(crate) fn forgetful(history: History) -> Oracle {
+    pub(crate) fn expiring(retention: RetentionModel) -> Oracle {
         Oracle {
-            history: Some(history),
+            retention: Some(retention),
             ..Oracle::default()
         }
     }
 
     /// Returns an oracle for a store with roll-ups.
-    pub(crate) fn coarsening(ladder: Ladder) -> Oracle {
+    pub(crate) fn rolling_up(rollups: RollupModel) -> Oracle {
         Oracle {
-            ladder: Some(ladder),
+            rollups: Some(rollups),
             ..Oracle::default()
         }
     }
@@ -83,37 +83,39 @@ impl Oracle {
     /// Number of accepted rows.
     pub fn accepted(&self) -> u64 {
         let counted = self.settled + self.tail.len() as u64;
-        let counted = self.ladder.as_ref().map_or(counted, Ladder::accepted);
-        self.history.as_ref().map_or(counted, History::accepted)
+        let counted = self.rollups.as_ref().map_or(counted, RollupModel::accepted);
+        self.retention
+            .as_ref()
+            .map_or(counted, RetentionModel::accepted)
     }
 
     /// Returns true if a row may be rejected as too old.
     pub(crate) fn may_be_too_old(&self, entry: &Entry) -> bool {
-        let history = self.history.as_ref();
-        let ladder = self.ladder.as_ref();
-        history.is_some_and(|history| history.may_be_too_old(entry))
-            || ladder.is_some_and(|ladder| ladder.may_be_too_old(entry))
+        let retention = self.retention.as_ref();
+        let rollups = self.rollups.as_ref();
+        retention.is_some_and(|retention| retention.may_be_too_old(entry))
+            || rollups.is_some_and(|rollups| rollups.may_be_too_old(entry))
     }
 
     pub(crate) fn accept(&mut self, entry: &Entry) {
-        if let Some(ladder) = &mut self.ladder {
-            return ladder.accept(entry);
+        if let Some(rollups) = &mut self.rollups {
+            return rollups.accept(entry);
         }
-        if let Some(history) = &mut self.history {
-            return history.accept(entry);
+        if let Some(retention) = &mut self.retention {
+            return retention.accept(entry);
         }
         let row = Accepted {
             source: entry.source,
             time: entry.time,
             cells: entry.cells.clone(),
         };
-        if let Some(ever) = &mut self.ever {
-            ever.samples.extend(
+        if let Some(archive) = &mut self.archive {
+            archive.samples.extend(
                 row.cells
                     .iter()
                     .map(|(field, datum)| digest(&(row.source, *field, row.time, datum))),
             );
-            ever.rows.push(row.clone());
+            archive.rows.push(row.clone());
         }
         row.apply(&mut self.live);
         self.tail.push(row);
@@ -121,11 +123,11 @@ impl Oracle {
 
     /// Records that the first `accepted` rows survive a crash.
     pub(crate) fn set_durable(&mut self, accepted: u64) {
-        if let Some(ladder) = &mut self.ladder {
-            return ladder.set_durable(accepted);
+        if let Some(rollups) = &mut self.rollups {
+            return rollups.set_durable(accepted);
         }
-        if let Some(history) = &mut self.history {
-            return history.set_durable(accepted);
+        if let Some(retention) = &mut self.retention {
+            return retention.set_durable(accepted);
         }
         let rows = (accepted.saturating_sub(self.settled) as usize).min(self.tail.len());
         for row in self.tail.drain(..rows) {
@@ -264,9 +266,9 @@ impl Oracle {
     /// # Errors
     /// A description of a sample that was never accepted.
     pub(crate) fn adopt_remains(&mut self, found: Samples) -> Result<usize, String> {
-        let ever = self.ever();
+        let archive = self.archive();
         for (series, time, datum) in each(&found) {
-            if !ever
+            if !archive
                 .samples
                 .contains(&digest(&(series.0, series.1, time, datum)))
             {
@@ -295,14 +297,14 @@ impl Oracle {
         let target = sum_of(found);
         let (mut sum, mut state) = (0u64, Samples::new());
         target == 0
-            || self.ever().rows.iter().any(|row| {
+            || self.archive().rows.iter().any(|row| {
                 sum = sum.wrapping_add(row.apply(&mut state));
                 sum == target
             })
     }
 
-    fn ever(&self) -> &Ever {
-        self.ever.as_ref().expect("remembering was asked for")
+    fn archive(&self) -> &Archive {
+        self.archive.as_ref().expect("remembering was asked for")
     }
 
     /// Describes why no prefix of the accepted rows gives the found samples.
@@ -399,7 +401,7 @@ mod tests {
             name: Vec::new(),
             time,
             cells: vec![(0, Datum::I64(value))],
-            flaw: None,
+            defect: None,
         }
     }
 

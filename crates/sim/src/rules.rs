@@ -2,7 +2,7 @@
 
 use seiner_engine::{Class, Keep, WhenFull};
 
-/// Retention rules of a store, and the class of each source of the cast.
+/// Retention rules of a store, and the class of each source of the generator.
 #[derive(Clone, Debug)]
 pub(crate) struct Rules {
     pub(crate) classes: Vec<Class>,

@@ -116,8 +116,8 @@ impl Outcome {
 fn run_one(seed: u64, wrap: Wrap, tell: bool) -> Result<Report, Violation> {
     let run = || {
         let mut report = World::new(seed, wrap, tell).run()?;
-        report.add(&World::forgetful(seed, wrap, tell).run()?);
-        report.add(&World::coarsening(seed, wrap, tell).run()?);
+        report.add(&World::expiring(seed, wrap, tell).run()?);
+        report.add(&World::rolling_up(seed, wrap, tell).run()?);
         Ok(report)
     };
     match catch_unwind(AssertUnwindSafe(run)) {

@@ -28,15 +28,15 @@ pub enum Work {
     /// Sealing of a segment.
     Seal,
     /// Checkpoints of open segments.
-    Chapter,
+    Checkpoint,
     /// Rewriting of a victim's live blocks.
     Merge,
     /// Drop of a segment.
     Drop,
     /// Expiry of the oldest blocks of a class, by its quota or for space.
-    LetGo,
+    Expire,
     /// A round of the roll-up.
-    Downsample,
+    RollUp,
     /// Deletion of samples.
     Delete,
 }
@@ -48,11 +48,11 @@ impl Work {
         Work::Rules,
         Work::Commit,
         Work::Seal,
-        Work::Chapter,
+        Work::Checkpoint,
         Work::Merge,
         Work::Drop,
-        Work::LetGo,
-        Work::Downsample,
+        Work::Expire,
+        Work::RollUp,
         Work::Delete,
     ];
 
@@ -63,18 +63,18 @@ impl Work {
             Work::Rules => "rules",
             Work::Commit => "commit",
             Work::Seal => "seal",
-            Work::Chapter => "chapter",
+            Work::Checkpoint => "chapter",
             Work::Merge => "merge",
             Work::Drop => "drop",
-            Work::LetGo => "let_go",
-            Work::Downsample => "downsample",
+            Work::Expire => "let_go",
+            Work::RollUp => "downsample",
             Work::Delete => "delete",
         }
     }
 
     /// Returns true while the engine on this thread does this work.
     pub fn is_going_on(self) -> bool {
-        AT_WORK.with_borrow(|at| at.now.contains(&self))
+        CURRENT_WORK.with_borrow(|at| at.now.contains(&self))
     }
 
     fn named(name: &str) -> Option<Work> {
@@ -118,14 +118,14 @@ impl Operation {
 
 /// Counts of a work: its starts, its disk operations, and the crashes during them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Count {
+pub struct WorkCount {
     /// Number of starts.
     pub begun: u64,
     operations: [u64; OPERATIONS],
     ends: [u64; OPERATIONS],
 }
 
-impl Count {
+impl WorkCount {
     /// Number of crashes during the work, by a power cut or a kill.
     pub fn ends(&self) -> u64 {
         self.ends.iter().sum()
@@ -134,16 +134,16 @@ impl Count {
 
 /// Counts of all works.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Works([Count; Work::ALL.len()]);
+pub struct WorkCounts([WorkCount; Work::ALL.len()]);
 
-impl Works {
+impl WorkCounts {
     /// Returns the counts of a work.
-    pub fn of(&self, work: Work) -> &Count {
+    pub fn of(&self, work: Work) -> &WorkCount {
         &self.0[work as usize]
     }
 
     /// Adds other counts.
-    pub fn add(&mut self, other: &Works) {
+    pub fn add(&mut self, other: &WorkCounts) {
         for (count, other) in self.0.iter_mut().zip(&other.0) {
             count.begun += other.begun;
             let operations = count.operations.iter_mut().zip(other.operations);
@@ -153,7 +153,7 @@ impl Works {
     }
 }
 
-impl fmt::Display for Works {
+impl fmt::Display for WorkCounts {
     /// Writes one line per work.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for work in Work::ALL {
@@ -177,11 +177,11 @@ impl fmt::Display for Works {
 
 thread_local! {
     /// Works that the engine on this thread is doing, and the number of starts of each.
-    static AT_WORK: RefCell<AtWork> = RefCell::default();
+    static CURRENT_WORK: RefCell<CurrentWork> = RefCell::default();
 }
 
 #[derive(Default)]
-struct AtWork {
+struct CurrentWork {
     now: Vec<Work>,
     begun: [u64; Work::ALL.len()],
 }
@@ -213,7 +213,7 @@ impl Subscriber for Listener {
 
     fn enter(&self, id: &Id) {
         let work = Listener::work(id);
-        AT_WORK.with_borrow_mut(|at| {
+        CURRENT_WORK.with_borrow_mut(|at| {
             at.now.push(work);
             at.begun[work as usize] += 1;
         });
@@ -221,7 +221,7 @@ impl Subscriber for Listener {
 
     fn exit(&self, id: &Id) {
         let work = Listener::work(id);
-        AT_WORK.with_borrow_mut(|at| {
+        CURRENT_WORK.with_borrow_mut(|at| {
             let last = at.now.iter().rposition(|&one| one == work);
             last.map(|last| at.now.remove(last));
         });
@@ -238,76 +238,80 @@ pub(crate) struct Target {
 }
 
 #[derive(Default)]
-struct Seen {
-    works: Works,
+struct InjectorState {
+    works: WorkCounts,
     target: Option<Target>,
 }
 
 /// Counter of disk operations by work, and crash injector. Clones share their state.
 #[derive(Clone)]
-pub(crate) struct Witness(Arc<Mutex<Seen>>);
+pub(crate) struct CrashInjector(Arc<Mutex<InjectorState>>);
 
-impl Witness {
-    /// Returns a witness without counts, and clears the state of this thread.
-    pub(crate) fn new() -> Witness {
+impl CrashInjector {
+    /// Returns an injector without counts, and clears the state of this thread.
+    pub(crate) fn new() -> CrashInjector {
         static LISTENING: Once = Once::new();
         LISTENING.call_once(|| {
             tracing::subscriber::set_global_default(Listener).expect("nobody else listens");
         });
-        AT_WORK.with_borrow_mut(|at| *at = AtWork::default());
-        Witness(Arc::default())
+        CURRENT_WORK.with_borrow_mut(|at| *at = CurrentWork::default());
+        CrashInjector(Arc::default())
     }
 
     /// Wraps `disk`, which is `sim` or a wrapper of it.
-    pub(crate) fn watch(&self, disk: Arc<dyn Disk>, sim: &SimDisk) -> Arc<dyn Disk> {
-        let (sim, witness) = (sim.clone(), self.clone());
-        Arc::new(Watched { disk, sim, witness })
+    pub(crate) fn wrap(&self, disk: Arc<dyn Disk>, sim: &SimDisk) -> Arc<dyn Disk> {
+        let (sim, injector) = (sim.clone(), self.clone());
+        Arc::new(InjectedDisk {
+            disk,
+            sim,
+            injector,
+        })
     }
 
     /// Sets the operation at which the run crashes; `None` cancels it.
-    pub(crate) fn aim(&self, target: Option<Target>) {
-        self.seen().target = target;
+    pub(crate) fn set_target(&self, target: Option<Target>) {
+        self.state().target = target;
     }
 
     /// Returns the counts so far, with the starts on this thread.
-    pub(crate) fn works(&self) -> Works {
-        let mut works = self.seen().works;
-        let begun = AT_WORK.with_borrow(|at| at.begun);
+    pub(crate) fn works(&self) -> WorkCounts {
+        let mut works = self.state().works;
+        let begun = CURRENT_WORK.with_borrow(|at| at.begun);
         for (count, begun) in works.0.iter_mut().zip(begun) {
             count.begun = begun;
         }
         works
     }
 
-    fn seen(&self) -> MutexGuard<'_, Seen> {
+    fn state(&self) -> MutexGuard<'_, InjectorState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Carries out a disk operation, which may be the one that crashes.
-    fn see<T>(&self, sim: &SimDisk, operation: Operation, act: impl FnOnce() -> T) -> T {
-        let now = AT_WORK.with_borrow(|at| at.now.clone());
+    fn carry_out<T>(&self, sim: &SimDisk, operation: Operation, act: impl FnOnce() -> T) -> T {
+        let now = CURRENT_WORK.with_borrow(|at| at.now.clone());
         let was_off = sim.is_off();
-        let mut seen = self.seen();
-        if let Some(target) = seen
+        let mut state = self.state();
+        if let Some(target) = state
             .target
             .as_mut()
             .filter(|target| now.contains(&target.work))
         {
             target.operation -= 1;
             if target.operation == 0 {
-                seen.target = None;
+                state.target = None;
                 sim.crash_after(Some(1));
             }
         }
-        drop(seen);
+        drop(state);
         let result = act();
         if was_off {
             return result;
         }
         let ended = sim.is_off();
-        let mut seen = self.seen();
+        let mut state = self.state();
         for work in Work::ALL.into_iter().filter(|work| now.contains(work)) {
-            let count = &mut seen.works.0[work as usize];
+            let count = &mut state.works.0[work as usize];
             count.operations[operation as usize] += 1;
             count.ends[operation as usize] += u64::from(ended);
         }
@@ -315,50 +319,51 @@ impl Witness {
     }
 }
 
-struct Watched {
+struct InjectedDisk {
     disk: Arc<dyn Disk>,
     sim: SimDisk,
-    witness: Witness,
+    injector: CrashInjector,
 }
 
-impl Watched {
-    fn see<T>(&self, operation: Operation, act: impl FnOnce(&dyn Disk) -> T) -> T {
-        self.witness.see(&self.sim, operation, || act(&*self.disk))
+impl InjectedDisk {
+    fn carry_out<T>(&self, operation: Operation, act: impl FnOnce(&dyn Disk) -> T) -> T {
+        self.injector
+            .carry_out(&self.sim, operation, || act(&*self.disk))
     }
 
     fn file(&self, file: io::Result<Arc<dyn File>>) -> io::Result<Arc<dyn File>> {
-        let (sim, witness) = (self.sim.clone(), self.witness.clone());
-        Ok(Arc::new(WatchedFile {
+        let (sim, injector) = (self.sim.clone(), self.injector.clone());
+        Ok(Arc::new(InjectedFile {
             file: file?,
             sim,
-            witness,
+            injector,
         }))
     }
 }
 
-impl Disk for Watched {
+impl Disk for InjectedDisk {
     fn list(&self) -> io::Result<Vec<String>> {
-        self.see(Operation::List, |disk| disk.list())
+        self.carry_out(Operation::List, |disk| disk.list())
     }
 
     fn open(&self, name: &str) -> io::Result<Arc<dyn File>> {
-        self.file(self.see(Operation::Open, |disk| disk.open(name)))
+        self.file(self.carry_out(Operation::Open, |disk| disk.open(name)))
     }
 
     fn create(&self, name: &str) -> io::Result<Arc<dyn File>> {
-        self.file(self.see(Operation::Create, |disk| disk.create(name)))
+        self.file(self.carry_out(Operation::Create, |disk| disk.create(name)))
     }
 
     fn remove(&self, name: &str) -> io::Result<()> {
-        self.see(Operation::Remove, |disk| disk.remove(name))
+        self.carry_out(Operation::Remove, |disk| disk.remove(name))
     }
 
     fn rename(&self, from: &str, to: &str) -> io::Result<()> {
-        self.see(Operation::Rename, |disk| disk.rename(from, to))
+        self.carry_out(Operation::Rename, |disk| disk.rename(from, to))
     }
 
     fn sync_names(&self) -> io::Result<()> {
-        self.see(Operation::SyncNames, |disk| disk.sync_names())
+        self.carry_out(Operation::SyncNames, |disk| disk.sync_names())
     }
 
     fn free(&self) -> io::Result<Option<u64>> {
@@ -366,40 +371,41 @@ impl Disk for Watched {
     }
 }
 
-struct WatchedFile {
+struct InjectedFile {
     file: Arc<dyn File>,
     sim: SimDisk,
-    witness: Witness,
+    injector: CrashInjector,
 }
 
-impl WatchedFile {
-    fn see<T>(&self, operation: Operation, act: impl FnOnce(&dyn File) -> T) -> T {
-        self.witness.see(&self.sim, operation, || act(&*self.file))
+impl InjectedFile {
+    fn carry_out<T>(&self, operation: Operation, act: impl FnOnce(&dyn File) -> T) -> T {
+        self.injector
+            .carry_out(&self.sim, operation, || act(&*self.file))
     }
 }
 
-impl File for WatchedFile {
+impl File for InjectedFile {
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
-        self.see(Operation::Read, |file| file.read_at(offset, buffer))
+        self.carry_out(Operation::Read, |file| file.read_at(offset, buffer))
     }
 
     fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
-        self.see(Operation::Write, |file| file.write_at(offset, bytes))
+        self.carry_out(Operation::Write, |file| file.write_at(offset, bytes))
     }
 
     fn sync(&self) -> io::Result<()> {
-        self.see(Operation::Sync, |file| file.sync())
+        self.carry_out(Operation::Sync, |file| file.sync())
     }
 
     fn set_len(&self, len: u64) -> io::Result<()> {
-        self.see(Operation::SetLen, |file| file.set_len(len))
+        self.carry_out(Operation::SetLen, |file| file.set_len(len))
     }
 
     fn reserve(&self, len: u64) -> io::Result<()> {
-        self.see(Operation::Reserve, |file| file.reserve(len))
+        self.carry_out(Operation::Reserve, |file| file.reserve(len))
     }
 
     fn len(&self) -> io::Result<u64> {
-        self.see(Operation::Len, |file| file.len())
+        self.carry_out(Operation::Len, |file| file.len())
     }
 }

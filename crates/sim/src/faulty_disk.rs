@@ -1,14 +1,14 @@
 //! Faulty disks, which show that the simulation finds faults.
 
-use crate::witness::Work;
+use crate::crash_injector::Work;
 use seiner_platform::sim::SimDisk;
 use seiner_platform::{Disk, File};
 use std::io;
 use std::sync::Arc;
 
-/// Fault of a [`Liar`].
+/// Fault of a [`FaultyDisk`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Lie {
+pub enum DiskFault {
     /// A sync of a file succeeds without effect.
     Sync,
     /// A sync of the file names succeeds without effect.
@@ -22,26 +22,26 @@ pub enum Lie {
 }
 
 /// Disk that reports success for operations that it did not carry out.
-pub struct Liar {
+pub struct FaultyDisk {
     disk: SimDisk,
-    lie: Lie,
+    fault: DiskFault,
 }
 
-impl Liar {
+impl FaultyDisk {
     /// Wraps a disk with a fault.
-    pub fn new(disk: SimDisk, lie: Lie) -> Liar {
-        Liar { disk, lie }
+    pub fn new(disk: SimDisk, fault: DiskFault) -> FaultyDisk {
+        FaultyDisk { disk, fault }
     }
 
     fn wrap(&self, file: Arc<dyn File>) -> Arc<dyn File> {
-        Arc::new(LiarFile {
+        Arc::new(FaultyFile {
             file,
-            lie: self.lie,
+            fault: self.fault,
         })
     }
 }
 
-impl Disk for Liar {
+impl Disk for FaultyDisk {
     fn list(&self) -> io::Result<Vec<String>> {
         self.disk.list()
     }
@@ -55,8 +55,8 @@ impl Disk for Liar {
     }
 
     fn remove(&self, name: &str) -> io::Result<()> {
-        match self.lie {
-            Lie::Removal => Ok(()),
+        match self.fault {
+            DiskFault::Removal => Ok(()),
             _ => self.disk.remove(name),
         }
     }
@@ -70,27 +70,27 @@ impl Disk for Liar {
     }
 
     fn sync_names(&self) -> io::Result<()> {
-        match self.lie {
-            Lie::SyncNames => Ok(()),
-            Lie::SyncIn(work) if work.is_going_on() => Ok(()),
+        match self.fault {
+            DiskFault::SyncNames => Ok(()),
+            DiskFault::SyncIn(work) if work.is_going_on() => Ok(()),
             _ => self.disk.sync_names(),
         }
     }
 }
 
-struct LiarFile {
+struct FaultyFile {
     file: Arc<dyn File>,
-    lie: Lie,
+    fault: DiskFault,
 }
 
-impl File for LiarFile {
+impl File for FaultyFile {
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
         self.file.read_at(offset, buffer)
     }
 
     fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
         const PAGE: usize = 512;
-        if self.lie == Lie::LastPage && bytes.len() > PAGE {
+        if self.fault == DiskFault::LastPage && bytes.len() > PAGE {
             let end = offset + bytes.len() as u64;
             if self.file.len()? < end {
                 self.file.set_len(end)?;
@@ -101,9 +101,9 @@ impl File for LiarFile {
     }
 
     fn sync(&self) -> io::Result<()> {
-        match self.lie {
-            Lie::Sync => Ok(()),
-            Lie::SyncIn(work) if work.is_going_on() => Ok(()),
+        match self.fault {
+            DiskFault::Sync => Ok(()),
+            DiskFault::SyncIn(work) if work.is_going_on() => Ok(()),
             _ => self.file.sync(),
         }
     }

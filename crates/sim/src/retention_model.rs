@@ -5,11 +5,14 @@
 //! source returns its rows from some first row on, except for rows that were deleted or are too
 //! old. Rings, quotas and shedding determine the first row. The model computes bounds for that row.
 
-use crate::cast::Entry;
 use crate::datum::Datum;
-use crate::past::{Found, Grave, NOTHING, Past, Row, Sight, by_source, is_there};
+use crate::generator::Entry;
 use crate::rules::Rules;
 use crate::samples::Samples;
+use crate::source_history::{
+    HiddenInterval, NOTHING, NumberedRow, SamplesByField, SourceHistory, Visibility, by_source,
+    is_there,
+};
 use seiner_model::Interval;
 use std::collections::{BTreeMap, HashSet};
 use std::ops::RangeInclusive;
@@ -19,11 +22,11 @@ const LEAST_ROW: u64 = 2;
 
 /// Model of a store with retention: rules, rows, and the number of durable rows.
 #[derive(Clone, Debug)]
-pub(crate) struct History {
+pub(crate) struct RetentionModel {
     rules: Rules,
     /// Rules that apply from the next start on.
     coming: Option<Rules>,
-    sources: Vec<Past>,
+    sources: Vec<SourceHistory>,
     accepted: u64,
     durable: u64,
     /// Maximum number of rows in a block.
@@ -39,10 +42,10 @@ pub(crate) struct History {
     holes: bool,
 }
 
-impl History {
-    pub(crate) fn new(rules: Rules, block_bytes: u32, now: i64, holes: bool) -> History {
-        History {
-            sources: vec![Past::default(); rules.of.len()],
+impl RetentionModel {
+    pub(crate) fn new(rules: Rules, block_bytes: u32, now: i64, holes: bool) -> RetentionModel {
+        RetentionModel {
+            sources: vec![SourceHistory::default(); rules.of.len()],
             rules,
             coming: None,
             accepted: 0,
@@ -86,7 +89,7 @@ impl History {
             Datum::I64(number) => *number,
             other => other.number() as i64,
         };
-        self.sources[entry.source as usize].rows.push(Row {
+        self.sources[entry.source as usize].rows.push(NumberedRow {
             at: self.accepted,
             number,
             time: entry.time,
@@ -105,7 +108,7 @@ impl History {
     pub(crate) fn delete(&mut self, sources: &[u32], interval: Interval, done: bool) {
         self.deletes += 1;
         for &source in sources {
-            self.sources[source as usize].graves.push(Grave {
+            self.sources[source as usize].hidden.push(HiddenInterval {
                 before: self.accepted,
                 sure: match done {
                     true => interval,
@@ -132,10 +135,10 @@ impl History {
         let found = by_source(found);
         let mut firsts = Vec::new();
         for source in 0..self.sources.len() {
-            let past = &self.sources[source];
-            let total = past.rows.len();
+            let history = &self.sources[source];
+            let total = history.rows.len();
             let first = self.first_shown(source, found.get(&source), total)?;
-            let first = self.judge(source, first, total as u64 + past.gone)?;
+            let first = self.judge(source, first, total as u64 + history.gone)?;
             firsts.push(*first.end());
             self.sources[source].seen = self.sources[source].seen.max(*first.start());
         }
@@ -200,7 +203,11 @@ impl History {
 
     /// Applies a crash of a store with a journal: a prefix of the accepted rows survives, over all
     /// sources.
-    fn cut(&mut self, found: &BTreeMap<usize, Found<'_>>, before: &Rules) -> Result<(), String> {
+    fn cut(
+        &mut self,
+        found: &BTreeMap<usize, SamplesByField<'_>>,
+        before: &Rules,
+    ) -> Result<(), String> {
         let last_shown: Vec<Option<u64>> = (0..self.sources.len())
             .map(|source| {
                 let found = found.get(&source);
@@ -213,7 +220,7 @@ impl History {
         let shown = last_shown.iter().flatten().map(|at| at + 1).max();
         let least = self.durable.max(shown.unwrap_or(0));
         let mut most = self.accepted;
-        for (source, past) in self.sources.iter().enumerate() {
+        for (source, history) in self.sources.iter().enumerate() {
             // If a source returns nothing, retention may have expired all its rows up to
             // `last_let_go`.
             let let_go = match last_shown[source] {
@@ -222,10 +229,13 @@ impl History {
             };
             // The first row that would be shown if it had survived bounds the prefix. Rows before
             // `kept` survived, or retention may have expired them.
-            let kept = past.rows.partition_point(|row| row.at < least).max(let_go);
-            let next = (kept..past.rows.len())
-                .find(|&at| self.sight(source, &past.rows[at]) == Sight::Shown);
-            most = next.map_or(most, |at| most.min(past.rows[at].at));
+            let kept = history
+                .rows
+                .partition_point(|row| row.at < least)
+                .max(let_go);
+            let next = (kept..history.rows.len())
+                .find(|&at| self.visibility(source, &history.rows[at]) == Visibility::Shown);
+            most = next.map_or(most, |at| most.min(history.rows[at].at));
         }
         if least > most {
             return Err(format!(
@@ -234,33 +244,35 @@ impl History {
             ));
         }
         for source in 0..self.sources.len() {
-            let past = &self.sources[source];
-            let kept = past.rows.partition_point(|row| row.at < most);
-            let sure = past.rows.partition_point(|row| row.at < least);
+            let history = &self.sources[source];
+            let kept = history.rows.partition_point(|row| row.at < most);
+            let sure = history.rows.partition_point(|row| row.at < least);
             // Rows that should be shown and are not shown were lost or have expired. In both cases
             // they are gone.
-            let is_gone = |at: &usize| self.sight(source, &past.rows[*at]) == Sight::Shown;
+            let is_gone =
+                |at: &usize| self.visibility(source, &history.rows[*at]) == Visibility::Shown;
             let gone: Vec<usize> = (sure..kept).filter(is_gone).collect();
-            let past = &mut self.sources[source];
-            gone.into_iter().for_each(|at| past.rows[at].cells.clear());
-            past.doubt += (kept - sure) as u64;
-            past.truncate(kept);
+            let history = &mut self.sources[source];
+            gone.into_iter()
+                .for_each(|at| history.rows[at].cells.clear());
+            history.doubt += (kept - sure) as u64;
+            history.truncate(kept);
         }
         Ok(())
     }
 
     /// Applies a crash of a store without a journal: each block survives or is lost.
-    fn make_holes(&mut self, found: &BTreeMap<usize, Found<'_>>) {
-        for (source, past) in self.sources.iter_mut().enumerate() {
-            let durable = past.rows.partition_point(|row| row.at < self.durable);
-            let shown = past
+    fn make_holes(&mut self, found: &BTreeMap<usize, SamplesByField<'_>>) {
+        for (source, history) in self.sources.iter_mut().enumerate() {
+            let durable = history.rows.partition_point(|row| row.at < self.durable);
+            let shown = history
                 .rows
                 .iter()
                 .rposition(|row| is_there(row, found.get(&source)));
             let kept = durable.max(shown.map_or(0, |at| at + 1));
-            past.doubt += (past.rows.len() - kept) as u64;
-            past.truncate(kept);
-            for row in &mut past.rows[durable.min(kept)..] {
+            history.doubt += (history.rows.len() - kept) as u64;
+            history.truncate(kept);
+            for row in &mut history.rows[durable.min(kept)..] {
                 if !is_there(row, found.get(&source)) {
                     // A lost row still counts in its ring.
                     row.cells.clear();
@@ -273,18 +285,18 @@ impl History {
     /// deleted rows at its end may no longer be counted.
     fn forget_rings(&mut self, before: &Rules) {
         for source in 0..self.sources.len() {
-            let past = &self.sources[source];
+            let history = &self.sources[source];
             let ring = before.keep(source).rows.or(self.rules.keep(source).rows);
-            let hidden = past
+            let hidden = history
                 .rows
                 .iter()
                 .rev()
-                .take_while(|row| self.sight(source, row) != Sight::Shown)
+                .take_while(|row| self.visibility(source, row) != Visibility::Shown)
                 .count();
-            let past = &mut self.sources[source];
-            past.doubt += hidden as u64;
+            let history = &mut self.sources[source];
+            history.doubt += hidden as u64;
             if ring.is_some() {
-                past.seen = past.gone;
+                history.seen = history.gone;
             }
         }
     }
@@ -295,30 +307,35 @@ impl History {
     /// Some rows of a delete are shown and others are not.
     fn settle_doubts(
         &mut self,
-        found: &BTreeMap<usize, Found<'_>>,
+        found: &BTreeMap<usize, SamplesByField<'_>>,
         before: &Rules,
     ) -> Result<(), String> {
         let doubts: HashSet<u64> = self
             .sources
             .iter()
-            .flat_map(|past| past.graves.iter().filter_map(|grave| grave.doubtful))
+            .flat_map(|history| {
+                history
+                    .hidden
+                    .iter()
+                    .filter_map(|interval| interval.doubtful)
+            })
             .collect();
         for doubt in doubts {
             let (mut shown, mut hidden) = (0, 0);
-            for (source, past) in self.sources.iter().enumerate() {
-                let Some(at) = past
-                    .graves
+            for (source, history) in self.sources.iter().enumerate() {
+                let Some(at) = history
+                    .hidden
                     .iter()
-                    .position(|grave| grave.doubtful == Some(doubt))
+                    .position(|interval| interval.doubtful == Some(doubt))
                 else {
                     continue;
                 };
-                let mut without = past.clone();
-                let grave = without.graves.remove(at);
+                let mut without = history.clone();
+                let interval = without.hidden.remove(at);
                 // Earlier rows may be hidden for other reasons.
                 let first = self.last_let_go(source, before);
-                for (at, row) in past.rows.iter().enumerate() {
-                    let meant = row.at < grave.before && grave.maybe.contains(row.time);
+                for (at, row) in history.rows.iter().enumerate() {
+                    let meant = row.at < interval.before && interval.maybe.contains(row.time);
                     if !meant || row.cells.is_empty() {
                         continue;
                     }
@@ -326,8 +343,8 @@ impl History {
                         shown += 1;
                     } else if at >= first
                         && row.at < self.durable
-                        && without.sight(row, self.age(source), &self.now) == Sight::Shown
-                        && !past.is_overwritten(row)
+                        && without.visibility(row, self.age(source), &self.now) == Visibility::Shown
+                        && !history.is_overwritten(row)
                     {
                         hidden += 1;
                     }
@@ -338,14 +355,14 @@ impl History {
                     "half a delete: {shown} rows are shown, {hidden} are not"
                 ));
             }
-            for past in &mut self.sources {
-                let of = |grave: &Grave| grave.doubtful == Some(doubt);
+            for history in &mut self.sources {
+                let of = |interval: &HiddenInterval| interval.doubtful == Some(doubt);
                 if shown > 0 {
-                    past.graves.retain(|grave| !of(grave));
+                    history.hidden.retain(|interval| !of(interval));
                 }
-                for grave in past.graves.iter_mut().filter(|grave| of(grave)) {
+                for interval in history.hidden.iter_mut().filter(|interval| of(interval)) {
                     if hidden > 0 {
-                        (grave.sure, grave.doubtful) = (grave.maybe, None);
+                        (interval.sure, interval.doubtful) = (interval.maybe, None);
                     }
                 }
             }
@@ -355,7 +372,7 @@ impl History {
 
     // ---- rules
 
-    /// Adds graves for rows that are too old under the rules so far, because they stay hidden under
+    /// Adds hidden intervals for rows that are too old under the rules so far, because they stay hidden under
     /// later rules.
     fn bury_aged(&mut self) {
         for source in 0..self.sources.len() {
@@ -363,7 +380,7 @@ impl History {
                 continue;
             };
             let end = |now: i64| now - age - 1;
-            self.sources[source].graves.push(Grave {
+            self.sources[source].hidden.push(HiddenInterval {
                 before: self.accepted,
                 sure: Interval::new(i64::MIN, end(*self.now.start())),
                 maybe: Interval::new(i64::MIN, end(*self.now.end())),
@@ -378,13 +395,13 @@ impl History {
         for source in 0..self.sources.len() {
             let total = self.sources[source].gone + self.sources[source].rows.len() as u64;
             let bounds = self.bounds_by(rules, source, total);
-            let past = &mut self.sources[source];
-            past.may = match rules.is_loose(source) {
+            let history = &mut self.sources[source];
+            history.may = match rules.is_loose(source) {
                 // Quotas and shedding may have expired any row; observations tighten the bound.
                 true => total,
                 false => *bounds.end(),
             };
-            past.must = *bounds.start();
+            history.must = *bounds.start();
         }
     }
 
@@ -396,8 +413,8 @@ impl History {
         age.map(|age| age.as_nanos() as i64)
     }
 
-    fn sight(&self, source: usize, row: &Row) -> Sight {
-        self.sources[source].sight(row, self.age(source), &self.now)
+    fn visibility(&self, source: usize, row: &NumberedRow) -> Visibility {
+        self.sources[source].visibility(row, self.age(source), &self.now)
     }
 
     /// Returns the range of rows of which one is the first that is shown, counted from the first
@@ -409,26 +426,26 @@ impl History {
     fn first_shown(
         &self,
         source: usize,
-        found: Option<&Found<'_>>,
+        found: Option<&SamplesByField<'_>>,
         kept: usize,
     ) -> Result<RangeInclusive<u64>, String> {
-        let past = &self.sources[source];
+        let history = &self.sources[source];
         let get = |field: u32, time: i64| found.and_then(|found| found.get(&field)?.get(&time));
         let total: usize = found.map_or(0, |found| found.values().map(|times| times.len()).sum());
         let mut made: HashSet<(u32, i64)> = HashSet::new();
         let (mut low, mut high) = (kept, (total == 0).then_some(kept));
         let mut stop = None;
         'rows: for at in (0..kept).rev() {
-            let row = &past.rows[at];
-            let sight = self.sight(source, row);
+            let row = &history.rows[at];
+            let visibility = self.visibility(source, row);
             for (field, datum) in &row.cells {
                 let key = (*field, row.time);
-                if sight == Sight::Hidden || made.contains(&key) {
+                if visibility == Visibility::Hidden || made.contains(&key) {
                     continue;
                 }
                 if get(*field, row.time) == Some(datum) {
                     made.insert(key);
-                } else if sight == Sight::Shown {
+                } else if visibility == Visibility::Shown {
                     stop = Some((at, *field));
                     break 'rows;
                 }
@@ -439,7 +456,7 @@ impl History {
             }
         }
         match high {
-            Some(high) => Ok(low as u64 + past.gone..=high as u64 + past.gone),
+            Some(high) => Ok(low as u64 + history.gone..=high as u64 + history.gone),
             None => {
                 let invented = found.into_iter().flatten().find_map(|(field, times)| {
                     let odd = times
@@ -448,19 +465,19 @@ impl History {
                     Some((*field, *odd, times[odd].clone()))
                 });
                 let known = invented.as_ref().and_then(|(_, time, _)| {
-                    let of_time = |row: &&Row| row.time == *time;
-                    let row = past.rows.iter().rev().find(of_time)?;
-                    Some((row.at, self.sight(source, row)))
+                    let of_time = |row: &&NumberedRow| row.time == *time;
+                    let row = history.rows.iter().rev().find(of_time)?;
+                    Some((row.at, self.visibility(source, row)))
                 });
                 let missing =
-                    stop.map(|(at, field)| (at, field, past.rows[at].time, past.rows[at].at));
+                    stop.map(|(at, field)| (at, field, history.rows[at].time, history.rows[at].at));
                 Err(format!(
                     "source {source}: of {total} samples {} are accounted for; of {kept} rows, (row, field, time, \
                      accepted) {missing:?} should be shown and is not; (field, time, datum) {invented:?} is \
-                     shown, its row: {known:?}; {} rows before, graves {:?}, now {:?}, {:?}",
+                     shown, its row: {known:?}; {} rows before, hidden {:?}, now {:?}, {:?}",
                     made.len(),
-                    past.gone,
-                    past.graves,
+                    history.gone,
+                    history.hidden,
                     self.now,
                     self.rules.keep(source)
                 ))
@@ -474,25 +491,25 @@ impl History {
     }
 
     fn bounds_by(&self, rules: &Rules, source: usize, total: u64) -> RangeInclusive<u64> {
-        let past = &self.sources[source];
-        let (mut least, mut most) = (past.must, past.may);
+        let history = &self.sources[source];
+        let (mut least, mut most) = (history.must, history.may);
         if let Some(ring) = rules.keep(source).rows {
-            least = least.max((total + 1).saturating_sub(ring + self.block_rows + past.doubt));
-            most = most.max((total + past.doubt).saturating_sub(ring));
+            least = least.max((total + 1).saturating_sub(ring + self.block_rows + history.doubt));
+            most = most.max((total + history.doubt).saturating_sub(ring));
         }
         if self.sheds(rules, source) {
             most = total;
         }
-        least.min(total).max(past.seen)..=most.max(past.seen)
+        least.min(total).max(history.seen)..=most.max(history.seen)
     }
 
     /// Upper bound of the rows of a source that may have expired, under the rules before the start
     /// or since.
     fn last_let_go(&self, source: usize, before: &Rules) -> usize {
-        let past = &self.sources[source];
-        let total = past.gone + past.rows.len() as u64;
+        let history = &self.sources[source];
+        let total = history.gone + history.rows.len() as u64;
         let ends = [before, &self.rules].map(|rules| *self.bounds_by(rules, source, total).end());
-        ends[0].max(ends[1]).saturating_sub(past.gone) as usize
+        ends[0].max(ends[1]).saturating_sub(history.gone) as usize
     }
 
     /// Returns true if a source may have lost any of its blocks to a quota or to shedding.
@@ -510,20 +527,21 @@ impl History {
         let bounds = self.bounds(source, total);
         let both = *first.start().max(bounds.start())..=*first.end().min(bounds.end());
         if both.is_empty() {
-            let past = &self.sources[source];
-            let before = first.start().checked_sub(past.gone + 1);
-            let before = before.and_then(|at| past.rows.get(at as usize));
-            let before = before.map(|row| (row.number, row.at, row.time, self.sight(source, row)));
+            let history = &self.sources[source];
+            let before = first.start().checked_sub(history.gone + 1);
+            let before = before.and_then(|at| history.rows.get(at as usize));
+            let before =
+                before.map(|row| (row.number, row.at, row.time, self.visibility(source, row)));
             return Err(format!(
                 "source {source} shows its rows from {first:?} of {total} on; it should be from {bounds:?} on: \
-                 (number, accepted, time, sight) {before:?} is not shown; now {:?}, graves {:?}, {:?}, seen {}, doubt {}, may {}, must {}, never shed: {}",
+                 (number, accepted, time, visibility) {before:?} is not shown; now {:?}, hidden {:?}, {:?}, seen {}, doubt {}, may {}, must {}, never shed: {}",
                 self.now,
-                past.graves,
+                history.hidden,
                 self.rules.keep(source),
-                past.seen,
-                past.doubt,
-                past.may,
-                past.must,
+                history.seen,
+                history.doubt,
+                history.may,
+                history.must,
                 self.never_shed
             ));
         }
@@ -537,14 +555,19 @@ impl History {
         for class in 0..self.rules.classes.len() {
             let simple = |source: &usize| {
                 let keep = self.rules.keep(*source);
-                let past = &self.sources[*source];
+                let history = &self.sources[*source];
                 self.rules.of[*source] as usize == class
-                    && (keep.age, keep.rows, past.may) == (None, None, 0)
+                    && (keep.age, keep.rows, history.may) == (None, None, 0)
             };
             let sources: Vec<usize> = (0..self.sources.len()).filter(simple).collect();
             let begun = |source: usize, row: u64| {
-                let past = &self.sources[source];
-                Some(past.rows.get(row.checked_sub(past.gone)? as usize)?.at)
+                let history = &self.sources[source];
+                Some(
+                    history
+                        .rows
+                        .get(row.checked_sub(history.gone)? as usize)?
+                        .at,
+                )
             };
             let seen = |source: usize| {
                 let gone = self.sources[source].seen.checked_sub(self.block_rows)?;
@@ -569,18 +592,18 @@ impl History {
     fn prune(&mut self) {
         for source in 0..self.sources.len() {
             let keep = self.rules.keep(source);
-            let past = &self.sources[source];
-            let durable = past.rows.partition_point(|row| row.at < self.durable) as u64;
-            let total = past.gone + durable;
+            let history = &self.sources[source];
+            let durable = history.rows.partition_point(|row| row.at < self.durable) as u64;
+            let total = history.gone + durable;
             let sure = match keep.rows {
-                Some(ring) => total.saturating_sub(ring + 2 * self.block_rows + 2 * past.doubt),
-                None => past.seen.saturating_sub(2 * self.block_rows).min(total),
+                Some(ring) => total.saturating_sub(ring + 2 * self.block_rows + 2 * history.doubt),
+                None => history.seen.saturating_sub(2 * self.block_rows).min(total),
             };
-            let sure = sure.saturating_sub(past.gone) as usize;
-            let past = &mut self.sources[source];
-            past.rows.drain(..sure);
-            past.gone += sure as u64;
-            past.seen = past.seen.max(past.gone);
+            let sure = sure.saturating_sub(history.gone) as usize;
+            let history = &mut self.sources[source];
+            history.rows.drain(..sure);
+            history.gone += sure as u64;
+            history.seen = history.seen.max(history.gone);
         }
     }
 }

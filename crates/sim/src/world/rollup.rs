@@ -2,11 +2,11 @@
 //! same, whatever level they are computed from.
 
 use super::{Done, Violation, World};
-use crate::answers::{self, Amiss, Places};
-use crate::cast::Cast;
-use crate::ladder::{Found, Ladder, WINDOW};
-use crate::plan::Plan;
-use crate::witness::Work;
+use crate::answers::{self, CheckError, SourceIndex};
+use crate::crash_injector::Work;
+use crate::generator::Generator;
+use crate::plan::RunPlan;
+use crate::rollup_model::{RollupModel, StoreAnswers, WINDOW};
 use seiner_engine::{Engine, Step};
 use seiner_platform::Clock;
 use seiner_platform::sim::SimDisk;
@@ -16,26 +16,29 @@ use std::sync::Arc;
 const SECOND: u64 = 1_000_000_000;
 
 /// Returns the model of a new store under a plan.
-pub(super) fn ladder(plan: &Plan, cast: &Cast, now: i64) -> Ladder {
-    let rules = super::forget::rules(plan, cast);
+pub(super) fn model(plan: &RunPlan, generator: &Generator, now: i64) -> RollupModel {
+    let rules = super::retention::rules(plan, generator);
     let classes = plan.options.classes.clone();
-    Ladder::new(rules, classes, now, !plan.journals())
+    RollupModel::new(rules, classes, now, !plan.journals())
 }
 
 /// Returns the answers of a store: samples, aggregates by window, levels and status.
-pub(super) fn find(engine: &Engine, places: &Places) -> Result<Found, Amiss> {
+pub(super) fn find(
+    engine: &Engine,
+    source_index: &SourceIndex,
+) -> Result<StoreAnswers, CheckError> {
     let all = answers::everything();
-    let samples = answers::select(engine, places, &all)?;
+    let samples = answers::select(engine, source_index, &all)?;
     let mut figures = BTreeMap::new();
     for summary in engine.aggregate(&all, Step::Every(WINDOW))? {
         let summary = summary?;
-        let series = places.series(&summary.key, &summary.field)?;
+        let series = source_index.series(&summary.key, &summary.field)?;
         let of = (summary.field_type, summary.buckets);
         if figures.insert(series, of).is_some() {
-            return Err(Amiss::Wrong(format!("figures of {series:?} twice")));
+            return Err(CheckError::Wrong(format!("figures of {series:?} twice")));
         }
     }
-    Ok(Found {
+    Ok(StoreAnswers {
         samples,
         figures,
         levels: engine.levels(&all),
@@ -45,19 +48,19 @@ pub(super) fn find(engine: &Engine, places: &Places) -> Result<Found, Amiss> {
 
 impl World {
     /// Carries out one step of a store with roll-ups.
-    pub(super) fn act_coarsening(&mut self) -> Done {
+    pub(super) fn act_rolling_up(&mut self) -> Done {
         match self.rng.below(100) {
             0..32 => self.append_batch(),
             32..40 => self.append_columns(),
             40..44 => self.append_samples(),
             44..49 => self.commit(),
-            49..66 => self.make_coarser(),
-            66..70 => self.end_a_round(),
+            49..66 => self.run_background(),
+            66..70 => self.crash_in_rollup(),
             70..72 => self.settle(),
             72..80 => self.check_everything(),
             80..88 => self.pass_a_while(),
             88..90 => self.delete(),
-            90..93 => self.restart(super::How::Closed),
+            90..93 => self.restart(super::ProgramEnd::Closed),
             _ => self.trouble(),
         }?;
         let second = self.rng.below(SECOND);
@@ -68,7 +71,7 @@ impl World {
 
     /// Runs background work. If a round ended, all accepted rows are durable: a round ends only
     /// after they are on disk.
-    fn make_coarser(&mut self) -> Done {
+    fn run_background(&mut self) -> Done {
         let engine = self.engine();
         let before = self.made(&engine);
         self.background()?;
@@ -88,16 +91,16 @@ impl World {
     }
 
     /// Schedules a crash during a work, most often a roll-up, and lets the store work.
-    fn end_a_round(&mut self) -> Done {
+    fn crash_in_rollup(&mut self) -> Done {
         if !self.plan.crashes() {
             return Ok(());
         }
         let work = *self.rng.pick(&[
-            Work::Downsample,
-            Work::Downsample,
-            Work::Downsample,
+            Work::RollUp,
+            Work::RollUp,
+            Work::RollUp,
             Work::Seal,
-            Work::Chapter,
+            Work::Checkpoint,
             Work::Drop,
             Work::Delete,
         ]);
@@ -110,36 +113,36 @@ impl World {
 
     /// Checks the answers of the store against the model. Returns false if a read failed.
     pub(super) fn observe_levels(&mut self) -> Result<bool, Violation> {
-        let found = match find(&self.engine(), &self.places) {
+        let found = match find(&self.engine(), &self.source_index) {
             Ok(found) => found,
-            Err(Amiss::Wrong(what)) => return self.violation(what),
-            Err(Amiss::Failed(error)) => return self.failed("a read", error).map(|()| false),
+            Err(CheckError::Wrong(what)) => return self.violation(what),
+            Err(CheckError::Failed(error)) => return self.failed("a read", error).map(|()| false),
         };
         self.report.checks += 1;
-        let ladder = self.oracle.ladder.as_mut().expect("kept for such plans");
-        ladder.pass(self.clock.now());
-        let result = ladder.observe(&found);
+        let rollups = self.oracle.rollups.as_mut().expect("kept for such plans");
+        rollups.pass(self.clock.now());
+        let result = rollups.observe(&found);
         result.or_else(|what| self.violation(what))?;
         Ok(true)
     }
 
     /// Opens a copy of the disk as it would be after a power cut, and checks its answers.
-    pub(super) fn imagine_levels(&mut self, disk: &SimDisk) -> Done {
+    pub(super) fn check_power_cut_with_levels(&mut self, disk: &SimDisk) -> Done {
         let clock = Arc::new(self.clock.clone());
         let options = self.plan.options.clone();
         let engine = Engine::open((self.wrap)(disk.clone()), clock, options);
         let found = engine
-            .map_err(Amiss::from)
-            .and_then(|engine| find(&engine, &self.places));
+            .map_err(CheckError::from)
+            .and_then(|engine| find(&engine, &self.source_index));
         match found {
             Ok(found) => {
-                let mut ladder = self.oracle.ladder.clone().expect("kept for such plans");
-                let result = ladder.adopt(&found, true, true, self.clock.now());
+                let mut rollups = self.oracle.rollups.clone().expect("kept for such plans");
+                let result = rollups.adopt(&found, true, true, self.clock.now());
                 result
                     .or_else(|what| self.violation(format!("after an imagined power cut: {what}")))
             }
-            Err(Amiss::Wrong(what)) => self.violation(what),
-            Err(Amiss::Failed(error)) => {
+            Err(CheckError::Wrong(what)) => self.violation(what),
+            Err(CheckError::Failed(error)) => {
                 self.violation(format!("start after an imagined power cut fails: {error}"))
             }
         }

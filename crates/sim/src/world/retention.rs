@@ -1,13 +1,13 @@
 //! Expiry of data: deletes, changing rules, a budget, and the passing of time.
 
 use super::{Done, Violation, World};
-use crate::answers::{self, Amiss};
-use crate::cast::Cast;
-use crate::history::History;
-use crate::ladder::Ladder;
-use crate::plan::{Plan, Trouble};
+use crate::answers::{self, CheckError};
+use crate::crash_injector::{Target, Work};
+use crate::generator::Generator;
+use crate::plan::{FaultKind, RunPlan};
+use crate::retention_model::RetentionModel;
+use crate::rollup_model::RollupModel;
 use crate::rules::Rules;
-use crate::witness::{Target, Work};
 use seiner_engine::{Engine, Error};
 use seiner_model::{Interval, Selector};
 use seiner_platform::{Clock, Disk};
@@ -15,14 +15,17 @@ use seiner_platform::{Clock, Disk};
 const SECOND: u64 = 1_000_000_000;
 
 /// Returns the expected history of a plan's store at its beginning.
-pub(super) fn history(plan: &Plan, cast: &Cast, now: i64) -> History {
+pub(super) fn model(plan: &RunPlan, generator: &Generator, now: i64) -> RetentionModel {
     let holes = !plan.journals();
-    History::new(rules(plan, cast), plan.options.block_bytes, now, holes)
+    RetentionModel::new(rules(plan, generator), plan.options.block_bytes, now, holes)
 }
 
-pub(super) fn rules(plan: &Plan, cast: &Cast) -> Rules {
+pub(super) fn rules(plan: &RunPlan, generator: &Generator) -> Rules {
     let classes = &plan.options.classes;
-    let of = cast.members.iter().map(|member| classes.of(&member.key));
+    let of = generator
+        .members
+        .iter()
+        .map(|member| classes.of(&member.key));
     Rules {
         classes: classes.list().to_vec(),
         of: of.collect(),
@@ -30,7 +33,7 @@ pub(super) fn rules(plan: &Plan, cast: &Cast) -> Rules {
             .map(|class| classes.next_step(class).is_none())
             .collect(),
         // Without a budget, the store may use the whole file system.
-        budget: plan.options.disk.is_some() || plan.trouble == Trouble::Full,
+        budget: plan.options.disk.is_some() || plan.trouble == FaultKind::Full,
     }
 }
 
@@ -45,11 +48,11 @@ pub(super) fn is_held(engine: &Engine) -> bool {
 
 impl World {
     /// Executes a step of a store that expires data.
-    pub(super) fn act_forgetful(&mut self) -> Done {
+    pub(super) fn act_expiring(&mut self) -> Done {
         match self.rng.below(100) {
             0..38 => self.append_batch(),
             38..46 => self.append_columns(),
-            46..50 => self.end_a_work(),
+            46..50 => self.crash_in_work(),
             50..54 => self.append_samples(),
             54..61 => self.commit(),
             61..72 => self.background(),
@@ -60,7 +63,7 @@ impl World {
             80..85 => self.pass_a_while(),
             85..87 => self.wait_durable(),
             87..90 => self.delete(),
-            90..93 => self.restart(super::How::Closed),
+            90..93 => self.restart(super::ProgramEnd::Closed),
             _ => self.trouble(),
         }?;
         let second = self.rng.below(SECOND);
@@ -70,16 +73,16 @@ impl World {
     }
 
     /// Schedules a crash in the middle of some work of the engine, then starts that work.
-    fn end_a_work(&mut self) -> Done {
+    fn crash_in_work(&mut self) -> Done {
         if !self.plan.crashes() {
             return Ok(());
         }
         let work = *self.rng.pick(&[
             Work::Seal,
-            Work::Chapter,
+            Work::Checkpoint,
             Work::Merge,
             Work::Drop,
-            Work::LetGo,
+            Work::Expire,
             Work::Delete,
         ]);
         self.aim_at(work);
@@ -90,15 +93,15 @@ impl World {
     }
 
     /// Schedules a crash during the next start.
-    pub(super) fn end_a_start(&mut self) {
+    pub(super) fn crash_in_start(&mut self) {
         let work = *self.rng.pick(&[Work::Start, Work::Rules]);
         self.aim_at(work);
     }
 
     pub(super) fn aim_at(&mut self, work: Work) {
-        self.call_off_end();
+        self.cancel_crash();
         let most = match work {
-            Work::Start | Work::Seal | Work::Chapter | Work::Merge | Work::Downsample => {
+            Work::Start | Work::Seal | Work::Checkpoint | Work::Merge | Work::RollUp => {
                 *self.rng.pick(&[8, 60])
             }
             _ => 4,
@@ -108,19 +111,19 @@ impl World {
             operation: self.rng.between(1, most),
         };
         self.end = *self.rng.pick(&[
-            super::How::PowerCut,
-            super::How::PowerCut,
-            super::How::Killed,
+            super::ProgramEnd::PowerCut,
+            super::ProgramEnd::PowerCut,
+            super::ProgramEnd::Killed,
         ]);
         self.event(format!("{target:?}: {:?}", self.end));
-        self.witness.aim(Some(target));
+        self.crash_injector.set_target(Some(target));
     }
 
     pub(super) fn pass_a_while(&mut self) -> Done {
         let seconds = *self.rng.pick(&[1, 5, 60, 60, 600, 4000]);
         self.clock.advance(seconds * SECOND);
         self.event(format!("{seconds} s pass"));
-        let seldom = if self.plan.coarsens { 30 } else { 8 };
+        let seldom = if self.plan.rolls_up { 30 } else { 8 };
         if self.rng.chance(1, seldom) {
             let back = self.rng.below(1000 * SECOND) as i64;
             self.event(format!("the clock is set back by {back} ns"));
@@ -132,11 +135,11 @@ impl World {
     /// Passes the current time to the oracle.
     pub(super) fn pass(&mut self) {
         let now = self.clock.now();
-        if let Some(ladder) = &mut self.oracle.ladder {
-            ladder.pass(now);
+        if let Some(rollups) = &mut self.oracle.rollups {
+            rollups.pass(now);
         }
-        if let Some(history) = &mut self.oracle.history {
-            history.pass(now);
+        if let Some(retention) = &mut self.oracle.retention {
+            retention.pass(now);
         }
     }
 
@@ -152,27 +155,30 @@ impl World {
     /// Checks that a store that expires data contains all rows that it must contain, and only rows that
     /// it may contain. Returns true if the store could be queried. Other stores are checked more thoroughly later.
     pub(super) fn observe(&mut self) -> Result<bool, Violation> {
-        if self.plan.coarsens {
+        if self.plan.rolls_up {
             return self.observe_levels();
         }
-        if !self.plan.forgetful {
+        if !self.plan.expiring {
             return Ok(true);
         }
         self.note_shed(&self.engine());
-        let found = match answers::select(&self.engine(), &self.places, &answers::everything()) {
-            Ok(found) => found,
-            Err(Amiss::Wrong(what)) => return self.violation(what),
-            Err(Amiss::Failed(error)) => return self.failed("a read", error).map(|()| false),
-        };
+        let found =
+            match answers::select(&self.engine(), &self.source_index, &answers::everything()) {
+                Ok(found) => found,
+                Err(CheckError::Wrong(what)) => return self.violation(what),
+                Err(CheckError::Failed(error)) => {
+                    return self.failed("a read", error).map(|()| false);
+                }
+            };
         self.report.checks += 1;
         let (looked, now) = (self.looked(), self.clock.now());
-        let history = self.oracle.history.as_mut();
-        let history = history.expect("kept for such plans");
+        let retention = self.oracle.retention.as_mut();
+        let retention = retention.expect("kept for such plans");
         match looked {
-            true => history.look(now),
-            false => history.pass(now),
+            true => retention.look(now),
+            false => retention.pass(now),
         }
-        let result = history.observe(&found);
+        let result = retention.observe(&found);
         self.oracle.set_live(found);
         result.or_else(|what| self.violation(what))?;
         Ok(true)
@@ -189,19 +195,19 @@ impl World {
             let age = shown.class.keep.age.map(|age| age.as_nanos() as i64);
             age.is_none_or(|age| shown.hidden_before >= now - age)
         });
-        let fails = matches!(self.plan.trouble, Trouble::Errors | Trouble::Full);
+        let fails = matches!(self.plan.trouble, FaultKind::Errors | FaultKind::Full);
         told || !(fails || is_held(&self.engine()) || self.disk.is_off())
     }
 
     pub(super) fn note_shed(&mut self, engine: &Engine) {
-        if let Some(history) = &mut self.oracle.history {
-            history.never_shed &= engine.status().shed_bytes == 0;
+        if let Some(retention) = &mut self.oracle.retention {
+            retention.never_shed &= engine.status().shed_bytes == 0;
         }
     }
 
     /// Deletes some intervals of some sources.
     pub(super) fn delete(&mut self) -> Done {
-        let selector = self.cast.selector(&mut self.rng);
+        let selector = self.generator.selector(&mut self.rng);
         let now = self.clock.now();
         let mut time = || now - self.rng.below(2000 * SECOND) as i64;
         let (a, b) = (time(), time());
@@ -211,8 +217,8 @@ impl World {
             _ => Interval::new(a.min(b), a.max(b)),
         };
         self.event(format!("delete {selector:?} {interval:?}"));
-        let meant: Vec<u32> = (0..self.cast.members.len() as u32)
-            .filter(|&source| selector.holds(&self.cast.members[source as usize].key))
+        let meant: Vec<u32> = (0..self.generator.members.len() as u32)
+            .filter(|&source| selector.holds(&self.generator.members[source as usize].key))
             .collect();
         let result = self.engine().delete(&selector, interval);
         self.deleted(&meant, interval, result.is_ok());
@@ -220,28 +226,28 @@ impl World {
     }
 
     fn deleted(&mut self, meant: &[u32], interval: Interval, done: bool) {
-        if let Some(history) = &mut self.oracle.history {
-            history.delete(meant, interval, done);
+        if let Some(retention) = &mut self.oracle.retention {
+            retention.delete(meant, interval, done);
         }
-        if let Some(ladder) = &mut self.oracle.ladder {
-            ladder.delete(meant, interval, done);
+        if let Some(rollups) = &mut self.oracle.rollups {
+            rollups.delete(meant, interval, done);
         }
     }
 
     /// Changes the rules for the next start, sometimes.
     pub(super) fn change_rules(&mut self) {
-        let keeps_all = !self.plan.forgetful && !self.plan.coarsens;
+        let keeps_all = !self.plan.expiring && !self.plan.rolls_up;
         if keeps_all || !self.rng.chance(1, 3) {
             return;
         }
         self.plan.redraw(&mut self.rng);
         self.event(format!("from now on {:?}", self.plan.options));
-        let rules = rules(&self.plan, &self.cast);
+        let rules = rules(&self.plan, &self.generator);
         let classes = self.plan.options.classes.clone();
-        let ladder = self.oracle.ladder.as_mut();
-        let changes = match (&mut self.oracle.history, ladder) {
-            (Some(history), _) => history.change_rules(rules),
-            (_, Some(ladder)) => ladder.change_rules(rules, classes),
+        let rollups = self.oracle.rollups.as_mut();
+        let changes = match (&mut self.oracle.retention, rollups) {
+            (Some(retention), _) => retention.change_rules(rules),
+            (_, Some(rollups)) => rollups.change_rules(rules, classes),
             _ => false,
         };
         self.report.rule_changes += u64::from(changes);
@@ -258,8 +264,8 @@ impl World {
             self.clock.advance(2_000_000_000);
             return Ok(());
         }
-        let rules = self.oracle.history.as_ref().map(History::rules);
-        let rules = rules.or(self.oracle.ladder.as_ref().map(Ladder::rules));
+        let rules = self.oracle.retention.as_ref().map(RetentionModel::rules);
+        let rules = rules.or(self.oracle.rollups.as_ref().map(RollupModel::rules));
         let Some(rules) = rules.filter(|_| self.plan.options.disk.is_some()) else {
             return self.violation(format!("{what} fails without a budget: {error}"));
         };
@@ -269,7 +275,7 @@ impl World {
         match self.rng.below(3) {
             0 => {
                 let result = self.engine().delete(&Selector::all(), Interval::ALL);
-                let meant: Vec<u32> = (0..self.cast.members.len() as u32).collect();
+                let meant: Vec<u32> = (0..self.generator.members.len() as u32).collect();
                 self.deleted(&meant, Interval::ALL, result.is_ok());
                 self.event("delete everything".to_string());
                 self.done("delete", result).map(|_| ())
@@ -277,7 +283,7 @@ impl World {
             1 => {
                 let disk = self.plan.options.disk.as_mut().expect("there is a budget");
                 *disk += *disk / 2;
-                self.restart(super::How::Closed)
+                self.restart(super::ProgramEnd::Closed)
             }
             _ => Ok(()),
         }

@@ -1,7 +1,7 @@
 //! Rows and deletes of one source of a store with retention, and the visibility of its rows.
 
-use crate::cast::{NUMBER, VALUE};
 use crate::datum::Datum;
+use crate::generator::{NUMBER, VALUE};
 use crate::samples::Samples;
 use seiner_model::Interval;
 use std::collections::BTreeMap;
@@ -9,7 +9,7 @@ use std::ops::RangeInclusive;
 
 /// An accepted row.
 #[derive(Clone, Debug)]
-pub(crate) struct Row {
+pub(crate) struct NumberedRow {
     /// Number of rows of all sources that were accepted before.
     pub(crate) at: u64,
     pub(crate) number: i64,
@@ -17,9 +17,9 @@ pub(crate) struct Row {
     pub(crate) cells: Vec<(u32, Datum)>,
 }
 
-/// An interval of a source that is hidden, in rows accepted before the grave.
+/// An interval of a source that is hidden, in rows accepted before the delete or the change of rules.
 #[derive(Clone, Debug)]
-pub(crate) struct Grave {
+pub(crate) struct HiddenInterval {
     pub(crate) before: u64,
     /// Times that are certainly hidden.
     pub(crate) sure: Interval,
@@ -31,7 +31,7 @@ pub(crate) struct Grave {
 
 /// Visibility of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Sight {
+pub(crate) enum Visibility {
     Shown,
     Maybe,
     Hidden,
@@ -39,12 +39,12 @@ pub(crate) enum Sight {
 
 /// State of one source.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Past {
+pub(crate) struct SourceHistory {
     /// Rows that may still exist.
-    pub(crate) rows: Vec<Row>,
+    pub(crate) rows: Vec<NumberedRow>,
     /// Number of rows before the first of `rows`.
     pub(crate) gone: u64,
-    pub(crate) graves: Vec<Grave>,
+    pub(crate) hidden: Vec<HiddenInterval>,
     /// `may`: number of first rows that may have expired under earlier rules. `must`: number of
     /// those that certainly have.
     pub(crate) may: u64,
@@ -55,31 +55,40 @@ pub(crate) struct Past {
     pub(crate) doubt: u64,
 }
 
-impl Past {
+impl SourceHistory {
     /// Returns the visibility of a row. `age`: age in ns at which the rows of the source expire. `now`: earliest
     /// and latest time that the engine may take for the present time, ns.
-    pub(crate) fn sight(&self, row: &Row, age: Option<i64>, now: &RangeInclusive<i64>) -> Sight {
-        let mut sight = Sight::Shown;
+    pub(crate) fn visibility(
+        &self,
+        row: &NumberedRow,
+        age: Option<i64>,
+        now: &RangeInclusive<i64>,
+    ) -> Visibility {
+        let mut visibility = Visibility::Shown;
         if row.cells.is_empty() {
-            return Sight::Hidden;
+            return Visibility::Hidden;
         }
-        for grave in self.graves.iter().filter(|grave| row.at < grave.before) {
-            if grave.sure.contains(row.time) {
-                return Sight::Hidden;
+        for interval in self
+            .hidden
+            .iter()
+            .filter(|interval| row.at < interval.before)
+        {
+            if interval.sure.contains(row.time) {
+                return Visibility::Hidden;
             }
-            if grave.maybe.contains(row.time) {
-                sight = Sight::Maybe;
+            if interval.maybe.contains(row.time) {
+                visibility = Visibility::Maybe;
             }
         }
         if let Some(age) = age {
             if row.time < *now.start() - age {
-                return Sight::Hidden;
+                return Visibility::Hidden;
             }
             if row.time < *now.end() - age {
-                sight = Sight::Maybe;
+                visibility = Visibility::Maybe;
             }
         }
-        sight
+        visibility
     }
 
     /// Removes all rows but the first `kept` of those that may still exist, because a crash lost them. Rows appended
@@ -93,31 +102,31 @@ impl Past {
     }
 
     /// Returns true if a later row of the source has the same time.
-    pub(crate) fn is_overwritten(&self, row: &Row) -> bool {
+    pub(crate) fn is_overwritten(&self, row: &NumberedRow) -> bool {
         let later = self.rows.iter().rev();
         let mut later = later.take_while(|other| other.at > row.at);
         later.any(|other| other.time == row.time)
     }
 }
 
-/// Found samples of one source, by field and time.
-pub(crate) type Found<'a> = BTreeMap<u32, &'a BTreeMap<i64, Datum>>;
+/// Samples of one source, by field and time.
+pub(crate) type SamplesByField<'a> = BTreeMap<u32, &'a BTreeMap<i64, Datum>>;
 
 /// The empty interval.
 pub(crate) const NOTHING: Interval = Interval { start: 1, end: 0 };
 
 /// Groups samples by source.
-pub(crate) fn by_source(found: &Samples) -> BTreeMap<usize, Found<'_>> {
-    let mut sources: BTreeMap<usize, Found<'_>> = BTreeMap::new();
+pub(crate) fn by_source(found: &Samples) -> BTreeMap<usize, SamplesByField<'_>> {
+    let mut sources: BTreeMap<usize, SamplesByField<'_>> = BTreeMap::new();
     for ((source, field), samples) in found {
-        let of: &mut Found<'_> = sources.entry(*source as usize).or_default();
+        let of: &mut SamplesByField<'_> = sources.entry(*source as usize).or_default();
         of.insert(*field, samples);
     }
     sources
 }
 
 /// Returns true if the number of a row was found at its time.
-pub(crate) fn is_there(row: &Row, found: Option<&Found<'_>>) -> bool {
+pub(crate) fn is_there(row: &NumberedRow, found: Option<&SamplesByField<'_>>) -> bool {
     let Some(found) = found else {
         return false;
     };
@@ -136,21 +145,21 @@ mod tests {
 
     #[test]
     fn after_a_crash_no_bound_reaches_beyond_the_rows_that_survived() {
-        let row = |at| Row {
+        let row = |at| NumberedRow {
             at,
             number: at as i64,
             time: 0,
             cells: Vec::new(),
         };
-        let mut past = Past {
+        let mut history = SourceHistory {
             rows: (0..10).map(row).collect(),
             gone: 5,
             seen: 15,
             may: 15,
             must: 12,
-            ..Past::default()
+            ..SourceHistory::default()
         };
-        past.truncate(3);
-        assert_eq!((past.seen, past.may, past.must), (8, 8, 8));
+        history.truncate(3);
+        assert_eq!((history.seen, history.may, history.must), (8, 8, 8));
     }
 }

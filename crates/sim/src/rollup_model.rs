@@ -7,9 +7,9 @@
 //! delete, and those that were not durable in a crash. The aggregates of a window with uncertain
 //! samples are compared with bounds.
 
-use crate::cast::Entry;
-use crate::change::{Cell, Cells, Change, Row, is_there};
+use crate::change::{AcceptedRow, Cell, Cells, Change, is_there};
 use crate::datum::Datum;
+use crate::generator::Entry;
 use crate::rules::Rules;
 use crate::samples::{Samples, Series, each};
 use seiner_engine::{Bucket, Classes, LevelSpan, LogStatus};
@@ -21,7 +21,7 @@ use std::time::Duration;
 pub(crate) const WINDOW: i64 = 120_000_000_000;
 
 /// Answers of a store.
-pub(crate) struct Found {
+pub(crate) struct StoreAnswers {
     pub(crate) samples: Samples,
     /// Aggregates by window.
     pub(crate) figures: BTreeMap<Series, (FieldType, Vec<Bucket>)>,
@@ -29,7 +29,7 @@ pub(crate) struct Found {
     pub(crate) log: LogStatus,
 }
 
-impl Found {
+impl StoreAnswers {
     /// Returns the first 8 samples shown in a window.
     fn rows(&self, series: Series, window: i64) -> Vec<(i64, Datum)> {
         let samples = self.samples.get(&series).into_iter();
@@ -43,7 +43,7 @@ impl Found {
 
 /// Model of a store with roll-ups: rules, samples, and the durable part of them.
 #[derive(Clone, Debug)]
-pub(crate) struct Ladder {
+pub(crate) struct RollupModel {
     rules: Rules,
     classes: Classes,
     coming: Option<(Rules, Classes)>,
@@ -68,9 +68,9 @@ pub(crate) struct Ladder {
     holes: bool,
 }
 
-impl Ladder {
-    pub(crate) fn new(rules: Rules, classes: Classes, now: i64, holes: bool) -> Ladder {
-        Ladder {
+impl RollupModel {
+    pub(crate) fn new(rules: Rules, classes: Classes, now: i64, holes: bool) -> RollupModel {
+        RollupModel {
             older: vec![i64::MIN; rules.of.len()],
             hidden: vec![i64::MIN; rules.classes.len()],
             rules,
@@ -118,7 +118,7 @@ impl Ladder {
     }
 
     pub(crate) fn accept(&mut self, entry: &Entry) {
-        self.happen(Change::Row(Row {
+        self.happen(Change::Row(AcceptedRow {
             source: entry.source,
             time: entry.time,
             cells: entry.cells.clone(),
@@ -229,7 +229,7 @@ impl Ladder {
     /// A description of samples or aggregates that are missing or wrong.
     pub(crate) fn adopt(
         &mut self,
-        found: &Found,
+        found: &StoreAnswers,
         crashed: bool,
         power_failed: bool,
         now: i64,
@@ -281,7 +281,7 @@ impl Ladder {
 
     /// Applies a crash of a store with a journal: a prefix of the changes survives, over all
     /// sources.
-    fn cut(&mut self, found: &Found) -> Result<(), String> {
+    fn cut(&mut self, found: &StoreAnswers) -> Result<(), String> {
         let is_row = |change: &Change| match change {
             Change::Row(row) => Some(is_there(row, &found.samples)),
             _ => None,
@@ -320,7 +320,7 @@ impl Ladder {
     }
 
     /// Returns true if a row would certainly be among the samples if it had survived.
-    fn would_be_seen(&self, at: usize, found: &Found) -> bool {
+    fn would_be_seen(&self, at: usize, found: &StoreAnswers) -> bool {
         let Change::Row(row) = &self.changes[at] else {
             return false;
         };
@@ -359,7 +359,7 @@ impl Ladder {
     ///
     /// # Errors
     /// A description of samples or aggregates that are missing or wrong.
-    pub(crate) fn observe(&mut self, found: &Found) -> Result<(), String> {
+    pub(crate) fn observe(&mut self, found: &StoreAnswers) -> Result<(), String> {
         self.look_at_levels(found)?;
         for source in 0..self.older.len() as u32 {
             let gone = self.gone_before(source);
@@ -373,7 +373,7 @@ impl Ladder {
     }
 
     /// Checks that rounds end at a step and only among old samples, and that they never go back.
-    fn look_at_levels(&mut self, found: &Found) -> Result<(), String> {
+    fn look_at_levels(&mut self, found: &StoreAnswers) -> Result<(), String> {
         for (number, class) in found.log.classes.iter().enumerate() {
             let (before, hidden) = (self.hidden[number], class.hidden_before);
             if hidden < before {
@@ -399,7 +399,7 @@ impl Ladder {
 
     /// Checks the samples: young samples are returned as they were sent, and for every other row
     /// the store reports a level.
-    fn check_samples(&mut self, found: &Found) -> Result<(), String> {
+    fn check_samples(&mut self, found: &StoreAnswers) -> Result<(), String> {
         for ((source, field), time, datum) in each(&found.samples) {
             let cells = self.live.get(&(source, field));
             let cell = cells.and_then(|cells| cells.get(&time));
@@ -457,7 +457,7 @@ impl Ladder {
         }
     }
 
-    fn check_figures(&self, found: &Found) -> Result<(), String> {
+    fn check_figures(&self, found: &StoreAnswers) -> Result<(), String> {
         let empty = BTreeMap::new();
         let none = (FieldType::F64, Vec::new());
         let mut all: Vec<Series> = self

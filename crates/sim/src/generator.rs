@@ -36,7 +36,7 @@ pub(crate) const VALUE: u32 = 0;
 
 /// Defect of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Flaw {
+pub(crate) enum Defect {
     /// The name is not that of a source.
     Name,
     /// A field occurs twice.
@@ -56,7 +56,7 @@ pub(crate) struct Entry {
     pub(crate) name: Vec<u8>,
     pub(crate) time: i64,
     pub(crate) cells: Vec<(u32, Datum)>,
-    pub(crate) flaw: Option<Flaw>,
+    pub(crate) defect: Option<Defect>,
 }
 
 /// Pattern of the values of a field.
@@ -78,7 +78,7 @@ struct Field {
 
 /// A source.
 #[derive(Clone, Debug)]
-pub(crate) struct Member {
+pub(crate) struct SourceGenerator {
     pub(crate) key: SourceKey,
     fields: Vec<Field>,
     /// Percentage of the rows in which a field is present.
@@ -108,25 +108,25 @@ struct Numbered {
 }
 
 impl Numbered {
-    /// Maximum lateness of a row without [`Cast::hurry`], ns.
+    /// Maximum lateness of a row without [`Generator::with_lateness`], ns.
     const LATE: u64 = 900_000_000_000;
 }
 
 /// All sources.
 #[derive(Clone, Debug)]
-pub(crate) struct Cast {
-    pub(crate) members: Vec<Member>,
+pub(crate) struct Generator {
+    pub(crate) members: Vec<SourceGenerator>,
     extremes: bool,
     numbered: Option<Numbered>,
 }
 
-impl Cast {
-    pub(crate) fn draw(rng: &mut SimRng, sources: u64) -> Cast {
+impl Generator {
+    pub(crate) fn draw(rng: &mut SimRng, sources: u64) -> Generator {
         let wide = rng.chance(1, 4);
         let members = (0..sources)
-            .map(|index| Member::draw(rng, index, wide))
+            .map(|index| SourceGenerator::draw(rng, index, wide))
             .collect();
-        Cast {
+        Generator {
             members,
             extremes: rng.chance(1, 3),
             numbered: None,
@@ -134,10 +134,10 @@ impl Cast {
     }
 
     /// Draws sources with numbered rows.
-    pub(crate) fn numbered(rng: &mut SimRng, sources: u64, unique: bool) -> Cast {
+    pub(crate) fn numbered(rng: &mut SimRng, sources: u64, unique: bool) -> Generator {
         let members = (0..sources)
             .map(|index| {
-                let mut member = Member::draw(rng, index, false);
+                let mut member = SourceGenerator::draw(rng, index, false);
                 let measurement = format!("m{}", index % 4);
                 let tags = [("host", format!("h{index}")), ("rack", "r1".to_string())];
                 member.key = SourceKey::new(&measurement, tags).expect("a good name");
@@ -145,7 +145,7 @@ impl Cast {
                 member
             })
             .collect();
-        Cast {
+        Generator {
             members,
             extremes: false,
             numbered: Some(Numbered {
@@ -158,7 +158,7 @@ impl Cast {
     }
 
     /// Sets the share of late rows to 12 % and their maximum lateness to `most` ns.
-    pub(crate) fn hurry(mut self, most: u64) -> Cast {
+    pub(crate) fn with_lateness(mut self, most: u64) -> Generator {
         if let Some(numbered) = &mut self.numbered {
             numbered.late = (12, most);
         }
@@ -202,7 +202,7 @@ impl Cast {
             if let Some(known) = known
                 && rng.chance(1, 40)
             {
-                self.spoil(rng, &mut entry, known);
+                self.add_defect(rng, &mut entry, known);
             }
             entries.push(entry);
         }
@@ -222,18 +222,24 @@ impl Cast {
             name: member.name(rng),
             time,
             cells: member.cells(rng),
-            flaw: None,
+            defect: None,
         }
     }
 
     /// Adds a random defect to a row, if that defect is possible in it.
-    fn spoil(&self, rng: &mut SimRng, entry: &mut Entry, known: &Samples) {
-        let flaw = *rng.pick(&[Flaw::Name, Flaw::Twice, Flaw::Type, Flaw::Text, Flaw::Empty]);
-        match flaw {
-            Flaw::Name => entry.name = b"\ntag".to_vec(),
-            Flaw::Twice => entry.cells.push(entry.cells[0].clone()),
-            Flaw::Empty => entry.cells.clear(),
-            Flaw::Type => {
+    fn add_defect(&self, rng: &mut SimRng, entry: &mut Entry, known: &Samples) {
+        let defect = *rng.pick(&[
+            Defect::Name,
+            Defect::Twice,
+            Defect::Type,
+            Defect::Text,
+            Defect::Empty,
+        ]);
+        match defect {
+            Defect::Name => entry.name = b"\ntag".to_vec(),
+            Defect::Twice => entry.cells.push(entry.cells[0].clone()),
+            Defect::Empty => entry.cells.clear(),
+            Defect::Type => {
                 let (field, datum) = &entry.cells[0];
                 if !known.contains_key(&(entry.source, *field)) {
                     return;
@@ -245,7 +251,7 @@ impl Cast {
                 };
                 entry.cells[0] = (*field, wrong);
             }
-            Flaw::Text => {
+            Defect::Text => {
                 let member = &self.members[entry.source as usize];
                 let Some(field) = member
                     .fields
@@ -257,7 +263,7 @@ impl Cast {
                 entry.cells = vec![(field.name, Datum::Str("x".repeat(65_536)))];
             }
         }
-        entry.flaw = Some(flaw);
+        entry.defect = Some(defect);
     }
 
     /// Draws a float field and returns the field with the sources that have it. Returns `None` if
@@ -269,7 +275,7 @@ impl Cast {
             return (!sources.is_empty()).then_some((VALUE, sources));
         }
         let field = rng.below(DRAWN as u64) as u32;
-        let has = |member: &Member| {
+        let has = |member: &SourceGenerator| {
             member
                 .fields
                 .iter()
@@ -300,8 +306,8 @@ impl Cast {
     }
 }
 
-impl Member {
-    fn draw(rng: &mut SimRng, index: u64, wide: bool) -> Member {
+impl SourceGenerator {
+    fn draw(rng: &mut SimRng, index: u64, wide: bool) -> SourceGenerator {
         let measurement = *rng.pick(&["cpu", "mem", "a b", "Ünï=x"]);
         let rack = match rng.below(4) {
             3 => String::new(),
@@ -332,8 +338,8 @@ impl Member {
                 last: 0,
             })
             .collect();
-        Member {
-            key: SourceKey::new(measurement, tags).expect("the cast's keys are well-formed"),
+        SourceGenerator {
+            key: SourceKey::new(measurement, tags).expect("the generator's keys are well-formed"),
             known: rng.between(1, count) as usize,
             fields,
             density: *rng.pick(&[100, 100, 90, 30]),
@@ -385,7 +391,7 @@ impl Member {
             name: self.name(rng),
             time,
             cells,
-            flaw: None,
+            defect: None,
         }
     }
 
@@ -512,7 +518,7 @@ pub(crate) fn batch(entries: &[Entry]) -> Batch<'_> {
     let mut batch = Batch::new();
     for entry in entries {
         let cells = entry.cells.iter().map(|(field, datum)| Cell {
-            field: Cast::field_name(*field).as_bytes(),
+            field: Generator::field_name(*field).as_bytes(),
             value: datum.value(),
         });
         batch.push(&entry.name, entry.time, cells);
