@@ -9,7 +9,7 @@ use anyhow::{Context, Result};
 use clap::Args;
 use seiner_nbd::{Address, Command, Completion, Export, Limits, Memory, Offer, Server, Shape};
 use seiner_raid::{
-    Array, Device, Geometry, Level, Member, Merging, Ram, Running, Settings as Shards,
+    Array, Device, Geometry, Level, Member, Merging, Ram, ArraySettings, ShardSettings,
 };
 use serde_json::json;
 use std::fs;
@@ -195,15 +195,15 @@ fn verify_all(settings: &Settings, folder: &Path, members: &Path) -> Result<Vec<
 
 fn array(devices: Vec<Arc<dyn Member>>, bytes: u64, merging: Merging) -> Result<Arc<Array>> {
     let geometry = Geometry::new(Level::Raid6, MEMBERS, STRIP, bytes)?;
-    let settings = Shards {
+    let shard = ShardSettings {
         merging,
-        ..Shards::default()
+        ..ShardSettings::default()
     };
-    let running = Running {
-        settings,
-        ..Running::default()
+    let settings = ArraySettings {
+        shard,
+        ..ArraySettings::default()
     };
-    Ok(Arc::new(Array::bare(geometry, devices, running)?))
+    Ok(Arc::new(Array::bare(geometry, devices, settings)?))
 }
 
 /// Export behind a socket.

@@ -194,7 +194,7 @@ impl Geometry {
     }
 
     /// Returns the failure of a request for a run of blocks, if it is out of range or empty.
-    pub fn refusal(&self, start: u64, blocks: u64) -> Option<Failure> {
+    pub fn check_extent(&self, start: u64, blocks: u64) -> Option<Failure> {
         let size = self.blocks();
         let end = start.saturating_add(blocks);
         (blocks == 0 || end > size).then_some(Failure::OutOfRange { start, end, size })

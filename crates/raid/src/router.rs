@@ -84,7 +84,7 @@ impl<B: Block> Router<B> {
             Request::Read { start, blocks } | Request::Trim { start, blocks } => (*start, *blocks),
             Request::Write { start, data, .. } => (*start, data.len() as u64),
         };
-        if let Some(failure) = self.geometry.refusal(start, blocks) {
+        if let Some(failure) = self.geometry.check_extent(start, blocks) {
             return Err(Reply {
                 token,
                 result: Err(failure),

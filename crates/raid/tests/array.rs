@@ -5,7 +5,7 @@
 use seiner_platform::sim::SimRng;
 use seiner_raid::{
     Action, BLOCK_BYTES, Block, Failure, Geometry, Level, Merging, Nanos, Operation, Outcome, Page,
-    Reply, Request, Settings, Shard,
+    Reply, Request, Shard, ShardSettings,
 };
 
 const HOLD: Nanos = 300_000;
@@ -23,10 +23,10 @@ struct Array {
 impl Array {
     fn new(level: Level, members: usize, strip: u64, merging: Merging) -> Array {
         let geometry = Geometry::new(level, members, strip, 32 * strip).unwrap();
-        let settings = Settings {
+        let settings = ShardSettings {
             merging,
             longest_hold: HOLD,
-            ..Settings::default()
+            ..ShardSettings::default()
         };
         let blocks = (32 * strip) as usize / BLOCK_BYTES;
         Array {

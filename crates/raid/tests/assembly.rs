@@ -7,8 +7,8 @@ mod common;
 use common::{Plain, Power, Powered, eventually, file, page};
 use seiner_platform::sim::SimRng;
 use seiner_raid::{
-    Array, AssembleError, Block, Condition, Creation, Device, Failure, Filling, Level, Member,
-    Merging, Page, Ram, Running, Settings, create, superblock,
+    Array, ArraySettings, AssembleError, Block, Completeness, Condition, Creation, Device, Failure,
+    Level, Member, Merging, Page, Ram, ShardSettings, create, superblock,
 };
 use std::sync::Arc;
 
@@ -33,14 +33,14 @@ fn creation(level: Level) -> Creation {
     }
 }
 
-fn running() -> Running {
-    Running {
-        settings: Settings {
+fn settings() -> ArraySettings {
+    ArraySettings {
+        shard: ShardSettings {
             merging: Merging::Adaptive,
-            ..Settings::default()
+            ..ShardSettings::default()
         },
         shards: 2,
-        ..Running::default()
+        ..ArraySettings::default()
     }
 }
 
@@ -61,7 +61,7 @@ fn created(level: Level, count: usize) -> Vec<Arc<Ram>> {
 }
 
 fn assemble(rams: &[Arc<Ram>]) -> Array {
-    Array::assemble(members(rams), false, running()).unwrap_or_else(|error| panic!("{error}"))
+    Array::assemble(members(rams), false, settings()).unwrap_or_else(|error| panic!("{error}"))
 }
 
 fn wait_for_tasks(array: &Array) {
@@ -103,7 +103,7 @@ fn an_array_that_was_stopped_goes_on_where_it_was() {
             let devices = (0..count)
                 .rev()
                 .map(|at| Arc::new(Device::open(&path(at)).unwrap()) as Arc<dyn Member>);
-            let array = Array::assemble(devices.collect(), false, running()).unwrap();
+            let array = Array::assemble(devices.collect(), false, settings()).unwrap();
             assert!(
                 array.status().unwrap().tasks.is_empty(),
                 "there is nothing to do"
@@ -134,7 +134,7 @@ fn what_was_acknowledged_survives_a_crash_and_syndromes_fit_afterwards() {
                     .iter()
                     .map(|ram| Powered::member(ram, &power))
                     .collect();
-                if let Ok(array) = Array::assemble(powered, false, running()) {
+                if let Ok(array) = Array::assemble(powered, false, settings()) {
                     eventually("tasks end or fail", || {
                         array.status().unwrap().tasks.iter().all(|task| task.over)
                     });
@@ -148,7 +148,7 @@ fn what_was_acknowledged_survives_a_crash_and_syndromes_fit_afterwards() {
                     .iter()
                     .map(|ram| Powered::member(ram, &power))
                     .collect();
-                let array = Array::assemble(powered, false, running()).unwrap();
+                let array = Array::assemble(powered, false, settings()).unwrap();
                 plain.load_until_it_fails(&array, seed << 8 | round);
                 drop(array);
             }
@@ -178,7 +178,7 @@ fn without_the_intent_record_a_crash_would_leave_syndromes_that_do_not_fit() {
             .iter()
             .map(|ram| Powered::member(ram, &power))
             .collect();
-        let array = Array::assemble(powered, false, running()).unwrap();
+        let array = Array::assemble(powered, false, settings()).unwrap();
         Plain::new(&array).load_until_it_fails(&array, seed);
         drop(array);
         // The records of a new array state that nothing is being written.
@@ -213,7 +213,7 @@ fn the_intent_record_costs_a_write_to_every_member_when_a_region_is_written_firs
             .iter()
             .map(|ram| Powered::member(ram, &power))
             .collect();
-        let array = Array::assemble(powered, false, running()).unwrap();
+        let array = Array::assemble(powered, false, settings()).unwrap();
         // The records of the start have been written by then, unless the machine stalls.
         let mut left = u64::MAX;
         while left != power.left() {
@@ -247,7 +247,7 @@ fn a_member_that_was_failed_is_stale_and_one_that_is_missing_must_be_given_up() 
     plain.load(&array, 2, 100);
     array.stop().unwrap();
 
-    let error = Array::assemble(members(&rams), true, running())
+    let error = Array::assemble(members(&rams), true, settings())
         .err()
         .unwrap();
     assert!(
@@ -262,25 +262,25 @@ fn a_member_that_was_failed_is_stale_and_one_that_is_missing_must_be_given_up() 
     array.stop().unwrap();
 
     let fewer = &rest[1..];
-    let error = Array::assemble(members(fewer), false, running())
+    let error = Array::assemble(members(fewer), false, settings())
         .err()
         .unwrap();
     assert!(
         matches!(&error, AssembleError::Missing { missing } if missing == &[0]),
         "{error}"
     );
-    let array = Array::assemble(members(fewer), true, running()).unwrap();
+    let array = Array::assemble(members(fewer), true, settings()).unwrap();
     plain.compare(&array);
     plain.load(&array, 3, 100);
     array.stop().unwrap();
-    let error = Array::assemble(members(&rest), true, running())
+    let error = Array::assemble(members(&rest), true, settings())
         .err()
         .unwrap();
     assert!(
         matches!(error, AssembleError::Stale { member: 0, .. }),
         "{error}"
     );
-    let error = Array::assemble(members(&rest[2..]), true, running())
+    let error = Array::assemble(members(&rest[2..]), true, settings())
         .err()
         .unwrap();
     assert!(
@@ -316,7 +316,7 @@ fn more_losses_than_the_level_bears_are_not_put_on_record() {
         .zip(&powers)
         .map(|(ram, power)| Powered::member(ram, power))
         .collect();
-    let array = Array::assemble(powered, false, running()).unwrap();
+    let array = Array::assemble(powered, false, settings()).unwrap();
     let mut plain = Plain::new(&array);
     plain.load(&array, 1, 100);
     powers.iter().for_each(|power| power.cut());
@@ -336,10 +336,10 @@ fn more_losses_than_the_level_bears_are_not_put_on_record() {
 #[test]
 fn filling_goes_on_after_a_crash_where_it_was_on_record() {
     let rams = created(Level::Raid6, 5);
-    let slow = Running {
+    let slow = ArraySettings {
         // 5 MiB per member in about 8 s.
         background_rate: 640 << 10,
-        ..running()
+        ..settings()
     };
     let array = Array::assemble(members(&rams), false, slow).unwrap();
     let mut plain = Plain::new(&array);
@@ -348,8 +348,8 @@ fn filling_goes_on_after_a_crash_where_it_was_on_record() {
     let array = Array::assemble(members(&rams), false, slow).unwrap();
     array.fail(2).unwrap();
     array.replace(2, rams[2].clone()).unwrap();
-    let on_record = || match superblock(&*rams[0]).unwrap().fillings[2] {
-        Filling::Below(stripes) => stripes,
+    let on_record = || match superblock(&*rams[0]).unwrap().completeness[2] {
+        Completeness::Below(stripes) => stripes,
         other => panic!("{other:?}"),
     };
     eventually("a position is on record", || on_record() > 10);
@@ -382,8 +382,8 @@ fn a_member_that_is_said_to_be_full_is_full_after_a_crash() {
         array.status().unwrap().condition == Condition::Whole
     });
     drop(array);
-    let fillings = superblock(&*rams[0]).unwrap().fillings;
-    assert_eq!(fillings[2], Filling::Full);
+    let completeness = superblock(&*rams[0]).unwrap().completeness;
+    assert_eq!(completeness[2], Completeness::Full);
     let array = assemble(&rams);
     // Two other members can be lost at once.
     array.fail(0).unwrap();
@@ -405,7 +405,7 @@ fn a_spare_is_known_after_a_restart_and_takes_a_place_that_is_empty() {
     assert_eq!(array.status().unwrap().spares.len(), 1);
     array.stop().unwrap();
     all.remove(0);
-    let array = Array::assemble(members(&all), true, running()).unwrap();
+    let array = Array::assemble(members(&all), true, settings()).unwrap();
     wait_for_tasks(&array);
     let status = array.status().unwrap();
     assert_eq!(
@@ -612,7 +612,7 @@ fn a_crash_after_single_durable_writes_without_members_leaves_a_stripe_of_each_s
         let array = assemble(&rams[missing..]);
         wait_for_tasks(&array);
         let doubtful = array.status().unwrap().doubtful_stripes;
-        let shards = running().shards as u64;
+        let shards = settings().shards as u64;
         assert!(
             doubtful <= shards,
             "{level:?} without {missing}: {doubtful}"

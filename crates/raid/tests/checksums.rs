@@ -7,7 +7,7 @@ mod common;
 use common::{Plain, Power, Powered, eventually, page};
 use seiner_platform::sim::SimRng;
 use seiner_raid::{
-    Array, Block, Condition, Creation, Level, Member, Page, Ram, Running, create, superblock,
+    Array, ArraySettings, Block, Condition, Creation, Level, Member, Page, Ram, create, superblock,
 };
 use std::sync::Arc;
 
@@ -34,11 +34,11 @@ fn members(rams: &[Arc<Ram>]) -> Vec<Arc<dyn Member>> {
 }
 
 fn assemble(rams: &[Arc<Ram>]) -> Array {
-    let running = Running {
+    let settings = ArraySettings {
         shards: 2,
-        ..Running::default()
+        ..ArraySettings::default()
     };
-    Array::assemble(members(rams), false, running).unwrap()
+    Array::assemble(members(rams), false, settings).unwrap()
 }
 
 fn wait_for_tasks(array: &Array) {
@@ -124,7 +124,7 @@ fn a_crash_between_a_block_and_its_checksum_is_no_corruption() {
             .iter()
             .map(|ram| Powered::member(ram, &power))
             .collect();
-        let array = Array::assemble(powered, false, Running::default()).unwrap();
+        let array = Array::assemble(powered, false, ArraySettings::default()).unwrap();
         let mut plain = Plain::new(&array);
         plain.load_until_it_fails(&array, seed);
         // The threads end as those of a killed process do.
@@ -195,7 +195,7 @@ fn a_run_of_small_writes_costs_one_block_of_checksums_and_a_durable_one_its_own(
             .collect();
         // The records of a start are the same in both cases.
         let begin = power.left();
-        let array = Array::assemble(powered, false, Running::default()).unwrap();
+        let array = Array::assemble(powered, false, ArraySettings::default()).unwrap();
         for block in 0..60 {
             array.write(block, vec![page(1, block)], durable).unwrap();
         }

@@ -12,8 +12,8 @@ mod common;
 use common::{Power, page};
 use seiner_platform::sim::SimRng;
 use seiner_raid::{
-    Array, AssembleError, Block, Condition, Creation, Level, Member, Page, Ram, Refusal, Running,
-    SuperblockError, create,
+    Array, ArraySettings, AssembleError, Block, Condition, Creation, Level, Member, OrderError,
+    Page, Ram, SuperblockError, create,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -128,11 +128,11 @@ struct Summary {
     stopped: u64,
 }
 
-fn running(rng: &mut SimRng) -> Running {
-    Running {
+fn settings(rng: &mut SimRng) -> ArraySettings {
+    ArraySettings {
         shards: rng.between(1, 2) as usize,
         patience: Duration::from_secs(20),
-        ..Running::default()
+        ..ArraySettings::default()
     }
 }
 
@@ -207,8 +207,8 @@ impl World {
                 self.summary.cut_creations += 1;
                 self.restart();
                 // A partly created array is not assembled, or contains nothing.
-                let running = running(&mut self.rng);
-                if let Ok(array) = Array::assemble(self.members(), false, running) {
+                let settings = settings(&mut self.rng);
+                if let Ok(array) = Array::assemble(self.members(), false, settings) {
                     let blocks = array.bytes() / 4096;
                     let read = array.read(0, blocks).unwrap();
                     assert!(read.iter().all(|page| page.same(&Page::zero())));
@@ -229,8 +229,8 @@ impl World {
         }
         let mut degraded = false;
         for _ in 0..20 {
-            let running = running(&mut self.rng);
-            let error = match Array::assemble(self.members(), degraded, running) {
+            let settings = settings(&mut self.rng);
+            let error = match Array::assemble(self.members(), degraded, settings) {
                 Ok(array) => return Ok(array),
                 Err(error) => error,
             };
@@ -321,7 +321,7 @@ impl World {
                 let Some(disk) = unused else { return };
                 let lost = (0..members).find(|&member| {
                     array.status().is_some_and(|status| {
-                        status.members[member].filling == seiner_raid::Filling::Gone
+                        status.members[member].completeness == seiner_raid::Completeness::Gone
                     })
                 });
                 let device = self.disks[disk].clone();
@@ -330,7 +330,7 @@ impl World {
                     None if self.rng.chance(1, 3) => array.add_spare(device),
                     None => return,
                 };
-                if !matches!(done, Err(Refusal::There(_) | Refusal::NoMember(..))) {
+                if !matches!(done, Err(OrderError::There(_) | OrderError::NoMember(..))) {
                     self.named.push(disk);
                     self.summary.replaced += 1;
                 }

@@ -7,8 +7,8 @@ mod common;
 use common::{Flaky, Plain, eventually, file, page};
 use seiner_platform::sim::SimRng;
 use seiner_raid::{
-    Array, Block, Command, Condition, Device, Failure, Filling, Geometry, Level, Member, Merging,
-    Method, Page, Ram, Refusal, Running, Settings,
+    Array, ArraySettings, Block, Command, Completeness, Condition, Device, Failure, Geometry,
+    IoMethod, Level, Member, Merging, OrderError, Page, Ram, ShardSettings,
 };
 use std::os::unix::fs::MetadataExt;
 use std::sync::Arc;
@@ -24,16 +24,16 @@ const LEVELS: [(Level, usize); 4] = [
     (Level::Raid6, 5),
 ];
 
-fn running(method: Method, merging: Merging) -> Running {
-    Running {
-        settings: Settings {
+fn settings(method: IoMethod, merging: Merging) -> ArraySettings {
+    ArraySettings {
+        shard: ShardSettings {
             merging,
             region_stripes: 8,
-            ..Settings::default()
+            ..ShardSettings::default()
         },
         shards: 3,
         method,
-        ..Running::default()
+        ..ArraySettings::default()
     }
 }
 
@@ -49,8 +49,8 @@ fn in_memory(level: Level, members: usize) -> (Array, Vec<Arc<Flaky>>) {
         .iter()
         .map(|member| member.clone() as Arc<dyn Member>)
         .collect();
-    let running = running(Method::Automatic, Merging::Adaptive);
-    let array = Array::bare(geometry(level, flaky.len()), members, running).unwrap();
+    let settings = settings(IoMethod::Automatic, Merging::Adaptive);
+    let array = Array::bare(geometry(level, flaky.len()), members, settings).unwrap();
     (array, flaky)
 }
 
@@ -60,9 +60,9 @@ fn every_level_keeps_what_was_written_by_every_method_and_strategy() {
     let mut seed = 0;
     for (level, members) in LEVELS {
         for (method, merging) in [
-            (Method::Automatic, Merging::Adaptive),
-            (Method::Threads, Merging::Batch),
-            (Method::Automatic, Merging::Always),
+            (IoMethod::Automatic, Merging::Adaptive),
+            (IoMethod::Threads, Merging::Batch),
+            (IoMethod::Automatic, Merging::Always),
         ] {
             seed += 1;
             let device = |at| -> Arc<dyn Member> {
@@ -70,7 +70,7 @@ fn every_level_keeps_what_was_written_by_every_method_and_strategy() {
             };
             let devices = (0..members).map(device).collect();
             let array =
-                Array::bare(geometry(level, members), devices, running(method, merging)).unwrap();
+                Array::bare(geometry(level, members), devices, settings(method, merging)).unwrap();
             let mut plain = Plain::new(&array);
             plain.load(&array, seed, 300);
             plain.compare(&array);
@@ -122,8 +122,8 @@ fn what_is_trimmed_holds_zeroes_and_syndromes_fit_it() {
         let files = paths.iter().map(|path| {
             Arc::new(Device::create(path, geometry.member_bytes()).unwrap()) as Arc<dyn Member>
         });
-        let running = running(Method::Automatic, Merging::Adaptive);
-        let array = Array::bare(geometry, files.collect(), running).unwrap();
+        let settings = settings(IoMethod::Automatic, Merging::Adaptive);
+        let array = Array::bare(geometry, files.collect(), settings).unwrap();
         let stripe = u64::from(geometry.stripe_blocks());
         let size = geometry.blocks();
         let data: Vec<Page> = (0..size).map(|block| page(5, block)).collect();
@@ -190,19 +190,19 @@ fn a_member_that_fails_is_done_without_and_a_new_one_is_filled() {
         plain.compare(&array);
         let status = array.status().unwrap();
         assert_eq!(status.condition, Condition::Degraded(1), "{level:?}");
-        assert_eq!(status.members[1].filling, Filling::Gone);
+        assert_eq!(status.members[1].completeness, Completeness::Gone);
         assert_eq!(
             array.replace(0, Arc::new(Ram::new(MEMBER))),
-            Err(Refusal::There(0))
+            Err(OrderError::There(0))
         );
         assert_eq!(
             array.replace(9, Arc::new(Ram::new(MEMBER))),
-            Err(Refusal::NoMember(9, members - 1))
+            Err(OrderError::NoMember(9, members - 1))
         );
         let small = Arc::new(Ram::new(MEMBER / 2));
         assert!(matches!(
             array.replace(1, small),
-            Err(Refusal::Small { .. })
+            Err(OrderError::Small { .. })
         ));
         array.replace(1, Arc::new(Ram::new(MEMBER))).unwrap();
         plain.load(&array, 3, 200);
@@ -236,9 +236,9 @@ fn a_spare_takes_the_place_of_a_lost_member_by_itself() {
 fn a_member_that_is_needed_may_not_be_failed() {
     let (array, _) = in_memory(Level::Raid6, 5);
     assert_eq!(array.fail(0), Ok(()));
-    assert_eq!(array.fail(0), Err(Refusal::Gone(0)));
+    assert_eq!(array.fail(0), Err(OrderError::Gone(0)));
     assert_eq!(array.fail(3), Ok(()));
-    assert_eq!(array.fail(4), Err(Refusal::Needed(4)));
+    assert_eq!(array.fail(4), Err(OrderError::Needed(4)));
     let mut plain = Plain::new(&array);
     plain.load(&array, 1, 100);
     plain.compare(&array);

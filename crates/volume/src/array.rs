@@ -28,7 +28,7 @@ struct Seen {
     /// True if all members are present.
     whole: bool,
     /// True if trimmed blocks keep their space on every member, so that they can always be written again.
-    keeps_room: bool,
+    keeps_space: bool,
 }
 
 /// Writes in flight.
@@ -122,7 +122,7 @@ impl ArrayBlocks {
         let status = self.array.status();
         let seen = status.map_or_else(Seen::default, |status| Seen {
             whole: status.condition == Condition::Whole,
-            keeps_room: status.members.iter().all(|member| member.keeps_room),
+            keeps_space: status.members.iter().all(|member| member.keeps_space),
         });
         *last = Some((Instant::now(), seen));
         seen
@@ -183,7 +183,7 @@ impl Blocks for ArrayBlocks {
 
     fn trim(&self, start: u64, blocks: u64) {
         let seen = self.look();
-        if seen.whole && seen.keeps_room {
+        if seen.whole && seen.keeps_space {
             // These blocks are not needed. A member that fails during the trim is detected at the next write.
             let _ = self.array.trim(start, blocks);
         }

@@ -6,8 +6,8 @@ use seiner_model::{Column, Interval, Selector, SourceKey};
 use seiner_platform::sim::SimRng;
 use seiner_platform::{Disk, File};
 use seiner_raid::{
-    Array, Condition, Creation, Device, Level, Member, Merging, Method, Ram, Running, Settings,
-    create,
+    Array, ArraySettings, Condition, Creation, Device, IoMethod, Level, Member, Merging, Ram,
+    ShardSettings, create,
 };
 use seiner_volume::{ArrayBlocks, OpenError, VolumeDisk, clear};
 use std::sync::Arc;
@@ -41,18 +41,18 @@ fn creation() -> Creation {
 }
 
 fn assemble(members: &[Arc<dyn Member>]) -> Arc<Array> {
-    let running = Running {
-        settings: Settings {
+    let settings = ArraySettings {
+        shard: ShardSettings {
             merging: Merging::Batch,
             checked_above: true,
-            ..Settings::default()
+            ..ShardSettings::default()
         },
         shards: 2,
-        method: Method::Threads,
+        method: IoMethod::Threads,
         background_rate: 0,
-        ..Running::default()
+        ..ArraySettings::default()
     };
-    Arc::new(Array::assemble(members.to_vec(), false, running).unwrap())
+    Arc::new(Array::assemble(members.to_vec(), false, settings).unwrap())
 }
 
 fn open(array: &Arc<Array>) -> Arc<VolumeDisk> {

@@ -26,7 +26,7 @@ pub struct Marks<B> {
     /// Stripes that could not be resynced.
     stuck: BTreeSet<u64>,
     /// Marks that were settled when last looked at.
-    calm: BTreeSet<Mark>,
+    was_clean: BTreeSet<Mark>,
 }
 
 /// A region with stripes that were not given to resync.
@@ -65,7 +65,7 @@ impl<B> Marks<B> {
             unsynced: BTreeMap::new(),
             resyncing: 0,
             stuck: BTreeSet::new(),
-            calm: BTreeSet::new(),
+            was_clean: BTreeSet::new(),
         };
         for mark in marks.marked.clone() {
             marks.unsync(mark);
@@ -113,7 +113,7 @@ impl<B> Marks<B> {
     /// Returns the operation if its mark is on record, and else keeps it until then. A region that is on record covers its
     /// stripes.
     pub fn admit(&mut self, mark: Mark, operation: Operation<B>) -> Option<Operation<B>> {
-        self.calm.remove(&mark);
+        self.was_clean.remove(&mark);
         let region = Mark::Region(mark.region(self.region_stripes));
         if self.marked.contains(&mark) || self.marked.contains(&region) {
             return Some(operation);
@@ -126,20 +126,20 @@ impl<B> Marks<B> {
         None
     }
 
-    /// Returns the change of the record that operations wait for, each mark once. Stripes that are no longer `unsettled`
+    /// Returns the change of the record that operations wait for, each mark once. Stripes that are no longer `dirty`
     /// leave the record on this occasion.
-    pub fn take_wanted(&mut self, unsettled: impl FnOnce() -> BTreeSet<Mark>) -> Change {
+    pub fn take_wanted(&mut self, dirty: impl FnOnce() -> BTreeSet<Mark>) -> Change {
         if self.wanted.is_empty() {
             return Change::default();
         }
         let marked = std::mem::take(&mut self.wanted);
-        let unsettled = unsettled();
+        let dirty = dirty();
         let is_stripe = |mark: &Mark| matches!(mark, Mark::Stripe(_));
-        let mut cleared = self.settled(&unsettled);
+        let mut cleared = self.clean(&dirty);
         cleared.retain(is_stripe);
         for mark in &cleared {
             self.marked.remove(mark);
-            self.calm.remove(mark);
+            self.was_clean.remove(mark);
         }
         let cleared = cleared.into_iter().collect();
         Change { marked, cleared }
@@ -210,28 +210,27 @@ impl<B> Marks<B> {
     }
 
     /// Returns the marks on record that could leave it.
-    fn settled(&self, unsettled: &BTreeSet<Mark>) -> BTreeSet<Mark> {
-        let settled = |mark: &Mark| {
-            self.resyncing == 0 && !unsettled.contains(mark) && !self.is_unsynced(*mark)
-        };
+    fn clean(&self, dirty: &BTreeSet<Mark>) -> BTreeSet<Mark> {
+        let settled =
+            |mark: &Mark| self.resyncing == 0 && !dirty.contains(mark) && !self.is_unsynced(*mark);
         self.marked.iter().copied().filter(settled).collect()
     }
 
     /// Returns the change of the record for marks that need no longer be there: they were settled when last looked at and
-    /// are so still. `unsettled` are the marks of everything that may not be durable. Stripes that were written under the
+    /// are so still. `dirty` are the marks of everything that may not be durable. Stripes that were written under the
     /// mark of a region that leaves are marked on their own.
-    pub fn settle(&mut self, unsettled: &BTreeSet<Mark>) -> Change {
-        let now = self.settled(unsettled);
-        let cleared: BTreeSet<Mark> = now.intersection(&self.calm).copied().collect();
-        self.calm = now;
+    pub fn clear_clean(&mut self, dirty: &BTreeSet<Mark>) -> Change {
+        let now = self.clean(dirty);
+        let cleared: BTreeSet<Mark> = now.intersection(&self.was_clean).copied().collect();
+        self.was_clean = now;
         let covered = |mark: &Mark| {
             let region = Mark::Region(mark.region(self.region_stripes));
             *mark != region && cleared.contains(&region) && !self.marked.contains(mark)
         };
-        let marked: Vec<Mark> = unsettled.iter().copied().filter(covered).collect();
+        let marked: Vec<Mark> = dirty.iter().copied().filter(covered).collect();
         for mark in &cleared {
             self.marked.remove(mark);
-            self.calm.remove(mark);
+            self.was_clean.remove(mark);
         }
         self.marked.extend(&marked);
         let cleared = cleared.into_iter().collect();
@@ -239,10 +238,10 @@ impl<B> Marks<B> {
     }
 
     /// Returns the marks that must stay on record when the array is stopped and everything is durable that could be.
-    pub fn left(&self, unsettled: &BTreeSet<Mark>) -> BTreeSet<Mark> {
+    pub fn left(&self, dirty: &BTreeSet<Mark>) -> BTreeSet<Mark> {
         let unsynced = |mark: &Mark| self.is_unsynced(*mark);
         let marked = self.marked.iter().copied().filter(unsynced);
-        marked.chain(unsettled.iter().copied()).collect()
+        marked.chain(dirty.iter().copied()).collect()
     }
 }
 
@@ -280,32 +279,32 @@ mod tests {
         assert!(marks.take_wanted(BTreeSet::new).is_empty());
         assert_eq!(marks.mark(REGION).len(), 2);
         assert!(marks.admit(REGION, operation()).is_some());
-        assert!(marks.settle(&BTreeSet::from([REGION])).is_empty());
-        assert!(marks.settle(&none).is_empty(), "seen calm once");
+        assert!(marks.clear_clean(&BTreeSet::from([REGION])).is_empty());
+        assert!(marks.clear_clean(&none).is_empty(), "seen was_clean once");
         assert!(
             marks.admit(REGION, operation()).is_some(),
             "and written again"
         );
-        assert!(marks.settle(&none).is_empty());
-        assert_eq!(marks.settle(&none), cleared(&[REGION]));
+        assert!(marks.clear_clean(&none).is_empty());
+        assert_eq!(marks.clear_clean(&none), cleared(&[REGION]));
         assert!(marks.admit(REGION, operation()).is_none());
     }
 
     #[test]
     fn a_stripe_leaves_the_record_with_the_next_one() {
         let mut marks = Marks::new(10, 95, BTreeSet::new());
-        let unsettled = |stripes: &[u64]| stripes.iter().copied().map(Mark::Stripe).collect();
+        let dirty = |stripes: &[u64]| stripes.iter().copied().map(Mark::Stripe).collect();
         for stripe in [25, 26] {
             assert!(marks.admit(Mark::Stripe(stripe), operation()).is_none());
-            marks.take_wanted(|| unsettled(&[25, 26]));
+            marks.take_wanted(|| dirty(&[25, 26]));
             assert_eq!(marks.mark(Mark::Stripe(stripe)).len(), 1);
         }
         assert!(
-            marks.take_wanted(|| unsettled(&[])).is_empty(),
+            marks.take_wanted(|| dirty(&[])).is_empty(),
             "there is no next one"
         );
         assert!(marks.admit(Mark::Stripe(27), operation()).is_none());
-        let change = marks.take_wanted(|| unsettled(&[26, 27]));
+        let change = marks.take_wanted(|| dirty(&[26, 27]));
         assert_eq!(
             (change.marked, change.cleared),
             (vec![Mark::Stripe(27)], vec![STRIPE])
@@ -321,9 +320,9 @@ mod tests {
             marks.admit(STRIPE, operation()).is_some(),
             "the region covers it"
         );
-        let unsettled = BTreeSet::from([STRIPE]);
-        assert!(marks.settle(&unsettled).is_empty());
-        let change = marks.settle(&unsettled);
+        let dirty = BTreeSet::from([STRIPE]);
+        assert!(marks.clear_clean(&dirty).is_empty());
+        let change = marks.clear_clean(&dirty);
         assert_eq!(
             (change.marked, change.cleared),
             (vec![STRIPE], vec![REGION])
@@ -345,7 +344,7 @@ mod tests {
         }
         let none = BTreeSet::new();
         for _ in 0..3 {
-            let change = marks.settle(&none);
+            let change = marks.clear_clean(&none);
             assert!(change.is_empty(), "one is unsynced, the other stuck");
         }
         assert_eq!(marks.take_unsynced(0..95), (12..20).collect::<Vec<u64>>());
@@ -354,8 +353,8 @@ mod tests {
             BTreeSet::from([Mark::Region(4), Mark::Region(9)])
         );
         (12..20).for_each(|stripe| marks.resynced(stripe, true));
-        assert!(marks.settle(&none).is_empty());
-        assert_eq!(marks.settle(&none), cleared(&[Mark::Region(1)]));
+        assert!(marks.clear_clean(&none).is_empty());
+        assert_eq!(marks.clear_clean(&none), cleared(&[Mark::Region(1)]));
     }
 
     #[test]

@@ -1,11 +1,11 @@
 //! Records on the members of a running array.
 
-use super::Running;
+use super::ArraySettings;
 use crate::block::Page;
 use crate::driver::{Bell, Driver};
 use crate::geometry::BLOCK_BYTES;
 use crate::member::Member;
-use crate::record::{Intent, Superblock, intent_page, places};
+use crate::record::{Intent, Superblock, intent_page, superblock_offsets};
 use crate::request::{Action, Outcome};
 use std::collections::BTreeMap;
 use std::io;
@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Records of an array, and a driver that writes them to all members at once.
-pub struct Books {
+pub struct MetadataLog {
     superblock: Superblock,
     intent: Intent,
     driver: Driver,
@@ -24,25 +24,29 @@ pub struct Books {
 }
 
 /// Index of a member and its device.
-pub type Placed = (usize, Arc<dyn Member>);
+pub type IndexedMember = (usize, Arc<dyn Member>);
 
 /// A page for a member, with its offset in bytes.
-type Sheet = (Placed, u64, Page);
+type BlockWrite = (IndexedMember, u64, Page);
 
-impl Books {
+impl MetadataLog {
     /// Creates the records with their last contents. The calling thread must be the one that writes them.
     ///
     /// # Errors
     /// If the system cannot provide an event or a driver.
-    pub fn new(superblock: Superblock, intent: Intent, running: &Running) -> io::Result<Books> {
-        let patience = match running.patience {
+    pub fn new(
+        superblock: Superblock,
+        intent: Intent,
+        settings: &ArraySettings,
+    ) -> io::Result<MetadataLog> {
+        let patience = match settings.patience {
             Duration::ZERO => Duration::from_secs(1 << 30),
             patience => patience,
         };
-        Ok(Books {
+        Ok(MetadataLog {
             superblock,
             intent,
-            driver: Driver::new(running.method, Arc::new(Bell::new()?))?,
+            driver: Driver::new(settings.method, Arc::new(Bell::new()?))?,
             patience,
             next: 0,
         })
@@ -59,22 +63,26 @@ impl Books {
     }
 
     /// Writes superblocks with the next generation. Returns the members whose write failed.
-    pub fn write_superblocks(&mut self, members: &[Placed]) -> Vec<usize> {
+    pub fn write_superblocks(&mut self, members: &[IndexedMember]) -> Vec<usize> {
         self.superblock.generation += 1;
-        let copy = |(member, device): &Placed, copy: usize| {
+        let copy = |(member, device): &IndexedMember, copy: usize| {
             let superblock = Superblock {
                 index: Some(*member),
                 ..self.superblock.clone()
             };
-            let place = places(device.bytes())[copy];
+            let place = superblock_offsets(device.bytes())[copy];
             (
                 (*member, device.clone()),
                 place,
                 Page::copy_of(&superblock.encode()),
             )
         };
-        let [first, last]: [Vec<Sheet>; 2] =
-            [0, 1].map(|number| members.iter().map(|placed| copy(placed, number)).collect());
+        let [first, last]: [Vec<BlockWrite>; 2] = [0, 1].map(|number| {
+            members
+                .iter()
+                .map(|members| copy(members, number))
+                .collect()
+        });
         let mut failed = self.write(first);
         let last = last
             .into_iter()
@@ -84,19 +92,19 @@ impl Books {
     }
 
     /// Writes the intent record. Returns the members whose write failed.
-    pub fn write_intent(&mut self, members: &[Placed]) -> Vec<usize> {
+    pub fn write_intent(&mut self, members: &[IndexedMember]) -> Vec<usize> {
         self.intent.sequence += 1;
         let (place, page) = intent_page(&self.intent, self.superblock.array);
-        let sheets = members
+        let writes = members
             .iter()
-            .map(|placed| (placed.clone(), place, page.clone()));
-        self.write(sheets.collect())
+            .map(|members| (members.clone(), place, page.clone()));
+        self.write(writes.collect())
     }
 
-    /// Writes all sheets at once and waits for them. Returns the members whose write failed.
-    fn write(&mut self, sheets: Vec<Sheet>) -> Vec<usize> {
+    /// Writes all writes at once and waits for them. Returns the members whose write failed.
+    fn write(&mut self, writes: Vec<BlockWrite>) -> Vec<usize> {
         let mut waiting: BTreeMap<u64, usize> = BTreeMap::new();
-        for ((member, device), place, page) in sheets {
+        for ((member, device), place, page) in writes {
             let action = Action::Write {
                 start: place / BLOCK_BYTES as u64,
                 data: vec![page],

@@ -1,6 +1,6 @@
-//! Execution of a chore over many stripes, in order, a few at a time, with a limited rate.
+//! Execution of a job over many stripes, in order, a few at a time, with a limited rate.
 
-use super::message::Chore;
+use super::message::Job;
 use crate::request::{Failure, Nanos};
 use std::collections::{BTreeSet, VecDeque};
 use std::ops::Range;
@@ -8,31 +8,31 @@ use std::ops::Range;
 /// Maximum number of failed stripes whose failures are stored.
 const REMEMBERED: usize = 16;
 
-/// Next step of a sweep.
+/// Next step of a pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Step {
+pub enum NextStripe {
     /// Work on this stripe.
-    Stripe(u64),
+    Ready(u64),
     /// Wait until this time.
-    Later(Nanos),
+    NotBefore(Nanos),
     /// Wait until a stripe is done.
     Wait,
     /// All stripes are done.
-    Over,
+    Done,
 }
 
-/// Stripes on which a chore failed.
+/// Stripes on which a job failed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Undone {
+pub struct FailedStripes {
     /// Stripes that were doubtful.
     pub doubtful: BTreeSet<u64>,
     /// Stripes that had lost too much.
     pub lost: BTreeSet<u64>,
 }
 
-impl Undone {
+impl FailedStripes {
     /// Adds the stripes of `other`.
-    pub fn extend(&mut self, other: Undone) {
+    pub fn extend(&mut self, other: FailedStripes) {
         self.doubtful.extend(other.doubtful);
         self.lost.extend(other.lost);
     }
@@ -44,11 +44,11 @@ impl Undone {
     }
 }
 
-/// A chore over many stripes.
+/// A job over many stripes.
 #[derive(Clone, Debug)]
-pub struct Sweep {
-    /// Kind of chore.
-    pub chore: Chore,
+pub struct StripePass {
+    /// Kind of job.
+    pub job: Job,
     /// Total number of stripes.
     pub stripes: u64,
     /// Number of stripes done, failed ones included.
@@ -58,7 +58,7 @@ pub struct Sweep {
     /// Some of the failures.
     pub failures: Vec<(u64, Failure)>,
     /// All stripes that failed, by reason.
-    pub undone: Undone,
+    pub failed_stripes: FailedStripes,
     left: VecDeque<Range<u64>>,
     under_way: BTreeSet<u64>,
     /// First stripe that failed or was skipped.
@@ -70,23 +70,23 @@ pub struct Sweep {
     not_before: Nanos,
 }
 
-impl Sweep {
-    /// Creates a sweep over ranges of stripes: at most `at_once` stripes at a time, started at least `pace` ns
+impl StripePass {
+    /// Creates a pass over ranges of stripes: at most `at_once` stripes at a time, started at least `pace` ns
     /// apart.
     pub fn new(
-        chore: Chore,
+        job: Job,
         ranges: impl IntoIterator<Item = Range<u64>>,
         at_once: usize,
         pace: Nanos,
-    ) -> Sweep {
+    ) -> StripePass {
         let ranges: VecDeque<Range<u64>> = ranges.into_iter().collect();
-        Sweep {
-            chore,
+        StripePass {
+            job,
             stripes: ranges.iter().map(|range| range.end - range.start).sum(),
             done: 0,
             failed: 0,
             failures: Vec::new(),
-            undone: Undone::default(),
+            failed_stripes: FailedStripes::default(),
             left: ranges,
             under_way: BTreeSet::new(),
             first_failed: None,
@@ -98,28 +98,28 @@ impl Sweep {
     }
 
     /// Returns the next step. A stripe that is returned counts as in flight.
-    pub fn next(&mut self, now: Nanos) -> Step {
+    pub fn next(&mut self, now: Nanos) -> NextStripe {
         while self.left.front().is_some_and(Range::is_empty) {
             self.left.pop_front();
         }
         let Some(range) = self.left.front_mut() else {
             return match self.under_way.is_empty() {
-                true => Step::Over,
-                false => Step::Wait,
+                true => NextStripe::Done,
+                false => NextStripe::Wait,
             };
         };
         if self.under_way.len() >= self.at_once {
-            return Step::Wait;
+            return NextStripe::Wait;
         }
         if now < self.not_before {
-            return Step::Later(self.not_before);
+            return NextStripe::NotBefore(self.not_before);
         }
         // Unused time does not accumulate.
         self.not_before = self.not_before.max(now.saturating_sub(self.pace)) + self.pace;
         let stripe = range.start;
         range.start += 1;
         self.under_way.insert(stripe);
-        Step::Stripe(stripe)
+        NextStripe::Ready(stripe)
     }
 
     /// Reports that a stripe is done.
@@ -130,8 +130,8 @@ impl Sweep {
             self.failed += 1;
             self.leave_out(stripe);
             match failure {
-                Failure::Doubtful { .. } => self.undone.doubtful.insert(stripe),
-                _ => self.undone.lost.insert(stripe),
+                Failure::Doubtful { .. } => self.failed_stripes.doubtful.insert(stripe),
+                _ => self.failed_stripes.lost.insert(stripe),
             };
             if self.failures.len() < REMEMBERED {
                 self.failures.push((stripe, failure));
@@ -149,7 +149,7 @@ impl Sweep {
         self.left.clear();
     }
 
-    /// Returns whether the sweep was cancelled.
+    /// Returns whether the pass was cancelled.
     pub fn is_cancelled(&self) -> bool {
         self.cancelled
     }
@@ -163,7 +163,7 @@ impl Sweep {
         self.first_failed = Some(self.first_failed.map_or(stripe, |first| first.min(stripe)));
     }
 
-    /// Returns the position before which all stripes of the sweep are done without failure; [`u64::MAX`] if all
+    /// Returns the position before which all stripes of the pass are done without failure; [`u64::MAX`] if all
     /// are.
     pub fn position(&self) -> u64 {
         let next = self.left.front().map(|range| range.start);
@@ -178,30 +178,33 @@ mod tests {
 
     #[test]
     fn stripes_come_in_order_a_few_at_a_time_and_not_too_fast() {
-        let mut sweep = Sweep::new(Chore::Scrub, [3..5, 5..5, 9..11], 2, 100);
+        let mut pass = StripePass::new(Job::Scrub, [3..5, 5..5, 9..11], 2, 100);
         assert_eq!(
-            (sweep.next(1000), sweep.next(1000)),
-            (Step::Stripe(3), Step::Stripe(4))
+            (pass.next(1000), pass.next(1000)),
+            (NextStripe::Ready(3), NextStripe::Ready(4))
         );
-        assert_eq!(sweep.next(1000), Step::Wait);
-        sweep.end(4, Ok(()));
-        assert_eq!((sweep.position(), sweep.next(1000)), (3, Step::Later(1100)));
-        assert_eq!(sweep.next(1100), Step::Stripe(9));
-        sweep.end(3, Err(Failure::Broken));
-        assert_eq!(sweep.next(5000), Step::Stripe(10));
-        sweep.end(9, Ok(()));
-        sweep.end(10, Ok(()));
-        assert_eq!((sweep.next(5000), sweep.position()), (Step::Over, 3));
-        assert_eq!((sweep.stripes, sweep.done, sweep.failed), (4, 4, 1));
+        assert_eq!(pass.next(1000), NextStripe::Wait);
+        pass.end(4, Ok(()));
+        assert_eq!(
+            (pass.position(), pass.next(1000)),
+            (3, NextStripe::NotBefore(1100))
+        );
+        assert_eq!(pass.next(1100), NextStripe::Ready(9));
+        pass.end(3, Err(Failure::Broken));
+        assert_eq!(pass.next(5000), NextStripe::Ready(10));
+        pass.end(9, Ok(()));
+        pass.end(10, Ok(()));
+        assert_eq!((pass.next(5000), pass.position()), (NextStripe::Done, 3));
+        assert_eq!((pass.stripes, pass.done, pass.failed), (4, 4, 1));
     }
 
     #[test]
     fn what_is_cancelled_says_how_far_it_came() {
-        let mut sweep = Sweep::new(Chore::Scrub, std::iter::once(0..10), 2, 0);
-        assert_eq!(sweep.next(0), Step::Stripe(0));
-        sweep.cancel();
-        assert_eq!((sweep.next(0), sweep.position()), (Step::Wait, 0));
-        sweep.end(0, Ok(()));
-        assert_eq!((sweep.next(0), sweep.position()), (Step::Over, 1));
+        let mut pass = StripePass::new(Job::Scrub, std::iter::once(0..10), 2, 0);
+        assert_eq!(pass.next(0), NextStripe::Ready(0));
+        pass.cancel();
+        assert_eq!((pass.next(0), pass.position()), (NextStripe::Wait, 0));
+        pass.end(0, Ok(()));
+        assert_eq!((pass.next(0), pass.position()), (NextStripe::Done, 1));
     }
 }

@@ -226,7 +226,7 @@ impl Member for Device {
     }
 
     /// Returns false for files: other files may take the space of a hole.
-    fn keeps_room(&self) -> bool {
+    fn keeps_space(&self) -> bool {
         !self.is_file
     }
 
@@ -260,7 +260,7 @@ mod tests {
         let path = dir.path().join("member");
         let device = Device::create(&path, 4 << 20).unwrap();
         assert_eq!(device.bytes(), 4 << 20);
-        assert!(!device.keeps_room(), "a hole is room for others");
+        assert!(!device.keeps_space(), "a hole is room for others");
         assert!(matches!(Device::open(&path), Err(DeviceError::InUse(_))));
         assert_eq!(Device::look(&path).unwrap().bytes(), 4 << 20);
         let pages: Vec<Page> = (0..1500)

@@ -22,8 +22,8 @@
 //!
 //! A stripe is not waited for of which every block has come once already, nor by a stream that leaves holes.
 
-use super::view::{Area, Question, TOLD_FOR, View, micros};
-use super::{Arrival, Look, Mark, Strategy, Verdict};
+use super::view::{Area, LISTED_FOR, View, ViewRequest, micros};
+use super::{Arrival, Strategy, Verdict, WaitingWrites, WriteTag};
 use crate::request::Nanos;
 use std::collections::BTreeMap;
 
@@ -69,7 +69,7 @@ const FORGETTING: f64 = 1.001;
 const LEAST_CONTINUED: f64 = 0.5;
 const EVERY_OPENING: u32 = 64;
 /// Number of stripes that are filled before the strategy judges whether filling pays.
-const TRIAL: u32 = 3;
+const TEST_STRIPES: u32 = 3;
 /// Factor on the time that filling may take. A stripe that takes longer ends filling at once.
 const LATENESS: f64 = 2.0;
 
@@ -167,7 +167,7 @@ impl Adaptive {
     pub fn new(settings: AdaptiveSettings, stripe_blocks: u32) -> Adaptive {
         assert!(
             (1..=256).contains(&settings.streams),
-            "a mark has eight bits for the stream"
+            "a tag has eight bits for the stream"
         );
         Adaptive {
             settings,
@@ -226,9 +226,9 @@ impl Adaptive {
     }
 
     /// Returns whether a write that just arrived continues a stream.
-    pub fn continues(&mut self, mark: Mark) -> bool {
+    pub fn continues(&mut self, tag: WriteTag) -> bool {
         let least = self.settings.least_run;
-        self.marked(mark).is_some_and(|stream| stream.run >= least)
+        self.tagged(tag).is_some_and(|stream| stream.run >= least)
     }
 
     /// Returns whether every block of a stripe has come once already, so that it will not become whole.
@@ -259,9 +259,9 @@ impl Adaptive {
         self.last_event = now;
     }
 
-    fn marked(&mut self, mark: Mark) -> Option<&mut Stream> {
-        let stream = self.streams.get_mut((mark & 0xff) as usize)?;
-        (stream.generation == mark >> 8).then_some(stream)
+    fn tagged(&mut self, tag: WriteTag) -> Option<&mut Stream> {
+        let stream = self.streams.get_mut((tag & 0xff) as usize)?;
+        (stream.generation == tag >> 8).then_some(stream)
     }
 
     /// A stream was opened: if that is the begin of a stripe, its first writes wait for each other, as long as that turns out well.
@@ -322,13 +322,13 @@ impl Adaptive {
                 stream.mode = Mode::Fill(0);
                 stream.period = None;
             }
-            Mode::Fill(stripes) if is_late || (stripes >= TRIAL && !pays) => {
+            Mode::Fill(stripes) if is_late || (stripes >= TEST_STRIPES && !pays) => {
                 stream.mode = Mode::Gather;
                 stream.period = None;
                 stream.not_before = now + stream.pause;
                 stream.pause = (2 * stream.pause).min(longest);
             }
-            Mode::Fill(stripes) if stripes > 8 * TRIAL => stream.pause = shortest,
+            Mode::Fill(stripes) if stripes > 8 * TEST_STRIPES => stream.pause = shortest,
             _ => {}
         }
     }
@@ -552,7 +552,7 @@ impl Written {
 }
 
 impl Strategy for Adaptive {
-    fn arrived(&mut self, arrival: &Arrival) -> Mark {
+    fn arrived(&mut self, arrival: &Arrival) -> WriteTag {
         self.arrivals += 1;
         self.begin_request(arrival.now);
         self.writes += 1;
@@ -587,23 +587,27 @@ impl Strategy for Adaptive {
             .filter(|&stripe| stripe != arrival.stripe);
         self.stirred.extend(others);
         stream.held.clear();
-        let mark = stream.generation << 8 | at as u32;
+        let tag = stream.generation << 8 | at as u32;
         if let Some(stripe) = forgotten.filter(|stripe| self.places.get(stripe) == Some(&at)) {
             self.places.remove(&stripe);
         }
-        mark
+        tag
     }
 
-    fn judge(&mut self, look: &Look) -> Verdict {
-        let Some(&at) = self.places.get(&look.stripe).filter(|_| look.missing > 0) else {
+    fn judge(&mut self, waiting: &WaitingWrites) -> Verdict {
+        let Some(&at) = self
+            .places
+            .get(&waiting.stripe)
+            .filter(|_| waiting.missing > 0)
+        else {
             return Verdict::Together;
         };
-        self.choose_mode(at, look.now, look.reads);
+        self.choose_mode(at, waiting.now, waiting.reads);
         let settings = self.settings;
         let stream = &mut self.streams[at];
-        let opens = stream.opening == Some(look.stripe);
+        let opens = stream.opening == Some(waiting.stripe);
         if (stream.run < settings.least_run && !opens)
-            || stream.to_come(look.stripe, self.stripe_blocks) == 0
+            || stream.to_come(waiting.stripe, self.stripe_blocks) == 0
         {
             return Verdict::Together;
         }
@@ -622,37 +626,37 @@ impl Strategy for Adaptive {
         } else {
             0
         };
-        let more_can_come = stream.outstanding > stream.waiting || look.reads > 0;
+        let more_can_come = stream.outstanding > stream.waiting || waiting.reads > 0;
         let fills_until = if fills && more_can_come {
-            look.deadline
+            waiting.deadline
         } else {
             0
         };
         let until = gathers_until.max(returns_until).max(fills_until);
-        if until <= look.now {
+        if until <= waiting.now {
             if opens && stream.run == 0 {
                 self.note_opening(at, false);
             }
             return Verdict::Together;
         }
-        if !stream.held.contains(&look.stripe) {
-            stream.held.push(look.stripe);
+        if !stream.held.contains(&waiting.stripe) {
+            stream.held.push(waiting.stripe);
         }
         Verdict::Hold(until)
     }
 
-    fn started(&mut self, stripe: u64, mark: Mark, blocks: u32) {
-        if let Some(stream) = self.marked(mark) {
+    fn started(&mut self, stripe: u64, tag: WriteTag, blocks: u32) {
+        if let Some(stream) = self.tagged(tag) {
             stream.waiting -= blocks;
             stream.opening = stream.opening.filter(|&opening| opening != stripe);
             stream.held.retain(|&held| held != stripe);
         }
     }
 
-    fn ended(&mut self, now: Nanos, mark: Mark, blocks: u32) {
+    fn ended(&mut self, now: Nanos, tag: WriteTag, blocks: u32) {
         self.writes -= 1;
         self.last_event = now;
-        if let Some(stream) = self.marked(mark) {
+        if let Some(stream) = self.tagged(tag) {
             stream.acknowledge(now, blocks);
             let held = std::mem::take(&mut stream.held);
             self.stirred.extend(held);
@@ -692,21 +696,21 @@ impl Strategy for Adaptive {
         self.stirred.pop()
     }
 
-    fn view(&self, question: &Question) -> View {
+    fn view(&self, request: &ViewRequest) -> View {
         let told = |stream: &Stream| {
             let (holds, why) = self.explain(stream);
             let stripe = stream.front.saturating_sub(1) / u64::from(self.stripe_blocks);
             Area {
-                first_stripe: stripe - stripe % question.area_stripes,
+                first_stripe: stripe - stripe % request.area_stripes,
                 holds,
                 why,
-                idle: question.now.saturating_sub(stream.last_event),
+                idle: request.now.saturating_sub(stream.last_event),
             }
         };
         let areas = self.streams.iter().map(told);
         View::with(
             "streams are held where that is estimated to make writes faster".to_string(),
-            areas.filter(|area| area.idle < TOLD_FOR).collect(),
+            areas.filter(|area| area.idle < LISTED_FOR).collect(),
         )
     }
 }

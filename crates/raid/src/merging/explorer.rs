@@ -1,55 +1,55 @@
-//! Guard of the default strategy: measurements that correct its estimates.
+//! Explorer of the default strategy: measurements that correct its estimates.
 //!
-//! From time to time, the guard lets one of the plain strategies decide for a short while. The strategy that serves requests
+//! From time to time, the explorer lets one of the plain strategies decide for a short while. The strategy that serves requests
 //! sooner goes on.
 //!
-//! The guard compares the *cost* of strategies: the time for which requests were outstanding, summed over requests and divided
+//! The explorer compares the *cost* of strategies: the time for which requests were outstanding, summed over requests and divided
 //! by the number of answered blocks. By Little's law the cost is the mean time of a block. If clients keep the same number of
 //! requests outstanding, the cost is least where the rate is highest, so one measure serves both kinds of clients. Clients of a
 //! third kind need time of their own between requests, so that their number of outstanding requests varies. Therefore the
 //! *time* per answered block decides where strategies differ in it by more than chance explains.
 //!
 //! - Time is divided into *slices* of a number of answers. The strategy in use is measured in every slice. Another strategy has
-//!   a *visit*: the answers to earlier requests, which are not counted, and a slice. If the result of a visit is not clear, the
-//!   next visit is longer, because streams need a while to fill stripes, and the effect in the long run shows only then.
-//! - A visit ends early if its cost would be too high even if all outstanding requests were answered now. Holding writes that
+//!   a *trial*: the answers to earlier requests, which are not counted, and a slice. If the result of a trial is not clear, the
+//!   next trial is longer, because streams need a while to fill stripes, and the effect in the long run shows only then.
+//! - A trial ends early if its cost would be too high even if all outstanding requests were answered now. Holding writes that
 //!   never become a whole stripe shows after two or three of the usual answer times.
-//! - In the long run, visits may cost one two-hundredth of the time. Strategies that cannot differ are not visited: no holding
+//! - In the long run, trials may cost one two-hundredth of the time. Strategies that cannot differ are not tried: no holding
 //!   where nothing is sequential, no plain batching where nothing was held.
-//! - A strategy that seems to be no better is visited less often the longer that remains unclear. A strategy that seems to be
+//! - A strategy that seems to be no better is tried less often the longer that remains unclear. A strategy that seems to be
 //!   better has half of the time until the difference is clear.
 //! - A strategy takes over if its cost is lower by more than chance explains. It hands back if, in the long run, its time or its
 //!   cost is higher than that of its predecessor by more than chance explains. Plain batching takes over if it makes no
 //!   difference, because nothing has to be held then.
-//! - If the load changes, the guard forgets everything that it learned. Of a slice in which clients paused, only the kinds of
+//! - If the load changes, the explorer forgets everything that it learned. Of a slice in which clients paused, only the kinds of
 //!   requests are compared: the number of outstanding requests depends on how much of a burst lies in the slice.
 
 use super::adaptive::Adaptive;
-use super::cost::{Record, Signature, Tally};
-use super::view::{Question, View, micros};
-use super::{Arrival, Look, Mark, Strategy, Verdict};
+use super::cost::{LoadSignature, SliceCounts, StrategyCost};
+use super::view::{View, ViewRequest, micros};
+use super::{Arrival, Strategy, Verdict, WaitingWrites, WriteTag};
 use crate::request::Nanos;
 use std::collections::BTreeSet;
 
-/// Parameters of the guard.
+/// Parameters of the explorer.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct GuardSettings {
-    /// Share of the time that visits may cost in the long run.
+pub struct ExplorerSettings {
+    /// Share of the time that trials may cost in the long run.
     pub share: f64,
-    /// Maximum time that visits may save up, ns.
+    /// Maximum time that trials may save up, ns.
     pub credit: f64,
-    /// Maximum overdraft of that time, ns, for visits of strategies that were not given up since the load changed.
+    /// Maximum overdraft of that time, ns, for trials of strategies that were not given up since the load changed.
     pub debt: f64,
     /// First and longest pause of a strategy that was given up, ns. Each pause is twice the one before, or four times after a
-    /// hopeless visit.
+    /// hopeless trial.
     pub pauses: (Nanos, Nanos),
-    /// Maximum number of slices of a visited strategy that are compared before it is given up.
+    /// Maximum number of slices of a tried strategy that are compared before it is given up.
     pub most_slices: u32,
 }
 
-impl Default for GuardSettings {
-    fn default() -> GuardSettings {
-        GuardSettings {
+impl Default for ExplorerSettings {
+    fn default() -> ExplorerSettings {
+        ExplorerSettings {
             share: 0.005,
             credit: 1_000_000.0,
             debt: 5_000_000.0,
@@ -60,11 +60,11 @@ impl Default for GuardSettings {
 }
 
 /// Answers that are not counted after a change, and answers of a slice: a number per outstanding request, and a constant.
-const SETTLING: (f64, f64) = (1.5, 8.0);
+const WARM_UP: (f64, f64) = (1.5, 8.0);
 const SLICE: (f64, f64) = (4.0, 64.0);
 /// Answers that are not counted at the start.
 const FIRST: u64 = 256;
-/// A visit ends early if its cost exceeds the best by this factor. The second number is the share of the outstanding requests
+/// A trial ends early if its cost exceeds the best by this factor. The second number is the share of the outstanding requests
 /// that counts as answered.
 const HOPELESS: (f64, f64) = (1.2, 1.0);
 /// As [`HOPELESS`], for holding everything while that is in use.
@@ -75,24 +75,28 @@ const CLEAR: f64 = 0.2;
 /// Time without a request after which clients count as paused, ns. Clients need shorter times between requests.
 const PAUSE: Nanos = 100_000;
 
-/// Returns the share by which the mean of a visited strategy is below the usual one, and the part of it that chance explains.
-fn advantage(usual: &Record, visitor: &Record, of: impl Fn(&Record) -> (f64, f64)) -> (f64, f64) {
-    let ((mean, all), (visited, some)) = (of(usual), of(visitor));
+/// Returns the share by which the mean of a tried strategy is below the usual one, and the part of it that chance explains.
+fn advantage(
+    usual: &StrategyCost,
+    challenger: &StrategyCost,
+    of: impl Fn(&StrategyCost) -> (f64, f64),
+) -> (f64, f64) {
+    let ((mean, all), (tried, some)) = (of(usual), of(challenger));
     let usual_variance = match usual.slices {
         0 | 1 => all,
         slices => all / f64::from(slices),
     };
-    let visitor_variance = match visitor.slices {
+    let challenger_variance = match challenger.slices {
         0 | 1 => all,
         slices => some / f64::from(slices),
     };
-    let noise = 2.0 * (usual_variance + visitor_variance).sqrt() / mean;
-    (1.0 - visited / mean, noise)
+    let noise = 2.0 * (usual_variance + challenger_variance).sqrt() / mean;
+    (1.0 - tried / mean, noise)
 }
 
-/// Strategy that the guard can use.
+/// Strategy that the explorer can use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Way {
+enum Choice {
     /// Estimates of the default strategy.
     Model,
     /// Merges writes that queue behind a busy stripe, and holds nothing.
@@ -101,33 +105,33 @@ enum Way {
     Always,
 }
 
-const WAYS: [Way; 3] = [Way::Model, Way::Batch, Way::Always];
+const CHOICES: [Choice; 3] = [Choice::Model, Choice::Batch, Choice::Always];
 
-/// Default strategy with its guard.
-pub struct Guard {
-    settings: GuardSettings,
+/// Default strategy with its explorer.
+pub struct Explorer {
+    settings: ExplorerSettings,
     model: Adaptive,
-    records: [Record; 3],
+    costs: [StrategyCost; 3],
     /// Strategy in use, and strategy that is tried.
-    used: Way,
-    tried: Way,
+    used: Choice,
+    tried: Choice,
     outstanding: u32,
     last: Nanos,
     /// Time in which clients did not pause. It is the clock of all measurements, so that idle time does not count.
     busy: Nanos,
-    settling: bool,
+    warming_up: bool,
     /// Number of answers until the slice ends.
     left: u64,
-    slice: Tally,
-    /// Counts since the visit began.
-    visit: Tally,
-    signature: Option<Signature>,
-    /// Strategy that was in use before under the same load, and its record.
-    before: Option<(Way, Record)>,
+    slice: SliceCounts,
+    /// Counts since the trial began.
+    trial: SliceCounts,
+    signature: Option<LoadSignature>,
+    /// Strategy that was in use before under the same load, and its cost.
+    before: Option<(Choice, StrategyCost)>,
     /// True if, in the last slice, some writes continued a stream, and if the default held some.
     continues: bool,
     holds: bool,
-    /// True if holding was known to pay in the last slice. Batching is not visited then: with short holds, stripes that
+    /// True if holding was known to pay in the last slice. Batching is not tried then: with short holds, stripes that
     /// batching writes in parts may never become whole again.
     pays: bool,
     credit: f64,
@@ -138,22 +142,22 @@ pub struct Guard {
     stirred: Vec<u64>,
 }
 
-impl Guard {
+impl Explorer {
     /// Around a model.
-    pub fn new(settings: GuardSettings, model: Adaptive) -> Guard {
-        Guard {
+    pub fn new(settings: ExplorerSettings, model: Adaptive) -> Explorer {
+        Explorer {
             settings,
             model,
-            records: [Record::new(settings.pauses.0); 3],
-            used: Way::Model,
-            tried: Way::Model,
+            costs: [StrategyCost::new(settings.pauses.0); 3],
+            used: Choice::Model,
+            tried: Choice::Model,
             outstanding: 0,
             last: 0,
             busy: 0,
-            settling: true,
+            warming_up: true,
             left: FIRST,
-            slice: Tally::default(),
-            visit: Tally::default(),
+            slice: SliceCounts::default(),
+            trial: SliceCounts::default(),
             signature: None,
             before: None,
             continues: false,
@@ -167,8 +171,8 @@ impl Guard {
         }
     }
 
-    fn record(&mut self, way: Way) -> &mut Record {
-        &mut self.records[way as usize]
+    fn cost_of(&mut self, choice: Choice) -> &mut StrategyCost {
+        &mut self.costs[choice as usize]
     }
 
     fn advance(&mut self, now: Nanos) {
@@ -181,7 +185,7 @@ impl Guard {
         }
         let time = passed as f64 * f64::from(self.outstanding);
         self.slice.outstanding += time;
-        self.visit.outstanding += time;
+        self.trial.outstanding += time;
         self.last = now;
     }
 
@@ -189,10 +193,10 @@ impl Guard {
         self.advance(now);
         self.outstanding -= 1;
         self.size += 0.02 * (f64::from(blocks) - self.size);
-        for tally in [&mut self.slice, &mut self.visit] {
-            tally.answers += 1;
-            tally.reads += u64::from(read);
-            tally.blocks += u64::from(blocks);
+        for counts in [&mut self.slice, &mut self.trial] {
+            counts.answers += 1;
+            counts.reads += u64::from(read);
+            counts.blocks += u64::from(blocks);
         }
         self.left = self.left.saturating_sub(1);
         if self.left == 0 {
@@ -200,65 +204,65 @@ impl Guard {
         }
     }
 
-    /// Answers of something for each request outstanding; of a visitor more with every visit.
-    fn count(&self, (each, besides): (f64, f64)) -> u64 {
-        let visits = match self.tried == self.used {
+    /// Answers of something for each request outstanding; of a challenger more with every trial.
+    fn answers(&self, (each, besides): (f64, f64)) -> u64 {
+        let trials = match self.tried == self.used {
             true => 0,
-            false => self.records[self.tried as usize].slices,
+            false => self.costs[self.tried as usize].slices,
         };
         let once = each * f64::from(self.outstanding) + besides;
-        (once * f64::from(1 + visits)) as u64
+        (once * f64::from(1 + trials)) as u64
     }
 
     fn begin_slice(&mut self) {
-        self.settling = false;
-        self.slice = Tally::from(self.busy);
-        self.left = self.count(SLICE);
+        self.warming_up = false;
+        self.slice = SliceCounts::from(self.busy);
+        self.left = self.answers(SLICE);
     }
 
     fn end_slice(&mut self) {
-        if self.settling {
-            if self.tried == self.used && self.records[self.used as usize].slices > 0 {
-                self.pay();
+        if self.warming_up {
+            if self.tried == self.used && self.costs[self.used as usize].slices > 0 {
+                self.charge_trial();
             }
             return self.begin_slice();
         }
-        self.credit_up_to();
+        self.add_credit();
         let slice = self.slice;
         let time = slice.time(self.busy);
-        self.record(self.tried).add(slice.cost(), time);
+        self.cost_of(self.tried).add(slice.cost(), time);
         if self.tried != self.used {
-            self.pay();
+            self.charge_trial();
             self.compare();
-            return self.turn_to(self.used);
+            return self.switch_to(self.used);
         }
         self.note_load(&slice);
-        if self.goes_back() {
+        if self.reverts() {
             return;
         }
-        match self.visitor() {
-            Some(way) => self.turn_to(way),
-            None if !self.settling => self.begin_slice(),
+        match self.challenger() {
+            Some(choice) => self.switch_to(choice),
+            None if !self.warming_up => self.begin_slice(),
             None => {}
         }
     }
 
-    /// Adds to the time that visits may cost.
-    fn credit_up_to(&mut self) {
+    /// Adds to the time that trials may cost.
+    fn add_credit(&mut self) {
         let earned = (self.busy - self.credited) as f64 * self.settings.share;
         self.credit = (self.credit + earned).min(self.settings.credit);
         self.credited = self.busy;
     }
 
-    /// A visit has ended, or what followed it: what it cost more than the way in use would have.
-    fn pay(&mut self) {
-        let time = (self.busy - self.visit.began) as f64;
-        let usual = self.records[self.used as usize].cost;
-        self.credit -= time * (1.0 - usual / self.visit.cost()).max(0.0);
+    /// A trial has ended, or what followed it: what it cost more than the choice in use would have.
+    fn charge_trial(&mut self) {
+        let time = (self.busy - self.trial.began) as f64;
+        let usual = self.costs[self.used as usize].cost;
+        self.credit -= time * (1.0 - usual / self.trial.cost()).max(0.0);
     }
 
     /// Forgets what was learned if the load is another one.
-    fn note_load(&mut self, slice: &Tally) {
+    fn note_load(&mut self, slice: &SliceCounts) {
         let found = slice.signature(self.busy);
         self.continues = found.continued > 0.05;
         self.holds = slice.held * 100 > slice.arrivals;
@@ -270,24 +274,24 @@ impl Guard {
                 // What was measured may be of both loads.
                 self.forget();
                 self.signature = Some(found);
-                if self.used == Way::Batch {
-                    self.used = Way::Model;
-                    self.turn_to(self.used);
+                if self.used == Choice::Batch {
+                    self.used = Choice::Model;
+                    self.switch_to(self.used);
                 }
             }
         }
     }
 
-    /// Returns to the previous strategy if the present one, which did well in visits, does worse in the long run by more than
+    /// Returns to the previous strategy if the present one, which did well in trials, does worse in the long run by more than
     /// chance explains. Returns whether that happened.
-    fn goes_back(&mut self) -> bool {
-        let used = self.records[self.used as usize];
+    fn reverts(&mut self) -> bool {
+        let used = self.costs[self.used as usize];
         let noise = 2.0 * used.recent_variance().sqrt();
-        let is_slower = |known: &Record| {
+        let is_slower = |known: &StrategyCost| {
             let noise = 2.0 * (used.recent_time_variance() + known.mean_time_variance()).sqrt();
             used.recent_time > known.time + noise.max(SMALL * known.time)
         };
-        let is_worse = |known: &Record| {
+        let is_worse = |known: &StrategyCost| {
             is_slower(known)
                 || used.recent > known.cost + noise.max(SMALL * known.cost)
                     && used.recent_time > known.time * (1.0 - SMALL)
@@ -296,9 +300,9 @@ impl Guard {
             Some((before, known)) if is_worse(&known) => {
                 let failed = std::mem::replace(&mut self.used, before);
                 self.forget();
-                self.record(failed).pause = self.settings.pauses.1 / 4;
+                self.cost_of(failed).pause = self.settings.pauses.1 / 4;
                 self.dismiss(failed, 4);
-                self.turn_to(before);
+                self.switch_to(before);
                 true
             }
             _ => false,
@@ -306,179 +310,180 @@ impl Guard {
     }
 
     fn forget(&mut self) {
-        self.records = [Record::new(self.settings.pauses.0); 3];
+        self.costs = [StrategyCost::new(self.settings.pauses.0); 3];
         self.signature = None;
         self.before = None;
     }
 
-    /// Returns the strategy to visit now.
-    fn visitor(&self) -> Option<Way> {
-        if self.records[self.used as usize].slices < 2 {
+    /// Returns the strategy to try now.
+    fn challenger(&self) -> Option<Choice> {
+        if self.costs[self.used as usize].slices < 2 {
             return None;
         }
-        let affordable = |way: Way| {
-            let record = &self.records[way as usize];
+        let affordable = |choice: Choice| {
+            let cost = &self.costs[choice as usize];
             self.credit
-                > if record.dismissed {
+                > if cost.dismissed {
                     0.0
                 } else {
                     -self.settings.debt
                 }
         };
-        let may_differ = |way: Way| match way {
-            Way::Model => true,
-            Way::Batch => self.used != Way::Model || (self.holds && !self.pays),
-            Way::Always => self.continues,
+        let may_differ = |choice: Choice| match choice {
+            Choice::Model => true,
+            Choice::Batch => self.used != Choice::Model || (self.holds && !self.pays),
+            Choice::Always => self.continues,
         };
-        let ways = WAYS.into_iter().filter(|&way| {
-            way != self.used
-                && may_differ(way)
-                && affordable(way)
-                && self.records[way as usize].not_before <= self.busy
+        let choices = CHOICES.into_iter().filter(|&choice| {
+            choice != self.used
+                && may_differ(choice)
+                && affordable(choice)
+                && self.costs[choice as usize].not_before <= self.busy
         });
-        ways.min_by_key(|&way| self.records[way as usize].not_before)
+        choices.min_by_key(|&choice| self.costs[choice as usize].not_before)
     }
 
-    /// Compares a visitor with what is used.
+    /// Compares a challenger with what is used.
     fn compare(&mut self) {
-        let (usual, visitor) = (
-            self.records[self.used as usize],
-            self.records[self.tried as usize],
+        let (usual, challenger) = (
+            self.costs[self.used as usize],
+            self.costs[self.tried as usize],
         );
-        let (by_time, chance) = advantage(&usual, &visitor, |record| {
-            (record.time, record.time_variance)
-        });
+        let (by_time, chance) =
+            advantage(&usual, &challenger, |cost| (cost.time, cost.time_variance));
         let (gain, noise) = match by_time.abs() > chance.max(SMALL) {
             true => (by_time, chance),
-            false => advantage(&usual, &visitor, |record| (record.cost, record.variance)),
+            false => advantage(&usual, &challenger, |cost| (cost.cost, cost.variance)),
         };
-        let better = gain > noise.max(SMALL) && (visitor.slices > 1 || gain > CLEAR);
-        let alike = visitor.slices >= self.settings.most_slices && gain.abs() <= noise.max(SMALL);
+        let better = gain > noise.max(SMALL) && (challenger.slices > 1 || gain > CLEAR);
+        let alike =
+            challenger.slices >= self.settings.most_slices && gain.abs() <= noise.max(SMALL);
         // Where there is no difference, nothing need be held.
-        if better || (alike && self.tried == Way::Batch) {
-            let ousted = std::mem::replace(&mut self.used, self.tried);
-            // What is known of the third way holds still: it was compared with one that is no better.
+        if better || (alike && self.tried == Choice::Batch) {
+            let replaced = std::mem::replace(&mut self.used, self.tried);
+            // What is known of the third choice holds still: it was compared with one that is no better.
             self.signature = None;
-            *self.record(ousted) = Record::new(self.settings.pauses.0);
-            self.dismiss(ousted, 2);
-            self.before = Some((ousted, usual));
+            *self.cost_of(replaced) = StrategyCost::new(self.settings.pauses.0);
+            self.dismiss(replaced, 2);
+            self.before = Some((replaced, usual));
         } else if (gain < -noise.max(SMALL / 2.0) && by_time < SMALL)
-            || visitor.slices >= self.settings.most_slices
+            || challenger.slices >= self.settings.most_slices
         {
             self.dismiss(self.tried, 2);
         } else {
-            // The less clear it is, the more of the time the way in use has for itself, unless visits seem to cost nothing.
-            let visit = self.busy - self.visit.began;
-            let visits = if gain.max(by_time) > 0.0 {
+            // The less clear it is, the more of the time the choice in use has for itself, unless trials seem to cost nothing.
+            let trial = self.busy - self.trial.began;
+            let trials = if gain.max(by_time) > 0.0 {
                 1
             } else {
-                visitor.slices
+                challenger.slices
             };
-            let after = self.busy + visit * Nanos::from(visits);
-            self.record(self.tried).not_before = after;
+            let after = self.busy + trial * Nanos::from(trials);
+            self.cost_of(self.tried).not_before = after;
         }
     }
 
-    /// A way brought nothing; the pause after the next time is longer.
-    fn dismiss(&mut self, way: Way, longer: Nanos) {
+    /// A choice brought nothing; the pause after the next time is longer.
+    fn dismiss(&mut self, choice: Choice, longer: Nanos) {
         let (longest, now) = (self.settings.pauses.1, self.busy);
-        let record = self.record(way);
-        record.dismissed = true;
-        record.slices = 0;
-        record.not_before = now + record.pause;
-        record.pause = (longer * record.pause).min(longest);
+        let cost = self.cost_of(choice);
+        cost.dismissed = true;
+        cost.slices = 0;
+        cost.not_before = now + cost.pause;
+        cost.pause = (longer * cost.pause).min(longest);
     }
 
-    /// Another way has the array; what is held is judged anew.
-    fn turn_to(&mut self, way: Way) {
-        self.tried = way;
-        self.model.follow(way == Way::Model);
-        self.settling = true;
-        self.left = self.count(SETTLING);
-        self.slice = Tally::from(self.busy);
-        self.visit = Tally::from(self.busy);
+    /// Another choice has the array; what is held is judged anew.
+    fn switch_to(&mut self, choice: Choice) {
+        self.tried = choice;
+        self.model.follow(choice == Choice::Model);
+        self.warming_up = true;
+        self.left = self.answers(WARM_UP);
+        self.slice = SliceCounts::from(self.busy);
+        self.trial = SliceCounts::from(self.busy);
         self.stirred.extend(std::mem::take(&mut self.held));
     }
 
-    /// Returns the additional outstanding time after which the visited strategy is given up, ns.
+    /// Returns the additional outstanding time after which the tried strategy is given up, ns.
     fn patience(&self) -> f64 {
-        let usual = self.records[self.used as usize].cost;
-        let ((factor, ahead), tally) = if self.tried == self.used {
+        let usual = self.costs[self.used as usize].cost;
+        let ((factor, ahead), counts) = if self.tried == self.used {
             (STUCK, &self.slice)
         } else {
-            (HOPELESS, &self.visit)
+            (HOPELESS, &self.trial)
         };
-        if self.records[self.used as usize].slices == 0 {
+        if self.costs[self.used as usize].slices == 0 {
             return f64::INFINITY;
         }
         let ahead = ahead * f64::from(self.outstanding) * self.size;
-        factor * usual * (tally.blocks as f64 + ahead) - tally.outstanding
+        factor * usual * (counts.blocks as f64 + ahead) - counts.outstanding
     }
 
     /// Gives up what is tried, if it is hopeless.
     fn give_up(&mut self) {
-        self.credit_up_to();
+        self.add_credit();
         if self.tried == self.used {
             // The load must have changed, and the model follows at once.
-            self.used = Way::Model;
+            self.used = Choice::Model;
             self.forget();
         } else {
-            self.pay();
+            self.charge_trial();
             self.dismiss(self.tried, 4);
         }
-        self.turn_to(self.used);
+        self.switch_to(self.used);
     }
 }
 
-impl Strategy for Guard {
-    fn arrived(&mut self, arrival: &Arrival) -> Mark {
+impl Strategy for Explorer {
+    fn arrived(&mut self, arrival: &Arrival) -> WriteTag {
         self.advance(arrival.now);
         self.outstanding += 1;
-        let mark = self.model.arrived(arrival);
+        let tag = self.model.arrived(arrival);
         self.slice.arrivals += 1;
-        self.slice.continued += u64::from(self.model.continues(mark));
-        mark
+        self.slice.continued += u64::from(self.model.continues(tag));
+        tag
     }
 
-    fn judge(&mut self, look: &Look) -> Verdict {
-        self.advance(look.now);
-        let watched = self.tried != self.used || self.tried == Way::Always;
+    fn judge(&mut self, waiting: &WaitingWrites) -> Verdict {
+        self.advance(waiting.now);
+        let watched = self.tried != self.used || self.tried == Choice::Always;
         let patience = self.patience();
         if watched && patience <= 0.0 {
             self.give_up();
         }
         let verdict = match self.tried {
-            Way::Model => self.model.judge(look),
-            Way::Batch => Verdict::Together,
-            Way::Always
-                if look.missing == 0
-                    || look.now >= look.deadline
-                    || (self.settling && self.model.is_complete(look.stripe)) =>
+            Choice::Model => self.model.judge(waiting),
+            Choice::Batch => Verdict::Together,
+            Choice::Always
+                if waiting.missing == 0
+                    || waiting.now >= waiting.deadline
+                    || (self.warming_up && self.model.is_complete(waiting.stripe)) =>
             {
                 Verdict::Together
             }
-            Way::Always => {
+            Choice::Always => {
                 let patience = (patience / f64::from(self.outstanding.max(1))).max(1000.0);
                 Verdict::Hold(
-                    look.deadline
-                        .min(look.now.saturating_add(patience as Nanos)),
+                    waiting
+                        .deadline
+                        .min(waiting.now.saturating_add(patience as Nanos)),
                 )
             }
         };
         if matches!(verdict, Verdict::Hold(_)) {
             self.slice.held += 1;
-            self.held.insert(look.stripe);
+            self.held.insert(waiting.stripe);
         }
         verdict
     }
 
-    fn started(&mut self, stripe: u64, mark: Mark, blocks: u32) {
+    fn started(&mut self, stripe: u64, tag: WriteTag, blocks: u32) {
         self.held.remove(&stripe);
-        self.model.started(stripe, mark, blocks);
+        self.model.started(stripe, tag, blocks);
     }
 
-    fn ended(&mut self, now: Nanos, mark: Mark, blocks: u32) {
-        self.model.ended(now, mark, blocks);
+    fn ended(&mut self, now: Nanos, tag: WriteTag, blocks: u32) {
+        self.model.ended(now, tag, blocks);
         self.answered(now, blocks, false);
     }
 
@@ -504,33 +509,33 @@ impl Strategy for Guard {
         self.stirred.pop().or_else(|| self.model.stirred())
     }
 
-    fn view(&self, question: &Question) -> View {
-        let mut view = self.model.view(question);
+    fn view(&self, request: &ViewRequest) -> View {
+        let mut view = self.model.view(request);
         view.why = self.explain();
         let all = match self.used {
-            Way::Model => return view,
-            Way::Batch => "plain batching was measured to be cheaper than any holding",
-            Way::Always => "holding everything was measured to be cheaper",
+            Choice::Model => return view,
+            Choice::Batch => "plain batching was measured to be cheaper than any holding",
+            Choice::Always => "holding everything was measured to be cheaper",
         };
         for area in &mut view.areas {
-            area.holds = self.used == Way::Always;
+            area.holds = self.used == Choice::Always;
             area.why = all.to_string();
         }
         view
     }
 }
 
-impl Guard {
+impl Explorer {
     /// Describes the strategy in use and the measured costs.
     fn explain(&self) -> String {
-        let cost = |way: Way| {
-            let record = &self.records[way as usize];
-            match record.slices {
-                0 => format!("{} not tried", way.name()),
-                _ => format!("{} {}", way.name(), micros(record.cost)),
+        let measured = |choice: Choice| {
+            let cost = &self.costs[choice as usize];
+            match cost.slices {
+                0 => format!("{} not tried", choice.name()),
+                _ => format!("{} {}", choice.name(), micros(cost.cost)),
             }
         };
-        let costs: Vec<String> = WAYS.into_iter().map(cost).collect();
+        let costs: Vec<String> = CHOICES.into_iter().map(measured).collect();
         let tried = match self.tried == self.used {
             true => String::new(),
             false => format!(", {} is being tried", self.tried.name()),
@@ -543,12 +548,12 @@ impl Guard {
     }
 }
 
-impl Way {
+impl Choice {
     fn name(self) -> &'static str {
         match self {
-            Way::Model => "the estimate",
-            Way::Batch => "plain batching",
-            Way::Always => "holding everything",
+            Choice::Model => "the estimate",
+            Choice::Batch => "plain batching",
+            Choice::Always => "holding everything",
         }
     }
 }

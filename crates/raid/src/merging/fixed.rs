@@ -1,16 +1,16 @@
 //! The strategies that know nothing: every request alone, what queues together, or everything held.
 
-use super::{Look, Question, Strategy, Verdict, View};
+use super::{Strategy, Verdict, View, ViewRequest, WaitingWrites};
 
 /// Every request by itself.
 pub struct Never;
 
 impl Strategy for Never {
-    fn judge(&mut self, _: &Look) -> Verdict {
+    fn judge(&mut self, _: &WaitingWrites) -> Verdict {
         Verdict::Alone
     }
 
-    fn view(&self, _: &Question) -> View {
+    fn view(&self, _: &ViewRequest) -> View {
         View::everywhere("every request goes by itself")
     }
 }
@@ -19,11 +19,11 @@ impl Strategy for Never {
 pub struct Batch;
 
 impl Strategy for Batch {
-    fn judge(&mut self, _: &Look) -> Verdict {
+    fn judge(&mut self, _: &WaitingWrites) -> Verdict {
         Verdict::Together
     }
 
-    fn view(&self, _: &Question) -> View {
+    fn view(&self, _: &ViewRequest) -> View {
         View::everywhere("what queues behind a busy stripe goes together, nothing is held")
     }
 }
@@ -32,15 +32,15 @@ impl Strategy for Batch {
 pub struct Always;
 
 impl Strategy for Always {
-    fn judge(&mut self, look: &Look) -> Verdict {
-        if look.missing == 0 || look.now >= look.deadline {
+    fn judge(&mut self, waiting: &WaitingWrites) -> Verdict {
+        if waiting.missing == 0 || waiting.now >= waiting.deadline {
             Verdict::Together
         } else {
-            Verdict::Hold(look.deadline)
+            Verdict::Hold(waiting.deadline)
         }
     }
 
-    fn view(&self, _: &Question) -> View {
+    fn view(&self, _: &ViewRequest) -> View {
         View::everywhere("everything is held until its stripe is full or the longest time is over")
     }
 }

@@ -6,21 +6,21 @@
 
 mod adaptive;
 mod cost;
+mod explorer;
 mod fixed;
-mod guard;
 mod paper;
 mod view;
 
 pub use adaptive::{Adaptive, AdaptiveSettings};
+pub use explorer::{Explorer, ExplorerSettings};
 pub use fixed::{Always, Batch, Never};
-pub use guard::{Guard, GuardSettings};
 pub use paper::{Paper, PaperSettings};
-pub use view::{Area, Question, View};
+pub use view::{Area, View, ViewRequest};
 
 use crate::request::Nanos;
 
 /// Whatever a strategy wants to know about a write when it ends.
-pub type Mark = u32;
+pub type WriteTag = u32;
 
 /// Write that arrives, or the part of a write that lies in one stripe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,7 +37,7 @@ pub struct Arrival {
 
 /// Writes that wait for an idle stripe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Look {
+pub struct WaitingWrites {
     /// Present time, ns.
     pub now: Nanos,
     /// Number of the stripe.
@@ -70,18 +70,18 @@ pub enum Verdict {
 /// Strategy for holding writes.
 pub trait Strategy {
     /// Notes a write that has arrived. It is judged next if its stripe is idle.
-    fn arrived(&mut self, _: &Arrival) -> Mark {
+    fn arrived(&mut self, _: &Arrival) -> WriteTag {
         0
     }
 
     /// Decides about the writes that wait for an idle stripe.
-    fn judge(&mut self, look: &Look) -> Verdict;
+    fn judge(&mut self, waiting: &WaitingWrites) -> Verdict;
 
     /// Notes the start of a waiting write.
-    fn started(&mut self, _stripe: u64, _mark: Mark, _blocks: u32) {}
+    fn started(&mut self, _stripe: u64, _tag: WriteTag, _blocks: u32) {}
 
     /// Notes the end of a write.
-    fn ended(&mut self, _now: Nanos, _mark: Mark, _blocks: u32) {}
+    fn ended(&mut self, _now: Nanos, _tag: WriteTag, _blocks: u32) {}
 
     /// Notes the end of the write of a stripe that began at `started`; `full`: a whole stripe, otherwise a part.
     fn written(&mut self, _now: Nanos, _started: Nanos, _full: bool) {}
@@ -101,7 +101,7 @@ pub trait Strategy {
     }
 
     /// Returns the present behaviour, for people.
-    fn view(&self, question: &Question) -> View;
+    fn view(&self, request: &ViewRequest) -> View;
 }
 
 /// Names of the strategies.
@@ -159,7 +159,7 @@ impl Merging {
             }
             Merging::Adaptive => {
                 let model = Adaptive::new(AdaptiveSettings::default(), stripe_blocks);
-                Box::new(Guard::new(GuardSettings::default(), model))
+                Box::new(Explorer::new(ExplorerSettings::default(), model))
             }
         }
     }

@@ -14,8 +14,8 @@
 //! through the origin, so a block is always above it at first: a stripe with `f` of `S` blocks meets the line at
 //! `f/S` of the longest wait, and no polling is needed.
 
-use super::view::TOLD_FOR;
-use super::{Arrival, Look, Mark, Question, Strategy, Verdict, View};
+use super::view::LISTED_FOR;
+use super::{Arrival, Strategy, Verdict, View, ViewRequest, WaitingWrites, WriteTag};
 use crate::request::Nanos;
 use std::collections::BTreeMap;
 
@@ -47,7 +47,7 @@ impl Default for PaperSettings {
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-struct Area {
+struct AreaState {
     merges: bool,
     updated: Nanos,
     waits: u32,
@@ -57,8 +57,8 @@ struct Area {
 
 /// A stripe that has requests.
 #[derive(Clone, Debug)]
-struct Record {
-    bitmap: Vec<u64>,
+struct StripeBitmap {
+    bits: Vec<u64>,
     set: u32,
     /// A wait failed, and its writes go one by one.
     scattering: bool,
@@ -70,8 +70,8 @@ pub struct Paper {
     settings: PaperSettings,
     stripe_blocks: u32,
     longest_hold: Nanos,
-    areas: BTreeMap<u64, Area>,
-    records: BTreeMap<u64, Record>,
+    areas: BTreeMap<u64, AreaState>,
+    bitmaps: BTreeMap<u64, StripeBitmap>,
 }
 
 impl Paper {
@@ -82,7 +82,7 @@ impl Paper {
             stripe_blocks,
             longest_hold,
             areas: BTreeMap::new(),
-            records: BTreeMap::new(),
+            bitmaps: BTreeMap::new(),
         }
     }
 
@@ -99,24 +99,24 @@ impl Paper {
     }
 
     /// Holds the writes of a stripe, or lets them go.
-    fn merge_check(&mut self, look: &Look) -> Verdict {
-        let share = f64::from(look.filled) / f64::from(self.stripe_blocks);
-        let meets_line = look.oldest + (share * self.longest_hold as f64) as Nanos;
-        let fails = look.missing > 0 && look.now >= meets_line.min(look.deadline);
-        let record = self
-            .records
-            .get_mut(&look.stripe)
-            .expect("a stripe with writes has a record");
-        if look.missing > 0 && !fails {
-            record.waiting = true;
-            return Verdict::Hold(meets_line.min(look.deadline));
+    fn merge_check(&mut self, waiting: &WaitingWrites) -> Verdict {
+        let share = f64::from(waiting.filled) / f64::from(self.stripe_blocks);
+        let meets_line = waiting.oldest + (share * self.longest_hold as f64) as Nanos;
+        let fails = waiting.missing > 0 && waiting.now >= meets_line.min(waiting.deadline);
+        let bitmap = self
+            .bitmaps
+            .get_mut(&waiting.stripe)
+            .expect("a stripe with writes has a bitmap");
+        if waiting.missing > 0 && !fails {
+            bitmap.waiting = true;
+            return Verdict::Hold(meets_line.min(waiting.deadline));
         }
-        record.waiting = false;
-        record.scattering = fails;
+        bitmap.waiting = false;
+        bitmap.scattering = fails;
         let settings = self.settings;
         let area = self
             .areas
-            .entry(look.stripe / settings.area_stripes)
+            .entry(waiting.stripe / settings.area_stripes)
             .or_default();
         area.waits += 1;
         area.failed += u32::from(fails);
@@ -145,9 +145,9 @@ impl Paper {
     /// Sets the bit of an area of which a stripe has been written whole.
     fn seq_detect(&mut self, now: Nanos, stripe: u64) {
         let full = self
-            .records
+            .bitmaps
             .get(&stripe)
-            .is_some_and(|record| record.set == self.stripe_blocks);
+            .is_some_and(|bitmap| bitmap.set == self.stripe_blocks);
         if full {
             let area = self
                 .areas
@@ -160,15 +160,15 @@ impl Paper {
 }
 
 impl Strategy for Paper {
-    fn arrived(&mut self, arrival: &Arrival) -> Mark {
+    fn arrived(&mut self, arrival: &Arrival) -> WriteTag {
         let area = arrival.stripe / self.settings.area_stripes;
         self.areas.entry(area).or_default().written = arrival.now;
         let words = self.stripe_blocks.div_ceil(64) as usize;
-        let record = self
-            .records
+        let bitmap = self
+            .bitmaps
             .entry(arrival.stripe)
-            .or_insert_with(|| Record {
-                bitmap: vec![0; words],
+            .or_insert_with(|| StripeBitmap {
+                bits: vec![0; words],
                 set: 0,
                 scattering: false,
                 waiting: false,
@@ -176,48 +176,48 @@ impl Strategy for Paper {
         let first = (arrival.start % u64::from(self.stripe_blocks)) as u32;
         for block in first..first + arrival.blocks {
             let (word, bit) = ((block / 64) as usize, 1u64 << (block % 64));
-            record.set += u32::from(record.bitmap[word] & bit == 0);
-            record.bitmap[word] |= bit;
+            bitmap.set += u32::from(bitmap.bits[word] & bit == 0);
+            bitmap.bits[word] |= bit;
         }
         0
     }
 
-    fn judge(&mut self, look: &Look) -> Verdict {
-        let merges = self.bitmap_clear(look.now, look.stripe);
-        let record = self
-            .records
-            .get(&look.stripe)
-            .expect("a stripe with writes has a record");
-        let verdict = if (merges && !record.scattering) || record.waiting {
-            self.merge_check(look)
+    fn judge(&mut self, waiting: &WaitingWrites) -> Verdict {
+        let merges = self.bitmap_clear(waiting.now, waiting.stripe);
+        let bitmap = self
+            .bitmaps
+            .get(&waiting.stripe)
+            .expect("a stripe with writes has a bitmap");
+        let verdict = if (merges && !bitmap.scattering) || bitmap.waiting {
+            self.merge_check(waiting)
         } else {
             self.unmerged()
         };
-        self.seq_detect(look.now, look.stripe);
+        self.seq_detect(waiting.now, waiting.stripe);
         verdict
     }
 
     fn idle(&mut self, stripe: u64) {
-        self.records.remove(&stripe);
+        self.bitmaps.remove(&stripe);
     }
 
-    fn view(&self, question: &Question) -> View {
-        let told = |(number, area): (&u64, &Area)| super::Area {
+    fn view(&self, request: &ViewRequest) -> View {
+        let entry = |(number, area): (&u64, &AreaState)| super::Area {
             first_stripe: number * self.settings.area_stripes,
             holds: area.merges,
-            why: area.why(question.now),
-            idle: question.now.saturating_sub(area.written),
+            why: area.why(request.now),
+            idle: request.now.saturating_sub(area.written),
         };
-        let areas = self.areas.iter().map(told);
+        let areas = self.areas.iter().map(entry);
         let why = format!(
             "areas of {} stripes are held in which a stripe became whole by small writes",
             self.settings.area_stripes
         );
-        View::with(why, areas.filter(|area| area.idle < TOLD_FOR).collect())
+        View::with(why, areas.filter(|area| area.idle < LISTED_FOR).collect())
     }
 }
 
-impl Area {
+impl AreaState {
     fn why(&self, now: Nanos) -> String {
         let waits = format!("{} of {} waits failed lately", self.failed, self.waits);
         match (self.merges, self.updated) {

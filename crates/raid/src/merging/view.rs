@@ -5,11 +5,11 @@ use crate::request::Nanos;
 /// Maximum number of listed areas. The areas that were written last are listed.
 pub const MOST_AREAS: usize = 64;
 /// Time for which an area is listed after its last write, ns.
-pub const TOLD_FOR: Nanos = 10_000_000_000;
+pub const LISTED_FOR: Nanos = 10_000_000_000;
 
 /// Request for a view.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Question {
+pub struct ViewRequest {
     /// Present time, ns.
     pub now: Nanos,
     /// Number of stripes of an area.

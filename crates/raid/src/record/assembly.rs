@@ -2,7 +2,7 @@
 //! refusal.
 
 use super::{Superblock, SuperblockError, Uuid};
-use crate::array::Filling;
+use crate::array::Completeness;
 use std::io;
 use thiserror::Error;
 
@@ -110,7 +110,7 @@ pub enum AssembleError {
 }
 
 /// A device that was examined.
-pub struct Seen {
+pub struct FoundDevice {
     /// Name of the device.
     pub name: String,
     /// Size of the device in bytes.
@@ -119,9 +119,9 @@ pub struct Seen {
     pub superblock: Result<Superblock, SuperblockError>,
 }
 
-/// Assignment of devices to the places of an array.
+/// Assignment of devices to the superblock_offsets of an array.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Plan {
+pub struct AssemblyPlan {
     /// Superblock of the array, with the missing members marked as lost.
     pub superblock: Superblock,
     /// For each member, the index of its device in the list of examined devices.
@@ -130,13 +130,13 @@ pub struct Plan {
     pub spares: Vec<usize>,
 }
 
-/// Assigns devices to places. `degraded` allows missing members, up to the redundancy of the level.
+/// Assigns devices to superblock_offsets. `degraded` allows missing members, up to the redundancy of the level.
 ///
 /// # Errors
 /// The reason against an assembly.
-pub fn plan(seen: Vec<Seen>, degraded: bool) -> Result<Plan, AssembleError> {
+pub fn plan(seen: Vec<FoundDevice>, degraded: bool) -> Result<AssemblyPlan, AssembleError> {
     let mut known: Vec<(String, u64, Superblock)> = Vec::new();
-    for Seen {
+    for FoundDevice {
         name,
         bytes,
         superblock,
@@ -157,8 +157,8 @@ pub fn plan(seen: Vec<Seen>, degraded: bool) -> Result<Plan, AssembleError> {
         (None, Some((.., spare))) => spare.clone(),
         (None, None) => return Err(AssembleError::Nothing),
     };
-    let mut plan = Plan {
-        members: vec![None; latest.fillings.len()],
+    let mut plan = AssemblyPlan {
+        members: vec![None; latest.completeness.len()],
         spares: Vec::new(),
         superblock: latest.clone(),
     };
@@ -168,7 +168,7 @@ pub fn plan(seen: Vec<Seen>, degraded: bool) -> Result<Plan, AssembleError> {
             plan.spares.push(at);
             continue;
         };
-        let is_gone = latest.fillings[member] == Filling::Gone;
+        let is_gone = latest.completeness[member] == Completeness::Gone;
         // A crash during the write of superblocks leaves some of them one generation behind.
         if is_gone || superblock.generation + 1 < latest.generation {
             return Err(AssembleError::Stale {
@@ -188,7 +188,7 @@ pub fn plan(seen: Vec<Seen>, degraded: bool) -> Result<Plan, AssembleError> {
     }
     let absent = |member: &usize| plan.members[*member].is_none();
     let missing: Vec<usize> = (0..plan.members.len()).filter(absent).collect();
-    let expected = |member: &usize| latest.fillings[*member] != Filling::Gone;
+    let expected = |member: &usize| latest.completeness[*member] != Completeness::Gone;
     let surprising: Vec<usize> = missing.iter().copied().filter(expected).collect();
     let geometry = latest.geometry().expect("checked when it was decoded");
     if missing.len() > geometry.syndromes() {
@@ -204,7 +204,7 @@ pub fn plan(seen: Vec<Seen>, degraded: bool) -> Result<Plan, AssembleError> {
         });
     }
     for member in missing {
-        latest.fillings[member] = Filling::Gone;
+        latest.completeness[member] = Completeness::Gone;
     }
     plan.superblock = latest;
     Ok(plan)
@@ -236,7 +236,7 @@ fn belongs(
     let shape = |superblock: &Superblock| {
         (
             superblock.level,
-            superblock.fillings.len(),
+            superblock.completeness.len(),
             superblock.strip_bytes,
             superblock.stripes,
             superblock.data_offset,
@@ -249,7 +249,7 @@ fn belongs(
             name: name.to_string(),
         });
     }
-    let least = super::room_needed(latest);
+    let least = super::space_needed(latest);
     if bytes < least {
         return Err(AssembleError::Small {
             name: name.to_string(),
@@ -266,24 +266,24 @@ mod tests {
     use super::*;
 
     /// Four members of a RAID 6 and a spare.
-    fn array() -> Vec<Seen> {
-        let members = (0..5usize).map(|at| Seen {
+    fn array() -> Vec<FoundDevice> {
+        let members = (0..5usize).map(|at| FoundDevice {
             name: format!("disk{at}"),
             bytes: 1 << 30,
             superblock: Ok(Superblock {
                 index: Some(at).filter(|&at| at < 4),
-                fillings: vec![Filling::Full; 4],
+                completeness: vec![Completeness::Full; 4],
                 ..example()
             }),
         });
         members.collect()
     }
 
-    fn change(seen: &mut Seen, change: impl FnOnce(&mut Superblock)) {
+    fn change(seen: &mut FoundDevice, change: impl FnOnce(&mut Superblock)) {
         change(seen.superblock.as_mut().unwrap());
     }
 
-    fn refused(seen: Vec<Seen>) -> String {
+    fn refused(seen: Vec<FoundDevice>) -> String {
         plan(seen, false).unwrap_err().to_string()
     }
 
@@ -346,7 +346,7 @@ mod tests {
         for seen in &mut seen[..3] {
             change(seen, |superblock| {
                 superblock.generation += 1;
-                superblock.fillings[3] = Filling::Gone;
+                superblock.completeness[3] = Completeness::Gone;
             });
         }
         assert!(matches!(
@@ -372,8 +372,13 @@ mod tests {
         ));
         let degraded = plan(without(&[1, 2]), true).unwrap();
         assert_eq!(
-            degraded.superblock.fillings,
-            [Filling::Full, Filling::Gone, Filling::Gone, Filling::Full]
+            degraded.superblock.completeness,
+            [
+                Completeness::Full,
+                Completeness::Gone,
+                Completeness::Gone,
+                Completeness::Full
+            ]
         );
         assert!(matches!(
             plan(without(&[0, 1, 2]), true),
@@ -385,8 +390,11 @@ mod tests {
         ));
         // Members that are recorded as lost need not be present.
         let mut seen = without(&[1]);
-        seen.iter_mut()
-            .for_each(|seen| change(seen, |superblock| superblock.fillings[1] = Filling::Gone));
+        seen.iter_mut().for_each(|seen| {
+            change(seen, |superblock| {
+                superblock.completeness[1] = Completeness::Gone
+            })
+        });
         assert!(plan(seen, false).is_ok());
     }
 }

@@ -1,6 +1,6 @@
 //! The superblock of a member: `docs/format/raid.md`.
 
-use crate::array::Filling;
+use crate::array::Completeness;
 use crate::geometry::{BLOCK_BYTES, Geometry, GeometryError, Level};
 use crc_fast::CrcAlgorithm::Crc32Iscsi;
 use std::fmt;
@@ -112,7 +112,7 @@ pub struct Superblock {
     /// True if members have checksums behind the data.
     pub checksums: bool,
     /// Completeness of each member.
-    pub fillings: Vec<Filling>,
+    pub completeness: Vec<Completeness>,
 }
 
 impl Superblock {
@@ -122,7 +122,7 @@ impl Superblock {
     /// If the shape is not possible.
     pub fn geometry(&self) -> Result<Geometry, GeometryError> {
         let bytes = self.stripes.saturating_mul(self.strip_bytes);
-        Geometry::new(self.level, self.fillings.len(), self.strip_bytes, bytes)
+        Geometry::new(self.level, self.completeness.len(), self.strip_bytes, bytes)
     }
 
     /// Returns the range of the data on a member, in bytes. Checksums follow the data.
@@ -144,7 +144,7 @@ impl Superblock {
         };
         put(12, &level.to_le_bytes());
         put(16, &self.array.0);
-        put(32, &(self.fillings.len() as u32).to_le_bytes());
+        put(32, &(self.completeness.len() as u32).to_le_bytes());
         let index = self.index.map_or(SPARE, |index| index as u32);
         put(36, &index.to_le_bytes());
         put(40, &self.strip_bytes.to_le_bytes());
@@ -154,11 +154,11 @@ impl Superblock {
         put(72, &self.generation.to_le_bytes());
         let flags = u64::from(self.clean) | u64::from(self.checksums) << 1;
         put(80, &flags.to_le_bytes());
-        for (at, filling) in self.fillings.iter().enumerate() {
+        for (at, filling) in self.completeness.iter().enumerate() {
             let stripes = match filling {
-                Filling::Full => FULL,
-                Filling::Gone => GONE,
-                Filling::Below(stripes) => *stripes,
+                Completeness::Full => FULL,
+                Completeness::Gone => GONE,
+                Completeness::Below(stripes) => *stripes,
             };
             put(FILLINGS + 8 * at, &stripes.to_le_bytes());
         }
@@ -207,9 +207,9 @@ impl Superblock {
             index => return Err(nonsense(format!("member {index} of {members}"))),
         };
         let filling = |at: usize| match u64_at(FILLINGS + 8 * at) {
-            FULL => Filling::Full,
-            GONE => Filling::Gone,
-            stripes => Filling::Below(stripes),
+            FULL => Completeness::Full,
+            GONE => Completeness::Gone,
+            stripes => Completeness::Below(stripes),
         };
         let superblock = Superblock {
             array: Uuid(bytes[16..32].try_into().expect("sixteen bytes")),
@@ -222,7 +222,7 @@ impl Superblock {
             generation: u64_at(72),
             clean: u64_at(80) & 1 == 1,
             checksums: u64_at(80) & 2 == 2,
-            fillings: (0..members).map(filling).collect(),
+            completeness: (0..members).map(filling).collect(),
         };
         let geometry = superblock
             .geometry()
@@ -253,11 +253,11 @@ pub mod tests {
             generation: 41,
             clean: false,
             checksums: false,
-            fillings: vec![
-                Filling::Full,
-                Filling::Gone,
-                Filling::Below(17),
-                Filling::Full,
+            completeness: vec![
+                Completeness::Full,
+                Completeness::Gone,
+                Completeness::Below(17),
+                Completeness::Full,
             ],
         }
     }

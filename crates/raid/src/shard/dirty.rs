@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 const MOST_STRIPES: usize = 96;
 
 /// Writes of a shard that may not be durable.
-pub struct Unsettled {
+pub struct DirtyStripes {
     region_stripes: u64,
     most_stripes: usize,
     /// Number of member flushes that were started.
@@ -28,10 +28,10 @@ struct Writes {
     volatile: bool,
 }
 
-impl Unsettled {
+impl DirtyStripes {
     /// Creates the state of one of `shards` shards in which nothing was written.
-    pub fn new(region_stripes: u64, shards: usize) -> Unsettled {
-        Unsettled {
+    pub fn new(region_stripes: u64, shards: usize) -> DirtyStripes {
+        DirtyStripes {
             region_stripes,
             most_stripes: (MOST_STRIPES / shards).max(1),
             flushes: 0,
@@ -115,83 +115,83 @@ impl Unsettled {
 mod tests {
     use super::*;
 
-    fn marks(unsettled: &Unsettled) -> Vec<Mark> {
-        unsettled.marks().into_iter().collect()
+    fn marks(dirty: &DirtyStripes) -> Vec<Mark> {
+        dirty.marks().into_iter().collect()
     }
 
     #[test]
     fn a_region_is_settled_by_a_flush_that_began_after_its_last_write() {
-        let mut unsettled = Unsettled::new(10, 1);
-        unsettled.begin(25, false);
-        let early = unsettled.flush();
-        unsettled.flushed(early, [25]);
-        assert_eq!(marks(&unsettled), [Mark::Region(2)], "still being written");
-        let early = unsettled.flush();
-        unsettled.end(25, false);
-        unsettled.flushed(early, []);
-        assert_eq!(unsettled.mark(29), Some(Mark::Region(2)));
-        let late = unsettled.flush();
-        unsettled.flushed(late, []);
-        assert_eq!(unsettled.mark(25), None);
+        let mut dirty = DirtyStripes::new(10, 1);
+        dirty.begin(25, false);
+        let early = dirty.flush();
+        dirty.flushed(early, [25]);
+        assert_eq!(marks(&dirty), [Mark::Region(2)], "still being written");
+        let early = dirty.flush();
+        dirty.end(25, false);
+        dirty.flushed(early, []);
+        assert_eq!(dirty.mark(29), Some(Mark::Region(2)));
+        let late = dirty.flush();
+        dirty.flushed(late, []);
+        assert_eq!(dirty.mark(25), None);
     }
 
     #[test]
     fn a_stripe_alone_is_settled_by_its_durable_write_or_by_a_flush() {
-        let mut unsettled = Unsettled::new(10, 1);
-        unsettled.begin(25, true);
-        unsettled.begin(26, true);
-        assert_eq!(unsettled.mark(27), None);
-        unsettled.end(25, true);
-        unsettled.end(26, false);
-        assert_eq!(marks(&unsettled), [Mark::Stripe(26)]);
-        unsettled.begin(26, true);
-        unsettled.end(26, true);
+        let mut dirty = DirtyStripes::new(10, 1);
+        dirty.begin(25, true);
+        dirty.begin(26, true);
+        assert_eq!(dirty.mark(27), None);
+        dirty.end(25, true);
+        dirty.end(26, false);
+        assert_eq!(marks(&dirty), [Mark::Stripe(26)]);
+        dirty.begin(26, true);
+        dirty.end(26, true);
         assert_eq!(
-            marks(&unsettled),
+            marks(&dirty),
             [Mark::Stripe(26)],
             "the first write was not durable"
         );
-        let flush = unsettled.flush();
-        unsettled.flushed(flush, []);
-        assert_eq!(marks(&unsettled), []);
+        let flush = dirty.flush();
+        dirty.flushed(flush, []);
+        assert_eq!(marks(&dirty), []);
     }
 
     #[test]
     fn a_write_keeps_the_mark_that_it_began_with() {
-        let mut unsettled = Unsettled::new(10, 1);
-        unsettled.begin(25, true);
-        unsettled.begin(31, false);
-        let flush = unsettled.flush();
+        let mut dirty = DirtyStripes::new(10, 1);
+        dirty.begin(25, true);
+        dirty.begin(31, false);
+        let flush = dirty.flush();
         // The array is whole for the first write and misses a member for the second one in the meantime.
-        unsettled.begin(25, false);
-        unsettled.flushed(flush, [25, 31]);
-        assert_eq!(marks(&unsettled), [Mark::Region(3), Mark::Stripe(25)]);
-        unsettled.begin(31, true);
-        assert_eq!(unsettled.mark(31), Some(Mark::Stripe(31)));
+        dirty.begin(25, false);
+        dirty.flushed(flush, [25, 31]);
+        assert_eq!(marks(&dirty), [Mark::Region(3), Mark::Stripe(25)]);
+        dirty.begin(31, true);
+        assert_eq!(dirty.mark(31), Some(Mark::Stripe(31)));
     }
 
     #[test]
     fn a_trim_needs_the_mark_of_its_region() {
-        let mut unsettled = Unsettled::new(10, 1);
+        let mut dirty = DirtyStripes::new(10, 1);
         for stripe in [25, 26] {
-            unsettled.begin(stripe, true);
-            unsettled.end(stripe, false);
+            dirty.begin(stripe, true);
+            dirty.end(stripe, false);
         }
-        unsettled.begin_trim(25);
-        assert_eq!(unsettled.mark(25), Some(Mark::Region(2)));
-        let flush = unsettled.flush();
-        unsettled.end(25, false);
-        unsettled.flushed(flush, []);
-        assert_eq!(marks(&unsettled), [Mark::Region(2)]);
+        dirty.begin_trim(25);
+        assert_eq!(dirty.mark(25), Some(Mark::Region(2)));
+        let flush = dirty.flush();
+        dirty.end(25, false);
+        dirty.flushed(flush, []);
+        assert_eq!(marks(&dirty), [Mark::Region(2)]);
     }
 
     #[test]
     fn many_stripes_are_noted_by_their_regions() {
-        let mut unsettled = Unsettled::new(10, MOST_STRIPES / 2);
+        let mut dirty = DirtyStripes::new(10, MOST_STRIPES / 2);
         for stripe in [1, 11, 21, 22, 1] {
-            unsettled.begin(stripe, true);
+            dirty.begin(stripe, true);
         }
         let expected = [Mark::Region(2), Mark::Stripe(1), Mark::Stripe(11)];
-        assert_eq!(marks(&unsettled), expected);
+        assert_eq!(marks(&dirty), expected);
     }
 }

@@ -7,35 +7,35 @@
 //!   whenever it is idle.
 //! - A read returns the data of the latest accepted write, complete or not.
 //! - A write is answered after all its data and syndromes have been written. No write is held longer than
-//!   [`Settings::longest_hold`].
+//!   [`ShardSettings::longest_hold`].
 
+mod dirty;
 mod execute;
 mod latency;
 mod reads;
 mod trims;
-mod unsettled;
 mod writes;
 
 use crate::block::Block;
 use crate::geometry::{Geometry, Level};
-use crate::grid::Range;
+use crate::grid::CellRange;
 use crate::mark::Mark;
-use crate::merging::{Merging, Question, Strategy, View};
+use crate::merging::{Merging, Strategy, View, ViewRequest};
 use crate::request::{
     Action, Failure, Nanos, OpId, Operation, Outcome, Output, Reply, Request, Token,
 };
 use crate::router::Sharding;
 use crate::slab::Slab;
-use crate::stripe::{Job, Purpose, Stripe};
+use crate::stripe::{Purpose, Stripe, StripeJob};
+use dirty::DirtyStripes;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use trims::Trim;
-use unsettled::Unsettled;
 
 pub use latency::{CLASSES, Latencies, Latency};
 
 /// Behaviour of an array.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Settings {
+pub struct ShardSettings {
     /// Strategy that decides which writes are held.
     pub merging: Merging,
     /// Maximum time for which a write is held, ns.
@@ -53,9 +53,9 @@ pub struct Settings {
     pub checked_above: bool,
 }
 
-impl Default for Settings {
-    fn default() -> Settings {
-        Settings {
+impl Default for ShardSettings {
+    fn default() -> ShardSettings {
+        ShardSettings {
             merging: Merging::Adaptive,
             longest_hold: 1_000_000,
             member_depth: 64,
@@ -158,7 +158,7 @@ impl Counters {
 }
 
 /// A request without an answer yet.
-struct Pending<B> {
+struct PendingRequest<B> {
     token: Token,
     since: Nanos,
     left: u32,
@@ -183,7 +183,7 @@ enum Ticket {
     },
     Cells {
         stripe: u64,
-        range: Range,
+        range: CellRange,
         member: usize,
     },
     Flush {
@@ -201,11 +201,11 @@ pub struct Shard<B> {
     geometry: Geometry,
     sharding: Sharding,
     number: usize,
-    settings: Settings,
+    settings: ShardSettings,
     strategy: Box<dyn Strategy + Send>,
     members: Vec<MemberState>,
     stripes: BTreeMap<u64, Stripe<B>>,
-    requests: Slab<Pending<B>>,
+    requests: Slab<PendingRequest<B>>,
     tickets: Slab<Ticket>,
     trims: Slab<Trim>,
     wakes: BTreeSet<(Nanos, u64)>,
@@ -221,7 +221,7 @@ pub struct Shard<B> {
     /// Number of reads without an answer.
     reads: u32,
     /// Writes since the last flush of the members.
-    unsettled: Unsettled,
+    dirty: DirtyStripes,
     /// Stripes with lost data whose syndromes may not match.
     doubtful: BTreeSet<u64>,
     /// Number of changes of the set of doubtful stripes.
@@ -237,7 +237,7 @@ pub struct Shard<B> {
 
 impl<B: Block> Shard<B> {
     /// Creates the only shard of an array whose members are all present.
-    pub fn new(geometry: Geometry, settings: Settings) -> Shard<B> {
+    pub fn new(geometry: Geometry, settings: ShardSettings) -> Shard<B> {
         Shard::of(geometry, settings, Sharding::ONE, 0)
     }
 
@@ -245,7 +245,7 @@ impl<B: Block> Shard<B> {
     /// its own stripes ([`Router::divide`](crate::Router::divide)).
     pub fn of(
         geometry: Geometry,
-        settings: Settings,
+        settings: ShardSettings,
         sharding: Sharding,
         number: usize,
     ) -> Shard<B> {
@@ -269,7 +269,7 @@ impl<B: Block> Shard<B> {
             epoch: 0,
             flushes: Vec::new(),
             reads: 0,
-            unsettled: Unsettled::new(settings.region_stripes, sharding.shards),
+            dirty: DirtyStripes::new(settings.region_stripes, sharding.shards),
             doubtful: BTreeSet::new(),
             doubt_changes: 0,
             turn: 0,
@@ -308,7 +308,7 @@ impl<B: Block> Shard<B> {
 
     /// Returns the strategy's decisions about held writes, with reasons.
     pub fn view(&self, now: Nanos) -> View {
-        self.strategy.view(&Question {
+        self.strategy.view(&ViewRequest {
             now,
             area_stripes: self.settings.region_stripes,
         })
@@ -338,14 +338,14 @@ impl<B: Block> Shard<B> {
     pub fn request(&mut self, now: Nanos, token: Token, request: Request<B>) {
         match request {
             Request::Flush => self.flush(now, token),
-            Request::Read { start, blocks } => match self.geometry.refusal(start, blocks) {
+            Request::Read { start, blocks } => match self.geometry.check_extent(start, blocks) {
                 Some(failure) => self.output.replies.push(Reply {
                     token,
                     result: Err(failure),
                 }),
                 None => self.read(now, token, start, blocks),
             },
-            Request::Trim { start, blocks } => match self.geometry.refusal(start, blocks) {
+            Request::Trim { start, blocks } => match self.geometry.check_extent(start, blocks) {
                 Some(failure) => self.output.replies.push(Reply {
                     token,
                     result: Err(failure),
@@ -356,7 +356,7 @@ impl<B: Block> Shard<B> {
                 start,
                 data,
                 durable,
-            } => match self.geometry.refusal(start, data.len() as u64) {
+            } => match self.geometry.check_extent(start, data.len() as u64) {
                 Some(failure) => self.output.replies.push(Reply {
                     token,
                     result: Err(failure),
@@ -364,7 +364,7 @@ impl<B: Block> Shard<B> {
                 None => self.write(now, token, start, data, durable),
             },
         }
-        self.settle(now);
+        self.start_queued(now);
     }
 
     /// Accepts the outcome of an operation.
@@ -390,7 +390,7 @@ impl<B: Block> Shard<B> {
                     self.add_job(
                         now,
                         stripe,
-                        Job::Read {
+                        StripeJob::Read {
                             request,
                             offset,
                             first,
@@ -410,7 +410,7 @@ impl<B: Block> Shard<B> {
             Ticket::Flush { request, member } => self.member_flushed(now, request, member, outcome),
             Ticket::Trim { trim, member } => self.discarded(now, trim, member, &outcome),
         }
-        self.settle(now);
+        self.start_queued(now);
     }
 
     /// Handles the passing of time.
@@ -425,7 +425,7 @@ impl<B: Block> Shard<B> {
                 self.consider(now, stripe);
             }
         }
-        self.settle(now);
+        self.start_queued(now);
     }
 
     /// Takes a member out of use.
@@ -440,7 +440,7 @@ impl<B: Block> Shard<B> {
                 running
                     .grid
                     .lose_column(self.geometry.column(number, member));
-                if let Purpose::Job(Job::Rebuild { member: one, .. }) = running.purpose {
+                if let Purpose::Job(StripeJob::Rebuild { member: one, .. }) = running.purpose {
                     running.rebuilds &= one != member;
                 }
             }
@@ -465,23 +465,23 @@ impl<B: Block> Shard<B> {
     /// Computes and writes a replaced member's blocks of a stripe. The token is answered at the end.
     pub fn rebuild(&mut self, now: Nanos, token: Token, member: usize, stripe: u64) {
         let request = self.internal(token);
-        self.add_job(now, stripe, Job::Rebuild { request, member });
-        self.settle(now);
+        self.add_job(now, stripe, StripeJob::Rebuild { request, member });
+        self.start_queued(now);
     }
 
     /// Reads a whole stripe and compares data with syndromes. Rewrites unreadable blocks and (on RAID 6) a
     /// single wrong block per row. The token is answered at the end.
     pub fn scrub(&mut self, now: Nanos, token: Token, stripe: u64) {
         let request = self.internal(token);
-        self.add_job(now, stripe, Job::Scrub { request });
-        self.settle(now);
+        self.add_job(now, stripe, StripeJob::Scrub { request });
+        self.start_queued(now);
     }
 
     /// Makes the syndromes of a stripe match its data. The token is answered at the end.
     pub fn resync(&mut self, now: Nanos, token: Token, stripe: u64) {
         let request = self.internal(token);
-        self.add_job(now, stripe, Job::Resync { request });
-        self.settle(now);
+        self.add_job(now, stripe, StripeJob::Resync { request });
+        self.start_queued(now);
     }
 
     /// Returns the number of stripes of a region.
@@ -492,14 +492,14 @@ impl<B: Block> Shard<B> {
     /// Returns the marks of all stripes whose syndromes a power cut now could leave inconsistent: they were written
     /// since the last flush of the members. After a power cut, every stripe of these marks must be given to
     /// [`Shard::resync`].
-    pub fn unsettled(&self) -> BTreeSet<Mark> {
-        self.unsettled.marks()
+    pub fn dirty_marks(&self) -> BTreeSet<Mark> {
+        self.dirty.marks()
     }
 
     /// Returns the mark that must be on record before members are written in a stripe. `None` if the writes there
     /// rebuild a member, which does not affect syndromes.
     pub fn mark(&self, stripe: u64) -> Option<Mark> {
-        self.unsettled.mark(stripe)
+        self.dirty.mark(stripe)
     }
 
     /// Returns whether writes mark their stripes alone: a member is missing, so that a crash would leave the lost data of
@@ -528,7 +528,7 @@ impl<B: Block> Shard<B> {
 
     /// Registers an internal request of the array.
     fn internal(&mut self, token: Token) -> usize {
-        self.requests.insert(Pending {
+        self.requests.insert(PendingRequest {
             token,
             since: 0,
             left: 1,
@@ -585,7 +585,7 @@ impl<B: Block> Shard<B> {
             .push(Operation { id, member, action });
     }
 
-    fn pending(&mut self, request: usize) -> &mut Pending<B> {
+    fn pending(&mut self, request: usize) -> &mut PendingRequest<B> {
         self.requests
             .get_mut(request)
             .expect("a request stays until its last part is done")
@@ -630,15 +630,15 @@ impl<B: Block> Shard<B> {
     }
 
     /// Returns whether the members have capacity for the operations of another stripe.
-    fn has_room(&self) -> bool {
+    fn has_capacity(&self) -> bool {
         self.cells_outstanding < self.settings.member_depth * self.geometry.members()
     }
 
     /// Starts queued stripes while there is capacity. Reconsiders stripes for which the strategy's verdict may
     /// have changed.
-    fn settle(&mut self, now: Nanos) {
+    fn start_queued(&mut self, now: Nanos) {
         loop {
-            let next = match self.has_room() {
+            let next = match self.has_capacity() {
                 true => self.queue.pop_front(),
                 false => None,
             };

@@ -11,7 +11,7 @@ use crate::geometry::{Geometry, Level};
 use crate::mark::Mark;
 use crate::merging::Merging;
 use crate::request::{Action, Failure, Nanos, Operation, Outcome, Reply, Request, Token};
-use crate::shard::{MemberState, Settings, Shard};
+use crate::shard::{MemberState, Shard, ShardSettings};
 use seiner_platform::sim::SimRng;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -20,21 +20,21 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A block of eight bytes: the write that made it, and which of its blocks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Word([u8; 8]);
+struct TinyBlock([u8; 8]);
 
-impl Block for Word {
-    fn zero() -> Word {
-        Word::default()
+impl Block for TinyBlock {
+    fn zero() -> TinyBlock {
+        TinyBlock::default()
     }
 
-    fn add(&mut self, other: &Word) {
+    fn add(&mut self, other: &TinyBlock) {
         self.0
             .iter_mut()
             .zip(other.0)
             .for_each(|(sum, other)| *sum ^= other);
     }
 
-    fn add_scaled(&mut self, factor: u8, other: &Word) {
+    fn add_scaled(&mut self, factor: u8, other: &TinyBlock) {
         for (sum, other) in self.0.iter_mut().zip(other.0) {
             let product = (0..8).rev().fold(0, |sum, bit| {
                 galois::double(sum) ^ if factor >> bit & 1 == 1 { other } else { 0 }
@@ -43,8 +43,8 @@ impl Block for Word {
         }
     }
 
-    fn syndromes(data: &[&Word]) -> (Word, Word) {
-        let (mut p, mut q) = (Word::zero(), Word::zero());
+    fn syndromes(data: &[&TinyBlock]) -> (TinyBlock, TinyBlock) {
+        let (mut p, mut q) = (TinyBlock::zero(), TinyBlock::zero());
         for (column, block) in data.iter().enumerate() {
             p.add(block);
             q.add_scaled(galois::coefficient(column), block);
@@ -52,7 +52,7 @@ impl Block for Word {
         (p, q)
     }
 
-    fn same(&self, other: &Word) -> bool {
+    fn same(&self, other: &TinyBlock) -> bool {
         self == other
     }
 }
@@ -171,14 +171,14 @@ pub struct Summary {
 
 /// A member with a cache that forgets.
 struct Disk {
-    cached: Vec<Word>,
-    stable: Vec<Word>,
+    cached: Vec<TinyBlock>,
+    stable: Vec<TinyBlock>,
     unreadable: BTreeSet<u64>,
     dead: bool,
     /// Checksums of what should be there.
     sums: Option<Sums>,
     /// Sectors that are wrong, and what they should be.
-    corrupt: BTreeMap<u64, Word>,
+    corrupt: BTreeMap<u64, TinyBlock>,
     canary: Option<Canary>,
 }
 
@@ -192,26 +192,26 @@ struct Sums {
 impl Sums {
     fn new(size: usize) -> Sums {
         Sums {
-            cached: vec![sum(Word::zero()); size],
-            stable: vec![sum(Word::zero()); size],
+            cached: vec![sum(TinyBlock::zero()); size],
+            stable: vec![sum(TinyBlock::zero()); size],
         }
     }
 }
 
 /// A checksum of a block.
-fn sum(word: Word) -> u32 {
+fn sum(word: TinyBlock) -> u32 {
     (u64::from_le_bytes(word.0).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as u32
 }
 
 /// A write to a block, in the order of arrival.
 #[derive(Clone, Copy, Debug)]
 struct Version {
-    value: Word,
+    value: TinyBlock,
     acknowledged: Option<u64>,
 }
 
 /// A request on its way.
-enum Flight {
+enum InFlight {
     Read {
         start: u64,
         since: u64,
@@ -233,19 +233,19 @@ enum Flight {
 struct World {
     rng: SimRng,
     geometry: Geometry,
-    settings: Settings,
+    settings: ShardSettings,
     severity: Severity,
     canary: Option<Canary>,
-    shard: Shard<Word>,
+    shard: Shard<TinyBlock>,
     disks: Vec<Disk>,
-    running: Vec<Operation<Word>>,
+    running: Vec<Operation<TinyBlock>>,
     /// Operations of each member that have not ended, those that wait for the intent record included.
     busy: Vec<usize>,
     /// Intent record; none if the level has no syndromes.
-    recorder: Option<Recorder<Word>>,
-    flights: BTreeMap<Token, Flight>,
+    recorder: Option<Recorder<TinyBlock>>,
+    flights: BTreeMap<Token, InFlight>,
     /// Answers that wait until doubtful stripes are on record.
-    withheld: Vec<Reply<Word>>,
+    withheld: Vec<Reply<TinyBlock>>,
     /// Writes of every block.
     versions: Vec<Vec<Version>>,
     /// Of every block, the first version that a power cut can bring back.
@@ -370,7 +370,7 @@ impl World {
         let stripes = rng.between(2, 6);
         let geometry = Geometry::new(level, members, strip, strip * stripes)
             .expect("within the bounds of every level");
-        let settings = Settings {
+        let settings = ShardSettings {
             merging: *rng.pick(&Merging::ALL),
             longest_hold: rng.between(1, 2000) * 1000,
             member_depth: rng.between(1, 64) as usize,
@@ -380,8 +380,8 @@ impl World {
         };
         let size = (stripes * u64::from(geometry.rows())) as usize;
         let disk = || Disk {
-            cached: vec![Word::zero(); size],
-            stable: vec![Word::zero(); size],
+            cached: vec![TinyBlock::zero(); size],
+            stable: vec![TinyBlock::zero(); size],
             unreadable: BTreeSet::new(),
             dead: false,
             sums: settings.checksums.then(|| Sums::new(size)),
@@ -390,7 +390,7 @@ impl World {
         };
         let blocks = geometry.blocks() as usize;
         let blank = Version {
-            value: Word::zero(),
+            value: TinyBlock::zero(),
             acknowledged: Some(0),
         };
         World {
@@ -441,12 +441,12 @@ impl World {
         Ok(())
     }
 
-    fn submit(&mut self, flight: Flight, request: Request<Word>) {
+    fn submit(&mut self, flight: InFlight, request: Request<TinyBlock>) {
         let token = self.token(flight);
         self.shard.request(self.now, token, request);
     }
 
-    fn token(&mut self, flight: Flight) -> Token {
+    fn token(&mut self, flight: InFlight) -> Token {
         self.next_token += 1;
         self.flights.insert(self.next_token, flight);
         self.next_token
@@ -470,7 +470,7 @@ impl World {
         let mut versions = Vec::new();
         let mut data = Vec::new();
         for at in 0..blocks {
-            let value = Word(((self.next_token + 1) << 16 | (at + 1)).to_le_bytes());
+            let value = TinyBlock(((self.next_token + 1) << 16 | (at + 1)).to_le_bytes());
             let history = &mut self.versions[(start + at) as usize];
             history.push(Version {
                 value,
@@ -480,7 +480,7 @@ impl World {
             data.push(value);
         }
         self.submit(
-            Flight::Write {
+            InFlight::Write {
                 start,
                 versions,
                 durable,
@@ -502,17 +502,17 @@ impl World {
         for block in start.next_multiple_of(size)..(start + blocks) / size * size {
             // Writes that wait may come after it, so that it hides none of them when it is answered.
             self.versions[block as usize].push(Version {
-                value: Word::zero(),
+                value: TinyBlock::zero(),
                 acknowledged: None,
             });
         }
-        self.submit(Flight::Internal, Request::Trim { start, blocks });
+        self.submit(InFlight::Internal, Request::Trim { start, blocks });
     }
 
     fn read(&mut self) {
         let (start, blocks) = self.place();
         self.submit(
-            Flight::Read {
+            InFlight::Read {
                 start,
                 since: self.step,
             },
@@ -526,7 +526,7 @@ impl World {
             .iter()
             .map(|history| latest_acknowledged(history, self.step))
             .collect();
-        self.submit(Flight::Flush { covered }, Request::Flush);
+        self.submit(InFlight::Flush { covered }, Request::Flush);
     }
 
     /// Members that are gone or not yet rebuilt.
@@ -568,7 +568,7 @@ impl World {
             return;
         }
         disk.corrupt.insert(sector, disk.cached[at]);
-        let noise = Word((self.rng.next_u64() | 1 << 60).to_le_bytes());
+        let noise = TinyBlock((self.rng.next_u64() | 1 << 60).to_le_bytes());
         (disk.cached[at], disk.stable[at]) = (noise, noise);
         self.summary.corrupted += 1;
     }
@@ -597,7 +597,7 @@ impl World {
             return;
         };
         let disk = &mut self.disks[member];
-        let noise = Word(self.rng.next_u64().to_le_bytes());
+        let noise = TinyBlock(self.rng.next_u64().to_le_bytes());
         disk.cached.fill(noise);
         disk.stable.fill(noise);
         disk.unreadable.clear();
@@ -609,7 +609,7 @@ impl World {
         }
         self.shard.replace_member(member);
         for stripe in 0..self.geometry.stripes() {
-            let token = self.token(Flight::Internal);
+            let token = self.token(InFlight::Internal);
             self.shard.rebuild(self.now, token, member, stripe);
         }
         self.summary.rebuilt += 1;
@@ -623,7 +623,7 @@ impl World {
             };
             let lacking = (below..self.geometry.stripes()).filter(|stripe| !done.contains(stripe));
             for stripe in lacking.collect::<Vec<_>>() {
-                let token = self.token(Flight::Internal);
+                let token = self.token(InFlight::Internal);
                 self.shard.rebuild(self.now, token, member, stripe);
             }
             self.resuming.insert(member);
@@ -680,7 +680,7 @@ impl World {
     }
 
     /// Begins operations, except for writes in regions that are not on record yet.
-    fn begin(&mut self, operations: Vec<Operation<Word>>) {
+    fn begin(&mut self, operations: Vec<Operation<TinyBlock>>) {
         for operation in operations {
             self.busy[operation.member] += 1;
             let started = match (&mut self.recorder, &operation.action) {
@@ -711,7 +711,7 @@ impl World {
             let early = self.canary == Some(Canary::EarlyStripeClears);
             recorder.request(|| match early {
                 true => BTreeSet::new(),
-                false => shard.unsettled(),
+                false => shard.dirty_marks(),
             });
         }
     }
@@ -725,13 +725,13 @@ impl World {
         let flush = match self.canary {
             Some(Canary::EarlyClears) => {
                 let none = BTreeSet::new();
-                recorder.settle(&none) | recorder.settle(&none)
+                recorder.maintain(&none) | recorder.maintain(&none)
             }
-            _ => recorder.settle(&self.shard.unsettled()),
+            _ => recorder.maintain(&self.shard.dirty_marks()),
         };
         self.summary.cleared += before.saturating_sub(recorder.marks().len()) as u64;
         if flush {
-            self.submit(Flight::Internal, Request::Flush);
+            self.submit(InFlight::Internal, Request::Flush);
         }
     }
 
@@ -746,7 +746,7 @@ impl World {
     }
 
     /// Starts what the array wants; returns its answers.
-    fn take_output(&mut self) -> Vec<Reply<Word>> {
+    fn take_output(&mut self) -> Vec<Reply<TinyBlock>> {
         let output = std::mem::take(self.shard.output());
         self.begin(output.operations);
         let shard = &self.shard;
@@ -768,10 +768,10 @@ impl World {
             .try_for_each(|reply| self.check(reply))
     }
 
-    fn check(&mut self, reply: Reply<Word>) -> Result<(), String> {
+    fn check(&mut self, reply: Reply<TinyBlock>) -> Result<(), String> {
         let flight = self.flights.remove(&reply.token).ok_or("answered twice")?;
         self.summary.answered += 1;
-        if let (Flight::Resync { stripe }, Some(recorder)) = (&flight, &mut self.recorder) {
+        if let (InFlight::Resync { stripe }, Some(recorder)) = (&flight, &mut self.recorder) {
             // A doubtful stripe is as much in order as it can be.
             let done = matches!(reply.result, Ok(_) | Err(Failure::Doubtful { .. }));
             recorder.resynced(*stripe, done);
@@ -789,13 +789,13 @@ impl World {
             }
         };
         match flight {
-            Flight::Internal | Flight::Resync { .. } => {}
-            Flight::Flush { covered } => {
+            InFlight::Internal | InFlight::Resync { .. } => {}
+            InFlight::Flush { covered } => {
                 for (durable, covered) in self.durable.iter_mut().zip(covered) {
                     *durable = covered.max(*durable);
                 }
             }
-            Flight::Write {
+            InFlight::Write {
                 start,
                 versions,
                 durable,
@@ -808,7 +808,7 @@ impl World {
                     }
                 }
             }
-            Flight::Read { start, since } => {
+            InFlight::Read { start, since } => {
                 for (at, value) in data.into_iter().enumerate() {
                     let history = &self.versions[start as usize + at];
                     let oldest = latest_acknowledged(history, since);
@@ -919,7 +919,7 @@ impl World {
         let recorder = self.recorder.as_mut();
         let unsynced = recorder.map(|recorder| recorder.take_unsynced(stripes));
         for stripe in unsynced.unwrap_or_default() {
-            let token = self.token(Flight::Resync { stripe });
+            let token = self.token(InFlight::Resync { stripe });
             self.shard.resync(self.now, token, stripe);
         }
         let severity = std::mem::replace(&mut self.severity, Severity::Beyond);
@@ -1003,7 +1003,7 @@ impl World {
         self.step += 1;
         for start in 0..self.geometry.blocks() {
             self.submit(
-                Flight::Read {
+                InFlight::Read {
                     start,
                     since: self.step,
                 },
@@ -1021,7 +1021,7 @@ fn latest_acknowledged(history: &[Version], before: u64) -> usize {
 }
 
 impl Disk {
-    fn perform(&mut self, action: &Action<Word>, forgets: bool) -> Outcome<Word> {
+    fn perform(&mut self, action: &Action<TinyBlock>, forgets: bool) -> Outcome<TinyBlock> {
         if self.dead {
             return Outcome::Gone;
         }
@@ -1050,9 +1050,9 @@ impl Disk {
             Action::Discard { start, blocks } => {
                 for at in *start..start + blocks {
                     self.unreadable.remove(&at);
-                    self.cached[at as usize] = Word::zero();
+                    self.cached[at as usize] = TinyBlock::zero();
                     if let Some(sums) = &mut self.sums {
-                        sums.cached[at as usize] = sum(Word::zero());
+                        sums.cached[at as usize] = sum(TinyBlock::zero());
                     }
                 }
                 Outcome::Done
@@ -1108,7 +1108,7 @@ impl Disk {
         self.forget_what_is_right();
     }
 
-    fn give(&self, range: Range<u64>) -> Outcome<Word> {
+    fn give(&self, range: Range<u64>) -> Outcome<TinyBlock> {
         if self.unreadable.range(range.clone()).next().is_some() {
             return Outcome::Unreadable;
         }

@@ -42,8 +42,8 @@ pub struct Recorder<B> {
     writing: Option<Writing>,
     /// Records on the members: several if a power cut left different ones.
     stored: Vec<Bytes>,
-    /// Something was unsettled at the last upkeep.
-    was_unsettled: bool,
+    /// Something was dirty at the last upkeep.
+    was_dirty: bool,
 }
 
 impl<B> Recorder<B> {
@@ -70,7 +70,7 @@ impl<B> Recorder<B> {
             recorded_doubt_changes: 0,
             writing: None,
             stored,
-            was_unsettled: false,
+            was_dirty: false,
         }
     }
 
@@ -103,9 +103,9 @@ impl<B> Recorder<B> {
         self.marks.admit(mark, operation)
     }
 
-    /// Puts the marks that operations wait for into the next record, without stripes that are no longer unsettled.
-    pub fn request(&mut self, unsettled: impl FnOnce() -> BTreeSet<Mark>) {
-        let change = self.marks.take_wanted(unsettled);
+    /// Puts the marks that operations wait for into the next record, without stripes that are no longer dirty.
+    pub fn request(&mut self, dirty: impl FnOnce() -> BTreeSet<Mark>) {
+        let change = self.marks.take_wanted(dirty);
         self.new_marks.extend(&change.marked);
         self.change(&change);
     }
@@ -163,10 +163,10 @@ impl<B> Recorder<B> {
     }
 
     /// Does the upkeep: removes settled marks from the next record. Tells whether members are to be flushed.
-    pub fn settle(&mut self, unsettled: &BTreeSet<Mark>) -> bool {
-        let flush = !unsettled.is_empty() && self.was_unsettled;
-        self.was_unsettled = !unsettled.is_empty() && !flush;
-        let change = self.marks.settle(unsettled);
+    pub fn maintain(&mut self, dirty: &BTreeSet<Mark>) -> bool {
+        let flush = !dirty.is_empty() && self.was_dirty;
+        self.was_dirty = !dirty.is_empty() && !flush;
+        let change = self.marks.clear_clean(dirty);
         self.change(&change);
         flush
     }

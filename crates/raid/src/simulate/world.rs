@@ -6,7 +6,7 @@ use crate::block::Weightless;
 use crate::geometry::Geometry;
 use crate::merging::Merging;
 use crate::request::{Action, Nanos, Outcome, Request};
-use crate::shard::{Counters, Settings, Shard};
+use crate::shard::{Counters, Shard, ShardSettings};
 use seiner_platform::sim::SimRng;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -133,10 +133,10 @@ struct World<'a> {
 /// Runs a simulation.
 pub fn run(run: &Run) -> Measured {
     let mut rng = SimRng::new(run.seed);
-    let settings = Settings {
+    let settings = ShardSettings {
         merging: run.merging,
         longest_hold: run.longest_hold,
-        ..Settings::default()
+        ..ShardSettings::default()
     };
     let members = (0..run.geometry.members())
         .map(|_| Nvme::new(run.model, rng.next_u64()))

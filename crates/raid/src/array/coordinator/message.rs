@@ -1,6 +1,6 @@
 //! Messages to the coordinator.
 
-use super::Refusal;
+use super::OrderError;
 use crate::array::marks::Change;
 use crate::array::message::Incarnation;
 use crate::mark::Mark;
@@ -25,7 +25,7 @@ pub enum Order {
 }
 
 /// A message to the coordinator.
-pub enum Word {
+pub enum CoordinatorMessage {
     /// A shard no longer uses a member.
     Lost {
         /// Shard to notify after the loss is recorded.
@@ -38,14 +38,14 @@ pub enum Word {
         silent: bool,
     },
     /// A shard needs to write where the record has no mark.
-    Mark {
+    RequestMarks {
         /// Shard to notify after the marks are recorded.
         shard: usize,
         /// Marks that the shard needs, and marks that it no longer needs.
         change: Change,
     },
     /// The marks of a shard change, for which no write waits.
-    Settle(Change),
+    UpdateMarks(Change),
     /// The set of doubtful stripes of a shard has changed.
     Doubts {
         /// Shard to notify after the set is recorded.
@@ -56,7 +56,7 @@ pub enum Word {
     /// A shard uses the new device of a member.
     Installed(usize, Incarnation),
     /// One stripe of a task is done.
-    Chored {
+    StripeDone {
         /// Number of the task.
         task: u64,
         /// Number of the stripe.
@@ -65,7 +65,7 @@ pub enum Word {
         result: Result<(), Failure>,
     },
     /// An order, with the channel for its answer.
-    Order(Order, Sender<Result<(), Refusal>>),
+    Order(Order, Sender<Result<(), OrderError>>),
     /// Stops the array, with the channel for the result.
     Stop(Sender<Result<(), Failure>>),
     /// Result of the last flush.

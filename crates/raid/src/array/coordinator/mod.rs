@@ -1,28 +1,28 @@
 //! The coordinator thread of an array: membership, rebuild, scrub, resync, records, and the end of the array.
 
-mod ending;
+pub mod message;
+mod order_error;
 mod orders;
-mod refusal;
+mod shutdown;
 pub mod slot;
 mod task;
-pub mod word;
 
-pub use refusal::Refusal;
-pub use slot::Slot;
-pub use word::{Order, Word};
+pub use message::{CoordinatorMessage, Order};
+pub use order_error::OrderError;
+pub use slot::MemberSlot;
 
 use super::Shared;
 use super::assemble::with_checksums;
-use super::books::{Books, Placed};
 use super::marks::Change;
-use super::message::{Chore, Message};
-use super::status::{Condition, Filling, Kept, Loss, MemberStatus};
-use super::sweep::Undone;
+use super::message::{Job, ShardMessage};
+use super::metadata_log::{IndexedMember, MetadataLog};
+use super::status::{Completeness, Condition, CoordinatorStatus, Loss, MemberStatus};
+use super::stripe_pass::FailedStripes;
 use crate::member::Member;
 use crate::record::{Intent, Superblock};
 use crate::request::Nanos;
-use ending::Ending;
 use seiner_platform::Clock;
+use shutdown::Shutdown;
 use std::collections::BTreeSet;
 use std::io;
 use std::iter::once;
@@ -32,28 +32,28 @@ use std::time::Duration;
 use task::Task;
 
 /// State of the coordinator.
-pub struct Keeper {
+pub struct Coordinator {
     shared: Arc<Shared>,
-    words: Receiver<Word>,
-    slots: Vec<Slot>,
+    messages: Receiver<CoordinatorMessage>,
+    slots: Vec<MemberSlot>,
     spares: Vec<Arc<dyn Member>>,
     /// Pending tasks. The first one is running.
     tasks: Vec<Task>,
     /// Completed tasks, the last one of each kind.
     past: Vec<Task>,
     next_task: u64,
-    ending: Option<Ending>,
+    shutdown: Option<Shutdown>,
     /// Records on the members; `None` for an array without records.
-    books: Option<Books>,
+    metadata_log: Option<MetadataLog>,
     /// Changes that are not recorded yet, and the messages to send after they are.
     members_changed: bool,
     intent_changed: bool,
-    to_tell: Vec<(usize, Message)>,
+    after_record: Vec<(usize, ShardMessage)>,
     /// Time of the next record of rebuild positions.
     next_positions: Nanos,
 }
 
-impl Keeper {
+impl Coordinator {
     /// Creates the coordinator of an array with these members. Starts a resync of the stripes that are recorded
     /// as being written.
     ///
@@ -61,138 +61,139 @@ impl Keeper {
     /// If the system cannot provide what the records need.
     pub fn new(
         shared: Arc<Shared>,
-        words: Receiver<Word>,
-        slots: Vec<Slot>,
+        messages: Receiver<CoordinatorMessage>,
+        slots: Vec<MemberSlot>,
         spares: Vec<Arc<dyn Member>>,
-        books: Option<(Superblock, Intent)>,
-    ) -> io::Result<Keeper> {
-        let books =
-            books.map(|(superblock, intent)| Books::new(superblock, intent, &shared.running));
-        let mut keeper = Keeper {
+        metadata_log: Option<(Superblock, Intent)>,
+    ) -> io::Result<Coordinator> {
+        let metadata_log = metadata_log
+            .map(|(superblock, intent)| MetadataLog::new(superblock, intent, &shared.settings));
+        let mut coordinator = Coordinator {
             shared,
-            words,
+            messages,
             slots,
             spares,
             tasks: Vec::new(),
             past: Vec::new(),
             next_task: 0,
-            ending: None,
-            books: books.transpose()?,
+            shutdown: None,
+            metadata_log: metadata_log.transpose()?,
             members_changed: false,
             // The combined record is written to every member, because other members may be lost later.
             intent_changed: true,
-            to_tell: Vec::new(),
+            after_record: Vec::new(),
             next_positions: 0,
         };
-        keeper.resync();
-        keeper.use_spares();
-        keeper.resume_filling();
-        keeper.show();
-        Ok(keeper)
+        coordinator.resync();
+        coordinator.use_spares();
+        coordinator.resume_rebuilds();
+        coordinator.publish_status();
+        Ok(coordinator)
     }
 
     /// Starts a resync of all stripes whose syndromes may not match.
     fn resync(&mut self) {
         let geometry = &self.shared.geometry;
         let (stripes, redundant) = (geometry.stripes(), geometry.syndromes() > 0);
-        let Some(books) = self.books.as_mut().filter(|_| redundant) else {
+        let Some(metadata_log) = self.metadata_log.as_mut().filter(|_| redundant) else {
             return;
         };
-        let size = self.shared.running.settings.region_stripes;
-        let marks = books.intent().marks().iter();
+        let size = self.shared.settings.shard.region_stripes;
+        let marks = metadata_log.intent().marks().iter();
         let ranges: Vec<_> = marks.map(|mark| mark.stripes(size, stripes)).collect();
         if !ranges.is_empty() {
-            self.begin_task(Chore::Resync, ranges);
+            self.begin_task(Job::Resync, ranges);
         }
     }
 
     /// Runs until the array ends.
     pub fn run(mut self) {
         loop {
-            self.put_on_record();
+            self.record_changes();
             let until = self.work();
-            self.show();
-            if self.has_ended() {
+            self.publish_status();
+            if self.advance_shutdown() {
                 return;
             }
-            let word = match until {
+            let message = match until {
                 None => self
-                    .words
+                    .messages
                     .recv()
                     .map_err(|_| RecvTimeoutError::Disconnected),
                 Some(until) => {
                     let time = until.saturating_sub(self.now());
-                    self.words.recv_timeout(Duration::from_nanos(time))
+                    self.messages.recv_timeout(Duration::from_nanos(time))
                 }
             };
-            let first = match word {
-                Ok(word) => Some(word),
+            let first = match message {
+                Ok(message) => Some(message),
                 Err(RecvTimeoutError::Timeout) => None,
                 Err(RecvTimeoutError::Disconnected) => return,
             };
             // Words that arrived meanwhile are recorded together.
             let mut next = first;
-            while let Some(word) = next {
-                if matches!(word, Word::Halt) {
+            while let Some(message) = next {
+                if matches!(message, CoordinatorMessage::Halt) {
                     return;
                 }
-                self.hear(word);
-                next = self.words.try_recv().ok();
+                self.receive(message);
+                next = self.messages.try_recv().ok();
             }
         }
     }
 
     /// Records all changes, then sends the messages that wait for the record.
-    fn put_on_record(&mut self) {
+    fn record_changes(&mut self) {
         // The status is published first: slow members must not delay a request for the status.
-        self.show();
-        while let Some(books) = &mut self.books
+        self.publish_status();
+        while let Some(metadata_log) = &mut self.metadata_log
             && (self.members_changed || self.intent_changed)
         {
             let devices = self.slots.iter().enumerate();
-            let placed: Vec<Placed> = devices
+            let members: Vec<IndexedMember> = devices
                 .filter_map(|(member, slot)| Some((member, slot.device()?)))
                 .collect();
             // A replacement device may contain an old intent record. It gets the current intent record before
             // its superblock.
             let failed = if std::mem::take(&mut self.intent_changed) {
-                books.write_intent(&placed)
+                metadata_log.write_intent(&members)
             } else {
                 self.members_changed = false;
-                books.superblock().fillings = self.slots.iter().map(|slot| slot.recorded).collect();
-                books.write_superblocks(&placed)
+                metadata_log.superblock().completeness =
+                    self.slots.iter().map(|slot| slot.recorded).collect();
+                metadata_log.write_superblocks(&members)
             };
             if !failed.is_empty() {
                 self.lose_all(failed, Loss::Failed);
-                self.show();
+                self.publish_status();
             }
         }
-        for (shard, message) in std::mem::take(&mut self.to_tell) {
+        for (shard, message) in std::mem::take(&mut self.after_record) {
             // A shard that has ended does not need the message.
             let _ = self.shared.shards[shard].send(message);
         }
     }
 
     /// Publishes the current status.
-    fn show(&self) {
-        let kept = self.kept();
-        *self.shared.kept() = Some(kept);
+    fn publish_status(&self) {
+        let status = self.status();
+        *self.shared.published() = Some(status);
     }
 
     fn now(&self) -> Nanos {
         self.shared.clock.monotonic()
     }
 
-    fn tell(&self, message: impl Fn() -> Message) {
+    fn broadcast(&self, message: impl Fn() -> ShardMessage) {
         for shard in &self.shared.shards {
             // A shard that has ended does not need the message.
             let _ = shard.send(message());
         }
     }
 
-    fn hear(&mut self, word: Word) {
-        match word {
-            Word::Lost {
+    fn receive(&mut self, message: CoordinatorMessage) {
+        match message {
+            CoordinatorMessage::Lost {
                 shard,
                 member,
                 incarnation,
@@ -203,80 +204,81 @@ impl Keeper {
                     let loss = if silent { Loss::Silent } else { Loss::Failed };
                     self.lose(member, loss);
                 }
-                let recorded = known || self.slots[member].recorded == Filling::Gone;
-                let message = match recorded || self.books.is_none() {
-                    true => Message::Recorded,
-                    false => Message::Unrecorded,
+                let recorded = known || self.slots[member].recorded == Completeness::Gone;
+                let message = match recorded || self.metadata_log.is_none() {
+                    true => ShardMessage::Recorded,
+                    false => ShardMessage::Unrecorded,
                 };
-                self.to_tell.push((shard, message));
+                self.after_record.push((shard, message));
             }
-            Word::Mark { shard, change } => {
+            CoordinatorMessage::RequestMarks { shard, change } => {
                 self.change_marks(&change);
-                self.to_tell.push((shard, Message::Marked(change.marked)));
+                self.after_record
+                    .push((shard, ShardMessage::Marked(change.marked)));
             }
-            Word::Settle(change) => self.change_marks(&change),
-            Word::Doubts { shard, doubts } => {
+            CoordinatorMessage::UpdateMarks(change) => self.change_marks(&change),
+            CoordinatorMessage::Doubts { shard, doubts } => {
                 let sharding = self.shared.sharding;
-                if let Some(books) = &mut self.books {
-                    books
+                if let Some(metadata_log) = &mut self.metadata_log {
+                    metadata_log
                         .intent()
                         .set_doubts(|stripe| sharding.shard(stripe) == shard, doubts);
                     self.intent_changed = true;
                 }
-                self.fill_undone(false);
-                self.to_tell.push((shard, Message::Recorded));
+                self.retry_failed_stripes(false);
+                self.after_record.push((shard, ShardMessage::Recorded));
             }
-            Word::Installed(member, incarnation) => {
+            CoordinatorMessage::Installed(member, incarnation) => {
                 let slot = &mut self.slots[member];
                 if slot.incarnation == incarnation {
                     slot.to_install -= 1;
                 }
             }
-            Word::Chored {
+            CoordinatorMessage::StripeDone {
                 task,
                 stripe,
                 result,
             } => {
                 let found = self.tasks.iter_mut().find(|found| found.number == task);
                 found
-                    .expect("a task stays until its chores are done")
-                    .sweep
+                    .expect("a task stays until its jobs are done")
+                    .pass
                     .end(stripe, result);
             }
-            Word::Order(order, answer) => {
-                let done = match self.ending {
-                    Some(_) => Err(Refusal::Stopping),
-                    None => self.obey(order),
+            CoordinatorMessage::Order(order, answer) => {
+                let done = match self.shutdown {
+                    Some(_) => Err(OrderError::Stopping),
+                    None => self.carry_out(order),
                 };
-                self.put_on_record();
+                self.record_changes();
                 // The client may have gone.
                 let _ = answer.send(done);
             }
-            Word::Stop(answer) => {
-                self.tasks.iter_mut().for_each(|task| task.sweep.cancel());
-                self.ending = Some(Ending::Tasks(answer));
+            CoordinatorMessage::Stop(answer) => {
+                self.tasks.iter_mut().for_each(|task| task.pass.cancel());
+                self.shutdown = Some(Shutdown::Tasks(answer));
             }
-            Word::Flushed(result) => {
-                if let Some(Ending::Flush(answer)) = self.ending.take() {
-                    self.tell(|| Message::Finish);
+            CoordinatorMessage::Flushed(result) => {
+                if let Some(Shutdown::Flush(answer)) = self.shutdown.take() {
+                    self.broadcast(|| ShardMessage::Finish);
                     let shards = self.shared.shards.len();
-                    self.ending = Some(Ending::Shards(answer, result, shards, BTreeSet::new()));
+                    self.shutdown = Some(Shutdown::Shards(answer, result, shards, BTreeSet::new()));
                 }
             }
-            Word::Finished(marks) => {
-                if let Some(Ending::Shards(_, _, left, all)) = &mut self.ending {
+            CoordinatorMessage::Finished(marks) => {
+                if let Some(Shutdown::Shards(_, _, left, all)) = &mut self.shutdown {
                     *left -= 1;
                     all.extend(marks);
                 }
             }
-            Word::Halt => {}
+            CoordinatorMessage::Halt => {}
         }
     }
 
     /// Changes the marks of the next record.
     fn change_marks(&mut self, change: &Change) {
-        if let Some(books) = &mut self.books {
-            let intent = books.intent();
+        if let Some(metadata_log) = &mut self.metadata_log {
+            let intent = metadata_log.intent();
             change.marked.iter().for_each(|&mark| intent.mark(mark));
             change.cleared.iter().for_each(|&mark| intent.clear(mark));
             self.intent_changed = true;
@@ -290,42 +292,42 @@ impl Keeper {
 
     /// Takes several members out of use at once.
     fn lose_all(&mut self, mut members: Vec<usize>, loss: Loss) {
-        members.retain(|&member| self.slots[member].filling != Filling::Gone);
+        members.retain(|&member| self.slots[member].completeness != Completeness::Gone);
         if members.is_empty() {
             return;
         }
         for &member in &members {
             let slot = &mut self.slots[member];
-            slot.filling = Filling::Gone;
+            slot.completeness = Completeness::Gone;
             slot.loss = Some(loss);
             slot.device = None;
-            slot.undone = Undone::default();
+            slot.failed_stripes = FailedStripes::default();
         }
         // If more members are lost than the level covers, no write is acknowledged any more. Those members have
         // missed nothing, so their loss is not recorded. If they return, the array is complete again.
-        let bears = self.gone() <= self.shared.geometry.syndromes();
+        let is_covered = self.gone() <= self.shared.geometry.syndromes();
         for member in members {
-            if bears {
-                self.slots[member].recorded = Filling::Gone;
+            if is_covered {
+                self.slots[member].recorded = Completeness::Gone;
                 self.members_changed = true;
             }
             let incarnation = self.slots[member].incarnation;
-            self.tell(|| Message::Lose(member, incarnation));
-            let rebuild = Chore::Rebuild(member);
+            self.broadcast(|| ShardMessage::Lose(member, incarnation));
+            let rebuild = Job::Rebuild(member);
             let hopeless = self
                 .tasks
                 .iter_mut()
-                .filter(|task| task.sweep.chore == rebuild);
-            hopeless.for_each(|task| task.sweep.cancel());
+                .filter(|task| task.pass.job == rebuild);
+            hopeless.for_each(|task| task.pass.cancel());
         }
         self.use_spares();
     }
 
     /// Puts spares in the places of lost members.
     fn use_spares(&mut self) {
-        let gone = |slot: &Slot| slot.filling == Filling::Gone;
+        let gone = |slot: &MemberSlot| slot.completeness == Completeness::Gone;
         while let Some(member) = self.slots.iter().position(gone)
-            && self.ending.is_none()
+            && self.shutdown.is_none()
             && !self.spares.is_empty()
             && self.gone() <= self.shared.geometry.syndromes()
         {
@@ -336,35 +338,35 @@ impl Keeper {
 
     /// Puts a device in the place of a lost member.
     fn install(&mut self, member: usize, device: Arc<dyn Member>) {
-        let device = match &mut self.books {
-            Some(books) => with_checksums(device, books.superblock()),
+        let device = match &mut self.metadata_log {
+            Some(metadata_log) => with_checksums(device, metadata_log.superblock()),
             None => device,
         };
         let slot = &mut self.slots[member];
         slot.loss = None;
         slot.incarnation += 1;
-        slot.filling = Filling::Below(0);
-        slot.recorded = slot.filling;
+        slot.completeness = Completeness::Below(0);
+        slot.recorded = slot.completeness;
         slot.device = Some(device.clone());
         slot.to_install = self.shared.shards.len();
         let incarnation = slot.incarnation;
         self.members_changed = true;
         self.intent_changed = true;
-        self.tell(|| Message::Replace(member, incarnation, device.clone(), 0));
-        self.resume_filling();
+        self.broadcast(|| ShardMessage::Replace(member, incarnation, device.clone(), 0));
+        self.resume_rebuilds();
     }
 
     /// Starts the rebuild of members that are incomplete.
-    fn resume_filling(&mut self) {
+    fn resume_rebuilds(&mut self) {
         for member in 0..self.slots.len() {
-            let Filling::Below(below) = self.slots[member].filling else {
+            let Completeness::Below(below) = self.slots[member].completeness else {
                 continue;
             };
-            let chore = Chore::Rebuild(member);
-            let same = |task: &Task| task.sweep.chore == chore && !task.sweep.is_cancelled();
+            let job = Job::Rebuild(member);
+            let same = |task: &Task| task.pass.job == job && !task.pass.is_cancelled();
             if !self.tasks.iter().any(same) {
                 let stripes = below..self.shared.geometry.stripes();
-                self.begin_task(chore, once(stripes));
+                self.begin_task(job, once(stripes));
             }
         }
     }
@@ -373,7 +375,7 @@ impl Keeper {
     fn missing(&self) -> usize {
         self.slots
             .iter()
-            .filter(|slot| slot.filling != Filling::Full)
+            .filter(|slot| slot.completeness != Completeness::Full)
             .count()
     }
 
@@ -381,7 +383,7 @@ impl Keeper {
     fn gone(&self) -> usize {
         self.slots
             .iter()
-            .filter(|slot| slot.filling == Filling::Gone)
+            .filter(|slot| slot.completeness == Completeness::Gone)
             .count()
     }
 
@@ -393,14 +395,14 @@ impl Keeper {
         }
     }
 
-    fn kept(&self) -> Kept {
+    fn status(&self) -> CoordinatorStatus {
         let now = self.now();
         let position = |member: usize| {
-            let own = |task: &&Task| task.sweep.chore == Chore::Rebuild(member);
+            let own = |task: &&Task| task.pass.job == Job::Rebuild(member);
             self.tasks
                 .iter()
                 .rfind(own)
-                .map(|task| task.sweep.position())
+                .map(|task| task.pass.position())
         };
         let members = self
             .slots
@@ -408,22 +410,22 @@ impl Keeper {
             .enumerate()
             .map(|(member, slot)| MemberStatus {
                 name: slot.device.as_ref().map(|device| device.name()),
-                filling: match (slot.filling, position(member)) {
-                    (Filling::Below(below), Some(now)) if now != u64::MAX => {
-                        Filling::Below(below.max(now))
+                completeness: match (slot.completeness, position(member)) {
+                    (Completeness::Below(below), Some(now)) if now != u64::MAX => {
+                        Completeness::Below(below.max(now))
                     }
-                    (filling, _) => filling,
+                    (completeness, _) => completeness,
                 },
                 loss: slot.loss,
                 corrupt: 0,
                 repaired: 0,
-                keeps_room: slot
+                keeps_space: slot
                     .device
                     .as_ref()
-                    .is_none_or(|device| device.keeps_room()),
+                    .is_none_or(|device| device.keeps_space()),
             });
         let tasks = self.tasks.iter().chain(&self.past);
-        Kept {
+        CoordinatorStatus {
             condition: self.condition(),
             members: members.collect(),
             spares: self.spares.iter().map(|spare| spare.name()).collect(),
@@ -432,8 +434,8 @@ impl Keeper {
     }
 }
 
-impl Drop for Keeper {
+impl Drop for Coordinator {
     fn drop(&mut self) {
-        *self.shared.kept() = None;
+        *self.shared.published() = None;
     }
 }

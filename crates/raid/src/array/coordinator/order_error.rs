@@ -4,7 +4,7 @@ use thiserror::Error;
 
 /// Reason why a running array refused an order.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-pub enum Refusal {
+pub enum OrderError {
     /// There is no member of this number.
     #[error("there is no member {0}: the array has members 0 to {1}")]
     NoMember(usize, usize),

@@ -1,87 +1,85 @@
 //! Orders of users.
 
-use super::{Keeper, Order, Refusal};
-use crate::array::message::Chore;
-use crate::array::status::{Filling, Loss};
+use super::{Coordinator, Order, OrderError};
+use crate::array::message::Job;
+use crate::array::status::{Completeness, Loss};
 use crate::member::Member;
-use crate::record::{Superblock, room_needed, write_superblock};
+use crate::record::{Superblock, space_needed, write_superblock};
 use std::iter::once;
 
-impl Keeper {
+impl Coordinator {
     /// Carries out an order.
-    pub(super) fn obey(&mut self, order: Order) -> Result<(), Refusal> {
+    pub(super) fn carry_out(&mut self, order: Order) -> Result<(), OrderError> {
         match order {
             Order::Fail(member) => {
                 self.place(member)?;
-                match self.slots[member].filling {
-                    Filling::Gone => return Err(Refusal::Gone(member)),
-                    Filling::Full if self.missing() >= self.shared.geometry.syndromes() => {
-                        return Err(Refusal::Needed(member));
+                match self.slots[member].completeness {
+                    Completeness::Gone => return Err(OrderError::Gone(member)),
+                    Completeness::Full if self.missing() >= self.shared.geometry.syndromes() => {
+                        return Err(OrderError::Needed(member));
                     }
                     _ => self.lose(member, Loss::Ordered),
                 }
             }
             Order::Replace(member, device) => {
                 self.place(member)?;
-                if self.slots[member].filling != Filling::Gone {
-                    return Err(Refusal::There(member));
+                if self.slots[member].completeness != Completeness::Gone {
+                    return Err(OrderError::There(member));
                 }
                 self.fits(&*device)?;
                 self.install(member, device);
             }
             Order::Spare(device) => {
                 self.fits(&*device)?;
-                if let Some(books) = &mut self.books {
+                if let Some(metadata_log) = &mut self.metadata_log {
                     let superblock = Superblock {
                         index: None,
-                        ..books.superblock().clone()
+                        ..metadata_log.superblock().clone()
                     };
-                    write_superblock(&*device, &superblock).map_err(|error| Refusal::System {
-                        name: device.name(),
-                        error: error.to_string(),
+                    write_superblock(&*device, &superblock).map_err(|error| {
+                        OrderError::System {
+                            name: device.name(),
+                            error: error.to_string(),
+                        }
                     })?;
                 }
                 self.spares.push(device);
                 self.use_spares();
             }
             Order::Scrub => {
-                if self
-                    .tasks
-                    .iter()
-                    .any(|task| task.sweep.chore == Chore::Scrub)
-                {
-                    return Err(Refusal::Busy);
+                if self.tasks.iter().any(|task| task.pass.job == Job::Scrub) {
+                    return Err(OrderError::Busy);
                 }
-                self.fill_undone(true);
+                self.retry_failed_stripes(true);
                 let stripes = 0..self.shared.geometry.stripes();
-                self.begin_task(Chore::Scrub, once(stripes));
+                self.begin_task(Job::Scrub, once(stripes));
             }
             Order::StopScrub => {
                 let scrubs = self
                     .tasks
                     .iter_mut()
-                    .filter(|task| task.sweep.chore == Chore::Scrub);
-                scrubs.for_each(|task| task.sweep.cancel());
+                    .filter(|task| task.pass.job == Job::Scrub);
+                scrubs.for_each(|task| task.pass.cancel());
             }
         }
         Ok(())
     }
 
-    fn place(&self, member: usize) -> Result<(), Refusal> {
+    fn place(&self, member: usize) -> Result<(), OrderError> {
         match member < self.slots.len() {
             true => Ok(()),
-            false => Err(Refusal::NoMember(member, self.slots.len() - 1)),
+            false => Err(OrderError::NoMember(member, self.slots.len() - 1)),
         }
     }
 
-    fn fits(&mut self, device: &dyn Member) -> Result<(), Refusal> {
-        let least = match &mut self.books {
-            Some(books) => room_needed(books.superblock()),
+    fn fits(&mut self, device: &dyn Member) -> Result<(), OrderError> {
+        let least = match &mut self.metadata_log {
+            Some(metadata_log) => space_needed(metadata_log.superblock()),
             None => self.shared.offset + self.shared.geometry.member_bytes(),
         };
         match device.bytes() >= least {
             true => Ok(()),
-            false => Err(Refusal::Small {
+            false => Err(OrderError::Small {
                 name: device.name(),
                 bytes: device.bytes(),
                 least,

@@ -1,13 +1,13 @@
 //! End of an array: background tasks, then a flush, then the shards, then the records.
 
-use super::{Keeper, Word};
+use super::{Coordinator, CoordinatorMessage};
 use crate::mark::Mark;
 use crate::request::Failure;
 use std::collections::BTreeSet;
 use std::sync::mpsc::Sender;
 
 /// Progress of the end.
-pub enum Ending {
+pub enum Shutdown {
     /// Waiting for tasks.
     Tasks(Sender<Result<(), Failure>>),
     /// Waiting for the flush.
@@ -21,35 +21,35 @@ pub enum Ending {
     ),
 }
 
-impl Keeper {
+impl Coordinator {
     /// Records a clean stop, and the marks of stripes that still need a resync.
-    fn close_books(&mut self, marks: BTreeSet<Mark>, is_durable: bool) {
-        if let Some(books) = self.books.as_mut().filter(|_| is_durable) {
-            books.intent().set_marks(marks);
-            books.superblock().clean = true;
+    fn record_stop(&mut self, marks: BTreeSet<Mark>, is_durable: bool) {
+        if let Some(metadata_log) = self.metadata_log.as_mut().filter(|_| is_durable) {
+            metadata_log.intent().set_marks(marks);
+            metadata_log.superblock().clean = true;
             self.intent_changed = true;
-            self.put_on_record();
+            self.record_changes();
             self.members_changed = true;
         }
-        self.put_on_record();
+        self.record_changes();
     }
 
     /// Advances the end. Returns whether it is complete.
-    pub(super) fn has_ended(&mut self) -> bool {
-        match self.ending.take() {
-            Some(Ending::Tasks(answer)) if self.tasks.is_empty() => {
-                let keeper = self.shared.keeper.clone();
+    pub(super) fn advance_shutdown(&mut self) -> bool {
+        match self.shutdown.take() {
+            Some(Shutdown::Tasks(answer)) if self.tasks.is_empty() => {
+                let coordinator = self.shared.coordinator.clone();
                 self.shared.flush(Box::new(move |result| {
-                    let _ = keeper.send(Word::Flushed(result.map(drop)));
+                    let _ = coordinator.send(CoordinatorMessage::Flushed(result.map(drop)));
                 }));
-                self.ending = Some(Ending::Flush(answer));
+                self.shutdown = Some(Shutdown::Flush(answer));
             }
-            Some(Ending::Shards(answer, result, 0, marks)) => {
-                self.close_books(marks, result.is_ok());
+            Some(Shutdown::Shards(answer, result, 0, marks)) => {
+                self.record_stop(marks, result.is_ok());
                 let _ = answer.send(result);
                 return true;
             }
-            ending => self.ending = ending,
+            shutdown => self.shutdown = shutdown,
         }
         false
     }

@@ -1,38 +1,38 @@
 //! Places of the array and their devices.
 
 use crate::array::message::Incarnation;
-use crate::array::status::{Filling, Loss};
-use crate::array::sweep::Undone;
+use crate::array::status::{Completeness, Loss};
+use crate::array::stripe_pass::FailedStripes;
 use crate::member::Member;
 use std::sync::Arc;
 
 /// A place of the array and its device.
 #[derive(Clone)]
-pub struct Slot {
+pub struct MemberSlot {
     pub(super) device: Option<Arc<dyn Member>>,
-    pub(super) filling: Filling,
+    pub(super) completeness: Completeness,
     /// Recorded completeness.
-    pub(super) recorded: Filling,
+    pub(super) recorded: Completeness,
     pub(super) incarnation: Incarnation,
     /// Reason of the loss, if the device was lost since the start.
     pub(super) loss: Option<Loss>,
     /// Number of shards that do not use the device yet.
     pub(super) to_install: usize,
     /// Stripes whose rebuild failed and that belong to no task.
-    pub(super) undone: Undone,
+    pub(super) failed_stripes: FailedStripes,
 }
 
-impl Slot {
+impl MemberSlot {
     /// Creates a place with a complete device.
-    pub fn up(device: Arc<dyn Member>) -> Slot {
-        Slot {
+    pub fn up(device: Arc<dyn Member>) -> MemberSlot {
+        MemberSlot {
             device: Some(device),
-            filling: Filling::Full,
-            recorded: Filling::Full,
+            completeness: Completeness::Full,
+            recorded: Completeness::Full,
             incarnation: 0,
             loss: None,
             to_install: 0,
-            undone: Undone::default(),
+            failed_stripes: FailedStripes::default(),
         }
     }
 
@@ -42,38 +42,38 @@ impl Slot {
     }
 
     /// Creates a place with the recorded completeness.
-    pub fn new(device: Option<Arc<dyn Member>>, filling: Filling) -> Slot {
+    pub fn new(device: Option<Arc<dyn Member>>, completeness: Completeness) -> MemberSlot {
         match device {
-            Some(device) => Slot {
-                filling,
-                recorded: filling,
-                ..Slot::up(device)
+            Some(device) => MemberSlot {
+                completeness,
+                recorded: completeness,
+                ..MemberSlot::up(device)
             },
-            None => Slot::empty(),
+            None => MemberSlot::empty(),
         }
     }
 
     /// Creates an empty place.
-    fn empty() -> Slot {
-        Slot {
+    fn empty() -> MemberSlot {
+        MemberSlot {
             device: None,
-            filling: Filling::Gone,
-            recorded: Filling::Gone,
+            completeness: Completeness::Gone,
+            recorded: Completeness::Gone,
             incarnation: 0,
             loss: None,
             to_install: 0,
-            undone: Undone::default(),
+            failed_stripes: FailedStripes::default(),
         }
     }
 
     /// Returns the completeness of the device.
-    pub fn filling(&self) -> Filling {
-        self.filling
+    pub fn completeness(&self) -> Completeness {
+        self.completeness
     }
 
     /// Returns whether the device of this incarnation is still in use.
     pub(super) fn holds(&self, incarnation: Incarnation) -> bool {
-        self.incarnation == incarnation && self.filling != Filling::Gone
+        self.incarnation == incarnation && self.completeness != Completeness::Gone
     }
 
     /// Returns the incarnation of the current device.
