@@ -7,7 +7,7 @@ use crate::report::{Check, Places, Relation, Report, Table, short};
 use crate::run::raid_matrix;
 use anyhow::{Context, Result};
 use clap::Args;
-use seiner_nbd::{Address, Command, Completion, Export, Limits, Memory, Offer, Server, Shape};
+use seiner_nbd::{Address, Command, Completion, Export, Limits, Memory, Offer, Server, ExportShape};
 use seiner_raid::{
     Array, Device, Geometry, Level, Member, Merging, Ram, ArraySettings, ShardSettings,
 };
@@ -236,7 +236,7 @@ impl Served {
 struct Spoiled(Memory);
 
 impl Export for Spoiled {
-    fn shape(&self) -> Shape {
+    fn shape(&self) -> ExportShape {
         self.0.shape()
     }
 

@@ -7,8 +7,8 @@ mod client;
 use client::Client;
 use proptest::prelude::*;
 use seiner_nbd::{
-    Address, Command, Completion, Errno, Export, Fault, Limits, ListenError, Memory, Offer, Server,
-    Shape,
+    Address, Command, Completion, Errno, Export, ExportShape, Fault, Limits, ListenError, Memory,
+    Offer, Server,
 };
 use std::collections::HashMap;
 use std::fs;
@@ -28,7 +28,7 @@ type Late = Box<dyn FnOnce(&Memory) + Send>;
 /// Memory whose commands are collected and then executed in another order by another thread. As with every export, a
 /// command may take effect at any time before its answer.
 struct Shuffled {
-    shape: Shape,
+    shape: ExportShape,
     sender: Mutex<Sender<Late>>,
 }
 
@@ -62,7 +62,7 @@ fn shuffle(receiver: &Receiver<Late>, memory: &Memory) {
 }
 
 impl Export for Shuffled {
-    fn shape(&self) -> Shape {
+    fn shape(&self) -> ExportShape {
         self.shape
     }
 
@@ -227,7 +227,7 @@ fn zeroes_are_written_where_there_is_no_command_for_them() {
 struct Broken(Memory);
 
 impl Export for Broken {
-    fn shape(&self) -> Shape {
+    fn shape(&self) -> ExportShape {
         self.0.shape()
     }
 

@@ -11,7 +11,7 @@ use std::io;
 use std::sync::Arc;
 
 /// Writer of the table.
-pub struct Journal {
+pub struct TableLog {
     blocks: Arc<dyn Blocks>,
     layout: Layout,
     place: usize,
@@ -24,7 +24,7 @@ pub struct Journal {
 }
 
 /// Error: the table cannot be read.
-pub enum Unreadable {
+pub enum TableError {
     /// The volume failed.
     Io(io::Error),
     /// The contents are not what was written.
@@ -36,18 +36,18 @@ pub enum Unreadable {
     },
 }
 
-impl From<io::Error> for Unreadable {
-    fn from(error: io::Error) -> Unreadable {
-        Unreadable::Io(error)
+impl From<io::Error> for TableError {
+    fn from(error: io::Error) -> TableError {
+        TableError::Io(error)
     }
 }
 
-impl Journal {
+impl TableLog {
     /// Creates the table of an empty volume; durable on return.
-    pub fn create(blocks: Arc<dyn Blocks>, layout: Layout) -> io::Result<Journal> {
+    pub fn create(blocks: Arc<dyn Blocks>, layout: Layout) -> io::Result<TableLog> {
         // Clears the other place, whose old contents could look like a later snapshot.
         blocks.write(layout.table(0), &[0; BLOCK])?;
-        let mut journal = Journal {
+        let mut journal = TableLog {
             blocks,
             layout,
             place: 0,
@@ -61,7 +61,7 @@ impl Journal {
     }
 
     /// Reads the table with the later snapshot.
-    pub fn read(blocks: Arc<dyn Blocks>, layout: Layout) -> Result<(Journal, Table), Unreadable> {
+    pub fn read(blocks: Arc<dyn Blocks>, layout: Layout) -> Result<(TableLog, Table), TableError> {
         let mut found = None;
         for place in 0..2 {
             let mut head = vec![0; BLOCK];
@@ -77,14 +77,14 @@ impl Journal {
             }
         }
         let Some((place, header)) = found else {
-            return Err(Unreadable::Damage {
+            return Err(TableError::Damage {
                 block: layout.table(0),
                 what: "neither of the two tables of files has a beginning".to_string(),
             });
         };
         let mut bytes = vec![0; layout.table_blocks as usize * BLOCK];
         blocks.read(layout.table(place), &mut bytes)?;
-        let mut journal = Journal {
+        let mut journal = TableLog {
             blocks,
             layout,
             place,
@@ -98,7 +98,7 @@ impl Journal {
     }
 
     /// Applies the records of a place in order.
-    fn replay(&mut self, bytes: &[u8]) -> Result<Table, Unreadable> {
+    fn replay(&mut self, bytes: &[u8]) -> Result<Table, TableError> {
         let mut table = Table::default();
         let stripe = self.layout.shape.stripe_blocks;
         loop {
@@ -129,8 +129,8 @@ impl Journal {
         }
     }
 
-    fn damage(&self, what: &str) -> Unreadable {
-        Unreadable::Damage {
+    fn damage(&self, what: &str) -> TableError {
+        TableError::Damage {
             block: self.layout.table(self.place) + self.at,
             what: what.to_string(),
         }
@@ -164,7 +164,7 @@ impl Journal {
 
     /// Returns whether a record with `body` bytes of changes fits behind the others, even if it needs stripes of its
     /// own.
-    pub fn has_room(&self, body: usize) -> bool {
+    pub fn has_space(&self, body: usize) -> bool {
         let stripe = self.layout.shape.stripe_blocks;
         let blocks = ((HEADER_BYTES + body).div_ceil(BLOCK) as u64).next_multiple_of(stripe);
         self.at.next_multiple_of(stripe) + blocks <= self.layout.table_blocks

@@ -9,57 +9,29 @@
 //! another place instead, and the table is updated. A write takes the units for this before it begins: if there is no
 //! space, the write fails and not the sync.
 
-use crate::blocks::BLOCK;
+mod state;
+mod window;
+
 use crate::disk::Shared;
 use crate::format::Extent;
-use crate::table::{Durable, FileId};
+use crate::table::{FileContents, FileId};
 use seiner_platform::File;
+use state::{FileState, read_places};
 use std::io;
-use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-
-/// Divisor: a stripe is written whole if at least one part in this many is new.
-const WORTH_A_STRIPE: usize = 4;
 
 /// A file, independent of its name.
 pub struct Inode {
     id: FileId,
-    body: Mutex<Body>,
+    state: Mutex<FileState>,
     /// Held during a sync, from the first write to the record in the table.
     syncing: Mutex<()>,
 }
 
-struct Body {
-    len: u64,
-    extents: Vec<Extent>,
-    /// Units that the file no longer uses but that the table on the volume still lists.
-    loose: Vec<Extent>,
-    /// Units for parts that the current write must not change in place, all taken before the write begins.
-    spare: Vec<Extent>,
-    window: Option<Window>,
-    /// Length in the table, if it is greater than the file's: the bytes before it still count.
-    synced: u64,
-    /// True if the file was cut to its length and is unlikely to be continued.
-    ended: bool,
-    /// True if the table has another length or other extents than the file.
-    is_news: bool,
-}
-
-/// Contents of a unit in memory.
-struct Window {
-    /// Offset of the unit in the file.
-    start: u64,
-    bytes: Vec<u8>,
-    /// Range of the bytes that are not on the volume.
-    dirty: Range<usize>,
-    /// Offset from which on nothing was ever written to the unit.
-    fresh: usize,
-}
-
 impl Inode {
     /// Creates a file with the contents recorded in the table.
-    pub fn new(id: FileId, durable: Durable) -> Inode {
-        let body = Body {
+    pub fn new(id: FileId, durable: FileContents) -> Inode {
+        let state = FileState {
             len: durable.len,
             synced: durable.len,
             ended: false,
@@ -67,24 +39,24 @@ impl Inode {
             loose: Vec::new(),
             spare: Vec::new(),
             window: None,
-            is_news: false,
+            is_changed: false,
         };
         Inode {
             id,
-            body: Mutex::new(body),
+            state: Mutex::new(state),
             syncing: Mutex::new(()),
         }
     }
 
     /// Returns all units that belong to the file, or did until the next sync.
     pub fn all_extents(&self) -> Vec<Extent> {
-        let body = self.body();
-        body.extents.iter().chain(&body.loose).copied().collect()
+        let state = self.state();
+        state.extents.iter().chain(&state.loose).copied().collect()
     }
 
-    fn body(&self) -> MutexGuard<'_, Body> {
+    fn state(&self) -> MutexGuard<'_, FileState> {
         // Changes that a panic leaves are not durable, and the store does not continue with them.
-        self.body.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -113,425 +85,35 @@ impl OpenFile {
 
 impl Drop for OpenFile {
     fn drop(&mut self) {
-        self.inode.body().forget_window();
+        self.inode.state().forget_window();
         self.shared.close(self.inode.id);
     }
 }
 
-impl Body {
-    fn units(&self) -> u64 {
-        self.extents.iter().map(|extent| extent.units).sum()
-    }
-
-    /// Takes units until the file has space for `bytes`, all or none.
-    fn cover(&mut self, shared: &Shared, bytes: u64) -> io::Result<()> {
-        let (wanted, units) = (bytes.div_ceil(shared.layout.unit_bytes()), self.units());
-        if wanted <= units {
-            return Ok(());
-        }
-        let taken = shared.grow(self.extents.last().copied(), wanted - units)?;
-        taken.into_iter().for_each(|extent| self.add(extent));
-        Ok(())
-    }
-
-    /// Takes the units for a write, all or none, and writes.
-    fn change(
-        &mut self,
-        shared: &Shared,
-        range: Range<u64>,
-        write: impl FnOnce(&mut Body) -> io::Result<()>,
-    ) -> io::Result<()> {
-        self.cover(shared, range.end)?;
-        if shared.blocks.is_whole() {
-            return write(self);
-        }
-        let first = range.start.min(self.len) / shared.layout.unit_bytes();
-        self.leave_window(shared, first * shared.layout.unit_bytes())?;
-        let moved = self.moved_by(shared, range);
-        if moved > 0 {
-            self.spare = shared.replace(moved)?;
-        }
-        let written = write(self);
-        shared.give_back(&std::mem::take(&mut self.spare));
-        written
-    }
-
-    /// Writes out and drops the window, unless it is on the unit at `start`, in which a write begins. A later window
-    /// would be written out in the middle of that write and need a unit that was not counted.
-    fn leave_window(&mut self, shared: &Shared, start: u64) -> io::Result<()> {
-        if self
-            .window
-            .as_ref()
-            .is_some_and(|window| window.start != start)
-        {
-            self.write_out(shared)?;
-            self.window = None;
-        }
-        Ok(())
-    }
-
-    /// Returns the number of units that a write must not change in place. A write beyond the end starts at the end of
-    /// the file.
-    fn moved_by(&self, shared: &Shared, range: Range<u64>) -> u64 {
-        let unit = shared.layout.unit_bytes();
-        let from = range.start.min(self.len);
-        let starts = (from / unit..range.end.div_ceil(unit)).map(|index| index * unit);
-        let is_moved = |&start: &u64| self.holds(shared, start, from.saturating_sub(start));
-        starts.filter(is_moved).count() as u64
-    }
-
-    /// Returns whether the volume has data of the unit at `start`, in the stripe of offset `inside` or behind it.
-    fn holds(&self, shared: &Shared, start: u64, inside: u64) -> bool {
-        let window = self.window.as_ref().filter(|window| window.start == start);
-        let fresh = window.map_or_else(|| self.fresh(shared, start), |window| window.fresh);
-        inside < fresh as u64
-    }
-
-    /// Returns the offset in the unit at `start` from which on nothing was ever written, as far as the lengths show.
-    fn fresh(&self, shared: &Shared, start: u64) -> usize {
-        let there = self.counts().saturating_sub(start);
-        let there = there.min(shared.layout.unit_bytes()) as usize;
-        there.next_multiple_of(shared.layout.shape.stripe_blocks as usize * BLOCK)
-    }
-
-    /// Returns the end of the bytes that count: the length of the file, or that in the table if it is greater.
-    fn counts(&self) -> u64 {
-        self.len.max(self.synced)
-    }
-
-    /// Returns the byte ranges on the volume (offset, length) that hold a range of the file, in order.
-    fn places(&self, shared: &Shared, mut range: Range<u64>) -> Vec<(u64, u64)> {
-        let unit = shared.layout.unit_bytes();
-        let (mut places, mut before) = (Vec::new(), 0);
-        for extent in &self.extents {
-            let end = before + extent.units * unit;
-            if range.start < end && range.start < range.end {
-                let len = range.end.min(end) - range.start;
-                let base = shared.layout.block(extent.start) * BLOCK as u64;
-                places.push((base + range.start - before, len));
-                range.start += len;
-            }
-            before = end;
-        }
-        places
-    }
-
-    /// Writes whole blocks of the file.
-    fn write_blocks(&self, shared: &Shared, start: u64, bytes: &[u8]) -> io::Result<()> {
-        let mut rest = bytes;
-        for (at, len) in self.places(shared, start..start + bytes.len() as u64) {
-            let (now, later) = rest.split_at(len as usize);
-            shared.blocks.write(at / BLOCK as u64, now)?;
-            rest = later;
-        }
-        Ok(())
-    }
-
-    /// Reads whole blocks of the file.
-    fn read_blocks(&self, shared: &Shared, start: u64, buffer: &mut [u8]) -> io::Result<()> {
-        read_places(
-            shared,
-            &self.places(shared, start..start + buffer.len() as u64),
-            buffer,
-        )
-    }
-
-    /// Writes the dirty bytes of the window to the volume.
-    fn write_out(&mut self, shared: &Shared) -> io::Result<()> {
-        let Some(mut window) = self.window.take() else {
-            return Ok(());
-        };
-        if !window.dirty.is_empty() {
-            let stripe = shared.layout.shape.stripe_blocks as usize * BLOCK;
-            let mut range = window.worth_writing(stripe);
-            // Happens only if a member was lost after the write. If there is no free unit, writing in place is better
-            // than not writing.
-            if range.start < window.fresh
-                && !shared.blocks.is_whole()
-                && let Ok(taken) = shared.replace(1)
-            {
-                self.relocate(shared, window.start, taken[0]);
-                range = 0..window.bytes.len();
-            }
-            let start = window.start + range.start as u64;
-            let written = self.write_blocks(shared, start, &window.bytes[range.clone()]);
-            if written.is_ok() {
-                window.fresh = window.fresh.max(range.end);
-                window.dirty = 0..0;
-            }
-            self.window = Some(window);
-            return written;
-        }
-        self.window = Some(window);
-        Ok(())
-    }
-
-    /// Drops the window if the volume has all its bytes.
-    fn forget_window(&mut self) {
-        self.window.take_if(|window| window.dirty.is_empty());
-    }
-
-    /// Replaces the unit at `start` by the unit `new`. The caller writes all its bytes.
-    fn relocate(&mut self, shared: &Shared, start: u64, new: Extent) {
-        let index = start / shared.layout.unit_bytes();
-        let mut before = 0;
-        for extent in std::mem::take(&mut self.extents) {
-            let inside = index.wrapping_sub(before);
-            before += extent.units;
-            if inside >= extent.units {
-                self.add(extent);
-                continue;
-            }
-            let (old, end) = (extent.start + inside, extent.start + extent.units);
-            self.add(Extent {
-                start: extent.start,
-                units: inside,
-            });
-            self.add(new);
-            self.add(Extent {
-                start: old + 1,
-                units: end - old - 1,
-            });
-            self.loose.push(Extent {
-                start: old,
-                units: 1,
-            });
-        }
-        self.is_news = true;
-    }
-
-    /// Takes one of the units reserved for this write.
-    fn take_spare(&mut self) -> Option<Extent> {
-        let last = self.spare.last_mut()?;
-        last.units -= 1;
-        let start = last.start + last.units;
-        self.spare.pop_if(|last| last.units == 0);
-        Some(Extent { start, units: 1 })
-    }
-
-    /// Appends units to the file.
-    fn add(&mut self, extent: Extent) {
-        match self.extents.last_mut() {
-            _ if extent.units == 0 => {}
-            Some(last) if last.start + last.units == extent.start => last.units += extent.units,
-            _ => self.extents.push(extent),
-        }
-    }
-
-    /// Moves the window to the unit that begins at `start`.
-    fn look_at(&mut self, shared: &Shared, start: u64) -> io::Result<&mut Window> {
-        if self
-            .window
-            .as_ref()
-            .is_none_or(|window| window.start != start)
-        {
-            self.write_out(shared)?;
-            let mut bytes = vec![0; shared.layout.unit_bytes() as usize];
-            // Bytes that were cut off must stay until the table has the new length: a rewritten block still contains
-            // them.
-            let there = self.counts().saturating_sub(start).min(bytes.len() as u64) as usize;
-            let read = there.next_multiple_of(BLOCK);
-            self.read_blocks(shared, start, &mut bytes[..read])?;
-            // Bytes behind that do not belong to the file.
-            bytes[there..].fill(0);
-            self.window = Some(Window {
-                start,
-                bytes,
-                dirty: 0..0,
-                fresh: self.fresh(shared, start),
-            });
-        }
-        Ok(self.window.as_mut().expect("it was brought there"))
-    }
-
-    /// Writes bytes into the file, which has the units for them.
-    fn put(&mut self, shared: &Shared, offset: u64, bytes: &[u8]) -> io::Result<()> {
-        let unit = shared.layout.unit_bytes();
-        let (mut at, mut rest) = (offset, bytes);
-        while !rest.is_empty() {
-            let start = at / unit * unit;
-            let inside = (at - start) as usize;
-            let (now, later) = rest.split_at(rest.len().min(unit as usize - inside));
-            if now.len() as u64 == unit {
-                let holds = self.holds(shared, start, 0);
-                if self
-                    .window
-                    .as_ref()
-                    .is_some_and(|window| window.start == start)
-                {
-                    self.window = None;
-                }
-                if holds && let Some(new) = self.take_spare() {
-                    self.relocate(shared, start, new);
-                }
-                self.write_blocks(shared, start, now)?;
-            } else {
-                self.put_part(shared, start, inside, now)?;
-            }
-            at += now.len() as u64;
-            rest = later;
-            if at > self.len {
-                self.len = at;
-                self.is_news = true;
-            }
-        }
-        Ok(())
-    }
-
-    /// Writes bytes into the unit that begins at `start`.
-    fn put_part(
-        &mut self,
-        shared: &Shared,
-        start: u64,
-        inside: usize,
-        bytes: &[u8],
-    ) -> io::Result<()> {
-        let window = self.look_at(shared, start)?;
-        let (holds, is_last) = (
-            inside < window.fresh,
-            inside + bytes.len() == window.bytes.len(),
-        );
-        window.put(inside, bytes);
-        if holds && let Some(new) = self.take_spare() {
-            self.relocate(shared, start, new);
-            self.look_at(shared, start)?.begin_anew();
-        }
-        match is_last {
-            true => self.write_out(shared),
-            false => Ok(()),
-        }
-    }
-
-    /// Extends the file with zeroes.
-    fn lengthen(&mut self, shared: &Shared, len: u64) -> io::Result<()> {
-        let zeroes = vec![0; shared.layout.unit_bytes() as usize];
-        while self.len < len {
-            let unit = zeroes.len() as u64;
-            let next = len.min((self.len / unit + 1) * unit);
-            self.put(shared, self.len, &zeroes[..(next - self.len) as usize])?;
-        }
-        Ok(())
-    }
-
-    /// Shortens the file and releases the units that it no longer needs.
-    fn shorten(&mut self, shared: &Shared, len: u64) {
-        let unit = shared.layout.unit_bytes();
-        let mut left = len.div_ceil(unit);
-        let loose = &mut self.loose;
-        self.extents.retain_mut(|extent| {
-            let kept = extent.units.min(left);
-            left -= kept;
-            if kept < extent.units {
-                loose.push(Extent {
-                    start: extent.start + kept,
-                    units: extent.units - kept,
-                });
-                self.is_news = true;
-            }
-            extent.units = kept;
-            kept > 0
-        });
-        self.is_news |= len != self.len;
-        self.len = len;
-        self.ended = true;
-        match &mut self.window {
-            Some(window) if window.start < len.next_multiple_of(unit) => {
-                window.cut((len - window.start) as usize)
-            }
-            window => *window = None,
-        }
-    }
-}
-
-impl Window {
-    fn put(&mut self, at: usize, bytes: &[u8]) {
-        let end = at + bytes.len();
-        self.bytes[at..end].copy_from_slice(bytes);
-        self.dirty = match self.dirty.is_empty() {
-            true => at..end,
-            false => self.dirty.start.min(at)..self.dirty.end.max(end),
-        };
-    }
-
-    /// Marks all bytes as dirty, on a unit to which nothing was written.
-    fn begin_anew(&mut self) {
-        self.dirty = 0..self.bytes.len();
-        self.fresh = 0;
-    }
-
-    /// Ends the file at `at`. The bytes behind stay, because the table may still count them.
-    fn cut(&mut self, at: usize) {
-        let at = at.min(self.bytes.len());
-        self.dirty = self.dirty.start.min(at)..self.dirty.end.min(at);
-    }
-
-    /// Returns the range to write for the dirty bytes: whole blocks, and whole stripes where that pays.
-    fn worth_writing(&self, stripe: usize) -> Range<usize> {
-        let dirty = self.dirty.start / BLOCK * BLOCK..self.dirty.end.next_multiple_of(BLOCK);
-        let is_worth = |start: usize| {
-            let new = dirty.end.min(start + stripe) - dirty.start.max(start);
-            start >= self.fresh || new * WORTH_A_STRIPE >= stripe
-        };
-        let first = dirty.start / stripe * stripe;
-        let last = (dirty.end - 1) / stripe * stripe;
-        let start = if is_worth(first) { first } else { dirty.start };
-        let end = if is_worth(last) {
-            last + stripe
-        } else {
-            dirty.end
-        };
-        start..end
-    }
-}
-
-fn read_places(shared: &Shared, places: &[(u64, u64)], buffer: &mut [u8]) -> io::Result<()> {
-    let mut rest = buffer;
-    for &(at, len) in places {
-        let (now, later) = rest.split_at_mut(len as usize);
-        read_bytes(shared, at, now)?;
-        rest = later;
-    }
-    Ok(())
-}
-
-/// Reads any byte range of the volume.
-fn read_bytes(shared: &Shared, at: u64, buffer: &mut [u8]) -> io::Result<()> {
-    let block = BLOCK as u64;
-    let (first, end) = (at / block, (at + buffer.len() as u64).div_ceil(block));
-    if at.is_multiple_of(block) && buffer.len().is_multiple_of(BLOCK) {
-        return shared.blocks.read(first, buffer);
-    }
-    let mut whole = vec![0; ((end - first) * block) as usize];
-    shared.blocks.read(first, &mut whole)?;
-    let skip = (at - first * block) as usize;
-    buffer.copy_from_slice(&whole[skip..skip + buffer.len()]);
-    Ok(())
-}
-
 impl File for OpenFile {
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
-        let body = self.inode.body();
+        let state = self.inode.state();
         let end = offset
             .checked_add(buffer.len() as u64)
-            .filter(|&end| end <= body.len);
+            .filter(|&end| end <= state.len);
         let Some(end) = end else {
             let text = format!(
                 "{}: {} bytes at {offset} of a file of {}",
                 self.name,
                 buffer.len(),
-                body.len
+                state.len
             );
             return Err(io::Error::new(io::ErrorKind::UnexpectedEof, text));
         };
         // Bytes in the window are copied now; the rest is read after the lock is released.
-        let held = match &body.window {
+        let held = match &state.window {
             Some(window) => {
                 let there = window.start..window.start + window.bytes.len() as u64;
                 offset.max(there.start).min(end)..end.min(there.end).max(offset)
             }
             None => end..end,
         };
-        if let (Some(window), false) = (&body.window, held.is_empty()) {
+        if let (Some(window), false) = (&state.window, held.is_empty()) {
             let from = (held.start - window.start) as usize;
             let len = (held.end - held.start) as usize;
             buffer[(held.start - offset) as usize..][..len]
@@ -541,8 +123,8 @@ impl File for OpenFile {
             true => [offset..end, end..end],
             false => [offset..held.start, held.end..end],
         };
-        let places = outside.map(|range| (range.clone(), body.places(&self.shared, range)));
-        drop(body);
+        let places = outside.map(|range| (range.clone(), state.places(&self.shared, range)));
+        drop(state);
         for (range, places) in places {
             let piece = &mut buffer[(range.start - offset) as usize..(range.end - offset) as usize];
             read_places(&self.shared, &places, piece).map_err(|error| self.at(error))?;
@@ -551,12 +133,12 @@ impl File for OpenFile {
     }
 
     fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
-        let mut body = self.inode.body();
+        let mut state = self.inode.state();
         let end = offset + bytes.len() as u64;
         let shared = &self.shared;
-        let written = body.change(shared, offset..end, |body| {
-            body.lengthen(shared, offset)?;
-            body.put(shared, offset, bytes)
+        let written = state.reserve_and_write(shared, offset..end, |state| {
+            state.lengthen(shared, offset)?;
+            state.put(shared, offset, bytes)
         });
         written.map_err(|error| self.at(error))
     }
@@ -569,27 +151,27 @@ impl File for OpenFile {
             .unwrap_or_else(PoisonError::into_inner);
         let shared = &self.shared;
         let sync = || {
-            let (news, loose) = {
-                let mut body = self.inode.body();
-                body.write_out(shared)?;
-                let durable = Durable {
-                    len: body.len,
-                    extents: body.extents.clone(),
+            let (changed, loose) = {
+                let mut state = self.inode.state();
+                state.write_out(shared)?;
+                let durable = FileContents {
+                    len: state.len,
+                    extents: state.extents.clone(),
                 };
-                if std::mem::take(&mut body.ended) {
-                    body.forget_window();
+                if std::mem::take(&mut state.ended) {
+                    state.forget_window();
                 }
-                let news = std::mem::take(&mut body.is_news).then_some(durable);
-                body.synced = body.synced.max(body.len);
-                (news, std::mem::take(&mut body.loose))
+                let changed = std::mem::take(&mut state.is_changed).then_some(durable);
+                state.synced = state.synced.max(state.len);
+                (changed, std::mem::take(&mut state.loose))
             };
             // The bytes must be durable before the length that covers them.
             shared.flush()?;
-            match news {
+            match changed {
                 Some(durable) => {
                     let len = durable.len;
                     shared.commit(Some((self.inode.id, durable)), loose)?;
-                    self.inode.body().synced = len;
+                    self.inode.state().synced = len;
                     Ok(())
                 }
                 None => shared.check(),
@@ -599,12 +181,12 @@ impl File for OpenFile {
     }
 
     fn set_len(&self, len: u64) -> io::Result<()> {
-        let mut body = self.inode.body();
+        let mut state = self.inode.state();
         let shared = &self.shared;
-        let set = match len > body.len {
-            true => body.change(shared, len..len, |body| body.lengthen(shared, len)),
+        let set = match len > state.len {
+            true => state.reserve_and_write(shared, len..len, |state| state.lengthen(shared, len)),
             false => {
-                body.shorten(shared, len);
+                state.shorten(shared, len);
                 Ok(())
             }
         };
@@ -612,12 +194,13 @@ impl File for OpenFile {
     }
 
     fn reserve(&self, len: u64) -> io::Result<()> {
-        let mut body = self.inode.body();
-        body.cover(&self.shared, len)
+        let mut state = self.inode.state();
+        state
+            .cover(&self.shared, len)
             .map_err(|error| self.at(error))
     }
 
     fn len(&self) -> io::Result<u64> {
-        Ok(self.inode.body().len)
+        Ok(self.inode.state().len)
     }
 }
