@@ -183,7 +183,7 @@ impl RetentionModel {
             self.bury_aged();
             self.rules = new;
         }
-        self.settle_doubts(&by_source, &before)?;
+        self.resolve_deletes(&by_source, &before)?;
         if crashed && self.holes {
             self.make_holes(&by_source);
         } else if crashed {
@@ -222,17 +222,17 @@ impl RetentionModel {
         let mut most = self.accepted;
         for (source, history) in self.sources.iter().enumerate() {
             // If a source returns nothing, retention may have expired all its rows up to
-            // `last_let_go`.
-            let let_go = match last_shown[source] {
+            // `first_unexpired`.
+            let unexpired = match last_shown[source] {
                 Some(_) => 0,
-                None => self.last_let_go(source, before),
+                None => self.first_unexpired(source, before),
             };
             // The first row that would be shown if it had survived bounds the prefix. Rows before
             // `kept` survived, or retention may have expired them.
             let kept = history
                 .rows
                 .partition_point(|row| row.at < least)
-                .max(let_go);
+                .max(unexpired);
             let next = (kept..history.rows.len())
                 .find(|&at| self.visibility(source, &history.rows[at]) == Visibility::Shown);
             most = next.map_or(most, |at| most.min(history.rows[at].at));
@@ -305,7 +305,7 @@ impl RetentionModel {
     ///
     /// # Errors
     /// Some rows of a delete are shown and others are not.
-    fn settle_doubts(
+    fn resolve_deletes(
         &mut self,
         found: &BTreeMap<usize, SamplesByField<'_>>,
         before: &Rules,
@@ -313,12 +313,7 @@ impl RetentionModel {
         let doubts: HashSet<u64> = self
             .sources
             .iter()
-            .flat_map(|history| {
-                history
-                    .hidden
-                    .iter()
-                    .filter_map(|interval| interval.doubtful)
-            })
+            .flat_map(SourceHistory::doubtful_deletes)
             .collect();
         for doubt in doubts {
             let (mut shown, mut hidden) = (0, 0);
@@ -333,7 +328,7 @@ impl RetentionModel {
                 let mut without = history.clone();
                 let interval = without.hidden.remove(at);
                 // Earlier rows may be hidden for other reasons.
-                let first = self.last_let_go(source, before);
+                let first = self.first_unexpired(source, before);
                 for (at, row) in history.rows.iter().enumerate() {
                     let meant = row.at < interval.before && interval.maybe.contains(row.time);
                     if !meant || row.cells.is_empty() {
@@ -355,16 +350,9 @@ impl RetentionModel {
                     "half a delete: {shown} rows are shown, {hidden} are not"
                 ));
             }
-            for history in &mut self.sources {
-                let of = |interval: &HiddenInterval| interval.doubtful == Some(doubt);
-                if shown > 0 {
-                    history.hidden.retain(|interval| !of(interval));
-                }
-                for interval in history.hidden.iter_mut().filter(|interval| of(interval)) {
-                    if hidden > 0 {
-                        (interval.sure, interval.doubtful) = (interval.maybe, None);
-                    }
-                }
+            if shown + hidden > 0 {
+                let sources = self.sources.iter_mut();
+                sources.for_each(|history| history.resolve_delete(doubt, hidden > 0));
             }
         }
         Ok(())
@@ -505,7 +493,7 @@ impl RetentionModel {
 
     /// Upper bound of the rows of a source that may have expired, under the rules before the start
     /// or since.
-    fn last_let_go(&self, source: usize, before: &Rules) -> usize {
+    fn first_unexpired(&self, source: usize, before: &Rules) -> usize {
         let history = &self.sources[source];
         let total = history.gone + history.rows.len() as u64;
         let ends = [before, &self.rules].map(|rules| *self.bounds_by(rules, source, total).end());

@@ -101,6 +101,23 @@ impl SourceHistory {
         }
     }
 
+    /// Iterates over the numbers of the deletes of unknown outcome.
+    pub(crate) fn doubtful_deletes(&self) -> impl Iterator<Item = u64> + '_ {
+        self.hidden.iter().filter_map(|interval| interval.doubtful)
+    }
+
+    /// Records the outcome of a delete of unknown outcome.
+    pub(crate) fn resolve_delete(&mut self, delete: u64, took_effect: bool) {
+        let is_it = |interval: &HiddenInterval| interval.doubtful == Some(delete);
+        if !took_effect {
+            self.hidden.retain(|interval| !is_it(interval));
+            return;
+        }
+        for interval in self.hidden.iter_mut().filter(|interval| is_it(interval)) {
+            (interval.sure, interval.doubtful) = (interval.maybe, None);
+        }
+    }
+
     /// Returns true if a later row of the source has the same time.
     pub(crate) fn is_overwritten(&self, row: &NumberedRow) -> bool {
         let later = self.rows.iter().rev();
