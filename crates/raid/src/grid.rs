@@ -301,7 +301,7 @@ impl<B: Block> Grid<B> {
             .collect();
         assert!(
             code::decode(&self.geometry, &mut blocks),
-            "the plan saw to it that enough is there"
+            "the plan reads enough blocks"
         );
         let first = self.geometry.data_columns();
         let data: Vec<&B> = blocks[..first].iter().flatten().collect();

@@ -7,7 +7,7 @@ use crate::merging::WriteTag;
 use crate::request::Nanos;
 use std::collections::VecDeque;
 
-/// WritePart of a write that belongs to one stripe.
+/// Part of a write that belongs to one stripe.
 #[derive(Clone, Debug)]
 pub struct WritePart<B> {
     /// Number of the request.
@@ -18,7 +18,7 @@ pub struct WritePart<B> {
     pub data: Vec<B>,
     /// Arrival time of the request.
     pub arrived: Nanos,
-    /// WriteTag of the strategy.
+    /// Tag that the strategy gave to the write.
     pub tag: WriteTag,
     /// True to write to stable storage.
     pub durable: bool,
@@ -86,7 +86,7 @@ pub struct Execution<B> {
     pub writing: bool,
     /// True if the writes are durable when they end.
     pub durable: bool,
-    /// True if the stripe was noted as one whose syndromes may not match.
+    /// True if the stripe is marked as one whose syndromes may not match.
     pub noted: bool,
     /// True if all data of the stripe are written.
     pub full: bool,
@@ -119,7 +119,7 @@ pub struct Stripe<B> {
     pub queued: Option<Nanos>,
     /// True if a write waited although the stripe was idle.
     pub held: bool,
-    /// Time of the next question to the strategy.
+    /// Time of the next verdict of the strategy.
     pub wake: Option<Nanos>,
 }
 

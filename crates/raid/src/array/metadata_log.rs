@@ -123,7 +123,7 @@ impl MetadataLog {
                 break;
             }
             let waited = self.driver.wait(Some(left), || true);
-            waited.expect("the kernel waits as it promised");
+            waited.expect("the kernel supports this wait");
             self.driver.take(&mut ended);
             for (name, outcome) in ended.drain(..) {
                 if let Some(member) = waiting.remove(&name)

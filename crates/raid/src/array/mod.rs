@@ -1,13 +1,12 @@
-//! A running array: one thread per shard, members on real devices, and requests from any thread.
+//! Running array: one thread per shard, members on real devices, and requests from any thread.
 //!
-//! Each shard is the state machine [`Shard`](crate::Shard) with a loop around it (`worker`). The inputs of the
-//! loop are messages and outcomes of member operations; the outputs are member operations and answers. One more
-//! thread, the *coordinator* (`coordinator`), manages the array as a whole: membership, rebuild, scrub, and the
-//! records on the members. Shards share no state and take no locks. The coordinator and the shards never wait
-//! for one another.
+//! Each shard is the state machine [`Shard`](crate::Shard) with a loop around it (`worker`). The inputs of the loop
+//! are messages and outcomes of member operations. The outputs are member operations and answers. One more thread,
+//! the *coordinator*, manages the array as a whole: membership, rebuild, scrub, and the records on the members.
+//! Shards share no state and take no locks. The coordinator and the shards never wait for one another.
 //!
-//! Invariant: an answer that depends on the loss of a member is given only after the loss is recorded. A
-//! restart therefore never takes a lost member for a good one.
+//! Invariant: an answer that depends on the loss of a member is given only after the loss is recorded. A restart
+//! therefore never takes a lost member for a good one.
 
 mod answer;
 mod assemble;
@@ -50,14 +49,14 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 use worker::{ShardStart, Worker};
 
-/// Parameters of a running array.
+/// Settings of a running array.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ArraySettings {
     /// Settings of the shards.
     pub shard: ShardSettings,
     /// Number of threads that serve requests. Each thread has its own areas.
     pub shards: usize,
-    /// IoMethod of member I/O.
+    /// Method of member I/O.
     pub method: IoMethod,
     /// Maximum rate of rebuild, scrub and resync, bytes per second and member; 0 for no limit.
     pub background_rate: u64,

@@ -420,7 +420,8 @@ impl Worker {
         }
     }
 
-    /// Flushes writes that nobody has flushed, and clears the marks of parts that have been settled for a while.
+    /// Maintains the marks: flushes writes that no client has flushed, and clears the marks of parts that have been
+    /// clean for a while.
     fn maintain_marks(&mut self, now: Nanos) {
         let Some(marks) = &mut self.marks else {
             return;
@@ -588,6 +589,6 @@ impl Worker {
         };
         self.driver
             .wait(Some(time), is_idle)
-            .expect("the kernel waits as it promised");
+            .expect("the kernel supports this wait");
     }
 }

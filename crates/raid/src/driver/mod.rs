@@ -20,7 +20,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-/// IoMethod of member I/O.
+/// Methods of member I/O.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum IoMethod {
     /// io_uring if the kernel supports it, otherwise threads.

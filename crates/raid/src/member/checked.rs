@@ -39,13 +39,13 @@ pub struct Corrupt {
 /// A cached block of checksums.
 struct CachedSums {
     sums: Sums,
-    /// SumsState of the contents on the member.
+    /// State of the contents on the member.
     state: SumsState,
     /// Count of cache uses at the last use of this block.
     used: u64,
 }
 
-/// SumsState of a cached block of checksums.
+/// State of a cached block of checksums.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum SumsState {
     /// The contents survive a power cut.

@@ -7,11 +7,11 @@ const REMEMBERED: u32 = 16;
 /// Weight of a slice in the mean of the last few.
 const RECENT: f64 = 0.15;
 
-/// Difference of held verdicts per write above which the difference explains that of costs.
+/// Difference of held verdicts per write above which this difference explains a difference of costs.
 const ALIKE_HELD: f64 = 0.15;
 
-/// Share of stripes written whole above which the time for a part is not known, and the factor by which a part is then taken to
-/// need longer than a whole stripe: a part is read before it is written.
+/// Share of stripes written whole above which the time for a part is not known. The time is then estimated as
+/// [`SOON`] times that of a whole stripe, because a part is read before it is written.
 const FILLED: f64 = 0.95;
 const SOON: f64 = 2.0;
 
@@ -164,9 +164,9 @@ impl SliceCounts {
         (now - self.began) as f64 / self.blocks.max(1) as f64
     }
 
-    /// Returns whether holding is known to pay without a trial of another strategy. It pays if requests took less time than the
-    /// write of a part of a stripe (`partial`, ns), which is the least time of a request if nothing is held. If nearly all stripes
-    /// were written whole, the time for a part is estimated.
+    /// Returns whether holding is known to pay without a trial of another strategy. Holding pays if requests took
+    /// less time than the write of a part of a stripe (`partial`, ns), which is the minimum time of a request if
+    /// nothing is held. If nearly all stripes were written whole, the time for a part is estimated.
     pub fn pays(&self, partial: Option<f64>) -> bool {
         let stripes = self.stripes.max(1) as f64;
         let least = match partial {

@@ -1,28 +1,31 @@
-//! Explorer of the default strategy: measurements that correct its estimates.
+//! Explorer of the default strategy: trials of other strategies, which correct its estimates.
 //!
-//! From time to time, the explorer lets one of the plain strategies decide for a short while. The strategy that serves requests
-//! sooner goes on.
+//! From time to time, the explorer gives one of the plain strategies control for a short while. The strategy that
+//! serves requests sooner stays in use.
 //!
-//! The explorer compares the *cost* of strategies: the time for which requests were outstanding, summed over requests and divided
-//! by the number of answered blocks. By Little's law the cost is the mean time of a block. If clients keep the same number of
-//! requests outstanding, the cost is least where the rate is highest, so one measure serves both kinds of clients. Clients of a
-//! third kind need time of their own between requests, so that their number of outstanding requests varies. Therefore the
-//! *time* per answered block decides where strategies differ in it by more than chance explains.
+//! The explorer compares the *cost* of strategies: the time for which requests were outstanding, summed over
+//! requests and divided by the number of answered blocks. By Little's law the cost is the mean time of a block. If
+//! clients keep the same number of requests outstanding, the cost is lowest where the rate is highest, so one
+//! measure serves both kinds of clients. Clients of a third kind need time of their own between requests, so that
+//! their number of outstanding requests varies. Therefore the *time* per answered block decides where strategies
+//! differ in it by more than chance explains.
 //!
-//! - Time is divided into *slices* of a number of answers. The strategy in use is measured in every slice. Another strategy has
-//!   a *trial*: the answers to earlier requests, which are not counted, and a slice. If the result of a trial is not clear, the
-//!   next trial is longer, because streams need a while to fill stripes, and the effect in the long run shows only then.
-//! - A trial ends early if its cost would be too high even if all outstanding requests were answered now. Holding writes that
-//!   never become a whole stripe shows after two or three of the usual answer times.
-//! - In the long run, trials may cost one two-hundredth of the time. Strategies that cannot differ are not tried: no holding
+//! - Time is divided into *slices* of a number of answers. The strategy in use is measured in every slice. A
+//!   *trial* of another strategy consists of a warm-up, whose answers are not counted, and a slice. If the result
+//!   of a trial is not clear, the next trial is longer: streams need a while to fill stripes, and only then does
+//!   the long-term effect show.
+//! - A trial ends early if its cost would be too high even if all outstanding requests were answered now. Holding
+//!   writes that never become a whole stripe shows after two or three of the usual answer times.
+//! - In the long run, trials may cost 1/200 of the time. Strategies that cannot differ are not tried: no holding
 //!   where nothing is sequential, no plain batching where nothing was held.
-//! - A strategy that seems to be no better is tried less often the longer that remains unclear. A strategy that seems to be
-//!   better has half of the time until the difference is clear.
-//! - A strategy takes over if its cost is lower by more than chance explains. It hands back if, in the long run, its time or its
-//!   cost is higher than that of its predecessor by more than chance explains. Plain batching takes over if it makes no
-//!   difference, because nothing has to be held then.
-//! - If the load changes, the explorer forgets everything that it learned. Of a slice in which clients paused, only the kinds of
-//!   requests are compared: the number of outstanding requests depends on how much of a burst lies in the slice.
+//! - A strategy that does not look better is tried with decreasing frequency. A strategy that looks better has half
+//!   of the time until the difference is clear.
+//! - A strategy takes over if its cost is lower by more than chance explains. The previous strategy returns if, in
+//!   the long run, the time or the cost of the new one is higher by more than chance explains. Plain batching takes
+//!   over if there is no difference, because nothing has to be held then.
+//! - If the load changes, the explorer discards all measurements. Of a slice in which clients paused, only the
+//!   kinds of requests are compared: the number of outstanding requests depends on how much of a burst lies in the
+//!   slice.
 
 use super::adaptive::Adaptive;
 use super::cost::{LoadSignature, SliceCounts, StrategyCost};
@@ -36,7 +39,7 @@ use std::collections::BTreeSet;
 pub struct ExplorerSettings {
     /// Share of the time that trials may cost in the long run.
     pub share: f64,
-    /// Maximum time that trials may save up, ns.
+    /// Maximum credit of time for trials, ns.
     pub credit: f64,
     /// Maximum overdraft of that time, ns, for trials of strategies that were not given up since the load changed.
     pub debt: f64,
@@ -59,15 +62,16 @@ impl Default for ExplorerSettings {
     }
 }
 
-/// Answers that are not counted after a change, and answers of a slice: a number per outstanding request, and a constant.
+/// Number of answers in the warm-up after a change of the strategy, and in a slice: a number per outstanding
+/// request, and a constant.
 const WARM_UP: (f64, f64) = (1.5, 8.0);
 const SLICE: (f64, f64) = (4.0, 64.0);
-/// Answers that are not counted at the start.
+/// Number of answers in the first warm-up.
 const FIRST: u64 = 256;
-/// A trial ends early if its cost exceeds the best by this factor. The second number is the share of the outstanding requests
-/// that counts as answered.
+/// Factor on the best cost above which a trial ends early, and share of the outstanding requests that counts as
+/// answered.
 const HOPELESS: (f64, f64) = (1.2, 1.0);
-/// As [`HOPELESS`], for holding everything while that is in use.
+/// The same for holding everything while that strategy is in use.
 const STUCK: (f64, f64) = (2.0, 2.0);
 /// Differences that are too small to matter, and differences for which one slice is enough.
 const SMALL: f64 = 0.01;
@@ -126,9 +130,9 @@ pub struct Explorer {
     /// Counts since the trial began.
     trial: SliceCounts,
     signature: Option<LoadSignature>,
-    /// Strategy that was in use before under the same load, and its cost.
+    /// Strategy that was in use before under the same load, with its costs.
     before: Option<(Choice, StrategyCost)>,
-    /// True if, in the last slice, some writes continued a stream, and if the default held some.
+    /// True if some writes of the last slice continued a stream, and if the default strategy held some.
     continues: bool,
     holds: bool,
     /// True if holding was known to pay in the last slice. Batching is not tried then: with short holds, stripes that
@@ -143,7 +147,7 @@ pub struct Explorer {
 }
 
 impl Explorer {
-    /// Around a model.
+    /// Creates an explorer around the default strategy.
     pub fn new(settings: ExplorerSettings, model: Adaptive) -> Explorer {
         Explorer {
             settings,
@@ -204,7 +208,8 @@ impl Explorer {
         }
     }
 
-    /// Answers of something for each request outstanding; of a challenger more with every trial.
+    /// Returns a number of answers: `each` for each outstanding request, and `besides`. The number grows with every
+    /// trial of a strategy.
     fn answers(&self, (each, besides): (f64, f64)) -> u64 {
         let trials = match self.tried == self.used {
             true => 0,
@@ -247,21 +252,21 @@ impl Explorer {
         }
     }
 
-    /// Adds to the time that trials may cost.
+    /// Adds the earned share of the time to the credit for trials.
     fn add_credit(&mut self) {
         let earned = (self.busy - self.credited) as f64 * self.settings.share;
         self.credit = (self.credit + earned).min(self.settings.credit);
         self.credited = self.busy;
     }
 
-    /// A trial has ended, or what followed it: what it cost more than the choice in use would have.
+    /// Charges the credit with the time that the trial cost more than the strategy in use would have.
     fn charge_trial(&mut self) {
         let time = (self.busy - self.trial.began) as f64;
         let usual = self.costs[self.used as usize].cost;
         self.credit -= time * (1.0 - usual / self.trial.cost()).max(0.0);
     }
 
-    /// Forgets what was learned if the load is another one.
+    /// Discards the measurements if the load has changed.
     fn note_load(&mut self, slice: &SliceCounts) {
         let found = slice.signature(self.busy);
         self.continues = found.continued > 0.05;
@@ -271,7 +276,7 @@ impl Explorer {
             None => self.signature = Some(found),
             Some(known) if !found.differs(known) => known.approach(&found),
             Some(_) => {
-                // What was measured may be of both loads.
+                // The measurements may come from both loads.
                 self.forget();
                 self.signature = Some(found);
                 if self.used == Choice::Batch {
@@ -343,7 +348,7 @@ impl Explorer {
         choices.min_by_key(|&choice| self.costs[choice as usize].not_before)
     }
 
-    /// Compares a challenger with what is used.
+    /// Compares the tried strategy with the strategy in use.
     fn compare(&mut self) {
         let (usual, challenger) = (
             self.costs[self.used as usize],
@@ -358,10 +363,10 @@ impl Explorer {
         let better = gain > noise.max(SMALL) && (challenger.slices > 1 || gain > CLEAR);
         let alike =
             challenger.slices >= self.settings.most_slices && gain.abs() <= noise.max(SMALL);
-        // Where there is no difference, nothing need be held.
+        // If there is no difference, nothing has to be held.
         if better || (alike && self.tried == Choice::Batch) {
             let replaced = std::mem::replace(&mut self.used, self.tried);
-            // What is known of the third choice holds still: it was compared with one that is no better.
+            // Measurements of the third strategy stay valid: it was compared with one that is no better.
             self.signature = None;
             *self.cost_of(replaced) = StrategyCost::new(self.settings.pauses.0);
             self.dismiss(replaced, 2);
@@ -371,7 +376,7 @@ impl Explorer {
         {
             self.dismiss(self.tried, 2);
         } else {
-            // The less clear it is, the more of the time the choice in use has for itself, unless trials seem to cost nothing.
+            // The less clear the result, the longer the strategy in use stays, unless trials seem to cost nothing.
             let trial = self.busy - self.trial.began;
             let trials = if gain.max(by_time) > 0.0 {
                 1
@@ -383,7 +388,7 @@ impl Explorer {
         }
     }
 
-    /// A choice brought nothing; the pause after the next time is longer.
+    /// Notes that a strategy is no better. Each pause before its next trial is longer than the one before.
     fn dismiss(&mut self, choice: Choice, longer: Nanos) {
         let (longest, now) = (self.settings.pauses.1, self.busy);
         let cost = self.cost_of(choice);
@@ -393,7 +398,7 @@ impl Explorer {
         cost.pause = (longer * cost.pause).min(longest);
     }
 
-    /// Another choice has the array; what is held is judged anew.
+    /// Gives control to another strategy. Held writes are judged anew.
     fn switch_to(&mut self, choice: Choice) {
         self.tried = choice;
         self.model.follow(choice == Choice::Model);
@@ -419,11 +424,11 @@ impl Explorer {
         factor * usual * (counts.blocks as f64 + ahead) - counts.outstanding
     }
 
-    /// Gives up what is tried, if it is hopeless.
+    /// Ends a hopeless trial, or gives up a strategy in use that is stuck.
     fn give_up(&mut self) {
         self.add_credit();
         if self.tried == self.used {
-            // The load must have changed, and the model follows at once.
+            // The load must have changed. The default strategy adapts to the change at once.
             self.used = Choice::Model;
             self.forget();
         } else {

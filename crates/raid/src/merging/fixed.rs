@@ -1,8 +1,8 @@
-//! The strategies that know nothing: every request alone, what queues together, or everything held.
+//! Fixed strategies: every request alone, queued requests together, or everything held.
 
 use super::{Strategy, Verdict, View, ViewRequest, WaitingWrites};
 
-/// Every request by itself.
+/// Strategy that starts every request by itself.
 pub struct Never;
 
 impl Strategy for Never {
@@ -28,7 +28,8 @@ impl Strategy for Batch {
     }
 }
 
-/// Everything is held until its stripe is full, or the longest time is over (the paper's static merging).
+/// Strategy that holds every write until its stripe is full, or until the maximum time is over (the paper's static
+/// merging).
 pub struct Always;
 
 impl Strategy for Always {

@@ -1,8 +1,8 @@
-//! When to hold a write until its stripe fills.
+//! Write merging: strategies that decide when to hold a write until its stripe fills.
 //!
-//! A stripe that is written whole needs no reads and one pass of syndromes; a part of it costs a read-modify-write. A
-//! [`Strategy`] says of the writes that wait for an idle stripe whether they go now or wait for more. Writes that queue
-//! behind a busy stripe wait anyway. Strategies see addresses and times, never contents.
+//! A stripe that is written whole needs no reads and one pass of syndromes. A part of it costs a read-modify-write.
+//! A [`Strategy`] decides whether the writes that wait for an idle stripe start now or wait for more. Writes that
+//! queue behind a busy stripe wait anyway. Strategies receive addresses and times, never contents.
 
 mod adaptive;
 mod cost;
@@ -19,7 +19,7 @@ pub use view::{Area, View, ViewRequest};
 
 use crate::request::Nanos;
 
-/// Whatever a strategy wants to know about a write when it ends.
+/// Tag that a strategy gives to a write on arrival. It identifies the write when it starts and ends.
 pub type WriteTag = u32;
 
 /// Write that arrives, or the part of a write that lies in one stripe.
@@ -122,7 +122,7 @@ pub enum Merging {
 }
 
 impl Merging {
-    /// All of them.
+    /// All strategies.
     pub const ALL: [Merging; 6] = [
         Merging::Never,
         Merging::Batch,
@@ -132,7 +132,7 @@ impl Merging {
         Merging::Adaptive,
     ];
 
-    /// Its name in settings and reports.
+    /// Returns the name in settings and reports.
     pub fn name(self) -> &'static str {
         match self {
             Merging::Never => "never",
@@ -144,7 +144,8 @@ impl Merging {
         }
     }
 
-    /// The strategy, for stripes with so many blocks of data, of which none may be held longer than `longest_hold`.
+    /// Creates the strategy for stripes of `stripe_blocks` blocks of data. No write may be held longer than
+    /// `longest_hold` ns.
     pub fn strategy(self, stripe_blocks: u32, longest_hold: Nanos) -> Box<dyn Strategy + Send> {
         match self {
             Merging::Never => Box::new(Never),

@@ -1,18 +1,20 @@
-//! The algorithm as it was published (*RAID* §4–5).
+//! Algorithm of write merging as it was published (*RAID* §4–5).
 //!
-//! The array is divided into *areas* of consecutive stripes, with one bit each: whether writes to the area are held. A
-//! stripe that has requests has a bitmap of the blocks written while it has any; when that is full, the area is being
-//! written sequentially and its bit is set (`seq_detect`). A bit that was set too long ago is cleared (`bitmap_clear`).
-//! While it is set, writes are held until their stripe is full; they go one by one if it fills too slowly to be full
-//! after the longest wait, or was not full then (`merge_check`). Both are failed waits; when too large a share of an
-//! area's waits has failed, its bit is cleared.
+//! The array is divided into *areas* of consecutive stripes. Each area has one bit: whether writes to the area are
+//! held. A stripe with requests has a bitmap of the blocks written since its first request. When the bitmap is
+//! full, the area is being written sequentially and its bit is set (`seq_detect`). A bit that was set too long ago
+//! is cleared (`bitmap_clear`). While the bit is set, writes are held until their stripe is full. They start one by
+//! one if the stripe fills too slowly to become full within the maximum wait, or was not full after it
+//! (`merge_check`). Both cases are failed waits. When too large a share of an area's waits has failed, its bit is
+//! cleared.
 //!
-//! Writes that are not merged go one at a time under the lock of their stripe, as published ([`PaperSettings::batches`] off), or
-//! together with all that queue for their stripe, as under every other strategy of ours (on).
+//! Writes that are not merged start one at a time under the lock of their stripe, as published
+//! ([`PaperSettings::batches`] off), or together with all writes that queue for their stripe, as in all other
+//! strategies (on).
 //!
-//! The paper names the parameters and not their values; the defaults are ours. It draws the speed detector's line
-//! through the origin, so a block is always above it at first: a stripe with `f` of `S` blocks meets the line at
-//! `f/S` of the longest wait, and no polling is needed.
+//! The paper names the parameters but not their values. The defaults are ours. The paper draws the line of the
+//! speed detector through the origin, so the first block is always above the line. A stripe with `f` of `S` blocks
+//! meets the line at `f/S` of the maximum wait, and no polling is needed.
 
 use super::view::LISTED_FOR;
 use super::{Arrival, Strategy, Verdict, View, ViewRequest, WaitingWrites, WriteTag};
@@ -55,12 +57,12 @@ struct AreaState {
     written: Nanos,
 }
 
-/// A stripe that has requests.
+/// State of a stripe with requests.
 #[derive(Clone, Debug)]
 struct StripeBitmap {
     bits: Vec<u64>,
     set: u32,
-    /// A wait failed, and its writes go one by one.
+    /// True if a wait failed and the writes of the stripe start one by one.
     scattering: bool,
     waiting: bool,
 }
@@ -75,7 +77,7 @@ pub struct Paper {
 }
 
 impl Paper {
-    /// For stripes of so many blocks.
+    /// Creates the strategy for stripes of `stripe_blocks` blocks of data.
     pub fn new(settings: PaperSettings, stripe_blocks: u32, longest_hold: Nanos) -> Paper {
         Paper {
             settings,
@@ -86,7 +88,7 @@ impl Paper {
         }
     }
 
-    /// Forgets a bit that was set too long ago.
+    /// Clears the bit of a stripe's area if it was set too long ago. Returns the bit.
     fn bitmap_clear(&mut self, now: Nanos, stripe: u64) -> bool {
         let area = self
             .areas
@@ -98,7 +100,7 @@ impl Paper {
         area.merges
     }
 
-    /// Holds the writes of a stripe, or lets them go.
+    /// Decides whether the writes of a stripe are held or start.
     fn merge_check(&mut self, waiting: &WaitingWrites) -> Verdict {
         let share = f64::from(waiting.filled) / f64::from(self.stripe_blocks);
         let meets_line = waiting.oldest + (share * self.longest_hold as f64) as Nanos;
@@ -133,7 +135,7 @@ impl Paper {
         }
     }
 
-    /// Verdict on writes that are not merged.
+    /// Returns the verdict on writes that are not merged.
     fn unmerged(&self) -> Verdict {
         if self.settings.batches {
             Verdict::Together
@@ -142,7 +144,7 @@ impl Paper {
         }
     }
 
-    /// Sets the bit of an area of which a stripe has been written whole.
+    /// Sets the bit of the area if the stripe has been written completely.
     fn seq_detect(&mut self, now: Nanos, stripe: u64) {
         let full = self
             .bitmaps

@@ -49,9 +49,9 @@ impl View {
         }
     }
 
-    /// With areas in any order, several of which may be the same one.
+    /// Returns a view with areas, which may be in any order and contain duplicates.
     pub fn with(why: String, mut areas: Vec<Area>) -> View {
-        // Of what is written in one area, that counts which is held, then what came last.
+        // Of several entries for one area, the entry that is held counts, then the latest.
         areas.sort_by_key(|area| (area.first_stripe, !area.holds, area.idle));
         areas.dedup_by_key(|area| area.first_stripe);
         areas.sort_by_key(|area| area.idle);
@@ -61,7 +61,7 @@ impl View {
     }
 }
 
-/// A time for people: `12.3 µs`.
+/// Formats a time in ns for people: `12.3 µs`.
 pub fn micros(time: f64) -> String {
     format!("{:.1} µs", time / 1e3)
 }

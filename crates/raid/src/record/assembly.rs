@@ -34,14 +34,14 @@ pub enum AssembleError {
     },
     /// Superblocks of one array differ in constant fields.
     #[error(
-        "{name} says that the array has another shape than the others say: leave it out, and replace it when they run"
+        "the superblock of {name} states another shape of the array than the others: leave the device out, and replace it when the array runs"
     )]
     Disagrees {
         /// Name of the device.
         name: String,
     },
     /// Two devices are the same member.
-    #[error("{one} and {other} are both member {member}: one is a copy, leave it out")]
+    #[error("{one} and {other} are both member {member}: one of them is a copy; leave it out")]
     Twice {
         /// Name of one device.
         one: String,
@@ -52,7 +52,7 @@ pub enum AssembleError {
     },
     /// A device missed changes that the others have recorded.
     #[error(
-        "{name} (member {member}, generation {found}) missed what the others (generation {latest}) have on record: leave it out, and let it take its place anew with `seiner raid replace`"
+        "{name} (member {member}, generation {found}) missed what the others (generation {latest}) have recorded: leave it out, and add it again as an empty device with `seiner raid replace`"
     )]
     Stale {
         /// Name of the device.
@@ -66,7 +66,7 @@ pub enum AssembleError {
     },
     /// A device is smaller than its superblock requires.
     #[error(
-        "{name} has {bytes} bytes, and a member of this array has at least {least}: it was cut off; leave it out"
+        "{name} has {bytes} bytes, but a member of this array needs {least}: it was truncated; leave it out"
     )]
     Small {
         /// Name of the device.
@@ -78,7 +78,7 @@ pub enum AssembleError {
     },
     /// Members are missing that were present the last time.
     #[error(
-        "members {missing:?} are not among the devices, and were there the last time: name their devices, or go on without them (--degraded), which lets them in again only as new ones"
+        "members {missing:?} were present at the last run, but their devices were not named: name them, or run without them (--degraded); they can then return only as empty devices"
     )]
     Missing {
         /// Numbers of the missing members.
@@ -86,7 +86,7 @@ pub enum AssembleError {
     },
     /// Too few members are present to have all data.
     #[error(
-        "{there} members are there, and the array needs {needed}: name more of its devices (missing: {missing:?})"
+        "{there} members are present, and the array needs {needed}: name more of its devices (missing: {missing:?})"
     )]
     TooFew {
         /// Number of members present.
@@ -97,7 +97,7 @@ pub enum AssembleError {
         missing: Vec<usize>,
     },
     /// A device failed during the assembly.
-    #[error("{name}: {error}; leave it out, and replace it when the others run")]
+    #[error("{name}: {error}; leave it out, and replace it when the array runs")]
     System {
         /// Name of the device.
         name: String,

@@ -56,12 +56,12 @@ pub enum CreateError {
     Geometry(#[from] GeometryError),
     /// Checksums need a level with redundancy to repair what they detect.
     #[error(
-        "RAID 0 has nothing to make good what checksums find wrong: take another level, or no checksums"
+        "RAID 0 has no redundancy to repair blocks with wrong checksums: choose another level, or no checksums"
     )]
     Checksums,
     /// The devices differ in size.
     #[error(
-        "{small} has {least} bytes and {large} {most}: take devices of the same size, or say that no more of each is to be used than the smallest has (--smallest)"
+        "{small} has {least} bytes and {large} {most}: choose devices of the same size, or use only the size of the smallest of each (--smallest)"
     )]
     Sizes {
         /// Name of the smallest device.
@@ -75,7 +75,7 @@ pub enum CreateError {
     },
     /// A device contains data.
     #[error(
-        "{name} {contents}: choose another device, or say twice that it may be lost (--overwrite --yes)"
+        "{name} {contents}: choose another device, or permit the loss of its contents (--overwrite --yes)"
     )]
     Contents {
         /// Name of the device.

@@ -61,14 +61,14 @@ impl fmt::Debug for Uuid {
 #[derive(Debug, Error)]
 pub enum SuperblockError {
     /// There is no superblock.
-    #[error("has no superblock: it is no member of an array; create one, or name the right device")]
+    #[error("has no superblock, so it is not a member of an array: create an array, or name the right device")]
     Missing,
     /// The device cannot be read.
     #[error("cannot be read: {0}")]
     System(#[from] io::Error),
     /// The checksum does not match.
     #[error(
-        "has two damaged superblocks (checksum {found:08x}, expected {expected:08x}): leave it out, and replace it when the others run"
+        "has two damaged superblocks (checksum {found:08x}, expected {expected:08x}): leave it out, and replace it when the array runs"
     )]
     Damaged {
         /// Checksum in the superblock.
@@ -78,12 +78,12 @@ pub enum SuperblockError {
     },
     /// A later version of the program wrote the superblock.
     #[error(
-        "has a superblock of version {0}, and this program knows version 1: use the program that made it"
+        "has a superblock of version {0}, but this program reads version 1: use the program that wrote it"
     )]
     Version(u32),
     /// A field has an impossible value.
     #[error(
-        "has a superblock that makes no sense ({0}): leave it out, and replace it when the others run"
+        "has an inconsistent superblock ({0}): leave it out, and replace it when the array runs"
     )]
     Nonsense(String),
 }

@@ -1,10 +1,10 @@
-//! Stripes and regions that were written since the last flush of the members. A power cut may leave syndromes there
-//! that do not match.
+//! Stripes and regions with writes since the last flush of the members. After a power cut, syndromes there may not
+//! match.
 
 use crate::mark::Mark;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Maximum number of stripes that are noted one by one, over all shards of an array. The intent record has 123 places,
+/// Maximum number of individually tracked stripes, over all shards of an array. The intent record has 123 places,
 /// some of which doubtful stripes may need.
 const MOST_STRIPES: usize = 96;
 
@@ -40,8 +40,8 @@ impl DirtyStripes {
         }
     }
 
-    /// Notes the begin of a write. `alone` asks for the stripe to be noted instead of its region, which is done as long
-    /// as there are few such stripes.
+    /// Notes the start of a write. With `alone`, the stripe is tracked instead of its region, as long as few
+    /// stripes are.
     pub fn begin(&mut self, stripe: u64, alone: bool) {
         let few = self.stripes.len() < self.most_stripes;
         if alone && few && !self.stripes.contains_key(&stripe) {
@@ -52,13 +52,13 @@ impl DirtyStripes {
         }
     }
 
-    /// Notes the begin of a trim of several stripes: their region is noted for each of them.
+    /// Notes the start of a trim of several stripes, which marks their region.
     pub fn begin_trim(&mut self, stripe: u64) {
         self.stripes.remove(&stripe);
         self.renew(stripe);
     }
 
-    /// Notes that a stripe is still being written: flushes that were started before do not cover the write.
+    /// Notes that a stripe is still being written. Flushes that were started before do not cover the write.
     pub fn renew(&mut self, stripe: u64) {
         match self.stripes.get_mut(&stripe) {
             Some(writes) => writes.flushes = self.flushes,
@@ -86,8 +86,8 @@ impl DirtyStripes {
         self.flushes
     }
 
-    /// Notes the end of a flush: it covers all writes that ended before its start. `busy` are the stripes that are
-    /// being written.
+    /// Notes the end of a flush, which covers all writes that ended before its start. `busy` are the stripes that
+    /// are being written.
     pub fn flushed(&mut self, flush: u64, busy: impl IntoIterator<Item = u64>) {
         busy.into_iter().for_each(|stripe| self.renew(stripe));
         self.regions.retain(|_, before| *before >= flush);

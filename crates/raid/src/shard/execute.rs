@@ -1,4 +1,4 @@
-//! Work on a stripe: reads what is missing, computes, writes.
+//! Work on a stripe: reads missing blocks, computes, writes.
 
 use super::{MemberState, Shard, Ticket};
 use crate::block::Block;
@@ -120,7 +120,7 @@ impl<B: Block> Shard<B> {
         stripe.running.as_mut().expect("somebody has it")
     }
 
-    /// Reads what is missing. If nothing is missing, computes and writes.
+    /// Reads missing blocks. If none is missing, computes and writes.
     fn advance(&mut self, now: Nanos, number: u64) {
         let live = self.writable(number);
         let level = self.geometry.level();

@@ -61,9 +61,9 @@ struct PendingRequest<B> {
     data: Vec<Option<B>>,
     failure: Option<Failure>,
     is_read: bool,
-    /// For a write: the epoch, by which flushes wait for it.
+    /// Epoch of a write, by which flushes wait for it.
     epoch: Option<u64>,
-    /// For a flush: the number of the member flush.
+    /// Number of the member flush, for a flush.
     member_flush: Option<u64>,
 }
 
@@ -343,14 +343,13 @@ impl<B: Block> Shard<B> {
         }
     }
 
-    /// Puts an empty device in the place of a lost member. The caller must rebuild all stripes with
-    /// [`Shard::rebuild`].
+    /// Replaces a lost member by an empty device. The caller must rebuild all stripes with [`Shard::rebuild`].
     pub fn replace_member(&mut self, member: usize) {
         self.resume_member(member, 0);
     }
 
-    /// Puts a device in the place of a lost member. The device is complete in all stripes before `below`. The
-    /// caller must rebuild the others with [`Shard::rebuild`].
+    /// Replaces a lost member by a device that is complete in all stripes before `below`. The caller must rebuild
+    /// the others with [`Shard::rebuild`].
     pub fn resume_member(&mut self, member: usize, below: u64) {
         self.members[member] = MemberState::Rebuilding {
             below,
@@ -392,14 +391,15 @@ impl<B: Block> Shard<B> {
         self.dirty.marks()
     }
 
-    /// Returns the mark that must be on record before members are written in a stripe. `None` if the writes there
+    /// Returns the mark that must be recorded before members are written in a stripe; `None` if the writes there
     /// rebuild a member, which does not affect syndromes.
     pub fn mark(&self, stripe: u64) -> Option<Mark> {
         self.dirty.mark(stripe)
     }
 
-    /// Returns whether writes mark their stripes alone: a member is missing, so that a crash would leave the lost data of
-    /// every marked stripe in doubt. There are no such doubts in a mirror, nor below a store that has checksums.
+    /// Returns whether writes mark individual stripes instead of regions. They do while a member is missing,
+    /// because a crash makes the lost data of every marked stripe doubtful. A mirror has no such doubts, and
+    /// neither has an array below a store with checksums.
     fn marks_alone(&self) -> bool {
         let parity = matches!(self.geometry.level(), Level::Raid5 | Level::Raid6);
         let doubts = parity && !self.settings.checked_above;

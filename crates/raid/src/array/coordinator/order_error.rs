@@ -9,15 +9,15 @@ pub enum OrderError {
     #[error("there is no member {0}: the array has members 0 to {1}")]
     NoMember(usize, usize),
     /// The member is already lost.
-    #[error("member {0} is gone already: replace it")]
+    #[error("member {0} is already lost: replace it")]
     Gone(usize),
     /// Data would be lost without the member.
     #[error(
-        "without member {0} data would be lost: replace what is missing first, and wait until it is filled"
+        "without member {0} data would be lost: replace the missing members first, and wait for their rebuild"
     )]
     Needed(usize),
     /// The member is in use.
-    #[error("member {0} is there: let it fail first, if it is to be replaced")]
+    #[error("member {0} is in use: take it out of use with `fail` before you replace it")]
     There(usize),
     /// The device is smaller than a member must be.
     #[error("{name} has {bytes} bytes, and a member needs {least}: choose a larger device")]
@@ -38,7 +38,7 @@ pub enum OrderError {
         error: String,
     },
     /// The task is already running.
-    #[error("that is being done already: see the status")]
+    #[error("a scrub is already running: see the status")]
     Busy,
     /// The array is being stopped.
     #[error("the array is being stopped")]

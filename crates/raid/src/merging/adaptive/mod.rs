@@ -1,26 +1,29 @@
-//! Holding where it pays, by what a stream is known to have outstanding and by what was measured.
+//! Default strategy of write merging: holds writes of a stream where estimates show that holding makes writes
+//! faster.
 //!
-//! A write is acknowledged when it is durable, so whoever waits for acknowledgements can fill a stripe only out of what
-//! it keeps outstanding. Writes are followed as *streams*: each continues where the last one ended, give or take two
-//! stripes, wherever areas begin and end. Of a stream is known, without any timer, how many blocks it has outstanding,
-//! how many of them wait and how many are being written. Writes of no stream go at once, as do all that queue
-//! behind a busy stripe, which costs nothing.
+//! A write is acknowledged only when its data are written. A client that waits for acknowledgements can therefore
+//! fill a stripe only with the blocks that it keeps outstanding. The strategy groups writes into *streams*: each
+//! write continues where the last one ended, give or take two stripes. For every stream it counts the outstanding
+//! blocks, and how many of these wait or are being written. Writes of no stream start at once. Writes that queue
+//! behind a busy stripe start together, which costs nothing.
 //!
-//! - **Gathering.** When writes of a stream are acknowledged, those that follow come one shortly after the other. The
-//!   first of them waits for the rest, for a few of the gaps that were seen between them, as long as more is *due*:
-//!   acknowledged, times the share that was followed up so far, less what came.
-//! - **Filling.** Waiting until the stripe is full pays if a write takes less time that way. Let F be the time in which
-//!   the stream passes a stripe: a write waits F/2 in the mean, and then for a full stripe to be written; without
-//!   holding it waits for half of the partial write before its own, and for its own: `F/2 + T_full < 1.5 · T_partial`.
-//!   All three are measured. F is measured anew when filling begins; if it then does not hold, or a stripe alone takes twice as
-//!   long as it may, filling ends, and is tried again after a pause that doubles. A stream fills only if it and the reads under way come to a stripe of blocks;
-//!   and if all it has is waiting, nothing is due and nothing is read, nobody else can come, and they go.
+//! - **Gathering.** The writes that follow an acknowledgement arrive one shortly after the other. The first of them
+//!   waits for the others for a few mean gaps between such writes, as long as more blocks are *due*: acknowledged
+//!   blocks, times the share of them that was followed promptly so far, less the blocks that have arrived.
+//! - **Filling.** Writes wait until their stripe is full, if that makes a write faster. Let F be the time in which
+//!   the stream passes a stripe. With filling, a write waits F/2 in the mean, and then for the write of a full
+//!   stripe. Without filling, it waits for half of the partial write before its own, and for its own. Filling pays
+//!   if `F/2 + T_full < 1.5 · T_partial`. All three times are measured, F anew when filling begins. Filling ends if
+//!   it does not pay after all, or if a single stripe takes twice as long as it may. It is tried again after a
+//!   pause that doubles each time. A stream fills only if its outstanding blocks and the reads in flight amount to
+//!   a stripe. If all of its blocks wait, nothing is due and no read is in flight, no further write can come, and
+//!   the waiting writes start.
 //!
-//! Clients may pause. A stripe during which they did is not measured: its writes ended without others that could have
-//! filled it. A stream that begins with a stripe waits for each of its stripes until something is acknowledged, so that it does
-//! not get out of step: where holds are short it could not get back.
+//! Clients may pause. A stripe with a pause is not measured: its writes ended without others that could have filled
+//! it. A stream that begins at the start of a stripe waits for each of its stripes until the first acknowledgement.
+//! Otherwise it would get out of step with its stripes, and could not get back into step where holds are short.
 //!
-//! A stripe is not waited for of which every block has come once already, nor by a stream that leaves holes.
+//! A stripe is not waited for if each of its blocks was written once already, or if its stream leaves holes.
 
 mod stream;
 
@@ -30,18 +33,19 @@ use crate::request::Nanos;
 use std::collections::BTreeMap;
 use stream::{Stream, StreamMode};
 
-/// The parameters.
+/// Parameters of the default strategy.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct AdaptiveSettings {
-    /// Streams that are followed, at most 256; of more, those are forgotten that wrote least recently.
+    /// Maximum number of streams, at most 256. A new stream replaces the stream that wrote least recently.
     pub streams: usize,
-    /// Writes that must have continued a stream before its writes are held.
+    /// Number of writes that must have continued a stream before its writes are held.
     pub least_run: u32,
-    /// A stream's next write comes within this time of the last one, or of an acknowledgement, or it follows neither.
+    /// Maximum time between a write of a stream and the write or acknowledgement that it follows, ns. A later write
+    /// follows neither.
     pub longest_gap: Nanos,
-    /// Gaps that are waited for the next write.
+    /// Number of mean gaps for which a write waits for the next write.
     pub patience_gaps: f64,
-    /// The shortest and the longest pause after filling did not pay.
+    /// Shortest and longest pause after filling did not pay, ns.
     pub pauses: (Nanos, Nanos),
 }
 
@@ -65,8 +69,8 @@ const LEAST_FOLLOWED: f64 = 0.5;
 const WEIGHT: f64 = 0.2;
 /// Factor by which the least time to write a part grows with each write: a tenth in a hundred writes.
 const FORGETTING: f64 = 1.001;
-/// Share of openings that must have been continued for the next one to wait, and the number of openings of which one waits
-/// nevertheless.
+/// Share of openings that must have been continued for the next opening to wait. Regardless of the share, one of
+/// [`EVERY_OPENING`] openings waits.
 const LEAST_CONTINUED: f64 = 0.5;
 const EVERY_OPENING: u32 = 64;
 /// Number of stripes that are filled before the strategy judges whether filling pays.
@@ -74,36 +78,38 @@ const TEST_STRIPES: u32 = 3;
 /// Factor on the time that filling may take. A stripe that takes longer ends filling at once.
 const LATENESS: f64 = 2.0;
 
-/// The default strategy.
+/// Default strategy: estimates for each stream of writes.
 pub struct Adaptive {
     settings: AdaptiveSettings,
     stripe_blocks: u32,
     streams: Vec<Stream>,
-    /// The stream that wrote a stripe last.
+    /// Index of the stream that wrote a stripe last, by stripe.
     places: BTreeMap<u64, usize>,
     arrivals: u64,
     stirred: Vec<u64>,
-    /// True if its verdicts are followed, so that times tell what they lead to.
+    /// True if the verdicts of this strategy are carried out, so that the measured times are due to them.
     followed: bool,
-    /// Mean times to write a part of a stripe, and a whole one.
+    /// Mean times to write a part of a stripe, and a whole stripe, ns.
     partial: Option<f64>,
     full: Option<f64>,
-    /// The least mean time to write a part, lately: what it takes when nobody else wants the members.
+    /// Recent minimum of the mean time to write a part, ns: the time of a part without other load.
     least_partial: f64,
-    /// Writes that began a stream at the begin of a stripe, and the share of them that the next write continued at once.
+    /// Number of streams that began at the start of a stripe, and the share of them that the next write continued
+    /// at once.
     openings: u32,
     continued: f64,
-    /// Reads under way, and when the last one arrived or ended.
+    /// Number of reads in flight, and time of the last arrival or end of a read, ns.
     reads: u32,
     last_read: Nanos,
-    /// Writes under way, the last event of any request, and times in which clients paused.
+    /// Number of writes in flight, time of the last event of any request, and number of times that all clients
+    /// paused.
     writes: u32,
     last_event: Nanos,
     pauses: u64,
 }
 
 impl Adaptive {
-    /// For stripes of so many blocks.
+    /// Creates the strategy for stripes of `stripe_blocks` blocks of data.
     pub fn new(settings: AdaptiveSettings, stripe_blocks: u32) -> Adaptive {
         assert!(
             (1..=256).contains(&settings.streams),
@@ -130,7 +136,7 @@ impl Adaptive {
         }
     }
 
-    /// The stream that a write continues.
+    /// Returns the stream that a write continues.
     fn find(&self, arrival: &Arrival) -> Option<usize> {
         let reach = 2 * u64::from(self.stripe_blocks);
         let near = [
@@ -144,7 +150,7 @@ impl Adaptive {
         places.find(|&at| self.streams[at].front.abs_diff(arrival.start) <= reach)
     }
 
-    /// A new stream, in place of the least recently used if there are too many.
+    /// Opens a stream. If there are too many, it replaces the least recently used one.
     fn open(&mut self, arrival: &Arrival) -> usize {
         if self.streams.len() < self.settings.streams {
             self.streams.push(Stream::new(0, arrival, self.settings));
@@ -171,13 +177,14 @@ impl Adaptive {
         self.tagged(tag).is_some_and(|stream| stream.run >= least)
     }
 
-    /// Returns whether every block of a stripe has come once already, so that it will not become whole.
+    /// Returns whether each block of a stripe was written once already. Such a stripe will not become whole again.
     pub fn is_complete(&self, stripe: u64) -> bool {
         let stream = self.places.get(&stripe).map(|&at| &self.streams[at]);
         stream.is_some_and(|stream| stream.to_come(stripe, self.stripe_blocks) == 0)
     }
 
-    /// Its verdicts are followed from now on, or not: times are measured only while they are.
+    /// Sets whether the verdicts of this strategy are carried out from now on. Times are measured only while they
+    /// are.
     pub fn follow(&mut self, followed: bool) {
         self.followed = followed;
         self.streams
@@ -185,12 +192,12 @@ impl Adaptive {
             .for_each(|stream| stream.begun = None);
     }
 
-    /// Mean time in which a part of a stripe is written, where that was measured.
+    /// Returns the mean time to write a part of a stripe, ns, if it was measured.
     pub fn partial(&self) -> Option<f64> {
         self.partial
     }
 
-    /// Notes a request. If there was none for some time, all clients have paused.
+    /// Notes the arrival of a request. If no request was in flight for some time, all clients have paused.
     fn begin_request(&mut self, now: Nanos) {
         let idle = now.saturating_sub(self.last_event);
         if self.reads == 0 && self.writes == 0 && idle > self.settings.longest_gap {
@@ -204,7 +211,8 @@ impl Adaptive {
         (stream.generation == tag >> 8).then_some(stream)
     }
 
-    /// A stream was opened: if that is the begin of a stripe, its first writes wait for each other, as long as that turns out well.
+    /// Handles the opening of a stream at the start of a stripe: its first writes wait for one another, as long as
+    /// most of such openings are continued.
     fn begin_opening(&mut self, at: usize, arrival: &Arrival) {
         if !arrival.start.is_multiple_of(u64::from(self.stripe_blocks)) {
             return;
@@ -216,7 +224,7 @@ impl Adaptive {
         }
     }
 
-    /// The first write of a stream was continued while it waited, or was not.
+    /// Notes whether the first write of a stream was continued while it waited.
     fn note_opening(&mut self, at: usize, continued: bool) {
         let stream = &mut self.streams[at];
         if stream.opening.is_some() && stream.run == 0 {
@@ -232,15 +240,16 @@ impl Adaptive {
         let Some(partial) = self.partial else {
             return false;
         };
-        // A whole stripe takes no reads: until one was written, half of a partial write is a fair guess.
+        // A whole stripe takes no reads. Until one was written, half of a partial write is a fair estimate.
         let full = self.full.unwrap_or(partial / 2.0);
-        // 1 / (1 - load) of the members, and the member time that a whole stripe saves, at the price of the load.
+        // Ratio 1 / (1 - load) of the members, and the member time that a whole stripe saves at the price of the
+        // load.
         let stretched = partial / self.least_partial;
         let saved = (stretched - 1.0) * self.least_partial;
         period / 2.0 + full < 1.5 * partial + saved
     }
 
-    /// Begins to fill, or ends it.
+    /// Begins or ends filling for a stream.
     fn choose_mode(&mut self, at: usize, now: Nanos, others: u32) {
         let stream = &self.streams[at];
         let supply = stream.window() + others;
@@ -248,8 +257,8 @@ impl Adaptive {
             .period
             .is_some_and(|period| self.filling_pays(period));
         let pays = pays && supply >= self.stripe_blocks && stream.whole > 0.5;
-        // A stripe that takes too long already ends the trial: the mean time could only confirm it. Time in
-        // which nothing came or went does not count, because clients may pause.
+        // A stripe that takes too long already ends the test: the mean time could only confirm the result. Time
+        // without arrivals and ends does not count, because clients may pause.
         let begun = stream.begun.filter(|_| !stream.interrupted);
         let is_late = begun.is_some_and(|begun| {
             let taken = stream.last_event.saturating_sub(begun);
@@ -378,8 +387,8 @@ impl Strategy for Adaptive {
         } else {
             0
         };
-        // A stream that fills and has less outstanding than it had is waited for as long as a partial write takes: at the
-        // worst that doubles what giving up at once would cost.
+        // A stream that fills may have fewer blocks outstanding than before. Its next writes are waited for as long
+        // as a partial write takes. At worst, that doubles the cost of ending the wait at once.
         let returns_until = if fills && stream.outstanding < stream.window() {
             stream.last_event + self.partial.map_or(0, |partial| partial as Nanos)
         } else {

@@ -23,47 +23,48 @@ pub enum StreamMode {
     Fill(u32),
 }
 
-/// Stream: writes each of which continues where the last one ended.
+/// State of a stream.
 pub struct Stream {
     pub(super) generation: u32,
-    /// The block after the last.
+    /// Block after the last written block.
     pub(super) front: u64,
     pub(super) run: u32,
-    /// Orders streams by their last write.
+    /// Number of all arrivals at the last write of the stream.
     pub(super) used: u64,
-    /// Blocks not acknowledged, and of these, those that wait.
+    /// Number of blocks without an acknowledgement, and number of these that wait.
     pub(super) outstanding: u32,
     pub(super) waiting: u32,
-    /// The most outstanding at once, lately and before.
+    /// Maximum number of outstanding blocks, in the present period and in the one before.
     pub(super) peaks: [u32; 2],
     pub(super) since_peak: u32,
-    /// The last arrival or acknowledgement.
+    /// Time of the last arrival or acknowledgement, ns.
     pub(super) last_event: Nanos,
     pub(super) gap: f64,
     pub(super) due: f64,
-    /// Sums, older ones fading: acknowledged blocks, and those that followed promptly.
+    /// Sums in which older values fade: acknowledged blocks, and those that were followed promptly.
     pub(super) acknowledged: f64,
     pub(super) followed: f64,
-    /// Acknowledged blocks that may still be followed promptly.
+    /// Number of acknowledged blocks that may still be followed promptly.
     pub(super) pending: f64,
-    /// The share of stripes that were written whole in the end.
+    /// Share of stripes that were written completely in the end.
     pub(super) whole: f64,
     pub(super) mode: StreamMode,
-    /// When the present stripe was begun, and the mean time for one (F).
+    /// Start of the present stripe, ns, and mean time between the starts of two stripes (F), ns.
     pub(super) begun: Option<Nanos>,
     pub(super) period: Option<f64>,
-    /// True if clients paused during the present stripe: then its time is none in which writes alone decide.
+    /// True if clients paused during the present stripe. The time of such a stripe is not measured.
     pub(super) interrupted: bool,
-    /// Pauses of all clients that the stream has seen ([`Adaptive::pauses`]).
+    /// Number of pauses of all clients at the last write of the stream.
     pub(super) pauses: u64,
     pub(super) pause: Nanos,
     pub(super) not_before: Nanos,
-    /// The stripe at whose begin the stream was opened, until its first write has gone; such a write waits for the next one.
+    /// Stripe at whose start the stream was opened, until its first write has started. Such a write waits for the
+    /// next one.
     pub(super) opening: Option<u64>,
-    /// True if the stream was opened at the begin of a stripe and nothing of it has been acknowledged yet: then the stripes
-    /// that it goes on to are openings as well.
+    /// True if the stream was opened at the start of a stripe and none of its writes has been acknowledged. The
+    /// next stripes of such a stream are openings too.
     pub(super) fresh: bool,
-    /// Stripes that wait by our verdict.
+    /// Stripes that wait because of a verdict of this strategy.
     pub(super) held: Vec<u64>,
     pub(super) written: Vec<WrittenBlocks>,
 }
@@ -100,17 +101,18 @@ impl Stream {
         }
     }
 
-    /// The most it had outstanding of late (the papers' block times depth).
+    /// Returns the recent maximum of outstanding blocks (the paper's block size times depth).
     pub(super) fn window(&self) -> u32 {
         self.peaks[0].max(self.peaks[1])
     }
 
-    /// The share of acknowledged blocks that were followed promptly, as far as that is known.
+    /// Returns the share of acknowledged blocks that were followed promptly, as far as it is known.
     pub(super) fn promptness(&self) -> f64 {
         self.followed / (self.acknowledged - self.pending).max(self.followed)
     }
 
-    /// Notes a write. Clients were busy with reads until `busy_until`, and have all paused `pauses` times so far.
+    /// Notes a write. Reads kept clients busy until `busy_until`. `pauses` is the number of pauses of all clients
+    /// so far.
     pub(super) fn arrive(
         &mut self,
         arrival: &Arrival,
@@ -148,8 +150,9 @@ impl Stream {
         }
     }
 
-    /// A stream goes on that had nothing outstanding for some time. That time is none in which stripes were passed, and says nothing
-    /// about how promptly writes follow acknowledgements. As many writes as it had outstanding before are due at once.
+    /// Handles the first write after a time without outstanding blocks. That time does not count as time in which
+    /// stripes were passed. It does not show how promptly writes follow acknowledgements. As many blocks as were
+    /// outstanding before are due at once.
     fn resume(&mut self, idle: Nanos) {
         self.begun = self.begun.map(|begun| begun + idle);
         self.interrupted = true;
@@ -172,7 +175,7 @@ impl Stream {
         self.last_event = now;
     }
 
-    /// Notes the blocks of an arrival; gives the stripe that is forgotten for it.
+    /// Notes the blocks of an arrival. Returns the stripe whose set of blocks is dropped for it, if there is one.
     pub(super) fn note(
         &mut self,
         arrival: &Arrival,
@@ -212,13 +215,13 @@ impl Stream {
         Some(oldest.stripe)
     }
 
-    /// The stream begins a stripe.
+    /// Notes the start of a stripe. Measures the time since the start of the stripe before.
     fn pass(&mut self, now: Nanos) {
         let interrupted = std::mem::take(&mut self.interrupted);
         let Some(begun) = self.begun.replace(now) else {
             return;
         };
-        // The end of a burst takes its own time. It counts only where nothing else is known.
+        // The stripe at the end of a burst includes the pause. Its time counts only if no other time is known.
         let filling = matches!(self.mode, StreamMode::Fill(_));
         if interrupted && (filling || self.period.is_some()) {
             return;
@@ -226,7 +229,7 @@ impl Stream {
         let time = (now - begun) as f64;
         if let StreamMode::Fill(stripes) = &mut self.mode {
             *stripes += 1;
-            // What was begun before filling says nothing about it.
+            // A stripe that was begun before filling does not show the effect of filling.
             if *stripes == 1 {
                 return;
             }
@@ -237,7 +240,7 @@ impl Stream {
         );
     }
 
-    /// Blocks of a stripe that were not written yet.
+    /// Returns the number of blocks of a stripe that the stream has not written yet.
     pub(super) fn to_come(&self, stripe: u64, stripe_blocks: u32) -> u32 {
         let written = self.written.iter().find(|written| written.stripe == stripe);
         stripe_blocks - written.map_or(stripe_blocks, |written| written.blocks)

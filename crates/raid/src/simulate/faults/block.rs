@@ -3,7 +3,7 @@
 use crate::block::Block;
 use crate::galois;
 
-/// A block of eight bytes: the write that made it, and which of its blocks.
+/// Block of eight bytes: the number of the write that made it, and the index of the block within that write.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TinyBlock(pub [u8; 8]);
 

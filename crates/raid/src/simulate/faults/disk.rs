@@ -8,20 +8,20 @@ use seiner_platform::sim::SimRng;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
-/// A member with a cache that forgets.
+/// Simulated member.
 pub struct Disk {
     pub(super) cached: Vec<TinyBlock>,
     pub(super) stable: Vec<TinyBlock>,
     pub(super) unreadable: BTreeSet<u64>,
     pub(super) dead: bool,
-    /// Checksums of what should be there.
+    /// Checksums of the expected contents.
     pub(super) sums: Option<DiskSums>,
-    /// Sectors that are wrong, and what they should be.
+    /// Corrupt sectors, with their correct contents.
     pub(super) corrupt: BTreeMap<u64, TinyBlock>,
     pub(super) canary: Option<Canary>,
 }
 
-/// Checksums of a member: like data they may be lost until it is flushed, and by themselves.
+/// Checksums of a member. Like data, they may be lost until the member is flushed, independently of the data.
 #[derive(Clone)]
 pub struct DiskSums {
     pub(super) cached: Vec<u32>,
@@ -37,7 +37,7 @@ impl DiskSums {
     }
 }
 
-/// A checksum of a block.
+/// Returns the checksum of a block.
 fn sum(word: TinyBlock) -> u32 {
     (u64::from_le_bytes(word.0).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as u32
 }
@@ -141,7 +141,7 @@ impl Disk {
         Outcome::Read(self.cached[range.start as usize..range.end as usize].to_vec())
     }
 
-    /// Returns whether what is there has its checksums.
+    /// Returns whether the contents match their checksums.
     fn verify(&self, range: Range<u64>) -> bool {
         let Some(sums) = &self.sums else {
             return true;
@@ -154,7 +154,7 @@ impl Disk {
         !self.unreadable.is_empty() || !self.corrupt.is_empty()
     }
 
-    /// Sectors that were written since they became wrong are wrong no longer.
+    /// Removes sectors from the list of corrupt ones that were overwritten since.
     fn forget_what_is_right(&mut self) {
         if let Some(sums) = &self.sums {
             let (stable, of) = (&self.stable, &sums.stable);
@@ -163,7 +163,7 @@ impl Disk {
         }
     }
 
-    /// Some sectors become what they should be, as far as they are still wrong.
+    /// Restores the correct contents of some sectors, as far as they are still corrupt.
     pub(super) fn restore(&mut self, which: impl Fn(u64) -> bool) {
         let corrupt = std::mem::take(&mut self.corrupt);
         for (sector, right) in corrupt {

@@ -6,7 +6,7 @@ use super::run::{FaultRun, InFlight};
 use crate::shard::MemberState;
 
 impl FaultRun {
-    /// A sector of a member can no longer be read.
+    /// Makes a sector of a member unreadable.
     pub(super) fn damage(&mut self) {
         let spare = self.missing() < self.geometry.syndromes();
         let member = match self.severity {
@@ -19,7 +19,7 @@ impl FaultRun {
         self.summary.sectors += 1;
     }
 
-    /// A sector of a member is no longer what was written.
+    /// Corrupts a sector of a member silently.
     pub(super) fn corrupt(&mut self) {
         let spare = self.missing() < self.geometry.syndromes();
         let member = match self.severity {
@@ -31,7 +31,7 @@ impl FaultRun {
         let sector = self.rng.below(self.disks[member].cached.len() as u64);
         let disk = &mut self.disks[member];
         let at = sector as usize;
-        // What the cache has alone cannot rot.
+        // Contents that are only in the cache cannot become corrupt.
         if disk.cached[at] != disk.stable[at] || disk.corrupt.contains_key(&sector) {
             return;
         }
@@ -41,7 +41,7 @@ impl FaultRun {
         self.summary.corrupted += 1;
     }
 
-    /// A member dies; its operations fail.
+    /// Kills a member: its operations fail.
     pub(super) fn kill(&mut self) {
         let member = self.rng.below(self.disks.len() as u64) as usize;
         let weak = usize::from(member != self.weak && self.disks[self.weak].is_damaged());
@@ -56,7 +56,7 @@ impl FaultRun {
         }
     }
 
-    /// An empty disk takes the place of a dead one, and is rebuilt.
+    /// Replaces a dead member by an empty disk, which is rebuilt.
     pub(super) fn replace(&mut self) {
         let gone = |member: &usize| *self.shard.member(*member) == MemberState::Gone;
         let Some(member) =
@@ -83,7 +83,7 @@ impl FaultRun {
         self.summary.rebuilt += 1;
     }
 
-    /// Stripes that could not be filled before are tried again, as the keeper does when they are no longer in doubt.
+    /// Retries stripes whose rebuild failed before, as the coordinator does when they are no longer doubtful.
     pub(super) fn resume(&mut self) {
         for member in 0..self.disks.len() {
             let MemberState::Rebuilding { below, done } = self.shard.member(member).clone() else {
@@ -98,7 +98,7 @@ impl FaultRun {
         }
     }
 
-    /// Counts members that have been filled since stripes of theirs were tried again.
+    /// Counts members that were rebuilt completely since their stripes were retried.
     pub(super) fn count_resumed(&mut self) {
         let shard = &self.shard;
         let full = |member: &usize| *shard.member(*member) == MemberState::Up;

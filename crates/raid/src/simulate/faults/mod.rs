@@ -1,8 +1,8 @@
-//! The array under faults, from a seed: members die, lose and tear what was not flushed, have sectors that cannot be read
-//! or, where they have checksums, that are wrong and do not say so; power is cut at any step; and every read is checked
-//! against what was written.
+//! Simulation of an array under faults, from a seed. Members die, lose or tear unflushed writes, and have
+//! unreadable sectors or, with checksums, silently corrupt ones. Power is cut at any step. Every read is checked
+//! against the writes.
 //!
-//! Blocks have eight bytes here, which makes a run a fraction of a millisecond; everything else is the array's own code.
+//! Blocks have eight bytes, so that a run takes a fraction of a millisecond. All other code is that of the array.
 
 mod block;
 mod disk;
@@ -24,31 +24,31 @@ pub enum Severity {
     Beyond,
 }
 
-/// Something wrong on purpose, which the checks must find.
+/// Deliberate faults, which the checks must find.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Canary {
-    /// Members acknowledge a write now and then, and forget it.
+    /// Members sometimes acknowledge a write without effect.
     ForgottenWrites,
-    /// After a power cut, syndromes are not made to fit.
+    /// After a power cut, syndromes are not recomputed.
     NoResync,
-    /// Members have checksums and do not look at them.
+    /// Members have checksums but do not verify them.
     UncheckedReads,
-    /// After a power cut, checksums of what was being written count like all others.
+    /// After a power cut, the checksums of blocks that were being written are not replaced.
     NoAdoption,
-    /// Writes begin before the intent record has their region.
+    /// Writes start before the intent record contains their region.
     EarlyWrites,
     /// A region leaves the intent record before its writes are durable.
     EarlyClears,
-    /// While a member is missing, writes begin before the intent record has their stripe.
+    /// While a member is missing, writes start before the intent record contains their stripe.
     EarlyStripes,
     /// While a member is missing, stripes leave the intent record before their writes are durable.
     EarlyStripeClears,
 }
 
 impl Canary {
-    /// Every deliberate fault with its name, the severity of runs that show it, and the number of seeds among which
-    /// several do. An error of the record shows only if power is cut, and a member is then lost or missing, before the
-    /// stripe is written again.
+    /// All deliberate faults, each with its name, the severity of runs that show it, and a number of seeds among
+    /// which several show it. An error of the record shows only if power is cut, and a member is then lost or
+    /// missing, before the stripe is written again.
     pub const ALL: [(Canary, &str, Severity, u64); 8] = [
         (
             Canary::ForgottenWrites,
@@ -101,36 +101,37 @@ impl Canary {
 pub struct Summary {
     /// Number of answered requests.
     pub answered: u64,
-    /// Of these, with an error.
+    /// Number of these that failed.
     pub failed: u64,
-    /// Members that died.
+    /// Number of members that died.
     pub deaths: u64,
-    /// Members rebuilt.
+    /// Number of members rebuilt.
     pub rebuilt: u64,
-    /// Sectors that became unreadable.
+    /// Number of sectors that became unreadable.
     pub sectors: u64,
-    /// Power cuts.
+    /// Number of power cuts.
     pub cuts: u64,
-    /// Sectors that became wrong without saying so.
+    /// Number of sectors that became silently corrupt.
     pub corrupted: u64,
-    /// Of these, those that the array found.
+    /// Number of these that the array found.
     pub found: u64,
-    /// Blocks that were trimmed.
+    /// Number of blocks that were trimmed.
     pub trimmed: u64,
-    /// Stripes that lost data of which the syndrome that was left over said, after a power cut, that nothing is in doubt.
+    /// Number of stripes with lost data whose redundant syndrome proved, after a power cut, that they are
+    /// consistent.
     pub vouched: u64,
-    /// Members that were filled in the end although some stripes could not be at first.
+    /// Number of members that were rebuilt completely after some of their stripes had failed at first.
     pub resumed: u64,
-    /// Marks that left the intent record while the array ran.
+    /// Number of marks that left the intent record while the array ran.
     pub cleared: u64,
-    /// Power cuts with single stripes on record.
+    /// Number of power cuts while single stripes were recorded.
     pub cuts_with_stripes: u64,
 }
 
 /// Runs a seed.
 ///
 /// # Errors
-/// Says what was wrong, and in which step.
+/// A description of the fault, with its step.
 pub fn run(seed: u64, severity: Severity, canary: Option<Canary>) -> Result<Summary, String> {
     let mut run = FaultRun::new(seed, severity, canary);
     let steps = run.rng.between(30, 300);
@@ -196,7 +197,7 @@ pub fn run_all(
     }
 }
 
-/// Seeds that a thread runs before it says so.
+/// Number of seeds that a thread runs between reports of its progress.
 const SHARE: u64 = 64;
 
 impl Summary {

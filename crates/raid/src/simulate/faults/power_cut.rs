@@ -10,10 +10,10 @@ use crate::shard::{MemberState, Shard};
 use std::collections::BTreeSet;
 
 impl FaultRun {
-    /// Power is cut: what was not flushed may be lost, block by block; what was being written may be there. Then all is
-    /// started again.
+    /// Cuts the power and restarts the array. Unflushed writes may be lost, block by block. Writes in flight may
+    /// have taken effect.
     pub(super) fn cut_power(&mut self) -> Result<(), String> {
-        // A sector that is lost together with the power is one fault more than a stripe being written bears.
+        // A power cut together with a lost sector is one fault more than a stripe in writing tolerates.
         let lost = self.missing() > 0 || self.disks.iter().any(Disk::is_damaged);
         if self.severity == Severity::Borne && lost {
             return Ok(());
@@ -41,7 +41,7 @@ impl FaultRun {
         self.summary.cuts_with_stripes += u64::from(alone);
         self.summary.found += self.shard.counters().corrupt;
         self.summary.trimmed += self.shard.counters().trimmed;
-        // Where something was being written, what is there is taken for true: what rots just there is not found.
+        // In marked stripes the contents are accepted as valid, so that corruption there is not found.
         let rows = u64::from(self.geometry.rows());
         for disk in &mut self.disks {
             disk.restore(|sector| marked.contains(&(sector / rows)));
@@ -54,7 +54,7 @@ impl FaultRun {
         self.flights.clear();
         self.withheld.clear();
         self.shard = Shard::new(self.geometry, self.settings);
-        // What was not yet rebuilt counts as gone; who was gone or in doubt before is so still.
+        // Members that were not rebuilt yet count as lost. Lost members and doubtful stripes stay so.
         let lost = gone
             .iter()
             .enumerate()
@@ -70,7 +70,7 @@ impl FaultRun {
         self.learn()
     }
 
-    /// Counts stripes that lost data, were being written, and are not in doubt.
+    /// Counts stripes with lost data that were being written and are not doubtful.
     fn count_vouched(&mut self, marked: &BTreeSet<u64>) {
         if self.canary.is_some() || self.missing() > self.geometry.syndromes() {
             return;
@@ -92,7 +92,7 @@ impl FaultRun {
         self.summary.vouched += vouched.count() as u64;
     }
 
-    /// Makes the syndromes of regions fit that are on record.
+    /// Resyncs the recorded regions.
     fn resync(&mut self) -> Result<(), String> {
         if self.canary == Some(Canary::NoResync) {
             return Ok(());
@@ -110,7 +110,8 @@ impl FaultRun {
         done
     }
 
-    /// Reads everything after a power cut: each block holds a version that is durable or came later, and keeps it.
+    /// Reads all blocks after a power cut. Each block must contain a version that is durable or later, which
+    /// becomes its only version.
     fn learn(&mut self) -> Result<(), String> {
         for block in 0..self.geometry.blocks() {
             let token = self.next_token + 1;
@@ -147,7 +148,8 @@ impl FaultRun {
                         ));
                     }
                 },
-                // Not known: any of them may come back when the member does, and those that were not durable may be lost.
+                // The version is unknown: any of them may return with the member, and those that were not durable
+                // may be lost.
                 Err(_) if self.severity == Severity::Beyond => {
                     let later = history.iter_mut().skip(self.durable[block as usize] + 1);
                     later.for_each(|version| version.acknowledged = None);

@@ -20,7 +20,7 @@ pub struct Version {
     pub(super) acknowledged: Option<u64>,
 }
 
-/// A request on its way.
+/// Request in flight.
 pub enum InFlight {
     Read {
         start: u64,
@@ -50,23 +50,23 @@ pub struct FaultRun {
     pub(super) shard: Shard<TinyBlock>,
     pub(super) disks: Vec<Disk>,
     pub(super) running: Vec<Operation<TinyBlock>>,
-    /// Operations of each member that have not ended, those that wait for the intent record included.
+    /// Number of operations per member in flight, those that wait for the intent record included.
     pub(super) busy: Vec<usize>,
-    /// Intent record; none if the level has no syndromes.
+    /// Intent record; `None` if the level has no syndromes.
     pub(super) recorder: Option<Recorder<TinyBlock>>,
     pub(super) flights: BTreeMap<Token, InFlight>,
-    /// Answers that wait until doubtful stripes are on record.
+    /// Answers that wait until doubtful stripes are recorded.
     pub(super) withheld: Vec<Reply<TinyBlock>>,
     /// Writes of every block.
     pub(super) versions: Vec<Vec<Version>>,
-    /// Of every block, the first version that a power cut can bring back.
+    /// For every block, the first version that a power cut can restore.
     pub(super) durable: Vec<usize>,
     pub(super) next_token: Token,
     pub(super) step: u64,
     pub(super) now: Nanos,
-    /// The member that may have unreadable sectors in a run that is borne.
+    /// Member that may have unreadable sectors in a run of severity [`Severity::Borne`].
     pub(super) weak: usize,
-    /// Members of which stripes were tried again.
+    /// Members with stripes that were retried.
     pub(super) resuming: BTreeSet<usize>,
     pub(super) summary: Summary,
 }
@@ -173,7 +173,7 @@ impl FaultRun {
         self.next_token
     }
 
-    /// A run of blocks, short ones more often.
+    /// Draws a run of blocks, short ones more often.
     fn place(&mut self) -> (u64, u64) {
         let size = self.geometry.blocks();
         let most = if self.rng.chance(1, 4) {
@@ -221,7 +221,7 @@ impl FaultRun {
         let blocks = self.rng.between(1, blocks - start);
         let size = u64::from(self.geometry.stripe_blocks());
         for block in start.next_multiple_of(size)..(start + blocks) / size * size {
-            // Writes that wait may come after it, so that it hides none of them when it is answered.
+            // Waiting writes may take effect later, so the answer to the trim hides none of them.
             self.versions[block as usize].push(Version {
                 value: TinyBlock::zero(),
                 acknowledged: None,
@@ -250,7 +250,7 @@ impl FaultRun {
         self.submit(InFlight::Flush { covered }, Request::Flush);
     }
 
-    /// Members that are gone or not yet rebuilt.
+    /// Returns the number of members that are lost or not yet rebuilt.
     pub(super) fn missing(&self) -> usize {
         (0..self.disks.len())
             .filter(|&member| {
@@ -271,7 +271,7 @@ impl FaultRun {
         }
     }
 
-    /// Some operation of a member ends.
+    /// Ends a random operation of a member.
     pub(super) fn complete(&mut self) -> Result<(), String> {
         let record = self.is_record_pending();
         let choices = self.running.len() as u64 + u64::from(record);
@@ -293,12 +293,12 @@ impl FaultRun {
         Ok(())
     }
 
-    /// Tells whether a record write is due or has not ended.
+    /// Returns whether a record write is due or in progress.
     fn is_record_pending(&self) -> bool {
         self.recorder.as_ref().is_some_and(Recorder::is_pending)
     }
 
-    /// Begins operations, except for writes in regions that are not on record yet.
+    /// Starts operations, except for writes in regions that are not recorded yet.
     fn begin(&mut self, operations: Vec<Operation<TinyBlock>>) {
         for operation in operations {
             self.busy[operation.member] += 1;
@@ -317,7 +317,7 @@ impl FaultRun {
                                 admitted => admitted.into_iter().collect(),
                             }
                         }
-                        // It fills a member, which leaves syndromes as they are.
+                        // The write rebuilds a member and does not affect syndromes.
                         None => vec![operation],
                     }
                 }
@@ -335,7 +335,7 @@ impl FaultRun {
         }
     }
 
-    /// Does the upkeep of the intent record.
+    /// Maintains the intent record.
     fn keep_up(&mut self) {
         let Some(recorder) = &mut self.recorder else {
             return;
@@ -354,7 +354,7 @@ impl FaultRun {
         }
     }
 
-    /// Lets everything end and does the upkeep a few times, so that regions leave the record.
+    /// Waits for all requests and maintains the record a few times, so that regions leave it.
     fn rest(&mut self) -> Result<(), String> {
         self.drain()?;
         for _ in 0..self.rng.between(1, 6) {
@@ -364,7 +364,7 @@ impl FaultRun {
         Ok(())
     }
 
-    /// Starts what the array wants; returns its answers.
+    /// Starts the requested operations. Returns the answers that may be given.
     pub(super) fn take_output(&mut self) -> Vec<Reply<TinyBlock>> {
         let output = std::mem::take(self.shard.output());
         self.begin(output.operations);
@@ -380,7 +380,7 @@ impl FaultRun {
         }
     }
 
-    /// Takes what the array wants, and checks its answers.
+    /// Starts the requested operations and checks the answers.
     fn collect(&mut self) -> Result<(), String> {
         self.take_output()
             .into_iter()
@@ -391,7 +391,7 @@ impl FaultRun {
         let flight = self.flights.remove(&reply.token).ok_or("answered twice")?;
         self.summary.answered += 1;
         if let (InFlight::Resync { stripe }, Some(recorder)) = (&flight, &mut self.recorder) {
-            // A doubtful stripe is as much in order as it can be.
+            // A doubtful stripe counts as resynced: it cannot be improved.
             let done = matches!(reply.result, Ok(_) | Err(Failure::Doubtful { .. }));
             recorder.resynced(*stripe, done);
         }
@@ -447,7 +447,7 @@ impl FaultRun {
         Ok(())
     }
 
-    /// Lets everything end.
+    /// Runs until no request is in flight.
     pub(super) fn drain(&mut self) -> Result<(), String> {
         self.collect()?;
         while !self.running.is_empty()
@@ -463,7 +463,7 @@ impl FaultRun {
         }
     }
 
-    /// Ends everything and reads it all.
+    /// Waits for all requests, then reads and checks all blocks.
     pub(super) fn finish(&mut self) -> Result<(), String> {
         self.drain()?;
         self.summary.found += self.shard.counters().corrupt;
@@ -482,7 +482,7 @@ impl FaultRun {
     }
 }
 
-/// The last version that was acknowledged before a step.
+/// Returns the index of the last version that was acknowledged before a step.
 fn latest_acknowledged(history: &[Version], before: u64) -> usize {
     let known = |version: &Version| version.acknowledged.is_some_and(|step| step < before);
     history.iter().rposition(known).unwrap_or(0)
