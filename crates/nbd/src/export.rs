@@ -14,7 +14,7 @@ pub struct ExportShape {
     pub block: u32,
     /// Preferred bytes per read or write of a client: a power of two from 512 bytes to 32 MiB.
     pub preferred: u32,
-    /// True if commands that change data are refused.
+    /// True if commands that change data are rejected.
     pub read_only: bool,
     /// True if [`Command::Trim`] frees space; if not, the server ignores trims.
     pub trims: bool,

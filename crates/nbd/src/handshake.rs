@@ -151,7 +151,7 @@ impl Handshake {
         }
     }
 
-    /// Answers the oldest option, whose reply cannot express a refusal.
+    /// Answers the oldest option, whose reply cannot express an error.
     fn export_name(
         &self,
         name: &[u8],

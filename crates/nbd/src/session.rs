@@ -22,7 +22,7 @@ enum Phase {
     Handshake(Handshake),
     Transmission {
         chosen: ChosenExport,
-        /// Bytes of a refused write that are still to be skipped.
+        /// Number of bytes of a rejected write that are still to be skipped.
         to_skip: u32,
     },
 }

@@ -71,10 +71,10 @@ impl Request {
         self.flags & command_flag::FUA != 0
     }
 
-    /// Checks the request against the export's shape and returns its type.
+    /// Checks the request against the properties of the export. Returns its type.
     ///
     /// # Errors
-    /// The reason for the refusal, with the error number of the protocol.
+    /// The reason to reject the request, with the error number of the protocol.
     pub fn check(&self, shape: &ExportShape, structured: bool) -> Result<RequestType, Fault> {
         use command_flag::{DF, FAST_ZERO, FUA, NO_HOLE};
         // FUA is permitted in every request and has no effect in those that do not write.

@@ -53,7 +53,9 @@ pub enum Failure {
         size: u64,
     },
     /// More members are lost than the redundancy covers.
-    #[error("more members are lost than the level tolerates; reconnect them, or restore from a copy")]
+    #[error(
+        "more members are lost than the level tolerates; reconnect them, or restore from a copy"
+    )]
     Broken,
     /// The array is being stopped, or has been stopped.
     #[error("the array has been stopped; assemble it again")]

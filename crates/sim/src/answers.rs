@@ -30,7 +30,7 @@ impl SourceIndex {
     pub(crate) fn of(generator: &Generator) -> SourceIndex {
         SourceIndex(
             generator
-                .members
+                .sources
                 .iter()
                 .enumerate()
                 .map(|(at, member)| (member.key.clone(), at as u32))
@@ -157,7 +157,7 @@ fn expected(query: &Query, generator: &Generator, live: &Samples) -> Samples {
     let wanted = |series: &Series| {
         query
             .selector
-            .holds(&generator.members[series.0 as usize].key)
+            .holds(&generator.sources[series.0 as usize].key)
             && query.fields.as_ref().is_none_or(|fields| {
                 fields
                     .iter()
@@ -359,10 +359,10 @@ pub(crate) fn check_catalog(
             other => return wrong(format!("{id:?} is {other:?}")),
         }
     }
-    let holds = |source: u32| selector.holds(&generator.members[source as usize].key);
+    let holds = |source: u32| selector.holds(&generator.sources[source as usize].key);
     let fields = engine.fields(selector);
     for series in live.keys().filter(|series| holds(series.0)) {
-        let key = &generator.members[series.0 as usize].key;
+        let key = &generator.sources[series.0 as usize].key;
         let name = Generator::field_name(series.1);
         if !listed.contains(&series.0) {
             return wrong(format!("{key} is missing from the sources"));

@@ -1,8 +1,7 @@
-//! Crash injection by the work of the engine: counts which disk operations belong to which work,
-//! and crashes at a chosen one.
+//! Crash injector: counts which disk operations belong to which work of the engine, and crashes at a chosen one.
 //!
-//! The engine announces its works by tracing spans. Works may be nested: the catalog that a seal
-//! writes is an operation of the seal, and so are the operations of a merge inside a seal.
+//! The engine announces its works by tracing spans. Works may be nested: the catalog that a seal writes is an
+//! operation of the seal, and so are the operations of a merge inside a seal.
 
 use seiner_platform::sim::SimDisk;
 use seiner_platform::{Disk, File};
@@ -35,7 +34,7 @@ pub enum Work {
     Drop,
     /// Expiry of the oldest blocks of a class, by its quota or for space.
     Expire,
-    /// A round of the roll-up.
+    /// A pass of the roll-up.
     RollUp,
     /// Deletion of samples.
     Delete,
@@ -252,7 +251,7 @@ impl CrashInjector {
     pub(crate) fn new() -> CrashInjector {
         static LISTENING: Once = Once::new();
         LISTENING.call_once(|| {
-            tracing::subscriber::set_global_default(Listener).expect("nobody else listens");
+            tracing::subscriber::set_global_default(Listener).expect("no other subscriber is set");
         });
         CURRENT_WORK.with_borrow_mut(|at| *at = CurrentWork::default());
         CrashInjector(Arc::default())

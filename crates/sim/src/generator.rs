@@ -115,7 +115,7 @@ impl Numbered {
 /// All sources.
 #[derive(Clone, Debug)]
 pub(crate) struct Generator {
-    pub(crate) members: Vec<SourceGenerator>,
+    pub(crate) sources: Vec<SourceGenerator>,
     extremes: bool,
     numbered: Option<Numbered>,
 }
@@ -123,11 +123,11 @@ pub(crate) struct Generator {
 impl Generator {
     pub(crate) fn draw(rng: &mut SimRng, sources: u64) -> Generator {
         let wide = rng.chance(1, 4);
-        let members = (0..sources)
+        let sources = (0..sources)
             .map(|index| SourceGenerator::draw(rng, index, wide))
             .collect();
         Generator {
-            members,
+            sources,
             extremes: rng.chance(1, 3),
             numbered: None,
         }
@@ -135,7 +135,7 @@ impl Generator {
 
     /// Draws sources with numbered rows.
     pub(crate) fn numbered(rng: &mut SimRng, sources: u64, unique: bool) -> Generator {
-        let members = (0..sources)
+        let sources = (0..sources)
             .map(|index| {
                 let mut member = SourceGenerator::draw(rng, index, false);
                 let measurement = format!("m{}", index % 4);
@@ -146,7 +146,7 @@ impl Generator {
             })
             .collect();
         Generator {
-            members,
+            sources,
             extremes: false,
             numbered: Some(Numbered {
                 next: 1,
@@ -193,7 +193,7 @@ impl Generator {
         rows: u64,
         known: Option<&Samples>,
     ) -> Vec<Entry> {
-        let sources = self.members.len() as u64;
+        let sources = self.sources.len() as u64;
         let focus = rng.chance(1, 3).then(|| rng.below(sources));
         let mut entries = Vec::with_capacity(rows as usize);
         for _ in 0..rows {
@@ -212,7 +212,7 @@ impl Generator {
     /// Draws a row without a defect.
     pub(crate) fn entry(&mut self, rng: &mut SimRng, source: u32) -> Entry {
         let extremes = self.extremes;
-        let member = &mut self.members[source as usize];
+        let member = &mut self.sources[source as usize];
         if let Some(numbered) = &mut self.numbered {
             return member.numbered(rng, source, numbered);
         }
@@ -252,7 +252,7 @@ impl Generator {
                 entry.cells[0] = (*field, wrong);
             }
             Defect::Text => {
-                let member = &self.members[entry.source as usize];
+                let member = &self.sources[entry.source as usize];
                 let Some(field) = member
                     .fields
                     .iter()
@@ -270,8 +270,8 @@ impl Generator {
     /// no source has the drawn field.
     pub(crate) fn float_field(&self, rng: &mut SimRng) -> Option<(u32, Vec<u32>)> {
         if self.numbered.is_some() {
-            let floats = |source: &u32| self.members[*source as usize].payload == 0;
-            let sources: Vec<u32> = (0..self.members.len() as u32).filter(floats).collect();
+            let floats = |source: &u32| self.sources[*source as usize].payload == 0;
+            let sources: Vec<u32> = (0..self.sources.len() as u32).filter(floats).collect();
             return (!sources.is_empty()).then_some((VALUE, sources));
         }
         let field = rng.below(DRAWN as u64) as u32;
@@ -281,15 +281,15 @@ impl Generator {
                 .iter()
                 .any(|own| own.name == field && own.field_type == FieldType::F64)
         };
-        let sources: Vec<u32> = (0..self.members.len() as u32)
-            .filter(|&at| has(&self.members[at as usize]))
+        let sources: Vec<u32> = (0..self.sources.len() as u32)
+            .filter(|&at| has(&self.sources[at as usize]))
             .collect();
         (!sources.is_empty()).then_some((field, sources))
     }
 
     /// Draws a selector that matches all sources, several, one or none.
     pub(crate) fn selector(&self, rng: &mut SimRng) -> Selector {
-        let key = &rng.pick(&self.members).key;
+        let key = &rng.pick(&self.sources).key;
         let host = key.tag("host");
         let text = match rng.below(9) {
             0 => format!("{:?}", key.measurement()),

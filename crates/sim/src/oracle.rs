@@ -27,7 +27,7 @@ pub struct Oracle {
     /// Rows accepted and not known to be durable, in the order of acceptance.
     tail: Vec<Accepted>,
     /// Number of rows accepted before the first of `tail`.
-    settled: u64,
+    before_tail: u64,
     /// Everything that was ever accepted, for the tests of damage; otherwise `None`.
     archive: Option<Archive>,
     /// Model of a store with retention. If it is set, `live` is the last answer of the store, and
@@ -47,10 +47,10 @@ struct Archive {
 }
 
 impl Oracle {
-    /// Returns an empty store. With `remembering` it keeps everything that it accepts.
-    pub fn new(remembering: bool) -> Oracle {
+    /// Returns an empty store. With `keeps_archive` it keeps everything that it accepts.
+    pub fn new(keeps_archive: bool) -> Oracle {
         Oracle {
-            archive: remembering.then(Archive::default),
+            archive: keeps_archive.then(Archive::default),
             ..Oracle::default()
         }
     }
@@ -82,7 +82,7 @@ impl Oracle {
 
     /// Number of accepted rows.
     pub fn accepted(&self) -> u64 {
-        let counted = self.settled + self.tail.len() as u64;
+        let counted = self.before_tail + self.tail.len() as u64;
         let counted = self.rollups.as_ref().map_or(counted, RollupModel::accepted);
         self.retention
             .as_ref()
@@ -129,11 +129,11 @@ impl Oracle {
         if let Some(retention) = &mut self.retention {
             return retention.set_durable(accepted);
         }
-        let rows = (accepted.saturating_sub(self.settled) as usize).min(self.tail.len());
+        let rows = (accepted.saturating_sub(self.before_tail) as usize).min(self.tail.len());
         for row in self.tail.drain(..rows) {
             self.durable_sum = self.durable_sum.wrapping_add(row.apply(&mut self.durable));
         }
-        self.settled += rows as u64;
+        self.before_tail += rows as u64;
     }
 
     /// Records that all accepted rows survive a crash.
@@ -283,7 +283,7 @@ impl Oracle {
             })
             .count();
         let wrong = each(&self.live).count() - right;
-        self.settled = self.accepted();
+        self.before_tail = self.accepted();
         self.tail.clear();
         self.durable.clone_from(&found);
         self.durable_sum = sum_of(&found);
@@ -304,7 +304,9 @@ impl Oracle {
     }
 
     fn archive(&self) -> &Archive {
-        self.archive.as_ref().expect("remembering was asked for")
+        self.archive
+            .as_ref()
+            .expect("an archive is kept for tests of damage")
     }
 
     /// Describes why no prefix of the accepted rows gives the found samples.

@@ -405,9 +405,8 @@ impl RetentionModel {
         self.sources[source].visibility(row, self.age(source), &self.now)
     }
 
-    /// Returns the range of rows of which one is the first that is shown, counted from the first
-    /// row of the source ever. The shown rows from there on give exactly `found`. `kept` is the
-    /// number of rows to consider.
+    /// Returns the range that contains the first shown row of a source, counted from the first row that the source
+    /// ever had. The shown rows from there on are exactly `found`. `kept` is the number of rows to consider.
     ///
     /// # Errors
     /// A description of the mismatch, if there is no such row.
@@ -576,7 +575,7 @@ impl RetentionModel {
         Ok(())
     }
 
-    /// Forgets rows that have expired and that no crash can bring back.
+    /// Drops rows that have expired and that no crash can restore.
     fn prune(&mut self) {
         for source in 0..self.sources.len() {
             let keep = self.rules.keep(source);

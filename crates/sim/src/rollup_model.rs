@@ -55,7 +55,7 @@ pub(crate) struct RollupModel {
     live: Cells,
     accepted: u64,
     /// Number of rows before the first of `changes`.
-    settled: u64,
+    before_changes: u64,
     /// `now`: latest time that the engine may take for the present time, ns. `latest`: latest time
     /// of the wall clock, ns.
     now: i64,
@@ -80,7 +80,7 @@ impl RollupModel {
             changes: Vec::new(),
             live: Cells::new(),
             accepted: 0,
-            settled: 0,
+            before_changes: 0,
             now,
             latest: now,
             holes,
@@ -158,7 +158,7 @@ impl RollupModel {
 
     /// Records that the first `accepted` rows survive a power cut.
     pub(crate) fn set_durable(&mut self, accepted: u64) {
-        let mut rows = accepted.saturating_sub(self.settled);
+        let mut rows = accepted.saturating_sub(self.before_changes);
         let mut done = 0;
         for change in &self.changes {
             if matches!(change, Change::Row(_)) {
@@ -166,7 +166,7 @@ impl RollupModel {
                     break;
                 }
                 rows -= 1;
-                self.settled += 1;
+                self.before_changes += 1;
             }
             change.apply(&mut self.durable);
             done += 1;
@@ -194,7 +194,7 @@ impl RollupModel {
         let class = self.rules.of[source as usize];
         let older = self.older[source as usize];
         match self.classes.next_step(class) {
-            // A round may have ended since the last observation.
+            // A pass may have ended since the last observation.
             Some(_) => older.max(self.now - self.age_of(source).unwrap_or(0)),
             None => older,
         }
@@ -255,16 +255,16 @@ impl RollupModel {
         }
         self.observe(found)?;
         if power_failed {
-            self.settle();
+            self.mark_all_durable();
         }
         Ok(())
     }
 
     /// Records that all current samples survive a power cut.
-    fn settle(&mut self) {
+    fn mark_all_durable(&mut self) {
         self.durable.clone_from(&self.live);
         self.changes.clear();
-        self.settled = self.accepted;
+        self.before_changes = self.accepted;
     }
 
     /// Marks samples that may have expired under the rules so far, and records the end of the times
@@ -360,7 +360,7 @@ impl RollupModel {
     /// # Errors
     /// A description of samples or aggregates that are missing or wrong.
     pub(crate) fn observe(&mut self, found: &StoreAnswers) -> Result<(), String> {
-        self.look_at_levels(found)?;
+        self.check_levels(found)?;
         for source in 0..self.older.len() as u32 {
             let gone = self.gone_before(source);
             if gone > i64::MIN {
@@ -372,13 +372,13 @@ impl RollupModel {
         self.check_figures(found)
     }
 
-    /// Checks that rounds end at a step and only among old samples, and that they never go back.
-    fn look_at_levels(&mut self, found: &StoreAnswers) -> Result<(), String> {
+    /// Checks that passes end at a step and only among old samples, and that their ends never move back.
+    fn check_levels(&mut self, found: &StoreAnswers) -> Result<(), String> {
         for (number, class) in found.log.classes.iter().enumerate() {
             let (before, hidden) = (self.hidden[number], class.hidden_before);
             if hidden < before {
                 return Err(format!(
-                    "class {:?} hid what is before {before}, and now what is before {hidden}",
+                    "class {:?} hid times before {before}, and now times before {hidden}",
                     class.class.name
                 ));
             }
@@ -387,7 +387,7 @@ impl RollupModel {
                 let made = hidden > i64::MIN;
                 if made && (hidden % step as i64 != 0 || hidden > self.now - nanos(age)) {
                     return Err(format!(
-                        "class {:?} is made coarser up to {hidden}; steps {step}, now {:?}",
+                        "class {:?} is rolled up to {hidden}; steps {step}, now {:?}",
                         class.class.name, self.now
                     ));
                 }
@@ -407,15 +407,15 @@ impl RollupModel {
                 continue;
             }
             let coarse = self.coarse_before(source);
-            let told = found.levels.iter().any(|span| {
+            let listed = found.levels.iter().any(|span| {
                 (span.from..=span.to).contains(&time) && time % span.step_ns as i64 == 0
             });
             let within = time..time.saturating_add(WINDOW);
             let of_some = cells.is_some_and(|cells| cells.range(within).next().is_some());
-            if time >= coarse || !told || !of_some {
+            if time >= coarse || !listed || !of_some {
                 return Err(format!(
-                    "source {source}, field {field} shows {datum:?} at {time}, which is {cell:?}; coarser before \
-                     {coarse}, told: {told}, of samples: {of_some}; levels {:?}",
+                    "source {source}, field {field} shows {datum:?} at {time}, which is {cell:?}; rolled up before \
+                     {coarse}, listed: {listed}, of samples: {of_some}; levels {:?}",
                     found.levels
                 ));
             }
@@ -429,7 +429,7 @@ impl RollupModel {
                     Some(datum) => self.learn(source, field, time, Some(datum.clone())),
                     None if cell.sure && self.is_spared(source, time) => {
                         return Err(format!(
-                            "source {source}, field {field}: {cell:?} at {time} is not shown; coarser before {young}, \
+                            "source {source}, field {field}: {cell:?} at {time} is not shown; rolled up before {young}, \
                              hidden {:?}, now {:?}",
                             self.hidden, self.now
                         ));
@@ -489,7 +489,7 @@ impl RollupModel {
                     .map_err(|what| {
                         format!(
                             "series {series:?}, window {window}: {what}: {bucket:?} of {} samples, {} for certain, {:?}, shown {:?}; \
-                             coarser before {}, older {}, hidden {:?}, now {:?}",
+                             rolled up before {}, older {}, hidden {:?}, now {:?}",
                             cells.len(),
                             cells.iter().filter(|(_, cell)| cell.sure).count(),
                             &cells[..cells.len().min(8)],

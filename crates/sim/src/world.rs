@@ -71,7 +71,7 @@ pub struct Report {
     pub errors: u64,
     /// Number of bit-flip tests in which samples were missing.
     pub damages: u64,
-    /// Number of times that a store refused rows because its budget or the disk was used up.
+    /// Number of times that a store rejected rows because its budget or the disk was used up.
     pub refusals: u64,
     /// Number of rows rejected as too old.
     pub too_old: u64,
@@ -161,7 +161,7 @@ pub struct World {
     report: Report,
     step: u64,
     events: Vec<String>,
-    tell: bool,
+    verbose: bool,
 }
 
 type Done = Result<(), Violation>;
@@ -170,34 +170,34 @@ type Done = Result<(), Violation>;
 const BEGIN: i64 = 1_700_000_000_000_000_000;
 
 impl World {
-    /// Returns the run of a seed with a store that keeps everything. `tell` prints every step to
+    /// Returns the run of a seed with a store that keeps everything. `verbose` prints every step to
     /// stderr.
-    pub fn new(seed: u64, wrap: Wrap, tell: bool) -> World {
+    pub fn new(seed: u64, wrap: Wrap, verbose: bool) -> World {
         let mut rng = SimRng::new(seed);
         let plan = RunPlan::draw(&mut rng);
         let generator = Generator::draw(&mut rng, plan.sources);
         let oracle = Oracle::new(plan.trouble == FaultKind::Damage);
-        World::with(seed, rng, plan, generator, oracle, wrap, tell)
+        World::with(seed, rng, plan, generator, oracle, wrap, verbose)
     }
 
     /// Returns the run of a seed with a store with retention: the disk budget is small, retention
     /// classes change, and data is deleted.
-    pub fn expiring(seed: u64, wrap: Wrap, tell: bool) -> World {
+    pub fn expiring(seed: u64, wrap: Wrap, verbose: bool) -> World {
         let mut rng = SimRng::new(!seed);
         let plan = RunPlan::draw_expiring(&mut rng);
         let generator = Generator::numbered(&mut rng, plan.sources, !plan.journals());
         let oracle = Oracle::expiring(retention::model(&plan, &generator, BEGIN));
-        World::with(seed, rng, plan, generator, oracle, wrap, tell)
+        World::with(seed, rng, plan, generator, oracle, wrap, verbose)
     }
 
     /// Returns the run of a seed with a store with roll-ups, under rules that change.
-    pub fn rolling_up(seed: u64, wrap: Wrap, tell: bool) -> World {
+    pub fn rolling_up(seed: u64, wrap: Wrap, verbose: bool) -> World {
         let mut rng = SimRng::new(seed.rotate_left(32) ^ 0xc0a2);
         let plan = RunPlan::draw_rolling_up(&mut rng);
         let generator = Generator::numbered(&mut rng, plan.sources, !plan.journals());
         let generator = generator.with_lateness(4_000_000_000);
         let oracle = Oracle::rolling_up(rollup::model(&plan, &generator, BEGIN));
-        World::with(seed, rng, plan, generator, oracle, wrap, tell)
+        World::with(seed, rng, plan, generator, oracle, wrap, verbose)
     }
 
     fn with(
@@ -207,7 +207,7 @@ impl World {
         generator: Generator,
         oracle: Oracle,
         wrap: Wrap,
-        tell: bool,
+        verbose: bool,
     ) -> World {
         World {
             seed,
@@ -228,7 +228,7 @@ impl World {
             report: Report::default(),
             step: 0,
             events: Vec::new(),
-            tell,
+            verbose,
         }
     }
 
@@ -343,7 +343,7 @@ impl World {
 
     fn limit_capacity(&mut self) -> Done {
         let capacity = self.disk.used() + self.rng.below(100_000);
-        self.event(format!("room for {capacity} bytes"));
+        self.event(format!("space for {capacity} bytes"));
         self.disk.set_capacity(Some(capacity));
         Ok(())
     }
@@ -515,7 +515,7 @@ impl World {
     }
 
     fn event(&mut self, event: String) {
-        if self.tell {
+        if self.verbose {
             eprintln!("{:4} {event}", self.step);
         }
         self.events.push(format!("{:4} {event}", self.step));

@@ -10,7 +10,7 @@ fn found_out(wrap: Wrap) {
     let outcome = Campaign {
         seeds: 0..WITHIN,
         wrap,
-        tell: false,
+        verbose: false,
         threads: 1,
         violations: 1,
     }

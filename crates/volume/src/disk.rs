@@ -24,8 +24,8 @@ pub enum OpenError {
     Io(#[from] io::Error),
     /// The volume holds other data.
     #[error(
-        "the volume holds something that is no store: it is made one only if its first 128 KiB are zeroes; give another \
-         array, or clear this one, which loses what it holds"
+        "the volume contains data but no store; only a volume whose first 128 KiB are zeroes becomes a store: choose \
+         another array, or clear this one, which destroys its contents"
     )]
     Foreign,
     /// The superblock is ours but damaged, of another version, or of another shape.
@@ -33,7 +33,7 @@ pub enum OpenError {
     Superblock(String),
     /// The volume has no space for a single file.
     #[error(
-        "the volume has {blocks} blocks of 4 KiB in stripes of {stripe_blocks}, too few for a store: take larger members"
+        "the volume has {blocks} blocks of 4 KiB in stripes of {stripe_blocks}, too few for a store: use larger members"
     )]
     TooSmall {
         /// Blocks of the volume.
@@ -85,7 +85,7 @@ struct Directory {
     space: Space,
     /// Changes that are not on the volume yet.
     pending: Vec<Change>,
-    /// Units of removed files; free once all of `pending` is durable.
+    /// Units of removed files that are pending free: free once all of `pending` is durable.
     pending_free: Vec<Extent>,
     /// Number of units that a record in progress frees or that are being trimmed.
     being_freed: u64,
@@ -292,7 +292,7 @@ impl Shared {
         drop(self.freed.wait_while(self.directory(), waits));
         attempt().ok_or_else(|| {
             let text = format!(
-                "there is no room for {} more bytes on the volume",
+                "the volume has no space for {} more bytes",
                 units * self.layout.unit_bytes()
             );
             io::Error::new(io::ErrorKind::StorageFull, text)
@@ -450,7 +450,7 @@ impl VolumeDisk {
             false => Err(io::Error::new(
                 io::ErrorKind::StorageFull,
                 format!(
-                    "the table of files is full with {}: larger segments make fewer of them",
+                    "the table of files is full with {} files: larger segments reduce their number",
                     directory.files.len()
                 ),
             )),
@@ -461,7 +461,7 @@ impl VolumeDisk {
 fn not_found(name: &str) -> io::Error {
     io::Error::new(
         io::ErrorKind::NotFound,
-        format!("{name}: there is no such file on the volume"),
+        format!("{name}: no such file on the volume"),
     )
 }
 

@@ -145,7 +145,7 @@ impl Layout {
     pub fn decode(bytes: &[u8], shape: VolumeShape) -> Result<Layout, String> {
         let mut reader = Reader(bytes);
         if reader.take(8) != Some(MAGIC) {
-            return Err("has no superblock of ours".to_string());
+            return Err("has no superblock of a store".to_string());
         }
         let (body, sum) = bytes.split_at(bytes.len().saturating_sub(4));
         if bytes.len() != BLOCK || sum != checksum(body).to_le_bytes() {
@@ -154,7 +154,7 @@ impl Layout {
         let version = reader.u32();
         if version != Some(VERSION) {
             return Err(format!(
-                "is of version {}, and this program knows {VERSION}: take a newer one",
+                "is of version {}, but this program reads {VERSION}: use a newer program",
                 version.unwrap_or(0)
             ));
         }
@@ -162,8 +162,8 @@ impl Layout {
         match Layout::new(layout.volume, shape) {
             Some(expected) if expected == layout => Ok(layout),
             _ => Err(format!(
-                "was made with {} blocks in stripes of {}, and there are {} in stripes of {}: give the array that it was \
-                 made on",
+                "was made with {} blocks in stripes of {}, but the array has {} in stripes of {}: use the array on \
+                 which it was made",
                 layout.shape.blocks, layout.shape.stripe_blocks, shape.blocks, shape.stripe_blocks
             )),
         }

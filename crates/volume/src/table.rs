@@ -88,7 +88,7 @@ impl Table {
             for &extent in &body.extents {
                 if extent.units == 0 || !space.claim(extent) {
                     return Err(format!(
-                        "{name} has {} units from {} on, which are not there, or another file's",
+                        "{name} has {} units from {} on, which do not exist or belong to another file",
                         extent.units, extent.start
                     ));
                 }

@@ -79,7 +79,7 @@ impl TableLog {
         let Some((place, header)) = found else {
             return Err(TableError::Damage {
                 block: layout.table(0),
-                what: "neither of the two tables of files has a beginning".to_string(),
+                what: "neither of the two tables of files has a valid snapshot".to_string(),
             });
         };
         let mut bytes = vec![0; layout.table_blocks as usize * BLOCK];
@@ -109,8 +109,8 @@ impl TableLog {
             let Some((at, (header, body))) = found else {
                 break;
             };
-            let changes =
-                Change::decode_all(body).ok_or_else(|| self.damage("a change that is none"))?;
+            let changes = Change::decode_all(body)
+                .ok_or_else(|| self.damage("a change that cannot be decoded"))?;
             changes.into_iter().for_each(|change| table.apply(change));
             self.at = at + header.blocks(self.layout.shape);
             self.sequence += 1;
@@ -123,7 +123,7 @@ impl TableLog {
             .any(|at| self.header(bytes, at).is_some());
         match self.sequence == 0 || later {
             true => {
-                Err(self.damage("a record of the table that cannot be read, and others behind it"))
+                Err(self.damage("an unreadable record of the table, followed by other records"))
             }
             false => Ok(table),
         }
@@ -157,7 +157,7 @@ impl TableLog {
         match &self.failed {
             None => Ok(()),
             Some(why) => Err(io::Error::other(format!(
-                "the table of files could not be written before, and nothing is from then on: {why}"
+                "an earlier write of the table of files failed, and nothing is written since: {why}"
             ))),
         }
     }

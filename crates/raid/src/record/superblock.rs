@@ -61,7 +61,9 @@ impl fmt::Debug for Uuid {
 #[derive(Debug, Error)]
 pub enum SuperblockError {
     /// There is no superblock.
-    #[error("has no superblock, so it is not a member of an array: create an array, or name the right device")]
+    #[error(
+        "has no superblock, so it is not a member of an array: create an array, or name the right device"
+    )]
     Missing,
     /// The device cannot be read.
     #[error("cannot be read: {0}")]

@@ -24,7 +24,7 @@ impl World {
     /// Appends many rows of one source as columns.
     pub(super) fn append_columns(&mut self) -> Done {
         self.generator.set_now(self.clock.now());
-        let source = self.rng.below(self.generator.members.len() as u64) as u32;
+        let source = self.rng.below(self.generator.sources.len() as u64) as u32;
         let mut rows = self.rng.between(1, self.plan.batch_rows * 2);
         if self.plan.expiring || self.plan.rolls_up {
             // All rows may be too old, and the receipt must list them all.
@@ -90,9 +90,9 @@ impl World {
         }
         let result = self
             .engine()
-            .register(&self.generator.members[source as usize].key);
+            .register(&self.generator.sources[source as usize].key);
         if let Err(seiner_engine::Error::Refused(reason)) = &result {
-            let text = format!("source {source} is refused: {reason}");
+            let text = format!("source {source} is rejected: {reason}");
             return self.violation(text);
         }
         let id = self.done("register", result)?;
@@ -112,11 +112,11 @@ impl World {
         let good = entries.iter().filter(|entry| entry.defect.is_none());
         let receipt = match result {
             Ok(receipt) => receipt,
-            // A full store refuses such a small batch before its first row.
+            // A full store rejects such a small batch before its first row.
             Err(error @ seiner_engine::Error::Full { .. }) => return self.refused(what, error),
             Err(error) => {
-                // If a batch fails, some of its rows may have been accepted, but none after them:
-                // the store stops at the first refused row.
+                // If a batch fails, some of its rows may have been accepted, but none after them: the store stops
+                // at the first rejected row.
                 good.for_each(|entry| self.oracle.accept(entry));
                 return self.failed(what, error);
             }
@@ -160,7 +160,7 @@ impl World {
                 .map(|&index| (index, entries[index].defect))
                 .collect();
             return self.violation(format!(
-                "{what}: {receipt:?}, expected {rows} rows, {samples} samples, refused {flaws:?}"
+                "{what}: {receipt:?}, expected {rows} rows, {samples} samples, rejected {flaws:?}"
             ));
         }
         Ok(())

@@ -60,7 +60,7 @@ impl World {
             Err(Error::Damage { file, .. })
                 if file == CATALOG && damaged_files.contains(CATALOG) =>
             {
-                self.event("the catalog is refused".to_string());
+                self.event("the catalog is rejected".to_string());
                 return Ok(());
             }
             Err(error) => return self.violation(format!("a damaged store does not open: {error}")),
@@ -201,7 +201,7 @@ impl World {
             names.any(|name| what.starts_with(name))
         };
         match recovery.set_aside.iter().find(|(what, _)| !was_hit(what)) {
-            Some((file, why)) => Err(format!("{file} is set aside though it is whole: {why}")),
+            Some((file, why)) => Err(format!("{file} is set aside although it is intact: {why}")),
             None => Ok(()),
         }
     }

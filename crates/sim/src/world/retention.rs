@@ -23,7 +23,7 @@ pub(super) fn model(plan: &RunPlan, generator: &Generator, now: i64) -> Retentio
 pub(super) fn rules(plan: &RunPlan, generator: &Generator) -> Rules {
     let classes = &plan.options.classes;
     let of = generator
-        .members
+        .sources
         .iter()
         .map(|member| classes.of(&member.key));
     Rules {
@@ -217,8 +217,8 @@ impl World {
             _ => Interval::new(a.min(b), a.max(b)),
         };
         self.event(format!("delete {selector:?} {interval:?}"));
-        let meant: Vec<u32> = (0..self.generator.members.len() as u32)
-            .filter(|&source| selector.holds(&self.generator.members[source as usize].key))
+        let meant: Vec<u32> = (0..self.generator.sources.len() as u32)
+            .filter(|&source| selector.holds(&self.generator.sources[source as usize].key))
             .collect();
         let result = self.engine().delete(&selector, interval);
         self.deleted(&meant, interval, result.is_ok());
@@ -275,7 +275,7 @@ impl World {
         match self.rng.below(3) {
             0 => {
                 let result = self.engine().delete(&Selector::all(), Interval::ALL);
-                let meant: Vec<u32> = (0..self.generator.members.len() as u32).collect();
+                let meant: Vec<u32> = (0..self.generator.sources.len() as u32).collect();
                 self.deleted(&meant, Interval::ALL, result.is_ok());
                 self.event("delete everything".to_string());
                 self.done("delete", result).map(|_| ())

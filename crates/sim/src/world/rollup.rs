@@ -1,5 +1,5 @@
-//! Steps of a store with roll-ups: rounds, rules that change, deletes. Aggregates must stay the
-//! same, whatever level they are computed from.
+//! Steps of a store with roll-ups: passes, rules that change, deletes. Aggregates must stay the same, whatever
+//! level they are computed from.
 
 use super::{Done, Violation, World};
 use crate::answers::{self, CheckError, SourceIndex};
@@ -69,8 +69,8 @@ impl World {
         self.check_budget()
     }
 
-    /// Runs background work. If a round ended, all accepted rows are durable: a round ends only
-    /// after they are on disk.
+    /// Runs background work. If a pass of the roll-up ended, all accepted rows are durable: a pass ends only after
+    /// they are on disk.
     fn run_background(&mut self) -> Done {
         let engine = self.engine();
         let before = self.made(&engine);
@@ -90,7 +90,7 @@ impl World {
         coarser.map(|(_, class)| class.hidden_before).collect()
     }
 
-    /// Schedules a crash during a work, most often a roll-up, and lets the store work.
+    /// Schedules a crash during a work of the engine, most often a roll-up, then runs the engine.
     fn crash_in_rollup(&mut self) -> Done {
         if !self.plan.crashes() {
             return Ok(());
@@ -139,11 +139,11 @@ impl World {
                 let mut rollups = self.oracle.rollups.clone().expect("kept for such plans");
                 let result = rollups.adopt(&found, true, true, self.clock.now());
                 result
-                    .or_else(|what| self.violation(format!("after an imagined power cut: {what}")))
+                    .or_else(|what| self.violation(format!("after a power cut on a copy: {what}")))
             }
             Err(CheckError::Wrong(what)) => self.violation(what),
             Err(CheckError::Failed(error)) => {
-                self.violation(format!("start after an imagined power cut fails: {error}"))
+                self.violation(format!("start after a power cut on a copy fails: {error}"))
             }
         }
     }

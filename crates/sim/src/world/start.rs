@@ -168,7 +168,7 @@ impl World {
 
     /// Examines the state after a power failure now, on a copy, so that one run covers many crashes.
     pub(super) fn check_power_cut(&mut self) -> Done {
-        self.event("imagine a power cut".to_string());
+        self.event("check a power cut on a copy".to_string());
         self.report.crashes += 1;
         self.note_shed(&self.engine());
         let fork = self.disk.fork(self.rng.next_u64()).crash();
@@ -182,7 +182,7 @@ impl World {
                 let mut retention = self.oracle.retention.clone().expect("kept for such plans");
                 let result = retention.adopt(&found, true, true, looked, self.clock.now());
                 result
-                    .or_else(|what| self.violation(format!("after an imagined power cut: {what}")))
+                    .or_else(|what| self.violation(format!("after a power cut on a copy: {what}")))
             }
             Ok((found, _)) => {
                 let result = if self.plan.journals() {
@@ -191,11 +191,11 @@ impl World {
                     self.oracle.clone().adopt_subset(found, true)
                 };
                 result
-                    .or_else(|what| self.violation(format!("after an imagined power cut: {what}")))
+                    .or_else(|what| self.violation(format!("after a power cut on a copy: {what}")))
             }
             Err(CheckError::Wrong(what)) => self.violation(what),
             Err(CheckError::Failed(error)) => {
-                self.violation(format!("start after an imagined power cut fails: {error}"))
+                self.violation(format!("start after a power cut on a copy fails: {error}"))
             }
         }
     }
@@ -238,7 +238,7 @@ impl World {
                 .is_ok()
             {
                 return self.violation(format!(
-                    "rows are taken after a failed write ({what}: {error})"
+                    "rows are accepted after a failed write ({what}: {error})"
                 ));
             }
         }
