@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn whole_blocks_go_together_and_parts_alone() {
+    fn changes_of_whole_blocks_overlap_and_changes_of_parts_do_not() {
         let ranges = Arc::new(Ranges::default());
         let whole = ranges.try_enter(span(0, 8, false)).unwrap();
         let same = ranges.try_enter(span(0, 8, false)).unwrap();
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn who_waits_keeps_its_turn() {
+    fn waiting_changes_keep_their_order() {
         let ranges = Arc::new(Ranges::default());
         let order = Arc::new(Mutex::new(Vec::new()));
         let first = ranges.try_enter(span(0, 1, false)).unwrap();
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn many_that_wait_take_no_stack() {
+    fn many_waiting_changes_use_no_stack() {
         let ranges = Arc::new(Ranges::default());
         let first = ranges.try_enter(span(0, 1, true)).unwrap();
         let count = Arc::new(Mutex::new(0));

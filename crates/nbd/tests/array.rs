@@ -85,7 +85,7 @@ fn load(folder: &Path, bytes: u64, seed: u64) {
 }
 
 #[test]
-fn whole_and_degraded_arrays_answer_as_a_row_of_bytes_would() {
+fn whole_and_degraded_arrays_answer_like_memory() {
     let mut seed = 0;
     for (level, members, lost) in [
         (Level::Raid0, 3, 0),
@@ -123,7 +123,7 @@ fn whole_and_degraded_arrays_answer_as_a_row_of_bytes_would() {
 }
 
 #[test]
-fn what_the_array_cannot_do_the_client_is_told() {
+fn failures_of_the_array_are_reported_to_the_client() {
     let folder = tempfile::tempdir().unwrap();
     let array = array(Level::Raid5, 3, Merging::Adaptive);
     let offer = Offer::new("array", "", Arc::clone(&array) as Arc<dyn Export>);

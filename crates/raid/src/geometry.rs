@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_built_is_refused_with_a_remedy() {
+    fn impossible_shapes_are_rejected_with_a_remedy() {
         let member = 1 << 30;
         for level in [Level::Raid0, Level::Raid1, Level::Raid5, Level::Raid6] {
             let (least, _) = level.members();

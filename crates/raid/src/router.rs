@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn what_lies_outside_is_refused() {
+    fn requests_beyond_the_end_are_rejected() {
         let mut router = router(2);
         let size = router.geometry.blocks();
         let request = Request::Read {

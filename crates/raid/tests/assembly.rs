@@ -22,7 +22,7 @@ const LEVELS: [(Level, usize); 4] = [
 ];
 
 #[test]
-fn an_array_that_was_stopped_goes_on_where_it_was() {
+fn a_stopped_array_continues_with_its_data() {
     let dir = tempfile::tempdir().unwrap();
     for (level, count) in LEVELS {
         let path = |at: usize| dir.path().join(format!("{level:?}-{at}"));
@@ -52,7 +52,7 @@ fn an_array_that_was_stopped_goes_on_where_it_was() {
 }
 
 #[test]
-fn what_was_acknowledged_survives_a_crash_and_syndromes_fit_afterwards() {
+fn acknowledged_writes_survive_a_crash_and_syndromes_match_afterwards() {
     for (level, count) in [
         (Level::Raid1, 2),
         (Level::Raid1, 3),
@@ -104,7 +104,7 @@ fn what_was_acknowledged_survives_a_crash_and_syndromes_fit_afterwards() {
 }
 
 #[test]
-fn without_the_intent_record_a_crash_would_leave_syndromes_that_do_not_fit() {
+fn without_the_intent_record_syndromes_do_not_match_after_a_crash() {
     let mut torn = 0;
     for seed in 0..12u64 {
         let rams = created(Level::Raid5, 4);
@@ -140,7 +140,7 @@ fn without_the_intent_record_a_crash_would_leave_syndromes_that_do_not_fit() {
 }
 
 #[test]
-fn the_intent_record_costs_a_write_to_every_member_when_a_region_is_written_first() {
+fn the_first_write_to_a_region_costs_a_record_on_every_member() {
     let costs = || {
         let rams = created(Level::Raid6, 5);
         let power = Power::for_writes(u64::MAX);
@@ -173,7 +173,7 @@ fn the_intent_record_costs_a_write_to_every_member_when_a_region_is_written_firs
 }
 
 #[test]
-fn a_member_that_was_failed_is_stale_and_one_that_is_missing_must_be_given_up() {
+fn a_failed_member_is_stale_and_a_missing_one_needs_permission() {
     let rams = created(Level::Raid6, 5);
     let array = assemble(&rams);
     let mut plain = Plain::new(&array);
@@ -243,7 +243,7 @@ fn a_member_that_was_failed_is_stale_and_one_that_is_missing_must_be_given_up() 
 }
 
 #[test]
-fn more_losses_than_the_level_bears_are_not_put_on_record() {
+fn more_losses_than_the_level_tolerates_are_not_recorded() {
     let rams = created(Level::Raid5, 4);
     let powers: Vec<_> = (0..4).map(|_| Power::for_writes(u64::MAX)).collect();
     let powered = rams
@@ -269,7 +269,7 @@ fn more_losses_than_the_level_bears_are_not_put_on_record() {
 }
 
 #[test]
-fn filling_goes_on_after_a_crash_where_it_was_on_record() {
+fn a_rebuild_continues_after_a_crash_from_its_recorded_position() {
     let rams = created(Level::Raid6, 5);
     let slow = ArraySettings {
         // 5 MiB per member in about 8 s.
@@ -307,7 +307,7 @@ fn filling_goes_on_after_a_crash_where_it_was_on_record() {
 }
 
 #[test]
-fn a_member_that_is_said_to_be_full_is_full_after_a_crash() {
+fn a_member_that_is_reported_complete_is_complete_after_a_crash() {
     let mut rams = created(Level::Raid6, 5);
     let array = assemble(&rams);
     array.fail(2).unwrap();
@@ -326,7 +326,7 @@ fn a_member_that_is_said_to_be_full_is_full_after_a_crash() {
 }
 
 #[test]
-fn a_spare_is_known_after_a_restart_and_takes_a_place_that_is_empty() {
+fn a_spare_is_recorded_and_replaces_a_missing_member_after_a_restart() {
     let rams = created(Level::Raid5, 4);
     let spare = Arc::new(Ram::new(MEMBER + 8192));
     let array = assemble(&rams);
@@ -354,7 +354,7 @@ fn a_spare_is_known_after_a_restart_and_takes_a_place_that_is_empty() {
 }
 
 #[test]
-fn devices_that_held_something_are_made_to_fit() {
+fn devices_with_old_contents_are_resynced() {
     for (level, count) in [(Level::Raid1, 2), (Level::Raid6, 4)] {
         let rams = rams(count);
         for (at, ram) in rams.iter().enumerate() {
@@ -381,7 +381,7 @@ fn devices_that_held_something_are_made_to_fit() {
 }
 
 #[test]
-fn a_scrub_says_of_which_member_it_repaired_a_block() {
+fn a_scrub_counts_repaired_blocks_per_member() {
     let rams = created(Level::Raid6, 5);
     let array = assemble(&rams);
     let size = array.bytes() / 4096;

@@ -67,7 +67,7 @@ fn corrupt(array: &Array) -> Vec<u64> {
 }
 
 #[test]
-fn what_a_member_gives_back_wrong_is_made_good_and_it_is_said_which() {
+fn corrupt_blocks_are_repaired_and_counted_for_their_member() {
     for (level, count) in [(Level::Raid1, 2), (Level::Raid5, 4), (Level::Raid6, 6)] {
         let rams = created(level, count);
         let array = assemble(&rams);
@@ -96,7 +96,7 @@ fn what_a_member_gives_back_wrong_is_made_good_and_it_is_said_which() {
 }
 
 #[test]
-fn without_anything_to_make_it_good_nothing_wrong_is_given() {
+fn without_redundancy_corrupt_blocks_are_not_returned() {
     let rams = created(Level::Raid5, 3);
     let array = assemble(&rams);
     let size = array.bytes() / 4096;
@@ -115,7 +115,7 @@ fn without_anything_to_make_it_good_nothing_wrong_is_given() {
 }
 
 #[test]
-fn a_crash_between_a_block_and_its_checksum_is_no_corruption() {
+fn a_crash_between_a_block_and_its_checksum_is_not_corruption() {
     let mut cut_within = 0;
     for seed in 0..16u64 {
         let rams = created(Level::Raid6, 5);

@@ -13,7 +13,7 @@ use seiner_raid::{Array, Block, Condition, Failure, Level, Member, Ram};
 use std::sync::Arc;
 
 #[test]
-fn a_crash_while_a_member_is_missing_leaves_doubt_until_the_stripe_is_written_whole() {
+fn a_crash_without_a_member_leaves_stripes_doubtful_until_they_are_written_whole() {
     let rams = created(Level::Raid5, 4);
     let array = assemble(&rams);
     let size = array.bytes() / 4096;
@@ -89,7 +89,7 @@ fn killed_without_member_0(level: Level, count: usize) -> Vec<Arc<Ram>> {
 }
 
 #[test]
-fn a_rebuild_that_left_out_doubtful_stripes_goes_on_when_they_are_written_whole() {
+fn a_rebuild_includes_doubtful_stripes_after_they_are_written_whole() {
     let rams = killed_without_member_0(Level::Raid5, 4);
     let array = assemble(&rams[1..]);
     wait_for_tasks(&array);
@@ -113,7 +113,7 @@ fn a_rebuild_that_left_out_doubtful_stripes_goes_on_when_they_are_written_whole(
 }
 
 #[test]
-fn raid_6_without_a_member_doubts_only_stripes_whose_rows_do_not_fit() {
+fn raid_6_without_a_member_doubts_only_stripes_with_inconsistent_rows() {
     let rams = killed_without_member_0(Level::Raid6, 5);
     let array = assemble(&rams[1..]);
     wait_for_tasks(&array);
@@ -156,7 +156,7 @@ fn raid_6_without_a_member_doubts_only_stripes_whose_rows_do_not_fit() {
 }
 
 #[test]
-fn a_crash_after_single_durable_writes_without_members_leaves_a_stripe_of_each_shard_in_doubt() {
+fn a_crash_after_durable_writes_without_members_leaves_one_doubtful_stripe_per_shard() {
     for (level, count, missing) in [
         (Level::Raid5, 4, 1),
         (Level::Raid6, 6, 1),

@@ -93,7 +93,7 @@ fn array(level: Level, count: usize) -> (Array, Vec<Arc<Hanging>>) {
 }
 
 #[test]
-fn a_member_that_hangs_is_lost_and_nobody_else_is() {
+fn only_a_hanging_member_is_lost() {
     for (level, count) in [(Level::Raid1, 2), (Level::Raid5, 4), (Level::Raid6, 6)] {
         let (array, members) = array(level, count);
         let mut plain = Plain::new(&array);
@@ -154,7 +154,7 @@ fn an_array_stops_while_members_hang() {
 }
 
 #[test]
-fn more_that_hang_than_the_level_bears_are_told() {
+fn more_hanging_members_than_the_level_tolerates_are_reported() {
     let (array, members) = array(Level::Raid5, 3);
     array.write(0, vec![page(1, 1); 100], false).unwrap();
     members[0].hang(true);
@@ -167,7 +167,7 @@ fn more_that_hang_than_the_level_bears_are_told() {
 }
 
 #[test]
-fn nobody_who_asks_how_things_are_waits_for_a_record() {
+fn a_status_request_does_not_wait_for_a_record() {
     let members: Vec<Arc<Hanging>> = (0..4).map(|_| Hanging::new()).collect();
     let of_array = || {
         let members = members.iter();

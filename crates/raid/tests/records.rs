@@ -1,9 +1,9 @@
 //! Power cuts at any write, of data or of a record, while an array is created, assembled, written, loses and
-//! replaces members, and is stopped. Afterwards the array is assembled, or refused with a helpful reason, and
+//! replaces members, and is stopped. Afterwards the array is assembled, or rejected with a reason and a remedy, and
 //! no wrong data are read.
 //!
-//! The arrays are real, with their threads. A seed determines the power cuts, but not the interleaving of
-//! threads. `SEINER_SIM_RUNS` divided by 10 is the number of seeds.
+//! The arrays are real, with their threads. A seed determines the power cuts, but not the interleaving of threads.
+//! `SEINER_SIM_RUNS` divided by 10 is the number of seeds.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
@@ -222,7 +222,7 @@ impl World {
         self.possible = vec![vec![0]; blocks as usize];
     }
 
-    /// Assembles the array and follows the advice of refusals.
+    /// Assembles the array, and applies the remedies of errors.
     fn assemble(&mut self) -> Result<Array, String> {
         if self.rng.chance(1, 4) {
             self.power(self.rng.clone().between(1, 40));
@@ -435,7 +435,7 @@ fn run(seed: u64, forgets: bool) -> Result<Summary, String> {
 }
 
 #[test]
-fn whatever_is_cut_is_assembled_or_refused_and_nothing_wrong_is_read() {
+fn after_a_power_cut_an_array_is_assembled_or_rejected_and_reads_are_correct() {
     let seeds =
         std::env::var("SEINER_SIM_RUNS").map_or(150, |runs| runs.parse::<u64>().unwrap() / 10);
     let mut sum = Summary::default();
@@ -466,7 +466,7 @@ fn whatever_is_cut_is_assembled_or_refused_and_nothing_wrong_is_read() {
 }
 
 #[test]
-fn records_that_are_forgotten_are_found() {
+fn lost_records_are_detected() {
     let found = (0..60).filter(|&seed| run(seed, true).is_err()).count();
     println!("found by {found} of 60 seeds");
     assert!(found > 3, "found by {found} of 60 seeds");

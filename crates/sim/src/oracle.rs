@@ -427,7 +427,7 @@ mod tests {
     }
 
     #[test]
-    fn after_a_crash_a_prefix_that_holds_what_was_durable_will_do() {
+    fn after_a_crash_a_prefix_with_all_durable_rows_is_accepted() {
         let rows = [entry(1, 10), entry(2, 20), entry(1, 11), entry(3, 30)];
         let adopt = |found: &[(i64, i64)]| oracle(&rows, 2).adopt_prefix(samples(found), true);
         adopt(&[(1, 10), (2, 20)]).unwrap();
@@ -446,7 +446,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_journal_any_subset_of_what_came_since_will_do() {
+    fn without_a_journal_any_subset_of_later_rows_is_accepted() {
         let rows = [entry(1, 10), entry(2, 20), entry(1, 11), entry(3, 30)];
         let adopt = |found: &[(i64, i64)]| oracle(&rows, 2).adopt_subset(samples(found), true);
         adopt(&[(1, 10), (2, 20), (3, 30)]).unwrap();
@@ -457,7 +457,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_damaged_store_what_is_left_must_be_true() {
+    fn the_rest_of_a_damaged_store_must_be_correct() {
         let rows = [entry(1, 10), entry(2, 20), entry(1, 11)];
         let adopt = |found: &[(i64, i64)]| oracle(&rows, 3).adopt_remains(samples(found));
         assert_eq!(adopt(&[(1, 11), (2, 20)]), Ok(0));
@@ -469,7 +469,7 @@ mod tests {
     }
 
     #[test]
-    fn after_a_kill_what_is_seen_is_not_yet_durable() {
+    fn after_a_kill_found_rows_are_not_yet_durable() {
         let mut oracle = oracle(&[entry(1, 10), entry(2, 20)], 1);
         oracle
             .adopt_prefix(samples(&[(1, 10), (2, 20)]), false)

@@ -88,7 +88,7 @@ fn files_that_are_not_removed_are_found_out() {
 /// twice. Drop: the missing sync shows only after a power cut that loses the record in the catalog
 /// and keeps the removal.
 #[test]
-fn syncs_that_a_work_leaves_out_are_found_out() {
+fn syncs_that_are_missing_in_one_work_are_found_out() {
     let lies: [Wrap; Work::ALL.len()] = [
         leaves_out_syncs_in::<0>,
         leaves_out_syncs_in::<1>,

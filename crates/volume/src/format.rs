@@ -419,7 +419,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_where_fits_on_the_volume() {
+    fn the_division_fits_on_the_volume() {
         for stripe_blocks in [1, 3, 16, 20, 256, 1000] {
             for blocks in [0, 100, 5000, 100_000, 1 << 30] {
                 let shape = VolumeShape {
@@ -441,7 +441,7 @@ mod tests {
     }
 
     #[test]
-    fn another_shape_is_refused() {
+    fn another_shape_is_rejected() {
         let other = VolumeShape {
             blocks: 6143,
             ..SHAPE
@@ -451,7 +451,7 @@ mod tests {
     }
 
     #[test]
-    fn any_bytes_are_read_without_harm() {
+    fn arbitrary_bytes_cause_no_panic() {
         let mut rng = SimRng::new(1);
         for turn in 0..20_000 {
             let mut bytes = golden(if turn % 2 == 0 {

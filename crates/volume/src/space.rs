@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn room_is_taken_in_one_piece_if_there_is_one_and_else_in_pieces() {
+    fn space_is_taken_in_one_run_if_possible() {
         let mut space = Space::new(100);
         assert_eq!(space.take(None, 10), Some(vec![extent(0, 10)]));
         assert_eq!(space.take(Some(10), 5), Some(vec![extent(10, 5)]));
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_table_says_is_claimed_once_and_inside() {
+    fn listed_units_are_claimed_once_and_within_bounds() {
         for units in [1, 63, 64, 65, 130] {
             let mut space = Space::new(units);
             assert!(!space.claim(extent(0, units + 1)) && !space.claim(extent(u64::MAX, 2)));

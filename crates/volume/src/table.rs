@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_is_one_files_and_a_file_has_one_name() {
+    fn a_name_belongs_to_one_file_and_a_file_has_one_name() {
         let mut table = table(vec![
             name(1, "a"),
             body(1, 10, &[(0, 1)]),
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_is_damage() {
+    fn contradictions_are_damage() {
         let unit = layout().unit_bytes();
         for wrong in [
             vec![name(1, "a"), body(1, 1, &[])],
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn any_changes_are_taken_without_harm() {
+    fn arbitrary_changes_cause_no_panic() {
         let mut rng = SimRng::new(1);
         for _ in 0..2000 {
             let mut changes = Vec::new();

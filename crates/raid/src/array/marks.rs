@@ -271,7 +271,7 @@ mod tests {
     const STRIPE: Mark = Mark::Stripe(25);
 
     #[test]
-    fn nothing_is_written_before_it_is_on_record_and_calm_regions_leave_it() {
+    fn writes_wait_for_their_mark_and_clean_regions_are_cleared() {
         let none = BTreeSet::new();
         let mut marks = Marks::new(10, 95, none.clone());
         assert!(marks.admit(REGION, operation()).is_none());
@@ -314,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn stripes_take_the_place_of_a_region_that_is_no_longer_written_as_a_whole() {
+    fn stripes_replace_the_mark_of_their_region() {
         let mut marks = Marks::new(10, 95, BTreeSet::new());
         marks.mark(REGION);
         assert!(
@@ -333,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn stripes_are_given_to_resync_once_and_their_region_stays_until_all_are_done() {
+    fn stripes_are_resynced_once_and_their_region_stays_until_all_are_done() {
         let on_record = BTreeSet::from([Mark::Region(1), Mark::Region(9)]);
         let mut marks = Marks::<Weightless>::new(10, 95, on_record);
         assert_eq!(marks.take_unsynced(8..12), [10, 11]);
@@ -359,7 +359,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_stripes_on_record_are_resynced() {
+    fn only_recorded_stripes_are_resynced() {
         let on_record = [Mark::Region(1), Mark::Stripe(15), STRIPE, Mark::Stripe(29)];
         let mut marks = Marks::<Weightless>::new(10, 95, on_record.into());
         assert_eq!(marks.take_unsynced(0..12), [10, 11]);

@@ -1,4 +1,4 @@
-//! Records on the members of a running array.
+//! Metadata log: the superblocks and intent records on the members of a running array.
 
 use super::ArraySettings;
 use crate::block::Page;
@@ -12,7 +12,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Records of an array, and a driver that writes them to all members at once.
+/// Metadata log of an array, with a driver that writes records to all members at once.
 pub struct MetadataLog {
     superblock: Superblock,
     intent: Intent,
@@ -26,11 +26,11 @@ pub struct MetadataLog {
 /// Index of a member and its device.
 pub type IndexedMember = (usize, Arc<dyn Member>);
 
-/// A page for a member, with its offset in bytes.
+/// A block to write: the member, the offset in bytes, and the contents.
 type BlockWrite = (IndexedMember, u64, Page);
 
 impl MetadataLog {
-    /// Creates the records with their last contents. The calling thread must be the one that writes them.
+    /// Creates the log with the last recorded contents. The calling thread must be the one that writes records.
     ///
     /// # Errors
     /// If the system cannot provide an event or a driver.
@@ -101,7 +101,7 @@ impl MetadataLog {
         self.write(writes.collect())
     }
 
-    /// Writes all writes at once and waits for them. Returns the members whose write failed.
+    /// Writes all blocks at once and waits for them. Returns the members whose write failed.
     fn write(&mut self, writes: Vec<BlockWrite>) -> Vec<usize> {
         let mut waiting: BTreeMap<u64, usize> = BTreeMap::new();
         for ((member, device), place, page) in writes {

@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_cancelled_says_how_far_it_came() {
+    fn a_cancelled_pass_reports_its_position() {
         let mut pass = StripePass::new(Job::Scrub, std::iter::once(0..10), 2, 0);
         assert_eq!(pass.next(0), NextStripe::Ready(0));
         pass.cancel();

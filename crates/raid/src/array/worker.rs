@@ -1,4 +1,4 @@
-//! The thread of a shard: the loop around the state machine.
+//! Thread of a shard: the loop around the state machine.
 
 use super::Shared;
 use super::answer::Answer;
@@ -37,7 +37,7 @@ struct InFlight {
     since: Nanos,
 }
 
-/// A member from the view of the shard.
+/// Member as the shard uses it.
 struct ShardSlot {
     device: Option<Arc<dyn Member>>,
     incarnation: Incarnation,
@@ -45,11 +45,11 @@ struct ShardSlot {
     busy: usize,
 }
 
-/// Obligation for a token.
+/// Receiver of the reply to a token.
 enum Waiter {
     /// An answer.
     Answer(Answer),
-    /// A note that a stripe was resynced, and optionally an answer.
+    /// The resync of a stripe, and optionally an answer.
     Resync(u64, Option<Answer>),
 }
 
@@ -88,7 +88,7 @@ pub struct Worker {
     next_flight: u64,
     /// Members that were lost because of a timeout.
     silent: BTreeSet<usize>,
-    /// Obligations by token.
+    /// Receivers of replies, by token.
     waiting: Slab<Waiter>,
     /// Answers that wait for the record of losses, and the number of losses not recorded yet.
     withheld: Vec<Reply<Page>>,

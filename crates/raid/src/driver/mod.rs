@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bell_that_rings_after_the_last_look_for_work_is_heard() {
+    fn a_bell_that_rings_after_the_last_look_for_work_wakes_the_thread() {
         for method in [IoMethod::Automatic, IoMethod::Threads] {
             let bell = Arc::new(Bell::new().unwrap());
             let mut driver = Driver::new(method, bell.clone()).unwrap();

@@ -330,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_what_was_written_is_refused_until_it_is_adopted() {
+    fn corrupt_blocks_are_rejected_until_they_are_adopted() {
         let ram = Arc::new(Ram::new(16 << 20));
         let member = checked(&ram);
         let mut read = vec![Page::zero(); 3];
@@ -353,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn checksums_are_there_after_a_durable_write_or_a_flush_and_not_before() {
+    fn checksums_are_stored_by_a_durable_write_or_a_flush() {
         for (durable, flush, there) in [
             (true, false, true),
             (false, true, true),
@@ -374,7 +374,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_discarded_holds_zeroes() {
+    fn discarded_blocks_contain_zeroes() {
         let ram = Arc::new(Ram::new(16 << 20));
         let member = checked(&ram);
         member.write(8192, &vec![page(7); 1500], true).unwrap();
@@ -386,7 +386,7 @@ mod tests {
     }
 
     #[test]
-    fn more_checksums_than_are_kept_in_memory_are_read_again() {
+    fn evicted_checksums_are_read_again() {
         let bytes = (KEPT as u64 + 100) * PER_BLOCK * BLOCK;
         let ram = Arc::new(Ram::new(bytes + (bytes >> 10)));
         let member = Checked::new(ram.clone(), 0..bytes, bytes);

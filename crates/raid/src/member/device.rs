@@ -255,7 +255,7 @@ mod tests {
     use crate::block::Block;
 
     #[test]
-    fn a_file_keeps_pages_has_its_room_and_belongs_to_one() {
+    fn a_file_keeps_its_contents_and_space_and_has_one_owner() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("member");
         let device = Device::create(&path, 4 << 20).unwrap();

@@ -543,10 +543,10 @@ impl Explorer {
         let costs: Vec<String> = CHOICES.into_iter().map(measured).collect();
         let tried = match self.tried == self.used {
             true => String::new(),
-            false => format!(", {} is being tried", self.tried.name()),
+            false => format!(", {} is on trial", self.tried.name()),
         };
         format!(
-            "{} decides{tried}; outstanding time a block: {}",
+            "{} is in use{tried}; outstanding time per block: {}",
             self.used.name(),
             costs.join(", ")
         )

@@ -11,7 +11,7 @@ impl Strategy for Never {
     }
 
     fn view(&self, _: &ViewRequest) -> View {
-        View::everywhere("every request goes by itself")
+        View::everywhere("every request starts by itself")
     }
 }
 
@@ -24,7 +24,7 @@ impl Strategy for Batch {
     }
 
     fn view(&self, _: &ViewRequest) -> View {
-        View::everywhere("what queues behind a busy stripe goes together, nothing is held")
+        View::everywhere("requests that queue behind a busy stripe start together; nothing is held")
     }
 }
 
@@ -42,6 +42,6 @@ impl Strategy for Always {
     }
 
     fn view(&self, _: &ViewRequest) -> View {
-        View::everywhere("everything is held until its stripe is full or the longest time is over")
+        View::everywhere("every write is held until its stripe is full or the maximum time is over")
     }
 }

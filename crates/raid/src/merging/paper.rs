@@ -212,7 +212,7 @@ impl Strategy for Paper {
         };
         let areas = self.areas.iter().map(entry);
         let why = format!(
-            "areas of {} stripes are held in which a stripe became whole by small writes",
+            "writes are held in areas of {} stripes in which small writes filled a stripe",
             self.settings.area_stripes
         );
         View::with(why, areas.filter(|area| area.idle < LISTED_FOR).collect())
@@ -221,15 +221,17 @@ impl Strategy for Paper {
 
 impl AreaState {
     fn why(&self, now: Nanos) -> String {
-        let waits = format!("{} of {} waits failed lately", self.failed, self.waits);
+        let waits = format!("{} of {} recent waits failed", self.failed, self.waits);
         match (self.merges, self.updated) {
             (true, at) => {
                 let ago = now.saturating_sub(at) / 1_000_000;
-                format!("a stripe became whole {ago} ms ago; {waits}")
+                format!("small writes filled a stripe {ago} ms ago; {waits}")
             }
-            (false, 0) => "no stripe became whole yet".to_string(),
+            (false, 0) => "small writes have filled no stripe yet".to_string(),
             (false, _) => {
-                format!("too few waits ended with a whole stripe, or the last is long ago; {waits}")
+                format!(
+                    "too few waits ended with a full stripe, or the last full stripe is long ago; {waits}"
+                )
             }
         }
     }

@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn an_area_is_told_of_once_and_the_last_ones_come_first() {
+    fn areas_are_listed_once_and_the_latest_come_first() {
         let areas = vec![area(8, false, 5), area(0, false, 1), area(0, true, 9)];
         let view = View::with(String::new(), areas);
         assert_eq!(view.areas, [area(8, false, 5), area(0, true, 9)]);

@@ -288,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn members_are_put_in_their_places_in_whatever_order_they_come() {
+    fn members_are_assigned_to_their_places_in_any_order() {
         let mut seen = array();
         seen.reverse();
         let plan = plan(seen, false).unwrap();
@@ -299,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_is_refused_with_the_reason() {
+    fn inconsistent_devices_are_rejected_with_the_reason() {
         assert!(matches!(
             plan(Vec::new(), false),
             Err(AssembleError::Nothing)
@@ -335,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn who_missed_something_is_refused_and_one_record_behind_is_what_a_crash_leaves() {
+    fn a_stale_member_is_rejected_unless_it_is_one_generation_behind() {
         for (behind, allowed) in [(1, true), (2, false)] {
             let mut seen = array();
             change(&mut seen[3], |superblock| superblock.generation -= behind);
@@ -356,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn members_that_are_missing_are_gone_only_if_it_was_said_that_they_may_be() {
+    fn missing_members_are_lost_only_with_permission() {
         let without = |missing: &[usize]| {
             let mut seen = array();
             let mut at = 0;

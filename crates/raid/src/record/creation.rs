@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn what_speaks_against_an_array_is_said_and_nothing_is_written() {
+    fn invalid_arrays_are_rejected_with_a_reason_and_nothing_is_written() {
         let same = devices(&[8 << 20; 4]);
         for strip_bytes in [12288, 2048, 2 << 20] {
             let creation = Creation {
@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn checksums_take_their_room_and_no_more() {
+    fn checksums_take_only_their_own_space() {
         for size in [2 << 20, 3 << 20, 100 << 20, (1 << 30) + 4096] {
             let members = devices(&[size; 4]);
             let checked = Creation {

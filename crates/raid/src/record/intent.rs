@@ -191,7 +191,7 @@ mod tests {
     const ARRAY: Uuid = Uuid([9; 16]);
 
     #[test]
-    fn what_was_written_is_understood_and_nothing_else() {
+    fn encoded_bytes_are_decoded_and_others_are_rejected() {
         let mut intent = Intent::new(10);
         intent.sequence = 5;
         for region in [0, 7, 8, REGIONS - 1] {
@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn doubts_without_room_have_their_regions_marked() {
+    fn doubtful_stripes_without_space_have_their_regions_marked() {
         let mut intent = Intent::new(10);
         intent.set_doubts(|_| true, (0..1000).map(|at| 2 * at).collect());
         // The whole region of the stripe must be looked at, because of its doubtful stripes.
@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn stripes_without_room_have_their_regions_marked() {
+    fn marked_stripes_without_space_have_their_regions_marked() {
         let mut intent = Intent::new(10);
         intent.set_doubts(|_| true, (0..100).map(|at| 2 * at).collect());
         (500..600).for_each(|at| intent.mark(Mark::Stripe(2 * at)));

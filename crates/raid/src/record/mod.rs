@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn one_whole_copy_of_a_superblock_will_do() {
+    fn one_valid_copy_of_a_superblock_is_sufficient() {
         let ram = Ram::new(4 << 20);
         assert!(matches!(superblock(&ram), Err(SuperblockError::Missing)));
         write_superblock(&ram, &some_superblock(7)).unwrap();
@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn what_holds_something_is_seen() {
+    fn existing_contents_are_detected() {
         let ram = Ram::new(4 << 20);
         assert_eq!(contents(&ram).unwrap(), None);
         for (name, offset, mark) in MARKS {

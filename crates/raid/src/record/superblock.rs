@@ -265,7 +265,7 @@ pub mod tests {
     }
 
     #[test]
-    fn what_was_written_is_understood_and_nothing_else() {
+    fn encoded_bytes_are_decoded_and_others_are_rejected() {
         for index in [None, Some(0), Some(3)] {
             let superblock = Superblock {
                 index,
@@ -311,7 +311,7 @@ pub mod tests {
     }
 
     #[test]
-    fn a_new_name_is_like_no_other() {
+    fn random_names_differ() {
         let (one, other) = (Uuid::random().unwrap(), Uuid::random().unwrap());
         assert_ne!(one, other);
         assert_eq!(one.to_string().len(), 36);

@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn a_region_is_settled_by_a_flush_that_began_after_its_last_write() {
+    fn a_region_is_clean_after_a_flush_that_began_after_its_last_write() {
         let mut dirty = DirtyStripes::new(10, 1);
         dirty.begin(25, false);
         let early = dirty.flush();
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stripe_alone_is_settled_by_its_durable_write_or_by_a_flush() {
+    fn a_single_stripe_is_clean_after_its_durable_write_or_a_flush() {
         let mut dirty = DirtyStripes::new(10, 1);
         dirty.begin(25, true);
         dirty.begin(26, true);
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn many_stripes_are_noted_by_their_regions() {
+    fn many_stripes_are_tracked_by_their_regions() {
         let mut dirty = DirtyStripes::new(10, MOST_STRIPES / 2);
         for stripe in [1, 11, 21, 22, 1] {
             dirty.begin(stripe, true);

@@ -34,14 +34,14 @@ fn runs() -> u64 {
 }
 
 #[test]
-fn what_was_synced_survives_power_cuts_and_kills() {
+fn synced_data_survive_power_cuts_and_kills() {
     for seed in 0..runs() {
         run(seed, VolumeKind::Whole).unwrap();
     }
 }
 
 #[test]
-fn what_was_synced_survives_though_stripes_that_were_being_written_are_anything() {
+fn synced_data_survive_arbitrary_contents_of_stripes_in_writing() {
     for seed in 0..runs() {
         run(seed, VolumeKind::Degraded).unwrap();
     }
@@ -68,7 +68,7 @@ fn found_after(
 
 /// Regression, seed 181: zeroes behind the cut, in a rewritten block, while the table still had the old length.
 #[test]
-fn what_is_cut_off_stays_until_the_cut_is_durable() {
+fn truncated_bytes_stay_until_the_truncation_is_durable() {
     let synced: Vec<u8> = (0..30_000).map(|at| 1 + (at / 997) as u8).collect();
     for seed in 0..60 {
         for cut in 1..5 {
@@ -90,7 +90,7 @@ fn what_is_cut_off_stays_until_the_cut_is_durable() {
 
 /// Regression, seed 89: the end of a file was overwritten in place when no unit was free.
 #[test]
-fn a_full_volume_without_some_members_is_written_elsewhere_or_not_at_all() {
+fn a_full_degraded_volume_is_not_written_in_place() {
     for seed in 0..60 {
         for cut in 1..9 {
             let mut world = World::new(seed, VolumeKind::Degraded);
@@ -115,7 +115,7 @@ fn a_full_volume_without_some_members_is_written_elsewhere_or_not_at_all() {
 
 /// Regression: a window on a unit that was moved already was written out within a write that begins before it.
 #[test]
-fn a_write_around_the_window_moves_all_units_that_count() {
+fn a_write_around_the_window_moves_all_units_with_data() {
     for seed in 0..60 {
         for cut in 1..9 {
             let mut world = World::new(seed, VolumeKind::Degraded);
@@ -140,7 +140,7 @@ fn a_write_around_the_window_moves_all_units_that_count() {
 }
 
 #[test]
-fn power_may_go_at_every_operation() {
+fn power_may_fail_at_every_operation() {
     for seed in 0..6 {
         // Repeats the same run with a later power cut each time.
         for cut in 1..100 {
@@ -165,7 +165,7 @@ fn a_volume_that_does_not_flush_is_found_out() {
 }
 
 #[test]
-fn a_volume_that_does_not_say_that_members_are_missing_is_found_out() {
+fn a_volume_that_hides_missing_members_is_found_out() {
     let found = (0..60)
         .filter(|&seed| run(seed, VolumeKind::Secretive).is_err())
         .count();
@@ -173,7 +173,7 @@ fn a_volume_that_does_not_say_that_members_are_missing_is_found_out() {
 }
 
 #[test]
-fn the_power_may_go_while_a_volume_is_made() {
+fn power_may_fail_while_a_volume_is_formatted() {
     let shape = VolumeShape {
         blocks: 16 * 30,
         stripe_blocks: 4,

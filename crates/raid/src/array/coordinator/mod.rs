@@ -1,4 +1,4 @@
-//! The coordinator thread of an array: membership, rebuild, scrub, resync, records, and the end of the array.
+//! Coordinator thread of an array: membership, rebuild, scrub, resync, records, and the end of the array.
 
 pub mod message;
 mod order_error;
@@ -14,7 +14,7 @@ pub use slot::MemberSlot;
 use super::Shared;
 use super::assemble::with_checksums;
 use super::marks::Change;
-use super::message::{Job, ShardMessage};
+use super::message::{Incarnation, Job, ShardMessage};
 use super::metadata_log::{IndexedMember, MetadataLog};
 use super::status::{Completeness, Condition, CoordinatorStatus, Loss, MemberStatus};
 use super::stripe_pass::FailedStripes;
@@ -37,13 +37,13 @@ pub struct Coordinator {
     messages: Receiver<CoordinatorMessage>,
     slots: Vec<MemberSlot>,
     spares: Vec<Arc<dyn Member>>,
-    /// Pending tasks. The first one is running.
+    /// Running task, then pending tasks.
     tasks: Vec<Task>,
     /// Completed tasks, the last one of each kind.
     past: Vec<Task>,
     next_task: u64,
     shutdown: Option<Shutdown>,
-    /// Records on the members; `None` for an array without records.
+    /// Metadata log of the members; `None` for an array without records.
     metadata_log: Option<MetadataLog>,
     /// Changes that are not recorded yet, and the messages to send after they are.
     members_changed: bool,
@@ -191,6 +191,7 @@ impl Coordinator {
         }
     }
 
+    /// Handles a message.
     fn receive(&mut self, message: CoordinatorMessage) {
         match message {
             CoordinatorMessage::Lost {
@@ -198,36 +199,14 @@ impl Coordinator {
                 member,
                 incarnation,
                 silent,
-            } => {
-                let known = self.slots[member].incarnation != incarnation;
-                if !known {
-                    let loss = if silent { Loss::Silent } else { Loss::Failed };
-                    self.lose(member, loss);
-                }
-                let recorded = known || self.slots[member].recorded == Completeness::Gone;
-                let message = match recorded || self.metadata_log.is_none() {
-                    true => ShardMessage::Recorded,
-                    false => ShardMessage::Unrecorded,
-                };
-                self.after_record.push((shard, message));
-            }
+            } => self.note_loss(shard, member, incarnation, silent),
             CoordinatorMessage::RequestMarks { shard, change } => {
                 self.change_marks(&change);
                 self.after_record
                     .push((shard, ShardMessage::Marked(change.marked)));
             }
             CoordinatorMessage::UpdateMarks(change) => self.change_marks(&change),
-            CoordinatorMessage::Doubts { shard, doubts } => {
-                let sharding = self.shared.sharding;
-                if let Some(metadata_log) = &mut self.metadata_log {
-                    metadata_log
-                        .intent()
-                        .set_doubts(|stripe| sharding.shard(stripe) == shard, doubts);
-                    self.intent_changed = true;
-                }
-                self.retry_failed_stripes(false);
-                self.after_record.push((shard, ShardMessage::Recorded));
-            }
+            CoordinatorMessage::Doubts { shard, doubts } => self.note_doubts(shard, doubts),
             CoordinatorMessage::Installed(member, incarnation) => {
                 let slot = &mut self.slots[member];
                 if slot.incarnation == incarnation {
@@ -273,6 +252,34 @@ impl Coordinator {
             }
             CoordinatorMessage::Halt => {}
         }
+    }
+
+    /// Handles a loss that a shard reports. The shard is notified after the loss is recorded.
+    fn note_loss(&mut self, shard: usize, member: usize, incarnation: Incarnation, silent: bool) {
+        let known = self.slots[member].incarnation != incarnation;
+        if !known {
+            let loss = if silent { Loss::Silent } else { Loss::Failed };
+            self.lose(member, loss);
+        }
+        let recorded = known || self.slots[member].recorded == Completeness::Gone;
+        let message = match recorded || self.metadata_log.is_none() {
+            true => ShardMessage::Recorded,
+            false => ShardMessage::Unrecorded,
+        };
+        self.after_record.push((shard, message));
+    }
+
+    /// Replaces the doubtful stripes of a shard. The shard is notified after they are recorded.
+    fn note_doubts(&mut self, shard: usize, doubts: BTreeSet<u64>) {
+        let sharding = self.shared.sharding;
+        if let Some(metadata_log) = &mut self.metadata_log {
+            metadata_log
+                .intent()
+                .set_doubts(|stripe| sharding.shard(stripe) == shard, doubts);
+            self.intent_changed = true;
+        }
+        self.retry_failed_stripes(false);
+        self.after_record.push((shard, ShardMessage::Recorded));
     }
 
     /// Changes the marks of the next record.

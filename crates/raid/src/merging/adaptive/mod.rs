@@ -297,10 +297,13 @@ impl Adaptive {
         };
         let (window, stripe) = (stream.window(), self.stripe_blocks);
         if stream.run < self.settings.least_run {
-            return (false, "writes continue nothing".to_string());
+            return (false, "writes do not continue one another".to_string());
         }
         if matches!(stream.mode, StreamMode::Fill(_)) {
-            return (true, format!("fills stripes, which pays: {}", times()));
+            return (
+                true,
+                format!("fills stripes, because that pays: {}", times()),
+            );
         }
         let not_filled = if window < stripe {
             format!("{window} blocks are outstanding, and a stripe has {stripe}")
@@ -310,11 +313,11 @@ impl Adaptive {
             format!("filling stripes does not pay: {}", times())
         };
         if stream.promptness() < LEAST_FOLLOWED {
-            let text = format!("writes come spread over time, and {not_filled}");
+            let text = format!("writes arrive spread over time, and {not_filled}");
             return (false, text);
         }
         let patience = micros(self.settings.patience_gaps * stream.gap);
-        let text = format!("gathers what follows within {patience}; {not_filled}");
+        let text = format!("gathers writes that follow within {patience}; {not_filled}");
         (true, text)
     }
 }

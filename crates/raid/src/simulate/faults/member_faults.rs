@@ -10,9 +10,9 @@ impl FaultRun {
     pub(super) fn damage(&mut self) {
         let spare = self.missing() < self.geometry.syndromes();
         let member = match self.severity {
-            Severity::Borne if spare => self.weak,
-            Severity::Borne => return,
-            Severity::Beyond => self.rng.below(self.disks.len() as u64) as usize,
+            Severity::Tolerated if spare => self.weak,
+            Severity::Tolerated => return,
+            Severity::Excessive => self.rng.below(self.disks.len() as u64) as usize,
         };
         let sector = self.rng.below(self.disks[member].cached.len() as u64);
         self.disks[member].unreadable.insert(sector);
@@ -24,9 +24,9 @@ impl FaultRun {
         let spare = self.missing() < self.geometry.syndromes();
         let member = match self.severity {
             _ if !self.settings.checksums => return,
-            Severity::Borne if spare => self.weak,
-            Severity::Borne => return,
-            Severity::Beyond => self.rng.below(self.disks.len() as u64) as usize,
+            Severity::Tolerated if spare => self.weak,
+            Severity::Tolerated => return,
+            Severity::Excessive => self.rng.below(self.disks.len() as u64) as usize,
         };
         let sector = self.rng.below(self.disks[member].cached.len() as u64);
         let disk = &mut self.disks[member];
@@ -45,8 +45,8 @@ impl FaultRun {
     pub(super) fn kill(&mut self) {
         let member = self.rng.below(self.disks.len() as u64) as usize;
         let weak = usize::from(member != self.weak && self.disks[self.weak].is_damaged());
-        let bears = self.missing() + weak < self.geometry.syndromes();
-        if self.disks[member].dead || (self.severity == Severity::Borne && !bears) {
+        let is_tolerated = self.missing() + weak < self.geometry.syndromes();
+        if self.disks[member].dead || (self.severity == Severity::Tolerated && !is_tolerated) {
             return;
         }
         self.disks[member].dead = true;

@@ -19,9 +19,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Severity {
     /// At no time more members are lost than the level tolerates. No request may fail.
-    Borne,
+    Tolerated,
     /// More members may be lost. Requests may fail, but no wrong data may be read.
-    Beyond,
+    Excessive,
 }
 
 /// Deliberate faults, which the checks must find.
@@ -53,44 +53,44 @@ impl Canary {
         (
             Canary::ForgottenWrites,
             "forgotten writes",
-            Severity::Borne,
+            Severity::Tolerated,
             500,
         ),
-        (Canary::NoResync, "no resync", Severity::Borne, 500),
+        (Canary::NoResync, "no resync", Severity::Tolerated, 500),
         (
             Canary::UncheckedReads,
             "unchecked reads",
-            Severity::Borne,
+            Severity::Tolerated,
             500,
         ),
         (
             Canary::NoAdoption,
             "no adoption of checksums",
-            Severity::Borne,
+            Severity::Tolerated,
             500,
         ),
         (
             Canary::EarlyWrites,
             "writes before their region is on record",
-            Severity::Borne,
+            Severity::Tolerated,
             2000,
         ),
         (
             Canary::EarlyClears,
             "regions off the record too early",
-            Severity::Borne,
+            Severity::Tolerated,
             2000,
         ),
         (
             Canary::EarlyStripes,
             "writes before their stripe is on record",
-            Severity::Beyond,
+            Severity::Excessive,
             2000,
         ),
         (
             Canary::EarlyStripeClears,
             "stripes off the record too early",
-            Severity::Beyond,
+            Severity::Excessive,
             6000,
         ),
     ];
@@ -119,7 +119,7 @@ pub struct Summary {
     pub trimmed: u64,
     /// Number of stripes with lost data whose redundant syndrome proved, after a power cut, that they are
     /// consistent.
-    pub vouched: u64,
+    pub proved: u64,
     /// Number of members that were rebuilt completely after some of their stripes had failed at first.
     pub resumed: u64,
     /// Number of marks that left the intent record while the array ran.
@@ -211,7 +211,7 @@ impl Summary {
         self.corrupted += other.corrupted;
         self.found += other.found;
         self.trimmed += other.trimmed;
-        self.vouched += other.vouched;
+        self.proved += other.proved;
         self.resumed += other.resumed;
         self.cleared += other.cleared;
         self.cuts_with_stripes += other.cuts_with_stripes;

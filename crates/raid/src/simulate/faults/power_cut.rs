@@ -15,7 +15,7 @@ impl FaultRun {
     pub(super) fn cut_power(&mut self) -> Result<(), String> {
         // A power cut together with a lost sector is one fault more than a stripe in writing tolerates.
         let lost = self.missing() > 0 || self.disks.iter().any(Disk::is_damaged);
-        if self.severity == Severity::Borne && lost {
+        if self.severity == Severity::Tolerated && lost {
             return Ok(());
         }
         self.summary.cuts += 1;
@@ -66,12 +66,12 @@ impl FaultRun {
         self.shard.doubt(doubtful);
         self.resuming.clear();
         self.resync()?;
-        self.count_vouched(&marked);
+        self.count_proved(&marked);
         self.learn()
     }
 
     /// Counts stripes with lost data that were being written and are not doubtful.
-    fn count_vouched(&mut self, marked: &BTreeSet<u64>) {
+    fn count_proved(&mut self, marked: &BTreeSet<u64>) {
         if self.canary.is_some() || self.missing() > self.geometry.syndromes() {
             return;
         }
@@ -83,13 +83,13 @@ impl FaultRun {
                 *self.shard.member(member) != MemberState::Up
             })
         };
-        let vouched = (0..self.geometry.stripes()).filter(|&stripe| {
+        let proved = (0..self.geometry.stripes()).filter(|&stripe| {
             self.geometry.level() == Level::Raid6
                 && marked.contains(&stripe)
                 && lost_data(stripe)
                 && !doubtful.contains(&stripe)
         });
-        self.summary.vouched += vouched.count() as u64;
+        self.summary.proved += proved.count() as u64;
     }
 
     /// Resyncs the recorded regions.
@@ -104,7 +104,7 @@ impl FaultRun {
             let token = self.token(InFlight::Resync { stripe });
             self.shard.resync(self.now, token, stripe);
         }
-        let severity = std::mem::replace(&mut self.severity, Severity::Beyond);
+        let severity = std::mem::replace(&mut self.severity, Severity::Excessive);
         let done = self.drain();
         self.severity = severity;
         done
@@ -150,7 +150,7 @@ impl FaultRun {
                 },
                 // The version is unknown: any of them may return with the member, and those that were not durable
                 // may be lost.
-                Err(_) if self.severity == Severity::Beyond => {
+                Err(_) if self.severity == Severity::Excessive => {
                     let later = history.iter_mut().skip(self.durable[block as usize] + 1);
                     later.for_each(|version| version.acknowledged = None);
                     continue;

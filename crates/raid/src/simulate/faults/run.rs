@@ -64,7 +64,7 @@ pub struct FaultRun {
     pub(super) next_token: Token,
     pub(super) step: u64,
     pub(super) now: Nanos,
-    /// Member that may have unreadable sectors in a run of severity [`Severity::Borne`].
+    /// Member that may have unreadable sectors in a run of severity [`Severity::Tolerated`].
     pub(super) weak: usize,
     /// Members with stripes that were retried.
     pub(super) resuming: BTreeSet<usize>,
@@ -400,10 +400,10 @@ impl FaultRun {
             Err(failure) => {
                 self.summary.failed += 1;
                 return match self.severity {
-                    Severity::Borne => {
-                        Err(format!("refused although the level bears it: {failure}"))
-                    }
-                    Severity::Beyond => Ok(()),
+                    Severity::Tolerated => Err(format!(
+                        "failed although the level tolerates the loss: {failure}"
+                    )),
+                    Severity::Excessive => Ok(()),
                 };
             }
         };

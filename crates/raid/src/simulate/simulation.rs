@@ -1,6 +1,6 @@
-//! The simulated clock and the queue of events.
+//! Simulated clock and queue of events.
 
-use super::member::{Member, Model, Nvme};
+use super::member::{MemberModel, Nvme};
 use super::workload::{Load, Thread};
 use crate::block::Weightless;
 use crate::geometry::Geometry;
@@ -16,8 +16,8 @@ use std::collections::BinaryHeap;
 pub struct Run {
     /// Shape of the array.
     pub geometry: Geometry,
-    /// Model of its members.
-    pub model: Model,
+    /// Model of the members.
+    pub model: MemberModel,
     /// Strategy that decides which writes are held.
     pub merging: Merging,
     /// Maximum time for which a write is held, ns.
@@ -88,11 +88,11 @@ impl Measured {
 struct Event {
     at: Nanos,
     order: u64,
-    what: What,
+    what: EventKind,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum What {
+enum EventKind {
     Submit {
         phase: usize,
         thread: usize,
@@ -105,7 +105,7 @@ enum What {
 }
 
 /// A request in flight.
-struct Flight {
+struct InFlight {
     phase: usize,
     thread: usize,
     since: Nanos,
@@ -113,7 +113,7 @@ struct Flight {
     blocks: u64,
 }
 
-struct World<'a> {
+struct Simulation<'a> {
     run: &'a Run,
     now: Nanos,
     order: u64,
@@ -121,7 +121,7 @@ struct World<'a> {
     shard: Shard<Weightless>,
     members: Vec<Nvme>,
     threads: Vec<Thread>,
-    flights: Vec<Option<Flight>>,
+    flights: Vec<Option<InFlight>>,
     free: Vec<usize>,
     rng: SimRng,
     phase: usize,
@@ -141,7 +141,7 @@ pub fn run(run: &Run) -> Measured {
     let members = (0..run.geometry.members())
         .map(|_| Nvme::new(run.model, rng.next_u64()))
         .collect();
-    let mut world = World {
+    let mut world = Simulation {
         run,
         now: 0,
         order: 0,
@@ -161,7 +161,7 @@ pub fn run(run: &Run) -> Measured {
     world.measured
 }
 
-impl World<'_> {
+impl Simulation<'_> {
     fn go(&mut self) {
         let mut ends = 0;
         let (mut began, mut before) = (0, Counters::default());
@@ -236,9 +236,9 @@ impl World<'_> {
         } else if let Some(Reverse(event)) = self.events.pop() {
             self.now = event.at;
             match event.what {
-                What::Submit { phase, thread } if phase == self.phase => self.submit(thread),
-                What::Submit { .. } => {}
-                What::Completed {
+                EventKind::Submit { phase, thread } if phase == self.phase => self.submit(thread),
+                EventKind::Submit { .. } => {}
+                EventKind::Completed {
                     operation,
                     blocks,
                     read,
@@ -256,7 +256,7 @@ impl World<'_> {
         true
     }
 
-    fn push(&mut self, at: Nanos, what: What) {
+    fn push(&mut self, at: Nanos, what: EventKind) {
         self.order += 1;
         self.events.push(Reverse(Event {
             at,
@@ -278,7 +278,7 @@ impl World<'_> {
         let at = *thread_free + jitter;
         self.push(
             at,
-            What::Submit {
+            EventKind::Submit {
                 phase: self.phase,
                 thread,
             },
@@ -287,7 +287,7 @@ impl World<'_> {
 
     fn submit(&mut self, thread: usize) {
         let (write, start, blocks) = self.threads[thread].next();
-        let flight = Flight {
+        let flight = InFlight {
             phase: self.phase,
             thread,
             since: self.now,
@@ -345,7 +345,7 @@ impl World<'_> {
             let at = self.members[operation.member].submit(self.now, action);
             self.push(
                 at,
-                What::Completed {
+                EventKind::Completed {
                     operation: operation.id,
                     blocks,
                     read,
@@ -365,7 +365,7 @@ impl World<'_> {
         }
     }
 
-    fn answered(&mut self, flight: &Flight) {
+    fn answered(&mut self, flight: &InFlight) {
         if let Some(span) = self.now.checked_div(self.run.sample) {
             let span = span as usize;
             if self.measured.samples.len() <= span {
