@@ -44,7 +44,11 @@ pub fn run(settings: &Settings, places: &Places) -> Result<()> {
     let mut wrong = Vec::new();
     let bar = progress::bar(settings.runs, "runs");
     for (name, severity, runs) in [
-        ("as the level bears", Severity::Tolerated, settings.runs - half),
+        (
+            "as the level bears",
+            Severity::Tolerated,
+            settings.runs - half,
+        ),
         ("more", Severity::Excessive, half),
     ] {
         let seeds = settings.first..settings.first + runs;

@@ -7,9 +7,11 @@ use crate::report::{Check, Places, Relation, Report, Table, short};
 use crate::run::raid_matrix;
 use anyhow::{Context, Result};
 use clap::Args;
-use seiner_nbd::{Address, Command, Completion, Export, Limits, Memory, Offer, Server, ExportShape};
+use seiner_nbd::{
+    Address, Command, Completion, Export, ExportShape, Limits, Memory, Offer, Server,
+};
 use seiner_raid::{
-    Array, Device, Geometry, Level, Member, Merging, Ram, ArraySettings, ShardSettings,
+    Array, ArraySettings, Device, Geometry, Level, Member, Merging, Ram, ShardSettings,
 };
 use serde_json::json;
 use std::fs;

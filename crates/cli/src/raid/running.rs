@@ -4,7 +4,7 @@ use super::devices;
 use crate::failure::Failure;
 use crate::lab::bytes;
 use clap::{Args, ValueEnum};
-use seiner_raid::{Array, AssembleError, Merging, IoMethod, ArraySettings, ShardSettings};
+use seiner_raid::{Array, ArraySettings, AssembleError, IoMethod, Merging, ShardSettings};
 use std::path::PathBuf;
 use std::time::Duration;
 

@@ -6,7 +6,7 @@ use super::report::Report;
 use crate::failure::Failure;
 use anyhow::anyhow;
 use seiner_platform::Disk;
-use seiner_raid::{Array, AssembleError, Condition, IoMethod, ArraySettings};
+use seiner_raid::{Array, ArraySettings, AssembleError, Condition, IoMethod};
 use seiner_server::array::metrics;
 use seiner_server::{ArrayIo, Ground, Settings};
 use seiner_volume::{ArrayBlocks, OpenError, VolumeDisk};

@@ -1,7 +1,7 @@
 //! Status of an array, as its control socket and its page send it.
 
 use seiner_raid::{
-    AreaStatus, Array, CLASSES, Condition, Completeness, Latency, Level, Loss, Status, TaskKind,
+    AreaStatus, Array, CLASSES, Completeness, Condition, Latency, Level, Loss, Status, TaskKind,
     TaskStatus,
 };
 use serde::{Deserialize, Serialize};

@@ -6,7 +6,7 @@ use crate::failure::Failure;
 use crate::log::size;
 use anyhow::{Context, anyhow};
 use seiner_raid::{
-    Array, Block, CreateError, Creation, Device, Geometry, Level, Member, Page, Ram, ArraySettings,
+    Array, ArraySettings, Block, CreateError, Creation, Device, Geometry, Level, Member, Page, Ram,
     ShardSettings,
 };
 use std::path::PathBuf;
