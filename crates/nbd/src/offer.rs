@@ -44,7 +44,8 @@ impl Offer {
     /// Creates an offer.
     ///
     /// # Panics
-    /// If the name or the description has more than 4,096 bytes, or the export's shape breaks a rule of [`ExportShape`].
+    /// If the name or the description has more than 4,096 bytes, or the export's shape breaks a rule of
+    /// [`ExportShape`].
     pub fn new(name: &str, description: &str, export: Arc<dyn Export>) -> Arc<Offer> {
         let shape = export.shape();
         assert!(

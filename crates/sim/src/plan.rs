@@ -25,7 +25,7 @@ pub enum FaultKind {
 #[derive(Clone, Debug)]
 pub struct RunPlan {
     /// Kind of faults.
-    pub trouble: FaultKind,
+    pub fault_kind: FaultKind,
     /// Settings of the store.
     pub options: Options,
     /// Number of sources.
@@ -45,7 +45,7 @@ pub struct RunPlan {
 impl RunPlan {
     /// Draws the plan of a run.
     pub fn draw(rng: &mut SimRng) -> RunPlan {
-        let trouble = match rng.below(20) {
+        let fault_kind = match rng.below(20) {
             0 => FaultKind::None,
             1..=11 => FaultKind::Crashes,
             12..=14 => FaultKind::Errors,
@@ -70,7 +70,7 @@ impl RunPlan {
             ..Options::default()
         };
         RunPlan {
-            trouble,
+            fault_kind,
             options,
             sources: *rng.pick(&[1, 2, 5, 20, 100]),
             steps: if rng.chance(1, 20) {
@@ -88,8 +88,8 @@ impl RunPlan {
     /// Draws the plan of a run in which the store expires data.
     pub fn draw_expiring(rng: &mut SimRng) -> RunPlan {
         let mut plan = RunPlan::draw(rng);
-        if plan.trouble == FaultKind::Damage {
-            plan.trouble = FaultKind::Crashes;
+        if plan.fault_kind == FaultKind::Damage {
+            plan.fault_kind = FaultKind::Crashes;
         }
         plan.expiring = true;
         plan.with_defects = false;
@@ -142,7 +142,7 @@ impl RunPlan {
 
     /// Returns true if the program is killed and the power fails in this run.
     pub(crate) fn crashes(&self) -> bool {
-        !matches!(self.trouble, FaultKind::None | FaultKind::Damage)
+        !matches!(self.fault_kind, FaultKind::None | FaultKind::Damage)
     }
 }
 

@@ -113,7 +113,7 @@ impl fmt::Display for Report {
         write!(
             f,
             "{} steps, {} rows, {} checks, {} crashes, {} kills, {} errors, {} damages, {} refusals, {} rows too \
-             old, {} blocks, {} seals, {} merges, {} drops, {} rounds, {} deletes, {} changes of rules, {} disk operations",
+             old, {} blocks, {} seals, {} merges, {} drops, {} roll-up passes, {} deletes, {} changes of rules, {} disk operations",
             self.steps,
             self.rows,
             self.checks,
@@ -176,7 +176,7 @@ impl World {
         let mut rng = SimRng::new(seed);
         let plan = RunPlan::draw(&mut rng);
         let generator = Generator::draw(&mut rng, plan.sources);
-        let oracle = Oracle::new(plan.trouble == FaultKind::Damage);
+        let oracle = Oracle::new(plan.fault_kind == FaultKind::Damage);
         World::with(seed, rng, plan, generator, oracle, wrap, verbose)
     }
 
@@ -283,13 +283,13 @@ impl World {
             84..87 => self.pass_time(),
             87..90 => self.wait_durable(),
             90..92 => self.restart(ProgramEnd::Closed),
-            _ => self.trouble(),
+            _ => self.inject_fault(),
         }
     }
 
-    /// Carries out a disturbance that the plan provides for.
-    fn trouble(&mut self) -> Done {
-        match (self.plan.trouble, self.rng.below(8)) {
+    /// Injects a fault of the kind that the plan provides for.
+    fn inject_fault(&mut self) -> Done {
+        match (self.plan.fault_kind, self.rng.below(8)) {
             (FaultKind::None, _) => self.check_everything(),
             (FaultKind::Damage, 0..3) => self.damage(),
             (FaultKind::Damage, _) => Ok(()),

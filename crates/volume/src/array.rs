@@ -18,11 +18,11 @@ const STATE_MAX_AGE: Duration = Duration::from_millis(50);
 pub struct ArrayBlocks {
     array: Arc<Array>,
     traffic: Arc<Traffic>,
-    /// Last state last_state, with the time at which it was read.
+    /// Last known state, with the time at which it was read.
     last_state: Mutex<Option<(Instant, ArrayState)>>,
 }
 
-/// TrafficState of the array.
+/// State of the array.
 #[derive(Clone, Copy, Default)]
 struct ArrayState {
     /// True if all members are present.

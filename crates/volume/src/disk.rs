@@ -73,7 +73,7 @@ pub struct Shared {
     pub layout: Layout,
     table_log: Mutex<TableLog>,
     directory: Mutex<Directory>,
-    /// Signalled when units that were being_freed are free.
+    /// Signalled when units that were being freed are free.
     freed: Condvar,
 }
 

@@ -290,7 +290,7 @@ impl Worker {
         }
     }
 
-    /// Returns whether stripes with lost data are left as they are until a start with all members.
+    /// Returns whether stripes with lost data stay unchanged until a start with all members.
     fn leaves_lost_stripes(&self) -> bool {
         let mut members = 0..self.slots.len();
         self.shared.settings.shard.checked_above
@@ -320,7 +320,7 @@ impl Worker {
         }
     }
 
-    /// Puts devices in their slots whose predecessors have no operations in flight.
+    /// Installs replacement devices whose predecessors have no operations in flight.
     fn install(&mut self) {
         // Operations requested so far belong to the predecessors.
         self.emit_output();

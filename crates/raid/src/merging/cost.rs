@@ -82,8 +82,8 @@ pub struct LoadSignature {
     pub cost: f64,
     /// Number of verdicts to hold writes, per arrived write.
     pub held: f64,
-    /// True if clients paused in the period. The mean number of outstanding requests and the cost then depend on how much of
-    /// a burst lies in the slice.
+    /// True if clients paused in the period. The mean number of outstanding requests and the cost then depend on
+    /// how much of a burst lies in the slice.
     pub paused: bool,
 }
 
@@ -192,8 +192,8 @@ impl SliceCounts {
 }
 
 impl LoadSignature {
-    /// Returns whether the load has changed. A difference of cost counts only if as much was held; otherwise the strategy itself
-    /// may have caused it.
+    /// Returns whether the load has changed. A difference of cost counts only if as much was held; otherwise the
+    /// strategy itself may have caused it.
     pub fn differs(&self, other: &LoadSignature) -> bool {
         let ratio = |one: f64, other: f64| one.max(other) / one.min(other).max(1e-9);
         let differs = (self.continued - other.continued).abs() > 0.25

@@ -43,8 +43,8 @@ pub struct ExplorerSettings {
     pub credit: f64,
     /// Maximum overdraft of that time, ns, for trials of strategies that were not given up since the load changed.
     pub debt: f64,
-    /// First and longest pause of a strategy that was given up, ns. Each pause is twice the one before, or four times after a
-    /// hopeless trial.
+    /// First and longest pause of a strategy that was given up, ns. Each pause is twice the one before, or four
+    /// times after a hopeless trial.
     pub pauses: (Nanos, Nanos),
     /// Maximum number of slices of a tried strategy that are compared before it is given up.
     pub most_slices: u32,
@@ -79,7 +79,8 @@ const CLEAR: f64 = 0.2;
 /// Time without a request after which clients count as paused, ns. Clients need shorter times between requests.
 const PAUSE: Nanos = 100_000;
 
-/// Returns the share by which the mean of a tried strategy is below the usual one, and the part of it that chance explains.
+/// Returns the share by which the mean of a tried strategy is below the usual one, and the part of that share that
+/// chance explains.
 fn advantage(
     usual: &StrategyCost,
     challenger: &StrategyCost,
@@ -287,8 +288,8 @@ impl Explorer {
         }
     }
 
-    /// Returns to the previous strategy if the present one, which did well in trials, does worse in the long run by more than
-    /// chance explains. Returns whether that happened.
+    /// Returns to the previous strategy if the present one, which did well in trials, does worse in the long run by
+    /// more than chance explains. Returns whether that happened.
     fn reverts(&mut self) -> bool {
         let used = self.costs[self.used as usize];
         let noise = 2.0 * used.recent_variance().sqrt();

@@ -119,7 +119,7 @@ pub struct FoundDevice {
     pub superblock: Result<Superblock, SuperblockError>,
 }
 
-/// Assignment of devices to the superblock_offsets of an array.
+/// Assignment of devices to the places of an array.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AssemblyPlan {
     /// Superblock of the array, with the missing members marked as lost.
@@ -130,7 +130,7 @@ pub struct AssemblyPlan {
     pub spares: Vec<usize>,
 }
 
-/// Assigns devices to superblock_offsets. `degraded` allows missing members, up to the redundancy of the level.
+/// Assigns devices to places. `degraded` allows missing members, up to the redundancy of the level.
 ///
 /// # Errors
 /// The reason against an assembly.

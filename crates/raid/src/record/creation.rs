@@ -175,7 +175,8 @@ fn region_stripes(geometry: &Geometry, strip_bytes: u64) -> u64 {
     (least.max(LEAST_REGION) / strip_bytes).max(1)
 }
 
-/// Returns the records for both superblock_offsets; the second one is the valid one. Marks all regions that may not match.
+/// Returns the records for both places; the second one is the valid one. Marks all regions whose syndromes may not
+/// match.
 fn first_intents(superblock: &Superblock, geometry: &Geometry, zeroed: bool) -> [Intent; 2] {
     let mut intent = Intent::new(superblock.region_stripes);
     if !zeroed && geometry.syndromes() > 0 {

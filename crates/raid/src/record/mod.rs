@@ -1,7 +1,7 @@
 //! Records on the members: array membership, completeness of members, and regions being written.
 //!
 //! `docs/format/raid.md` describes the layout of a member: a superblock at the beginning and another at the
-//! end, the intent record in two superblock_offsets alternately, and the data from [`DATA_OFFSET`] on.
+//! end, the intent record in two places alternately, and the data from [`DATA_OFFSET`] on.
 
 mod assembly;
 mod creation;
@@ -103,7 +103,7 @@ pub fn intent_page(intent: &Intent, array: Uuid) -> (u64, Page) {
 }
 
 /// Returns a reason why the device may contain data that someone wants to keep; `None` if it seems to contain
-/// only zeroes. The check covers the superblock_offsets where file systems, partition tables and the like have their
+/// only zeroes. The check covers the places where file systems, partition tables and the like have their
 /// signatures, and the first and last 64 KiB.
 ///
 /// # Errors

@@ -33,7 +33,7 @@ pub(super) fn rules(plan: &RunPlan, generator: &Generator) -> Rules {
             .map(|class| classes.next_step(class).is_none())
             .collect(),
         // Without a budget, the store may use the whole file system.
-        budget: plan.options.disk.is_some() || plan.trouble == FaultKind::Full,
+        budget: plan.options.disk.is_some() || plan.fault_kind == FaultKind::Full,
     }
 }
 
@@ -64,7 +64,7 @@ impl World {
             85..87 => self.wait_durable(),
             87..90 => self.delete(),
             90..93 => self.restart(super::ProgramEnd::Closed),
-            _ => self.trouble(),
+            _ => self.inject_fault(),
         }?;
         let second = self.rng.below(SECOND);
         self.clock.advance(second);
@@ -195,7 +195,7 @@ impl World {
             let age = shown.class.keep.age.map(|age| age.as_nanos() as i64);
             age.is_none_or(|age| shown.hidden_before >= now - age)
         });
-        let fails = matches!(self.plan.trouble, FaultKind::Errors | FaultKind::Full);
+        let fails = matches!(self.plan.fault_kind, FaultKind::Errors | FaultKind::Full);
         told || !(fails || is_held(&self.engine()) || self.disk.is_off())
     }
 

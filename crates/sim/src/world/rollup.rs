@@ -61,7 +61,7 @@ impl World {
             80..88 => self.pass_a_while(),
             88..90 => self.delete(),
             90..93 => self.restart(super::ProgramEnd::Closed),
-            _ => self.trouble(),
+            _ => self.inject_fault(),
         }?;
         let second = self.rng.below(SECOND);
         self.clock.advance(second);

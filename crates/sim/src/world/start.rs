@@ -26,7 +26,7 @@ impl World {
     pub(super) fn restart(&mut self, how: ProgramEnd) -> Done {
         // Data after a failed sync look written to a restarted program, but are not durable. Only a power cut
         // reveals the difference.
-        let how = if self.sync_doubtful && self.plan.trouble == FaultKind::Errors {
+        let how = if self.sync_doubtful && self.plan.fault_kind == FaultKind::Errors {
             ProgramEnd::PowerCut
         } else {
             how
@@ -106,7 +106,7 @@ impl World {
                     self.end
                 };
                 self.end(self.end);
-            } else if self.plan.trouble == FaultKind::Full && attempts < 6 {
+            } else if self.plan.fault_kind == FaultKind::Full && attempts < 6 {
                 self.disk.set_capacity(None);
                 self.end(ProgramEnd::Killed);
             } else {
@@ -224,7 +224,7 @@ impl World {
             self.end(how);
             return self.start(how);
         }
-        let expected = matches!(self.plan.trouble, FaultKind::Errors | FaultKind::Full)
+        let expected = matches!(self.plan.fault_kind, FaultKind::Errors | FaultKind::Full)
             && matches!(error, Error::Io { .. } | Error::Poisoned(_));
         if !expected {
             return self.violation(format!("{what} fails: {error}"));

@@ -44,7 +44,7 @@ pub enum CoordinatorMessage {
         /// Marks that the shard needs, and marks that it no longer needs.
         change: Change,
     },
-    /// The marks of a shard change, for which no write waits.
+    /// The marks of a shard have changed, and no write waits for the record.
     UpdateMarks(Change),
     /// The set of doubtful stripes of a shard has changed.
     Doubts {

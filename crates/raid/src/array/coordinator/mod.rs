@@ -330,7 +330,7 @@ impl Coordinator {
         self.use_spares();
     }
 
-    /// Puts spares in the places of lost members.
+    /// Replaces lost members by spares.
     fn use_spares(&mut self) {
         let gone = |slot: &MemberSlot| slot.completeness == Completeness::Gone;
         while let Some(member) = self.slots.iter().position(gone)

@@ -1,4 +1,4 @@
-//! Places of the array and their devices.
+//! Slots of the array for members, with their devices.
 
 use crate::array::message::Incarnation;
 use crate::array::status::{Completeness, Loss};
@@ -6,7 +6,7 @@ use crate::array::stripe_pass::FailedStripes;
 use crate::member::Member;
 use std::sync::Arc;
 
-/// A place of the array and its device.
+/// Slot of the array for a member, with its device.
 #[derive(Clone)]
 pub struct MemberSlot {
     pub(super) device: Option<Arc<dyn Member>>,
@@ -23,7 +23,7 @@ pub struct MemberSlot {
 }
 
 impl MemberSlot {
-    /// Creates a place with a complete device.
+    /// Creates a slot with a complete device.
     pub fn up(device: Arc<dyn Member>) -> MemberSlot {
         MemberSlot {
             device: Some(device),
@@ -41,7 +41,7 @@ impl MemberSlot {
         self.device.clone()
     }
 
-    /// Creates a place with the recorded completeness.
+    /// Creates a slot with the recorded completeness.
     pub fn new(device: Option<Arc<dyn Member>>, completeness: Completeness) -> MemberSlot {
         match device {
             Some(device) => MemberSlot {
@@ -53,7 +53,7 @@ impl MemberSlot {
         }
     }
 
-    /// Creates an empty place.
+    /// Creates an empty slot.
     fn empty() -> MemberSlot {
         MemberSlot {
             device: None,

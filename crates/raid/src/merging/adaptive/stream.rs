@@ -7,19 +7,20 @@ use crate::request::Nanos;
 
 /// Number of stripes of a stream whose bitmaps are kept.
 const REMEMBERED: usize = 4;
-/// WrittenBlocks blocks of a stripe.
+/// Set of the blocks of a stripe that a stream has written.
 pub struct WrittenBlocks {
     pub(super) stripe: u64,
     bitmap: Vec<u64>,
     blocks: u32,
 }
 
-/// StreamMode of a stream.
+/// Mode of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StreamMode {
     /// Writes wait only while further blocks arrive promptly.
     Gather,
-    /// Writes may wait until their stripe is full, up to the deadline. The number counts the stripes passed in this mode.
+    /// Writes may wait until their stripe is full, up to the deadline. The number counts the stripes passed in this
+    /// mode.
     Fill(u32),
 }
 
