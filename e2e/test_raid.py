@@ -235,7 +235,7 @@ def test_a_member_that_gives_back_something_else_is_repaired_and_named(tmp_path)
         assert client.ask(READ, 0, MIB) == data
         serving.stop()
     plain = run("raid", "create", "--level", 0, "--size", "8MiB", "--checksums", tmp_path / "x", tmp_path / "y")
-    assert plain.returncode == 2 and "nothing to make good" in plain.stderr and not (tmp_path / "x").exists()
+    assert plain.returncode == 2 and "no redundancy to repair" in plain.stderr and not (tmp_path / "x").exists()
 
 
 def test_what_is_trimmed_gives_up_its_room(tmp_path):

@@ -1,6 +1,8 @@
 //! Cell: a load on an array, and its results under every strategy.
 
-use seiner_raid::simulate::{Address, Bursts, Job, Load, Measured, Mix, Model, Phase, Run, run};
+use seiner_raid::simulate::{
+    Address, Bursts, ClientJob, Load, Measured, MemberModel, Mix, Phase, Run, run,
+};
 use seiner_raid::{Geometry, Level, Merging, Nanos};
 
 /// Members of the paper's array, and bytes of its strips: 64 KiB of data per stripe.
@@ -31,7 +33,7 @@ pub struct Cell {
     /// Shape of the array.
     pub geometry: Geometry,
     /// Model of the members.
-    pub model: Model,
+    pub model: MemberModel,
     /// Maximum time for which writes are held.
     pub longest_hold: Nanos,
 }
@@ -57,8 +59,8 @@ pub fn read(weight: u64, blocks: u64, address: Address) -> Mix {
 }
 
 /// Returns a job of threads that all send the same mix.
-pub fn job(mix: Vec<Mix>, threads: usize, depth: usize) -> Job {
-    Job {
+pub fn job(mix: Vec<Mix>, threads: usize, depth: usize) -> ClientJob {
+    ClientJob {
         mix,
         threads,
         depth,
@@ -74,7 +76,7 @@ pub struct Loads<'a> {
 
 impl Loads<'_> {
     /// Returns the cells of arrays with other members.
-    pub fn on_members(&self, models: &[(&str, Model)]) -> Vec<Cell> {
+    pub fn on_members(&self, models: &[(&str, MemberModel)]) -> Vec<Cell> {
         let cells = models.iter().flat_map(|&(name, model)| {
             self.jobs().map(move |(kind, job)| Cell {
                 model,
@@ -100,7 +102,7 @@ impl Loads<'_> {
         cells.collect()
     }
 
-    fn jobs(&self) -> impl Iterator<Item = (&str, Job)> {
+    fn jobs(&self) -> impl Iterator<Item = (&str, ClientJob)> {
         self.depths.iter().flat_map(move |&depth| {
             self.threads.iter().flat_map(move |&threads| {
                 let kinds = self.kinds.iter();
@@ -112,7 +114,7 @@ impl Loads<'_> {
 
 impl Cell {
     /// Creates a load on the paper's array.
-    pub fn new(group: impl Into<String>, jobs: Vec<Job>) -> Cell {
+    pub fn new(group: impl Into<String>, jobs: Vec<ClientJob>) -> Cell {
         Cell {
             group: group.into(),
             load: Load {
@@ -121,7 +123,7 @@ impl Cell {
                 ..Load::default()
             },
             geometry: papers_array(),
-            model: Model::NVME,
+            model: MemberModel::NVME,
             longest_hold: LONGEST_HOLD,
         }
     }
@@ -200,7 +202,7 @@ fn papers_array() -> Geometry {
 pub fn base(merging: Merging) -> Run {
     Run {
         geometry: papers_array(),
-        model: Model::NVME,
+        model: MemberModel::NVME,
         merging,
         longest_hold: LONGEST_HOLD,
         phases: Vec::new(),

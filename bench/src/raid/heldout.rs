@@ -5,10 +5,10 @@
 use super::cell::{Cell, Loads, job, read, write};
 use seiner_raid::Level;
 use seiner_raid::simulate::Address::{Holes, Random, Sequential, Streams};
-use seiner_raid::simulate::{Job, Model};
+use seiner_raid::simulate::{ClientJob, MemberModel};
 
 /// Slower than the disks of the matrix: flash behind an older bus, with reads that are less slow.
-const SLOW: Model = Model {
+const SLOW: MemberModel = MemberModel {
     read: 140_000,
     write: 70_000,
     spread: 35,
@@ -19,7 +19,7 @@ const SLOW: Model = Model {
 };
 
 /// Faster than the disks of the matrix: the next generation.
-const FAST: Model = Model {
+const FAST: MemberModel = MemberModel {
     read: 25_000,
     write: 16_000,
     spread: 15,
@@ -30,7 +30,7 @@ const FAST: Model = Model {
 };
 
 /// Members whose latencies vary strongly between operations.
-const UNEVEN: Model = Model {
+const UNEVEN: MemberModel = MemberModel {
     read: 75_000,
     write: 42_000,
     spread: 55,
@@ -237,7 +237,7 @@ fn beside() -> Vec<Cell> {
     let sequential = |threads, depth| job(vec![write(1, 1, Sequential)], threads, depth);
     let random = |threads, depth| job(vec![write(1, 1, Random)], threads, depth);
     let reading = |threads, depth| job(vec![read(1, 2, Random)], threads, depth);
-    let loads: [(&str, Vec<Job>); 8] = [
+    let loads: [(&str, Vec<ClientJob>); 8] = [
         (
             "sequential beside random",
             vec![sequential(4, 18), random(5, 7)],

@@ -4,10 +4,10 @@
 use super::cell::{Cell, Loads, job, read, write};
 use seiner_raid::Level;
 use seiner_raid::simulate::Address::{Holes, Random, Sequential, Streams};
-use seiner_raid::simulate::Model;
+use seiner_raid::simulate::MemberModel;
 
 /// Slower than the disks of the matrix: flash behind an older bus.
-const SLOW: Model = Model {
+const SLOW: MemberModel = MemberModel {
     read: 180_000,
     write: 60_000,
     spread: 30,
@@ -18,7 +18,7 @@ const SLOW: Model = Model {
 };
 
 /// Faster than the disks of the matrix: storage-class memory.
-const FAST: Model = Model {
+const FAST: MemberModel = MemberModel {
     read: 12_000,
     write: 10_000,
     spread: 10,
@@ -29,7 +29,7 @@ const FAST: Model = Model {
 };
 
 /// Members whose latencies vary strongly.
-const UNEVEN: Model = Model {
+const UNEVEN: MemberModel = MemberModel {
     read: 90_000,
     write: 40_000,
     spread: 60,
@@ -223,15 +223,16 @@ fn reads_beside() -> Vec<Cell> {
             ),
         ],
     };
-    let member = |(read, write, spread, slots): (u64, u64, u64, usize), rates: (u64, u64)| Model {
-        read,
-        write,
-        spread,
-        slots,
-        read_rate: rates.0,
-        write_rate: rates.1,
-        flush: 100_000,
-    };
+    let member =
+        |(read, write, spread, slots): (u64, u64, u64, usize), rates: (u64, u64)| MemberModel {
+            read,
+            write,
+            spread,
+            slots,
+            read_rate: rates.0,
+            write_rate: rates.1,
+            flush: 100_000,
+        };
     loads.on_members(&[
         (
             "times within 75 %",

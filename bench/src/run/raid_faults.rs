@@ -44,8 +44,12 @@ pub fn run(settings: &Settings, places: &Places) -> Result<()> {
     let mut wrong = Vec::new();
     let bar = progress::bar(settings.runs, "runs");
     for (name, severity, runs) in [
-        ("as the level bears", Severity::Borne, settings.runs - half),
-        ("more", Severity::Beyond, half),
+        (
+            "as the level bears",
+            Severity::Tolerated,
+            settings.runs - half,
+        ),
+        ("more", Severity::Excessive, half),
     ] {
         let seeds = settings.first..settings.first + runs;
         let found = faults::run_all(seeds, severity, &|more| bar.inc(more));

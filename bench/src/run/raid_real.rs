@@ -7,9 +7,11 @@ use crate::report::{Check, Places, Relation, Report, Table, short};
 use crate::run::raid_matrix;
 use anyhow::{Context, Result};
 use clap::Args;
-use seiner_nbd::{Address, Command, Completion, Export, Limits, Memory, Offer, Server, Shape};
+use seiner_nbd::{
+    Address, Command, Completion, Export, ExportShape, Limits, Memory, Offer, Server,
+};
 use seiner_raid::{
-    Array, Device, Geometry, Level, Member, Merging, Ram, Running, Settings as Shards,
+    Array, ArraySettings, Device, Geometry, Level, Member, Merging, Ram, ShardSettings,
 };
 use serde_json::json;
 use std::fs;
@@ -195,15 +197,15 @@ fn verify_all(settings: &Settings, folder: &Path, members: &Path) -> Result<Vec<
 
 fn array(devices: Vec<Arc<dyn Member>>, bytes: u64, merging: Merging) -> Result<Arc<Array>> {
     let geometry = Geometry::new(Level::Raid6, MEMBERS, STRIP, bytes)?;
-    let settings = Shards {
+    let shard = ShardSettings {
         merging,
-        ..Shards::default()
+        ..ShardSettings::default()
     };
-    let running = Running {
-        settings,
-        ..Running::default()
+    let settings = ArraySettings {
+        shard,
+        ..ArraySettings::default()
     };
-    Ok(Arc::new(Array::bare(geometry, devices, running)?))
+    Ok(Arc::new(Array::bare(geometry, devices, settings)?))
 }
 
 /// Export behind a socket.
@@ -236,7 +238,7 @@ impl Served {
 struct Spoiled(Memory);
 
 impl Export for Spoiled {
-    fn shape(&self) -> Shape {
+    fn shape(&self) -> ExportShape {
         self.0.shape()
     }
 

@@ -44,7 +44,7 @@ pub fn run(settings: &Settings, places: &Places) -> Result<()> {
         let campaign = Campaign {
             seeds: first..first + AT_ONCE,
             wrap: World::plain,
-            tell: false,
+            verbose: false,
             threads: std::thread::available_parallelism().map_or(1, usize::from),
             violations: 1,
         };

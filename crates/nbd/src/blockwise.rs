@@ -3,15 +3,15 @@
 //! A write to a part of a block is a read-modify-write. Meanwhile [`Ranges`] blocks all other changes of the block,
 //! so no acknowledged byte beside the new ones is lost.
 
-use crate::export::{Command, Completion, Export, Fault, Pieces, Shape, wrong_length};
-use crate::ranges::{Pass, Ranges, Span};
+use crate::export::{Command, Completion, Export, ExportShape, Fault, Pieces, wrong_length};
+use crate::ranges::{RangeGuard, Ranges, Span};
 use crate::zeroing;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Adapter from byte ranges to the whole blocks of an export.
 pub(crate) struct Blockwise {
     inner: Arc<dyn Export>,
-    shape: Shape,
+    shape: ExportShape,
     ranges: Arc<Ranges>,
 }
 
@@ -27,7 +27,7 @@ struct Patch {
     missing: Vec<usize>,
     durable: bool,
     completion: Completion,
-    pass: Pass,
+    guard: RangeGuard,
 }
 
 /// Completion of a command that was split; it is called when the last part is dropped.
@@ -45,7 +45,7 @@ impl Blockwise {
         })
     }
 
-    pub fn shape(&self) -> &Shape {
+    pub fn shape(&self) -> &ExportShape {
         &self.shape
     }
 
@@ -120,11 +120,11 @@ impl Blockwise {
         }
         let span = whole(begin, end);
         match self.ranges.try_enter(span) {
-            Some(pass) => self.write_whole(offset, data, durable, completion, pass),
+            Some(guard) => self.write_whole(offset, data, durable, completion, guard),
             None => {
                 let (this, data) = (Arc::clone(self), data.to_vec());
-                self.ranges.enter(span, move |pass| {
-                    this.write_whole(offset, &data, durable, completion, pass);
+                self.ranges.enter(span, move |guard| {
+                    this.write_whole(offset, &data, durable, completion, guard);
                 });
             }
         }
@@ -136,14 +136,14 @@ impl Blockwise {
         data: &[u8],
         durable: bool,
         completion: Completion,
-        pass: Pass,
+        guard: RangeGuard,
     ) {
         let command = Command::Write {
             offset,
             data,
             durable,
         };
-        self.inner.submit(command, leaving(pass, completion));
+        self.inner.submit(command, leaving(guard, completion));
     }
 
     fn patch(self: &Arc<Self>, offset: u64, data: &[u8], durable: bool, completion: Completion) {
@@ -167,7 +167,7 @@ impl Blockwise {
             partial: true,
         };
         let this = Arc::clone(self);
-        self.ranges.enter(span, move |pass| {
+        self.ranges.enter(span, move |guard| {
             this.fill(Patch {
                 begin,
                 bytes,
@@ -175,7 +175,7 @@ impl Blockwise {
                 missing,
                 durable,
                 completion,
-                pass,
+                guard,
             });
         });
     }
@@ -184,7 +184,7 @@ impl Blockwise {
     fn fill(self: Arc<Self>, mut patch: Patch) {
         let Some(place) = patch.missing.pop() else {
             let Patch { begin, bytes, .. } = patch;
-            return self.write_whole(begin, &bytes, patch.durable, patch.completion, patch.pass);
+            return self.write_whole(begin, &bytes, patch.durable, patch.completion, patch.guard);
         };
         let read = Command::Read {
             offset: patch.begin + place as u64,
@@ -196,7 +196,7 @@ impl Blockwise {
         {
             Ok(()) => this.fill(patch),
             Err(fault) => {
-                drop(patch.pass);
+                drop(patch.guard);
                 patch.completion.fail(fault);
             }
         };
@@ -209,13 +209,13 @@ impl Blockwise {
             return completion.done();
         }
         let inner = Arc::clone(&self.inner);
-        self.ranges.enter(whole(begin, end), move |pass| {
+        self.ranges.enter(whole(begin, end), move |guard| {
             let command = Command::Trim {
                 offset: begin,
                 length: end - begin,
                 durable,
             };
-            inner.submit(command, leaving(pass, completion));
+            inner.submit(command, leaving(guard, completion));
         });
     }
 
@@ -243,8 +243,8 @@ impl Blockwise {
         }
         let (inner, last, zeroes) = (Arc::clone(&self.inner), part(&join), self.shape.zeroes);
         drop(join);
-        self.ranges.enter(whole(begin, end), move |pass| {
-            let completion = leaving(pass, last);
+        self.ranges.enter(whole(begin, end), move |guard| {
+            let completion = leaving(guard, last);
             let (offset, length) = (begin, end - begin);
             if zeroes {
                 let command = Command::Zero {
@@ -292,10 +292,10 @@ fn whole(begin: u64, end: u64) -> Span {
     }
 }
 
-/// Returns a completion that first drops the pass, so that others may change the blocks.
-fn leaving(pass: Pass, completion: Completion) -> Completion {
+/// Returns a completion that first drops the guard, so that others may change the blocks.
+fn leaving(guard: RangeGuard, completion: Completion) -> Completion {
     Completion::then(move |result| {
-        drop(pass);
+        drop(guard);
         match result {
             Ok(pieces) => completion.pieces(pieces),
             Err(fault) => completion.fail(fault),

@@ -73,7 +73,7 @@ impl Connection<'_> {
             self.write()?;
             let mut unanswered = None;
             if self.is_sent() {
-                if full && self.session.has_room() && closed.is_none() {
+                if full && self.session.has_capacity() && closed.is_none() {
                     continue;
                 }
                 unanswered = self.link.fall_asleep();
@@ -90,8 +90,9 @@ impl Connection<'_> {
                 true => None,
                 false => Some(handshake.saturating_sub(started.elapsed())),
             };
-            let listened = unanswered
-                .filter(|&unanswered| closed.is_none() && self.session.has_room_beside(unanswered));
+            let listened = unanswered.filter(|&unanswered| {
+                closed.is_none() && self.session.has_capacity_beside(unanswered)
+            });
             let arrived = self.wait(listened, wait)?;
             self.link.wake();
             if arrived && let Err(end) = self.read() {
@@ -169,7 +170,7 @@ impl Connection<'_> {
             Err(error) => return Err(error.into()),
         }
         if !polled[1].revents().is_empty() {
-            self.link.hush();
+            self.link.reset_bell();
         }
         let seen = polled[0].revents();
         if seen.contains(PollFlags::IN) {
@@ -210,7 +211,7 @@ impl Connection<'_> {
 #[allow(clippy::unwrap_used, reason = "a test may panic")]
 mod tests {
     use super::*;
-    use crate::export::{Command, Completion, Export, Shape};
+    use crate::export::{Command, Completion, Export, ExportShape};
     use crate::link::Ticket;
     use crate::memory::Memory;
     use crate::offer::{Limits, Offer};
@@ -224,7 +225,7 @@ mod tests {
     struct Late(Mutex<Sender<Completion>>);
 
     impl Export for Late {
-        fn shape(&self) -> Shape {
+        fn shape(&self) -> ExportShape {
             Memory::new(4096, 512).shape()
         }
 

@@ -9,21 +9,23 @@ pub enum End {
     #[error("the client disconnected")]
     Disconnected,
     /// The client aborted the handshake.
-    #[error("the client wanted no export")]
+    #[error("the client ended the handshake without an export")]
     Aborted,
     /// The bytes are not NBD.
-    #[error("the client does not speak NBD, or lost its place: a magic number is wrong")]
+    #[error(
+        "a magic number is wrong: the client does not speak NBD, or message boundaries are lost"
+    )]
     Magic,
     /// The client set unknown handshake flags.
-    #[error("the client wants flags {0:#x}, which are not known")]
+    #[error("the client requests unknown flags {0:#x}")]
     Flags(u32),
     /// An option is longer than any client sends.
     #[error("an option of {0} bytes")]
     LongOption(u32),
     /// The client sent too many options.
-    #[error("a client that does not come to choose an export")]
+    #[error("the client sent too many options without choosing an export")]
     ManyOptions,
-    /// `EXPORT_NAME` with an unknown name, which the protocol cannot refuse in another way.
+    /// `EXPORT_NAME` with an unknown name. The protocol has no other way to reject it.
     #[error("there is no export \"{0}\"")]
     Unknown(String),
 }

@@ -6,7 +6,7 @@ use thiserror::Error;
 
 /// Size and abilities of an export, constant while it is served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Shape {
+pub struct ExportShape {
     /// Size of the export in bytes, a multiple of `block`.
     pub bytes: u64,
     /// Bytes of a block: a power of two up to 64 KiB. Offsets and lengths of commands are multiples of it. Clients
@@ -14,7 +14,7 @@ pub struct Shape {
     pub block: u32,
     /// Preferred bytes per read or write of a client: a power of two from 512 bytes to 32 MiB.
     pub preferred: u32,
-    /// True if commands that change data are refused.
+    /// True if commands that change data are rejected.
     pub read_only: bool,
     /// True if [`Command::Trim`] frees space; if not, the server ignores trims.
     pub trims: bool,
@@ -68,7 +68,7 @@ pub enum Command<'a> {
 /// A volume that the server can serve.
 pub trait Export: Send + Sync {
     /// Returns the size and the abilities of the export.
-    fn shape(&self) -> Shape;
+    fn shape(&self) -> ExportShape;
 
     /// Starts a command. The completion may be called on any thread, now or later, before or after those of earlier
     /// commands.
@@ -128,13 +128,13 @@ pub(crate) fn wrong_length() -> Fault {
 pub(crate) type Pieces<'p, 'a> = &'p mut (dyn Iterator<Item = &'a [u8]> + 'p);
 
 /// Step that receives the answer of a command.
-pub(crate) type Then = Box<dyn for<'p, 'a> FnOnce(Result<Pieces<'p, 'a>, Fault>) + Send>;
+pub(crate) type ResultHandler = Box<dyn for<'p, 'a> FnOnce(Result<Pieces<'p, 'a>, Fault>) + Send>;
 
 enum Receiver {
     /// The client of the connection.
     Client(Ticket),
     /// A step within the server.
-    Step(Then),
+    Step(ResultHandler),
 }
 
 /// Right to answer a command once. A completion that is dropped answers with a failure, so no client waits for ever.

@@ -11,7 +11,7 @@ use std::sync::Arc;
 /// Largest option in bytes that is parsed; names have at most 4,096 bytes.
 const LONGEST_OPTION: u32 = 16 << 10;
 /// Largest option in bytes that is skipped. No client sends a longer one.
-const LONGEST_PASSED_OVER: u32 = 1 << 20;
+const LONGEST_SKIPPED: u32 = 1 << 20;
 /// Maximum number of options. A client that sends more never comes to a choice.
 const MOST_OPTIONS: u32 = 1000;
 
@@ -23,12 +23,12 @@ pub(crate) struct Handshake {
     structured: bool,
     options: u32,
     /// Bytes of an option that are still to be skipped.
-    pass_over: u32,
+    to_skip: u32,
 }
 
 /// Result of a handshake: the chosen export and the kind of replies.
 #[derive(Debug)]
-pub(crate) struct Chosen {
+pub(crate) struct ChosenExport {
     pub offer: Arc<Offer>,
     pub structured: bool,
 }
@@ -53,11 +53,11 @@ impl Handshake {
         input: &mut &[u8],
         offers: &[Arc<Offer>],
         out: &mut Vec<u8>,
-    ) -> Result<(bool, Option<Chosen>), End> {
-        if self.pass_over > 0 {
-            let here = input.len().min(self.pass_over as usize);
+    ) -> Result<(bool, Option<ChosenExport>), End> {
+        if self.to_skip > 0 {
+            let here = input.len().min(self.to_skip as usize);
             *input = &input[here..];
-            self.pass_over -= here as u32;
+            self.to_skip -= here as u32;
             return Ok((here > 0, None));
         }
         let mut rest = *input;
@@ -79,11 +79,11 @@ impl Handshake {
             return Err(End::Magic);
         }
         if length > LONGEST_OPTION {
-            if length > LONGEST_PASSED_OVER || option == option::EXPORT_NAME {
+            if length > LONGEST_SKIPPED || option == option::EXPORT_NAME {
                 return Err(End::LongOption(length));
             }
             *input = rest;
-            self.pass_over = length;
+            self.to_skip = length;
             self.count()?;
             let text = format!("an option has at most {LONGEST_OPTION} bytes");
             answer(out, option, reply::ERR_TOO_BIG, text.as_bytes());
@@ -120,7 +120,7 @@ impl Handshake {
         data: &[u8],
         offers: &[Arc<Offer>],
         out: &mut Vec<u8>,
-    ) -> Result<Option<Chosen>, End> {
+    ) -> Result<Option<ChosenExport>, End> {
         match option {
             option::EXPORT_NAME => return self.export_name(data, offers, out).map(Some),
             option::ABORT => {
@@ -144,20 +144,20 @@ impl Handshake {
         Ok(None)
     }
 
-    fn chosen(&self, offer: &Arc<Offer>) -> Chosen {
-        Chosen {
+    fn chosen(&self, offer: &Arc<Offer>) -> ChosenExport {
+        ChosenExport {
             offer: Arc::clone(offer),
             structured: self.structured,
         }
     }
 
-    /// Answers the oldest option, whose reply cannot express a refusal.
+    /// Answers the oldest option, whose reply cannot express an error.
     fn export_name(
         &self,
         name: &[u8],
         offers: &[Arc<Offer>],
         out: &mut Vec<u8>,
-    ) -> Result<Chosen, End> {
+    ) -> Result<ChosenExport, End> {
         let offer = find(offers, name).ok_or_else(|| End::Unknown(shown(name)))?;
         let shape = offer.shape();
         out.extend_from_slice(&shape.bytes.to_be_bytes());
@@ -174,7 +174,7 @@ impl Handshake {
         data: &[u8],
         offers: &[Arc<Offer>],
         out: &mut Vec<u8>,
-    ) -> Option<Chosen> {
+    ) -> Option<ChosenExport> {
         let Some((name, wanted)) = info_request(data) else {
             answer(out, option, reply::ERR_INVALID, b"lengths do not fit");
             return None;

@@ -24,7 +24,7 @@ mod transmission;
 mod zeroing;
 
 pub use end::End;
-pub use export::{Command, Completion, Errno, Export, Fault, Shape};
+pub use export::{Command, Completion, Errno, Export, ExportShape, Fault};
 pub use listen::{Address, ListenError};
 pub use memory::Memory;
 pub use offer::{Limits, Offer};

@@ -11,13 +11,13 @@ const LONGEST_TEXT: usize = 1024;
 
 /// Answers waiting to be written, and the count of open requests.
 pub(crate) struct Link {
-    state: Mutex<State>,
+    state: Mutex<LinkState>,
     /// Eventfd that becomes readable when the connection's thread sleeps and there is something to write.
     bell: OwnedFd,
 }
 
 #[derive(Default)]
-struct State {
+struct LinkState {
     out: Vec<u8>,
     requests: usize,
     /// Bytes of unanswered requests.
@@ -42,7 +42,7 @@ impl Link {
         }))
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, LinkState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -89,7 +89,7 @@ impl Link {
     }
 
     /// Resets the bell.
-    pub fn hush(&self) {
+    pub fn reset_bell(&self) {
         let _ = rustix::io::read(&self.bell, &mut [0; 8]);
     }
 
@@ -98,7 +98,7 @@ impl Link {
     }
 }
 
-impl State {
+impl LinkState {
     fn outstanding(&self) -> Outstanding {
         Outstanding {
             requests: self.requests,

@@ -29,7 +29,9 @@ pub enum Address {
 #[derive(Debug, Error)]
 pub enum ListenError {
     /// The text is neither a path nor an address.
-    #[error("{0} is no place to listen: give a path with a /, or an address like 127.0.0.1:10809")]
+    #[error(
+        "{0} is not an address to listen on: give a path with a /, or an address such as 127.0.0.1:10809"
+    )]
     Unreadable(String),
     /// The address can be reached from other machines.
     #[error(
@@ -41,9 +43,9 @@ pub enum ListenError {
     #[error("{0} is in use: another server listens there; stop it, or choose another path")]
     InUse(PathBuf),
     /// The path exists and is not a socket.
-    #[error("{0} is there already and no socket: choose another path")]
+    #[error("{0} exists and is not a socket: choose another path")]
     NoSocket(PathBuf),
-    /// The operating system refused.
+    /// The operating system returned an error.
     #[error("cannot listen on {address}: {error}")]
     System {
         /// Address that was requested.

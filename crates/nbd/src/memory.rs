@@ -1,6 +1,6 @@
 //! Export in memory, for tests and measurements.
 
-use crate::export::{Command, Completion, Export, Shape};
+use crate::export::{Command, Completion, Export, ExportShape};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Bytes under one lock.
@@ -8,7 +8,7 @@ const PART: u64 = 256 << 10;
 
 /// An export of zeroes in memory, whose space is allocated on the first write.
 pub struct Memory {
-    shape: Shape,
+    shape: ExportShape,
     /// Parts of [`PART`] bytes; an empty part is all zeroes.
     parts: Vec<Mutex<Vec<u8>>>,
 }
@@ -17,7 +17,7 @@ impl Memory {
     /// Creates `bytes` bytes in blocks of `block`: a power of two up to 64 KiB that divides `bytes`.
     pub fn new(bytes: u64, block: u32) -> Memory {
         Memory {
-            shape: Shape {
+            shape: ExportShape {
                 bytes,
                 block,
                 preferred: block.max(4096),
@@ -33,7 +33,7 @@ impl Memory {
 
     /// Changes the shape, for example to read-only or without trims.
     #[must_use]
-    pub fn with(mut self, change: impl FnOnce(&mut Shape)) -> Memory {
+    pub fn with(mut self, change: impl FnOnce(&mut ExportShape)) -> Memory {
         change(&mut self.shape);
         self
     }
@@ -92,7 +92,7 @@ fn slices(offset: u64, length: u64) -> impl Iterator<Item = (u64, usize, usize)>
 }
 
 impl Export for Memory {
-    fn shape(&self) -> Shape {
+    fn shape(&self) -> ExportShape {
         self.shape
     }
 

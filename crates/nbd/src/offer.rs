@@ -1,7 +1,7 @@
 //! Offers of a server, and its limits.
 
 use crate::blockwise::Blockwise;
-use crate::export::{Command, Completion, Export, Shape};
+use crate::export::{Command, Completion, Export, ExportShape};
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -44,7 +44,8 @@ impl Offer {
     /// Creates an offer.
     ///
     /// # Panics
-    /// If the name or the description has more than 4,096 bytes, or the export's shape breaks a rule of [`Shape`].
+    /// If the name or the description has more than 4,096 bytes, or the export's shape breaks a rule of
+    /// [`ExportShape`].
     pub fn new(name: &str, description: &str, export: Arc<dyn Export>) -> Arc<Offer> {
         let shape = export.shape();
         assert!(
@@ -68,7 +69,7 @@ impl Offer {
         })
     }
 
-    pub(crate) fn shape(&self) -> &Shape {
+    pub(crate) fn shape(&self) -> &ExportShape {
         self.export.shape()
     }
 

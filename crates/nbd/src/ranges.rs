@@ -23,78 +23,78 @@ impl Span {
     }
 }
 
-type Job = Box<dyn FnOnce(Pass) + Send>;
+type WaitingChange = Box<dyn FnOnce(RangeGuard) + Send>;
 
 /// Active changes and waiting changes.
 #[derive(Default)]
-pub(crate) struct Ranges(Mutex<State>);
+pub(crate) struct Ranges(Mutex<RangesState>);
 
 #[derive(Default)]
-struct State {
+struct RangesState {
     active: Vec<Option<Span>>,
     free: Vec<usize>,
     partial: usize,
-    waiting: VecDeque<(Span, Job)>,
+    waiting: VecDeque<(Span, WaitingChange)>,
     /// True if a thread is starting waiting changes; it checks again before it stops.
     starting: bool,
 }
 
 /// Right to change blocks, held until it is dropped.
-pub(crate) struct Pass {
+pub(crate) struct RangeGuard {
     ranges: Arc<Ranges>,
-    place: usize,
+    index: usize,
 }
 
 impl Ranges {
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, RangesState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns a pass, or `None` if the change has to wait.
-    pub fn try_enter(self: &Arc<Self>, span: Span) -> Option<Pass> {
+    /// Returns a guard, or `None` if the change has to wait.
+    pub fn try_enter(self: &Arc<Self>, span: Span) -> Option<RangeGuard> {
         let mut state = self.state();
         let free = state.is_free(&span, state.waiting.len());
-        free.then(|| self.pass(&mut state, span))
+        free.then(|| self.guard(&mut state, span))
     }
 
-    /// Runs `job` with a pass, now or when the range is free.
-    pub fn enter(self: &Arc<Self>, span: Span, job: impl FnOnce(Pass) + Send + 'static) {
+    /// Runs `change` with a guard, now or when the range is free.
+    pub fn enter(self: &Arc<Self>, span: Span, change: impl FnOnce(RangeGuard) + Send + 'static) {
         let mut state = self.state();
         if state.is_free(&span, state.waiting.len()) {
-            let pass = self.pass(&mut state, span);
+            let guard = self.guard(&mut state, span);
             drop(state);
-            job(pass);
+            change(guard);
         } else {
-            state.waiting.push_back((span, Box::new(job)));
+            state.waiting.push_back((span, Box::new(change)));
         }
     }
 
-    fn pass(self: &Arc<Self>, state: &mut State, span: Span) -> Pass {
-        Pass {
+    fn guard(self: &Arc<Self>, state: &mut RangesState, span: Span) -> RangeGuard {
+        RangeGuard {
             ranges: Arc::clone(self),
-            place: state.insert(span),
+            index: state.insert(span),
         }
     }
 
-    fn leave(self: &Arc<Self>, place: usize) {
+    fn leave(self: &Arc<Self>, index: usize) {
         let mut state = self.state();
-        state.remove(place);
-        // A job may end before it returns and so re-enter this function. One loop starts all jobs; recursion would
+        state.remove(index);
+        // A change may end before it returns and so re-enter this function. One loop starts all changes; recursion would
         // grow the stack.
         if state.waiting.is_empty() || std::mem::replace(&mut state.starting, true) {
             return;
         }
-        while let Some((span, job)) = state.next() {
-            let pass = self.pass(&mut state, span);
+        while let Some((span, change)) = state.next() {
+            let guard = self.guard(&mut state, span);
             drop(state);
-            job(pass);
+            change(guard);
             state = self.state();
         }
         state.starting = false;
     }
 }
 
-impl State {
+impl RangesState {
     /// Returns whether a span may start although the first `ahead` waiting changes have not.
     fn is_free(&self, span: &Span, ahead: usize) -> bool {
         if !span.partial && self.partial == 0 && ahead == 0 {
@@ -105,18 +105,18 @@ impl State {
         !active.any(|other| other.excludes(span)) && !waiting.any(|(other, _)| other.excludes(span))
     }
 
-    fn next(&mut self) -> Option<(Span, Job)> {
-        let mut places = 0..self.waiting.len();
-        let place = places.find(|&place| self.is_free(&self.waiting[place].0, place))?;
-        self.waiting.remove(place)
+    fn next(&mut self) -> Option<(Span, WaitingChange)> {
+        let mut indices = 0..self.waiting.len();
+        let index = indices.find(|&index| self.is_free(&self.waiting[index].0, index))?;
+        self.waiting.remove(index)
     }
 
     fn insert(&mut self, span: Span) -> usize {
         self.partial += usize::from(span.partial);
         match self.free.pop() {
-            Some(place) => {
-                self.active[place] = Some(span);
-                place
+            Some(index) => {
+                self.active[index] = Some(span);
+                index
             }
             None => {
                 self.active.push(Some(span));
@@ -125,16 +125,16 @@ impl State {
         }
     }
 
-    fn remove(&mut self, place: usize) {
-        let span = self.active[place].take().expect("a pass is dropped once");
+    fn remove(&mut self, index: usize) {
+        let span = self.active[index].take().expect("a guard is dropped once");
         self.partial -= usize::from(span.partial);
-        self.free.push(place);
+        self.free.push(index);
     }
 }
 
-impl Drop for Pass {
+impl Drop for RangeGuard {
     fn drop(&mut self) {
-        self.ranges.leave(self.place);
+        self.ranges.leave(self.index);
     }
 }
 
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn whole_blocks_go_together_and_parts_alone() {
+    fn changes_of_whole_blocks_overlap_and_changes_of_parts_do_not() {
         let ranges = Arc::new(Ranges::default());
         let whole = ranges.try_enter(span(0, 8, false)).unwrap();
         let same = ranges.try_enter(span(0, 8, false)).unwrap();
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn who_waits_keeps_its_turn() {
+    fn waiting_changes_keep_their_order() {
         let ranges = Arc::new(Ranges::default());
         let order = Arc::new(Mutex::new(Vec::new()));
         let first = ranges.try_enter(span(0, 1, false)).unwrap();
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn many_that_wait_take_no_stack() {
+    fn many_waiting_changes_use_no_stack() {
         let ranges = Arc::new(Ranges::default());
         let first = ranges.try_enter(span(0, 1, true)).unwrap();
         let count = Arc::new(Mutex::new(0));

@@ -2,11 +2,11 @@
 
 use crate::end::End;
 use crate::export::{Command, Completion};
-use crate::handshake::{Chosen, Handshake, greeting};
+use crate::handshake::{ChosenExport, Handshake, greeting};
 use crate::link::{Link, Outstanding, Ticket};
 use crate::offer::{Limits, Offer};
 use crate::protocol::{LARGEST_PAYLOAD, REQUEST_BYTES, command_flag};
-use crate::transmission::{Request, Wish};
+use crate::transmission::{Request, RequestType};
 use std::sync::Arc;
 
 /// A protocol session with one client.
@@ -21,9 +21,9 @@ pub struct Session {
 enum Phase {
     Handshake(Handshake),
     Transmission {
-        chosen: Chosen,
-        /// Bytes of a refused write that are still to be skipped.
-        pass_over: u32,
+        chosen: ChosenExport,
+        /// Number of bytes of a rejected write that are still to be skipped.
+        to_skip: u32,
     },
 }
 
@@ -61,12 +61,12 @@ impl Session {
     }
 
     /// Returns whether more input may be taken: the unanswered requests and bytes are below the limits.
-    pub(crate) fn has_room(&self) -> bool {
-        self.has_room_beside(self.link.outstanding())
+    pub(crate) fn has_capacity(&self) -> bool {
+        self.has_capacity_beside(self.link.outstanding())
     }
 
     /// Returns whether more input may be taken while `outstanding` is unanswered.
-    pub(crate) fn has_room_beside(&self, outstanding: Outstanding) -> bool {
+    pub(crate) fn has_capacity_beside(&self, outstanding: Outstanding) -> bool {
         outstanding.requests < self.limits.requests && outstanding.bytes < self.limits.bytes
     }
 
@@ -78,7 +78,7 @@ impl Session {
     /// Returns the length of the next message in bytes, as far as known, for the size of the input buffer.
     pub(crate) fn wants(&self, input: &[u8]) -> usize {
         match &self.phase {
-            Phase::Transmission { pass_over: 0, .. } => match Request::next(&mut &input[..]) {
+            Phase::Transmission { to_skip: 0, .. } => match Request::next(&mut &input[..]) {
                 Ok(Some(request)) if request.payload() <= LARGEST_PAYLOAD => {
                     REQUEST_BYTES + request.payload() as usize
                 }
@@ -100,7 +100,7 @@ impl Session {
     }
 
     fn step(&mut self, input: &mut &[u8]) -> Result<bool, End> {
-        self.full = !self.has_room();
+        self.full = !self.has_capacity();
         if self.full {
             return Ok(false);
         }
@@ -111,16 +111,16 @@ impl Session {
                 self.link.say(|all| all.append(&mut out));
                 let (done, chosen) = stepped?;
                 if let Some(chosen) = chosen {
-                    let pass_over = 0;
-                    self.phase = Phase::Transmission { chosen, pass_over };
+                    let to_skip = 0;
+                    self.phase = Phase::Transmission { chosen, to_skip };
                 }
                 Ok(done)
             }
-            Phase::Transmission { chosen, pass_over } => {
-                if *pass_over > 0 {
-                    let here = input.len().min(*pass_over as usize);
+            Phase::Transmission { chosen, to_skip } => {
+                if *to_skip > 0 {
+                    let here = input.len().min(*to_skip as usize);
                     *input = &input[here..];
-                    *pass_over -= here as u32;
+                    *to_skip -= here as u32;
                     return Ok(here > 0);
                 }
                 let mut rest = *input;
@@ -129,7 +129,7 @@ impl Session {
                 };
                 let payload = request.payload();
                 let data = if payload > LARGEST_PAYLOAD {
-                    *pass_over = payload;
+                    *to_skip = payload;
                     &[]
                 } else {
                     let Some((data, after)) = rest.split_at_checked(payload as usize) else {
@@ -147,42 +147,42 @@ impl Session {
 }
 
 impl Request {
-    fn submit(&self, chosen: &Chosen, link: &Arc<Link>, data: &[u8]) -> Result<(), End> {
-        let Chosen { offer, structured } = chosen;
+    fn submit(&self, chosen: &ChosenExport, link: &Arc<Link>, data: &[u8]) -> Result<(), End> {
+        let ChosenExport { offer, structured } = chosen;
         let ticket = |read| {
             let ticket = Ticket::new(link, self.cookie, *structured, read, data.len());
             Completion::client(ticket)
         };
-        let wish = match self.wish(offer.shape(), *structured) {
-            Ok(wish) => wish,
+        let request_type = match self.check(offer.shape(), *structured) {
+            Ok(request_type) => request_type,
             Err(fault) => {
                 ticket(None).fail(fault);
                 return Ok(());
             }
         };
         let (offset, length, durable) = (self.offset, u64::from(self.length), self.durable());
-        let command = match wish {
-            Wish::Disconnect => return Err(End::Disconnected),
-            Wish::Read => Command::Read { offset, length },
-            Wish::Write => Command::Write {
+        let command = match request_type {
+            RequestType::Disconnect => return Err(End::Disconnected),
+            RequestType::Read => Command::Read { offset, length },
+            RequestType::Write => Command::Write {
                 offset,
                 data,
                 durable,
             },
-            Wish::Flush => Command::Flush,
-            Wish::Trim => Command::Trim {
+            RequestType::Flush => Command::Flush,
+            RequestType::Trim => Command::Trim {
                 offset,
                 length,
                 durable,
             },
-            Wish::Zero => Command::Zero {
+            RequestType::Zero => Command::Zero {
                 offset,
                 length,
                 durable,
                 may_trim: self.flags & command_flag::NO_HOLE == 0,
             },
         };
-        let read = (wish == Wish::Read).then_some((offset, self.length));
+        let read = (request_type == RequestType::Read).then_some((offset, self.length));
         offer.submit(command, ticket(read));
         Ok(())
     }

@@ -1,7 +1,7 @@
 //! Requests of the transmission phase: parsing and checks.
 
 use crate::end::End;
-use crate::export::{Errno, Fault, Shape};
+use crate::export::{Errno, ExportShape, Fault};
 use crate::protocol::{LARGEST_PAYLOAD, REQUEST_BYTES, REQUEST_MAGIC, command, command_flag, take};
 
 /// A parsed request without its data.
@@ -16,7 +16,7 @@ pub(crate) struct Request {
 
 /// Checked type of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Wish {
+pub(crate) enum RequestType {
     Read,
     Write,
     Disconnect,
@@ -71,21 +71,21 @@ impl Request {
         self.flags & command_flag::FUA != 0
     }
 
-    /// Checks the request against the export's shape and returns its type.
+    /// Checks the request against the properties of the export. Returns its type.
     ///
     /// # Errors
-    /// The reason for the refusal, with the error number of the protocol.
-    pub fn wish(&self, shape: &Shape, structured: bool) -> Result<Wish, Fault> {
+    /// The reason to reject the request, with the error number of the protocol.
+    pub fn check(&self, shape: &ExportShape, structured: bool) -> Result<RequestType, Fault> {
         use command_flag::{DF, FAST_ZERO, FUA, NO_HOLE};
         // FUA is permitted in every request and has no effect in those that do not write.
-        let (wish, flags) = match self.kind {
-            command::READ if structured => (Wish::Read, FUA | DF),
-            command::READ => (Wish::Read, FUA),
-            command::WRITE => (Wish::Write, FUA),
-            command::DISC => return Ok(Wish::Disconnect),
-            command::FLUSH => (Wish::Flush, FUA),
-            command::TRIM => (Wish::Trim, FUA),
-            command::WRITE_ZEROES => (Wish::Zero, FUA | NO_HOLE | FAST_ZERO),
+        let (request_type, flags) = match self.kind {
+            command::READ if structured => (RequestType::Read, FUA | DF),
+            command::READ => (RequestType::Read, FUA),
+            command::WRITE => (RequestType::Write, FUA),
+            command::DISC => return Ok(RequestType::Disconnect),
+            command::FLUSH => (RequestType::Flush, FUA),
+            command::TRIM => (RequestType::Trim, FUA),
+            command::WRITE_ZEROES => (RequestType::Zero, FUA | NO_HOLE | FAST_ZERO),
             kind => return Err(invalid(format!("request {kind} is not known"))),
         };
         let stray = self.flags & !flags;
@@ -95,25 +95,27 @@ impl Request {
                 self.kind
             )));
         }
-        if wish != Wish::Flush {
-            self.range(wish, shape)?;
+        if request_type != RequestType::Flush {
+            self.range(request_type, shape)?;
         }
-        if shape.read_only && !matches!(wish, Wish::Read | Wish::Flush) {
+        if shape.read_only && !matches!(request_type, RequestType::Read | RequestType::Flush) {
             return Err(Fault::new(Errno::Permission, "this export is read-only"));
         }
-        if wish == Wish::Zero && self.flags & FAST_ZERO != 0 && !shape.zeroes {
+        if request_type == RequestType::Zero && self.flags & FAST_ZERO != 0 && !shape.zeroes {
             let text = "zeroes are no faster than other bytes here";
             return Err(Fault::new(Errno::Unsupported, text));
         }
-        Ok(wish)
+        Ok(request_type)
     }
 
-    fn range(&self, wish: Wish, shape: &Shape) -> Result<(), Fault> {
+    fn range(&self, request_type: RequestType, shape: &ExportShape) -> Result<(), Fault> {
         let (offset, length) = (self.offset, self.length);
         if length == 0 {
             return Err(invalid("a request of no bytes"));
         }
-        if length > LARGEST_PAYLOAD && matches!(wish, Wish::Read | Wish::Write) {
+        if length > LARGEST_PAYLOAD
+            && matches!(request_type, RequestType::Read | RequestType::Write)
+        {
             return Err(invalid(format!(
                 "{length} bytes at once: ask for {LARGEST_PAYLOAD} at most"
             )));
@@ -126,8 +128,8 @@ impl Request {
             "{length} bytes from {offset} reach beyond the {} bytes that there are",
             shape.bytes
         );
-        let errno = match wish {
-            Wish::Write | Wish::Zero => Errno::NoSpace,
+        let errno = match request_type {
+            RequestType::Write | RequestType::Zero => Errno::NoSpace,
             _ => Errno::Invalid,
         };
         Err(Fault::new(errno, text))

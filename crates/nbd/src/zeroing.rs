@@ -11,10 +11,10 @@ struct Zeroing {
     zeroes: Vec<u8>,
     end: u64,
     durable: bool,
-    state: Mutex<State>,
+    state: Mutex<ZeroingState>,
 }
 
-struct State {
+struct ZeroingState {
     next: u64,
     /// True if a piece is being written.
     writing: bool,
@@ -37,7 +37,7 @@ pub(crate) fn write(
         zeroes: vec![0; length.min(PIECE) as usize],
         end: offset + length,
         durable,
-        state: Mutex::new(State {
+        state: Mutex::new(ZeroingState {
             next: offset,
             writing: false,
             running: false,
@@ -49,7 +49,7 @@ pub(crate) fn write(
 }
 
 impl Zeroing {
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, ZeroingState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -7,7 +7,7 @@ mod client;
 
 use client::Client;
 use seiner_nbd::{Address, Export, Limits, Offer, Server};
-use seiner_raid::{Array, Geometry, Level, Member, Merging, Ram, Running, Settings};
+use seiner_raid::{Array, ArraySettings, Geometry, Level, Member, Merging, Ram, ShardSettings};
 use std::collections::BTreeSet;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
@@ -19,17 +19,17 @@ const MEMBER: u64 = 1 << 20;
 fn array(level: Level, members: usize, merging: Merging) -> Arc<Array> {
     let geometry = Geometry::new(level, members, 16 << 10, MEMBER).unwrap();
     let devices = (0..members).map(|_| Arc::new(Ram::new(MEMBER)) as Arc<dyn Member>);
-    let settings = Settings {
+    let shard = ShardSettings {
         merging,
         region_stripes: 4,
-        ..Settings::default()
+        ..ShardSettings::default()
     };
-    let running = Running {
-        settings,
+    let settings = ArraySettings {
+        shard,
         shards: 2,
-        ..Running::default()
+        ..ArraySettings::default()
     };
-    Arc::new(Array::bare(geometry, devices.collect(), running).unwrap())
+    Arc::new(Array::bare(geometry, devices.collect(), settings).unwrap())
 }
 
 /// Runs writes and reads of all kinds from several clients at once. Each client has its own part of the volume, with
@@ -85,7 +85,7 @@ fn load(folder: &Path, bytes: u64, seed: u64) {
 }
 
 #[test]
-fn whole_and_degraded_arrays_answer_as_a_row_of_bytes_would() {
+fn whole_and_degraded_arrays_answer_like_memory() {
     let mut seed = 0;
     for (level, members, lost) in [
         (Level::Raid0, 3, 0),
@@ -123,7 +123,7 @@ fn whole_and_degraded_arrays_answer_as_a_row_of_bytes_would() {
 }
 
 #[test]
-fn what_the_array_cannot_do_the_client_is_told() {
+fn failures_of_the_array_are_reported_to_the_client() {
     let folder = tempfile::tempdir().unwrap();
     let array = array(Level::Raid5, 3, Merging::Adaptive);
     let offer = Offer::new("array", "", Arc::clone(&array) as Arc<dyn Export>);

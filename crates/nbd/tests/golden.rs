@@ -51,7 +51,7 @@ fn play(name: &str) -> Option<End> {
 }
 
 #[test]
-fn a_client_of_today() {
+fn a_current_client() {
     assert_eq!(play("go.hex"), Some(End::Disconnected));
 }
 

@@ -60,7 +60,7 @@ fn refusal(bytes: &[u8]) -> (u32, String) {
 const ERROR: u32 = 1 << 31;
 
 #[test]
-fn options_that_cannot_be_served_are_refused_with_a_reason() {
+fn unsupported_options_are_rejected_with_a_reason() {
     for (bytes, kind, text) in [
         (option(5, b""), ERROR + 1, "not spoken"),
         (option(0xffff_ffff, b"x"), ERROR + 1, "not spoken"),
@@ -84,7 +84,7 @@ fn options_that_cannot_be_served_are_refused_with_a_reason() {
 }
 
 #[test]
-fn what_makes_no_sense_ends_the_connection() {
+fn invalid_input_ends_the_connection() {
     let wrong = [b"IHAVEOPS".as_slice(), &[0; 8]].concat();
     assert_eq!(answer(&wrong).0, Err(End::Magic));
     let mut long = option(7, b"");
@@ -106,7 +106,7 @@ fn what_makes_no_sense_ends_the_connection() {
 }
 
 #[test]
-fn requests_that_cannot_be_served_get_their_errors() {
+fn invalid_requests_are_answered_with_errors() {
     for (export, flags, kind, offset, length, errno) in [
         ("disk", 0, 0, 0, 0, 22),
         ("disk", 0, 0, u64::MAX, 1, 22),
@@ -135,7 +135,7 @@ fn requests_that_cannot_be_served_get_their_errors() {
 }
 
 #[test]
-fn data_of_a_refused_write_is_passed_over() {
+fn data_of_a_rejected_write_are_skipped() {
     for (export, length) in [("rom", 512), ("disk", 40 << 20)] {
         let (_, _, mut session) = answer(&go(export));
         session.receive(&request(0, 1, 0, length)).unwrap();
@@ -160,7 +160,7 @@ fn data_of_a_refused_write_is_passed_over() {
 }
 
 #[test]
-fn a_client_that_asks_for_more_than_it_takes_has_to_wait() {
+fn requests_wait_while_answers_are_not_read() {
     let limits = Limits {
         bytes: 100_000,
         ..Limits::default()

@@ -25,7 +25,7 @@ fn spoken(path: &Path) -> Vec<u8> {
 }
 
 #[test]
-fn conversations_that_went_wrong_end_without_harm() {
+fn malformed_sessions_end_without_a_panic() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../golden/nbd/v1");
     let files = fs::read_dir(folder)
         .unwrap()

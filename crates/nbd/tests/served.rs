@@ -7,8 +7,8 @@ mod client;
 use client::Client;
 use proptest::prelude::*;
 use seiner_nbd::{
-    Address, Command, Completion, Errno, Export, Fault, Limits, ListenError, Memory, Offer, Server,
-    Shape,
+    Address, Command, Completion, Errno, Export, ExportShape, Fault, Limits, ListenError, Memory,
+    Offer, Server,
 };
 use std::collections::HashMap;
 use std::fs;
@@ -28,7 +28,7 @@ type Late = Box<dyn FnOnce(&Memory) + Send>;
 /// Memory whose commands are collected and then executed in another order by another thread. As with every export, a
 /// command may take effect at any time before its answer.
 struct Shuffled {
-    shape: Shape,
+    shape: ExportShape,
     sender: Mutex<Sender<Late>>,
 }
 
@@ -62,7 +62,7 @@ fn shuffle(receiver: &Receiver<Late>, memory: &Memory) {
 }
 
 impl Export for Shuffled {
-    fn shape(&self) -> Shape {
+    fn shape(&self) -> ExportShape {
         self.shape
     }
 
@@ -131,7 +131,7 @@ fn unix(folder: &Path) -> Client<UnixStream> {
 }
 
 #[test]
-fn two_kinds_of_sockets_lead_to_the_same_bytes() {
+fn both_kinds_of_sockets_serve_the_same_bytes() {
     let folder = tempfile::tempdir().unwrap();
     let server = serve(Memory::new(1 << 20, 4096), folder.path(), Limits::default());
     let [_, Address::Tcp(tcp)] = server.addresses() else {
@@ -153,7 +153,7 @@ fn two_kinds_of_sockets_lead_to_the_same_bytes() {
 
 /// Several clients write neighbouring bytes, whole blocks and zeroes concurrently; no write may be lost.
 #[test]
-fn parts_of_blocks_written_at_once_are_all_kept() {
+fn concurrent_writes_of_parts_of_blocks_are_all_kept() {
     let folder = tempfile::tempdir().unwrap();
     let blocks = 6;
     let memory = Memory::new(blocks * 4096, 4096).with(|shape| shape.zeroes = false);
@@ -206,7 +206,7 @@ fn parts_of_blocks_written_at_once_are_all_kept() {
 }
 
 #[test]
-fn zeroes_are_written_where_there_is_no_command_for_them() {
+fn zeroes_are_written_if_the_export_has_no_command_for_them() {
     let folder = tempfile::tempdir().unwrap();
     let bytes = 8 << 20;
     let memory = Memory::new(bytes, 4096).with(|shape| shape.zeroes = false);
@@ -227,7 +227,7 @@ fn zeroes_are_written_where_there_is_no_command_for_them() {
 struct Broken(Memory);
 
 impl Export for Broken {
-    fn shape(&self) -> Shape {
+    fn shape(&self) -> ExportShape {
         self.0.shape()
     }
 
@@ -244,7 +244,7 @@ impl Export for Broken {
 }
 
 #[test]
-fn what_an_export_cannot_do_or_forgets_is_told_the_client() {
+fn failures_and_dropped_completions_are_reported_to_the_client() {
     let folder = tempfile::tempdir().unwrap();
     let server = serve(
         Broken(Memory::new(65536, 4096)),
@@ -307,7 +307,7 @@ fn a_server_that_was_killed_leaves_a_socket_that_the_next_one_replaces() {
 }
 
 #[test]
-fn clients_that_hesitate_or_are_too_many_are_sent_away() {
+fn slow_or_excess_clients_are_disconnected() {
     let folder = tempfile::tempdir().unwrap();
     let limits = Limits {
         connections: 2,
@@ -329,7 +329,7 @@ fn clients_that_hesitate_or_are_too_many_are_sent_away() {
 
 /// A client that sends and never reads must not block the shutdown or other clients.
 #[test]
-fn a_client_that_takes_no_answers_harms_nobody() {
+fn a_client_that_reads_no_answers_does_not_affect_others() {
     let folder = tempfile::tempdir().unwrap();
     let server = serve(Memory::new(32 << 20, 1), folder.path(), Limits::default());
     let mut deaf = unix(folder.path());

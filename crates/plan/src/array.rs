@@ -2,7 +2,7 @@
 //! simulated time. The input is the segments and the journal, written as the store writes them.
 
 use crate::demand::Raid;
-use seiner_raid::simulate::{Address, Job, Load, Mix, Model, Phase, Run, run};
+use seiner_raid::simulate::{Address, ClientJob, Load, MemberModel, Mix, Phase, Run, run};
 use seiner_raid::{BLOCK_BYTES, Geometry, Level, Merging};
 
 /// Bytes of a modelled member; sequential writes wrap around.
@@ -45,14 +45,14 @@ pub fn pieces(raid: Raid, piece_bytes: f64) -> Result<Written, String> {
         blocks: (piece_bytes / block).ceil().clamp(1.0, 1024.0) as u64,
         address: Address::Sequential,
     };
-    let job = Job {
+    let job = ClientJob {
         mix: vec![write],
         threads: 1,
         depth: 1,
     };
     let measured = run(&Run {
         geometry,
-        model: Model::NVME,
+        model: MemberModel::NVME,
         merging: Merging::Adaptive,
         longest_hold: LONGEST_HOLD_NS,
         phases: vec![Phase {

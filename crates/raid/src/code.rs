@@ -141,8 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn as_many_losses_as_there_are_syndromes_are_made_good_wherever_they_are_and_one_more_is_seen()
-    {
+    fn as_many_losses_as_syndromes_are_decoded_and_one_more_is_detected() {
         let mut rng = SimRng::new(3);
         for (level, members) in [
             (Level::Raid0, 3),

@@ -1,18 +1,18 @@
 //! An array as an export of a network block device (feature `nbd`).
 
 use crate::{Array, BLOCK_BYTES, Command as Asked, Failure, Page};
-use seiner_nbd::{Command, Completion, Export, Fault, Shape};
+use seiner_nbd::{Command, Completion, Export, ExportShape, Fault};
 
 /// Largest size in bytes that the export prefers.
 const MOST_PREFERRED: u64 = 32 << 20;
 
 impl Export for Array {
-    fn shape(&self) -> Shape {
+    fn shape(&self) -> ExportShape {
         let stripe = self.stripe_bytes();
         // Preferred sizes are powers of two. If a stripe is not one, the largest power of two that divides it is
         // taken.
         let preferred = (1u64 << stripe.trailing_zeros()).min(MOST_PREFERRED);
-        Shape {
+        ExportShape {
             bytes: self.bytes(),
             block: self.block_bytes(),
             preferred: preferred as u32,

@@ -1,9 +1,9 @@
-//! Places of the blocks of a volume: pure address arithmetic.
+//! Positions of the blocks of a volume on its members: pure address arithmetic.
 //!
-//! A *stripe* has one *strip* on every member. The strips of a stripe are numbered by *columns*: data first,
-//! then syndromes. Columns move by one member from stripe to stripe, so that the syndromes are distributed
-//! evenly over the members. A *row* is the set of blocks at the same position in the strips of a stripe.
-//! Syndromes are computed row by row.
+//! A *stripe* has one *strip* on every member. The strips of a stripe are numbered by *columns*: data first, then
+//! syndromes. Columns move by one member from stripe to stripe, so that the syndromes are distributed evenly over
+//! the members. A *row* is the set of blocks at the same position in the strips of a stripe. Syndromes are computed
+//! row by row.
 
 use crate::request::Failure;
 use thiserror::Error;
@@ -28,7 +28,7 @@ pub enum Level {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum GeometryError {
     /// The number of members is too low or too high.
-    #[error("{level:?} wants {least} to {most} members, not {members}: add or take away members")]
+    #[error("{level:?} needs {least} to {most} members, not {members}: add or remove members")]
     Members {
         /// Requested level.
         level: Level,
@@ -44,7 +44,7 @@ pub enum GeometryError {
     Strip(u64),
     /// The members are too small for one strip.
     #[error(
-        "members of {0} bytes have no room for a strip: choose larger members or a smaller strip"
+        "members of {0} bytes have no space for a strip: choose larger members or a smaller strip"
     )]
     TooSmall(u64),
 }
@@ -194,7 +194,7 @@ impl Geometry {
     }
 
     /// Returns the failure of a request for a run of blocks, if it is out of range or empty.
-    pub fn refusal(&self, start: u64, blocks: u64) -> Option<Failure> {
+    pub fn check_extent(&self, start: u64, blocks: u64) -> Option<Failure> {
         let size = self.blocks();
         let end = start.saturating_add(blocks);
         (blocks == 0 || end > size).then_some(Failure::OutOfRange { start, end, size })
@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_built_is_refused_with_a_remedy() {
+    fn impossible_shapes_are_rejected_with_a_remedy() {
         let member = 1 << 30;
         for level in [Level::Raid0, Level::Raid1, Level::Raid5, Level::Raid6] {
             let (least, _) = level.members();

@@ -33,7 +33,7 @@ pub struct Grid<B> {
 
 /// A run of consecutive blocks on a member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Range {
+pub struct CellRange {
     /// Column of the blocks.
     pub column: usize,
     /// First row.
@@ -44,7 +44,7 @@ pub struct Range {
 
 /// Methods to compute new syndromes for rows that are partly written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Method {
+pub enum WriteMethod {
     /// From the old syndromes and the change (read-modify-write).
     Modify,
     /// From all data of the row (reconstruct-write). Lost data are decoded.
@@ -53,11 +53,11 @@ pub enum Method {
 
 /// Next step.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Plan {
+pub enum GridPlan {
     /// Read these ranges, then plan again.
-    Read(Method, Vec<Range>),
+    Read(WriteMethod, Vec<CellRange>),
     /// All necessary blocks are known.
-    Ready(Method),
+    Ready(WriteMethod),
     /// Too much is lost.
     Impossible,
 }
@@ -156,9 +156,9 @@ impl<B: Block> Grid<B> {
     }
 
     /// Chooses the cheaper method and returns the next step. `live` returns whether a column can be written.
-    pub fn plan(&self, live: impl Fn(usize) -> bool) -> Plan {
-        let mut best: Option<(u32, Method, Vec<Range>)> = None;
-        for method in [Method::Modify, Method::Reconstruct] {
+    pub fn plan(&self, live: impl Fn(usize) -> bool) -> GridPlan {
+        let mut best: Option<(u32, WriteMethod, Vec<CellRange>)> = None;
+        for method in [WriteMethod::Modify, WriteMethod::Reconstruct] {
             let Some(needed) = self.needed(method, &live) else {
                 continue;
             };
@@ -170,14 +170,14 @@ impl<B: Block> Grid<B> {
             }
         }
         match best {
-            None => Plan::Impossible,
-            Some((_, method, ranges)) if ranges.is_empty() => Plan::Ready(method),
-            Some((_, method, ranges)) => Plan::Read(method, ranges),
+            None => GridPlan::Impossible,
+            Some((_, method, ranges)) if ranges.is_empty() => GridPlan::Ready(method),
+            Some((_, method, ranges)) => GridPlan::Read(method, ranges),
         }
     }
 
     /// Returns the cells that a method must still read; `None` if the method is not possible.
-    fn needed(&self, method: Method, live: &impl Fn(usize) -> bool) -> Option<Vec<bool>> {
+    fn needed(&self, method: WriteMethod, live: &impl Fn(usize) -> bool) -> Option<Vec<bool>> {
         let mut needed = vec![false; self.cells.len()];
         for row in self.row_numbers() {
             let mut want =
@@ -190,7 +190,7 @@ impl<B: Block> Grid<B> {
             let syndromes: Vec<usize> = self.syndromes().filter(|&column| live(column)).collect();
             if partly && !syndromes.is_empty() {
                 match method {
-                    Method::Modify => {
+                    WriteMethod::Modify => {
                         let touched: Vec<usize> = self
                             .data()
                             .filter(|&column| self.dirty(column, row))
@@ -201,7 +201,7 @@ impl<B: Block> Grid<B> {
                         }
                         touched.into_iter().for_each(&mut want);
                     }
-                    Method::Reconstruct => {
+                    WriteMethod::Reconstruct => {
                         let rest = self.data().filter(|&column| !self.dirty(column, row));
                         self.gather(row, rest.collect(), &mut want)?;
                     }
@@ -246,15 +246,15 @@ impl<B: Block> Grid<B> {
     }
 
     /// Returns the cells that meet a condition, as runs on members.
-    fn ranges(&self, holds: impl Fn(usize, u32) -> bool) -> Vec<Range> {
-        let mut ranges: Vec<Range> = Vec::new();
+    fn ranges(&self, holds: impl Fn(usize, u32) -> bool) -> Vec<CellRange> {
+        let mut ranges: Vec<CellRange> = Vec::new();
         for column in 0..self.geometry.members() {
             for row in self.row_numbers().filter(|&row| holds(column, row)) {
                 match ranges.last_mut() {
                     Some(last) if last.column == column && last.row + last.rows == row => {
                         last.rows += 1
                     }
-                    _ => ranges.push(Range {
+                    _ => ranges.push(CellRange {
                         column,
                         row,
                         rows: 1,
@@ -266,7 +266,7 @@ impl<B: Block> Grid<B> {
     }
 
     /// Computes the requested contents, and the syndromes of the rows that are written.
-    pub fn compute(&mut self, method: Method, live: impl Fn(usize) -> bool) {
+    pub fn compute(&mut self, method: WriteMethod, live: impl Fn(usize) -> bool) {
         for row in self.row_numbers() {
             let wanted: Vec<usize> = (0..self.geometry.members())
                 .filter(|&column| self.cell(column, row).wanted)
@@ -280,7 +280,7 @@ impl<B: Block> Grid<B> {
             if written == 0 || syndromes.is_empty() {
                 continue;
             }
-            if method == Method::Modify && written < self.geometry.data_columns() {
+            if method == WriteMethod::Modify && written < self.geometry.data_columns() {
                 self.modify(row, &syndromes);
             } else {
                 self.reconstruct(row);
@@ -301,7 +301,7 @@ impl<B: Block> Grid<B> {
             .collect();
         assert!(
             code::decode(&self.geometry, &mut blocks),
-            "the plan saw to it that enough is there"
+            "the plan reads enough blocks"
         );
         let first = self.geometry.data_columns();
         let data: Vec<&B> = blocks[..first].iter().flatten().collect();
@@ -387,7 +387,7 @@ impl<B: Block> Grid<B> {
     }
 
     /// Returns the readable cells that were not read, as runs on members.
-    pub fn unread(&self) -> Vec<Range> {
+    pub fn unread(&self) -> Vec<CellRange> {
         self.ranges(|column, row| {
             let cell = self.cell(column, row);
             !cell.lost && cell.old.is_none()
@@ -480,9 +480,9 @@ impl<B: Block> Grid<B> {
     }
 
     /// Returns the blocks to write, as runs on members.
-    pub fn writes(&self, live: impl Fn(usize) -> bool) -> Vec<(Range, Vec<B>)> {
+    pub fn writes(&self, live: impl Fn(usize) -> bool) -> Vec<(CellRange, Vec<B>)> {
         let ranges = self.ranges(|column, row| live(column) && self.dirty(column, row));
-        let data = |range: &Range| {
+        let data = |range: &CellRange| {
             (range.row..range.row + range.rows)
                 .filter_map(|row| self.cell(range.column, row).new.clone())
                 .collect()

@@ -33,11 +33,11 @@ mod slab;
 mod stripe;
 
 pub use array::{
-    AreaStatus, Array, Command, Completion, Condition, Filling, Loss, MemberStatus, MergingStatus,
-    Refusal, Running, Status, TaskKind, TaskStatus,
+    AreaStatus, Array, ArraySettings, Command, Completeness, Completion, Condition, Loss,
+    MemberStatus, MergingStatus, OrderError, Status, TaskKind, TaskStatus,
 };
 pub use block::{Block, Page, Weightless};
-pub use driver::Method;
+pub use driver::IoMethod;
 pub use geometry::{BLOCK_BYTES, Extent, Geometry, GeometryError, Level};
 pub use kernel::{add, add_scaled, pq};
 pub use mark::Mark;
@@ -51,4 +51,4 @@ pub use request::{
     Action, Failure, Nanos, OpId, Operation, Outcome, Output, Reply, Request, Token,
 };
 pub use router::{Piece, Router, Sharding};
-pub use shard::{CLASSES, Counters, Latencies, Latency, MemberState, Settings, Shard};
+pub use shard::{CLASSES, Counters, Latencies, Latency, MemberState, Shard, ShardSettings};

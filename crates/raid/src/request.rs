@@ -43,7 +43,7 @@ pub enum Request<B> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum Failure {
     /// The request reaches beyond the end of the volume, or has no blocks.
-    #[error("blocks {start} to {end} of a volume of {size}: ask for blocks within it")]
+    #[error("blocks {start} to {end} of a volume of {size}: request blocks within the volume")]
     OutOfRange {
         /// First block of the request.
         start: u64,
@@ -53,7 +53,9 @@ pub enum Failure {
         size: u64,
     },
     /// More members are lost than the redundancy covers.
-    #[error("more members are gone than the level bears; bring them back, or restore from a copy")]
+    #[error(
+        "more members are lost than the level tolerates; reconnect them, or restore from a copy"
+    )]
     Broken,
     /// The array is being stopped, or has been stopped.
     #[error("the array has been stopped; assemble it again")]
@@ -61,7 +63,7 @@ pub enum Failure {
     /// Lost data cannot be decoded, because the syndromes may not match after a power cut or before the first
     /// sync.
     #[error(
-        "stripe {stripe}: a member is lost, and a power cut came while it was written, or it was never synced since the array was created; write it whole, or restore from a copy"
+        "stripe {stripe}: a member is lost, and the stripe was being written at a power cut, or was never synced since the array was created; write the whole stripe, or restore from a copy"
     )]
     Doubtful {
         /// Number of the stripe.
@@ -69,7 +71,7 @@ pub enum Failure {
     },
     /// Data and syndromes of a stripe do not match, and the wrong blocks cannot be identified.
     #[error(
-        "stripe {stripe}: data and syndromes do not fit, and nothing says which are wrong; compare with a copy, then write or resync it"
+        "stripe {stripe}: data and syndromes do not match, and the wrong block cannot be identified; compare with a copy, then write or resync the stripe"
     )]
     Inconsistent {
         /// Number of the stripe.
@@ -77,7 +79,7 @@ pub enum Failure {
     },
     /// More of a stripe is lost than its syndromes can restore.
     #[error(
-        "stripe {stripe}: more members or sectors are lost than the level bears; restore from a copy"
+        "stripe {stripe}: more members or sectors are lost than the level tolerates; restore from a copy"
     )]
     Lost {
         /// Number of the stripe.

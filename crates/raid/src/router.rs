@@ -84,7 +84,7 @@ impl<B: Block> Router<B> {
             Request::Read { start, blocks } | Request::Trim { start, blocks } => (*start, *blocks),
             Request::Write { start, data, .. } => (*start, data.len() as u64),
         };
-        if let Some(failure) = self.geometry.refusal(start, blocks) {
+        if let Some(failure) = self.geometry.check_extent(start, blocks) {
             return Err(Reply {
                 token,
                 result: Err(failure),
@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn what_lies_outside_is_refused() {
+    fn requests_beyond_the_end_are_rejected() {
         let mut router = router(2);
         let size = router.geometry.blocks();
         let request = Request::Read {

@@ -3,13 +3,13 @@
 use crate::block::Block;
 use crate::geometry::Geometry;
 use crate::grid::Grid;
-use crate::merging::Mark;
+use crate::merging::WriteTag;
 use crate::request::Nanos;
 use std::collections::VecDeque;
 
 /// Part of a write that belongs to one stripe.
 #[derive(Clone, Debug)]
-pub struct Part<B> {
+pub struct WritePart<B> {
     /// Number of the request.
     pub request: usize,
     /// First block within the data of the stripe.
@@ -18,15 +18,15 @@ pub struct Part<B> {
     pub data: Vec<B>,
     /// Arrival time of the request.
     pub arrived: Nanos,
-    /// Mark of the strategy.
-    pub mark: Mark,
+    /// Tag that the strategy gave to the write.
+    pub tag: WriteTag,
     /// True to write to stable storage.
     pub durable: bool,
 }
 
 /// A job that needs exclusive use of the stripe, besides writes.
 #[derive(Clone, Debug)]
-pub enum Job {
+pub enum StripeJob {
     /// Reads blocks that could not be read directly from their members.
     Read {
         /// Number of the request.
@@ -68,9 +68,9 @@ pub enum Job {
 #[derive(Clone, Debug)]
 pub enum Purpose<B> {
     /// Writes these parts.
-    Write(Vec<Part<B>>),
+    Write(Vec<WritePart<B>>),
     /// Executes this job.
-    Job(Job),
+    Job(StripeJob),
 }
 
 /// Running work with exclusive use of the stripe.
@@ -86,7 +86,7 @@ pub struct Execution<B> {
     pub writing: bool,
     /// True if the writes are durable when they end.
     pub durable: bool,
-    /// True if the stripe was noted as one whose syndromes may not match.
+    /// True if the stripe is marked as one whose syndromes may not match.
     pub noted: bool,
     /// True if all data of the stripe are written.
     pub full: bool,
@@ -104,9 +104,9 @@ pub struct Execution<B> {
 #[derive(Clone, Debug)]
 pub struct Stripe<B> {
     /// Waiting writes in the order of arrival.
-    pub waiting: VecDeque<Part<B>>,
+    pub waiting: VecDeque<WritePart<B>>,
     /// Jobs that take precedence over the writes.
-    pub jobs: VecDeque<Job>,
+    pub jobs: VecDeque<StripeJob>,
     /// Running work.
     pub running: Option<Execution<B>>,
     /// Bit set of the blocks that waiting writes cover.
@@ -119,7 +119,7 @@ pub struct Stripe<B> {
     pub queued: Option<Nanos>,
     /// True if a write waited although the stripe was idle.
     pub held: bool,
-    /// Time of the next question to the strategy.
+    /// Time of the next verdict of the strategy.
     pub wake: Option<Nanos>,
 }
 
@@ -140,7 +140,7 @@ impl<B: Block> Stripe<B> {
     }
 
     /// Adds a waiting write.
-    pub fn push(&mut self, part: Part<B>) {
+    pub fn push(&mut self, part: WritePart<B>) {
         self.cover(part.first, part.data.len() as u32);
         self.waiting.push_back(part);
     }
@@ -154,9 +154,9 @@ impl<B: Block> Stripe<B> {
     }
 
     /// Removes and returns the first waiting write, or all of them.
-    pub fn take(&mut self, all: bool) -> Vec<Part<B>> {
+    pub fn take(&mut self, all: bool) -> Vec<WritePart<B>> {
         let count = if all { self.waiting.len() } else { 1 };
-        let parts: Vec<Part<B>> = self.waiting.drain(..count).collect();
+        let parts: Vec<WritePart<B>> = self.waiting.drain(..count).collect();
         self.covered.fill(0);
         self.filled = 0;
         let rest: Vec<(u32, u32)> = self

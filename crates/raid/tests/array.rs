@@ -5,7 +5,7 @@
 use seiner_platform::sim::SimRng;
 use seiner_raid::{
     Action, BLOCK_BYTES, Block, Failure, Geometry, Level, Merging, Nanos, Operation, Outcome, Page,
-    Reply, Request, Settings, Shard,
+    Reply, Request, Shard, ShardSettings,
 };
 
 const HOLD: Nanos = 300_000;
@@ -23,10 +23,10 @@ struct Array {
 impl Array {
     fn new(level: Level, members: usize, strip: u64, merging: Merging) -> Array {
         let geometry = Geometry::new(level, members, strip, 32 * strip).unwrap();
-        let settings = Settings {
+        let settings = ShardSettings {
             merging,
             longest_hold: HOLD,
-            ..Settings::default()
+            ..ShardSettings::default()
         };
         let blocks = (32 * strip) as usize / BLOCK_BYTES;
         Array {
@@ -130,7 +130,7 @@ fn operations(array: &Array) -> (u64, u64) {
 }
 
 #[test]
-fn a_lone_block_costs_six_operations_on_raid_6_and_a_whole_stripe_six_for_sixteen_blocks() {
+fn a_single_block_and_a_whole_stripe_of_raid_6_cost_six_operations_each() {
     let mut array = Array::new(Level::Raid6, 6, 16 << 10, Merging::Never);
     array.write(5, 1, 1);
     array.run();
@@ -142,7 +142,7 @@ fn a_lone_block_costs_six_operations_on_raid_6_and_a_whole_stripe_six_for_sixtee
 }
 
 #[test]
-fn the_cheaper_way_to_new_syndromes_is_taken() {
+fn the_cheaper_method_for_new_syndromes_is_used() {
     // Writes three of four strips: one strip is read, not five.
     let mut array = Array::new(Level::Raid6, 6, 4 << 10, Merging::Never);
     array.write(0, 3, 1);
@@ -164,7 +164,7 @@ fn the_cheaper_way_to_new_syndromes_is_taken() {
 }
 
 #[test]
-fn mirrors_and_plain_stripes_read_nothing_to_write() {
+fn writes_to_mirrors_and_plain_stripes_read_nothing() {
     for (level, members, writes) in [(Level::Raid0, 3, 1), (Level::Raid1, 3, 3)] {
         let mut array = Array::new(level, members, 16 << 10, Merging::Batch);
         array.write(1, 1, 1);
@@ -174,7 +174,7 @@ fn mirrors_and_plain_stripes_read_nothing_to_write() {
 }
 
 #[test]
-fn held_writes_are_read_and_go_when_their_time_is_over() {
+fn held_writes_can_be_read_and_start_after_the_maximum_time() {
     let mut array = Array::new(Level::Raid6, 6, 16 << 10, Merging::Always);
     let write = array.write(3, 2, 7);
     array.run();
@@ -192,7 +192,7 @@ fn held_writes_are_read_and_go_when_their_time_is_over() {
 }
 
 #[test]
-fn a_stripe_that_fills_goes_at_once_and_whole() {
+fn a_full_stripe_starts_at_once_as_a_whole() {
     let mut array = Array::new(Level::Raid6, 6, 16 << 10, Merging::Always);
     for block in 0..16 {
         array.write(block, 1, 9);
@@ -203,7 +203,7 @@ fn a_stripe_that_fills_goes_at_once_and_whole() {
 }
 
 #[test]
-fn a_flush_and_a_durable_write_let_go_what_is_held() {
+fn a_flush_and_a_durable_write_start_held_writes() {
     let mut array = Array::new(Level::Raid6, 6, 16 << 10, Merging::Always);
     let (one, other) = (array.write(0, 1, 1), array.write(100, 1, 1));
     let flush = array.ask(Request::Flush);
@@ -241,7 +241,7 @@ fn a_flush_and_a_durable_write_let_go_what_is_held() {
 }
 
 #[test]
-fn every_level_keeps_what_was_written_whole_or_without_the_members_it_can_spare() {
+fn every_level_keeps_its_data_with_and_without_redundant_members() {
     for (level, members) in [
         (Level::Raid0, 3),
         (Level::Raid1, 3),
@@ -316,7 +316,7 @@ fn a_replaced_member_is_rebuilt_and_read_again() {
 }
 
 #[test]
-fn a_mirror_is_read_when_its_copies_have_been_made_alike() {
+fn a_mirror_is_read_after_its_copies_are_equal() {
     let mut array = Array::new(Level::Raid1, 3, 8 << 10, Merging::Batch);
     for (copy, member) in array.members.iter_mut().enumerate() {
         member[2] = page(copy as u8, 0);
@@ -357,7 +357,7 @@ fn a_flush_without_any_member_fails() {
 }
 
 #[test]
-fn a_rebuild_that_could_not_write_its_member_does_not_count_when_that_is_replaced_again() {
+fn a_rebuild_of_a_failed_member_does_not_count_for_its_replacement() {
     let mut array = Array::new(Level::Raid6, 5, 4 << 10, Merging::Batch);
     let size = array.shard.geometry().blocks();
     array.write(0, size, 3);
@@ -398,7 +398,7 @@ fn a_rebuild_that_could_not_write_its_member_does_not_count_when_that_is_replace
 }
 
 #[test]
-fn copies_of_a_mirror_are_made_alike_even_beside_a_block_that_is_lost() {
+fn copies_of_a_mirror_are_made_equal_beside_a_lost_block() {
     let mut array = Array::new(Level::Raid1, 2, 8 << 10, Merging::Batch);
     array.members[0][1] = page(1, 1);
     array.members[1][1] = page(2, 1);
@@ -412,7 +412,7 @@ fn copies_of_a_mirror_are_made_alike_even_beside_a_block_that_is_lost() {
 }
 
 #[test]
-fn what_lies_outside_is_refused() {
+fn requests_beyond_the_end_are_rejected() {
     let mut array = Array::new(Level::Raid5, 3, 4 << 10, Merging::Batch);
     let size = array.shard.geometry().blocks();
     assert!(matches!(
@@ -432,7 +432,7 @@ fn what_lies_outside_is_refused() {
 }
 
 #[test]
-fn a_scrub_finds_what_is_wrong_and_repairs_it_where_two_syndromes_tell_what() {
+fn a_scrub_repairs_wrong_blocks_that_two_syndromes_identify() {
     for wrong in 0..6 {
         let mut array = Array::new(Level::Raid6, 6, 8 << 10, Merging::Batch);
         let size = array.shard.geometry().blocks();

@@ -4,16 +4,15 @@
 
 mod common;
 
+use common::assembled::{
+    MEMBER, assemble, assert_consistent, created, creation, members, rams, settings, wait_for_tasks,
+};
 use common::{Plain, Power, Powered, eventually, file, page};
-use seiner_platform::sim::SimRng;
 use seiner_raid::{
-    Array, AssembleError, Block, Condition, Creation, Device, Failure, Filling, Level, Member,
-    Merging, Page, Ram, Running, Settings, create, superblock,
+    Array, ArraySettings, AssembleError, Block, Completeness, Condition, Creation, Device, Level,
+    Member, Page, Ram, create, superblock,
 };
 use std::sync::Arc;
-
-const STRIP: u64 = 16 << 10;
-const MEMBER: u64 = 6 << 20;
 
 const LEVELS: [(Level, usize); 4] = [
     (Level::Raid0, 3),
@@ -22,72 +21,8 @@ const LEVELS: [(Level, usize); 4] = [
     (Level::Raid6, 5),
 ];
 
-fn creation(level: Level) -> Creation {
-    Creation {
-        level,
-        strip_bytes: STRIP,
-        smallest: false,
-        overwrite: false,
-        zeroed: true,
-        checksums: false,
-    }
-}
-
-fn running() -> Running {
-    Running {
-        settings: Settings {
-            merging: Merging::Adaptive,
-            ..Settings::default()
-        },
-        shards: 2,
-        ..Running::default()
-    }
-}
-
-fn rams(count: usize) -> Vec<Arc<Ram>> {
-    (0..count).map(|_| Arc::new(Ram::new(MEMBER))).collect()
-}
-
-fn members(rams: &[Arc<Ram>]) -> Vec<Arc<dyn Member>> {
-    rams.iter()
-        .map(|ram| ram.clone() as Arc<dyn Member>)
-        .collect()
-}
-
-fn created(level: Level, count: usize) -> Vec<Arc<Ram>> {
-    let rams = rams(count);
-    create(&members(&rams), &creation(level)).unwrap();
-    rams
-}
-
-fn assemble(rams: &[Arc<Ram>]) -> Array {
-    Array::assemble(members(rams), false, running()).unwrap_or_else(|error| panic!("{error}"))
-}
-
-fn wait_for_tasks(array: &Array) {
-    eventually("tasks end", || {
-        array.status().unwrap().tasks.iter().all(|task| task.over)
-    });
-}
-
-/// Reads everything and compares data with syndromes.
-fn assert_consistent(array: &Array) {
-    wait_for_tasks(array);
-    let before = array.status().unwrap().counters.repaired;
-    array.scrub().unwrap();
-    wait_for_tasks(array);
-    let status = array.status().unwrap();
-    let failures: Vec<_> = status
-        .tasks
-        .iter()
-        .flat_map(|task| &task.failures)
-        .collect();
-    assert!(failures.is_empty(), "{failures:?}");
-    assert_eq!(status.counters.repaired, before);
-}
-
 #[test]
-fn an_array_that_was_stopped_goes_on_where_it_was() {
+fn a_stopped_array_continues_with_its_data() {
     let dir = tempfile::tempdir().unwrap();
     for (level, count) in LEVELS {
         let path = |at: usize| dir.path().join(format!("{level:?}-{at}"));
@@ -103,7 +38,7 @@ fn an_array_that_was_stopped_goes_on_where_it_was() {
             let devices = (0..count)
                 .rev()
                 .map(|at| Arc::new(Device::open(&path(at)).unwrap()) as Arc<dyn Member>);
-            let array = Array::assemble(devices.collect(), false, running()).unwrap();
+            let array = Array::assemble(devices.collect(), false, settings()).unwrap();
             assert!(
                 array.status().unwrap().tasks.is_empty(),
                 "there is nothing to do"
@@ -117,7 +52,7 @@ fn an_array_that_was_stopped_goes_on_where_it_was() {
 }
 
 #[test]
-fn what_was_acknowledged_survives_a_crash_and_syndromes_fit_afterwards() {
+fn acknowledged_writes_survive_a_crash_and_syndromes_match_afterwards() {
     for (level, count) in [
         (Level::Raid1, 2),
         (Level::Raid1, 3),
@@ -134,7 +69,7 @@ fn what_was_acknowledged_survives_a_crash_and_syndromes_fit_afterwards() {
                     .iter()
                     .map(|ram| Powered::member(ram, &power))
                     .collect();
-                if let Ok(array) = Array::assemble(powered, false, running()) {
+                if let Ok(array) = Array::assemble(powered, false, settings()) {
                     eventually("tasks end or fail", || {
                         array.status().unwrap().tasks.iter().all(|task| task.over)
                     });
@@ -148,7 +83,7 @@ fn what_was_acknowledged_survives_a_crash_and_syndromes_fit_afterwards() {
                     .iter()
                     .map(|ram| Powered::member(ram, &power))
                     .collect();
-                let array = Array::assemble(powered, false, running()).unwrap();
+                let array = Array::assemble(powered, false, settings()).unwrap();
                 plain.load_until_it_fails(&array, seed << 8 | round);
                 drop(array);
             }
@@ -169,7 +104,7 @@ fn what_was_acknowledged_survives_a_crash_and_syndromes_fit_afterwards() {
 }
 
 #[test]
-fn without_the_intent_record_a_crash_would_leave_syndromes_that_do_not_fit() {
+fn without_the_intent_record_syndromes_do_not_match_after_a_crash() {
     let mut torn = 0;
     for seed in 0..12u64 {
         let rams = created(Level::Raid5, 4);
@@ -178,7 +113,7 @@ fn without_the_intent_record_a_crash_would_leave_syndromes_that_do_not_fit() {
             .iter()
             .map(|ram| Powered::member(ram, &power))
             .collect();
-        let array = Array::assemble(powered, false, running()).unwrap();
+        let array = Array::assemble(powered, false, settings()).unwrap();
         Plain::new(&array).load_until_it_fails(&array, seed);
         drop(array);
         // The records of a new array state that nothing is being written.
@@ -205,7 +140,7 @@ fn without_the_intent_record_a_crash_would_leave_syndromes_that_do_not_fit() {
 }
 
 #[test]
-fn the_intent_record_costs_a_write_to_every_member_when_a_region_is_written_first() {
+fn the_first_write_to_a_region_costs_a_record_on_every_member() {
     let costs = || {
         let rams = created(Level::Raid6, 5);
         let power = Power::for_writes(u64::MAX);
@@ -213,7 +148,7 @@ fn the_intent_record_costs_a_write_to_every_member_when_a_region_is_written_firs
             .iter()
             .map(|ram| Powered::member(ram, &power))
             .collect();
-        let array = Array::assemble(powered, false, running()).unwrap();
+        let array = Array::assemble(powered, false, settings()).unwrap();
         // The records of the start have been written by then, unless the machine stalls.
         let mut left = u64::MAX;
         while left != power.left() {
@@ -238,7 +173,7 @@ fn the_intent_record_costs_a_write_to_every_member_when_a_region_is_written_firs
 }
 
 #[test]
-fn a_member_that_was_failed_is_stale_and_one_that_is_missing_must_be_given_up() {
+fn a_failed_member_is_stale_and_a_missing_one_needs_permission() {
     let rams = created(Level::Raid6, 5);
     let array = assemble(&rams);
     let mut plain = Plain::new(&array);
@@ -247,7 +182,7 @@ fn a_member_that_was_failed_is_stale_and_one_that_is_missing_must_be_given_up() 
     plain.load(&array, 2, 100);
     array.stop().unwrap();
 
-    let error = Array::assemble(members(&rams), true, running())
+    let error = Array::assemble(members(&rams), true, settings())
         .err()
         .unwrap();
     assert!(
@@ -262,25 +197,25 @@ fn a_member_that_was_failed_is_stale_and_one_that_is_missing_must_be_given_up() 
     array.stop().unwrap();
 
     let fewer = &rest[1..];
-    let error = Array::assemble(members(fewer), false, running())
+    let error = Array::assemble(members(fewer), false, settings())
         .err()
         .unwrap();
     assert!(
         matches!(&error, AssembleError::Missing { missing } if missing == &[0]),
         "{error}"
     );
-    let array = Array::assemble(members(fewer), true, running()).unwrap();
+    let array = Array::assemble(members(fewer), true, settings()).unwrap();
     plain.compare(&array);
     plain.load(&array, 3, 100);
     array.stop().unwrap();
-    let error = Array::assemble(members(&rest), true, running())
+    let error = Array::assemble(members(&rest), true, settings())
         .err()
         .unwrap();
     assert!(
         matches!(error, AssembleError::Stale { member: 0, .. }),
         "{error}"
     );
-    let error = Array::assemble(members(&rest[2..]), true, running())
+    let error = Array::assemble(members(&rest[2..]), true, settings())
         .err()
         .unwrap();
     assert!(
@@ -308,7 +243,7 @@ fn a_member_that_was_failed_is_stale_and_one_that_is_missing_must_be_given_up() 
 }
 
 #[test]
-fn more_losses_than_the_level_bears_are_not_put_on_record() {
+fn more_losses_than_the_level_tolerates_are_not_recorded() {
     let rams = created(Level::Raid5, 4);
     let powers: Vec<_> = (0..4).map(|_| Power::for_writes(u64::MAX)).collect();
     let powered = rams
@@ -316,7 +251,7 @@ fn more_losses_than_the_level_bears_are_not_put_on_record() {
         .zip(&powers)
         .map(|(ram, power)| Powered::member(ram, power))
         .collect();
-    let array = Array::assemble(powered, false, running()).unwrap();
+    let array = Array::assemble(powered, false, settings()).unwrap();
     let mut plain = Plain::new(&array);
     plain.load(&array, 1, 100);
     powers.iter().for_each(|power| power.cut());
@@ -334,12 +269,12 @@ fn more_losses_than_the_level_bears_are_not_put_on_record() {
 }
 
 #[test]
-fn filling_goes_on_after_a_crash_where_it_was_on_record() {
+fn a_rebuild_continues_after_a_crash_from_its_recorded_position() {
     let rams = created(Level::Raid6, 5);
-    let slow = Running {
+    let slow = ArraySettings {
         // 5 MiB per member in about 8 s.
         background_rate: 640 << 10,
-        ..running()
+        ..settings()
     };
     let array = Array::assemble(members(&rams), false, slow).unwrap();
     let mut plain = Plain::new(&array);
@@ -348,8 +283,8 @@ fn filling_goes_on_after_a_crash_where_it_was_on_record() {
     let array = Array::assemble(members(&rams), false, slow).unwrap();
     array.fail(2).unwrap();
     array.replace(2, rams[2].clone()).unwrap();
-    let on_record = || match superblock(&*rams[0]).unwrap().fillings[2] {
-        Filling::Below(stripes) => stripes,
+    let on_record = || match superblock(&*rams[0]).unwrap().completeness[2] {
+        Completeness::Below(stripes) => stripes,
         other => panic!("{other:?}"),
     };
     eventually("a position is on record", || on_record() > 10);
@@ -372,7 +307,7 @@ fn filling_goes_on_after_a_crash_where_it_was_on_record() {
 }
 
 #[test]
-fn a_member_that_is_said_to_be_full_is_full_after_a_crash() {
+fn a_member_that_is_reported_complete_is_complete_after_a_crash() {
     let mut rams = created(Level::Raid6, 5);
     let array = assemble(&rams);
     array.fail(2).unwrap();
@@ -382,8 +317,8 @@ fn a_member_that_is_said_to_be_full_is_full_after_a_crash() {
         array.status().unwrap().condition == Condition::Whole
     });
     drop(array);
-    let fillings = superblock(&*rams[0]).unwrap().fillings;
-    assert_eq!(fillings[2], Filling::Full);
+    let completeness = superblock(&*rams[0]).unwrap().completeness;
+    assert_eq!(completeness[2], Completeness::Full);
     let array = assemble(&rams);
     // Two other members can be lost at once.
     array.fail(0).unwrap();
@@ -391,7 +326,7 @@ fn a_member_that_is_said_to_be_full_is_full_after_a_crash() {
 }
 
 #[test]
-fn a_spare_is_known_after_a_restart_and_takes_a_place_that_is_empty() {
+fn a_spare_is_recorded_and_replaces_a_missing_member_after_a_restart() {
     let rams = created(Level::Raid5, 4);
     let spare = Arc::new(Ram::new(MEMBER + 8192));
     let array = assemble(&rams);
@@ -405,7 +340,7 @@ fn a_spare_is_known_after_a_restart_and_takes_a_place_that_is_empty() {
     assert_eq!(array.status().unwrap().spares.len(), 1);
     array.stop().unwrap();
     all.remove(0);
-    let array = Array::assemble(members(&all), true, running()).unwrap();
+    let array = Array::assemble(members(&all), true, settings()).unwrap();
     wait_for_tasks(&array);
     let status = array.status().unwrap();
     assert_eq!(
@@ -419,7 +354,7 @@ fn a_spare_is_known_after_a_restart_and_takes_a_place_that_is_empty() {
 }
 
 #[test]
-fn devices_that_held_something_are_made_to_fit() {
+fn devices_with_old_contents_are_resynced() {
     for (level, count) in [(Level::Raid1, 2), (Level::Raid6, 4)] {
         let rams = rams(count);
         for (at, ram) in rams.iter().enumerate() {
@@ -446,194 +381,7 @@ fn devices_that_held_something_are_made_to_fit() {
 }
 
 #[test]
-fn a_crash_while_a_member_is_missing_leaves_doubt_until_the_stripe_is_written_whole() {
-    let rams = created(Level::Raid5, 4);
-    let array = assemble(&rams);
-    let size = array.bytes() / 4096;
-    array
-        .write(0, (0..size).map(|block| page(1, block)).collect(), false)
-        .unwrap();
-    array.stop().unwrap();
-    let array = assemble(&rams);
-    array.fail(0).unwrap();
-    // Writes in the first stripes that no flush makes durable.
-    let (written, data) = (8, array.stripe_bytes() / 4096);
-    for stripe in 0..written {
-        let block = stripe * data + 1;
-        array.write(block, vec![page(1, block)], false).unwrap();
-    }
-    drop(array);
-    let mut rest = rams[1..].to_vec();
-    let array = assemble(&rest);
-    wait_for_tasks(&array);
-    let doubtful = |array: &Array| array.status().unwrap().doubtful_stripes;
-    // In every fourth stripe the lost member has only the syndrome: nothing is lost there.
-    assert_eq!(doubtful(&array), 6);
-    assert!(matches!(array.read(0, 1), Err(Failure::Doubtful { .. })));
-    array.read(written * data, size - written * data).unwrap();
-    let before = doubtful(&array);
-    array
-        .write(0, (0..data).map(|block| page(3, block)).collect(), false)
-        .unwrap();
-    assert_eq!(doubtful(&array), before - 1);
-    array.stop().unwrap();
-    for _ in 0..2 {
-        let array = assemble(&rest);
-        wait_for_tasks(&array);
-        assert_eq!(
-            doubtful(&array),
-            before - 1,
-            "as it was when it was stopped"
-        );
-        assert!(array.read(0, 1).unwrap()[0].same(&page(3, 0)));
-        assert!(array.read(data, data).is_err());
-        array.stop().unwrap();
-    }
-    // After a rewrite of all blocks and with a new member the array is complete.
-    let array = assemble(&rest);
-    array
-        .write(0, (0..size).map(|block| page(4, block)).collect(), false)
-        .unwrap();
-    array.replace(0, rams[0].clone()).unwrap();
-    wait_for_tasks(&array);
-    assert_eq!(
-        (doubtful(&array), array.status().unwrap().condition),
-        (0, Condition::Whole)
-    );
-    array.stop().unwrap();
-    rest.insert(0, rams[0].clone());
-    assert_consistent(&assemble(&rest));
-}
-
-/// Returns the members of an array without member 0 that was killed after a durable write to block 1.
-fn killed_without_member_0(level: Level, count: usize) -> Vec<Arc<Ram>> {
-    let rams = created(level, count);
-    let array = assemble(&rams);
-    let size = array.bytes() / 4096;
-    array
-        .write(0, (0..size).map(|block| page(1, block)).collect(), false)
-        .unwrap();
-    array.stop().unwrap();
-    let array = assemble(&rams);
-    array.fail(0).unwrap();
-    array.write(1, vec![page(1, 1)], true).unwrap();
-    array.halt();
-    rams
-}
-
-#[test]
-fn a_rebuild_that_left_out_doubtful_stripes_goes_on_when_they_are_written_whole() {
-    let rams = killed_without_member_0(Level::Raid5, 4);
-    let array = assemble(&rams[1..]);
-    wait_for_tasks(&array);
-    array.replace(0, Arc::new(Ram::new(MEMBER))).unwrap();
-    wait_for_tasks(&array);
-    let status = array.status().unwrap();
-    assert!(status.doubtful_stripes > 0, "{status:?}");
-    assert_eq!(status.condition, Condition::Degraded(1));
-    // Writes one stripe at a time. The rebuild skips doubtful stripes repeatedly until none are left.
-    let (size, data) = (array.bytes() / 4096, array.stripe_bytes() / 4096);
-    for start in (0..size).step_by(data as usize) {
-        let blocks = (start..start + data).map(|block| page(5, block)).collect();
-        array.write(start, blocks, false).unwrap();
-    }
-    eventually("the member is filled", || {
-        array.status().unwrap().condition == Condition::Whole
-    });
-    assert_eq!(array.status().unwrap().doubtful_stripes, 0);
-    array.fail(1).unwrap();
-    assert!(array.read(0, size).unwrap()[7].same(&page(5, 7)));
-}
-
-#[test]
-fn raid_6_without_a_member_doubts_only_stripes_whose_rows_do_not_fit() {
-    let rams = killed_without_member_0(Level::Raid6, 5);
-    let array = assemble(&rams[1..]);
-    wait_for_tasks(&array);
-    assert_eq!(
-        array.status().unwrap().doubtful_stripes,
-        0,
-        "nothing was under way"
-    );
-    let size = array.bytes() / 4096;
-    let all = array.read(0, size).unwrap();
-    assert!(
-        (0..)
-            .zip(&all)
-            .all(|(block, found)| found.same(&page(1, block)))
-    );
-    array.stop().unwrap();
-    let array = assemble(&rams[1..]);
-    let data = array.stripe_bytes() / 4096;
-    for stripe in 0..5 {
-        let block = stripe * data;
-        array.write(block, vec![page(1, block)], false).unwrap();
-    }
-    array.halt();
-    // Simulates a write that reached one member and not the others, in each of the first stripes.
-    let (offset, rows) = (1 << 20, STRIP / 4096);
-    for stripe in 0..5 {
-        let place = offset + stripe * rows * 4096;
-        rams[3].write(place, &[page(9, stripe)], true).unwrap();
-    }
-    let array = assemble(&rams[1..]);
-    wait_for_tasks(&array);
-    // In five stripes, member 0 has data of three and a syndrome of the other two.
-    assert_eq!(array.status().unwrap().doubtful_stripes, 3);
-    let unread = (0..size).filter(|&block| array.read(block, 1).is_err());
-    let unread: Vec<u64> = unread.map(|block| block / data).collect();
-    assert!(
-        !unread.is_empty() && unread.iter().all(|&stripe| stripe < 5),
-        "{unread:?}"
-    );
-}
-
-#[test]
-fn a_crash_after_single_durable_writes_without_members_leaves_a_stripe_of_each_shard_in_doubt() {
-    for (level, count, missing) in [
-        (Level::Raid5, 4, 1),
-        (Level::Raid6, 6, 1),
-        (Level::Raid6, 6, 2),
-    ] {
-        let rams = created(level, count);
-        let array = assemble(&rams);
-        let (size, data) = (array.bytes() / 4096, array.stripe_bytes() / 4096);
-        let mut plain = Plain::new(&array);
-        plain.load(&array, 3, 50);
-        (0..missing).for_each(|member| array.fail(member).unwrap());
-        array.stop().unwrap();
-        let array = assemble(&rams[missing..]);
-        let mut rng = SimRng::new(7);
-        for tag in 0..30 {
-            let block = rng.below(size);
-            plain.write(&array, block, page(8, tag));
-        }
-        array.halt();
-        let array = assemble(&rams[missing..]);
-        wait_for_tasks(&array);
-        let doubtful = array.status().unwrap().doubtful_stripes;
-        let shards = running().shards as u64;
-        assert!(
-            doubtful <= shards,
-            "{level:?} without {missing}: {doubtful}"
-        );
-        let unread = (0..size).filter(|&block| match array.read(block, 1) {
-            Ok(found) => {
-                assert!(found[0].same(plain.page(block)), "block {block}");
-                false
-            }
-            Err(_) => true,
-        });
-        let unread = unread.count() as u64;
-        assert!(
-            unread <= data,
-            "{level:?} without {missing}: {unread} blocks"
-        );
-    }
-}
-
-#[test]
-fn a_scrub_says_of_which_member_it_repaired_a_block() {
+fn a_scrub_counts_repaired_blocks_per_member() {
     let rams = created(Level::Raid6, 5);
     let array = assemble(&rams);
     let size = array.bytes() / 4096;

@@ -7,7 +7,7 @@ mod common;
 use common::{Plain, Power, Powered, eventually, page};
 use seiner_platform::sim::SimRng;
 use seiner_raid::{
-    Array, Block, Condition, Creation, Level, Member, Page, Ram, Running, create, superblock,
+    Array, ArraySettings, Block, Condition, Creation, Level, Member, Page, Ram, create, superblock,
 };
 use std::sync::Arc;
 
@@ -34,11 +34,11 @@ fn members(rams: &[Arc<Ram>]) -> Vec<Arc<dyn Member>> {
 }
 
 fn assemble(rams: &[Arc<Ram>]) -> Array {
-    let running = Running {
+    let settings = ArraySettings {
         shards: 2,
-        ..Running::default()
+        ..ArraySettings::default()
     };
-    Array::assemble(members(rams), false, running).unwrap()
+    Array::assemble(members(rams), false, settings).unwrap()
 }
 
 fn wait_for_tasks(array: &Array) {
@@ -67,7 +67,7 @@ fn corrupt(array: &Array) -> Vec<u64> {
 }
 
 #[test]
-fn what_a_member_gives_back_wrong_is_made_good_and_it_is_said_which() {
+fn corrupt_blocks_are_repaired_and_counted_for_their_member() {
     for (level, count) in [(Level::Raid1, 2), (Level::Raid5, 4), (Level::Raid6, 6)] {
         let rams = created(level, count);
         let array = assemble(&rams);
@@ -96,7 +96,7 @@ fn what_a_member_gives_back_wrong_is_made_good_and_it_is_said_which() {
 }
 
 #[test]
-fn without_anything_to_make_it_good_nothing_wrong_is_given() {
+fn without_redundancy_corrupt_blocks_are_not_returned() {
     let rams = created(Level::Raid5, 3);
     let array = assemble(&rams);
     let size = array.bytes() / 4096;
@@ -115,7 +115,7 @@ fn without_anything_to_make_it_good_nothing_wrong_is_given() {
 }
 
 #[test]
-fn a_crash_between_a_block_and_its_checksum_is_no_corruption() {
+fn a_crash_between_a_block_and_its_checksum_is_not_corruption() {
     let mut cut_within = 0;
     for seed in 0..16u64 {
         let rams = created(Level::Raid6, 5);
@@ -124,7 +124,7 @@ fn a_crash_between_a_block_and_its_checksum_is_no_corruption() {
             .iter()
             .map(|ram| Powered::member(ram, &power))
             .collect();
-        let array = Array::assemble(powered, false, Running::default()).unwrap();
+        let array = Array::assemble(powered, false, ArraySettings::default()).unwrap();
         let mut plain = Plain::new(&array);
         plain.load_until_it_fails(&array, seed);
         // The threads end as those of a killed process do.
@@ -195,7 +195,7 @@ fn a_run_of_small_writes_costs_one_block_of_checksums_and_a_durable_one_its_own(
             .collect();
         // The records of a start are the same in both cases.
         let begin = power.left();
-        let array = Array::assemble(powered, false, Running::default()).unwrap();
+        let array = Array::assemble(powered, false, ArraySettings::default()).unwrap();
         for block in 0..60 {
             array.write(block, vec![page(1, block)], durable).unwrap();
         }

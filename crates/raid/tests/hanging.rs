@@ -7,8 +7,8 @@ mod common;
 
 use common::{Plain, eventually, page};
 use seiner_raid::{
-    Array, Command, Condition, Creation, Filling, Geometry, Level, Loss, Member, Page, Ram,
-    Running, create,
+    Array, ArraySettings, Command, Completeness, Condition, Creation, Geometry, Level, Loss,
+    Member, Page, Ram, create,
 };
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -80,20 +80,20 @@ impl Member for Hanging {
 fn array(level: Level, count: usize) -> (Array, Vec<Arc<Hanging>>) {
     let members: Vec<Arc<Hanging>> = (0..count).map(|_| Hanging::new()).collect();
     let geometry = Geometry::new(level, count, 16 << 10, BYTES).unwrap();
-    let running = Running {
+    let settings = ArraySettings {
         shards: 2,
         patience: PATIENCE,
-        ..Running::default()
+        ..ArraySettings::default()
     };
     let of_array = members
         .iter()
         .map(|member| member.clone() as Arc<dyn Member>);
-    let array = Array::bare(geometry, of_array.collect(), running).unwrap();
+    let array = Array::bare(geometry, of_array.collect(), settings).unwrap();
     (array, members)
 }
 
 #[test]
-fn a_member_that_hangs_is_lost_and_nobody_else_is() {
+fn only_a_hanging_member_is_lost() {
     for (level, count) in [(Level::Raid1, 2), (Level::Raid5, 4), (Level::Raid6, 6)] {
         let (array, members) = array(level, count);
         let mut plain = Plain::new(&array);
@@ -111,7 +111,7 @@ fn a_member_that_hangs_is_lost_and_nobody_else_is() {
         assert!(
             others
                 .into_iter()
-                .all(|(_, member)| member.filling == Filling::Full)
+                .all(|(_, member)| member.completeness == Completeness::Full)
         );
         // The member responds again. Its late answers change nothing.
         members[1].hang(false);
@@ -154,7 +154,7 @@ fn an_array_stops_while_members_hang() {
 }
 
 #[test]
-fn more_that_hang_than_the_level_bears_are_told() {
+fn more_hanging_members_than_the_level_tolerates_are_reported() {
     let (array, members) = array(Level::Raid5, 3);
     array.write(0, vec![page(1, 1); 100], false).unwrap();
     members[0].hang(true);
@@ -167,7 +167,7 @@ fn more_that_hang_than_the_level_bears_are_told() {
 }
 
 #[test]
-fn nobody_who_asks_how_things_are_waits_for_a_record() {
+fn a_status_request_does_not_wait_for_a_record() {
     let members: Vec<Arc<Hanging>> = (0..4).map(|_| Hanging::new()).collect();
     let of_array = || {
         let members = members.iter();
@@ -183,7 +183,7 @@ fn nobody_who_asks_how_things_are_waits_for_a_record() {
         checksums: true,
     };
     create(&of_array(), &creation).unwrap();
-    let array = Arc::new(Array::assemble(of_array(), false, Running::default()).unwrap());
+    let array = Arc::new(Array::assemble(of_array(), false, ArraySettings::default()).unwrap());
     members[1].hang(true);
     let before = members[1].begun.load(Ordering::SeqCst);
     // The first write to a region is recorded before anything else is written.

@@ -1,9 +1,9 @@
 //! Power cuts at any write, of data or of a record, while an array is created, assembled, written, loses and
-//! replaces members, and is stopped. Afterwards the array is assembled, or refused with a helpful reason, and
+//! replaces members, and is stopped. Afterwards the array is assembled, or rejected with a reason and a remedy, and
 //! no wrong data are read.
 //!
-//! The arrays are real, with their threads. A seed determines the power cuts, but not the interleaving of
-//! threads. `SEINER_SIM_RUNS` divided by 10 is the number of seeds.
+//! The arrays are real, with their threads. A seed determines the power cuts, but not the interleaving of threads.
+//! `SEINER_SIM_RUNS` divided by 10 is the number of seeds.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
@@ -12,8 +12,8 @@ mod common;
 use common::{Power, page};
 use seiner_platform::sim::SimRng;
 use seiner_raid::{
-    Array, AssembleError, Block, Condition, Creation, Level, Member, Page, Ram, Refusal, Running,
-    SuperblockError, create,
+    Array, ArraySettings, AssembleError, Block, Condition, Creation, Level, Member, OrderError,
+    Page, Ram, SuperblockError, create,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -128,11 +128,11 @@ struct Summary {
     stopped: u64,
 }
 
-fn running(rng: &mut SimRng) -> Running {
-    Running {
+fn settings(rng: &mut SimRng) -> ArraySettings {
+    ArraySettings {
         shards: rng.between(1, 2) as usize,
         patience: Duration::from_secs(20),
-        ..Running::default()
+        ..ArraySettings::default()
     }
 }
 
@@ -207,8 +207,8 @@ impl World {
                 self.summary.cut_creations += 1;
                 self.restart();
                 // A partly created array is not assembled, or contains nothing.
-                let running = running(&mut self.rng);
-                if let Ok(array) = Array::assemble(self.members(), false, running) {
+                let settings = settings(&mut self.rng);
+                if let Ok(array) = Array::assemble(self.members(), false, settings) {
                     let blocks = array.bytes() / 4096;
                     let read = array.read(0, blocks).unwrap();
                     assert!(read.iter().all(|page| page.same(&Page::zero())));
@@ -222,15 +222,15 @@ impl World {
         self.possible = vec![vec![0]; blocks as usize];
     }
 
-    /// Assembles the array and follows the advice of refusals.
+    /// Assembles the array, and applies the remedies of errors.
     fn assemble(&mut self) -> Result<Array, String> {
         if self.rng.chance(1, 4) {
             self.power(self.rng.clone().between(1, 40));
         }
         let mut degraded = false;
         for _ in 0..20 {
-            let running = running(&mut self.rng);
-            let error = match Array::assemble(self.members(), degraded, running) {
+            let settings = settings(&mut self.rng);
+            let error = match Array::assemble(self.members(), degraded, settings) {
                 Ok(array) => return Ok(array),
                 Err(error) => error,
             };
@@ -321,7 +321,7 @@ impl World {
                 let Some(disk) = unused else { return };
                 let lost = (0..members).find(|&member| {
                     array.status().is_some_and(|status| {
-                        status.members[member].filling == seiner_raid::Filling::Gone
+                        status.members[member].completeness == seiner_raid::Completeness::Gone
                     })
                 });
                 let device = self.disks[disk].clone();
@@ -330,7 +330,7 @@ impl World {
                     None if self.rng.chance(1, 3) => array.add_spare(device),
                     None => return,
                 };
-                if !matches!(done, Err(Refusal::There(_) | Refusal::NoMember(..))) {
+                if !matches!(done, Err(OrderError::There(_) | OrderError::NoMember(..))) {
                     self.named.push(disk);
                     self.summary.replaced += 1;
                 }
@@ -435,7 +435,7 @@ fn run(seed: u64, forgets: bool) -> Result<Summary, String> {
 }
 
 #[test]
-fn whatever_is_cut_is_assembled_or_refused_and_nothing_wrong_is_read() {
+fn after_a_power_cut_an_array_is_assembled_or_rejected_and_reads_are_correct() {
     let seeds =
         std::env::var("SEINER_SIM_RUNS").map_or(150, |runs| runs.parse::<u64>().unwrap() / 10);
     let mut sum = Summary::default();
@@ -466,7 +466,7 @@ fn whatever_is_cut_is_assembled_or_refused_and_nothing_wrong_is_read() {
 }
 
 #[test]
-fn records_that_are_forgotten_are_found() {
+fn lost_records_are_detected() {
     let found = (0..60).filter(|&seed| run(seed, true).is_err()).count();
     println!("found by {found} of 60 seeds");
     assert!(found > 3, "found by {found} of 60 seeds");

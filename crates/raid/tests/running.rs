@@ -7,8 +7,8 @@ mod common;
 use common::{Flaky, Plain, eventually, file, page};
 use seiner_platform::sim::SimRng;
 use seiner_raid::{
-    Array, Block, Command, Condition, Device, Failure, Filling, Geometry, Level, Member, Merging,
-    Method, Page, Ram, Refusal, Running, Settings,
+    Array, ArraySettings, Block, Command, Completeness, Condition, Device, Failure, Geometry,
+    IoMethod, Level, Member, Merging, OrderError, Page, Ram, ShardSettings,
 };
 use std::os::unix::fs::MetadataExt;
 use std::sync::Arc;
@@ -24,16 +24,16 @@ const LEVELS: [(Level, usize); 4] = [
     (Level::Raid6, 5),
 ];
 
-fn running(method: Method, merging: Merging) -> Running {
-    Running {
-        settings: Settings {
+fn settings(method: IoMethod, merging: Merging) -> ArraySettings {
+    ArraySettings {
+        shard: ShardSettings {
             merging,
             region_stripes: 8,
-            ..Settings::default()
+            ..ShardSettings::default()
         },
         shards: 3,
         method,
-        ..Running::default()
+        ..ArraySettings::default()
     }
 }
 
@@ -49,20 +49,20 @@ fn in_memory(level: Level, members: usize) -> (Array, Vec<Arc<Flaky>>) {
         .iter()
         .map(|member| member.clone() as Arc<dyn Member>)
         .collect();
-    let running = running(Method::Automatic, Merging::Adaptive);
-    let array = Array::bare(geometry(level, flaky.len()), members, running).unwrap();
+    let settings = settings(IoMethod::Automatic, Merging::Adaptive);
+    let array = Array::bare(geometry(level, flaky.len()), members, settings).unwrap();
     (array, flaky)
 }
 
 #[test]
-fn every_level_keeps_what_was_written_by_every_method_and_strategy() {
+fn every_level_keeps_its_data_with_every_method_and_strategy() {
     let dir = tempfile::tempdir().unwrap();
     let mut seed = 0;
     for (level, members) in LEVELS {
         for (method, merging) in [
-            (Method::Automatic, Merging::Adaptive),
-            (Method::Threads, Merging::Batch),
-            (Method::Automatic, Merging::Always),
+            (IoMethod::Automatic, Merging::Adaptive),
+            (IoMethod::Threads, Merging::Batch),
+            (IoMethod::Automatic, Merging::Always),
         ] {
             seed += 1;
             let device = |at| -> Arc<dyn Member> {
@@ -70,7 +70,7 @@ fn every_level_keeps_what_was_written_by_every_method_and_strategy() {
             };
             let devices = (0..members).map(device).collect();
             let array =
-                Array::bare(geometry(level, members), devices, running(method, merging)).unwrap();
+                Array::bare(geometry(level, members), devices, settings(method, merging)).unwrap();
             let mut plain = Plain::new(&array);
             plain.load(&array, seed, 300);
             plain.compare(&array);
@@ -81,7 +81,7 @@ fn every_level_keeps_what_was_written_by_every_method_and_strategy() {
 }
 
 #[test]
-fn requests_across_shards_are_put_together_and_zeroes_and_trims_are_taken() {
+fn requests_across_shards_are_combined_and_zeroes_and_trims_are_accepted() {
     let (array, _) = in_memory(Level::Raid6, 5);
     let size = array.bytes() / u64::from(array.block_bytes());
     assert_eq!(array.stripe_bytes(), 3 * STRIP);
@@ -112,7 +112,7 @@ fn requests_across_shards_are_put_together_and_zeroes_and_trims_are_taken() {
 }
 
 #[test]
-fn what_is_trimmed_holds_zeroes_and_syndromes_fit_it() {
+fn trimmed_stripes_contain_zeroes_and_matching_syndromes() {
     for (level, count) in LEVELS {
         let dir = tempfile::tempdir().unwrap();
         let geometry = geometry(level, count);
@@ -122,8 +122,8 @@ fn what_is_trimmed_holds_zeroes_and_syndromes_fit_it() {
         let files = paths.iter().map(|path| {
             Arc::new(Device::create(path, geometry.member_bytes()).unwrap()) as Arc<dyn Member>
         });
-        let running = running(Method::Automatic, Merging::Adaptive);
-        let array = Array::bare(geometry, files.collect(), running).unwrap();
+        let settings = settings(IoMethod::Automatic, Merging::Adaptive);
+        let array = Array::bare(geometry, files.collect(), settings).unwrap();
         let stripe = u64::from(geometry.stripe_blocks());
         let size = geometry.blocks();
         let data: Vec<Page> = (0..size).map(|block| page(5, block)).collect();
@@ -173,7 +173,7 @@ fn what_is_trimmed_holds_zeroes_and_syndromes_fit_it() {
 }
 
 #[test]
-fn a_member_that_fails_is_done_without_and_a_new_one_is_filled() {
+fn an_array_works_without_a_failed_member_and_rebuilds_its_replacement() {
     for (level, members) in LEVELS {
         let (array, flaky) = in_memory(level, members);
         let mut plain = Plain::new(&array);
@@ -190,19 +190,19 @@ fn a_member_that_fails_is_done_without_and_a_new_one_is_filled() {
         plain.compare(&array);
         let status = array.status().unwrap();
         assert_eq!(status.condition, Condition::Degraded(1), "{level:?}");
-        assert_eq!(status.members[1].filling, Filling::Gone);
+        assert_eq!(status.members[1].completeness, Completeness::Gone);
         assert_eq!(
             array.replace(0, Arc::new(Ram::new(MEMBER))),
-            Err(Refusal::There(0))
+            Err(OrderError::There(0))
         );
         assert_eq!(
             array.replace(9, Arc::new(Ram::new(MEMBER))),
-            Err(Refusal::NoMember(9, members - 1))
+            Err(OrderError::NoMember(9, members - 1))
         );
         let small = Arc::new(Ram::new(MEMBER / 2));
         assert!(matches!(
             array.replace(1, small),
-            Err(Refusal::Small { .. })
+            Err(OrderError::Small { .. })
         ));
         array.replace(1, Arc::new(Ram::new(MEMBER))).unwrap();
         plain.load(&array, 3, 200);
@@ -216,7 +216,7 @@ fn a_member_that_fails_is_done_without_and_a_new_one_is_filled() {
 }
 
 #[test]
-fn a_spare_takes_the_place_of_a_lost_member_by_itself() {
+fn a_spare_replaces_a_lost_member_automatically() {
     let (array, flaky) = in_memory(Level::Raid5, 4);
     let mut plain = Plain::new(&array);
     plain.load(&array, 1, 100);
@@ -233,19 +233,19 @@ fn a_spare_takes_the_place_of_a_lost_member_by_itself() {
 }
 
 #[test]
-fn a_member_that_is_needed_may_not_be_failed() {
+fn a_needed_member_cannot_be_taken_out_of_use() {
     let (array, _) = in_memory(Level::Raid6, 5);
     assert_eq!(array.fail(0), Ok(()));
-    assert_eq!(array.fail(0), Err(Refusal::Gone(0)));
+    assert_eq!(array.fail(0), Err(OrderError::Gone(0)));
     assert_eq!(array.fail(3), Ok(()));
-    assert_eq!(array.fail(4), Err(Refusal::Needed(4)));
+    assert_eq!(array.fail(4), Err(OrderError::Needed(4)));
     let mut plain = Plain::new(&array);
     plain.load(&array, 1, 100);
     plain.compare(&array);
 }
 
 #[test]
-fn more_losses_than_the_level_bears_are_told() {
+fn more_losses_than_the_level_tolerates_are_reported() {
     let (array, flaky) = in_memory(Level::Raid5, 4);
     let mut plain = Plain::new(&array);
     plain.load(&array, 1, 100);
@@ -259,7 +259,7 @@ fn more_losses_than_the_level_bears_are_told() {
 }
 
 #[test]
-fn a_scrub_repairs_what_two_syndromes_tell_and_reports_what_they_do_not() {
+fn a_scrub_repairs_identified_blocks_and_reports_other_stripes() {
     let (array, flaky) = in_memory(Level::Raid6, 5);
     let mut plain = Plain::new(&array);
     plain.load(&array, 1, 200);
@@ -292,7 +292,7 @@ fn a_scrub_repairs_what_two_syndromes_tell_and_reports_what_they_do_not() {
 }
 
 #[test]
-fn an_array_that_is_dropped_answers_what_it_owes() {
+fn a_dropped_array_answers_all_requests() {
     let (array, _) = in_memory(Level::Raid6, 5);
     let (tell, told) = channel();
     for block in 0..500 {
@@ -312,7 +312,7 @@ fn an_array_that_is_dropped_answers_what_it_owes() {
 }
 
 #[test]
-fn many_threads_at_once() {
+fn many_threads_submit_at_the_same_time() {
     let (array, _) = in_memory(Level::Raid6, 6);
     let size = array.bytes() / 4096;
     std::thread::scope(|scope| {

@@ -2,19 +2,21 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
-use seiner_raid::simulate::{Address, Bursts, Job, Load, Measured, Mix, Model, Phase, Run, run};
+use seiner_raid::simulate::{
+    Address, Bursts, ClientJob, Load, Measured, MemberModel, Mix, Phase, Run, run,
+};
 use seiner_raid::{Geometry, Level, Merging, Nanos};
 
 const HOLD: Nanos = 1_000_000;
 
-fn job(address: Address, threads: usize, depth: usize) -> Job {
+fn job(address: Address, threads: usize, depth: usize) -> ClientJob {
     let mix = vec![Mix {
         weight: 1,
         write: true,
         blocks: 1,
         address,
     }];
-    Job {
+    ClientJob {
         mix,
         threads,
         depth,
@@ -25,11 +27,11 @@ fn measure(merging: Merging, address: Address, depth: usize) -> Measured {
     measure_jobs(merging, vec![job(address, 1, depth)])
 }
 
-fn measure_jobs(merging: Merging, jobs: Vec<Job>) -> Measured {
+fn measure_jobs(merging: Merging, jobs: Vec<ClientJob>) -> Measured {
     run(&scenario(merging, jobs))
 }
 
-fn scenario(merging: Merging, jobs: Vec<Job>) -> Run {
+fn scenario(merging: Merging, jobs: Vec<ClientJob>) -> Run {
     let load = Load {
         jobs,
         submit: 1500,
@@ -37,7 +39,7 @@ fn scenario(merging: Merging, jobs: Vec<Job>) -> Run {
     };
     Run {
         geometry: Geometry::new(Level::Raid6, 6, 16 << 10, 1 << 30).unwrap(),
-        model: Model::NVME,
+        model: MemberModel::NVME,
         merging,
         longest_hold: HOLD,
         phases: vec![Phase {
@@ -63,7 +65,7 @@ fn a_run_is_the_same_every_time() {
 }
 
 #[test]
-fn a_window_of_a_stripe_is_written_whole_by_the_default_and_not_without_merging() {
+fn the_default_writes_whole_stripes_with_a_window_of_a_stripe() {
     let ours = measure(Merging::Adaptive, Address::Sequential, 16);
     let (full, partial) = (ours.counters.full, ours.counters.partial);
     assert!(
@@ -115,7 +117,7 @@ fn random_writes_are_not_held() {
 }
 
 #[test]
-fn the_default_finds_by_measuring_that_holding_everything_pays_where_estimates_do_not_see_it() {
+fn trials_find_that_holding_everything_pays_where_estimates_do_not() {
     let jobs = || {
         vec![
             job(Address::Sequential, 2, 24),
@@ -129,7 +131,7 @@ fn the_default_finds_by_measuring_that_holding_everything_pays_where_estimates_d
 }
 
 #[test]
-fn trying_what_does_not_pay_costs_little() {
+fn trials_of_worse_strategies_cost_little() {
     for (address, depth) in [
         (Address::Sequential, 4),
         (Address::Sequential, 16),
@@ -150,7 +152,7 @@ fn trying_what_does_not_pay_costs_little() {
 }
 
 #[test]
-fn the_paper_merges_where_depth_times_block_comes_to_more_than_a_stripe_and_nowhere_else() {
+fn the_paper_merges_only_where_depth_times_block_exceeds_a_stripe() {
     let deep = measure(Merging::Paper, Address::Sequential, 64);
     assert!(
         deep.counters.full > deep.counters.partial,
@@ -164,7 +166,7 @@ fn the_paper_merges_where_depth_times_block_comes_to_more_than_a_stripe_and_nowh
 }
 
 #[test]
-fn nothing_is_held_longer_than_allowed() {
+fn no_write_is_held_longer_than_the_maximum_time() {
     for merging in Merging::ALL {
         for depth in [1, 5, 16] {
             let measured = measure(merging, Address::Sequential, depth);
@@ -180,7 +182,7 @@ fn nothing_is_held_longer_than_allowed() {
 }
 
 /// Returns the default's rate as a share of the best rate of the plain strategies.
-fn share(change: impl Fn(&mut Run), job: &Job) -> f64 {
+fn share(change: impl Fn(&mut Run), job: &ClientJob) -> f64 {
     let rate = |merging| {
         let mut scenario = scenario(merging, vec![job.clone()]);
         change(&mut scenario);
@@ -206,7 +208,7 @@ fn a_pause_of_the_clients_does_not_end_filling() {
 }
 
 #[test]
-fn a_pause_is_seen_although_reads_come_first_after_it() {
+fn a_pause_is_detected_when_reads_follow_it() {
     let mut mixed = job(Address::Sequential, 4, 34);
     mixed.mix.push(Mix {
         write: false,

@@ -1,7 +1,7 @@
 //! Comparison of the engine's answers with those of the oracle.
 
-use crate::cast::{Cast, DRAWN};
 use crate::datum::Datum;
+use crate::generator::{DRAWN, Generator};
 use crate::samples::{Samples, Series, each, first_difference};
 use seiner_engine::{Bucket, Engine, Error, Exact, Query, SeriesData, SeriesSummary, Step};
 use seiner_model::{FieldType, Interval, Selector, SourceKey};
@@ -9,27 +9,28 @@ use seiner_platform::sim::SimRng;
 use std::collections::{BTreeMap, HashMap};
 
 /// Result of a comparison that did not succeed.
-pub(crate) enum Amiss {
+pub(crate) enum CheckError {
     /// The engine returned an error.
     Failed(Error),
     /// The answer is wrong.
     Wrong(String),
 }
 
-impl From<Error> for Amiss {
-    fn from(error: Error) -> Amiss {
-        Amiss::Failed(error)
+impl From<Error> for CheckError {
+    fn from(error: Error) -> CheckError {
+        CheckError::Failed(error)
     }
 }
 
-/// Indices of sources in the cast, by key.
+/// Indices of sources in the generator, by key.
 #[derive(Clone)]
-pub(crate) struct Places(HashMap<SourceKey, u32>);
+pub(crate) struct SourceIndex(HashMap<SourceKey, u32>);
 
-impl Places {
-    pub(crate) fn of(cast: &Cast) -> Places {
-        Places(
-            cast.members
+impl SourceIndex {
+    pub(crate) fn of(generator: &Generator) -> SourceIndex {
+        SourceIndex(
+            generator
+                .sources
                 .iter()
                 .enumerate()
                 .map(|(at, member)| (member.key.clone(), at as u32))
@@ -37,31 +38,33 @@ impl Places {
         )
     }
 
-    pub(crate) fn series(&self, key: &SourceKey, field: &str) -> Result<Series, Amiss> {
-        match (self.0.get(key), Cast::field(field)) {
+    pub(crate) fn series(&self, key: &SourceKey, field: &str) -> Result<Series, CheckError> {
+        match (self.0.get(key), Generator::field(field)) {
             (Some(&source), Some(field)) => Ok((source, field)),
-            _ => Err(Amiss::Wrong(format!("{key} {field:?} was never sent"))),
+            _ => Err(CheckError::Wrong(format!("{key} {field:?} was never sent"))),
         }
     }
 
-    fn note(&self, data: &SeriesData, samples: &mut Samples) -> Result<(), Amiss> {
+    fn note(&self, data: &SeriesData, samples: &mut Samples) -> Result<(), CheckError> {
         let series = self.series(&data.key, &data.field)?;
         if data.times.is_empty() || data.times.len() != data.values.len() {
-            return Err(Amiss::Wrong(format!(
+            return Err(CheckError::Wrong(format!(
                 "{series:?}: {} times, {} values",
                 data.times.len(),
                 data.values.len()
             )));
         }
         if !data.times.windows(2).all(|pair| pair[0] < pair[1]) {
-            return Err(Amiss::Wrong(format!("{series:?}: times do not ascend")));
+            return Err(CheckError::Wrong(format!(
+                "{series:?}: times do not ascend"
+            )));
         }
         let values = (0..data.values.len()).map(|index| Datum::of(data.values.get(index)));
         if samples
             .insert(series, data.times.iter().copied().zip(values).collect())
             .is_some()
         {
-            return Err(Amiss::Wrong(format!("{series:?} twice in one answer")));
+            return Err(CheckError::Wrong(format!("{series:?} twice in one answer")));
         }
         Ok(())
     }
@@ -77,19 +80,23 @@ pub(crate) fn everything() -> Query {
 }
 
 /// Returns the engine's answer to a query.
-pub(crate) fn select(engine: &Engine, places: &Places, query: &Query) -> Result<Samples, Amiss> {
+pub(crate) fn select(
+    engine: &Engine,
+    source_index: &SourceIndex,
+    query: &Query,
+) -> Result<Samples, CheckError> {
     let mut samples = Samples::new();
     let mut last_source = None;
     for data in engine.select(query)? {
         let data = data?;
         if last_source > Some(data.source) {
-            return Err(Amiss::Wrong(format!(
+            return Err(CheckError::Wrong(format!(
                 "{:?} after {last_source:?}",
                 data.source
             )));
         }
         last_source = Some(data.source);
-        places.note(&data, &mut samples)?;
+        source_index.note(&data, &mut samples)?;
     }
     Ok(samples)
 }
@@ -99,12 +106,15 @@ const LOST: &str = "seiner_lost_source";
 
 /// Returns the samples that a damaged store still returns under correct names, and the number of
 /// errors that it reported.
-pub(crate) fn select_remains(engine: &Engine, places: &Places) -> Result<(Samples, usize), Amiss> {
+pub(crate) fn select_remains(
+    engine: &Engine,
+    source_index: &SourceIndex,
+) -> Result<(Samples, usize), CheckError> {
     let (mut samples, mut errors) = (Samples::new(), 0);
     for data in engine.select(&everything())? {
         match data {
             Ok(data) if data.key.measurement() == LOST => {}
-            Ok(data) => places.note(&data, &mut samples)?,
+            Ok(data) => source_index.note(&data, &mut samples)?,
             Err(Error::Damage { .. }) => errors += 1,
             Err(error) => return Err(error.into()),
         }
@@ -113,7 +123,7 @@ pub(crate) fn select_remains(engine: &Engine, places: &Places) -> Result<(Sample
 }
 
 /// Draws a query for some series and some interval.
-pub(crate) fn draw_query(rng: &mut SimRng, cast: &Cast, live: &Samples) -> Query {
+pub(crate) fn draw_query(rng: &mut SimRng, generator: &Generator, live: &Samples) -> Query {
     let times: Vec<i64> = each(live).map(|(_, time, _)| time).collect();
     let mut time = || match rng.below(8) {
         0 => i64::MIN,
@@ -130,26 +140,28 @@ pub(crate) fn draw_query(rng: &mut SimRng, cast: &Cast, live: &Samples) -> Query
     };
     let fields = rng.chance(1, 3).then(|| {
         let mut fields: Vec<String> = (0..DRAWN as u32)
-            .map(|field| Cast::field_name(field).to_string())
+            .map(|field| Generator::field_name(field).to_string())
             .collect();
         fields.retain(|_| rng.chance(1, 3));
         fields
     });
     Query {
-        selector: cast.selector(rng),
+        selector: generator.selector(rng),
         fields,
         interval,
     }
 }
 
 /// Returns the oracle's answer to a query.
-fn expected(query: &Query, cast: &Cast, live: &Samples) -> Samples {
+fn expected(query: &Query, generator: &Generator, live: &Samples) -> Samples {
     let wanted = |series: &Series| {
-        query.selector.holds(&cast.members[series.0 as usize].key)
+        query
+            .selector
+            .holds(&generator.sources[series.0 as usize].key)
             && query.fields.as_ref().is_none_or(|fields| {
                 fields
                     .iter()
-                    .any(|field| field == Cast::field_name(series.1))
+                    .any(|field| field == Generator::field_name(series.1))
             })
     };
     let within = |samples: &BTreeMap<i64, Datum>| -> BTreeMap<i64, Datum> {
@@ -169,38 +181,38 @@ fn expected(query: &Query, cast: &Cast, live: &Samples) -> Samples {
 /// Compares a selection bit by bit.
 pub(crate) fn check_select(
     engine: &Engine,
-    places: &Places,
+    source_index: &SourceIndex,
     query: &Query,
-    cast: &Cast,
+    generator: &Generator,
     live: &Samples,
-) -> Result<(), Amiss> {
-    let found = select(engine, places, query)?;
-    match first_difference(&expected(query, cast, live), &found) {
+) -> Result<(), CheckError> {
+    let found = select(engine, source_index, query)?;
+    match first_difference(&expected(query, generator, live), &found) {
         None => Ok(()),
-        Some(difference) => Err(Amiss::Wrong(format!("select {query:?}: {difference}"))),
+        Some(difference) => Err(CheckError::Wrong(format!("select {query:?}: {difference}"))),
     }
 }
 
 /// Compares aggregates: sums within rounding, all others exactly.
 pub(crate) fn check_aggregate(
     engine: &Engine,
-    places: &Places,
+    source_index: &SourceIndex,
     query: &Query,
     step: Step,
-    cast: &Cast,
+    generator: &Generator,
     live: &Samples,
-) -> Result<(), Amiss> {
+) -> Result<(), CheckError> {
     let mut found: BTreeMap<Series, SeriesSummary> = BTreeMap::new();
     for summary in engine.aggregate(query, step)? {
         let summary = summary?;
-        let series = places.series(&summary.key, &summary.field)?;
+        let series = source_index.series(&summary.key, &summary.field)?;
         if found.insert(series, summary).is_some() {
-            return Err(Amiss::Wrong(format!("aggregate: {series:?} twice")));
+            return Err(CheckError::Wrong(format!("aggregate: {series:?} twice")));
         }
     }
-    let expected = expected(query, cast, live);
+    let expected = expected(query, generator, live);
     let wrong = |what: String| {
-        Err(Amiss::Wrong(format!(
+        Err(CheckError::Wrong(format!(
             "aggregate {query:?} {step:?}: {what}"
         )))
     };
@@ -326,28 +338,32 @@ fn exact_of(run: &Run<'_>) -> Option<Exact> {
 /// Compares the engine's list of sources: at least those with samples, at most those ever sent.
 pub(crate) fn check_catalog(
     engine: &Engine,
-    places: &Places,
+    source_index: &SourceIndex,
     selector: &Selector,
-    cast: &Cast,
+    generator: &Generator,
     live: &Samples,
-) -> Result<(), Amiss> {
-    let wrong = |what: String| Err(Amiss::Wrong(format!("catalog of {selector:?}: {what}")));
+) -> Result<(), CheckError> {
+    let wrong = |what: String| {
+        Err(CheckError::Wrong(format!(
+            "catalog of {selector:?}: {what}"
+        )))
+    };
     let mut listed = Vec::new();
     for id in engine.sources(selector) {
         match engine
             .source_key(id)
             .as_ref()
-            .map(|key| (places.0.get(key), selector.holds(key)))
+            .map(|key| (source_index.0.get(key), selector.holds(key)))
         {
             Some((Some(&source), true)) => listed.push(source),
             other => return wrong(format!("{id:?} is {other:?}")),
         }
     }
-    let holds = |source: u32| selector.holds(&cast.members[source as usize].key);
+    let holds = |source: u32| selector.holds(&generator.sources[source as usize].key);
     let fields = engine.fields(selector);
     for series in live.keys().filter(|series| holds(series.0)) {
-        let key = &cast.members[series.0 as usize].key;
-        let name = Cast::field_name(series.1);
+        let key = &generator.sources[series.0 as usize].key;
+        let name = Generator::field_name(series.1);
         if !listed.contains(&series.0) {
             return wrong(format!("{key} is missing from the sources"));
         }

@@ -1,7 +1,7 @@
 //! Changes of the samples of a store with roll-ups.
 
-use crate::cast::{NUMBER, VALUE};
 use crate::datum::Datum;
+use crate::generator::{NUMBER, VALUE};
 use crate::samples::{Samples, Series};
 use seiner_model::Interval;
 use std::collections::BTreeMap;
@@ -20,7 +20,7 @@ pub(crate) type Cells = BTreeMap<Series, BTreeMap<i64, Cell>>;
 
 /// An accepted row.
 #[derive(Clone, Debug)]
-pub(crate) struct Row {
+pub(crate) struct AcceptedRow {
     pub(crate) source: u32,
     pub(crate) time: i64,
     pub(crate) cells: Vec<(u32, Datum)>,
@@ -32,7 +32,7 @@ pub(crate) struct Row {
 /// A change of the samples.
 #[derive(Clone, Debug)]
 pub(crate) enum Change {
-    Row(Row),
+    Row(AcceptedRow),
     /// The samples of a source in an interval are deleted or expired.
     Gone(u32, Interval),
     /// The samples of a source in an interval may be gone.
@@ -59,7 +59,7 @@ impl Change {
     }
 }
 
-impl Row {
+impl AcceptedRow {
     fn apply(&self, cells: &mut Cells) {
         for (field, datum) in &self.cells {
             let cells = cells.entry((self.source, *field)).or_default();
@@ -84,7 +84,7 @@ fn of_source(
 }
 
 /// Returns true if the number of a row is among the samples.
-pub(crate) fn is_there(row: &Row, found: &Samples) -> bool {
+pub(crate) fn is_there(row: &AcceptedRow, found: &Samples) -> bool {
     row.cells.iter().any(|(field, datum)| {
         let samples = found.get(&(row.source, *field));
         let there = samples.and_then(|samples| samples.get(&row.time));

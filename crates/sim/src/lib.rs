@@ -21,25 +21,25 @@
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 
 mod answers;
-mod canary;
-mod cast;
 mod change;
+mod crash_injector;
 mod datum;
-mod history;
-mod ladder;
+mod faulty_disk;
+mod generator;
 mod names;
 mod oracle;
-mod past;
 mod plan;
+mod retention_model;
+mod rollup_model;
 mod rules;
 mod runner;
 mod samples;
-mod witness;
+mod source_history;
 mod world;
 
-pub use canary::{Liar, Lie};
+pub use crash_injector::{Work, WorkCount, WorkCounts};
+pub use faulty_disk::{DiskFault, FaultyDisk};
 pub use oracle::Oracle;
-pub use plan::{Plan, Trouble};
+pub use plan::{FaultKind, RunPlan};
 pub use runner::{Campaign, Outcome};
-pub use witness::{Count, Work, Works};
 pub use world::{Report, Violation, World, Wrap};

@@ -1,9 +1,9 @@
 //! Reference model of the store: maps in memory, where the last write wins.
 
-use crate::cast::Entry;
 use crate::datum::{Datum, digest};
-use crate::history::History;
-use crate::ladder::Ladder;
+use crate::generator::Entry;
+use crate::retention_model::RetentionModel;
+use crate::rollup_model::RollupModel;
 use crate::samples::{Samples, Series, each, first_difference, sum_of};
 use std::collections::{BTreeSet, HashMap};
 
@@ -27,19 +27,19 @@ pub struct Oracle {
     /// Rows accepted and not known to be durable, in the order of acceptance.
     tail: Vec<Accepted>,
     /// Number of rows accepted before the first of `tail`.
-    settled: u64,
+    before_tail: u64,
     /// Everything that was ever accepted, for the tests of damage; otherwise `None`.
-    ever: Option<Ever>,
+    archive: Option<Archive>,
     /// Model of a store with retention. If it is set, `live` is the last answer of the store, and
     /// the other fields are unused.
-    pub(crate) history: Option<History>,
+    pub(crate) retention: Option<RetentionModel>,
     /// Model of a store with roll-ups. If it is set, the other fields are unused.
-    pub(crate) ladder: Option<Ladder>,
+    pub(crate) rollups: Option<RollupModel>,
 }
 
 /// Everything that was ever accepted.
 #[derive(Clone, Debug, Default)]
-struct Ever {
+struct Archive {
     /// Digests of all samples.
     samples: BTreeSet<u64>,
     /// All rows, in the order of acceptance.
@@ -47,26 +47,26 @@ struct Ever {
 }
 
 impl Oracle {
-    /// Returns an empty store. With `remembering` it keeps everything that it accepts.
-    pub fn new(remembering: bool) -> Oracle {
+    /// Returns an empty store. With `keeps_archive` it keeps everything that it accepts.
+    pub fn new(keeps_archive: bool) -> Oracle {
         Oracle {
-            ever: remembering.then(Ever::default),
+            archive: keeps_archive.then(Archive::default),
             ..Oracle::default()
         }
     }
 
     /// Returns an oracle for a store with retention.
-    pub(crate) fn forgetful(history: History) -> Oracle {
+    pub(crate) fn expiring(retention: RetentionModel) -> Oracle {
         Oracle {
-            history: Some(history),
+            retention: Some(retention),
             ..Oracle::default()
         }
     }
 
     /// Returns an oracle for a store with roll-ups.
-    pub(crate) fn coarsening(ladder: Ladder) -> Oracle {
+    pub(crate) fn rolling_up(rollups: RollupModel) -> Oracle {
         Oracle {
-            ladder: Some(ladder),
+            rollups: Some(rollups),
             ..Oracle::default()
         }
     }
@@ -82,38 +82,40 @@ impl Oracle {
 
     /// Number of accepted rows.
     pub fn accepted(&self) -> u64 {
-        let counted = self.settled + self.tail.len() as u64;
-        let counted = self.ladder.as_ref().map_or(counted, Ladder::accepted);
-        self.history.as_ref().map_or(counted, History::accepted)
+        let counted = self.before_tail + self.tail.len() as u64;
+        let counted = self.rollups.as_ref().map_or(counted, RollupModel::accepted);
+        self.retention
+            .as_ref()
+            .map_or(counted, RetentionModel::accepted)
     }
 
     /// Returns true if a row may be rejected as too old.
     pub(crate) fn may_be_too_old(&self, entry: &Entry) -> bool {
-        let history = self.history.as_ref();
-        let ladder = self.ladder.as_ref();
-        history.is_some_and(|history| history.may_be_too_old(entry))
-            || ladder.is_some_and(|ladder| ladder.may_be_too_old(entry))
+        let retention = self.retention.as_ref();
+        let rollups = self.rollups.as_ref();
+        retention.is_some_and(|retention| retention.may_be_too_old(entry))
+            || rollups.is_some_and(|rollups| rollups.may_be_too_old(entry))
     }
 
     pub(crate) fn accept(&mut self, entry: &Entry) {
-        if let Some(ladder) = &mut self.ladder {
-            return ladder.accept(entry);
+        if let Some(rollups) = &mut self.rollups {
+            return rollups.accept(entry);
         }
-        if let Some(history) = &mut self.history {
-            return history.accept(entry);
+        if let Some(retention) = &mut self.retention {
+            return retention.accept(entry);
         }
         let row = Accepted {
             source: entry.source,
             time: entry.time,
             cells: entry.cells.clone(),
         };
-        if let Some(ever) = &mut self.ever {
-            ever.samples.extend(
+        if let Some(archive) = &mut self.archive {
+            archive.samples.extend(
                 row.cells
                     .iter()
                     .map(|(field, datum)| digest(&(row.source, *field, row.time, datum))),
             );
-            ever.rows.push(row.clone());
+            archive.rows.push(row.clone());
         }
         row.apply(&mut self.live);
         self.tail.push(row);
@@ -121,17 +123,17 @@ impl Oracle {
 
     /// Records that the first `accepted` rows survive a crash.
     pub(crate) fn set_durable(&mut self, accepted: u64) {
-        if let Some(ladder) = &mut self.ladder {
-            return ladder.set_durable(accepted);
+        if let Some(rollups) = &mut self.rollups {
+            return rollups.set_durable(accepted);
         }
-        if let Some(history) = &mut self.history {
-            return history.set_durable(accepted);
+        if let Some(retention) = &mut self.retention {
+            return retention.set_durable(accepted);
         }
-        let rows = (accepted.saturating_sub(self.settled) as usize).min(self.tail.len());
+        let rows = (accepted.saturating_sub(self.before_tail) as usize).min(self.tail.len());
         for row in self.tail.drain(..rows) {
             self.durable_sum = self.durable_sum.wrapping_add(row.apply(&mut self.durable));
         }
-        self.settled += rows as u64;
+        self.before_tail += rows as u64;
     }
 
     /// Records that all accepted rows survive a crash.
@@ -264,9 +266,9 @@ impl Oracle {
     /// # Errors
     /// A description of a sample that was never accepted.
     pub(crate) fn adopt_remains(&mut self, found: Samples) -> Result<usize, String> {
-        let ever = self.ever();
+        let archive = self.archive();
         for (series, time, datum) in each(&found) {
-            if !ever
+            if !archive
                 .samples
                 .contains(&digest(&(series.0, series.1, time, datum)))
             {
@@ -281,7 +283,7 @@ impl Oracle {
             })
             .count();
         let wrong = each(&self.live).count() - right;
-        self.settled = self.accepted();
+        self.before_tail = self.accepted();
         self.tail.clear();
         self.durable.clone_from(&found);
         self.durable_sum = sum_of(&found);
@@ -295,14 +297,16 @@ impl Oracle {
         let target = sum_of(found);
         let (mut sum, mut state) = (0u64, Samples::new());
         target == 0
-            || self.ever().rows.iter().any(|row| {
+            || self.archive().rows.iter().any(|row| {
                 sum = sum.wrapping_add(row.apply(&mut state));
                 sum == target
             })
     }
 
-    fn ever(&self) -> &Ever {
-        self.ever.as_ref().expect("remembering was asked for")
+    fn archive(&self) -> &Archive {
+        self.archive
+            .as_ref()
+            .expect("an archive is kept for tests of damage")
     }
 
     /// Describes why no prefix of the accepted rows gives the found samples.
@@ -399,7 +403,7 @@ mod tests {
             name: Vec::new(),
             time,
             cells: vec![(0, Datum::I64(value))],
-            flaw: None,
+            defect: None,
         }
     }
 
@@ -423,7 +427,7 @@ mod tests {
     }
 
     #[test]
-    fn after_a_crash_a_prefix_that_holds_what_was_durable_will_do() {
+    fn after_a_crash_a_prefix_with_all_durable_rows_is_accepted() {
         let rows = [entry(1, 10), entry(2, 20), entry(1, 11), entry(3, 30)];
         let adopt = |found: &[(i64, i64)]| oracle(&rows, 2).adopt_prefix(samples(found), true);
         adopt(&[(1, 10), (2, 20)]).unwrap();
@@ -442,7 +446,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_journal_any_subset_of_what_came_since_will_do() {
+    fn without_a_journal_any_subset_of_later_rows_is_accepted() {
         let rows = [entry(1, 10), entry(2, 20), entry(1, 11), entry(3, 30)];
         let adopt = |found: &[(i64, i64)]| oracle(&rows, 2).adopt_subset(samples(found), true);
         adopt(&[(1, 10), (2, 20), (3, 30)]).unwrap();
@@ -453,7 +457,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_damaged_store_what_is_left_must_be_true() {
+    fn the_rest_of_a_damaged_store_must_be_correct() {
         let rows = [entry(1, 10), entry(2, 20), entry(1, 11)];
         let adopt = |found: &[(i64, i64)]| oracle(&rows, 3).adopt_remains(samples(found));
         assert_eq!(adopt(&[(1, 11), (2, 20)]), Ok(0));
@@ -465,7 +469,7 @@ mod tests {
     }
 
     #[test]
-    fn after_a_kill_what_is_seen_is_not_yet_durable() {
+    fn after_a_kill_found_rows_are_not_yet_durable() {
         let mut oracle = oracle(&[entry(1, 10), entry(2, 20)], 1);
         oracle
             .adopt_prefix(samples(&[(1, 10), (2, 20)]), false)

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 /// Kind of faults in a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Trouble {
+pub enum FaultKind {
     /// No faults: the program is only closed and opened.
     None,
     /// Crashes: the program is killed or the power fails, at any operation, during the start too.
@@ -23,9 +23,9 @@ pub enum Trouble {
 
 /// Settings of one run.
 #[derive(Clone, Debug)]
-pub struct Plan {
+pub struct RunPlan {
     /// Kind of faults.
-    pub trouble: Trouble,
+    pub fault_kind: FaultKind,
     /// Settings of the store.
     pub options: Options,
     /// Number of sources.
@@ -35,22 +35,22 @@ pub struct Plan {
     /// Maximum number of rows in a batch.
     pub batch_rows: u64,
     /// True if some rows are invalid and must be rejected.
-    pub flawed: bool,
+    pub with_defects: bool,
     /// True if the store expires data.
-    pub forgetful: bool,
+    pub expiring: bool,
     /// True if the store rolls up old samples.
-    pub coarsens: bool,
+    pub rolls_up: bool,
 }
 
-impl Plan {
+impl RunPlan {
     /// Draws the plan of a run.
-    pub fn draw(rng: &mut SimRng) -> Plan {
-        let trouble = match rng.below(20) {
-            0 => Trouble::None,
-            1..=11 => Trouble::Crashes,
-            12..=14 => Trouble::Errors,
-            15 | 16 => Trouble::Full,
-            _ => Trouble::Damage,
+    pub fn draw(rng: &mut SimRng) -> RunPlan {
+        let fault_kind = match rng.below(20) {
+            0 => FaultKind::None,
+            1..=11 => FaultKind::Crashes,
+            12..=14 => FaultKind::Errors,
+            15 | 16 => FaultKind::Full,
+            _ => FaultKind::Damage,
         };
         let durability = match rng.below(10) {
             0..3 => Durability::Sync,
@@ -69,8 +69,8 @@ impl Plan {
             apply_retention: true,
             ..Options::default()
         };
-        Plan {
-            trouble,
+        RunPlan {
+            fault_kind,
             options,
             sources: *rng.pick(&[1, 2, 5, 20, 100]),
             steps: if rng.chance(1, 20) {
@@ -79,20 +79,20 @@ impl Plan {
                 rng.between(20, 160)
             },
             batch_rows: *rng.pick(&[1, 4, 30, 30, 150, 150, 400]),
-            flawed: rng.chance(1, 2),
-            forgetful: false,
-            coarsens: false,
+            with_defects: rng.chance(1, 2),
+            expiring: false,
+            rolls_up: false,
         }
     }
 
     /// Draws the plan of a run in which the store expires data.
-    pub fn draw_forgetful(rng: &mut SimRng) -> Plan {
-        let mut plan = Plan::draw(rng);
-        if plan.trouble == Trouble::Damage {
-            plan.trouble = Trouble::Crashes;
+    pub fn draw_expiring(rng: &mut SimRng) -> RunPlan {
+        let mut plan = RunPlan::draw(rng);
+        if plan.fault_kind == FaultKind::Damage {
+            plan.fault_kind = FaultKind::Crashes;
         }
-        plan.forgetful = true;
-        plan.flawed = false;
+        plan.expiring = true;
+        plan.with_defects = false;
         plan.sources = *rng.pick(&[1, 4, 8, 20]);
         plan.batch_rows = *rng.pick(&[4, 30, 100, 100]);
         let options = &mut plan.options;
@@ -105,9 +105,9 @@ impl Plan {
     }
 
     /// Draws the plan of a run in which the store rolls up old samples.
-    pub fn draw_coarsening(rng: &mut SimRng) -> Plan {
-        let mut plan = Plan::draw_forgetful(rng);
-        (plan.forgetful, plan.coarsens) = (false, true);
+    pub fn draw_rolling_up(rng: &mut SimRng) -> RunPlan {
+        let mut plan = RunPlan::draw_expiring(rng);
+        (plan.expiring, plan.rolls_up) = (false, true);
         plan.sources = *rng.pick(&[1, 3, 6]);
         plan.redraw(rng);
         plan.options.classes = draw_levels(rng);
@@ -124,7 +124,7 @@ impl Plan {
     pub(crate) fn redraw(&mut self, rng: &mut SimRng) {
         let disk = self.options.disk;
         draw_log(rng, &mut self.options);
-        if self.coarsens {
+        if self.rolls_up {
             self.options.disk = disk;
             if rng.chance(2, 3) {
                 self.options.classes = draw_levels(rng);
@@ -142,7 +142,7 @@ impl Plan {
 
     /// Returns true if the program is killed and the power fails in this run.
     pub(crate) fn crashes(&self) -> bool {
-        !matches!(self.trouble, Trouble::None | Trouble::Damage)
+        !matches!(self.fault_kind, FaultKind::None | FaultKind::Damage)
     }
 }
 
@@ -168,7 +168,7 @@ fn draw_room(rng: &mut SimRng, options: &mut Options) {
 }
 
 /// Draws rules with levels for the measurements of numbered rows. All steps divide each other and
-/// [`crate::ladder::WINDOW`].
+/// [`crate::rollup_model::WINDOW`].
 fn draw_levels(rng: &mut SimRng) -> Classes {
     const RULES: [(u64, &[&str]); 4] = [
         (

@@ -2,7 +2,7 @@
 
 use seiner_engine::{Class, Keep, WhenFull};
 
-/// Retention rules of a store, and the class of each source of the cast.
+/// Retention rules of a store, and the class of each source of the generator.
 #[derive(Clone, Debug)]
 pub(crate) struct Rules {
     pub(crate) classes: Vec<Class>,
@@ -26,7 +26,7 @@ impl Rules {
         class.keep.bytes.is_some() || self.budget && class.when_full == WhenFull::Shed
     }
 
-    /// Returns true if the store may refuse rows, because some class in use is not shed.
+    /// Returns true if the store may reject rows, because some class in use is not shed.
     pub(crate) fn may_refuse(&self) -> bool {
         let refuses = |class: &u8| self.classes[*class as usize].when_full == WhenFull::Refuse;
         self.of.iter().any(refuses)

@@ -13,7 +13,7 @@ pub struct Campaign {
     /// Wrapper of the simulated disk.
     pub wrap: Wrap,
     /// True to print every step to stderr.
-    pub tell: bool,
+    pub verbose: bool,
     /// Number of threads.
     pub threads: usize,
     /// Number of violations that end the campaign. Runs on other threads are finished.
@@ -53,7 +53,7 @@ impl Campaign {
                 None => 0..number("SEINER_SIM_RUNS").unwrap_or(runs),
             },
             wrap: World::plain,
-            tell: seed.is_some(),
+            verbose: seed.is_some(),
             threads: std::thread::available_parallelism().map_or(1, usize::from),
             violations: 1,
         }
@@ -71,7 +71,7 @@ impl Campaign {
                 if seed >= self.seeds.end {
                     break;
                 }
-                let result = run_one(seed, self.wrap, self.tell);
+                let result = run_one(seed, self.wrap, self.verbose);
                 let mut outcome = outcome.lock().expect("runs are caught when they panic");
                 outcome.runs += 1;
                 match result {
@@ -113,11 +113,11 @@ impl Outcome {
 }
 
 /// Runs one seed with the three kinds of store. A panic counts as a violation.
-fn run_one(seed: u64, wrap: Wrap, tell: bool) -> Result<Report, Violation> {
+fn run_one(seed: u64, wrap: Wrap, verbose: bool) -> Result<Report, Violation> {
     let run = || {
-        let mut report = World::new(seed, wrap, tell).run()?;
-        report.add(&World::forgetful(seed, wrap, tell).run()?);
-        report.add(&World::coarsening(seed, wrap, tell).run()?);
+        let mut report = World::new(seed, wrap, verbose).run()?;
+        report.add(&World::expiring(seed, wrap, verbose).run()?);
+        report.add(&World::rolling_up(seed, wrap, verbose).run()?);
         Ok(report)
     };
     match catch_unwind(AssertUnwindSafe(run)) {

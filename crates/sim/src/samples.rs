@@ -3,7 +3,7 @@
 use crate::datum::{Datum, digest};
 use std::collections::BTreeMap;
 
-/// A series: the index of its source in the cast, and the index of its field.
+/// A series: the index of its source in the generator, and the index of its field.
 pub(crate) type Series = (u32, u32);
 
 /// Samples of a store, by series and time.

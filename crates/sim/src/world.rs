@@ -1,21 +1,21 @@
 //! One run: an engine with its disk and clock, the oracle, and the steps applied to them.
 
 mod append;
-mod coarsen;
 mod damage;
-mod forget;
+mod retention;
+mod rollup;
 mod start;
 
-use crate::answers::{self, Amiss, Places};
-use crate::cast::Cast;
+use crate::answers::{self, CheckError, SourceIndex};
+use crate::crash_injector::{CrashInjector, Work, WorkCounts};
+use crate::generator::Generator;
 use crate::oracle::Oracle;
-use crate::plan::{Plan, Trouble};
-use crate::witness::{Witness, Work, Works};
+use crate::plan::{FaultKind, RunPlan};
 use seiner_engine::{Engine, Error, Query, Step};
 use seiner_model::SourceId;
 use seiner_platform::Disk;
 use seiner_platform::sim::{Chance, Faults, SimClock, SimDisk, SimRng};
-use start::How;
+use start::ProgramEnd;
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
@@ -71,7 +71,7 @@ pub struct Report {
     pub errors: u64,
     /// Number of bit-flip tests in which samples were missing.
     pub damages: u64,
-    /// Number of times that a store refused rows because its budget or the disk was used up.
+    /// Number of times that a store rejected rows because its budget or the disk was used up.
     pub refusals: u64,
     /// Number of rows rejected as too old.
     pub too_old: u64,
@@ -80,7 +80,7 @@ pub struct Report {
     /// Number of starts with changed rules.
     pub rule_changes: u64,
     /// Counts of the engine's works and of crashes during them.
-    pub works: Works,
+    pub works: WorkCounts,
     /// Number of disk operations.
     pub operations: u64,
     /// Digest of everything that happened: the same for the same seed.
@@ -113,7 +113,7 @@ impl fmt::Display for Report {
         write!(
             f,
             "{} steps, {} rows, {} checks, {} crashes, {} kills, {} errors, {} damages, {} refusals, {} rows too \
-             old, {} blocks, {} seals, {} merges, {} drops, {} rounds, {} deletes, {} changes of rules, {} disk operations",
+             old, {} blocks, {} seals, {} merges, {} drops, {} roll-up passes, {} deletes, {} changes of rules, {} disk operations",
             self.steps,
             self.rows,
             self.checks,
@@ -127,7 +127,7 @@ impl fmt::Display for Report {
             begun(Work::Seal),
             begun(Work::Merge),
             begun(Work::Drop),
-            begun(Work::Downsample),
+            begun(Work::RollUp),
             begun(Work::Delete),
             self.rule_changes,
             self.operations
@@ -139,13 +139,13 @@ impl fmt::Display for Report {
 pub struct World {
     seed: u64,
     rng: SimRng,
-    plan: Plan,
-    cast: Cast,
-    places: Places,
+    plan: RunPlan,
+    generator: Generator,
+    source_index: SourceIndex,
     oracle: Oracle,
     disk: SimDisk,
     wrap: Wrap,
-    witness: Witness,
+    crash_injector: CrashInjector,
     clock: SimClock,
     /// `None` only before the first start.
     engine: Option<Arc<Engine>>,
@@ -154,14 +154,14 @@ pub struct World {
     /// Positions in the journal, with the number of rows accepted up to each.
     positions: Vec<(u64, u64)>,
     /// End of the program that applies when the disk next turns out to be dead.
-    end: How,
+    end: ProgramEnd,
     /// True if a sync may have failed since the last power cut. Data that a restarted program reads
     /// may then not be durable, and the program cannot detect this.
     sync_doubtful: bool,
     report: Report,
     step: u64,
     events: Vec<String>,
-    tell: bool,
+    verbose: bool,
 }
 
 type Done = Result<(), Violation>;
@@ -170,65 +170,65 @@ type Done = Result<(), Violation>;
 const BEGIN: i64 = 1_700_000_000_000_000_000;
 
 impl World {
-    /// Returns the run of a seed with a store that keeps everything. `tell` prints every step to
+    /// Returns the run of a seed with a store that keeps everything. `verbose` prints every step to
     /// stderr.
-    pub fn new(seed: u64, wrap: Wrap, tell: bool) -> World {
+    pub fn new(seed: u64, wrap: Wrap, verbose: bool) -> World {
         let mut rng = SimRng::new(seed);
-        let plan = Plan::draw(&mut rng);
-        let cast = Cast::draw(&mut rng, plan.sources);
-        let oracle = Oracle::new(plan.trouble == Trouble::Damage);
-        World::with(seed, rng, plan, cast, oracle, wrap, tell)
+        let plan = RunPlan::draw(&mut rng);
+        let generator = Generator::draw(&mut rng, plan.sources);
+        let oracle = Oracle::new(plan.fault_kind == FaultKind::Damage);
+        World::with(seed, rng, plan, generator, oracle, wrap, verbose)
     }
 
     /// Returns the run of a seed with a store with retention: the disk budget is small, retention
     /// classes change, and data is deleted.
-    pub fn forgetful(seed: u64, wrap: Wrap, tell: bool) -> World {
+    pub fn expiring(seed: u64, wrap: Wrap, verbose: bool) -> World {
         let mut rng = SimRng::new(!seed);
-        let plan = Plan::draw_forgetful(&mut rng);
-        let cast = Cast::numbered(&mut rng, plan.sources, !plan.journals());
-        let oracle = Oracle::forgetful(forget::history(&plan, &cast, BEGIN));
-        World::with(seed, rng, plan, cast, oracle, wrap, tell)
+        let plan = RunPlan::draw_expiring(&mut rng);
+        let generator = Generator::numbered(&mut rng, plan.sources, !plan.journals());
+        let oracle = Oracle::expiring(retention::model(&plan, &generator, BEGIN));
+        World::with(seed, rng, plan, generator, oracle, wrap, verbose)
     }
 
     /// Returns the run of a seed with a store with roll-ups, under rules that change.
-    pub fn coarsening(seed: u64, wrap: Wrap, tell: bool) -> World {
+    pub fn rolling_up(seed: u64, wrap: Wrap, verbose: bool) -> World {
         let mut rng = SimRng::new(seed.rotate_left(32) ^ 0xc0a2);
-        let plan = Plan::draw_coarsening(&mut rng);
-        let cast = Cast::numbered(&mut rng, plan.sources, !plan.journals());
-        let cast = cast.hurry(4_000_000_000);
-        let oracle = Oracle::coarsening(coarsen::ladder(&plan, &cast, BEGIN));
-        World::with(seed, rng, plan, cast, oracle, wrap, tell)
+        let plan = RunPlan::draw_rolling_up(&mut rng);
+        let generator = Generator::numbered(&mut rng, plan.sources, !plan.journals());
+        let generator = generator.with_lateness(4_000_000_000);
+        let oracle = Oracle::rolling_up(rollup::model(&plan, &generator, BEGIN));
+        World::with(seed, rng, plan, generator, oracle, wrap, verbose)
     }
 
     fn with(
         seed: u64,
         mut rng: SimRng,
-        plan: Plan,
-        cast: Cast,
+        plan: RunPlan,
+        generator: Generator,
         oracle: Oracle,
         wrap: Wrap,
-        tell: bool,
+        verbose: bool,
     ) -> World {
         World {
             seed,
-            places: Places::of(&cast),
+            source_index: SourceIndex::of(&generator),
             oracle,
             disk: SimDisk::new(rng.next_u64()),
             clock: SimClock::new(BEGIN),
             rng,
             plan,
-            cast,
+            generator,
             wrap,
-            witness: Witness::new(),
+            crash_injector: CrashInjector::new(),
             engine: None,
             ids: HashMap::new(),
             positions: Vec::new(),
-            end: How::PowerCut,
+            end: ProgramEnd::PowerCut,
             sync_doubtful: false,
             report: Report::default(),
             step: 0,
             events: Vec::new(),
-            tell,
+            verbose,
         }
     }
 
@@ -243,29 +243,29 @@ impl World {
     /// The first violation.
     pub fn run(mut self) -> Result<Report, Violation> {
         self.event(format!("{:?}", self.plan));
-        self.start(How::Closed)?;
+        self.start(ProgramEnd::Closed)?;
         while self.step < self.plan.steps {
             self.step += 1;
-            match (self.plan.forgetful, self.plan.coarsens) {
-                (true, _) => self.act_forgetful()?,
-                (_, true) => self.act_coarsening()?,
+            match (self.plan.expiring, self.plan.rolls_up) {
+                (true, _) => self.act_expiring()?,
+                (_, true) => self.act_rolling_up()?,
                 _ => self.act()?,
             }
         }
         self.set_faults(Faults::default());
         self.disk.set_capacity(None);
-        self.call_off_end();
+        self.cancel_crash();
         let how = if self.plan.crashes() {
-            How::PowerCut
+            ProgramEnd::PowerCut
         } else {
-            How::Closed
+            ProgramEnd::Closed
         };
         self.restart(how)?;
         self.check_everything()?;
         self.report.steps = self.step;
         self.report.operations = self.disk.operations();
         self.report.trace = self.report.trace.wrapping_add(self.disk.trace());
-        self.report.works = self.witness.works();
+        self.report.works = self.crash_injector.works();
         Ok(self.report)
     }
 
@@ -282,40 +282,44 @@ impl World {
             82..84 => self.check_catalog(),
             84..87 => self.pass_time(),
             87..90 => self.wait_durable(),
-            90..92 => self.restart(How::Closed),
-            _ => self.trouble(),
+            90..92 => self.restart(ProgramEnd::Closed),
+            _ => self.inject_fault(),
         }
     }
 
-    /// Carries out a disturbance that the plan provides for.
-    fn trouble(&mut self) -> Done {
-        match (self.plan.trouble, self.rng.below(8)) {
-            (Trouble::None, _) => self.check_everything(),
-            (Trouble::Damage, 0..3) => self.damage(),
-            (Trouble::Damage, _) => Ok(()),
-            (_, 0) => self.restart(How::Killed),
-            (_, 1) => self.restart(How::PowerCut),
-            (_, 2 | 3) => self.imagine_power_cut(),
-            (Trouble::Crashes, _) => self.schedule_end(),
-            (Trouble::Errors, 4..7) => self.raise_faults(),
-            (Trouble::Full, 4..7) => self.fill_up(),
-            _ => self.schedule_end(),
+    /// Injects a fault of the kind that the plan provides for.
+    fn inject_fault(&mut self) -> Done {
+        match (self.plan.fault_kind, self.rng.below(8)) {
+            (FaultKind::None, _) => self.check_everything(),
+            (FaultKind::Damage, 0..3) => self.damage(),
+            (FaultKind::Damage, _) => Ok(()),
+            (_, 0) => self.restart(ProgramEnd::Killed),
+            (_, 1) => self.restart(ProgramEnd::PowerCut),
+            (_, 2 | 3) => self.check_power_cut(),
+            (FaultKind::Crashes, _) => self.schedule_crash(),
+            (FaultKind::Errors, 4..7) => self.raise_faults(),
+            (FaultKind::Full, 4..7) => self.limit_capacity(),
+            _ => self.schedule_crash(),
         }
     }
 
-    fn schedule_end(&mut self) -> Done {
-        self.call_off_end();
+    fn schedule_crash(&mut self) -> Done {
+        self.cancel_crash();
         let most = *self.rng.pick(&[4, 20, 60, 200]);
         let operations = self.rng.between(1, most);
-        self.end = *self.rng.pick(&[How::PowerCut, How::PowerCut, How::Killed]);
+        self.end = *self.rng.pick(&[
+            ProgramEnd::PowerCut,
+            ProgramEnd::PowerCut,
+            ProgramEnd::Killed,
+        ]);
         self.event(format!("in {operations} operations: {:?}", self.end));
         self.disk.crash_after(Some(operations));
         Ok(())
     }
 
-    fn call_off_end(&mut self) {
+    fn cancel_crash(&mut self) {
         self.disk.crash_after(None);
-        self.witness.aim(None);
+        self.crash_injector.set_target(None);
     }
 
     fn raise_faults(&mut self) -> Done {
@@ -337,9 +341,9 @@ impl World {
         self.disk.set_faults(faults);
     }
 
-    fn fill_up(&mut self) -> Done {
+    fn limit_capacity(&mut self) -> Done {
         let capacity = self.disk.used() + self.rng.below(100_000);
-        self.event(format!("room for {capacity} bytes"));
+        self.event(format!("space for {capacity} bytes"));
         self.disk.set_capacity(Some(capacity));
         Ok(())
     }
@@ -372,7 +376,7 @@ impl World {
                 ));
             }
             if self.plan.crashes() && self.rng.chance(1, 6) {
-                return self.imagine_power_cut();
+                return self.check_power_cut();
             }
         }
         Ok(())
@@ -419,7 +423,7 @@ impl World {
     }
 
     fn check_everything(&mut self) -> Done {
-        if self.plan.forgetful || self.plan.coarsens {
+        if self.plan.expiring || self.plan.rolls_up {
             return self.observe().map(|_| ());
         }
         self.compare(&answers::everything())
@@ -432,7 +436,7 @@ impl World {
         if !self.observe()? {
             return Ok(());
         }
-        let query = answers::draw_query(&mut self.rng, &self.cast, self.oracle.live());
+        let query = answers::draw_query(&mut self.rng, &self.generator, self.oracle.live());
         self.compare(&query)
     }
 
@@ -440,9 +444,9 @@ impl World {
     fn compare(&mut self, query: &Query) -> Done {
         let result = answers::check_select(
             &self.engine(),
-            &self.places,
+            &self.source_index,
             query,
-            &self.cast,
+            &self.generator,
             self.oracle.live(),
         );
         self.answered(result)
@@ -452,7 +456,7 @@ impl World {
         if !self.observe()? {
             return Ok(());
         }
-        let query = answers::draw_query(&mut self.rng, &self.cast, self.oracle.live());
+        let query = answers::draw_query(&mut self.rng, &self.generator, self.oracle.live());
         let step = match self.rng.below(4) {
             0 => Step::Whole,
             1 => Step::Every(7_000_000_000),
@@ -460,8 +464,14 @@ impl World {
             _ => Step::Every(self.rng.between(1, i64::MAX as u64) as i64),
         };
         let live = self.oracle.live();
-        let result =
-            answers::check_aggregate(&self.engine(), &self.places, &query, step, &self.cast, live);
+        let result = answers::check_aggregate(
+            &self.engine(),
+            &self.source_index,
+            &query,
+            step,
+            &self.generator,
+            live,
+        );
         self.answered(result)
     }
 
@@ -469,19 +479,24 @@ impl World {
         if !self.observe()? {
             return Ok(());
         }
-        let selector = self.cast.selector(&mut self.rng);
+        let selector = self.generator.selector(&mut self.rng);
         let live = self.oracle.live();
-        let result =
-            answers::check_catalog(&self.engine(), &self.places, &selector, &self.cast, live);
+        let result = answers::check_catalog(
+            &self.engine(),
+            &self.source_index,
+            &selector,
+            &self.generator,
+            live,
+        );
         self.answered(result)
     }
 
-    fn answered(&mut self, result: Result<(), Amiss>) -> Done {
+    fn answered(&mut self, result: Result<(), CheckError>) -> Done {
         self.report.checks += 1;
         match result {
             Ok(()) => Ok(()),
-            Err(Amiss::Wrong(what)) => self.violation(what),
-            Err(Amiss::Failed(error)) => self.failed("a read", error),
+            Err(CheckError::Wrong(what)) => self.violation(what),
+            Err(CheckError::Failed(error)) => self.failed("a read", error),
         }
     }
 
@@ -500,7 +515,7 @@ impl World {
     }
 
     fn event(&mut self, event: String) {
-        if self.tell {
+        if self.verbose {
             eprintln!("{:4} {event}", self.step);
         }
         self.events.push(format!("{:4} {event}", self.step));

@@ -2,7 +2,7 @@
 
 use seiner_platform::Disk;
 use seiner_platform::sim::SimDisk;
-use seiner_sim::{Campaign, Liar, Lie, Work, World, Wrap};
+use seiner_sim::{Campaign, DiskFault, FaultyDisk, Work, World, Wrap};
 use std::sync::Arc;
 
 fn found_out(wrap: Wrap) {
@@ -10,7 +10,7 @@ fn found_out(wrap: Wrap) {
     let outcome = Campaign {
         seeds: 0..WITHIN,
         wrap,
-        tell: false,
+        verbose: false,
         threads: 1,
         violations: 1,
     }
@@ -18,27 +18,27 @@ fn found_out(wrap: Wrap) {
     println!("found out after {} runs", outcome.runs);
     let violation = outcome.violations.first();
     let violation =
-        violation.unwrap_or_else(|| panic!("{WITHIN} runs and the lie was not found out"));
+        violation.unwrap_or_else(|| panic!("{WITHIN} runs and the fault was not found out"));
     assert!(
         violation.to_string().contains("SEINER_SIM_SEED="),
         "{violation}"
     );
     // Without the fault the run passes, so the violation is due to the fault.
     if let Err(other) = World::new(violation.seed, World::plain, false).run() {
-        panic!("without the lie: {other}");
+        panic!("without the fault: {other}");
     }
 }
 
 fn forgets_syncs(disk: SimDisk) -> Arc<dyn Disk> {
-    Arc::new(Liar::new(disk, Lie::Sync))
+    Arc::new(FaultyDisk::new(disk, DiskFault::Sync))
 }
 
 fn forgets_names(disk: SimDisk) -> Arc<dyn Disk> {
-    Arc::new(Liar::new(disk, Lie::SyncNames))
+    Arc::new(FaultyDisk::new(disk, DiskFault::SyncNames))
 }
 
 fn drops_pages(disk: SimDisk) -> Arc<dyn Disk> {
-    Arc::new(Liar::new(disk, Lie::LastPage))
+    Arc::new(FaultyDisk::new(disk, DiskFault::LastPage))
 }
 
 #[test]
@@ -57,26 +57,26 @@ fn writes_without_their_last_page_are_found_out() {
 }
 
 /// Finds a seed whose run shows the fault, and checks that the run passes without it.
-fn found_out_in(world: fn(u64, Wrap, bool) -> World, lie: &str, wrap: Wrap) {
+fn found_out_in(world: fn(u64, Wrap, bool) -> World, fault: &str, wrap: Wrap) {
     const WITHIN: u64 = 500;
     let found = (0..WITHIN).find_map(|seed| world(seed, wrap, false).run().err());
-    let violation = found.unwrap_or_else(|| panic!("{WITHIN} runs and {lie} was not found out"));
-    println!("{lie}: {violation}");
+    let violation = found.unwrap_or_else(|| panic!("{WITHIN} runs and {fault} was not found out"));
+    println!("{fault}: {violation}");
     if let Err(other) = world(violation.seed, World::plain, false).run() {
-        panic!("without {lie}: {other}");
+        panic!("without {fault}: {other}");
     }
 }
 
-fn found_out_by_forgetting(lie: &str, wrap: Wrap) {
-    found_out_in(World::forgetful, lie, wrap);
+fn found_out_by_forgetting(fault: &str, wrap: Wrap) {
+    found_out_in(World::expiring, fault, wrap);
 }
 
 fn removes_nothing(disk: SimDisk) -> Arc<dyn Disk> {
-    Arc::new(Liar::new(disk, Lie::Removal))
+    Arc::new(FaultyDisk::new(disk, DiskFault::Removal))
 }
 
 fn leaves_out_syncs_in<const WORK: usize>(disk: SimDisk) -> Arc<dyn Disk> {
-    Arc::new(Liar::new(disk, Lie::SyncIn(Work::ALL[WORK])))
+    Arc::new(FaultyDisk::new(disk, DiskFault::SyncIn(Work::ALL[WORK])))
 }
 
 #[test]
@@ -88,7 +88,7 @@ fn files_that_are_not_removed_are_found_out() {
 /// twice. Drop: the missing sync shows only after a power cut that loses the record in the catalog
 /// and keeps the removal.
 #[test]
-fn syncs_that_a_work_leaves_out_are_found_out() {
+fn syncs_that_are_missing_in_one_work_are_found_out() {
     let lies: [Wrap; Work::ALL.len()] = [
         leaves_out_syncs_in::<0>,
         leaves_out_syncs_in::<1>,
@@ -102,11 +102,11 @@ fn syncs_that_a_work_leaves_out_are_found_out() {
         leaves_out_syncs_in::<9>,
     ];
     for (work, wrap) in Work::ALL.into_iter().zip(lies) {
-        let lie = format!("no sync in {work:?}");
+        let fault = format!("no sync in {work:?}");
         match work {
             Work::Merge | Work::Drop => {}
-            Work::Downsample => found_out_in(World::coarsening, &lie, wrap),
-            _ => found_out_by_forgetting(&lie, wrap),
+            Work::RollUp => found_out_in(World::rolling_up, &fault, wrap),
+            _ => found_out_by_forgetting(&fault, wrap),
         }
     }
 }

@@ -25,7 +25,7 @@ fn seeds() {
 
 #[test]
 fn the_same_seed_twice_gives_the_same_trace() {
-    for world in [World::new, World::forgetful, World::coarsening] {
+    for world in [World::new, World::expiring, World::rolling_up] {
         let run = |seed| match world(seed, World::plain, false).run() {
             Ok(report) => report,
             Err(violation) => panic!("{violation}"),

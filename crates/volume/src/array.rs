@@ -1,6 +1,6 @@
 //! Adapter: a RAID array as a volume of blocks.
 
-use crate::blocks::{BLOCK, Blocks, Shape};
+use crate::blocks::{BLOCK, Blocks, VolumeShape};
 use seiner_raid::{Array, Command, Condition, Failure, Level, Page};
 use std::collections::BTreeMap;
 use std::io;
@@ -8,38 +8,38 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Maximum bytes in flight to the members; beyond it, writers wait.
-const UNDER_WAY: usize = 32 << 20;
+const MAX_IN_FLIGHT: usize = 32 << 20;
 /// Maximum age of the cached state of the array. A crash within this time after the loss of a member has the same
 /// effect as a crash at the moment of the loss.
-const BELIEVED: Duration = Duration::from_millis(50);
+const STATE_MAX_AGE: Duration = Duration::from_millis(50);
 
 /// An array as a volume of blocks. Writes are submitted without waiting, so that the array can merge concurrent
 /// writes of several files and successive writes of one.
 pub struct ArrayBlocks {
     array: Arc<Array>,
     traffic: Arc<Traffic>,
-    /// Last state seen, with the time at which it was read.
-    seen: Mutex<Option<(Instant, Seen)>>,
+    /// Last known state, with the time at which it was read.
+    last_state: Mutex<Option<(Instant, ArrayState)>>,
 }
 
 /// State of the array.
 #[derive(Clone, Copy, Default)]
-struct Seen {
+struct ArrayState {
     /// True if all members are present.
     whole: bool,
     /// True if trimmed blocks keep their space on every member, so that they can always be written again.
-    keeps_room: bool,
+    keeps_space: bool,
 }
 
 /// Writes in flight.
 #[derive(Default)]
 struct Traffic {
-    state: Mutex<State>,
+    state: Mutex<TrafficState>,
     changed: Condvar,
 }
 
 #[derive(Default)]
-struct State {
+struct TrafficState {
     bytes: usize,
     /// Unfinished writes, by the number of flushes begun before them.
     unfinished: BTreeMap<u64, usize>,
@@ -48,14 +48,15 @@ struct State {
 }
 
 impl Traffic {
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, TrafficState> {
         // A panic cannot leave a change half made: each change is a single step.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Waits for space for another write; returns the write's epoch, which is the number of flushes begun so far.
     fn enter(&self, bytes: usize) -> io::Result<u64> {
-        let full = |state: &mut State| state.bytes >= UNDER_WAY && state.failure.is_none();
+        let full =
+            |state: &mut TrafficState| state.bytes >= MAX_IN_FLIGHT && state.failure.is_none();
         let waited = self.changed.wait_while(self.state(), full);
         let mut state = waited.unwrap_or_else(PoisonError::into_inner);
         state.check()?;
@@ -80,8 +81,8 @@ impl Traffic {
     }
 
     /// Waits for all writes of epochs before `epoch`.
-    fn settle(&self, epoch: u64) -> io::Result<()> {
-        let writes = |state: &mut State| {
+    fn wait_for_epochs(&self, epoch: u64) -> io::Result<()> {
+        let writes = |state: &mut TrafficState| {
             let oldest = state.unfinished.first_key_value();
             oldest.is_some_and(|(&oldest, _)| oldest < epoch)
         };
@@ -90,7 +91,7 @@ impl Traffic {
     }
 }
 
-impl State {
+impl TrafficState {
     fn check(&self) -> io::Result<()> {
         self.failure.map_or(Ok(()), |failure| Err(failed(failure)))
     }
@@ -104,35 +105,38 @@ impl ArrayBlocks {
     /// Creates a volume on an array.
     pub fn new(array: Arc<Array>) -> ArrayBlocks {
         let traffic = Arc::default();
-        let seen = Mutex::default();
+        let last_state = Mutex::default();
         ArrayBlocks {
             array,
             traffic,
-            seen,
+            last_state,
         }
     }
 
-    fn look(&self) -> Seen {
-        let mut last = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((at, seen)) = *last
-            && at.elapsed() < BELIEVED
+    fn look(&self) -> ArrayState {
+        let mut last = self
+            .last_state
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        if let Some((at, last_state)) = *last
+            && at.elapsed() < STATE_MAX_AGE
         {
-            return seen;
+            return last_state;
         }
         let status = self.array.status();
-        let seen = status.map_or_else(Seen::default, |status| Seen {
+        let last_state = status.map_or_else(ArrayState::default, |status| ArrayState {
             whole: status.condition == Condition::Whole,
-            keeps_room: status.members.iter().all(|member| member.keeps_room),
+            keeps_space: status.members.iter().all(|member| member.keeps_space),
         });
-        *last = Some((Instant::now(), seen));
-        seen
+        *last = Some((Instant::now(), last_state));
+        last_state
     }
 }
 
 impl Blocks for ArrayBlocks {
-    fn shape(&self) -> Shape {
+    fn shape(&self) -> VolumeShape {
         let geometry = self.array.geometry();
-        Shape {
+        VolumeShape {
             blocks: geometry.blocks(),
             // Levels without syndromes read nothing for a write of any size.
             stripe_blocks: match geometry.level() {
@@ -178,12 +182,12 @@ impl Blocks for ArrayBlocks {
         };
         // The flush releases held writes and waits for all writes submitted before it.
         self.array.flush().map_err(failed)?;
-        self.traffic.settle(epoch)
+        self.traffic.wait_for_epochs(epoch)
     }
 
     fn trim(&self, start: u64, blocks: u64) {
-        let seen = self.look();
-        if seen.whole && seen.keeps_room {
+        let last_state = self.look();
+        if last_state.whole && last_state.keeps_space {
             // These blocks are not needed. A member that fails during the trim is detected at the next write.
             let _ = self.array.trim(start, blocks);
         }

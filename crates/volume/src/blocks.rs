@@ -9,7 +9,7 @@ pub const BLOCK: usize = 4096;
 
 /// Size of a volume, and the best size of a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Shape {
+pub struct VolumeShape {
     /// Number of blocks.
     pub blocks: u64,
     /// Blocks of a stripe: a run of this many, aligned to this many, is written without reading anything.
@@ -22,7 +22,7 @@ pub struct Shape {
 /// volume is not whole, the stripes of these blocks may hold anything.
 pub trait Blocks: Send + Sync {
     /// Returns the size and the stripe of the volume; both are constant.
-    fn shape(&self) -> Shape;
+    fn shape(&self) -> VolumeShape;
 
     /// Returns whether blocks that are not being written keep their contents when the power fails during a write to a
     /// part of their stripe. False for an array with missing members: their blocks are computed from the rest of the
@@ -57,7 +57,7 @@ pub trait Blocks: Send + Sync {
 /// A file as a volume, for tests and for simulated volumes that lose unflushed writes.
 pub struct FileBlocks {
     file: Arc<dyn File>,
-    shape: Shape,
+    shape: VolumeShape,
 }
 
 impl FileBlocks {
@@ -65,7 +65,7 @@ impl FileBlocks {
     ///
     /// # Errors
     /// Errors of the file.
-    pub fn new(file: Arc<dyn File>, shape: Shape) -> io::Result<FileBlocks> {
+    pub fn new(file: Arc<dyn File>, shape: VolumeShape) -> io::Result<FileBlocks> {
         let bytes = shape.blocks * BLOCK as u64;
         if file.len()? < bytes {
             file.set_len(bytes)?;
@@ -76,7 +76,7 @@ impl FileBlocks {
 }
 
 impl Blocks for FileBlocks {
-    fn shape(&self) -> Shape {
+    fn shape(&self) -> VolumeShape {
         self.shape
     }
 

@@ -1,11 +1,11 @@
 //! Directory of a volume: names, free space, and the path of changes to the table.
 
-use crate::blocks::{BLOCK, Blocks, Shape};
+use crate::blocks::{BLOCK, Blocks, VolumeShape};
 use crate::file::{Inode, OpenFile};
 use crate::format::{self, Change, Extent, LONGEST_NAME, Layout};
-use crate::journal::{Journal, Unreadable};
 use crate::space::Space;
-use crate::table::{Durable, FileId};
+use crate::table::{FileContents, FileId};
+use crate::table_log::{TableError, TableLog};
 use seiner_platform::{Disk, File};
 use std::collections::BTreeMap;
 use std::io;
@@ -14,7 +14,7 @@ use thiserror::Error;
 
 /// Bytes at the start of a volume that must be zero for a blank volume. File systems, partition tables and our own
 /// superblock have their magic numbers there.
-const LOOKED_AT: usize = 128 << 10;
+const CHECKED_BYTES: usize = 128 << 10;
 
 /// Error: the volume cannot be used. Nothing was written to it.
 #[derive(Debug, Error)]
@@ -24,8 +24,8 @@ pub enum OpenError {
     Io(#[from] io::Error),
     /// The volume holds other data.
     #[error(
-        "the volume holds something that is no store: it is made one only if its first 128 KiB are zeroes; give another \
-         array, or clear this one, which loses what it holds"
+        "the volume contains data but no store; only a volume whose first 128 KiB are zeroes becomes a store: choose \
+         another array, or clear this one, which destroys its contents"
     )]
     Foreign,
     /// The superblock is ours but damaged, of another version, or of another shape.
@@ -33,7 +33,7 @@ pub enum OpenError {
     Superblock(String),
     /// The volume has no space for a single file.
     #[error(
-        "the volume has {blocks} blocks of 4 KiB in stripes of {stripe_blocks}, too few for a store: take larger members"
+        "the volume has {blocks} blocks of 4 KiB in stripes of {stripe_blocks}, too few for a store: use larger members"
     )]
     TooSmall {
         /// Blocks of the volume.
@@ -51,11 +51,11 @@ pub enum OpenError {
     },
 }
 
-impl From<Unreadable> for OpenError {
-    fn from(why: Unreadable) -> OpenError {
+impl From<TableError> for OpenError {
+    fn from(why: TableError) -> OpenError {
         match why {
-            Unreadable::Io(error) => OpenError::Io(error),
-            Unreadable::Damage { block, what } => OpenError::Damage { block, what },
+            TableError::Io(error) => OpenError::Io(error),
+            TableError::Damage { block, what } => OpenError::Damage { block, what },
         }
     }
 }
@@ -65,15 +65,15 @@ pub struct VolumeDisk {
     shared: Arc<Shared>,
 }
 
-/// State that all handles share. Lock order: a file's lock, then `journal`, then `directory`.
+/// State that all handles share. Lock order: a file's lock, then `table_log`, then `directory`.
 pub struct Shared {
     /// Volume of blocks.
     pub blocks: Arc<dyn Blocks>,
     /// Division of the volume.
     pub layout: Layout,
-    journal: Mutex<Journal>,
+    table_log: Mutex<TableLog>,
     directory: Mutex<Directory>,
-    /// Signalled when units that were leaving are free.
+    /// Signalled when units that were being freed are free.
     freed: Condvar,
 }
 
@@ -85,10 +85,10 @@ struct Directory {
     space: Space,
     /// Changes that are not on the volume yet.
     pending: Vec<Change>,
-    /// Units of removed files; free once all of `pending` is durable.
-    limbo: Vec<Extent>,
+    /// Units of removed files that are pending free: free once all of `pending` is durable.
+    pending_free: Vec<Extent>,
     /// Number of units that a record in progress frees or that are being trimmed.
-    leaving: u64,
+    being_freed: u64,
     /// Approximate size of a snapshot in bytes.
     weight: usize,
 }
@@ -98,7 +98,7 @@ struct Entry {
     inode: Arc<Inode>,
     name: Option<String>,
     /// Contents of the file in the table on the volume, including the record in progress.
-    durable: Option<Durable>,
+    durable: Option<FileContents>,
     handles: usize,
 }
 
@@ -129,19 +129,21 @@ impl VolumeDisk {
                 layout
             }
         };
-        let (journal, mut table) = Journal::read(blocks.clone(), layout)?;
-        let space = table.settle(&layout).map_err(|what| OpenError::Damage {
-            block: layout.table(0),
-            what,
-        })?;
+        let (table_log, mut table) = TableLog::read(blocks.clone(), layout)?;
+        let space = table
+            .claim_units(&layout)
+            .map_err(|what| OpenError::Damage {
+                block: layout.table(0),
+                what,
+            })?;
         // The contents read may not be durable: a killed process may have written without flushing.
         blocks.flush()?;
         let mut files = BTreeMap::new();
-        for (file, told) in table.files {
+        for (file, listed) in table.files {
             let entry = Entry {
-                inode: Arc::new(Inode::new(file, told.body.clone())),
-                name: told.name,
-                durable: Some(told.body),
+                inode: Arc::new(Inode::new(file, listed.body.clone())),
+                name: listed.name,
+                durable: Some(listed.body),
                 handles: 0,
             };
             files.insert(file, entry);
@@ -153,13 +155,13 @@ impl VolumeDisk {
             next: table.next,
             space,
             pending: Vec::new(),
-            limbo: Vec::new(),
-            leaving: 0,
+            pending_free: Vec::new(),
+            being_freed: 0,
         };
         let shared = Arc::new(Shared {
             blocks,
             layout,
-            journal: Mutex::new(journal),
+            table_log: Mutex::new(table_log),
             directory: Mutex::new(directory),
             freed: Condvar::new(),
         });
@@ -199,7 +201,7 @@ fn read_layout(blocks: &dyn Blocks) -> Result<Option<Layout>, OpenError> {
             Err(_) => {}
         }
     }
-    let mut start = vec![0; LOOKED_AT];
+    let mut start = vec![0; CHECKED_BYTES];
     blocks.read(0, &mut start)?;
     match why {
         Some(why) => Err(OpenError::Superblock(why)),
@@ -210,7 +212,7 @@ fn read_layout(blocks: &dyn Blocks) -> Result<Option<Layout>, OpenError> {
 
 /// Formats a blank volume. The superblocks come last, so the volume counts as blank until then.
 fn make(blocks: &Arc<dyn Blocks>, layout: Layout) -> io::Result<()> {
-    Journal::create(blocks.clone(), layout)?;
+    TableLog::create(blocks.clone(), layout)?;
     for block in Layout::superblocks(layout.shape) {
         blocks.write(block, &layout.encode())?;
         blocks.flush()?;
@@ -243,13 +245,15 @@ impl Shared {
             .unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn journal(&self) -> MutexGuard<'_, Journal> {
-        self.journal.lock().unwrap_or_else(PoisonError::into_inner)
+    fn table_log(&self) -> MutexGuard<'_, TableLog> {
+        self.table_log
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Fails if the table cannot be written any more; from then on nothing counts as durable.
     pub fn check(&self) -> io::Result<()> {
-        self.journal().check()
+        self.table_log().check()
     }
 
     /// Takes units for a growing file, directly behind its last extent if there is space.
@@ -283,12 +287,12 @@ impl Shared {
         self.commit(None, Vec::new())?;
         // Other threads may still be freeing units.
         let waits = |directory: &mut Directory| {
-            directory.leaving > 0 && units.saturating_add(kept) > directory.space.free()
+            directory.being_freed > 0 && units.saturating_add(kept) > directory.space.free()
         };
         drop(self.freed.wait_while(self.directory(), waits));
         attempt().ok_or_else(|| {
             let text = format!(
-                "there is no room for {} more bytes on the volume",
+                "the volume has no space for {} more bytes",
                 units * self.layout.unit_bytes()
             );
             io::Error::new(io::ErrorKind::StorageFull, text)
@@ -296,11 +300,11 @@ impl Shared {
     }
 
     /// Frees units that no table has listed.
-    pub fn give_back(&self, extents: &[Extent]) {
+    pub fn release(&self, extents: &[Extent]) {
         let mut directory = self.directory();
         extents
             .iter()
-            .for_each(|&extent| directory.space.give(extent));
+            .for_each(|&extent| directory.space.free_units(extent));
     }
 
     /// Writes all pending changes durably to the table, with the new contents of one file. Then trims and frees
@@ -308,33 +312,37 @@ impl Shared {
     ///
     /// # Errors
     /// Errors of the volume. After an error nothing is written any more.
-    pub fn commit(&self, body: Option<(FileId, Durable)>, loose: Vec<Extent>) -> io::Result<()> {
-        let mut journal = self.journal();
-        journal.check()?;
+    pub fn commit(
+        &self,
+        body: Option<(FileId, FileContents)>,
+        loose: Vec<Extent>,
+    ) -> io::Result<()> {
+        let mut table_log = self.table_log();
+        table_log.check()?;
         let mut directory = self.directory();
         let mut changes = std::mem::take(&mut directory.pending);
         if let Some((file, body)) = body {
             changes.extend(directory.note(file, body));
         }
-        let mut freed = std::mem::take(&mut directory.limbo);
+        let mut freed = std::mem::take(&mut directory.pending_free);
         freed.extend(loose);
-        let leaving: u64 = freed.iter().map(|extent| extent.units).sum();
-        directory.leaving += leaving;
+        let being_freed: u64 = freed.iter().map(|extent| extent.units).sum();
+        directory.being_freed += being_freed;
         let mut record = Vec::new();
         changes.iter().for_each(|change| change.encode(&mut record));
-        let written = if !journal.has_room(record.len()) {
+        let written = if !table_log.has_space(record.len()) {
             let snapshot = directory.snapshot();
             drop(directory);
-            journal.rewrite(&snapshot)
+            table_log.rewrite(&snapshot)
         } else {
             drop(directory);
             match record.is_empty() {
                 true => Ok(()),
-                false => journal.append(&record),
+                false => table_log.append(&record),
             }
         };
         // The lock is released first: other threads need not wait for the trim.
-        drop(journal);
+        drop(table_log);
         if written.is_ok() {
             self.trim(&mut freed);
         } else {
@@ -343,8 +351,8 @@ impl Shared {
         let mut directory = self.directory();
         freed
             .into_iter()
-            .for_each(|extent| directory.space.give(extent));
-        directory.leaving -= leaving;
+            .for_each(|extent| directory.space.free_units(extent));
+        directory.being_freed -= being_freed;
         self.freed.notify_all();
         written
     }
@@ -368,7 +376,7 @@ impl Shared {
     /// Makes all bytes written to files durable. A failure is permanent.
     pub fn flush(&self) -> io::Result<()> {
         let flushed = self.blocks.flush();
-        self.journal().note(flushed)
+        self.table_log().note(flushed)
     }
 
     /// Closes a handle.
@@ -385,7 +393,7 @@ impl Shared {
 
 impl Directory {
     /// Sets the contents of a file for the next record and returns the change; `None` if the file has no name.
-    fn note(&mut self, file: FileId, body: Durable) -> Option<Change> {
+    fn note(&mut self, file: FileId, body: FileContents) -> Option<Change> {
         let entry = self.files.get_mut(&file)?;
         entry.name.as_ref()?;
         let before = entry.weight();
@@ -405,7 +413,7 @@ impl Directory {
         for (name, &file) in &self.names {
             let name = name.clone();
             Change::Name { file, name }.encode(&mut bytes);
-            if let Some(Durable { len, extents }) = self.files[&file].durable.clone() {
+            if let Some(FileContents { len, extents }) = self.files[&file].durable.clone() {
                 Change::Body { file, len, extents }.encode(&mut bytes);
             }
         }
@@ -428,7 +436,7 @@ impl Directory {
             let entry = self.files.remove(&file).expect("seen a moment ago");
             self.weight -= entry.weight();
             // No other thread has the inode, so its lock is free.
-            self.limbo.extend(entry.inode.all_extents());
+            self.pending_free.extend(entry.inode.all_extents());
         }
     }
 }
@@ -442,7 +450,7 @@ impl VolumeDisk {
             false => Err(io::Error::new(
                 io::ErrorKind::StorageFull,
                 format!(
-                    "the table of files is full with {}: larger segments make fewer of them",
+                    "the table of files is full with {} files: larger segments reduce their number",
                     directory.files.len()
                 ),
             )),
@@ -453,7 +461,7 @@ impl VolumeDisk {
 fn not_found(name: &str) -> io::Error {
     io::Error::new(
         io::ErrorKind::NotFound,
-        format!("{name}: there is no such file on the volume"),
+        format!("{name}: no such file on the volume"),
     )
 }
 
@@ -492,7 +500,7 @@ impl Disk for VolumeDisk {
         directory.next += 1;
         directory.names.insert(name.to_string(), file);
         let entry = Entry {
-            inode: Arc::new(Inode::new(file, Durable::default())),
+            inode: Arc::new(Inode::new(file, FileContents::default())),
             name: Some(name.to_string()),
             durable: None,
             handles: 0,
@@ -546,8 +554,12 @@ impl Disk for VolumeDisk {
 
     fn free(&self) -> io::Result<Option<u64>> {
         let directory = self.shared.directory();
-        let limbo: u64 = directory.limbo.iter().map(|extent| extent.units).sum();
-        let waiting = limbo + directory.leaving;
+        let pending_free: u64 = directory
+            .pending_free
+            .iter()
+            .map(|extent| extent.units)
+            .sum();
+        let waiting = pending_free + directory.being_freed;
         let free = (directory.space.free() + waiting).saturating_sub(self.shared.layout.kept());
         Ok(Some(free * self.shared.layout.unit_bytes()))
     }
@@ -560,7 +572,7 @@ impl Disk for VolumeDisk {
 /// Shows the shape. It is stored on the volume, so a volume cannot be opened with another shape.
 impl std::fmt::Debug for VolumeDisk {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Shape {
+        let VolumeShape {
             blocks,
             stripe_blocks,
         } = self.shared.layout.shape;

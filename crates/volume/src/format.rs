@@ -1,6 +1,6 @@
 //! Metadata on the volume: superblock, and records of the table of files. Format: `docs/format/volume.md`.
 
-use crate::blocks::{BLOCK, Shape};
+use crate::blocks::{BLOCK, VolumeShape};
 use crc_fast::CrcAlgorithm;
 
 /// Magic number of the superblock.
@@ -46,7 +46,7 @@ pub struct Layout {
     /// Name of the volume.
     pub volume: [u8; 16],
     /// Size and stripe of the volume.
-    pub shape: Shape,
+    pub shape: VolumeShape,
     /// Blocks of a unit, a multiple of a stripe.
     pub unit_blocks: u64,
     /// Blocks of each of the two tables.
@@ -56,14 +56,14 @@ pub struct Layout {
 }
 
 /// Returns the blocks of a unit: the least multiple of a stripe with at least 64 KiB.
-fn unit_blocks(shape: Shape) -> u64 {
+fn unit_blocks(shape: VolumeShape) -> u64 {
     let least = LEAST_UNIT / BLOCK as u64;
     shape.stripe_blocks * least.div_ceil(shape.stripe_blocks)
 }
 
 impl Layout {
     /// Computes the division of a volume; `None` if there is no space for a file.
-    pub fn new(volume: [u8; 16], shape: Shape) -> Option<Layout> {
+    pub fn new(volume: [u8; 16], shape: VolumeShape) -> Option<Layout> {
         let unit_blocks = unit_blocks(shape);
         let all = shape.blocks / unit_blocks;
         let wanted = (all * TABLE_SHARE).div_ceil(BLOCK as u64);
@@ -98,7 +98,7 @@ impl Layout {
     }
 
     /// Returns the block numbers of the two superblocks.
-    pub fn superblocks(shape: Shape) -> [u64; 2] {
+    pub fn superblocks(shape: VolumeShape) -> [u64; 2] {
         [0, unit_blocks(shape)]
     }
 
@@ -142,10 +142,10 @@ impl Layout {
     ///
     /// # Errors
     /// The reason why it cannot be used on a volume of this shape.
-    pub fn decode(bytes: &[u8], shape: Shape) -> Result<Layout, String> {
+    pub fn decode(bytes: &[u8], shape: VolumeShape) -> Result<Layout, String> {
         let mut reader = Reader(bytes);
         if reader.take(8) != Some(MAGIC) {
-            return Err("has no superblock of ours".to_string());
+            return Err("has no superblock of a store".to_string());
         }
         let (body, sum) = bytes.split_at(bytes.len().saturating_sub(4));
         if bytes.len() != BLOCK || sum != checksum(body).to_le_bytes() {
@@ -154,7 +154,7 @@ impl Layout {
         let version = reader.u32();
         if version != Some(VERSION) {
             return Err(format!(
-                "is of version {}, and this program knows {VERSION}: take a newer one",
+                "is of version {}, but this program reads {VERSION}: use a newer program",
                 version.unwrap_or(0)
             ));
         }
@@ -162,8 +162,8 @@ impl Layout {
         match Layout::new(layout.volume, shape) {
             Some(expected) if expected == layout => Ok(layout),
             _ => Err(format!(
-                "was made with {} blocks in stripes of {}, and there are {} in stripes of {}: give the array that it was \
-                 made on",
+                "was made with {} blocks in stripes of {}, but the array has {} in stripes of {}: use the array on \
+                 which it was made",
                 layout.shape.blocks, layout.shape.stripe_blocks, shape.blocks, shape.stripe_blocks
             )),
         }
@@ -173,7 +173,7 @@ impl Layout {
         (reader.u32()? == BLOCK as u32).then_some(())?;
         Some(Layout {
             volume: reader.take(16)?.try_into().ok()?,
-            shape: Shape {
+            shape: VolumeShape {
                 blocks: reader.u64()?,
                 stripe_blocks: reader.u64()?,
             },
@@ -237,7 +237,7 @@ impl Header {
 
     /// Returns the offset of the changes in the record, in bytes. Those of a snapshot start in the next stripe, so
     /// that the header is written after they are durable, without touching them.
-    pub fn body_at(&self, shape: Shape) -> usize {
+    pub fn body_at(&self, shape: VolumeShape) -> usize {
         match self.sequence {
             0 => shape.stripe_blocks as usize * BLOCK,
             _ => HEADER_BYTES,
@@ -245,7 +245,7 @@ impl Header {
     }
 
     /// Returns the blocks of the record.
-    pub fn blocks(&self, shape: Shape) -> u64 {
+    pub fn blocks(&self, shape: VolumeShape) -> u64 {
         (self.body_at(shape) + self.body_bytes as usize).div_ceil(BLOCK) as u64
     }
 }
@@ -371,7 +371,7 @@ mod tests {
     use super::*;
     use seiner_platform::sim::SimRng;
 
-    const SHAPE: Shape = Shape {
+    const SHAPE: VolumeShape = VolumeShape {
         blocks: 6144,
         stripe_blocks: 16,
     };
@@ -419,10 +419,10 @@ mod tests {
     }
 
     #[test]
-    fn what_is_where_fits_on_the_volume() {
+    fn the_division_fits_on_the_volume() {
         for stripe_blocks in [1, 3, 16, 20, 256, 1000] {
             for blocks in [0, 100, 5000, 100_000, 1 << 30] {
-                let shape = Shape {
+                let shape = VolumeShape {
                     blocks,
                     stripe_blocks,
                 };
@@ -441,8 +441,8 @@ mod tests {
     }
 
     #[test]
-    fn another_shape_is_refused() {
-        let other = Shape {
+    fn another_shape_is_rejected() {
+        let other = VolumeShape {
             blocks: 6143,
             ..SHAPE
         };
@@ -451,7 +451,7 @@ mod tests {
     }
 
     #[test]
-    fn any_bytes_are_read_without_harm() {
+    fn arbitrary_bytes_cause_no_panic() {
         let mut rng = SimRng::new(1);
         for turn in 0..20_000 {
             let mut bytes = golden(if turn % 2 == 0 {

@@ -18,10 +18,10 @@ mod blocks;
 mod disk;
 mod file;
 mod format;
-mod journal;
 mod space;
 mod table;
+mod table_log;
 
 pub use array::ArrayBlocks;
-pub use blocks::{BLOCK, Blocks, FileBlocks, Shape};
+pub use blocks::{BLOCK, Blocks, FileBlocks, VolumeShape};
 pub use disk::{OpenError, VolumeDisk, clear};

@@ -8,7 +8,7 @@ pub struct Space {
     units: u64,
     free: u64,
     /// Position at which the next search starts, so that freed units are reused as late as possible.
-    hand: u64,
+    cursor: u64,
 }
 
 impl Space {
@@ -22,7 +22,7 @@ impl Space {
             taken,
             units,
             free: units,
-            hand: 0,
+            cursor: 0,
         }
     }
 
@@ -43,7 +43,7 @@ impl Space {
     }
 
     /// Frees units.
-    pub fn give(&mut self, extent: Extent) {
+    pub fn free_units(&mut self, extent: Extent) {
         self.set(extent, false);
     }
 
@@ -63,7 +63,7 @@ impl Space {
             self.take_run(start, &mut left, &mut found);
         }
         while left > 0 {
-            let start = self.next_free(self.hand).or_else(|| self.next_free(0));
+            let start = self.next_free(self.cursor).or_else(|| self.next_free(0));
             let start = start.expect("as many are free as are wanted");
             self.take_run(start, &mut left, &mut found);
         }
@@ -78,12 +78,12 @@ impl Space {
         }
         let extent = Extent { start, units };
         self.set(extent, true);
-        self.hand = start + units;
+        self.cursor = start + units;
         *left -= units;
         found.push(extent);
     }
 
-    /// Returns the first run of at least `units` free units, searching from the hand and around.
+    /// Returns the first run of at least `units` free units, searching from the cursor and around.
     fn run_of(&self, units: u64) -> Option<u64> {
         let search = |from: u64, to: u64| {
             let mut at = from;
@@ -96,7 +96,7 @@ impl Space {
             }
             None
         };
-        search(self.hand, self.units).or_else(|| search(0, self.hand))
+        search(self.cursor, self.units).or_else(|| search(0, self.cursor))
     }
 
     /// Returns the number of free units from `start` on, at most `most`.
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn room_is_taken_in_one_piece_if_there_is_one_and_else_in_pieces() {
+    fn space_is_taken_in_one_run_if_possible() {
         let mut space = Space::new(100);
         assert_eq!(space.take(None, 10), Some(vec![extent(0, 10)]));
         assert_eq!(space.take(Some(10), 5), Some(vec![extent(10, 5)]));
@@ -155,7 +155,7 @@ mod tests {
             Some(vec![extent(15, 5), extent(90, 1)])
         );
         assert_eq!(space.free(), 9);
-        space.give(extent(2, 4));
+        space.free_units(extent(2, 4));
         assert_eq!(
             space.take(None, 12),
             Some(vec![extent(91, 9), extent(2, 3)])
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_table_says_is_claimed_once_and_inside() {
+    fn listed_units_are_claimed_once_and_within_bounds() {
         for units in [1, 63, 64, 65, 130] {
             let mut space = Space::new(units);
             assert!(!space.claim(extent(0, units + 1)) && !space.claim(extent(u64::MAX, 2)));

@@ -9,7 +9,7 @@ pub type FileId = u64;
 
 /// Contents of a file in the table.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Durable {
+pub struct FileContents {
     /// Length in bytes.
     pub len: u64,
     /// Units of the file, in order.
@@ -18,11 +18,11 @@ pub struct Durable {
 
 /// A file in the table.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Told {
+pub struct TableFile {
     /// Name of the file; `None` if the file was synced before its name was.
     pub name: Option<String>,
     /// Contents of the file.
-    pub body: Durable,
+    pub body: FileContents,
 }
 
 /// Result of a snapshot and the log behind it.
@@ -31,7 +31,7 @@ pub struct Table {
     /// File numbers by name.
     pub names: BTreeMap<String, FileId>,
     /// Files by number.
-    pub files: BTreeMap<FileId, Told>,
+    pub files: BTreeMap<FileId, TableFile>,
     /// Number of the next file.
     pub next: FileId,
 }
@@ -52,23 +52,23 @@ impl Table {
                 if let Some(before) = before {
                     self.files.remove(&before);
                 }
-                let told = self.files.entry(file).or_default();
-                if let Some(old) = told
+                let listed = self.files.entry(file).or_default();
+                if let Some(old) = listed
                     .name
                     .replace(name)
-                    .filter(|old| Some(old) != told.name.as_ref())
+                    .filter(|old| Some(old) != listed.name.as_ref())
                 {
                     self.names.remove(&old);
                 }
             }
             Change::Gone { .. } => {
-                let told = self.files.remove(&file).unwrap_or_default();
-                if let Some(name) = told.name {
+                let listed = self.files.remove(&file).unwrap_or_default();
+                if let Some(name) = listed.name {
                     self.names.remove(&name);
                 }
             }
             Change::Body { len, extents, .. } => {
-                self.files.entry(file).or_default().body = Durable { len, extents };
+                self.files.entry(file).or_default().body = FileContents { len, extents };
             }
         }
     }
@@ -77,18 +77,18 @@ impl Table {
     ///
     /// # Errors
     /// A contradiction in the table: a bad name, units that do not exist or are used twice, or too few units.
-    pub fn settle(&mut self, layout: &Layout) -> Result<Space, String> {
-        self.files.retain(|_, told| told.name.is_some());
+    pub fn claim_units(&mut self, layout: &Layout) -> Result<Space, String> {
+        self.files.retain(|_, listed| listed.name.is_some());
         let mut space = Space::new(layout.units);
-        for told in self.files.values() {
-            let (name, body) = (told.name.as_deref().unwrap_or_default(), &told.body);
+        for listed in self.files.values() {
+            let (name, body) = (listed.name.as_deref().unwrap_or_default(), &listed.body);
             if !(1..=LONGEST_NAME).contains(&name.len()) {
                 return Err(format!("a file has a name of {} bytes", name.len()));
             }
             for &extent in &body.extents {
                 if extent.units == 0 || !space.claim(extent) {
                     return Err(format!(
-                        "{name} has {} units from {} on, which are not there, or another file's",
+                        "{name} has {} units from {} on, which do not exist or belong to another file",
                         extent.units, extent.start
                     ));
                 }
@@ -105,13 +105,13 @@ impl Table {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::blocks::Shape;
+    use crate::blocks::VolumeShape;
     use seiner_platform::sim::SimRng;
 
     const NAMES: [&str; 3] = ["a", "b", ""];
 
     fn layout() -> Layout {
-        let shape = Shape {
+        let shape = VolumeShape {
             blocks: 6144,
             stripe_blocks: 16,
         };
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_is_one_files_and_a_file_has_one_name() {
+    fn a_name_belongs_to_one_file_and_a_file_has_one_name() {
         let mut table = table(vec![
             name(1, "a"),
             body(1, 10, &[(0, 1)]),
@@ -152,7 +152,7 @@ mod tests {
             name(2, "a"),
             body(3, 30, &[(0, 1)]),
         ]);
-        let space = table.settle(&layout()).unwrap();
+        let space = table.claim_units(&layout()).unwrap();
         assert_eq!(table.names, BTreeMap::from([("a".to_string(), 2)]));
         assert_eq!(
             table.files.len(),
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_is_damage() {
+    fn contradictions_are_damage() {
         let unit = layout().unit_bytes();
         for wrong in [
             vec![name(1, "a"), body(1, 1, &[])],
@@ -180,12 +180,15 @@ mod tests {
             ],
             vec![name(1, "")],
         ] {
-            assert!(table(wrong.clone()).settle(&layout()).is_err(), "{wrong:?}");
+            assert!(
+                table(wrong.clone()).claim_units(&layout()).is_err(),
+                "{wrong:?}"
+            );
         }
     }
 
     #[test]
-    fn any_changes_are_taken_without_harm() {
+    fn arbitrary_changes_cause_no_panic() {
         let mut rng = SimRng::new(1);
         for _ in 0..2000 {
             let mut changes = Vec::new();
@@ -205,7 +208,7 @@ mod tests {
                     ),
                 });
             }
-            let _ = table(changes).settle(&layout());
+            let _ = table(changes).claim_units(&layout());
         }
     }
 }

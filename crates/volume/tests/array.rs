@@ -6,8 +6,8 @@ use seiner_model::{Column, Interval, Selector, SourceKey};
 use seiner_platform::sim::SimRng;
 use seiner_platform::{Disk, File};
 use seiner_raid::{
-    Array, Condition, Creation, Device, Level, Member, Merging, Method, Ram, Running, Settings,
-    create,
+    Array, ArraySettings, Condition, Creation, Device, IoMethod, Level, Member, Merging, Ram,
+    ShardSettings, create,
 };
 use seiner_volume::{ArrayBlocks, OpenError, VolumeDisk, clear};
 use std::sync::Arc;
@@ -41,18 +41,18 @@ fn creation() -> Creation {
 }
 
 fn assemble(members: &[Arc<dyn Member>]) -> Arc<Array> {
-    let running = Running {
-        settings: Settings {
+    let settings = ArraySettings {
+        shard: ShardSettings {
             merging: Merging::Batch,
             checked_above: true,
-            ..Settings::default()
+            ..ShardSettings::default()
         },
         shards: 2,
-        method: Method::Threads,
+        method: IoMethod::Threads,
         background_rate: 0,
-        ..Running::default()
+        ..ArraySettings::default()
     };
-    Arc::new(Array::assemble(members.to_vec(), false, running).unwrap())
+    Arc::new(Array::assemble(members.to_vec(), false, settings).unwrap())
 }
 
 fn open(array: &Arc<Array>) -> Arc<VolumeDisk> {
@@ -68,7 +68,7 @@ fn settle(array: &Array) {
 }
 
 #[test]
-fn a_file_that_is_written_from_one_end_to_the_other_makes_members_read_nothing() {
+fn sequential_writes_of_a_file_cause_no_reads_of_members() {
     let members = members(24 << 20);
     let array = assemble(&members);
     let disk = open(&array);
@@ -110,7 +110,7 @@ fn fill(disk: &VolumeDisk, name: &str, bytes: u64) {
 }
 
 #[test]
-fn what_a_file_had_that_is_gone_is_trimmed_when_that_is_durable() {
+fn units_of_removed_files_are_trimmed_after_the_removal_is_durable() {
     let members = members(24 << 20);
     let array = assemble(&members);
     let disk = open(&array);
@@ -145,7 +145,7 @@ fn what_a_file_had_that_is_gone_is_trimmed_when_that_is_durable() {
 }
 
 #[test]
-fn files_that_are_members_keep_their_room() {
+fn members_that_are_files_keep_their_space() {
     let folder = tempfile::tempdir().unwrap();
     let devices = (0..4).map(|at| {
         let path = folder.path().join(at.to_string());
@@ -166,7 +166,7 @@ fn files_that_are_members_keep_their_room() {
 }
 
 #[test]
-fn a_volume_that_holds_anything_else_is_refused_until_it_is_cleared() {
+fn a_volume_with_other_contents_is_rejected_until_it_is_cleared() {
     let members = members(8 << 20);
     let array = assemble(&members);
     let page = seiner_raid::Page::copy_of(&[1; 4096]);
@@ -251,7 +251,7 @@ fn times(engine: &Engine) -> Vec<i64> {
 }
 
 #[test]
-fn a_store_loses_two_members_and_is_killed_again_and_again_and_loses_nothing() {
+fn a_store_keeps_its_data_with_two_lost_members_and_repeated_kills() {
     let mut members = members(24 << 20);
     let mut lost = Vec::new();
     let mut rng = SimRng::new(1);

@@ -4,7 +4,7 @@ use super::devices;
 use crate::failure::Failure;
 use crate::lab::bytes;
 use clap::{Args, ValueEnum};
-use seiner_raid::{Array, AssembleError, Merging, Method, Running, Settings};
+use seiner_raid::{Array, ArraySettings, AssembleError, IoMethod, Merging, ShardSettings};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -94,24 +94,24 @@ pub fn merging(text: &str) -> Result<Merging, String> {
 impl RunningFlags {
     /// Opens the members and starts the array.
     pub fn assemble(&self) -> Result<Array, Failure> {
-        let defaults = Running::default();
-        let running = Running {
-            settings: Settings {
+        let defaults = ArraySettings::default();
+        let settings = ArraySettings {
+            shard: ShardSettings {
                 merging: self.merging,
                 longest_hold: self.longest_hold_us.saturating_mul(1000),
-                ..defaults.settings
+                ..defaults.shard
             },
             shards: self.shards.map_or(defaults.shards, usize::from),
             method: match self.io {
-                AskedMethod::Auto => Method::Automatic,
-                AskedMethod::Ring => Method::Ring,
-                AskedMethod::Threads => Method::Threads,
+                AskedMethod::Auto => IoMethod::Automatic,
+                AskedMethod::Ring => IoMethod::Ring,
+                AskedMethod::Threads => IoMethod::Threads,
             },
             background_rate: self.background_rate,
             patience: Duration::from_secs_f64(self.patience),
         };
         let devices = devices::open_all(&self.devices)?;
-        Array::assemble(devices, self.degraded, running).map_err(|error| match error {
+        Array::assemble(devices, self.degraded, settings).map_err(|error| match error {
             AssembleError::System { .. } | AssembleError::Start(_) => Failure::Failed(error.into()),
             error => Failure::Usage(error.to_string()),
         })

@@ -63,7 +63,7 @@ fn look(path: &Path) -> Result<Superblock, String> {
 }
 
 fn as_json(path: &Path, superblock: &Superblock) -> Value {
-    let members = superblock.fillings.iter().map(|&of_member| {
+    let members = superblock.completeness.iter().map(|&of_member| {
         let (state, stripes) = filling(of_member, superblock.stripes);
         json!({"state": state, "stripes": stripes})
     });
@@ -87,7 +87,7 @@ fn as_text(path: &Path, superblock: &Superblock) -> String {
     );
     let members =
         superblock
-            .fillings
+            .completeness
             .iter()
             .map(|&of_member| match filling(of_member, superblock.stripes) {
                 ("filling", stripes) => {
@@ -100,7 +100,7 @@ fn as_text(path: &Path, superblock: &Superblock) -> String {
         path.display(),
         superblock.array,
         level(superblock.level),
-        superblock.fillings.len(),
+        superblock.completeness.len(),
         size(superblock.strip_bytes),
         superblock.stripes,
         superblock.generation,

@@ -6,7 +6,7 @@ use super::report::Report;
 use crate::failure::Failure;
 use anyhow::anyhow;
 use seiner_platform::Disk;
-use seiner_raid::{Array, AssembleError, Condition, Method, Running};
+use seiner_raid::{Array, ArraySettings, AssembleError, Condition, IoMethod};
 use seiner_server::array::metrics;
 use seiner_server::{ArrayIo, Ground, Settings};
 use seiner_volume::{ArrayBlocks, OpenError, VolumeDisk};
@@ -38,7 +38,7 @@ impl ArrayStore {
         let devices = devices::open_all(&settings.array)?;
         let mut running = of_settings(settings);
         // All data of a store have checksums, and files are written as this setting requires.
-        running.settings.checked_above = true;
+        running.shard.checked_above = true;
         let assembled = Array::assemble(devices, settings.array_degraded, running);
         let array = Arc::new(assembled.map_err(refusal)?);
         let name = array.uuid().map_or([0; 16], |uuid| uuid.0);
@@ -95,16 +95,16 @@ impl ArrayStore {
     }
 }
 
-fn of_settings(settings: &Settings) -> Running {
-    Running {
+fn of_settings(settings: &Settings) -> ArraySettings {
+    ArraySettings {
         method: match settings.array_io {
-            ArrayIo::Auto => Method::Automatic,
-            ArrayIo::Ring => Method::Ring,
-            ArrayIo::Threads => Method::Threads,
+            ArrayIo::Auto => IoMethod::Automatic,
+            ArrayIo::Ring => IoMethod::Ring,
+            ArrayIo::Threads => IoMethod::Threads,
         },
         patience: settings.array_patience,
         background_rate: settings.array_background_rate,
-        ..Running::default()
+        ..ArraySettings::default()
     }
 }
 
@@ -196,7 +196,7 @@ mod tests {
     fn an_array_under_a_store_is_run_as_its_settings_say() {
         let mut settings = Settings::default();
         let running = of_settings(&settings);
-        let defaults = Running::default();
+        let defaults = ArraySettings::default();
         assert_eq!(running, defaults);
         settings.array_io = ArrayIo::Threads;
         settings.array_patience = Duration::from_secs(7);
@@ -204,7 +204,7 @@ mod tests {
         let running = of_settings(&settings);
         assert_eq!(
             (running.method, running.patience, running.background_rate),
-            (Method::Threads, Duration::from_secs(7), 1 << 20)
+            (IoMethod::Threads, Duration::from_secs(7), 1 << 20)
         );
     }
 }

@@ -1,11 +1,12 @@
 //! Assembly of devices into a running array.
 
-use super::keeper::slot::Slot;
-use super::{Array, Launch, Running};
+use super::coordinator::slot::MemberSlot;
+use super::{Array, ArraySettings, Launch};
 use crate::mark::Mark;
 use crate::member::{Checked, Member};
 use crate::record::{
-    AssembleError, Intent, Plan, Seen, Superblock, intent, plan, superblock, write_superblock,
+    AssembleError, AssemblyPlan, FoundDevice, Intent, Superblock, intent, plan, superblock,
+    write_superblock,
 };
 use std::sync::Arc;
 
@@ -18,14 +19,14 @@ impl Array {
     pub fn assemble(
         devices: Vec<Arc<dyn Member>>,
         degraded: bool,
-        mut running: Running,
+        mut settings: ArraySettings,
     ) -> Result<Array, AssembleError> {
-        let seen = devices.iter().map(|device| Seen {
+        let seen = devices.iter().map(|device| FoundDevice {
             name: device.name(),
             bytes: device.bytes(),
             superblock: superblock(&**device),
         });
-        let seen: Vec<Seen> = seen.collect();
+        let seen: Vec<FoundDevice> = seen.collect();
         let said: Vec<Option<Superblock>> = seen
             .iter()
             .map(|seen| seen.superblock.as_ref().ok().cloned())
@@ -35,8 +36,8 @@ impl Array {
             .superblock
             .geometry()
             .expect("checked when it was decoded");
-        running.settings.region_stripes = plan.superblock.region_stripes;
-        running.settings.checksums = plan.superblock.checksums;
+        settings.shard.region_stripes = plan.superblock.region_stripes;
+        settings.shard.checksums = plan.superblock.checksums;
         let members: Vec<Option<Arc<dyn Member>>> = plan
             .members
             .iter()
@@ -58,20 +59,20 @@ impl Array {
                 })?;
             }
         }
-        let slots = members.into_iter().zip(&superblock.fillings);
+        let slots = members.into_iter().zip(&superblock.completeness);
         let slots = slots
-            .map(|(device, &filling)| {
+            .map(|(device, &completeness)| {
                 let device = device.map(|device| with_checksums(device, &superblock));
-                Slot::new(device, filling)
+                MemberSlot::new(device, completeness)
             })
             .collect();
         Ok(Array::launch(Launch {
             geometry,
-            running,
+            settings,
             offset: superblock.data_offset,
             slots,
             spares: plan.spares.iter().map(|&at| devices[at].clone()).collect(),
-            books: Some((superblock, intent)),
+            metadata: Some((superblock, intent)),
         })?)
     }
 }
@@ -81,7 +82,7 @@ impl Array {
 fn catch_up(
     devices: &[Arc<dyn Member>],
     said: &[Option<Superblock>],
-    plan: &Plan,
+    plan: &AssemblyPlan,
 ) -> Result<(), AssembleError> {
     let of_members = plan.members.iter().enumerate();
     let known: Vec<(usize, usize, &Superblock)> = of_members
@@ -117,7 +118,10 @@ pub fn with_checksums(device: Arc<dyn Member>, superblock: &Superblock) -> Arc<d
 }
 
 /// Combines the intent records of all members. If no member has a record, every region may need a resync.
-fn known_intent(plan: &Plan, members: &[Option<Arc<dyn Member>>]) -> Result<Intent, AssembleError> {
+fn known_intent(
+    plan: &AssemblyPlan,
+    members: &[Option<Arc<dyn Member>>],
+) -> Result<Intent, AssembleError> {
     let mut known: Option<Intent> = None;
     for device in members.iter().flatten() {
         let found =

@@ -1,7 +1,7 @@
 //! Requests from outside: divides them among shards and combines the answers.
 
 use super::answer::{Answer, Completion};
-use super::{Array, Shared, message::Message, zeroes};
+use super::{Array, Shared, message::ShardMessage, zeroes};
 use crate::block::Page;
 use crate::geometry::BLOCK_BYTES;
 use crate::request::{Failure, Request};
@@ -71,7 +71,7 @@ impl Shared {
     /// Sends a request to a shard.
     pub(super) fn ask(&self, shard: usize, request: Request<Page>, completion: Completion) {
         // If the shard has ended, the dropped answer reports the failure.
-        let _ = self.shards[shard].send(Message::Request(request, Answer::new(completion)));
+        let _ = self.shards[shard].send(ShardMessage::Request(request, Answer::new(completion)));
     }
 
     fn divide(&self, command: Command, completion: Completion) {
@@ -220,7 +220,7 @@ impl Array {
             Command::Flush => None,
         };
         if let Some(failure) =
-            range.and_then(|(start, blocks)| shared.geometry.refusal(start, blocks))
+            range.and_then(|(start, blocks)| shared.geometry.check_extent(start, blocks))
         {
             return completion(Err(failure));
         }

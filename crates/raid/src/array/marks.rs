@@ -1,47 +1,47 @@
-//! Parts of the array in which a shard writes, and whether they are on record: no member is written in a stripe before the
-//! intent record has its mark. And stripes whose syndromes may not match after a crash: nothing is done with such a stripe
-//! before it has been resynced.
+//! Marks of the parts of the array that a shard is writing. A member is written in a stripe only after the intent
+//! record contains the mark of the stripe. The module also lists the stripes whose syndromes may not match after a
+//! crash: such a stripe is resynced before any other use.
 //!
-//! Pure: the worker and the simulator carry out the answers.
+//! Pure: the worker and the simulator carry out the results.
 
 use crate::mark::Mark;
 use crate::request::Operation;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
-/// The marks of a shard.
+/// Marks of a shard.
 pub struct Marks<B> {
     region_stripes: u64,
     stripes: u64,
-    /// Marks on record.
+    /// Marks in the intent record.
     marked: BTreeSet<Mark>,
-    /// Operations that wait until their mark is on record.
+    /// Operations that wait until the intent record contains their mark.
     held: BTreeMap<Mark, Vec<Operation<B>>>,
-    /// Marks that must be put on record and were not asked for yet.
+    /// Marks to record that were not requested yet.
     wanted: Vec<Mark>,
-    /// Regions of which some stripes were not given to resync yet.
+    /// Regions with stripes whose resync has not started.
     unsynced: BTreeMap<u64, Unsynced>,
     /// Number of resyncs that have not ended.
     resyncing: usize,
     /// Stripes that could not be resynced.
     stuck: BTreeSet<u64>,
-    /// Marks that were settled when last looked at.
-    calm: BTreeSet<Mark>,
+    /// Marks that were clean at the last maintenance.
+    was_clean: BTreeSet<Mark>,
 }
 
-/// A region with stripes that were not given to resync.
+/// Region with stripes whose resync has not started.
 struct Unsynced {
     left: u64,
-    /// A bit for each stripe that was given to resync, or need not be. Empty if that is none.
+    /// One bit per stripe: 1 if its resync has started or is not needed. Empty if all bits are 0.
     done: Vec<u64>,
 }
 
-/// A change of the record.
+/// Change of the intent record.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Change {
-    /// Marks that are put on record.
+    /// Marks to add to the record.
     pub marked: Vec<Mark>,
-    /// Marks that leave the record.
+    /// Marks to remove from the record.
     pub cleared: Vec<Mark>,
 }
 
@@ -53,8 +53,8 @@ impl Change {
 }
 
 impl<B> Marks<B> {
-    /// Creates the marks of a shard of an array of `stripes` stripes. `marked` are on record from before a crash, so that
-    /// syndromes there may not match.
+    /// Creates the marks of a shard of an array with `stripes` stripes. `marked` are the recorded marks from before
+    /// a crash: syndromes there may not match.
     pub fn new(region_stripes: u64, stripes: u64, marked: BTreeSet<Mark>) -> Marks<B> {
         let mut marks = Marks {
             region_stripes,
@@ -65,7 +65,7 @@ impl<B> Marks<B> {
             unsynced: BTreeMap::new(),
             resyncing: 0,
             stuck: BTreeSet::new(),
-            calm: BTreeSet::new(),
+            was_clean: BTreeSet::new(),
         };
         for mark in marks.marked.clone() {
             marks.unsync(mark);
@@ -73,7 +73,7 @@ impl<B> Marks<B> {
         marks
     }
 
-    /// Notes that the stripes of a mark must be resynced. Regions come before single stripes.
+    /// Registers the stripes of a mark for a resync. Regions must be registered before single stripes.
     fn unsync(&mut self, mark: Mark) {
         let region = mark.region(self.region_stripes);
         let whole = self.range(Mark::Region(region));
@@ -89,7 +89,7 @@ impl<B> Marks<B> {
                     left: 0,
                     done: vec![u64::MAX; words],
                 });
-                // No bits: the whole region is unsynced, this stripe included.
+                // Without bits the whole region needs a resync, this stripe included.
                 let at = stripe - whole.start;
                 if let Some(word) = unsynced.done.get_mut((at / 64) as usize) {
                     *word &= !(1 << (at % 64));
@@ -110,10 +110,10 @@ impl<B> Marks<B> {
         mark.stripes(self.region_stripes, self.stripes)
     }
 
-    /// Returns the operation if its mark is on record, and else keeps it until then. A region that is on record covers its
+    /// Returns the operation if its mark is recorded. Otherwise keeps it until then. A recorded region covers its
     /// stripes.
     pub fn admit(&mut self, mark: Mark, operation: Operation<B>) -> Option<Operation<B>> {
-        self.calm.remove(&mark);
+        self.was_clean.remove(&mark);
         let region = Mark::Region(mark.region(self.region_stripes));
         if self.marked.contains(&mark) || self.marked.contains(&region) {
             return Some(operation);
@@ -126,33 +126,32 @@ impl<B> Marks<B> {
         None
     }
 
-    /// Returns the change of the record that operations wait for, each mark once. Stripes that are no longer `unsettled`
-    /// leave the record on this occasion.
-    pub fn take_wanted(&mut self, unsettled: impl FnOnce() -> BTreeSet<Mark>) -> Change {
+    /// Returns the change of the record for which operations wait, each mark once. On this occasion, stripes that
+    /// are no longer `dirty` leave the record.
+    pub fn take_wanted(&mut self, dirty: impl FnOnce() -> BTreeSet<Mark>) -> Change {
         if self.wanted.is_empty() {
             return Change::default();
         }
         let marked = std::mem::take(&mut self.wanted);
-        let unsettled = unsettled();
+        let dirty = dirty();
         let is_stripe = |mark: &Mark| matches!(mark, Mark::Stripe(_));
-        let mut cleared = self.settled(&unsettled);
+        let mut cleared = self.clean(&dirty);
         cleared.retain(is_stripe);
         for mark in &cleared {
             self.marked.remove(mark);
-            self.calm.remove(mark);
+            self.was_clean.remove(mark);
         }
         let cleared = cleared.into_iter().collect();
         Change { marked, cleared }
     }
 
-    /// Notes that a mark is on record. Returns the operations that waited for it.
+    /// Notes that a mark is recorded. Returns the operations that waited for it.
     pub fn mark(&mut self, mark: Mark) -> Vec<Operation<B>> {
         self.marked.insert(mark);
         self.held.remove(&mark).unwrap_or_default()
     }
 
-    /// Returns those of some stripes that must be resynced before anything else is done with them. They count as given to
-    /// resync.
+    /// Returns the stripes of a range that must be resynced before any other use. Their resync counts as started.
     pub fn take_unsynced(&mut self, stripes: Range<u64>) -> Vec<u64> {
         if self.unsynced.is_empty() {
             return Vec::new();
@@ -183,7 +182,8 @@ impl<B> Marks<B> {
         true
     }
 
-    /// Notes the end of a resync. The mark of a stripe that was not `done` stays on record until the next start.
+    /// Notes the end of a resync. If it failed (`done` is false), the mark of the stripe stays in the record until
+    /// the next start.
     pub fn resynced(&mut self, stripe: u64, done: bool) {
         self.resyncing -= 1;
         if !done {
@@ -191,7 +191,7 @@ impl<B> Marks<B> {
         }
     }
 
-    /// Returns whether stripes of a mark were not given to resync, or could not be resynced.
+    /// Returns whether some stripe of a mark still needs a resync, or could not be resynced.
     fn is_unsynced(&self, mark: Mark) -> bool {
         let range = self.range(mark);
         if self.stuck.range(range.clone()).next().is_some() {
@@ -209,40 +209,40 @@ impl<B> Marks<B> {
         word.is_none_or(|word| word >> (at % 64) & 1 == 0)
     }
 
-    /// Returns the marks on record that could leave it.
-    fn settled(&self, unsettled: &BTreeSet<Mark>) -> BTreeSet<Mark> {
-        let settled = |mark: &Mark| {
-            self.resyncing == 0 && !unsettled.contains(mark) && !self.is_unsynced(*mark)
-        };
+    /// Returns the recorded marks that could be cleared.
+    fn clean(&self, dirty: &BTreeSet<Mark>) -> BTreeSet<Mark> {
+        let settled =
+            |mark: &Mark| self.resyncing == 0 && !dirty.contains(mark) && !self.is_unsynced(*mark);
         self.marked.iter().copied().filter(settled).collect()
     }
 
-    /// Returns the change of the record for marks that need no longer be there: they were settled when last looked at and
-    /// are so still. `unsettled` are the marks of everything that may not be durable. Stripes that were written under the
-    /// mark of a region that leaves are marked on their own.
-    pub fn settle(&mut self, unsettled: &BTreeSet<Mark>) -> Change {
-        let now = self.settled(unsettled);
-        let cleared: BTreeSet<Mark> = now.intersection(&self.calm).copied().collect();
-        self.calm = now;
+    /// Returns the change of the record for marks that are no longer needed: they were clean at the last
+    /// maintenance and still are. `dirty` are the marks of all parts that may not be durable. Stripes that were
+    /// written under the mark of their region get marks of their own when the region is cleared.
+    pub fn clear_clean(&mut self, dirty: &BTreeSet<Mark>) -> Change {
+        let now = self.clean(dirty);
+        let cleared: BTreeSet<Mark> = now.intersection(&self.was_clean).copied().collect();
+        self.was_clean = now;
         let covered = |mark: &Mark| {
             let region = Mark::Region(mark.region(self.region_stripes));
             *mark != region && cleared.contains(&region) && !self.marked.contains(mark)
         };
-        let marked: Vec<Mark> = unsettled.iter().copied().filter(covered).collect();
+        let marked: Vec<Mark> = dirty.iter().copied().filter(covered).collect();
         for mark in &cleared {
             self.marked.remove(mark);
-            self.calm.remove(mark);
+            self.was_clean.remove(mark);
         }
         self.marked.extend(&marked);
         let cleared = cleared.into_iter().collect();
         Change { marked, cleared }
     }
 
-    /// Returns the marks that must stay on record when the array is stopped and everything is durable that could be.
-    pub fn left(&self, unsettled: &BTreeSet<Mark>) -> BTreeSet<Mark> {
+    /// Returns the marks that must stay in the record when the array is stopped and all writes that can be durable
+    /// are.
+    pub fn left(&self, dirty: &BTreeSet<Mark>) -> BTreeSet<Mark> {
         let unsynced = |mark: &Mark| self.is_unsynced(*mark);
         let marked = self.marked.iter().copied().filter(unsynced);
-        marked.chain(unsettled.iter().copied()).collect()
+        marked.chain(dirty.iter().copied()).collect()
     }
 }
 
@@ -271,7 +271,7 @@ mod tests {
     const STRIPE: Mark = Mark::Stripe(25);
 
     #[test]
-    fn nothing_is_written_before_it_is_on_record_and_calm_regions_leave_it() {
+    fn writes_wait_for_their_mark_and_clean_regions_are_cleared() {
         let none = BTreeSet::new();
         let mut marks = Marks::new(10, 95, none.clone());
         assert!(marks.admit(REGION, operation()).is_none());
@@ -280,32 +280,32 @@ mod tests {
         assert!(marks.take_wanted(BTreeSet::new).is_empty());
         assert_eq!(marks.mark(REGION).len(), 2);
         assert!(marks.admit(REGION, operation()).is_some());
-        assert!(marks.settle(&BTreeSet::from([REGION])).is_empty());
-        assert!(marks.settle(&none).is_empty(), "seen calm once");
+        assert!(marks.clear_clean(&BTreeSet::from([REGION])).is_empty());
+        assert!(marks.clear_clean(&none).is_empty(), "seen was_clean once");
         assert!(
             marks.admit(REGION, operation()).is_some(),
             "and written again"
         );
-        assert!(marks.settle(&none).is_empty());
-        assert_eq!(marks.settle(&none), cleared(&[REGION]));
+        assert!(marks.clear_clean(&none).is_empty());
+        assert_eq!(marks.clear_clean(&none), cleared(&[REGION]));
         assert!(marks.admit(REGION, operation()).is_none());
     }
 
     #[test]
     fn a_stripe_leaves_the_record_with_the_next_one() {
         let mut marks = Marks::new(10, 95, BTreeSet::new());
-        let unsettled = |stripes: &[u64]| stripes.iter().copied().map(Mark::Stripe).collect();
+        let dirty = |stripes: &[u64]| stripes.iter().copied().map(Mark::Stripe).collect();
         for stripe in [25, 26] {
             assert!(marks.admit(Mark::Stripe(stripe), operation()).is_none());
-            marks.take_wanted(|| unsettled(&[25, 26]));
+            marks.take_wanted(|| dirty(&[25, 26]));
             assert_eq!(marks.mark(Mark::Stripe(stripe)).len(), 1);
         }
         assert!(
-            marks.take_wanted(|| unsettled(&[])).is_empty(),
+            marks.take_wanted(|| dirty(&[])).is_empty(),
             "there is no next one"
         );
         assert!(marks.admit(Mark::Stripe(27), operation()).is_none());
-        let change = marks.take_wanted(|| unsettled(&[26, 27]));
+        let change = marks.take_wanted(|| dirty(&[26, 27]));
         assert_eq!(
             (change.marked, change.cleared),
             (vec![Mark::Stripe(27)], vec![STRIPE])
@@ -314,16 +314,16 @@ mod tests {
     }
 
     #[test]
-    fn stripes_take_the_place_of_a_region_that_is_no_longer_written_as_a_whole() {
+    fn stripes_replace_the_mark_of_their_region() {
         let mut marks = Marks::new(10, 95, BTreeSet::new());
         marks.mark(REGION);
         assert!(
             marks.admit(STRIPE, operation()).is_some(),
             "the region covers it"
         );
-        let unsettled = BTreeSet::from([STRIPE]);
-        assert!(marks.settle(&unsettled).is_empty());
-        let change = marks.settle(&unsettled);
+        let dirty = BTreeSet::from([STRIPE]);
+        assert!(marks.clear_clean(&dirty).is_empty());
+        let change = marks.clear_clean(&dirty);
         assert_eq!(
             (change.marked, change.cleared),
             (vec![STRIPE], vec![REGION])
@@ -333,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn stripes_are_given_to_resync_once_and_their_region_stays_until_all_are_done() {
+    fn stripes_are_resynced_once_and_their_region_stays_until_all_are_done() {
         let on_record = BTreeSet::from([Mark::Region(1), Mark::Region(9)]);
         let mut marks = Marks::<Weightless>::new(10, 95, on_record);
         assert_eq!(marks.take_unsynced(8..12), [10, 11]);
@@ -345,7 +345,7 @@ mod tests {
         }
         let none = BTreeSet::new();
         for _ in 0..3 {
-            let change = marks.settle(&none);
+            let change = marks.clear_clean(&none);
             assert!(change.is_empty(), "one is unsynced, the other stuck");
         }
         assert_eq!(marks.take_unsynced(0..95), (12..20).collect::<Vec<u64>>());
@@ -354,12 +354,12 @@ mod tests {
             BTreeSet::from([Mark::Region(4), Mark::Region(9)])
         );
         (12..20).for_each(|stripe| marks.resynced(stripe, true));
-        assert!(marks.settle(&none).is_empty());
-        assert_eq!(marks.settle(&none), cleared(&[Mark::Region(1)]));
+        assert!(marks.clear_clean(&none).is_empty());
+        assert_eq!(marks.clear_clean(&none), cleared(&[Mark::Region(1)]));
     }
 
     #[test]
-    fn only_the_stripes_on_record_are_resynced() {
+    fn only_recorded_stripes_are_resynced() {
         let on_record = [Mark::Region(1), Mark::Stripe(15), STRIPE, Mark::Stripe(29)];
         let mut marks = Marks::<Weightless>::new(10, 95, on_record.into());
         assert_eq!(marks.take_unsynced(0..12), [10, 11]);

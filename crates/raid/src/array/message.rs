@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 /// Work on a stripe by a background task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Chore {
+pub enum Job {
     /// Computes and writes the blocks that this member lacks.
     Rebuild(usize),
     /// Compares data with syndromes.
@@ -24,14 +24,14 @@ pub enum Chore {
 pub type Incarnation = u64;
 
 /// Callback that inspects a state machine.
-pub type Look = Box<dyn FnOnce(&Shard<Page>) + Send>;
+pub type Inspection = Box<dyn FnOnce(&Shard<Page>) + Send>;
 
 /// A message to the thread.
-pub enum Message {
+pub enum ShardMessage {
     /// A request for stripes of this shard.
     Request(Request<Page>, Answer),
-    /// A chore on a stripe of this shard.
-    Chore(Chore, u64, Answer),
+    /// A job on a stripe of this shard.
+    Job(Job, u64, Answer),
     /// Takes a member out of use, if it has this incarnation.
     Lose(usize, Incarnation),
     /// Puts a device in the place of a lost member. The device is complete in all stripes before the given one.
@@ -43,7 +43,7 @@ pub enum Message {
     /// These marks are recorded.
     Marked(Vec<Mark>),
     /// Runs a callback on the state machine.
-    Inspect(Look),
+    Inspect(Inspection),
     /// Ends the thread after all requests in flight.
     Finish,
     /// Ends the thread at once.

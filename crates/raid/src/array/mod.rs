@@ -1,45 +1,45 @@
-//! A running array: one thread per shard, members on real devices, and requests from any thread.
+//! Running array: one thread per shard, members on real devices, and requests from any thread.
 //!
-//! Each shard is the state machine [`Shard`](crate::Shard) with a loop around it (`worker`). The inputs of the
-//! loop are messages and outcomes of member operations; the outputs are member operations and answers. One more
-//! thread, the *coordinator* (`keeper`), manages the array as a whole: membership, rebuild, scrub, and the
-//! records on the members. Shards share no state and take no locks. The coordinator and the shards never wait
-//! for one another.
+//! Each shard is the state machine [`Shard`](crate::Shard) with a loop around it (`worker`). The inputs of the loop
+//! are messages and outcomes of member operations. The outputs are member operations and answers. One more thread,
+//! the *coordinator*, manages the array as a whole: membership, rebuild, scrub, and the records on the members.
+//! Shards share no state and take no locks. The coordinator and the shards never wait for one another.
 //!
-//! Invariant: an answer that depends on the loss of a member is given only after the loss is recorded. A
-//! restart therefore never takes a lost member for a good one.
+//! Invariant: an answer that depends on the loss of a member is given only after the loss is recorded. A restart
+//! therefore never takes a lost member for a good one.
 
 mod answer;
 mod assemble;
-mod books;
 mod client;
-mod keeper;
+mod coordinator;
 pub(crate) mod marks;
 mod message;
+mod metadata_log;
 mod status;
-mod sweep;
+mod stripe_pass;
 mod worker;
 
 pub use answer::Completion;
 pub use client::Command;
-pub use keeper::Refusal;
+pub use coordinator::OrderError;
 pub use status::{
-    AreaStatus, Condition, Filling, Loss, MemberStatus, MergingStatus, Status, TaskKind, TaskStatus,
+    AreaStatus, Completeness, Condition, Loss, MemberStatus, MergingStatus, Status, TaskKind,
+    TaskStatus,
 };
 
 use crate::block::Page;
-use crate::driver::{Bell, Method};
+use crate::driver::{Bell, IoMethod};
 use crate::geometry::{BLOCK_BYTES, Geometry};
 use crate::member::Member;
 use crate::merging::Merging;
 use crate::record::{Intent, Superblock, Uuid};
 use crate::request::Failure;
 use crate::router::Sharding;
-use crate::shard::Settings;
-use keeper::{Keeper, Order, Slot, Word};
-use message::Message;
+use crate::shard::ShardSettings;
+use coordinator::{Coordinator, CoordinatorMessage, MemberSlot, Order};
+use message::ShardMessage;
 use seiner_platform::SystemClock;
-use status::Kept;
+use status::CoordinatorStatus;
 use std::collections::BTreeSet;
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -47,30 +47,30 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
-use worker::{Beginning, Worker};
+use worker::{ShardStart, Worker};
 
-/// Parameters of a running array.
+/// Settings of a running array.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Running {
+pub struct ArraySettings {
     /// Settings of the shards.
-    pub settings: Settings,
+    pub shard: ShardSettings,
     /// Number of threads that serve requests. Each thread has its own areas.
     pub shards: usize,
     /// Method of member I/O.
-    pub method: Method,
+    pub method: IoMethod,
     /// Maximum rate of rebuild, scrub and resync, bytes per second and member; 0 for no limit.
     pub background_rate: u64,
     /// Maximum time of a member operation, after which the member is taken out of use; zero for no limit.
     pub patience: Duration,
 }
 
-impl Default for Running {
-    fn default() -> Running {
+impl Default for ArraySettings {
+    fn default() -> ArraySettings {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
-        Running {
-            settings: Settings::default(),
+        ArraySettings {
+            shard: ShardSettings::default(),
             shards: (cores / 2).clamp(1, 8),
-            method: Method::default(),
+            method: IoMethod::default(),
             background_rate: 0,
             patience: Duration::from_secs(30),
         }
@@ -112,14 +112,14 @@ struct Shared {
     uuid: Option<Uuid>,
     geometry: Geometry,
     sharding: Sharding,
-    running: Running,
+    settings: ArraySettings,
     /// Start of the data on every member, in bytes.
     offset: u64,
     clock: SystemClock,
-    shards: Vec<Inbox<Message>>,
-    keeper: Inbox<Word>,
+    shards: Vec<Inbox<ShardMessage>>,
+    coordinator: Inbox<CoordinatorMessage>,
     /// State of the array as published by the coordinator; `None` before it starts and after it has ended.
-    kept: Mutex<Option<Kept>>,
+    published: Mutex<Option<CoordinatorStatus>>,
     /// Set when the array no longer accepts requests.
     closed: AtomicBool,
 }
@@ -127,11 +127,11 @@ struct Shared {
 /// Initial state of an array.
 struct Launch {
     geometry: Geometry,
-    running: Running,
+    settings: ArraySettings,
     offset: u64,
-    slots: Vec<Slot>,
+    slots: Vec<MemberSlot>,
     spares: Vec<Arc<dyn Member>>,
-    books: Option<(Superblock, Intent)>,
+    metadata: Option<(Superblock, Intent)>,
 }
 
 /// A running array. Call [`Array::stop`] to end it: dropping it has the effect of a killed process.
@@ -153,7 +153,7 @@ impl Array {
     pub fn bare(
         geometry: Geometry,
         members: Vec<Arc<dyn Member>>,
-        running: Running,
+        settings: ArraySettings,
     ) -> io::Result<Array> {
         assert_eq!(members.len(), geometry.members());
         assert!(
@@ -163,51 +163,51 @@ impl Array {
         );
         Array::launch(Launch {
             geometry,
-            running,
+            settings,
             offset: 0,
-            slots: members.into_iter().map(Slot::up).collect(),
+            slots: members.into_iter().map(MemberSlot::up).collect(),
             spares: Vec::new(),
-            books: None,
+            metadata: None,
         })
     }
 
     fn launch(launch: Launch) -> io::Result<Array> {
         let Launch {
             geometry,
-            running,
+            settings,
             offset,
             slots,
             spares,
-            books,
+            metadata,
         } = launch;
         let sharding = Sharding {
-            shards: running.shards.max(1),
+            shards: settings.shards.max(1),
             // Each region must belong to exactly one shard.
-            area_stripes: running.settings.region_stripes,
+            area_stripes: settings.shard.region_stripes,
         };
         let inboxes = (0..sharding.shards).map(|_| Inbox::new());
         let (shards, receivers): (Vec<_>, Vec<_>) =
             inboxes.collect::<io::Result<Vec<_>>>()?.into_iter().unzip();
-        let (keeper, words) = Inbox::new()?;
+        let (coordinator, messages) = Inbox::new()?;
         let shared = Arc::new(Shared {
-            uuid: books.as_ref().map(|(superblock, _)| superblock.array),
+            uuid: metadata.as_ref().map(|(superblock, _)| superblock.array),
             geometry,
             sharding,
-            running,
+            settings,
             offset,
             clock: SystemClock::new(),
             shards,
-            keeper,
-            kept: Mutex::default(),
+            coordinator,
+            published: Mutex::default(),
             closed: AtomicBool::new(false),
         });
         let array = Array {
             shared: shared.clone(),
             threads: Mutex::new(Vec::new()),
         };
-        let intent = books.as_ref().map(|(_, intent)| intent);
+        let intent = metadata.as_ref().map(|(_, intent)| intent);
         for (number, receiver) in receivers.into_iter().enumerate() {
-            let beginning = Beginning {
+            let start = ShardStart {
                 slots: slots.clone(),
                 marked: intent.map(|intent| intent.marks().clone()),
                 doubts: intent.map_or_else(BTreeSet::new, |intent| intent.doubts().clone()),
@@ -215,14 +215,14 @@ impl Array {
             let shared = shared.clone();
             array.start(
                 format!("shard-{number}"),
-                move || Worker::new(shared, number, receiver, beginning),
+                move || Worker::new(shared, number, receiver, start),
                 Worker::run,
             )?;
         }
         array.start(
-            "keeper".to_string(),
-            move || Keeper::new(shared, words, slots, spares, books),
-            Keeper::run,
+            "coordinator".to_string(),
+            move || Coordinator::new(shared, messages, slots, spares, metadata),
+            Coordinator::run,
         )?;
         Ok(array)
     }
@@ -281,7 +281,7 @@ impl Array {
 
     /// Returns the strategy that decides which writes are held.
     pub fn merging(&self) -> Merging {
-        self.shared.running.settings.merging
+        self.shared.settings.shard.merging
     }
 
     /// Returns the shape of the array.
@@ -293,7 +293,7 @@ impl Array {
     ///
     /// # Errors
     /// If data would be lost, or the member is already lost.
-    pub fn fail(&self, member: usize) -> Result<(), Refusal> {
+    pub fn fail(&self, member: usize) -> Result<(), OrderError> {
         self.order(Order::Fail(member))
     }
 
@@ -302,7 +302,7 @@ impl Array {
     ///
     /// # Errors
     /// If the member is in use, or the device is too small.
-    pub fn replace(&self, member: usize, device: Arc<dyn Member>) -> Result<(), Refusal> {
+    pub fn replace(&self, member: usize, device: Arc<dyn Member>) -> Result<(), OrderError> {
         self.order(Order::Replace(member, device))
     }
 
@@ -310,7 +310,7 @@ impl Array {
     ///
     /// # Errors
     /// If the device is too small.
-    pub fn add_spare(&self, device: Arc<dyn Member>) -> Result<(), Refusal> {
+    pub fn add_spare(&self, device: Arc<dyn Member>) -> Result<(), OrderError> {
         self.order(Order::Spare(device))
     }
 
@@ -319,7 +319,7 @@ impl Array {
     ///
     /// # Errors
     /// If a scrub is already running.
-    pub fn scrub(&self) -> Result<(), Refusal> {
+    pub fn scrub(&self) -> Result<(), OrderError> {
         self.order(Order::Scrub)
     }
 
@@ -327,15 +327,18 @@ impl Array {
     ///
     /// # Errors
     /// If the array is being stopped.
-    pub fn stop_scrub(&self) -> Result<(), Refusal> {
+    pub fn stop_scrub(&self) -> Result<(), OrderError> {
         self.order(Order::StopScrub)
     }
 
-    fn order(&self, order: Order) -> Result<(), Refusal> {
+    fn order(&self, order: Order) -> Result<(), OrderError> {
         let (answer, answered) = channel();
         // A coordinator that has ended drops the order and its answer channel.
-        let _ = self.shared.keeper.send(Word::Order(order, answer));
-        answered.recv().unwrap_or(Err(Refusal::Stopping))
+        let _ = self
+            .shared
+            .coordinator
+            .send(CoordinatorMessage::Order(order, answer));
+        answered.recv().unwrap_or(Err(OrderError::Stopping))
     }
 
     /// Stops the array: rejects new requests, waits for requests in flight, flushes the members, and ends the
@@ -350,7 +353,7 @@ impl Array {
         }
         let (done, stopped) = channel();
         // A coordinator that has died leaves nothing to stop.
-        let _ = self.shared.keeper.send(Word::Stop(done));
+        let _ = self.shared.coordinator.send(CoordinatorMessage::Stop(done));
         let result = stopped.recv().unwrap_or(Err(Failure::Stopped));
         self.join();
         result
@@ -361,9 +364,9 @@ impl Array {
     pub fn halt(&self) {
         self.shared.closed.store(true, Ordering::SeqCst);
         for shard in &self.shared.shards {
-            let _ = shard.send(Message::Halt);
+            let _ = shard.send(ShardMessage::Halt);
         }
-        let _ = self.shared.keeper.send(Word::Halt);
+        let _ = self.shared.coordinator.send(CoordinatorMessage::Halt);
         self.join();
     }
 

@@ -1,6 +1,6 @@
 //! Status of an array.
 
-use super::message::Message;
+use super::message::ShardMessage;
 use super::{Array, Shared};
 use crate::block::Page;
 use crate::merging::{Area, View};
@@ -23,7 +23,7 @@ pub enum Condition {
 
 /// Completeness of a member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Filling {
+pub enum Completeness {
     /// The member is complete.
     Full,
     /// The member is complete in all stripes before this one.
@@ -38,7 +38,7 @@ pub struct MemberStatus {
     /// Name of the device; `None` if no device was found.
     pub name: Option<String>,
     /// Completeness of the member.
-    pub filling: Filling,
+    pub completeness: Completeness,
     /// Reason of the loss, if the member was lost since the start.
     pub loss: Option<Loss>,
     /// Number of blocks whose contents did not match their checksums. They were repaired if the redundancy was
@@ -47,7 +47,7 @@ pub struct MemberStatus {
     /// Number of blocks that were unreadable or did not match the rest of their row, and were rewritten.
     pub repaired: u64,
     /// True if trimmed blocks keep their space on the device. Files free it.
-    pub keeps_room: bool,
+    pub keeps_space: bool,
 }
 
 /// Reasons for the loss of a member.
@@ -55,7 +55,7 @@ pub struct MemberStatus {
 pub enum Loss {
     /// A write or a flush failed, or the device reported that it is gone.
     Failed,
-    /// The member exceeded the time limit ([`Running::patience`](super::Running::patience)).
+    /// The member exceeded the time limit ([`ArraySettings::patience`](super::ArraySettings::patience)).
     Silent,
     /// A user ordered it.
     Ordered,
@@ -111,7 +111,7 @@ pub struct Status {
     /// Number of requests and member operations in flight.
     pub outstanding: usize,
     /// Number of regions that a power cut now would leave in need of a resync.
-    pub unsettled_regions: u64,
+    pub dirty_regions: u64,
     /// Number of stripes whose lost data cannot be computed reliably.
     pub doubtful_stripes: u64,
 }
@@ -146,7 +146,7 @@ pub struct AreaStatus {
 
 /// The coordinator's part of the status.
 #[derive(Clone)]
-pub struct Kept {
+pub struct CoordinatorStatus {
     /// Redundancy of the array.
     pub condition: Condition,
     /// Members in order.
@@ -158,7 +158,7 @@ pub struct Kept {
 }
 
 /// A shard's part of the status.
-struct Share {
+struct ShardStatus {
     shard: usize,
     corrupt: Vec<u64>,
     repaired: Vec<u64>,
@@ -166,14 +166,14 @@ struct Share {
     view: View,
     counters: Counters,
     outstanding: usize,
-    unsettled_regions: u64,
+    dirty_regions: u64,
     doubtful_stripes: u64,
 }
 
 /// Returns the number of regions with stripes that a power cut now would leave in need of a resync.
-fn unsettled_regions(shard: &Shard<Page>) -> u64 {
+fn dirty_regions(shard: &Shard<Page>) -> u64 {
     let size = shard.region_stripes();
-    let marks = shard.unsettled().into_iter();
+    let marks = shard.dirty_marks().into_iter();
     let regions: BTreeSet<u64> = marks.map(|mark| mark.region(size)).collect();
     regions.len() as u64
 }
@@ -187,19 +187,21 @@ impl Array {
 
 impl Shared {
     /// Returns the coordinator's part of the status.
-    pub(super) fn kept(&self) -> MutexGuard<'_, Option<Kept>> {
+    pub(super) fn published(&self) -> MutexGuard<'_, Option<CoordinatorStatus>> {
         // The value is replaced as a whole, so a panic elsewhere cannot leave it inconsistent.
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+        self.published
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
     fn status(&self) -> Option<Status> {
-        let (tell, told) = channel();
+        let (sender, parts) = channel();
         let now = self.clock.monotonic();
         for (number, shard) in self.shards.iter().enumerate() {
-            let tell = tell.clone();
-            let look = Message::Inspect(Box::new(move |shard| {
+            let sender = sender.clone();
+            let inspect = ShardMessage::Inspect(Box::new(move |shard| {
                 // The caller may have gone.
-                let _ = tell.send(Share {
+                let _ = sender.send(ShardStatus {
                     shard: number,
                     corrupt: shard.corrupt().to_vec(),
                     repaired: shard.repaired().to_vec(),
@@ -207,14 +209,14 @@ impl Shared {
                     view: shard.view(now),
                     counters: shard.counters(),
                     outstanding: shard.outstanding(),
-                    unsettled_regions: unsettled_regions(shard),
+                    dirty_regions: dirty_regions(shard),
                     doubtful_stripes: shard.doubtful_stripes().count() as u64,
                 });
             }));
-            shard.send(look).ok()?;
+            shard.send(inspect).ok()?;
         }
-        drop(tell);
-        let kept = self.kept().clone()?;
+        drop(sender);
+        let kept = self.published().clone()?;
         let mut status = Status {
             condition: kept.condition,
             members: kept.members,
@@ -224,22 +226,22 @@ impl Shared {
             latencies: Latencies::default(),
             merging: MergingStatus::new(self.sharding.area_stripes, self.shards.len()),
             outstanding: 0,
-            unsettled_regions: 0,
+            dirty_regions: 0,
             doubtful_stripes: 0,
         };
-        for share in told {
-            status.counters = status.counters.plus(&share.counters);
-            for (member, more) in status.members.iter_mut().zip(&share.corrupt) {
+        for part in parts {
+            status.counters = status.counters.plus(&part.counters);
+            for (member, more) in status.members.iter_mut().zip(&part.corrupt) {
                 member.corrupt += more;
             }
-            for (member, more) in status.members.iter_mut().zip(&share.repaired) {
+            for (member, more) in status.members.iter_mut().zip(&part.repaired) {
                 member.repaired += more;
             }
-            status.latencies = status.latencies.plus(&share.latencies);
-            status.merging.add(share.shard, share.view);
-            status.outstanding += share.outstanding;
-            status.unsettled_regions += share.unsettled_regions;
-            status.doubtful_stripes += share.doubtful_stripes;
+            status.latencies = status.latencies.plus(&part.latencies);
+            status.merging.add(part.shard, part.view);
+            status.outstanding += part.outstanding;
+            status.dirty_regions += part.dirty_regions;
+            status.doubtful_stripes += part.doubtful_stripes;
         }
         status.merging.areas.sort_by_key(|area| area.idle_ns);
         Some(status)
@@ -258,13 +260,13 @@ impl MergingStatus {
     fn add(&mut self, shard: usize, view: View) {
         self.shards[shard] = view.why;
         self.more_areas += view.more;
-        let told = |area: Area| AreaStatus {
+        let parts = |area: Area| AreaStatus {
             first_stripe: area.first_stripe,
             shard,
             holds: area.holds,
             why: area.why,
             idle_ns: area.idle,
         };
-        self.areas.extend(view.areas.into_iter().map(told));
+        self.areas.extend(view.areas.into_iter().map(parts));
     }
 }

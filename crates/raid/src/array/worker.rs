@@ -1,14 +1,14 @@
-//! The thread of a shard: the loop around the state machine.
+//! Thread of a shard: the loop around the state machine.
 
 use super::Shared;
 use super::answer::Answer;
-use super::keeper::slot::Slot;
-use super::keeper::word::Word;
+use super::coordinator::message::CoordinatorMessage;
+use super::coordinator::slot::MemberSlot;
 use super::marks::Marks;
-use super::message::{Chore, Incarnation, Message};
-use super::status::Filling;
+use super::message::{Incarnation, Job, ShardMessage};
+use super::status::Completeness;
 use crate::block::Page;
-use crate::driver::{Driver, Ended};
+use crate::driver::{Driver, EndedOperation};
 use crate::mark::Mark;
 use crate::member::Member;
 use crate::request::{Action, Failure, Nanos, Operation, Outcome, Reply, Request};
@@ -25,38 +25,38 @@ use std::time::Duration;
 /// Maximum number of messages processed before member completions are collected.
 const AT_ONCE: usize = 256;
 /// Interval of the maintenance of regions, ns.
-const UPKEEP: Nanos = 1_000_000_000;
+const MAINTENANCE_INTERVAL: Nanos = 1_000_000_000;
 /// Fraction of the member timeout (its reciprocal). If the loop is later than this, the thread itself did not
 /// run.
 const STANDSTILL: Nanos = 8;
 
 /// An operation in flight.
-struct Flight {
+struct InFlight {
     id: usize,
     member: usize,
     since: Nanos,
 }
 
-/// A member from the view of the shard.
-struct Place {
+/// Member as the shard uses it.
+struct ShardSlot {
     device: Option<Arc<dyn Member>>,
     incarnation: Incarnation,
     /// Number of operations in flight on this device and its predecessors.
     busy: usize,
 }
 
-/// Obligation for a token.
-enum Owed {
+/// Receiver of the reply to a token.
+enum Waiter {
     /// An answer.
     Answer(Answer),
-    /// A note that a stripe was resynced, and optionally an answer.
+    /// The resync of a stripe, and optionally an answer.
     Resync(u64, Option<Answer>),
 }
 
 /// Initial state of a shard.
-pub struct Beginning {
+pub struct ShardStart {
     /// Members of the array.
-    pub slots: Vec<Slot>,
+    pub slots: Vec<MemberSlot>,
     /// Parts that are recorded as being written; `None` for an array without records.
     pub marked: Option<BTreeSet<Mark>>,
     /// Doubtful stripes of the array.
@@ -64,7 +64,7 @@ pub struct Beginning {
 }
 
 /// A device that waits until the last operation on its predecessor has ended.
-struct Successor {
+struct Replacement {
     member: usize,
     incarnation: Incarnation,
     device: Arc<dyn Member>,
@@ -77,31 +77,31 @@ pub struct Worker {
     number: usize,
     shard: Shard<Page>,
     driver: Driver,
-    messages: Receiver<Message>,
-    next: Option<Message>,
-    places: Vec<Place>,
-    successors: Vec<Successor>,
+    messages: Receiver<ShardMessage>,
+    next: Option<ShardMessage>,
+    slots: Vec<ShardSlot>,
+    replacements: Vec<Replacement>,
     /// Lost members whose devices may still have operations in flight.
     leaving: Vec<usize>,
     /// Operations in flight in order of their start. Each name is used once.
-    flights: BTreeMap<u64, Flight>,
+    flights: BTreeMap<u64, InFlight>,
     next_flight: u64,
     /// Members that were lost because of a timeout.
     silent: BTreeSet<usize>,
-    /// Obligations by token.
-    waiting: Slab<Owed>,
+    /// Receivers of replies, by token.
+    waiting: Slab<Waiter>,
     /// Answers that wait for the record of losses, and the number of losses not recorded yet.
     withheld: Vec<Reply<Page>>,
     unrecorded: usize,
     /// Parts being written; `None` for an array without records.
     marks: Option<Marks<Page>>,
     /// Change count of the doubtful stripes that were last reported to the coordinator.
-    doubts_told: u64,
-    /// True if there were unsettled regions at the last maintenance.
-    was_unsettled: bool,
-    next_upkeep: Nanos,
+    reported_doubts: u64,
+    /// True if there were dirty regions at the last maintenance.
+    was_dirty: bool,
+    next_maintenance: Nanos,
     /// Latest time of the next look at the clock.
-    looks_by: Nanos,
+    next_check: Nanos,
     finish: bool,
     halted: bool,
 }
@@ -111,27 +111,27 @@ impl Worker {
     pub fn new(
         shared: Arc<Shared>,
         number: usize,
-        messages: Receiver<Message>,
-        beginning: Beginning,
+        messages: Receiver<ShardMessage>,
+        start: ShardStart,
     ) -> io::Result<Worker> {
         // Writes are held for microseconds, and the default timer slack of 50 µs would dominate. A failure is
         // harmless.
         let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
-        let driver = Driver::new(shared.running.method, shared.shards[number].bell.clone())?;
+        let driver = Driver::new(shared.settings.method, shared.shards[number].bell.clone())?;
         let mut shard = Shard::of(
             shared.geometry,
-            shared.running.settings,
+            shared.settings.shard,
             shared.sharding,
             number,
         );
-        let mut places = Vec::new();
-        for (member, slot) in beginning.slots.iter().enumerate() {
-            match slot.filling() {
-                Filling::Full => {}
-                Filling::Below(below) => shard.resume_member(member, below),
-                Filling::Gone => shard.lose_member(member),
+        let mut slots = Vec::new();
+        for (member, slot) in start.slots.iter().enumerate() {
+            match slot.completeness() {
+                Completeness::Full => {}
+                Completeness::Below(below) => shard.resume_member(member, below),
+                Completeness::Gone => shard.lose_member(member),
             }
-            places.push(Place {
+            slots.push(ShardSlot {
                 device: slot.device(),
                 incarnation: slot.incarnation(),
                 busy: 0,
@@ -140,14 +140,14 @@ impl Worker {
         shard.output().lost_members.clear();
         let sharding = shared.sharding;
         let own = |stripe: &u64| sharding.shard(*stripe) == number;
-        shard.doubt(beginning.doubts.iter().copied().filter(own));
-        let doubts_told = shard.doubt_changes();
+        shard.doubt(start.doubts.iter().copied().filter(own));
+        let reported_doubts = shard.doubt_changes();
         let (region_stripes, stripes) = (
-            shared.running.settings.region_stripes,
+            shared.settings.shard.region_stripes,
             shared.geometry.stripes(),
         );
         let redundant = shared.geometry.syndromes() > 0;
-        let marks = beginning.marked.filter(|_| redundant).map(|marked| {
+        let marks = start.marked.filter(|_| redundant).map(|marked| {
             let own = |mark: &Mark| own(&mark.stripes(region_stripes, u64::MAX).start);
             let marked = marked.into_iter().filter(own).collect();
             Marks::new(region_stripes, stripes, marked)
@@ -159,8 +159,8 @@ impl Worker {
             driver,
             messages,
             next: None,
-            places,
-            successors: Vec::new(),
+            slots,
+            replacements: Vec::new(),
             leaving: Vec::new(),
             flights: BTreeMap::new(),
             next_flight: 0,
@@ -169,10 +169,10 @@ impl Worker {
             withheld: Vec::new(),
             unrecorded: 0,
             marks,
-            doubts_told,
-            was_unsettled: false,
-            next_upkeep: 0,
-            looks_by: Nanos::MAX,
+            reported_doubts,
+            was_dirty: false,
+            next_maintenance: 0,
+            next_check: Nanos::MAX,
             finish: false,
             halted: false,
         })
@@ -183,11 +183,14 @@ impl Worker {
         let mut ended = Vec::new();
         while !self.halted {
             let idle = !self.take_messages() & !self.take_ended(&mut ended);
-            self.look_at_time();
-            self.put_out();
+            self.check_time();
+            self.emit_output();
             if self.finish && self.shard.outstanding() == 0 && self.waiting.len() == 0 {
                 // A coordinator that has ended does not need the message.
-                let _ = self.shared.keeper.send(Word::Finished(self.left()));
+                let _ = self
+                    .shared
+                    .coordinator
+                    .send(CoordinatorMessage::Finished(self.left()));
                 return;
             }
             if idle {
@@ -216,27 +219,27 @@ impl Worker {
         any
     }
 
-    fn receive(&mut self, message: Message) {
+    fn receive(&mut self, message: ShardMessage) {
         let now = self.now();
         match message {
             // A trim is advisory. It is skipped if it would be slower than a write of zeroes.
-            Message::Request(Request::Trim { .. }, answer) if !self.discards() => {
+            ShardMessage::Request(Request::Trim { .. }, answer) if !self.discards() => {
                 answer.give(Ok(Vec::new()));
             }
-            Message::Request(request, answer) => {
+            ShardMessage::Request(request, answer) => {
                 self.resync_first(now, &request);
-                let token = self.waiting.insert(Owed::Answer(answer)) as u64;
+                let token = self.waiting.insert(Waiter::Answer(answer)) as u64;
                 self.shard.request(now, token, request);
             }
-            Message::Chore(chore, stripe, answer) => self.chore(now, chore, stripe, answer),
-            Message::Lose(member, incarnation)
-                if self.places[member].incarnation == incarnation =>
+            ShardMessage::Job(job, stripe, answer) => self.job(now, job, stripe, answer),
+            ShardMessage::Lose(member, incarnation)
+                if self.slots[member].incarnation == incarnation =>
             {
                 self.shard.lose_member(member);
             }
-            Message::Lose(..) => {}
-            Message::Replace(member, incarnation, device, below) => {
-                self.successors.push(Successor {
+            ShardMessage::Lose(..) => {}
+            ShardMessage::Replace(member, incarnation, device, below) => {
+                self.replacements.push(Replacement {
                     member,
                     incarnation,
                     device,
@@ -244,8 +247,8 @@ impl Worker {
                 });
                 self.install();
             }
-            Message::Recorded => self.unrecorded -= 1,
-            Message::Unrecorded => {
+            ShardMessage::Recorded => self.unrecorded -= 1,
+            ShardMessage::Unrecorded => {
                 self.unrecorded -= 1;
                 for reply in &mut self.withheld {
                     // Blocks that were read are valid in any case.
@@ -254,7 +257,7 @@ impl Worker {
                     }
                 }
             }
-            Message::Marked(marked) => {
+            ShardMessage::Marked(marked) => {
                 for mark in marked {
                     let marks = self.marks.as_mut().expect("it was asked for");
                     for operation in marks.mark(mark) {
@@ -262,40 +265,40 @@ impl Worker {
                     }
                 }
             }
-            Message::Inspect(look) => look(&self.shard),
-            Message::Finish => self.finish = true,
-            Message::Halt => self.halted = true,
+            ShardMessage::Inspect(look) => look(&self.shard),
+            ShardMessage::Finish => self.finish = true,
+            ShardMessage::Halt => self.halted = true,
         }
     }
 
-    fn chore(&mut self, now: Nanos, chore: Chore, stripe: u64, answer: Answer) {
+    fn job(&mut self, now: Nanos, job: Job, stripe: u64, answer: Answer) {
         let due = self.marks.as_mut().is_some_and(|marks| {
             let due = marks.take_unsynced(stripe..stripe + 1);
             !due.is_empty()
         });
-        match (chore, due) {
-            (Chore::Resync, true) => return self.resync(now, stripe, Some(answer)),
+        match (job, due) {
+            (Job::Resync, true) => return self.resync(now, stripe, Some(answer)),
             // The stripe was resynced earlier, because a request needed it.
-            (Chore::Resync, false) => return answer.give(Ok(Vec::new())),
+            (Job::Resync, false) => return answer.give(Ok(Vec::new())),
             (_, true) => self.resync(now, stripe, None),
             (_, false) => {}
         }
-        let token = self.waiting.insert(Owed::Answer(answer)) as u64;
-        match chore {
-            Chore::Rebuild(member) => self.shard.rebuild(now, token, member, stripe),
+        let token = self.waiting.insert(Waiter::Answer(answer)) as u64;
+        match job {
+            Job::Rebuild(member) => self.shard.rebuild(now, token, member, stripe),
             _ => self.shard.scrub(now, token, stripe),
         }
     }
 
-    /// Returns whether stripes with lost data are left as they are until a start with all members.
-    fn left_as_it_is(&self) -> bool {
-        let mut members = 0..self.places.len();
-        self.shared.running.settings.checked_above
+    /// Returns whether stripes with lost data stay unchanged until a start with all members.
+    fn leaves_lost_stripes(&self) -> bool {
+        let mut members = 0..self.slots.len();
+        self.shared.settings.shard.checked_above
             && members.any(|member| *self.shard.member(member) != MemberState::Up)
     }
 
     fn resync(&mut self, now: Nanos, stripe: u64, answer: Option<Answer>) {
-        let token = self.waiting.insert(Owed::Resync(stripe, answer)) as u64;
+        let token = self.waiting.insert(Waiter::Resync(stripe, answer)) as u64;
         self.shard.resync(now, token, stripe);
     }
 
@@ -317,29 +320,30 @@ impl Worker {
         }
     }
 
-    /// Puts devices in their places whose predecessors have no operations in flight.
+    /// Installs replacement devices whose predecessors have no operations in flight.
     fn install(&mut self) {
         // Operations requested so far belong to the predecessors.
-        self.put_out();
-        for successor in std::mem::take(&mut self.successors) {
-            let place = &mut self.places[successor.member];
-            if place.busy > 0 {
-                self.successors.push(successor);
+        self.emit_output();
+        for replacement in std::mem::take(&mut self.replacements) {
+            let slot = &mut self.slots[replacement.member];
+            if slot.busy > 0 {
+                self.replacements.push(replacement);
                 continue;
             }
-            self.leaving.retain(|&member| member != successor.member);
-            place.device = Some(successor.device);
-            place.incarnation = successor.incarnation;
-            self.shard.resume_member(successor.member, successor.below);
+            self.leaving.retain(|&member| member != replacement.member);
+            slot.device = Some(replacement.device);
+            slot.incarnation = replacement.incarnation;
+            self.shard
+                .resume_member(replacement.member, replacement.below);
             // A coordinator that has ended starts no rebuild.
-            let _ = self
-                .shared
-                .keeper
-                .send(Word::Installed(successor.member, successor.incarnation));
+            let _ = self.shared.coordinator.send(CoordinatorMessage::Installed(
+                replacement.member,
+                replacement.incarnation,
+            ));
         }
     }
 
-    fn take_ended(&mut self, ended: &mut Vec<Ended>) -> bool {
+    fn take_ended(&mut self, ended: &mut Vec<EndedOperation>) -> bool {
         self.driver.take(ended);
         let any = !ended.is_empty();
         for (name, outcome) in ended.drain(..) {
@@ -347,11 +351,11 @@ impl Worker {
             let Some(flight) = self.flights.remove(&name) else {
                 continue;
             };
-            self.places[flight.member].busy -= 1;
+            self.slots[flight.member].busy -= 1;
             let now = self.shared.clock.monotonic();
             self.shard.completed(now, flight.id, outcome);
         }
-        if !self.successors.is_empty() {
+        if !self.replacements.is_empty() {
             self.install();
         }
         any
@@ -359,13 +363,13 @@ impl Worker {
 
     /// Returns the time at which the oldest operation in flight times out.
     fn patience_ends(&self) -> Option<Nanos> {
-        let patience = self.shared.running.patience.as_nanos() as Nanos;
+        let patience = self.shared.settings.patience.as_nanos() as Nanos;
         let (_, first) = self.flights.first_key_value().filter(|_| patience > 0)?;
         Some(first.since.saturating_add(patience))
     }
 
     /// Takes members out of use that exceed the time limit. They are never used again.
-    fn give_up(&mut self, now: Nanos) {
+    fn time_out_members(&mut self, now: Nanos) {
         while self.patience_ends().is_some_and(|at| at <= now)
             && let Some((_, first)) = self.flights.first_key_value()
         {
@@ -380,113 +384,120 @@ impl Worker {
             self.shard.lose_member(member);
             for name in own {
                 let flight = self.flights.remove(&name).expect("listed a moment ago");
-                self.places[member].busy -= 1;
+                self.slots[member].busy -= 1;
                 self.shard.completed(now, flight.id, Outcome::Gone);
             }
         }
     }
 
     fn discards(&self) -> bool {
-        let devices = self.places.iter().filter_map(|place| place.device.as_ref());
+        let devices = self.slots.iter().filter_map(|slot| slot.device.as_ref());
         devices.into_iter().all(|device| device.discards())
     }
 
     /// Excludes time in which this thread did not run (stopped process, suspended machine, long system call)
     /// from the timeouts of members.
-    fn forgive(&mut self, now: Nanos) {
-        let late = now.saturating_sub(self.looks_by);
-        self.looks_by = now;
-        let patience = self.shared.running.patience.as_nanos() as Nanos;
+    fn exclude_standstill(&mut self, now: Nanos) {
+        let late = now.saturating_sub(self.next_check);
+        self.next_check = now;
+        let patience = self.shared.settings.patience.as_nanos() as Nanos;
         if late > patience / STANDSTILL {
             let flights = self.flights.values_mut();
             flights.for_each(|flight| flight.since = now.min(flight.since + late));
         }
     }
 
-    fn look_at_time(&mut self) {
+    fn check_time(&mut self) {
         let now = self.now();
-        self.forgive(now);
-        self.give_up(now);
+        self.exclude_standstill(now);
+        self.time_out_members(now);
         if self.shard.deadline().is_some_and(|at| at <= now) {
             self.shard.tick(now);
         }
-        if now >= self.next_upkeep {
-            self.next_upkeep = now + UPKEEP;
-            self.settle(now);
+        if now >= self.next_maintenance {
+            self.next_maintenance = now + MAINTENANCE_INTERVAL;
+            self.maintain_marks(now);
         }
     }
 
-    /// Flushes writes that nobody has flushed, and clears the marks of parts that have been settled for a while.
-    fn settle(&mut self, now: Nanos) {
+    /// Maintains the marks: flushes writes that no client has flushed, and clears the marks of parts that have been
+    /// clean for a while.
+    fn maintain_marks(&mut self, now: Nanos) {
         let Some(marks) = &mut self.marks else {
             return;
         };
-        let unsettled = self.shard.unsettled();
-        let flush = !unsettled.is_empty() && self.was_unsettled;
-        self.was_unsettled = !unsettled.is_empty() && !flush;
-        let change = marks.settle(&unsettled);
+        let dirty = self.shard.dirty_marks();
+        let flush = !dirty.is_empty() && self.was_dirty;
+        self.was_dirty = !dirty.is_empty() && !flush;
+        let change = marks.clear_clean(&dirty);
         if !change.is_empty() {
             // A coordinator that has ended leaves all marks in the record.
-            let _ = self.shared.keeper.send(Word::Settle(change));
+            let _ = self
+                .shared
+                .coordinator
+                .send(CoordinatorMessage::UpdateMarks(change));
         }
         if flush {
             let answer = Answer::new(Box::new(drop));
-            let token = self.waiting.insert(Owed::Answer(answer)) as u64;
+            let token = self.waiting.insert(Waiter::Answer(answer)) as u64;
             self.shard.request(now, token, Request::Flush);
         }
     }
 
     /// Returns the marks that must remain after the end.
     fn left(&self) -> BTreeSet<Mark> {
-        let unsettled = self.shard.unsettled();
+        let dirty = self.shard.dirty_marks();
         self.marks
             .as_ref()
-            .map_or_else(BTreeSet::new, |marks| marks.left(&unsettled))
+            .map_or_else(BTreeSet::new, |marks| marks.left(&dirty))
     }
 
     /// Reports doubtful stripes to the coordinator. Withholds answers until they are recorded.
-    fn tell_doubts(&mut self) {
-        if self.shard.doubt_changes() == self.doubts_told {
+    fn report_doubts(&mut self) {
+        if self.shard.doubt_changes() == self.reported_doubts {
             return;
         }
-        self.doubts_told = self.shard.doubt_changes();
+        self.reported_doubts = self.shard.doubt_changes();
         self.unrecorded += 1;
-        let word = Word::Doubts {
+        let message = CoordinatorMessage::Doubts {
             shard: self.number,
             doubts: self.shard.doubtful_stripes().collect(),
         };
         // A coordinator that has ended records nothing, so the dependent answers are never given.
-        let _ = self.shared.keeper.send(word);
+        let _ = self.shared.coordinator.send(message);
     }
 
     /// Starts the operations that the shard requested and sends its answers.
-    fn put_out(&mut self) {
+    fn emit_output(&mut self) {
         let output = std::mem::take(self.shard.output());
         for member in output.lost_members {
             self.unrecorded += 1;
             self.leaving.push(member);
-            let word = Word::Lost {
+            let message = CoordinatorMessage::Lost {
                 shard: self.number,
                 member,
-                incarnation: self.places[member].incarnation,
+                incarnation: self.slots[member].incarnation,
                 silent: self.silent.remove(&member),
             };
             // A coordinator that has ended records nothing, so the dependent answers are never given.
-            let _ = self.shared.keeper.send(word);
+            let _ = self.shared.coordinator.send(message);
         }
         for operation in output.operations {
             self.begin(operation);
         }
         if let Some(marks) = &mut self.marks {
-            let change = marks.take_wanted(|| self.shard.unsettled());
+            let change = marks.take_wanted(|| self.shard.dirty_marks());
             if !change.is_empty() {
                 // A coordinator that has ended marks nothing, so the writes never start.
                 let shard = self.number;
-                let _ = self.shared.keeper.send(Word::Mark { shard, change });
+                let _ = self
+                    .shared
+                    .coordinator
+                    .send(CoordinatorMessage::RequestMarks { shard, change });
             }
         }
-        self.let_go();
-        self.tell_doubts();
+        self.close_lost_devices();
+        self.report_doubts();
         self.withheld.extend(output.replies);
         if self.unrecorded == 0 {
             for reply in std::mem::take(&mut self.withheld) {
@@ -496,25 +507,25 @@ impl Worker {
     }
 
     /// Closes devices of lost members after their last operation, so that other processes can open them.
-    fn let_go(&mut self) {
-        let places = &mut self.places;
+    fn close_lost_devices(&mut self) {
+        let slots = &mut self.slots;
         self.leaving.retain(|&member| {
-            let place = &mut places[member];
-            if place.busy == 0 {
-                place.device = None;
+            let slot = &mut slots[member];
+            if slot.busy == 0 {
+                slot.device = None;
             }
-            place.busy > 0
+            slot.busy > 0
         });
     }
 
     fn answer(&mut self, reply: Reply<Page>) {
         let owed = self.waiting.remove(reply.token as usize);
         match owed.expect("a request is answered once") {
-            Owed::Answer(answer) => answer.give(reply.result),
-            Owed::Resync(stripe, answer) => {
+            Waiter::Answer(answer) => answer.give(reply.result),
+            Waiter::Resync(stripe, answer) => {
                 // A doubtful stripe counts as resynced: it cannot be improved, and it is recorded as doubtful.
                 let done = matches!(reply.result, Ok(_) | Err(Failure::Doubtful { .. }))
-                    && !self.left_as_it_is();
+                    && !self.leaves_lost_stripes();
                 let marks = self.marks.as_mut().expect("only they ask for it");
                 marks.resynced(stripe, done);
                 if let Some(answer) = answer {
@@ -526,7 +537,7 @@ impl Worker {
 
     /// Starts an operation, or queues it until its mark is recorded.
     fn begin(&mut self, operation: Operation<Page>) {
-        self.places[operation.member].busy += 1;
+        self.slots[operation.member].busy += 1;
         let operation = match (&mut self.marks, &operation.action) {
             (Some(marks), Action::Write { start, .. } | Action::Discard { start, .. }) => {
                 let stripe = start / u64::from(self.shared.geometry.rows());
@@ -546,14 +557,14 @@ impl Worker {
     fn start(&mut self, operation: Operation<Page>) {
         let name = self.next_flight;
         self.next_flight += 1;
-        let flight = Flight {
+        let flight = InFlight {
             id: operation.id,
             member: operation.member,
             since: self.now(),
         };
         self.flights.insert(name, flight);
-        let place = &self.places[operation.member];
-        let device = place
+        let slot = &self.slots[operation.member];
+        let device = slot
             .device
             .as_ref()
             .expect("a member that is used has a device");
@@ -568,8 +579,8 @@ impl Worker {
             .deadline()
             .unwrap_or(Nanos::MAX)
             .min(self.patience_ends().unwrap_or(Nanos::MAX))
-            .min(self.next_upkeep);
-        self.looks_by = until.max(now);
+            .min(self.next_maintenance);
+        self.next_check = until.max(now);
         let time = Duration::from_nanos(until.saturating_sub(now));
         let (messages, next) = (&self.messages, &mut self.next);
         let is_idle = || {
@@ -578,6 +589,6 @@ impl Worker {
         };
         self.driver
             .wait(Some(time), is_idle)
-            .expect("the kernel waits as it promised");
+            .expect("the kernel supports this wait");
     }
 }

@@ -20,9 +20,9 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-/// Method of member I/O.
+/// Methods of member I/O.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Method {
+pub enum IoMethod {
     /// io_uring if the kernel supports it, otherwise threads.
     #[default]
     Automatic,
@@ -33,7 +33,7 @@ pub enum Method {
 }
 
 /// Name and outcome of a completed operation.
-pub type Ended = (u64, Outcome<Page>);
+pub type EndedOperation = (u64, Outcome<Page>);
 
 /// Member operations in flight.
 pub struct Driver {
@@ -42,9 +42,9 @@ pub struct Driver {
     pools: Vec<(Weak<dyn Member>, Pool)>,
     bell: Arc<Bell>,
     /// Completed operations not collected yet.
-    ended: Vec<Ended>,
-    from_pool: Receiver<Ended>,
-    to_us: Sender<Ended>,
+    ended: Vec<EndedOperation>,
+    from_pool: Receiver<EndedOperation>,
+    to_us: Sender<EndedOperation>,
 }
 
 impl Driver {
@@ -52,9 +52,9 @@ impl Driver {
     ///
     /// # Errors
     /// If io_uring was requested and the kernel rejects it.
-    pub fn new(method: Method, bell: Arc<Bell>) -> io::Result<Driver> {
+    pub fn new(method: IoMethod, bell: Arc<Bell>) -> io::Result<Driver> {
         let ring = match (method, Ring::new()) {
-            (Method::Threads, _) | (Method::Automatic, Err(_)) => None,
+            (IoMethod::Threads, _) | (IoMethod::Automatic, Err(_)) => None,
             (_, ring) => Some(ring?),
         };
         let (to_us, from_pool) = channel();
@@ -117,7 +117,7 @@ impl Driver {
     }
 
     /// Collects completed operations.
-    pub fn take(&mut self, into: &mut Vec<Ended>) {
+    pub fn take(&mut self, into: &mut Vec<EndedOperation>) {
         into.append(&mut self.ended);
         if !self.pools.is_empty() {
             into.extend(self.from_pool.try_iter());
@@ -204,7 +204,7 @@ mod tests {
         Page::copy_of(&[fill; BLOCK_BYTES])
     }
 
-    fn run(driver: &mut Driver, count: usize) -> Vec<Ended> {
+    fn run(driver: &mut Driver, count: usize) -> Vec<EndedOperation> {
         let mut ended = Vec::new();
         while ended.len() < count {
             driver.wait(None, || true).unwrap();
@@ -221,7 +221,7 @@ mod tests {
             Arc::new(Device::create(&dir.path().join("a"), 8 << 20).unwrap()),
             Arc::new(Ram::new(8 << 20)),
         ];
-        for method in [Method::Automatic, Method::Threads] {
+        for method in [IoMethod::Automatic, IoMethod::Threads] {
             let mut driver = Driver::new(method, Arc::new(Bell::new().unwrap())).unwrap();
             for member in &members {
                 for at in 0..400u64 {
@@ -268,7 +268,7 @@ mod tests {
 
     #[test]
     fn a_bell_wakes_and_time_passes() {
-        for method in [Method::Automatic, Method::Threads] {
+        for method in [IoMethod::Automatic, IoMethod::Threads] {
             let bell = Arc::new(Bell::new().unwrap());
             let mut driver = Driver::new(method, bell.clone()).unwrap();
             let begin = Instant::now();
@@ -290,8 +290,8 @@ mod tests {
     }
 
     #[test]
-    fn a_bell_that_rings_after_the_last_look_for_work_is_heard() {
-        for method in [Method::Automatic, Method::Threads] {
+    fn a_bell_that_rings_after_the_last_look_for_work_wakes_the_thread() {
+        for method in [IoMethod::Automatic, IoMethod::Threads] {
             let bell = Arc::new(Bell::new().unwrap());
             let mut driver = Driver::new(method, bell.clone()).unwrap();
             let long = Duration::from_secs(20);

@@ -1,7 +1,7 @@
 //! Operations by io_uring: the kernel reads into pages and writes from them, without copies and without extra
 //! threads.
 
-use super::{Bell, Ended, pages, perform};
+use super::{Bell, EndedOperation, pages, perform};
 use crate::block::Page;
 use crate::geometry::BLOCK_BYTES;
 use crate::member::{Member, outcome_of};
@@ -28,7 +28,7 @@ struct Buffer {
 }
 
 /// An operation that the kernel executes. Its buffers must not move until it has completed.
-struct Flight {
+struct InFlight {
     name: u64,
     member: Arc<dyn Member>,
     offset: u64,
@@ -42,7 +42,7 @@ struct Flight {
 /// An io_uring of one thread.
 pub struct Ring {
     ring: IoUring,
-    flights: Slab<Flight>,
+    flights: Slab<InFlight>,
     listening: bool,
     /// True if there are operations that were queued but not submitted.
     pushed: bool,
@@ -87,7 +87,7 @@ impl Ring {
         offset: u64,
         action: Action<Page>,
     ) {
-        let mut flight = Flight {
+        let mut flight = InFlight {
             name,
             member,
             offset,
@@ -139,7 +139,7 @@ impl Ring {
     }
 
     /// Collects completed operations.
-    pub fn take(&mut self, into: &mut Vec<Ended>) {
+    pub fn take(&mut self, into: &mut Vec<EndedOperation>) {
         let mut bell = false;
         for entry in self.ring.completion() {
             if entry.user_data() == BELL {
@@ -194,7 +194,7 @@ fn is_passing(error: &io::Error) -> bool {
         .any(|errno| error.raw_os_error() == Some(errno.raw_os_error()))
 }
 
-impl Flight {
+impl InFlight {
     /// Fills the list of buffers.
     fn lay_out(&mut self) {
         let bases: Vec<*mut u8> = match &self.action {

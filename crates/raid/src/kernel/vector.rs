@@ -134,7 +134,7 @@ fn products(factor: u8, upper: bool) -> [u8; 16] {
 
 impl Vector for Half {
     const BYTES: usize = 32;
-    /// Products of lower and upper halves.
+    /// Products of the lower and upper halves of a byte.
     type Factor = (__m256i, __m256i);
 
     #[inline(always)]

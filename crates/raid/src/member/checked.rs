@@ -37,17 +37,17 @@ pub struct Corrupt {
 }
 
 /// A cached block of checksums.
-struct Kept {
+struct CachedSums {
     sums: Sums,
     /// State of the contents on the member.
-    state: State,
+    state: SumsState,
     /// Count of cache uses at the last use of this block.
     used: u64,
 }
 
 /// State of a cached block of checksums.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
+enum SumsState {
     /// The contents survive a power cut.
     Durable,
     /// The contents were written, but the member was not flushed since.
@@ -58,7 +58,7 @@ enum State {
 
 #[derive(Default)]
 struct Cache {
-    kept: BTreeMap<u64, Kept>,
+    kept: BTreeMap<u64, CachedSums>,
     uses: u64,
 }
 
@@ -100,15 +100,15 @@ impl Checked {
     }
 
     /// Returns a block of checksums. Reads the block if it is not cached.
-    fn sums<'a>(&self, cache: &'a mut Cache, number: u64) -> io::Result<&'a mut Kept> {
+    fn sums<'a>(&self, cache: &'a mut Cache, number: u64) -> io::Result<&'a mut CachedSums> {
         cache.uses += 1;
         if !cache.kept.contains_key(&number) {
-            self.make_room(cache)?;
+            self.evict(cache)?;
             let mut page = [Page::zero()];
             self.member.read(self.sums + number * BLOCK, &mut page)?;
-            let kept = Kept {
+            let kept = CachedSums {
                 sums: Sums::decode(page[0].bytes()),
-                state: State::Durable,
+                state: SumsState::Durable,
                 used: 0,
             };
             cache.kept.insert(number, kept);
@@ -124,7 +124,7 @@ impl Checked {
 
     /// Evicts the less recently used half of the cache if it is full. Writers that wait for one of these blocks
     /// to become durable are not affected.
-    fn make_room(&self, cache: &mut Cache) -> io::Result<()> {
+    fn evict(&self, cache: &mut Cache) -> io::Result<()> {
         if cache.kept.len() < KEPT {
             return Ok(());
         }
@@ -136,7 +136,7 @@ impl Checked {
         by_use.sort_unstable();
         for &(_, number) in &by_use[..KEPT / 2] {
             let kept = cache.kept.remove(&number).expect("listed a moment ago");
-            if kept.state != State::Durable {
+            if kept.state != SumsState::Durable {
                 let page = Page::copy_of(&kept.sums.encode());
                 self.member
                     .write(self.sums + number * BLOCK, &[page], true)?;
@@ -180,9 +180,9 @@ impl Checked {
             let kept = self.sums(&mut cache, number)?;
             if kept.sums.get(place) != checksum {
                 kept.sums.set(place, checksum);
-                kept.state = State::Changed;
+                kept.state = SumsState::Changed;
             }
-            if kept.state != State::Durable && changed.last() != Some(&number) {
+            if kept.state != SumsState::Durable && changed.last() != Some(&number) {
                 changed.push(number);
             }
         }
@@ -190,13 +190,13 @@ impl Checked {
     }
 
     /// Marks blocks of checksums as durable, unless they changed after they were written.
-    fn settle(&self, numbers: &[u64]) {
+    fn mark_durable(&self, numbers: &[u64]) {
         let mut cache = self.cache();
         for number in numbers {
             if let Some(kept) = cache.kept.get_mut(number)
-                && kept.state == State::Written
+                && kept.state == SumsState::Written
             {
-                kept.state = State::Durable;
+                kept.state = SumsState::Durable;
             }
         }
     }
@@ -214,16 +214,18 @@ impl Checked {
                     continue;
                 };
                 // Another thread may have written the block meanwhile.
-                if kept.state == State::Durable || (kept.state == State::Written && !durable) {
+                if kept.state == SumsState::Durable
+                    || (kept.state == SumsState::Written && !durable)
+                {
                     continue;
                 }
-                kept.state = State::Written;
+                kept.state = SumsState::Written;
                 Page::copy_of(&kept.sums.encode())
             };
             self.member
                 .write(self.sums + number * BLOCK, &[page], durable)?;
             if durable {
-                self.settle(&[number]);
+                self.mark_durable(&[number]);
             }
         }
         Ok(())
@@ -284,21 +286,21 @@ impl Member for Checked {
         self.member.discards()
     }
 
-    fn keeps_room(&self) -> bool {
-        self.member.keeps_room()
+    fn keeps_space(&self) -> bool {
+        self.member.keeps_space()
     }
 
     fn flush(&self) -> io::Result<()> {
         let writing = self.writing();
-        let in_state = |state: State| -> Vec<u64> {
+        let in_state = |state: SumsState| -> Vec<u64> {
             let cache = self.cache();
             let found = cache.kept.iter().filter(|(_, kept)| kept.state == state);
             found.map(|(&number, _)| number).collect()
         };
-        self.write_sums(&writing, &in_state(State::Changed), false)?;
-        let written = in_state(State::Written);
+        self.write_sums(&writing, &in_state(SumsState::Changed), false)?;
+        let written = in_state(SumsState::Written);
         self.member.flush()?;
-        self.settle(&written);
+        self.mark_durable(&written);
         Ok(())
     }
 
@@ -328,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_what_was_written_is_refused_until_it_is_adopted() {
+    fn corrupt_blocks_are_rejected_until_they_are_adopted() {
         let ram = Arc::new(Ram::new(16 << 20));
         let member = checked(&ram);
         let mut read = vec![Page::zero(); 3];
@@ -351,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn checksums_are_there_after_a_durable_write_or_a_flush_and_not_before() {
+    fn checksums_are_stored_by_a_durable_write_or_a_flush() {
         for (durable, flush, there) in [
             (true, false, true),
             (false, true, true),
@@ -372,7 +374,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_discarded_holds_zeroes() {
+    fn discarded_blocks_contain_zeroes() {
         let ram = Arc::new(Ram::new(16 << 20));
         let member = checked(&ram);
         member.write(8192, &vec![page(7); 1500], true).unwrap();
@@ -384,7 +386,7 @@ mod tests {
     }
 
     #[test]
-    fn more_checksums_than_are_kept_in_memory_are_read_again() {
+    fn evicted_checksums_are_read_again() {
         let bytes = (KEPT as u64 + 100) * PER_BLOCK * BLOCK;
         let ram = Arc::new(Ram::new(bytes + (bytes >> 10)));
         let member = Checked::new(ram.clone(), 0..bytes, bytes);

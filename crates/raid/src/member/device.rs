@@ -227,7 +227,7 @@ impl Member for Device {
     }
 
     /// Returns false for files: other files may take the space of a hole.
-    fn keeps_room(&self) -> bool {
+    fn keeps_space(&self) -> bool {
         !self.is_file
     }
 
@@ -256,12 +256,12 @@ mod tests {
     use crate::block::Block;
 
     #[test]
-    fn a_file_keeps_pages_has_its_room_and_belongs_to_one() {
+    fn a_file_keeps_its_contents_and_space_and_has_one_owner() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("member");
         let device = Device::create(&path, 4 << 20).unwrap();
         assert_eq!(device.bytes(), 4 << 20);
-        assert!(!device.keeps_room(), "a hole is room for others");
+        assert!(!device.keeps_space(), "a hole is room for others");
         assert!(matches!(Device::open(&path), Err(DeviceError::InUse(_))));
         assert_eq!(Device::look(&path).unwrap().bytes(), 4 << 20);
         let pages: Vec<Page> = (0..1500)

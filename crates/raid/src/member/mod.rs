@@ -60,7 +60,7 @@ pub trait Member: Send + Sync {
 
     /// Returns whether a discarded range keeps its space, so that later writes to it cannot fail for lack of
     /// space.
-    fn keeps_room(&self) -> bool {
+    fn keeps_space(&self) -> bool {
         true
     }
 

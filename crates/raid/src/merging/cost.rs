@@ -7,17 +7,17 @@ const REMEMBERED: u32 = 16;
 /// Weight of a slice in the mean of the last few.
 const RECENT: f64 = 0.15;
 
-/// Difference of held verdicts per write above which the difference explains that of costs.
+/// Difference of held verdicts per write above which this difference explains a difference of costs.
 const ALIKE_HELD: f64 = 0.15;
 
-/// Share of stripes written whole above which the time for a part is not known, and the factor by which a part is then taken to
-/// need longer than a whole stripe: a part is read before it is written.
+/// Share of stripes written whole above which the time for a part is not known. The time is then estimated as
+/// [`SOON`] times that of a whole stripe, because a part is read before it is written.
 const FILLED: f64 = 0.95;
 const SOON: f64 = 2.0;
 
 /// Measurements of one strategy.
 #[derive(Clone, Copy, Debug)]
-pub struct Record {
+pub struct StrategyCost {
     /// Number of measured slices, at most those in a mean.
     pub slices: u32,
     /// Mean cost of slices: outstanding ns per answered block.
@@ -32,7 +32,7 @@ pub struct Record {
     pub time_variance: f64,
     /// Mean time of the last few slices, ns per block.
     pub recent_time: f64,
-    /// Earliest time of the next visit, ns.
+    /// Earliest time of the next trial, ns.
     pub not_before: Nanos,
     /// Length of the next pause after the strategy is given up, ns.
     pub pause: Nanos,
@@ -42,7 +42,7 @@ pub struct Record {
 
 /// Counts of requests in a period.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Tally {
+pub struct SliceCounts {
     /// Start of the period, ns.
     pub began: Nanos,
     /// Outstanding time, summed over requests, ns.
@@ -71,7 +71,7 @@ pub struct Tally {
 
 /// Properties of a load by which a change is recognised.
 #[derive(Clone, Copy, Debug)]
-pub struct Signature {
+pub struct LoadSignature {
     /// Share of writes that continue a stream.
     pub continued: f64,
     /// Share of reads.
@@ -82,15 +82,15 @@ pub struct Signature {
     pub cost: f64,
     /// Number of verdicts to hold writes, per arrived write.
     pub held: f64,
-    /// True if clients paused in the period. The mean number of outstanding requests and the cost then depend on how much of
-    /// a burst lies in the slice.
+    /// True if clients paused in the period. The mean number of outstanding requests and the cost then depend on
+    /// how much of a burst lies in the slice.
     pub paused: bool,
 }
 
-impl Record {
+impl StrategyCost {
     /// Returns the record of a strategy that was not tried yet.
-    pub fn new(pause: Nanos) -> Record {
-        Record {
+    pub fn new(pause: Nanos) -> StrategyCost {
+        StrategyCost {
             slices: 0,
             cost: 0.0,
             variance: 0.0,
@@ -125,12 +125,12 @@ impl Record {
         );
     }
 
-    /// Returns the variance of [`Record::recent`], ns².
+    /// Returns the variance of [`StrategyCost::recent`], ns².
     pub fn recent_variance(&self) -> f64 {
         self.variance * self.recent_share()
     }
 
-    /// Returns the variance of [`Record::recent_time`], ns² (see [`Record::recent_variance`]).
+    /// Returns the variance of [`StrategyCost::recent_time`], ns² (see [`StrategyCost::recent_variance`]).
     pub fn recent_time_variance(&self) -> f64 {
         self.time_variance * self.recent_share()
     }
@@ -145,12 +145,12 @@ impl Record {
     }
 }
 
-impl Tally {
+impl SliceCounts {
     /// Returns an empty tally that starts now.
-    pub fn from(now: Nanos) -> Tally {
-        Tally {
+    pub fn from(now: Nanos) -> SliceCounts {
+        SliceCounts {
             began: now,
-            ..Tally::default()
+            ..SliceCounts::default()
         }
     }
 
@@ -164,9 +164,9 @@ impl Tally {
         (now - self.began) as f64 / self.blocks.max(1) as f64
     }
 
-    /// Returns whether holding is known to pay without a trial of another strategy. It pays if requests took less time than the
-    /// write of a part of a stripe (`partial`, ns), which is the least time of a request if nothing is held. If nearly all stripes
-    /// were written whole, the time for a part is estimated.
+    /// Returns whether holding is known to pay without a trial of another strategy. Holding pays if requests took
+    /// less time than the write of a part of a stripe (`partial`, ns), which is the minimum time of a request if
+    /// nothing is held. If nearly all stripes were written whole, the time for a part is estimated.
     pub fn pays(&self, partial: Option<f64>) -> bool {
         let stripes = self.stripes.max(1) as f64;
         let least = match partial {
@@ -178,9 +178,9 @@ impl Tally {
     }
 
     /// Returns the properties of the load in the period.
-    pub fn signature(&self, now: Nanos) -> Signature {
+    pub fn signature(&self, now: Nanos) -> LoadSignature {
         let share = |part: u64, all: u64| part as f64 / all.max(1) as f64;
-        Signature {
+        LoadSignature {
             continued: share(self.continued, self.arrivals),
             reads: share(self.reads, self.answers),
             outstanding: self.outstanding / (now - self.began).max(1) as f64,
@@ -191,10 +191,10 @@ impl Tally {
     }
 }
 
-impl Signature {
-    /// Returns whether the load has changed. A difference of cost counts only if as much was held; otherwise the strategy itself
-    /// may have caused it.
-    pub fn differs(&self, other: &Signature) -> bool {
+impl LoadSignature {
+    /// Returns whether the load has changed. A difference of cost counts only if as much was held; otherwise the
+    /// strategy itself may have caused it.
+    pub fn differs(&self, other: &LoadSignature) -> bool {
         let ratio = |one: f64, other: f64| one.max(other) / one.min(other).max(1e-9);
         let differs = (self.continued - other.continued).abs() > 0.25
             || (self.reads - other.reads).abs() > 0.2;
@@ -207,7 +207,7 @@ impl Signature {
     }
 
     /// Moves towards another signature, to follow slow changes.
-    pub fn approach(&mut self, other: &Signature) {
+    pub fn approach(&mut self, other: &LoadSignature) {
         let step = |mean: &mut f64, value: f64| *mean += 0.25 * (value - *mean);
         step(&mut self.continued, other.continued);
         step(&mut self.reads, other.reads);

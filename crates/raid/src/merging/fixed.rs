@@ -1,17 +1,17 @@
-//! The strategies that know nothing: every request alone, what queues together, or everything held.
+//! Fixed strategies: every request alone, queued requests together, or everything held.
 
-use super::{Look, Question, Strategy, Verdict, View};
+use super::{Strategy, Verdict, View, ViewRequest, WaitingWrites};
 
-/// Every request by itself.
+/// Strategy that starts every request by itself.
 pub struct Never;
 
 impl Strategy for Never {
-    fn judge(&mut self, _: &Look) -> Verdict {
+    fn judge(&mut self, _: &WaitingWrites) -> Verdict {
         Verdict::Alone
     }
 
-    fn view(&self, _: &Question) -> View {
-        View::everywhere("every request goes by itself")
+    fn view(&self, _: &ViewRequest) -> View {
+        View::everywhere("every request starts by itself")
     }
 }
 
@@ -19,28 +19,29 @@ impl Strategy for Never {
 pub struct Batch;
 
 impl Strategy for Batch {
-    fn judge(&mut self, _: &Look) -> Verdict {
+    fn judge(&mut self, _: &WaitingWrites) -> Verdict {
         Verdict::Together
     }
 
-    fn view(&self, _: &Question) -> View {
-        View::everywhere("what queues behind a busy stripe goes together, nothing is held")
+    fn view(&self, _: &ViewRequest) -> View {
+        View::everywhere("requests that queue behind a busy stripe start together; nothing is held")
     }
 }
 
-/// Everything is held until its stripe is full, or the longest time is over (the paper's static merging).
+/// Strategy that holds every write until its stripe is full, or until the maximum time is over (the paper's static
+/// merging).
 pub struct Always;
 
 impl Strategy for Always {
-    fn judge(&mut self, look: &Look) -> Verdict {
-        if look.missing == 0 || look.now >= look.deadline {
+    fn judge(&mut self, waiting: &WaitingWrites) -> Verdict {
+        if waiting.missing == 0 || waiting.now >= waiting.deadline {
             Verdict::Together
         } else {
-            Verdict::Hold(look.deadline)
+            Verdict::Hold(waiting.deadline)
         }
     }
 
-    fn view(&self, _: &Question) -> View {
-        View::everywhere("everything is held until its stripe is full or the longest time is over")
+    fn view(&self, _: &ViewRequest) -> View {
+        View::everywhere("every write is held until its stripe is full or the maximum time is over")
     }
 }

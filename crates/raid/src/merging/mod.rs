@@ -1,26 +1,26 @@
-//! When to hold a write until its stripe fills.
+//! Write merging: strategies that decide when to hold a write until its stripe fills.
 //!
-//! A stripe that is written whole needs no reads and one pass of syndromes; a part of it costs a read-modify-write. A
-//! [`Strategy`] says of the writes that wait for an idle stripe whether they go now or wait for more. Writes that queue
-//! behind a busy stripe wait anyway. Strategies see addresses and times, never contents.
+//! A stripe that is written whole needs no reads and one pass of syndromes. A part of it costs a read-modify-write.
+//! A [`Strategy`] decides whether the writes that wait for an idle stripe start now or wait for more. Writes that
+//! queue behind a busy stripe wait anyway. Strategies receive addresses and times, never contents.
 
 mod adaptive;
 mod cost;
+mod explorer;
 mod fixed;
-mod guard;
 mod paper;
 mod view;
 
 pub use adaptive::{Adaptive, AdaptiveSettings};
+pub use explorer::{Explorer, ExplorerSettings};
 pub use fixed::{Always, Batch, Never};
-pub use guard::{Guard, GuardSettings};
 pub use paper::{Paper, PaperSettings};
-pub use view::{Area, Question, View};
+pub use view::{Area, View, ViewRequest};
 
 use crate::request::Nanos;
 
-/// Whatever a strategy wants to know about a write when it ends.
-pub type Mark = u32;
+/// Tag that a strategy gives to a write on arrival. It identifies the write when it starts and ends.
+pub type WriteTag = u32;
 
 /// Write that arrives, or the part of a write that lies in one stripe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,7 +37,7 @@ pub struct Arrival {
 
 /// Writes that wait for an idle stripe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Look {
+pub struct WaitingWrites {
     /// Present time, ns.
     pub now: Nanos,
     /// Number of the stripe.
@@ -70,18 +70,18 @@ pub enum Verdict {
 /// Strategy for holding writes.
 pub trait Strategy {
     /// Notes a write that has arrived. It is judged next if its stripe is idle.
-    fn arrived(&mut self, _: &Arrival) -> Mark {
+    fn arrived(&mut self, _: &Arrival) -> WriteTag {
         0
     }
 
     /// Decides about the writes that wait for an idle stripe.
-    fn judge(&mut self, look: &Look) -> Verdict;
+    fn judge(&mut self, waiting: &WaitingWrites) -> Verdict;
 
     /// Notes the start of a waiting write.
-    fn started(&mut self, _stripe: u64, _mark: Mark, _blocks: u32) {}
+    fn started(&mut self, _stripe: u64, _tag: WriteTag, _blocks: u32) {}
 
     /// Notes the end of a write.
-    fn ended(&mut self, _now: Nanos, _mark: Mark, _blocks: u32) {}
+    fn ended(&mut self, _now: Nanos, _tag: WriteTag, _blocks: u32) {}
 
     /// Notes the end of the write of a stripe that began at `started`; `full`: a whole stripe, otherwise a part.
     fn written(&mut self, _now: Nanos, _started: Nanos, _full: bool) {}
@@ -101,7 +101,7 @@ pub trait Strategy {
     }
 
     /// Returns the present behaviour, for people.
-    fn view(&self, question: &Question) -> View;
+    fn view(&self, request: &ViewRequest) -> View;
 }
 
 /// Names of the strategies.
@@ -122,7 +122,7 @@ pub enum Merging {
 }
 
 impl Merging {
-    /// All of them.
+    /// All strategies.
     pub const ALL: [Merging; 6] = [
         Merging::Never,
         Merging::Batch,
@@ -132,7 +132,7 @@ impl Merging {
         Merging::Adaptive,
     ];
 
-    /// Its name in settings and reports.
+    /// Returns the name in settings and reports.
     pub fn name(self) -> &'static str {
         match self {
             Merging::Never => "never",
@@ -144,7 +144,8 @@ impl Merging {
         }
     }
 
-    /// The strategy, for stripes with so many blocks of data, of which none may be held longer than `longest_hold`.
+    /// Creates the strategy for stripes of `stripe_blocks` blocks of data. No write may be held longer than
+    /// `longest_hold` ns.
     pub fn strategy(self, stripe_blocks: u32, longest_hold: Nanos) -> Box<dyn Strategy + Send> {
         match self {
             Merging::Never => Box::new(Never),
@@ -159,7 +160,7 @@ impl Merging {
             }
             Merging::Adaptive => {
                 let model = Adaptive::new(AdaptiveSettings::default(), stripe_blocks);
-                Box::new(Guard::new(GuardSettings::default(), model))
+                Box::new(Explorer::new(ExplorerSettings::default(), model))
             }
         }
     }

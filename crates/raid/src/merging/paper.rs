@@ -1,21 +1,23 @@
-//! The algorithm as it was published (*RAID* §4–5).
+//! Algorithm of write merging as it was published (*RAID* §4–5).
 //!
-//! The array is divided into *areas* of consecutive stripes, with one bit each: whether writes to the area are held. A
-//! stripe that has requests has a bitmap of the blocks written while it has any; when that is full, the area is being
-//! written sequentially and its bit is set (`seq_detect`). A bit that was set too long ago is cleared (`bitmap_clear`).
-//! While it is set, writes are held until their stripe is full; they go one by one if it fills too slowly to be full
-//! after the longest wait, or was not full then (`merge_check`). Both are failed waits; when too large a share of an
-//! area's waits has failed, its bit is cleared.
+//! The array is divided into *areas* of consecutive stripes. Each area has one bit: whether writes to the area are
+//! held. A stripe with requests has a bitmap of the blocks written since its first request. When the bitmap is
+//! full, the area is being written sequentially and its bit is set (`seq_detect`). A bit that was set too long ago
+//! is cleared (`bitmap_clear`). While the bit is set, writes are held until their stripe is full. They start one by
+//! one if the stripe fills too slowly to become full within the maximum wait, or was not full after it
+//! (`merge_check`). Both cases are failed waits. When too large a share of an area's waits has failed, its bit is
+//! cleared.
 //!
-//! Writes that are not merged go one at a time under the lock of their stripe, as published ([`PaperSettings::batches`] off), or
-//! together with all that queue for their stripe, as under every other strategy of ours (on).
+//! Writes that are not merged start one at a time under the lock of their stripe, as published
+//! ([`PaperSettings::batches`] off), or together with all writes that queue for their stripe, as in all other
+//! strategies (on).
 //!
-//! The paper names the parameters and not their values; the defaults are ours. It draws the speed detector's line
-//! through the origin, so a block is always above it at first: a stripe with `f` of `S` blocks meets the line at
-//! `f/S` of the longest wait, and no polling is needed.
+//! The paper names the parameters but not their values. The defaults are ours. The paper draws the line of the
+//! speed detector through the origin, so the first block is always above the line. A stripe with `f` of `S` blocks
+//! meets the line at `f/S` of the maximum wait, and no polling is needed.
 
-use super::view::TOLD_FOR;
-use super::{Arrival, Look, Mark, Question, Strategy, Verdict, View};
+use super::view::LISTED_FOR;
+use super::{Arrival, Strategy, Verdict, View, ViewRequest, WaitingWrites, WriteTag};
 use crate::request::Nanos;
 use std::collections::BTreeMap;
 
@@ -47,7 +49,7 @@ impl Default for PaperSettings {
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-struct Area {
+struct AreaState {
     merges: bool,
     updated: Nanos,
     waits: u32,
@@ -55,12 +57,12 @@ struct Area {
     written: Nanos,
 }
 
-/// A stripe that has requests.
+/// State of a stripe with requests.
 #[derive(Clone, Debug)]
-struct Record {
-    bitmap: Vec<u64>,
+struct StripeBitmap {
+    bits: Vec<u64>,
     set: u32,
-    /// A wait failed, and its writes go one by one.
+    /// True if a wait failed and the writes of the stripe start one by one.
     scattering: bool,
     waiting: bool,
 }
@@ -70,23 +72,23 @@ pub struct Paper {
     settings: PaperSettings,
     stripe_blocks: u32,
     longest_hold: Nanos,
-    areas: BTreeMap<u64, Area>,
-    records: BTreeMap<u64, Record>,
+    areas: BTreeMap<u64, AreaState>,
+    bitmaps: BTreeMap<u64, StripeBitmap>,
 }
 
 impl Paper {
-    /// For stripes of so many blocks.
+    /// Creates the strategy for stripes of `stripe_blocks` blocks of data.
     pub fn new(settings: PaperSettings, stripe_blocks: u32, longest_hold: Nanos) -> Paper {
         Paper {
             settings,
             stripe_blocks,
             longest_hold,
             areas: BTreeMap::new(),
-            records: BTreeMap::new(),
+            bitmaps: BTreeMap::new(),
         }
     }
 
-    /// Forgets a bit that was set too long ago.
+    /// Clears the bit of a stripe's area if it was set too long ago. Returns the bit.
     fn bitmap_clear(&mut self, now: Nanos, stripe: u64) -> bool {
         let area = self
             .areas
@@ -98,25 +100,25 @@ impl Paper {
         area.merges
     }
 
-    /// Holds the writes of a stripe, or lets them go.
-    fn merge_check(&mut self, look: &Look) -> Verdict {
-        let share = f64::from(look.filled) / f64::from(self.stripe_blocks);
-        let meets_line = look.oldest + (share * self.longest_hold as f64) as Nanos;
-        let fails = look.missing > 0 && look.now >= meets_line.min(look.deadline);
-        let record = self
-            .records
-            .get_mut(&look.stripe)
-            .expect("a stripe with writes has a record");
-        if look.missing > 0 && !fails {
-            record.waiting = true;
-            return Verdict::Hold(meets_line.min(look.deadline));
+    /// Decides whether the writes of a stripe are held or start.
+    fn merge_check(&mut self, waiting: &WaitingWrites) -> Verdict {
+        let share = f64::from(waiting.filled) / f64::from(self.stripe_blocks);
+        let meets_line = waiting.oldest + (share * self.longest_hold as f64) as Nanos;
+        let fails = waiting.missing > 0 && waiting.now >= meets_line.min(waiting.deadline);
+        let bitmap = self
+            .bitmaps
+            .get_mut(&waiting.stripe)
+            .expect("a stripe with writes has a bitmap");
+        if waiting.missing > 0 && !fails {
+            bitmap.waiting = true;
+            return Verdict::Hold(meets_line.min(waiting.deadline));
         }
-        record.waiting = false;
-        record.scattering = fails;
+        bitmap.waiting = false;
+        bitmap.scattering = fails;
         let settings = self.settings;
         let area = self
             .areas
-            .entry(look.stripe / settings.area_stripes)
+            .entry(waiting.stripe / settings.area_stripes)
             .or_default();
         area.waits += 1;
         area.failed += u32::from(fails);
@@ -133,7 +135,7 @@ impl Paper {
         }
     }
 
-    /// Verdict on writes that are not merged.
+    /// Returns the verdict on writes that are not merged.
     fn unmerged(&self) -> Verdict {
         if self.settings.batches {
             Verdict::Together
@@ -142,12 +144,12 @@ impl Paper {
         }
     }
 
-    /// Sets the bit of an area of which a stripe has been written whole.
+    /// Sets the bit of the area if the stripe has been written completely.
     fn seq_detect(&mut self, now: Nanos, stripe: u64) {
         let full = self
-            .records
+            .bitmaps
             .get(&stripe)
-            .is_some_and(|record| record.set == self.stripe_blocks);
+            .is_some_and(|bitmap| bitmap.set == self.stripe_blocks);
         if full {
             let area = self
                 .areas
@@ -160,15 +162,15 @@ impl Paper {
 }
 
 impl Strategy for Paper {
-    fn arrived(&mut self, arrival: &Arrival) -> Mark {
+    fn arrived(&mut self, arrival: &Arrival) -> WriteTag {
         let area = arrival.stripe / self.settings.area_stripes;
         self.areas.entry(area).or_default().written = arrival.now;
         let words = self.stripe_blocks.div_ceil(64) as usize;
-        let record = self
-            .records
+        let bitmap = self
+            .bitmaps
             .entry(arrival.stripe)
-            .or_insert_with(|| Record {
-                bitmap: vec![0; words],
+            .or_insert_with(|| StripeBitmap {
+                bits: vec![0; words],
                 set: 0,
                 scattering: false,
                 waiting: false,
@@ -176,58 +178,60 @@ impl Strategy for Paper {
         let first = (arrival.start % u64::from(self.stripe_blocks)) as u32;
         for block in first..first + arrival.blocks {
             let (word, bit) = ((block / 64) as usize, 1u64 << (block % 64));
-            record.set += u32::from(record.bitmap[word] & bit == 0);
-            record.bitmap[word] |= bit;
+            bitmap.set += u32::from(bitmap.bits[word] & bit == 0);
+            bitmap.bits[word] |= bit;
         }
         0
     }
 
-    fn judge(&mut self, look: &Look) -> Verdict {
-        let merges = self.bitmap_clear(look.now, look.stripe);
-        let record = self
-            .records
-            .get(&look.stripe)
-            .expect("a stripe with writes has a record");
-        let verdict = if (merges && !record.scattering) || record.waiting {
-            self.merge_check(look)
+    fn judge(&mut self, waiting: &WaitingWrites) -> Verdict {
+        let merges = self.bitmap_clear(waiting.now, waiting.stripe);
+        let bitmap = self
+            .bitmaps
+            .get(&waiting.stripe)
+            .expect("a stripe with writes has a bitmap");
+        let verdict = if (merges && !bitmap.scattering) || bitmap.waiting {
+            self.merge_check(waiting)
         } else {
             self.unmerged()
         };
-        self.seq_detect(look.now, look.stripe);
+        self.seq_detect(waiting.now, waiting.stripe);
         verdict
     }
 
     fn idle(&mut self, stripe: u64) {
-        self.records.remove(&stripe);
+        self.bitmaps.remove(&stripe);
     }
 
-    fn view(&self, question: &Question) -> View {
-        let told = |(number, area): (&u64, &Area)| super::Area {
+    fn view(&self, request: &ViewRequest) -> View {
+        let entry = |(number, area): (&u64, &AreaState)| super::Area {
             first_stripe: number * self.settings.area_stripes,
             holds: area.merges,
-            why: area.why(question.now),
-            idle: question.now.saturating_sub(area.written),
+            why: area.why(request.now),
+            idle: request.now.saturating_sub(area.written),
         };
-        let areas = self.areas.iter().map(told);
+        let areas = self.areas.iter().map(entry);
         let why = format!(
-            "areas of {} stripes are held in which a stripe became whole by small writes",
+            "writes are held in areas of {} stripes in which small writes filled a stripe",
             self.settings.area_stripes
         );
-        View::with(why, areas.filter(|area| area.idle < TOLD_FOR).collect())
+        View::with(why, areas.filter(|area| area.idle < LISTED_FOR).collect())
     }
 }
 
-impl Area {
+impl AreaState {
     fn why(&self, now: Nanos) -> String {
-        let waits = format!("{} of {} waits failed lately", self.failed, self.waits);
+        let waits = format!("{} of {} recent waits failed", self.failed, self.waits);
         match (self.merges, self.updated) {
             (true, at) => {
                 let ago = now.saturating_sub(at) / 1_000_000;
-                format!("a stripe became whole {ago} ms ago; {waits}")
+                format!("small writes filled a stripe {ago} ms ago; {waits}")
             }
-            (false, 0) => "no stripe became whole yet".to_string(),
+            (false, 0) => "small writes have filled no stripe yet".to_string(),
             (false, _) => {
-                format!("too few waits ended with a whole stripe, or the last is long ago; {waits}")
+                format!(
+                    "too few waits ended with a full stripe, or the last full stripe is long ago; {waits}"
+                )
             }
         }
     }

@@ -5,11 +5,11 @@ use crate::request::Nanos;
 /// Maximum number of listed areas. The areas that were written last are listed.
 pub const MOST_AREAS: usize = 64;
 /// Time for which an area is listed after its last write, ns.
-pub const TOLD_FOR: Nanos = 10_000_000_000;
+pub const LISTED_FOR: Nanos = 10_000_000_000;
 
 /// Request for a view.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Question {
+pub struct ViewRequest {
     /// Present time, ns.
     pub now: Nanos,
     /// Number of stripes of an area.
@@ -49,9 +49,9 @@ impl View {
         }
     }
 
-    /// With areas in any order, several of which may be the same one.
+    /// Returns a view with areas, which may be in any order and contain duplicates.
     pub fn with(why: String, mut areas: Vec<Area>) -> View {
-        // Of what is written in one area, that counts which is held, then what came last.
+        // Of several entries for one area, the entry that is held counts, then the latest.
         areas.sort_by_key(|area| (area.first_stripe, !area.holds, area.idle));
         areas.dedup_by_key(|area| area.first_stripe);
         areas.sort_by_key(|area| area.idle);
@@ -61,7 +61,7 @@ impl View {
     }
 }
 
-/// A time for people: `12.3 µs`.
+/// Formats a time in ns for people: `12.3 µs`.
 pub fn micros(time: f64) -> String {
     format!("{:.1} µs", time / 1e3)
 }
@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn an_area_is_told_of_once_and_the_last_ones_come_first() {
+    fn areas_are_listed_once_and_the_latest_come_first() {
         let areas = vec![area(8, false, 5), area(0, false, 1), area(0, true, 9)];
         let view = View::with(String::new(), areas);
         assert_eq!(view.areas, [area(8, false, 5), area(0, true, 9)]);

@@ -2,7 +2,7 @@
 //! refusal.
 
 use super::{Superblock, SuperblockError, Uuid};
-use crate::array::Filling;
+use crate::array::Completeness;
 use std::io;
 use thiserror::Error;
 
@@ -34,14 +34,14 @@ pub enum AssembleError {
     },
     /// Superblocks of one array differ in constant fields.
     #[error(
-        "{name} says that the array has another shape than the others say: leave it out, and replace it when they run"
+        "the superblock of {name} states another shape of the array than the others: leave the device out, and replace it when the array runs"
     )]
     Disagrees {
         /// Name of the device.
         name: String,
     },
     /// Two devices are the same member.
-    #[error("{one} and {other} are both member {member}: one is a copy, leave it out")]
+    #[error("{one} and {other} are both member {member}: one of them is a copy; leave it out")]
     Twice {
         /// Name of one device.
         one: String,
@@ -52,7 +52,7 @@ pub enum AssembleError {
     },
     /// A device missed changes that the others have recorded.
     #[error(
-        "{name} (member {member}, generation {found}) missed what the others (generation {latest}) have on record: leave it out, and let it take its place anew with `seiner raid replace`"
+        "{name} (member {member}, generation {found}) missed what the others (generation {latest}) have recorded: leave it out, and add it again as an empty device with `seiner raid replace`"
     )]
     Stale {
         /// Name of the device.
@@ -66,7 +66,7 @@ pub enum AssembleError {
     },
     /// A device is smaller than its superblock requires.
     #[error(
-        "{name} has {bytes} bytes, and a member of this array has at least {least}: it was cut off; leave it out"
+        "{name} has {bytes} bytes, but a member of this array needs {least}: it was truncated; leave it out"
     )]
     Small {
         /// Name of the device.
@@ -78,7 +78,7 @@ pub enum AssembleError {
     },
     /// Members are missing that were present the last time.
     #[error(
-        "members {missing:?} are not among the devices, and were there the last time: name their devices, or go on without them (--degraded), which lets them in again only as new ones"
+        "members {missing:?} were present at the last run, but their devices were not named: name them, or run without them (--degraded); they can then return only as empty devices"
     )]
     Missing {
         /// Numbers of the missing members.
@@ -86,7 +86,7 @@ pub enum AssembleError {
     },
     /// Too few members are present to have all data.
     #[error(
-        "{there} members are there, and the array needs {needed}: name more of its devices (missing: {missing:?})"
+        "{there} members are present, and the array needs {needed}: name more of its devices (missing: {missing:?})"
     )]
     TooFew {
         /// Number of members present.
@@ -97,7 +97,7 @@ pub enum AssembleError {
         missing: Vec<usize>,
     },
     /// A device failed during the assembly.
-    #[error("{name}: {error}; leave it out, and replace it when the others run")]
+    #[error("{name}: {error}; leave it out, and replace it when the array runs")]
     System {
         /// Name of the device.
         name: String,
@@ -110,7 +110,7 @@ pub enum AssembleError {
 }
 
 /// A device that was examined.
-pub struct Seen {
+pub struct FoundDevice {
     /// Name of the device.
     pub name: String,
     /// Size of the device in bytes.
@@ -121,7 +121,7 @@ pub struct Seen {
 
 /// Assignment of devices to the places of an array.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Plan {
+pub struct AssemblyPlan {
     /// Superblock of the array, with the missing members marked as lost.
     pub superblock: Superblock,
     /// For each member, the index of its device in the list of examined devices.
@@ -134,9 +134,9 @@ pub struct Plan {
 ///
 /// # Errors
 /// The reason against an assembly.
-pub fn plan(seen: Vec<Seen>, degraded: bool) -> Result<Plan, AssembleError> {
+pub fn plan(seen: Vec<FoundDevice>, degraded: bool) -> Result<AssemblyPlan, AssembleError> {
     let mut known: Vec<(String, u64, Superblock)> = Vec::new();
-    for Seen {
+    for FoundDevice {
         name,
         bytes,
         superblock,
@@ -157,8 +157,8 @@ pub fn plan(seen: Vec<Seen>, degraded: bool) -> Result<Plan, AssembleError> {
         (None, Some((.., spare))) => spare.clone(),
         (None, None) => return Err(AssembleError::Nothing),
     };
-    let mut plan = Plan {
-        members: vec![None; latest.fillings.len()],
+    let mut plan = AssemblyPlan {
+        members: vec![None; latest.completeness.len()],
         spares: Vec::new(),
         superblock: latest.clone(),
     };
@@ -168,7 +168,7 @@ pub fn plan(seen: Vec<Seen>, degraded: bool) -> Result<Plan, AssembleError> {
             plan.spares.push(at);
             continue;
         };
-        let is_gone = latest.fillings[member] == Filling::Gone;
+        let is_gone = latest.completeness[member] == Completeness::Gone;
         // A crash during the write of superblocks leaves some of them one generation behind.
         if is_gone || superblock.generation + 1 < latest.generation {
             return Err(AssembleError::Stale {
@@ -188,7 +188,7 @@ pub fn plan(seen: Vec<Seen>, degraded: bool) -> Result<Plan, AssembleError> {
     }
     let absent = |member: &usize| plan.members[*member].is_none();
     let missing: Vec<usize> = (0..plan.members.len()).filter(absent).collect();
-    let expected = |member: &usize| latest.fillings[*member] != Filling::Gone;
+    let expected = |member: &usize| latest.completeness[*member] != Completeness::Gone;
     let surprising: Vec<usize> = missing.iter().copied().filter(expected).collect();
     let geometry = latest.geometry().expect("checked when it was decoded");
     if missing.len() > geometry.syndromes() {
@@ -204,7 +204,7 @@ pub fn plan(seen: Vec<Seen>, degraded: bool) -> Result<Plan, AssembleError> {
         });
     }
     for member in missing {
-        latest.fillings[member] = Filling::Gone;
+        latest.completeness[member] = Completeness::Gone;
     }
     plan.superblock = latest;
     Ok(plan)
@@ -236,7 +236,7 @@ fn belongs(
     let shape = |superblock: &Superblock| {
         (
             superblock.level,
-            superblock.fillings.len(),
+            superblock.completeness.len(),
             superblock.strip_bytes,
             superblock.stripes,
             superblock.data_offset,
@@ -249,7 +249,7 @@ fn belongs(
             name: name.to_string(),
         });
     }
-    let least = super::room_needed(latest);
+    let least = super::space_needed(latest);
     if bytes < least {
         return Err(AssembleError::Small {
             name: name.to_string(),
@@ -266,29 +266,29 @@ mod tests {
     use super::*;
 
     /// Four members of a RAID 6 and a spare.
-    fn array() -> Vec<Seen> {
-        let members = (0..5usize).map(|at| Seen {
+    fn array() -> Vec<FoundDevice> {
+        let members = (0..5usize).map(|at| FoundDevice {
             name: format!("disk{at}"),
             bytes: 1 << 30,
             superblock: Ok(Superblock {
                 index: Some(at).filter(|&at| at < 4),
-                fillings: vec![Filling::Full; 4],
+                completeness: vec![Completeness::Full; 4],
                 ..example()
             }),
         });
         members.collect()
     }
 
-    fn change(seen: &mut Seen, change: impl FnOnce(&mut Superblock)) {
+    fn change(seen: &mut FoundDevice, change: impl FnOnce(&mut Superblock)) {
         change(seen.superblock.as_mut().unwrap());
     }
 
-    fn refused(seen: Vec<Seen>) -> String {
+    fn refused(seen: Vec<FoundDevice>) -> String {
         plan(seen, false).unwrap_err().to_string()
     }
 
     #[test]
-    fn members_are_put_in_their_places_in_whatever_order_they_come() {
+    fn members_are_assigned_to_their_places_in_any_order() {
         let mut seen = array();
         seen.reverse();
         let plan = plan(seen, false).unwrap();
@@ -299,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_is_refused_with_the_reason() {
+    fn inconsistent_devices_are_rejected_with_the_reason() {
         assert!(matches!(
             plan(Vec::new(), false),
             Err(AssembleError::Nothing)
@@ -335,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn who_missed_something_is_refused_and_one_record_behind_is_what_a_crash_leaves() {
+    fn a_stale_member_is_rejected_unless_it_is_one_generation_behind() {
         for (behind, allowed) in [(1, true), (2, false)] {
             let mut seen = array();
             change(&mut seen[3], |superblock| superblock.generation -= behind);
@@ -346,7 +346,7 @@ mod tests {
         for seen in &mut seen[..3] {
             change(seen, |superblock| {
                 superblock.generation += 1;
-                superblock.fillings[3] = Filling::Gone;
+                superblock.completeness[3] = Completeness::Gone;
             });
         }
         assert!(matches!(
@@ -356,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn members_that_are_missing_are_gone_only_if_it_was_said_that_they_may_be() {
+    fn missing_members_are_lost_only_with_permission() {
         let without = |missing: &[usize]| {
             let mut seen = array();
             let mut at = 0;
@@ -372,8 +372,13 @@ mod tests {
         ));
         let degraded = plan(without(&[1, 2]), true).unwrap();
         assert_eq!(
-            degraded.superblock.fillings,
-            [Filling::Full, Filling::Gone, Filling::Gone, Filling::Full]
+            degraded.superblock.completeness,
+            [
+                Completeness::Full,
+                Completeness::Gone,
+                Completeness::Gone,
+                Completeness::Full
+            ]
         );
         assert!(matches!(
             plan(without(&[0, 1, 2]), true),
@@ -385,8 +390,11 @@ mod tests {
         ));
         // Members that are recorded as lost need not be present.
         let mut seen = without(&[1]);
-        seen.iter_mut()
-            .for_each(|seen| change(seen, |superblock| superblock.fillings[1] = Filling::Gone));
+        seen.iter_mut().for_each(|seen| {
+            change(seen, |superblock| {
+                superblock.completeness[1] = Completeness::Gone
+            })
+        });
         assert!(plan(seen, false).is_ok());
     }
 }

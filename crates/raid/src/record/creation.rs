@@ -4,7 +4,7 @@ use super::{
     DATA_OFFSET, Intent, OVERHEAD, REGIONS, Superblock, Uuid, contents, intent_page,
     write_superblock,
 };
-use crate::array::Filling;
+use crate::array::Completeness;
 use crate::checksum::blocks_for;
 use crate::geometry::{BLOCK_BYTES, Geometry, GeometryError, Level};
 use crate::mark::Mark;
@@ -56,12 +56,12 @@ pub enum CreateError {
     Geometry(#[from] GeometryError),
     /// Checksums need a level with redundancy to repair what they detect.
     #[error(
-        "RAID 0 has nothing to make good what checksums find wrong: take another level, or no checksums"
+        "RAID 0 has no redundancy to repair blocks with wrong checksums: choose another level, or no checksums"
     )]
     Checksums,
     /// The devices differ in size.
     #[error(
-        "{small} has {least} bytes and {large} {most}: take devices of the same size, or say that no more of each is to be used than the smallest has (--smallest)"
+        "{small} has {least} bytes and {large} {most}: choose devices of the same size, or use only the size of the smallest of each (--smallest)"
     )]
     Sizes {
         /// Name of the smallest device.
@@ -75,7 +75,7 @@ pub enum CreateError {
     },
     /// A device contains data.
     #[error(
-        "{name} {contents}: choose another device, or say twice that it may be lost (--overwrite --yes)"
+        "{name} {contents}: choose another device, or permit the loss of its contents (--overwrite --yes)"
     )]
     Contents {
         /// Name of the device.
@@ -102,7 +102,7 @@ pub fn create(devices: &[Arc<dyn Member>], creation: &Creation) -> Result<Superb
     let most = devices.iter().max_by_key(|device| device.bytes());
     creation.check(devices.len())?;
     let room = least.map_or(0, |device| device.bytes().saturating_sub(OVERHEAD));
-    let room = room_for_data(room, creation);
+    let room = space_for_data(room, creation);
     let geometry = Geometry::new(creation.level, devices.len(), creation.strip_bytes, room)?;
     if let (Some(small), Some(large), false) = (least, most, creation.smallest)
         && small.bytes() != large.bytes()
@@ -138,7 +138,7 @@ pub fn create(devices: &[Arc<dyn Member>], creation: &Creation) -> Result<Superb
         generation: 1,
         clean: true,
         checksums: creation.checksums,
-        fillings: vec![Filling::Full; devices.len()],
+        completeness: vec![Completeness::Full; devices.len()],
     };
     let intents = first_intents(&superblock, &geometry, creation.zeroed);
     for (member, device) in devices.iter().enumerate() {
@@ -155,7 +155,7 @@ pub fn create(devices: &[Arc<dyn Member>], creation: &Creation) -> Result<Superb
 }
 
 /// Returns the space left for data, if checksums need their share: 4 KiB of checksums per 4 MiB of data.
-fn room_for_data(room: u64, creation: &Creation) -> u64 {
+fn space_for_data(room: u64, creation: &Creation) -> u64 {
     if !creation.checksums {
         return room;
     }
@@ -175,7 +175,8 @@ fn region_stripes(geometry: &Geometry, strip_bytes: u64) -> u64 {
     (least.max(LEAST_REGION) / strip_bytes).max(1)
 }
 
-/// Returns the records for both places; the second one is the valid one. Marks all regions that may not match.
+/// Returns the records for both places; the second one is the valid one. Marks all regions whose syndromes may not
+/// match.
 fn first_intents(superblock: &Superblock, geometry: &Geometry, zeroed: bool) -> [Intent; 2] {
     let mut intent = Intent::new(superblock.region_stripes);
     if !zeroed && geometry.syndromes() > 0 {
@@ -213,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn what_speaks_against_an_array_is_said_and_nothing_is_written() {
+    fn invalid_arrays_are_rejected_with_a_reason_and_nothing_is_written() {
         let same = devices(&[8 << 20; 4]);
         for strip_bytes in [12288, 2048, 2 << 20] {
             let creation = Creation {
@@ -257,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn checksums_take_their_room_and_no_more() {
+    fn checksums_take_only_their_own_space() {
         for size in [2 << 20, 3 << 20, 100 << 20, (1 << 30) + 4096] {
             let members = devices(&[size; 4]);
             let checked = Creation {
@@ -266,7 +267,7 @@ mod tests {
                 ..CREATION
             };
             let superblock = create(&members, &checked).unwrap();
-            let needed = super::super::room_needed(&superblock);
+            let needed = super::super::space_needed(&superblock);
             assert!(
                 needed <= size && needed + (16 << 10) > size,
                 "{needed} of {size}"

@@ -1,5 +1,5 @@
-//! The intent record: parts of the array that are being written, so that syndromes there may not match after a crash, and
-//! stripes of which lost data cannot be computed for certain. See `docs/format/raid.md`.
+//! Intent record: parts of the array that are being written, where syndromes may not match after a crash, and
+//! stripes whose lost data cannot be computed reliably. See `docs/format/raid.md`.
 
 use super::Uuid;
 use crate::geometry::BLOCK_BYTES;
@@ -41,12 +41,12 @@ impl Intent {
         }
     }
 
-    /// Notes that a part is being written.
+    /// Marks a part as being written.
     pub fn mark(&mut self, mark: Mark) {
         self.marks.insert(mark);
     }
 
-    /// Notes that a part is no longer being written, and all there is durable.
+    /// Clears the mark of a part whose writes are durable.
     pub fn clear(&mut self, mark: Mark) {
         self.marks.remove(&mark);
     }
@@ -61,27 +61,27 @@ impl Intent {
         self.marks = marks;
     }
 
-    /// Returns the stripes of which lost data cannot be computed for certain.
+    /// Returns the stripes whose lost data cannot be computed reliably.
     pub fn doubts(&self) -> &BTreeSet<u64> {
         &self.doubts
     }
 
-    /// Replaces the doubtful stripes among some.
+    /// Replaces the doubtful stripes among those for which `among` returns true.
     pub fn set_doubts(&mut self, among: impl Fn(u64) -> bool, doubts: BTreeSet<u64>) {
         self.doubts.retain(|&stripe| !among(stripe));
         self.doubts.extend(doubts);
     }
 
-    /// Takes over what another member's record has.
+    /// Adds the marks and doubtful stripes of another member's record.
     pub fn join(&mut self, other: &Intent) {
         self.sequence = self.sequence.max(other.sequence);
         self.marks.extend(&other.marks);
         self.doubts.extend(&other.doubts);
     }
 
-    /// Returns the bytes of the record. The region of every marked stripe is marked as well; if stripes of a marked region
-    /// are listed, the others are not being written. Doubtful stripes without a place have their regions marked as a
-    /// whole, and so have marked stripes: then the next start looks at all stripes there.
+    /// Encodes the record. The region of every marked stripe is marked as well. If stripes of a marked region are
+    /// listed, the other stripes are not being written. Doubtful stripes that do not fit into the list have their
+    /// whole regions marked, and so have marked stripes: the next start then examines all stripes of these regions.
     pub fn encode(&self, array: Uuid) -> [u8; BLOCK_BYTES] {
         let mut bytes = [0; BLOCK_BYTES];
         let doubts = ranges(self.doubts.iter().copied());
@@ -121,7 +121,7 @@ impl Intent {
         bytes
     }
 
-    /// Returns the stripes that are marked one by one, by their regions.
+    /// Returns the individually marked stripes by region.
     fn stripes_by_region(&self) -> BTreeMap<u64, Vec<u64>> {
         let mut stripes: BTreeMap<u64, Vec<u64>> = BTreeMap::new();
         for &mark in &self.marks {
@@ -135,7 +135,7 @@ impl Intent {
         stripes
     }
 
-    /// Decodes a record. Returns `None` if the bytes are no record of this array, or damaged.
+    /// Decodes a record. Returns `None` if the bytes are damaged or not a record of this array.
     pub fn decode(bytes: &[u8; BLOCK_BYTES], array: Uuid) -> Option<Intent> {
         let u64_at =
             |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"));
@@ -191,7 +191,7 @@ mod tests {
     const ARRAY: Uuid = Uuid([9; 16]);
 
     #[test]
-    fn what_was_written_is_understood_and_nothing_else() {
+    fn encoded_bytes_are_decoded_and_others_are_rejected() {
         let mut intent = Intent::new(10);
         intent.sequence = 5;
         for region in [0, 7, 8, REGIONS - 1] {
@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn doubts_without_room_have_their_regions_marked() {
+    fn doubtful_stripes_without_space_have_their_regions_marked() {
         let mut intent = Intent::new(10);
         intent.set_doubts(|_| true, (0..1000).map(|at| 2 * at).collect());
         // The whole region of the stripe must be looked at, because of its doubtful stripes.
@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn stripes_without_room_have_their_regions_marked() {
+    fn marked_stripes_without_space_have_their_regions_marked() {
         let mut intent = Intent::new(10);
         intent.set_doubts(|_| true, (0..100).map(|at| 2 * at).collect());
         (500..600).for_each(|at| intent.mark(Mark::Stripe(2 * at)));

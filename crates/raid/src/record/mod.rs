@@ -8,7 +8,7 @@ mod creation;
 mod intent;
 mod superblock;
 
-pub use assembly::{AssembleError, Plan, Seen, plan};
+pub use assembly::{AssembleError, AssemblyPlan, FoundDevice, plan};
 pub use creation::{CreateError, Creation, create};
 pub use intent::{Intent, REGIONS};
 pub use superblock::{Superblock, SuperblockError, Uuid};
@@ -30,7 +30,7 @@ const INTENTS: [u64; 2] = [4096, 8192];
 pub const OVERHEAD: u64 = DATA_OFFSET + BLOCK_BYTES as u64;
 
 /// Returns the minimum size of a member in bytes.
-pub fn room_needed(superblock: &Superblock) -> u64 {
+pub fn space_needed(superblock: &Superblock) -> u64 {
     let data = superblock.data();
     let block = BLOCK_BYTES as u64;
     let checksums = match superblock.checksums {
@@ -41,7 +41,7 @@ pub fn room_needed(superblock: &Superblock) -> u64 {
 }
 
 /// Returns the offsets of the two superblocks on a device of `bytes` bytes.
-pub fn places(bytes: u64) -> [u64; 2] {
+pub fn superblock_offsets(bytes: u64) -> [u64; 2] {
     [FIRST, bytes.saturating_sub(BLOCK_BYTES as u64)]
 }
 
@@ -58,7 +58,7 @@ fn page_at(device: &dyn Member, offset: u64) -> io::Result<Page> {
 /// If neither copy is valid.
 pub fn superblock(device: &dyn Member) -> Result<Superblock, SuperblockError> {
     let read = |offset| Superblock::decode(page_at(device, offset)?.bytes());
-    let [first, last] = places(device.bytes()).map(read);
+    let [first, last] = superblock_offsets(device.bytes()).map(read);
     match (first, last) {
         (Ok(first), Ok(last)) if last.generation > first.generation => Ok(last),
         (Ok(found), _) | (Err(_), Ok(found)) => Ok(found),
@@ -73,7 +73,7 @@ pub fn superblock(device: &dyn Member) -> Result<Superblock, SuperblockError> {
 /// If the device fails.
 pub fn write_superblock(device: &dyn Member, superblock: &Superblock) -> io::Result<()> {
     let page = [Page::copy_of(&superblock.encode())];
-    places(device.bytes())
+    superblock_offsets(device.bytes())
         .into_iter()
         .try_for_each(|offset| device.write(offset, &page, true))
 }
@@ -198,11 +198,11 @@ mod tests {
     }
 
     #[test]
-    fn one_whole_copy_of_a_superblock_will_do() {
+    fn one_valid_copy_of_a_superblock_is_sufficient() {
         let ram = Ram::new(4 << 20);
         assert!(matches!(superblock(&ram), Err(SuperblockError::Missing)));
         write_superblock(&ram, &some_superblock(7)).unwrap();
-        let [first, last] = places(ram.bytes());
+        let [first, last] = superblock_offsets(ram.bytes());
         for (place, generation) in [(first, 8), (last, 9)] {
             let mut torn = some_superblock(generation).encode();
             torn[100] ^= 1;
@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn what_holds_something_is_seen() {
+    fn existing_contents_are_detected() {
         let ram = Ram::new(4 << 20);
         assert_eq!(contents(&ram).unwrap(), None);
         for (name, offset, mark) in MARKS {

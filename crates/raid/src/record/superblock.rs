@@ -1,6 +1,6 @@
 //! The superblock of a member: `docs/format/raid.md`.
 
-use crate::array::Filling;
+use crate::array::Completeness;
 use crate::geometry::{BLOCK_BYTES, Geometry, GeometryError, Level};
 use crc_fast::CrcAlgorithm::Crc32Iscsi;
 use std::fmt;
@@ -62,14 +62,16 @@ impl fmt::Debug for Uuid {
 #[derive(Debug, Error)]
 pub enum SuperblockError {
     /// There is no superblock.
-    #[error("has no superblock: it is no member of an array; create one, or name the right device")]
+    #[error(
+        "has no superblock, so it is not a member of an array: create an array, or name the right device"
+    )]
     Missing,
     /// The device cannot be read.
     #[error("cannot be read: {0}")]
     System(#[from] io::Error),
     /// The checksum does not match.
     #[error(
-        "has two damaged superblocks (checksum {found:08x}, expected {expected:08x}): leave it out, and replace it when the others run"
+        "has two damaged superblocks (checksum {found:08x}, expected {expected:08x}): leave it out, and replace it when the array runs"
     )]
     Damaged {
         /// Checksum in the superblock.
@@ -79,12 +81,12 @@ pub enum SuperblockError {
     },
     /// A later version of the program wrote the superblock.
     #[error(
-        "has a superblock of version {0}, and this program knows version 1: use the program that made it"
+        "has a superblock of version {0}, but this program reads version 1: use the program that wrote it"
     )]
     Version(u32),
     /// A field has an impossible value.
     #[error(
-        "has a superblock that makes no sense ({0}): leave it out, and replace it when the others run"
+        "has an inconsistent superblock ({0}): leave it out, and replace it when the array runs"
     )]
     Nonsense(String),
 }
@@ -113,7 +115,7 @@ pub struct Superblock {
     /// True if members have checksums behind the data.
     pub checksums: bool,
     /// Completeness of each member.
-    pub fillings: Vec<Filling>,
+    pub completeness: Vec<Completeness>,
 }
 
 impl Superblock {
@@ -123,7 +125,7 @@ impl Superblock {
     /// If the shape is not possible.
     pub fn geometry(&self) -> Result<Geometry, GeometryError> {
         let bytes = self.stripes.saturating_mul(self.strip_bytes);
-        Geometry::new(self.level, self.fillings.len(), self.strip_bytes, bytes)
+        Geometry::new(self.level, self.completeness.len(), self.strip_bytes, bytes)
     }
 
     /// Returns the range of the data on a member, in bytes. Checksums follow the data.
@@ -145,7 +147,7 @@ impl Superblock {
         };
         put(12, &level.to_le_bytes());
         put(16, &self.array.0);
-        put(32, &(self.fillings.len() as u32).to_le_bytes());
+        put(32, &(self.completeness.len() as u32).to_le_bytes());
         let index = self.index.map_or(SPARE, |index| index as u32);
         put(36, &index.to_le_bytes());
         put(40, &self.strip_bytes.to_le_bytes());
@@ -155,11 +157,11 @@ impl Superblock {
         put(72, &self.generation.to_le_bytes());
         let flags = u64::from(self.clean) | u64::from(self.checksums) << 1;
         put(80, &flags.to_le_bytes());
-        for (at, filling) in self.fillings.iter().enumerate() {
+        for (at, filling) in self.completeness.iter().enumerate() {
             let stripes = match filling {
-                Filling::Full => FULL,
-                Filling::Gone => GONE,
-                Filling::Below(stripes) => *stripes,
+                Completeness::Full => FULL,
+                Completeness::Gone => GONE,
+                Completeness::Below(stripes) => *stripes,
             };
             put(FILLINGS + 8 * at, &stripes.to_le_bytes());
         }
@@ -208,9 +210,9 @@ impl Superblock {
             index => return Err(nonsense(format!("member {index} of {members}"))),
         };
         let filling = |at: usize| match u64_at(FILLINGS + 8 * at) {
-            FULL => Filling::Full,
-            GONE => Filling::Gone,
-            stripes => Filling::Below(stripes),
+            FULL => Completeness::Full,
+            GONE => Completeness::Gone,
+            stripes => Completeness::Below(stripes),
         };
         let superblock = Superblock {
             array: Uuid(bytes[16..32].try_into().expect("sixteen bytes")),
@@ -223,7 +225,7 @@ impl Superblock {
             generation: u64_at(72),
             clean: u64_at(80) & 1 == 1,
             checksums: u64_at(80) & 2 == 2,
-            fillings: (0..members).map(filling).collect(),
+            completeness: (0..members).map(filling).collect(),
         };
         let geometry = superblock
             .geometry()
@@ -254,17 +256,17 @@ pub mod tests {
             generation: 41,
             clean: false,
             checksums: false,
-            fillings: vec![
-                Filling::Full,
-                Filling::Gone,
-                Filling::Below(17),
-                Filling::Full,
+            completeness: vec![
+                Completeness::Full,
+                Completeness::Gone,
+                Completeness::Below(17),
+                Completeness::Full,
             ],
         }
     }
 
     #[test]
-    fn what_was_written_is_understood_and_nothing_else() {
+    fn encoded_bytes_are_decoded_and_others_are_rejected() {
         for index in [None, Some(0), Some(3)] {
             let superblock = Superblock {
                 index,
@@ -310,7 +312,7 @@ pub mod tests {
     }
 
     #[test]
-    fn a_new_name_is_like_no_other() {
+    fn random_names_differ() {
         let (one, other) = (Uuid::random().unwrap(), Uuid::random().unwrap());
         assert_ne!(one, other);
         assert_eq!(one.to_string().len(), 36);

@@ -1,11 +1,11 @@
-//! Work on a stripe: reads what is missing, computes, writes.
+//! Work on a stripe: reads missing blocks, computes, writes.
 
 use super::{MemberState, Shard, Ticket};
 use crate::block::Block;
 use crate::geometry::Level;
-use crate::grid::{Grid, Plan, Range};
+use crate::grid::{CellRange, Grid, GridPlan};
 use crate::request::{Action, Failure, Nanos, Outcome};
-use crate::stripe::{Execution, Job, Part, Purpose};
+use crate::stripe::{Execution, Purpose, StripeJob, WritePart};
 
 impl<B: Block> Shard<B> {
     /// Gives the stripe to a user.
@@ -23,8 +23,10 @@ impl<B: Block> Shard<B> {
                     .iter()
                     .map(|part| (part.first, part.data.len() as u32)),
             ),
-            Purpose::Job(Job::Read { first, blocks, .. }) => self.rows_of([(*first, *blocks)]),
-            Purpose::Job(Job::Trim { .. }) => 0..0,
+            Purpose::Job(StripeJob::Read { first, blocks, .. }) => {
+                self.rows_of([(*first, *blocks)])
+            }
+            Purpose::Job(StripeJob::Trim { .. }) => 0..0,
             Purpose::Job(_) => 0..self.geometry.rows(),
         };
         let mut grid = Grid::new(self.geometry, rows.start, rows.end - rows.start, |column| {
@@ -32,30 +34,30 @@ impl<B: Block> Shard<B> {
         });
         match &purpose {
             Purpose::Write(parts) => self.fill_in(&mut grid, parts),
-            Purpose::Job(Job::Read { first, blocks, .. }) => {
+            Purpose::Job(StripeJob::Read { first, blocks, .. }) => {
                 (*first..first + blocks)
                     .map(|index| self.geometry.cell(index))
                     .for_each(|(column, row)| grid.want(column, row));
             }
-            Purpose::Job(Job::Rebuild { member, .. }) => {
+            Purpose::Job(StripeJob::Rebuild { member, .. }) => {
                 let column = self.geometry.column(number, *member);
                 rows.for_each(|row| grid.want(column, row));
             }
-            Purpose::Job(Job::Scrub { .. }) => {
+            Purpose::Job(StripeJob::Scrub { .. }) => {
                 // A scrub ignores columns that cannot be read.
                 let columns = 0..self.geometry.members();
                 let columns = columns.filter(|&column| self.readable(number, column));
                 columns.for_each(|column| rows.clone().for_each(|row| grid.want(column, row)));
             }
-            Purpose::Job(Job::Trim { .. }) => {}
-            Purpose::Job(Job::Resync { .. }) => {
+            Purpose::Job(StripeJob::Trim { .. }) => {}
+            Purpose::Job(StripeJob::Resync { .. }) => {
                 let columns = 0..self.geometry.data_columns();
                 columns.for_each(|column| rows.clone().for_each(|row| grid.want(column, row)));
             }
         }
-        let careful = matches!(purpose, Purpose::Job(Job::Read { .. }));
+        let careful = matches!(purpose, Purpose::Job(StripeJob::Read { .. }));
         let trim = match purpose {
-            Purpose::Job(Job::Trim { trim, .. }) => Some(trim),
+            Purpose::Job(StripeJob::Trim { trim, .. }) => Some(trim),
             _ => None,
         };
         let execution = Execution {
@@ -82,7 +84,7 @@ impl<B: Block> Shard<B> {
         self.advance(now, number);
     }
 
-    fn fill_in(&self, grid: &mut Grid<B>, parts: &[Part<B>]) {
+    fn fill_in(&self, grid: &mut Grid<B>, parts: &[WritePart<B>]) {
         for part in parts {
             for (at, block) in part.data.iter().enumerate() {
                 let (column, row) = self.geometry.cell(part.first + at as u32);
@@ -118,7 +120,7 @@ impl<B: Block> Shard<B> {
         stripe.running.as_mut().expect("somebody has it")
     }
 
-    /// Reads what is missing. If nothing is missing, computes and writes.
+    /// Reads missing blocks. If none is missing, computes and writes.
     fn advance(&mut self, now: Nanos, number: u64) {
         let live = self.writable(number);
         let level = self.geometry.level();
@@ -126,7 +128,7 @@ impl<B: Block> Shard<B> {
         let adopts = self.settings.checksums;
         let checked = self.settings.checked_above;
         let execution = self.running(number);
-        let resync = matches!(execution.purpose, Purpose::Job(Job::Resync { .. }));
+        let resync = matches!(execution.purpose, Purpose::Job(StripeJob::Resync { .. }));
         // Any copy of a mirror is valid. Otherwise, lost data cannot be decoded from syndromes that may not
         // match.
         if resync && !mirror && execution.grid.data_is_lost() {
@@ -150,31 +152,31 @@ impl<B: Block> Shard<B> {
         }
         match execution.grid.plan(|column| live[column]) {
             // Copies of a mirror must be made equal, even if neighbouring blocks are lost.
-            Plan::Impossible if resync && mirror && !execution.partly_lost => {
+            GridPlan::Impossible if resync && mirror && !execution.partly_lost => {
                 execution.partly_lost = true;
                 execution.grid.forgo_lost_rows();
                 self.advance(now, number)
             }
-            Plan::Impossible => self.give_up(now, number),
-            Plan::Read(_, ranges) => {
+            GridPlan::Impossible => self.give_up(now, number),
+            GridPlan::Read(_, ranges) => {
                 let careful = execution.careful;
                 for range in ranges {
                     self.read_cells(number, range, careful);
                 }
             }
-            Plan::Ready(method) => {
+            GridPlan::Ready(method) => {
                 execution.grid.compute(method, |column| live[column]);
                 if resync {
                     execution.grid.encode_anew();
                 }
-                let scrub = matches!(execution.purpose, Purpose::Job(Job::Scrub { .. }));
+                let scrub = matches!(execution.purpose, Purpose::Job(StripeJob::Scrub { .. }));
                 let sound = !scrub || execution.grid.verify();
                 if !sound {
                     let failure = Failure::Inconsistent { stripe: number };
                     return self.finish(now, number, Some(failure));
                 }
                 let repaired = execution.grid.write_back(|column| live[column]);
-                if !matches!(execution.purpose, Purpose::Job(Job::Rebuild { .. })) {
+                if !matches!(execution.purpose, Purpose::Job(StripeJob::Rebuild { .. })) {
                     self.counters.repaired += repaired.len() as u64;
                     for column in repaired {
                         self.repaired[self.geometry.member(number, column)] += 1;
@@ -186,13 +188,13 @@ impl<B: Block> Shard<B> {
         }
     }
 
-    fn read_cells(&mut self, number: u64, range: Range, careful: bool) {
+    fn read_cells(&mut self, number: u64, range: CellRange, careful: bool) {
         let member = self.geometry.member(number, range.column);
         let step = if careful { 1 } else { range.rows };
         for row in (range.row..range.row + range.rows).step_by(step as usize) {
             let ticket = Ticket::Cells {
                 stripe: number,
-                range: Range {
+                range: CellRange {
                     row,
                     rows: step,
                     ..range
@@ -203,7 +205,7 @@ impl<B: Block> Shard<B> {
             let purpose = &self.running(number).purpose;
             // A crash may have come between a block and its checksum.
             let action = match purpose {
-                Purpose::Job(Job::Resync { .. }) => Action::Adopt { start, blocks },
+                Purpose::Job(StripeJob::Resync { .. }) => Action::Adopt { start, blocks },
                 _ => Action::Read { start, blocks },
             };
             self.issue(ticket, member, action);
@@ -215,7 +217,7 @@ impl<B: Block> Shard<B> {
     fn deliver(&mut self, now: Nanos, number: u64) {
         let geometry = self.geometry;
         let execution = self.running(number);
-        if let Purpose::Job(Job::Read {
+        if let Purpose::Job(StripeJob::Read {
             request,
             offset,
             first,
@@ -239,7 +241,7 @@ impl<B: Block> Shard<B> {
         let geometry = self.geometry;
         let execution = self.running(number);
         execution.writing = true;
-        if let Purpose::Job(Job::Rebuild { member, .. }) = execution.purpose {
+        if let Purpose::Job(StripeJob::Rebuild { member, .. }) = execution.purpose {
             execution.rebuilds = live[geometry.column(number, member)];
         }
         let durable = match &execution.purpose {
@@ -249,7 +251,7 @@ impl<B: Block> Shard<B> {
         };
         execution.durable = durable;
         // Until the member is complete, the blocks of a rebuild are not read and need not match the others.
-        let rebuild = matches!(execution.purpose, Purpose::Job(Job::Rebuild { .. }));
+        let rebuild = matches!(execution.purpose, Purpose::Job(StripeJob::Rebuild { .. }));
         let writes = execution.grid.writes(|column| live[column]);
         execution.outstanding = writes.len() as u32;
         if writes.is_empty() {
@@ -281,7 +283,7 @@ impl<B: Block> Shard<B> {
     /// Notes that the syndromes of a stripe may not match until its writes are durable.
     fn note_begin(&mut self, number: u64) {
         self.running(number).noted = true;
-        self.unsettled.begin(number, self.marks_alone());
+        self.dirty.begin(number, self.marks_alone());
     }
 
     /// Handles the end of an operation on cells.
@@ -289,7 +291,7 @@ impl<B: Block> Shard<B> {
         &mut self,
         now: Nanos,
         number: u64,
-        range: Range,
+        range: CellRange,
         member: usize,
         outcome: Outcome<B>,
     ) {
@@ -338,7 +340,7 @@ impl<B: Block> Shard<B> {
         let execution = stripe.running.take().expect("the caller has it");
         if execution.noted {
             let durable = execution.durable && failure.is_none();
-            self.unsettled.end(number, durable);
+            self.dirty.end(number, durable);
         }
         match execution.purpose {
             Purpose::Write(parts) => {
@@ -348,22 +350,24 @@ impl<B: Block> Shard<B> {
                 self.strategy
                     .written(now, execution.started, execution.full);
                 for part in parts {
-                    self.strategy.ended(now, part.mark, part.data.len() as u32);
+                    self.strategy.ended(now, part.tag, part.data.len() as u32);
                     self.end(now, part.request, failure);
                 }
             }
-            Purpose::Job(Job::Trim { request, .. }) => {
+            Purpose::Job(StripeJob::Trim { request, .. }) => {
                 if failure.is_none() {
                     self.doubt_changes += u64::from(self.doubtful.remove(&number));
                 }
                 self.end(now, request, failure);
             }
             // A read is answered as soon as its blocks are known, before they are written back.
-            Purpose::Job(Job::Read { .. }) if execution.writing => {}
+            Purpose::Job(StripeJob::Read { .. }) if execution.writing => {}
             Purpose::Job(
-                Job::Read { request, .. } | Job::Resync { request } | Job::Scrub { request },
+                StripeJob::Read { request, .. }
+                | StripeJob::Resync { request }
+                | StripeJob::Scrub { request },
             ) => self.end(now, request, failure),
-            Purpose::Job(Job::Rebuild { request, member }) => {
+            Purpose::Job(StripeJob::Rebuild { request, member }) => {
                 if failure.is_none() && execution.rebuilds {
                     self.mark_rebuilt(member, number);
                 }

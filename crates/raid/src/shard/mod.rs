@@ -7,64 +7,35 @@
 //!   whenever it is idle.
 //! - A read returns the data of the latest accepted write, complete or not.
 //! - A write is answered after all its data and syndromes have been written. No write is held longer than
-//!   [`Settings::longest_hold`].
+//!   [`ShardSettings::longest_hold`].
 
+mod counters;
+mod dirty;
 mod execute;
 mod latency;
 mod reads;
+mod settings;
 mod trims;
-mod unsettled;
 mod writes;
 
 use crate::block::Block;
 use crate::geometry::{Geometry, Level};
-use crate::grid::Range;
+use crate::grid::CellRange;
 use crate::mark::Mark;
-use crate::merging::{Merging, Question, Strategy, View};
+use crate::merging::{Strategy, View, ViewRequest};
 use crate::request::{
     Action, Failure, Nanos, OpId, Operation, Outcome, Output, Reply, Request, Token,
 };
 use crate::router::Sharding;
 use crate::slab::Slab;
-use crate::stripe::{Job, Purpose, Stripe};
+use crate::stripe::{Purpose, Stripe, StripeJob};
+use dirty::DirtyStripes;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use trims::Trim;
-use unsettled::Unsettled;
 
+pub use counters::Counters;
 pub use latency::{CLASSES, Latencies, Latency};
-
-/// Behaviour of an array.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Settings {
-    /// Strategy that decides which writes are held.
-    pub merging: Merging,
-    /// Maximum time for which a write is held, ns.
-    pub longest_hold: Nanos,
-    /// Mean number of concurrent write operations per member. Further stripes queue in the array, where later
-    /// writes can join them.
-    pub member_depth: usize,
-    /// Number of stripes in a region, the unit of the intent record.
-    pub region_stripes: u64,
-    /// True if members have checksums.
-    pub checksums: bool,
-    /// True if the user of the volume verifies contents by checksums and, while members are missing, never
-    /// writes stripes that hold data. Lost data are then computed even if a power cut came during a write of
-    /// their stripe. Otherwise such data are refused as doubtful.
-    pub checked_above: bool,
-}
-
-impl Default for Settings {
-    fn default() -> Settings {
-        Settings {
-            merging: Merging::Adaptive,
-            longest_hold: 1_000_000,
-            member_depth: 64,
-            region_stripes: 1024,
-            checksums: false,
-            checked_above: false,
-        }
-    }
-}
+pub use settings::ShardSettings;
 
 /// State of a member.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -82,92 +53,17 @@ pub enum MemberState {
     Gone,
 }
 
-/// Counters of the array's work.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counters {
-    /// Number of read operations of members.
-    pub reads: u64,
-    /// Number of write operations of members.
-    pub writes: u64,
-    /// Number of blocks read from members.
-    pub blocks_read: u64,
-    /// Number of blocks written to members.
-    pub blocks_written: u64,
-    /// Number of writes of whole stripes.
-    pub full: u64,
-    /// Number of writes of parts of stripes.
-    pub partial: u64,
-    /// Number of times that held writes reached the maximum time.
-    pub expired: u64,
-    /// Number of unreadable or wrong blocks that were rewritten.
-    pub repaired: u64,
-    /// Number of reads by clients. A read that spans several shards counts once per shard.
-    pub user_reads: u64,
-    /// Number of writes by clients, counted in the same way.
-    pub user_writes: u64,
-    /// Number of blocks that clients read.
-    pub user_blocks_read: u64,
-    /// Number of blocks that clients wrote.
-    pub user_blocks_written: u64,
-    /// Number of blocks of the volume that were trimmed.
-    pub trimmed: u64,
-    /// Number of blocks of members whose contents did not match their checksums.
-    pub corrupt: u64,
-}
-
-impl Counters {
-    /// Returns the sum of both.
-    pub fn plus(&self, other: &Counters) -> Counters {
-        Counters {
-            reads: self.reads + other.reads,
-            writes: self.writes + other.writes,
-            blocks_read: self.blocks_read + other.blocks_read,
-            blocks_written: self.blocks_written + other.blocks_written,
-            full: self.full + other.full,
-            partial: self.partial + other.partial,
-            expired: self.expired + other.expired,
-            repaired: self.repaired + other.repaired,
-            user_reads: self.user_reads + other.user_reads,
-            user_writes: self.user_writes + other.user_writes,
-            user_blocks_read: self.user_blocks_read + other.user_blocks_read,
-            user_blocks_written: self.user_blocks_written + other.user_blocks_written,
-            trimmed: self.trimmed + other.trimmed,
-            corrupt: self.corrupt + other.corrupt,
-        }
-    }
-
-    /// Returns the difference to an earlier state of the counters.
-    pub fn since(&self, before: &Counters) -> Counters {
-        Counters {
-            reads: self.reads - before.reads,
-            writes: self.writes - before.writes,
-            blocks_read: self.blocks_read - before.blocks_read,
-            blocks_written: self.blocks_written - before.blocks_written,
-            full: self.full - before.full,
-            partial: self.partial - before.partial,
-            expired: self.expired - before.expired,
-            repaired: self.repaired - before.repaired,
-            user_reads: self.user_reads - before.user_reads,
-            user_writes: self.user_writes - before.user_writes,
-            user_blocks_read: self.user_blocks_read - before.user_blocks_read,
-            user_blocks_written: self.user_blocks_written - before.user_blocks_written,
-            trimmed: self.trimmed - before.trimmed,
-            corrupt: self.corrupt - before.corrupt,
-        }
-    }
-}
-
 /// A request without an answer yet.
-struct Pending<B> {
+struct PendingRequest<B> {
     token: Token,
     since: Nanos,
     left: u32,
     data: Vec<Option<B>>,
     failure: Option<Failure>,
     is_read: bool,
-    /// For a write: the epoch, by which flushes wait for it.
+    /// Epoch of a write, by which flushes wait for it.
     epoch: Option<u64>,
-    /// For a flush: the number of the member flush.
+    /// Number of the member flush, for a flush.
     member_flush: Option<u64>,
 }
 
@@ -183,7 +79,7 @@ enum Ticket {
     },
     Cells {
         stripe: u64,
-        range: Range,
+        range: CellRange,
         member: usize,
     },
     Flush {
@@ -201,11 +97,11 @@ pub struct Shard<B> {
     geometry: Geometry,
     sharding: Sharding,
     number: usize,
-    settings: Settings,
+    settings: ShardSettings,
     strategy: Box<dyn Strategy + Send>,
     members: Vec<MemberState>,
     stripes: BTreeMap<u64, Stripe<B>>,
-    requests: Slab<Pending<B>>,
+    requests: Slab<PendingRequest<B>>,
     tickets: Slab<Ticket>,
     trims: Slab<Trim>,
     wakes: BTreeSet<(Nanos, u64)>,
@@ -221,7 +117,7 @@ pub struct Shard<B> {
     /// Number of reads without an answer.
     reads: u32,
     /// Writes since the last flush of the members.
-    unsettled: Unsettled,
+    dirty: DirtyStripes,
     /// Stripes with lost data whose syndromes may not match.
     doubtful: BTreeSet<u64>,
     /// Number of changes of the set of doubtful stripes.
@@ -237,7 +133,7 @@ pub struct Shard<B> {
 
 impl<B: Block> Shard<B> {
     /// Creates the only shard of an array whose members are all present.
-    pub fn new(geometry: Geometry, settings: Settings) -> Shard<B> {
+    pub fn new(geometry: Geometry, settings: ShardSettings) -> Shard<B> {
         Shard::of(geometry, settings, Sharding::ONE, 0)
     }
 
@@ -245,7 +141,7 @@ impl<B: Block> Shard<B> {
     /// its own stripes ([`Router::divide`](crate::Router::divide)).
     pub fn of(
         geometry: Geometry,
-        settings: Settings,
+        settings: ShardSettings,
         sharding: Sharding,
         number: usize,
     ) -> Shard<B> {
@@ -269,7 +165,7 @@ impl<B: Block> Shard<B> {
             epoch: 0,
             flushes: Vec::new(),
             reads: 0,
-            unsettled: Unsettled::new(settings.region_stripes, sharding.shards),
+            dirty: DirtyStripes::new(settings.region_stripes, sharding.shards),
             doubtful: BTreeSet::new(),
             doubt_changes: 0,
             turn: 0,
@@ -308,7 +204,7 @@ impl<B: Block> Shard<B> {
 
     /// Returns the strategy's decisions about held writes, with reasons.
     pub fn view(&self, now: Nanos) -> View {
-        self.strategy.view(&Question {
+        self.strategy.view(&ViewRequest {
             now,
             area_stripes: self.settings.region_stripes,
         })
@@ -338,14 +234,14 @@ impl<B: Block> Shard<B> {
     pub fn request(&mut self, now: Nanos, token: Token, request: Request<B>) {
         match request {
             Request::Flush => self.flush(now, token),
-            Request::Read { start, blocks } => match self.geometry.refusal(start, blocks) {
+            Request::Read { start, blocks } => match self.geometry.check_extent(start, blocks) {
                 Some(failure) => self.output.replies.push(Reply {
                     token,
                     result: Err(failure),
                 }),
                 None => self.read(now, token, start, blocks),
             },
-            Request::Trim { start, blocks } => match self.geometry.refusal(start, blocks) {
+            Request::Trim { start, blocks } => match self.geometry.check_extent(start, blocks) {
                 Some(failure) => self.output.replies.push(Reply {
                     token,
                     result: Err(failure),
@@ -356,7 +252,7 @@ impl<B: Block> Shard<B> {
                 start,
                 data,
                 durable,
-            } => match self.geometry.refusal(start, data.len() as u64) {
+            } => match self.geometry.check_extent(start, data.len() as u64) {
                 Some(failure) => self.output.replies.push(Reply {
                     token,
                     result: Err(failure),
@@ -364,7 +260,7 @@ impl<B: Block> Shard<B> {
                 None => self.write(now, token, start, data, durable),
             },
         }
-        self.settle(now);
+        self.start_queued(now);
     }
 
     /// Accepts the outcome of an operation.
@@ -390,7 +286,7 @@ impl<B: Block> Shard<B> {
                     self.add_job(
                         now,
                         stripe,
-                        Job::Read {
+                        StripeJob::Read {
                             request,
                             offset,
                             first,
@@ -410,7 +306,7 @@ impl<B: Block> Shard<B> {
             Ticket::Flush { request, member } => self.member_flushed(now, request, member, outcome),
             Ticket::Trim { trim, member } => self.discarded(now, trim, member, &outcome),
         }
-        self.settle(now);
+        self.start_queued(now);
     }
 
     /// Handles the passing of time.
@@ -425,7 +321,7 @@ impl<B: Block> Shard<B> {
                 self.consider(now, stripe);
             }
         }
-        self.settle(now);
+        self.start_queued(now);
     }
 
     /// Takes a member out of use.
@@ -440,21 +336,20 @@ impl<B: Block> Shard<B> {
                 running
                     .grid
                     .lose_column(self.geometry.column(number, member));
-                if let Purpose::Job(Job::Rebuild { member: one, .. }) = running.purpose {
+                if let Purpose::Job(StripeJob::Rebuild { member: one, .. }) = running.purpose {
                     running.rebuilds &= one != member;
                 }
             }
         }
     }
 
-    /// Puts an empty device in the place of a lost member. The caller must rebuild all stripes with
-    /// [`Shard::rebuild`].
+    /// Replaces a lost member by an empty device. The caller must rebuild all stripes with [`Shard::rebuild`].
     pub fn replace_member(&mut self, member: usize) {
         self.resume_member(member, 0);
     }
 
-    /// Puts a device in the place of a lost member. The device is complete in all stripes before `below`. The
-    /// caller must rebuild the others with [`Shard::rebuild`].
+    /// Replaces a lost member by a device that is complete in all stripes before `below`. The caller must rebuild
+    /// the others with [`Shard::rebuild`].
     pub fn resume_member(&mut self, member: usize, below: u64) {
         self.members[member] = MemberState::Rebuilding {
             below,
@@ -465,23 +360,23 @@ impl<B: Block> Shard<B> {
     /// Computes and writes a replaced member's blocks of a stripe. The token is answered at the end.
     pub fn rebuild(&mut self, now: Nanos, token: Token, member: usize, stripe: u64) {
         let request = self.internal(token);
-        self.add_job(now, stripe, Job::Rebuild { request, member });
-        self.settle(now);
+        self.add_job(now, stripe, StripeJob::Rebuild { request, member });
+        self.start_queued(now);
     }
 
     /// Reads a whole stripe and compares data with syndromes. Rewrites unreadable blocks and (on RAID 6) a
     /// single wrong block per row. The token is answered at the end.
     pub fn scrub(&mut self, now: Nanos, token: Token, stripe: u64) {
         let request = self.internal(token);
-        self.add_job(now, stripe, Job::Scrub { request });
-        self.settle(now);
+        self.add_job(now, stripe, StripeJob::Scrub { request });
+        self.start_queued(now);
     }
 
     /// Makes the syndromes of a stripe match its data. The token is answered at the end.
     pub fn resync(&mut self, now: Nanos, token: Token, stripe: u64) {
         let request = self.internal(token);
-        self.add_job(now, stripe, Job::Resync { request });
-        self.settle(now);
+        self.add_job(now, stripe, StripeJob::Resync { request });
+        self.start_queued(now);
     }
 
     /// Returns the number of stripes of a region.
@@ -492,18 +387,19 @@ impl<B: Block> Shard<B> {
     /// Returns the marks of all stripes whose syndromes a power cut now could leave inconsistent: they were written
     /// since the last flush of the members. After a power cut, every stripe of these marks must be given to
     /// [`Shard::resync`].
-    pub fn unsettled(&self) -> BTreeSet<Mark> {
-        self.unsettled.marks()
+    pub fn dirty_marks(&self) -> BTreeSet<Mark> {
+        self.dirty.marks()
     }
 
-    /// Returns the mark that must be on record before members are written in a stripe. `None` if the writes there
+    /// Returns the mark that must be recorded before members are written in a stripe; `None` if the writes there
     /// rebuild a member, which does not affect syndromes.
     pub fn mark(&self, stripe: u64) -> Option<Mark> {
-        self.unsettled.mark(stripe)
+        self.dirty.mark(stripe)
     }
 
-    /// Returns whether writes mark their stripes alone: a member is missing, so that a crash would leave the lost data of
-    /// every marked stripe in doubt. There are no such doubts in a mirror, nor below a store that has checksums.
+    /// Returns whether writes mark individual stripes instead of regions. They do while a member is missing,
+    /// because a crash makes the lost data of every marked stripe doubtful. A mirror has no such doubts, and
+    /// neither has an array below a store with checksums.
     fn marks_alone(&self) -> bool {
         let parity = matches!(self.geometry.level(), Level::Raid5 | Level::Raid6);
         let doubts = parity && !self.settings.checked_above;
@@ -528,7 +424,7 @@ impl<B: Block> Shard<B> {
 
     /// Registers an internal request of the array.
     fn internal(&mut self, token: Token) -> usize {
-        self.requests.insert(Pending {
+        self.requests.insert(PendingRequest {
             token,
             since: 0,
             left: 1,
@@ -585,7 +481,7 @@ impl<B: Block> Shard<B> {
             .push(Operation { id, member, action });
     }
 
-    fn pending(&mut self, request: usize) -> &mut Pending<B> {
+    fn pending(&mut self, request: usize) -> &mut PendingRequest<B> {
         self.requests
             .get_mut(request)
             .expect("a request stays until its last part is done")
@@ -630,15 +526,15 @@ impl<B: Block> Shard<B> {
     }
 
     /// Returns whether the members have capacity for the operations of another stripe.
-    fn has_room(&self) -> bool {
+    fn has_capacity(&self) -> bool {
         self.cells_outstanding < self.settings.member_depth * self.geometry.members()
     }
 
     /// Starts queued stripes while there is capacity. Reconsiders stripes for which the strategy's verdict may
     /// have changed.
-    fn settle(&mut self, now: Nanos) {
+    fn start_queued(&mut self, now: Nanos) {
         loop {
-            let next = match self.has_room() {
+            let next = match self.has_capacity() {
                 true => self.queue.pop_front(),
                 false => None,
             };

@@ -1,10 +1,10 @@
 //! Reads: from pending writes, from members, or decoded.
 
-use super::{Pending, Shard, Ticket};
+use super::{PendingRequest, Shard, Ticket};
 use crate::block::Block;
 use crate::geometry::{Extent, Level};
 use crate::request::{Action, Nanos, Token};
-use crate::stripe::{Job, Purpose, Stripe};
+use crate::stripe::{Purpose, Stripe, StripeJob};
 
 /// Source of a block.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -20,7 +20,7 @@ impl<B: Block> Shard<B> {
         let data = vec![None; blocks as usize];
         self.counters.user_reads += 1;
         self.counters.user_blocks_read += blocks;
-        let request = self.requests.insert(Pending {
+        let request = self.requests.insert(PendingRequest {
             token,
             since: now,
             left: 1,
@@ -84,7 +84,7 @@ impl<B: Block> Shard<B> {
     }
 
     fn is_resyncing(&self, stripe: u64) -> bool {
-        let resyncs = |job: &Job| matches!(job, Job::Resync { .. });
+        let resyncs = |job: &StripeJob| matches!(job, StripeJob::Resync { .. });
         self.stripes.get(&stripe).is_some_and(|stripe| {
             let running = stripe.running.as_ref().map(|running| &running.purpose);
             stripe.jobs.iter().any(resyncs)
@@ -110,7 +110,7 @@ impl<B: Block> Shard<B> {
             Source::Decoded => self.add_job(
                 now,
                 stripe,
-                Job::Read {
+                StripeJob::Read {
                     request,
                     offset,
                     first,
@@ -144,7 +144,7 @@ impl<B: Block> Shard<B> {
     }
 
     /// Queues a job that needs exclusive use of a stripe.
-    pub(super) fn add_job(&mut self, now: Nanos, stripe: u64, job: Job) {
+    pub(super) fn add_job(&mut self, now: Nanos, stripe: u64, job: StripeJob) {
         let blocks = self.geometry.stripe_blocks();
         self.stripes
             .entry(stripe)

@@ -7,7 +7,7 @@
 use super::{MemberState, Shard, Ticket};
 use crate::block::Block;
 use crate::request::{Action, Nanos, Outcome, Token};
-use crate::stripe::Job;
+use crate::stripe::StripeJob;
 use std::ops::Range;
 
 /// Stripes that are trimmed together.
@@ -35,7 +35,7 @@ impl<B: Block> Shard<B> {
             });
             self.pending(request).left += (next - first) as u32;
             for stripe in first..next {
-                self.add_job(now, stripe, Job::Trim { request, trim });
+                self.add_job(now, stripe, StripeJob::Trim { request, trim });
             }
             first = next;
         }
@@ -59,7 +59,7 @@ impl<B: Block> Shard<B> {
         for stripe in stripes.clone() {
             let execution = self.running(stripe);
             (execution.writing, execution.noted) = (true, true);
-            self.unsettled.begin_trim(stripe);
+            self.dirty.begin_trim(stripe);
         }
         let rows = u64::from(self.geometry.rows());
         let action = Action::Discard {

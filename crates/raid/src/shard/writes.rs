@@ -1,10 +1,10 @@
 //! Writes and flushes, from their arrival until their stripe takes them.
 
-use super::{Pending, Shard, Ticket};
+use super::{PendingRequest, Shard, Ticket};
 use crate::block::Block;
-use crate::merging::{Arrival, Look, Verdict};
+use crate::merging::{Arrival, Verdict, WaitingWrites};
 use crate::request::{Action, Failure, Nanos, Outcome, Token};
-use crate::stripe::{Part, Purpose, Stripe};
+use crate::stripe::{Purpose, Stripe, WritePart};
 
 impl<B: Block> Shard<B> {
     pub(super) fn write(
@@ -20,7 +20,7 @@ impl<B: Block> Shard<B> {
         let blocks = data.len() as u64;
         self.counters.user_writes += 1;
         self.counters.user_blocks_written += blocks;
-        let pending = Pending {
+        let pending = PendingRequest {
             token,
             since: now,
             left: 1,
@@ -35,7 +35,7 @@ impl<B: Block> Shard<B> {
         for extent in self.geometry.extents(start, blocks) {
             self.pending(request).left += 1;
             let part: Vec<B> = data.by_ref().take(extent.blocks as usize).collect();
-            let mark = self.strategy.arrived(&Arrival {
+            let tag = self.strategy.arrived(&Arrival {
                 now,
                 stripe: extent.stripe,
                 start: next,
@@ -47,12 +47,12 @@ impl<B: Block> Shard<B> {
                 .stripes
                 .entry(extent.stripe)
                 .or_insert_with(|| Stripe::new(stripe_blocks));
-            stripe.push(Part {
+            stripe.push(WritePart {
                 request,
                 first: extent.first,
                 data: part,
                 arrived: now,
-                mark,
+                tag,
                 durable,
             });
             stripe.urgent |= durable;
@@ -106,7 +106,7 @@ impl<B: Block> Shard<B> {
             .map(|(_, request)| request)
             .collect();
         for request in ready {
-            self.pending(request).member_flush = Some(self.unsettled.flush());
+            self.pending(request).member_flush = Some(self.dirty.flush());
             if self.is_broken() {
                 self.fail(request, Failure::Broken);
             }
@@ -144,7 +144,7 @@ impl<B: Block> Shard<B> {
             };
             let stripes = self.stripes.iter();
             let busy = stripes.filter(|(_, stripe)| writing(stripe));
-            self.unsettled.flushed(flush, busy.map(|(&at, _)| at));
+            self.dirty.flushed(flush, busy.map(|(&at, _)| at));
         }
         self.answer_part(now, request);
     }
@@ -170,10 +170,10 @@ impl<B: Block> Shard<B> {
         if stripe.queued.is_some() {
             return;
         }
-        let look = self.look(now, number);
-        let all = match self.strategy.judge(&look) {
-            Verdict::Hold(until) if !self.stripes[&number].urgent && now < look.deadline => {
-                return self.wake(number, until.min(look.deadline));
+        let waiting = self.waiting_writes(now, number);
+        let all = match self.strategy.judge(&waiting) {
+            Verdict::Hold(until) if !self.stripes[&number].urgent && now < waiting.deadline => {
+                return self.wake(number, until.min(waiting.deadline));
             }
             Verdict::Alone => false,
             Verdict::Together | Verdict::Hold(_) => true,
@@ -185,8 +185,8 @@ impl<B: Block> Shard<B> {
                 .expect("seen a moment ago")
                 .held,
         );
-        self.counters.expired += u64::from(held && now >= look.deadline);
-        if self.has_room() {
+        self.counters.expired += u64::from(held && now >= waiting.deadline);
+        if self.has_capacity() {
             self.start(now, now, number, all);
         } else {
             self.stripes
@@ -208,14 +208,14 @@ impl<B: Block> Shard<B> {
         if stripe.running.is_some() || !stripe.jobs.is_empty() {
             return self.consider(now, number);
         }
-        let all = self.strategy.judge(&self.look(now, number)) != Verdict::Alone;
+        let all = self.strategy.judge(&self.waiting_writes(now, number)) != Verdict::Alone;
         self.start(now, since, number, all);
     }
 
-    fn look(&self, now: Nanos, number: u64) -> Look {
+    fn waiting_writes(&self, now: Nanos, number: u64) -> WaitingWrites {
         let stripe = &self.stripes[&number];
         let oldest = stripe.waiting[0].arrived;
-        Look {
+        WaitingWrites {
             now,
             stripe: number,
             requests: stripe.waiting.len() as u32,
@@ -253,7 +253,7 @@ impl<B: Block> Shard<B> {
         for part in &parts {
             self.latencies.waited.note(now.saturating_sub(part.arrived));
             self.strategy
-                .started(number, part.mark, part.data.len() as u32);
+                .started(number, part.tag, part.data.len() as u32);
         }
         if full {
             self.counters.full += 1;

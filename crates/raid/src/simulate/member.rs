@@ -1,19 +1,13 @@
-//! Members that consist only of times.
+//! Modelled members: they have service times and no contents.
 
 use crate::request::{Action, Nanos};
 use seiner_platform::sim::SimRng;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// Timing of a member.
-pub trait Member {
-    /// Returns the time at which an operation submitted now ends.
-    fn submit(&mut self, now: Nanos, action: Action<()>) -> Nanos;
-}
-
 /// Parameters of a modelled solid-state disk.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Model {
+pub struct MemberModel {
     /// Time from the start of a read to its first byte, ns.
     pub read: Nanos,
     /// Time from the start of a write to its acknowledgement, without the transfer, ns.
@@ -30,13 +24,13 @@ pub struct Model {
     pub flush: Nanos,
 }
 
-impl Model {
+impl MemberModel {
     /// A data-centre NVMe disk of the paper's time.
     ///
     /// Six of them in RAID 6 do not reproduce the paper's figures (4 KiB writes, 1 to 32 threads, depths 1 to
     /// 32): without merging 0.57 to 2.8 times as many MB/s, with static merging 0.17 to 3.4 times.
     /// `docs/raid.md` describes the differences.
-    pub const NVME: Model = Model {
+    pub const NVME: MemberModel = MemberModel {
         read: 80_000,
         write: 20_000,
         spread: 20,
@@ -47,9 +41,9 @@ impl Model {
     };
 }
 
-/// A modelled NVMe disk. An operation waits for a slot, is served, and transfers its bytes over a shared bus.
+/// Modelled NVMe disk. An operation waits for a slot, is served, and transfers its bytes over a shared bus.
 pub struct Nvme {
-    model: Model,
+    model: MemberModel,
     rng: SimRng,
     /// Times at which the busy slots become free.
     slots: BinaryHeap<Reverse<Nanos>>,
@@ -58,7 +52,7 @@ pub struct Nvme {
 
 impl Nvme {
     /// Creates a disk whose service times are derived from the seed.
-    pub fn new(model: Model, seed: u64) -> Nvme {
+    pub fn new(model: MemberModel, seed: u64) -> Nvme {
         let slots = (0..model.slots).map(|_| Reverse(0)).collect();
         Nvme {
             model,
@@ -74,10 +68,9 @@ impl Nvme {
             .between(100 - self.model.spread, 100 + self.model.spread);
         time * percent / 100
     }
-}
 
-impl Member for Nvme {
-    fn submit(&mut self, now: Nanos, action: Action<()>) -> Nanos {
+    /// Returns the time at which an operation submitted now ends.
+    pub fn submit(&mut self, now: Nanos, action: Action<()>) -> Nanos {
         let Reverse(free) = self.slots.pop().unwrap_or(Reverse(0));
         let start = now.max(free);
         let (service, blocks, rate) = match action {
@@ -95,17 +88,5 @@ impl Member for Nvme {
         self.bus_free = self.bus_free.max(served) + sent;
         self.slots.push(Reverse(self.bus_free));
         self.bus_free
-    }
-}
-
-/// A member in memory, on which every operation takes the same time.
-pub struct Ram {
-    /// Time of an operation, ns.
-    pub latency: Nanos,
-}
-
-impl Member for Ram {
-    fn submit(&mut self, now: Nanos, _: Action<()>) -> Nanos {
-        now + self.latency
     }
 }

@@ -9,9 +9,9 @@
 pub mod faults;
 mod member;
 mod record;
+mod simulation;
 mod workload;
-mod world;
 
-pub use member::{Member, Model, Nvme, Ram};
-pub use workload::{Address, Bursts, Job, Load, Mix};
-pub use world::{Measured, Phase, Run, Sample, run};
+pub use member::{MemberModel, Nvme};
+pub use simulation::{Measured, Phase, Run, Sample, run};
+pub use workload::{Address, Bursts, ClientJob, Load, Mix};

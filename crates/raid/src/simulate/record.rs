@@ -1,7 +1,7 @@
-//! Intent record of a simulated array: the array's own rules and encoding, with record writes that take time.
+//! Intent record of a simulated array: the rules and the encoding of the array, with record writes that take time.
 //!
-//! A record write has two steps, so that a power cut can come before, between and after them. Members that a power cut
-//! left with different records are joined at the start, as an assembly does.
+//! A record write has two steps, so that a power cut can come before, between and after them. If a power cut leaves
+//! members with different records, the records are joined at the start, as in an assembly.
 
 use crate::array::marks::{Change, Marks};
 use crate::geometry::BLOCK_BYTES;
@@ -17,12 +17,12 @@ const ARRAY: Uuid = Uuid([7; 16]);
 /// Bytes of a record as members store them.
 type Bytes = Box<[u8; BLOCK_BYTES]>;
 
-/// A record write that has not ended.
+/// Record write in progress.
 struct Writing {
     bytes: Bytes,
-    /// Marks whose operations may begin when this record is durable.
+    /// Marks whose operations may start when this record is durable.
     marks: Vec<Mark>,
-    /// Number of changes of the doubtful stripes that this record has.
+    /// Number of changes of the doubtful stripes that this record contains.
     doubt_changes: u64,
 }
 
@@ -31,19 +31,19 @@ pub struct Recorder<B> {
     region_stripes: u64,
     stripes: u64,
     marks: Marks<B>,
-    /// Content of the next record.
+    /// Contents of the next record.
     intent: Intent,
     changed: bool,
-    /// Marks that the next record has for the first time.
+    /// Marks that the next record contains for the first time.
     new_marks: Vec<Mark>,
-    /// Number of changes of the doubtful stripes that were noted, and that are on record.
+    /// Number of noted changes of the doubtful stripes, and number of recorded ones.
     doubt_changes: u64,
     recorded_doubt_changes: u64,
     writing: Option<Writing>,
-    /// Records on the members: several if a power cut left different ones.
+    /// Records on the members. After a power cut there may be different ones.
     stored: Vec<Bytes>,
-    /// Something was unsettled at the last upkeep.
-    was_unsettled: bool,
+    /// True if there were dirty marks at the last maintenance.
+    was_dirty: bool,
 }
 
 impl<B> Recorder<B> {
@@ -70,12 +70,12 @@ impl<B> Recorder<B> {
             recorded_doubt_changes: 0,
             writing: None,
             stored,
-            was_unsettled: false,
+            was_dirty: false,
         }
     }
 
-    /// Returns the record as a start after a power cut finds it. A record that was being written is on all members, on
-    /// some or on none. Operations that waited are lost.
+    /// Returns the record that a start after a power cut finds. A record that was being written is on all members,
+    /// on some, or on none. Waiting operations are lost.
     pub fn after_cut(self, rng: &mut SimRng) -> Recorder<B> {
         let mut stored = self.stored;
         if let Some(writing) = self.writing {
@@ -98,19 +98,19 @@ impl<B> Recorder<B> {
         self.intent.doubts()
     }
 
-    /// Returns the operation if its mark is on record, and else keeps it until then.
+    /// Returns the operation if its mark is recorded. Otherwise keeps it until then.
     pub fn admit(&mut self, mark: Mark, operation: Operation<B>) -> Option<Operation<B>> {
         self.marks.admit(mark, operation)
     }
 
-    /// Puts the marks that operations wait for into the next record, without stripes that are no longer unsettled.
-    pub fn request(&mut self, unsettled: impl FnOnce() -> BTreeSet<Mark>) {
-        let change = self.marks.take_wanted(unsettled);
+    /// Adds the marks for which operations wait to the next record, and removes stripes that are no longer dirty.
+    pub fn request(&mut self, dirty: impl FnOnce() -> BTreeSet<Mark>) {
+        let change = self.marks.take_wanted(dirty);
         self.new_marks.extend(&change.marked);
         self.change(&change);
     }
 
-    /// Returns all operations that wait for a mark, before it is on record: a fault on purpose.
+    /// Returns all operations that wait for a mark, before the mark is recorded: a deliberate fault.
     pub fn admit_early(&mut self, mark: Mark) -> Vec<Operation<B>> {
         self.marks.mark(mark)
     }
@@ -123,7 +123,7 @@ impl<B> Recorder<B> {
         self.changed |= !change.is_empty();
     }
 
-    /// Puts the doubtful stripes into the next record. `changes` is the number of their changes so far.
+    /// Adds the doubtful stripes to the next record. `changes` is the number of their changes so far.
     pub fn note_doubts(&mut self, changes: u64, doubts: impl FnOnce() -> BTreeSet<u64>) {
         if changes != self.doubt_changes {
             self.doubt_changes = changes;
@@ -132,17 +132,17 @@ impl<B> Recorder<B> {
         }
     }
 
-    /// Returns whether all changes of the doubtful stripes are on record: before that, nothing is answered.
+    /// Returns whether all changes of the doubtful stripes are recorded. Before that, no request is answered.
     pub fn has_doubts(&self) -> bool {
         self.recorded_doubt_changes == self.doubt_changes
     }
 
-    /// Tells whether [`Recorder::advance`] has something to do.
+    /// Returns whether [`Recorder::advance`] has work to do.
     pub fn is_pending(&self) -> bool {
         self.changed || self.writing.is_some()
     }
 
-    /// Ends the record write that was begun, or begins one. Returns operations that may begin now.
+    /// Ends the record write in progress, or starts one. Returns operations that may start now.
     pub fn advance(&mut self) -> Vec<Operation<B>> {
         if let Some(writing) = self.writing.take() {
             self.stored = vec![writing.bytes];
@@ -162,21 +162,21 @@ impl<B> Recorder<B> {
         Vec::new()
     }
 
-    /// Does the upkeep: removes settled marks from the next record. Tells whether members are to be flushed.
-    pub fn settle(&mut self, unsettled: &BTreeSet<Mark>) -> bool {
-        let flush = !unsettled.is_empty() && self.was_unsettled;
-        self.was_unsettled = !unsettled.is_empty() && !flush;
-        let change = self.marks.settle(unsettled);
+    /// Maintains the marks: removes clean marks from the next record. Returns whether the members must be flushed.
+    pub fn maintain(&mut self, dirty: &BTreeSet<Mark>) -> bool {
+        let flush = !dirty.is_empty() && self.was_dirty;
+        self.was_dirty = !dirty.is_empty() && !flush;
+        let change = self.marks.clear_clean(dirty);
         self.change(&change);
         flush
     }
 
-    /// Stripes of the range that must be resynced, each returned once.
+    /// Returns the stripes of a range that must be resynced, each once.
     pub fn take_unsynced(&mut self, stripes: Range<u64>) -> Vec<u64> {
         self.marks.take_unsynced(stripes)
     }
 
-    /// Notes the end of a resync. The mark of a stripe that was not `done` stays on record.
+    /// Notes the end of a resync. If it failed (`done` is false), the mark of the stripe stays in the record.
     pub fn resynced(&mut self, stripe: u64, done: bool) {
         self.marks.resynced(stripe, done);
     }

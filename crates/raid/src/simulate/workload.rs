@@ -31,7 +31,7 @@ pub struct Mix {
 
 /// Work of a thread.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Job {
+pub struct ClientJob {
     /// Kinds of requests.
     pub mix: Vec<Mix>,
     /// Number of threads with this work.
@@ -65,7 +65,7 @@ impl Bursts {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Load {
     /// Jobs that run concurrently.
-    pub jobs: Vec<Job>,
+    pub jobs: Vec<ClientJob>,
     /// Processor time of a thread per request, ns.
     pub submit: Nanos,
     /// Maximum random delay of a submission, ns.
@@ -93,7 +93,7 @@ impl Thread {
     /// Creates thread `number` of `threads` on a volume of `size` blocks. Its places begin `offset` blocks
     /// after its share of the volume.
     pub fn new(
-        job: &Job,
+        job: &ClientJob,
         number: usize,
         threads: usize,
         size: u64,

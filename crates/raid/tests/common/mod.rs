@@ -2,6 +2,8 @@
 
 #![allow(dead_code, reason = "not every test uses all of it")]
 
+pub mod assembled;
+
 use seiner_platform::sim::SimRng;
 use seiner_raid::{Array, Block, Device, Member, Page, Ram};
 use std::collections::BTreeMap;

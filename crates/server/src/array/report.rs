@@ -1,7 +1,7 @@
 //! Status of an array, as its control socket and its page send it.
 
 use seiner_raid::{
-    AreaStatus, Array, CLASSES, Condition, Filling, Latency, Level, Loss, Status, TaskKind,
+    AreaStatus, Array, CLASSES, Completeness, Condition, Latency, Level, Loss, Status, TaskKind,
     TaskStatus,
 };
 use serde::{Deserialize, Serialize};
@@ -220,11 +220,11 @@ pub fn level(level: Level) -> u32 {
 }
 
 /// Returns the state of a member and the number of its stripes.
-pub fn filling(filling: Filling, stripes: u64) -> (&'static str, u64) {
-    match filling {
-        Filling::Full => ("up", stripes),
-        Filling::Below(below) => ("filling", below),
-        Filling::Gone => ("gone", 0),
+pub fn filling(completeness: Completeness, stripes: u64) -> (&'static str, u64) {
+    match completeness {
+        Completeness::Full => ("up", stripes),
+        Completeness::Below(below) => ("filling", below),
+        Completeness::Gone => ("gone", 0),
     }
 }
 
@@ -233,7 +233,7 @@ impl Report {
     pub fn new(array: &Array, status: Status, exports: &[String]) -> Report {
         let geometry = array.geometry();
         let members = status.members.into_iter().map(|member| {
-            let (state, stripes) = filling(member.filling, geometry.stripes());
+            let (state, stripes) = filling(member.completeness, geometry.stripes());
             MemberReport {
                 device: member.name,
                 state: state.to_string(),
@@ -298,7 +298,7 @@ impl Report {
                 trimmed_bytes: counters.trimmed * block,
             },
             outstanding: status.outstanding,
-            unsettled_regions: status.unsettled_regions,
+            unsettled_regions: status.dirty_regions,
             doubtful_stripes: status.doubtful_stripes,
             exports: exports.to_vec(),
         }

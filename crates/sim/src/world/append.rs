@@ -1,8 +1,8 @@
 //! Appends rows to the engine and to the oracle, by all three interfaces.
 
 use super::{Done, World};
-use crate::cast::{Cast, Entry, batch};
 use crate::datum::Datum;
+use crate::generator::{Entry, Generator, batch};
 use crate::names::Lines;
 use seiner_engine::{Reason, Receipt};
 use seiner_model::{Bitmap, Column, Columns, FieldColumn, SourceId};
@@ -12,10 +12,10 @@ use std::collections::{BTreeMap, HashSet};
 impl World {
     /// Appends a batch of rows of several sources, some of which must be rejected.
     pub(super) fn append_batch(&mut self) -> Done {
-        self.cast.set_now(self.clock.now());
+        self.generator.set_now(self.clock.now());
         let rows = self.rng.between(1, self.plan.batch_rows);
-        let known = self.plan.flawed.then(|| self.oracle.live());
-        let entries = self.cast.entries(&mut self.rng, rows, known);
+        let known = self.plan.with_defects.then(|| self.oracle.live());
+        let entries = self.generator.entries(&mut self.rng, rows, known);
         self.event(format!("append {rows} rows"));
         let result = self.engine().append(&Lines, &batch(&entries));
         self.appended("append", entries, result)
@@ -23,15 +23,15 @@ impl World {
 
     /// Appends many rows of one source as columns.
     pub(super) fn append_columns(&mut self) -> Done {
-        self.cast.set_now(self.clock.now());
-        let source = self.rng.below(self.cast.members.len() as u64) as u32;
+        self.generator.set_now(self.clock.now());
+        let source = self.rng.below(self.generator.sources.len() as u64) as u32;
         let mut rows = self.rng.between(1, self.plan.batch_rows * 2);
-        if self.plan.forgetful || self.plan.coarsens {
+        if self.plan.expiring || self.plan.rolls_up {
             // All rows may be too old, and the receipt must list them all.
             rows = rows.min(Receipt::MAX_REJECTED as u64);
         }
         let entries: Vec<Entry> = (0..rows)
-            .map(|_| self.cast.entry(&mut self.rng, source))
+            .map(|_| self.generator.entry(&mut self.rng, source))
             .collect();
         let Some(id) = self.source_id(source)? else {
             return Ok(());
@@ -39,7 +39,7 @@ impl World {
         let (fields, columns) = columns(&entries);
         let names: Vec<&str> = fields
             .iter()
-            .map(|&field| Cast::field_name(field))
+            .map(|&field| Generator::field_name(field))
             .collect();
         self.event(format!("append {rows} rows of source {source} as columns"));
         let result = self.engine().append_columns(id, &names, &columns);
@@ -48,8 +48,8 @@ impl World {
 
     /// Appends samples of one field of many sources.
     pub(super) fn append_samples(&mut self) -> Done {
-        self.cast.set_now(self.clock.now());
-        let Some((field, sources)) = self.cast.float_field(&mut self.rng) else {
+        self.generator.set_now(self.clock.now());
+        let Some((field, sources)) = self.generator.float_field(&mut self.rng) else {
             return Ok(());
         };
         let rows = self.rng.between(1, self.plan.batch_rows);
@@ -60,8 +60,8 @@ impl World {
             let Some(id) = self.source_id(source)? else {
                 return Ok(());
             };
-            let mut entry = self.cast.entry(&mut self.rng, source);
-            let value = match self.plan.forgetful || self.plan.coarsens {
+            let mut entry = self.generator.entry(&mut self.rng, source);
+            let value = match self.plan.expiring || self.plan.rolls_up {
                 true => entry.cells[0].1.number(),
                 false => self.rng.below(100_000) as f64 / 100.0,
             };
@@ -72,9 +72,9 @@ impl World {
         let times: Vec<i64> = entries.iter().map(|(entry, _)| entry.time).collect();
         let values: Vec<f64> = entries.iter().map(|(_, value)| *value).collect();
         self.event(format!("append {rows} samples"));
-        let result = self
-            .engine()
-            .append_samples(Cast::field_name(field), &ids, &times, &values);
+        let result =
+            self.engine()
+                .append_samples(Generator::field_name(field), &ids, &times, &values);
         self.appended(
             "append_samples",
             entries.into_iter().map(|(entry, _)| entry).collect(),
@@ -90,9 +90,9 @@ impl World {
         }
         let result = self
             .engine()
-            .register(&self.cast.members[source as usize].key);
+            .register(&self.generator.sources[source as usize].key);
         if let Err(seiner_engine::Error::Rejected(reason)) = &result {
-            let text = format!("source {source} is refused: {reason}");
+            let text = format!("source {source} is rejected: {reason}");
             return self.violation(text);
         }
         let id = self.done("register", result)?;
@@ -109,14 +109,14 @@ impl World {
         entries: Vec<Entry>,
         result: Result<Receipt, seiner_engine::Error>,
     ) -> Done {
-        let good = entries.iter().filter(|entry| entry.flaw.is_none());
+        let good = entries.iter().filter(|entry| entry.defect.is_none());
         let receipt = match result {
             Ok(receipt) => receipt,
-            // A full store refuses such a small batch before its first row.
+            // A full store rejects such a small batch before its first row.
             Err(error @ seiner_engine::Error::Full { .. }) => return self.refused(what, error),
             Err(error) => {
-                // If a batch fails, some of its rows may have been accepted, but none after them:
-                // the store stops at the first refused row.
+                // If a batch fails, some of its rows may have been accepted, but none after them: the store stops
+                // at the first rejected row.
                 good.for_each(|entry| self.oracle.accept(entry));
                 return self.failed(what, error);
             }
@@ -136,7 +136,7 @@ impl World {
             return self.violation(format!("{what}: row {at} of {time} is not too old"));
         }
         let is_refused =
-            |(at, entry): &(usize, &Entry)| entry.flaw.is_some() || too_old.contains(at);
+            |(at, entry): &(usize, &Entry)| entry.defect.is_some() || too_old.contains(at);
         let refused: Vec<usize> = (entries.iter().enumerate().filter(is_refused))
             .map(|(at, _)| at)
             .collect();
@@ -157,10 +157,10 @@ impl World {
         if !right || listed != refused[..refused.len().min(Receipt::MAX_REJECTED)] {
             let flaws: Vec<_> = refused
                 .iter()
-                .map(|&index| (index, entries[index].flaw))
+                .map(|&index| (index, entries[index].defect))
                 .collect();
             return self.violation(format!(
-                "{what}: {receipt:?}, expected {rows} rows, {samples} samples, refused {flaws:?}"
+                "{what}: {receipt:?}, expected {rows} rows, {samples} samples, rejected {flaws:?}"
             ));
         }
         Ok(())

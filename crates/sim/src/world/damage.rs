@@ -1,8 +1,8 @@
 //! Bit flips at rest, on a copy of the disk, so that one run covers many cases.
 
 use super::{Done, World};
-use crate::answers::{self, Amiss};
-use crate::cast::batch;
+use crate::answers::{self, CheckError};
+use crate::generator::batch;
 use crate::names::Lines;
 use crate::oracle::Oracle;
 use crate::samples::{Samples, each, first_difference};
@@ -25,11 +25,11 @@ const JOURNAL: &str = "journal-";
 const SEGMENT: &str = "segment-";
 
 /// A copy of the store with flipped bits.
-struct Patient {
+struct DamagedStore {
     engine: Engine,
     oracle: Oracle,
     /// Damaged files.
-    hit: BTreeSet<String>,
+    damaged_files: BTreeSet<String>,
     /// Segments before the damage.
     segments: Vec<SegmentInfo>,
 }
@@ -50,31 +50,33 @@ impl World {
         self.oracle.set_all_durable();
         let segments = self.engine().segments();
         let fork = self.disk.fork(self.rng.next_u64()).restart();
-        let hit = match self.rng.chance(1, 3) {
+        let damaged_files = match self.rng.chance(1, 3) {
             true => self.remove_file(&fork),
             false => self.turn_bits(&fork),
         };
         let engine = match self.open_copy(&fork) {
             Ok(engine) => engine,
             // The header of the catalog is the only place without which a store cannot open.
-            Err(Error::Damage { file, .. }) if file == CATALOG && hit.contains(CATALOG) => {
-                self.event("the catalog is refused".to_string());
+            Err(Error::Damage { file, .. })
+                if file == CATALOG && damaged_files.contains(CATALOG) =>
+            {
+                self.event("the catalog is rejected".to_string());
                 return Ok(());
             }
             Err(error) => return self.violation(format!("a damaged store does not open: {error}")),
         };
         self.event(format!("started: {}", engine.recovery()));
-        let mut patient = Patient {
+        let mut damaged_store = DamagedStore {
             engine,
             oracle: self.oracle.clone(),
-            hit,
+            damaged_files,
             segments,
         };
         if let Err(what) = self
-            .examine(&mut patient)
-            .and_then(|()| self.exercise(&mut patient, &fork))
+            .examine(&mut damaged_store)
+            .and_then(|()| self.exercise(&mut damaged_store, &fork))
         {
-            return self.violation(format!("damaged {:?}: {what}", patient.hit));
+            return self.violation(format!("damaged {:?}: {what}", damaged_store.damaged_files));
         }
         Ok(())
     }
@@ -109,7 +111,7 @@ impl World {
             .into_iter()
             .filter(|(_, len)| *len > 0)
             .collect();
-        let mut hit = BTreeSet::new();
+        let mut damaged_files = BTreeSet::new();
         for _ in 0..self.rng.between(1, 3) {
             let Some(last) = files.len().checked_sub(1) else {
                 break;
@@ -126,27 +128,30 @@ impl World {
             self.event(format!(
                 "a bit of byte {byte} of {name} ({len} bytes) turns over"
             ));
-            hit.insert(name.clone());
+            damaged_files.insert(name.clone());
         }
-        hit
+        damaged_files
     }
 
     /// Checks that the remaining data are correct, and that missing data are reported and explained.
-    fn examine(&mut self, patient: &mut Patient) -> Result<(), String> {
-        let (found, errors) = remains(&patient.engine, &self.places)?;
-        let before = each(patient.oracle.live()).count();
+    fn examine(&mut self, damaged_store: &mut DamagedStore) -> Result<(), String> {
+        let (found, errors) = remains(&damaged_store.engine, &self.source_index)?;
+        let before = each(damaged_store.oracle.live()).count();
         // Damage at the end of the journal looks like a power failure during a write.
-        let torn =
-            patient.hit.iter().any(|name| name.starts_with(JOURNAL)) && patient.oracle.was(&found);
-        let missing = patient.oracle.adopt_remains(found)?;
-        let recovery = patient.engine.recovery();
-        let damaged = patient.engine.status().damaged_segments;
+        let torn = damaged_store
+            .damaged_files
+            .iter()
+            .any(|name| name.starts_with(JOURNAL))
+            && damaged_store.oracle.was(&found);
+        let missing = damaged_store.oracle.adopt_remains(found)?;
+        let recovery = damaged_store.engine.recovery();
+        let damaged = damaged_store.engine.status().damaged_segments;
         self.event(format!(
             "{missing} of {before} samples missing, {errors} errors, {damaged} segments damaged"
         ));
         self.report.checks += 1;
         self.report.damages += u64::from(missing > 0);
-        let losses = !patient.engine.losses().is_empty();
+        let losses = !damaged_store.engine.losses().is_empty();
         let reported =
             errors > 0 || damaged > 0 || losses || !recovery.set_aside.is_empty() || torn;
         if missing > 0 && !reported {
@@ -155,28 +160,33 @@ impl World {
             ));
         }
         let of_segments = |name: &String| {
-            patient
+            damaged_store
                 .segments
                 .iter()
                 .find(|segment| segment.file == *name)
         };
         // A source with an unreadable block is not answered at all.
-        if errors == 0 && patient.hit.iter().all(|name| of_segments(name).is_some()) {
-            let rows: u64 = patient
-                .hit
+        if errors == 0
+            && damaged_store
+                .damaged_files
+                .iter()
+                .all(|name| of_segments(name).is_some())
+        {
+            let rows: u64 = damaged_store
+                .damaged_files
                 .iter()
                 .filter_map(of_segments)
                 .map(|segment| segment.rows)
                 .sum();
             if missing as u64 > rows * FIELDS {
                 return Err(format!(
-                    "{missing} samples are missing, what was hit held {rows} rows"
+                    "{missing} samples are missing, the damaged files held {rows} rows"
                 ));
             }
         }
         // The journal cannot be read without the names that the catalog and earlier records register.
-        if patient
-            .hit
+        if damaged_store
+            .damaged_files
             .iter()
             .any(|name| name == CATALOG || name.starts_with(JOURNAL))
         {
@@ -184,23 +194,23 @@ impl World {
         }
         // A merge victim is reported under its name before the merge.
         let was_hit = |what: &str| {
-            let mut names = patient
-                .hit
+            let mut names = damaged_store
+                .damaged_files
                 .iter()
                 .map(|file| file.trim_end_matches(".merging"));
             names.any(|name| what.starts_with(name))
         };
         match recovery.set_aside.iter().find(|(what, _)| !was_hit(what)) {
-            Some((file, why)) => Err(format!("{file} is set aside though it is whole: {why}")),
+            Some((file, why)) => Err(format!("{file} is set aside although it is intact: {why}")),
             None => Ok(()),
         }
     }
 
     /// Checks that the rest of the store works: it accepts rows, and they persist after a close and an open.
-    fn exercise(&mut self, patient: &mut Patient, disk: &SimDisk) -> Result<(), String> {
+    fn exercise(&mut self, damaged_store: &mut DamagedStore, disk: &SimDisk) -> Result<(), String> {
         let rows = self.rng.between(1, 50);
-        let entries = self.cast.entries(&mut self.rng, rows, None);
-        let receipt = patient
+        let entries = self.generator.entries(&mut self.rng, rows, None);
+        let receipt = damaged_store
             .engine
             .append(&Lines, &batch(&entries))
             .map_err(|error| format!("append: {error}"))?;
@@ -209,28 +219,28 @@ impl World {
         }
         entries
             .iter()
-            .for_each(|entry| patient.oracle.accept(entry));
-        self.same(patient, "after rows were added")?;
-        patient
+            .for_each(|entry| damaged_store.oracle.accept(entry));
+        self.same(damaged_store, "after rows were added")?;
+        damaged_store
             .engine
             .flush()
             .map_err(|error| format!("settle: {error}"))?;
-        self.same(patient, "once settled")?;
-        patient
+        self.same(damaged_store, "once settled")?;
+        damaged_store
             .engine
             .close()
             .map_err(|error| format!("close: {error}"))?;
-        patient.engine = self
+        damaged_store.engine = self
             .open_copy(&disk.restart())
             .map_err(|error| format!("opened again: {error}"))?;
-        self.same(patient, "when opened again")
+        self.same(damaged_store, "when opened again")
     }
 
     /// Checks that every source is answered exactly, or not at all and then reported.
-    fn same(&self, patient: &Patient, when: &str) -> Result<(), String> {
-        let (found, errors) = remains(&patient.engine, &self.places)?;
+    fn same(&self, damaged_store: &DamagedStore, when: &str) -> Result<(), String> {
+        let (found, errors) = remains(&damaged_store.engine, &self.source_index)?;
         let answered: BTreeSet<u32> = found.keys().map(|series| series.0).collect();
-        let mut expected = patient.oracle.live().clone();
+        let mut expected = damaged_store.oracle.live().clone();
         let silent: BTreeSet<u32> = expected
             .keys()
             .map(|series| series.0)
@@ -239,9 +249,9 @@ impl World {
         if silent.len() <= errors {
             expected.retain(|series, _| !silent.contains(&series.0));
         }
-        if patient.hit.contains(CATALOG) {
+        if damaged_store.damaged_files.contains(CATALOG) {
             return self
-                .at_least(patient, expected, found)
+                .at_least(damaged_store, expected, found)
                 .map_err(|what| format!("{when}: {what}"));
         }
         match first_difference(&expected, &found) {
@@ -255,11 +265,11 @@ impl World {
     /// Checks that samples of fields with lost names return when the fields are sent again.
     fn at_least(
         &self,
-        patient: &Patient,
+        damaged_store: &DamagedStore,
         expected: Samples,
         mut found: Samples,
     ) -> Result<(), String> {
-        patient.oracle.clone().adopt_remains(found.clone())?;
+        damaged_store.oracle.clone().adopt_remains(found.clone())?;
         for (series, samples) in &mut found {
             let wanted = expected.get(series);
             samples.retain(|time, _| wanted.is_some_and(|wanted| wanted.contains_key(time)));
@@ -269,9 +279,12 @@ impl World {
     }
 }
 
-fn remains(engine: &Engine, places: &answers::Places) -> Result<(Samples, usize), String> {
-    answers::select_remains(engine, places).map_err(|amiss| match amiss {
-        Amiss::Wrong(what) => what,
-        Amiss::Failed(error) => format!("reading fails: {error}"),
+fn remains(
+    engine: &Engine,
+    source_index: &answers::SourceIndex,
+) -> Result<(Samples, usize), String> {
+    answers::select_remains(engine, source_index).map_err(|error| match error {
+        CheckError::Wrong(what) => what,
+        CheckError::Failed(error) => format!("reading fails: {error}"),
     })
 }

@@ -1,9 +1,9 @@
 //! Ends and starts of the program.
 
-use super::forget::is_held;
-use super::{Done, World, coarsen};
-use crate::answers::{self, Amiss, Places};
-use crate::plan::Trouble;
+use super::retention::is_held;
+use super::{Done, World, rollup};
+use crate::answers::{self, CheckError, SourceIndex};
+use crate::plan::FaultKind;
 use crate::samples::Samples;
 use seiner_engine::{Engine, Error};
 use seiner_platform::Clock;
@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 /// Ways in which the program ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum How {
+pub(super) enum ProgramEnd {
     /// The store was closed.
     Closed,
     /// The program was killed. The machine continues.
@@ -23,17 +23,17 @@ pub(super) enum How {
 
 impl World {
     /// Ends the program and starts it again.
-    pub(super) fn restart(&mut self, how: How) -> Done {
+    pub(super) fn restart(&mut self, how: ProgramEnd) -> Done {
         // Data after a failed sync look written to a restarted program, but are not durable. Only a power cut
         // reveals the difference.
-        let how = if self.sync_doubtful && self.plan.trouble == Trouble::Errors {
-            How::PowerCut
+        let how = if self.sync_doubtful && self.plan.fault_kind == FaultKind::Errors {
+            ProgramEnd::PowerCut
         } else {
             how
         };
         self.event(format!("restart: {how:?}"));
         self.change_rules();
-        if how == How::Closed {
+        if how == ProgramEnd::Closed {
             let result = self.engine().close();
             match result {
                 Ok(()) => self.oracle.set_all_durable(),
@@ -45,17 +45,17 @@ impl World {
     }
 
     /// Ends the program. Its handles become invalid first, so that dropping it writes nothing.
-    fn end(&mut self, how: How) {
-        if how == How::PowerCut {
+    fn end(&mut self, how: ProgramEnd) {
+        if how == ProgramEnd::PowerCut {
             self.report.crashes += 1;
             self.disk = self.disk.crash();
             self.sync_doubtful = false;
         } else {
-            self.report.kills += u64::from(how == How::Killed);
+            self.report.kills += u64::from(how == ProgramEnd::Killed);
             self.disk = self.disk.restart();
         }
         self.disk.set_faults(Faults::default());
-        self.witness.aim(None);
+        self.crash_injector.set_target(None);
         if let Some(engine) = self.engine.take() {
             self.note_shed(&engine);
             self.report.blocks += engine.status().blocks_sealed;
@@ -65,18 +65,18 @@ impl World {
     }
 
     /// Starts the program, repeatedly if the power fails during the start, and examines the contents.
-    pub(super) fn start(&mut self, mut how: How) -> Done {
+    pub(super) fn start(&mut self, mut how: ProgramEnd) -> Done {
         let mut attempts = 0;
         let found = loop {
             attempts += 1;
             if self.plan.crashes() && attempts < 4 && self.rng.chance(1, 4) {
-                match (self.plan.forgetful || self.plan.coarsens) && self.rng.chance(1, 2) {
-                    true => self.end_a_start(),
-                    false => self.schedule_end()?,
+                match (self.plan.expiring || self.plan.rolls_up) && self.rng.chance(1, 2) {
+                    true => self.crash_in_start(),
+                    false => self.schedule_crash()?,
                 }
             }
             let disk = (self.wrap)(self.disk.clone());
-            let disk = self.witness.watch(disk, &self.disk);
+            let disk = self.crash_injector.wrap(disk, &self.disk);
             let error = match Engine::open(
                 disk,
                 Arc::new(self.clock.clone()),
@@ -85,10 +85,14 @@ impl World {
                 Ok(engine) => {
                     self.event(format!("started: {}", engine.recovery()));
                     self.engine = Some(Arc::new(engine));
-                    match answers::select(&self.engine(), &self.places, &answers::everything()) {
+                    match answers::select(
+                        &self.engine(),
+                        &self.source_index,
+                        &answers::everything(),
+                    ) {
                         Ok(found) => break found,
-                        Err(Amiss::Wrong(what)) => return self.violation(what),
-                        Err(Amiss::Failed(error)) => error,
+                        Err(CheckError::Wrong(what)) => return self.violation(what),
+                        Err(CheckError::Failed(error)) => error,
                     }
                 }
                 Err(error) => error,
@@ -96,26 +100,30 @@ impl World {
             self.event(format!("start fails: {error}"));
             if self.disk.is_off() {
                 // After a power failure, unsynced data are lost permanently.
-                how = if how == How::PowerCut { how } else { self.end };
+                how = if how == ProgramEnd::PowerCut {
+                    how
+                } else {
+                    self.end
+                };
                 self.end(self.end);
-            } else if self.plan.trouble == Trouble::Full && attempts < 6 {
+            } else if self.plan.fault_kind == FaultKind::Full && attempts < 6 {
                 self.disk.set_capacity(None);
-                self.end(How::Killed);
+                self.end(ProgramEnd::Killed);
             } else {
                 return self.violation(format!("start fails: {error}"));
             }
         };
-        self.call_off_end();
+        self.cancel_crash();
         self.adopt(found, how)?;
         // Data found after a kill may not be durable, but a commit claims that they are.
-        if how == How::Killed && self.rng.chance(1, 2) {
+        if how == ProgramEnd::Killed && self.rng.chance(1, 2) {
             self.commit()?;
-            return self.imagine_power_cut();
+            return self.check_power_cut();
         }
         Ok(())
     }
 
-    fn adopt(&mut self, found: Samples, how: How) -> Done {
+    fn adopt(&mut self, found: Samples, how: ProgramEnd) -> Done {
         let status = self.engine().status();
         let set_aside = self.engine().recovery().set_aside.clone();
         let losses = self.engine().losses();
@@ -129,23 +137,24 @@ impl World {
             ));
         }
         self.report.checks += 1;
-        let power_failed = how == How::PowerCut;
-        if self.plan.coarsens {
-            let found = match coarsen::find(&self.engine(), &self.places) {
+        let power_failed = how == ProgramEnd::PowerCut;
+        if self.plan.rolls_up {
+            let found = match rollup::find(&self.engine(), &self.source_index) {
                 Ok(found) => found,
-                Err(Amiss::Wrong(what)) => return self.violation(what),
-                Err(Amiss::Failed(error)) => return self.failed("a read", error),
+                Err(CheckError::Wrong(what)) => return self.violation(what),
+                Err(CheckError::Failed(error)) => return self.failed("a read", error),
             };
             let now = self.clock.now();
-            let ladder = self.oracle.ladder.as_mut();
-            let ladder = ladder.expect("kept for such plans");
-            let result = ladder.adopt(&found, how != How::Closed, power_failed, now);
+            let rollups = self.oracle.rollups.as_mut();
+            let rollups = rollups.expect("kept for such plans");
+            let result = rollups.adopt(&found, how != ProgramEnd::Closed, power_failed, now);
             return result.or_else(|what| self.violation(format!("after {how:?}: {what}")));
         }
         let looked = self.looked();
-        if let Some(history) = &mut self.oracle.history {
+        if let Some(retention) = &mut self.oracle.retention {
             let now = self.clock.now();
-            let result = history.adopt(&found, how != How::Closed, power_failed, looked, now);
+            let result =
+                retention.adopt(&found, how != ProgramEnd::Closed, power_failed, looked, now);
             self.oracle.set_live(found);
             return result.or_else(|what| self.violation(format!("after {how:?}: {what}")));
         }
@@ -158,22 +167,22 @@ impl World {
     }
 
     /// Examines the state after a power failure now, on a copy, so that one run covers many crashes.
-    pub(super) fn imagine_power_cut(&mut self) -> Done {
-        self.event("imagine a power cut".to_string());
+    pub(super) fn check_power_cut(&mut self) -> Done {
+        self.event("check a power cut on a copy".to_string());
         self.report.crashes += 1;
         self.note_shed(&self.engine());
         let fork = self.disk.fork(self.rng.next_u64()).crash();
         fork.set_faults(Faults::default());
         fork.set_capacity(None);
-        if self.plan.coarsens {
-            return self.imagine_levels(&fork);
+        if self.plan.rolls_up {
+            return self.check_power_cut_with_levels(&fork);
         }
-        match self.look(&fork, &self.places) {
-            Ok((found, looked)) if self.plan.forgetful => {
-                let mut history = self.oracle.history.clone().expect("kept for such plans");
-                let result = history.adopt(&found, true, true, looked, self.clock.now());
+        match self.look(&fork, &self.source_index) {
+            Ok((found, looked)) if self.plan.expiring => {
+                let mut retention = self.oracle.retention.clone().expect("kept for such plans");
+                let result = retention.adopt(&found, true, true, looked, self.clock.now());
                 result
-                    .or_else(|what| self.violation(format!("after an imagined power cut: {what}")))
+                    .or_else(|what| self.violation(format!("after a power cut on a copy: {what}")))
             }
             Ok((found, _)) => {
                 let result = if self.plan.journals() {
@@ -182,20 +191,24 @@ impl World {
                     self.oracle.clone().adopt_subset(found, true)
                 };
                 result
-                    .or_else(|what| self.violation(format!("after an imagined power cut: {what}")))
+                    .or_else(|what| self.violation(format!("after a power cut on a copy: {what}")))
             }
-            Err(Amiss::Wrong(what)) => self.violation(what),
-            Err(Amiss::Failed(error)) => {
-                self.violation(format!("start after an imagined power cut fails: {error}"))
+            Err(CheckError::Wrong(what)) => self.violation(what),
+            Err(CheckError::Failed(error)) => {
+                self.violation(format!("start after a power cut on a copy fails: {error}"))
             }
         }
     }
 
     /// Starts a store on a disk. Returns its contents, and whether it accepts its clock.
-    fn look(&self, disk: &SimDisk, places: &Places) -> Result<(Samples, bool), Amiss> {
+    fn look(
+        &self,
+        disk: &SimDisk,
+        source_index: &SourceIndex,
+    ) -> Result<(Samples, bool), CheckError> {
         let clock = Arc::new(self.clock.clone());
         let engine = Engine::open((self.wrap)(disk.clone()), clock, self.plan.options.clone())?;
-        let found = answers::select(&engine, places, &answers::everything())?;
+        let found = answers::select(&engine, source_index, &answers::everything())?;
         Ok((found, !is_held(&engine)))
     }
 
@@ -204,28 +217,28 @@ impl World {
         self.event(format!("{what} fails: {error}"));
         if self.disk.is_off() {
             let how = if self.sync_doubtful {
-                How::PowerCut
+                ProgramEnd::PowerCut
             } else {
                 self.end
             };
             self.end(how);
             return self.start(how);
         }
-        let expected = matches!(self.plan.trouble, Trouble::Errors | Trouble::Full)
+        let expected = matches!(self.plan.fault_kind, FaultKind::Errors | FaultKind::Full)
             && matches!(error, Error::Io { .. } | Error::Poisoned(_));
         if !expected {
             return self.violation(format!("{what} fails: {error}"));
         }
         self.report.errors += 1;
         if self.engine().status().poisoned.is_some() {
-            let entries = self.cast.entries(&mut self.rng, 1, None);
+            let entries = self.generator.entries(&mut self.rng, 1, None);
             if self
                 .engine()
-                .append(&crate::names::Lines, &crate::cast::batch(&entries))
+                .append(&crate::names::Lines, &crate::generator::batch(&entries))
                 .is_ok()
             {
                 return self.violation(format!(
-                    "rows are taken after a failed write ({what}: {error})"
+                    "rows are accepted after a failed write ({what}: {error})"
                 ));
             }
         }
@@ -233,9 +246,9 @@ impl World {
             self.disk.set_capacity(None);
         }
         let how = if self.sync_doubtful || self.rng.chance(1, 3) {
-            How::PowerCut
+            ProgramEnd::PowerCut
         } else {
-            How::Killed
+            ProgramEnd::Killed
         };
         self.end(how);
         self.start(how)

@@ -6,8 +6,8 @@ use crate::failure::Failure;
 use crate::log::size;
 use anyhow::{Context, anyhow};
 use seiner_raid::{
-    Array, Block, CreateError, Creation, Device, Geometry, Level, Member, Page, Ram, Running,
-    Settings,
+    Array, ArraySettings, Block, CreateError, Creation, Device, Geometry, Level, Member, Page, Ram,
+    ShardSettings,
 };
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -129,16 +129,16 @@ impl Ground {
             Kind::Modelled(geometry) => return Ok(modelled::measure(*geometry, cell)),
             Kind::Real(members) => members,
         };
-        let defaults = Running::default();
-        let running = Running {
-            settings: Settings {
+        let defaults = ArraySettings::default();
+        let settings = ArraySettings {
+            shard: ShardSettings {
                 merging: cell.merging,
                 longest_hold: cell.longest_hold,
-                ..defaults.settings
+                ..defaults.shard
             },
             ..defaults
         };
-        let array = Array::assemble(members.clone(), false, running)?;
+        let array = Array::assemble(members.clone(), false, settings)?;
         let outcome = client::measure(&array, cell);
         let stopped = array.stop();
         let outcome = outcome?;

@@ -1,7 +1,7 @@
 //! Modelled members, on simulated time.
 
 use super::cell::{Cell, Outcome, Pattern};
-use seiner_raid::simulate::{Address, Job, Load, Mix, Model, Phase, Run, run};
+use seiner_raid::simulate::{Address, ClientJob, Load, MemberModel, Mix, Phase, Run, run};
 use seiner_raid::{Geometry, Nanos};
 
 /// Processor time of a client per request, ns.
@@ -26,7 +26,7 @@ pub fn measure(geometry: Geometry, cell: &Cell) -> Outcome {
         },
     };
     let load = Load {
-        jobs: vec![Job {
+        jobs: vec![ClientJob {
             mix: vec![mix],
             threads: 1,
             depth: cell.depth,
@@ -36,7 +36,7 @@ pub fn measure(geometry: Geometry, cell: &Cell) -> Outcome {
     };
     let measured = run(&Run {
         geometry,
-        model: Model::NVME,
+        model: MemberModel::NVME,
         merging: cell.merging,
         longest_hold: cell.longest_hold,
         phases: vec![Phase {
