@@ -1,6 +1,7 @@
 //! `seiner plan`: computes a configuration and a forecast from sensors, rates and disks.
 
 use crate::failure::Failure;
+use crate::lab_failure::failure;
 use anyhow::Context;
 use clap::{Args, ValueEnum};
 use seiner_lab::Interrupt;
@@ -269,10 +270,9 @@ fn prove(
     plan: &Made,
     directory: &Path,
 ) -> Result<Soak, Failure> {
-    let interrupt = Interrupt::listen().map_err(crate::lab::failure)?;
-    let registry = Registry::open(&state_directory().map_err(crate::lab::failure)?)
-        .map_err(crate::lab::failure)?;
-    let (claim, tree) = registry.tree(directory).map_err(crate::lab::failure)?;
+    let interrupt = Interrupt::listen().map_err(failure)?;
+    let registry = Registry::open(&state_directory().map_err(failure)?).map_err(failure)?;
+    let (claim, tree) = registry.tree(directory).map_err(failure)?;
     let soak = soak::run(
         demand,
         calibration,
@@ -280,7 +280,7 @@ fn prove(
         &tree.join("store"),
         &|| interrupt.is_set(),
     );
-    claim.release().map_err(crate::lab::failure)?;
+    claim.release().map_err(failure)?;
     Ok(soak?)
 }
 

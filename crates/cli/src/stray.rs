@@ -1,7 +1,7 @@
 //! Detection of list values that were taken for paths.
 
 use crate::failure::Failure;
-use crate::lab::bytes;
+use seiner_model::parse_bytes as bytes;
 use std::path::PathBuf;
 
 /// Rejects paths that are numbers and name no file: the values of a list were probably separated by blanks.

@@ -4,7 +4,7 @@ use crate::health::Severity;
 use crate::hosts::{self, Hosts};
 use crate::refusal::{self, Refusal};
 use crate::station::Station;
-use crate::{delete, log, metrics, page, parameters, plan, query, status, write};
+use crate::{array, delete, log, metrics, page, parameters, plan, query, status, write};
 use axum::extract::{DefaultBodyLimit, State};
 use axum::http::{HeaderName, HeaderValue, StatusCode, header};
 use axum::middleware;
@@ -121,11 +121,11 @@ async fn figures(State(station): State<Arc<Station>>) -> Result<Response, Refusa
     // The figures of the log wait for the present merge.
     let text = tokio::task::spawn_blocking(move || {
         let _place = place;
-        let ground = station.ground.as_ref().map(|ground| ground.metrics());
-        Ok(metrics::joined(
-            metrics::text(&station.registry)?,
-            ground.unwrap_or_default(),
-        ))
+        let store = metrics::text(&station.registry)?;
+        match station.array() {
+            Some(report) => Ok(metrics::joined(store, &array::metrics_text(report)?)),
+            None => Ok(store),
+        }
     });
     let text: Result<String, std::fmt::Error> = text.await?;
     let text = text.map_err(Refusal::internal)?;

@@ -213,6 +213,7 @@ impl HttpBody for Answer {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::station::Extensions;
     use axum::routing::get;
     use seiner_store::MemoryStore;
     use std::net::SocketAddr;
@@ -226,7 +227,7 @@ mod tests {
             ..crate::Settings::default()
         };
         let store = Arc::new(MemoryStore::new());
-        let station = Arc::new(Station::new(store, None, settings));
+        let station = Arc::new(Station::new(store, Extensions::default(), settings));
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let large = || async { vec![b'x'; 64 << 20] };

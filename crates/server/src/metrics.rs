@@ -61,13 +61,13 @@ pub fn text(registry: &Registry) -> Result<String, fmt::Error> {
     Ok(text)
 }
 
-/// Joins two texts.
-pub fn joined(first: String, second: String) -> String {
+/// Joins two texts: only the last one keeps its end mark.
+pub fn joined(mut first: String, second: &str) -> String {
     const END: &str = "# EOF\n";
-    match second.is_empty() {
-        true => first,
-        false => first.strip_suffix(END).unwrap_or(&first).to_string() + &second,
+    if first.ends_with(END) {
+        first.truncate(first.len() - END.len());
     }
+    first + second
 }
 
 /// Returns the name and value of a figure, in base units: times in seconds.

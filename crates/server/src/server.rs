@@ -3,12 +3,11 @@
 //! A stop proceeds from the outside in: no new connections, then requests in flight are finished, sensors
 //! end, and the store writes the data in memory. Nothing acknowledged is lost.
 
-use crate::ground::Ground;
 use crate::health::{clock_warning, idle_classes};
 use crate::host::Host;
 use crate::settings::Settings;
 use crate::shutdown::{Signals, Stop};
-use crate::station::Station;
+use crate::station::{Extensions, Station};
 use crate::{line_tcp, listen, shutdown};
 use anyhow::{Context, Result, anyhow};
 use seiner_engine::Engine;
@@ -38,32 +37,30 @@ impl Server {
     /// If the settings expose the server without permission, the store cannot be opened, or an address
     /// cannot be listened on.
     pub async fn start(settings: Settings) -> Result<Server> {
-        Server::start_on(None, settings).await
+        Server::start_extended(Extensions::default(), settings).await
     }
 
-    /// Opens the store on a storage target other than a directory, if one is given, and the ports.
+    /// Opens the store on the storage target of the extensions or in a directory, and the ports.
     ///
     /// # Errors
     /// The errors of [`Server::start`].
-    pub async fn start_on(
-        ground: Option<Arc<dyn Ground>>,
-        mut settings: Settings,
-    ) -> Result<Server> {
+    pub async fn start_extended(extensions: Extensions, mut settings: Settings) -> Result<Server> {
         settings.check_exposure().map_err(|error| anyhow!(error))?;
-        if let Some(ground) = &ground {
-            let unit = ground.disk().unit();
-            let fitted = settings.on_disk_of(ground.capacity(), unit);
+        let target = extensions.target.clone();
+        if let Some(target) = &target {
+            let unit = target.disk().unit();
+            let fitted = settings.on_disk_of(target.capacity(), unit);
             settings = fitted.map_err(|error| anyhow!(error))?;
             // There is no file system whose space must be watched.
             settings.data = PathBuf::new();
         }
-        let (data, options, on) = (settings.data.clone(), settings.options(), ground.clone());
+        let (data, options, on) = (settings.data.clone(), settings.options(), target.clone());
         let opened = tokio::task::spawn_blocking(move || match on {
-            Some(ground) => Engine::start(ground.disk(), options),
+            Some(target) => Engine::start(target.disk(), options),
             None => Engine::open_directory(&data, options),
         });
-        let engine = opened.await?.with_context(|| match &ground {
-            Some(ground) => format!("the store on {} was not opened", ground.name()),
+        let engine = opened.await?.with_context(|| match &target {
+            Some(target) => format!("the store on {} was not opened", target.name()),
             None => format!(
                 "the data directory {} was not opened",
                 settings.data.display()
@@ -73,7 +70,7 @@ impl Server {
             engine.recovery().to_string(),
             engine.rules_changed().to_vec(),
         );
-        let station = Arc::new(Station::new(engine, ground, settings));
+        let station = Arc::new(Station::new(engine, extensions, settings));
         tracing::info!("{}: {recovery}", station.place());
         for change in changes {
             tracing::info!("{}: the stored rules change: {change}", station.place());
@@ -88,7 +85,9 @@ impl Server {
     /// If the settings expose the server without permission, or an address cannot be listened on.
     pub async fn start_with(store: Arc<dyn Store>, settings: Settings) -> Result<Server> {
         settings.check_exposure().map_err(|error| anyhow!(error))?;
-        let station = tokio::task::spawn_blocking(move || Station::new(store, None, settings));
+        let station = tokio::task::spawn_blocking(move || {
+            Station::new(store, Extensions::default(), settings)
+        });
         Server::serve(Arc::new(station.await?)).await
     }
 
@@ -214,13 +213,12 @@ async fn tick(station: Arc<Station>, mut stop: Stop) {
     }
 }
 
-/// Runs a server until SIGTERM or SIGINT, on the given storage target or in a directory. `started` is called when the server
-/// serves.
+/// Runs a server until SIGTERM or SIGINT. `started` is called when the server serves.
 ///
 /// # Errors
 /// The errors of [`Server::start`] and [`Server::stop`].
 pub fn run(
-    ground: Option<Arc<dyn Ground>>,
+    extensions: Extensions,
     settings: Settings,
     started: impl FnOnce(&Server),
 ) -> Result<()> {
@@ -230,7 +228,7 @@ pub fn run(
         .build()?;
     let stopped = runtime.block_on(async {
         let mut signals = Signals::listen()?;
-        let server = Server::start_on(ground, settings).await?;
+        let server = Server::start_extended(extensions, settings).await?;
         started(&server);
         tracing::info!("{}: stopping", signals.next().await);
         server.stop().await

@@ -1,14 +1,16 @@
 //! Application state that all ports of a server share.
 
+use crate::array;
 use crate::device::Device;
 use crate::figures::{ProcessFigures, Volume};
 use crate::gate::Gate;
-use crate::ground::{self, Ground};
 use crate::health::{self, Trouble};
 use crate::history::History;
 use crate::meters::Meters;
+use crate::plan::Planner;
 use crate::port;
 use crate::settings::Settings;
+use crate::storage_target::{self, StorageTarget};
 use prometheus_client::registry::Registry;
 use seiner_store::{ClassStatus, Status, Store};
 use std::sync::Arc;
@@ -23,12 +25,23 @@ const TIGHT: f64 = 0.8;
 /// wait for the answers.
 const REPORTS: usize = 8;
 
+/// Parts that the program around the server provides.
+#[derive(Clone, Default)]
+pub struct Extensions {
+    /// Storage target, if the store is not in a directory.
+    pub target: Option<Arc<dyn StorageTarget>>,
+    /// Planner for the page. Without one, `/api/v1/plan` answers 404.
+    pub planner: Option<Arc<dyn Planner>>,
+}
+
 /// Store with the parts of the server around it.
 pub struct Station {
     /// The store.
     pub store: Arc<dyn Store>,
     /// Storage target, if it is not a directory.
-    pub ground: Option<Arc<dyn Ground>>,
+    pub target: Option<Arc<dyn StorageTarget>>,
+    /// Planner, if the program has one.
+    pub planner: Option<Arc<dyn Planner>>,
     /// Settings of the server.
     pub settings: Settings,
     /// Counters of all ports.
@@ -53,14 +66,11 @@ pub struct Station {
 
 impl Station {
     /// Creates the state around a store.
-    pub fn new(
-        store: Arc<dyn Store>,
-        ground: Option<Arc<dyn Ground>>,
-        settings: Settings,
-    ) -> Station {
+    pub fn new(store: Arc<dyn Store>, extensions: Extensions, settings: Settings) -> Station {
+        let Extensions { target, planner } = extensions;
         let meters = Arc::new(Meters::new());
         // An array has several devices, and counts its own writes.
-        let device = match ground {
+        let device = match target {
             Some(_) => None,
             None => Device::of(&settings.data),
         };
@@ -90,7 +100,8 @@ impl Station {
             reports: Gate::fixed(REPORTS, "reports are", meters.clone()),
             started: Instant::now(),
             store,
-            ground,
+            target,
+            planner,
             settings,
             meters,
         }
@@ -98,25 +109,30 @@ impl Station {
 
     /// Returns the location of the store, for people.
     pub fn place(&self) -> String {
-        match &self.ground {
-            Some(ground) => ground.name(),
+        match &self.target {
+            Some(target) => target.name(),
             None => self.settings.data.display().to_string(),
         }
     }
 
     /// Returns the space of the storage target.
     pub fn volume(&self) -> Volume {
-        match &self.ground {
-            Some(ground) => ground::volume(&**ground),
+        match &self.target {
+            Some(target) => storage_target::volume(&**target),
             None => Volume::of(&self.settings.data),
         }
+    }
+
+    /// Returns the status of the array under the store; `None` without an array, or after its stop.
+    pub fn array(&self) -> Option<array::Report> {
+        self.target.as_ref()?.array()?.report()
     }
 
     /// Returns the troubles of the store and of what surrounds it, the worst first. Asks the file system for its space.
     pub fn troubles(&self, status: &Status, classes: &[ClassStatus]) -> Vec<Trouble> {
         let store = health::of_store(status, classes, &self.store.losses());
-        let around = match &self.ground {
-            Some(ground) => ground.warnings(),
+        let around = match &self.target {
+            Some(target) => target.warnings(),
             None => health::surroundings(&self.volume(), &ProcessFigures::now()),
         };
         health::with_surroundings(store, around)

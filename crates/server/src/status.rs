@@ -17,7 +17,6 @@ pub fn status(station: &Station) -> Value {
     engine.insert("poisoned".to_string(), json!(status.poisoned));
     let (rows_per_s, samples_per_s) = station.meters.rates();
     let (process, volume) = (ProcessFigures::now(), station.volume());
-    let ground = station.ground.as_ref();
     let troubles = station.troubles(&status, &station.store.classes());
     let warnings: Vec<&String> = troubles.iter().map(|trouble| &trouble.text).collect();
     json!({
@@ -25,7 +24,7 @@ pub fn status(station: &Station) -> Value {
         "uptime_s": station.started.elapsed().as_secs_f64(),
         "durability": durability(station.store.durability()),
         "data_directory": station.place(),
-        "array": ground.map(|ground| ground.status()),
+        "array": station.array(),
         "engine": engine,
         "ingest": {
             "rows_per_s": rows_per_s,

@@ -1,10 +1,11 @@
 //! Control socket of a serving array: a request and its answer are one line of JSON each.
 
 use super::devices;
-use super::report::Report;
+use super::monitor::report;
 use crate::failure::Failure;
 use anyhow::{Context, Result, anyhow, bail};
 use seiner_raid::Array;
+use seiner_server::array::Report;
 use serde::{Deserialize, Serialize};
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -184,7 +185,7 @@ fn answer(mut stream: UnixStream, array: &Arc<Array>, exports: &[String]) -> Res
 fn obey(order: &Order, array: &Array, exports: &[String]) -> Answer {
     let done = match order {
         Order::Status => match array.status() {
-            Some(status) => return Answer::Status(Box::new(Report::new(array, status, exports))),
+            Some(status) => return Answer::Status(Box::new(report(array, status, exports))),
             None => Err(anyhow!("the array has been stopped")),
         },
         Order::Fail { member } => array.fail(*member).map_err(Into::into),

@@ -2,10 +2,10 @@
 
 use super::devices;
 use crate::failure::Failure;
-use crate::lab::bytes;
 use crate::log::size;
 use anyhow::anyhow;
 use clap::{Args, ValueEnum};
+use seiner_model::parse_bytes as bytes;
 use seiner_raid::{CreateError, Creation, Device, Level, Member};
 use std::io::{Write, stdout};
 use std::path::PathBuf;

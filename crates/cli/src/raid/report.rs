@@ -1,7 +1,7 @@
 //! Text of an array's status.
 
 use crate::log::size;
-pub use seiner_server::array::{MemberReport, Report, TaskReport, filling, level};
+use seiner_server::array::{MemberReport, Report, TaskReport};
 use std::fmt::Write;
 
 /// Maximum number of areas listed.

@@ -2,8 +2,8 @@
 
 use super::devices;
 use crate::failure::Failure;
-use crate::lab::bytes;
 use clap::{Args, ValueEnum};
+use seiner_model::parse_bytes as bytes;
 use seiner_raid::{Array, AssembleError, Merging, Method, Running, Settings};
 use std::path::PathBuf;
 use std::time::Duration;

@@ -1,13 +1,14 @@
 //! `seiner raid serve`: runs an array and exports it.
 
 use super::control::Control;
+use super::monitor::RunningArray;
 use super::running::RunningFlags;
 use crate::failure::Failure;
 use anyhow::anyhow;
 use clap::Args;
 use seiner_nbd::{Address, Limits, Offer, Server};
 use seiner_raid::Array;
-use seiner_server::array::{Panel, Report};
+use seiner_server::array::Panel;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use std::net::SocketAddr;
@@ -79,9 +80,11 @@ impl Serve {
         let Some(address) = self.http else {
             return Ok(None);
         };
-        let (array, exports) = (array.clone(), exports.to_vec());
-        let report = move || Some(Report::new(&array, array.status()?, &exports));
-        let panel = Panel::listen(address, Arc::new(report))?;
+        let monitored = RunningArray {
+            array: array.clone(),
+            exports: exports.to_vec(),
+        };
+        let panel = Panel::listen(address, Arc::new(monitored))?;
         eprintln!("How it is, is at http://{}/", panel.address());
         Ok(Some(panel))
     }

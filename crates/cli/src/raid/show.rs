@@ -1,7 +1,8 @@
 //! `seiner raid status`: prints the status of an array.
 
 use super::control;
-use super::report::{filling, level, text};
+use super::monitor::{filling, level};
+use super::report::text;
 use crate::failure::Failure;
 use crate::log::size;
 use clap::Args;
