@@ -36,6 +36,7 @@ mod refusal;
 mod server;
 pub mod settings;
 mod shutdown;
+mod size;
 mod socket;
 mod station;
 mod status;
@@ -47,5 +48,6 @@ pub use layers::{DEFAULT_FILE, Effective, GivenClass, Layers, Origin, SettingsEr
 pub use refusal::Refusal;
 pub use server::{Server, run};
 pub use settings::{ArrayIo, Settings};
+pub use size::parse_size;
 pub use station::Extensions;
 pub use storage_target::StorageTarget;

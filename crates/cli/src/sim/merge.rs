@@ -10,7 +10,7 @@ use clap::{Args, ValueEnum};
 use seiner_merge::simulate::{self, Arrival, Settings, Stream, Workload, trace};
 use seiner_merge::{Kind, LaneSettings, Throttle};
 use seiner_model::parse_duration;
-use seiner_server::settings::parse_size;
+use seiner_server::parse_size;
 use serde_json::{Value, json};
 use std::io::{Write, stdout};
 use std::path::PathBuf;
