@@ -7,7 +7,7 @@ use crate::target::{Open, Target};
 use anyhow::Context;
 use clap::Args;
 use seiner_model::Batch;
-use seiner_server::ingest::Intake;
+use seiner_server::ingest::LineIngest;
 use seiner_store::Store;
 use seiner_wire::line::{Arena, LineParser, LineReason, Precision};
 use std::io::{IsTerminal, Read, stderr};
@@ -81,7 +81,7 @@ fn into_store(
     precision: Precision,
     allow_1970: bool,
 ) -> Result<(u64, u64), Failure> {
-    let mut intake = Intake::new(store, None, precision).refuse_1970(!allow_1970);
+    let mut ingest = LineIngest::new(store, None, precision).refuse_1970(!allow_1970);
     let mut bytes = vec![0; READ_BYTES];
     loop {
         let read = source
@@ -91,11 +91,11 @@ fn into_store(
         if read == 0 {
             break;
         }
-        intake.take(&bytes[..read])?;
+        ingest.take(&bytes[..read])?;
     }
     let outcome = match source.is_whole {
-        true => intake.finish()?,
-        false => intake.finish_lines()?,
+        true => ingest.finish()?,
+        false => ingest.finish_lines()?,
     };
     for refused in &outcome.refused {
         source

@@ -1,7 +1,7 @@
 //! Health: the one list of troubles, each with its severity and its remedy. `/health`, `/status`,
 //! `/api/v1/log` and `/metrics` use this list.
 
-use crate::figures::{ProcessFigures, Volume};
+use crate::system::{FileSystem, ProcessStats};
 use seiner_model::duration_text;
 use seiner_store::{ClassStatus, Loss, Status};
 use serde::{Deserialize, Serialize};
@@ -14,7 +14,8 @@ const MANY_FILES: f64 = 0.9;
 #[serde(rename_all = "snake_case")]
 pub enum Severity {
     /// Writes are refused, or accepted data are not made durable. `/health` fails.
-    Refusal,
+    #[serde(rename = "refusal")]
+    Rejecting,
     /// Data were lost, or the clock of the retention is in doubt. `/health` warns.
     Warning,
     /// A notice. `/health` passes, and mentions it.
@@ -78,7 +79,7 @@ fn of_writing(status: &Status) -> Vec<Trouble> {
     let trouble = &status.trouble;
     if let Some(why) = &status.poisoned {
         add(
-            Severity::Refusal,
+            Severity::Rejecting,
             format!(
                 "writes are refused until the server is started again, as one to the disk failed: {why}; see that the \
                  disk works, can be written and has room, then start the server again"
@@ -86,13 +87,13 @@ fn of_writing(status: &Status) -> Vec<Trouble> {
         );
     }
     if let Some(why) = &trouble.full {
-        add(Severity::Refusal, format!("writes are refused: {why}"));
+        add(Severity::Rejecting, format!("writes are refused: {why}"));
     }
     let remedy = "make room on the file system (see `df` and, for the number of files, `df -i`), or let the process have \
                   more files open; the server goes on by itself then";
     if let Some(why) = &trouble.journal {
         add(
-            Severity::Refusal,
+            Severity::Rejecting,
             format!(
                 "what was accepted cannot be made durable, the journal is not written: {why}; {remedy}"
             ),
@@ -140,15 +141,15 @@ fn of_writing(status: &Status) -> Vec<Trouble> {
 }
 
 /// Returns the obstacles outside the store: those of the file system and of the process limits.
-pub fn surroundings(volume: &Volume, process: &ProcessFigures) -> Vec<String> {
+pub fn surroundings(file_system: &FileSystem, process: &ProcessStats) -> Vec<String> {
     let mut found = Vec::new();
-    if volume.read_only {
+    if file_system.read_only {
         found.push(
             "the file system of the data directory can only be read; mount it for writing, then start the server again"
                 .to_string(),
         );
     }
-    if volume.files > 0 && volume.free_files == 0 {
+    if file_system.files > 0 && file_system.free_files == 0 {
         found.push(
             "the file system of the data directory has no room for another file (`df -i`); remove some"
                 .to_string(),
@@ -227,7 +228,7 @@ mod tests {
 
     fn refusing(status: &Status) -> Vec<String> {
         let troubles = of_store(status, &[], &[]).into_iter();
-        let refusing = troubles.filter(|trouble| trouble.severity == Severity::Refusal);
+        let refusing = troubles.filter(|trouble| trouble.severity == Severity::Rejecting);
         refusing.map(|trouble| trouble.text).collect()
     }
 
@@ -286,10 +287,10 @@ mod tests {
         };
         let found = of_store(&status, &[], &[loss]);
         let severities: Vec<Severity> = found.iter().map(|trouble| trouble.severity).collect();
-        use Severity::{Notice, Refusal, Warning};
+        use Severity::{Notice, Rejecting, Warning};
         assert_eq!(
             severities,
-            [Refusal, Warning, Warning, Notice, Notice, Notice]
+            [Rejecting, Warning, Warning, Notice, Notice, Notice]
         );
         for (trouble, part) in found.iter().zip([
             "journal",
@@ -305,19 +306,19 @@ mod tests {
 
     #[test]
     fn what_surrounds_the_store_is_watched() {
-        let volume = Volume {
+        let file_system = FileSystem {
             read_only: true,
             files: 100,
-            ..Volume::default()
+            ..FileSystem::default()
         };
-        let process = ProcessFigures {
+        let process = ProcessStats {
             open_files: 95,
             open_files_limit: 100,
-            ..ProcessFigures::default()
+            ..ProcessStats::default()
         };
-        assert_eq!(surroundings(&volume, &process).len(), 3);
+        assert_eq!(surroundings(&file_system, &process).len(), 3);
         // Unknown figures are not a trouble.
-        let nothing = surroundings(&Volume::default(), &ProcessFigures::default());
+        let nothing = surroundings(&FileSystem::default(), &ProcessStats::default());
         assert_eq!(nothing, [""; 0]);
     }
 }

@@ -1,12 +1,12 @@
 //! HTTP port: accepts connections, with limits of number, size and time.
 
-use crate::crowd::{Crowd, Member, Serving};
+use crate::app_state::AppState;
+use crate::connections::{Connections, Member, Serving};
 use crate::hosts::Local;
 use crate::http;
 use crate::port;
 use crate::shutdown::Stop;
 use crate::socket::Socket;
-use crate::station::Station;
 use axum::Router;
 use axum::body::{Body, Bytes, HttpBody};
 use http_body::{Frame, SizeHint};
@@ -58,19 +58,19 @@ const FULL: &str = "{\"error\":\"too many connections; come again, or raise max_
     \"code\":\"unavailable\",\"message\":\"too many connections; come again, or raise max_connections\"}";
 
 /// Serves HTTP until the stop, then finishes the requests in flight.
-pub async fn serve(listener: TcpListener, station: Arc<Station>, stop: Stop) {
-    let router = http::router(station.clone());
-    accept(listener, router, station, stop, PATIENCE).await;
+pub async fn serve(listener: TcpListener, app: Arc<AppState>, stop: Stop) {
+    let router = http::router(app.clone());
+    accept(listener, router, app, stop, PATIENCE).await;
 }
 
 async fn accept(
     listener: TcpListener,
     router: Router,
-    station: Arc<Station>,
+    app: Arc<AppState>,
     mut stop: Stop,
     patience: Patience,
 ) {
-    let crowd = Crowd::new(station.settings.max_connections, patience.idle);
+    let crowd = Connections::new(app.settings.max_connections, patience.idle);
     loop {
         let stream = tokio::select! {
             accepted = listener.accept() => match accepted {
@@ -82,27 +82,27 @@ async fn accept(
             },
             () = stop.wanted() => break,
         };
-        station.meters.connections.fetch_add(1, Relaxed);
+        app.traffic.connections.fetch_add(1, Relaxed);
         let (crowd, router) = (crowd.clone(), router.clone());
-        let (station, stop) = (station.clone(), stop.clone());
+        let (app, stop) = (app.clone(), stop.clone());
         // The place is taken here, so that connections get places in the order of their arrival.
         let place = crowd.enter();
         tokio::spawn(port::polled(async move {
             let place = match place {
                 Some(place) => Some(place),
-                None => crowd.supplant().await,
+                None => crowd.replace_idle().await,
             };
             match place {
                 Some(member) => connection(stream, router, stop, member, patience).await,
                 None => {
-                    station.meters.turned_away.fetch_add(1, Relaxed);
+                    app.traffic.rejected_requests.fetch_add(1, Relaxed);
                     turn_away(stream).await;
                 }
             }
         }));
     }
     drop(listener);
-    crowd.emptied().await;
+    crowd.all_closed().await;
 }
 
 /// The usual reason why a connection cannot be accepted is too many open files, which is temporary.
@@ -167,7 +167,7 @@ async fn connection(
             connection.as_mut().graceful_shutdown();
             connection.await
         }
-        () = member.asked_to_leave() => {
+        () = member.must_close() => {
             connection.as_mut().graceful_shutdown();
             loop {
                 match timeout(LEAVE_TIME, connection.as_mut()).await {
@@ -213,7 +213,7 @@ impl HttpBody for Answer {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::station::Extensions;
+    use crate::app_state::Extensions;
     use axum::routing::get;
     use seiner_store::MemoryStore;
     use std::net::SocketAddr;
@@ -227,7 +227,7 @@ mod tests {
             ..crate::Settings::default()
         };
         let store = Arc::new(MemoryStore::new());
-        let station = Arc::new(Station::new(store, Extensions::default(), settings));
+        let app = Arc::new(AppState::new(store, Extensions::default(), settings));
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let large = || async { vec![b'x'; 64 << 20] };
@@ -240,7 +240,7 @@ mod tests {
         let (switch, stop) = crate::shutdown::stop();
         tokio::spawn(async move {
             let _switch = switch;
-            accept(listener, router, station, stop, patience).await;
+            accept(listener, router, app, stop, patience).await;
         });
         (address, data)
     }

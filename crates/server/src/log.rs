@@ -2,10 +2,10 @@
 //!
 //! The types of the answers are also those that the command line reads.
 
+use crate::api_error::ApiError;
+use crate::app_state::AppState;
 use crate::health::Trouble;
 use crate::history::Written;
-use crate::refusal::Refusal;
-use crate::station::Station;
 use axum::Json;
 use axum::extract::State;
 use seiner_engine::merge::simulate::trace;
@@ -212,38 +212,34 @@ pub struct VictimReport {
 }
 
 /// `GET /api/v1/log`
-pub async fn log(State(station): State<Arc<Station>>) -> Result<Json<LogReport>, Refusal> {
-    let Json(found) = look(station, report).await?;
+pub async fn log(State(app): State<Arc<AppState>>) -> Result<Json<LogReport>, ApiError> {
+    let Json(found) = look(app, report).await?;
     Ok(Json(found?))
 }
 
 /// `GET /api/v1/log/why`, the latest last.
-pub async fn why(
-    State(station): State<Arc<Station>>,
-) -> Result<Json<Vec<DecisionReport>>, Refusal> {
-    let found = look(station, |station| {
-        Ok::<_, Error>(station.store.with_log()?.decisions())
-    });
+pub async fn why(State(app): State<Arc<AppState>>) -> Result<Json<Vec<DecisionReport>>, ApiError> {
+    let found = look(app, |app| Ok::<_, Error>(app.store.with_log()?.decisions()));
     let Json(records) = found.await?;
     let records = records?;
     Ok(Json(records.into_iter().map(DecisionReport::of).collect()))
 }
 
 /// `GET /api/v1/log/trace`: the blocks of the log, for `seiner sim merge`.
-pub async fn log_trace(State(station): State<Arc<Station>>) -> Result<String, Refusal> {
-    let Json(found) = look(station, |station| station.store.with_log()?.trace()).await?;
+pub async fn log_trace(State(app): State<Arc<AppState>>) -> Result<String, ApiError> {
+    let Json(found) = look(app, |app| app.store.with_log()?.trace()).await?;
     Ok(trace::text(&found?))
 }
 
 /// Calls `work` on a thread that may block, because the log waits for the present merge.
 async fn look<T: Send + 'static>(
-    station: Arc<Station>,
-    look: impl FnOnce(&Station) -> T + Send + 'static,
-) -> Result<Json<T>, Refusal> {
-    let place = station.queries.enter()?;
+    app: Arc<AppState>,
+    look: impl FnOnce(&AppState) -> T + Send + 'static,
+) -> Result<Json<T>, ApiError> {
+    let place = app.queries.enter()?;
     let found = tokio::task::spawn_blocking(move || {
         let _place = place;
-        look(&station)
+        look(&app)
     });
     Ok(Json(found.await?))
 }
@@ -252,12 +248,12 @@ async fn look<T: Send + 'static>(
 ///
 /// # Errors
 /// If the store keeps no log.
-pub fn report(station: &Station) -> Result<LogReport, Error> {
-    let log = station.store.with_log()?.log();
-    let status = station.store.status();
-    let written = station.history.written(&status);
+pub fn report(app: &AppState) -> Result<LogReport, Error> {
+    let log = app.store.with_log()?.log();
+    let status = app.store.status();
+    let written = app.history.written(&status);
     let room = Room::of(&log);
-    let troubles = station.troubles(&status, &log.classes);
+    let troubles = app.troubles(&status, &log.classes);
     Ok(LogReport {
         now: log.now,
         room,
@@ -266,7 +262,7 @@ pub fn report(station: &Station) -> Result<LogReport, Error> {
         planing_segment_bytes: room.budget.map(|_| log.fill.planing_segment_bytes()),
         policy: log.policy.to_string(),
         average_dead_share: (log.memory.eaten > 0).then_some(log.memory.average_dead_share),
-        device: DeviceReport::of(station, &written),
+        device: DeviceReport::of(app, &written),
         written,
         rewritten: Rewritten {
             extra: log.extra_written,
@@ -305,9 +301,9 @@ impl Room {
 }
 
 impl DeviceReport {
-    fn of(station: &Station, written: &Written) -> Option<DeviceReport> {
-        let device = station.history.device()?;
-        let (per_day, tbw) = (written.day.device_per_day(), station.settings.device_tbw);
+    fn of(app: &AppState, written: &Written) -> Option<DeviceReport> {
+        let device = app.history.device()?;
+        let (per_day, tbw) = (written.day.device_per_day(), app.settings.device_tbw);
         let life = per_day.filter(|per_day| *per_day > 0.0).zip(tbw);
         Some(DeviceReport {
             name: device.name.clone(),

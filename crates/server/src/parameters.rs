@@ -1,8 +1,8 @@
 //! Names of the parameters of each address. A name that no address knows is refused, because its sender expects an
 //! effect that it does not have.
 
+use crate::api_error::ApiError;
 use crate::nearest::nearest;
-use crate::refusal::Refusal;
 use axum::extract::{Query, Request};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
@@ -103,25 +103,25 @@ const SYNONYMS: [(&str, &str); 24] = [
 pub async fn known(request: Request, next: Next) -> Response {
     match check(request.uri()) {
         Ok(()) => next.run(request).await,
-        Err(refusal) => refusal.into_response(),
+        Err(error) => error.into_response(),
     }
 }
 
-fn check(uri: &axum::http::Uri) -> Result<(), Refusal> {
+fn check(uri: &axum::http::Uri) -> Result<(), ApiError> {
     let Some((address, names, influx)) = TABLE.iter().find(|(path, ..)| *path == uri.path()) else {
         return Ok(());
     };
     let Query(given) =
-        Query::<Vec<(String, String)>>::try_from_uri(uri).map_err(Refusal::invalid)?;
+        Query::<Vec<(String, String)>>::try_from_uri(uri).map_err(ApiError::invalid)?;
     for (index, (name, _)) in given.iter().enumerate() {
         if *influx && INFLUX.contains(&name.as_str()) {
             continue;
         }
         if !names.contains(&name.as_str()) {
-            return Err(Refusal::invalid(unknown(name, address, names)));
+            return Err(ApiError::invalid(unknown(name, address, names)));
         }
         if given[..index].iter().any(|(earlier, _)| earlier == name) {
-            return Err(Refusal::invalid(format!(
+            return Err(ApiError::invalid(format!(
                 "parameter {name:?} is given twice; give it once"
             )));
         }
@@ -154,7 +154,7 @@ mod tests {
 
     fn refused(uri: &str) -> Option<String> {
         let refused = check(&uri.parse().expect("an address"));
-        refused.err().map(|refusal| refusal.to_string())
+        refused.err().map(|error| error.to_string())
     }
 
     #[test]

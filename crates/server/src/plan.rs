@@ -2,8 +2,8 @@
 //!
 //! The server does not compute plans. The program that contains a planner implements [`Planner`].
 
-use crate::refusal::Refusal;
-use crate::station::Station;
+use crate::api_error::ApiError;
+use crate::app_state::AppState;
 use axum::Json;
 use axum::extract::{Query, State};
 use procfs::{Current, Meminfo};
@@ -120,25 +120,25 @@ pub struct PlanChange {
 /// sensors, fields and rate from this store. Omitted memory, processors and space are those of this
 /// machine.
 pub async fn plan(
-    State(station): State<Arc<Station>>,
+    State(app): State<Arc<AppState>>,
     Query(fields): Query<Vec<(String, String)>>,
-) -> Result<Json<PlanReport>, Refusal> {
-    let Some(planner) = station.planner.clone() else {
-        return Err(Refusal::not_found("this program contains no planner"));
+) -> Result<Json<PlanReport>, ApiError> {
+    let Some(planner) = app.planner.clone() else {
+        return Err(ApiError::not_found("this program contains no planner"));
     };
     // Invalid fields are refused without a place.
     let request = tokio::task::spawn_blocking({
-        let station = station.clone();
-        move || read(&*planner, &station, fields)
+        let app = app.clone();
+        move || read(&*planner, &app, fields)
     });
-    let request = request.await.map_err(Refusal::internal)??;
-    let place = station.plans.enter()?;
+    let request = request.await.map_err(ApiError::internal)??;
+    let place = app.plans.enter()?;
     let (waiting, is_over) = Waiting::begin();
     let plan = tokio::task::spawn_blocking(move || {
         let _place = place;
         request.plan(&is_over)
     });
-    let plan = plan.await?.map_err(Refusal::internal)?;
+    let plan = plan.await?.map_err(ApiError::internal)?;
     drop(waiting);
     Ok(Json(plan))
 }
@@ -163,26 +163,26 @@ impl Drop for Waiting {
 /// Reads the fields, and the store's own figures if they are requested.
 fn read(
     planner: &dyn Planner,
-    station: &Station,
+    app: &AppState,
     mut fields: Vec<(String, String)>,
-) -> Result<Box<dyn PlanRequest>, Refusal> {
+) -> Result<Box<dyn PlanRequest>, ApiError> {
     let is_own = fields
         .iter()
         .any(|(name, text)| name == OWN && text == "true");
     fields.retain(|(name, _)| name != OWN);
-    let own = is_own.then(|| store_figures(station));
+    let own = is_own.then(|| store_figures(app));
     planner
-        .read(&fields, &host(station), own)
-        .map_err(Refusal::invalid)
+        .read(&fields, &host(app), own)
+        .map_err(ApiError::invalid)
 }
 
 /// Returns the figures of this store.
-fn store_figures(station: &Station) -> StoreFigures {
-    let status = station.store.status();
+fn store_figures(app: &AppState) -> StoreFigures {
+    let status = app.store.status();
     StoreFigures {
         sources: status.sources,
         series: status.series,
-        rows_per_s: station.meters.rates().0,
+        rows_per_s: app.traffic.rates().0,
         samples_sealed: status.samples_sealed,
         blocks_sealed: status.blocks_sealed,
         block_bytes_sealed: status.block_bytes_sealed,
@@ -190,12 +190,12 @@ fn store_figures(station: &Station) -> StoreFigures {
 }
 
 /// Returns the figures of this machine. Its space is the free space and the space of the store.
-fn host(station: &Station) -> PlanningHost {
-    let status = station.store.status();
+fn host(app: &AppState) -> PlanningHost {
+    let status = app.store.status();
     let own = status.journal_bytes + status.segment_bytes;
     PlanningHost {
         memory: Meminfo::current().map_or(0, |memory| memory.mem_total),
         processors: std::thread::available_parallelism().map_or(1, |count| count.get()),
-        free_bytes: station.volume().free_bytes + own,
+        free_bytes: app.file_system().free_bytes + own,
     }
 }

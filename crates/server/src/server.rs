@@ -3,11 +3,11 @@
 //! A stop proceeds from the outside in: no new connections, then requests in flight are finished, sensors
 //! end, and the store writes the data in memory. Nothing acknowledged is lost.
 
+use crate::app_state::{AppState, Extensions};
 use crate::health::{clock_warning, idle_classes};
 use crate::host::Host;
 use crate::settings::Settings;
 use crate::shutdown::{Signals, Stop};
-use crate::station::{Extensions, Station};
 use crate::{line_tcp, listen, shutdown};
 use anyhow::{Context, Result, anyhow};
 use seiner_engine::Engine;
@@ -22,7 +22,7 @@ use tokio::task::JoinSet;
 
 /// Running server.
 pub struct Server {
-    station: Arc<Station>,
+    app: Arc<AppState>,
     address: SocketAddr,
     line_address: Option<SocketAddr>,
     stopping: watch::Sender<bool>,
@@ -70,12 +70,12 @@ impl Server {
             engine.recovery().to_string(),
             engine.rules_changed().to_vec(),
         );
-        let station = Arc::new(Station::new(engine, extensions, settings));
-        tracing::info!("{}: {recovery}", station.place());
+        let app = Arc::new(AppState::new(engine, extensions, settings));
+        tracing::info!("{}: {recovery}", app.location());
         for change in changes {
-            tracing::info!("{}: the stored rules change: {change}", station.place());
+            tracing::info!("{}: the stored rules change: {change}", app.location());
         }
-        Server::serve(station).await
+        Server::serve(app).await
     }
 
     /// Opens the ports before a store that is open. The server closes the store when it stops. Port 0 takes any
@@ -85,14 +85,14 @@ impl Server {
     /// If the settings expose the server without permission, or an address cannot be listened on.
     pub async fn start_with(store: Arc<dyn Store>, settings: Settings) -> Result<Server> {
         settings.check_exposure().map_err(|error| anyhow!(error))?;
-        let station = tokio::task::spawn_blocking(move || {
-            Station::new(store, Extensions::default(), settings)
+        let app = tokio::task::spawn_blocking(move || {
+            AppState::new(store, Extensions::default(), settings)
         });
-        Server::serve(Arc::new(station.await?)).await
+        Server::serve(Arc::new(app.await?)).await
     }
 
-    async fn serve(station: Arc<Station>) -> Result<Server> {
-        let at_start = station.clone();
+    async fn serve(app: Arc<AppState>) -> Result<Server> {
+        let at_start = app.clone();
         tokio::task::spawn_blocking(move || {
             for loss in at_start.store.losses() {
                 tracing::warn!("{loss}");
@@ -107,12 +107,12 @@ impl Server {
         .await?;
         let (stopping, stop) = shutdown::stop();
         let mut server = Server {
-            address: station.settings.listen,
+            address: app.settings.listen,
             line_address: None,
             stopping,
             ports: JoinSet::new(),
             host: None,
-            station,
+            app,
         };
         if let Err(error) = server.open_ports(stop).await {
             server.stop().await?;
@@ -122,28 +122,25 @@ impl Server {
     }
 
     async fn open_ports(&mut self, stop: Stop) -> Result<()> {
-        let settings = &self.station.settings;
+        let settings = &self.app.settings;
         let listener = bind(settings.listen, "listen").await?;
         self.address = listener.local_addr()?;
         if let Some(address) = settings.line_tcp {
             let listener = bind(address, "line_tcp").await?;
             self.line_address = Some(listener.local_addr()?);
-            self.ports.spawn(line_tcp::serve(
-                listener,
-                self.station.clone(),
-                stop.clone(),
-            ));
+            self.ports
+                .spawn(line_tcp::serve(listener, self.app.clone(), stop.clone()));
         }
         if let Some(period) = settings.host_sensors {
             self.host = Some(Host::start(
-                self.station.store.clone(),
+                self.app.store.clone(),
                 period,
                 settings.data.clone(),
             )?);
         }
-        self.ports.spawn(tick(self.station.clone(), stop.clone()));
+        self.ports.spawn(tick(self.app.clone(), stop.clone()));
         self.ports
-            .spawn(listen::serve(listener, self.station.clone(), stop));
+            .spawn(listen::serve(listener, self.app.clone(), stop));
         Ok(())
     }
 
@@ -159,7 +156,7 @@ impl Server {
 
     /// Returns the store.
     pub fn store(&self) -> &Arc<dyn Store> {
-        &self.station.store
+        &self.app.store
     }
 
     /// Stops the server: finishes requests in flight within `stop_timeout`, then closes the store.
@@ -168,14 +165,14 @@ impl Server {
     /// If the store could not write the data in memory.
     pub async fn stop(mut self) -> Result<()> {
         self.stopping.send_replace(true);
-        let patience = self.station.settings.stop_timeout;
+        let patience = self.app.settings.stop_timeout;
         let finished = async { while self.ports.join_next().await.is_some() {} };
         if tokio::time::timeout(patience, finished).await.is_err() {
-            let cut = self.station.writes.taken() + self.station.queries.taken();
+            let cut = self.app.writes.taken() + self.app.queries.taken();
             tracing::warn!("{cut} requests were not finished within stop_timeout and are cut off");
         }
         self.ports.abort_all();
-        let (store, host) = (self.station.store.clone(), self.host.take());
+        let (store, host) = (self.app.store.clone(), self.host.take());
         let closed = tokio::task::spawn_blocking(move || {
             host.into_iter().for_each(Host::stop);
             store.close()
@@ -197,14 +194,14 @@ async fn bind(address: SocketAddr, setting: &str) -> Result<TcpListener> {
 }
 
 /// Updates the figures of the store every second.
-async fn tick(station: Arc<Station>, mut stop: Stop) {
+async fn tick(app: Arc<AppState>, mut stop: Stop) {
     let mut seconds = tokio::time::interval(Duration::from_secs(1));
     loop {
         tokio::select! {
             _ = seconds.tick() => {
-                let station = station.clone();
+                let app = app.clone();
                 // A status waits for the writer of the ledger.
-                if let Err(error) = tokio::task::spawn_blocking(move || station.tick()).await {
+                if let Err(error) = tokio::task::spawn_blocking(move || app.tick()).await {
                     tracing::error!("the figures were not updated: {error}");
                 }
             }

@@ -1,7 +1,7 @@
 //! Socket that notes transfers, disconnects readers that do not read, and writes errors
 //! of the protocol layer as JSON.
 
-use crate::crowd::Member;
+use crate::connections::Member;
 use memchr::memmem;
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -129,7 +129,7 @@ impl Answer {
                 "the request is no HTTP/1.1 that can be read; see docs/http.md for what is spoken here"
             }
         };
-        let body = crate::refusal::body("invalid", message).to_string();
+        let body = crate::api_error::body("invalid", message).to_string();
         let answer = format!(
             "{status}\r\nconnection: close\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
             body.len()

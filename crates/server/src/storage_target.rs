@@ -1,7 +1,7 @@
 //! Storage target of a store other than a directory, such as an array of devices.
 
 use crate::array::ArrayMonitor;
-use crate::figures::Volume;
+use crate::system::FileSystem;
 use seiner_platform::Disk;
 use std::sync::Arc;
 
@@ -24,10 +24,10 @@ pub trait StorageTarget: Send + Sync {
 }
 
 /// Returns the space of a target, in the form of a file system.
-pub fn volume(target: &dyn StorageTarget) -> Volume {
-    Volume {
+pub fn space(target: &dyn StorageTarget) -> FileSystem {
+    FileSystem {
         total_bytes: target.capacity(),
         free_bytes: target.disk().free().ok().flatten().unwrap_or(0),
-        ..Volume::default()
+        ..FileSystem::default()
     }
 }

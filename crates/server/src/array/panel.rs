@@ -1,9 +1,9 @@
 //! Page of an array: the listener of `seiner raid serve --http`, and the same page among a server's own addresses.
 
 use super::{ArrayMonitor, Report, metrics};
+use crate::api_error;
 use crate::hosts::{self, Hosts};
-use crate::metrics::CONTENT_TYPE;
-use crate::refusal;
+use crate::metric_text::CONTENT_TYPE;
 use anyhow::{Context, Result, bail};
 use axum::extract::State;
 use axum::http::{StatusCode, header};
@@ -27,9 +27,9 @@ pub fn router(array: Arc<dyn ArrayMonitor>, address: SocketAddr) -> Router {
     let hosts = Hosts::new(address, Vec::new(), "ask by the address that it listens on");
     Router::new()
         .route("/", get(page))
-        .route("/metrics", get(figures))
+        .route("/metrics", get(metrics_of_array))
         .route("/status", get(status))
-        .layer(middleware::from_fn(refusal::in_json))
+        .layer(middleware::from_fn(api_error::in_json))
         .layer(middleware::from_fn_with_state(hosts, hosts::guard))
         .with_state(array)
 }
@@ -44,7 +44,7 @@ async fn page() -> Response {
     (headers, PAGE).into_response()
 }
 
-async fn figures(State(array): State<Arc<dyn ArrayMonitor>>) -> Response {
+async fn metrics_of_array(State(array): State<Arc<dyn ArrayMonitor>>) -> Response {
     match report(array)
         .await
         .and_then(|report| metrics::text(report).ok())

@@ -129,7 +129,7 @@ impl Sensors {
         self.cpu.read(&mut readings);
         memory::read(&mut readings);
         self.disks.read(seconds, &mut readings);
-        disk::read_volume(&self.data, &mut readings);
+        disk::read_file_system(&self.data, &mut readings);
         self.network.read(seconds, &mut readings);
         self.temperatures.read(&mut readings);
         self.store.read(store, seconds, &mut readings);

@@ -1,12 +1,12 @@
 //! Samples and aggregates, streamed in the requested notation.
 
-use super::figures::Figures;
+use super::aggregates::AggregateColumn;
 use super::hints;
 use super::plan::{Aggregate, Parameters, Plan};
+use crate::api_error::ApiError;
+use crate::app_state::AppState;
 use crate::ingest::now;
-use crate::outflow;
-use crate::refusal::Refusal;
-use crate::station::Station;
+use crate::response_stream;
 use axum::extract::{Query, State};
 use axum::http::{HeaderName, HeaderValue, header};
 use axum::response::{IntoResponse, Response};
@@ -44,15 +44,15 @@ pub struct Outcome {
 
 /// `GET /api/v1/query`
 pub async fn query(
-    State(station): State<Arc<Station>>,
+    State(app): State<Arc<AppState>>,
     Query(parameters): Query<Parameters>,
-) -> Result<Response, Refusal> {
+) -> Result<Response, ApiError> {
     let plan = Plan::read(&parameters, now())?;
     // The place is shared: the thread that works last frees it.
-    let place = Arc::new(station.queries.enter()?);
-    station.meters.queries.fetch_add(1, Relaxed);
+    let place = Arc::new(app.queries.enter()?);
+    app.traffic.queries.fetch_add(1, Relaxed);
     let content_type = plan.format.content_type();
-    let store = station.store.clone();
+    let store = app.store.clone();
     let asked = plan.clone();
     let asked_interval = plan.query.interval;
     let known = tokio::task::spawn_blocking({
@@ -69,7 +69,7 @@ pub async fn query(
     // The end of a short answer is known before the headers are sent.
     let outcome = Arc::new(Mutex::new(begun.clone()));
     let told = outcome.clone();
-    let body = outflow::body(move |out| {
+    let body = response_stream::body(move |out| {
         let _place = place;
         let is_over = out.is_over();
         let ended = continue_answer(&*store, &plan, begun, out, is_over)?;
@@ -77,7 +77,7 @@ pub async fn query(
         Ok(())
     });
     let body = body.await?;
-    let losses = tokio::task::spawn_blocking(move || losses(&*station.store, &asked_interval));
+    let losses = tokio::task::spawn_blocking(move || losses(&*app.store, &asked_interval));
     let losses = losses.await?;
     let mut response = ([(header::CONTENT_TYPE, content_type)], body).into_response();
     let headers = response.headers_mut();
@@ -160,7 +160,7 @@ fn is_truncated(store: &dyn Store, plan: &Plan) -> bool {
 /// Runs a plan and writes the answer in its notation, series by series, until `is_over` returns true.
 ///
 /// # Errors
-/// The errors of `out`, and a [`Refusal`] in an [`io::Error`].
+/// The errors of `out`, and a [`ApiError`] in an [`io::Error`].
 pub fn write_answer(
     store: &dyn Store,
     plan: &Plan,
@@ -183,7 +183,7 @@ fn continue_answer(
         }
         let all = store
             .series(&plan.query, Some(is_over))
-            .map_err(Refusal::from)?;
+            .map_err(ApiError::from)?;
         let goes_on = plan.format == Format::Json;
         return write_series(
             store,
@@ -205,7 +205,7 @@ fn continue_answer(
     };
     let all = store
         .aggregate(&plan.query, Step::Every(step), Some(is_over))
-        .map_err(Refusal::from)?;
+        .map_err(ApiError::from)?;
     // An Arrow stream has one type per column: floats, if fields have several types.
     let exact = plan.format != Format::Arrow || check_types(store, plan).is_ok();
     write_series(store, plan, begun, all, shape, out, |answer, summary| {
@@ -244,10 +244,10 @@ fn write_series<'o, T, W: Write>(
             Err(damage @ seiner_store::Error::Damage { .. }) if plan.format == Format::Json => {
                 warn(&mut warnings, damage.to_string());
             }
-            Err(error) => return Err(Refusal::from(error).into()),
+            Err(error) => return Err(ApiError::from(error).into()),
             Ok(_) if written == plan.limit => {
                 if plan.format != Format::Json && !outcome.truncated {
-                    return Err(Refusal::unavailable(
+                    return Err(ApiError::unavailable(
                         "a new series exceeded the limit while the answer was written; ask again",
                     )
                     .into());
@@ -310,7 +310,7 @@ fn samples<W: Write>(
                 damages.borrow_mut().push(damage.to_string());
                 None
             }
-            Err(error) => Some(Err(Refusal::from(error).into())),
+            Err(error) => Some(Err(ApiError::from(error).into())),
         })
     })?;
     Ok(damages.into_inner())
@@ -330,14 +330,14 @@ fn summaries<W: Write>(
         ..
     } = summary;
     let times: Vec<i64> = buckets.iter().map(|bucket| bucket.start).collect();
-    let figures: Vec<Figures> = aggregates
+    let values: Vec<AggregateColumn> = aggregates
         .iter()
         .map(|aggregate| match exact {
-            true => aggregate.figures(field_type, &buckets),
+            true => aggregate.column(field_type, &buckets),
             false => aggregate.floats(&buckets),
         })
         .collect();
-    let columns: Vec<Cells<'_>> = figures.iter().map(Figures::cells).collect();
+    let columns: Vec<Cells<'_>> = values.iter().map(AggregateColumn::cells).collect();
     answer.series(&Series {
         key: &key,
         field: &field,
@@ -363,11 +363,11 @@ fn check_types(store: &dyn Store, plan: &Plan) -> io::Result<()> {
             .as_ref()
             .is_none_or(|fields| fields.iter().any(|name| name == field))
     };
-    let fields = store.fields(&plan.query.selector).map_err(Refusal::from)?;
+    let fields = store.fields(&plan.query.selector).map_err(ApiError::from)?;
     let fields = fields
         .iter()
         .filter(|(name, _)| wanted(name))
         .map(|(name, field_type)| (name.as_str(), *field_type));
-    one_type(fields).map_err(Refusal::invalid)?;
+    one_type(fields).map_err(ApiError::invalid)?;
     Ok(())
 }

@@ -1,8 +1,8 @@
 //! Queries over HTTP: names, and samples.
 
+mod aggregates;
 mod answer;
 mod catalog;
-mod figures;
 mod hints;
 mod influx;
 mod plan;

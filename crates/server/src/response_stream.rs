@@ -1,7 +1,7 @@
 //! Answers that a thread writes while they are sent. At most a few chunks of an answer are in memory,
 //! whatever its length.
 
-use crate::refusal::Refusal;
+use crate::api_error::ApiError;
 use axum::body::Body;
 use bytes::{Bytes, BytesMut};
 use http_body::Frame;
@@ -28,17 +28,17 @@ const READER_TIMEOUT: Duration = Duration::from_secs(30);
 enum Piece {
     Chunk(Bytes),
     End,
-    Refused(Refusal),
+    Refused(ApiError),
 }
 
 /// Destination of an answer, in a thread that may block.
-pub struct Outflow {
+pub struct ResponseStream {
     pieces: Sender<Piece>,
     chunk: BytesMut,
     runtime: Handle,
 }
 
-impl Outflow {
+impl ResponseStream {
     /// Returns a function that reports whether the reader has gone.
     pub fn is_over(&self) -> IsOver {
         // A weak reference: the channel ends with its writer.
@@ -65,7 +65,7 @@ impl Outflow {
     }
 }
 
-impl Write for Outflow {
+impl Write for ResponseStream {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.chunk.extend_from_slice(bytes);
         if self.chunk.len() >= CHUNK_BYTES {
@@ -88,34 +88,34 @@ impl Write for Outflow {
 ///
 /// # Errors
 /// The error of `write` before the first chunk is full. A later error cuts the body off.
-pub async fn body<W>(write: W) -> Result<Body, Refusal>
+pub async fn body<W>(write: W) -> Result<Body, ApiError>
 where
-    W: FnOnce(&mut Outflow) -> io::Result<()> + Send + 'static,
+    W: FnOnce(&mut ResponseStream) -> io::Result<()> + Send + 'static,
 {
     let (pieces, mut received) = channel(CHUNKS);
-    let mut outflow = Outflow {
+    let mut stream = ResponseStream {
         pieces,
         chunk: BytesMut::new(),
         runtime: Handle::current(),
     };
     tokio::task::spawn_blocking(move || {
-        let end = match write(&mut outflow) {
+        let end = match write(&mut stream) {
             Ok(()) => {
-                let rest = std::mem::take(&mut outflow.chunk).freeze();
-                outflow.send(Piece::Chunk(rest)).map(|()| Piece::End)
+                let rest = std::mem::take(&mut stream.chunk).freeze();
+                stream.send(Piece::Chunk(rest)).map(|()| Piece::End)
             }
             Err(error) => Ok(Piece::Refused(error.into())),
         };
         // A reader that has gone needs no end.
-        let _ = end.and_then(|end| outflow.send(end));
+        let _ = end.and_then(|end| stream.send(end));
     });
     match received.recv().await {
         Some(Piece::Chunk(first)) => Ok(Body::new(Stream {
             first: Some(first),
             received,
         })),
-        Some(Piece::Refused(refusal)) => Err(refusal),
-        Some(Piece::End) | None => Err(Refusal::internal(
+        Some(Piece::Refused(error)) => Err(error),
+        Some(Piece::End) | None => Err(ApiError::internal(
             "the answer's thread ended before it answered",
         )),
     }
@@ -141,8 +141,8 @@ impl http_body::Body for Stream {
         stream.received.poll_recv(context).map(|piece| match piece {
             Some(Piece::Chunk(chunk)) => Some(Ok(Frame::data(chunk))),
             Some(Piece::End) => None,
-            Some(Piece::Refused(refusal)) => {
-                tracing::warn!("an answer broke off: {refusal}");
+            Some(Piece::Refused(error)) => {
+                tracing::warn!("an answer broke off: {error}");
                 Some(Err(io::Error::other("the answer broke off")))
             }
             None => Some(Err(io::Error::other("the answer broke off"))),

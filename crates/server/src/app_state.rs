@@ -2,15 +2,15 @@
 
 use crate::array;
 use crate::device::Device;
-use crate::figures::{ProcessFigures, Volume};
-use crate::gate::Gate;
 use crate::health::{self, Trouble};
 use crate::history::History;
-use crate::meters::Meters;
+use crate::limiter::Limiter;
 use crate::plan::Planner;
 use crate::port;
 use crate::settings::Settings;
 use crate::storage_target::{self, StorageTarget};
+use crate::system::{FileSystem, ProcessStats};
+use crate::traffic::TrafficCounters;
 use prometheus_client::registry::Registry;
 use seiner_store::{ClassStatus, Status, Store};
 use std::sync::Arc;
@@ -35,7 +35,7 @@ pub struct Extensions {
 }
 
 /// Store with the parts of the server around it.
-pub struct Station {
+pub struct AppState {
     /// The store.
     pub store: Arc<dyn Store>,
     /// Storage target, if it is not a directory.
@@ -45,7 +45,7 @@ pub struct Station {
     /// Settings of the server.
     pub settings: Settings,
     /// Counters of all ports.
-    pub meters: Arc<Meters>,
+    pub traffic: Arc<TrafficCounters>,
     /// All metrics, for `/metrics`.
     pub registry: Registry,
     /// Bytes written lately.
@@ -53,62 +53,62 @@ pub struct Station {
     /// True if the store is so full that a writer may have to wait for space.
     pub tight: AtomicBool,
     /// Places for writes.
-    pub writes: Gate,
+    pub writes: Limiter,
     /// Places for queries.
-    pub queries: Gate,
+    pub queries: Limiter,
     /// Place for a plan: a plan takes a processor for seconds, and some hundred MiB.
-    pub plans: Gate,
+    pub plans: Limiter,
     /// Places for reports and for flushes, which wait for the present merge.
-    pub reports: Gate,
+    pub reports: Limiter,
     /// Time of the server's start.
     pub started: Instant,
 }
 
-impl Station {
+impl AppState {
     /// Creates the state around a store.
-    pub fn new(store: Arc<dyn Store>, extensions: Extensions, settings: Settings) -> Station {
+    pub fn new(store: Arc<dyn Store>, extensions: Extensions, settings: Settings) -> AppState {
         let Extensions { target, planner } = extensions;
-        let meters = Arc::new(Meters::new());
+        let traffic = Arc::new(TrafficCounters::new());
         // An array has several devices, and counts its own writes.
         let device = match target {
             Some(_) => None,
             None => Device::of(&settings.data),
         };
         let history = Arc::new(History::new(device, &store.status()));
-        Station {
+        AppState {
             registry: crate::metrics::registry(
                 store.clone(),
-                meters.clone(),
+                traffic.clone(),
                 history.clone(),
                 settings.device_tbw,
             ),
             history,
             tight: AtomicBool::new(false),
-            writes: Gate::new(
+            writes: Limiter::new(
                 settings.max_requests,
                 "writes are",
                 "max_requests",
-                meters.clone(),
+                traffic.clone(),
             ),
-            queries: Gate::new(
+            queries: Limiter::new(
                 settings.max_queries,
                 "queries are",
                 "max_queries",
-                meters.clone(),
+                traffic.clone(),
             ),
-            plans: Gate::fixed(1, "plan is", meters.clone()),
-            reports: Gate::fixed(REPORTS, "reports are", meters.clone()),
+            plans: Limiter::fixed(1, "plan is", traffic.clone()),
+            reports: Limiter::fixed(REPORTS, "reports are", traffic.clone()),
             started: Instant::now(),
             store,
             target,
             planner,
             settings,
-            meters,
+            traffic,
         }
     }
 
     /// Returns the location of the store, for people.
-    pub fn place(&self) -> String {
+    pub fn location(&self) -> String {
         match &self.target {
             Some(target) => target.name(),
             None => self.settings.data.display().to_string(),
@@ -116,10 +116,10 @@ impl Station {
     }
 
     /// Returns the space of the storage target.
-    pub fn volume(&self) -> Volume {
+    pub fn file_system(&self) -> FileSystem {
         match &self.target {
-            Some(target) => storage_target::volume(&**target),
-            None => Volume::of(&self.settings.data),
+            Some(target) => storage_target::space(&**target),
+            None => FileSystem::of(&self.settings.data),
         }
     }
 
@@ -133,7 +133,7 @@ impl Station {
         let store = health::of_store(status, classes, &self.store.losses());
         let around = match &self.target {
             Some(target) => target.warnings(),
-            None => health::surroundings(&self.volume(), &ProcessFigures::now()),
+            None => health::surroundings(&self.file_system(), &ProcessStats::now()),
         };
         health::with_surroundings(store, around)
     }
@@ -150,7 +150,7 @@ impl Station {
     /// Updates the figures of the store. Called about once a second.
     pub fn tick(&self) {
         let status = self.store.status();
-        self.meters
+        self.traffic
             .tick(status.rows_accepted, status.samples_accepted);
         self.history.note(&status);
         let tight = status.disk_used as f64 >= TIGHT * status.disk_budget as f64;

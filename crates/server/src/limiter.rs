@@ -3,46 +3,46 @@
 //! A client without a place is refused at once, with the advice to retry. A queue would only hide the overload
 //! until memory runs out.
 
-use crate::meters::Meters;
-use crate::refusal::Refusal;
+use crate::api_error::ApiError;
+use crate::traffic::TrafficCounters;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// Limiter with a fixed number of places.
-pub struct Gate {
+pub struct Limiter {
     places: Arc<Semaphore>,
     count: usize,
     what: &'static str,
     remedy: String,
-    meters: Arc<Meters>,
+    traffic: Arc<TrafficCounters>,
 }
 
 /// Place that is taken until it is dropped.
 pub type Place = OwnedSemaphorePermit;
 
-impl Gate {
+impl Limiter {
     /// Creates a limiter with `count` places for `what`, a plural; `setting` is the setting of the count.
     pub fn new(
         count: usize,
         what: &'static str,
         setting: &'static str,
-        meters: Arc<Meters>,
-    ) -> Gate {
-        Gate {
+        traffic: Arc<TrafficCounters>,
+    ) -> Limiter {
+        Limiter {
             places: Arc::new(Semaphore::new(count)),
             count,
             what,
             remedy: format!("come again in a second, or raise {setting}"),
-            meters,
+            traffic,
         }
     }
 
     /// Creates a limiter whose count is not a setting.
-    pub fn fixed(count: usize, what: &'static str, meters: Arc<Meters>) -> Gate {
-        Gate {
+    pub fn fixed(count: usize, what: &'static str, traffic: Arc<TrafficCounters>) -> Limiter {
+        Limiter {
             remedy: "come again in a second".to_string(),
-            ..Gate::new(count, what, "", meters)
+            ..Limiter::new(count, what, "", traffic)
         }
     }
 
@@ -50,10 +50,10 @@ impl Gate {
     ///
     /// # Errors
     /// 503 with Retry-After if all places are taken.
-    pub fn enter(&self) -> Result<Place, Refusal> {
+    pub fn enter(&self) -> Result<Place, ApiError> {
         self.places.clone().try_acquire_owned().map_err(|_| {
-            self.meters.turned_away.fetch_add(1, Relaxed);
-            Refusal::unavailable(format!(
+            self.traffic.rejected_requests.fetch_add(1, Relaxed);
+            ApiError::unavailable(format!(
                 "{} {} in flight already; {}",
                 self.count, self.what, self.remedy
             ))

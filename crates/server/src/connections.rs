@@ -12,7 +12,7 @@ use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 const LEAVE_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Connections of a port.
-pub struct Crowd {
+pub struct Connections {
     places: Arc<Semaphore>,
     size: usize,
     /// Minimum idle time before a connection may be closed for another. Shorter pauses are part of a conversation.
@@ -25,7 +25,7 @@ pub struct Crowd {
 /// Connection. Its place becomes free when it is dropped.
 pub struct Member {
     number: u64,
-    crowd: Arc<Crowd>,
+    crowd: Arc<Connections>,
     /// Number of requests that are being answered.
     busy: AtomicUsize,
     /// Time of the last transfer, in ms since the start of the port.
@@ -38,11 +38,11 @@ pub struct Member {
 /// Request that is being answered, until it is dropped.
 pub struct Serving(Arc<Member>);
 
-impl Crowd {
+impl Connections {
     /// Creates a port for at most `size` connections. A connection may be closed for another after an idle time of
     /// `least_idle`.
-    pub fn new(size: usize, least_idle: Duration) -> Arc<Crowd> {
-        Arc::new(Crowd {
+    pub fn new(size: usize, least_idle: Duration) -> Arc<Connections> {
+        Arc::new(Connections {
             places: Arc::new(Semaphore::new(size)),
             size,
             least_idle,
@@ -59,7 +59,7 @@ impl Crowd {
     }
 
     /// Returns the place of the connection that has been idle longest; `None` if all are busy.
-    pub async fn supplant(self: &Arc<Self>) -> Option<Arc<Member>> {
+    pub async fn replace_idle(self: &Arc<Self>) -> Option<Arc<Member>> {
         self.longest_idle()?.leave.notify_one();
         let place = self.places.clone().acquire_owned();
         let place = tokio::time::timeout(LEAVE_TIMEOUT, place)
@@ -85,7 +85,7 @@ impl Crowd {
     }
 
     /// Waits until all connections are closed.
-    pub async fn emptied(&self) {
+    pub async fn all_closed(&self) {
         let _ = self.places.acquire_many(self.size as u32).await;
     }
 
@@ -133,7 +133,7 @@ impl Member {
     }
 
     /// Waits until this connection must close for another.
-    pub async fn asked_to_leave(&self) {
+    pub async fn must_close(&self) {
         self.leave.notified().await;
     }
 }
@@ -157,7 +157,7 @@ mod tests {
 
     #[tokio::test]
     async fn the_longest_idle_gives_way_and_the_busy_stay() {
-        let crowd = Crowd::new(3, Duration::from_millis(20));
+        let crowd = Connections::new(3, Duration::from_millis(20));
         let pause = || tokio::time::sleep(Duration::from_millis(30));
         let busy = crowd.enter().unwrap();
         let serving = busy.serve();
@@ -165,12 +165,12 @@ mod tests {
         pause().await;
         let young = crowd.enter().unwrap();
         assert!(crowd.enter().is_none());
-        let leaver = tokio::spawn(async move { idle.asked_to_leave().await });
-        let fourth = crowd.supplant().await.unwrap();
+        let leaver = tokio::spawn(async move { idle.must_close().await });
+        let fourth = crowd.replace_idle().await.unwrap();
         leaver.await.unwrap();
         // The first is busy, the others have just come.
         young.moved();
-        assert!(crowd.supplant().await.is_none());
+        assert!(crowd.replace_idle().await.is_none());
         drop(serving);
         pause().await;
         drop(fourth);
