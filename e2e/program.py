@@ -133,8 +133,8 @@ class Server(Daemon):
     def status(self):
         return requests.get(self.url + "/status", timeout=60).json()
 
-    def settle(self):
-        assert requests.post(self.url + "/api/v1/settle", timeout=300).status_code == 204
+    def flush(self):
+        assert requests.post(self.url + "/api/v1/flush", timeout=300).status_code == 204
 
     def peak_rss_bytes(self):
         """The most memory it ever had, as the kernel says, not as the program says of itself."""

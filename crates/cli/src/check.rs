@@ -48,7 +48,7 @@ impl Check {
         if report.is_sound() {
             Ok(())
         } else {
-            Err(Failure::Refused)
+            Err(Failure::Rejected)
         }
     }
 }

@@ -54,7 +54,7 @@ impl Delete {
         }
         if !self.yes && !self.is_wanted(sources)? {
             writeln!(stdout(), "nothing is deleted")?;
-            return Err(Failure::Refused);
+            return Err(Failure::Rejected);
         }
         let mut parameters = vec![("select", self.selector.clone())];
         parameters.extend(self.from.clone().map(|from| ("from", from)));

@@ -7,7 +7,7 @@ use seiner_lab::Error;
 pub fn failure(error: Error) -> Failure {
     match error {
         Error::Refused(reason) => Failure::Usage(reason),
-        Error::Interrupted => Failure::Refused,
+        Error::Interrupted => Failure::Rejected,
         Error::Failed(error) => Failure::Failed(error),
     }
 }

@@ -259,7 +259,7 @@ fn observe(url: &str) -> Result<Observed, Failure> {
         rows_per_s: number("/ingest/rows_per_s")?,
         samples_sealed: number("/engine/samples_sealed")?,
         blocks_sealed: number("/engine/blocks_sealed")?,
-        block_bytes_sealed: number("/engine/block_bytes_sealed")?,
+        block_bytes_sealed: number("/engine/sealed_block_bytes")?,
     })
 }
 

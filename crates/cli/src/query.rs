@@ -185,7 +185,7 @@ impl Query {
 
     fn ask_directory(&self, out: &mut impl Write) -> Result<(), Failure> {
         let plan = Plan::read(&self.parameters(), seiner_server::ingest::now())
-            .map_err(|refusal| Failure::Usage(refusal.to_string()))?;
+            .map_err(|rejection| Failure::Usage(rejection.to_string()))?;
         let store = read_directory(
             self.data
                 .as_deref()

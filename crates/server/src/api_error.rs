@@ -13,8 +13,8 @@ use std::{fmt, io};
 /// Maximum length of an error message that other code produced.
 const MESSAGE_BYTES: usize = 64 << 10;
 /// Remedy for a full file system.
-const MAKE_ROOM: &str =
-    "make room on the file system of the data directory (`df`, `df -i`), and send it again";
+const FREE_SPACE: &str =
+    "free space on the file system of the data directory (`df`, `df -i`), and send it again";
 /// Time after which other processes may have freed space.
 const TRY_AGAIN: Duration = Duration::from_secs(5);
 
@@ -136,7 +136,7 @@ impl From<Error> for ApiError {
             Error::UnknownSource(_) => ApiError::not_found(error),
             // The limit is that of the file system, whatever the budget is: other processes may free space.
             _ if error.is_want_of_room() => {
-                ApiError::full(format!("{error}; {MAKE_ROOM}"), Some(TRY_AGAIN))
+                ApiError::full(format!("{error}; {FREE_SPACE}"), Some(TRY_AGAIN))
             }
             _ => ApiError::internal(error),
         }
@@ -202,7 +202,7 @@ pub async fn in_json(request: Request, next: Next) -> Response {
     let text = axum::body::to_bytes(body, MESSAGE_BYTES).await;
     let text = text.unwrap_or_default();
     let message = match String::from_utf8_lossy(&text).trim() {
-        "" => status.canonical_reason().unwrap_or("refused").to_string(),
+        "" => status.canonical_reason().unwrap_or("rejected").to_string(),
         text => text.to_string(),
     };
     let answer = ApiError::with(status, code(status), message).into_response();
@@ -232,7 +232,7 @@ mod tests {
     use seiner_store::Relief;
 
     #[test]
-    fn a_file_system_without_room_is_no_fault_of_the_server() {
+    fn a_file_system_without_space_is_no_fault_of_the_server() {
         for kind in [io::ErrorKind::StorageFull, io::ErrorKind::QuotaExceeded] {
             let error = Error::Io {
                 context: "writing journal-00000001".to_string(),

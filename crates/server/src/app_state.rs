@@ -52,13 +52,13 @@ pub struct AppState {
     pub history: Arc<History>,
     /// True if the store is so full that a writer may have to wait for space.
     pub tight: AtomicBool,
-    /// Places for writes.
+    /// Permits for writes.
     pub writes: Limiter,
-    /// Places for queries.
+    /// Permits for queries.
     pub queries: Limiter,
-    /// Place for a plan: a plan takes a processor for seconds, and some hundred MiB.
+    /// Permit for a plan: a plan takes a processor for seconds, and some hundred MiB.
     pub plans: Limiter,
-    /// Places for reports and for flushes, which wait for the present merge.
+    /// Permits for reports and for flushes, which wait for the present merge.
     pub reports: Limiter,
     /// Time of the server's start.
     pub started: Instant,

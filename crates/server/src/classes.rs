@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn every_bad_text_is_refused_with_a_remedy() {
+    fn every_bad_text_is_rejected_with_a_remedy() {
         for (text, words) in [
             ("raw", "write name=raw"),
             ("nome=raw", "there are name, sources, age"),

@@ -102,10 +102,10 @@ async fn carry_out(
     selector: Selector,
     interval: Interval,
 ) -> Result<u64, ApiError> {
-    let place = app.queries.enter()?;
+    let permit = app.queries.acquire()?;
     let store = app.store.clone();
     let deleted = tokio::task::spawn_blocking(move || {
-        let _place = place;
+        let _permit = permit;
         store.delete(&selector, interval)
     });
     let sources = deleted.await??;

@@ -2,7 +2,7 @@
 //!
 //! Every page that a user opens can reach a server on loopback. Two rules keep such pages out.
 //! First, a request must name this server by one of its own addresses or names: a foreign name that was made
-//! to resolve to this address (DNS rebinding) is refused. Second, statements of a browser about the origin of a request must
+//! to resolve to this address (DNS rebinding) is rejected. Second, statements of a browser about the origin of a request must
 //! not contradict that the page is this server's. Programs other than browsers make no such statements.
 
 use crate::api_error::ApiError;
@@ -137,13 +137,13 @@ impl Hosts {
         }
         let sites = headers.get_all(SITE).iter();
         let mut sites = sites.map(HeaderValue::as_bytes);
-        let is_told_foreign = sites.any(|site| match site {
+        let is_foreign = sites.any(|site| match site {
             b"same-origin" | b"none" => false,
             // Another port, or another name of the same owner: the origin must be this server's.
             b"same-site" => origin != Some(true),
             _ => true,
         });
-        match is_told_foreign && !is_visit(request) {
+        match is_foreign && !is_visit(request) {
             true => Err(foreign()),
             false => Ok(()),
         }
@@ -229,7 +229,7 @@ fn foreign() -> ApiError {
     )
 }
 
-/// Refuses requests for other hosts, and requests that browsers send for pages of other hosts.
+/// Rejects requests for other hosts, and requests that browsers send for pages of other hosts.
 pub async fn guard(State(hosts): State<Arc<Hosts>>, request: Request, next: Next) -> Response {
     match hosts.check(&request) {
         Ok(()) => next.run(request).await,
@@ -324,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn pages_of_others_are_refused() {
+    fn pages_of_others_are_rejected() {
         let of = |path: &str, headers: &[(&str, &str)]| {
             let host = [("host", "localhost:7670")];
             checked(path, Version::HTTP_11, &[&host, headers].concat()).as_u16()

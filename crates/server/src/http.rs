@@ -40,7 +40,9 @@ pub fn router(app: Arc<AppState>) -> Router {
         .route("/api/v1/fields", get(query::fields))
         .route("/api/v1/sources", get(query::sources))
         .route("/api/v1/query", get(query::query))
-        .route("/api/v1/settle", post(settle))
+        .route("/api/v1/flush", post(flush))
+        // The old name.
+        .route("/api/v1/settle", post(flush))
         .route("/api/v1/clock", post(accept_clock))
         .route("/api/v1/acknowledge", post(acknowledge))
         .route(
@@ -112,15 +114,15 @@ async fn ready(app: State<Arc<AppState>>) -> Response {
     let uptime = app.started.elapsed().as_secs_f64();
     match health(app).await.status() {
         StatusCode::OK => Json(json!({ "status": "ready", "up_s": uptime })).into_response(),
-        _ => ApiError::unavailable("the store refuses writes; see /health").into_response(),
+        _ => ApiError::unavailable("the store rejects writes; see /health").into_response(),
     }
 }
 
 async fn metrics(State(app): State<Arc<AppState>>) -> Result<Response, ApiError> {
-    let place = app.reports.enter()?;
+    let permit = app.reports.acquire()?;
     // The metrics of the log wait for the present merge.
     let text = tokio::task::spawn_blocking(move || {
-        let _place = place;
+        let _permit = permit;
         let store = metric_text::text(&app.registry)?;
         match app.array() {
             Some(report) => Ok(metric_text::joined(store, &array::metrics_text(report)?)),
@@ -147,15 +149,15 @@ async fn acknowledge(State(app): State<Arc<AppState>>) -> Result<Json<Value>, Ap
 }
 
 /// Flushes everything in memory into segments.
-async fn settle(State(app): State<Arc<AppState>>) -> Result<StatusCode, ApiError> {
-    // The place belongs to the work, which continues when the client has gone.
-    let place = app.reports.enter()?;
+async fn flush(State(app): State<Arc<AppState>>) -> Result<StatusCode, ApiError> {
+    // The permit belongs to the work, which continues when the client has gone.
+    let permit = app.reports.acquire()?;
     let store = app.store.clone();
-    let settled = tokio::task::spawn_blocking(move || {
-        let _place = place;
+    let flushed = tokio::task::spawn_blocking(move || {
+        let _permit = permit;
         store.with_log()?.settle()
     });
-    settled.await??;
+    flushed.await??;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -165,7 +167,7 @@ async fn accept_clock(State(app): State<Arc<AppState>>) -> Result<StatusCode, Ap
     tokio::task::spawn_blocking(move || store.with_log()?.accept_clock())
         .await
         .map_err(ApiError::internal)??;
-    tracing::info!("the host's clock is confirmed: what is too old by it goes");
+    tracing::info!("the host's clock is confirmed: data that are too old by it expire");
     Ok(StatusCode::NO_CONTENT)
 }
 

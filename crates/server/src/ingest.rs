@@ -19,10 +19,10 @@ use std::time::{SystemTime, UNIX_EPOCH};
 /// rows and cells are still in the second-level cache.
 const BATCH_ROWS: usize = 512;
 
-/// Maximum number of refused lines that are listed.
+/// Maximum number of rejected lines that are listed.
 const MAX_LISTED: usize = 100;
 
-/// Line that was refused.
+/// Rejected line.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct RejectedLine {
     /// Number of the line in the text, from 1.
@@ -38,10 +38,10 @@ pub struct Outcome {
     pub accepted: u64,
     /// Number of accepted samples.
     pub samples: u64,
-    /// Number of refused lines.
+    /// Number of rejected lines.
     pub rejected: u64,
-    /// First refused lines, in order.
-    pub refused: Vec<RejectedLine>,
+    /// First rejected lines, in order.
+    pub listed: Vec<RejectedLine>,
     /// Position for [`Store::wait_durable`]: when it is durable, all accepted rows are.
     pub position: u64,
 }
@@ -61,7 +61,7 @@ pub struct LineIngest<'e> {
     arena: Arena,
     errors: Vec<LineError>,
     outcome: Outcome,
-    /// Rows, samples and refused lines that the traffic have counted.
+    /// Rows, samples and rejected lines that the counters include.
     reported: (u64, u64, u64),
 }
 
@@ -87,18 +87,18 @@ impl<'e> LineIngest<'e> {
         }
     }
 
-    /// Refuses lines that land in 1970 because their precision is missing; see
+    /// Rejects lines that land in 1970 because their precision is missing; see
     /// [`LineParser::refuse_1970`].
     #[must_use]
-    pub fn refuse_1970(mut self, refuse: bool) -> LineIngest<'e> {
-        self.parser = self.parser.refuse_1970(refuse);
+    pub fn reject_1970(mut self, reject: bool) -> LineIngest<'e> {
+        self.parser = self.parser.refuse_1970(reject);
         self
     }
 
     /// Parses the next bytes of the text.
     ///
     /// # Errors
-    /// If the store accepts no more. Refused lines are not an error, but part of the result.
+    /// If the store accepts no more. Rejected lines are not an error, but part of the result.
     pub fn take(&mut self, frame: &[u8]) -> Result<(), Error> {
         let taken = self.take_frame(frame);
         self.report(frame.len());
@@ -138,7 +138,7 @@ impl<'e> LineIngest<'e> {
     }
 
     /// Ends a text that may have been cut off anywhere, and returns its result. The last line is
-    /// refused if it has no newline: it may be the beginning of another value.
+    /// rejected if it has no newline: it may be the beginning of another value.
     ///
     /// # Errors
     /// The errors of [`LineIngest::take`].
@@ -162,7 +162,7 @@ impl<'e> LineIngest<'e> {
         &self.outcome
     }
 
-    /// Adds new counts to the traffic.
+    /// Adds new counts to the counters.
     fn report(&mut self, bytes: usize) {
         let Some(traffic) = self.traffic else { return };
         let (rows, samples, rejected) = self.reported;
@@ -248,22 +248,22 @@ impl<'e> LineIngest<'e> {
     #[cold]
     fn note_rejected(&mut self, receipt: Receipt) {
         self.outcome.rejected += (self.errors.len() + receipt.rejected_total) as u64;
-        let room = MAX_LISTED.saturating_sub(self.outcome.refused.len());
+        let left = MAX_LISTED.saturating_sub(self.outcome.listed.len());
         let unread = self.errors.drain(..);
-        let unread = unread.take(room).map(|error| RejectedLine {
+        let unread = unread.take(left).map(|error| RejectedLine {
             line: error.line,
             reason: error.reason.to_string(),
         });
-        let mut refused: Vec<RejectedLine> = unread.collect();
-        for (row, reason) in receipt.rejected.into_iter().take(room) {
-            refused.push(RejectedLine {
+        let mut rejected: Vec<RejectedLine> = unread.collect();
+        for (row, reason) in receipt.rejected.into_iter().take(left) {
+            rejected.push(RejectedLine {
                 line: self.parser.line_of_row(row),
                 reason: reason.to_string(),
             });
         }
-        refused.sort_by_key(|refused| refused.line);
-        refused.truncate(room);
-        self.outcome.refused.append(&mut refused);
+        rejected.sort_by_key(|rejected| rejected.line);
+        rejected.truncate(left);
+        self.outcome.listed.append(&mut rejected);
     }
 }
 

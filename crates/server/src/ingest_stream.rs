@@ -10,10 +10,10 @@ use std::time::{Duration, Instant};
 const FRAME_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Minimum mean rate of a body after [`FRAME_TIMEOUT`]. Without it, senders of single bytes
-/// could occupy all places.
+/// could hold all permits.
 const LEAST_BYTES_PER_S: u64 = 1024;
 
-/// Maximum number of further bytes of a refused body, so that the sender can read the answer.
+/// Maximum number of further bytes of a rejected body, so that the sender can read the answer.
 const DRAIN_BYTES: u64 = 16 << 20;
 
 /// Maximum length of a statement: a form, or a delete in JSON.

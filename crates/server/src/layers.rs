@@ -276,13 +276,13 @@ impl Layers {
         let mut classes = Classes::default();
         let mut list: Vec<Class> = Vec::new();
         for GivenClass { text, origin } in &self.classes {
-            let refuse = |error: String| SettingsError(format!("{origin}: {error}"));
+            let rejected = |error: String| SettingsError(format!("{origin}: {error}"));
             list.push(
                 text.class()
-                    .map_err(|error| refuse(format!("class: {error}")))?,
+                    .map_err(|error| rejected(format!("class: {error}")))?,
             );
             // Classes are tried one by one, so that an error names the place of the wrong one.
-            classes = Classes::new(list.clone()).map_err(|error| refuse(error.to_string()))?;
+            classes = Classes::new(list.clone()).map_err(|error| rejected(error.to_string()))?;
         }
         Ok(classes)
     }

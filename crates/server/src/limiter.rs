@@ -1,6 +1,6 @@
-//! Limiter: a fixed number of places without a queue.
+//! Limiter: a fixed number of permits without a queue.
 //!
-//! A client without a place is refused at once, with the advice to retry. A queue would only hide the overload
+//! A client without a permit is rejected at once, with the advice to retry. A queue would only hide the overload
 //! until memory runs out.
 
 use crate::api_error::ApiError;
@@ -9,20 +9,20 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// Limiter with a fixed number of places.
+/// Limiter with a fixed number of permits.
 pub struct Limiter {
-    places: Arc<Semaphore>,
+    permits: Arc<Semaphore>,
     count: usize,
     what: &'static str,
     remedy: String,
     traffic: Arc<TrafficCounters>,
 }
 
-/// Place that is taken until it is dropped.
-pub type Place = OwnedSemaphorePermit;
+/// Permit, held until it is dropped.
+pub type Permit = OwnedSemaphorePermit;
 
 impl Limiter {
-    /// Creates a limiter with `count` places for `what`, a plural; `setting` is the setting of the count.
+    /// Creates a limiter with `count` permits for `what`, a plural; `setting` is the setting of the count.
     pub fn new(
         count: usize,
         what: &'static str,
@@ -30,7 +30,7 @@ impl Limiter {
         traffic: Arc<TrafficCounters>,
     ) -> Limiter {
         Limiter {
-            places: Arc::new(Semaphore::new(count)),
+            permits: Arc::new(Semaphore::new(count)),
             count,
             what,
             remedy: format!("come again in a second, or raise {setting}"),
@@ -46,12 +46,12 @@ impl Limiter {
         }
     }
 
-    /// Returns a place, if one is free.
+    /// Returns a permit, if one is free.
     ///
     /// # Errors
-    /// 503 with Retry-After if all places are taken.
-    pub fn enter(&self) -> Result<Place, ApiError> {
-        self.places.clone().try_acquire_owned().map_err(|_| {
+    /// 503 with Retry-After if all permits are taken.
+    pub fn acquire(&self) -> Result<Permit, ApiError> {
+        self.permits.clone().try_acquire_owned().map_err(|_| {
             self.traffic.rejected_requests.fetch_add(1, Relaxed);
             ApiError::unavailable(format!(
                 "{} {} in flight already; {}",
@@ -60,8 +60,8 @@ impl Limiter {
         })
     }
 
-    /// Returns the number of places taken.
-    pub fn taken(&self) -> usize {
-        self.count - self.places.available_permits()
+    /// Returns the number of permits in use.
+    pub fn in_use(&self) -> usize {
+        self.count - self.permits.available_permits()
     }
 }

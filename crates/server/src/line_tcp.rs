@@ -1,12 +1,12 @@
 //! Line protocol over plain TCP: a sender connects and writes lines, without answers.
 //!
-//! Without answers there are no refusals: for back-pressure, bytes are not
+//! Without answers there are no rejections: for back-pressure, bytes are not
 //! read from the socket while the store is busy. A connection may end anywhere, because its sender may
 //! die: a line counts only with its newline.
 
 use crate::api_error;
 use crate::app_state::AppState;
-use crate::connections::{Connections, Member};
+use crate::connections::{Connection, Connections};
 use crate::ingest::LineIngest;
 use crate::listen::out_of_files;
 use crate::port;
@@ -44,7 +44,7 @@ const REQUEST_LINE_BYTES: usize = 64 << 10;
 
 /// Receives lines until the stop. Lines that have arrived by then are stored.
 pub async fn serve(listener: TcpListener, app: Arc<AppState>, mut stop: Stop) {
-    let crowd = Connections::new(app.settings.max_connections, LEAST_IDLE);
+    let connections = Connections::new(app.settings.max_connections, LEAST_IDLE);
     loop {
         let (stream, peer) = tokio::select! {
             accepted = listener.accept() => match accepted {
@@ -57,16 +57,16 @@ pub async fn serve(listener: TcpListener, app: Arc<AppState>, mut stop: Stop) {
             () = stop.wanted() => break,
         };
         app.traffic.connections.fetch_add(1, Relaxed);
-        let (app, stop, crowd) = (app.clone(), stop.clone(), crowd.clone());
-        // The place is taken here, so that connections get places in the order of their arrival.
-        let place = crowd.enter();
+        let (app, stop, connections) = (app.clone(), stop.clone(), connections.clone());
+        // The permit is taken here, so that connections get permits in the order of their arrival.
+        let opened = connections.open();
         tokio::spawn(port::polled(async move {
-            let place = match place {
-                Some(place) => Some(place),
-                None => crowd.replace_idle().await,
+            let opened = match opened {
+                Some(connection) => Some(connection),
+                None => connections.replace_idle().await,
             };
-            match place {
-                Some(member) => take(stream, &app, &member, stop, &peer.to_string()).await,
+            match opened {
+                Some(connection) => take(stream, &app, &connection, stop, &peer.to_string()).await,
                 None => {
                     app.traffic.rejected_requests.fetch_add(1, Relaxed);
                 }
@@ -74,21 +74,27 @@ pub async fn serve(listener: TcpListener, app: Arc<AppState>, mut stop: Stop) {
         }));
     }
     drop(listener);
-    crowd.all_closed().await;
+    connections.all_closed().await;
 }
 
-async fn take(mut stream: TcpStream, app: &AppState, member: &Member, mut stop: Stop, peer: &str) {
+async fn take(
+    mut stream: TcpStream,
+    app: &AppState,
+    connection: &Connection,
+    mut stop: Stop,
+    peer: &str,
+) {
     let mut ingest = LineIngest::new(&*app.store, Some(&app.traffic), Precision::Ns)
-        .refuse_1970(!app.settings.allow_1970);
+        .reject_1970(!app.settings.allow_1970);
     let mut opening = Some(Opening::default());
     let mut frame = vec![0; FRAME_BYTES];
-    let mut told = false;
+    let mut reported = false;
     loop {
         let read = tokio::select! {
             biased;
             read = stream.read(&mut frame) => read,
             () = stop.wanted() => break,
-            () = member.must_close() => {
+            () = connection.must_close() => {
                 tracing::warn!("line protocol from {peer} was silent the longest and gives way to another; raise max_connections");
                 break;
             }
@@ -101,7 +107,7 @@ async fn take(mut stream: TcpStream, app: &AppState, member: &Member, mut stop: 
                 break;
             }
         };
-        member.moved();
+        connection.note_transfer();
         let taken = match &mut opening {
             None => app.with_patience(|| ingest.take(bytes)),
             Some(first) => match first.read(bytes) {
@@ -119,10 +125,10 @@ async fn take(mut stream: TcpStream, app: &AppState, member: &Member, mut stop: 
             return;
         }
         // Once per connection: a sender of one bad line usually sends many.
-        if !told && let Some(first) = ingest.outcome().refused.first() {
-            told = true;
+        if !reported && let Some(first) = ingest.outcome().listed.first() {
+            reported = true;
             tracing::warn!(
-                "line protocol from {peer}, line {} was refused: {}",
+                "line protocol from {peer}, line {} was rejected: {}",
                 first.line,
                 first.reason
             );
@@ -137,7 +143,7 @@ async fn take(mut stream: TcpStream, app: &AppState, member: &Member, mut stop: 
     match ended {
         Ok(outcome) if outcome.rejected > 0 => {
             tracing::warn!(
-                "line protocol from {peer}: {} lines were refused in all",
+                "line protocol from {peer}: {} lines were rejected in all",
                 outcome.rejected
             );
         }
@@ -149,7 +155,9 @@ async fn take(mut stream: TcpStream, app: &AppState, member: &Member, mut stop: 
 /// Informs an HTTP client that the port is the wrong one. Nothing of its request is stored.
 async fn reject_request(mut stream: TcpStream, app: &AppState, peer: &str) {
     app.traffic.rejected_lines.fetch_add(1, Relaxed);
-    tracing::warn!("an HTTP request from {peer} came to the port of line protocol and was refused");
+    tracing::warn!(
+        "an HTTP request from {peer} came to the port of line protocol and was rejected"
+    );
     let message = "this port takes line protocol without HTTP; send the request to the address of the setting listen";
     let body = api_error::body("invalid", message).to_string();
     let answer = format!(
@@ -222,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn requests_are_told_from_lines_however_they_come() {
+    fn requests_are_distinguished_from_lines() {
         assert_eq!(
             verdict(&[b"POST / HTTP/1.1\r\nHost: x\r\n\r\nm v=1\n"]),
             "request"

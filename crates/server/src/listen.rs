@@ -1,7 +1,7 @@
 //! HTTP port: accepts connections, with limits of number, size and time.
 
 use crate::app_state::AppState;
-use crate::connections::{Connections, Member, Serving};
+use crate::connections::{Connection, Connections, Serving};
 use crate::hosts::Local;
 use crate::http;
 use crate::port;
@@ -40,7 +40,7 @@ struct Patience {
     head: Duration,
     /// Maximum time without reading from an answer.
     read: Duration,
-    /// Idle time after which the connection may be closed for a new one without a place.
+    /// Idle time after which the connection may be closed for a new one without a permit.
     idle: Duration,
 }
 
@@ -70,7 +70,7 @@ async fn accept(
     mut stop: Stop,
     patience: Patience,
 ) {
-    let crowd = Connections::new(app.settings.max_connections, patience.idle);
+    let connections = Connections::new(app.settings.max_connections, patience.idle);
     loop {
         let stream = tokio::select! {
             accepted = listener.accept() => match accepted {
@@ -83,17 +83,19 @@ async fn accept(
             () = stop.wanted() => break,
         };
         app.traffic.connections.fetch_add(1, Relaxed);
-        let (crowd, router) = (crowd.clone(), router.clone());
+        let (connections, router) = (connections.clone(), router.clone());
         let (app, stop) = (app.clone(), stop.clone());
-        // The place is taken here, so that connections get places in the order of their arrival.
-        let place = crowd.enter();
+        // The permit is taken here, so that connections get permits in the order of their arrival.
+        let opened = connections.open();
         tokio::spawn(port::polled(async move {
-            let place = match place {
-                Some(place) => Some(place),
-                None => crowd.replace_idle().await,
+            let opened = match opened {
+                Some(connection) => Some(connection),
+                None => connections.replace_idle().await,
             };
-            match place {
-                Some(member) => connection(stream, router, stop, member, patience).await,
+            match opened {
+                Some(connection) => {
+                    serve_connection(stream, router, stop, connection, patience).await
+                }
                 None => {
                     app.traffic.rejected_requests.fetch_add(1, Relaxed);
                     turn_away(stream).await;
@@ -102,7 +104,7 @@ async fn accept(
         }));
     }
     drop(listener);
-    crowd.all_closed().await;
+    connections.all_closed().await;
 }
 
 /// The usual reason why a connection cannot be accepted is too many open files, which is temporary.
@@ -127,18 +129,18 @@ async fn turn_away(mut stream: TcpStream) {
     let _ = tokio::time::timeout(Duration::from_millis(50), told).await;
 }
 
-async fn connection(
+async fn serve_connection(
     stream: TcpStream,
     router: Router,
     mut stop: Stop,
-    member: Arc<Member>,
+    slot: Arc<Connection>,
     patience: Patience,
 ) {
     // Answers are written in one piece: waiting for more would only delay them.
     let _ = stream.set_nodelay(true);
     let local = stream.local_addr().map(Local::of).ok();
     let router = TowerToHyperService::new(router);
-    let busy = member.clone();
+    let busy = slot.clone();
     let service = service_fn(move |mut request: Request<Incoming>| {
         if let Some(local) = local {
             request.extensions_mut().insert(local);
@@ -153,7 +155,7 @@ async fn connection(
             }))
         }
     });
-    let socket = Socket::new(stream, member.clone(), patience.read);
+    let socket = Socket::new(stream, slot.clone(), patience.read);
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(patience.head)
@@ -167,13 +169,13 @@ async fn connection(
             connection.as_mut().graceful_shutdown();
             connection.await
         }
-        () = member.must_close() => {
+        () = slot.must_close() => {
             connection.as_mut().graceful_shutdown();
             loop {
                 match timeout(LEAVE_TIME, connection.as_mut()).await {
                     Ok(served) => break served,
                     // A request came at the last moment.
-                    Err(_) if member.is_busy() => {}
+                    Err(_) if slot.is_busy() => {}
                     Err(_) => break Ok(()),
                 }
             }

@@ -20,7 +20,10 @@ pub struct LogReport {
     /// Wall time, ns.
     pub now: i64,
     /// Fill of the log.
-    pub room: Room,
+    pub space: DiskSpace,
+    /// Fill of the log under its old key.
+    #[serde(skip_deserializing)]
+    pub room: Option<DiskSpace>,
     /// True if segments expire as a whole, so that nothing must be merged.
     pub planing: bool,
     /// R, the size of a segment, bytes.
@@ -57,17 +60,23 @@ pub struct Rewritten {
     pub extra: u64,
     /// Number of further bytes that may be written for this purpose now.
     pub extra_left: u64,
-    /// Blocks that were combined into larger ones.
+    /// Blocks that were coalesced into larger ones.
+    pub coalesced_blocks: u64,
+    /// The same number under its old key.
+    #[serde(skip_deserializing)]
     pub gathered_blocks: u64,
     /// Rows that were left out because later ones overwrite them.
     pub overwritten_rows: u64,
-    /// Bytes saved by harder compression.
+    /// Bytes saved by stronger compression.
+    pub recompressed: u64,
+    /// The same number under its old key.
+    #[serde(skip_deserializing)]
     pub squeezed: u64,
 }
 
 /// Fill of the store, in bytes and shares.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
-pub struct Room {
+pub struct DiskSpace {
     /// C, the bytes that the store may use; `None` if unknown.
     pub budget: Option<u64>,
     /// Used bytes: `files` and `allotted`.
@@ -158,7 +167,7 @@ pub struct ClassReport {
     pub priority: u8,
     /// Behaviour without space: `refuse` or `shed`.
     pub when_full: String,
-    /// Length of a step, ns, if this is a coarser level of the class with which its name begins.
+    /// Length of a step, ns, if this is a level of the roll-up of the class with which its name begins.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub step_ns: Option<u64>,
     /// Number of sources.
@@ -236,9 +245,9 @@ async fn look<T: Send + 'static>(
     app: Arc<AppState>,
     look: impl FnOnce(&AppState) -> T + Send + 'static,
 ) -> Result<Json<T>, ApiError> {
-    let place = app.queries.enter()?;
+    let permit = app.queries.acquire()?;
     let found = tokio::task::spawn_blocking(move || {
-        let _place = place;
+        let _permit = permit;
         look(&app)
     });
     Ok(Json(found.await?))
@@ -252,14 +261,15 @@ pub fn report(app: &AppState) -> Result<LogReport, Error> {
     let log = app.store.with_log()?.log();
     let status = app.store.status();
     let written = app.history.written(&status);
-    let room = Room::of(&log);
+    let space = DiskSpace::of(&log);
     let troubles = app.troubles(&status, &log.classes);
     Ok(LogReport {
         now: log.now,
-        room,
+        space,
+        room: Some(space),
         planing: log.is_planing(),
         segment_bytes: log.segment_bytes,
-        planing_segment_bytes: room.budget.map(|_| log.fill.planing_segment_bytes()),
+        planing_segment_bytes: space.budget.map(|_| log.fill.planing_segment_bytes()),
         policy: log.policy.to_string(),
         average_dead_share: (log.memory.eaten > 0).then_some(log.memory.average_dead_share),
         device: DeviceReport::of(app, &written),
@@ -267,8 +277,10 @@ pub fn report(app: &AppState) -> Result<LogReport, Error> {
         rewritten: Rewritten {
             extra: log.extra_written,
             extra_left: log.extra_left,
+            coalesced_blocks: log.gathered_blocks,
             gathered_blocks: log.gathered_blocks,
             overwritten_rows: log.overwritten_rows,
+            recompressed: log.squeezed_bytes,
             squeezed: log.squeezed_bytes,
         },
         warnings: troubles
@@ -282,10 +294,10 @@ pub fn report(app: &AppState) -> Result<LogReport, Error> {
     })
 }
 
-impl Room {
-    fn of(log: &LogStatus) -> Room {
+impl DiskSpace {
+    fn of(log: &LogStatus) -> DiskSpace {
         let fill = &log.fill;
-        Room {
+        DiskSpace {
             budget: (fill.budget != u64::MAX).then_some(fill.budget),
             used: fill.used,
             files: log.files,

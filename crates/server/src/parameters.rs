@@ -1,4 +1,4 @@
-//! Names of the parameters of each address. A name that no address knows is refused, because its sender expects an
+//! Names of the parameters of each address. A name that no address has is rejected, because its sender expects an
 //! effect that it does not have.
 
 use crate::api_error::ApiError;
@@ -25,7 +25,7 @@ const WRITE: &[&str] = &["precision", "allow_1970"];
 
 /// Addresses with their parameters, and whether those of [`INFLUX`] are allowed. Probes and the page are missing:
 /// nothing depends on their parameters. `/api/v1/plan` reads its own.
-const TABLE: [(&str, &[&str], bool); 15] = [
+const TABLE: [(&str, &[&str], bool); 16] = [
     ("/write", WRITE, true),
     ("/api/v2/write", WRITE, true),
     ("/api/v2/delete", &["precision"], true),
@@ -65,6 +65,7 @@ const TABLE: [(&str, &[&str], bool); 15] = [
     ("/api/v1/values", &["tag", "select", "limit"], false),
     ("/api/v1/fields", SELECT, false),
     ("/api/v1/sources", &["select", "limit"], false),
+    ("/api/v1/flush", &[], false),
     ("/api/v1/settle", &[], false),
     ("/api/v1/log", &[], false),
     ("/api/v1/log/why", &[], false),
@@ -99,7 +100,7 @@ const SYNONYMS: [(&str, &str); 24] = [
     ("timestamp_precision", "precision"),
 ];
 
-/// Refuses requests with an unknown parameter, or with a parameter that is given twice.
+/// Rejects requests with an unknown parameter, or with a parameter that is given twice.
 pub async fn known(request: Request, next: Next) -> Response {
     match check(request.uri()) {
         Ok(()) => next.run(request).await,
@@ -152,13 +153,13 @@ fn unknown(name: &str, address: &str, names: &[&str]) -> String {
 mod tests {
     use super::*;
 
-    fn refused(uri: &str) -> Option<String> {
-        let refused = check(&uri.parse().expect("an address"));
-        refused.err().map(|error| error.to_string())
+    fn rejection(uri: &str) -> Option<String> {
+        let checked = check(&uri.parse().expect("an address"));
+        checked.err().map(|error| error.to_string())
     }
 
     #[test]
-    fn unknown_parameters_are_refused_with_the_nearest_name() {
+    fn unknown_parameters_are_rejected_with_the_nearest_name() {
         for (uri, meant) in [
             ("/api/v1/query?select=cpu&start=-3s", "\"from\""),
             ("/api/v1/query?select=cpu&limt=3", "\"limit\""),
@@ -169,7 +170,7 @@ mod tests {
             ("/api/v1/measurements?limit=1", "leave"),
             ("/api/v1/query?select=a&select=b", "twice"),
         ] {
-            let error = refused(uri).expect(uri);
+            let error = rejection(uri).expect(uri);
             assert!(error.contains(meant), "{uri}: {error}");
         }
     }
@@ -184,7 +185,7 @@ mod tests {
             "/metrics?name[]=x",
             "/health?probe=1",
         ] {
-            assert_eq!(refused(uri), None, "{uri}");
+            assert_eq!(rejection(uri), None, "{uri}");
         }
     }
 
@@ -205,7 +206,7 @@ mod tests {
             marker: text,
         };
         for (name, _) in all.pairs() {
-            assert_eq!(refused(&format!("/api/v1/query?{name}=")), None, "{name}");
+            assert_eq!(rejection(&format!("/api/v1/query?{name}=")), None, "{name}");
         }
     }
 }

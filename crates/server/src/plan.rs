@@ -126,16 +126,16 @@ pub async fn plan(
     let Some(planner) = app.planner.clone() else {
         return Err(ApiError::not_found("this program contains no planner"));
     };
-    // Invalid fields are refused without a place.
+    // Invalid fields are rejected without a permit.
     let request = tokio::task::spawn_blocking({
         let app = app.clone();
         move || read(&*planner, &app, fields)
     });
     let request = request.await.map_err(ApiError::internal)??;
-    let place = app.plans.enter()?;
+    let permit = app.plans.acquire()?;
     let (waiting, is_over) = Waiting::begin();
     let plan = tokio::task::spawn_blocking(move || {
-        let _place = place;
+        let _permit = permit;
         request.plan(&is_over)
     });
     let plan = plan.await?.map_err(ApiError::internal)?;

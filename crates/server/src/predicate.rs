@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_selector_is_refused() {
+    fn what_is_no_selector_is_rejected() {
         for (text, words) in [
             ("_field=\"usage\"", "all fields of a source"),
             ("host=\"a\" OR host=\"b\"", "a delete of its own"),

@@ -21,14 +21,14 @@ const CHUNK_BYTES: usize = 64 << 10;
 const CHUNKS: usize = 4;
 
 /// Maximum time that a reader may leave a chunk waiting. After it the answer is cut off, so that the thread
-/// and the place become free for others.
+/// and the permit become free for others.
 const READER_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Message of a writing thread: a chunk, or the end with its completeness.
 enum Piece {
     Chunk(Bytes),
     End,
-    Refused(ApiError),
+    Failed(ApiError),
 }
 
 /// Destination of an answer, in a thread that may block.
@@ -104,29 +104,29 @@ where
                 let rest = std::mem::take(&mut stream.chunk).freeze();
                 stream.send(Piece::Chunk(rest)).map(|()| Piece::End)
             }
-            Err(error) => Ok(Piece::Refused(error.into())),
+            Err(error) => Ok(Piece::Failed(error.into())),
         };
         // A reader that has gone needs no end.
         let _ = end.and_then(|end| stream.send(end));
     });
     match received.recv().await {
-        Some(Piece::Chunk(first)) => Ok(Body::new(Stream {
+        Some(Piece::Chunk(first)) => Ok(Body::new(ResponseBody {
             first: Some(first),
             received,
         })),
-        Some(Piece::Refused(error)) => Err(error),
+        Some(Piece::Failed(error)) => Err(error),
         Some(Piece::End) | None => Err(ApiError::internal(
             "the answer's thread ended before it answered",
         )),
     }
 }
 
-struct Stream {
+struct ResponseBody {
     first: Option<Bytes>,
     received: Receiver<Piece>,
 }
 
-impl http_body::Body for Stream {
+impl http_body::Body for ResponseBody {
     type Data = Bytes;
     type Error = io::Error;
 
@@ -134,14 +134,14 @@ impl http_body::Body for Stream {
         self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<io::Result<Frame<Bytes>>>> {
-        let stream = self.get_mut();
-        if let Some(first) = stream.first.take() {
+        let body = self.get_mut();
+        if let Some(first) = body.first.take() {
             return Poll::Ready(Some(Ok(Frame::data(first))));
         }
-        stream.received.poll_recv(context).map(|piece| match piece {
+        body.received.poll_recv(context).map(|piece| match piece {
             Some(Piece::Chunk(chunk)) => Some(Ok(Frame::data(chunk))),
             Some(Piece::End) => None,
-            Some(Piece::Refused(error)) => {
+            Some(Piece::Failed(error)) => {
                 tracing::warn!("an answer broke off: {error}");
                 Some(Err(io::Error::other("the answer broke off")))
             }

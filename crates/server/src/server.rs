@@ -168,7 +168,7 @@ impl Server {
         let patience = self.app.settings.stop_timeout;
         let finished = async { while self.ports.join_next().await.is_some() {} };
         if tokio::time::timeout(patience, finished).await.is_err() {
-            let cut = self.app.writes.taken() + self.app.queries.taken();
+            let cut = self.app.writes.in_use() + self.app.queries.in_use();
             tracing::warn!("{cut} requests were not finished within stop_timeout and are cut off");
         }
         self.ports.abort_all();

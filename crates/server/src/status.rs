@@ -39,8 +39,8 @@ pub fn status(app: &AppState) -> Value {
             "rows": app.traffic.rows.load(Relaxed),
             "samples": app.traffic.samples.load(Relaxed),
             "rejected_lines": app.traffic.rejected_lines.load(Relaxed),
-            "requests_in_flight": app.writes.taken(),
-            "queries_in_flight": app.queries.taken(),
+            "requests_in_flight": app.writes.in_use(),
+            "queries_in_flight": app.queries.in_use(),
             "rejected_requests": rejected_requests,
             // The old key.
             "turned_away": rejected_requests,

@@ -12,13 +12,13 @@ pub struct TrafficCounters {
     pub rows: AtomicU64,
     /// Accepted samples.
     pub samples: AtomicU64,
-    /// Refused lines.
+    /// Rejected lines.
     pub rejected_lines: AtomicU64,
     /// Bytes of line protocol, after decompression.
     pub bytes: AtomicU64,
     /// Started writes.
     pub writes: AtomicU64,
-    /// Writes and queries refused because all places were taken.
+    /// Writes, queries and connections rejected because there were too many.
     pub rejected_requests: AtomicU64,
     /// Started queries.
     pub queries: AtomicU64,

@@ -58,7 +58,7 @@ async fn take(
     headers: &HeaderMap,
     stream: &mut IngestStream,
 ) -> Result<Outcome, ApiError> {
-    let _place = app.writes.enter()?;
+    let _permit = app.writes.acquire()?;
     app.traffic.writes.fetch_add(1, Relaxed);
     let precision = match parameters.precision.as_deref() {
         None | Some("") => Precision::Ns,
@@ -76,7 +76,7 @@ async fn take(
     };
     let limit = app.settings.max_body;
     let ingest =
-        LineIngest::new(&*app.store, Some(&app.traffic), precision).refuse_1970(!allow_1970);
+        LineIngest::new(&*app.store, Some(&app.traffic), precision).reject_1970(!allow_1970);
     let mut sink = Sink {
         app,
         ingest,
@@ -153,17 +153,20 @@ fn answer(outcome: Outcome) -> Response {
     }
     let total = outcome.accepted + outcome.rejected;
     let mut message = format!(
-        "partial write: {} of {total} lines were refused, the rest is stored",
+        "partial write: {} of {total} lines were rejected, the rest is stored",
         outcome.rejected
     );
-    for (index, refused) in outcome.refused.iter().enumerate() {
+    for (index, rejected) in outcome.listed.iter().enumerate() {
         let lead = if index == 0 { ": " } else { "; " };
-        message.push_str(&format!("{lead}line {}: {}", refused.line, refused.reason));
+        message.push_str(&format!(
+            "{lead}line {}: {}",
+            rejected.line, rejected.reason
+        ));
     }
-    if outcome.rejected > outcome.refused.len() as u64 {
+    if outcome.rejected > outcome.listed.len() as u64 {
         message.push_str(&format!(
             "; and {} more",
-            outcome.rejected - outcome.refused.len() as u64
+            outcome.rejected - outcome.listed.len() as u64
         ));
     }
     let body = json!({
@@ -172,7 +175,7 @@ fn answer(outcome: Outcome) -> Response {
         "message": message,
         "accepted": outcome.accepted,
         "rejected": outcome.rejected,
-        "lines": outcome.refused,
+        "lines": outcome.listed,
     });
     (StatusCode::BAD_REQUEST, Json(body)).into_response()
 }
@@ -208,7 +211,7 @@ impl Write for Sink<'_> {
             Ok(()) => Ok(bytes.len()),
             Err(error) => {
                 self.error = Some(error);
-                Err(io::Error::other("refused"))
+                Err(io::Error::other("rejected"))
             }
         }
     }

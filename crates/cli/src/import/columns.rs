@@ -331,11 +331,11 @@ mod tests {
         assert_eq!(columns.value(&columns.fields[0], &record), Ok(None));
         let single = columns.value(&columns.fields[1], &record);
         assert_eq!(single, Ok(Some(Value::F32(1.5))));
-        let refused = |tags: &[&str], types: &[&str]| {
+        let rejected = |tags: &[&str], types: &[&str]| {
             Columns::find(&roles(tags, types), &header, POINT).err()
         };
-        assert!(refused(&["host"], &[]).is_some_and(|error| error.contains("series, ts, a, b")));
-        assert!(refused(&[], &["ts"]).is_some());
+        assert!(rejected(&["host"], &[]).is_some_and(|error| error.contains("series, ts, a, b")));
+        assert!(rejected(&[], &["ts"]).is_some());
     }
 
     #[test]

@@ -177,7 +177,7 @@ fn measure(
                 "seiner: interrupted; what was measured is kept, `seiner lab run {}` continues",
                 directory.display()
             );
-            Failure::Refused
+            Failure::Rejected
         }
         other => failure(other),
     })?;

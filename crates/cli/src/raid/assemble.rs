@@ -38,7 +38,7 @@ impl Assemble {
             .stop()
             .map_err(|failure| anyhow!("the last flush failed: {failure}"))?;
         match failed {
-            true => Err(Failure::Refused),
+            true => Err(Failure::Rejected),
             false => Ok(()),
         }
     }

@@ -65,7 +65,8 @@ pub enum Answer {
     /// Status of the array.
     Status(Box<Report>),
     /// The request was not carried out, for this reason.
-    Refused(String),
+    #[serde(rename = "refused")]
+    Rejected(String),
 }
 
 /// Sends a request to a serving array and returns the answer.
@@ -87,7 +88,7 @@ pub fn ask(socket: &Path, order: &Order) -> Result<Answer, Failure> {
         )
     };
     match asked().with_context(context)? {
-        Answer::Refused(reason) => Err(Failure::Failed(anyhow!(reason))),
+        Answer::Rejected(reason) => Err(Failure::Failed(anyhow!(reason))),
         answer => Ok(answer),
     }
 }
@@ -174,7 +175,7 @@ fn answer(mut stream: UnixStream, array: &Arc<Array>, exports: &[String]) -> Res
     let (answer, stop) = match serde_json::from_str::<Order>(&line) {
         Ok(order) => (obey(&order, array, exports), matches!(order, Order::Stop)),
         Err(error) => (
-            Answer::Refused(format!("the order is not understood: {error}")),
+            Answer::Rejected(format!("the order is not understood: {error}")),
             false,
         ),
     };
@@ -203,7 +204,7 @@ fn obey(order: &Order, array: &Array, exports: &[String]) -> Answer {
     };
     match done {
         Ok(()) => Answer::Done,
-        Err(error) => Answer::Refused(format!("{error:#}")),
+        Err(error) => Answer::Rejected(format!("{error:#}")),
     }
 }
 

@@ -52,7 +52,7 @@ impl Show {
             writeln!(stdout(), "{}", serde_json::to_string_pretty(&all)?)?;
         }
         match unknown {
-            true => Err(Failure::Refused),
+            true => Err(Failure::Rejected),
             false => Ok(()),
         }
     }

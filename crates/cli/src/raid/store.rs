@@ -39,7 +39,7 @@ impl ArrayStore {
         // All data of a store have checksums, and files are written as this setting requires.
         running.settings.checked_above = true;
         let assembled = Array::assemble(devices, settings.array_degraded, running);
-        let array = Arc::new(assembled.map_err(refusal)?);
+        let array = Arc::new(assembled.map_err(rejection)?);
         let name = array.uuid().map_or([0; 16], |uuid| uuid.0);
         let opened = VolumeDisk::open(Arc::new(ArrayBlocks::new(array.clone())), name);
         let disk = match opened {
@@ -113,7 +113,7 @@ fn of_settings(settings: &Settings) -> Running {
     }
 }
 
-fn refusal(error: AssembleError) -> Failure {
+fn rejection(error: AssembleError) -> Failure {
     match error {
         AssembleError::System { .. } | AssembleError::Start(_) => Failure::Failed(error.into()),
         error => {

@@ -400,7 +400,7 @@ mod tests {
     }
 
     #[test]
-    fn nonsense_is_refused_with_its_remedy() {
+    fn nonsense_is_rejected_with_its_remedy() {
         for (line, word) in [
             ("--v 1.5", "--v 1.5"),
             ("--um 0", "--um 0"),

@@ -26,7 +26,7 @@ fn a_server_takes_all_and_stops_without_loss() {
         (status, err.as_str()),
         (
             0,
-            "note: c.csv: column \"t\" is text\n2 rows imported, 0 refused\n"
+            "note: c.csv: column \"t\" is text\n2 rows imported, 0 rejected\n"
         )
     );
     let query = ["query", "c", "--from", "0", "--format", "csv"];

@@ -174,7 +174,7 @@ pub struct CountersReport {
 impl CountersReport {
     /// Returns the member operations per client operation; `None` without client operations.
     pub fn operations(&self) -> Option<f64> {
-        let asked = self.user_reads + self.user_writes;
-        (asked > 0).then(|| (self.reads + self.writes) as f64 / asked as f64)
+        let requested = self.user_reads + self.user_writes;
+        (requested > 0).then(|| (self.reads + self.writes) as f64 / requested as f64)
     }
 }

@@ -48,36 +48,38 @@ pub async fn query(
     Query(parameters): Query<Parameters>,
 ) -> Result<Response, ApiError> {
     let plan = Plan::read(&parameters, now())?;
-    // The place is shared: the thread that works last frees it.
-    let place = Arc::new(app.queries.enter()?);
+    // The permit is shared: the thread that works last frees it.
+    let permit = Arc::new(app.queries.acquire()?);
     app.traffic.queries.fetch_add(1, Relaxed);
     let content_type = plan.format.content_type();
     let store = app.store.clone();
-    let asked = plan.clone();
-    let asked_interval = plan.query.interval;
+    let known_plan = plan.clone();
+    let interval = plan.query.interval;
     let known = tokio::task::spawn_blocking({
-        let (store, place) = (store.clone(), place.clone());
+        let (store, permit) = (store.clone(), permit.clone());
         move || {
-            let _place = place;
+            let _permit = permit;
             (
-                levels_text(&levels(&*store, &asked)),
-                begin(&*store, &asked),
+                levels_text(&levels(&*store, &known_plan)),
+                begin(&*store, &known_plan),
             )
         }
     });
     let (levels, begun) = known.await?;
     // The end of a short answer is known before the headers are sent.
     let outcome = Arc::new(Mutex::new(begun.clone()));
-    let told = outcome.clone();
+    let ended_outcome = outcome.clone();
     let body = response_stream::body(move |out| {
-        let _place = place;
+        let _permit = permit;
         let is_over = out.is_over();
         let ended = continue_answer(&*store, &plan, begun, out, is_over)?;
-        *told.lock().expect("nothing panics while it is held") = ended;
+        *ended_outcome
+            .lock()
+            .expect("nothing panics while it is held") = ended;
         Ok(())
     });
     let body = body.await?;
-    let losses = tokio::task::spawn_blocking(move || losses(&*app.store, &asked_interval));
+    let losses = tokio::task::spawn_blocking(move || losses(&*app.store, &interval));
     let losses = losses.await?;
     let mut response = ([(header::CONTENT_TYPE, content_type)], body).into_response();
     let headers = response.headers_mut();

@@ -97,10 +97,10 @@ where
     T: Send + 'static,
     L: FnOnce(&dyn Store) -> Result<T, Error> + Send + 'static,
 {
-    let place = app.queries.enter()?;
+    let permit = app.queries.acquire()?;
     let store = app.store.clone();
     let found = tokio::task::spawn_blocking(move || {
-        let _place = place;
+        let _permit = permit;
         look(&*store)
     });
     Ok(Json(found.await??))
@@ -133,20 +133,20 @@ pub async fn sources(
 ) -> Result<Response, ApiError> {
     let selector = parameters.selector()?;
     let limit = parameters.limit.unwrap_or(DEFAULT_LIMIT);
-    // The place is shared: the thread that works last frees it.
-    let place = Arc::new(app.queries.enter()?);
+    // The permit is shared: the thread that works last frees it.
+    let permit = Arc::new(app.queries.acquire()?);
     let store = app.store.clone();
     let found = tokio::task::spawn_blocking({
-        let (store, place) = (store.clone(), place.clone());
+        let (store, permit) = (store.clone(), permit.clone());
         move || {
-            let _place = place;
+            let _permit = permit;
             store.sources(&selector)
         }
     });
     let ids = found.await??;
     let truncated = ids.len() > limit;
     let body = response_stream::body(move |out| {
-        let _place = place;
+        let _permit = permit;
         write!(out, "{{\"total\":{},\"sources\":[", ids.len())?;
         for (index, id) in ids.iter().take(limit).enumerate() {
             let Some(key) = store.source_key(*id).map_err(ApiError::from)? else {

@@ -337,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_no_sense_is_refused() {
+    fn what_makes_no_sense_is_rejected() {
         assert!(Plan::read(&Parameters::default(), 0).is_err());
         for change in [
             (|p| p.select = Some("cpu{".into())) as fn(&mut Parameters),

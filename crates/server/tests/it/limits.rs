@@ -374,7 +374,7 @@ fn addresses_that_others_reach_need_leave() {
     let error = runtime
         .block_on(Server::start(settings.clone()))
         .err()
-        .expect("it is refused")
+        .expect("it is rejected")
         .to_string();
     assert!(error.contains("allow_remote = true"), "{error}");
     let server = runtime
@@ -387,7 +387,7 @@ fn addresses_that_others_reach_need_leave() {
 }
 
 #[test]
-fn a_second_server_on_the_same_directory_is_refused() {
+fn a_second_server_on_the_same_directory_is_rejected() {
     let site = Site::new();
     let settings = Settings {
         data: site.data.path().join("data"),
@@ -398,6 +398,6 @@ fn a_second_server_on_the_same_directory_is_refused() {
     let error = runtime
         .block_on(Server::start(settings))
         .err()
-        .expect("it is refused");
+        .expect("it is rejected");
     assert!(format!("{error:#}").contains("data directory"), "{error:#}");
 }

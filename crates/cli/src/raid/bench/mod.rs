@@ -118,7 +118,7 @@ impl Bench {
 
     fn validate(&self) -> Result<(), Failure> {
         let usage = |text: String| Err(Failure::Usage(text));
-        stray::refuse(&self.devices, "--depth, --pattern and --merging")?;
+        stray::reject(&self.devices, "--depth, --pattern and --merging")?;
         if self.block == 0 || !self.block.is_multiple_of(BLOCK_BYTES as u64) {
             return usage(format!(
                 "--block {}: use a multiple of {BLOCK_BYTES}",
