@@ -68,7 +68,7 @@ def check(server, acknowledged):
 
 def test_metrics_are_those_that_the_documentation_names_and_tell_of_a_degraded_array(tmp_path):
     page = (Path(__file__).parent.parent / "docs" / "metrics.md").read_text()
-    documented = set(re.findall(r"^\| `(seiner_\w+)` \|", page, re.MULTILINE))
+    documented = set(re.findall(r"^\| `((?:seiner|process)_\w+)` \|", page, re.MULTILINE))
     with Store(tmp_path, durability="100ms") as server:
         text = requests.get(server.url + "/metrics", timeout=60).text
         there = {name + "_total" * (kind == "counter") for name, kind in re.findall(r"^# TYPE (\S+) (\S+)$", text, re.MULTILINE)}

@@ -37,14 +37,14 @@ def run(figures: dict[str, list[tuple[float, float]]]) -> int:
     values = np.round(50 + np.cumsum(rng.normal(size=SAMPLES) * 0.1), 2)
     with tempfile.TemporaryDirectory() as directory, seiner.open(directory) as store:
         measure("append, one source", lambda: store.append("one", None, {"time": times, "value": values}))
-        store.settle()
+        store.flush()
         measure("query, one series, the first time", lambda: store.query("one").numpy())
         measure("the same again, as pyarrow", lambda: store.query("one").arrow())
         measure("query, means of an hour", lambda: store.query("one", step="1h"))
         numbers = np.array([store.source("many", {"n": str(n)}) for n in range(SOURCES)])
         sources, turns = np.tile(numbers, rows), np.repeat(times[:rows], SOURCES)
         measure("samples, 4,000 sources in turn", lambda: store.samples("value", sources, turns, values))
-        store.settle()
+        store.flush()
         measure("query, 4,000 series", lambda: store.query("many").numpy())
         return store.status()["segment_bytes"]
 

@@ -67,7 +67,7 @@ def test_tables_that_make_no_sense(store: seiner.Store) -> None:
         store.append_table("m", {"time": TIMES, "v": TIMES, "w": TIMES}, tags=["v"])
     with pytest.raises(seiner.Invalid, match='no column "host"'):
         store.append_table("m", {"time": TIMES, "v": TIMES}, tags=["host"])
-    with pytest.raises(seiner.Refused, match="the measurement is empty"):
+    with pytest.raises(seiner.Rejected, match="the measurement is empty"):
         store.append_table("", {"time": TIMES, "a": ["x"] * 3, "v": TIMES}, tags=["a"])
 
 
@@ -138,7 +138,7 @@ def test_a_closed_store_says_so(tmp_path: Path) -> None:
     store = seiner.open(tmp_path)
     store.close()
     store.close()
-    for call in (store.measurements, store.status, store.settle, store.commit, lambda: store.query("m")):
+    for call in (store.measurements, store.status, store.flush, store.commit, lambda: store.query("m")):
         with pytest.raises(seiner.Closed, match="seiner.open"):
             call()
     with pytest.raises(seiner.Closed):
@@ -156,7 +156,7 @@ def test_a_directory_that_cannot_be(tmp_path: Path) -> None:
 def test_damage_is_told(tmp_path: Path) -> None:
     with seiner.open(tmp_path, segment_bytes="64 KiB", block_bytes=512) as store:
         store.append("m", None, {"time": np.arange(100_000), "v": np.random.default_rng(3).normal(size=100_000)})
-        store.settle()
+        store.flush()
     segment = max((path for path in tmp_path.rglob("*") if path.is_file()), key=os.path.getsize)
     content = bytearray(segment.read_bytes())
     for at in range(1000, len(content) // 2, 97):
@@ -164,3 +164,11 @@ def test_damage_is_told(tmp_path: Path) -> None:
     segment.write_bytes(content)
     with seiner.open(tmp_path) as store, pytest.raises(seiner.Damaged, match="offset"):
         store.query("m").arrow()
+
+
+def test_old_names_still_work(tmp_path: Path) -> None:
+    assert seiner.Refused is seiner.Rejected
+    with seiner.open(tmp_path) as store:
+        receipt = store.write_lines("m v=1 1\nm")
+        assert receipt.refused == receipt.rejected and receipt.refused_total == receipt.rejected_total == 1
+        store.settle()

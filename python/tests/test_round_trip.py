@@ -78,8 +78,8 @@ def found(store: seiner.Store) -> Samples:
 
 
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@given(frame=frames(), more=frames(), settle=st.booleans())
-def test_tables_come_back_bit_for_bit(frame: dict[str, list[object]], more: dict[str, list[object]], settle: bool) -> None:
+@given(frame=frames(), more=frames(), flush=st.booleans())
+def test_tables_come_back_bit_for_bit(frame: dict[str, list[object]], more: dict[str, list[object]], flush: bool) -> None:
     wanted = model(frame)
     for series, cells in model(more).items():
         wanted.setdefault(series, {}).update(cells)
@@ -90,8 +90,8 @@ def test_tables_come_back_bit_for_bit(frame: dict[str, list[object]], more: dict
                 table = pa.table({"time": pa.array(given_frame["time"], pa.int64()), "tag": given_frame["tag"], **columns})
                 receipt = store.append_table("m", table, tags=["tag"])
                 assert receipt.samples == sum(cell is not None for name in columns for cell in given_frame[name])
-                if settle:
-                    store.settle()
+                if flush:
+                    store.flush()
             assert found(store) == wanted
         with seiner.open(directory) as store:
             assert found(store) == wanted
