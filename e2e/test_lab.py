@@ -211,7 +211,7 @@ def test_what_a_killed_run_left_goes(lab, tmp_path):
     assert leftovers(tmp_path / "disk")
     done = lab("tidy")
     assert done.returncode == 0, done.stderr
-    assert "gone: the directory" in done.stdout
+    assert "removed: the directory" in done.stdout
     assert not leftovers(tmp_path)
     assert "nothing was left" in lab("tidy").stdout
 

@@ -231,7 +231,7 @@ def test_a_member_that_gives_back_something_else_is_repaired_and_named(tmp_path)
         told = serving.status()
         assert [member["corrupt_blocks"] for member in told["members"]] == [0, 1, 0]
         assert told["counters"]["repaired_blocks"] == 1
-        assert "1 blocks were not what was written" in serving.order("status").stdout
+        assert "1 blocks did not match their checksums" in serving.order("status").stdout
         assert client.ask(READ, 0, MIB) == data
         serving.stop()
     plain = run("raid", "create", "--level", 0, "--size", "8MiB", "--checksums", tmp_path / "x", tmp_path / "y")

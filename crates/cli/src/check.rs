@@ -88,7 +88,7 @@ fn write_report(report: &CheckReport, out: &mut impl Write) -> io::Result<()> {
     } else {
         writeln!(
             out,
-            "damaged in {} places; a start sets aside what is damaged and serves the rest",
+            "damaged in {} places; a start sets damaged parts aside and serves the rest",
             report.damaged
         )
     }

@@ -174,7 +174,7 @@ fn space(report: &LogReport, out: &mut impl Write) -> io::Result<()> {
         space.hunger,
         report
             .average_dead_share
-            .map_or_else(String::new, |dead| format!("; eaten so far Dm {dead:.3}"))
+            .map_or_else(String::new, |dead| format!("; merged so far Dm {dead:.3}"))
     )?;
     let bound = report
         .planing_segment_bytes
@@ -304,7 +304,7 @@ fn live_share(segment: &SegmentReport) -> f64 {
 fn each_segment(segments: &[SegmentReport], out: &mut impl Write) -> io::Result<()> {
     writeln!(
         out,
-        " segment  lane {:BAR$}         live         dead  dies",
+        " segment  lane {:BAR$}         live         dead  expires",
         "  live █, dead ░"
     )?;
     for segment in segments {

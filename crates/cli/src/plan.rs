@@ -48,7 +48,7 @@ pub struct Plan {
     classes: Vec<Lifetime>,
     /// Kind of values. It determines how well samples compress.
     #[arg(long, value_enum, default_value = "decimals")]
-    values: Kind,
+    values: ValueKind,
     /// Plan for times that are some milliseconds late, at random. Such times compress worse.
     #[arg(long)]
     jittered: bool,
@@ -100,7 +100,7 @@ pub struct Plan {
 
 /// Kind of values.
 #[derive(Clone, Copy, ValueEnum)]
-enum Kind {
+enum ValueKind {
     /// Gauges with one decimal that change little.
     Decimals,
     /// Rising whole numbers.
@@ -147,9 +147,9 @@ impl Plan {
                 false => self.classes.clone(),
             },
             values: match self.values {
-                Kind::Decimals => Values::Decimals,
-                Kind::Counters => Values::Counters,
-                Kind::Floats => Values::Floats,
+                ValueKind::Decimals => Values::Decimals,
+                ValueKind::Counters => Values::Counters,
+                ValueKind::Floats => Values::Floats,
             },
             clockwork: if self.jittered {
                 Clockwork::Jittered

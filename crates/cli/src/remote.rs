@@ -120,8 +120,8 @@ impl Remote {
         Ok(response.into_body().into_reader())
     }
 
-    fn answered(&self, asked: Result<Response<Body>, ureq::Error>) -> Result<Response<Body>> {
-        let mut response = asked.with_context(|| self.unreachable())?;
+    fn answered(&self, response: Result<Response<Body>, ureq::Error>) -> Result<Response<Body>> {
+        let mut response = response.with_context(|| self.unreachable())?;
         match response.status() {
             status if status.is_success() => Ok(response),
             status => {

@@ -24,7 +24,7 @@ const READ_BYTES: usize = 256 << 10;
 ///
 /// A line is, for example, `cpu,host=a usage=12.5 1700000000000000000`. Rejected lines are reported
 /// with file, line number and reason; all other lines are stored, and the exit status is 1. The
-/// last line of a pipe must end with a newline, because its writer may have died within the line.
+/// last line of a pipe must end with a newline, because its writer may have ended within the line.
 #[derive(Args)]
 pub struct Write {
     #[command(flatten)]

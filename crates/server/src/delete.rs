@@ -28,7 +28,9 @@ pub async fn delete(
     Query(parameters): Query<Parameters>,
 ) -> Result<Json<Value>, ApiError> {
     let select = parameters.select.ok_or_else(|| {
-        ApiError::invalid("of which sources? write select=cpu{host=\"a\"}, or select={} for all")
+        ApiError::invalid(
+            "select is missing; write select=cpu{host=\"a\"}, or select={} for all sources",
+        )
     })?;
     let selector = Selector::parse(&select).map_err(ApiError::invalid)?;
     let mut notes = Vec::new();

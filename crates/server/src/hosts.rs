@@ -225,7 +225,7 @@ fn is_visit(request: &Request) -> bool {
 
 fn foreign() -> ApiError {
     ApiError::forbidden(
-        "a page of another host may not ask or write here; open the page of this server",
+        "a page of another host may not use this server; open the page of this server",
     )
 }
 

@@ -19,7 +19,7 @@ const INFLUX_VERSION: &str = "1.8.10";
 
 /// Advice to clients that use an unknown host name.
 const ALLOW: &str =
-    "ask by the address that it listens on, or add the name to the setting allowed_hosts";
+    "use the address that it listens on, or add the name to the setting allowed_hosts";
 
 /// Returns all addresses.
 pub fn router(app: Arc<AppState>) -> Router {
@@ -172,5 +172,5 @@ async fn accept_clock(State(app): State<Arc<AppState>>) -> Result<StatusCode, Ap
 }
 
 async fn method_not_allowed() -> ApiError {
-    ApiError::other_method("this address takes another method, which the header Allow names")
+    ApiError::other_method("this address requires another method, which the header Allow names")
 }

@@ -48,8 +48,8 @@ impl IngestStream {
             let Some(frame) = frame.map_err(|_| too_slow())? else {
                 return Ok(None);
             };
-            let frame =
-                frame.map_err(|error| ApiError::invalid(format!("the body broke off: {error}")))?;
+            let frame = frame
+                .map_err(|error| ApiError::invalid(format!("the body is incomplete: {error}")))?;
             if let Ok(bytes) = frame.into_data() {
                 self.bytes += bytes.len() as u64;
                 let allowed = self.patience + Duration::from_secs(self.bytes / LEAST_BYTES_PER_S);
@@ -98,7 +98,7 @@ impl IngestStream {
 
 fn too_slow() -> ApiError {
     ApiError::too_slow(
-        "the body came too slowly; send it within 30 s, or at 1 KiB a second at least",
+        "the body arrived too slowly; send it within 30 s, or at 1 KiB per second or more",
     )
 }
 

@@ -33,7 +33,7 @@ impl Limiter {
             permits: Arc::new(Semaphore::new(count)),
             count,
             what,
-            remedy: format!("come again in a second, or raise {setting}"),
+            remedy: format!("try again in a second, or raise {setting}"),
             traffic,
         }
     }
@@ -41,7 +41,7 @@ impl Limiter {
     /// Creates a limiter whose count is not a setting.
     pub fn fixed(count: usize, what: &'static str, traffic: Arc<TrafficCounters>) -> Limiter {
         Limiter {
-            remedy: "come again in a second".to_string(),
+            remedy: "try again in a second".to_string(),
             ..Limiter::new(count, what, "", traffic)
         }
     }
@@ -54,7 +54,7 @@ impl Limiter {
         self.permits.clone().try_acquire_owned().map_err(|_| {
             self.traffic.rejected_requests.fetch_add(1, Relaxed);
             ApiError::unavailable(format!(
-                "{} {} in flight already; {}",
+                "{} {} already in progress; {}",
                 self.count, self.what, self.remedy
             ))
         })

@@ -95,7 +95,7 @@ async fn take(
             read = stream.read(&mut frame) => read,
             () = stop.wanted() => break,
             () = connection.must_close() => {
-                tracing::warn!("line protocol from {peer} was silent the longest and gives way to another; raise max_connections");
+                tracing::warn!("line protocol from {peer} was idle the longest and is closed for another connection; raise max_connections");
                 break;
             }
         };

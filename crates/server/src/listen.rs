@@ -54,8 +54,8 @@ const PATIENCE: Patience = Patience {
 const LEAVE_TIME: Duration = Duration::from_millis(100);
 
 /// Answer to a connection beyond the limit.
-const FULL: &str = "{\"error\":\"too many connections; come again, or raise max_connections\",\
-    \"code\":\"unavailable\",\"message\":\"too many connections; come again, or raise max_connections\"}";
+const FULL: &str = "{\"error\":\"too many connections; try again, or raise max_connections\",\
+    \"code\":\"unavailable\",\"message\":\"too many connections; try again, or raise max_connections\"}";
 
 /// Serves HTTP until the stop, then finishes the requests in flight.
 pub async fn serve(listener: TcpListener, app: Arc<AppState>, stop: Stop) {

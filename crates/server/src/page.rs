@@ -38,7 +38,7 @@ pub async fn file(method: Method, uri: Uri, headers: HeaderMap) -> Response {
                 .into_response();
         }
         return ApiError::not_found(format!(
-            "there is nothing at /{path}; lines go to /write, questions to /api/v1/query"
+            "there is nothing at /{path}; write lines to /write, and query with /api/v1/query"
         ))
         .into_response();
     };

@@ -116,7 +116,7 @@ where
         })),
         Some(Piece::Failed(error)) => Err(error),
         Some(Piece::End) | None => Err(ApiError::internal(
-            "the answer's thread ended before it answered",
+            "the thread of the answer ended without an answer",
         )),
     }
 }
@@ -142,10 +142,10 @@ impl http_body::Body for ResponseBody {
             Some(Piece::Chunk(chunk)) => Some(Ok(Frame::data(chunk))),
             Some(Piece::End) => None,
             Some(Piece::Failed(error)) => {
-                tracing::warn!("an answer broke off: {error}");
-                Some(Err(io::Error::other("the answer broke off")))
+                tracing::warn!("an answer is incomplete: {error}");
+                Some(Err(io::Error::other("the answer is incomplete")))
             }
-            None => Some(Err(io::Error::other("the answer broke off"))),
+            None => Some(Err(io::Error::other("the answer is incomplete"))),
         })
     }
 }

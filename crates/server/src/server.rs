@@ -177,9 +177,7 @@ impl Server {
             host.into_iter().for_each(Host::stop);
             store.close()
         });
-        closed
-            .await?
-            .context("the store was not closed in good order")?;
+        closed.await?.context("the store was not closed cleanly")?;
         tracing::info!("stopped; everything accepted is on disk");
         Ok(())
     }
@@ -202,7 +200,7 @@ async fn tick(app: Arc<AppState>, mut stop: Stop) {
                 let app = app.clone();
                 // A status waits for the writer of the ledger.
                 if let Err(error) = tokio::task::spawn_blocking(move || app.tick()).await {
-                    tracing::error!("the figures were not updated: {error}");
+                    tracing::error!("the metrics were not updated: {error}");
                 }
             }
             () = stop.wanted() => return,

@@ -122,7 +122,7 @@ impl Survey {
     /// Ends the first pass.
     pub fn end(mut self) -> Comparison {
         for file in &mut self.files {
-            (file.notes, file.doubts) = file.columns.settle();
+            (file.notes, file.doubts) = file.columns.decide();
         }
         let (tally, parts) = match self.spans.end() {
             Ok(tally) => (tally, 0),

@@ -174,7 +174,7 @@ fn measure(
     let results = results.map_err(|error| match error {
         Error::Interrupted => {
             eprintln!(
-                "seiner: interrupted; what was measured is kept, `seiner lab run {}` continues",
+                "seiner: interrupted; the measurements so far are kept, and `seiner lab run {}` continues",
                 directory.display()
             );
             Failure::Rejected

@@ -71,7 +71,7 @@ pub enum Answer {
 
 /// Sends a request to a serving array and returns the answer.
 pub fn ask(socket: &Path, order: &Order) -> Result<Answer, Failure> {
-    let asked = || -> Result<Answer> {
+    let request = || -> Result<Answer> {
         let mut stream = UnixStream::connect(socket)?;
         stream.write_all(format!("{}\n", serde_json::to_string(order)?).as_bytes())?;
         let mut line = String::new();
@@ -87,7 +87,7 @@ pub fn ask(socket: &Path, order: &Order) -> Result<Answer, Failure> {
             socket.display()
         )
     };
-    match asked().with_context(context)? {
+    match request().with_context(context)? {
         Answer::Rejected(reason) => Err(Failure::Failed(anyhow!(reason))),
         answer => Ok(answer),
     }

@@ -63,7 +63,7 @@ impl Serve {
             eprintln!("The volume is at {export}");
         }
         let panel = self.panel(&array, &exports)?;
-        eprintln!("Orders are taken at {}", self.control.display());
+        eprintln!("The control socket is {}", self.control.display());
         control.serve(&array, &exports, || over.load(Ordering::SeqCst));
         // Clients are closed first, after their requests in flight are answered.
         drop(server);
@@ -85,7 +85,7 @@ impl Serve {
             exports: exports.to_vec(),
         };
         let panel = Panel::listen(address, Arc::new(monitored))?;
-        eprintln!("How it is, is at http://{}/", panel.address());
+        eprintln!("The status page is at http://{}/", panel.address());
         Ok(Some(panel))
     }
 }

@@ -162,17 +162,17 @@ impl StorageTarget for ArrayTarget {
         match status.condition {
             Condition::Whole => {}
             Condition::Degraded(missing) => warnings.push(format!(
-                "{missing} members of the array are gone or being filled: `seiner raid status` names them, and `seiner raid \
-                 replace` puts new devices in their places"
+                "{missing} members of the array are lost or being rebuilt: `seiner raid status` names them, and `seiner raid \
+                 replace` replaces them by new devices"
             )),
             Condition::Broken => warnings.push(
-                "more members of the array are gone than its level bears: bring them back and start again".to_string(),
+                "more members of the array are lost than its level permits: reconnect them and start again".to_string(),
             ),
         }
         if status.doubtful_stripes > 0 {
             warnings.push(format!(
-                "{} stripes of the array lost data in a power cut while members were gone: what was in them is damaged; \
-                 `seiner raid status` tells more",
+                "{} stripes of the array lost data in a power cut while members were missing, and their data are damaged; \
+                 `seiner raid status` has details",
                 status.doubtful_stripes
             ));
         }

@@ -86,7 +86,7 @@ fn a_clock_that_jumped_is_shown_and_confirmed() {
     );
     let confirmed = clock(&[&of_server[..], &["--accept"]].concat());
     assert_eq!(confirmed, "the clock of the server's host is confirmed\n");
-    assert_eq!(clock(&of_server), "the store goes by its host's clock\n");
+    assert_eq!(clock(&of_server), "the store uses its host's clock\n");
     stop(&mut server);
 
     // A stopped store: its time is set to the host's, here back from next year.

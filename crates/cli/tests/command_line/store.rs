@@ -184,7 +184,7 @@ fn queries_say_beside_their_answer_what_is_missing() {
     );
     let (status, _, err) = ask(&["m"]);
     assert!(
-        status == 0 && err.contains("there are some from 2023-11-14T22:13:20Z"),
+        status == 0 && err.contains("there are samples from 2023-11-14T22:13:20Z"),
         "{err}"
     );
 }

@@ -24,7 +24,7 @@ const PAGE: &str = include_str!("page.html");
 
 /// Returns the routes: the page at `/`, metrics at `/metrics`, the whole report at `/status`.
 pub fn router(array: Arc<dyn ArrayMonitor>, address: SocketAddr) -> Router {
-    let hosts = Hosts::new(address, Vec::new(), "ask by the address that it listens on");
+    let hosts = Hosts::new(address, Vec::new(), "use the address that it listens on");
     Router::new()
         .route("/", get(page))
         .route("/metrics", get(metrics_of_array))
@@ -91,8 +91,8 @@ impl Panel {
     pub fn listen(address: SocketAddr, array: Arc<dyn ArrayMonitor>) -> Result<Panel> {
         if !address.ip().is_loopback() {
             bail!(
-                "{address} can be reached from outside, and the page asks nobody who they are: take 127.0.0.1 or [::1], and \
-                 put something in front of it that does"
+                "{address} can be reached from other hosts, and the page has no authentication: use 127.0.0.1 or [::1], and put a \
+                 proxy with authentication in front of it"
             );
         }
         let runtime = tokio::runtime::Builder::new_current_thread()
@@ -109,7 +109,7 @@ impl Panel {
                 tokio::select! {
                     served = served => {
                         if let Err(error) = served {
-                            tracing::warn!("the page's port: {error}");
+                            tracing::warn!("the port of the page: {error}");
                         }
                     }
                     // A message and a dropped sender mean the same.

@@ -2,7 +2,7 @@
 
 use super::aggregates::AggregateColumn;
 use super::hints;
-use super::plan::{Aggregate, Parameters, Plan};
+use super::plan::{Aggregate, Parameters, QueryPlan};
 use crate::api_error::ApiError;
 use crate::app_state::AppState;
 use crate::ingest::now;
@@ -47,7 +47,7 @@ pub async fn query(
     State(app): State<Arc<AppState>>,
     Query(parameters): Query<Parameters>,
 ) -> Result<Response, ApiError> {
-    let plan = Plan::read(&parameters, now())?;
+    let plan = QueryPlan::read(&parameters, now())?;
     // The permit is shared: the thread that works last frees it.
     let permit = Arc::new(app.queries.acquire()?);
     app.traffic.queries.fetch_add(1, Relaxed);
@@ -127,7 +127,7 @@ pub fn losses(store: &dyn Store, interval: &Interval) -> Vec<String> {
 }
 
 /// Returns the parts with less than samples. They follow from the rules of the classes, before anything is read.
-pub fn levels(store: &dyn Store, plan: &Plan) -> Vec<Level> {
+pub fn levels(store: &dyn Store, plan: &QueryPlan) -> Vec<Level> {
     let levels = store.levels(&plan.query).into_iter();
     let levels = levels.map(|LevelSpan { from, to, step_ns }| Level { from, to, step_ns });
     levels.collect()
@@ -135,7 +135,7 @@ pub fn levels(store: &dyn Store, plan: &Plan) -> Vec<Level> {
 
 /// Returns the information that is known before the answer begins. JSON has a place for `truncated` at its end;
 /// for the other notations the series are counted first.
-fn begin(store: &dyn Store, plan: &Plan) -> Outcome {
+fn begin(store: &dyn Store, plan: &QueryPlan) -> Outcome {
     let mut hints = plan.notes.clone();
     hints.extend(hints::unknown_names(store, &plan.query));
     Outcome {
@@ -145,7 +145,7 @@ fn begin(store: &dyn Store, plan: &Plan) -> Outcome {
 }
 
 /// Returns whether more series have samples than the limit permits. Counts them by aggregates of blocks, up to the limit.
-fn is_truncated(store: &dyn Store, plan: &Plan) -> bool {
+fn is_truncated(store: &dyn Store, plan: &QueryPlan) -> bool {
     if plan.limit == usize::MAX {
         return false;
     }
@@ -165,7 +165,7 @@ fn is_truncated(store: &dyn Store, plan: &Plan) -> bool {
 /// The errors of `out`, and a [`ApiError`] in an [`io::Error`].
 pub fn write_answer(
     store: &dyn Store,
-    plan: &Plan,
+    plan: &QueryPlan,
     out: &mut impl Write,
     is_over: IsOver,
 ) -> io::Result<Outcome> {
@@ -174,7 +174,7 @@ pub fn write_answer(
 
 fn continue_answer(
     store: &dyn Store,
-    plan: &Plan,
+    plan: &QueryPlan,
     begun: Outcome,
     out: &mut impl Write,
     is_over: IsOver,
@@ -218,7 +218,7 @@ fn continue_answer(
 /// Writes the results of the store, up to the limit.
 fn write_series<'o, T, W: Write>(
     store: &dyn Store,
-    plan: &Plan,
+    plan: &QueryPlan,
     begun: Outcome,
     found: impl Iterator<Item = Result<T, seiner_store::Error>>,
     shape: Shape,
@@ -350,15 +350,15 @@ fn summaries<W: Write>(
     let rounded = is_integer && buckets.iter().any(|bucket| bucket.exact.is_none());
     let warning = rounded.then(|| {
         format!(
-            "{key} field {field}: coarser steps of this interval hold figures rounded to 53 bits; \
-             steps made from now on are exact"
+            "{key} field {field}: roll-ups of this interval have aggregates rounded to 53 bits; \
+             new roll-ups are exact"
         )
     });
     Ok(warning.into_iter().collect())
 }
 
 /// An Arrow stream has one type of values: an error before its beginning is better than a break.
-fn check_types(store: &dyn Store, plan: &Plan) -> io::Result<()> {
+fn check_types(store: &dyn Store, plan: &QueryPlan) -> io::Result<()> {
     let wanted = |field: &str| {
         plan.query
             .fields

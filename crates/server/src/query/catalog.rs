@@ -57,7 +57,7 @@ pub async fn values(
     let limit = parameters.limit.unwrap_or(DEFAULT_LIMIT);
     let tag = parameters
         .tag
-        .ok_or_else(|| ApiError::invalid("whose values? name a tag, as in &tag=host"))?;
+        .ok_or_else(|| ApiError::invalid("tag is missing; name a tag, as in &tag=host"))?;
     let Json(mut values) = look(&app, move |store| {
         store.tag_values(&selector, &tag, limit.saturating_add(1))
     })

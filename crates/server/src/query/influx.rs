@@ -37,7 +37,7 @@ pub async fn influx(uri: Uri, body: Body) -> Result<Json<Value>, ApiError> {
             { "name": "databases", "columns": ["name"], "values": [["seiner"]] }
         ] }] }))),
         _ => Err(ApiError::invalid(
-            "InfluxQL is not spoken here; ask /api/v1/query?select=cpu{host=\"a\"}&from=-1h for samples, \
+            "InfluxQL is not supported; use /api/v1/query?select=cpu{host=\"a\"}&from=-1h for samples, \
              /api/v1/measurements for what there is",
         )),
     }

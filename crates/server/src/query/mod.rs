@@ -12,4 +12,4 @@ pub use answer::{HINTS, LEVELS, LOSSES, Outcome, TRUNCATED, levels, losses, writ
 pub(crate) use catalog::{fields, measurements, sources, tags, values};
 pub(crate) use influx::influx;
 pub(crate) use plan::time;
-pub use plan::{Aggregate, Parameters, Plan};
+pub use plan::{Aggregate, Parameters, QueryPlan};

@@ -93,7 +93,7 @@ impl Aggregate {
 
 /// Query that can be run.
 #[derive(Clone, Debug)]
-pub struct Plan {
+pub struct QueryPlan {
     /// Selection of samples.
     pub query: Query,
     /// Length of a bucket, ns; `None` for raw samples.
@@ -112,15 +112,15 @@ pub struct Plan {
     pub notes: Vec<String>,
 }
 
-impl Plan {
+impl QueryPlan {
     /// Parses the parameters. `now` is in ns.
     ///
     /// # Errors
     /// 400 with the mistake and the correct form.
-    pub fn read(parameters: &Parameters, now: i64) -> Result<Plan, ApiError> {
+    pub fn read(parameters: &Parameters, now: i64) -> Result<QueryPlan, ApiError> {
         let Some(select) = &parameters.select else {
             return Err(ApiError::invalid(
-                "of which sources? write select=cpu{host=\"a\"}, or select={} for all",
+                "select is missing; write select=cpu{host=\"a\"}, or select={} for all sources",
             ));
         };
         let fields = parameters
@@ -137,10 +137,10 @@ impl Plan {
         let aggregates = aggregates(parameters.aggregate.as_deref())?;
         if step.is_none() && parameters.aggregate.is_some() {
             return Err(ApiError::invalid(
-                "aggregates of what? give step=10s, or points=1000",
+                "aggregate needs steps; give step=10s, or points=1000",
             ));
         }
-        Ok(Plan {
+        Ok(QueryPlan {
             query,
             step,
             aggregates,
@@ -216,9 +216,7 @@ fn step(parameters: &Parameters, interval: Interval) -> Result<Option<i64>, ApiE
         )),
         (None, None) => Ok(None),
         (Some(step), None) => match parse_duration(step).map_err(ApiError::invalid)? {
-            0 => Err(ApiError::invalid(
-                "a step of nothing never ends; give at least 1ns",
-            )),
+            0 => Err(ApiError::invalid("step must be at least 1ns")),
             step => Ok(Some(step)),
         },
         (None, Some(points)) => match number("points", Some(points))? {
@@ -283,13 +281,13 @@ fn round_step(interval: Interval, points: usize) -> i64 {
 mod tests {
     use super::*;
 
-    fn read(change: impl FnOnce(&mut Parameters)) -> Result<Plan, ApiError> {
+    fn read(change: impl FnOnce(&mut Parameters)) -> Result<QueryPlan, ApiError> {
         let mut parameters = Parameters {
             select: Some("cpu".into()),
             ..Parameters::default()
         };
         change(&mut parameters);
-        Plan::read(&parameters, 10_000 * SECOND)
+        QueryPlan::read(&parameters, 10_000 * SECOND)
     }
 
     #[test]
@@ -338,7 +336,7 @@ mod tests {
 
     #[test]
     fn what_makes_no_sense_is_rejected() {
-        assert!(Plan::read(&Parameters::default(), 0).is_err());
+        assert!(QueryPlan::read(&Parameters::default(), 0).is_err());
         for change in [
             (|p| p.select = Some("cpu{".into())) as fn(&mut Parameters),
             |p| p.from = Some("yesterday".into()),

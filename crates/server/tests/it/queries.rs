@@ -485,7 +485,7 @@ fn unknown_names_and_empty_intervals_come_with_a_hint() {
     );
     let (elsewhere, range) = hint(&[("select", "cpu")]);
     assert!(
-        elsewhere.ends_with("there are some from 1970-01-01T00:00:00Z to 1970-01-01T00:01:39Z"),
+        elsewhere.ends_with("there are samples from 1970-01-01T00:00:00Z to 1970-01-01T00:01:39Z"),
         "{elsewhere}"
     );
     assert_eq!(range, json!({ "from": "0", "to": "99000000000" }));
