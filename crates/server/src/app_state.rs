@@ -128,7 +128,7 @@ impl AppState {
         self.target.as_ref()?.array()?.report()
     }
 
-    /// Returns the troubles of the store and of what surrounds it, the worst first. Asks the file system for its space.
+    /// Returns the troubles of the store and of what surrounds it, the worst first. Reads the space of the file system.
     pub fn troubles(&self, status: &Status, classes: &[ClassStatus]) -> Vec<Trouble> {
         let store = health::of_store(status, classes, &self.store.losses());
         let around = match &self.target {

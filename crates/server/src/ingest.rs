@@ -46,7 +46,7 @@ pub struct Outcome {
     pub position: u64,
 }
 
-/// LineIngest of one text, piece by piece, into a store.
+/// Ingest of one text of line protocol, piece by piece, into a store.
 pub struct LineIngest<'e> {
     store: &'e dyn Store,
     traffic: Option<&'e TrafficCounters>,

@@ -180,7 +180,7 @@ fn answer(outcome: Outcome) -> Response {
     (StatusCode::BAD_REQUEST, Json(body)).into_response()
 }
 
-/// LineIngest behind a size limit. As a `Write` it is the destination of a decoder.
+/// Ingest behind a size limit. As a `Write` it is the destination of a decoder.
 struct Sink<'e> {
     app: &'e AppState,
     ingest: LineIngest<'e>,

@@ -22,8 +22,8 @@ use std::thread;
 ///
 /// Simulates a store whose blocks expire continuously, because their source's ring overwrites them or
 /// because they expire by age. The simulation runs the merge code of the store. "written" is the
-/// number of bytes written to segments per byte of blocks stored: 1 means that all segments died
-/// whole and merges rewrote nothing.
+/// number of bytes written to segments per byte of blocks stored: 1 means that all segments expired
+/// as a whole and merges rewrote nothing.
 #[derive(Args)]
 pub struct Merge {
     /// Policies to compare. 'patient', the default of the store, has lanes. All others write a
