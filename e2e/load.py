@@ -90,7 +90,7 @@ class Load:
             writer.join(120)
             assert not writer.is_alive(), "a writer hangs"
         for writer in self.writers:
-            assert writer.refusal is None, f"rows were refused: {writer.refusal}"
+            assert writer.refusal is None, f"rows were rejected: {writer.refusal}"
 
 
 def survivors(server, number):

@@ -133,7 +133,7 @@ class Server(Daemon):
     def status(self):
         return requests.get(self.url + "/status", timeout=60).json()
 
-    def settle(self):
+    def flush(self):
         assert requests.post(self.url + "/api/v1/flush", timeout=300).status_code == 204
 
     def peak_rss_bytes(self):

@@ -48,10 +48,10 @@ def test_clients_are_told_what_it_is(volumes):
     assert export["block_size_minimum"] == 1 and export["block_size_preferred"] == 64 << 10
     assert json.loads(do("qemu-img", "info", "--output", "json", volume.uri))["virtual-size"] == size
     assert int(do("nbdinfo", "--size", f"nbd+unix:///?socket={volume.socket}")) == size
-    refused = subprocess.run(
+    rejected = subprocess.run(
         ["nbdinfo", f"nbd+unix:///tape?socket={volume.socket}"], capture_output=True, text=True, timeout=30
     )
-    assert refused.returncode != 0
+    assert rejected.returncode != 0
     volume.stop()
 
 
@@ -215,20 +215,20 @@ class Writer:
 
 
 def read_all(volume, possible):
-    """Reads block by block: right, or refused; answers which were refused."""
-    refused = []
+    """Reads block by block: right, or rejected; answers which were rejected."""
+    rejected = []
     with Client(volume.socket) as client:
         for block, tags in enumerate(possible):
             try:
                 found = client.ask(READ, block * BLOCK, BLOCK)
             except Refused:
-                refused.append(block)
+                rejected.append(block)
                 continue
             tag = int.from_bytes(found[:8], "little")
             assert tag in tags and found == content(tag), f"block {block} holds {tag}, not one of {tags}"
             # What it holds it keeps.
             possible[block] = [tag]
-    return refused
+    return rejected
 
 
 @pytest.mark.parametrize("lost", [1, 2])
@@ -249,17 +249,17 @@ def test_a_server_killed_while_degraded_gives_nothing_wrong_and_says_what_is_in_
     for _ in range(2):
         volume.start()
         wait_for_tasks(volume)
-        refused = read_all(volume, writer.possible)
+        rejected = read_all(volume, writer.possible)
         told = json.loads(do(PROGRAM, "raid", "status", "--json", volume.control))
         stripe = told["stripe_bytes"] // BLOCK
-        # Stripes are doubtful where they were being written, and nothing else is refused.
+        # Stripes are doubtful where they were being written, and nothing else is rejected.
         assert told["condition"] == "degraded"
-        assert len({block // stripe for block in refused}) <= told["doubtful_stripes"]
+        assert len({block // stripe for block in rejected}) <= told["doubtful_stripes"]
         if lost == 1:
             # The second syndrome shows which rows fit: at most the stripe of the write at hand does not.
             assert told["doubtful_stripes"] <= 1
         else:
-            assert refused and len(refused) < len(writer.possible), "not everything was being written"
+            assert rejected and len(rejected) < len(writer.possible), "not everything was being written"
             assert "lost data" in do(PROGRAM, "raid", "status", volume.control)
         volume.kill()
     # Written whole, nothing is in doubt.

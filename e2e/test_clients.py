@@ -117,7 +117,7 @@ def test_influxdb_client_with_gzip_and_dictionaries(server):
     assert series["packed,n=2", "v"]["values"] == [n / 4 for n in range(2, 1_000, 3)]
 
 
-def test_influxdb_client_is_told_what_was_refused(server, influx):
+def test_influxdb_client_is_told_what_was_rejected(server, influx):
     lines = ["good v=1 1", "bad v= 2", "good v=3 3"]
     with pytest.raises(ApiException) as refusal:
         influx.write_api(write_options=SYNCHRONOUS).write("any", "any", lines)
@@ -172,7 +172,7 @@ def test_questdb_sender_by_default_and_with_auto_flush(server):
     assert series["auto,s=3", "half"]["values"] == [n / 2 for n in range(3, rows, 5)]
 
 
-def test_questdb_sender_is_told_what_was_refused(server):
+def test_questdb_sender_is_told_what_was_rejected(server):
     assert server.write("typed v=1i 1").status_code == 204
     with questdb.Sender.from_conf(f"http::addr={server.address};protocol_version=1;auto_flush=off;") as sender:
         sender.row("typed", columns={"v": "text"}, at=questdb.TimestampNanos(2))
@@ -228,7 +228,7 @@ def test_curl_with_gzip(server, tmp_path):
     assert "gzip" in json.loads(body)["error"]
 
 
-def test_curl_is_told_which_lines_were_refused(server):
+def test_curl_is_told_which_lines_were_rejected(server):
     lines = b'a v=1 1\n# a comment\n\nb v=\nc,=x v=1\nd v=1 x\ne v=1 99999999999999999999\nf "v"\na v=2 2\n'
     status, body = curl(f"{server.url}/write", "--data-binary", "@-", stdin=lines)
     told = json.loads(body)
@@ -272,7 +272,7 @@ def test_every_bit_of_a_value_comes_back(server):
         assert edge["values"] == [4, 3, 2, 1]
 
     check()
-    server.settle()
+    server.flush()
     check()
     server.stop()
     server.start()
@@ -328,7 +328,7 @@ def rows_of(table):
     return table.set_column(place, "time", table["time"].cast("int64")).to_pylist()
 
 
-def test_arrow_keeps_types_and_refuses_a_mix(server):
+def test_arrow_keeps_types_and_rejects_a_mix(server):
     assert server.write('t f=0.5,i=-7i,u=7u,b=t,s="x" 1').status_code == 204
     for field, kind, value in [
         ("f", "double", 0.5),
@@ -350,9 +350,9 @@ def test_steps_agree_with_samples(server):
     values = [(n * 7919) % 1_000 / 4 for n in range(rows)]
     lines = "".join(f"s v={value} {n * 100_000_000}\n" for n, value in enumerate(values))
     assert server.write(lines).status_code == 204
-    for settle in (False, True):
-        if settle:
-            server.settle()
+    for flush in (False, True):
+        if flush:
+            server.flush()
         answer = server.query("s", from_=0, step="10s", aggregate="count,sum,min,max,first,last,mean")["s", "v"]
         buckets = [values[start : start + 100] for start in range(0, rows, 100)]
         assert answer["times"] == [n * 10_000_000_000 for n in range(len(buckets))]

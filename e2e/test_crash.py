@@ -92,11 +92,11 @@ def test_a_loss_would_be_seen(serve):
     assert sum(len(survivors(server, writer.number)) for writer in writers) < sum(writer.rows for writer in writers)
 
 
-def test_memory_keeps_what_was_settled(serve):
+def test_memory_keeps_what_was_flushed(serve):
     server = serve(durability="memory")
     with Load(server, [0] * WRITERS) as load:
         time.sleep(0.5)
-    server.settle()
+    server.flush()
     acknowledged = [writer.rows for writer in load.writers]
     writers, _ = run_under_load(server, acknowledged, 0.5)
     server.start()

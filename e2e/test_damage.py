@@ -22,7 +22,7 @@ def two_segments(serve):
     segments = []
     for measurement in ("one", "two"):
         assert server.write(lines(measurement)).status_code == 204
-        server.settle()
+        server.flush()
         (new,) = set(server.data.glob("segment-*.log")) - set(segments)
         segments.append(new)
     server.stop()

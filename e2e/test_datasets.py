@@ -174,7 +174,7 @@ def check_import(path, name, folder):
     assert str(folder) in arguments
     done = run(*arguments, path)
     assert done.returncode == 0, done.stderr
-    assert "0 refused" in done.stderr
+    assert "0 rejected" in done.stderr
     answer = run(
         "query", f"{name.split('.')[0]}{{}}", "--data", folder, "--format", "json", "--from", -(2**63), "--to", 2**63 - 1
     )
@@ -232,7 +232,7 @@ def test_bad_rows_are_named(tmp_path):
     path.write_text("ts,v\n1,1.5\nyesterday,2\n3,2.5\n")
     done = run("import", "csv", "--data", tmp_path / "data", path)
     assert done.returncode == 1
-    assert "2 rows imported, 1 refused" in done.stderr
+    assert "2 rows imported, 1 rejected" in done.stderr
     assert ":3: " in done.stderr and "yesterday" in done.stderr
     done = run("import", "csv", "--data", tmp_path / "data", "--time-column", "time", path)
     assert done.returncode == 2

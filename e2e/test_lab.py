@@ -211,7 +211,7 @@ def test_what_a_killed_run_left_goes(lab, tmp_path):
     assert leftovers(tmp_path / "disk")
     done = lab("tidy")
     assert done.returncode == 0, done.stderr
-    assert "gone: the directory" in done.stdout
+    assert "removed: the directory" in done.stdout
     assert not leftovers(tmp_path)
     assert "nothing was left" in lab("tidy").stdout
 
@@ -410,8 +410,8 @@ def test_the_page_plans_with_the_same_code(serve, tmp_path):
     settings = tmp_path / "seiner.toml"
     settings.write_text(told["toml"])
     assert run("config", "--config", settings).returncode == 0
-    refused = server.ask("plan", sensors="many")
-    assert refused.status_code == 400 and "sensors" in refused.json()["error"]
+    rejected = server.ask("plan", sensors="many")
+    assert rejected.status_code == 400 and "sensors" in rejected.json()["error"]
     silent = server.ask("plan", own="true")
     assert silent.status_code == 400 and "nothing is coming in" in silent.json()["error"]
 
@@ -445,7 +445,7 @@ def test_a_plan_from_a_running_server(serve):
         (["--sensors", "10", "--keep", "soon"], "--keep"),
     ],
 )
-def test_a_demand_without_sense_is_refused(arguments, tells):
+def test_a_demand_without_sense_is_rejected(arguments, tells):
     done = plan(*arguments)
     assert done.returncode == 2
     assert tells in done.stderr

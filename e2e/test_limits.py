@@ -1,4 +1,4 @@
-"""Overload is refused with a word about when to come again, and memory stays where it was promised."""
+"""Overload is rejected with a word about when to come again, and memory stays where it was promised."""
 
 import errno
 import gzip
@@ -35,10 +35,10 @@ def test_too_many_writes_are_sent_away_with_a_time_to_return(serve):
     server = serve(max_requests=1)
     held = slow_write(server)
     wait_for(lambda: server.status()["ingest"]["requests_in_flight"] == 1)
-    refused = server.write("away v=1 1")
-    assert refused.status_code == 503
-    assert int(refused.headers["Retry-After"]) >= 1
-    told = refused.json()
+    rejected = server.write("away v=1 1")
+    assert rejected.status_code == 503
+    assert int(rejected.headers["Retry-After"]) >= 1
+    told = rejected.json()
     assert told["code"] == "unavailable" and "max_requests" in told["error"]
     # Questions are still answered.
     assert server.ask("measurements").status_code == 200
@@ -48,7 +48,7 @@ def test_too_many_writes_are_sent_away_with_a_time_to_return(serve):
     assert server.write("back v=1 1").status_code == 204
     series = {source for source, _ in server.query("{}")}
     assert series == {"held", "back"}
-    assert server.status()["ingest"]["turned_away"] == 1
+    assert server.status()["ingest"]["rejected_requests"] == 1
 
 
 def test_a_sender_that_vanishes_gives_its_place_back(serve):
@@ -66,9 +66,9 @@ def test_a_body_over_the_limit(serve):
     lines = "".join(f"big,s={n % 9} v={n} {n}\n" for n in range(100_000)).encode()
     assert len(lines) > MIB
     for headers, body in (({}, lines), ({"Content-Encoding": "gzip"}, gzip.compress(lines))):
-        refused = server.write(body, headers=headers)
-        assert refused.status_code == 413
-        assert "max_body" in refused.json()["error"]
+        rejected = server.write(body, headers=headers)
+        assert rejected.status_code == 413
+        assert "max_body" in rejected.json()["error"]
     assert server.write("small v=1 1").status_code == 204
 
 
@@ -94,10 +94,10 @@ def test_bytes_that_are_no_request(serve):
 
 
 def load_sources(server, count, ticks, failures_allowed=False):
-    """A gauge of each source at each tick, ten thousand lines a request; answers lines refused."""
+    """A gauge of each source at each tick, ten thousand lines a request; answers lines rejected."""
     host, port = server.address.rsplit(":", 1)
     connection = http.client.HTTPConnection(host, int(port), timeout=300)
-    refused = 0
+    rejected = 0
     for tick in range(ticks):
         for first in range(0, count, 10_000):
             body = "".join(
@@ -110,9 +110,9 @@ def load_sources(server, count, ticks, failures_allowed=False):
             text = answer.read()
             if answer.status != 204:
                 assert failures_allowed, text[:500]
-                refused += json.loads(text).get("rejected", 0)
+                rejected += json.loads(text).get("rejected", 0)
     connection.close()
-    return refused
+    return rejected
 
 
 def test_memory_stays_near_its_budget(serve):
@@ -127,25 +127,25 @@ def test_memory_stays_near_its_budget(serve):
     assert status["sources"] == sources
     print(f"peak RSS {peak / MIB:.0f} MiB, {status['dictionary_bytes'] / sources:.0f} bytes of names a source")
     assert peak < budget + 60 * MIB
-    assert status["memory_used"] <= status["memory_budget"]
+    assert status["memory_used_bytes"] <= status["memory_budget_bytes"]
     count = server.query('gauge{host="h7"}', step="365d", aggregate="count")
     assert len(count) == 100
 
 
-def test_names_that_do_not_fit_are_refused_and_the_rest_goes_on(serve):
+def test_names_that_do_not_fit_are_rejected_and_the_rest_goes_on(serve):
     server = serve(memory="8 MiB")
-    refused = load_sources(server, 100_000, 1, failures_allowed=True)
-    assert refused > 0
+    rejected = load_sources(server, 100_000, 1, failures_allowed=True)
+    assert rejected > 0
     assert server.peak_rss_bytes() < (8 + 60) * MIB
     status = server.status()["engine"]
-    assert status["sources"] == 100_000 - refused
+    assert status["sources"] == 100_000 - rejected
     # Sources that were known before are still served.
     assert server.write("gauge,host=h0,sensor=s0,rack=r0 value=5 1800000000000000000").status_code == 204
     assert server.query('gauge{host="h0",sensor="s0"}')["gauge,host=h0,rack=r0,sensor=s0", "value"]["values"][-1] == 5
 
 
 def new_sources(server, first, count, tick):
-    """A row each of sources that have a host and a number of their own; answers how many were refused."""
+    """A row each of sources that have a host and a number of their own; answers how many were rejected."""
     body = "".join(
         f"m,host=h{n:07x},id={n * 2654435761 % 2**32:08x},region=eu-west-{n % 7} v={n} {1_700_000_000_000_000_000 + tick}\n"
         for n in range(first, first + count)
@@ -170,24 +170,24 @@ def test_ever_new_sources_stay_within_the_memory(serve):
     def check(phase, bound):
         used = server.peak_rss_bytes() / MIB
         status = server.status()["engine"]
-        print(f"{phase}: RSS {used:.0f} MiB at most, {status['memory_used'] / MIB:.0f} accounted for")
+        print(f"{phase}: RSS {used:.0f} MiB at most, {status['memory_used_bytes'] / MIB:.0f} accounted for")
         assert used <= min(bound * mib + process, mib + 64), phase
-        assert status["memory_used"] <= bound * status["memory_budget"], phase
+        assert status["memory_used_bytes"] <= bound * status["memory_budget_bytes"], phase
         # The kernel counts the peak anew.
         Path(f"/proc/{server.process.pid}/clear_refs").write_text("5")
 
-    sources = refused = 0
-    while not refused:
-        refused = new_sources(server, sources, 5000, 0)
+    sources = rejected = 0
+    while not rejected:
+        rejected = new_sources(server, sources, 5000, 0)
         sources += 5000
-    sources -= refused
+    sources -= rejected
     check("new sources", 1.25)
     assert server.status()["engine"]["sources"] == sources > mib * 2000
     assert any("raise `memory`" in warning for warning in server.status()["warnings"])
     for first in range(0, sources // 5000 * 5000, 5000):
         assert new_sources(server, first, 5000, 1) == 0
     check("known sources", 1.25)
-    server.settle()
+    server.flush()
     check("settling", 1.25)
     resident = rss_bytes(server) / MIB
     assert resident <= mib + process, f"{resident:.0f} MiB after settling"
@@ -245,21 +245,21 @@ def test_a_full_disk_is_told_everywhere_and_passes(serve, small_disk):
                 answers[path] = answer.json()
     assert len(answers) == 2
     assert all(answer["code"] == "full" and answer["error"] for answer in answers.values())
-    for path, parameters in (("settle", {}), ("delete", {"select": "m{a=1}"})):
+    for path, parameters in (("flush", {}), ("delete", {"select": "m{a=1}"})):
         answer = requests.post(f"{server.url}/api/v1/{path}", params=parameters, timeout=60)
         assert answer.status_code in (200, 204, 507), (path, answer.text)
         assert answer.status_code != 507 or answer.json()["code"] == "full"
     health = requests.get(server.url + "/health")
-    assert health.status_code == 503 and "room" in health.json()["message"], health.text
+    assert health.status_code == 503 and "space" in health.json()["message"], health.text
     assert requests.get(server.url + "/ready").status_code == 503
-    assert any("room" in warning for warning in server.status()["warnings"])
-    assert "seiner_writes_refused 1.0" in requests.get(server.url + "/metrics").text
+    assert any("space" in warning for warning in server.status()["warnings"])
+    assert "seiner_writes_rejected 1.0" in requests.get(server.url + "/metrics").text
     assert server.ask("measurements").json() == ["m"]
     # It goes on by itself.
     filler.close()
     (small_disk / "filler").unlink()
     wait_for(lambda: write().status_code == 204)
     wait_for(lambda: requests.get(server.url + "/health").status_code == 200)
-    server.settle()
+    server.flush()
     assert server.status()["warnings"] == []
-    assert "seiner_writes_refused 0.0" in requests.get(server.url + "/metrics").text
+    assert "seiner_writes_rejected 0.0" in requests.get(server.url + "/metrics").text

@@ -1,4 +1,4 @@
-"""`seiner raid`: arrays of files, served, killed, degraded, refused; talked to by qemu and libnbd where they are there."""
+"""`seiner raid`: arrays of files, served, killed, degraded, rejected; talked to by qemu and libnbd where they are there."""
 
 import json
 import re
@@ -105,8 +105,8 @@ def test_an_array_is_served_loses_two_members_and_gets_new_ones(tmp_path):
         assert "state    whole" in told and "scrub: 100.0 %" in told, told
         serving.stop()
     old = [*devices[:4], devices[4], devices[5]]
-    refused = run("raid", "assemble", *old)
-    assert refused.returncode == 2 and "missed what the others" in refused.stderr, refused.stderr
+    rejected = run("raid", "assemble", *old)
+    assert rejected.returncode == 2 and "missed what the others" in rejected.stderr, rejected.stderr
     devices[4] = fresh
     with Serving(tmp_path, reversed(devices)) as serving:
         serving.holds(2, 10 * MIB, 10 * MIB)
@@ -159,7 +159,7 @@ def test_a_signal_stops_it_and_a_spare_is_kept(tmp_path):
         serving.holds(7, 0, MIB)
 
 
-def test_what_makes_no_array_is_refused_and_left_as_it_is(tmp_path):
+def test_what_makes_no_array_is_rejected_and_left_as_it_is(tmp_path):
     names = [tmp_path / f"new{number}" for number in range(4)]
     for flags, tells in (
         (["--level", 6, "--strip", "12KiB", "--size", "8MiB"], "power of two"),
@@ -167,8 +167,8 @@ def test_what_makes_no_array_is_refused_and_left_as_it_is(tmp_path):
         (["--level", 6], "give --size"),
         (["--level", 4, "--size", "8MiB"], "possible values: 0, 1, 5, 6"),
     ):
-        refused = run("raid", "create", *flags, *names)
-        assert refused.returncode == 2 and tells in refused.stderr, refused.stderr
+        rejected = run("raid", "create", *flags, *names)
+        assert rejected.returncode == 2 and tells in rejected.stderr, rejected.stderr
         assert not any(name.exists() for name in names), flags
     few = run("raid", "create", "--level", 5, "--size", "8MiB", *names[:2])
     assert few.returncode == 2 and "3 to 255 members" in few.stderr
@@ -231,7 +231,7 @@ def test_a_member_that_gives_back_something_else_is_repaired_and_named(tmp_path)
         told = serving.status()
         assert [member["corrupt_blocks"] for member in told["members"]] == [0, 1, 0]
         assert told["counters"]["repaired_blocks"] == 1
-        assert "1 blocks were not what was written" in serving.order("status").stdout
+        assert "1 blocks did not match their checksums" in serving.order("status").stdout
         assert client.ask(READ, 0, MIB) == data
         serving.stop()
     plain = run("raid", "create", "--level", 0, "--size", "8MiB", "--checksums", tmp_path / "x", tmp_path / "y")
@@ -275,7 +275,7 @@ def test_the_page_shows_where_writes_are_held_and_prometheus_has_figures(tmp_pat
             "seiner_array_writes_total 200",
             "seiner_array_members_up 6.0",
             "seiner_array_write_seconds_count 200",
-            'seiner_array_member_filled_share{member="5"} 1.0',
+            'seiner_array_member_filled_ratio{member="5"} 1.0',
         ]:
             assert line in figures.splitlines(), figures
         text = serving.order("status").stdout
@@ -300,8 +300,8 @@ def test_small_writes_are_measured_modelled_in_memory_and_on_files(tmp_path):
     assert all(line["writes"] > 10 for line in json.loads(memory.stdout)["results"])
     files = [tmp_path / f"m{number}" for number in range(4)]
     files[0].write_bytes(b"something" + bytes(8 * MIB))
-    refused = run("raid", "bench", "--size", "8MiB", *quick, *files)
-    assert refused.returncode == 2 and "holds data" in refused.stderr
+    rejected = run("raid", "bench", "--size", "8MiB", *quick, *files)
+    assert rejected.returncode == 2 and "holds data" in rejected.stderr
     assert not files[1].exists() and files[0].read_bytes().startswith(b"something")
     once = run("raid", "bench", "--size", "8MiB", "--overwrite", *quick, *files)
     assert once.returncode == 2 and "--yes" in once.stderr

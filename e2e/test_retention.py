@@ -69,15 +69,15 @@ def test_deletes_that_make_no_sense(serve):
         ({"select": "a", "from": "soon"}, "soon"),
         ({"select": "a", "from": 5, "to": 4}, "swap"),
     ):
-        refused = requests.delete(server.url + "/api/v1/delete", params=parameters, timeout=60)
-        assert refused.status_code == 400 and tells in refused.json()["error"], refused.text
+        rejected = requests.delete(server.url + "/api/v1/delete", params=parameters, timeout=60)
+        assert rejected.status_code == 400 and tells in rejected.json()["error"], rejected.text
     for body, tells in (
         ("{}", "start"),
         (json.dumps({"start": "now", "stop": "now", "predicate": '_field="v"'}), "all fields"),
         (json.dumps({"start": "now", "stop": "now", "predicate": 'a="b" OR a="c"'}), "AND"),
     ):
-        refused = requests.post(server.url + "/api/v2/delete", data=body, timeout=60)
-        assert refused.status_code == 400 and tells in refused.json()["error"], refused.text
+        rejected = requests.post(server.url + "/api/v2/delete", data=body, timeout=60)
+        assert rejected.status_code == 400 and tells in rejected.json()["error"], rejected.text
     assert rows(server, "a") == 1
 
 
@@ -111,7 +111,7 @@ def test_classes_of_the_file_keep_what_they_say(serve, tmp_path):
     )
     for measurement in ("ring", "kept"):
         assert server.write(noise(measurement, now - 3000, 12_000)).status_code == 204
-    # Rows that are too old as they come are refused, once the disk was told how late it is; the rest is kept.
+    # Rows that are too old as they come are rejected, once the disk was told how late it is; the rest is kept.
     young = server.write(noise("young", now - 3000, 12_000))
     assert young.status_code == 204 or (young.status_code == 400 and "older than the retention class" in young.text), young.text
     assert 4 * 500 <= rows(server, "ring") < 4 * 700
@@ -142,7 +142,7 @@ def fill(server, mib, until=lambda answer: False, watch=lambda: None):
     return answer
 
 
-def test_a_full_store_refuses_within_its_budget_and_goes_on_when_there_is_room(serve):
+def test_a_full_store_rejects_within_its_budget_and_goes_on_when_there_is_room(serve):
     server = serve(disk="24 MiB", memory="32 MiB", durability="100ms")
     full = fill(server, 60, until=lambda answer: answer.status_code != 204)
     assert full.status_code == 507, full.text
@@ -150,7 +150,7 @@ def test_a_full_store_refuses_within_its_budget_and_goes_on_when_there_is_room(s
     assert told["code"] == "full" and "raise `disk`" in told["error"]
     assert taken(server.data) <= 24 * MIB
     status = server.status()["engine"]
-    assert status["disk_budget"] == 24 * MIB and status["disk_used"] <= 24 * MIB
+    assert status["disk_budget_bytes"] == 24 * MIB and status["disk_used_bytes"] <= 24 * MIB
     # It is full, and says so. What is there is served, and a delete makes room.
     health = requests.get(server.url + "/health", timeout=60)
     assert health.status_code == 503 and "ready for queries" in health.text
@@ -186,7 +186,7 @@ def test_a_class_that_sheds_keeps_accepting(serve):
         assert part in told.stdout, told.stdout
     listed = run("log", "status", "--segments", "--server", server.url).stdout
     report = json.loads(run("log", "status", "--json", "--server", server.url).stdout)
-    assert report["room"]["budget"] == 24 * MIB and report["segment_bytes"] == 256 << 10
+    assert report["space"]["budget"] == 24 * MIB and report["segment_bytes"] == 256 << 10
     assert sum("█" in line for line in listed.splitlines()) > len(report["segments"]) / 2
     # What is all live is not merged over and over before something is shed.
     assert 1 <= report["written"]["start"]["per_byte"] < 1.2
@@ -196,10 +196,10 @@ def test_a_class_that_sheds_keeps_accepting(serve):
     assert ("dropped, all dead:" in why or "written again" in why) and "U 0." in why
     metrics = requests.get(server.url + "/metrics", timeout=60).text
     assert 'seiner_class_live_bytes{class="default"}' in metrics
-    assert "seiner_disk_budget 25165824" in metrics and "seiner_log_planing" in metrics
+    assert "seiner_disk_budget_bytes 25165824" in metrics and "seiner_log_planing" in metrics
 
 
-def test_settings_that_leave_no_room_are_refused(tmp_path):
+def test_settings_that_leave_no_room_are_rejected(tmp_path):
     for flags, tells in (
         (["--disk", "1 MiB"], "a store needs"),
         (["--class", "name=a,rows=0"], "1 or more"),
@@ -227,7 +227,7 @@ def test_samples_become_coarser_and_stay_so(serve):
 
     def aged():
         engine = requests.get(server.url + "/status", timeout=60).json()["engine"]
-        return engine["aged_samples"] >= 900 and "levels" in server.ask("query", **question).json()
+        return engine["rolled_up_samples"] >= 900 and "levels" in server.ask("query", **question).json()
 
     before = server.ask("query", **question).json()["series"]
     deadline = time.monotonic() + 60
@@ -251,11 +251,11 @@ def test_samples_become_coarser_and_stay_so(serve):
     assert run("check", server.data).returncode == 0
 
 
-def test_levels_that_cannot_be_are_refused_with_those_that_can():
+def test_levels_that_cannot_be_are_rejected_with_those_that_can():
     for coarser, tells in (
         ("3s for ever", "say steps of 2s or shorter"),
         ("1s", "write 1m for 365d"),
         ("1s for 1s", "say more than 2s"),
     ):
-        refused = run("config", "--class", f"name=raw,age=2s,coarser={coarser}")
-        assert refused.returncode == 2 and tells in refused.stderr, refused.stderr
+        rejected = run("config", "--class", f"name=raw,age=2s,coarser={coarser}")
+        assert rejected.returncode == 2 and tells in rejected.stderr, rejected.stderr

@@ -68,7 +68,7 @@ def check(server, acknowledged):
 
 def test_metrics_are_those_that_the_documentation_names_and_tell_of_a_degraded_array(tmp_path):
     page = (Path(__file__).parent.parent / "docs" / "metrics.md").read_text()
-    documented = set(re.findall(r"^\| `(seiner_\w+)` \|", page, re.MULTILINE))
+    documented = set(re.findall(r"^\| `((?:seiner|process)_\w+)` \|", page, re.MULTILINE))
     with Store(tmp_path, durability="100ms") as server:
         text = requests.get(server.url + "/metrics", timeout=60).text
         there = {name + "_total" * (kind == "counter") for name, kind in re.findall(r"^# TYPE (\S+) (\S+)$", text, re.MULTILINE)}
@@ -85,7 +85,7 @@ def test_two_members_are_lost_under_load_and_nothing_with_them(tmp_path, durabil
         rows = load(server, [0] * WRITERS, 0.5)
         status = server.status()
         assert status["array"]["condition"] == "whole" and status["data_directory"].startswith("array ")
-        assert 0.8 * 96 * MIB < status["engine"]["disk_budget"] < 96 * MIB
+        assert 0.8 * 96 * MIB < status["engine"]["disk_budget_bytes"] < 96 * MIB
 
         with Load(server, rows) as writing:
             for member in [1, 4]:
@@ -95,7 +95,7 @@ def test_two_members_are_lost_under_load_and_nothing_with_them(tmp_path, durabil
         rows = check(server, [writer.rows for writer in writing.writers])
         assert server.status()["array"]["condition"] == "degraded"
         assert any("gone" in warning for warning in server.status()["warnings"])
-        server.settle()
+        server.flush()
         server.stop()
 
         server.start()
@@ -153,10 +153,10 @@ def test_killed_while_whole_and_while_a_member_is_filled(tmp_path, dice):
         server.stop()
 
 
-def test_what_cannot_be_used_is_refused_and_said_why(tmp_path):
+def test_what_cannot_be_used_is_rejected_and_said_why(tmp_path):
     server = Store(tmp_path)
 
-    def refused(*arguments):
+    def rejected(*arguments):
         done = run("serve", "--listen", "127.0.0.1:0", "--array-control", server.control, *arguments)
         assert done.returncode == 2, done.stderr
         return done.stderr
@@ -164,10 +164,10 @@ def test_what_cannot_be_used_is_refused_and_said_why(tmp_path):
     devices = list(server.devices.values())
     plain = tmp_path / "plain"
     plain.write_bytes(bytes(MIB))
-    assert "superblock" in refused("--array", plain)
-    assert "--array-degraded" in refused("--array", *devices[:5])
-    assert "needs 4" in refused("--array", *devices[:3])
-    assert "empty" in refused("--array", "a,,b")
+    assert "superblock" in rejected("--array", plain)
+    assert "--array-degraded" in rejected("--array", *devices[:5])
+    assert "needs 4" in rejected("--array", *devices[:3])
+    assert "empty" in rejected("--array", "a,,b")
     server.start()
     in_use = run("serve", "--listen", "127.0.0.1:0", "--array-control", tmp_path / "other", "--array", *devices)
     assert in_use.returncode == 1 and "is in use" in in_use.stderr
@@ -175,7 +175,7 @@ def test_what_cannot_be_used_is_refused_and_said_why(tmp_path):
     assert server.process.wait(30) == 0 and not server.control.exists()
 
 
-def test_a_volume_that_holds_something_else_is_refused_until_it_is_cleared(tmp_path):
+def test_a_volume_that_holds_something_else_is_rejected_until_it_is_cleared(tmp_path):
     server = Store(tmp_path)
     # Data of the first stripe begin at 1 MiB.
     with open(server.devices[0], "r+b") as member:

@@ -57,7 +57,7 @@ class Volume(Daemon):
             )
         started = time.monotonic()
         while time.monotonic() - started < START_S:
-            if b"Orders are taken" in self.log.read_bytes()[seen:]:
+            if b"The control socket is" in self.log.read_bytes()[seen:]:
                 return
             if self.process.poll() is not None:
                 break

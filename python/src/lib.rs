@@ -5,9 +5,9 @@
 //! `python/seiner`, in Python.
 
 mod answer;
+mod append;
 mod arrays;
 mod failure;
-mod intake;
 mod labels;
 mod lines;
 mod long_form;

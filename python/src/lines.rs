@@ -1,7 +1,7 @@
 //! Writes of line protocol.
 
+use crate::append::{Outcome, ROWS_AT_ONCE};
 use crate::failure::Failure;
-use crate::intake::{Outcome, ROWS_AT_ONCE};
 use seiner_model::Batch;
 use seiner_store::Store;
 use seiner_wire::line::{Arena, LineNotation, LineParser, Precision};
@@ -27,14 +27,14 @@ pub fn write(
             &mut batch,
             &mut errors,
         );
-        outcome.refused_total += errors.len();
+        outcome.rejected_total += errors.len();
         for error in errors {
-            outcome.refuse(error.line, error.reason.to_string());
+            outcome.reject(error.line, error.reason.to_string());
         }
         let receipt = store.append(&LineNotation, &batch)?;
         outcome.add(&receipt, |row| parser.line_of_row(row));
         rest = &rest[read..];
     }
-    outcome.refused.sort_by_key(|(line, _)| *line);
+    outcome.rejected.sort_by_key(|(line, _)| *line);
     Ok(outcome)
 }

@@ -3,9 +3,9 @@
 //! Python's lock is released while the engine works. Long operations check for signals regularly.
 
 use crate::answer::Answer;
+use crate::append::{self, Outcome, ROWS_AT_ONCE, Roles};
 use crate::arrays::array;
 use crate::failure::{Failure, invalid};
-use crate::intake::{self, Outcome, ROWS_AT_ONCE, Roles};
 use crate::lines;
 use crate::retention;
 use arrow_array::cast::AsArray;
@@ -169,7 +169,7 @@ impl Store {
             fields,
         };
         self.take(py, &*store, data, |batch, first, outcome| {
-            intake::append_rows(&*store, source, &roles, batch, first, outcome)
+            append::append_rows(&*store, source, &roles, batch, first, outcome)
         })
     }
 
@@ -186,7 +186,7 @@ impl Store {
         tags.sort();
         let roles = Roles { time, tags, fields };
         self.take(py, &*store, data, |batch, first, outcome| {
-            intake::append_table(&*store, measurement, &roles, batch, first, outcome)
+            append::append_table(&*store, measurement, &roles, batch, first, outcome)
         })
     }
 
@@ -216,8 +216,8 @@ impl Store {
         for start in (0..values.len()).step_by(ROWS_AT_ONCE) {
             let len = ROWS_AT_ONCE.min(values.len() - start);
             py.detach(|| -> Result<(), Failure> {
-                let sources = intake::sources(&sources.slice(start, len))?;
-                let times = intake::times("times", &times.slice(start, len), |row| {
+                let sources = append::sources(&sources.slice(start, len))?;
+                let times = append::times("times", &times.slice(start, len), |row| {
                     (start + row) as u64
                 })?;
                 let values = values.slice(start, len);
@@ -308,7 +308,7 @@ impl Store {
         limit: usize,
     ) -> PyResult<(Vec<String>, bool)> {
         let (store, selector) = self.select(select)?;
-        // One more tells whether the limit left some out.
+        // One more shows whether the limit left some out.
         let most = limit.saturating_add(1);
         let mut values = py
             .detach(|| store.tag_values(&selector, tag, most))
@@ -489,8 +489,8 @@ fn finish(py: Python<'_>, store: &dyn seiner_store::Store, outcome: Outcome) -> 
     Ok((
         outcome.rows,
         outcome.samples,
-        outcome.refused,
-        outcome.refused_total,
+        outcome.rejected,
+        outcome.rejected_total,
     ))
 }
 

@@ -231,9 +231,9 @@ def test_samples_by_number(store: seiner.Store) -> None:
 def test_line_protocol(store: seiner.Store) -> None:
     before = dt.datetime.now(dt.timezone.utc)
     receipt = store.write_lines('m,a=1 v=1.5,s="x" 5\nnonsense\nm,a=1 v=2i 6\n\nm,a=2 v=3', precision="s")
-    assert (receipt.rows, receipt.samples, receipt.refused_total) == (2, 3, 2)
-    assert [line for line, _ in receipt.refused] == [2, 3]
-    assert "f64" in receipt.refused[1][1]
+    assert (receipt.rows, receipt.samples, receipt.rejected_total) == (2, 3, 2)
+    assert [line for line, _ in receipt.rejected] == [2, 3]
+    assert "f64" in receipt.rejected[1][1]
     assert read(store, 'm{a="1"}')["v"] == ([5_000_000_000], [1.5])
     now = store.query('m{a="2"}', before).by_series()[0].times[0].astype("M8[us]").item()
     assert now.replace(tzinfo=dt.timezone.utc) >= before - dt.timedelta(milliseconds=1)
@@ -241,13 +241,13 @@ def test_line_protocol(store: seiner.Store) -> None:
         store.write_lines(b"m v=1", precision="fortnight")
 
 
-def test_refused_rows_are_named_and_the_others_kept(store: seiner.Store) -> None:
+def test_rejected_rows_are_named_and_the_others_kept(store: seiner.Store) -> None:
     store.append("m", {"a": "1"}, {"time": TIMES, "v": np.zeros(5)})
     table = pa.table({"time": TIMES + 1, "a": ["1", "2", "1", "2", "3"], "v": [1, None, 3, 4, 5]})
-    with pytest.raises(seiner.Refused, match=r'2 rows were refused, 2 are stored: row 0: field "v" is f64') as caught:
+    with pytest.raises(seiner.Rejected, match=r'2 rows were rejected, 2 are stored: row 0: field "v" is f64') as caught:
         store.append_table("m", table, tags=["a"])
-    assert [row for row, _ in caught.value.receipt.refused] == [0, 2]
-    assert store.append_table("m", table, tags=["a"], strict=False).refused_total == 2
+    assert [row for row, _ in caught.value.receipt.rejected] == [0, 2]
+    assert store.append_table("m", table, tags=["a"], strict=False).rejected_total == 2
     assert read(store, 'm{a="2"}')["v"][1] == [4]
 
 
@@ -263,9 +263,9 @@ def test_long_inputs_come_in_pieces(store: seiner.Store) -> None:
     assert whole["s"][1] == texts.tolist()
     for n in range(7):
         assert read(store, f"t{{s={n}}}")["v"] == (times[n::7].tolist(), values[n::7].tolist())
-    with pytest.raises(seiner.Refused) as caught:
+    with pytest.raises(seiner.Rejected) as caught:
         store.append("m", None, {"time": times[-10:], "v": np.arange(10)})
-    assert caught.value.receipt.refused_total == 10
+    assert caught.value.receipt.rejected_total == 10
     again = pa.table({"time": times, "v": pa.chunked_array([values[:70_000], values[70_000:]])})
     assert store.append("m", None, again).rows == rows
     assert read(store, "m")["v"][1] == values.tolist()

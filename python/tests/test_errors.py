@@ -67,7 +67,7 @@ def test_tables_that_make_no_sense(store: seiner.Store) -> None:
         store.append_table("m", {"time": TIMES, "v": TIMES, "w": TIMES}, tags=["v"])
     with pytest.raises(seiner.Invalid, match='no column "host"'):
         store.append_table("m", {"time": TIMES, "v": TIMES}, tags=["host"])
-    with pytest.raises(seiner.Refused, match="the measurement is empty"):
+    with pytest.raises(seiner.Rejected, match="the measurement is empty"):
         store.append_table("", {"time": TIMES, "a": ["x"] * 3, "v": TIMES}, tags=["a"])
 
 
@@ -164,3 +164,11 @@ def test_damage_is_told(tmp_path: Path) -> None:
     segment.write_bytes(content)
     with seiner.open(tmp_path) as store, pytest.raises(seiner.Damaged, match="offset"):
         store.query("m").arrow()
+
+
+def test_old_names_still_work(tmp_path: Path) -> None:
+    assert seiner.Refused is seiner.Rejected
+    with seiner.open(tmp_path) as store:
+        receipt = store.write_lines("m v=1 1\nm")
+        assert receipt.refused == receipt.rejected and receipt.refused_total == receipt.rejected_total == 1
+        store.flush()

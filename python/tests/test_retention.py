@@ -47,7 +47,7 @@ def test_a_ring_keeps_the_latest_rows(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("shed", [False, True])
-def test_a_full_store_refuses_or_sheds(tmp_path: Path, shed: bool) -> None:
+def test_a_full_store_rejects_or_sheds(tmp_path: Path, shed: bool) -> None:
     budget = 16 << 20
     classes = [seiner.Class(name="default", when_full="shed" if shed else "refuse")]
 
@@ -87,7 +87,7 @@ def test_a_full_store_refuses_or_sheds(tmp_path: Path, shed: bool) -> None:
         ({"classes": [seiner.Class(name="a", when_full="burn")]}, "neither"),  # type: ignore[arg-type]
     ],
 )
-def test_settings_that_make_no_sense_are_refused(tmp_path: Path, settings: dict[str, object], tells: str) -> None:
+def test_settings_that_make_no_sense_are_rejected(tmp_path: Path, settings: dict[str, object], tells: str) -> None:
     with pytest.raises(seiner.Invalid, match=tells):
         seiner.open(tmp_path, **settings)  # type: ignore[arg-type]
 

@@ -1,4 +1,4 @@
-// The server's API, typed. What the server refuses arrives as a ServerError with its own words.
+// Typed API of the server. An error answer becomes a ServerError with the server's message.
 
 export type FieldType = 'f64' | 'f32' | 'i64' | 'u64' | 'bool' | 'string';
 
@@ -17,7 +17,7 @@ export interface SeriesKey {
 /** JSON has no NaN and no infinities; the server writes them as texts. Integers beyond 2^53 are bigints. */
 export type WireNumber = number | bigint | null | 'NaN' | 'Infinity' | '-Infinity';
 
-/** Buckets are numbers whatever the field's type, which only /fields tells. */
+/** Aggregates are numbers for every type of field; only /fields has the type. */
 export interface Stepped extends Omit<SeriesKey, 'type'> {
   times: number[];
   mean?: WireNumber[];
@@ -42,13 +42,13 @@ export interface Answer<S> {
   from: string;
   to: string;
   step_ns?: number;
-  /** Where rows of steps stand for samples that were let go; times in ns. */
+  /** Intervals in which rows of a roll-up replace expired samples; times in ns. */
   levels?: Level[];
   series: S[];
   truncated: boolean;
-  /** Sentences for the reader: names that do not exist, and why there is nothing. */
+  /** Sentences for the reader: unknown names, and the reason of an empty answer. */
   hints?: string[];
-  /** Where there are samples, if the interval has none; ns. */
+  /** Interval that has samples, if the requested one has none; ns. */
   range?: { from: string; to: string };
 }
 
@@ -65,18 +65,18 @@ export interface Status {
   disk?: { total_bytes?: number; free_bytes?: number; used_by_store_bytes?: number };
 }
 
-/** Something to look at, with its remedy. The server lists the worst first. */
+/** Trouble with its remedy. The server lists the worst first. */
 export interface Trouble {
   severity: 'refusal' | 'warning' | 'notice';
   text: string;
 }
 
-/** Data that was accepted and cannot be read any more; times in ns. */
+/** Loss of accepted data; times in ns. */
 export interface Loss {
   file: string;
   what: string;
   rows: number | null;
-  /** Whether `rows` is a bound. */
+  /** True if `rows` is an upper bound. */
   at_most: boolean;
   from: string | null;
   to: string | null;
@@ -93,8 +93,8 @@ export type EngineFigure =
   | 'buffered_rows'
   | 'buffer_bytes'
   | 'dictionary_bytes'
-  | 'memory_used'
-  | 'memory_budget'
+  | 'memory_used_bytes'
+  | 'memory_budget_bytes'
   | 'journal_bytes'
   | 'journal_files'
   | 'segments'
@@ -102,14 +102,14 @@ export type EngineFigure =
   | 'open_segments'
   | 'open_segment_bytes'
   | 'blocks_sealed'
-  | 'block_bytes_sealed'
+  | 'sealed_block_bytes'
   | 'samples_sealed'
   | 'damaged_segments';
 
-/** How full the store is; shares are of the budget. */
-export interface Room {
+/** Use of the disk budget, in bytes and shares. */
+export interface DiskSpace {
   budget: number | null;
-  /** In files and allotted. */
+  /** Bytes of files, and bytes allotted to future files. */
   used: number;
   files: number;
   allotted: number;
@@ -123,7 +123,7 @@ export interface Room {
 
 export interface Lane {
   id: number;
-  /** The remaining life of what goes into it, ns; null: it never dies. */
+  /** Minimum remaining life of its blocks, ns; null for blocks that never expire. */
   from_ns: number | null;
   to_ns: number | null;
   flow_share: number;
@@ -147,7 +147,7 @@ export interface LogClass {
   age_ns: number | null;
   rows: number | null;
   bytes: number | null;
-  /** Where it is a coarser level of the class that its name begins with. */
+  /** Step length of a roll-up level; the name begins with the name of its class. */
   step_ns?: number;
   priority: number;
   when_full: string;
@@ -156,7 +156,7 @@ export interface LogClass {
   hidden_before: number | null;
 }
 
-/** What was written in a period, bytes. */
+/** Bytes written in a period. */
 export interface Period {
   seconds: number;
   stored: number;
@@ -170,7 +170,7 @@ export interface Period {
 
 export interface LogReport {
   now: number;
-  room: Room;
+  space: DiskSpace;
   planing: boolean;
   segment_bytes: number;
   planing_segment_bytes: number | null;
@@ -211,7 +211,7 @@ export interface Plan {
   toml: string;
 }
 
-/** An error that the server, or the way to it, answered with. */
+/** Error answer of the server, or a failed connection. */
 export class ServerError extends Error {
   constructor(
     message: string,

@@ -1,6 +1,5 @@
-// A chart of lines over time on a canvas, with shaded bands. It always shows exactly the window it
-// is told to, and tells its owner where the reader wants to go; the owner asks the server and
-// answers with new data.
+// Chart of lines over time on a canvas, with shaded bands. The chart shows exactly the window that its owner
+// sets. It reports the window that the reader selects; the owner then requests new data and sets the window.
 
 import uPlot from 'uplot';
 import 'uplot/dist/uPlot.min.css';

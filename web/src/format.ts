@@ -1,10 +1,10 @@
-// Figures as people read them.
+// Formatting of figures for people.
 
 const DASH = '–';
 const SI = ['', 'k', 'M', 'G', 'T', 'P'];
 const IEC = ['B', 'KiB', 'MiB', 'GiB', 'TiB', 'PiB'];
 
-/** Three significant digits, without zeros that say nothing: 1234 → 1.23 k. */
+/** Three significant digits without trailing zeros: 1234 → 1.23 k. */
 export function si(value: number | null | undefined, unit = ''): string {
   if (value === null || value === undefined || Number.isNaN(value)) return DASH;
   if (!Number.isFinite(value)) return value > 0 ? '∞' : '−∞';
@@ -62,7 +62,7 @@ const UNITS: [string, number][] = [
   ['ns', 1],
 ];
 
-/** A length of time in ns, its two largest units: 3 725 s → 1h 2m. */
+/** Duration in ns, in its two largest units: 3 725 s → 1h 2m. */
 export function duration(ns: number | null | undefined): string {
   if (ns === null || ns === undefined || !Number.isFinite(ns)) return DASH;
   if (ns <= 0) return '0 s';

@@ -7,7 +7,7 @@ const KEYS: [keys: string[], what: string][] = [
   [['←', '→'], 'Earlier, later'],
   [['+', '−'], 'Zoom in, zoom out'],
   [['Esc'], 'Back to the interval before the zoom'],
-  [['f'], 'Follow: ask again as time goes on'],
+  [['f'], 'Follow: repeat the query as time passes'],
   [['r'], 'Reload'],
   [['t'], 'Light or dark'],
   [['?'], 'This help'],
@@ -31,7 +31,7 @@ export function helpOverlay(): HTMLDialogElement {
     h('table', {}, ...KEYS.map(([keys, what]) => row(keys.map((key) => h('kbd', {}, key)), what))),
     h('h3', {}, 'On a chart'),
     h('table', {}, ...POINTER.map(([gesture, what]) => row([gesture], what))),
-    h('p', { class: 'faint' }, 'The address holds everything that is shown: copy it to share a view.'),
+    h('p', { class: 'faint' }, 'The address contains the whole view: copy it to share the view.'),
     close,
   );
   close.addEventListener('click', () => dialog.close());

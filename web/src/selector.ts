@@ -22,7 +22,7 @@ export const OPERATORS: readonly Operator[] = ['=', '!=', '=~', '!~', '^='];
 const SPECIAL = /[\\.+*?()|[\]{}^$#&\-~]/g;
 const NAME_END = /[{}=!~^,"\s]/;
 
-/** What cannot be printed, as the server writes it. */
+/** Escapes of characters that cannot be printed, as the server writes them. */
 const UNICODE = /^\\u\{([0-9a-fA-F]{1,6})\}/;
 const unprintable = (code: number): boolean => (code < 0x20 || code >= 0x7f) && code <= 0x10ffff;
 
@@ -71,7 +71,7 @@ export function literals(pattern: string): string[] | null {
   return values;
 }
 
-/** Reads a selector; throws an error that names the place. */
+/** Parses a selector. Throws an error that names the position. */
 export function parse(text: string): Selector {
   return new Parser(text).selector();
 }

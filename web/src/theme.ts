@@ -1,4 +1,4 @@
-// Light or dark: as the system wishes, unless the reader chose.
+// Light or dark: the system's preference, unless the reader chose a theme.
 
 const KEY = 'seiner.theme';
 const dark = window.matchMedia('(prefers-color-scheme: dark)');

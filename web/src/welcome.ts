@@ -1,8 +1,8 @@
-// What to show while the store is empty: how to write the first line.
+// Card of an empty store: how to write the first line.
 
 import { h } from './dom';
 
-/** `sensors`: whether the host's own sensors have written already. */
+/** `sensors`: true if the host's own sensors have already written. */
 export function firstLine(sensors = false): HTMLElement {
   const command = `curl -i '${location.origin}/write' --data-binary 'weather,station=harbour temperature=8.4,wind=5.1'`;
   const copy = h('button', { type: 'button', class: 'small' }, 'Copy');
@@ -15,9 +15,9 @@ export function firstLine(sensors = false): HTMLElement {
   return h(
     'section',
     { class: 'card welcome', 'aria-label': 'No data yet' },
-    h('h2', {}, sensors ? 'Nothing but this machine’s own sensors yet' : 'No data yet'),
+    h('h2', {}, sensors ? 'Only this machine’s own sensors yet' : 'No data yet'),
     h('p', {}, 'The store is open and waits for your first sample. Write one in line protocol:'),
     h('div', { class: 'command' }, h('code', {}, command), copy),
-    h('p', { class: 'faint' }, 'Anything that writes to InfluxDB can write here: point it at this address.'),
+    h('p', { class: 'faint' }, 'Clients of InfluxDB can write to this address.'),
   );
 }

@@ -196,9 +196,9 @@ function status() {
     engine: {
       sources: scenario === 'empty' ? 0 : 104_312, series: scenario === 'empty' ? 0 : 625_872, rows_accepted: Math.floor(accepted / 6), samples_accepted: accepted, rows_rejected: 0,
       unsynced_samples: Math.floor(rows * 0.36), unsynced_bytes: Math.floor(rows * 2.9), unsynced_age_ns: 61_000_000 + Math.floor(3e7 * noise('age', now)),
-      buffered_rows: 1_204_511, buffer_bytes: 138 * 2 ** 20, dictionary_bytes: 31 * 2 ** 20, memory_used: (sick ? 250 : 171) * 2 ** 20, memory_budget: 256 * 2 ** 20,
+      buffered_rows: 1_204_511, buffer_bytes: 138 * 2 ** 20, dictionary_bytes: 31 * 2 ** 20, memory_used_bytes: (sick ? 250 : 171) * 2 ** 20, memory_budget_bytes: 256 * 2 ** 20,
       journal_bytes: 84 * 2 ** 20, journal_files: 3, journal_written: 9 * GIB, journal_syncs: 860_000,
-      segments: 612, segment_bytes: 612 * 64 * 2 ** 20, open_segments: 4, open_segment_bytes: 91 * 2 ** 20, segment_written: 40 * GIB, blocks_sealed: 9_871_204, block_bytes_sealed: 38 * GIB, samples_sealed: 21_500_000_000,
+      segments: 612, segment_bytes: 612 * 64 * 2 ** 20, open_segments: 4, open_segment_bytes: 91 * 2 ** 20, segment_written: 40 * GIB, blocks_sealed: 9_871_204, sealed_block_bytes: 38 * GIB, samples_sealed: 21_500_000_000,
       damaged_segments: sick ? 2 : 0, poisoned: sick ? 'a sync of journal-00012 failed: Input/output error' : null,
     },
     ingest: { rows: scenario === 'young' ? 0 : Math.floor(accepted / 6), rows_per_s: rows, samples_per_s: rows * 6, rejected_lines: sick ? 218 : 0, requests_in_flight: 3 },
@@ -211,7 +211,7 @@ function status() {
 
 /** What a sick server has to say. */
 const TROUBLES = [
-  { severity: 'refusal', text: 'writes are refused until the server is started again, as one to the disk failed: a sync of journal-00012 failed: Input/output error; see that the disk works, can be written and has room, then start the server again' },
+  { severity: 'refusal', text: 'writes are rejected, because a write to the disk failed: a sync of journal-00012 failed: Input/output error; check that the disk works, is writable and has free space, then start the server again' },
   { severity: 'warning', text: 'data was lost: segment-00000031.log: the file is missing; 41,527 rows; `/status` lists the losses, and `seiner acknowledge` clears the list' },
   { severity: 'notice', text: '2 segments or blocks are damaged and not served; the log names them, and `seiner check` finds all' },
   { severity: 'notice', text: 'no source is in the retention class "rings" (frame)' },
@@ -220,7 +220,7 @@ const LOSS = { file: 'segment-00000031.log', what: 'the file is missing', rows: 
 
 const DAY_NS = 86_400e9;
 
-/** Five lanes whose segments die whole, one after the other, as when planing. */
+/** Five lanes whose segments expire as a whole, one after the other, as when planing. */
 function log() {
   const now = Date.now() * 1e6;
   const sick = scenario === 'sick';
@@ -242,7 +242,7 @@ function log() {
   const rules = { age_ns: null, rows: null, bytes: null, priority: 100, when_full: 'refuse', hidden_before: null };
   return {
     now, planing: !sick, segment_bytes: size, planing_segment_bytes: Math.max(0, Math.round(budget * 0.95 - live)), policy: 'patient', average_dead_share: sick ? 0.41 : null,
-    room: { budget, used, files: used - 152 * 2 ** 20, allotted: 152 * 2 ** 20, live, reserved: 2 * size, u: used / budget, um: 0.95, v: live / budget, hunger: (used / budget - 0.95) / 0.05 },
+    space: { budget, used, files: used - 152 * 2 ** 20, allotted: 152 * 2 ** 20, live, reserved: 2 * size, u: used / budget, um: 0.95, v: live / budget, hunger: (used / budget - 0.95) / 0.05 },
     written: { hour: period(3600, sick ? 5e8 : 0), day: period(86_400, 9e7), start: period(200_000, 9e7) },
     device: { name: 'nvme0n1', written: 8.1e12, per_day: 9e5 * 86_400, tbw: 6e14, life_days: 6e14 / (9e5 * 86_400) },
     lanes: lives.map((from, id) => ({ id, from_ns: from, to_ns: from === null ? null : lives[id + 1] ?? null, flow_share: counts[id] / 463, segment_bytes: size })),

@@ -53,7 +53,7 @@ impl Acknowledge {
 
 fn acknowledge_at(remote: &Remote) -> Result<u64, Failure> {
     let status = remote.get("/status", &[])?;
-    let status: Value = serde_json::from_reader(status).context("the answer broke off")?;
+    let status: Value = serde_json::from_reader(status).context("the answer is incomplete")?;
     for loss in status["losses"].as_array().into_iter().flatten() {
         let text = |name: &str| loss[name].as_str().unwrap_or_default();
         let rows = match (loss["rows"].as_u64(), loss["at_most"].as_bool()) {
@@ -64,7 +64,7 @@ fn acknowledge_at(remote: &Remote) -> Result<u64, Failure> {
         writeln!(stdout(), "{}: {}; {rows}", text("file"), text("what"))?;
     }
     let answer = remote.post("/api/v1/acknowledge", &[])?;
-    let answer: Value = serde_json::from_reader(answer).context("the answer broke off")?;
+    let answer: Value = serde_json::from_reader(answer).context("the answer is incomplete")?;
     let count = answer["acknowledged"].as_u64();
     Ok(count.context("the answer has no number of losses")?)
 }

@@ -48,7 +48,7 @@ impl Check {
         if report.is_sound() {
             Ok(())
         } else {
-            Err(Failure::Refused)
+            Err(Failure::Rejected)
         }
     }
 }
@@ -88,7 +88,7 @@ fn write_report(report: &CheckReport, out: &mut impl Write) -> io::Result<()> {
     } else {
         writeln!(
             out,
-            "damaged in {} places; a start sets aside what is damaged and serves the rest",
+            "damaged in {} places; a start sets damaged parts aside and serves the rest",
             report.damaged
         )
     }

@@ -61,17 +61,17 @@ impl Clock {
         }
         let mut text = String::new();
         remote.get("/status", &[])?.read_to_string(&mut text)?;
-        let status: Value = serde_json::from_str(&text).context("the answer broke off")?;
+        let status: Value = serde_json::from_str(&text).context("the answer is incomplete")?;
         let figure = |name: &str| status["engine"][name].as_u64().unwrap_or(0);
         let (held, behind) = (figure("clock_held_ns"), figure("clock_behind_ns"));
         let line = match (held, behind) {
-            (0, 0) => "the store goes by its host\'s clock".to_string(),
+            (0, 0) => "the store uses its host\'s clock".to_string(),
             (0, behind) => format!(
-                "the store goes by a time that is {} ahead of its host\'s clock",
+                "the time of the store is {} ahead of its host\'s clock",
                 duration_text(behind)
             ),
             (held, _) => format!(
-                "the host\'s clock jumped ahead by {}, and is not believed; --accept confirms it",
+                "the host\'s clock jumped ahead by {}, and is not accepted; --accept confirms the clock",
                 duration_text(held)
             ),
         };

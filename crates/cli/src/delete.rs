@@ -54,13 +54,13 @@ impl Delete {
         }
         if !self.yes && !self.is_wanted(sources)? {
             writeln!(stdout(), "nothing is deleted")?;
-            return Err(Failure::Refused);
+            return Err(Failure::Rejected);
         }
         let mut parameters = vec![("select", self.selector.clone())];
         parameters.extend(self.from.clone().map(|from| ("from", from)));
         parameters.extend(self.to.clone().map(|to| ("to", to)));
         let answer = remote.post("/api/v1/delete", &parameters)?;
-        let answer: Value = serde_json::from_reader(answer).context("the answer broke off")?;
+        let answer: Value = serde_json::from_reader(answer).context("the answer is incomplete")?;
         for hint in answer["hints"].as_array().into_iter().flatten() {
             eprintln!("note: {}", hint.as_str().unwrap_or_default());
         }
@@ -93,6 +93,6 @@ fn count(remote: &Remote, selector: &str) -> Result<u64> {
     remote
         .get("/api/v1/sources", &parameters)?
         .read_to_string(&mut text)?;
-    let answer: Value = serde_json::from_str(&text).context("the answer broke off")?;
+    let answer: Value = serde_json::from_str(&text).context("the answer is incomplete")?;
     answer["total"].as_u64().context("the answer has no total")
 }

@@ -11,7 +11,7 @@ pub enum Failure {
     /// An operation failed: status 1.
     Failed(anyhow::Error),
     /// The command ran, but something was rejected and has already been reported: status 1.
-    Refused,
+    Rejected,
 }
 
 impl Failure {
@@ -27,7 +27,7 @@ impl Failure {
                 eprintln!("seiner: {error:#}");
                 ExitCode::FAILURE
             }
-            Failure::Refused => ExitCode::FAILURE,
+            Failure::Rejected => ExitCode::FAILURE,
         }
     }
 }

@@ -4,7 +4,7 @@ use crate::failure::Failure;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, Error, FromArgMatches, value_parser};
 use seiner_server::Layers;
 use seiner_server::classes;
-use seiner_server::settings::{Setting, TABLE};
+use seiner_server::settings::{self, Setting};
 use std::collections::HashMap;
 use std::path::PathBuf;
 
@@ -26,7 +26,7 @@ impl SettingFlags {
 
 impl FromArgMatches for SettingFlags {
     fn from_arg_matches(matches: &ArgMatches) -> Result<SettingFlags, Error> {
-        let given = TABLE.iter().filter_map(|setting| {
+        let given = settings::all().filter_map(|setting| {
             let texts = matches.get_many::<String>(setting.name)?;
             let texts: Vec<&str> = texts.map(String::as_str).collect();
             Some((setting.name, texts.join(",")))
@@ -53,7 +53,7 @@ impl Args for SettingFlags {
             .value_name("FILE")
             .value_parser(value_parser!(PathBuf))
             .help("Read settings from this TOML file [default: ./seiner.toml, if there is one]");
-        let settings = TABLE.iter().map(|setting| {
+        let settings = settings::all().map(|setting| {
             Arg::new(setting.name)
                 .long(setting.flag())
                 .value_name(setting.form)

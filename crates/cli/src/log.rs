@@ -121,7 +121,7 @@ fn of_server(remote: &Remote) -> Result<Vec<Arrival>> {
 }
 
 fn status(report: &LogReport, segments: bool, out: &mut impl Write) -> io::Result<()> {
-    room(report, out)?;
+    space(report, out)?;
     written(&report.written, out)?;
     if let Some(device) = &report.device {
         tell_device(device, &report.written.day, out)?;
@@ -144,37 +144,37 @@ fn status(report: &LogReport, segments: bool, out: &mut impl Write) -> io::Resul
     Ok(())
 }
 
-fn room(report: &LogReport, out: &mut impl Write) -> io::Result<()> {
-    let room = &report.room;
-    match room.budget {
+fn space(report: &LogReport, out: &mut impl Write) -> io::Result<()> {
+    let space = &report.space;
+    match space.budget {
         Some(budget) => {
             writeln!(
                 out,
                 "disk     [{}] {} of {}",
-                bar(room.v, room.u - room.v),
-                size(room.used),
+                bar(space.v, space.u - space.v),
+                size(space.used),
                 size(budget)
             )?;
         }
-        None => writeln!(out, "disk     {}, of as much as there is", size(room.used))?,
+        None => writeln!(out, "disk     {}, of as much as there is", size(space.used))?,
     }
     writeln!(
         out,
         "used     {} in files, {} allotted to the journal and other files to come",
-        size(room.files),
-        size(room.allotted)
+        size(space.files),
+        size(space.allotted)
     )?;
     writeln!(
         out,
         "fill     U {:.3} used, V {:.3} live ({}); merging from Um {:.3}; hunger H {:.2}{}",
-        room.u,
-        room.v,
-        size(room.live),
-        room.um,
-        room.hunger,
+        space.u,
+        space.v,
+        size(space.live),
+        space.um,
+        space.hunger,
         report
             .average_dead_share
-            .map_or_else(String::new, |dead| format!("; eaten so far Dm {dead:.3}"))
+            .map_or_else(String::new, |dead| format!("; merged so far Dm {dead:.3}"))
     )?;
     let bound = report
         .planing_segment_bytes
@@ -225,12 +225,12 @@ fn written(written: &Written, out: &mut impl Write) -> io::Result<()> {
 fn rewritten(rewritten: &Rewritten, out: &mut impl Write) -> io::Result<()> {
     writeln!(
         out,
-        "reads    {} written again to gather blocks, {} more may be; {} blocks gathered, {} rows overwritten, {} saved",
+        "reads    {} rewritten to coalesce blocks, {} more permitted; {} blocks coalesced, {} overwritten rows removed, {} saved by compression",
         size(rewritten.extra),
         size(rewritten.extra_left),
-        rewritten.gathered_blocks,
+        rewritten.coalesced_blocks,
         rewritten.overwritten_rows,
-        size(rewritten.squeezed)
+        size(rewritten.recompressed)
     )
 }
 
@@ -304,7 +304,7 @@ fn live_share(segment: &SegmentReport) -> f64 {
 fn each_segment(segments: &[SegmentReport], out: &mut impl Write) -> io::Result<()> {
     writeln!(
         out,
-        " segment  lane {:BAR$}         live         dead  dies",
+        " segment  lane {:BAR$}         live         dead  expires",
         "  live █, dead ░"
     )?;
     for segment in segments {

@@ -15,18 +15,26 @@ mod failure;
 mod flags;
 mod import;
 mod inspect;
+#[cfg(feature = "lab")]
 mod lab;
+#[cfg(any(feature = "lab", feature = "plan"))]
+mod lab_failure;
 mod log;
 mod man;
 mod output;
+#[cfg(feature = "plan")]
 mod plan;
+#[cfg(feature = "plan")]
+mod planner;
 mod progress;
 mod query;
+#[cfg(feature = "raid")]
 mod raid;
 mod remote;
 mod serve;
 mod sim;
 mod source;
+#[cfg(any(feature = "lab", feature = "raid"))]
 mod stray;
 mod target;
 mod write;
@@ -59,8 +67,11 @@ enum Command {
     Check(check::Check),
     Clock(clock::Clock),
     Sim(sim::Sim),
+    #[cfg(feature = "lab")]
     Lab(lab::Lab),
+    #[cfg(feature = "plan")]
     Plan(plan::Plan),
+    #[cfg(feature = "raid")]
     Raid(raid::Raid),
     Completions(completions::Completions),
     Man(man::Man),
@@ -81,8 +92,11 @@ fn main() -> ExitCode {
         Command::Check(check) => check.run(),
         Command::Clock(clock) => clock.run(),
         Command::Sim(sim) => sim.run(),
+        #[cfg(feature = "lab")]
         Command::Lab(lab) => lab.run(),
+        #[cfg(feature = "plan")]
         Command::Plan(plan) => plan.run(),
+        #[cfg(feature = "raid")]
         Command::Raid(raid) => raid.run(),
         Command::Completions(completions) => completions.run(&mut Seiner::command()),
         Command::Man(man) => man.run(Seiner::command()),

@@ -1,6 +1,7 @@
 //! `seiner plan`: computes a configuration and a forecast from sensors, rates and disks.
 
 use crate::failure::Failure;
+use crate::lab_failure::failure;
 use anyhow::Context;
 use clap::{Args, ValueEnum};
 use seiner_lab::Interrupt;
@@ -47,7 +48,7 @@ pub struct Plan {
     classes: Vec<Lifetime>,
     /// Kind of values. It determines how well samples compress.
     #[arg(long, value_enum, default_value = "decimals")]
-    values: Kind,
+    values: ValueKind,
     /// Plan for times that are some milliseconds late, at random. Such times compress worse.
     #[arg(long)]
     jittered: bool,
@@ -99,7 +100,7 @@ pub struct Plan {
 
 /// Kind of values.
 #[derive(Clone, Copy, ValueEnum)]
-enum Kind {
+enum ValueKind {
     /// Gauges with one decimal that change little.
     Decimals,
     /// Rising whole numbers.
@@ -146,9 +147,9 @@ impl Plan {
                 false => self.classes.clone(),
             },
             values: match self.values {
-                Kind::Decimals => Values::Decimals,
-                Kind::Counters => Values::Counters,
-                Kind::Floats => Values::Floats,
+                ValueKind::Decimals => Values::Decimals,
+                ValueKind::Counters => Values::Counters,
+                ValueKind::Floats => Values::Floats,
             },
             clockwork: if self.jittered {
                 Clockwork::Jittered
@@ -258,7 +259,7 @@ fn observe(url: &str) -> Result<Observed, Failure> {
         rows_per_s: number("/ingest/rows_per_s")?,
         samples_sealed: number("/engine/samples_sealed")?,
         blocks_sealed: number("/engine/blocks_sealed")?,
-        block_bytes_sealed: number("/engine/block_bytes_sealed")?,
+        block_bytes_sealed: number("/engine/sealed_block_bytes")?,
     })
 }
 
@@ -269,10 +270,9 @@ fn prove(
     plan: &Made,
     directory: &Path,
 ) -> Result<Soak, Failure> {
-    let interrupt = Interrupt::listen().map_err(crate::lab::failure)?;
-    let registry = Registry::open(&state_directory().map_err(crate::lab::failure)?)
-        .map_err(crate::lab::failure)?;
-    let (claim, tree) = registry.tree(directory).map_err(crate::lab::failure)?;
+    let interrupt = Interrupt::listen().map_err(failure)?;
+    let registry = Registry::open(&state_directory().map_err(failure)?).map_err(failure)?;
+    let (claim, tree) = registry.tree(directory).map_err(failure)?;
     let soak = soak::run(
         demand,
         calibration,
@@ -280,7 +280,7 @@ fn prove(
         &tree.join("store"),
         &|| interrupt.is_set(),
     );
-    claim.release().map_err(crate::lab::failure)?;
+    claim.release().map_err(failure)?;
     Ok(soak?)
 }
 

@@ -8,7 +8,7 @@ use anyhow::Context;
 use clap::{Args, ValueEnum};
 use seiner_model::{duration_text, rfc3339};
 use seiner_server::query::{
-    HINTS, LEVELS, Outcome, Parameters, Plan, TRUNCATED, levels, write_answer,
+    HINTS, LEVELS, Outcome, Parameters, QueryPlan, TRUNCATED, levels, write_answer,
 };
 use seiner_wire::answer::{Level, read_levels};
 use std::io::{self, BufWriter, IsTerminal, Read, Write, stdout};
@@ -113,7 +113,7 @@ impl Query {
                     &self.parameters().pairs(),
                     headers,
                 )?;
-                self.tell(&read_levels(&levels.unwrap_or_default()));
+                self.report_levels(&read_levels(&levels.unwrap_or_default()));
                 self.tell_outcome(&Outcome {
                     truncated: truncated.is_some(),
                     hints: serde_json::from_str(&hints.unwrap_or_default()).unwrap_or_default(),
@@ -132,7 +132,7 @@ impl Query {
 
     /// Prints notes about intervals with roll-ups instead of samples. JSON and Arrow contain this information
     /// in the answer.
-    fn tell(&self, levels: &[Level]) {
+    fn report_levels(&self, levels: &[Level]) {
         if matches!(self.format, Format::Json | Format::Arrow) {
             return;
         }
@@ -143,7 +143,7 @@ impl Query {
                 i64::MIN => String::new(),
                 from => format!("from {} ", instant(from)),
             };
-            eprintln!("note: {from}to {to} rows of {step} stand for samples that were let go");
+            eprintln!("note: {from}to {to} rows of {step} replace expired samples");
         }
     }
 
@@ -184,14 +184,14 @@ impl Query {
     }
 
     fn ask_directory(&self, out: &mut impl Write) -> Result<(), Failure> {
-        let plan = Plan::read(&self.parameters(), seiner_server::ingest::now())
-            .map_err(|refusal| Failure::Usage(refusal.to_string()))?;
+        let plan = QueryPlan::read(&self.parameters(), seiner_server::ingest::now())
+            .map_err(|rejection| Failure::Usage(rejection.to_string()))?;
         let store = read_directory(
             self.data
                 .as_deref()
-                .expect("a directory is asked only if one is given"),
+                .expect("this function is called only with a directory"),
         )?;
-        self.tell(&levels(&*store, &plan));
+        self.report_levels(&levels(&*store, &plan));
         let outcome = write_answer(&*store, &plan, out, Arc::new(|| false))?;
         self.tell_outcome(&outcome);
         Ok(())
@@ -220,7 +220,7 @@ fn table(csv: impl Read, out: &mut impl Write) -> anyhow::Result<()> {
         .by_ref()
         .take(ROWS_FOR_WIDTHS)
         .collect::<Result<_, csv::Error>>()
-        .context("the answer broke off")?;
+        .context("the answer is incomplete")?;
     let columns = first.iter().map(csv::StringRecord::len).max().unwrap_or(0);
     let width = |column| {
         first
@@ -233,7 +233,7 @@ fn table(csv: impl Read, out: &mut impl Write) -> anyhow::Result<()> {
         .map(|column| width(column).unwrap_or(0))
         .collect();
     for record in first.into_iter().map(Ok).chain(records) {
-        let record = record.context("the answer broke off")?;
+        let record = record.context("the answer is incomplete")?;
         let cells: Vec<String> = record
             .iter()
             .zip(&widths)

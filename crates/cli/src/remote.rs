@@ -17,7 +17,7 @@ pub struct Remote {
 }
 
 /// A line that the server rejected: its number in the request body, and the reason.
-pub struct RefusedLine {
+pub struct RejectedLine {
     pub line: u64,
     pub reason: String,
 }
@@ -28,7 +28,7 @@ pub struct Written {
     /// Number of lines that the server rejected.
     pub rejected: u64,
     /// The first of the rejected lines, with reasons.
-    pub refused: Vec<RefusedLine>,
+    pub listed: Vec<RejectedLine>,
 }
 
 impl Remote {
@@ -64,7 +64,7 @@ impl Remote {
             match response.status() {
                 StatusCode::NO_CONTENT | StatusCode::OK => return Ok(Written::default()),
                 StatusCode::SERVICE_UNAVAILABLE => std::thread::sleep(retry_after(&response)),
-                status => return refusal(status, &message(&mut response)),
+                status => return rejection(status, &message(&mut response)),
             }
         }
         bail!(
@@ -120,8 +120,8 @@ impl Remote {
         Ok(response.into_body().into_reader())
     }
 
-    fn answered(&self, asked: Result<Response<Body>, ureq::Error>) -> Result<Response<Body>> {
-        let mut response = asked.with_context(|| self.unreachable())?;
+    fn answered(&self, response: Result<Response<Body>, ureq::Error>) -> Result<Response<Body>> {
+        let mut response = response.with_context(|| self.unreachable())?;
         match response.status() {
             status if status.is_success() => Ok(response),
             status => {
@@ -160,17 +160,17 @@ fn retry_after(response: &Response<Body>) -> Duration {
 ///
 /// # Errors
 /// If the answer lists no rejected lines: the server rejected the body as a whole.
-fn refusal(status: StatusCode, message: &str) -> Result<Written> {
+fn rejection(status: StatusCode, message: &str) -> Result<Written> {
     let answer: serde_json::Value = serde_json::from_str(message).unwrap_or_default();
     if let (Some(rejected), Some(lines)) = (answer["rejected"].as_u64(), answer["lines"].as_array())
     {
-        let refused = lines.iter().map(|line| RefusedLine {
+        let listed = lines.iter().map(|line| RejectedLine {
             line: line["line"].as_u64().unwrap_or_default(),
             reason: line["reason"].as_str().unwrap_or_default().to_string(),
         });
         return Ok(Written {
             rejected,
-            refused: refused.collect(),
+            listed: listed.collect(),
         });
     }
     bail!(

@@ -2,9 +2,8 @@
 
 use crate::failure::Failure;
 use crate::flags::SettingFlags;
-use crate::raid::store::ArrayStore;
 use clap::Args;
-use seiner_server::Server;
+use seiner_server::{Extensions, Server, Settings};
 use std::io::{IsTerminal, stderr};
 use tracing_subscriber::EnvFilter;
 
@@ -45,17 +44,44 @@ impl Serve {
             .with_writer(stderr)
             .with_ansi(stderr().is_terminal())
             .init();
-        if settings.array.is_empty() {
-            seiner_server::run(None, settings, announce)?;
-            return Ok(());
+        match settings.array.is_empty() {
+            true => Ok(seiner_server::run(extensions(), settings, announce)?),
+            false => on_array(settings),
         }
-        let store = ArrayStore::start(&settings)?;
-        let served = seiner_server::run(Some(store.ground()), settings, announce);
-        // The array is stopped cleanly even if the server failed.
-        let stopped = store.stop();
-        served?;
-        stopped
     }
+}
+
+/// Returns the parts that this program contains besides the store.
+fn extensions() -> Extensions {
+    Extensions {
+        target: None,
+        #[cfg(feature = "plan")]
+        planner: Some(std::sync::Arc::new(crate::planner::PagePlanner)),
+        #[cfg(not(feature = "plan"))]
+        planner: None,
+    }
+}
+
+#[cfg(feature = "raid")]
+fn on_array(settings: Settings) -> Result<(), Failure> {
+    let store = crate::raid::store::ArrayStore::start(&settings)?;
+    let extensions = Extensions {
+        target: Some(store.target()),
+        ..extensions()
+    };
+    let served = seiner_server::run(extensions, settings, announce);
+    // The array is stopped cleanly even if the server failed.
+    let stopped = store.stop();
+    served?;
+    stopped
+}
+
+#[cfg(not(feature = "raid"))]
+fn on_array(_: Settings) -> Result<(), Failure> {
+    Err(Failure::Usage(
+        "array: this program was built without the feature `raid`; build it with the feature, or use a directory (data)"
+            .to_string(),
+    ))
 }
 
 fn announce(server: &Server) {

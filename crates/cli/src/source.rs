@@ -16,7 +16,7 @@ pub struct Source {
     /// Decompressed contents.
     pub reader: Box<dyn Read>,
     /// True if the end of the contents is certain to be the intended end. A pipe also ends when its writer
-    /// dies.
+    /// ends early.
     pub is_whole: bool,
     /// Progress bar over the bytes read.
     pub bar: ProgressBar,

@@ -1,14 +1,14 @@
 //! Detection of list values that were taken for paths.
 
 use crate::failure::Failure;
-use crate::lab::bytes;
+use seiner_model::parse_bytes as bytes;
 use std::path::PathBuf;
 
 /// Rejects paths that are numbers and name no file: the values of a list were probably separated by blanks.
 ///
 /// # Errors
 /// [`Failure::Usage`] with the numbers and the options that take lists.
-pub fn refuse<'a>(
+pub fn reject<'a>(
     paths: impl IntoIterator<Item = &'a PathBuf>,
     options: &str,
 ) -> Result<(), Failure> {
@@ -39,15 +39,15 @@ mod tests {
     fn numbers_are_no_devices_unless_files_have_their_names() {
         let paths = |names: &[&str]| names.iter().map(PathBuf::from).collect::<Vec<_>>();
         for names in [["64", "512"], ["4KiB", "0.9"]] {
-            let refused = refuse(&paths(&names), "--depth").err().unwrap();
-            let text = format!("{refused:?}");
+            let rejected = reject(&paths(&names), "--depth").err().unwrap();
+            let text = format!("{rejected:?}");
             assert!(
                 text.contains(&names.join(",")) && text.contains("--depth"),
                 "{text}"
             );
         }
         for names in [["a", "/dev/sdb"], ["./64", "Cargo.toml"]] {
-            assert!(refuse(&paths(&names), "--depth").is_ok());
+            assert!(reject(&paths(&names), "--depth").is_ok());
         }
     }
 }

@@ -7,7 +7,7 @@ use crate::target::{Open, Target};
 use anyhow::Context;
 use clap::Args;
 use seiner_model::Batch;
-use seiner_server::ingest::Intake;
+use seiner_server::ingest::LineIngest;
 use seiner_store::Store;
 use seiner_wire::line::{Arena, LineParser, LineReason, Precision};
 use std::io::{IsTerminal, Read, stderr};
@@ -24,7 +24,7 @@ const READ_BYTES: usize = 256 << 10;
 ///
 /// A line is, for example, `cpu,host=a usage=12.5 1700000000000000000`. Rejected lines are reported
 /// with file, line number and reason; all other lines are stored, and the exit status is 1. The
-/// last line of a pipe must end with a newline, because its writer may have died within the line.
+/// last line of a pipe must end with a newline, because its writer may have ended within the line.
 #[derive(Args)]
 pub struct Write {
     #[command(flatten)]
@@ -48,7 +48,7 @@ impl Write {
         let (mut stored, mut rejected) = (0, 0);
         for path in source::or_standard_input(self.files) {
             let mut source = source::open(&path)?;
-            let (accepted, refused) = match &target {
+            let (accepted, not_accepted) = match &target {
                 Open::Store(store) => {
                     into_store(&**store, &mut source, self.precision, self.allow_1970)?
                 }
@@ -56,15 +56,15 @@ impl Write {
                     to_server(remote, &mut source, self.precision, self.allow_1970)?
                 }
             };
-            (stored, rejected) = (stored + accepted, rejected + refused);
+            (stored, rejected) = (stored + accepted, rejected + not_accepted);
             source.bar.finish_and_clear();
         }
         if let Open::Store(store) = &target {
             store.close()?;
         }
         if rejected > 0 {
-            eprintln!("seiner: {rejected} lines were refused, the rest is stored");
-            return Err(Failure::Refused);
+            eprintln!("seiner: {rejected} lines were rejected, the rest is stored");
+            return Err(Failure::Rejected);
         }
         // A successful command in a script prints nothing.
         if stderr().is_terminal() {
@@ -81,7 +81,7 @@ fn into_store(
     precision: Precision,
     allow_1970: bool,
 ) -> Result<(u64, u64), Failure> {
-    let mut intake = Intake::new(store, None, precision).refuse_1970(!allow_1970);
+    let mut ingest = LineIngest::new(store, None, precision).reject_1970(!allow_1970);
     let mut bytes = vec![0; READ_BYTES];
     loop {
         let read = source
@@ -91,18 +91,18 @@ fn into_store(
         if read == 0 {
             break;
         }
-        intake.take(&bytes[..read])?;
+        ingest.take(&bytes[..read])?;
     }
     let outcome = match source.is_whole {
-        true => intake.finish()?,
-        false => intake.finish_lines()?,
+        true => ingest.finish()?,
+        false => ingest.finish_lines()?,
     };
-    for refused in &outcome.refused {
+    for rejected in &outcome.listed {
         source
             .bar
-            .suspend(|| eprintln!("{}:{}: {}", source.name, refused.line, refused.reason));
+            .suspend(|| eprintln!("{}:{}: {}", source.name, rejected.line, rejected.reason));
     }
-    tell_more(source, outcome.rejected, outcome.refused.len());
+    report_more(source, outcome.rejected, outcome.listed.len());
     Ok((outcome.accepted, outcome.rejected))
 }
 
@@ -123,13 +123,13 @@ fn to_server(
         if end > 0 {
             sent += count;
             let written = remote.write(&lines[..end], precision, allow_1970)?;
-            for refused in &written.refused {
-                let line = lines_before + refused.line;
+            for rejected_line in &written.listed {
+                let line = lines_before + rejected_line.line;
                 source
                     .bar
-                    .suspend(|| eprintln!("{}:{line}: {}", source.name, refused.reason));
+                    .suspend(|| eprintln!("{}:{line}: {}", source.name, rejected_line.reason));
             }
-            (rejected, listed) = (rejected + written.rejected, listed + written.refused.len());
+            (rejected, listed) = (rejected + written.rejected, listed + written.listed.len());
             lines_before += lines[..end].iter().filter(|byte| **byte == b'\n').count() as u64;
             lines.drain(..end);
         }
@@ -141,13 +141,13 @@ fn to_server(
                     .suspend(|| eprintln!("{}:{line}: {reason}", source.name));
                 (rejected, listed) = (rejected + 1, listed + 1);
             }
-            tell_more(source, rejected, listed);
+            report_more(source, rejected, listed);
             return Ok((sent.saturating_sub(rejected), rejected));
         }
     }
 }
 
-fn tell_more(source: &Source, rejected: u64, listed: usize) {
+fn report_more(source: &Source, rejected: u64, listed: usize) {
     let more = rejected - (listed as u64).min(rejected);
     if more > 0 {
         source

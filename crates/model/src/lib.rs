@@ -9,6 +9,7 @@ mod batch;
 mod calendar;
 mod columns;
 mod selector;
+mod size;
 mod source;
 mod time;
 mod value;
@@ -17,6 +18,7 @@ pub use batch::{Batch, Cell, Notation, Row};
 pub use calendar::{parse_date, rfc3339};
 pub use columns::{Bitmap, Column, Columns, FieldColumn, Strings};
 pub use selector::{Condition, Matcher, Selector, SelectorError};
+pub use size::{parse_bytes, parse_count};
 pub use source::{KeyError, LevelId, SourceId, SourceKey};
 pub use time::{
     Interval, Moment, TimeError, duration_text, parse_duration, parse_moment, parse_time,

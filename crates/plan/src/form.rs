@@ -2,6 +2,7 @@
 
 use crate::demand::{Clockwork, Demand, Disk, Lifetime, Raid, Values};
 use seiner_model::parse_duration;
+pub use seiner_model::{parse_bytes as bytes, parse_count as count};
 
 /// Defaults of a form: the machine and the disk.
 #[derive(Clone, Debug)]
@@ -119,57 +120,6 @@ fn values(text: &str) -> Result<Values, String> {
     }
 }
 
-/// Parses bytes: `64KiB`, `4k`, `1G`, `4096`.
-///
-/// # Errors
-/// The remedy.
-pub fn bytes(text: &str) -> Result<u64, String> {
-    let split = text
-        .find(|letter: char| !letter.is_ascii_digit() && letter != '.')
-        .unwrap_or(text.len());
-    let (number, unit) = text.split_at(split);
-    let unit = match unit.trim().to_ascii_lowercase().as_str() {
-        "" | "b" => 1u64,
-        "k" | "kib" => 1 << 10,
-        "m" | "mib" => 1 << 20,
-        "g" | "gib" => 1 << 30,
-        "t" | "tib" => 1 << 40,
-        "kb" => 1000,
-        "mb" => 1_000_000,
-        "gb" => 1_000_000_000,
-        "tb" => 1_000_000_000_000,
-        _ => {
-            return Err(
-                "write a number with B, KiB, MiB, GiB or TiB (or kB, MB, GB, TB)".to_string(),
-            );
-        }
-    };
-    let number: f64 = number
-        .parse()
-        .map_err(|_| "it must begin with a number".to_string())?;
-    Ok((number * unit as f64) as u64)
-}
-
-/// Parses a count: `100000`, `1e6`, `700k`.
-///
-/// # Errors
-/// The remedy.
-pub fn count(text: &str) -> Result<u64, String> {
-    let (number, unit) = match text.strip_suffix(['k', 'M']) {
-        Some(number) if text.ends_with('k') => (number, 1e3),
-        Some(number) => (number, 1e6),
-        None => (text, 1.0),
-    };
-    let value = number
-        .parse::<f64>()
-        .map_err(|_| "write a number such as 100000, 700k or 1e6".to_string())?
-        * unit;
-    if !(value >= 0.0 && value.fract() == 0.0) {
-        return Err("it must be a whole number".to_string());
-    }
-    Ok(value as u64)
-}
-
 /// Parses a duration and returns seconds; years are permitted: `10s`, `30d`, `5y`.
 ///
 /// # Errors
@@ -255,19 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn sizes_counts_and_durations_as_people_write_them() {
-        assert_eq!(bytes("4096"), Ok(4096));
-        assert_eq!(bytes("4K"), Ok(4096));
-        assert_eq!(bytes("1.5 GiB"), Ok(3 << 29));
-        assert_eq!(bytes("290TB"), Ok(290_000_000_000_000));
-        assert!(bytes("many").is_err());
-        assert!(bytes("4 potatoes").is_err());
-        assert_eq!(count("1e6"), Ok(1_000_000));
-        assert_eq!(count("700k"), Ok(700_000));
-        assert_eq!(count("12"), Ok(12));
-        for bad in ["1.5", "-1", "NaN"] {
-            assert!(count(bad).is_err(), "{bad}");
-        }
+    fn durations_and_arrays_as_people_write_them() {
         assert_eq!(seconds("10s"), Ok(10.0));
         assert_eq!(seconds("1y"), Ok(365.25 * 86_400.0));
         assert!(seconds("soon").is_err());

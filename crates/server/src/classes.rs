@@ -2,7 +2,7 @@
 //! as a flag. Both are keys with texts, parsed by one table, so that a value has the same meaning and
 //! the same error messages in both.
 
-use crate::settings::parse_size;
+use crate::size::parse_size;
 use seiner_engine::{Class, WhenFull, parse_levels};
 use seiner_model::parse_duration;
 use std::fmt;
@@ -32,8 +32,8 @@ pub static KEYS: [ClassKey; 8] = [
     ClassKey {
         name: "name",
         form: "TEXT",
-        help: "What it is called in reports and metrics; must be given. `default` is the name of the class of all \
-               sources that no other means.",
+        help: "Name of the class in reports and metrics; required. `default` is the class of all sources that no \
+               other class matches.",
         assign: |class, text| {
             class.name = text.to_string();
             Ok(())
@@ -42,8 +42,8 @@ pub static KEYS: [ClassKey; 8] = [
     ClassKey {
         name: "sources",
         form: "SELECTOR",
-        help: "Which sources are in it, as far as no class before it has them: `accel{axis=\"x\"}`, as in queries. \
-               Left out: all; such a class comes last.",
+        help: "Selector of the sources, as in queries: `accel{axis=\"x\"}`. A source belongs to the first class \
+               that matches it. A class without a selector matches all sources, and must be the last one.",
         assign: |class, text| {
             class.sources = text.to_string();
             Ok(())
@@ -52,7 +52,7 @@ pub static KEYS: [ClassKey; 8] = [
     ClassKey {
         name: "age",
         form: "DURATION",
-        help: "Samples older than this go.",
+        help: "Maximum age of samples. Older samples expire. A higher age needs more disk.",
         assign: |class, text| {
             let ns = parse_duration(text).map_err(|error| error.to_string())?;
             let ns = u64::try_from(ns).map_err(|_| {
@@ -67,10 +67,11 @@ pub static KEYS: [ClassKey; 8] = [
     ClassKey {
         name: "coarser",
         form: "STEP for DURATION then …",
-        help: "What samples older than `age` become instead of going: a row of figures (count, sum, least, largest, \
-               first and last) for each step. `1m for 365d then 1h for ever`: of every minute, and when that is a year \
-               old, of every hour. Each step is a whole number of those before it, and kept longer. Costs a row a step \
-               and field figure; spares the rest. Samples stay up to a 32nd of `age` longer, until they are in.",
+        help: "Roll-up of samples older than `age`, which otherwise expire: one row per step, with count, sum, \
+               minimum, maximum, first and last of each field. `1m for 365d then 1h for ever`: one row per minute \
+               for a year, then one row per hour. Each step must be a multiple of the step before it, and be kept \
+               longer. A row needs far less space than its samples, but only the figures remain. Samples stay for \
+               up to a 32nd of `age` longer, until they are rolled up.",
         assign: |class, text| {
             class.coarser = parse_levels(text)?;
             Ok(())
@@ -79,7 +80,7 @@ pub static KEYS: [ClassKey; 8] = [
     ClassKey {
         name: "rows",
         form: "COUNT",
-        help: "The latest rows of every source are kept, this many and up to a block more (a ring).",
+        help: "Number of latest rows to keep of every source, and up to one block more (a ring).",
         assign: |class, text| {
             let rows = text.parse().map_err(|_| {
                 format!("{text:?} is no count of rows; give a whole number, 1 or more")
@@ -91,7 +92,7 @@ pub static KEYS: [ClassKey; 8] = [
     ClassKey {
         name: "bytes",
         form: "SIZE",
-        help: "The latest bytes are kept, all sources of the class together, about this many.",
+        help: "Approximate number of latest bytes to keep, of all sources of the class together (a quota).",
         assign: |class, text| {
             class.keep.bytes = Some(parse_size(text)?);
             Ok(())
@@ -100,7 +101,7 @@ pub static KEYS: [ClassKey; 8] = [
     ClassKey {
         name: "priority",
         form: "0 to 255",
-        help: "Where several classes may be shed, lower ones go first; 100 unless given.",
+        help: "Order of shedding: classes with a lower priority are shed first. The default is 100.",
         assign: |class, text| {
             class.priority = text.parse().map_err(|_| {
                 format!("{text:?} is no priority; give a whole number from 0 to 255")
@@ -111,8 +112,9 @@ pub static KEYS: [ClassKey; 8] = [
     ClassKey {
         name: "when_full",
         form: "refuse|shed",
-        help: "What happens when `disk` is used up by data that no rule lets go. `refuse` (unless given): new samples \
-               are refused until there is room. `shed`: the oldest samples of the class go before their time.",
+        help: "Behaviour when `disk` is used up by data that no rule expires. `refuse` (the default): new samples \
+               are rejected until there is space. `shed`: the oldest samples of the class expire early, and new \
+               samples are accepted.",
         assign: |class, text| {
             class.when_full = match text {
                 "refuse" => WhenFull::Refuse,
@@ -263,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn every_bad_text_is_refused_with_a_remedy() {
+    fn every_bad_text_is_rejected_with_a_remedy() {
         for (text, words) in [
             ("raw", "write name=raw"),
             ("nome=raw", "there are name, sources, age"),

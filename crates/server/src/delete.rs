@@ -1,9 +1,9 @@
 //! Deletes of whole sources, and of their samples in an interval.
 
-use crate::inflow::Inflow;
+use crate::api_error::ApiError;
+use crate::app_state::AppState;
 use crate::ingest::now;
-use crate::refusal::Refusal;
-use crate::station::Station;
+use crate::ingest_stream::IngestStream;
 use crate::{predicate, query};
 use axum::Json;
 use axum::body::Body;
@@ -24,17 +24,19 @@ pub struct Parameters {
 
 /// `POST` and `DELETE /api/v1/delete`: `{"sources":2,"from":"0","to":"1700000000000000000"}`
 pub async fn delete(
-    State(station): State<Arc<Station>>,
+    State(app): State<Arc<AppState>>,
     Query(parameters): Query<Parameters>,
-) -> Result<Json<Value>, Refusal> {
+) -> Result<Json<Value>, ApiError> {
     let select = parameters.select.ok_or_else(|| {
-        Refusal::invalid("of which sources? write select=cpu{host=\"a\"}, or select={} for all")
+        ApiError::invalid(
+            "select is missing; write select=cpu{host=\"a\"}, or select={} for all sources",
+        )
     })?;
-    let selector = Selector::parse(&select).map_err(Refusal::invalid)?;
+    let selector = Selector::parse(&select).map_err(ApiError::invalid)?;
     let mut notes = Vec::new();
     let (from, to) = (parameters.from.as_deref(), parameters.to.as_deref());
     let interval = interval(("from", from), ("to", to), &mut notes)?;
-    let sources = carry_out(&station, selector, interval).await?;
+    let sources = carry_out(&app, selector, interval).await?;
     let mut answer = json!({
         "sources": sources,
         "from": interval.start.to_string(),
@@ -58,22 +60,19 @@ struct Influx {
 }
 
 /// `POST /api/v2/delete`: `{"start":"…","stop":"…","predicate":"_measurement=\"cpu\""}`
-pub async fn influx(
-    State(station): State<Arc<Station>>,
-    body: Body,
-) -> Result<StatusCode, Refusal> {
-    let body = Inflow::new(body).statement().await?;
+pub async fn influx(State(app): State<Arc<AppState>>, body: Body) -> Result<StatusCode, ApiError> {
+    let body = IngestStream::new(body).statement().await?;
     let wanted: Influx = serde_json::from_slice(&body).map_err(|error| {
-        Refusal::invalid(format!(
+        ApiError::invalid(format!(
             "the body is no delete ({error}); send {{\"start\":\"2026-01-01T00:00:00Z\",\"stop\":\"2026-02-01T00:00:00Z\",\
              \"predicate\":\"_measurement=\\\"cpu\\\"\"}}"
         ))
     })?;
-    let selector = predicate::parse(&wanted.predicate).map_err(Refusal::invalid)?;
+    let selector = predicate::parse(&wanted.predicate).map_err(ApiError::invalid)?;
     let (start, stop) = (Some(wanted.start.as_str()), Some(wanted.stop.as_str()));
     // The answer has no body that could contain a note.
     let interval = interval(("start", start), ("stop", stop), &mut Vec::new())?;
-    carry_out(&station, selector, interval).await?;
+    carry_out(&app, selector, interval).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -82,7 +81,7 @@ fn interval(
     from: (&str, Option<&str>),
     to: (&str, Option<&str>),
     notes: &mut Vec<String>,
-) -> Result<Interval, Refusal> {
+) -> Result<Interval, ApiError> {
     let now = now();
     let mut time = |(name, text): (&str, Option<&str>), otherwise| {
         text.map_or(Ok(otherwise), |text| query::time(name, text, now, notes))
@@ -92,7 +91,7 @@ fn interval(
         time(to, Interval::ALL.end)?,
     );
     match interval.is_empty() {
-        true => Err(Refusal::invalid(
+        true => Err(ApiError::invalid(
             "the interval ends before it begins; swap its ends",
         )),
         false => Ok(interval),
@@ -101,14 +100,14 @@ fn interval(
 
 /// Deletes, and returns the number of matching sources.
 async fn carry_out(
-    station: &Arc<Station>,
+    app: &Arc<AppState>,
     selector: Selector,
     interval: Interval,
-) -> Result<u64, Refusal> {
-    let place = station.queries.enter()?;
-    let store = station.store.clone();
+) -> Result<u64, ApiError> {
+    let permit = app.queries.acquire()?;
+    let store = app.store.clone();
     let deleted = tokio::task::spawn_blocking(move || {
-        let _place = place;
+        let _permit = permit;
         store.delete(&selector, interval)
     });
     let sources = deleted.await??;

@@ -1,7 +1,7 @@
 //! Health: the one list of troubles, each with its severity and its remedy. `/health`, `/status`,
 //! `/api/v1/log` and `/metrics` use this list.
 
-use crate::figures::{ProcessFigures, Volume};
+use crate::system::{FileSystem, ProcessStats};
 use seiner_model::duration_text;
 use seiner_store::{ClassStatus, Loss, Status};
 use serde::{Deserialize, Serialize};
@@ -13,8 +13,9 @@ const MANY_FILES: f64 = 0.9;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Severity {
-    /// Writes are refused, or accepted data are not made durable. `/health` fails.
-    Refusal,
+    /// Writes are rejected, or accepted data are not made durable. `/health` fails.
+    #[serde(rename = "refusal")]
+    Rejecting,
     /// Data were lost, or the clock of the retention is in doubt. `/health` warns.
     Warning,
     /// A notice. `/health` passes, and mentions it.
@@ -59,9 +60,8 @@ pub fn of_store(status: &Status, classes: &[ClassStatus], losses: &[Loss]) -> Ve
         add(Severity::Notice, text);
     }
     if let Some(why) = &status.rollup_blocked {
-        let text = format!(
-            "samples stay beyond their age, for no coarser steps can be made of them: {why}"
-        );
+        let text =
+            format!("samples are kept beyond their age, because they cannot be rolled up: {why}");
         add(Severity::Notice, text);
     }
     for class in idle_classes(classes) {
@@ -78,23 +78,23 @@ fn of_writing(status: &Status) -> Vec<Trouble> {
     let trouble = &status.trouble;
     if let Some(why) = &status.poisoned {
         add(
-            Severity::Refusal,
+            Severity::Rejecting,
             format!(
-                "writes are refused until the server is started again, as one to the disk failed: {why}; see that the \
-                 disk works, can be written and has room, then start the server again"
+                "writes are rejected, because a write to the disk failed: {why}; check that the disk works, is writable and \
+                 has free space, then start the server again"
             ),
         );
     }
     if let Some(why) = &trouble.full {
-        add(Severity::Refusal, format!("writes are refused: {why}"));
+        add(Severity::Rejecting, format!("writes are rejected: {why}"));
     }
-    let remedy = "make room on the file system (see `df` and, for the number of files, `df -i`), or let the process have \
-                  more files open; the server goes on by itself then";
+    let remedy = "free space on the file system (see `df`, and `df -i` for the number of files), or raise the limit of open \
+                  files; the server then continues by itself";
     if let Some(why) = &trouble.journal {
         add(
-            Severity::Refusal,
+            Severity::Rejecting,
             format!(
-                "what was accepted cannot be made durable, the journal is not written: {why}; {remedy}"
+                "accepted rows cannot be made durable, because the journal cannot be written: {why}; {remedy}"
             ),
         );
     }
@@ -102,7 +102,7 @@ fn of_writing(status: &Status) -> Vec<Trouble> {
         add(
             Severity::Notice,
             format!(
-                "segments cannot be written, and writes are refused when memory or journal are full: {why}; {remedy}"
+                "segments cannot be written, and writes will be rejected when memory or journal are full: {why}; {remedy}"
             ),
         );
     }
@@ -110,8 +110,8 @@ fn of_writing(status: &Status) -> Vec<Trouble> {
         add(
             Severity::Notice,
             format!(
-                "the disk is nearly full ({} of {} bytes are used or reserved), and writers are slowed; raise `disk` or make \
-                 room on the file system, delete something, or let a class keep less",
+                "the disk is nearly full ({} of {} bytes are used or reserved), and writers are slowed; raise `disk`, free \
+                 space on the file system, delete data, or let a class keep less",
                 status.disk_used, status.disk_budget
             ),
         );
@@ -120,8 +120,8 @@ fn of_writing(status: &Status) -> Vec<Trouble> {
         add(
             Severity::Notice,
             format!(
-                "the disk budget is used up, and the oldest data of classes that may be shed go before their time (about {} \
-                 bytes since the start); raise `disk`, or let a class keep less",
+                "the disk budget is used up, and the oldest data of classes that may be shed expire early (about {} bytes \
+                 since the start); raise `disk`, or let a class keep less",
                 status.shed_bytes
             ),
         );
@@ -130,8 +130,8 @@ fn of_writing(status: &Status) -> Vec<Trouble> {
         add(
             Severity::Notice,
             format!(
-                "new sources are refused, for the names of {} would take the memory of rows; raise `memory` ({} bytes), and \
-                 see that no tag has ever new values",
+                "new sources are rejected, because the names of {} sources leave too little memory for rows; raise `memory` \
+                 ({} bytes), and check that no tag gets a new value all the time",
                 status.sources, status.memory_budget
             ),
         );
@@ -140,17 +140,17 @@ fn of_writing(status: &Status) -> Vec<Trouble> {
 }
 
 /// Returns the obstacles outside the store: those of the file system and of the process limits.
-pub fn surroundings(volume: &Volume, process: &ProcessFigures) -> Vec<String> {
+pub fn surroundings(file_system: &FileSystem, process: &ProcessStats) -> Vec<String> {
     let mut found = Vec::new();
-    if volume.read_only {
+    if file_system.read_only {
         found.push(
-            "the file system of the data directory can only be read; mount it for writing, then start the server again"
+            "the file system of the data directory is read-only; mount it for writing, then start the server again"
                 .to_string(),
         );
     }
-    if volume.files > 0 && volume.free_files == 0 {
+    if file_system.files > 0 && file_system.free_files == 0 {
         found.push(
-            "the file system of the data directory has no room for another file (`df -i`); remove some"
+            "the file system of the data directory cannot hold another file (`df -i`); remove some files"
                 .to_string(),
         );
     }
@@ -184,16 +184,16 @@ pub fn clock_warning(status: &Status) -> Option<String> {
     let whole = |ns: u64| duration_text(ns / 1_000_000_000 * 1_000_000_000);
     if status.clock_held_ns > 0 {
         return Some(format!(
-            "the host's clock jumped ahead by {}, and nothing is let go by it: if the clock is right, confirm it with \
-             `seiner clock --accept`; if it is wrong, set it; otherwise it is believed when the store has run for the \
-             longest age that the jump exceeds",
+            "the host's clock jumped ahead by {}, and no data expire by it: if the clock is right, confirm it with \
+             `seiner clock --accept`; if the clock is wrong, set it; otherwise the store accepts the clock after it has run \
+             for the longest age that the jump exceeds",
             whole(status.clock_held_ns)
         ));
     }
     (status.clock_behind_ns > CLOCK_BEHIND).then(|| {
         format!(
-            "the store has seen a time that is {} ahead of the host's clock, and goes by it: samples that are too old by \
-             it are hidden and refused; if the clock is wrong, set it; if the clock was wrong before, stop the server and \
+            "the time of the store is {} ahead of the host's clock: samples that are too old by the store's time are hidden \
+             and rejected; if the clock is wrong, set it; if the clock was wrong before, stop the server and \
              set the store's time back with `seiner clock --data DIR --accept`",
             whole(status.clock_behind_ns)
         )
@@ -213,8 +213,8 @@ pub fn idle_classes(classes: &[ClassStatus]) -> Vec<String> {
         .filter(|class| sources > 0 && class.sources == 0);
     idle.map(|ClassStatus { class, .. }| {
         format!(
-            "no source is in the retention class {:?} ({}); see whether its selector is right, or whether a class before \
-             it has them all",
+            "no source is in the retention class {:?} ({}); check whether its selector is right, and whether an \
+             earlier class matches all its sources",
             class.name, class.sources
         )
     })
@@ -225,10 +225,10 @@ pub fn idle_classes(classes: &[ClassStatus]) -> Vec<String> {
 mod tests {
     use super::*;
 
-    fn refusing(status: &Status) -> Vec<String> {
+    fn rejecting(status: &Status) -> Vec<String> {
         let troubles = of_store(status, &[], &[]).into_iter();
-        let refusing = troubles.filter(|trouble| trouble.severity == Severity::Refusal);
-        refusing.map(|trouble| trouble.text).collect()
+        let rejecting = troubles.filter(|trouble| trouble.severity == Severity::Rejecting);
+        rejecting.map(|trouble| trouble.text).collect()
     }
 
     #[test]
@@ -237,22 +237,22 @@ mod tests {
     }
 
     #[test]
-    fn every_trouble_has_a_remedy_and_says_whether_writes_are_refused() {
+    fn every_trouble_has_a_remedy_and_says_whether_writes_are_rejected() {
         let mut status = Status {
             poisoned: Some("writing x".to_string()),
             ..Status::default()
         };
         status.trouble.full = Some("the disk budget is used up; raise `disk`".to_string());
         status.trouble.journal = Some("no space".to_string());
-        assert_eq!(refusing(&status).len(), 3);
-        assert!(refusing(&status)[0].contains("start the server again"));
-        assert!(refusing(&status)[2].contains("by itself"));
+        assert_eq!(rejecting(&status).len(), 3);
+        assert!(rejecting(&status)[0].contains("start the server again"));
+        assert!(rejecting(&status)[2].contains("by itself"));
         let mut status = Status::default();
         status.trouble.segments = Some("no space".to_string());
         status.trouble.throttled = true;
         status.trouble.shedding = true;
         status.trouble.no_new_sources = true;
-        assert_eq!(refusing(&status), [""; 0]);
+        assert_eq!(rejecting(&status), [""; 0]);
         let texts: Vec<String> = of_store(&status, &[], &[])
             .into_iter()
             .map(|one| one.text)
@@ -271,7 +271,7 @@ mod tests {
         let mut status = Status {
             damaged_segments: 1,
             clock_held_ns: 400 * 86_400_000_000_000,
-            rollup_blocked: Some("there is no room".to_string()),
+            rollup_blocked: Some("there is no space".to_string()),
             ..Status::default()
         };
         status.trouble.throttled = true;
@@ -286,10 +286,10 @@ mod tests {
         };
         let found = of_store(&status, &[], &[loss]);
         let severities: Vec<Severity> = found.iter().map(|trouble| trouble.severity).collect();
-        use Severity::{Notice, Refusal, Warning};
+        use Severity::{Notice, Rejecting, Warning};
         assert_eq!(
             severities,
-            [Refusal, Warning, Warning, Notice, Notice, Notice]
+            [Rejecting, Warning, Warning, Notice, Notice, Notice]
         );
         for (trouble, part) in found.iter().zip([
             "journal",
@@ -305,19 +305,19 @@ mod tests {
 
     #[test]
     fn what_surrounds_the_store_is_watched() {
-        let volume = Volume {
+        let file_system = FileSystem {
             read_only: true,
             files: 100,
-            ..Volume::default()
+            ..FileSystem::default()
         };
-        let process = ProcessFigures {
+        let process = ProcessStats {
             open_files: 95,
             open_files_limit: 100,
-            ..ProcessFigures::default()
+            ..ProcessStats::default()
         };
-        assert_eq!(surroundings(&volume, &process).len(), 3);
+        assert_eq!(surroundings(&file_system, &process).len(), 3);
         // Unknown figures are not a trouble.
-        let nothing = surroundings(&Volume::default(), &ProcessFigures::default());
+        let nothing = surroundings(&FileSystem::default(), &ProcessStats::default());
         assert_eq!(nothing, [""; 0]);
     }
 }

@@ -1,7 +1,7 @@
 //! Bytes written in the last hour and day, from a mark per minute of counters that only grow.
 
 use crate::device::Device;
-use crate::figures::ProcessFigures;
+use crate::system::ProcessStats;
 use seiner_store::Status;
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
@@ -134,7 +134,7 @@ impl Mark {
             merged: status.merge_written,
             journal: status.journal_written,
             segments: status.segment_written,
-            process: ProcessFigures::now().written_bytes,
+            process: ProcessStats::now().written_bytes,
             device: device.and_then(Device::written),
         }
     }

@@ -2,10 +2,10 @@
 //!
 //! Every page that a user opens can reach a server on loopback. Two rules keep such pages out.
 //! First, a request must name this server by one of its own addresses or names: a foreign name that was made
-//! to resolve to this address (DNS rebinding) is refused. Second, statements of a browser about the origin of a request must
+//! to resolve to this address (DNS rebinding) is rejected. Second, statements of a browser about the origin of a request must
 //! not contradict that the page is this server's. Programs other than browsers make no such statements.
 
-use crate::refusal::Refusal;
+use crate::api_error::ApiError;
 use axum::extract::{ConnectInfo, Request, State};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, Version, header};
 use axum::middleware::Next;
@@ -121,7 +121,7 @@ impl Hosts {
         })
     }
 
-    fn check(&self, request: &Request) -> Result<(), Refusal> {
+    fn check(&self, request: &Request) -> Result<(), ApiError> {
         let local = request.extensions().get::<ConnectInfo<Local>>();
         let local = local.map(|ConnectInfo(Local(address))| *address);
         let headers = request.headers();
@@ -137,13 +137,13 @@ impl Hosts {
         }
         let sites = headers.get_all(SITE).iter();
         let mut sites = sites.map(HeaderValue::as_bytes);
-        let is_told_foreign = sites.any(|site| match site {
+        let is_foreign = sites.any(|site| match site {
             b"same-origin" | b"none" => false,
             // Another port, or another name of the same owner: the origin must be this server's.
             b"same-site" => origin != Some(true),
             _ => true,
         });
-        match is_told_foreign && !is_visit(request) {
+        match is_foreign && !is_visit(request) {
             true => Err(foreign()),
             false => Ok(()),
         }
@@ -155,25 +155,25 @@ impl Hosts {
         headers: &HeaderMap,
         version: Version,
         local: Option<IpAddr>,
-    ) -> Result<Option<HostName>, Refusal> {
+    ) -> Result<Option<HostName>, ApiError> {
         let mut hosts = headers.get_all(header::HOST).iter();
         match (hosts.next(), hosts.next()) {
-            (Some(_), Some(_)) => Err(Refusal::invalid("there are two Host headers; send one")),
+            (Some(_), Some(_)) => Err(ApiError::invalid("there are two Host headers; send one")),
             (Some(host), None) => {
                 let text = String::from_utf8_lossy(host.as_bytes());
                 self.own(&text, local).map(Some)
             }
             (None, _) if version == Version::HTTP_10 => Ok(None),
-            (None, _) => Err(Refusal::invalid(
+            (None, _) => Err(ApiError::invalid(
                 "there is no Host header; HTTP/1.1 needs one, such as Host: localhost:7670",
             )),
         }
     }
 
-    fn own(&self, text: &str, local: Option<IpAddr>) -> Result<HostName, Refusal> {
+    fn own(&self, text: &str, local: Option<IpAddr>) -> Result<HostName, ApiError> {
         let Some(named) = HostName::parse(text) else {
             let text: String = text.chars().take(100).collect();
-            return Err(Refusal::invalid(format!(
+            return Err(ApiError::invalid(format!(
                 "{text:?} is no host; write a name or an address, and a port"
             )));
         };
@@ -186,7 +186,7 @@ impl Hosts {
         if is_own || self.names.iter().any(|own| own.host == named.host) {
             return Ok(named);
         }
-        Err(Refusal::misdirected(format!(
+        Err(ApiError::misdirected(format!(
             "this server does not go by the name {named}; {}",
             self.remedy
         )))
@@ -223,17 +223,17 @@ fn is_visit(request: &Request) -> bool {
         && is(DESTINATION, "document")
 }
 
-fn foreign() -> Refusal {
-    Refusal::forbidden(
-        "a page of another host may not ask or write here; open the page of this server",
+fn foreign() -> ApiError {
+    ApiError::forbidden(
+        "a page of another host may not use this server; open the page of this server",
     )
 }
 
-/// Refuses requests for other hosts, and requests that browsers send for pages of other hosts.
+/// Rejects requests for other hosts, and requests that browsers send for pages of other hosts.
 pub async fn guard(State(hosts): State<Arc<Hosts>>, request: Request, next: Next) -> Response {
     match hosts.check(&request) {
         Ok(()) => next.run(request).await,
-        Err(refusal) => refusal.into_response(),
+        Err(error) => error.into_response(),
     }
 }
 
@@ -255,7 +255,7 @@ mod tests {
         request.extensions_mut().insert(local);
         match hosts.check(&request) {
             Ok(()) => StatusCode::OK,
-            Err(refusal) => refusal.into_response().status(),
+            Err(error) => error.into_response().status(),
         }
     }
 
@@ -324,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn pages_of_others_are_refused() {
+    fn pages_of_others_are_rejected() {
         let of = |path: &str, headers: &[(&str, &str)]| {
             let host = [("host", "localhost:7670")];
             checked(path, Version::HTTP_11, &[&host, headers].concat()).as_u16()

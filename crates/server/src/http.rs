@@ -1,10 +1,10 @@
 //! Addresses of the HTTP port and their handlers.
 
+use crate::api_error::{self, ApiError};
+use crate::app_state::AppState;
 use crate::health::Severity;
 use crate::hosts::{self, Hosts};
-use crate::refusal::{self, Refusal};
-use crate::station::Station;
-use crate::{delete, log, metrics, page, parameters, plan, query, status, write};
+use crate::{array, delete, log, metric_text, page, parameters, plan, query, status, write};
 use axum::extract::{DefaultBodyLimit, State};
 use axum::http::{HeaderName, HeaderValue, StatusCode, header};
 use axum::middleware;
@@ -19,11 +19,11 @@ const INFLUX_VERSION: &str = "1.8.10";
 
 /// Advice to clients that use an unknown host name.
 const ALLOW: &str =
-    "ask by the address that it listens on, or add the name to the setting allowed_hosts";
+    "use the address that it listens on, or add the name to the setting allowed_hosts";
 
 /// Returns all addresses.
-pub fn router(station: Arc<Station>) -> Router {
-    let settings = &station.settings;
+pub fn router(app: Arc<AppState>) -> Router {
+    let settings = &app.settings;
     let hosts = Hosts::new(settings.listen, settings.allowed_hosts.clone(), ALLOW);
     Router::new()
         .route("/write", post(write::write))
@@ -32,7 +32,7 @@ pub fn router(station: Arc<Station>) -> Router {
         .route("/ping", get(ping))
         .route("/health", get(health))
         .route("/ready", get(ready))
-        .route("/metrics", get(figures))
+        .route("/metrics", get(metrics))
         .route("/status", get(state))
         .route("/api/v1/measurements", get(query::measurements))
         .route("/api/v1/tags", get(query::tags))
@@ -57,11 +57,11 @@ pub fn router(station: Arc<Station>) -> Router {
         .fallback(page::file)
         .method_not_allowed_fallback(method_not_allowed)
         .layer(middleware::from_fn(parameters::known))
-        .layer(middleware::from_fn(refusal::in_json))
+        .layer(middleware::from_fn(api_error::in_json))
         .layer(middleware::from_fn_with_state(hosts, hosts::guard))
         // Bodies are streamed with a limit of their own.
         .layer(DefaultBodyLimit::disable())
-        .with_state(station)
+        .with_state(app)
 }
 
 async fn ping() -> Response {
@@ -80,20 +80,20 @@ async fn ping() -> Response {
 
 /// Reports whether writes and queries are served. A store that has lost data, or does not accept its clock, serves: load
 /// balancers continue to send requests.
-async fn health(State(station): State<Arc<Station>>) -> Response {
+async fn health(State(app): State<Arc<AppState>>) -> Response {
     let found = tokio::task::spawn_blocking(move || {
-        let classes = station.store.classes();
-        station.troubles(&station.store.status(), &classes)
+        let classes = app.store.classes();
+        app.troubles(&app.store.status(), &classes)
     });
     let troubles = match found.await {
         Ok(troubles) => troubles,
-        Err(error) => return Refusal::internal(error).into_response(),
+        Err(error) => return ApiError::internal(error).into_response(),
     };
     let texts: Vec<&str> = troubles.iter().map(|trouble| &*trouble.text).collect();
     let texts = texts.join("; ");
     let serves = "ready for queries and writes";
     let (code, status, message) = match troubles.first().map(|worst| worst.severity) {
-        Some(Severity::Refusal) => (
+        Some(Severity::Rejecting) => (
             StatusCode::SERVICE_UNAVAILABLE,
             "fail",
             format!("ready for queries; {texts}"),
@@ -110,51 +110,51 @@ async fn health(State(station): State<Arc<Station>>) -> Response {
         .into_response()
 }
 
-async fn ready(station: State<Arc<Station>>) -> Response {
-    let uptime = station.started.elapsed().as_secs_f64();
-    match health(station).await.status() {
+async fn ready(app: State<Arc<AppState>>) -> Response {
+    let uptime = app.started.elapsed().as_secs_f64();
+    match health(app).await.status() {
         StatusCode::OK => Json(json!({ "status": "ready", "up_s": uptime })).into_response(),
-        _ => Refusal::unavailable("the store refuses writes; see /health").into_response(),
+        _ => ApiError::unavailable("the store rejects writes; see /health").into_response(),
     }
 }
 
-async fn figures(State(station): State<Arc<Station>>) -> Result<Response, Refusal> {
-    let place = station.reports.enter()?;
-    // The figures of the log wait for the present merge.
+async fn metrics(State(app): State<Arc<AppState>>) -> Result<Response, ApiError> {
+    let permit = app.reports.acquire()?;
+    // The metrics of the log wait for the present merge.
     let text = tokio::task::spawn_blocking(move || {
-        let _place = place;
-        let ground = station.ground.as_ref().map(|ground| ground.metrics());
-        Ok(metrics::joined(
-            metrics::text(&station.registry)?,
-            ground.unwrap_or_default(),
-        ))
+        let _permit = permit;
+        let store = metric_text::text(&app.registry)?;
+        match app.array() {
+            Some(report) => Ok(metric_text::joined(store, &array::metrics_text(report)?)),
+            None => Ok(store),
+        }
     });
     let text: Result<String, std::fmt::Error> = text.await?;
-    let text = text.map_err(Refusal::internal)?;
-    Ok(([(header::CONTENT_TYPE, metrics::CONTENT_TYPE)], text).into_response())
+    let text = text.map_err(ApiError::internal)?;
+    Ok(([(header::CONTENT_TYPE, metric_text::CONTENT_TYPE)], text).into_response())
 }
 
-async fn state(State(station): State<Arc<Station>>) -> Result<Json<Value>, Refusal> {
-    let status = tokio::task::spawn_blocking(move || status::status(&station));
+async fn state(State(app): State<Arc<AppState>>) -> Result<Json<Value>, ApiError> {
+    let status = tokio::task::spawn_blocking(move || status::status(&app));
     Ok(Json(status.await?))
 }
 
 /// Acknowledges all losses. Answer: `{"acknowledged":2}`
-async fn acknowledge(State(station): State<Arc<Station>>) -> Result<Json<Value>, Refusal> {
-    let store = station.store.clone();
+async fn acknowledge(State(app): State<Arc<AppState>>) -> Result<Json<Value>, ApiError> {
+    let store = app.store.clone();
     let losses = tokio::task::spawn_blocking(move || store.with_log()?.acknowledge_losses())
         .await
-        .map_err(Refusal::internal)??;
+        .map_err(ApiError::internal)??;
     Ok(Json(json!({ "acknowledged": losses })))
 }
 
 /// Flushes everything in memory into segments.
-async fn flush(State(station): State<Arc<Station>>) -> Result<StatusCode, Refusal> {
-    // The place belongs to the work, which continues when the client has gone.
-    let place = station.reports.enter()?;
-    let store = station.store.clone();
+async fn flush(State(app): State<Arc<AppState>>) -> Result<StatusCode, ApiError> {
+    // The permit belongs to the work, which continues when the client has gone.
+    let permit = app.reports.acquire()?;
+    let store = app.store.clone();
     let flushed = tokio::task::spawn_blocking(move || {
-        let _place = place;
+        let _permit = permit;
         store.with_log()?.flush()
     });
     flushed.await??;
@@ -162,15 +162,15 @@ async fn flush(State(station): State<Arc<Station>>) -> Result<StatusCode, Refusa
 }
 
 /// Accepts the host's clock after a jump.
-async fn accept_clock(State(station): State<Arc<Station>>) -> Result<StatusCode, Refusal> {
-    let store = station.store.clone();
+async fn accept_clock(State(app): State<Arc<AppState>>) -> Result<StatusCode, ApiError> {
+    let store = app.store.clone();
     tokio::task::spawn_blocking(move || store.with_log()?.accept_clock())
         .await
-        .map_err(Refusal::internal)??;
-    tracing::info!("the host's clock is confirmed: what is too old by it goes");
+        .map_err(ApiError::internal)??;
+    tracing::info!("the host's clock is confirmed: data that are too old by it expire");
     Ok(StatusCode::NO_CONTENT)
 }
 
-async fn method_not_allowed() -> Refusal {
-    Refusal::other_method("this address takes another method, which the header Allow names")
+async fn method_not_allowed() -> ApiError {
+    ApiError::other_method("this address requires another method, which the header Allow names")
 }

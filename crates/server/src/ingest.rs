@@ -5,7 +5,7 @@
 //! batches that stay in the processor's cache. No memory is allocated, and nothing is counted or logged, for a
 //! single line.
 
-use crate::meters::Meters;
+use crate::traffic::TrafficCounters;
 use memchr::{memchr, memrchr};
 
 use seiner_model::{Batch, Cell, Row};
@@ -19,12 +19,12 @@ use std::time::{SystemTime, UNIX_EPOCH};
 /// rows and cells are still in the second-level cache.
 const BATCH_ROWS: usize = 512;
 
-/// Maximum number of refused lines that are listed.
+/// Maximum number of rejected lines that are listed.
 const MAX_LISTED: usize = 100;
 
-/// Line that was refused.
+/// Rejected line.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct RefusedLine {
+pub struct RejectedLine {
     /// Number of the line in the text, from 1.
     pub line: u64,
     /// Reason, and the remedy.
@@ -38,18 +38,18 @@ pub struct Outcome {
     pub accepted: u64,
     /// Number of accepted samples.
     pub samples: u64,
-    /// Number of refused lines.
+    /// Number of rejected lines.
     pub rejected: u64,
-    /// First refused lines, in order.
-    pub refused: Vec<RefusedLine>,
+    /// First rejected lines, in order.
+    pub listed: Vec<RejectedLine>,
     /// Position for [`Store::wait_durable`]: when it is durable, all accepted rows are.
     pub position: u64,
 }
 
-/// Intake of one text, piece by piece, into a store.
-pub struct Intake<'e> {
+/// Ingest of one text of line protocol, piece by piece, into a store.
+pub struct LineIngest<'e> {
     store: &'e dyn Store,
-    meters: Option<&'e Meters>,
+    traffic: Option<&'e TrafficCounters>,
     parser: LineParser,
     /// Beginning of a line whose end has not arrived yet.
     carry: Vec<u8>,
@@ -61,20 +61,20 @@ pub struct Intake<'e> {
     arena: Arena,
     errors: Vec<LineError>,
     outcome: Outcome,
-    /// Rows, samples and refused lines that the meters have counted.
+    /// Rows, samples and rejected lines that the counters include.
     reported: (u64, u64, u64),
 }
 
-impl<'e> Intake<'e> {
-    /// Creates an intake at line 1. Counts go to `meters`, if given.
+impl<'e> LineIngest<'e> {
+    /// Creates an ingest at line 1. Counts go to `traffic`, if given.
     pub fn new(
         store: &'e dyn Store,
-        meters: Option<&'e Meters>,
+        traffic: Option<&'e TrafficCounters>,
         precision: Precision,
-    ) -> Intake<'e> {
-        Intake {
+    ) -> LineIngest<'e> {
+        LineIngest {
             store,
-            meters,
+            traffic,
             parser: LineParser::new(precision),
             carry: Vec::new(),
             retry_at: 0,
@@ -87,18 +87,18 @@ impl<'e> Intake<'e> {
         }
     }
 
-    /// Refuses lines that land in 1970 because their precision is missing; see
+    /// Rejects lines that land in 1970 because their precision is missing; see
     /// [`LineParser::refuse_1970`].
     #[must_use]
-    pub fn refuse_1970(mut self, refuse: bool) -> Intake<'e> {
-        self.parser = self.parser.refuse_1970(refuse);
+    pub fn reject_1970(mut self, reject: bool) -> LineIngest<'e> {
+        self.parser = self.parser.refuse_1970(reject);
         self
     }
 
     /// Parses the next bytes of the text.
     ///
     /// # Errors
-    /// If the store accepts no more. Refused lines are not an error, but part of the result.
+    /// If the store accepts no more. Rejected lines are not an error, but part of the result.
     pub fn take(&mut self, frame: &[u8]) -> Result<(), Error> {
         let taken = self.take_frame(frame);
         self.report(frame.len());
@@ -125,7 +125,7 @@ impl<'e> Intake<'e> {
     /// Parses the last line, if it had no newline, and returns the result of the text.
     ///
     /// # Errors
-    /// The errors of [`Intake::take`].
+    /// The errors of [`LineIngest::take`].
     pub fn finish(mut self) -> Result<Outcome, Error> {
         self.retry_at = 0;
         let taken = if self.carry.is_empty() {
@@ -138,10 +138,10 @@ impl<'e> Intake<'e> {
     }
 
     /// Ends a text that may have been cut off anywhere, and returns its result. The last line is
-    /// refused if it has no newline: it may be the beginning of another value.
+    /// rejected if it has no newline: it may be the beginning of another value.
     ///
     /// # Errors
-    /// The errors of [`Intake::take`].
+    /// The errors of [`LineIngest::take`].
     pub fn finish_lines(mut self) -> Result<Outcome, Error> {
         self.retry_at = 0;
         let taken = self.read_carry(false);
@@ -151,7 +151,7 @@ impl<'e> Intake<'e> {
                 line: self.parser.line(),
                 reason: LineReason::NoNewline,
             });
-            self.note_refused(Receipt::default());
+            self.note_rejected(Receipt::default());
         }
         self.report(0);
         taken.map(|()| self.outcome)
@@ -162,19 +162,21 @@ impl<'e> Intake<'e> {
         &self.outcome
     }
 
-    /// Adds new counts to the meters.
+    /// Adds new counts to the counters.
     fn report(&mut self, bytes: usize) {
-        let Some(meters) = self.meters else { return };
+        let Some(traffic) = self.traffic else { return };
         let (rows, samples, rejected) = self.reported;
         self.reported = (
             self.outcome.accepted,
             self.outcome.samples,
             self.outcome.rejected,
         );
-        meters.bytes.fetch_add(bytes as u64, Relaxed);
-        meters.rows.fetch_add(self.reported.0 - rows, Relaxed);
-        meters.samples.fetch_add(self.reported.1 - samples, Relaxed);
-        meters
+        traffic.bytes.fetch_add(bytes as u64, Relaxed);
+        traffic.rows.fetch_add(self.reported.0 - rows, Relaxed);
+        traffic
+            .samples
+            .fetch_add(self.reported.1 - samples, Relaxed);
+        traffic
             .rejected_lines
             .fetch_add(self.reported.2 - rejected, Relaxed);
     }
@@ -239,29 +241,29 @@ impl<'e> Intake<'e> {
             0
         };
         if rejected > 0 || !self.errors.is_empty() {
-            self.note_refused(receipt.unwrap_or_default());
+            self.note_rejected(receipt.unwrap_or_default());
         }
     }
 
     #[cold]
-    fn note_refused(&mut self, receipt: Receipt) {
+    fn note_rejected(&mut self, receipt: Receipt) {
         self.outcome.rejected += (self.errors.len() + receipt.rejected_total) as u64;
-        let room = MAX_LISTED.saturating_sub(self.outcome.refused.len());
+        let left = MAX_LISTED.saturating_sub(self.outcome.listed.len());
         let unread = self.errors.drain(..);
-        let unread = unread.take(room).map(|error| RefusedLine {
+        let unread = unread.take(left).map(|error| RejectedLine {
             line: error.line,
             reason: error.reason.to_string(),
         });
-        let mut refused: Vec<RefusedLine> = unread.collect();
-        for (row, reason) in receipt.rejected.into_iter().take(room) {
-            refused.push(RefusedLine {
+        let mut rejected: Vec<RejectedLine> = unread.collect();
+        for (row, reason) in receipt.rejected.into_iter().take(left) {
+            rejected.push(RejectedLine {
                 line: self.parser.line_of_row(row),
                 reason: reason.to_string(),
             });
         }
-        refused.sort_by_key(|refused| refused.line);
-        refused.truncate(room);
-        self.outcome.refused.append(&mut refused);
+        rejected.sort_by_key(|rejected| rejected.line);
+        rejected.truncate(left);
+        self.outcome.listed.append(&mut rejected);
     }
 }
 

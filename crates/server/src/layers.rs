@@ -5,7 +5,7 @@
 
 use crate::classes::{self, ClassText};
 use crate::nearest::nearest;
-use crate::settings::{Setting, Settings, TABLE};
+use crate::settings::{self, Setting, Settings};
 use seiner_engine::{Class, Classes, Given, Rule};
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -76,7 +76,7 @@ pub struct Layers {
 
 impl Default for Layers {
     fn default() -> Layers {
-        let effective = TABLE.iter().map(|setting| Effective {
+        let effective = settings::all().map(|setting| Effective {
             setting,
             text: setting.default.to_string(),
             origin: Origin::Default,
@@ -108,7 +108,7 @@ impl Layers {
             layers.file(Path::new(DEFAULT_FILE))?;
         }
         layers.environment(|variable| std::env::var(variable).ok())?;
-        for setting in &TABLE {
+        for setting in settings::all() {
             if let Some(text) = flag(setting) {
                 layers.put(setting, text, Origin::Flag(setting.flag()));
             }
@@ -160,7 +160,7 @@ impl Layers {
                 }
                 continue;
             }
-            let setting = Setting::named(key).ok_or_else(|| error(at, unknown(key)))?;
+            let setting = settings::named(key).ok_or_else(|| error(at, unknown(key)))?;
             let text = plain(value.get_ref()).ok_or_else(|| {
                 let form = setting.form;
                 error(
@@ -185,7 +185,7 @@ impl Layers {
             let origin = Origin::Environment(classes::VARIABLE.to_string());
             self.put_classes(ClassText::parse_list(&text), origin)?;
         }
-        for setting in &TABLE {
+        for setting in settings::all() {
             let name = setting.variable();
             if let Some(text) = variable(&name) {
                 self.put(setting, text, Origin::Environment(name));
@@ -276,13 +276,13 @@ impl Layers {
         let mut classes = Classes::default();
         let mut list: Vec<Class> = Vec::new();
         for GivenClass { text, origin } in &self.classes {
-            let refuse = |error: String| SettingsError(format!("{origin}: {error}"));
+            let rejected = |error: String| SettingsError(format!("{origin}: {error}"));
             list.push(
                 text.class()
-                    .map_err(|error| refuse(format!("class: {error}")))?,
+                    .map_err(|error| rejected(format!("class: {error}")))?,
             );
             // Classes are tried one by one, so that an error names the place of the wrong one.
-            classes = Classes::new(list.clone()).map_err(|error| refuse(error.to_string()))?;
+            classes = Classes::new(list.clone()).map_err(|error| rejected(error.to_string()))?;
         }
         Ok(classes)
     }
@@ -324,10 +324,10 @@ fn class(table: &DeTable<'_>) -> Result<ClassText, String> {
 
 /// Returns the error for an unknown key, with the nearest known key.
 fn unknown(key: &str) -> String {
-    match nearest(key, TABLE.iter().map(|setting| setting.name)) {
+    match nearest(key, settings::all().map(|setting| setting.name)) {
         Some(name) => format!("there is no setting {key:?}; did you mean {name:?}?"),
         None => {
-            let names: Vec<&str> = TABLE.iter().map(|setting| setting.name).collect();
+            let names: Vec<&str> = settings::all().map(|setting| setting.name).collect();
             format!(
                 "there is no setting {key:?}; there are {}",
                 names.join(", ")
@@ -367,7 +367,7 @@ mod tests {
         });
         environment.unwrap();
         layers.put(
-            Setting::named("durability").unwrap(),
+            settings::named("durability").unwrap(),
             "memory".into(),
             Origin::Flag("durability".into()),
         );

@@ -1,16 +1,16 @@
 //! Line protocol over plain TCP: a sender connects and writes lines, without answers.
 //!
-//! Without answers there are no refusals: for back-pressure, bytes are not
+//! Without answers there are no rejections: for back-pressure, bytes are not
 //! read from the socket while the store is busy. A connection may end anywhere, because its sender may
 //! die: a line counts only with its newline.
 
-use crate::crowd::{Crowd, Member};
-use crate::ingest::Intake;
+use crate::api_error;
+use crate::app_state::AppState;
+use crate::connections::{Connection, Connections};
+use crate::ingest::LineIngest;
 use crate::listen::out_of_files;
 use crate::port;
-use crate::refusal;
 use crate::shutdown::Stop;
-use crate::station::Station;
 use seiner_wire::line::Precision;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -43,8 +43,8 @@ const METHODS: [&[u8]; 10] = [
 const REQUEST_LINE_BYTES: usize = 64 << 10;
 
 /// Receives lines until the stop. Lines that have arrived by then are stored.
-pub async fn serve(listener: TcpListener, station: Arc<Station>, mut stop: Stop) {
-    let crowd = Crowd::new(station.settings.max_connections, LEAST_IDLE);
+pub async fn serve(listener: TcpListener, app: Arc<AppState>, mut stop: Stop) {
+    let connections = Connections::new(app.settings.max_connections, LEAST_IDLE);
     loop {
         let (stream, peer) = tokio::select! {
             accepted = listener.accept() => match accepted {
@@ -56,46 +56,46 @@ pub async fn serve(listener: TcpListener, station: Arc<Station>, mut stop: Stop)
             },
             () = stop.wanted() => break,
         };
-        station.meters.connections.fetch_add(1, Relaxed);
-        let (station, stop, crowd) = (station.clone(), stop.clone(), crowd.clone());
-        // The place is taken here, so that connections get places in the order of their arrival.
-        let place = crowd.enter();
+        app.traffic.connections.fetch_add(1, Relaxed);
+        let (app, stop, connections) = (app.clone(), stop.clone(), connections.clone());
+        // The permit is taken here, so that connections get permits in the order of their arrival.
+        let opened = connections.open();
         tokio::spawn(port::polled(async move {
-            let place = match place {
-                Some(place) => Some(place),
-                None => crowd.supplant().await,
+            let opened = match opened {
+                Some(connection) => Some(connection),
+                None => connections.replace_idle().await,
             };
-            match place {
-                Some(member) => take(stream, &station, &member, stop, &peer.to_string()).await,
+            match opened {
+                Some(connection) => take(stream, &app, &connection, stop, &peer.to_string()).await,
                 None => {
-                    station.meters.turned_away.fetch_add(1, Relaxed);
+                    app.traffic.rejected_requests.fetch_add(1, Relaxed);
                 }
             }
         }));
     }
     drop(listener);
-    crowd.emptied().await;
+    connections.all_closed().await;
 }
 
 async fn take(
     mut stream: TcpStream,
-    station: &Station,
-    member: &Member,
+    app: &AppState,
+    connection: &Connection,
     mut stop: Stop,
     peer: &str,
 ) {
-    let mut intake = Intake::new(&*station.store, Some(&station.meters), Precision::Ns)
-        .refuse_1970(!station.settings.allow_1970);
+    let mut ingest = LineIngest::new(&*app.store, Some(&app.traffic), Precision::Ns)
+        .reject_1970(!app.settings.allow_1970);
     let mut opening = Some(Opening::default());
     let mut frame = vec![0; FRAME_BYTES];
-    let mut told = false;
+    let mut reported = false;
     loop {
         let read = tokio::select! {
             biased;
             read = stream.read(&mut frame) => read,
             () = stop.wanted() => break,
-            () = member.asked_to_leave() => {
-                tracing::warn!("line protocol from {peer} was silent the longest and gives way to another; raise max_connections");
+            () = connection.must_close() => {
+                tracing::warn!("line protocol from {peer} was idle the longest and is closed for another connection; raise max_connections");
                 break;
             }
         };
@@ -107,16 +107,16 @@ async fn take(
                 break;
             }
         };
-        member.moved();
+        connection.note_transfer();
         let taken = match &mut opening {
-            None => station.with_patience(|| intake.take(bytes)),
+            None => app.with_patience(|| ingest.take(bytes)),
             Some(first) => match first.read(bytes) {
                 Verdict::Open => continue,
-                Verdict::Request => return refuse_request(stream, station, peer).await,
+                Verdict::Request => return reject_request(stream, app, peer).await,
                 Verdict::Lines => {
                     let first = std::mem::take(&mut first.bytes);
                     opening = None;
-                    station.with_patience(|| intake.take(&first))
+                    app.with_patience(|| ingest.take(&first))
                 }
             },
         };
@@ -125,10 +125,10 @@ async fn take(
             return;
         }
         // Once per connection: a sender of one bad line usually sends many.
-        if !told && let Some(first) = intake.outcome().refused.first() {
-            told = true;
+        if !reported && let Some(first) = ingest.outcome().listed.first() {
+            reported = true;
             tracing::warn!(
-                "line protocol from {peer}, line {} was refused: {}",
+                "line protocol from {peer}, line {} was rejected: {}",
                 first.line,
                 first.reason
             );
@@ -136,14 +136,14 @@ async fn take(
     }
     // A line that begins like a request may be one, and has no newline yet.
     let first = opening.unwrap_or_default().bytes;
-    let ended = station.with_patience(|| {
-        intake.take(&first)?;
-        intake.finish_lines()
+    let ended = app.with_patience(|| {
+        ingest.take(&first)?;
+        ingest.finish_lines()
     });
     match ended {
         Ok(outcome) if outcome.rejected > 0 => {
             tracing::warn!(
-                "line protocol from {peer}: {} lines were refused in all",
+                "line protocol from {peer}: {} lines were rejected in all",
                 outcome.rejected
             );
         }
@@ -153,11 +153,13 @@ async fn take(
 }
 
 /// Informs an HTTP client that the port is the wrong one. Nothing of its request is stored.
-async fn refuse_request(mut stream: TcpStream, station: &Station, peer: &str) {
-    station.meters.rejected_lines.fetch_add(1, Relaxed);
-    tracing::warn!("an HTTP request from {peer} came to the port of line protocol and was refused");
+async fn reject_request(mut stream: TcpStream, app: &AppState, peer: &str) {
+    app.traffic.rejected_lines.fetch_add(1, Relaxed);
+    tracing::warn!(
+        "an HTTP request from {peer} came to the port of line protocol and was rejected"
+    );
     let message = "this port takes line protocol without HTTP; send the request to the address of the setting listen";
-    let body = refusal::body("invalid", message).to_string();
+    let body = api_error::body("invalid", message).to_string();
     let answer = format!(
         "HTTP/1.1 400 Bad Request\r\nconnection: close\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
         body.len()
@@ -228,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn requests_are_told_from_lines_however_they_come() {
+    fn requests_are_distinguished_from_lines() {
         assert_eq!(
             verdict(&[b"POST / HTTP/1.1\r\nHost: x\r\n\r\nm v=1\n"]),
             "request"

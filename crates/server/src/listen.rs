@@ -1,12 +1,12 @@
 //! HTTP port: accepts connections, with limits of number, size and time.
 
-use crate::crowd::{Crowd, Member, Serving};
+use crate::app_state::AppState;
+use crate::connections::{Connection, Connections, Serving};
 use crate::hosts::Local;
 use crate::http;
 use crate::port;
 use crate::shutdown::Stop;
 use crate::socket::Socket;
-use crate::station::Station;
 use axum::Router;
 use axum::body::{Body, Bytes, HttpBody};
 use http_body::{Frame, SizeHint};
@@ -40,7 +40,7 @@ struct Patience {
     head: Duration,
     /// Maximum time without reading from an answer.
     read: Duration,
-    /// Idle time after which the connection may be closed for a new one without a place.
+    /// Idle time after which the connection may be closed for a new one without a permit.
     idle: Duration,
 }
 
@@ -54,23 +54,23 @@ const PATIENCE: Patience = Patience {
 const LEAVE_TIME: Duration = Duration::from_millis(100);
 
 /// Answer to a connection beyond the limit.
-const FULL: &str = "{\"error\":\"too many connections; come again, or raise max_connections\",\
-    \"code\":\"unavailable\",\"message\":\"too many connections; come again, or raise max_connections\"}";
+const FULL: &str = "{\"error\":\"too many connections; try again, or raise max_connections\",\
+    \"code\":\"unavailable\",\"message\":\"too many connections; try again, or raise max_connections\"}";
 
 /// Serves HTTP until the stop, then finishes the requests in flight.
-pub async fn serve(listener: TcpListener, station: Arc<Station>, stop: Stop) {
-    let router = http::router(station.clone());
-    accept(listener, router, station, stop, PATIENCE).await;
+pub async fn serve(listener: TcpListener, app: Arc<AppState>, stop: Stop) {
+    let router = http::router(app.clone());
+    accept(listener, router, app, stop, PATIENCE).await;
 }
 
 async fn accept(
     listener: TcpListener,
     router: Router,
-    station: Arc<Station>,
+    app: Arc<AppState>,
     mut stop: Stop,
     patience: Patience,
 ) {
-    let crowd = Crowd::new(station.settings.max_connections, patience.idle);
+    let connections = Connections::new(app.settings.max_connections, patience.idle);
     loop {
         let stream = tokio::select! {
             accepted = listener.accept() => match accepted {
@@ -82,27 +82,29 @@ async fn accept(
             },
             () = stop.wanted() => break,
         };
-        station.meters.connections.fetch_add(1, Relaxed);
-        let (crowd, router) = (crowd.clone(), router.clone());
-        let (station, stop) = (station.clone(), stop.clone());
-        // The place is taken here, so that connections get places in the order of their arrival.
-        let place = crowd.enter();
+        app.traffic.connections.fetch_add(1, Relaxed);
+        let (connections, router) = (connections.clone(), router.clone());
+        let (app, stop) = (app.clone(), stop.clone());
+        // The permit is taken here, so that connections get permits in the order of their arrival.
+        let opened = connections.open();
         tokio::spawn(port::polled(async move {
-            let place = match place {
-                Some(place) => Some(place),
-                None => crowd.supplant().await,
+            let opened = match opened {
+                Some(connection) => Some(connection),
+                None => connections.replace_idle().await,
             };
-            match place {
-                Some(member) => connection(stream, router, stop, member, patience).await,
+            match opened {
+                Some(connection) => {
+                    serve_connection(stream, router, stop, connection, patience).await
+                }
                 None => {
-                    station.meters.turned_away.fetch_add(1, Relaxed);
+                    app.traffic.rejected_requests.fetch_add(1, Relaxed);
                     turn_away(stream).await;
                 }
             }
         }));
     }
     drop(listener);
-    crowd.emptied().await;
+    connections.all_closed().await;
 }
 
 /// The usual reason why a connection cannot be accepted is too many open files, which is temporary.
@@ -127,18 +129,18 @@ async fn turn_away(mut stream: TcpStream) {
     let _ = tokio::time::timeout(Duration::from_millis(50), told).await;
 }
 
-async fn connection(
+async fn serve_connection(
     stream: TcpStream,
     router: Router,
     mut stop: Stop,
-    member: Arc<Member>,
+    slot: Arc<Connection>,
     patience: Patience,
 ) {
     // Answers are written in one piece: waiting for more would only delay them.
     let _ = stream.set_nodelay(true);
     let local = stream.local_addr().map(Local::of).ok();
     let router = TowerToHyperService::new(router);
-    let busy = member.clone();
+    let busy = slot.clone();
     let service = service_fn(move |mut request: Request<Incoming>| {
         if let Some(local) = local {
             request.extensions_mut().insert(local);
@@ -153,7 +155,7 @@ async fn connection(
             }))
         }
     });
-    let socket = Socket::new(stream, member.clone(), patience.read);
+    let socket = Socket::new(stream, slot.clone(), patience.read);
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(patience.head)
@@ -167,13 +169,13 @@ async fn connection(
             connection.as_mut().graceful_shutdown();
             connection.await
         }
-        () = member.asked_to_leave() => {
+        () = slot.must_close() => {
             connection.as_mut().graceful_shutdown();
             loop {
                 match timeout(LEAVE_TIME, connection.as_mut()).await {
                     Ok(served) => break served,
                     // A request came at the last moment.
-                    Err(_) if member.is_busy() => {}
+                    Err(_) if slot.is_busy() => {}
                     Err(_) => break Ok(()),
                 }
             }
@@ -213,6 +215,7 @@ impl HttpBody for Answer {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::app_state::Extensions;
     use axum::routing::get;
     use seiner_store::MemoryStore;
     use std::net::SocketAddr;
@@ -226,7 +229,7 @@ mod tests {
             ..crate::Settings::default()
         };
         let store = Arc::new(MemoryStore::new());
-        let station = Arc::new(Station::new(store, None, settings));
+        let app = Arc::new(AppState::new(store, Extensions::default(), settings));
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let large = || async { vec![b'x'; 64 << 20] };
@@ -239,7 +242,7 @@ mod tests {
         let (switch, stop) = crate::shutdown::stop();
         tokio::spawn(async move {
             let _switch = switch;
-            accept(listener, router, station, stop, patience).await;
+            accept(listener, router, app, stop, patience).await;
         });
         (address, data)
     }

@@ -2,10 +2,10 @@
 //!
 //! The types of the answers are also those that the command line reads.
 
+use crate::api_error::ApiError;
+use crate::app_state::AppState;
 use crate::health::Trouble;
 use crate::history::Written;
-use crate::refusal::Refusal;
-use crate::station::Station;
 use axum::Json;
 use axum::extract::State;
 use seiner_engine::merge::simulate::trace;
@@ -20,7 +20,10 @@ pub struct LogReport {
     /// Wall time, ns.
     pub now: i64,
     /// Fill of the log.
-    pub room: Room,
+    pub space: DiskSpace,
+    /// Fill of the log under its old key.
+    #[serde(skip_deserializing)]
+    pub room: Option<DiskSpace>,
     /// True if segments expire as a whole, so that nothing must be merged.
     pub planing: bool,
     /// R, the size of a segment, bytes.
@@ -57,17 +60,23 @@ pub struct Rewritten {
     pub extra: u64,
     /// Number of further bytes that may be written for this purpose now.
     pub extra_left: u64,
-    /// Blocks that were combined into larger ones.
+    /// Blocks that were coalesced into larger ones.
+    pub coalesced_blocks: u64,
+    /// The same number under its old key.
+    #[serde(skip_deserializing)]
     pub gathered_blocks: u64,
     /// Rows that were left out because later ones overwrite them.
     pub overwritten_rows: u64,
-    /// Bytes saved by harder compression.
+    /// Bytes saved by stronger compression.
+    pub recompressed: u64,
+    /// The same number under its old key.
+    #[serde(skip_deserializing)]
     pub squeezed: u64,
 }
 
 /// Fill of the store, in bytes and shares.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
-pub struct Room {
+pub struct DiskSpace {
     /// C, the bytes that the store may use; `None` if unknown.
     pub budget: Option<u64>,
     /// Used bytes: `files` and `allotted`.
@@ -158,7 +167,7 @@ pub struct ClassReport {
     pub priority: u8,
     /// Behaviour without space: `refuse` or `shed`.
     pub when_full: String,
-    /// Length of a step, ns, if this is a coarser level of the class with which its name begins.
+    /// Length of a step, ns, if this is a level of the roll-up of the class with which its name begins.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub step_ns: Option<u64>,
     /// Number of sources.
@@ -212,38 +221,34 @@ pub struct VictimReport {
 }
 
 /// `GET /api/v1/log`
-pub async fn log(State(station): State<Arc<Station>>) -> Result<Json<LogReport>, Refusal> {
-    let Json(found) = look(station, report).await?;
+pub async fn log(State(app): State<Arc<AppState>>) -> Result<Json<LogReport>, ApiError> {
+    let Json(found) = look(app, report).await?;
     Ok(Json(found?))
 }
 
 /// `GET /api/v1/log/why`, the latest last.
-pub async fn why(
-    State(station): State<Arc<Station>>,
-) -> Result<Json<Vec<DecisionReport>>, Refusal> {
-    let found = look(station, |station| {
-        Ok::<_, Error>(station.store.with_log()?.decisions())
-    });
+pub async fn why(State(app): State<Arc<AppState>>) -> Result<Json<Vec<DecisionReport>>, ApiError> {
+    let found = look(app, |app| Ok::<_, Error>(app.store.with_log()?.decisions()));
     let Json(records) = found.await?;
     let records = records?;
     Ok(Json(records.into_iter().map(DecisionReport::of).collect()))
 }
 
 /// `GET /api/v1/log/trace`: the blocks of the log, for `seiner sim merge`.
-pub async fn log_trace(State(station): State<Arc<Station>>) -> Result<String, Refusal> {
-    let Json(found) = look(station, |station| station.store.with_log()?.trace()).await?;
+pub async fn log_trace(State(app): State<Arc<AppState>>) -> Result<String, ApiError> {
+    let Json(found) = look(app, |app| app.store.with_log()?.trace()).await?;
     Ok(trace::text(&found?))
 }
 
 /// Calls `work` on a thread that may block, because the log waits for the present merge.
 async fn look<T: Send + 'static>(
-    station: Arc<Station>,
-    look: impl FnOnce(&Station) -> T + Send + 'static,
-) -> Result<Json<T>, Refusal> {
-    let place = station.queries.enter()?;
+    app: Arc<AppState>,
+    look: impl FnOnce(&AppState) -> T + Send + 'static,
+) -> Result<Json<T>, ApiError> {
+    let permit = app.queries.acquire()?;
     let found = tokio::task::spawn_blocking(move || {
-        let _place = place;
-        look(&station)
+        let _permit = permit;
+        look(&app)
     });
     Ok(Json(found.await?))
 }
@@ -252,27 +257,30 @@ async fn look<T: Send + 'static>(
 ///
 /// # Errors
 /// If the store keeps no log.
-pub fn report(station: &Station) -> Result<LogReport, Error> {
-    let log = station.store.with_log()?.log();
-    let status = station.store.status();
-    let written = station.history.written(&status);
-    let room = Room::of(&log);
-    let troubles = station.troubles(&status, &log.classes);
+pub fn report(app: &AppState) -> Result<LogReport, Error> {
+    let log = app.store.with_log()?.log();
+    let status = app.store.status();
+    let written = app.history.written(&status);
+    let space = DiskSpace::of(&log);
+    let troubles = app.troubles(&status, &log.classes);
     Ok(LogReport {
         now: log.now,
-        room,
+        space,
+        room: Some(space),
         planing: log.is_planing(),
         segment_bytes: log.segment_bytes,
-        planing_segment_bytes: room.budget.map(|_| log.fill.planing_segment_bytes()),
+        planing_segment_bytes: space.budget.map(|_| log.fill.planing_segment_bytes()),
         policy: log.policy.to_string(),
         average_dead_share: (log.memory.eaten > 0).then_some(log.memory.average_dead_share),
-        device: DeviceReport::of(station, &written),
+        device: DeviceReport::of(app, &written),
         written,
         rewritten: Rewritten {
             extra: log.extra_written,
             extra_left: log.extra_left,
+            coalesced_blocks: log.coalesced_blocks,
             gathered_blocks: log.coalesced_blocks,
             overwritten_rows: log.overwritten_rows,
+            recompressed: log.recompressed_bytes,
             squeezed: log.recompressed_bytes,
         },
         warnings: troubles
@@ -286,10 +294,10 @@ pub fn report(station: &Station) -> Result<LogReport, Error> {
     })
 }
 
-impl Room {
-    fn of(log: &LogStatus) -> Room {
+impl DiskSpace {
+    fn of(log: &LogStatus) -> DiskSpace {
         let fill = &log.fill;
-        Room {
+        DiskSpace {
             budget: (fill.budget != u64::MAX).then_some(fill.budget),
             used: fill.used,
             files: log.files,
@@ -305,9 +313,9 @@ impl Room {
 }
 
 impl DeviceReport {
-    fn of(station: &Station, written: &Written) -> Option<DeviceReport> {
-        let device = station.history.device()?;
-        let (per_day, tbw) = (written.day.device_per_day(), station.settings.device_tbw);
+    fn of(app: &AppState, written: &Written) -> Option<DeviceReport> {
+        let device = app.history.device()?;
+        let (per_day, tbw) = (written.day.device_per_day(), app.settings.device_tbw);
         let life = per_day.filter(|per_day| *per_day > 0.0).zip(tbw);
         Some(DeviceReport {
             name: device.name.clone(),

@@ -1,161 +1,191 @@
-//! `/metrics`: every figure of store, ports and process in OpenMetrics text.
+//! `/metrics`: every metric of store, ports and process in OpenMetrics text.
 
 use crate::device::Device;
-use crate::figures::{FIGURES, Kind, ProcessFigures};
 use crate::health::{Severity, Trouble, of_store};
-use crate::history::{History, Written};
-use crate::meters::Meters;
+use crate::history::{History, Period, Written};
+use crate::metric_text::{counter, float_counter, gauge, known, labelled};
+use crate::store_metrics::{MetricKind, STORE_METRICS};
+use crate::system::ProcessStats;
+use crate::traffic::TrafficCounters;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::ConstCounter;
-use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::Registry;
 use seiner_store::{ClassStatus, LogStatus, Status, Store};
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// Content type of [`text`].
-pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+/// Seconds of a day.
+const DAY_S: f64 = 86_400.0;
 
-/// Collector that reads all figures on request, so that nothing is counted twice.
-struct Figures {
+/// Collector that reads all values on request, so that nothing is counted twice.
+struct StoreCollector {
     store: Arc<dyn Store>,
-    meters: Arc<Meters>,
+    traffic: Arc<TrafficCounters>,
     history: Arc<History>,
     /// Bytes that may be written to the device in its lifetime.
     device_tbw: Option<u64>,
 }
 
-impl fmt::Debug for Figures {
+impl fmt::Debug for StoreCollector {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Figures")
+        f.write_str("StoreCollector")
     }
 }
 
-/// Creates a registry with all figures.
+/// Collector of the metrics of this process, under the names that all programs use.
+#[derive(Debug)]
+struct ProcessCollector;
+
+/// Creates a registry with all metrics.
 pub fn registry(
     store: Arc<dyn Store>,
-    meters: Arc<Meters>,
+    traffic: Arc<TrafficCounters>,
     history: Arc<History>,
     device_tbw: Option<u64>,
 ) -> Registry {
-    let mut registry = Registry::with_prefix("seiner");
-    registry.register_collector(Box::new(Figures {
+    let mut registry = Registry::default();
+    let seiner = registry.sub_registry_with_prefix("seiner");
+    seiner.register_collector(Box::new(StoreCollector {
         store,
-        meters,
+        traffic,
         history,
         device_tbw,
     }));
+    registry.register_collector(Box::new(ProcessCollector));
     registry
 }
 
-/// Returns the present figures of the registry.
-///
-/// # Errors
-/// If the text cannot be formatted.
-pub fn text(registry: &Registry) -> Result<String, fmt::Error> {
-    let mut text = String::new();
-    prometheus_client::encoding::text::encode(&mut text, registry)?;
-    Ok(text)
-}
-
-/// Joins two texts.
-pub fn joined(first: String, second: String) -> String {
-    const END: &str = "# EOF\n";
-    match second.is_empty() {
-        true => first,
-        false => first.strip_suffix(END).unwrap_or(&first).to_string() + &second,
-    }
-}
-
-/// Returns the name and value of a figure, in base units: times in seconds.
-fn in_base_units(name: &str, value: u64) -> (String, f64) {
-    match name.strip_suffix("_ns") {
+/// Returns the name and value of a metric in base units: times in seconds.
+fn in_base_units(key: &str, value: u64) -> (String, f64) {
+    match key.strip_suffix("_ns") {
         Some(name) => (format!("{name}_seconds"), value as f64 / 1e9),
-        None => (name.to_string(), value as f64),
+        None => (key.to_string(), value as f64),
     }
 }
 
-impl Collector for Figures {
+impl Collector for StoreCollector {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        let encoder = &mut encoder;
         let status = self.store.status();
-        for figure in FIGURES {
-            let value = (figure.of)(&status);
-            let (name, scaled) = in_base_units(figure.name, value);
-            match figure.kind {
-                Kind::Counter if name == figure.name => {
-                    counter(&mut encoder, &name, figure.help, value)?;
+        for metric in STORE_METRICS {
+            let value = (metric.of)(&status);
+            let (name, scaled) = in_base_units(metric.key, value);
+            match metric.kind {
+                MetricKind::Counter if name == metric.key => {
+                    counter(encoder, &name, metric.help, value)?;
                 }
-                Kind::Counter => {
-                    let kind = MetricType::Counter;
-                    put(
-                        &mut encoder,
-                        &name,
-                        figure.help,
-                        kind,
-                        &ConstCounter::new(scaled),
-                    )?;
-                }
-                Kind::Gauge => gauge(&mut encoder, &name, figure.help, scaled)?,
+                MetricKind::Counter => float_counter(encoder, &name, metric.help, scaled)?,
+                MetricKind::Gauge => gauge(encoder, &name, metric.help, scaled)?,
             }
         }
         gauge(
-            &mut encoder,
+            encoder,
             "poisoned",
-            "1 when the store refuses writes until it is opened again",
+            "1 if the store rejects writes until it is opened again",
             f64::from(status.poisoned.is_some()),
         )?;
         let troubles = of_store(&status, &self.store.classes(), &self.store.losses());
-        trouble(&status, &troubles, &mut encoder)?;
-        self.ports(&mut encoder)?;
+        trouble(&status, &troubles, encoder)?;
+        self.ports(encoder)?;
         if let Some(embedded) = self.store.embedded() {
-            log(&embedded.log(), &mut encoder)?;
+            log(&embedded.log(), encoder)?;
         }
-        self.written(&self.history.written(&status), &mut encoder)?;
-        let process = ProcessFigures::now();
-        counter(
-            &mut encoder,
-            "process_written_bytes",
-            "Bytes that the kernel wrote to devices for the process",
-            process.written_bytes,
-        )?;
-        gauge(
-            &mut encoder,
-            "process_resident_memory_bytes",
-            "Memory resident",
-            process.rss_bytes as f64,
-        )?;
-        let cpu = ConstCounter::new(process.cpu_s);
-        put(
-            &mut encoder,
-            "process_cpu_seconds",
-            "Processor time, user and system",
-            MetricType::Counter,
-            &cpu,
-        )
+        self.written(&self.history.written(&status), encoder)?;
+        old_process_names(encoder, &ProcessStats::now())
     }
 }
 
-impl Figures {
-    /// Encodes the bytes written per stored byte, and the expected life of the device.
+impl Collector for ProcessCollector {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        let encoder = &mut encoder;
+        let process = ProcessStats::now();
+        let help = "Processor time, user and system";
+        float_counter(encoder, "process_cpu_seconds", help, process.cpu_s)?;
+        let limit = process.open_files_limit;
+        for (name, help, value) in [
+            (
+                "process_resident_memory_bytes",
+                "Bytes of resident memory",
+                Some(process.rss_bytes as f64),
+            ),
+            (
+                "process_virtual_memory_bytes",
+                "Bytes of virtual memory",
+                Some(process.virtual_bytes as f64),
+            ),
+            (
+                "process_open_fds",
+                "Open files, sockets included",
+                Some(process.open_files as f64),
+            ),
+            (
+                "process_max_fds",
+                "Maximum number of open files",
+                (limit > 0).then_some(limit as f64),
+            ),
+            (
+                "process_threads",
+                "Threads of the process",
+                Some(process.threads as f64),
+            ),
+            (
+                "process_start_time_seconds",
+                "Time of the start of the process, since 1970",
+                (process.started_s > 0.0).then_some(process.started_s),
+            ),
+        ] {
+            known(encoder, name, help, value)?;
+        }
+        Ok(())
+    }
+}
+
+/// Encodes the metrics of the process that had the prefix of the store.
+fn old_process_names(encoder: &mut DescriptorEncoder<'_>, process: &ProcessStats) -> fmt::Result {
+    counter(
+        encoder,
+        "process_written_bytes",
+        "Bytes that the kernel wrote to devices for the process",
+        process.written_bytes,
+    )?;
+    gauge(
+        encoder,
+        "process_resident_memory_bytes",
+        "Deprecated: see process_resident_memory_bytes without prefix",
+        process.rss_bytes as f64,
+    )?;
+    float_counter(
+        encoder,
+        "process_cpu_seconds",
+        "Deprecated: see process_cpu_seconds_total without prefix",
+        process.cpu_s,
+    )
+}
+
+impl StoreCollector {
+    /// Encodes the write amplification, and the expected life of the device.
     fn written(&self, written: &Written, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
-        let help = "Bytes of blocks written for each byte stored, merges included, over the last hour, day and since the \
-                    start; 1 is the least";
-        let mut family =
-            encoder.encode_descriptor("log_written_per_byte", help, None, MetricType::Gauge)?;
-        for (over, period) in [
+        let help = "Ratio of the bytes of blocks written, merges included, to the bytes stored, over the last hour, day and \
+                    since the start; at least 1";
+        let periods = [
             ("hour", &written.hour),
             ("day", &written.day),
             ("start", &written.start),
-        ] {
-            if let Some(ratio) = period.per_byte {
-                ConstGauge::new(ratio).encode(family.encode_family(&[("over", over)])?)?;
-            }
-        }
+        ];
+        let known_ratio = |(over, period): (&'static str, &Period)| Some((over, period.per_byte?));
+        let ratios: Vec<(&str, f64)> = periods.into_iter().filter_map(known_ratio).collect();
+        labelled(
+            encoder,
+            "log_write_amplification_ratio",
+            help,
+            "over",
+            &ratios,
+        )?;
         let device = self.history.device().and_then(Device::written);
-        let help = "Bytes written to the device of the data directory since the host was started, by everybody";
+        let help = "Bytes that all processes wrote to the device of the data directory since the start of the host";
         let family =
             encoder.encode_descriptor("device_written_bytes", help, None, MetricType::Counter)?;
         if let Some(device) = device {
@@ -165,19 +195,24 @@ impl Figures {
         let life = per_day.filter(|per_day| *per_day > 0.0).zip(tbw);
         for (name, help, value) in [
             (
+                "device_written_bytes_per_second",
+                "Bytes written to the device per second, at the rate of the last day",
+                per_day.map(|per_day| per_day / DAY_S),
+            ),
+            (
                 "device_written_bytes_per_day",
-                "Bytes written to the device a day, at the pace of the last day",
+                "Deprecated: see device_written_bytes_per_second",
                 per_day,
             ),
             (
                 "device_lifetime_written_bytes",
-                "Bytes that may be written to the device in its life, as `device_tbw` says",
+                "Bytes that may be written to the device in its life, as `device_tbw` states",
                 tbw.map(|tbw| tbw as f64),
             ),
             (
                 "device_life_seconds",
-                "How long a new device lasts at the pace of the last day",
-                life.map(|(per_day, tbw)| tbw as f64 / per_day * 86_400.0),
+                "Time for which a new device lasts at the rate of the last day",
+                life.map(|(per_day, tbw)| tbw as f64 / per_day * DAY_S),
             ),
         ] {
             known(encoder, name, help, value)?;
@@ -186,32 +221,36 @@ impl Figures {
     }
 
     fn ports(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
-        let meters = &self.meters;
+        let traffic = &self.traffic;
         for (name, help, count) in [
-            ("ingest_rows", "Rows accepted at the ports", &meters.rows),
+            ("ingest_rows", "Rows accepted at the ports", &traffic.rows),
             (
                 "ingest_samples",
                 "Samples accepted at the ports",
-                &meters.samples,
+                &traffic.samples,
             ),
             (
                 "ingest_rejected_lines",
-                "Lines refused at the ports",
-                &meters.rejected_lines,
+                "Lines rejected at the ports",
+                &traffic.rejected_lines,
             ),
             (
                 "ingest_bytes",
                 "Bytes of line protocol received, after decompression",
-                &meters.bytes,
+                &traffic.bytes,
             ),
-            ("http_writes", "Writes begun over HTTP", &meters.writes),
-            ("http_queries", "Queries begun over HTTP", &meters.queries),
+            ("http_writes", "Writes started over HTTP", &traffic.writes),
             (
-                "turned_away",
-                "Requests and connections turned away because there were too many",
-                &meters.turned_away,
+                "http_queries",
+                "Queries started over HTTP",
+                &traffic.queries,
             ),
-            ("connections", "Connections opened", &meters.connections),
+            (
+                "rejected_requests",
+                "Requests and connections rejected because there were too many",
+                &traffic.rejected_requests,
+            ),
+            ("connections", "Opened connections", &traffic.connections),
         ] {
             counter(encoder, name, help, count.load(Relaxed))?;
         }
@@ -226,43 +265,43 @@ fn trouble(
     encoder: &mut DescriptorEncoder<'_>,
 ) -> fmt::Result {
     let trouble = &status.trouble;
-    let refuses = troubles
+    let rejects = troubles
         .iter()
-        .any(|trouble| trouble.severity == Severity::Refusal);
+        .any(|trouble| trouble.severity == Severity::Rejecting);
     for (name, help, holds) in [
         (
-            "writes_refused",
-            "1 when writes are refused or not made durable, as /health says",
-            refuses,
+            "writes_rejected",
+            "1 if writes are rejected or not made durable, as /health reports",
+            rejects,
         ),
         (
             "disk_full",
-            "1 when writes are refused because the disk budget is used up",
+            "1 if writes are rejected because the disk budget is used up",
             trouble.full.is_some(),
         ),
         (
             "journal_stuck",
-            "1 when the journal could not be written",
+            "1 if the journal could not be written",
             trouble.journal.is_some(),
         ),
         (
             "segments_stuck",
-            "1 when segments could not be written",
+            "1 if segments could not be written",
             trouble.segments.is_some(),
         ),
         (
             "writers_slowed",
-            "1 when writers wait because the disk budget is nearly used up",
+            "1 if writers wait because the disk budget is nearly used up",
             trouble.throttled,
         ),
         (
             "shedding",
-            "1 when data was let go before its time in the last ten minutes",
+            "1 if data was shed in the last ten minutes",
             trouble.shedding,
         ),
         (
-            "new_sources_refused",
-            "1 when the memory budget has no room for new sources",
+            "new_sources_rejected",
+            "1 if new sources are rejected because the memory budget has no space for them",
             trouble.no_new_sources,
         ),
     ] {
@@ -271,33 +310,33 @@ fn trouble(
     Ok(())
 }
 
-/// Encodes the fill of the log, and the figures of its classes.
+/// Encodes the fill of the log, its segments and its classes.
 fn log(log: &LogStatus, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
     let fill = &log.fill;
     for (name, help, value) in [
         (
-            "log_used_share",
-            "Used share of the disk budget, U",
+            "log_used_ratio",
+            "Share of the disk budget that is in use, U",
             fill.u(),
         ),
         (
-            "log_live_share",
-            "Live share of the disk budget, V",
+            "log_live_ratio",
+            "Share of the disk budget that live blocks use, V",
             fill.v(),
         ),
         (
-            "log_merge_share",
+            "log_merge_ratio",
             "Share of the disk budget at which merging begins, Um",
             fill.um,
         ),
         (
             "log_hunger",
-            "How much merging is wanted, H: nothing up to 0, everything at 1",
+            "Hunger, the urgency of merging, H: no merges up to 0, no space for writers at 1",
             fill.hunger(),
         ),
         (
             "log_planing",
-            "1 when segments die whole",
+            "1 if segments expire as a whole, so that nothing must be merged",
             f64::from(log.is_planing()),
         ),
     ] {
@@ -316,104 +355,37 @@ fn log(log: &LogStatus, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
         ),
         (
             "log_planing_segment_bytes",
-            "Bytes up to which segments of one lifetime die whole, C(Um - V)",
+            "Bytes of a segment up to which segments of one lifetime expire as a whole, C(Um - V)",
             bounded.then(|| fill.planing_segment_bytes() as f64),
         ),
         (
-            "log_dead_share",
-            "Dead share of the blocks in sealed segments, D of all together",
+            "log_dead_ratio",
+            "Share of dead bytes in all sealed segments together, D",
             (live + dead > 0).then(|| dead as f64 / (live + dead) as f64),
         ),
         (
-            "log_merged_dead_share",
-            "Average dead share of the segments that were merged, Dm",
+            "log_merged_dead_ratio",
+            "Share of dead bytes in merged segments, on average, Dm",
             (log.memory.eaten > 0).then_some(log.memory.average_dead_share),
         ),
         (
             "log_lanes",
-            "Logs written side by side, by the remaining life of what goes into them",
+            "Lanes: logs written side by side, one per interval of remaining life",
             Some(log.lanes.len() as f64),
         ),
     ] {
         known(encoder, name, help, value)?;
     }
-    classes(
-        log,
-        encoder,
-        "class_sources",
-        "Sources of a retention class",
-        |class| class.sources,
-    )?;
-    let help =
-        "Bytes of live blocks of a retention class, sealed and in segments that are being written";
-    classes(log, encoder, "class_live_bytes", help, |class| class.live)
-}
-
-/// Encodes a gauge with the label `class`.
-fn classes(
-    log: &LogStatus,
-    encoder: &mut DescriptorEncoder<'_>,
-    name: &str,
-    help: &str,
-    of: fn(&ClassStatus) -> u64,
-) -> fmt::Result {
-    let mut family = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
-    for class in &log.classes {
-        let label = [("class", class.class.name.as_str())];
-        ConstGauge::new(of(class) as f64).encode(family.encode_family(&label)?)?;
-    }
-    Ok(())
-}
-
-/// Encodes a counter.
-pub(crate) fn counter(
-    encoder: &mut DescriptorEncoder<'_>,
-    name: &str,
-    help: &str,
-    value: u64,
-) -> fmt::Result {
-    put(
-        encoder,
-        name,
-        help,
-        MetricType::Counter,
-        &ConstCounter::new(value),
-    )
-}
-
-/// Encodes a gauge.
-pub(crate) fn gauge(
-    encoder: &mut DescriptorEncoder<'_>,
-    name: &str,
-    help: &str,
-    value: f64,
-) -> fmt::Result {
-    put(
-        encoder,
-        name,
-        help,
-        MetricType::Gauge,
-        &ConstGauge::new(value),
-    )
-}
-
-/// Encodes a gauge, without a value if it is unknown.
-fn known(
-    encoder: &mut DescriptorEncoder<'_>,
-    name: &str,
-    help: &str,
-    value: Option<f64>,
-) -> fmt::Result {
-    let family = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
-    value.map_or(Ok(()), |value| ConstGauge::new(value).encode(family))
-}
-
-fn put(
-    encoder: &mut DescriptorEncoder<'_>,
-    name: &str,
-    help: &str,
-    metric_type: MetricType,
-    metric: &impl EncodeMetric,
-) -> fmt::Result {
-    metric.encode(encoder.encode_descriptor(name, help, None, metric_type)?)
+    let of_classes = |of: fn(&ClassStatus) -> u64| -> Vec<(&str, f64)> {
+        let classes = log.classes.iter();
+        classes
+            .map(|class| (class.class.name.as_str(), of(class) as f64))
+            .collect()
+    };
+    let sources = of_classes(|class| class.sources);
+    let help = "Sources of a retention class";
+    labelled(encoder, "class_sources", help, "class", &sources)?;
+    let live = of_classes(|class| class.live);
+    let help = "Bytes of live blocks of a retention class, in sealed segments and in those that are being written";
+    labelled(encoder, "class_live_bytes", help, "class", &live)
 }

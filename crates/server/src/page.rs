@@ -1,6 +1,6 @@
 //! Web page: files that the build of the `web` folder made, as part of the program.
 
-use crate::refusal::Refusal;
+use crate::api_error::ApiError;
 use axum::http::{HeaderMap, Method, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
 use rust_embed::RustEmbed;
@@ -25,8 +25,8 @@ pub async fn file(method: Method, uri: Uri, headers: HeaderMap) -> Response {
     };
     let file = Files::get(path);
     if !matches!(method, Method::GET | Method::HEAD) && (file.is_some() || path == "index.html") {
-        let refusal = Refusal::other_method("a file of the page can only be read; use GET");
-        return ([(header::ALLOW, "GET, HEAD")], refusal).into_response();
+        let error = ApiError::other_method("a file of the page can only be read; use GET");
+        return ([(header::ALLOW, "GET, HEAD")], error).into_response();
     }
     let Some(file) = file else {
         if path == "index.html" {
@@ -37,8 +37,8 @@ pub async fn file(method: Method, uri: Uri, headers: HeaderMap) -> Response {
             )
                 .into_response();
         }
-        return Refusal::not_found(format!(
-            "there is nothing at /{path}; lines go to /write, questions to /api/v1/query"
+        return ApiError::not_found(format!(
+            "there is nothing at /{path}; write lines to /write, and query with /api/v1/query"
         ))
         .into_response();
     };

@@ -1,8 +1,8 @@
-//! Names of the parameters of each address. A name that no address knows is refused, because its sender expects an
+//! Names of the parameters of each address. A name that no address has is rejected, because its sender expects an
 //! effect that it does not have.
 
+use crate::api_error::ApiError;
 use crate::nearest::nearest;
-use crate::refusal::Refusal;
 use axum::extract::{Query, Request};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
@@ -100,29 +100,29 @@ const SYNONYMS: [(&str, &str); 24] = [
     ("timestamp_precision", "precision"),
 ];
 
-/// Refuses requests with an unknown parameter, or with a parameter that is given twice.
+/// Rejects requests with an unknown parameter, or with a parameter that is given twice.
 pub async fn known(request: Request, next: Next) -> Response {
     match check(request.uri()) {
         Ok(()) => next.run(request).await,
-        Err(refusal) => refusal.into_response(),
+        Err(error) => error.into_response(),
     }
 }
 
-fn check(uri: &axum::http::Uri) -> Result<(), Refusal> {
+fn check(uri: &axum::http::Uri) -> Result<(), ApiError> {
     let Some((address, names, influx)) = TABLE.iter().find(|(path, ..)| *path == uri.path()) else {
         return Ok(());
     };
     let Query(given) =
-        Query::<Vec<(String, String)>>::try_from_uri(uri).map_err(Refusal::invalid)?;
+        Query::<Vec<(String, String)>>::try_from_uri(uri).map_err(ApiError::invalid)?;
     for (index, (name, _)) in given.iter().enumerate() {
         if *influx && INFLUX.contains(&name.as_str()) {
             continue;
         }
         if !names.contains(&name.as_str()) {
-            return Err(Refusal::invalid(unknown(name, address, names)));
+            return Err(ApiError::invalid(unknown(name, address, names)));
         }
         if given[..index].iter().any(|(earlier, _)| earlier == name) {
-            return Err(Refusal::invalid(format!(
+            return Err(ApiError::invalid(format!(
                 "parameter {name:?} is given twice; give it once"
             )));
         }
@@ -153,13 +153,13 @@ fn unknown(name: &str, address: &str, names: &[&str]) -> String {
 mod tests {
     use super::*;
 
-    fn refused(uri: &str) -> Option<String> {
-        let refused = check(&uri.parse().expect("an address"));
-        refused.err().map(|refusal| refusal.to_string())
+    fn rejection(uri: &str) -> Option<String> {
+        let checked = check(&uri.parse().expect("an address"));
+        checked.err().map(|error| error.to_string())
     }
 
     #[test]
-    fn unknown_parameters_are_refused_with_the_nearest_name() {
+    fn unknown_parameters_are_rejected_with_the_nearest_name() {
         for (uri, meant) in [
             ("/api/v1/query?select=cpu&start=-3s", "\"from\""),
             ("/api/v1/query?select=cpu&limt=3", "\"limit\""),
@@ -170,7 +170,7 @@ mod tests {
             ("/api/v1/measurements?limit=1", "leave"),
             ("/api/v1/query?select=a&select=b", "twice"),
         ] {
-            let error = refused(uri).expect(uri);
+            let error = rejection(uri).expect(uri);
             assert!(error.contains(meant), "{uri}: {error}");
         }
     }
@@ -185,7 +185,7 @@ mod tests {
             "/metrics?name[]=x",
             "/health?probe=1",
         ] {
-            assert_eq!(refused(uri), None, "{uri}");
+            assert_eq!(rejection(uri), None, "{uri}");
         }
     }
 
@@ -206,7 +206,7 @@ mod tests {
             marker: text,
         };
         for (name, _) in all.pairs() {
-            assert_eq!(refused(&format!("/api/v1/query?{name}=")), None, "{name}");
+            assert_eq!(rejection(&format!("/api/v1/query?{name}=")), None, "{name}");
         }
     }
 }

@@ -1,13 +1,13 @@
 //! `/api/v1/plan`: the planner, for this machine and its data directory.
+//!
+//! The server does not compute plans. The program that contains a planner implements [`Planner`].
 
-use crate::refusal::Refusal;
-use crate::station::Station;
+use crate::api_error::ApiError;
+use crate::app_state::AppState;
 use axum::Json;
 use axum::extract::{Query, State};
 use procfs::{Current, Meminfo};
-use seiner_plan::form::{self, Surroundings};
-use seiner_plan::{Calibration, Demand, Disk, Observed, Plan};
-use serde_json::{Value, json};
+use serde::Serialize;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
@@ -15,28 +15,132 @@ use std::sync::atomic::Ordering::Relaxed;
 /// Field that requests the sensors, fields and rate of this store.
 const OWN: &str = "own";
 
+/// Planner: computes configurations and forecasts.
+pub trait Planner: Send + Sync {
+    /// Parses the fields of the page's form, which have the names of the options of `seiner plan`. Omitted fields have
+    /// the values of `host`. With `own`, the sensors, fields and rate are those of the store.
+    ///
+    /// # Errors
+    /// A sentence that names the field and the remedy.
+    fn read(
+        &self,
+        fields: &[(String, String)],
+        host: &PlanningHost,
+        own: Option<StoreFigures>,
+    ) -> Result<Box<dyn PlanRequest>, String>;
+}
+
+/// Parsed form, for which a plan can be computed.
+pub trait PlanRequest: Send {
+    /// Computes the plan, which takes seconds.
+    ///
+    /// # Errors
+    /// If the trials of the engine fail, or `is_over` returned true before the end.
+    fn plan(&self, is_over: &dyn Fn() -> bool) -> anyhow::Result<PlanReport>;
+}
+
+/// Machine of the server: the default for omitted fields.
+#[derive(Clone, Debug)]
+pub struct PlanningHost {
+    /// Memory, bytes.
+    pub memory: u64,
+    /// Number of processors.
+    pub processors: usize,
+    /// Free space, with the space of the store, bytes.
+    pub free_bytes: u64,
+}
+
+/// Figures of the running store from which the planner estimates sensors, rate and compression.
+#[derive(Clone, Copy, Debug)]
+pub struct StoreFigures {
+    /// Number of sources.
+    pub sources: u64,
+    /// Number of series.
+    pub series: u64,
+    /// Accepted rows per second.
+    pub rows_per_s: f64,
+    /// Number of samples in the blocks that were sealed since the start.
+    pub samples_sealed: u64,
+    /// Number of these blocks.
+    pub blocks_sealed: u64,
+    /// Size of these blocks, bytes.
+    pub block_bytes_sealed: u64,
+}
+
+/// Plan, as the page receives it.
+#[derive(Clone, Debug, Serialize)]
+pub struct PlanReport {
+    /// True if the demand fits this machine.
+    pub fits: bool,
+    /// Number of sensors.
+    pub sensors: f64,
+    /// Number of fields of each sensor.
+    pub fields: u64,
+    /// Interval between two rows of a sensor, seconds.
+    pub every_s: f64,
+    /// Reasons why the demand does not fit.
+    pub obstacles: Vec<String>,
+    /// Lines of the forecast.
+    pub figures: Vec<PlanFigure>,
+    /// Changes with which the demand fits.
+    pub ways: Vec<PlanChange>,
+    /// Warnings.
+    pub warnings: Vec<String>,
+    /// Configuration, for `seiner serve --config`.
+    pub toml: String,
+}
+
+/// Line of a forecast.
+#[derive(Clone, Debug, Serialize)]
+pub struct PlanFigure {
+    /// Name.
+    pub name: String,
+    /// Value with its unit.
+    pub value: String,
+    /// Origin of the value, such as a measurement.
+    pub origin: String,
+}
+
+/// Change of the demand with which it fits.
+#[derive(Clone, Debug, Serialize)]
+pub struct PlanChange {
+    /// Change.
+    pub what: String,
+    /// Disadvantage of the change.
+    pub gives_up: String,
+    /// V, the live share of the budget after the change.
+    pub v: f64,
+    /// Bytes written per second after the change.
+    pub written_per_s: f64,
+    /// Memory after the change, bytes.
+    pub memory: f64,
+}
+
 /// Returns a plan. Fields have the names of the options of `seiner plan`: `sensors=1e6&every=10s&keep=1y`. `own=true` takes
 /// sensors, fields and rate from this store. Omitted memory, processors and space are those of this
 /// machine.
 pub async fn plan(
-    State(station): State<Arc<Station>>,
+    State(app): State<Arc<AppState>>,
     Query(fields): Query<Vec<(String, String)>>,
-) -> Result<Json<Value>, Refusal> {
-    // Invalid fields are refused without a place.
-    let asked = tokio::task::spawn_blocking({
-        let station = station.clone();
-        move || Asked::read(&station, fields)
+) -> Result<Json<PlanReport>, ApiError> {
+    let Some(planner) = app.planner.clone() else {
+        return Err(ApiError::not_found("this program contains no planner"));
+    };
+    // Invalid fields are rejected without a permit.
+    let request = tokio::task::spawn_blocking({
+        let app = app.clone();
+        move || read(&*planner, &app, fields)
     });
-    let asked = asked.await.map_err(Refusal::internal)??;
-    let place = station.plans.enter()?;
+    let request = request.await.map_err(ApiError::internal)??;
+    let permit = app.plans.acquire()?;
     let (waiting, is_over) = Waiting::begin();
-    let answer = tokio::task::spawn_blocking(move || {
-        let _place = place;
-        make(&asked, &is_over)
+    let plan = tokio::task::spawn_blocking(move || {
+        let _permit = permit;
+        request.plan(&is_over)
     });
-    let answer = answer.await.map_err(Refusal::internal)?;
+    let plan = plan.await?.map_err(ApiError::internal)?;
     drop(waiting);
-    answer
+    Ok(Json(plan))
 }
 
 /// Client that waits for an answer: a task that is dropped when the client has gone.
@@ -57,99 +161,41 @@ impl Drop for Waiting {
 }
 
 /// Reads the fields, and the store's own figures if they are requested.
-struct Asked {
-    demand: Demand,
-    own: Option<Observed>,
-}
-
-impl Asked {
-    fn read(station: &Station, mut fields: Vec<(String, String)>) -> Result<Asked, Refusal> {
-        let is_own = fields
-            .iter()
-            .any(|(name, text)| name == OWN && text == "true");
-        fields.retain(|(name, _)| name != OWN);
-        if is_own {
-            fields.retain(|(name, _)| !["sensors", "every", "fields"].contains(&name.as_str()));
-            // A placeholder until the store's own figures replace it.
-            fields.push(("sensors".to_string(), "1".to_string()));
-        }
-        let pairs = fields
-            .iter()
-            .map(|(name, text)| (name.as_str(), text.as_str()));
-        let mut demand = form::read(pairs, &surroundings(station)).map_err(Refusal::invalid)?;
-        let own = is_own.then(|| observed(station));
-        if let Some(own) = &own {
-            own.fill(&mut demand).map_err(Refusal::invalid)?;
-            demand.check().map_err(Refusal::invalid)?;
-        }
-        Ok(Asked { demand, own })
-    }
-}
-
-fn make(asked: &Asked, is_over: &dyn Fn() -> bool) -> Result<Json<Value>, Refusal> {
-    let Asked { demand, own } = asked;
-    let mut calibration = Calibration::make_until(demand, is_over).map_err(Refusal::internal)?;
-    if let Some(own) = own {
-        own.correct(&mut calibration);
-    }
-    if is_over() {
-        return Err(Refusal::unavailable("the plan was given up"));
-    }
-    let plan = Plan::make(demand, &calibration);
-    let figure = |figure: &seiner_plan::Figure| {
-        json!({
-            "name": figure.name.trim(),
-            "value": figure.value,
-            "origin": figure.origin.to_string(),
-        })
-    };
-    let way = |way: &seiner_plan::Way| {
-        json!({
-            "what": way.what,
-            "gives_up": way.gives_up,
-            "v": way.live,
-            "written_per_s": way.written_per_s,
-            "memory": way.memory,
-        })
-    };
-    Ok(Json(json!({
-        "fits": plan.obstacles.is_empty(),
-        "sensors": demand.sensors,
-        "fields": demand.fields,
-        "every_s": demand.every_s,
-        "obstacles": plan.obstacles,
-        "figures": plan.figures.iter().map(figure).collect::<Vec<_>>(),
-        "ways": plan.ways.iter().map(way).collect::<Vec<_>>(),
-        "warnings": plan.warnings,
-        "toml": plan.to_toml(),
-    })))
+fn read(
+    planner: &dyn Planner,
+    app: &AppState,
+    mut fields: Vec<(String, String)>,
+) -> Result<Box<dyn PlanRequest>, ApiError> {
+    let is_own = fields
+        .iter()
+        .any(|(name, text)| name == OWN && text == "true");
+    fields.retain(|(name, _)| name != OWN);
+    let own = is_own.then(|| store_figures(app));
+    planner
+        .read(&fields, &host(app), own)
+        .map_err(ApiError::invalid)
 }
 
 /// Returns the figures of this store.
-fn observed(station: &Station) -> Observed {
-    let status = station.store.status();
-    Observed {
-        sources: status.sources as f64,
-        series: status.series as f64,
-        rows_per_s: station.meters.rates().0,
-        samples_sealed: status.samples_sealed as f64,
-        blocks_sealed: status.blocks_sealed as f64,
-        block_bytes_sealed: status.block_bytes_sealed as f64,
+fn store_figures(app: &AppState) -> StoreFigures {
+    let status = app.store.status();
+    StoreFigures {
+        sources: status.sources,
+        series: status.series,
+        rows_per_s: app.traffic.rates().0,
+        samples_sealed: status.samples_sealed,
+        blocks_sealed: status.blocks_sealed,
+        block_bytes_sealed: status.block_bytes_sealed,
     }
 }
 
 /// Returns the figures of this machine. Its space is the free space and the space of the store.
-fn surroundings(station: &Station) -> Surroundings {
-    let status = station.store.status();
-    let volume = station.volume();
+fn host(app: &AppState) -> PlanningHost {
+    let status = app.store.status();
     let own = status.journal_bytes + status.segment_bytes;
-    Surroundings {
-        ram: Meminfo::current().map_or(0.0, |memory| memory.mem_total as f64),
-        processors: std::thread::available_parallelism().map_or(1.0, |count| count.get() as f64),
-        disk: Disk {
-            name: "the data directory".to_string(),
-            free_bytes: (volume.free_bytes + own) as f64,
-            ..Disk::default()
-        },
+    PlanningHost {
+        memory: Meminfo::current().map_or(0, |memory| memory.mem_total),
+        processors: std::thread::available_parallelism().map_or(1, |count| count.get()),
+        free_bytes: app.file_system().free_bytes + own,
     }
 }

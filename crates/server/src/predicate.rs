@@ -27,7 +27,7 @@ pub fn parse(text: &str) -> Result<Selector, String> {
 fn add(selector: &mut Selector, key: String, value: String) -> Result<(), String> {
     match key.as_str() {
         "_measurement" if selector.measurement.is_some() => {
-            Err("two measurements at once mean no source".to_string())
+            Err("no source has two measurements".to_string())
         }
         "_measurement" => {
             selector.measurement = Some(value);
@@ -76,7 +76,7 @@ fn word(text: &str) -> Result<(String, &str), String> {
 fn equals(text: &str) -> Result<&str, String> {
     let rest = text.strip_prefix("==").or_else(|| text.strip_prefix('='));
     rest.map(str::trim_start)
-        .ok_or_else(|| unread(text, "`=`; other comparisons cannot be deleted by"))
+        .ok_or_else(|| unread(text, "`=`; a delete supports no other comparisons"))
 }
 
 fn and(text: &str) -> Result<&str, String> {
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_selector_is_refused() {
+    fn what_is_no_selector_is_rejected() {
         for (text, words) in [
             ("_field=\"usage\"", "all fields of a source"),
             ("host=\"a\" OR host=\"b\"", "a delete of its own"),

@@ -3,12 +3,11 @@
 //! A stop proceeds from the outside in: no new connections, then requests in flight are finished, sensors
 //! end, and the store writes the data in memory. Nothing acknowledged is lost.
 
-use crate::ground::Ground;
+use crate::app_state::{AppState, Extensions};
 use crate::health::{clock_warning, idle_classes};
 use crate::host::Host;
 use crate::settings::Settings;
 use crate::shutdown::{Signals, Stop};
-use crate::station::Station;
 use crate::{line_tcp, listen, shutdown};
 use anyhow::{Context, Result, anyhow};
 use seiner_engine::Engine;
@@ -23,7 +22,7 @@ use tokio::task::JoinSet;
 
 /// Running server.
 pub struct Server {
-    station: Arc<Station>,
+    app: Arc<AppState>,
     address: SocketAddr,
     line_address: Option<SocketAddr>,
     stopping: watch::Sender<bool>,
@@ -38,32 +37,30 @@ impl Server {
     /// If the settings expose the server without permission, the store cannot be opened, or an address
     /// cannot be listened on.
     pub async fn start(settings: Settings) -> Result<Server> {
-        Server::start_on(None, settings).await
+        Server::start_extended(Extensions::default(), settings).await
     }
 
-    /// Opens the store on a storage target other than a directory, if one is given, and the ports.
+    /// Opens the store on the storage target of the extensions or in a directory, and the ports.
     ///
     /// # Errors
     /// The errors of [`Server::start`].
-    pub async fn start_on(
-        ground: Option<Arc<dyn Ground>>,
-        mut settings: Settings,
-    ) -> Result<Server> {
+    pub async fn start_extended(extensions: Extensions, mut settings: Settings) -> Result<Server> {
         settings.check_exposure().map_err(|error| anyhow!(error))?;
-        if let Some(ground) = &ground {
-            let unit = ground.disk().unit();
-            let fitted = settings.on_disk_of(ground.capacity(), unit);
+        let target = extensions.target.clone();
+        if let Some(target) = &target {
+            let unit = target.disk().unit();
+            let fitted = settings.on_disk_of(target.capacity(), unit);
             settings = fitted.map_err(|error| anyhow!(error))?;
             // There is no file system whose space must be watched.
             settings.data = PathBuf::new();
         }
-        let (data, options, on) = (settings.data.clone(), settings.options(), ground.clone());
+        let (data, options, on) = (settings.data.clone(), settings.options(), target.clone());
         let opened = tokio::task::spawn_blocking(move || match on {
-            Some(ground) => Engine::start(ground.disk(), options),
+            Some(target) => Engine::start(target.disk(), options),
             None => Engine::open_directory(&data, options),
         });
-        let engine = opened.await?.with_context(|| match &ground {
-            Some(ground) => format!("the store on {} was not opened", ground.name()),
+        let engine = opened.await?.with_context(|| match &target {
+            Some(target) => format!("the store on {} was not opened", target.name()),
             None => format!(
                 "the data directory {} was not opened",
                 settings.data.display()
@@ -73,12 +70,12 @@ impl Server {
             engine.recovery().to_string(),
             engine.rules_changed().to_vec(),
         );
-        let station = Arc::new(Station::new(engine, ground, settings));
-        tracing::info!("{}: {recovery}", station.place());
+        let app = Arc::new(AppState::new(engine, extensions, settings));
+        tracing::info!("{}: {recovery}", app.location());
         for change in changes {
-            tracing::info!("{}: the stored rules change: {change}", station.place());
+            tracing::info!("{}: the stored rules change: {change}", app.location());
         }
-        Server::serve(station).await
+        Server::serve(app).await
     }
 
     /// Opens the ports before a store that is open. The server closes the store when it stops. Port 0 takes any
@@ -88,12 +85,14 @@ impl Server {
     /// If the settings expose the server without permission, or an address cannot be listened on.
     pub async fn start_with(store: Arc<dyn Store>, settings: Settings) -> Result<Server> {
         settings.check_exposure().map_err(|error| anyhow!(error))?;
-        let station = tokio::task::spawn_blocking(move || Station::new(store, None, settings));
-        Server::serve(Arc::new(station.await?)).await
+        let app = tokio::task::spawn_blocking(move || {
+            AppState::new(store, Extensions::default(), settings)
+        });
+        Server::serve(Arc::new(app.await?)).await
     }
 
-    async fn serve(station: Arc<Station>) -> Result<Server> {
-        let at_start = station.clone();
+    async fn serve(app: Arc<AppState>) -> Result<Server> {
+        let at_start = app.clone();
         tokio::task::spawn_blocking(move || {
             for loss in at_start.store.losses() {
                 tracing::warn!("{loss}");
@@ -108,12 +107,12 @@ impl Server {
         .await?;
         let (stopping, stop) = shutdown::stop();
         let mut server = Server {
-            address: station.settings.listen,
+            address: app.settings.listen,
             line_address: None,
             stopping,
             ports: JoinSet::new(),
             host: None,
-            station,
+            app,
         };
         if let Err(error) = server.open_ports(stop).await {
             server.stop().await?;
@@ -123,28 +122,25 @@ impl Server {
     }
 
     async fn open_ports(&mut self, stop: Stop) -> Result<()> {
-        let settings = &self.station.settings;
+        let settings = &self.app.settings;
         let listener = bind(settings.listen, "listen").await?;
         self.address = listener.local_addr()?;
         if let Some(address) = settings.line_tcp {
             let listener = bind(address, "line_tcp").await?;
             self.line_address = Some(listener.local_addr()?);
-            self.ports.spawn(line_tcp::serve(
-                listener,
-                self.station.clone(),
-                stop.clone(),
-            ));
+            self.ports
+                .spawn(line_tcp::serve(listener, self.app.clone(), stop.clone()));
         }
         if let Some(period) = settings.host_sensors {
             self.host = Some(Host::start(
-                self.station.store.clone(),
+                self.app.store.clone(),
                 period,
                 settings.data.clone(),
             )?);
         }
-        self.ports.spawn(tick(self.station.clone(), stop.clone()));
+        self.ports.spawn(tick(self.app.clone(), stop.clone()));
         self.ports
-            .spawn(listen::serve(listener, self.station.clone(), stop));
+            .spawn(listen::serve(listener, self.app.clone(), stop));
         Ok(())
     }
 
@@ -160,7 +156,7 @@ impl Server {
 
     /// Returns the store.
     pub fn store(&self) -> &Arc<dyn Store> {
-        &self.station.store
+        &self.app.store
     }
 
     /// Stops the server: finishes requests in flight within `stop_timeout`, then closes the store.
@@ -169,21 +165,19 @@ impl Server {
     /// If the store could not write the data in memory.
     pub async fn stop(mut self) -> Result<()> {
         self.stopping.send_replace(true);
-        let patience = self.station.settings.stop_timeout;
+        let patience = self.app.settings.stop_timeout;
         let finished = async { while self.ports.join_next().await.is_some() {} };
         if tokio::time::timeout(patience, finished).await.is_err() {
-            let cut = self.station.writes.taken() + self.station.queries.taken();
+            let cut = self.app.writes.in_use() + self.app.queries.in_use();
             tracing::warn!("{cut} requests were not finished within stop_timeout and are cut off");
         }
         self.ports.abort_all();
-        let (store, host) = (self.station.store.clone(), self.host.take());
+        let (store, host) = (self.app.store.clone(), self.host.take());
         let closed = tokio::task::spawn_blocking(move || {
             host.into_iter().for_each(Host::stop);
             store.close()
         });
-        closed
-            .await?
-            .context("the store was not closed in good order")?;
+        closed.await?.context("the store was not closed cleanly")?;
         tracing::info!("stopped; everything accepted is on disk");
         Ok(())
     }
@@ -198,15 +192,15 @@ async fn bind(address: SocketAddr, setting: &str) -> Result<TcpListener> {
 }
 
 /// Updates the figures of the store every second.
-async fn tick(station: Arc<Station>, mut stop: Stop) {
+async fn tick(app: Arc<AppState>, mut stop: Stop) {
     let mut seconds = tokio::time::interval(Duration::from_secs(1));
     loop {
         tokio::select! {
             _ = seconds.tick() => {
-                let station = station.clone();
+                let app = app.clone();
                 // A status waits for the writer of the ledger.
-                if let Err(error) = tokio::task::spawn_blocking(move || station.tick()).await {
-                    tracing::error!("the figures were not updated: {error}");
+                if let Err(error) = tokio::task::spawn_blocking(move || app.tick()).await {
+                    tracing::error!("the metrics were not updated: {error}");
                 }
             }
             () = stop.wanted() => return,
@@ -214,13 +208,12 @@ async fn tick(station: Arc<Station>, mut stop: Stop) {
     }
 }
 
-/// Runs a server until SIGTERM or SIGINT, on the given storage target or in a directory. `started` is called when the server
-/// serves.
+/// Runs a server until SIGTERM or SIGINT. `started` is called when the server serves.
 ///
 /// # Errors
 /// The errors of [`Server::start`] and [`Server::stop`].
 pub fn run(
-    ground: Option<Arc<dyn Ground>>,
+    extensions: Extensions,
     settings: Settings,
     started: impl FnOnce(&Server),
 ) -> Result<()> {
@@ -230,7 +223,7 @@ pub fn run(
         .build()?;
     let stopped = runtime.block_on(async {
         let mut signals = Signals::listen()?;
-        let server = Server::start_on(ground, settings).await?;
+        let server = Server::start_extended(extensions, settings).await?;
         started(&server);
         tracing::info!("{}: stopping", signals.next().await);
         server.stop().await

@@ -31,7 +31,7 @@ impl Signals {
     /// Starts to handle the signals.
     ///
     /// # Errors
-    /// If the system refuses the handlers.
+    /// If the system rejects the handlers.
     pub fn listen() -> io::Result<Signals> {
         Ok(Signals {
             terminate: signal(SignalKind::terminate())?,

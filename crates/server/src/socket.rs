@@ -1,7 +1,7 @@
 //! Socket that notes transfers, disconnects readers that do not read, and writes errors
 //! of the protocol layer as JSON.
 
-use crate::crowd::Member;
+use crate::connections::Connection;
 use memchr::memmem;
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -23,7 +23,7 @@ const OWN_HEAD_BYTES: usize = 512;
 /// Socket of a connection.
 pub struct Socket {
     stream: TcpStream,
-    member: Arc<Member>,
+    connection: Arc<Connection>,
     /// Maximum time without progress of the reader.
     patience: Duration,
     stuck: Option<Pin<Box<Sleep>>>,
@@ -41,10 +41,10 @@ struct Answer {
 
 impl Socket {
     /// Creates the socket of a connection of a port.
-    pub fn new(stream: TcpStream, member: Arc<Member>, patience: Duration) -> Socket {
+    pub fn new(stream: TcpStream, connection: Arc<Connection>, patience: Duration) -> Socket {
         Socket {
             stream,
-            member,
+            connection,
             patience,
             stuck: None,
             answer: None,
@@ -60,7 +60,7 @@ impl Socket {
     ) -> Poll<io::Result<usize>> {
         if written.is_ready() {
             self.stuck = None;
-            self.member.moved();
+            self.connection.note_transfer();
             return written;
         }
         let patience = self.patience;
@@ -103,7 +103,7 @@ impl Socket {
     /// Returns the answer for bytes that are about to be written, if they are an empty error of the protocol layer.
     fn instead_of(&mut self, bytes: &[u8]) -> Option<Answer> {
         let pending = self.answer.take();
-        if pending.is_some() || self.member.is_busy() {
+        if pending.is_some() || self.connection.is_busy() {
             return pending;
         }
         Answer::instead_of(bytes)
@@ -129,7 +129,7 @@ impl Answer {
                 "the request is no HTTP/1.1 that can be read; see docs/http.md for what is spoken here"
             }
         };
-        let body = crate::refusal::body("invalid", message).to_string();
+        let body = crate::api_error::body("invalid", message).to_string();
         let answer = format!(
             "{status}\r\nconnection: close\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
             body.len()
@@ -151,7 +151,7 @@ impl AsyncRead for Socket {
         let socket = self.get_mut();
         let read = Pin::new(&mut socket.stream).poll_read(context, buffer);
         if read.is_ready() {
-            socket.member.moved();
+            socket.connection.note_transfer();
         }
         read
     }

@@ -1,41 +1,49 @@
 //! `/status`: the state of the server in JSON, for the page and for scripts.
 
+use crate::app_state::AppState;
 use crate::device::Device;
-use crate::figures::{FIGURES, ProcessFigures};
-use crate::station::Station;
+use crate::renamed::old_name;
+use crate::store_metrics::STORE_METRICS;
+use crate::system::ProcessStats;
 use seiner_store::{Durability, Loss};
 use serde_json::{Map, Value, json};
 use std::sync::atomic::Ordering::Relaxed;
 
 /// Returns the present state.
-pub fn status(station: &Station) -> Value {
-    let status = station.store.status();
-    let mut engine: Map<String, Value> = FIGURES
-        .iter()
-        .map(|figure| (figure.name.to_string(), json!((figure.of)(&status))))
-        .collect();
+pub fn status(app: &AppState) -> Value {
+    let status = app.store.status();
+    let mut engine = Map::new();
+    for metric in STORE_METRICS {
+        let value = json!((metric.of)(&status));
+        if let Some(old) = old_name(metric.key) {
+            engine.insert(old.to_string(), value.clone());
+        }
+        engine.insert(metric.key.to_string(), value);
+    }
     engine.insert("poisoned".to_string(), json!(status.poisoned));
-    let (rows_per_s, samples_per_s) = station.meters.rates();
-    let (process, volume) = (ProcessFigures::now(), station.volume());
-    let ground = station.ground.as_ref();
-    let troubles = station.troubles(&status, &station.store.classes());
+    let (rows_per_s, samples_per_s) = app.traffic.rates();
+    let (process, file_system) = (ProcessStats::now(), app.file_system());
+    let troubles = app.troubles(&status, &app.store.classes());
     let warnings: Vec<&String> = troubles.iter().map(|trouble| &trouble.text).collect();
+    let rejected_requests = app.traffic.rejected_requests.load(Relaxed);
     json!({
         "version": env!("CARGO_PKG_VERSION"),
-        "uptime_s": station.started.elapsed().as_secs_f64(),
-        "durability": durability(station.store.durability()),
-        "data_directory": station.place(),
-        "array": ground.map(|ground| ground.status()),
+        "uptime_s": app.started.elapsed().as_secs_f64(),
+        "durability": durability(app.store.durability()),
+        "data_directory": app.location(),
+        "array": app.array(),
         "engine": engine,
         "ingest": {
             "rows_per_s": rows_per_s,
             "samples_per_s": samples_per_s,
-            "rows": station.meters.rows.load(Relaxed),
-            "samples": station.meters.samples.load(Relaxed),
-            "rejected_lines": station.meters.rejected_lines.load(Relaxed),
-            "requests_in_flight": station.writes.taken(),
-            "queries_in_flight": station.queries.taken(),
-            "turned_away": station.meters.turned_away.load(Relaxed),
+            "rows": app.traffic.rows.load(Relaxed),
+            "samples": app.traffic.samples.load(Relaxed),
+            "rejected_lines": app.traffic.rejected_lines.load(Relaxed),
+            "requests_in_flight": app.writes.in_use(),
+            "queries_in_flight": app.queries.in_use(),
+            "rejected_requests": rejected_requests,
+            // The old key.
+            "turned_away": rejected_requests,
         },
         "process": {
             "rss_bytes": process.rss_bytes,
@@ -43,15 +51,15 @@ pub fn status(station: &Station) -> Value {
             "written_bytes": process.written_bytes,
         },
         "disk": {
-            "total_bytes": volume.total_bytes,
-            "free_bytes": volume.free_bytes,
+            "total_bytes": file_system.total_bytes,
+            "free_bytes": file_system.free_bytes,
             "used_by_store_bytes": status.disk_files,
-            "device": station.history.device().map(|device| &device.name),
-            "device_written_bytes": station.history.device().and_then(Device::written),
+            "device": app.history.device().map(|device| &device.name),
+            "device_written_bytes": app.history.device().and_then(Device::written),
         },
         "warnings": warnings,
         "troubles": troubles,
-        "losses": station.store.losses().iter().map(loss).collect::<Vec<_>>(),
+        "losses": app.store.losses().iter().map(loss).collect::<Vec<_>>(),
     })
 }
 

@@ -4,10 +4,10 @@
 //! on the thread where it arrives: processing takes less time than handing the frame to another thread,
 //! and the frame is still in the cache.
 
-use crate::inflow::Inflow;
-use crate::ingest::{Intake, Outcome};
-use crate::refusal::Refusal;
-use crate::station::Station;
+use crate::api_error::ApiError;
+use crate::app_state::AppState;
+use crate::ingest::{LineIngest, Outcome};
+use crate::ingest_stream::IngestStream;
 use axum::Json;
 use axum::body::Body;
 use axum::extract::{Query, State};
@@ -37,79 +37,83 @@ pub struct Parameters {
 
 /// Receives a body.
 pub async fn write(
-    State(station): State<Arc<Station>>,
+    State(app): State<Arc<AppState>>,
     Query(parameters): Query<Parameters>,
     headers: HeaderMap,
     body: Body,
 ) -> Response {
-    let mut inflow = Inflow::new(body);
-    match take(&station, &parameters, &headers, &mut inflow).await {
+    let mut stream = IngestStream::new(body);
+    match take(&app, &parameters, &headers, &mut stream).await {
         Ok(outcome) => answer(outcome),
-        Err(refusal) => {
-            inflow.drain().await;
-            refusal.into_response()
+        Err(error) => {
+            stream.drain().await;
+            error.into_response()
         }
     }
 }
 
 async fn take(
-    station: &Arc<Station>,
+    app: &Arc<AppState>,
     parameters: &Parameters,
     headers: &HeaderMap,
-    inflow: &mut Inflow,
-) -> Result<Outcome, Refusal> {
-    let _place = station.writes.enter()?;
-    station.meters.writes.fetch_add(1, Relaxed);
+    stream: &mut IngestStream,
+) -> Result<Outcome, ApiError> {
+    let _permit = app.writes.acquire()?;
+    app.traffic.writes.fetch_add(1, Relaxed);
     let precision = match parameters.precision.as_deref() {
         None | Some("") => Precision::Ns,
-        Some(text) => text.parse().map_err(Refusal::invalid)?,
+        Some(text) => text.parse().map_err(ApiError::invalid)?,
     };
     let allow_1970 = match parameters.allow_1970.as_deref() {
-        None => station.settings.allow_1970,
+        None => app.settings.allow_1970,
         Some("true") => true,
         Some("false") => false,
         Some(other) => {
-            return Err(Refusal::invalid(format!(
+            return Err(ApiError::invalid(format!(
                 "allow_1970={other} is neither true nor false"
             )));
         }
     };
-    let limit = station.settings.max_body;
-    let intake =
-        Intake::new(&*station.store, Some(&station.meters), precision).refuse_1970(!allow_1970);
+    let limit = app.settings.max_body;
+    let ingest =
+        LineIngest::new(&*app.store, Some(&app.traffic), precision).reject_1970(!allow_1970);
     let mut sink = Sink {
-        station,
-        intake,
+        app,
+        ingest,
         left: limit,
         limit,
-        refusal: None,
+        error: None,
     };
     match headers
         .get(header::CONTENT_ENCODING)
         .map(|encoding| encoding.as_bytes())
     {
         None | Some(b"identity" | b"") => {
-            while let Some(frame) = inflow.next().await? {
+            while let Some(frame) = stream.next().await? {
                 sink.take(&frame)?;
             }
         }
-        Some(b"gzip" | b"x-gzip") => sink = inflate(inflow, sink).await?,
-        Some(_) => return Err(Refusal::invalid("Content-Encoding can be gzip or left out")),
+        Some(b"gzip" | b"x-gzip") => sink = inflate(stream, sink).await?,
+        Some(_) => {
+            return Err(ApiError::invalid(
+                "Content-Encoding can be gzip or left out",
+            ));
+        }
     }
-    let Sink { intake, .. } = sink;
-    let outcome = station.with_patience(|| intake.finish())?;
-    durable(station, outcome.position).await?;
+    let Sink { ingest, .. } = sink;
+    let outcome = app.with_patience(|| ingest.finish())?;
+    durable(app, outcome.position).await?;
     Ok(outcome)
 }
 
-async fn inflate<'e>(inflow: &mut Inflow, sink: Sink<'e>) -> Result<Sink<'e>, Refusal> {
+async fn inflate<'e>(stream: &mut IngestStream, sink: Sink<'e>) -> Result<Sink<'e>, ApiError> {
     let mut decoder = MultiGzDecoder::new(sink);
-    while let Some(frame) = inflow.next().await? {
+    while let Some(frame) = stream.next().await? {
         for piece in frame.chunks(INFLATE_BYTES) {
             if let Err(error) = decoder.write_all(piece) {
                 return Err(decoder
                     .get_mut()
-                    .refusal
+                    .error
                     .take()
                     .unwrap_or_else(|| bad_gzip(&error)));
             }
@@ -119,28 +123,28 @@ async fn inflate<'e>(inflow: &mut Inflow, sink: Sink<'e>) -> Result<Sink<'e>, Re
     if let Err(error) = decoder.try_finish() {
         return Err(decoder
             .get_mut()
-            .refusal
+            .error
             .take()
             .unwrap_or_else(|| bad_gzip(&error)));
     }
     decoder.finish().map_err(|error| bad_gzip(&error))
 }
 
-fn bad_gzip(error: &io::Error) -> Refusal {
-    Refusal::invalid(format!(
+fn bad_gzip(error: &io::Error) -> ApiError {
+    ApiError::invalid(format!(
         "the body is not the gzip that Content-Encoding says it is: {error}"
     ))
 }
 
 /// Waits until the rows are as durable as the settings require.
-async fn durable(station: &Arc<Station>, position: u64) -> Result<(), Refusal> {
-    let store = &station.store;
+async fn durable(app: &Arc<AppState>, position: u64) -> Result<(), ApiError> {
+    let store = &app.store;
     if store.durability() != Durability::Sync || store.is_durable(position) {
         return Ok(());
     }
     let store = store.clone();
     let waited = tokio::task::spawn_blocking(move || store.wait_durable(position)).await;
-    waited.map_err(Refusal::internal)?.map_err(Refusal::from)
+    waited.map_err(ApiError::internal)?.map_err(ApiError::from)
 }
 
 fn answer(outcome: Outcome) -> Response {
@@ -149,17 +153,20 @@ fn answer(outcome: Outcome) -> Response {
     }
     let total = outcome.accepted + outcome.rejected;
     let mut message = format!(
-        "partial write: {} of {total} lines were refused, the rest is stored",
+        "partial write: {} of {total} lines were rejected, the rest is stored",
         outcome.rejected
     );
-    for (index, refused) in outcome.refused.iter().enumerate() {
+    for (index, rejected) in outcome.listed.iter().enumerate() {
         let lead = if index == 0 { ": " } else { "; " };
-        message.push_str(&format!("{lead}line {}: {}", refused.line, refused.reason));
+        message.push_str(&format!(
+            "{lead}line {}: {}",
+            rejected.line, rejected.reason
+        ));
     }
-    if outcome.rejected > outcome.refused.len() as u64 {
+    if outcome.rejected > outcome.listed.len() as u64 {
         message.push_str(&format!(
             "; and {} more",
-            outcome.rejected - outcome.refused.len() as u64
+            outcome.rejected - outcome.listed.len() as u64
         ));
     }
     let body = json!({
@@ -168,32 +175,32 @@ fn answer(outcome: Outcome) -> Response {
         "message": message,
         "accepted": outcome.accepted,
         "rejected": outcome.rejected,
-        "lines": outcome.refused,
+        "lines": outcome.listed,
     });
     (StatusCode::BAD_REQUEST, Json(body)).into_response()
 }
 
-/// Intake behind a size limit. As a `Write` it is the destination of a decoder.
+/// Ingest behind a size limit. As a `Write` it is the destination of a decoder.
 struct Sink<'e> {
-    station: &'e Station,
-    intake: Intake<'e>,
+    app: &'e AppState,
+    ingest: LineIngest<'e>,
     left: u64,
     limit: u64,
     /// Error of `write` that an [`io::Error`] cannot express.
-    refusal: Option<Refusal>,
+    error: Option<ApiError>,
 }
 
 impl Sink<'_> {
-    fn take(&mut self, bytes: &[u8]) -> Result<(), Refusal> {
+    fn take(&mut self, bytes: &[u8]) -> Result<(), ApiError> {
         self.left = self.left.checked_sub(bytes.len() as u64).ok_or_else(|| {
-            Refusal::too_large(format!(
+            ApiError::too_large(format!(
                 "the body is longer than {} bytes, after decompression; send several shorter ones, or raise max_body; \
                  the lines before it are stored",
                 self.limit
             ))
         })?;
-        let intake = &mut self.intake;
-        let taken = self.station.with_patience(|| intake.take(bytes));
+        let ingest = &mut self.ingest;
+        let taken = self.app.with_patience(|| ingest.take(bytes));
         taken.map_err(|error: Error| error.into())
     }
 }
@@ -202,9 +209,9 @@ impl Write for Sink<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match self.take(bytes) {
             Ok(()) => Ok(bytes.len()),
-            Err(refusal) => {
-                self.refusal = Some(refusal);
-                Err(io::Error::other("refused"))
+            Err(error) => {
+                self.error = Some(error);
+                Err(io::Error::other("rejected"))
             }
         }
     }

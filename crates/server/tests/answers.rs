@@ -7,7 +7,7 @@ use seiner_model::{
     Batch, Bitmap, Cell, Column, Columns, FieldColumn, Interval, Notation, Selector, SourceId,
     SourceKey, Value,
 };
-use seiner_server::query::{Parameters, Plan, write_answer};
+use seiner_server::query::{Parameters, QueryPlan, write_answer};
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::io::{self, Write};
 use std::path::Path;
@@ -71,7 +71,7 @@ fn register(engine: &Engine, name: &str) -> SourceId {
     engine.register(&key).unwrap()
 }
 
-fn plan(select: &str, to: i64, format: &str) -> Plan {
+fn plan(select: &str, to: i64, format: &str) -> QueryPlan {
     let parameters = Parameters {
         select: Some(select.to_string()),
         from: Some("0".to_string()),
@@ -79,7 +79,7 @@ fn plan(select: &str, to: i64, format: &str) -> Plan {
         format: Some(format.to_string()),
         ..Parameters::default()
     };
-    Plan::read(&parameters, i64::MAX).unwrap()
+    QueryPlan::read(&parameters, i64::MAX).unwrap()
 }
 
 /// Appends rows of ten fields at the given times.

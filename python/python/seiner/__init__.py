@@ -17,7 +17,7 @@ from ._receipt import Receipt
 from ._result import Result, Series, SeriesKey
 from ._retention import Class
 from ._store import Source, Store, open
-from .errors import Closed, Damaged, DiskError, DiskFull, InUse, Invalid, Poisoned, Refused, SeinerError
+from .errors import Closed, Damaged, DiskError, DiskFull, InUse, Invalid, Poisoned, Refused, Rejected, SeinerError
 
 __all__ = [
     "Class",
@@ -33,6 +33,7 @@ __all__ = [
     "Poisoned",
     "Receipt",
     "Refused",
+    "Rejected",
     "Result",
     "SeinerError",
     "Series",

@@ -23,7 +23,7 @@ _I64 = range(-(2**63), 2**63)
 
 def _in_range(ns: int, given: object) -> int:
     if ns not in _I64:
-        raise Invalid(f"{given!r} lies outside the years 1677 to 2262, which 64-bit ns can tell")
+        raise Invalid(f"{given!r} lies outside the years 1677 to 2262, which 64-bit ns can express")
     return ns
 
 
@@ -73,5 +73,5 @@ def _scaled(given: np.datetime64 | np.timedelta64, kind: str) -> int:
     ns = given.astype(f"{kind}[ns]")
     # NumPy overflows without an error.
     if ns.astype(given.dtype) != given:
-        raise Invalid(f"{given!r} lies outside what 64-bit ns can tell")
+        raise Invalid(f"{given!r} lies outside the range of 64-bit ns")
     return int(ns.astype(np.int64))

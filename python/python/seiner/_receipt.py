@@ -12,7 +12,17 @@ class Receipt(NamedTuple):
     """Number of rows accepted."""
     samples: int
     """Number of values accepted: a row with three fields has three."""
-    refused: list[tuple[int, str]]
+    rejected: list[tuple[int, str]]
     """The first 100 rejected rows: index in the input (lines count from 1) and reason."""
-    refused_total: int
+    rejected_total: int
     """Number of rows rejected in total."""
+
+    @property
+    def refused(self) -> list[tuple[int, str]]:
+        """Deprecated name of `rejected`."""
+        return self.rejected
+
+    @property
+    def refused_total(self) -> int:
+        """Deprecated name of `rejected_total`."""
+        return self.rejected_total

@@ -11,14 +11,14 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 import numpy as np
 
 from . import _listing, _seiner
-from ._intake import numbers, record_batches
+from ._columns import numbers, record_batches
 from ._listing import Listing, listing
 from ._moments import Duration, Moment, duration, moment
 from ._receipt import Receipt
 from ._result import Result
 from ._retention import Class, Policy, share_of_disk
 from ._sizes import Size, byte_count
-from .errors import Invalid, Refused
+from .errors import Invalid, Rejected
 
 Durability: TypeAlias = Literal["interval", "sync", "memory"]
 
@@ -190,7 +190,7 @@ class Store:
             time: Name of the time column. Its type is ``datetime64``, an Arrow timestamp or date, or int64
                 in ns since 1970. Times without a zone are UTC.
             fields: Names of the field columns; by default all except `time`.
-            strict: Whether refused rows raise `Refused`, or only stand in the receipt.
+            strict: Whether rejected rows raise `Rejected`. Otherwise only the receipt lists them.
 
         Floats of 32 or 64 bits are stored bit by bit. Smaller integers are widened to 64 bits, signed or
         unsigned. The first value fixes the type of a field in a source, and rows with another type are
@@ -198,7 +198,7 @@ class Store:
         Of several rows at the same time, each field keeps the last value.
 
         Raises:
-            Refused: Some rows were rejected; the others are stored.
+            Rejected: Some rows were rejected; the others are stored.
             Invalid: The columns are not valid.
         """
         batches = record_batches(data, time)
@@ -224,10 +224,10 @@ class Store:
             tags: Names of the tag columns, which contain texts. A missing or empty value means that the
                 row's source does not have the tag.
             fields: Names of the field columns; by default all others.
-            strict: Whether refused rows raise `Refused`, or only stand in the receipt.
+            strict: Whether rejected rows raise `Rejected`. Otherwise only the receipt lists them.
 
         Raises:
-            Refused, Invalid: As for `append`.
+            Rejected, Invalid: As for `append`.
         """
         batches = record_batches(data, time)
         counts = self._native.append_table(measurement, batches, time, list(_names(tags) or []), _names(fields))
@@ -245,7 +245,7 @@ class Store:
             sources: Numbers from `source`: an array of integers, or one number for all values.
             times: An array of equal length: ``datetime64``, or int64 in ns since 1970.
             values: An array of float64 of equal length.
-            strict: Whether refused rows raise `Refused`, or only stand in the receipt.
+            strict: Whether rejected rows raise `Rejected`. Otherwise only the receipt lists them.
         """
         times, values = numbers("times", times), numbers("values", values)
         if np.ndim(sources) == 0:
@@ -399,6 +399,6 @@ def _names(names: str | Sequence[str] | None) -> list[str] | None:
 
 def _receipt(counts: tuple[int, int, list[tuple[int, str]], int], strict: bool) -> Receipt:
     receipt = Receipt(*counts)
-    if strict and receipt.refused_total:
-        raise Refused(receipt)
+    if strict and receipt.rejected_total:
+        raise Rejected(receipt)
     return receipt

@@ -13,6 +13,7 @@ __all__ = [
     "Invalid",
     "Poisoned",
     "Refused",
+    "Rejected",
     "SeinerError",
 ]
 
@@ -52,17 +53,21 @@ class Invalid(SeinerError, ValueError):
     """An argument is not valid. The text names the place and the remedy."""
 
 
-class Refused(SeinerError, ValueError):
+class Rejected(SeinerError, ValueError):
     """Some rows were rejected. The others are stored.
 
     Raised by the append methods unless they are called with `strict=False`.
     """
 
     def __init__(self, receipt: Receipt) -> None:
-        first = "; ".join(f"row {place}: {reason}" for place, reason in receipt.refused[:3])
-        more = ", ..." if receipt.refused_total > 3 else ""
+        first = "; ".join(f"row {place}: {reason}" for place, reason in receipt.rejected[:3])
+        more = ", ..." if receipt.rejected_total > 3 else ""
         super().__init__(
-            f"{receipt.refused_total} rows were refused, {receipt.rows} are stored: {first}{more}"
+            f"{receipt.rejected_total} rows were rejected, {receipt.rows} are stored: {first}{more}"
         )
         self.receipt = receipt
         """Receipt of the call, with the rejected rows."""
+
+
+Refused = Rejected
+"""Deprecated name of `Rejected`."""

@@ -1,4 +1,4 @@
-// What is asked for: measurement, tags, fields, interval. Every change is one new state.
+// Controls of the query: measurement, tags, fields, interval. Every change makes a new state.
 
 import * as api from '../api';
 import { h, put } from '../dom';
@@ -170,12 +170,12 @@ export class Controls {
   }
 
   private follow(state: ExplorerState): HTMLElement {
-    return switchOf('Follow', 'Ask again as time goes on (f)', state.follow, (follow) => this.change(followed(state, follow)));
+    return switchOf('Follow', 'Repeat the query as time passes (f)', state.follow, (follow) => this.change(followed(state, follow)));
   }
 
   private stepChoice(state: ExplorerState): HTMLElement {
     const steps = STEPS.includes(state.step) ? STEPS : [...STEPS, state.step];
-    const select = h('select', { title: 'Distance of points; auto asks for one a pixel' }, ...steps.map((step) => h('option', { value: step, selected: step === state.step }, step)));
+    const select = h('select', { title: 'Distance of points; auto gives about one point per pixel' }, ...steps.map((step) => h('option', { value: step, selected: step === state.step }, step)));
     select.addEventListener('change', () => this.change({ ...state, step: select.value }));
     return h('label', { class: 'inline' }, 'Step', select);
   }

@@ -9,20 +9,20 @@ export interface Choice {
 
 export interface Loaded {
   choices: Choice[];
-  /** More match than are listed: typing asks again. */
+  /** True if more names match than are listed: typing requests a new list. */
   partial?: boolean;
 }
 
 export interface Options {
   label: string;
-  /** What the button shows. */
+  /** Text of the button. */
   face: string;
   multiple: boolean;
   chosen: readonly string[];
   load: (typed: string, signal: AbortSignal) => Promise<Loaded>;
-  /** Called once with what was chosen, when it differs. */
+  /** Called once with the new choice, if it differs. */
   onChoose: (values: string[]) => void;
-  /** Takes typed text that is in no list. */
+  /** Accepts typed text that is not in the list. */
   free?: boolean;
   /** Shown above the list. */
   head?: HTMLElement;

@@ -1,4 +1,4 @@
-// The figures of the log, from what /api/v1/log tells: pure functions, so that tests can hold them.
+// Figures of the log, computed from /api/v1/log: pure functions, which tests can call.
 
 import type { LogClass, LogReport, Decision, Lane, Period, Segment } from '../api';
 import * as format from '../format';
@@ -17,13 +17,13 @@ export interface Bars {
   pitch: number;
   perRow: number;
   height: number;
-  /** Outlines for SVG: what is live, what is dead, what is still being written. */
+  /** Outlines for SVG: live bytes, dead bytes, open segments. */
   live: string;
   dead: string;
   open: string;
 }
 
-/** Draws segments as bars of what is live with what is dead on top, as high as they are large. */
+/** Draws segments as bars: live bytes below, dead bytes above. The height is the size. */
 export function bars(segments: readonly Segment[], segmentBytes: number, width: number): Bars {
   const rowsAt = (pitch: number): number => Math.ceil(segments.length / Math.max(1, Math.floor(width / pitch)));
   const pitch = PITCHES.find((one) => rowsAt(one) <= ROWS) ?? PITCHES[PITCHES.length - 1]!;
@@ -44,7 +44,7 @@ export function bars(segments: readonly Segment[], segmentBytes: number, width: 
 
 const round = (value: number): number => Math.round(value * 10) / 10;
 
-/** The place of the bar at a point; null beside the bars. */
+/** Index of the bar at a point; null beside the bars. */
 export function barAt({ pitch, perRow }: Bars, count: number, x: number, y: number): number | null {
   const column = Math.floor(x / pitch);
   const at = Math.floor(y / (BAR_HEIGHT + ROW_GAP)) * perRow + column;
@@ -54,18 +54,18 @@ export function barAt({ pitch, perRow }: Bars, count: number, x: number, y: numb
 /** A segment in words. */
 export function segmentWords(segment: Segment, now: number): string {
   const share = segment.live + segment.dead > 0 ? segment.dead / (segment.live + segment.dead) : 1;
-  const dies = segment.dies === null ? '' : segment.dies <= now ? ', all dead by now' : `, the last of it dies in ${format.duration(segment.dies - now)}`;
+  const dies = segment.dies === null ? '' : segment.dies <= now ? ', all blocks have expired' : `, the last block expires in ${format.duration(segment.dies - now)}`;
   const state = segment.open ? ', being written' : dies;
   return `Segment ${segment.number}: ${format.bytes(segment.live)} live, ${format.bytes(segment.dead)} dead (D ${share.toFixed(2)})${state}`;
 }
 
-/** What lives in a lane. */
+/** Remaining life of the blocks of a lane, in words. */
 export function laneWords({ from_ns: from, to_ns: to }: Lane): string {
   if (from === null) return 'for ever';
   return to === null ? `${format.duration(from)} and more` : `${format.duration(from)} to ${format.duration(to)}`;
 }
 
-/** What a class keeps. */
+/** Rules of a class, in words. */
 export function keeps(one: LogClass): string {
   const rules = [
     one.age_ns === null ? null : format.duration(one.age_ns),
@@ -79,7 +79,7 @@ export function keeps(one: LogClass): string {
 /** Bytes of blocks written for each byte stored. */
 export const perByte = (period: Period): string => (period.per_byte === null ? '–' : period.per_byte.toFixed(2));
 
-/** Bytes written a day by the server itself, at the pace of a period. */
+/** Bytes that the server writes per day, at the rate of a period. */
 export const ownPerDay = (period: Period): number | null => (period.seconds < 30 ? null : (period.process / period.seconds) * 86_400);
 
 /** A decision in words. */
@@ -88,7 +88,7 @@ export function decisionWords(decision: Decision): string {
   if (decision.drop.length > 0) done.push(`dropped ${plural(decision.drop.length, 'dead segment')} unread`);
   if (decision.merge.length > 0) {
     const sum = (of: 'live' | 'gain'): number => decision.merge.reduce((all, victim) => all + victim[of], 0);
-    done.push(`merged ${plural(decision.merge.length, 'segment')}: ${format.bytes(sum('live'))} written again, ${format.bytes(sum('gain'))} came back`);
+    done.push(`merged ${plural(decision.merge.length, 'segment')}: ${format.bytes(sum('live'))} rewritten, ${format.bytes(sum('gain'))} freed`);
   }
   return done.join('; ');
 }
@@ -104,8 +104,8 @@ export function years(days: number): string {
 
 const plural = (count: number, word: string): string => `${format.count(count)} ${word}${count === 1 ? '' : 's'}`;
 
-/** Whether segments die whole, in a sentence. */
+/** Sentence about planing: whether segments expire as a whole. */
 export function planing(report: LogReport): string {
-  if (!report.planing) return 'Segments are merged to make room: live data are written again.';
-  return report.room.u < report.room.um ? 'There is room: nothing has to be merged.' : 'Segments die whole: they are dropped unread, and nothing is written twice.';
+  if (!report.planing) return 'Segments are merged to free space: live data are rewritten.';
+  return report.space.u < report.space.um ? 'There is space: nothing must be merged.' : 'Segments expire as a whole: they are dropped unread, and nothing is rewritten.';
 }

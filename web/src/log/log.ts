@@ -1,5 +1,5 @@
-// The log, drawn: how full it is, every segment with what is live and dead in it, what classes keep,
-// what is written to the device, and what was decided lately.
+// View of the log: its fill, live and dead bytes of every segment, retention classes, bytes written to the
+// device, and the latest decisions.
 
 import * as api from '../api';
 import { h, put, say, svg, type Child } from '../dom';
@@ -35,21 +35,21 @@ export class Log {
   readonly root = h('div', { class: 'log' });
   private readonly notices = h('div', { class: 'notices', 'aria-live': 'polite' });
   private readonly used = fact('Used', 'In files, and allotted');
-  private readonly files = fact('In files', 'Bytes that files take, with the room that journal files and open segments were given ahead');
-  private readonly allotted = fact('Allotted', 'To files to come, mostly to the journal up to its bound');
-  private readonly live = fact('Live', 'Blocks on the disk that a query can still reach, in sealed segments and in those being written');
-  private readonly budget = fact('Budget', 'Um is the share of it at which merging begins');
-  private readonly hunger = fact('Hunger H', '(U − Um)/(Uw − Um), Uw the share that writers may use: nothing is merged up to 0, writers have no room left at 1');
+  private readonly files = fact('In files', 'Bytes of the files, including space that journal files and open segments reserved');
+  private readonly allotted = fact('Allotted', 'Bytes for future files, mostly for the journal up to its maximum');
+  private readonly live = fact('Live', 'Blocks that a query can reach, in sealed segments and in those that are being written');
+  private readonly budget = fact('Budget', 'Um is the share of the budget at which merging begins');
+  private readonly hunger = fact('Hunger H', '(U − Um)/(Uw − Um), where Uw is the share that writers may use. No merges up to 0; no space for writers at 1');
   private readonly state = fact('Now');
-  private readonly size = fact('Segments R', 'The bytes of a segment');
-  private readonly bound = fact('C(Um − V)', 'Up to this R segments of one lifetime die whole');
-  private readonly dead = fact('Eaten Dm', 'The average dead share of the segments that were merged');
+  private readonly size = fact('Segments R', 'Bytes of a segment');
+  private readonly bound = fact('C(Um − V)', 'Up to this R, segments of one lifetime expire as a whole');
+  private readonly dead = fact('Merged Dm', 'Average dead share of the merged segments');
   private readonly hour = fact('Last hour');
   private readonly day = fact('Last day');
   private readonly start = fact('Since the start');
-  private readonly device = fact('To the device', 'By everybody, as the kernel counts');
-  private readonly own = fact('Of them by Seiner');
-  private readonly life = fact('A new one lasts');
+  private readonly device = fact('To the device', 'Bytes that all processes wrote, as the kernel counts');
+  private readonly own = fact('By Seiner');
+  private readonly life = fact('A new device lasts');
   private readonly sentence = h('p', { class: 'foot' });
   private readonly gauge = h('div', { class: 'gauge', role: 'meter', 'aria-label': 'Used share of the disk budget', 'aria-valuemin': 0, 'aria-valuemax': 100 });
   private readonly deviceName = h('p', { class: 'foot' });
@@ -119,26 +119,26 @@ export class Log {
   }
 
   private showRoom(report: api.LogReport): void {
-    const { room } = report;
-    say(this.used.value, format.bytes(room.used));
-    say(this.used.note, room.budget === null ? '' : `U ${room.u.toFixed(3)}`);
-    say(this.files.value, format.bytes(room.files));
-    say(this.allotted.value, format.bytes(room.allotted));
-    say(this.live.value, format.bytes(room.live));
-    say(this.live.note, room.budget === null ? '' : `V ${room.v.toFixed(3)}`);
-    say(this.budget.value, room.budget === null ? 'none' : format.bytes(room.budget));
-    say(this.budget.note, `Um ${room.um.toFixed(2)}`);
-    say(this.hunger.value, room.budget === null ? '–' : signed(room.hunger));
+    const { space } = report;
+    say(this.used.value, format.bytes(space.used));
+    say(this.used.note, space.budget === null ? '' : `U ${space.u.toFixed(3)}`);
+    say(this.files.value, format.bytes(space.files));
+    say(this.allotted.value, format.bytes(space.allotted));
+    say(this.live.value, format.bytes(space.live));
+    say(this.live.note, space.budget === null ? '' : `V ${space.v.toFixed(3)}`);
+    say(this.budget.value, space.budget === null ? 'none' : format.bytes(space.budget));
+    say(this.budget.note, `Um ${space.um.toFixed(2)}`);
+    say(this.hunger.value, space.budget === null ? '–' : signed(space.hunger));
     say(this.state.value, report.planing ? 'planing' : 'merging');
     say(this.state.note, report.policy);
     say(this.size.value, format.bytes(report.segment_bytes));
     say(this.bound.value, format.bytes(report.planing_segment_bytes));
     say(this.dead.value, report.average_dead_share === null ? '–' : report.average_dead_share.toFixed(2));
     say(this.sentence, planing(report));
-    this.showGauge(room);
+    this.showGauge(space);
   }
 
-  private showGauge({ u, v, um, budget }: api.Room): void {
+  private showGauge({ u, v, um, budget }: api.DiskSpace): void {
     this.gauge.hidden = budget === null;
     const part = (name: string, width: number): HTMLElement => {
       const element = h('span', { class: name });
@@ -162,7 +162,7 @@ export class Log {
     say(this.life.value, device?.life_days === null || device === null ? '–' : years(device.life_days));
     say(this.life.note, device === null || device.tbw === null ? 'set device_tbw' : `rated ${format.si(device.tbw, 'B')}`);
     const pace = format.duration(written.day.seconds * 1e9);
-    say(this.deviceName, device === null ? 'The kernel does not tell on which device the data lie.' : `${device.name}, at the pace of the last ${pace}`);
+    say(this.deviceName, device === null ? 'The kernel does not report the device of the data.' : `${device.name}, at the pace of the last ${pace}`);
   }
 
   private showLanes(report: api.LogReport): void {
@@ -173,10 +173,10 @@ export class Log {
     const roots = shown.map((lane) => this.rows.get(lane.id)!.root);
     // Rows that stay where they are keep the pointer.
     if (roots.length !== this.lanes.children.length || roots.some((root, i) => root !== this.lanes.children[i])) put(this.lanes, ...roots);
-    // Bars are as narrow as the place asks for, which is known once they are in it.
+    // The width of the bars depends on the available width, which is known after they are inserted.
     for (const lane of shown) this.rows.get(lane.id)!.show(lane, by.get(lane.id)!, report);
     if (shown.length === 0) put(this.lanes, h('p', { class: 'faint' }, 'No segment yet: everything is in memory and in the journal.'));
-    if ((this.told.textContent ?? '') === '') say(this.told, shown.length === 0 ? '' : 'Point at a segment to read it.');
+    if ((this.told.textContent ?? '') === '') say(this.told, shown.length === 0 ? '' : 'Point at a segment to see its figures.');
   }
 
   private row(): Row {

@@ -1,4 +1,4 @@
-// The figures of the overview, from what /status tells.
+// Figures of the overview, computed from /status.
 
 import type { Loss, Status, Trouble } from '../api';
 import * as format from '../format';
@@ -10,22 +10,22 @@ export interface Warning {
 
 /** Bytes on disk that a sample costs, from all blocks sealed since the store was opened. */
 export function bytesPerSample(status: Status): number | null {
-  const { block_bytes_sealed: bytes, samples_sealed: samples } = status.engine ?? {};
+  const { sealed_block_bytes: bytes, samples_sealed: samples } = status.engine ?? {};
   return bytes === undefined || samples === undefined || samples <= 0 ? null : bytes / samples;
 }
 
-/** How many segments there are; those being written are named apart. */
+/** Number of sealed segments, and of open ones. */
 export function segmentsNote(sealed: number | undefined, open: number | undefined): string {
   const written = (open ?? 0) > 0 ? `, ${format.count(open)} open` : '';
   return `${format.count(sealed)} sealed${written}`;
 }
 
-/** What the server says, worst first. */
+/** Troubles that the server reports, the worst first. */
 export function told(troubles: readonly Trouble[] = []): Warning[] {
   return troubles.map(({ severity, text }) => ({ severe: severity !== 'notice', text: sentence(text) }));
 }
 
-/** What the operator must know: what the server says and what the page finds besides, what is severe first. */
+/** Troubles for the operator: those of the server and those that the page finds, severe ones first. */
 export function warnings(status: Status): Warning[] {
   const found = told(status.troubles);
   const engine = status.engine ?? {};
@@ -33,29 +33,29 @@ export function warnings(status: Status): Warning[] {
   if (free !== null && free < 5) {
     found.push({ severe: true, text: `Only ${format.bytes(status.disk?.free_bytes)} of the disk are free.` });
   }
-  const memory = format.share(engine.memory_used, engine.memory_budget);
+  const memory = format.share(engine.memory_used_bytes, engine.memory_budget_bytes);
   if (memory !== null && memory >= 95) {
-    found.push({ severe: false, text: 'The memory budget is used up: buffers are sealed early, and new sources may be refused.' });
+    found.push({ severe: false, text: 'The memory budget is used up: buffers are sealed early, and new sources may be rejected.' });
   }
   return found.sort((a, b) => Number(b.severe) - Number(a.severe));
 }
 
-/** The text with a capital at its beginning. */
+/** Text with a capital letter at its start. */
 const sentence = (text: string): string => text.charAt(0).toUpperCase() + text.slice(1);
 
-/** A loss as cells of a table: its file, what happened, its rows, its times, when it was found. */
+/** Cells of a loss: file, description, rows, first and last time, time of discovery. */
 export function lossCells(loss: Loss): string[] {
   const time = (ns: string | null): string => (ns === null ? 'unknown' : format.moment(Number(BigInt(ns) / 1_000_000n)));
   const rows = loss.rows === null ? 'unknown' : `${loss.at_most ? 'at most ' : ''}${format.count(loss.rows)}`;
   return [loss.file, loss.what, rows, time(loss.from), time(loss.to), time(loss.found_at)];
 }
 
-/** What the durability means for what is acknowledged. */
+/** Name of the durability, and its meaning for acknowledged samples. */
 export function durability(status: Status): { name: string; meaning: string } {
   const { mode, interval_ms: interval } = status.durability ?? {};
   switch (mode) {
     case 'sync':
-      return { name: 'sync', meaning: 'Acknowledged means on disk: a write is answered after the journal was synced. A power cut loses nothing that was acknowledged.' };
+      return { name: 'sync', meaning: 'Acknowledged means on disk: a write is answered after the sync of the journal. A power cut loses no acknowledged sample.' };
     case 'interval':
       return {
         name: `every ${format.duration((interval ?? 0) * 1e6)}`,
@@ -64,7 +64,7 @@ export function durability(status: Status): { name: string; meaning: string } {
     case 'memory':
       return { name: 'memory', meaning: 'There is no journal: a crash loses every sample that is not in a sealed segment yet, as shown here. This halves what is written to disk.' };
     default:
-      return { name: mode ?? '–', meaning: 'Samples that were accepted but would be lost if the machine lost power now.' };
+      return { name: mode ?? '–', meaning: 'Accepted samples that a power cut now would lose.' };
   }
 }
 
@@ -75,13 +75,13 @@ export class Trail {
 
   constructor(
     columns: number,
-    /** How far back, ms. */
+    /** Length of the trail, ms. */
     private readonly length: number,
   ) {
     this.values = Array.from({ length: columns }, () => []);
   }
 
-  /** Puts older figures before those that are there. */
+  /** Inserts older figures before the present ones. */
   recall(times: readonly number[], columns: readonly (readonly (number | null)[])[]): void {
     const first = this.times[0] ?? Infinity;
     const older = times.filter((time) => time < first).length;

@@ -25,7 +25,7 @@ const FORMATS: Record<Unit, (value: number) => string> = {
   celsius: (value) => `${format.digits(value)}°`,
 };
 
-/** The axis tells the unit already. */
+/** The axis has the unit. */
 const UNIT = /(_bytes_per_s|_per_s|_bytes)(?= |$)/;
 
 interface Curve {

@@ -1,5 +1,5 @@
-// The curves of the machine that the store runs on. What is there is discovered; a curated choice
-// is preferred, and a measurement or field that is missing only costs its curve.
+// Curves of the machine of the store. The page discovers the stored measurements and prefers a curated choice.
+// A missing measurement or field only removes its curve.
 
 import { values, type Field } from '../api';
 import { format, type Filter } from '../selector';
@@ -9,9 +9,9 @@ export type Unit = 'percent' | 'bytes' | 'bytes/s' | 'count' | 'celsius';
 export interface Panel {
   title: string;
   measurement: string;
-  /** A measurement that stands in where that one is missing: what an agent writes of its host. */
+  /** Measurement to use if the first one is missing, such as that of an agent. */
   otherwise?: string;
-  /** Groups of fields, best first: the first group of which one is there is shown. */
+  /** Groups of fields, the best first: the first group with an existing field is shown. */
   prefer: { fields: string[]; unit: Unit }[];
   /** A tag, and its values that name the sum of all: best first. */
   whole?: { tag: string; values: string[] };
@@ -20,7 +20,7 @@ export interface Panel {
 /** The store's own measurement: only its machine writes it, so its host is this one. */
 const OWN = 'seiner';
 
-/** What the host's own sensors are called; anything else was written by somebody. */
+/** Measurements of the host's own sensors. All others were written by clients. */
 export const OWN_SENSORS: ReadonlySet<string> = new Set(['host_cpu', 'host_mem', 'host_net', 'host_disk', 'host_fs', 'host_load', 'host_temp', OWN]);
 
 export const PANELS: readonly Panel[] = [
@@ -73,10 +73,10 @@ export const PANELS: readonly Panel[] = [
   { title: 'Temperature', measurement: 'host_temp', otherwise: 'temp', prefer: [{ fields: ['celsius', 'temperature', 'temp', 'value', 'input'], unit: 'celsius' }] },
 ];
 
-/** The same panels with what stands in. */
+/** The same panels with their substitutes. */
 const STANDINS: readonly (Panel | null)[] = PANELS.map((panel) => (panel.otherwise === undefined ? null : { ...panel, measurement: panel.otherwise }));
 
-/** The panels of the measurements that are there. */
+/** Panels whose measurements exist. */
 export function present(there: ReadonlySet<string>): Panel[] {
   const found = PANELS.map((panel, i) => (there.has(panel.measurement) ? panel : (STANDINS[i] ?? null)));
   return found.filter((panel) => panel !== null && there.has(panel.measurement)) as Panel[];
@@ -90,7 +90,7 @@ export interface Choice {
   unit: Unit;
 }
 
-/** Which of the fields that are there a panel shows; null when it has none to show. */
+/** Fields that a panel shows; null if none of them exists. */
 export function choose(panel: Panel, fields: readonly Field[]): Choice | null {
   const numeric = fields.filter((field) => field.type !== 'string' && field.type !== 'bool').map((field) => field.name);
   for (const group of panel.prefer) {
@@ -109,7 +109,7 @@ export function select(panel: Panel, values: readonly string[], host: string | n
   return format({ measurement: panel.measurement, filters });
 }
 
-/** The name of the machine that the store runs on; null when that cannot be told. */
+/** Name of the machine of the store; null if it is unknown. */
 export async function thisHost(measurements: ReadonlySet<string>, signal: AbortSignal): Promise<string | null> {
   if (!measurements.has(OWN)) return null;
   const hosts = await values(OWN, 'host', signal);

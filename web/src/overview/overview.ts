@@ -13,7 +13,7 @@ import { HostCurves } from './host-curves';
 const POLL_MS = 1000;
 const TRAIL_MS = 5 * 60e3;
 
-/** A labelled figure that can be told anew. */
+/** Labelled figure that can be updated. */
 function figure(label: string, title?: string, swatch?: number): { root: HTMLElement; value: HTMLElement; note: HTMLElement } {
   const value = h('dd', { class: 'value' }, '–');
   const note = h('dd', { class: 'note' });
@@ -61,7 +61,7 @@ export class Overview {
     blocks: figure('Blocks sealed', 'Since the store was opened'),
     density: figure('Bytes per sample', 'On disk, over all blocks sealed since the store was opened'),
     buffered: figure('Rows in buffers', 'Accepted, and not in a block yet'),
-    rejected: figure('Lines refused', 'Since the server was started'),
+    rejected: figure('Lines rejected', 'Since the server was started'),
     flight: figure('Requests in flight'),
   };
   private readonly memoryMeter = meter('Memory used of the budget');
@@ -72,10 +72,10 @@ export class Overview {
   private readonly sparkline: Chart;
   private timer: number | undefined;
   private lost: number | null = null;
-  /** Whether the store holds nothing but the host's own sensors; null until it was asked. */
+  /** True if the store contains only the host's own sensors; null until known. */
   private unwritten: boolean | null = null;
   private flight: AbortController | null = null;
-  /** The losses that are shown, as JSON: a table that is made anew each second cannot be selected. */
+  /** Shown losses as JSON. The table is rebuilt only on a change, because text in a rebuilt table cannot be selected. */
   private lossesShown = '[]';
 
   constructor() {
@@ -148,7 +148,7 @@ export class Overview {
     this.timer = window.setTimeout(() => void this.poll(), POLL_MS);
   }
 
-  /** The curve begins with what the store recorded about itself, if it did. */
+  /** Starts the curve with the samples that the store recorded about itself, if there are any. */
   private async recall(): Promise<void> {
     if (this.trail.times.length > 0) return;
     try {
@@ -202,7 +202,7 @@ export class Overview {
     void this.welcome(status);
   }
 
-  /** As long as nobody but the host's own sensors wrote anything, how to write is shown. */
+  /** Shows how to write, as long as only the host's own sensors have written. */
   private async welcome(status: api.Status): Promise<void> {
     const quiet = (status.ingest?.rows ?? status.engine?.samples_accepted ?? 0) === 0;
     if (quiet && this.unwritten === null) {
@@ -223,12 +223,12 @@ export class Overview {
     const kept = durability(status);
     say(this.mode, kept.name);
     say(this.meaning, kept.meaning);
-    say(f.memory.value, format.bytes(engine.memory_used));
+    say(f.memory.value, format.bytes(engine.memory_used_bytes));
     say(f.memory.note, `${format.bytes(engine.dictionary_bytes)} names`);
-    say(f.budget.value, format.bytes(engine.memory_budget));
-    say(f.budget.note, percent(format.share(engine.memory_used, engine.memory_budget), 'used'));
+    say(f.budget.value, format.bytes(engine.memory_budget_bytes));
+    say(f.budget.note, percent(format.share(engine.memory_used_bytes, engine.memory_budget_bytes), 'used'));
     say(f.resident.value, format.bytes(status.process?.rss_bytes));
-    this.memoryMeter.set(format.share(engine.memory_used, engine.memory_budget));
+    this.memoryMeter.set(format.share(engine.memory_used_bytes, engine.memory_budget_bytes));
     say(f.segments.value, format.bytes((engine.segment_bytes ?? 0) + (engine.open_segment_bytes ?? 0)));
     say(f.segments.note, segmentsNote(engine.segments, engine.open_segments));
     say(f.journal.value, format.bytes(engine.journal_bytes));

@@ -1,5 +1,4 @@
-// The planner: what is demanded, as a form, and what this machine would make of it. The server plans
-// with the same code as `seiner plan`.
+// The planner: a form for the demand, and the plan for this machine. The server uses the code of `seiner plan`.
 
 import * as api from '../api';
 import { h, put, type Child } from '../dom';
@@ -34,7 +33,7 @@ export class Plan {
   private shown = '';
 
   constructor(private readonly navigate: (demand: Demand) => void) {
-    const own = h('button', { type: 'button', class: 'small', title: 'Sensors, rate and compression of this store' }, 'As it is here now');
+    const own = h('button', { type: 'button', class: 'small', title: 'Take sensors, rate and compression from this store' }, 'Use this store');
     own.addEventListener('click', () => this.navigate({ ...this.demand(), own: 'true' }));
     const fields = QUESTIONS.map((question) =>
       h('div', { class: 'ask', title: question.title }, h('label', { for: `plan-${question.name}` }, question.label), this.controls.get(question.name)),
@@ -44,10 +43,10 @@ export class Plan {
       event.preventDefault();
       this.navigate(this.demand());
     });
-    put(this.root, card('What is demanded', 'wide', form, h('p', { class: 'foot' }, 'Does it fit this machine, and with what settings? Samples of that kind are tried out in memory meanwhile, which takes a few seconds.')), this.notices, this.answer);
+    put(this.root, card('Demand', 'wide', form, h('p', { class: 'foot' }, 'Computes whether the demand fits this machine, and the settings. The engine is tested in memory with such samples, which takes a few seconds.')), this.notices, this.answer);
   }
 
-  /** Shows a demand, and plans it unless that was done already. */
+  /** Shows a demand, and requests its plan unless it is already shown. */
   show(demand: Demand): void {
     for (const [name, element] of this.controls) element.value = demand[name] ?? '';
     const asked = JSON.stringify(demand);
@@ -76,7 +75,7 @@ export class Plan {
 
   private busy(is: boolean): void {
     this.submit.disabled = is;
-    this.submit.textContent = is ? 'Trying it out …' : 'Plan';
+    this.submit.textContent = is ? 'Planning …' : 'Plan';
     this.answer.classList.toggle('stale', is);
   }
 
@@ -107,15 +106,15 @@ export class Plan {
       card('Verdict', 'wide', verdict, h('ul', {}, ...plan.obstacles.map((text) => h('li', {}, text))), h('p', { class: 'foot' }, asked)),
       plan.ways.length > 0 &&
         card(
-          'What would fit',
+          'Changes that fit',
           'wide',
-          table('What would fit', ['Change', 'V', 'Written a second', 'Memory', 'Gives up'], plan.ways.map((way) => [way.what, way.v.toPrecision(2), format.bytes(way.written_per_s), format.bytes(way.memory), way.gives_up])),
+          table('Changes that fit', ['Change', 'V', 'Written per second', 'Memory', 'Disadvantage'], plan.ways.map((way) => [way.what, way.v.toPrecision(2), format.bytes(way.written_per_s), format.bytes(way.memory), way.gives_up])),
         ),
       !plan.fits &&
         plan.ways.length === 0 &&
-        card('What would fit', 'wide', h('p', { class: 'foot' }, 'No single change makes it fit: more machines and less kept together would.')),
-      card('Forecast', 'wide forecast', table('Forecast', ['Figure', 'Value', 'Comes from'], plan.figures.map((figure) => [figure.name, figure.value, figure.origin]))),
-      card('Configuration', 'wide', h('pre', { class: 'toml', tabindex: 0 }, plan.toml), h('p', { class: 'foot' }, 'Save it as seiner.toml, and start the server with ', h('code', {}, 'seiner serve --config seiner.toml'), '.')),
+        card('Changes that fit', 'wide', h('p', { class: 'foot' }, 'No single change suffices. Use more machines and keep less.')),
+      card('Forecast', 'wide forecast', table('Forecast', ['Figure', 'Value', 'Origin'], plan.figures.map((figure) => [figure.name, figure.value, figure.origin]))),
+      card('Configuration', 'wide', h('pre', { class: 'toml', tabindex: 0 }, plan.toml), h('p', { class: 'foot' }, 'Save this text as seiner.toml, and start the server with ', h('code', {}, 'seiner serve --config seiner.toml'), '.')),
       card('The same on the command line', 'wide', h('pre', { class: 'toml', tabindex: 0 }, command(demand, location.origin))),
     );
   }

@@ -79,19 +79,19 @@ test.describe('plan', () => {
     await page.goto('/#/plan?sensors=5e6');
     await expect(page.getByText('It does not fit this machine.')).toBeVisible();
     await expect(page.getByText('900 GiB are kept')).toBeVisible();
-    await expect(page.getByRole('table', { name: 'What would fit' })).toContainText('4 machines like this');
+    await expect(page.getByRole('table', { name: 'Changes that fit' })).toContainText('4 machines like this');
   });
 
   test('takes the figures of the store itself', async ({ page }) => {
     await page.goto('/#/plan');
-    await page.getByRole('button', { name: 'As it is here now' }).click();
+    await page.getByRole('button', { name: 'Use this store' }).click();
     await expect(page.getByText('120 sensors')).toBeVisible();
     expect(params(page).get('own')).toBe('true');
   });
 });
 
-test.describe('plan refused', () => {
-  // A refused question is an error to the browser's console too.
+test.describe('plan rejected', () => {
+  // A rejected request is an error in the browser's console too.
   base('what cannot be read is told in the server\'s words', async ({ page }) => {
     await page.goto('/#/plan?sensors=many');
     await expect(page.locator('.notice.severe')).toContainText('sensors: write a number');
@@ -118,7 +118,7 @@ test.describe('log', () => {
     await expect(page.getByRole('meter', { name: 'Used share of the disk budget' })).toHaveAttribute('aria-valuenow', /^9\d$/);
     await expect(value(page, 'Now')).toHaveText('planing');
     await expect(value(page, 'Last hour')).toHaveText('1.00');
-    await expect(value(page, 'A new one lasts')).not.toHaveText('–');
+    await expect(value(page, 'A new device lasts')).not.toHaveText('–');
     await expect(page.getByRole('table', { name: 'Retention classes' })).toContainText('shed, priority 1');
     await expect(page.getByRole('table', { name: 'Last decisions' })).toContainText('dropped 2 dead segments unread');
     await expect(page.locator('.notice')).toHaveCount(0);
@@ -127,7 +127,7 @@ test.describe('log', () => {
   test('says what is wrong, and begins with nothing', async ({ page, request }) => {
     await request.post('/mock?scenario=sick');
     await page.goto('/#/log');
-    await expect(page.locator('.notice')).toHaveText([/Writes are refused/, /Data was lost/, /2 segments or blocks are damaged/, /retention class "rings"/]);
+    await expect(page.locator('.notice')).toHaveText([/Writes are rejected/, /Data was lost/, /2 segments or blocks are damaged/, /retention class "rings"/]);
     await expect(page.locator('.notice.severe')).toHaveCount(2);
     await expect(value(page, 'Now')).toHaveText('merging');
     await request.post('/mock?scenario=empty');

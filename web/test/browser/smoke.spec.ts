@@ -29,7 +29,7 @@ test('the overview shows figures and no error', async ({ page }) => {
   page.on('pageerror', (error) => errors.push(String(error)));
   await page.goto('/');
   const value = (label: string) => page.locator('.figure', { hasText: label }).locator('.value').first();
-  for (const label of ['Sources', 'Series', 'Samples accepted', 'Rows in buffers', 'Blocks sealed', 'Lines refused', 'Requests in flight', 'Budget', 'Journal', 'Free']) {
+  for (const label of ['Sources', 'Series', 'Samples accepted', 'Rows in buffers', 'Blocks sealed', 'Lines rejected', 'Requests in flight', 'Budget', 'Journal', 'Free']) {
     await expect(value(label), label).toHaveText(/^[\d,.]+( .*)?$/);
   }
   await expect(page.locator('.unsynced .badge')).not.toHaveText('–');

@@ -5,7 +5,7 @@ import { BAR_HEIGHT, barAt, bars, decisionWords, keeps, laneWords, ownPerDay, pe
 const segment = (change: Partial<Segment> = {}): Segment => ({ number: 7, lane: 1, bytes: 100, live: 50, dead: 25, open: false, born: 0, dies: null, ...change });
 const many = (count: number): Segment[] => Array.from({ length: count }, (_, number) => segment({ number }));
 
-test('a segment is a bar of what is live with what is dead on top', () => {
+test('a segment is a bar of live bytes with dead bytes on top', () => {
   const drawn = bars([segment(), segment({ open: true, dead: 0, live: 20 }), segment({ live: 0, dead: 0 })], 100, 140);
   expect(drawn.live).toBe('M0 17h12v17h-12z');
   expect(drawn.dead).toBe('M0 8.5h12v8.5h-12z');
@@ -36,8 +36,8 @@ test('a bar is found where it is drawn', () => {
 });
 
 test('words for segments, lanes, classes and decisions', () => {
-  expect(segmentWords(segment({ dies: 3600e9 }), 0)).toBe('Segment 7: 50 B live, 25 B dead (D 0.33), the last of it dies in 1h');
-  expect(segmentWords(segment({ dies: 1 }), 2)).toContain('all dead by now');
+  expect(segmentWords(segment({ dies: 3600e9 }), 0)).toBe('Segment 7: 50 B live, 25 B dead (D 0.33), the last block expires in 1h');
+  expect(segmentWords(segment({ dies: 1 }), 2)).toContain('all blocks have expired');
   expect(segmentWords(segment({ open: true }), 0)).toContain('being written');
   const lane = { id: 0, from_ns: null, to_ns: null, flow_share: 0, segment_bytes: 1 };
   expect(laneWords(lane)).toBe('for ever');
@@ -47,7 +47,7 @@ test('words for segments, lanes, classes and decisions', () => {
   expect(keeps(rules)).toBe('for ever');
   expect(keeps({ ...rules, age_ns: 30 * 86_400e9, bytes: 2 ** 30 })).toBe('the latest 30d, 1 GiB');
   const decision = { at: 0, policy: 'patient', u: 1, um: 1, v: 1, hunger: 1, least_dead_share: null, average_dead_share: null, candidates: 3, drop: [1], merge: [{ number: 2, dead_share: 0.5, live: 1024, gain: 2048, score: 1 }] };
-  expect(decisionWords(decision)).toBe('dropped 1 dead segment unread; merged 1 segment: 1 KiB written again, 2 KiB came back');
+  expect(decisionWords(decision)).toBe('dropped 1 dead segment unread; merged 1 segment: 1 KiB rewritten, 2 KiB freed');
 });
 
 test('lives of devices and signs', () => {
@@ -55,7 +55,7 @@ test('lives of devices and signs', () => {
   expect(signed(-0.126)).toBe('−0.13');
 });
 
-test('what is not known yet is not told', () => {
+test('unknown values are not shown', () => {
   const period = { seconds: 10, stored: 0, merged: 0, journal: 0, segments: 0, process: 100, device: null, per_byte: null };
   expect(perByte(period)).toBe('–');
   expect(ownPerDay(period)).toBeNull();

@@ -33,25 +33,25 @@ test('counters become rates', () => {
 });
 
 test('bytes per sample', () => {
-  expect(bytesPerSample({ engine: { block_bytes_sealed: 380, samples_sealed: 200 } })).toBe(1.9);
-  expect(bytesPerSample({ engine: { block_bytes_sealed: 0, samples_sealed: 0 } })).toBeNull();
+  expect(bytesPerSample({ engine: { sealed_block_bytes: 380, samples_sealed: 200 } })).toBe(1.9);
+  expect(bytesPerSample({ engine: { sealed_block_bytes: 0, samples_sealed: 0 } })).toBeNull();
   expect(bytesPerSample({})).toBeNull();
 });
 
 test('warnings appear when there is something to warn of', () => {
   expect(warnings({})).toEqual([]);
   const sick: Status = {
-    engine: { memory_used: 99, memory_budget: 100 },
+    engine: { memory_used_bytes: 99, memory_budget_bytes: 100 },
     disk: { total_bytes: 100, free_bytes: 4 },
     troubles: [
-      { severity: 'refusal', text: 'writes are refused: sync failed' },
+      { severity: 'refusal', text: 'writes are rejected: sync failed' },
       { severity: 'warning', text: 'data was lost: segment-00000001.log' },
       { severity: 'notice', text: 'no source is in the retention class "rings"' },
     ],
   };
   const found = warnings(sick);
   expect(found.map((one) => one.severe)).toEqual([true, true, true, false, false]);
-  expect(found[0]!.text).toBe('Writes are refused: sync failed');
+  expect(found[0]!.text).toBe('Writes are rejected: sync failed');
   expect(found[1]!.text).toContain('segment-00000001.log');
 });
 
@@ -66,7 +66,7 @@ test('a loss tells how many rows, as far as that is known', () => {
 
 test('each durability says what it can lose', () => {
   expect(durability({ durability: { mode: 'interval', interval_ms: 100 } })).toMatchObject({ name: 'every 100 ms' });
-  expect(durability({ durability: { mode: 'sync' } }).meaning).toContain('loses nothing');
+  expect(durability({ durability: { mode: 'sync' } }).meaning).toContain('loses no acknowledged sample');
   expect(durability({ durability: { mode: 'memory' } }).meaning).toContain('no journal');
 });
 

@@ -92,7 +92,7 @@ impl Census {
             return Verdict { note, ..text };
         }
         let doubt = Some(format!(
-            "{what}; --types {name}=f64 refuses the others, --types {name}=string stores all as texts, and --missing \
+            "{what}; --types {name}=f64 rejects the others, --types {name}=string stores all as texts, and --missing \
              TEXTS names those that stand for no value"
         ));
         Verdict { doubt, ..text }

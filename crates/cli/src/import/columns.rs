@@ -144,7 +144,7 @@ impl Columns {
 
     /// Derives the types from the counts. Returns notes for the user, and the reasons why types of some columns
     /// cannot be decided.
-    pub fn settle(&mut self) -> (Vec<String>, Vec<String>) {
+    pub fn decide(&mut self) -> (Vec<String>, Vec<String>) {
         let (mut notes, mut doubts) = (Vec::new(), Vec::new());
         for field in self.fields.iter_mut().filter(|field| !field.given) {
             let Verdict {
@@ -326,16 +326,16 @@ mod tests {
         assert_eq!(names, ["a", "b"]);
         let record = StringRecord::from(vec!["x", "-2", "-200", "1.5"]);
         columns.count(&record);
-        assert_eq!(columns.settle(), (Vec::new(), Vec::new()));
+        assert_eq!(columns.decide(), (Vec::new(), Vec::new()));
         assert_eq!(columns.time(&record), Ok(-2_000_000_000));
         assert_eq!(columns.value(&columns.fields[0], &record), Ok(None));
         let single = columns.value(&columns.fields[1], &record);
         assert_eq!(single, Ok(Some(Value::F32(1.5))));
-        let refused = |tags: &[&str], types: &[&str]| {
+        let rejected = |tags: &[&str], types: &[&str]| {
             Columns::find(&roles(tags, types), &header, POINT).err()
         };
-        assert!(refused(&["host"], &[]).is_some_and(|error| error.contains("series, ts, a, b")));
-        assert!(refused(&[], &["ts"]).is_some());
+        assert!(rejected(&["host"], &[]).is_some_and(|error| error.contains("series, ts, a, b")));
+        assert!(rejected(&[], &["ts"]).is_some());
     }
 
     #[test]
@@ -362,7 +362,7 @@ mod tests {
             (&[1, 4][..], 1)
         );
         assert_eq!(
-            columns.settle().0,
+            columns.decide().0,
             ["column 1, 4 has no name and is left out"]
         );
     }

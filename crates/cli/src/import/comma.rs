@@ -145,7 +145,7 @@ impl Csv {
         }
         if !stops.is_empty() {
             eprintln!("nothing was imported");
-            return Err(Failure::Refused);
+            return Err(Failure::Rejected);
         }
         if self.dry_run {
             return Ok(());
@@ -165,9 +165,9 @@ impl Csv {
         }
         let counts = sink.finish()?;
         eprintln!("{}", surveyed.summary(&counts));
-        match counts.refused + counts.refused_cells {
+        match counts.rejected + counts.rejected_cells {
             0 => Ok(()),
-            _ => Err(Failure::Refused),
+            _ => Err(Failure::Rejected),
         }
     }
 
@@ -266,11 +266,11 @@ impl Csv {
         let (mut batch, mut lines) = (Batch::new(), Vec::new());
         for (record, name) in records.iter().zip(&names) {
             let line = record.position().map_or(0, csv::Position::line);
-            let mut refuse_cell = |reason: String| sink.refuse_cell(line, &reason, report);
+            let mut reject_cell = |reason: String| sink.reject_cell(line, &reason, report);
             let read = name
                 .as_ref()
                 .map_err(String::clone)
-                .and_then(|name| Ok((name, row(columns, record, &mut refuse_cell)?)));
+                .and_then(|name| Ok((name, row(columns, record, &mut reject_cell)?)));
             match read {
                 Ok((name, (time, cells))) if !cells.is_empty() => {
                     batch.push(name, time, cells);
@@ -278,7 +278,7 @@ impl Csv {
                 }
                 // A row without any value stores nothing. The survey has counted it.
                 Ok(_) => {}
-                Err(reason) => sink.refuse(line, &reason, report),
+                Err(reason) => sink.reject(line, &reason, report),
             }
         }
         sink.take(&batch, &lines, report)
@@ -325,12 +325,12 @@ fn put_name(name: &mut Vec<u8>, text: &str, escapable: &[u8]) -> Result<(), Stri
     Ok(())
 }
 
-/// Returns the time and the values of a record. Calls `refuse` for each cell that is not valid, and omits the
+/// Returns the time and the values of a record. Calls `reject` for each cell that is not valid, and omits the
 /// cell.
 fn row<'r>(
     columns: &'r Columns,
     record: &'r StringRecord,
-    refuse: &mut dyn FnMut(String),
+    reject: &mut dyn FnMut(String),
 ) -> Result<(i64, Vec<Cell<'r>>), String> {
     let time = columns.time(record)?;
     let mut cells = Vec::with_capacity(columns.fields.len());
@@ -341,7 +341,7 @@ fn row<'r>(
                 value,
             }),
             Ok(None) => {}
-            Err(reason) => refuse(reason),
+            Err(reason) => reject(reason),
         }
     }
     Ok((time, cells))

@@ -12,7 +12,7 @@ pub const ROWS: usize = 10;
 pub fn row(name: &[u8], row: std::result::Result<(i64, Vec<Cell<'_>>), String>) -> String {
     let (time, cells) = match row {
         Ok(row) => row,
-        Err(reason) => return format!("refused: {reason}"),
+        Err(reason) => return format!("rejected: {reason}"),
     };
     let cells: Vec<String> = cells
         .iter()

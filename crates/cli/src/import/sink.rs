@@ -37,9 +37,9 @@ pub struct Counts {
     /// Rows stored.
     pub taken: u64,
     /// Rows rejected.
-    pub refused: u64,
+    pub rejected: u64,
     /// Cells rejected, in rows that were stored.
-    pub refused_cells: u64,
+    pub rejected_cells: u64,
 }
 
 impl Sink {
@@ -55,14 +55,14 @@ impl Sink {
     }
 
     /// Counts a rejected row and reports it.
-    pub fn refuse(&mut self, line: u64, reason: &str, report: &mut dyn FnMut(u64, &str)) {
-        self.counts.refused += 1;
+    pub fn reject(&mut self, line: u64, reason: &str, report: &mut dyn FnMut(u64, &str)) {
+        self.counts.rejected += 1;
         self.report(line, reason, report);
     }
 
     /// Counts a rejected cell and reports it.
-    pub fn refuse_cell(&mut self, line: u64, reason: &str, report: &mut dyn FnMut(u64, &str)) {
-        self.counts.refused_cells += 1;
+    pub fn reject_cell(&mut self, line: u64, reason: &str, report: &mut dyn FnMut(u64, &str)) {
+        self.counts.rejected_cells += 1;
         self.report(line, reason, report);
     }
 
@@ -120,15 +120,15 @@ impl Sink {
             self.counts.taken += receipt.rows as u64;
             let unlisted = receipt.rejected_total - receipt.rejected.len();
             for (row, reason) in receipt.rejected {
-                self.refuse(lines[row], &reason.to_string(), report);
+                self.reject(lines[row], &reason.to_string(), report);
             }
-            self.counts.refused += unlisted as u64;
+            self.counts.rejected += unlisted as u64;
             return Ok(());
         }
         for (row, line) in batch.rows.iter().zip(lines) {
             match write_line(&mut self.text, row, batch.cells_of(row)) {
                 Ok(()) => self.lines.push(*line),
-                Err(reason) => self.refuse(*line, reason, report),
+                Err(reason) => self.reject(*line, reason, report),
             }
         }
         // A file ends with a short batch. The rest is sent then, so that rejections are reported under that
@@ -152,13 +152,13 @@ impl Sink {
         }
         let written = Remote::write(remote, &text, Precision::Ns, true)?;
         self.counts.taken += lines.len() as u64 - written.rejected;
-        self.counts.refused += written.rejected - written.refused.len() as u64;
-        for refused in written.refused {
-            let line = usize::try_from(refused.line - 1)
+        self.counts.rejected += written.rejected - written.listed.len() as u64;
+        for rejected in written.listed {
+            let line = usize::try_from(rejected.line - 1)
                 .ok()
                 .and_then(|at| lines.get(at))
                 .copied();
-            self.refuse(line.unwrap_or(0), &refused.reason, report);
+            self.reject(line.unwrap_or(0), &rejected.reason, report);
         }
         Ok(())
     }
@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn what_lines_cannot_say_is_refused_and_leaves_nothing() {
+    fn what_lines_cannot_say_is_rejected_and_leaves_nothing() {
         let mut text = b"before\n".to_vec();
         let mut batch = Batch::new();
         batch.push(

@@ -122,7 +122,7 @@ impl Survey {
     /// Ends the first pass.
     pub fn end(mut self) -> Comparison {
         for file in &mut self.files {
-            (file.notes, file.doubts) = file.columns.settle();
+            (file.notes, file.doubts) = file.columns.decide();
         }
         let (tally, parts) = match self.spans.end() {
             Ok(tally) => (tally, 0),
@@ -269,10 +269,13 @@ impl Surveyed {
 
     /// Returns the summary of an import.
     pub fn summary(&self, counts: &Counts) -> String {
-        let mut text = format!("{} rows imported, {} refused", counts.taken, counts.refused);
+        let mut text = format!(
+            "{} rows imported, {} rejected",
+            counts.taken, counts.rejected
+        );
         let empty = self.files.iter().map(|file| file.empty.0).sum();
         for (count, what) in [
-            (counts.refused_cells, "cells refused"),
+            (counts.rejected_cells, "cells rejected"),
             (self.tally.replaced, "replaced earlier rows of the files"),
             (empty, "without values left out"),
         ] {

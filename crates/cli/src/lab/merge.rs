@@ -50,7 +50,7 @@ pub struct Merge {
 impl Merge {
     /// Runs the measurement.
     pub fn run(self) -> Result<(), Failure> {
-        stray::refuse([&self.directory], "--v, --policy, --segment and --block")?;
+        stray::reject([&self.directory], "--v, --policy, --segment and --block")?;
         let mut settings = merge::Merge::new(self.directory, self.common.profile.profile());
         settings.budget_bytes = self.budget.unwrap_or(settings.budget_bytes);
         settings.v_of_sizes = self.v_of_sizes.unwrap_or(settings.v_of_sizes);

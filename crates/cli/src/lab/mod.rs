@@ -16,12 +16,13 @@ mod write;
 mod writer;
 
 use crate::failure::Failure;
+use crate::lab_failure::failure;
 use clap::{Args, Subcommand, ValueEnum};
 use seiner_lab::experiment::Profile;
 use seiner_lab::job::{Job, Work};
 use seiner_lab::results::Results;
 use seiner_lab::{Error, Interrupt, runner};
-pub use seiner_plan::form::{bytes, count};
+use seiner_model::{parse_bytes as bytes, parse_count as count};
 use std::io::{Write, stdout};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -173,10 +174,10 @@ fn measure(
     let results = results.map_err(|error| match error {
         Error::Interrupted => {
             eprintln!(
-                "seiner: interrupted; what was measured is kept, `seiner lab run {}` continues",
+                "seiner: interrupted; the measurements so far are kept, and `seiner lab run {}` continues",
                 directory.display()
             );
-            Failure::Refused
+            Failure::Rejected
         }
         other => failure(other),
     })?;
@@ -192,13 +193,4 @@ fn measure(
         directory.join("report.html").display()
     )?;
     Ok(results)
-}
-
-/// Converts an error of the lab: a refusal becomes a usage error.
-pub fn failure(error: Error) -> Failure {
-    match error {
-        Error::Refused(reason) => Failure::Usage(reason),
-        Error::Interrupted => Failure::Refused,
-        Error::Failed(error) => Failure::Failed(error),
-    }
 }

@@ -16,11 +16,11 @@ pub struct Tidy {}
 impl Tidy {
     /// Removes the remains.
     pub fn run(self) -> Result<(), Failure> {
-        let gone = tidy(&state_directory().map_err(failure)?).map_err(failure)?;
-        for resource in &gone {
-            writeln!(stdout(), "gone: {resource}")?;
+        let removed = tidy(&state_directory().map_err(failure)?).map_err(failure)?;
+        for resource in &removed {
+            writeln!(stdout(), "removed: {resource}")?;
         }
-        if gone.is_empty() {
+        if removed.is_empty() {
             writeln!(stdout(), "nothing was left")?;
         }
         Ok(())

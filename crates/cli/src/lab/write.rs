@@ -102,7 +102,7 @@ impl StoreName {
 impl Write {
     /// Runs the measurement.
     pub fn run(self) -> Result<(), Failure> {
-        stray::refuse(&self.directories, "--sensors and --portion")?;
+        stray::reject(&self.directories, "--sensors and --portion")?;
         let mut settings = write::Write::new(PathBuf::new(), self.common.profile.profile());
         settings.directories = self.directories;
         settings.fresh = self.fresh;

@@ -1,6 +1,7 @@
 //! `seiner raid assemble`: repairs an array without serving it.
 
-use super::report::{Report, text};
+use super::monitor::report;
+use super::report::text;
 use super::running::RunningFlags;
 use crate::failure::Failure;
 use crate::progress;
@@ -32,12 +33,12 @@ impl Assemble {
             .status()
             .ok_or_else(|| anyhow!("the array ended by itself"))?;
         let failed = status.tasks.iter().any(|task| task.failed > 0);
-        write!(stdout(), "{}", text(&Report::new(&array, status, &[])))?;
+        write!(stdout(), "{}", text(&report(&array, status, &[])))?;
         array
             .stop()
             .map_err(|failure| anyhow!("the last flush failed: {failure}"))?;
         match failed {
-            true => Err(Failure::Refused),
+            true => Err(Failure::Rejected),
             false => Ok(()),
         }
     }

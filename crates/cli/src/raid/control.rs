@@ -1,10 +1,11 @@
 //! Control socket of a serving array: a request and its answer are one line of JSON each.
 
 use super::devices;
-use super::report::Report;
+use super::monitor::report;
 use crate::failure::Failure;
 use anyhow::{Context, Result, anyhow, bail};
 use seiner_raid::Array;
+use seiner_server::array::Report;
 use serde::{Deserialize, Serialize};
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -64,12 +65,13 @@ pub enum Answer {
     /// Status of the array.
     Status(Box<Report>),
     /// The request was not carried out, for this reason.
-    Refused(String),
+    #[serde(rename = "refused")]
+    Rejected(String),
 }
 
 /// Sends a request to a serving array and returns the answer.
 pub fn ask(socket: &Path, order: &Order) -> Result<Answer, Failure> {
-    let asked = || -> Result<Answer> {
+    let request = || -> Result<Answer> {
         let mut stream = UnixStream::connect(socket)?;
         stream.write_all(format!("{}\n", serde_json::to_string(order)?).as_bytes())?;
         let mut line = String::new();
@@ -85,8 +87,8 @@ pub fn ask(socket: &Path, order: &Order) -> Result<Answer, Failure> {
             socket.display()
         )
     };
-    match asked().with_context(context)? {
-        Answer::Refused(reason) => Err(Failure::Failed(anyhow!(reason))),
+    match request().with_context(context)? {
+        Answer::Rejected(reason) => Err(Failure::Failed(anyhow!(reason))),
         answer => Ok(answer),
     }
 }
@@ -173,7 +175,7 @@ fn answer(mut stream: UnixStream, array: &Arc<Array>, exports: &[String]) -> Res
     let (answer, stop) = match serde_json::from_str::<Order>(&line) {
         Ok(order) => (obey(&order, array, exports), matches!(order, Order::Stop)),
         Err(error) => (
-            Answer::Refused(format!("the order is not understood: {error}")),
+            Answer::Rejected(format!("the order is not understood: {error}")),
             false,
         ),
     };
@@ -184,7 +186,7 @@ fn answer(mut stream: UnixStream, array: &Arc<Array>, exports: &[String]) -> Res
 fn obey(order: &Order, array: &Array, exports: &[String]) -> Answer {
     let done = match order {
         Order::Status => match array.status() {
-            Some(status) => return Answer::Status(Box::new(Report::new(array, status, exports))),
+            Some(status) => return Answer::Status(Box::new(report(array, status, exports))),
             None => Err(anyhow!("the array has been stopped")),
         },
         Order::Fail { member } => array.fail(*member).map_err(Into::into),
@@ -202,7 +204,7 @@ fn obey(order: &Order, array: &Array, exports: &[String]) -> Answer {
     };
     match done {
         Ok(()) => Answer::Done,
-        Err(error) => Answer::Refused(format!("{error:#}")),
+        Err(error) => Answer::Rejected(format!("{error:#}")),
     }
 }
 

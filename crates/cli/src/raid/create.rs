@@ -2,10 +2,10 @@
 
 use super::devices;
 use crate::failure::Failure;
-use crate::lab::bytes;
 use crate::log::size;
 use anyhow::anyhow;
 use clap::{Args, ValueEnum};
+use seiner_model::parse_bytes as bytes;
 use seiner_raid::{CreateError, Creation, Device, Level, Member};
 use std::io::{Write, stdout};
 use std::path::PathBuf;
@@ -24,7 +24,7 @@ pub struct Create {
     /// member may be lost. 6: two syndromes; any two members may be lost. A small write costs 1, N,
     /// 4 and 6 member operations, in this order. A whole stripe is written without reads.
     #[arg(long, value_name = "LEVEL")]
-    level: AskedLevel,
+    level: LevelArgument,
     /// Bytes of a stripe on one member: a power of two from 4 KiB to 1 MiB.
     ///
     /// With large strips, a large read stays on one member. With small strips, whole stripes are
@@ -67,7 +67,7 @@ pub struct Create {
 
 /// RAID level, by its number.
 #[derive(Clone, Copy, ValueEnum)]
-pub enum AskedLevel {
+pub enum LevelArgument {
     #[value(name = "0")]
     Raid0,
     #[value(name = "1")]
@@ -78,14 +78,14 @@ pub enum AskedLevel {
     Raid6,
 }
 
-impl AskedLevel {
+impl LevelArgument {
     /// Returns the level.
     pub fn level(self) -> Level {
         match self {
-            AskedLevel::Raid0 => Level::Raid0,
-            AskedLevel::Raid1 => Level::Raid1,
-            AskedLevel::Raid5 => Level::Raid5,
-            AskedLevel::Raid6 => Level::Raid6,
+            LevelArgument::Raid0 => Level::Raid0,
+            LevelArgument::Raid1 => Level::Raid1,
+            LevelArgument::Raid5 => Level::Raid5,
+            LevelArgument::Raid6 => Level::Raid6,
         }
     }
 }

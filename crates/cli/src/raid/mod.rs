@@ -6,6 +6,7 @@ mod clear;
 mod control;
 mod create;
 mod devices;
+mod monitor;
 mod orders;
 mod report;
 mod running;

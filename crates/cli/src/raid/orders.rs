@@ -1,10 +1,10 @@
 //! Subcommands that send requests to a serving array.
 
 use super::control::{Order, ask, status};
-use super::report::{MemberReport, Report, TaskReport};
 use crate::failure::Failure;
 use anyhow::anyhow;
 use clap::Args;
+use seiner_server::array::{MemberReport, Report, TaskReport};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 

@@ -1,7 +1,7 @@
 //! Text of an array's status.
 
 use crate::log::size;
-pub use seiner_server::array::{MemberReport, Report, TaskReport, filling, level};
+use seiner_server::array::{MemberReport, Report, TaskReport};
 use std::fmt::Write;
 
 /// Maximum number of areas listed.
@@ -43,18 +43,18 @@ pub fn text(report: &Report) -> String {
     }
     if report.doubtful_stripes > 0 {
         line(format!(
-            "doubt    {} stripes lost data that their syndromes may not give back: write them whole, or restore them from a copy",
+            "doubt    {} stripes lost data that cannot be computed reliably: write them whole, or restore them from a copy",
             report.doubtful_stripes
         ));
     }
     if report.counters.corrupt_blocks > 0 {
         line(format!(
-            "rot      {} blocks were not what was written, by their checksums",
+            "rot      {} blocks did not match their checksums",
             report.counters.corrupt_blocks
         ));
     }
     line(format!(
-        "merging  {}: {} stripes written whole, {} in part, {} held in vain",
+        "merging  {}: {} stripes written whole, {} in part, {} holds without effect",
         report.merging,
         report.counters.whole_stripes,
         report.counters.partial_stripes,
@@ -111,7 +111,7 @@ pub fn member_text(member: &MemberReport, number: usize, stripes: u64) -> String
     };
     let rot = match member.corrupt_blocks {
         0 => String::new(),
-        blocks => format!("  ({blocks} blocks were not what was written)"),
+        blocks => format!("  ({blocks} blocks did not match their checksums)"),
     };
     let repaired = match member.repaired_blocks {
         0 => String::new(),

@@ -2,8 +2,8 @@
 
 use super::devices;
 use crate::failure::Failure;
-use crate::lab::bytes;
 use clap::{Args, ValueEnum};
+use seiner_model::parse_bytes as bytes;
 use seiner_raid::{Array, ArraySettings, AssembleError, IoMethod, Merging, ShardSettings};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -27,7 +27,7 @@ pub struct RunningFlags {
     /// Method of reading and writing members: io_uring if the kernel supports it, or threads, which
     /// cost more CPU.
     #[arg(long, value_name = "HOW", default_value = "auto")]
-    io: AskedMethod,
+    io: MethodArgument,
     /// Bytes per second of each member that rebuilds, scrubs and resyncs may use; 0 for no limit.
     ///
     /// A lower rate disturbs users of the volume less. The volume then lacks its redundancy for
@@ -67,7 +67,7 @@ pub struct RunningFlags {
 }
 
 #[derive(Clone, Copy, ValueEnum)]
-enum AskedMethod {
+enum MethodArgument {
     Auto,
     Ring,
     Threads,
@@ -103,9 +103,9 @@ impl RunningFlags {
             },
             shards: self.shards.map_or(defaults.shards, usize::from),
             method: match self.io {
-                AskedMethod::Auto => IoMethod::Automatic,
-                AskedMethod::Ring => IoMethod::Ring,
-                AskedMethod::Threads => IoMethod::Threads,
+                MethodArgument::Auto => IoMethod::Automatic,
+                MethodArgument::Ring => IoMethod::Ring,
+                MethodArgument::Threads => IoMethod::Threads,
             },
             background_rate: self.background_rate,
             patience: Duration::from_secs_f64(self.patience),

@@ -1,13 +1,14 @@
 //! `seiner raid serve`: runs an array and exports it.
 
 use super::control::Control;
+use super::monitor::RunningArray;
 use super::running::RunningFlags;
 use crate::failure::Failure;
 use anyhow::anyhow;
 use clap::Args;
 use seiner_nbd::{Address, Limits, Offer, Server};
 use seiner_raid::Array;
-use seiner_server::array::{Panel, Report};
+use seiner_server::array::Panel;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use std::net::SocketAddr;
@@ -62,7 +63,7 @@ impl Serve {
             eprintln!("The volume is at {export}");
         }
         let panel = self.panel(&array, &exports)?;
-        eprintln!("Orders are taken at {}", self.control.display());
+        eprintln!("The control socket is {}", self.control.display());
         control.serve(&array, &exports, || over.load(Ordering::SeqCst));
         // Clients are closed first, after their requests in flight are answered.
         drop(server);
@@ -79,10 +80,12 @@ impl Serve {
         let Some(address) = self.http else {
             return Ok(None);
         };
-        let (array, exports) = (array.clone(), exports.to_vec());
-        let report = move || Some(Report::new(&array, array.status()?, &exports));
-        let panel = Panel::listen(address, Arc::new(report))?;
-        eprintln!("How it is, is at http://{}/", panel.address());
+        let monitored = RunningArray {
+            array: array.clone(),
+            exports: exports.to_vec(),
+        };
+        let panel = Panel::listen(address, Arc::new(monitored))?;
+        eprintln!("The status page is at http://{}/", panel.address());
         Ok(Some(panel))
     }
 }

@@ -1,7 +1,8 @@
 //! `seiner raid status`: prints the status of an array.
 
 use super::control;
-use super::report::{filling, level, text};
+use super::monitor::{filling, level};
+use super::report::text;
 use crate::failure::Failure;
 use crate::log::size;
 use clap::Args;
@@ -51,7 +52,7 @@ impl Show {
             writeln!(stdout(), "{}", serde_json::to_string_pretty(&all)?)?;
         }
         match unknown {
-            true => Err(Failure::Refused),
+            true => Err(Failure::Rejected),
             false => Ok(()),
         }
     }
@@ -85,16 +86,14 @@ fn as_text(path: &Path, superblock: &Superblock) -> String {
         || "a spare".to_string(),
         |member| format!("member {member}"),
     );
-    let members =
-        superblock
-            .completeness
-            .iter()
-            .map(|&of_member| match filling(of_member, superblock.stripes) {
-                ("filling", stripes) => {
-                    format!("filling ({stripes} of {} stripes)", superblock.stripes)
-                }
-                (state, _) => state.to_string(),
-            });
+    let members = superblock.completeness.iter().map(|&of_member| {
+        match filling(of_member, superblock.stripes) {
+            ("filling", stripes) => {
+                format!("filling ({stripes} of {} stripes)", superblock.stripes)
+            }
+            (state, _) => state.to_string(),
+        }
+    });
     format!(
         "{}: {place} of array {}\n  RAID {} of {}, strips of {}, {} stripes; generation {}, {}\n  members: {}\n",
         path.display(),

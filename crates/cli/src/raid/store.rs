@@ -2,15 +2,14 @@
 
 use super::control::Control;
 use super::devices;
-use super::report::Report;
+use super::monitor::RunningArray;
 use crate::failure::Failure;
 use anyhow::anyhow;
 use seiner_platform::Disk;
 use seiner_raid::{Array, ArraySettings, AssembleError, Condition, IoMethod};
-use seiner_server::array::metrics;
-use seiner_server::{ArrayIo, Ground, Settings};
+use seiner_server::array::ArrayMonitor;
+use seiner_server::{ArrayIo, Settings, StorageTarget};
 use seiner_volume::{ArrayBlocks, OpenError, VolumeDisk};
-use serde_json::{Value, json};
 use signal_hook::consts::SIGTERM;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
@@ -20,14 +19,14 @@ use std::thread::JoinHandle;
 
 /// An array with the files of a store, and the thread that serves the array's control socket.
 pub struct ArrayStore {
-    ground: Arc<ArrayGround>,
+    target: Arc<ArrayTarget>,
     control: PathBuf,
     over: Arc<AtomicBool>,
     orders: JoinHandle<()>,
 }
 
-struct ArrayGround {
-    array: Arc<Array>,
+struct ArrayTarget {
+    running: RunningArray,
     disk: Arc<VolumeDisk>,
 }
 
@@ -40,7 +39,7 @@ impl ArrayStore {
         // All data of a store have checksums, and files are written as this setting requires.
         running.shard.checked_above = true;
         let assembled = Array::assemble(devices, settings.array_degraded, running);
-        let array = Arc::new(assembled.map_err(refusal)?);
+        let array = Arc::new(assembled.map_err(rejection)?);
         let name = array.uuid().map_or([0; 16], |uuid| uuid.0);
         let opened = VolumeDisk::open(Arc::new(ArrayBlocks::new(array.clone())), name);
         let disk = match opened {
@@ -70,21 +69,27 @@ impl ArrayStore {
                 .spawn(take)?
         };
         Ok(ArrayStore {
-            ground: Arc::new(ArrayGround { array, disk }),
+            target: Arc::new(ArrayTarget {
+                running: RunningArray {
+                    array,
+                    exports: Vec::new(),
+                },
+                disk,
+            }),
             control: settings.array_control.clone(),
             over,
             orders,
         })
     }
 
-    /// Returns the storage for the server's store.
-    pub fn ground(&self) -> Arc<dyn Ground> {
-        self.ground.clone()
+    /// Returns the storage target for the server's store.
+    pub fn target(&self) -> Arc<dyn StorageTarget> {
+        self.target.clone()
     }
 
     /// Flushes everything and records that the array is clean.
     pub fn stop(self) -> Result<(), Failure> {
-        let stopped = self.ground.array.stop();
+        let stopped = self.target.running.array.stop();
         self.over.store(true, Ordering::SeqCst);
         self.orders.thread().unpark();
         // The thread may be blocked in `accept`.
@@ -108,7 +113,7 @@ fn of_settings(settings: &Settings) -> ArraySettings {
     }
 }
 
-fn refusal(error: AssembleError) -> Failure {
+fn rejection(error: AssembleError) -> Failure {
     match error {
         AssembleError::System { .. } | AssembleError::Start(_) => Failure::Failed(error.into()),
         error => {
@@ -131,16 +136,9 @@ fn unusable(error: OpenError) -> Failure {
     }
 }
 
-impl ArrayGround {
-    fn report(&self) -> Option<Report> {
-        let status = self.array.status()?;
-        Some(Report::new(&self.array, status, &[]))
-    }
-}
-
-impl Ground for ArrayGround {
+impl StorageTarget for ArrayTarget {
     fn name(&self) -> String {
-        let uuid = self.array.uuid();
+        let uuid = self.running.array.uuid();
         uuid.map_or_else(|| "an array".to_string(), |uuid| format!("array {uuid}"))
     }
 
@@ -152,34 +150,29 @@ impl Ground for ArrayGround {
         self.disk.capacity()
     }
 
-    fn status(&self) -> Value {
-        self.report().map_or(Value::Null, |report| json!(report))
-    }
-
-    fn metrics(&self) -> String {
-        let text = self.report().map(metrics::text);
-        text.and_then(Result::ok).unwrap_or_default()
+    fn array(&self) -> Option<&dyn ArrayMonitor> {
+        Some(&self.running)
     }
 
     fn warnings(&self) -> Vec<String> {
-        let Some(status) = self.array.status() else {
+        let Some(status) = self.running.array.status() else {
             return Vec::new();
         };
         let mut warnings = Vec::new();
         match status.condition {
             Condition::Whole => {}
             Condition::Degraded(missing) => warnings.push(format!(
-                "{missing} members of the array are gone or being filled: `seiner raid status` names them, and `seiner raid \
-                 replace` puts new devices in their places"
+                "{missing} members of the array are lost or being rebuilt: `seiner raid status` names them, and `seiner raid \
+                 replace` replaces them by new devices"
             )),
             Condition::Broken => warnings.push(
-                "more members of the array are gone than its level bears: bring them back and start again".to_string(),
+                "more members of the array are lost than its level permits: reconnect them and start again".to_string(),
             ),
         }
         if status.doubtful_stripes > 0 {
             warnings.push(format!(
-                "{} stripes of the array lost data in a power cut while members were gone: what was in them is damaged; \
-                 `seiner raid status` tells more",
+                "{} stripes of the array lost data in a power cut while members were missing, and their data are damaged; \
+                 `seiner raid status` has details",
                 status.doubtful_stripes
             ));
         }

@@ -10,7 +10,7 @@ use clap::{Args, ValueEnum};
 use seiner_merge::simulate::{self, Arrival, Settings, Stream, Workload, trace};
 use seiner_merge::{LaneSettings, MergePolicy, Throttle};
 use seiner_model::parse_duration;
-use seiner_server::settings::parse_size;
+use seiner_server::parse_size;
 use serde_json::{Value, json};
 use std::io::{Write, stdout};
 use std::path::PathBuf;
@@ -20,10 +20,10 @@ use std::thread;
 
 /// Compare the bytes that merging writes, by policy and by live share.
 ///
-/// Simulates a store whose blocks die continuously, because their source's ring overwrites them or
+/// Simulates a store whose blocks expire continuously, because their source's ring overwrites them or
 /// because they expire by age. The simulation runs the merge code of the store. "written" is the
-/// number of bytes written to segments per byte of blocks stored: 1 means that all segments died
-/// whole and merges rewrote nothing.
+/// number of bytes written to segments per byte of blocks stored: 1 means that all segments expired
+/// as a whole and merges rewrote nothing.
 #[derive(Args)]
 pub struct Merge {
     /// Policies to compare. 'patient', the default of the store, has lanes. All others write a
@@ -39,11 +39,11 @@ pub struct Merge {
     #[arg(long, value_name = "SHARE", default_value_t = 0.95)]
     um: f64,
     /// Number of lanes of 'patient', 0 for none. Each lane costs memory for a buffer and
-    /// disk space for an open segment. It saves writes, because blocks that die together are stored
+    /// disk space for an open segment. It saves writes, because blocks that expire together are stored
     /// together.
     #[arg(long, value_name = "COUNT", default_value_t = 32)]
     lanes: u32,
-    /// Blocks per segment, R/B. Small segments die whole sooner. Large segments are fewer and are
+    /// Blocks per segment, R/B. Small segments expire as a whole sooner. Large segments are fewer and are
     /// written with less overhead, which is not simulated.
     #[arg(long, value_name = "BLOCKS", default_value_t = 96)]
     segment_blocks: u32,
@@ -146,7 +146,10 @@ impl Merge {
             return usage(format!("--sigma {}: it lies between 0 and 5", self.sigma));
         }
         if self.lanes == 1 {
-            return usage("--lanes 1: one is for what never dies; use 2 or more, or 0".to_string());
+            return usage(
+                "--lanes 1: one lane is for blocks that never expire; use 2 or more, or 0"
+                    .to_string(),
+            );
         }
         let counts = [
             ("--sources", u64::from(self.sources)),
@@ -404,7 +407,7 @@ mod tests {
     }
 
     #[test]
-    fn nonsense_is_refused_with_its_remedy() {
+    fn nonsense_is_rejected_with_its_remedy() {
         for (line, word) in [
             ("--v 1.5", "--v 1.5"),
             ("--um 0", "--um 0"),

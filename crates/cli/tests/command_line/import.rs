@@ -33,7 +33,7 @@ fn csv_is_imported_exactly() {
     assert!(
         err.contains("\nkinds.csv:4: \"x\" is no time")
             && err.contains("note: kinds.csv: column \"s\" is text\n")
-            && err.contains("3 rows imported, 1 refused, 1 without values left out\n"),
+            && err.contains("3 rows imported, 1 rejected, 1 without values left out\n"),
         "{err}"
     );
     let (_, json, _) = run(
@@ -115,7 +115,7 @@ fn an_import_stops_before_it_loses_rows() {
         assert_eq!(status, 0, "{err}");
         assert!(
             err.starts_with(note)
-                && err.ends_with("3 rows imported, 0 refused, 1 without values left out\n"),
+                && err.ends_with("3 rows imported, 0 rejected, 1 without values left out\n"),
             "{err}"
         );
     }
@@ -146,7 +146,7 @@ fn rows_in_no_order_are_compared_as_well() {
 }
 
 #[test]
-fn odd_cells_are_refused_or_stop_the_import() {
+fn odd_cells_are_rejected_or_stop_the_import() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path();
     let mut rows = "ts,temp,n\n".to_string();
@@ -158,7 +158,7 @@ fn odd_cells_are_refused_or_stop_the_import() {
     assert_eq!(status, 1);
     assert!(
         err.contains("few.csv:202: column \"temp\": \"bad\" is no f64")
-            && err.ends_with("201 rows imported, 0 refused, 1 cells refused\n"),
+            && err.ends_with("201 rows imported, 0 rejected, 1 cells rejected\n"),
         "{err}"
     );
     let query = [
@@ -235,7 +235,7 @@ fn a_dry_run_shows_dialect_columns_and_rows_and_stores_nothing() {
     );
     fs::write(path.join("ms.csv"), "ts,v\n1795238428644,1\n").unwrap();
     let (status, out, err) = run(path, &["import", "csv", "--dry-run", "ms.csv"]);
-    assert!(status == 1 && out.contains("refused: "), "{out}");
+    assert!(status == 1 && out.contains("rejected: "), "{out}");
     assert!(err.contains("--time-unit ms would fit"), "{err}");
     assert_eq!(fs::read_dir(path).unwrap().count(), 2, "only the two files");
 }

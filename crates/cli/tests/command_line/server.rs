@@ -26,7 +26,7 @@ fn a_server_takes_all_and_stops_without_loss() {
         (status, err.as_str()),
         (
             0,
-            "note: c.csv: column \"t\" is text\n2 rows imported, 0 refused\n"
+            "note: c.csv: column \"t\" is text\n2 rows imported, 0 rejected\n"
         )
     );
     let query = ["query", "c", "--from", "0", "--format", "csv"];
@@ -86,7 +86,7 @@ fn a_clock_that_jumped_is_shown_and_confirmed() {
     );
     let confirmed = clock(&[&of_server[..], &["--accept"]].concat());
     assert_eq!(confirmed, "the clock of the server's host is confirmed\n");
-    assert_eq!(clock(&of_server), "the store goes by its host's clock\n");
+    assert_eq!(clock(&of_server), "the store uses its host's clock\n");
     stop(&mut server);
 
     // A stopped store: its time is set to the host's, here back from next year.

@@ -95,12 +95,17 @@ fn help_contains_the_whole_description_of_a_subcommand() {
         (&["write", "--help"][..], "Rejected lines"),
         (&["query", "--help"], "Examples:"),
         (&["raid", "create", "--help"], "superblock"),
-        (&["sim", "merge", "--help"], "died whole"),
+        (&["sim", "merge", "--help"], "merges rewrote nothing"),
         (&["import", "csv", "--help"], "A row becomes"),
         (&["lab", "disk", "--help"], "direct I/O"),
     ] {
+        let is_built = match arguments[0] {
+            "lab" => cfg!(feature = "lab"),
+            "raid" => cfg!(feature = "raid"),
+            _ => true,
+        };
         let (status, out, _) = run(directory.path(), arguments);
-        assert_eq!(status, 0);
-        assert!(out.contains(words), "{arguments:?}: {out}");
+        assert_eq!(status, if is_built { 0 } else { 2 }, "{arguments:?}");
+        assert!(!is_built || out.contains(words), "{arguments:?}: {out}");
     }
 }

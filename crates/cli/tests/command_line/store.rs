@@ -18,7 +18,7 @@ fn lines_into_a_directory_and_back() {
     let (status, _, err) = run(path, &["write", "--data", "d", "a.lp", "b.lp.gz"]);
     assert_eq!(status, 1);
     assert!(
-        err.starts_with("a.lp:2: ") && err.contains("1 lines were refused"),
+        err.starts_with("a.lp:2: ") && err.contains("1 lines were rejected"),
         "{err}"
     );
 
@@ -184,7 +184,7 @@ fn queries_say_beside_their_answer_what_is_missing() {
     );
     let (status, _, err) = ask(&["m"]);
     assert!(
-        status == 0 && err.contains("there are some from 2023-11-14T22:13:20Z"),
+        status == 0 && err.contains("there are samples from 2023-11-14T22:13:20Z"),
         "{err}"
     );
 }

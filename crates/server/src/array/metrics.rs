@@ -1,11 +1,10 @@
 //! Metrics of an array in OpenMetrics text.
 
-use super::{LatencyReport, Report};
-use crate::metrics::{counter, gauge};
+use super::{LatencyReport, MemberReport, Report};
+use crate::metric_text::{self, counter, gauge, labelled};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric, MetricEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
-use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::Registry;
 use std::fmt;
 
@@ -15,26 +14,22 @@ use std::fmt;
 /// If the text cannot be formatted.
 pub fn text(report: Report) -> Result<String, fmt::Error> {
     let mut registry = Registry::with_prefix("seiner_array");
-    registry.register_collector(Box::new(Figures(report)));
-    crate::metrics::text(&registry)
+    registry.register_collector(Box::new(ArrayCollector(report)));
+    metric_text::text(&registry)
 }
 
 #[derive(Debug)]
-struct Figures(Report);
+struct ArrayCollector(Report);
 
-impl Collector for Figures {
+impl Collector for ArrayCollector {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
         let (report, counters) = (&self.0, &self.0.counters);
         let encoder = &mut encoder;
         for (name, help, value) in [
-            (
-                "member_reads",
-                "Operations that read members",
-                counters.reads,
-            ),
+            ("member_reads", "Read operations on members", counters.reads),
             (
                 "member_writes",
-                "Operations that wrote members",
+                "Write operations on members",
                 counters.writes,
             ),
             (
@@ -47,50 +42,46 @@ impl Collector for Figures {
                 "Bytes written to members",
                 counters.written_bytes,
             ),
-            ("reads", "Reads that clients asked for", counters.user_reads),
-            (
-                "writes",
-                "Writes that clients asked for",
-                counters.user_writes,
-            ),
+            ("reads", "Read requests of clients", counters.user_reads),
+            ("writes", "Write requests of clients", counters.user_writes),
             (
                 "read_bytes",
-                "Bytes that clients asked to read",
+                "Bytes that clients read",
                 counters.user_read_bytes,
             ),
             (
                 "written_bytes",
-                "Bytes that clients asked to write",
+                "Bytes that clients wrote",
                 counters.user_written_bytes,
             ),
             (
                 "trimmed_bytes",
-                "Bytes of the volume that were given up",
+                "Bytes of the volume that clients trimmed",
                 counters.trimmed_bytes,
             ),
             (
                 "whole_stripes",
-                "Whole stripes written",
+                "Stripes that were written whole",
                 counters.whole_stripes,
             ),
             (
                 "partial_stripes",
-                "Times that a part of a stripe was written",
+                "Partial writes of stripes",
                 counters.partial_stripes,
             ),
             (
                 "holds_expired",
-                "Times that writes were held in vain",
+                "Holds of writes that ended before the stripe was full",
                 counters.holds_expired,
             ),
             (
                 "repaired_blocks",
-                "Blocks that were written again as they should be",
+                "Unreadable or wrong blocks that were rewritten",
                 counters.repaired_blocks,
             ),
             (
                 "corrupt_blocks",
-                "Blocks that were not what was written, by their checksums",
+                "Blocks that did not match their checksums",
                 counters.corrupt_blocks,
             ),
         ] {
@@ -105,28 +96,24 @@ impl Collector for Figures {
         for (name, help, value) in [
             (
                 "degraded",
-                "1 when members are gone or being filled, and none more than the level bears",
+                "1 if members are lost or being rebuilt, and no more than the RAID level permits",
                 is("degraded"),
             ),
             (
                 "broken",
-                "1 when more members are gone than the level bears",
+                "1 if more members are lost than the RAID level permits",
                 is("broken"),
             ),
-            (
-                "members_up",
-                "Members that have all they should have",
-                there("up"),
-            ),
+            ("members_up", "Members that are complete", there("up")),
             (
                 "members_filling",
-                "Members that are being filled",
+                "Members that are being rebuilt",
                 there("filling"),
             ),
-            ("members_gone", "Members that are not used", there("gone")),
+            ("members_gone", "Members that are lost", there("gone")),
             (
                 "spares",
-                "Devices that wait for a member to be lost",
+                "Devices that will replace the next lost members",
                 report.spares.len() as f64,
             ),
             (
@@ -134,24 +121,20 @@ impl Collector for Figures {
                 "Areas that were written in the last seconds",
                 (report.areas.len() + report.more_areas) as f64,
             ),
+            ("areas_held", "Areas in which writes are held", held as f64),
             (
-                "areas_held",
-                "Of these, areas in which writes are held",
-                held as f64,
-            ),
-            (
-                "outstanding",
-                "Requests and member operations under way",
+                "outstanding_operations",
+                "Requests and member operations in flight",
                 report.outstanding as f64,
             ),
             (
                 "unsettled_regions",
-                "Regions that a power cut now would leave to be resynced",
+                "Regions that would need a resync after a power cut now",
                 report.unsettled_regions as f64,
             ),
             (
                 "doubtful_stripes",
-                "Stripes of which lost data cannot be computed for certain",
+                "Stripes whose lost data cannot be computed reliably",
                 report.doubtful_stripes as f64,
             ),
         ] {
@@ -162,11 +145,19 @@ impl Collector for Figures {
         for (name, help, latency) in [
             (
                 "write_wait_seconds",
-                "What writes waited in the array before they were begun",
+                "Time that writes waited in the array before they were started",
                 &times.waited,
             ),
-            ("write_seconds", "Until writes were answered", &times.writes),
-            ("read_seconds", "Until reads were answered", &times.reads),
+            (
+                "write_seconds",
+                "Time until writes were answered",
+                &times.writes,
+            ),
+            (
+                "read_seconds",
+                "Time until reads were answered",
+                &times.reads,
+            ),
         ] {
             let times = Times {
                 bounds: &times.bounds,
@@ -178,51 +169,43 @@ impl Collector for Figures {
     }
 }
 
-impl Figures {
-    /// Registers a metric of each member, with the label `member`.
+impl ArrayCollector {
+    /// Encodes the metrics of each member, with the label `member`.
     fn members(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
-        let members = &self.0.members;
         let stripes = self.0.stripes.max(1) as f64;
-        let filled: Vec<f64> = members
-            .iter()
-            .map(|member| member.stripes as f64 / stripes)
+        let numbers: Vec<String> = (0..self.0.members.len())
+            .map(|number| number.to_string())
             .collect();
-        let corrupt: Vec<f64> = members
-            .iter()
-            .map(|member| member.corrupt_blocks as f64)
-            .collect();
-        let repaired: Vec<f64> = members
-            .iter()
-            .map(|member| member.repaired_blocks as f64)
-            .collect();
+        let of_members = |value: &dyn Fn(&MemberReport) -> f64| -> Vec<(&str, f64)> {
+            let members = numbers.iter().zip(&self.0.members);
+            members
+                .map(|(number, member)| (number.as_str(), value(member)))
+                .collect()
+        };
         for (name, help, values) in [
             (
-                "member_filled_share",
+                "member_filled_ratio",
                 "Share of the stripes that a member has",
-                filled,
+                of_members(&|member| member.stripes as f64 / stripes),
             ),
             (
                 "member_corrupt_blocks",
-                "Blocks of a member that were not what was written",
-                corrupt,
+                "Blocks of a member that did not match their checksums",
+                of_members(&|member| member.corrupt_blocks as f64),
             ),
             (
                 "member_repaired_blocks",
-                "Blocks of a member that were written again as they should be",
-                repaired,
+                "Unreadable or wrong blocks of a member that were rewritten",
+                of_members(&|member| member.repaired_blocks as f64),
             ),
         ] {
-            let mut family = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
-            for (number, value) in values.into_iter().enumerate() {
-                let label = [("member", number.to_string())];
-                ConstGauge::new(value).encode(family.encode_family(&label)?)?;
-            }
+            labelled(encoder, name, help, "member", &values)?;
         }
         Ok(())
     }
 }
 
-/// Registers latencies as a histogram.
+/// Latencies, encoded as a histogram.
 struct Times<'a> {
     bounds: &'a [f64],
     latency: &'a LatencyReport,

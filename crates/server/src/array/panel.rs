@@ -1,9 +1,9 @@
 //! Page of an array: the listener of `seiner raid serve --http`, and the same page among a server's own addresses.
 
-use super::{Report, metrics};
+use super::{ArrayMonitor, Report, metrics};
+use crate::api_error;
 use crate::hosts::{self, Hosts};
-use crate::metrics::CONTENT_TYPE;
-use crate::refusal;
+use crate::metric_text::CONTENT_TYPE;
 use anyhow::{Context, Result, bail};
 use axum::extract::State;
 use axum::http::{StatusCode, header};
@@ -17,24 +17,21 @@ use std::thread::JoinHandle;
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 
-/// Source of the array's present status; `None` after a stop. A call may wait a moment.
-pub type Source = Arc<dyn Fn() -> Option<Report> + Send + Sync>;
-
 /// Content security policy: the page loads resources from its own origin only.
 const POLICY: &str = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; connect-src 'self'; \
                       base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 const PAGE: &str = include_str!("page.html");
 
 /// Returns the routes: the page at `/`, metrics at `/metrics`, the whole report at `/status`.
-pub fn router(source: Source, address: SocketAddr) -> Router {
-    let hosts = Hosts::new(address, Vec::new(), "ask by the address that it listens on");
+pub fn router(array: Arc<dyn ArrayMonitor>, address: SocketAddr) -> Router {
+    let hosts = Hosts::new(address, Vec::new(), "use the address that it listens on");
     Router::new()
         .route("/", get(page))
-        .route("/metrics", get(figures))
+        .route("/metrics", get(metrics_of_array))
         .route("/status", get(status))
-        .layer(middleware::from_fn(refusal::in_json))
+        .layer(middleware::from_fn(api_error::in_json))
         .layer(middleware::from_fn_with_state(hosts, hosts::guard))
-        .with_state(source)
+        .with_state(array)
 }
 
 async fn page() -> Response {
@@ -47,8 +44,8 @@ async fn page() -> Response {
     (headers, PAGE).into_response()
 }
 
-async fn figures(State(source): State<Source>) -> Response {
-    match report(source)
+async fn metrics_of_array(State(array): State<Arc<dyn ArrayMonitor>>) -> Response {
+    match report(array)
         .await
         .and_then(|report| metrics::text(report).ok())
     {
@@ -57,8 +54,8 @@ async fn figures(State(source): State<Source>) -> Response {
     }
 }
 
-async fn status(State(source): State<Source>) -> Response {
-    match report(source).await {
+async fn status(State(array): State<Arc<dyn ArrayMonitor>>) -> Response {
+    match report(array).await {
         Some(report) => Json(report).into_response(),
         None => gone(),
     }
@@ -72,9 +69,11 @@ fn gone() -> Response {
         .into_response()
 }
 
-/// Calls the source on a thread that may block.
-async fn report(source: Source) -> Option<Report> {
-    tokio::task::spawn_blocking(move || source()).await.ok()?
+/// Requests the report on a thread that may block.
+async fn report(array: Arc<dyn ArrayMonitor>) -> Option<Report> {
+    tokio::task::spawn_blocking(move || array.report())
+        .await
+        .ok()?
 }
 
 /// Listener with a thread of its own, until it is dropped.
@@ -89,11 +88,11 @@ impl Panel {
     ///
     /// # Errors
     /// If other hosts could reach the address, or the listener cannot be opened.
-    pub fn listen(address: SocketAddr, source: Source) -> Result<Panel> {
+    pub fn listen(address: SocketAddr, array: Arc<dyn ArrayMonitor>) -> Result<Panel> {
         if !address.ip().is_loopback() {
             bail!(
-                "{address} can be reached from outside, and the page asks nobody who they are: take 127.0.0.1 or [::1], and \
-                 put something in front of it that does"
+                "{address} can be reached from other hosts, and the page has no authentication: use 127.0.0.1 or [::1], and put a \
+                 proxy with authentication in front of it"
             );
         }
         let runtime = tokio::runtime::Builder::new_current_thread()
@@ -106,11 +105,11 @@ impl Panel {
         let (stop, stopped) = oneshot::channel();
         let serve = move || {
             runtime.block_on(async {
-                let served = axum::serve(listener, router(source, address)).into_future();
+                let served = axum::serve(listener, router(array, address)).into_future();
                 tokio::select! {
                     served = served => {
                         if let Err(error) = served {
-                            tracing::warn!("the page's port: {error}");
+                            tracing::warn!("the port of the page: {error}");
                         }
                     }
                     // A message and a dropped sender mean the same.

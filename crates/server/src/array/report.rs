@@ -1,10 +1,12 @@
 //! Status of an array, as its control socket and its page send it.
 
-use seiner_raid::{
-    AreaStatus, Array, CLASSES, Completeness, Condition, Latency, Level, Loss, Status, TaskKind,
-    TaskStatus,
-};
 use serde::{Deserialize, Serialize};
+
+/// Source of the status of a running array.
+pub trait ArrayMonitor: Send + Sync {
+    /// Returns the present status; `None` after a stop. A call may wait a moment.
+    fn report(&self) -> Option<Report>;
+}
 
 /// Status of a running array.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -172,155 +174,7 @@ pub struct CountersReport {
 impl CountersReport {
     /// Returns the member operations per client operation; `None` without client operations.
     pub fn operations(&self) -> Option<f64> {
-        let asked = self.user_reads + self.user_writes;
-        (asked > 0).then(|| (self.reads + self.writes) as f64 / asked as f64)
-    }
-}
-
-impl LatencyReport {
-    fn new(latency: &Latency) -> LatencyReport {
-        LatencyReport {
-            count: latency.count(),
-            sum: latency.sum as f64 / 1e9,
-            p50: latency.quantile(0.5) as f64 / 1e9,
-            p99: latency.quantile(0.99) as f64 / 1e9,
-            classes: latency.classes.to_vec(),
-        }
-    }
-}
-
-impl AreaReport {
-    fn new(area: AreaStatus) -> AreaReport {
-        AreaReport {
-            first_stripe: area.first_stripe,
-            shard: area.shard,
-            holds: area.holds,
-            why: area.why,
-            idle_seconds: area.idle_ns as f64 / 1e9,
-        }
-    }
-}
-
-fn loss(loss: Loss) -> &'static str {
-    match loss {
-        Loss::Failed => "failed",
-        Loss::Silent => "silent",
-        Loss::Ordered => "ordered",
-    }
-}
-
-/// Returns the number of a level.
-pub fn level(level: Level) -> u32 {
-    match level {
-        Level::Raid0 => 0,
-        Level::Raid1 => 1,
-        Level::Raid5 => 5,
-        Level::Raid6 => 6,
-    }
-}
-
-/// Returns the state of a member and the number of its stripes.
-pub fn filling(completeness: Completeness, stripes: u64) -> (&'static str, u64) {
-    match completeness {
-        Completeness::Full => ("up", stripes),
-        Completeness::Below(below) => ("filling", below),
-        Completeness::Gone => ("gone", 0),
-    }
-}
-
-impl Report {
-    /// Creates the report of a running array.
-    pub fn new(array: &Array, status: Status, exports: &[String]) -> Report {
-        let geometry = array.geometry();
-        let members = status.members.into_iter().map(|member| {
-            let (state, stripes) = filling(member.completeness, geometry.stripes());
-            MemberReport {
-                device: member.name,
-                state: state.to_string(),
-                stripes,
-                loss: member.loss.map(|why| loss(why).to_string()),
-                corrupt_blocks: member.corrupt,
-                repaired_blocks: member.repaired,
-            }
-        });
-        let condition = match status.condition {
-            Condition::Whole => "whole",
-            Condition::Degraded(_) => "degraded",
-            Condition::Broken => "broken",
-        };
-        let block = u64::from(array.block_bytes());
-        let counters = status.counters;
-        Report {
-            array: array
-                .uuid()
-                .map_or_else(String::new, |uuid| uuid.to_string()),
-            condition: condition.to_string(),
-            level: level(geometry.level()),
-            bytes: array.bytes(),
-            strip_bytes: u64::from(geometry.rows()) * block,
-            stripe_bytes: array.stripe_bytes(),
-            stripes: geometry.stripes(),
-            members: members.collect(),
-            spares: status.spares,
-            tasks: status.tasks.into_iter().map(TaskReport::new).collect(),
-            merging: array.merging().name().to_string(),
-            merging_why: status.merging.shards,
-            area_stripes: status.merging.area_stripes,
-            areas: status
-                .merging
-                .areas
-                .into_iter()
-                .map(AreaReport::new)
-                .collect(),
-            more_areas: status.merging.more_areas,
-            latencies: LatenciesReport {
-                bounds: (0..CLASSES - 1)
-                    .map(|class| Latency::bound(class) as f64 / 1e9)
-                    .collect(),
-                waited: LatencyReport::new(&status.latencies.waited),
-                writes: LatencyReport::new(&status.latencies.writes),
-                reads: LatencyReport::new(&status.latencies.reads),
-            },
-            counters: CountersReport {
-                reads: counters.reads,
-                writes: counters.writes,
-                read_bytes: counters.blocks_read * block,
-                written_bytes: counters.blocks_written * block,
-                whole_stripes: counters.full,
-                partial_stripes: counters.partial,
-                holds_expired: counters.expired,
-                repaired_blocks: counters.repaired,
-                corrupt_blocks: counters.corrupt,
-                user_reads: counters.user_reads,
-                user_writes: counters.user_writes,
-                user_read_bytes: counters.user_blocks_read * block,
-                user_written_bytes: counters.user_blocks_written * block,
-                trimmed_bytes: counters.trimmed * block,
-            },
-            outstanding: status.outstanding,
-            unsettled_regions: status.dirty_regions,
-            doubtful_stripes: status.doubtful_stripes,
-            exports: exports.to_vec(),
-        }
-    }
-}
-
-impl TaskReport {
-    fn new(status: TaskStatus) -> TaskReport {
-        let (task, member) = match status.kind {
-            TaskKind::Resync => ("resync", None),
-            TaskKind::Rebuild(member) => ("rebuild", Some(member)),
-            TaskKind::Scrub => ("scrub", None),
-        };
-        TaskReport {
-            task: task.to_string(),
-            member,
-            stripes: status.stripes,
-            done: status.done,
-            failed: status.failed,
-            failures: status.failures,
-            seconds: status.age_ns as f64 / 1e9,
-            over: status.over,
-        }
+        let requested = self.user_reads + self.user_writes;
+        (requested > 0).then(|| (self.reads + self.writes) as f64 / requested as f64)
     }
 }

@@ -2,7 +2,7 @@
 //! data directory, bytes).
 
 use super::{Readings, rate, rounded};
-use crate::figures::Volume;
+use crate::system::FileSystem;
 use procfs::DiskStat;
 use seiner_model::Value;
 use std::collections::HashMap;
@@ -71,19 +71,21 @@ fn fields(now: &DiskStat, before: &DiskStat, seconds: f64) -> Vec<(&'static str,
 }
 
 /// Returns the figures of the file system that holds `path`.
-pub fn read_volume(path: &Path, readings: &mut Readings) {
-    let volume = Volume::of(path);
-    if volume.total_bytes == 0 {
+pub fn read_file_system(path: &Path, readings: &mut Readings) {
+    let file_system = FileSystem::of(path);
+    if file_system.total_bytes == 0 {
         return;
     }
-    let used = volume.total_bytes.saturating_sub(volume.free_bytes);
+    let used = file_system
+        .total_bytes
+        .saturating_sub(file_system.free_bytes);
     let fields = vec![
-        ("total", Value::U64(volume.total_bytes)),
+        ("total", Value::U64(file_system.total_bytes)),
         ("used", Value::U64(used)),
-        ("free", Value::U64(volume.free_bytes)),
+        ("free", Value::U64(file_system.free_bytes)),
         (
             "used_percent",
-            rounded(100.0 * used as f64 / volume.total_bytes as f64),
+            rounded(100.0 * used as f64 / file_system.total_bytes as f64),
         ),
     ];
     readings.add("host_fs", &[("path", &path.display().to_string())], fields);

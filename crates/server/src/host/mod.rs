@@ -23,7 +23,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// Interval of log messages about readings that are not stored.
-const TELL_EVERY: Duration = Duration::from_secs(60);
+const REPORT_EVERY: Duration = Duration::from_secs(60);
 
 /// Names of readings: measurement, tag, value, tag, value, each ended by a NUL, which no
 /// name can hold.
@@ -129,7 +129,7 @@ impl Sensors {
         self.cpu.read(&mut readings);
         memory::read(&mut readings);
         self.disks.read(seconds, &mut readings);
-        disk::read_volume(&self.data, &mut readings);
+        disk::read_file_system(&self.data, &mut readings);
         self.network.read(seconds, &mut readings);
         self.temperatures.read(&mut readings);
         self.store.read(store, seconds, &mut readings);
@@ -165,7 +165,7 @@ impl Host {
                 let mut sensors = Sensors::new(data);
                 // Rates need an initial reading.
                 let _ = sensors.read(&*store);
-                let mut refused = None;
+                let mut rejected = None;
                 loop {
                     let (time, wait) = next_multiple(period);
                     match stopped.recv_timeout(wait) {
@@ -173,12 +173,12 @@ impl Host {
                         _ => return,
                     }
                     match store.append(&HostNotation, &sensors.read(&*store).batch(time)) {
-                        Ok(_) => refused = None,
+                        Ok(_) => rejected = None,
                         Err(Error::Closed) => return,
                         Err(error) => {
-                            // A full store refuses every second; one line a minute is enough.
-                            if refused.is_none_or(|at: Instant| at.elapsed() >= TELL_EVERY) {
-                                refused = Some(Instant::now());
+                            // A full store rejects rows every second; one line a minute is enough.
+                            if rejected.is_none_or(|at: Instant| at.elapsed() >= REPORT_EVERY) {
+                                rejected = Some(Instant::now());
                                 tracing::warn!("the host's sensors were not stored: {error}");
                             }
                         }

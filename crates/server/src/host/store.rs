@@ -1,18 +1,18 @@
 //! Measurement `seiner`: the store and its process, as sensors of the host.
 
 use super::{Readings, rate, rounded};
-use crate::figures::ProcessFigures;
+use crate::system::ProcessStats;
 use seiner_model::Value;
 use seiner_store::Status;
 
 #[derive(Default)]
 pub struct Store {
-    before: Option<(Status, ProcessFigures)>,
+    before: Option<(Status, ProcessStats)>,
 }
 
 impl Store {
     pub fn read(&mut self, store: &dyn seiner_store::Store, seconds: f64, readings: &mut Readings) {
-        let (status, process) = (store.status(), ProcessFigures::now());
+        let (status, process) = (store.status(), ProcessStats::now());
         if let Some((before, process_before)) = &self.before {
             let mut fields = state(&status, &process);
             fields.extend(rates(&status, before, seconds));
@@ -24,7 +24,7 @@ impl Store {
     }
 }
 
-fn state(status: &Status, process: &ProcessFigures) -> Vec<(&'static str, Value<'static>)> {
+fn state(status: &Status, process: &ProcessStats) -> Vec<(&'static str, Value<'static>)> {
     vec![
         ("sources", Value::U64(status.sources)),
         ("series", Value::U64(status.series)),

@@ -1,12 +1,12 @@
 //! Samples and aggregates, streamed in the requested notation.
 
-use super::figures::Figures;
+use super::aggregates::AggregateColumn;
 use super::hints;
-use super::plan::{Aggregate, Parameters, Plan};
+use super::plan::{Aggregate, Parameters, QueryPlan};
+use crate::api_error::ApiError;
+use crate::app_state::AppState;
 use crate::ingest::now;
-use crate::outflow;
-use crate::refusal::Refusal;
-use crate::station::Station;
+use crate::response_stream;
 use axum::extract::{Query, State};
 use axum::http::{HeaderName, HeaderValue, header};
 use axum::response::{IntoResponse, Response};
@@ -44,40 +44,42 @@ pub struct Outcome {
 
 /// `GET /api/v1/query`
 pub async fn query(
-    State(station): State<Arc<Station>>,
+    State(app): State<Arc<AppState>>,
     Query(parameters): Query<Parameters>,
-) -> Result<Response, Refusal> {
-    let plan = Plan::read(&parameters, now())?;
-    // The place is shared: the thread that works last frees it.
-    let place = Arc::new(station.queries.enter()?);
-    station.meters.queries.fetch_add(1, Relaxed);
+) -> Result<Response, ApiError> {
+    let plan = QueryPlan::read(&parameters, now())?;
+    // The permit is shared: the thread that works last frees it.
+    let permit = Arc::new(app.queries.acquire()?);
+    app.traffic.queries.fetch_add(1, Relaxed);
     let content_type = plan.format.content_type();
-    let store = station.store.clone();
-    let asked = plan.clone();
-    let asked_interval = plan.query.interval;
+    let store = app.store.clone();
+    let known_plan = plan.clone();
+    let interval = plan.query.interval;
     let known = tokio::task::spawn_blocking({
-        let (store, place) = (store.clone(), place.clone());
+        let (store, permit) = (store.clone(), permit.clone());
         move || {
-            let _place = place;
+            let _permit = permit;
             (
-                levels_text(&levels(&*store, &asked)),
-                begin(&*store, &asked),
+                levels_text(&levels(&*store, &known_plan)),
+                begin(&*store, &known_plan),
             )
         }
     });
     let (levels, begun) = known.await?;
     // The end of a short answer is known before the headers are sent.
     let outcome = Arc::new(Mutex::new(begun.clone()));
-    let told = outcome.clone();
-    let body = outflow::body(move |out| {
-        let _place = place;
+    let ended_outcome = outcome.clone();
+    let body = response_stream::body(move |out| {
+        let _permit = permit;
         let is_over = out.is_over();
         let ended = continue_answer(&*store, &plan, begun, out, is_over)?;
-        *told.lock().expect("nothing panics while it is held") = ended;
+        *ended_outcome
+            .lock()
+            .expect("nothing panics while it is held") = ended;
         Ok(())
     });
     let body = body.await?;
-    let losses = tokio::task::spawn_blocking(move || losses(&*station.store, &asked_interval));
+    let losses = tokio::task::spawn_blocking(move || losses(&*app.store, &interval));
     let losses = losses.await?;
     let mut response = ([(header::CONTENT_TYPE, content_type)], body).into_response();
     let headers = response.headers_mut();
@@ -125,7 +127,7 @@ pub fn losses(store: &dyn Store, interval: &Interval) -> Vec<String> {
 }
 
 /// Returns the parts with less than samples. They follow from the rules of the classes, before anything is read.
-pub fn levels(store: &dyn Store, plan: &Plan) -> Vec<Level> {
+pub fn levels(store: &dyn Store, plan: &QueryPlan) -> Vec<Level> {
     let levels = store.levels(&plan.query).into_iter();
     let levels = levels.map(|LevelSpan { from, to, step_ns }| Level { from, to, step_ns });
     levels.collect()
@@ -133,7 +135,7 @@ pub fn levels(store: &dyn Store, plan: &Plan) -> Vec<Level> {
 
 /// Returns the information that is known before the answer begins. JSON has a place for `truncated` at its end;
 /// for the other notations the series are counted first.
-fn begin(store: &dyn Store, plan: &Plan) -> Outcome {
+fn begin(store: &dyn Store, plan: &QueryPlan) -> Outcome {
     let mut hints = plan.notes.clone();
     hints.extend(hints::unknown_names(store, &plan.query));
     Outcome {
@@ -143,7 +145,7 @@ fn begin(store: &dyn Store, plan: &Plan) -> Outcome {
 }
 
 /// Returns whether more series have samples than the limit permits. Counts them by aggregates of blocks, up to the limit.
-fn is_truncated(store: &dyn Store, plan: &Plan) -> bool {
+fn is_truncated(store: &dyn Store, plan: &QueryPlan) -> bool {
     if plan.limit == usize::MAX {
         return false;
     }
@@ -160,10 +162,10 @@ fn is_truncated(store: &dyn Store, plan: &Plan) -> bool {
 /// Runs a plan and writes the answer in its notation, series by series, until `is_over` returns true.
 ///
 /// # Errors
-/// The errors of `out`, and a [`Refusal`] in an [`io::Error`].
+/// The errors of `out`, and a [`ApiError`] in an [`io::Error`].
 pub fn write_answer(
     store: &dyn Store,
-    plan: &Plan,
+    plan: &QueryPlan,
     out: &mut impl Write,
     is_over: IsOver,
 ) -> io::Result<Outcome> {
@@ -172,7 +174,7 @@ pub fn write_answer(
 
 fn continue_answer(
     store: &dyn Store,
-    plan: &Plan,
+    plan: &QueryPlan,
     begun: Outcome,
     out: &mut impl Write,
     is_over: IsOver,
@@ -183,7 +185,7 @@ fn continue_answer(
         }
         let all = store
             .series(&plan.query, Some(is_over))
-            .map_err(Refusal::from)?;
+            .map_err(ApiError::from)?;
         let goes_on = plan.format == Format::Json;
         return write_series(
             store,
@@ -205,7 +207,7 @@ fn continue_answer(
     };
     let all = store
         .aggregate(&plan.query, Step::Every(step), Some(is_over))
-        .map_err(Refusal::from)?;
+        .map_err(ApiError::from)?;
     // An Arrow stream has one type per column: floats, if fields have several types.
     let exact = plan.format != Format::Arrow || check_types(store, plan).is_ok();
     write_series(store, plan, begun, all, shape, out, |answer, summary| {
@@ -216,7 +218,7 @@ fn continue_answer(
 /// Writes the results of the store, up to the limit.
 fn write_series<'o, T, W: Write>(
     store: &dyn Store,
-    plan: &Plan,
+    plan: &QueryPlan,
     begun: Outcome,
     found: impl Iterator<Item = Result<T, seiner_store::Error>>,
     shape: Shape,
@@ -244,10 +246,10 @@ fn write_series<'o, T, W: Write>(
             Err(damage @ seiner_store::Error::Damage { .. }) if plan.format == Format::Json => {
                 warn(&mut warnings, damage.to_string());
             }
-            Err(error) => return Err(Refusal::from(error).into()),
+            Err(error) => return Err(ApiError::from(error).into()),
             Ok(_) if written == plan.limit => {
                 if plan.format != Format::Json && !outcome.truncated {
-                    return Err(Refusal::unavailable(
+                    return Err(ApiError::unavailable(
                         "a new series exceeded the limit while the answer was written; ask again",
                     )
                     .into());
@@ -310,7 +312,7 @@ fn samples<W: Write>(
                 damages.borrow_mut().push(damage.to_string());
                 None
             }
-            Err(error) => Some(Err(Refusal::from(error).into())),
+            Err(error) => Some(Err(ApiError::from(error).into())),
         })
     })?;
     Ok(damages.into_inner())
@@ -330,14 +332,14 @@ fn summaries<W: Write>(
         ..
     } = summary;
     let times: Vec<i64> = buckets.iter().map(|bucket| bucket.start).collect();
-    let figures: Vec<Figures> = aggregates
+    let values: Vec<AggregateColumn> = aggregates
         .iter()
         .map(|aggregate| match exact {
-            true => aggregate.figures(field_type, &buckets),
+            true => aggregate.column(field_type, &buckets),
             false => aggregate.floats(&buckets),
         })
         .collect();
-    let columns: Vec<Cells<'_>> = figures.iter().map(Figures::cells).collect();
+    let columns: Vec<Cells<'_>> = values.iter().map(AggregateColumn::cells).collect();
     answer.series(&Series {
         key: &key,
         field: &field,
@@ -348,26 +350,26 @@ fn summaries<W: Write>(
     let rounded = is_integer && buckets.iter().any(|bucket| bucket.exact.is_none());
     let warning = rounded.then(|| {
         format!(
-            "{key} field {field}: coarser steps of this interval hold figures rounded to 53 bits; \
-             steps made from now on are exact"
+            "{key} field {field}: roll-ups of this interval have aggregates rounded to 53 bits; \
+             new roll-ups are exact"
         )
     });
     Ok(warning.into_iter().collect())
 }
 
 /// An Arrow stream has one type of values: an error before its beginning is better than a break.
-fn check_types(store: &dyn Store, plan: &Plan) -> io::Result<()> {
+fn check_types(store: &dyn Store, plan: &QueryPlan) -> io::Result<()> {
     let wanted = |field: &str| {
         plan.query
             .fields
             .as_ref()
             .is_none_or(|fields| fields.iter().any(|name| name == field))
     };
-    let fields = store.fields(&plan.query.selector).map_err(Refusal::from)?;
+    let fields = store.fields(&plan.query.selector).map_err(ApiError::from)?;
     let fields = fields
         .iter()
         .filter(|(name, _)| wanted(name))
         .map(|(name, field_type)| (name.as_str(), *field_type));
-    one_type(fields).map_err(Refusal::invalid)?;
+    one_type(fields).map_err(ApiError::invalid)?;
     Ok(())
 }

@@ -1,9 +1,9 @@
 //! Names in the store: measurements, tags, values, fields, sources.
 
 use super::answer::TRUNCATED;
-use crate::outflow;
-use crate::refusal::Refusal;
-use crate::station::Station;
+use crate::api_error::ApiError;
+use crate::app_state::AppState;
+use crate::response_stream;
 use axum::Json;
 use axum::extract::{Query, State};
 use axum::http::{HeaderValue, header};
@@ -29,38 +29,36 @@ pub struct Parameters {
 }
 
 impl Parameters {
-    fn selector(&self) -> Result<Selector, Refusal> {
-        Selector::parse(&self.select).map_err(Refusal::invalid)
+    fn selector(&self) -> Result<Selector, ApiError> {
+        Selector::parse(&self.select).map_err(ApiError::invalid)
     }
 }
 
 /// Lists measurements: `["cpu","mem"]`
-pub async fn measurements(
-    State(station): State<Arc<Station>>,
-) -> Result<Json<Vec<String>>, Refusal> {
-    look(&station, |store| store.measurements()).await
+pub async fn measurements(State(app): State<Arc<AppState>>) -> Result<Json<Vec<String>>, ApiError> {
+    look(&app, |store| store.measurements()).await
 }
 
 /// Lists tags: `["core","host"]`
 pub async fn tags(
-    State(station): State<Arc<Station>>,
+    State(app): State<Arc<AppState>>,
     Query(parameters): Query<Parameters>,
-) -> Result<Json<Vec<String>>, Refusal> {
+) -> Result<Json<Vec<String>>, ApiError> {
     let selector = parameters.selector()?;
-    look(&station, move |store| store.tag_names(&selector)).await
+    look(&app, move |store| store.tag_names(&selector)).await
 }
 
 /// Lists the values of a tag: `["a","b"]`. A header reports a list that the limit cut.
 pub async fn values(
-    State(station): State<Arc<Station>>,
+    State(app): State<Arc<AppState>>,
     Query(parameters): Query<Parameters>,
-) -> Result<Response, Refusal> {
+) -> Result<Response, ApiError> {
     let selector = parameters.selector()?;
     let limit = parameters.limit.unwrap_or(DEFAULT_LIMIT);
     let tag = parameters
         .tag
-        .ok_or_else(|| Refusal::invalid("whose values? name a tag, as in &tag=host"))?;
-    let Json(mut values) = look(&station, move |store| {
+        .ok_or_else(|| ApiError::invalid("tag is missing; name a tag, as in &tag=host"))?;
+    let Json(mut values) = look(&app, move |store| {
         store.tag_values(&selector, &tag, limit.saturating_add(1))
     })
     .await?;
@@ -80,11 +78,11 @@ fn marked(mut response: Response, truncated: bool) -> Response {
 
 /// Lists fields: `[{"name":"usage","type":"f64"}]`
 pub async fn fields(
-    State(station): State<Arc<Station>>,
+    State(app): State<Arc<AppState>>,
     Query(parameters): Query<Parameters>,
-) -> Result<Json<Value>, Refusal> {
+) -> Result<Json<Value>, ApiError> {
     let selector = parameters.selector()?;
-    look(&station, move |store| {
+    look(&app, move |store| {
         let fields = store.fields(&selector)?;
         let fields = fields.iter();
         let fields = fields.map(|(name, kind)| json!({ "name": name, "type": kind.name() }));
@@ -94,15 +92,15 @@ pub async fn fields(
 }
 
 /// Returns the result of a look at the store as JSON, without a copy of the result in between.
-async fn look<T, L>(station: &Arc<Station>, look: L) -> Result<Json<T>, Refusal>
+async fn look<T, L>(app: &Arc<AppState>, look: L) -> Result<Json<T>, ApiError>
 where
     T: Send + 'static,
     L: FnOnce(&dyn Store) -> Result<T, Error> + Send + 'static,
 {
-    let place = station.queries.enter()?;
-    let store = station.store.clone();
+    let permit = app.queries.acquire()?;
+    let store = app.store.clone();
     let found = tokio::task::spawn_blocking(move || {
-        let _place = place;
+        let _permit = permit;
         look(&*store)
     });
     Ok(Json(found.await??))
@@ -130,28 +128,28 @@ impl<'a> Source<'a> {
 /// Lists sources: `{"total":2,"sources":[{"measurement":"cpu","tags":{"host":"a"}}, …],"truncated":false}`. A header also
 /// reports a list that the limit cut.
 pub async fn sources(
-    State(station): State<Arc<Station>>,
+    State(app): State<Arc<AppState>>,
     Query(parameters): Query<Parameters>,
-) -> Result<Response, Refusal> {
+) -> Result<Response, ApiError> {
     let selector = parameters.selector()?;
     let limit = parameters.limit.unwrap_or(DEFAULT_LIMIT);
-    // The place is shared: the thread that works last frees it.
-    let place = Arc::new(station.queries.enter()?);
-    let store = station.store.clone();
+    // The permit is shared: the thread that works last frees it.
+    let permit = Arc::new(app.queries.acquire()?);
+    let store = app.store.clone();
     let found = tokio::task::spawn_blocking({
-        let (store, place) = (store.clone(), place.clone());
+        let (store, permit) = (store.clone(), permit.clone());
         move || {
-            let _place = place;
+            let _permit = permit;
             store.sources(&selector)
         }
     });
     let ids = found.await??;
     let truncated = ids.len() > limit;
-    let body = outflow::body(move |out| {
-        let _place = place;
+    let body = response_stream::body(move |out| {
+        let _permit = permit;
         write!(out, "{{\"total\":{},\"sources\":[", ids.len())?;
         for (index, id) in ids.iter().take(limit).enumerate() {
-            let Some(key) = store.source_key(*id).map_err(Refusal::from)? else {
+            let Some(key) = store.source_key(*id).map_err(ApiError::from)? else {
                 continue;
             };
             if index > 0 {

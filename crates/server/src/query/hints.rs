@@ -1,6 +1,6 @@
 //! Notes for clients: names that do not exist, and intervals that have samples.
 
-use super::plan::Plan;
+use super::plan::QueryPlan;
 use crate::nearest::nearest;
 
 use seiner_model::{Condition, Interval, Selector, rfc3339};
@@ -61,7 +61,7 @@ fn unknown_selector(store: &dyn Store, selector: &Selector) -> Option<String> {
             }
         }
     }
-    Some("no source fits the selector; leave a condition out to see more".to_string())
+    Some("no source matches the selector; leave out a condition".to_string())
 }
 
 fn texts(names: &[String]) -> Vec<&str> {
@@ -74,7 +74,7 @@ fn sentence(what: &str, name: &str, known: &[&str]) -> String {
         return format!("there is no {what} {name:?}; did you mean {near:?}?");
     }
     let more = match known.len() {
-        0 => return format!("there is no {what} {name:?}, nor any other"),
+        0 => return format!("there is no {what} {name:?}, and there is no other"),
         many if many > LISTED => ", …",
         _ => "",
     };
@@ -83,14 +83,14 @@ fn sentence(what: &str, name: &str, known: &[&str]) -> String {
 }
 
 /// Returns the time range of the samples of a query whose interval has none: a note, and the first and last time.
-pub fn elsewhere(store: &dyn Store, plan: &Plan) -> Option<(String, Interval)> {
+pub fn elsewhere(store: &dyn Store, plan: &QueryPlan) -> Option<(String, Interval)> {
     let everywhere = Query {
         interval: Interval::ALL,
         ..plan.query.clone()
     };
     let range = store.time_range(&everywhere, SOURCES)?;
     let sentence = format!(
-        "no samples in this interval; there are some from {} to {}",
+        "no samples in this interval; there are samples from {} to {}",
         rfc3339(range.start),
         rfc3339(range.end),
     );

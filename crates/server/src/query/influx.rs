@@ -1,7 +1,7 @@
 //! `/query` of InfluxDB 1: enough for clients that create a database before they write.
 
-use crate::inflow::Inflow;
-use crate::refusal::Refusal;
+use crate::api_error::ApiError;
+use crate::ingest_stream::IngestStream;
 use axum::Json;
 use axum::body::Body;
 use axum::extract::Query;
@@ -16,10 +16,10 @@ struct Parameters {
 }
 
 /// Confirms the creation of databases, and lists the only one.
-pub async fn influx(uri: Uri, body: Body) -> Result<Json<Value>, Refusal> {
+pub async fn influx(uri: Uri, body: Body) -> Result<Json<Value>, ApiError> {
     let mut statement = question(&uri);
     if statement.is_none() {
-        let form = Inflow::new(body).statement().await?;
+        let form = IngestStream::new(body).statement().await?;
         let form = format!("/?{}", String::from_utf8_lossy(&form));
         statement = form.parse().ok().and_then(|uri| question(&uri));
     }
@@ -36,8 +36,8 @@ pub async fn influx(uri: Uri, body: Body) -> Result<Json<Value>, Refusal> {
         ["show", "databases"] => Ok(Json(json!({ "results": [{ "statement_id": 0, "series": [
             { "name": "databases", "columns": ["name"], "values": [["seiner"]] }
         ] }] }))),
-        _ => Err(Refusal::invalid(
-            "InfluxQL is not spoken here; ask /api/v1/query?select=cpu{host=\"a\"}&from=-1h for samples, \
+        _ => Err(ApiError::invalid(
+            "InfluxQL is not supported; use /api/v1/query?select=cpu{host=\"a\"}&from=-1h for samples, \
              /api/v1/measurements for what there is",
         )),
     }

@@ -1,8 +1,8 @@
 //! Queries over HTTP: names, and samples.
 
+mod aggregates;
 mod answer;
 mod catalog;
-mod figures;
 mod hints;
 mod influx;
 mod plan;
@@ -12,4 +12,4 @@ pub use answer::{HINTS, LEVELS, LOSSES, Outcome, TRUNCATED, levels, losses, writ
 pub(crate) use catalog::{fields, measurements, sources, tags, values};
 pub(crate) use influx::influx;
 pub(crate) use plan::time;
-pub use plan::{Aggregate, Parameters, Plan};
+pub use plan::{Aggregate, Parameters, QueryPlan};

@@ -1,6 +1,6 @@
 //! Query, parsed from its address.
 
-use crate::refusal::Refusal;
+use crate::api_error::ApiError;
 use seiner_model::{Interval, Selector, parse_duration, parse_moment};
 use seiner_store::Query;
 use seiner_wire::answer::{Format, TimeUnit};
@@ -93,7 +93,7 @@ impl Aggregate {
 
 /// Query that can be run.
 #[derive(Clone, Debug)]
-pub struct Plan {
+pub struct QueryPlan {
     /// Selection of samples.
     pub query: Query,
     /// Length of a bucket, ns; `None` for raw samples.
@@ -112,15 +112,15 @@ pub struct Plan {
     pub notes: Vec<String>,
 }
 
-impl Plan {
+impl QueryPlan {
     /// Parses the parameters. `now` is in ns.
     ///
     /// # Errors
     /// 400 with the mistake and the correct form.
-    pub fn read(parameters: &Parameters, now: i64) -> Result<Plan, Refusal> {
+    pub fn read(parameters: &Parameters, now: i64) -> Result<QueryPlan, ApiError> {
         let Some(select) = &parameters.select else {
-            return Err(Refusal::invalid(
-                "of which sources? write select=cpu{host=\"a\"}, or select={} for all",
+            return Err(ApiError::invalid(
+                "select is missing; write select=cpu{host=\"a\"}, or select={} for all sources",
             ));
         };
         let fields = parameters
@@ -129,18 +129,18 @@ impl Plan {
             .filter(|fields| !fields.is_empty());
         let mut notes = Vec::new();
         let query = Query {
-            selector: Selector::parse(select).map_err(Refusal::invalid)?,
+            selector: Selector::parse(select).map_err(ApiError::invalid)?,
             fields: fields.map(|fields| fields.split(',').map(str::to_string).collect()),
             interval: interval(parameters, now, &mut notes)?,
         };
         let step = step(parameters, query.interval)?;
         let aggregates = aggregates(parameters.aggregate.as_deref())?;
         if step.is_none() && parameters.aggregate.is_some() {
-            return Err(Refusal::invalid(
-                "aggregates of what? give step=10s, or points=1000",
+            return Err(ApiError::invalid(
+                "aggregate needs steps; give step=10s, or points=1000",
             ));
         }
-        Ok(Plan {
+        Ok(QueryPlan {
             query,
             step,
             aggregates,
@@ -150,12 +150,12 @@ impl Plan {
                 .as_deref()
                 .unwrap_or("json")
                 .parse()
-                .map_err(Refusal::invalid)?,
+                .map_err(ApiError::invalid)?,
             time_unit: match parameters.times.as_deref() {
                 None | Some("ns") => TimeUnit::Ns,
                 Some("ms") => TimeUnit::Ms,
                 Some(other) => {
-                    return Err(Refusal::invalid(format!(
+                    return Err(ApiError::invalid(format!(
                         "times {other:?} is neither ns nor ms"
                     )));
                 }
@@ -164,7 +164,7 @@ impl Plan {
                 None | Some("true") => true,
                 Some("false") => false,
                 Some(other) => {
-                    return Err(Refusal::invalid(format!(
+                    return Err(ApiError::invalid(format!(
                         "marker {other:?} is neither true nor false"
                     )));
                 }
@@ -178,14 +178,14 @@ impl Plan {
 ///
 /// # Errors
 /// 400 with the forms of times.
-pub fn time(name: &str, text: &str, now: i64, notes: &mut Vec<String>) -> Result<i64, Refusal> {
+pub fn time(name: &str, text: &str, now: i64, notes: &mut Vec<String>) -> Result<i64, ApiError> {
     let text = text.trim();
     let read = parse_moment(text, now).or_else(|error| {
         // A plus is rarely written as %2B. A last space in the place of the plus is one.
         let (before, after) = text.rsplit_once(' ').ok_or_else(|| error.clone())?;
         parse_moment(&format!("{before}+{after}"), now).map_err(|_| error)
     });
-    let moment = read.map_err(|error| Refusal::invalid(format!("{name}: {error}")))?;
+    let moment = read.map_err(|error| ApiError::invalid(format!("{name}: {error}")))?;
     notes.extend(moment.note.map(|note| format!("{name}={note}")));
     Ok(moment.ns)
 }
@@ -194,14 +194,14 @@ fn interval(
     parameters: &Parameters,
     now: i64,
     notes: &mut Vec<String>,
-) -> Result<Interval, Refusal> {
+) -> Result<Interval, ApiError> {
     let (from, to) = (&parameters.from, &parameters.to);
     let interval = Interval::new(
         time("from", from.as_deref().unwrap_or("-1h"), now, notes)?,
         time("to", to.as_deref().unwrap_or("now"), now, notes)?,
     );
     if interval.is_empty() {
-        return Err(Refusal::invalid(format!(
+        return Err(ApiError::invalid(format!(
             "from ({}) is after to ({})",
             interval.start, interval.end
         )));
@@ -209,32 +209,30 @@ fn interval(
     Ok(interval)
 }
 
-fn step(parameters: &Parameters, interval: Interval) -> Result<Option<i64>, Refusal> {
+fn step(parameters: &Parameters, interval: Interval) -> Result<Option<i64>, ApiError> {
     match (&parameters.step, &parameters.points) {
-        (Some(_), Some(_)) => Err(Refusal::invalid(
+        (Some(_), Some(_)) => Err(ApiError::invalid(
             "step and points contradict each other; give one",
         )),
         (None, None) => Ok(None),
-        (Some(step), None) => match parse_duration(step).map_err(Refusal::invalid)? {
-            0 => Err(Refusal::invalid(
-                "a step of nothing never ends; give at least 1ns",
-            )),
+        (Some(step), None) => match parse_duration(step).map_err(ApiError::invalid)? {
+            0 => Err(ApiError::invalid("step must be at least 1ns")),
             step => Ok(Some(step)),
         },
         (None, Some(points)) => match number("points", Some(points))? {
-            None | Some(0) => Err(Refusal::invalid("points must be at least 1")),
+            None | Some(0) => Err(ApiError::invalid("points must be at least 1")),
             Some(points) => Ok(Some(round_step(interval, points))),
         },
     }
 }
 
-fn aggregates(list: Option<&str>) -> Result<Vec<Aggregate>, Refusal> {
+fn aggregates(list: Option<&str>) -> Result<Vec<Aggregate>, ApiError> {
     let one = |name: &str| {
         let found = Aggregate::ALL
             .iter()
             .find(|(known, _)| *known == name.trim());
         found.map(|(_, aggregate)| *aggregate).ok_or_else(|| {
-            Refusal::invalid(format!(
+            ApiError::invalid(format!(
                 "aggregate {name:?} is none of count, sum, min, max, first, last, mean"
             ))
         })
@@ -242,10 +240,10 @@ fn aggregates(list: Option<&str>) -> Result<Vec<Aggregate>, Refusal> {
     list.unwrap_or("mean").split(',').map(one).collect()
 }
 
-fn number(name: &str, text: Option<&str>) -> Result<Option<usize>, Refusal> {
+fn number(name: &str, text: Option<&str>) -> Result<Option<usize>, ApiError> {
     let read = |text: &str| {
         text.parse()
-            .map_err(|_| Refusal::invalid(format!("{name}={text}: give a whole number")))
+            .map_err(|_| ApiError::invalid(format!("{name}={text}: give a whole number")))
     };
     text.map(read).transpose()
 }
@@ -283,13 +281,13 @@ fn round_step(interval: Interval, points: usize) -> i64 {
 mod tests {
     use super::*;
 
-    fn read(change: impl FnOnce(&mut Parameters)) -> Result<Plan, Refusal> {
+    fn read(change: impl FnOnce(&mut Parameters)) -> Result<QueryPlan, ApiError> {
         let mut parameters = Parameters {
             select: Some("cpu".into()),
             ..Parameters::default()
         };
         change(&mut parameters);
-        Plan::read(&parameters, 10_000 * SECOND)
+        QueryPlan::read(&parameters, 10_000 * SECOND)
     }
 
     #[test]
@@ -337,8 +335,8 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_no_sense_is_refused() {
-        assert!(Plan::read(&Parameters::default(), 0).is_err());
+    fn what_makes_no_sense_is_rejected() {
+        assert!(QueryPlan::read(&Parameters::default(), 0).is_err());
         for change in [
             (|p| p.select = Some("cpu{".into())) as fn(&mut Parameters),
             |p| p.from = Some("yesterday".into()),

@@ -9,7 +9,8 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
-fn until(what: &str, mut holds: impl FnMut() -> bool) {
+/// Waits until a condition holds; fails after 20 s.
+pub fn until(what: &str, mut holds: impl FnMut() -> bool) {
     let deadline = Instant::now() + Duration::from_secs(20);
     while !holds() {
         assert!(Instant::now() < deadline, "{what}");
@@ -342,39 +343,6 @@ fn half_a_body_leaves_no_half_line() {
 }
 
 #[test]
-fn one_plan_is_made_at_a_time_and_ends_with_its_client() {
-    let site = Site::with(|settings| settings.max_queries = 1);
-    let plan = b"GET /api/v1/plan?sensors=1e6&every=10s&fields=4&keep=1y HTTP/1.1\r\nhost: localhost\r\n\r\n";
-    let mut asked: Vec<TcpStream> = Vec::new();
-    for _ in 0..8 {
-        let mut stream = TcpStream::connect(site.address).unwrap();
-        stream.write_all(plan).unwrap();
-        asked.push(stream);
-    }
-    until("all but one are refused", || {
-        site.get("/status").json()["ingest"]["turned_away"] == json!(7)
-    });
-    let refused = site.get("/api/v1/plan?sensors=1&every=1s&keep=1d");
-    assert_eq!(refused.status, 503);
-    assert_eq!(refused.headers["retry-after"], "1");
-    // Queries have their own places.
-    assert_eq!(site.query(&[("select", "{}")]).status, 200);
-    let foreign = [("sec-fetch-site", "cross-site")];
-    assert_eq!(site.get_with("/api/v1/plan", &foreign).status, 403);
-    // What is asked wrongly needs no place.
-    assert_eq!(site.get("/api/v1/plan?sensors=none").status, 400);
-    drop(asked);
-    until("the plan is given up", || {
-        let mut stream = TcpStream::connect(site.address).unwrap();
-        stream.write_all(plan).unwrap();
-        let patience = Some(Duration::from_millis(300));
-        stream.set_read_timeout(patience).unwrap();
-        // A refusal comes at once; a plan takes longer.
-        stream.read(&mut [0; 12]).is_err()
-    });
-}
-
-#[test]
 fn pages_of_other_hosts_may_not_write() {
     let site = Site::new();
     let own = format!("http://{}", site.address);
@@ -406,7 +374,7 @@ fn addresses_that_others_reach_need_leave() {
     let error = runtime
         .block_on(Server::start(settings.clone()))
         .err()
-        .expect("it is refused")
+        .expect("it is rejected")
         .to_string();
     assert!(error.contains("allow_remote = true"), "{error}");
     let server = runtime
@@ -419,7 +387,7 @@ fn addresses_that_others_reach_need_leave() {
 }
 
 #[test]
-fn a_second_server_on_the_same_directory_is_refused() {
+fn a_second_server_on_the_same_directory_is_rejected() {
     let site = Site::new();
     let settings = Settings {
         data: site.data.path().join("data"),
@@ -430,6 +398,6 @@ fn a_second_server_on_the_same_directory_is_refused() {
     let error = runtime
         .block_on(Server::start(settings))
         .err()
-        .expect("it is refused");
+        .expect("it is rejected");
     assert!(format!("{error:#}").contains("data directory"), "{error:#}");
 }

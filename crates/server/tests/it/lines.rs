@@ -38,7 +38,7 @@ fn a_line_without_its_newline_is_dropped_and_counted() {
     let rejected = |lines: u64| {
         let deadline = Instant::now() + Duration::from_secs(20);
         while site.get("/status").json()["ingest"]["rejected_lines"] != json!(lines) {
-            assert!(Instant::now() < deadline, "{lines} lines were not refused");
+            assert!(Instant::now() < deadline, "{lines} lines were not rejected");
             std::thread::sleep(Duration::from_millis(10));
         }
     };

@@ -6,6 +6,7 @@ mod limits;
 mod lines;
 mod memory;
 mod metrics;
+mod plans;
 mod queries;
 mod retention;
 mod site;

@@ -29,7 +29,7 @@ fn a_store_in_memory_is_written_and_asked() {
 }
 
 #[test]
-fn what_only_a_log_can_answer_is_refused_in_words() {
+fn what_only_a_log_can_answer_is_rejected_in_words() {
     let site = Site::in_memory();
     for address in ["/api/v1/log", "/api/v1/log/why", "/api/v1/log/trace"] {
         let reply = site.get(address);

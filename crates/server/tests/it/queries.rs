@@ -239,7 +239,7 @@ fn an_arrow_stream_begins_and_ends_as_one() {
 }
 
 #[test]
-fn what_makes_no_sense_is_refused_in_words() {
+fn what_makes_no_sense_is_rejected_in_words() {
     let site = filled();
     for (query, words) in [
         (&[][..], "select="),
@@ -431,11 +431,11 @@ fn a_limit_that_leaves_series_out_shows_in_every_notation() {
 }
 
 #[test]
-fn unknown_parameters_are_refused_with_the_nearest_name() {
+fn unknown_parameters_are_rejected_with_the_nearest_name() {
     let site = filled();
-    let refused = site.get("/api/v1/query?select=cpu&start=-3s&limt=3");
-    assert_eq!(refused.status, 400);
-    let error = refused.json()["error"].as_str().unwrap().to_string();
+    let rejected = site.get("/api/v1/query?select=cpu&start=-3s&limt=3");
+    assert_eq!(rejected.status, 400);
+    let error = rejected.json()["error"].as_str().unwrap().to_string();
     assert!(
         error.contains("\"start\"; did you mean \"from\"?"),
         "{error}"
@@ -443,9 +443,9 @@ fn unknown_parameters_are_refused_with_the_nearest_name() {
     assert_eq!(site.post("/write?precison=s", &[], b"a b=1 1").status, 400);
     // The misspelt predicate would delete everything.
     let body = br#"{"start":"1970-01-01","stop":"2100-01-01","predicat":"_measurement=\"none\""}"#;
-    let refused = site.post("/api/v2/delete", &[], body);
-    assert_eq!(refused.status, 400);
-    assert!(refused.text.contains("predicat"), "{}", refused.text);
+    let rejected = site.post("/api/v2/delete", &[], body);
+    assert_eq!(rejected.status, 400);
+    assert!(rejected.text.contains("predicat"), "{}", rejected.text);
     assert_eq!(
         site.post("/write?db=x&rp=y&precision=s", &[], b"a b=1 1")
             .status,
@@ -487,7 +487,7 @@ fn unknown_names_and_empty_intervals_come_with_a_hint() {
     );
     let (elsewhere, range) = hint(&[("select", "cpu")]);
     assert!(
-        elsewhere.ends_with("there are some from 1970-01-01T00:00:00Z to 1970-01-01T00:01:39Z"),
+        elsewhere.ends_with("there are samples from 1970-01-01T00:00:00Z to 1970-01-01T00:01:39Z"),
         "{elsewhere}"
     );
     assert_eq!(range, json!({ "from": "0", "to": "99000000000" }));
@@ -523,16 +523,16 @@ fn bare_numbers_are_read_by_their_size_with_a_note() {
 }
 
 #[test]
-fn a_bare_year_is_refused_with_the_remedies() {
+fn a_bare_year_is_rejected_with_the_remedies() {
     let site = filled();
-    for refused in [
+    for rejected in [
         site.query(&[("select", "cpu"), ("from", "2026")]),
         site.query(&[("select", "cpu"), ("to", " 2026 ")]),
         site.post("/api/v1/delete?select=cpu&from=2026", &[], b""),
     ] {
-        assert_eq!(refused.status, 400, "{}", refused.text);
+        assert_eq!(rejected.status, 400, "{}", rejected.text);
         for remedy in ["2026-01-01", "1970-01-01T00:33:46Z", "2026ns"] {
-            assert!(refused.text.contains(remedy), "{}", refused.text);
+            assert!(rejected.text.contains(remedy), "{}", rejected.text);
         }
     }
     let answer = site.query(&[("select", "cpu"), ("from", "2026ns"), ("to", "2027ns")]);

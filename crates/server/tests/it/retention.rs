@@ -51,8 +51,8 @@ fn deletes_over_http() {
             r#"{"start":"0","stop":"1","predicate":"_field=\"x\""}"#,
         ),
     ] {
-        let refused = site.post(path, &[], body.as_bytes());
-        assert_eq!(refused.status, 400, "{path} {body}: {}", refused.text);
+        let rejected = site.post(path, &[], body.as_bytes());
+        assert_eq!(rejected.status, 400, "{path} {body}: {}", rejected.text);
     }
 }
 
@@ -63,7 +63,7 @@ fn a_full_store_says_507_and_tells_of_its_log() {
         settings.device_tbw = Some(1 << 40);
     });
     let mut first = 0;
-    let refused = loop {
+    let rejected = loop {
         let answer = site.post("/write", &[], noise("m", first, 20_000).as_bytes());
         if answer.status != 204 {
             break answer;
@@ -72,17 +72,17 @@ fn a_full_store_says_507_and_tells_of_its_log() {
         assert!(first < 10_000_000, "the store takes more than its budget");
     };
     assert_eq!(
-        (refused.status, &refused.json()["code"]),
+        (rejected.status, &rejected.json()["code"]),
         (507, &json!("full"))
     );
-    assert!(refused.text.contains("raise `disk`"), "{}", refused.text);
-    assert!(!refused.headers.contains_key("retry-after"));
+    assert!(rejected.text.contains("raise `disk`"), "{}", rejected.text);
+    assert!(!rejected.headers.contains_key("retry-after"));
     let log: LogReport = serde_json::from_str(&site.get("/api/v1/log").text).unwrap();
-    assert_eq!(log.room.budget, Some(8 << 20));
+    assert_eq!(log.space.budget, Some(8 << 20));
     assert!(
-        log.room.used <= 8 << 20 && log.room.u > 0.5,
+        log.space.used <= 8 << 20 && log.space.u > 0.5,
         "{:?}",
-        log.room
+        log.space
     );
     assert!(log.segments.iter().any(|segment| segment.live > 0));
     assert!(log.written.start.stored > 1 << 20, "{:?}", log.written);
@@ -102,11 +102,11 @@ fn a_full_store_says_507_and_tells_of_its_log() {
         .sum();
     assert!(told > 1 << 20, "{told} bytes in the trace");
     site.post("/api/v1/delete?select=m", &[], b"");
-    let room = (0..100).any(|_| {
+    let freed = (0..100).any(|_| {
         std::thread::sleep(std::time::Duration::from_millis(100));
         site.post("/write", &[], b"m x=1 1").status == 204
     });
-    assert!(room, "a delete gives no room");
+    assert!(freed, "a delete frees no space");
     let why: Vec<DecisionReport> = serde_json::from_str(&site.get("/api/v1/log/why").text).unwrap();
     assert!(
         why.iter().any(|decision| !decision.drop.is_empty()),
@@ -320,5 +320,5 @@ fn health_status_log_and_metrics_have_one_list_of_troubles() {
     let message = format!("ready for queries and writes, but {text}");
     assert_eq!(health["message"], json!(message));
     let metrics = site.get("/metrics").text;
-    assert!(metrics.contains("seiner_writes_refused 0.0"), "{metrics}");
+    assert!(metrics.contains("seiner_writes_rejected 0.0"), "{metrics}");
 }

@@ -1,7 +1,7 @@
 //! A server in a temporary directory, and a client for it.
 
 use seiner_engine::{Durability, Engine, Options};
-use seiner_server::{Server, Settings};
+use seiner_server::{Extensions, Server, Settings};
 use seiner_store::{MemoryStore, Store};
 use serde_json::Value;
 use std::net::SocketAddr;
@@ -36,15 +36,28 @@ impl Reply {
 impl Site {
     /// A server without sensors of the host, with other settings changed by `change`.
     pub fn with(change: impl FnOnce(&mut Settings)) -> Site {
-        Site::on(None, change)
+        Site::on(None, Extensions::default(), change)
+    }
+
+    /// A server with parts that a program provides.
+    pub fn extended(extensions: Extensions) -> Site {
+        Site::on(None, extensions, |_| {})
     }
 
     /// A server before a store in memory.
     pub fn in_memory() -> Site {
-        Site::on(Some(Arc::new(MemoryStore::new())), |_| {})
+        Site::on(
+            Some(Arc::new(MemoryStore::new())),
+            Extensions::default(),
+            |_| {},
+        )
     }
 
-    fn on(store: Option<Arc<dyn Store>>, change: impl FnOnce(&mut Settings)) -> Site {
+    fn on(
+        store: Option<Arc<dyn Store>>,
+        extensions: Extensions,
+        change: impl FnOnce(&mut Settings),
+    ) -> Site {
         let data = tempfile::tempdir().unwrap();
         let mut settings = Settings {
             data: data.path().join("data"),
@@ -63,7 +76,7 @@ impl Site {
             .unwrap();
         let server = match store {
             Some(store) => runtime.block_on(Server::start_with(store, settings)),
-            None => runtime.block_on(Server::start(settings)),
+            None => runtime.block_on(Server::start_extended(extensions, settings)),
         };
         let server = server.unwrap();
         let agent = Agent::config_builder()

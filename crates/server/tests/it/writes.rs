@@ -45,9 +45,9 @@ fn every_precision() {
             assert_eq!(site.values(&select)["times"], json!([ns]), "{precision}");
         }
     }
-    let refused = site.post("/write?precision=days", &[], b"m x=1 1");
-    assert_eq!(refused.status, 400);
-    assert!(refused.text.contains("there are ns"), "{}", refused.text);
+    let rejected = site.post("/write?precision=days", &[], b"m x=1 1");
+    assert_eq!(rejected.status, 400);
+    assert!(rejected.text.contains("there are ns"), "{}", rejected.text);
 }
 
 #[test]
@@ -81,7 +81,7 @@ fn refused_lines_are_named_and_the_others_stored() {
         answer["error"]
             .as_str()
             .unwrap()
-            .starts_with("partial write: 3 of 6 lines were refused")
+            .starts_with("partial write: 3 of 6 lines were rejected")
     );
     assert_eq!(answer["error"], answer["message"]);
     assert!(
@@ -94,7 +94,7 @@ fn refused_lines_are_named_and_the_others_stored() {
 }
 
 #[test]
-fn of_many_refused_lines_the_first_hundred_are_named() {
+fn of_many_rejected_lines_the_first_hundred_are_named() {
     let site = Site::new();
     let body: String = (0..5000)
         .map(|row| {
@@ -180,7 +180,7 @@ fn a_body_may_come_byte_by_byte() {
 }
 
 #[test]
-fn gzip_that_is_none_is_refused() {
+fn gzip_that_is_none_is_rejected() {
     let site = Site::new();
     let packed = gzip(b"m x=1 1\n");
     for (encoding, body) in [
@@ -238,7 +238,7 @@ fn clients_of_influxdb_find_what_they_look_for() {
 }
 
 #[test]
-fn a_write_that_lands_in_1970_for_want_of_a_precision_is_refused() {
+fn a_write_that_lands_in_1970_for_want_of_a_precision_is_rejected() {
     let site = Site::with(|settings| settings.allow_1970 = false);
     let lines = b"temp v=1 1700000000\ntemp v=2 1700000000000000000\ntemp v=3 5\n";
     let written = site.post("/write", &[], lines);

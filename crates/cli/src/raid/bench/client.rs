@@ -36,7 +36,7 @@ impl Source {
         }
     }
 
-    fn submit(&mut self, array: &Array, tell: &Sender<Answered>) {
+    fn submit(&mut self, array: &Array, sender: &Sender<Answered>) {
         let blocks = self.data.len() as u64;
         let start = match self.pattern {
             Pattern::Random => self.rng.below(self.size / blocks) * blocks,
@@ -54,11 +54,11 @@ impl Source {
             data: self.data.clone(),
             durable: false,
         };
-        let (begin, tell) = (Instant::now(), tell.clone());
+        let (begin, sender) = (Instant::now(), sender.clone());
         let then = move |result: Result<Vec<Page>, _>| {
             let took = begin.elapsed().as_nanos() as u64;
             // The receiver is gone if the client has given up.
-            let _ = tell.send((took, result.map(drop)));
+            let _ = sender.send((took, result.map(drop)));
         };
         array.submit(command, Box::new(then));
     }
@@ -69,20 +69,20 @@ pub fn measure(array: &Array, cell: &Cell) -> Result<Outcome> {
     let mut source = Source::new(array, cell);
     if cell.blocks > source.size {
         return Err(anyhow!(
-            "a write of {} blocks has no room in a volume of {}",
+            "a write of {} blocks does not fit a volume of {}",
             cell.blocks,
             source.size
         ));
     }
-    let (tell, told) = channel();
-    (0..cell.depth).for_each(|_| source.submit(array, &tell));
+    let (sender, receiver) = channel();
+    (0..cell.depth).for_each(|_| source.submit(array, &sender));
     let begin = Instant::now();
     let mut measuring: Option<(Instant, Counters)> = None;
     let mut latencies: Vec<u64> = Vec::new();
     let mut outstanding = cell.depth;
     let mut outcome = Outcome::default();
     while outstanding > 0 {
-        let (took, result) = told.recv().expect("this function has a way to tell");
+        let (took, result) = receiver.recv().expect("this function holds a sender");
         result.map_err(|failure| anyhow!("a write failed: {failure}"))?;
         let now = Instant::now();
         let over = now >= begin + cell.warm_up() + cell.time;
@@ -99,7 +99,7 @@ pub fn measure(array: &Array, cell: &Cell) -> Result<Outcome> {
         } else if now >= begin + cell.warm_up() {
             measuring = Some((Instant::now(), counters(array)?));
         }
-        source.submit(array, &tell);
+        source.submit(array, &sender);
     }
     outcome.writes = latencies.len() as u64;
     outcome.blocks = outcome.writes * cell.blocks;

@@ -2,26 +2,26 @@
 
 mod cell;
 mod client;
-mod ground;
 mod modelled;
 mod picture;
 mod report;
+mod target;
 
-use super::create::AskedLevel;
+use super::create::LevelArgument;
 use super::running::merging;
 use crate::failure::Failure;
-use crate::lab::bytes;
 use crate::output::{Form, Output};
 use crate::progress;
 use crate::stray;
 use cell::{Cell, Pattern};
 use clap::{Args, ValueEnum};
-use ground::{Ground, Shape};
 use report::Line;
+use seiner_model::parse_bytes as bytes;
 use seiner_raid::{BLOCK_BYTES, Geometry, Merging};
 use std::io::stdout;
 use std::path::PathBuf;
 use std::time::Duration;
+use target::{ArrayShape, BenchTarget};
 
 /// Measure small writes under every merging strategy.
 ///
@@ -37,7 +37,7 @@ use std::time::Duration;
 pub struct Bench {
     /// RAID level of the array.
     #[arg(long, value_name = "LEVEL", default_value = "6")]
-    level: AskedLevel,
+    level: LevelArgument,
     /// Number of members, if no devices are given.
     #[arg(long, value_name = "COUNT", default_value_t = 6)]
     members: usize,
@@ -91,7 +91,7 @@ impl Bench {
         let cells = self.cells();
         let bar = progress::over(cells.len() as u64, "{bar:30} {pos}/{len} {eta} left  {msg}");
         let mut lines = Vec::new();
-        let mut ground = self.ground()?;
+        let mut target = self.target()?;
         for cell in cells {
             bar.set_message(format!(
                 "{} depth {} {}",
@@ -99,13 +99,13 @@ impl Bench {
                 cell.depth,
                 cell.merging.name()
             ));
-            let outcome = ground.measure(&cell)?;
+            let outcome = target.measure(&cell)?;
             lines.push(Line::new(cell, outcome));
             bar.inc(1);
         }
         bar.finish_and_clear();
-        let name = ground.name();
-        ground.clear()?;
+        let name = target.name();
+        target.clear()?;
         self.output.draw(|| picture::page(&name, &lines))?;
         let mut out = stdout().lock();
         match self.output.form() {
@@ -118,7 +118,7 @@ impl Bench {
 
     fn validate(&self) -> Result<(), Failure> {
         let usage = |text: String| Err(Failure::Usage(text));
-        stray::refuse(&self.devices, "--depth, --pattern and --merging")?;
+        stray::reject(&self.devices, "--depth, --pattern and --merging")?;
         if self.block == 0 || !self.block.is_multiple_of(BLOCK_BYTES as u64) {
             return usage(format!(
                 "--block {}: use a multiple of {BLOCK_BYTES}",
@@ -168,19 +168,19 @@ impl Bench {
         cells
     }
 
-    fn ground(&self) -> Result<Ground, Failure> {
-        let shape = Shape {
+    fn target(&self) -> Result<BenchTarget, Failure> {
+        let shape = ArrayShape {
             level: self.level.level(),
             strip: self.strip,
             checksums: self.checksums,
         };
         if !self.devices.is_empty() {
             let over = self.overwrite && self.yes;
-            return Ground::on_devices(&self.devices, self.size, shape, over);
+            return BenchTarget::on_devices(&self.devices, self.size, shape, over);
         }
         match self.memory {
-            true => Ground::in_memory(self.members, self.size, shape),
-            false => Ground::modelled(self.members, shape),
+            true => BenchTarget::in_memory(self.members, self.size, shape),
+            false => BenchTarget::modelled(self.members, shape),
         }
     }
 }

@@ -59,8 +59,8 @@ impl Line {
 }
 
 /// Writes the results as JSON.
-pub fn json(ground: &str, lines: &[Line], out: &mut impl Write) -> Result<()> {
-    let all = serde_json::json!({"members": ground, "results": lines});
+pub fn json(target: &str, lines: &[Line], out: &mut impl Write) -> Result<()> {
+    let all = serde_json::json!({"members": target, "results": lines});
     Ok(writeln!(out, "{all:#}")?)
 }
 
@@ -74,8 +74,8 @@ pub fn csv(lines: &[Line], out: &mut impl Write) -> Result<()> {
 }
 
 /// Writes the results as a table.
-pub fn table(ground: &str, lines: &[Line], out: &mut impl Write) -> Result<()> {
-    writeln!(out, "{ground}")?;
+pub fn table(target: &str, lines: &[Line], out: &mut impl Write) -> Result<()> {
+    writeln!(out, "{target}")?;
     writeln!(
         out,
         "{:<12}{:>6}{:>9}{:>10}{:>12}{:>12}{:>10}{:>10}",

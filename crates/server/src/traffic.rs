@@ -7,19 +7,19 @@ use std::sync::atomic::AtomicU64;
 use std::time::Instant;
 
 /// Counters since the start of the server.
-pub struct Meters {
+pub struct TrafficCounters {
     /// Accepted rows.
     pub rows: AtomicU64,
     /// Accepted samples.
     pub samples: AtomicU64,
-    /// Refused lines.
+    /// Rejected lines.
     pub rejected_lines: AtomicU64,
     /// Bytes of line protocol, after decompression.
     pub bytes: AtomicU64,
     /// Started writes.
     pub writes: AtomicU64,
-    /// Writes and queries refused because all places were taken.
-    pub turned_away: AtomicU64,
+    /// Writes, queries and connections rejected because there were too many.
+    pub rejected_requests: AtomicU64,
     /// Started queries.
     pub queries: AtomicU64,
     /// Opened connections.
@@ -35,16 +35,16 @@ struct Rates {
     samples_per_s: f64,
 }
 
-impl Meters {
+impl TrafficCounters {
     /// Creates counters of zero.
-    pub fn new() -> Meters {
-        Meters {
+    pub fn new() -> TrafficCounters {
+        TrafficCounters {
             rows: AtomicU64::new(0),
             samples: AtomicU64::new(0),
             rejected_lines: AtomicU64::new(0),
             bytes: AtomicU64::new(0),
             writes: AtomicU64::new(0),
-            turned_away: AtomicU64::new(0),
+            rejected_requests: AtomicU64::new(0),
             queries: AtomicU64::new(0),
             connections: AtomicU64::new(0),
             rates: Mutex::new(Rates {

@@ -27,9 +27,9 @@ pub struct Outcome {
     /// Number of values accepted.
     pub samples: usize,
     /// First rejected rows: their index in the input, and the reason.
-    pub refused: Vec<(u64, String)>,
+    pub rejected: Vec<(u64, String)>,
     /// Number of rows rejected in total.
-    pub refused_total: usize,
+    pub rejected_total: usize,
     /// Position for [`Store::wait_durable`].
     pub position: u64,
 }
@@ -39,17 +39,17 @@ impl Outcome {
     pub fn add(&mut self, receipt: &Receipt, place: impl Fn(usize) -> u64) {
         self.rows += receipt.rows;
         self.samples += receipt.samples;
-        self.refused_total += receipt.rejected_total;
+        self.rejected_total += receipt.rejected_total;
         self.position = receipt.position;
         for (row, reason) in &receipt.rejected {
-            self.refuse(place(*row), reason.to_string());
+            self.reject(place(*row), reason.to_string());
         }
     }
 
     /// Lists a rejected row that is already counted, up to the maximum length of the list.
-    pub fn refuse(&mut self, place: u64, reason: String) {
-        if self.refused.len() < Receipt::MAX_REJECTED {
-            self.refused.push((place, reason));
+    pub fn reject(&mut self, place: u64, reason: String) {
+        if self.rejected.len() < Receipt::MAX_REJECTED {
+            self.rejected.push((place, reason));
         }
     }
 }
@@ -243,12 +243,12 @@ pub fn times(
         safe: false,
         ..CastOptions::default()
     };
-    let refuse = |why: String| Failure::Invalid(format!("time column {name:?}: {why}"));
+    let rejection = |why: String| Failure::Invalid(format!("time column {name:?}: {why}"));
     if column.null_count() > 0 {
         let row = (0..column.len())
             .find(|row| column.is_null(*row))
             .unwrap_or_default();
-        return Err(refuse(format!(
+        return Err(rejection(format!(
             "row {} has no time; every row needs one",
             place(row)
         )));
@@ -258,18 +258,18 @@ pub fn times(
         DataType::Timestamp(_, zone) => {
             let wanted = DataType::Timestamp(TimeUnit::Nanosecond, zone.clone());
             cast_with_options(column, &wanted, &strict).map_err(|error| {
-                refuse(format!(
-                    "a time lies outside the years 1677 to 2262, which ns can tell ({error})"
+                rejection(format!(
+                    "a time lies outside the years 1677 to 2262, which 64-bit ns can express ({error})"
                 ))
             })?
         }
         DataType::Date32 | DataType::Date64 => {
             let wanted = DataType::Timestamp(TimeUnit::Nanosecond, None);
             cast_with_options(column, &wanted, &strict)
-                .map_err(|error| refuse(error.to_string()))?
+                .map_err(|error| rejection(error.to_string()))?
         }
         other => {
-            return Err(refuse(format!(
+            return Err(rejection(format!(
                 "{other} is no type for times; use a timestamp, or int64 with ns since 1970"
             )));
         }
@@ -311,7 +311,7 @@ pub fn sources(column: &ArrayRef) -> Result<Vec<SourceId>, Failure> {
 
 /// Converts a tag column to texts. Nulls are kept.
 fn texts(name: &str, column: &ArrayRef) -> Result<ArrayRef, Failure> {
-    let refuse = |what: &DataType| {
+    let rejection = |what: &DataType| {
         invalid(format!(
             "tag column {name:?} is {what}; tags are texts, so convert it first"
         ))
@@ -319,9 +319,9 @@ fn texts(name: &str, column: &ArrayRef) -> Result<ArrayRef, Failure> {
     match column.data_type() {
         DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View | DataType::Null => {}
         DataType::Dictionary(_, values) if values.is_string() => {}
-        other => return refuse(other),
+        other => return rejection(other),
     }
-    cast(column, &DataType::Utf8View).or_else(|_| refuse(column.data_type()))
+    cast(column, &DataType::Utf8View).or_else(|_| rejection(column.data_type()))
 }
 
 /// Converts the values of a field. Nulls are omitted.

@@ -49,7 +49,7 @@ def _nanoseconds(name: str, values: np.ndarray, unit: str) -> np.ndarray:
     factor = {"s": 1_000_000_000, "ms": 1_000_000, "us": 1_000, "ns": 1}[unit]
     bound = (2**63 - 1) // factor
     if factor > 1 and values.size and (values.max() > bound or values.min() < -bound):
-        raise Invalid(f"{name}: a time lies outside the years 1677 to 2262, which ns can tell")
+        raise Invalid(f"{name}: a time lies outside the years 1677 to 2262, which 64-bit ns can express")
     return values * factor if factor > 1 else values
 
 

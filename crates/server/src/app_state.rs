@@ -1,14 +1,16 @@
 //! Application state that all ports of a server share.
 
+use crate::array;
 use crate::device::Device;
-use crate::figures::{ProcessFigures, Volume};
-use crate::gate::Gate;
-use crate::ground::{self, Ground};
 use crate::health::{self, Trouble};
 use crate::history::History;
-use crate::meters::Meters;
+use crate::limiter::Limiter;
+use crate::plan::Planner;
 use crate::port;
 use crate::settings::Settings;
+use crate::storage_target::{self, StorageTarget};
+use crate::system::{FileSystem, ProcessStats};
+use crate::traffic::TrafficCounters;
 use prometheus_client::registry::Registry;
 use seiner_store::{ClassStatus, Status, Store};
 use std::sync::Arc;
@@ -23,101 +25,115 @@ const TIGHT: f64 = 0.8;
 /// wait for the answers.
 const REPORTS: usize = 8;
 
+/// Parts that the program around the server provides.
+#[derive(Clone, Default)]
+pub struct Extensions {
+    /// Storage target, if the store is not in a directory.
+    pub target: Option<Arc<dyn StorageTarget>>,
+    /// Planner for the page. Without one, `/api/v1/plan` answers 404.
+    pub planner: Option<Arc<dyn Planner>>,
+}
+
 /// Store with the parts of the server around it.
-pub struct Station {
+pub struct AppState {
     /// The store.
     pub store: Arc<dyn Store>,
     /// Storage target, if it is not a directory.
-    pub ground: Option<Arc<dyn Ground>>,
+    pub target: Option<Arc<dyn StorageTarget>>,
+    /// Planner, if the program has one.
+    pub planner: Option<Arc<dyn Planner>>,
     /// Settings of the server.
     pub settings: Settings,
     /// Counters of all ports.
-    pub meters: Arc<Meters>,
+    pub traffic: Arc<TrafficCounters>,
     /// All metrics, for `/metrics`.
     pub registry: Registry,
     /// Bytes written lately.
     pub history: Arc<History>,
     /// True if the store is so full that a writer may have to wait for space.
     pub tight: AtomicBool,
-    /// Places for writes.
-    pub writes: Gate,
-    /// Places for queries.
-    pub queries: Gate,
-    /// Place for a plan: a plan takes a processor for seconds, and some hundred MiB.
-    pub plans: Gate,
-    /// Places for reports and for flushes, which wait for the present merge.
-    pub reports: Gate,
+    /// Permits for writes.
+    pub writes: Limiter,
+    /// Permits for queries.
+    pub queries: Limiter,
+    /// Permit for a plan: a plan takes a processor for seconds, and some hundred MiB.
+    pub plans: Limiter,
+    /// Permits for reports and for flushes, which wait for the present merge.
+    pub reports: Limiter,
     /// Time of the server's start.
     pub started: Instant,
 }
 
-impl Station {
+impl AppState {
     /// Creates the state around a store.
-    pub fn new(
-        store: Arc<dyn Store>,
-        ground: Option<Arc<dyn Ground>>,
-        settings: Settings,
-    ) -> Station {
-        let meters = Arc::new(Meters::new());
+    pub fn new(store: Arc<dyn Store>, extensions: Extensions, settings: Settings) -> AppState {
+        let Extensions { target, planner } = extensions;
+        let traffic = Arc::new(TrafficCounters::new());
         // An array has several devices, and counts its own writes.
-        let device = match ground {
+        let device = match target {
             Some(_) => None,
             None => Device::of(&settings.data),
         };
         let history = Arc::new(History::new(device, &store.status()));
-        Station {
+        AppState {
             registry: crate::metrics::registry(
                 store.clone(),
-                meters.clone(),
+                traffic.clone(),
                 history.clone(),
                 settings.device_tbw,
             ),
             history,
             tight: AtomicBool::new(false),
-            writes: Gate::new(
+            writes: Limiter::new(
                 settings.max_requests,
                 "writes are",
                 "max_requests",
-                meters.clone(),
+                traffic.clone(),
             ),
-            queries: Gate::new(
+            queries: Limiter::new(
                 settings.max_queries,
                 "queries are",
                 "max_queries",
-                meters.clone(),
+                traffic.clone(),
             ),
-            plans: Gate::fixed(1, "plan is", meters.clone()),
-            reports: Gate::fixed(REPORTS, "reports are", meters.clone()),
+            plans: Limiter::fixed(1, "plan is", traffic.clone()),
+            reports: Limiter::fixed(REPORTS, "reports are", traffic.clone()),
             started: Instant::now(),
             store,
-            ground,
+            target,
+            planner,
             settings,
-            meters,
+            traffic,
         }
     }
 
     /// Returns the location of the store, for people.
-    pub fn place(&self) -> String {
-        match &self.ground {
-            Some(ground) => ground.name(),
+    pub fn location(&self) -> String {
+        match &self.target {
+            Some(target) => target.name(),
             None => self.settings.data.display().to_string(),
         }
     }
 
     /// Returns the space of the storage target.
-    pub fn volume(&self) -> Volume {
-        match &self.ground {
-            Some(ground) => ground::volume(&**ground),
-            None => Volume::of(&self.settings.data),
+    pub fn file_system(&self) -> FileSystem {
+        match &self.target {
+            Some(target) => storage_target::space(&**target),
+            None => FileSystem::of(&self.settings.data),
         }
     }
 
-    /// Returns the troubles of the store and of what surrounds it, the worst first. Asks the file system for its space.
+    /// Returns the status of the array under the store; `None` without an array, or after its stop.
+    pub fn array(&self) -> Option<array::Report> {
+        self.target.as_ref()?.array()?.report()
+    }
+
+    /// Returns the troubles of the store and of what surrounds it, the worst first. Reads the space of the file system.
     pub fn troubles(&self, status: &Status, classes: &[ClassStatus]) -> Vec<Trouble> {
         let store = health::of_store(status, classes, &self.store.losses());
-        let around = match &self.ground {
-            Some(ground) => ground.warnings(),
-            None => health::surroundings(&self.volume(), &ProcessFigures::now()),
+        let around = match &self.target {
+            Some(target) => target.warnings(),
+            None => health::surroundings(&self.file_system(), &ProcessStats::now()),
         };
         health::with_surroundings(store, around)
     }
@@ -134,7 +150,7 @@ impl Station {
     /// Updates the figures of the store. Called about once a second.
     pub fn tick(&self) {
         let status = self.store.status();
-        self.meters
+        self.traffic
             .tick(status.rows_accepted, status.samples_accepted);
         self.history.note(&status);
         let tight = status.disk_used as f64 >= TIGHT * status.disk_budget as f64;

@@ -18,7 +18,7 @@ const MODELLED: u64 = 16 << 30;
 const RECORDS: usize = 3;
 
 /// Members for the benchmark.
-pub struct Ground {
+pub struct BenchTarget {
     name: String,
     kind: Kind,
     /// Files created for the benchmark, to be removed.
@@ -30,9 +30,9 @@ enum Kind {
     Real(Vec<Arc<dyn Member>>),
 }
 
-/// Shape of the array.
+/// Level, strip size and checksums of the array.
 #[derive(Clone, Copy)]
-pub struct Shape {
+pub struct ArrayShape {
     /// RAID level.
     pub level: Level,
     /// Size of a strip in bytes.
@@ -41,7 +41,7 @@ pub struct Shape {
     pub checksums: bool,
 }
 
-impl Shape {
+impl ArrayShape {
     fn of(self, members: &str) -> String {
         let checksums = if self.checksums { ", checksums" } else { "" };
         let (level, strip) = (self.level, size(self.strip));
@@ -49,11 +49,11 @@ impl Shape {
     }
 }
 
-impl Ground {
+impl BenchTarget {
     /// Creates modelled members.
-    pub fn modelled(members: usize, shape: Shape) -> Result<Ground, Failure> {
+    pub fn modelled(members: usize, shape: ArrayShape) -> Result<BenchTarget, Failure> {
         let geometry = Geometry::new(shape.level, members, shape.strip, MODELLED)?;
-        Ok(Ground {
+        Ok(BenchTarget {
             name: shape.of(&format!("{members} modelled NVMe disks")),
             kind: Kind::Modelled(geometry),
             made: Vec::new(),
@@ -61,14 +61,18 @@ impl Ground {
     }
 
     /// Creates members in memory, each of `bytes` bytes.
-    pub fn in_memory(members: usize, bytes: u64, shape: Shape) -> Result<Ground, Failure> {
+    pub fn in_memory(
+        members: usize,
+        bytes: u64,
+        shape: ArrayShape,
+    ) -> Result<BenchTarget, Failure> {
         let rams = (0..members).map(|_| Arc::new(Ram::new(bytes)) as Arc<dyn Member>);
-        let ground = Ground {
+        let target = BenchTarget {
             name: shape.of(&format!("{members} members in memory")),
             kind: Kind::Real(rams.collect()),
             made: Vec::new(),
         };
-        ground.create(shape, false)
+        target.create(shape, false)
     }
 
     /// Opens devices and creates missing files of `bytes` bytes. The contents of devices are lost. Devices that
@@ -76,10 +80,10 @@ impl Ground {
     pub fn on_devices(
         paths: &[PathBuf],
         bytes: u64,
-        shape: Shape,
+        shape: ArrayShape,
         overwrite: bool,
-    ) -> Result<Ground, Failure> {
-        let mut ground = Ground {
+    ) -> Result<BenchTarget, Failure> {
+        let mut target = BenchTarget {
             name: shape.of(&format!("{} devices", paths.len())),
             kind: Kind::Real(Vec::new()),
             made: Vec::new(),
@@ -89,17 +93,17 @@ impl Ground {
             let opened = match path.exists() {
                 true => Device::open(path),
                 false => {
-                    ground.made.push(path.clone());
+                    target.made.push(path.clone());
                     Device::create(path, bytes)
                 }
             };
             members.push(Arc::new(opened.map_err(|error| anyhow!("{error}"))?));
         }
-        ground.kind = Kind::Real(members);
-        ground.create(shape, overwrite)
+        target.kind = Kind::Real(members);
+        target.create(shape, overwrite)
     }
 
-    fn create(self, shape: Shape, overwrite: bool) -> Result<Ground, Failure> {
+    fn create(self, shape: ArrayShape, overwrite: bool) -> Result<BenchTarget, Failure> {
         if let Kind::Real(members) = &self.kind {
             let creation = Creation {
                 level: shape.level,
@@ -162,7 +166,7 @@ impl Ground {
     }
 }
 
-impl Drop for Ground {
+impl Drop for BenchTarget {
     fn drop(&mut self) {
         for path in &self.made {
             // The file did not exist before the benchmark.

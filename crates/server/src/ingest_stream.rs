@@ -1,6 +1,6 @@
 //! Request bodies with limits of size and time.
 
-use crate::refusal::Refusal;
+use crate::api_error::ApiError;
 use axum::body::Body;
 use bytes::Bytes;
 use http_body_util::BodyExt;
@@ -10,27 +10,27 @@ use std::time::{Duration, Instant};
 const FRAME_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Minimum mean rate of a body after [`FRAME_TIMEOUT`]. Without it, senders of single bytes
-/// could occupy all places.
+/// could hold all permits.
 const LEAST_BYTES_PER_S: u64 = 1024;
 
-/// Maximum number of further bytes of a refused body, so that the sender can read the answer.
+/// Maximum number of further bytes of a rejected body, so that the sender can read the answer.
 const DRAIN_BYTES: u64 = 16 << 20;
 
 /// Maximum length of a statement: a form, or a delete in JSON.
 pub const STATEMENT_BYTES: usize = 64 << 10;
 
 /// Body that is being received.
-pub struct Inflow {
+pub struct IngestStream {
     body: Body,
     started: Instant,
     bytes: u64,
     patience: Duration,
 }
 
-impl Inflow {
+impl IngestStream {
     /// Starts the reception of the body of a request.
-    pub fn new(body: Body) -> Inflow {
-        Inflow {
+    pub fn new(body: Body) -> IngestStream {
+        IngestStream {
             body,
             started: Instant::now(),
             bytes: 0,
@@ -42,14 +42,14 @@ impl Inflow {
     ///
     /// # Errors
     /// If the body is too slow, or breaks off.
-    pub async fn next(&mut self) -> Result<Option<Bytes>, Refusal> {
+    pub async fn next(&mut self) -> Result<Option<Bytes>, ApiError> {
         loop {
             let frame = tokio::time::timeout(self.patience, self.body.frame()).await;
             let Some(frame) = frame.map_err(|_| too_slow())? else {
                 return Ok(None);
             };
-            let frame =
-                frame.map_err(|error| Refusal::invalid(format!("the body broke off: {error}")))?;
+            let frame = frame
+                .map_err(|error| ApiError::invalid(format!("the body is incomplete: {error}")))?;
             if let Ok(bytes) = frame.into_data() {
                 self.bytes += bytes.len() as u64;
                 let allowed = self.patience + Duration::from_secs(self.bytes / LEAST_BYTES_PER_S);
@@ -74,31 +74,31 @@ impl Inflow {
     /// Returns the whole body of a statement, at most [`STATEMENT_BYTES`].
     ///
     /// # Errors
-    /// The errors of [`Inflow::next`], and a body that is too long.
-    pub async fn statement(mut self) -> Result<Vec<u8>, Refusal> {
+    /// The errors of [`IngestStream::next`], and a body that is too long.
+    pub async fn statement(mut self) -> Result<Vec<u8>, ApiError> {
         let mut statement = Vec::new();
-        let refusal = loop {
+        let error = loop {
             match self.next().await {
                 Ok(None) => return Ok(statement),
                 Ok(Some(bytes)) if statement.len() + bytes.len() <= STATEMENT_BYTES => {
                     statement.extend_from_slice(&bytes);
                 }
                 Ok(Some(_)) => {
-                    break Refusal::too_large(format!(
+                    break ApiError::too_large(format!(
                         "the body is longer than {STATEMENT_BYTES} bytes; send a shorter one"
                     ));
                 }
-                Err(refusal) => return Err(refusal),
+                Err(error) => return Err(error),
             }
         };
         self.drain().await;
-        Err(refusal)
+        Err(error)
     }
 }
 
-fn too_slow() -> Refusal {
-    Refusal::too_slow(
-        "the body came too slowly; send it within 30 s, or at 1 KiB a second at least",
+fn too_slow() -> ApiError {
+    ApiError::too_slow(
+        "the body arrived too slowly; send it within 30 s, or at 1 KiB per second or more",
     )
 }
 
@@ -132,22 +132,19 @@ mod tests {
 
     #[tokio::test]
     async fn a_body_that_stalls_is_given_up() {
-        let mut inflow = Inflow::new(Body::new(Stalled(Some(Bytes::from_static(b"{")))));
-        inflow.patience = Duration::from_millis(20);
-        let refusal = inflow.statement().await.unwrap_err();
-        assert_eq!(
-            refusal.into_response().status(),
-            StatusCode::REQUEST_TIMEOUT
-        );
+        let mut stream = IngestStream::new(Body::new(Stalled(Some(Bytes::from_static(b"{")))));
+        stream.patience = Duration::from_millis(20);
+        let error = stream.statement().await.unwrap_err();
+        assert_eq!(error.into_response().status(), StatusCode::REQUEST_TIMEOUT);
     }
 
     #[tokio::test]
     async fn statements_are_bounded() {
-        let of = |len| Inflow::new(Body::from(vec![b' '; len])).statement();
+        let of = |len| IngestStream::new(Body::from(vec![b' '; len])).statement();
         assert_eq!(of(STATEMENT_BYTES).await.unwrap().len(), STATEMENT_BYTES);
-        let refusal = of(STATEMENT_BYTES + 1).await.unwrap_err();
+        let error = of(STATEMENT_BYTES + 1).await.unwrap_err();
         assert_eq!(
-            refusal.into_response().status(),
+            error.into_response().status(),
             StatusCode::PAYLOAD_TOO_LARGE
         );
     }

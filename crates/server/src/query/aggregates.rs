@@ -5,28 +5,28 @@ use seiner_model::{Column, FieldType};
 use seiner_store::{Bucket, Exact};
 use seiner_wire::answer::Cells;
 
-/// Figures of an aggregate, one per bucket.
+/// Values of an aggregate, one per bucket.
 #[derive(Clone, Debug)]
-pub enum Figures {
-    /// Figures with a field type.
+pub enum AggregateColumn {
+    /// Values of a field type.
     Column(Column),
     /// Sums of integers of a type.
     Sums(FieldType, Vec<i128>),
 }
 
-impl Figures {
-    /// Converts the figures into a column of an answer.
+impl AggregateColumn {
+    /// Converts the values into a column of an answer.
     pub fn cells(&self) -> Cells<'_> {
         match self {
-            Figures::Column(column) => Cells::Values(column),
-            Figures::Sums(field_type, sums) => Cells::Sums(*field_type, sums),
+            AggregateColumn::Column(column) => Cells::Values(column),
+            AggregateColumn::Sums(field_type, sums) => Cells::Sums(*field_type, sums),
         }
     }
 }
 
 impl Aggregate {
-    /// Returns the figures of each bucket of a series: integers for fields of integers, except for the mean.
-    pub fn figures(self, field_type: FieldType, buckets: &[Bucket]) -> Figures {
+    /// Returns the value of each bucket of a series: integers for fields of integers, except for the mean.
+    pub fn column(self, field_type: FieldType, buckets: &[Bucket]) -> AggregateColumn {
         let exact: fn(&Exact) -> i128 = match self {
             Aggregate::Sum => |exact| exact.sum,
             Aggregate::Min => |exact| exact.min,
@@ -42,15 +42,15 @@ impl Aggregate {
         let integers = buckets.iter().map(integer);
         match (field_type, self) {
             (FieldType::I64 | FieldType::U64, Aggregate::Sum) => {
-                Figures::Sums(field_type, integers.collect())
+                AggregateColumn::Sums(field_type, integers.collect())
             }
-            // The figures are samples, or rounded samples: casts keep them in the range.
-            (FieldType::I64, _) => Figures::Column(Column::I64(
+            // The values are samples, or rounded samples: casts keep them in the range.
+            (FieldType::I64, _) => AggregateColumn::Column(Column::I64(
                 integers
                     .map(|value| i64::try_from(value).unwrap_or(i64::MAX))
                     .collect(),
             )),
-            (FieldType::U64, _) => Figures::Column(Column::U64(
+            (FieldType::U64, _) => AggregateColumn::Column(Column::U64(
                 integers
                     .map(|value| u64::try_from(value).unwrap_or(u64::MAX))
                     .collect(),
@@ -59,9 +59,9 @@ impl Aggregate {
         }
     }
 
-    /// Returns the figures of each bucket of a series for any type of field: counts, and floats.
-    pub fn floats(self, buckets: &[Bucket]) -> Figures {
-        Figures::Column(match self {
+    /// Returns the value of each bucket of a series for any type of field: counts, and floats.
+    pub fn floats(self, buckets: &[Bucket]) -> AggregateColumn {
+        AggregateColumn::Column(match self {
             Aggregate::Count => Column::U64(buckets.iter().map(|bucket| bucket.count).collect()),
             _ => Column::F64(buckets.iter().map(self.float()).collect()),
         })

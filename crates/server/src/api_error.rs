@@ -13,14 +13,14 @@ use std::{fmt, io};
 /// Maximum length of an error message that other code produced.
 const MESSAGE_BYTES: usize = 64 << 10;
 /// Remedy for a full file system.
-const MAKE_ROOM: &str =
-    "make room on the file system of the data directory (`df`, `df -i`), and send it again";
+const FREE_SPACE: &str =
+    "free space on the file system of the data directory (`df`, `df -i`), and send it again";
 /// Time after which other processes may have freed space.
 const TRY_AGAIN: Duration = Duration::from_secs(5);
 
 /// Error answer.
 #[derive(Debug)]
-pub struct Refusal {
+pub struct ApiError {
     status: StatusCode,
     code: &'static str,
     message: String,
@@ -28,10 +28,10 @@ pub struct Refusal {
     retry_s: Option<u64>,
 }
 
-impl Refusal {
+impl ApiError {
     /// Creates a 400: the request is not valid.
-    pub fn invalid(message: impl ToString) -> Refusal {
-        Refusal {
+    pub fn invalid(message: impl ToString) -> ApiError {
+        ApiError {
             status: StatusCode::BAD_REQUEST,
             code: "invalid",
             message: message.to_string(),
@@ -40,23 +40,23 @@ impl Refusal {
     }
 
     /// Creates a 403: the client may not make this request.
-    pub fn forbidden(message: impl ToString) -> Refusal {
-        Refusal::with(StatusCode::FORBIDDEN, "forbidden", message)
+    pub fn forbidden(message: impl ToString) -> ApiError {
+        ApiError::with(StatusCode::FORBIDDEN, "forbidden", message)
     }
 
     /// Creates a 421: the request is for another host.
-    pub fn misdirected(message: impl ToString) -> Refusal {
-        Refusal::with(StatusCode::MISDIRECTED_REQUEST, "invalid", message)
+    pub fn misdirected(message: impl ToString) -> ApiError {
+        ApiError::with(StatusCode::MISDIRECTED_REQUEST, "invalid", message)
     }
 
     /// Creates a 405: the address has other methods.
-    pub fn other_method(message: impl ToString) -> Refusal {
-        Refusal::with(StatusCode::METHOD_NOT_ALLOWED, "invalid", message)
+    pub fn other_method(message: impl ToString) -> ApiError {
+        ApiError::with(StatusCode::METHOD_NOT_ALLOWED, "invalid", message)
     }
 
     /// Creates an answer with any status.
-    pub(crate) fn with(status: StatusCode, code: &'static str, message: impl ToString) -> Refusal {
-        Refusal {
+    pub(crate) fn with(status: StatusCode, code: &'static str, message: impl ToString) -> ApiError {
+        ApiError {
             status,
             code,
             message: message.to_string(),
@@ -65,8 +65,8 @@ impl Refusal {
     }
 
     /// Creates a 404: the address does not exist.
-    pub fn not_found(message: impl ToString) -> Refusal {
-        Refusal {
+    pub fn not_found(message: impl ToString) -> ApiError {
+        ApiError {
             status: StatusCode::NOT_FOUND,
             code: "not found",
             message: message.to_string(),
@@ -75,8 +75,8 @@ impl Refusal {
     }
 
     /// Creates a 408: the request came too slowly.
-    pub fn too_slow(message: impl ToString) -> Refusal {
-        Refusal {
+    pub fn too_slow(message: impl ToString) -> ApiError {
+        ApiError {
             status: StatusCode::REQUEST_TIMEOUT,
             code: "invalid",
             message: message.to_string(),
@@ -85,8 +85,8 @@ impl Refusal {
     }
 
     /// Creates a 413: the request is too large.
-    pub fn too_large(message: impl ToString) -> Refusal {
-        Refusal {
+    pub fn too_large(message: impl ToString) -> ApiError {
+        ApiError {
             status: StatusCode::PAYLOAD_TOO_LARGE,
             code: "invalid",
             message: message.to_string(),
@@ -95,8 +95,8 @@ impl Refusal {
     }
 
     /// Creates a 503: the client must retry later.
-    pub fn unavailable(message: impl ToString) -> Refusal {
-        Refusal {
+    pub fn unavailable(message: impl ToString) -> ApiError {
+        ApiError {
             status: StatusCode::SERVICE_UNAVAILABLE,
             code: "unavailable",
             message: message.to_string(),
@@ -105,8 +105,8 @@ impl Refusal {
     }
 
     /// Creates a 507: there is no space. `wait` is the approximate time until there is.
-    pub fn full(message: impl ToString, wait: Option<Duration>) -> Refusal {
-        Refusal {
+    pub fn full(message: impl ToString, wait: Option<Duration>) -> ApiError {
+        ApiError {
             status: StatusCode::INSUFFICIENT_STORAGE,
             code: "full",
             message: message.to_string(),
@@ -115,8 +115,8 @@ impl Refusal {
     }
 
     /// Creates a 500: the server or its disk failed.
-    pub fn internal(message: impl ToString) -> Refusal {
-        Refusal {
+    pub fn internal(message: impl ToString) -> ApiError {
+        ApiError {
             status: StatusCode::INTERNAL_SERVER_ERROR,
             code: "internal",
             message: message.to_string(),
@@ -125,51 +125,51 @@ impl Refusal {
     }
 }
 
-impl From<Error> for Refusal {
-    fn from(error: Error) -> Refusal {
+impl From<Error> for ApiError {
+    fn from(error: Error) -> ApiError {
         match error {
-            Error::Poisoned(_) | Error::Closed => Refusal::unavailable(error),
-            Error::Full { relief, .. } => Refusal::full(error, relief.wait()),
+            Error::Poisoned(_) | Error::Closed => ApiError::unavailable(error),
+            Error::Full { relief, .. } => ApiError::full(error, relief.wait()),
             Error::Selector(_) | Error::Query(_) | Error::Rejected(_) | Error::Abandoned => {
-                Refusal::invalid(error)
+                ApiError::invalid(error)
             }
-            Error::UnknownSource(_) => Refusal::not_found(error),
+            Error::UnknownSource(_) => ApiError::not_found(error),
             // The limit is that of the file system, whatever the budget is: other processes may free space.
             _ if error.is_out_of_space() => {
-                Refusal::full(format!("{error}; {MAKE_ROOM}"), Some(TRY_AGAIN))
+                ApiError::full(format!("{error}; {FREE_SPACE}"), Some(TRY_AGAIN))
             }
-            _ => Refusal::internal(error),
+            _ => ApiError::internal(error),
         }
     }
 }
 
-impl fmt::Display for Refusal {
+impl fmt::Display for ApiError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.message)
     }
 }
 
-impl std::error::Error for Refusal {}
+impl std::error::Error for ApiError {}
 
 /// Finds an error answer inside an error of input and output, which wraps it.
-impl From<Refusal> for io::Error {
-    fn from(refusal: Refusal) -> io::Error {
-        io::Error::other(refusal)
+impl From<ApiError> for io::Error {
+    fn from(error: ApiError) -> io::Error {
+        io::Error::other(error)
     }
 }
 
-impl From<io::Error> for Refusal {
-    fn from(error: io::Error) -> Refusal {
+impl From<io::Error> for ApiError {
+    fn from(error: io::Error) -> ApiError {
         error
-            .downcast::<Refusal>()
-            .unwrap_or_else(Refusal::internal)
+            .downcast::<ApiError>()
+            .unwrap_or_else(ApiError::internal)
     }
 }
 
 /// Blocking work fails only by a panic, which is a bug of the server.
-impl From<tokio::task::JoinError> for Refusal {
-    fn from(error: tokio::task::JoinError) -> Refusal {
-        Refusal::internal(error)
+impl From<tokio::task::JoinError> for ApiError {
+    fn from(error: tokio::task::JoinError) -> ApiError {
+        ApiError::internal(error)
     }
 }
 
@@ -202,10 +202,10 @@ pub async fn in_json(request: Request, next: Next) -> Response {
     let text = axum::body::to_bytes(body, MESSAGE_BYTES).await;
     let text = text.unwrap_or_default();
     let message = match String::from_utf8_lossy(&text).trim() {
-        "" => status.canonical_reason().unwrap_or("refused").to_string(),
+        "" => status.canonical_reason().unwrap_or("rejected").to_string(),
         text => text.to_string(),
     };
-    let answer = Refusal::with(status, code(status), message).into_response();
+    let answer = ApiError::with(status, code(status), message).into_response();
     for name in [header::CONTENT_TYPE, header::CONTENT_LENGTH] {
         parts.headers.remove(name);
     }
@@ -214,7 +214,7 @@ pub async fn in_json(request: Request, next: Next) -> Response {
     Response::from_parts(parts, body)
 }
 
-impl IntoResponse for Refusal {
+impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
         let body = body(self.code, &self.message);
         let mut response = (self.status, Json(body)).into_response();
@@ -232,13 +232,13 @@ mod tests {
     use seiner_store::Relief;
 
     #[test]
-    fn a_file_system_without_room_is_no_fault_of_the_server() {
+    fn a_file_system_without_space_is_no_fault_of_the_server() {
         for kind in [io::ErrorKind::StorageFull, io::ErrorKind::QuotaExceeded] {
             let error = Error::Io {
                 context: "writing journal-00000001".to_string(),
                 error: kind.into(),
             };
-            let response = Refusal::from(error).into_response();
+            let response = ApiError::from(error).into_response();
             assert_eq!(response.status(), StatusCode::INSUFFICIENT_STORAGE);
             assert!(response.headers().contains_key(header::RETRY_AFTER));
         }
@@ -252,9 +252,9 @@ mod tests {
                 budget: 8,
                 relief,
             };
-            let refusal = Refusal::from(error);
-            let text = refusal.to_string();
-            let response = refusal.into_response();
+            let error = ApiError::from(error);
+            let text = error.to_string();
+            let response = error.into_response();
             assert_eq!(response.status(), StatusCode::INSUFFICIENT_STORAGE);
             let after = response.headers().get(header::RETRY_AFTER).cloned();
             (text, after.map(|after| after.to_str().unwrap().to_string()))

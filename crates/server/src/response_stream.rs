@@ -1,7 +1,7 @@
 //! Answers that a thread writes while they are sent. At most a few chunks of an answer are in memory,
 //! whatever its length.
 
-use crate::refusal::Refusal;
+use crate::api_error::ApiError;
 use axum::body::Body;
 use bytes::{Bytes, BytesMut};
 use http_body::Frame;
@@ -21,24 +21,24 @@ const CHUNK_BYTES: usize = 64 << 10;
 const CHUNKS: usize = 4;
 
 /// Maximum time that a reader may leave a chunk waiting. After it the answer is cut off, so that the thread
-/// and the place become free for others.
+/// and the permit become free for others.
 const READER_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Message of a writing thread: a chunk, or the end with its completeness.
 enum Piece {
     Chunk(Bytes),
     End,
-    Refused(Refusal),
+    Failed(ApiError),
 }
 
 /// Destination of an answer, in a thread that may block.
-pub struct Outflow {
+pub struct ResponseStream {
     pieces: Sender<Piece>,
     chunk: BytesMut,
     runtime: Handle,
 }
 
-impl Outflow {
+impl ResponseStream {
     /// Returns a function that reports whether the reader has gone.
     pub fn is_over(&self) -> IsOver {
         // A weak reference: the channel ends with its writer.
@@ -65,7 +65,7 @@ impl Outflow {
     }
 }
 
-impl Write for Outflow {
+impl Write for ResponseStream {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.chunk.extend_from_slice(bytes);
         if self.chunk.len() >= CHUNK_BYTES {
@@ -88,45 +88,45 @@ impl Write for Outflow {
 ///
 /// # Errors
 /// The error of `write` before the first chunk is full. A later error cuts the body off.
-pub async fn body<W>(write: W) -> Result<Body, Refusal>
+pub async fn body<W>(write: W) -> Result<Body, ApiError>
 where
-    W: FnOnce(&mut Outflow) -> io::Result<()> + Send + 'static,
+    W: FnOnce(&mut ResponseStream) -> io::Result<()> + Send + 'static,
 {
     let (pieces, mut received) = channel(CHUNKS);
-    let mut outflow = Outflow {
+    let mut stream = ResponseStream {
         pieces,
         chunk: BytesMut::new(),
         runtime: Handle::current(),
     };
     tokio::task::spawn_blocking(move || {
-        let end = match write(&mut outflow) {
+        let end = match write(&mut stream) {
             Ok(()) => {
-                let rest = std::mem::take(&mut outflow.chunk).freeze();
-                outflow.send(Piece::Chunk(rest)).map(|()| Piece::End)
+                let rest = std::mem::take(&mut stream.chunk).freeze();
+                stream.send(Piece::Chunk(rest)).map(|()| Piece::End)
             }
-            Err(error) => Ok(Piece::Refused(error.into())),
+            Err(error) => Ok(Piece::Failed(error.into())),
         };
         // A reader that has gone needs no end.
-        let _ = end.and_then(|end| outflow.send(end));
+        let _ = end.and_then(|end| stream.send(end));
     });
     match received.recv().await {
-        Some(Piece::Chunk(first)) => Ok(Body::new(Stream {
+        Some(Piece::Chunk(first)) => Ok(Body::new(ResponseBody {
             first: Some(first),
             received,
         })),
-        Some(Piece::Refused(refusal)) => Err(refusal),
-        Some(Piece::End) | None => Err(Refusal::internal(
-            "the answer's thread ended before it answered",
+        Some(Piece::Failed(error)) => Err(error),
+        Some(Piece::End) | None => Err(ApiError::internal(
+            "the thread of the answer ended without an answer",
         )),
     }
 }
 
-struct Stream {
+struct ResponseBody {
     first: Option<Bytes>,
     received: Receiver<Piece>,
 }
 
-impl http_body::Body for Stream {
+impl http_body::Body for ResponseBody {
     type Data = Bytes;
     type Error = io::Error;
 
@@ -134,18 +134,18 @@ impl http_body::Body for Stream {
         self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<io::Result<Frame<Bytes>>>> {
-        let stream = self.get_mut();
-        if let Some(first) = stream.first.take() {
+        let body = self.get_mut();
+        if let Some(first) = body.first.take() {
             return Poll::Ready(Some(Ok(Frame::data(first))));
         }
-        stream.received.poll_recv(context).map(|piece| match piece {
+        body.received.poll_recv(context).map(|piece| match piece {
             Some(Piece::Chunk(chunk)) => Some(Ok(Frame::data(chunk))),
             Some(Piece::End) => None,
-            Some(Piece::Refused(refusal)) => {
-                tracing::warn!("an answer broke off: {refusal}");
-                Some(Err(io::Error::other("the answer broke off")))
+            Some(Piece::Failed(error)) => {
+                tracing::warn!("an answer is incomplete: {error}");
+                Some(Err(io::Error::other("the answer is incomplete")))
             }
-            None => Some(Err(io::Error::other("the answer broke off"))),
+            None => Some(Err(io::Error::other("the answer is incomplete"))),
         })
     }
 }

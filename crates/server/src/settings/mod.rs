@@ -1,0 +1,20 @@
+//! Settings: one table, from which flags, environment, file, `seiner config` and
+//! `docs/config.md` are derived.
+//!
+//! Every setting is a text with a name, whatever its origin. One function per setting parses the
+//! text. A value therefore has the same meaning and the same error messages in all places.
+
+mod page;
+mod ports;
+mod service;
+mod setting;
+mod storage;
+mod store;
+mod table;
+mod text;
+mod values;
+
+pub use page::markdown;
+pub use setting::Setting;
+pub use table::{all, named};
+pub use values::{ArrayIo, Settings};

@@ -1,0 +1,56 @@
+//! Settings of the ports, and of who may use them.
+
+use super::setting::Setting;
+use super::text::{address, boolean, host_names};
+
+/// Settings, in the order of display.
+pub static SETTINGS: [Setting; 4] = [
+    Setting {
+        name: "listen",
+        default: "127.0.0.1:7670",
+        form: "ADDRESS:PORT",
+        help: "Address of the HTTP port, for writes, queries, metrics and the page. There is no password. An address that \
+               other hosts can reach also needs `allow_remote`.",
+        assign: |settings, text| address(text).map(|address| settings.listen = address),
+    },
+    Setting {
+        name: "line_tcp",
+        default: "off",
+        form: "ADDRESS:PORT|off",
+        help: "Address of a port for line protocol over plain TCP, one line after the other. This port costs senders \
+               least, but nothing is acknowledged: rejected lines are only counted and logged.",
+        assign: |settings, text| {
+            settings.line_tcp = if text == "off" {
+                None
+            } else {
+                Some(address(text)?)
+            };
+            Ok(())
+        },
+    },
+    Setting {
+        name: "allow_remote",
+        default: "false",
+        form: "true|false",
+        help: "Permit addresses other than loopback. Everybody who reaches a port can read and write everything: put a \
+               proxy with authentication in front of the server, or a firewall around it.",
+        assign: |settings, text| boolean(text).map(|allow| settings.allow_remote = allow),
+    },
+    Setting {
+        name: "allowed_hosts",
+        default: "none",
+        form: "NAME[:PORT],...|none",
+        help: "Names of the server besides `localhost`, the loopback addresses and the addresses that it listens on: its \
+               name in the network, such as `nas.local`, or the name of a proxy in front of it. A request with any other \
+               name in its Host header is answered 421. Otherwise a web page of another site could reach the server by a \
+               name of that site (DNS rebinding). If a proxy changes Host, add the origin of the page, with its port \
+               unless the port is 80 or 443.",
+        assign: |settings, text| {
+            settings.allowed_hosts = match text {
+                "none" => Vec::new(),
+                _ => host_names(text)?,
+            };
+            Ok(())
+        },
+    },
+];

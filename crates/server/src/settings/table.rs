@@ -1,0 +1,123 @@
+//! Table of all settings, and the defaults.
+
+use super::setting::Setting;
+use super::values::{ArrayIo, Settings};
+use super::{ports, service, storage, store};
+use seiner_engine::{Classes, Durability, Given, MergePolicy};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Groups of settings, in the order of display.
+static GROUPS: [&[Setting]; 4] = [
+    &storage::SETTINGS,
+    &ports::SETTINGS,
+    &store::SETTINGS,
+    &service::SETTINGS,
+];
+
+/// Returns all settings, in the order of display.
+pub fn all() -> impl Iterator<Item = &'static Setting> {
+    GROUPS.into_iter().flatten()
+}
+
+/// Returns the setting with this name.
+pub fn named(name: &str) -> Option<&'static Setting> {
+    all().find(|setting| setting.name == name)
+}
+
+impl Default for Settings {
+    fn default() -> Settings {
+        let local = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
+        let mut settings = Settings {
+            data: PathBuf::new(),
+            array: Vec::new(),
+            array_degraded: false,
+            array_control: PathBuf::new(),
+            array_io: ArrayIo::Auto,
+            array_patience: Duration::ZERO,
+            array_background_rate: 0,
+            listen: local,
+            line_tcp: None,
+            allow_remote: false,
+            allowed_hosts: Vec::new(),
+            durability: Durability::Memory,
+            memory: None,
+            block_bytes: 0,
+            disk: None,
+            leave_free: 0,
+            merge_from: 0.0,
+            policy: MergePolicy::default(),
+            extra_writes: 0.0,
+            lanes: 0,
+            classes: Classes::default(),
+            given: Given::default(),
+            apply_retention: false,
+            device_tbw: None,
+            segment_bytes: None,
+            journal_bytes: None,
+            idle_seal: Duration::ZERO,
+            host_sensors: None,
+            allow_1970: false,
+            max_body: 0,
+            max_requests: 0,
+            max_queries: 0,
+            max_connections: 0,
+            stop_timeout: Duration::ZERO,
+            log: String::new(),
+        };
+        for setting in all() {
+            (setting.assign)(&mut settings, setting.default).expect("a test reads every default");
+        }
+        settings
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_bad_value_is_rejected_with_a_remedy() {
+        for (name, bad) in [
+            ("data", ""),
+            ("array", "a,,b"),
+            ("array_degraded", "perhaps"),
+            ("array_control", ""),
+            ("array_io", "fast"),
+            ("array_patience", "long"),
+            ("array_background_rate", "slow"),
+            ("listen", "7670"),
+            ("line_tcp", "yes"),
+            ("allow_remote", "maybe"),
+            ("allowed_hosts", "https://nas.local"),
+            ("durability", "often"),
+            ("memory", "1 KiB"),
+            ("block_bytes", "1 GiB"),
+            // More than the engine accepts.
+            ("block_bytes", "65 KiB"),
+            ("segment_bytes", "0"),
+            ("journal_bytes", "x"),
+            ("disk", "some"),
+            ("leave_free", "-1"),
+            ("merge_from", "1.5"),
+            ("policy", "hungry"),
+            ("extra_writes", "-1"),
+            ("lanes", "1"),
+            ("device_tbw", "1 MB"),
+            ("idle_seal", "10"),
+            ("host_sensors", "1us"),
+            ("allow_1970", "1970"),
+            ("max_body", "1"),
+            ("max_requests", "0"),
+            ("max_queries", "-1"),
+            ("max_connections", "many"),
+            ("stop_timeout", "soon"),
+            ("log", ""),
+        ] {
+            let setting = named(name).expect("it is in the table");
+            let error = (setting.assign)(&mut Settings::default(), bad).expect_err(name);
+            assert!(error.len() > 15, "{name}: {error}");
+        }
+    }
+}

@@ -1,0 +1,280 @@
+//! Values of the settings: data, and what follows from several of them together.
+
+use crate::hosts::HostName;
+use crate::size::format_size;
+use seiner_engine::{Classes, Durability, Given, MergePolicy, Options};
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Share of the budget that a segment takes, and its bounds: small enough that data of one lifetime
+/// can be dropped in whole segments while the store is nearly full.
+const SEGMENT_SHARE: u64 = 512;
+const SEGMENT_BYTES: (u64, u64) = (256 << 10, 64 << 20);
+/// Share of the budget that the journal takes, and its bounds.
+const JOURNAL_SHARE: u64 = 32;
+const JOURNAL_BYTES: (u64, u64) = (1 << 20, 128 << 20);
+/// Number of units of a dedicated disk that are reserved for space about to be freed.
+const AHEAD_UNITS: u64 = 16;
+/// Minimum number of units per segment: the last unit is half empty in the mean.
+const SEGMENT_UNITS: u64 = 8;
+
+/// Method of I/O on the members of an array.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ArrayIo {
+    /// io_uring if the kernel has it, otherwise threads.
+    Auto,
+    /// io_uring.
+    Ring,
+    /// Threads.
+    Threads,
+}
+
+/// Settings of a server: data, not components.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Directory of the data.
+    pub data: PathBuf,
+    /// Members of the array that holds the data instead; `None` for a directory.
+    pub array: Vec<PathBuf>,
+    /// True if members of the array may be missing at the start.
+    pub array_degraded: bool,
+    /// Control socket of the array.
+    pub array_control: PathBuf,
+    /// Method of I/O on the members of the array.
+    pub array_io: ArrayIo,
+    /// Maximum time of an operation of a member; zero for no limit.
+    pub array_patience: Duration,
+    /// Maximum rate of rebuilding, scrubbing and resyncing, bytes per second and member; 0 for no limit.
+    pub array_background_rate: u64,
+    /// Address of the HTTP port.
+    pub listen: SocketAddr,
+    /// Address of the port for line protocol over plain TCP, if there is one.
+    pub line_tcp: Option<SocketAddr>,
+    /// True if addresses other than loopback are allowed.
+    pub allow_remote: bool,
+    /// Names of the server besides its addresses.
+    pub allowed_hosts: Vec<HostName>,
+    /// Durability of acknowledged rows.
+    pub durability: Durability,
+    /// Memory of the store, bytes; `None`: a share of the machine's.
+    pub memory: Option<u64>,
+    /// Size of a block, bytes.
+    pub block_bytes: u32,
+    /// Maximum size of the data directory, bytes, if it is limited.
+    pub disk: Option<u64>,
+    /// Space to leave free on the file system, bytes.
+    pub leave_free: u64,
+    /// Share of the budget at which merging begins.
+    pub merge_from: f64,
+    /// Policy that chooses the segments to merge.
+    pub policy: MergePolicy,
+    /// Bytes per stored byte that may be written to give reads larger blocks.
+    pub extra_writes: f64,
+    /// Number of logs written side by side.
+    pub lanes: u32,
+    /// Retention classes.
+    pub classes: Classes,
+    /// Rules among these that replace the ones stored with the data.
+    pub given: Given,
+    /// True if rules may apply that delete data sooner than the stored ones.
+    pub apply_retention: bool,
+    /// Bytes that may be written to the device in its lifetime, if known.
+    pub device_tbw: Option<u64>,
+    /// Size of a segment, bytes, unless it follows from the budget.
+    pub segment_bytes: Option<u64>,
+    /// Maximum size of the journal, bytes, unless it follows from the budget.
+    pub journal_bytes: Option<u64>,
+    /// Idle time after which the open block of a source is sealed.
+    pub idle_seal: Duration,
+    /// Interval of reading the host's own sensors; `None` to disable them.
+    pub host_sensors: Option<Duration>,
+    /// True if times in 1970 are stored although they look like present seconds or milliseconds.
+    pub allow_1970: bool,
+    /// Maximum body of a write, bytes after decompression.
+    pub max_body: u64,
+    /// Maximum number of concurrent writes.
+    pub max_requests: usize,
+    /// Maximum number of concurrent queries.
+    pub max_queries: usize,
+    /// Maximum number of open connections, of HTTP and line protocol each.
+    pub max_connections: usize,
+    /// Maximum time to wait at a stop for requests in flight.
+    pub stop_timeout: Duration,
+    /// Filter of log messages, such as `info` or `seiner_server=debug`.
+    pub log: String,
+}
+
+impl Settings {
+    /// Returns the options of the store.
+    pub fn options(&self) -> Options {
+        Options {
+            durability: self.durability,
+            memory: self.memory.unwrap_or_else(Options::automatic_memory),
+            block_bytes: self.block_bytes,
+            segment_bytes: self
+                .segment_bytes
+                .unwrap_or_else(|| self.share_of_disk(SEGMENT_SHARE, SEGMENT_BYTES)),
+            journal_bytes: self
+                .journal_bytes
+                .unwrap_or_else(|| self.share_of_disk(JOURNAL_SHARE, JOURNAL_BYTES)),
+            idle_seal: self.idle_seal,
+            disk: self.disk,
+            leave_free: self.leave_free,
+            merge_from: self.merge_from,
+            policy: self.policy,
+            extra_writes: self.extra_writes,
+            lanes: self.lanes,
+            classes: self.classes.clone(),
+            given: self.given,
+            apply_retention: self.apply_retention,
+        }
+    }
+
+    /// Returns a power of two near a share of the budget, within bounds.
+    fn share_of_disk(&self, share: u64, (least, most): (u64, u64)) -> u64 {
+        match self.disk {
+            Some(disk) if disk / share < most => (1 << (disk / share).max(1).ilog2()).max(least),
+            _ => most,
+        }
+    }
+
+    /// Returns the effective value of a setting whose text leaves it open: `256 KiB` for `auto`.
+    pub fn comes_to(&self, name: &str) -> Option<String> {
+        let options = self.options();
+        match name {
+            "memory" if self.memory.is_none() => Some(format_size(options.memory)),
+            "segment_bytes" if self.segment_bytes.is_none() => {
+                Some(format_size(options.segment_bytes))
+            }
+            "journal_bytes" if self.journal_bytes.is_none() => {
+                Some(format_size(options.journal_bytes))
+            }
+            _ => None,
+        }
+    }
+
+    /// Returns the settings for a store on a dedicated disk, with this space for files in units of this size. The whole space
+    /// is the budget, unless a smaller one was given.
+    ///
+    /// # Errors
+    /// If a larger budget was given.
+    pub fn on_disk_of(mut self, capacity: u64, unit: u64) -> Result<Settings, String> {
+        let given = self.disk;
+        self.disk = Some(capacity);
+        // Journal files that are created ahead, and ends of units: they count when they are used.
+        let ahead = (self.options().journal_bytes / 4).max(64 << 10) + AHEAD_UNITS * unit;
+        let most = capacity.saturating_sub(ahead);
+        self.disk = Some(given.unwrap_or(most));
+        let segment = self.options().segment_bytes.max(SEGMENT_UNITS * unit);
+        self.segment_bytes.get_or_insert(segment);
+        match given {
+            Some(disk) if disk > most => Err(format!(
+                "disk = {disk} bytes is more than the {most} for which there is room; lower it, or leave it out"
+            )),
+            _ => Ok(self),
+        }
+    }
+
+    /// Refuses an address that other hosts can reach, unless the settings allow it.
+    ///
+    /// # Errors
+    /// A sentence that names the setting and the remedy.
+    pub fn check_exposure(&self) -> Result<(), String> {
+        let addresses = [("listen", Some(self.listen)), ("line_tcp", self.line_tcp)];
+        for (name, address) in addresses {
+            if let Some(address) = address
+                && !address.ip().is_loopback()
+                && !self.allow_remote
+            {
+                return Err(format!(
+                    "{name} = \"{address}\" can be reached from other hosts, and there is no password: whoever \
+                     reaches it may read and write everything; listen on 127.0.0.1, or set allow_remote = true"
+                ));
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn defaults_are_those_of_the_engine() {
+        let options = Settings::default().options();
+        let engine = Options::default();
+        assert_eq!(options.durability, engine.durability);
+        // The server takes a share of the machine; a program that embeds the engine decides itself.
+        assert_eq!(options.memory, Options::automatic_memory());
+        assert_eq!(options.block_bytes, engine.block_bytes);
+        assert_eq!(options.segment_bytes, engine.segment_bytes);
+        assert_eq!(options.journal_bytes, engine.journal_bytes);
+        assert_eq!(options.idle_seal, engine.idle_seal);
+        assert_eq!(options.disk, engine.disk);
+        assert_eq!(options.leave_free, engine.leave_free);
+        assert_eq!(options.merge_from, engine.merge_from);
+        assert_eq!(options.policy, engine.policy);
+        assert_eq!(options.extra_writes, engine.extra_writes);
+        assert_eq!(options.lanes, engine.lanes);
+    }
+
+    #[test]
+    fn segments_and_journal_follow_the_budget() {
+        let of = |disk: u64| {
+            let settings = Settings {
+                disk: Some(disk),
+                ..Settings::default()
+            };
+            let options = settings.options();
+            (options.segment_bytes, options.journal_bytes)
+        };
+        assert_eq!(of(1 << 20), (256 << 10, 1 << 20));
+        assert_eq!(of(100 << 20), (256 << 10, 2 << 20));
+        assert_eq!(of(1 << 30), (2 << 20, 32 << 20));
+        assert_eq!(of(100 << 30), (64 << 20, 128 << 20));
+        let settings = Settings {
+            segment_bytes: Some(1 << 20),
+            ..Settings::default()
+        };
+        assert_eq!(settings.comes_to("segment_bytes"), None);
+        assert_eq!(
+            settings.comes_to("journal_bytes").as_deref(),
+            Some("128 MiB")
+        );
+    }
+
+    #[test]
+    fn the_budget_on_a_disk_of_its_own_is_what_fits() {
+        let (capacity, unit) = (100 << 20, 64 << 10);
+        let settings = Settings::default();
+        let fitted = settings.clone().on_disk_of(capacity, unit).unwrap();
+        let most = fitted.disk.unwrap();
+        assert!((90 << 20..capacity).contains(&most), "{most}");
+        assert_eq!(fitted.options().segment_bytes, 512 << 10);
+        let of = |disk| Settings {
+            disk: Some(disk),
+            ..settings.clone()
+        };
+        let less = of(50 << 20).on_disk_of(capacity, unit).unwrap();
+        assert_eq!(less.disk, Some(50 << 20));
+        let error = of(capacity).on_disk_of(capacity, unit).unwrap_err();
+        assert!(error.contains("lower it"), "{error}");
+    }
+
+    #[test]
+    fn only_loopback_without_leave() {
+        let mut settings = Settings::default();
+        assert_eq!(settings.check_exposure(), Ok(()));
+        settings.line_tcp = Some("[::]:7671".parse().unwrap());
+        assert!(
+            settings
+                .check_exposure()
+                .unwrap_err()
+                .contains("allow_remote = true")
+        );
+        settings.allow_remote = true;
+        assert_eq!(settings.check_exposure(), Ok(()));
+    }
+}
