@@ -85,16 +85,14 @@ fn as_text(path: &Path, superblock: &Superblock) -> String {
         || "a spare".to_string(),
         |member| format!("member {member}"),
     );
-    let members =
-        superblock
-            .completeness
-            .iter()
-            .map(|&of_member| match filling(of_member, superblock.stripes) {
-                ("filling", stripes) => {
-                    format!("filling ({stripes} of {} stripes)", superblock.stripes)
-                }
-                (state, _) => state.to_string(),
-            });
+    let members = superblock.completeness.iter().map(|&of_member| {
+        match filling(of_member, superblock.stripes) {
+            ("filling", stripes) => {
+                format!("filling ({stripes} of {} stripes)", superblock.stripes)
+            }
+            (state, _) => state.to_string(),
+        }
+    });
     format!(
         "{}: {place} of array {}\n  RAID {} of {}, strips of {}, {} stripes; generation {}, {}\n  members: {}\n",
         path.display(),
