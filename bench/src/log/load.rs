@@ -13,6 +13,7 @@ use seiner_engine::{
 use seiner_model::{Column, Columns, FieldColumn, SourceId, SourceKey, Strings};
 use seiner_platform::sim::SimClock;
 use seiner_platform::{Clock, Directory, SystemClock};
+use seiner_random::SplitMixRng;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -522,7 +523,7 @@ impl Feed {
 /// Rows of a load in order; the same for every store.
 pub struct Stream {
     draw: Alias,
-    random: Random,
+    rng: SplitMixRng,
     values: Values,
     /// Random characters, if rows are texts.
     signs: String,
@@ -531,21 +532,19 @@ pub struct Stream {
 impl Stream {
     /// Starts at the first row.
     pub fn new(load: &Load) -> Stream {
-        let mut random = Random(0x5e1e_0001);
+        let mut rng = SplitMixRng::new(0x5e1e_0001);
         let sigma = match load.lives {
             Lives::Rings { sigma } => sigma,
             Lives::Ages { .. } => 0.0,
         };
-        let rates: Vec<f64> = (0..load.sources)
-            .map(|_| (random.normal() * sigma).exp())
-            .collect();
+        let rates: Vec<f64> = (0..load.sources).map(|_| rng.lognormal(sigma)).collect();
         let signs = match load.values {
             Values::Floats | Values::Fractions => String::new(),
-            Values::Texts(_) => signs(&mut random),
+            Values::Texts(_) => signs(&mut rng),
         };
         Stream {
             draw: Alias::new(&rates),
-            random,
+            rng,
             values: load.values,
             signs,
         }
@@ -553,8 +552,8 @@ impl Stream {
 
     /// Returns the number of the next row's source.
     fn source(&mut self) -> usize {
-        let bits = self.random.next();
-        self.draw.pick(bits, &mut self.random)
+        let bits = self.rng.next_u64();
+        self.draw.pick(bits, &mut self.rng)
     }
 
     /// Returns the sources and values of a batch. The values do not compress.
@@ -563,7 +562,7 @@ impl Stream {
         let mut values = Vec::with_capacity(BATCH);
         for _ in 0..BATCH {
             sources.push(self.source());
-            let bits = self.random.next();
+            let bits = self.rng.next_u64();
             values.push(f64::from_bits(match self.values {
                 Values::Fractions => 1.0f64.to_bits() | bits >> 12,
                 _ => bits >> 2,
@@ -573,7 +572,7 @@ impl Stream {
     }
 
     fn texts(&mut self, bytes: usize) -> FieldColumn {
-        let from = self.random.next() as usize % (SIGNS - TEXTS * bytes);
+        let from = self.rng.next_u64() as usize % (SIGNS - TEXTS * bytes);
         let texts = &self.signs[from..from + TEXTS * bytes];
         let ends = (1..=TEXTS).map(|text| (text * bytes) as u32);
         FieldColumn {
@@ -588,13 +587,11 @@ impl Stream {
 
 /// Returns the 128 ASCII characters in random order, repeatedly, so that all have the same
 /// frequency.
-fn signs(random: &mut Random) -> String {
+fn signs(rng: &mut SplitMixRng) -> String {
     let mut order: Vec<u8> = (0..128).collect();
     let mut signs = String::with_capacity(SIGNS);
     while signs.len() < SIGNS {
-        for at in (1..order.len()).rev() {
-            order.swap(at, random.next() as usize % (at + 1));
-        }
+        rng.shuffle(&mut order);
         signs.extend(order.iter().map(|&sign| char::from(sign)));
     }
     signs
@@ -667,36 +664,12 @@ impl Alias {
         Alias { share, other }
     }
 
-    pub fn pick(&self, bits: u64, random: &mut Random) -> usize {
+    pub fn pick(&self, bits: u64, rng: &mut SplitMixRng) -> usize {
         let at = ((u128::from(bits) * self.share.len() as u128) >> 64) as usize;
-        match random.even() < self.share[at] {
+        match rng.unit() < self.share[at] {
             true => at,
             false => self.other[at] as usize,
         }
-    }
-}
-
-/// Small generator of random numbers, the same in every run (splitmix64).
-pub struct Random(pub u64);
-
-impl Random {
-    pub fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut bits = self.0;
-        bits = (bits ^ bits >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        bits = (bits ^ bits >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        bits ^ bits >> 31
-    }
-
-    /// Returns a uniform number between 0 and 1.
-    pub fn even(&mut self) -> f64 {
-        (self.next() >> 11) as f64 / (1u64 << 53) as f64
-    }
-
-    /// Returns a normally distributed number.
-    pub fn normal(&mut self) -> f64 {
-        let (a, b) = (1.0 - self.even(), self.even());
-        (-2.0 * a.ln()).sqrt() * (std::f64::consts::TAU * b).cos()
     }
 }
 
@@ -706,11 +679,11 @@ mod tests {
 
     #[test]
     fn sources_are_drawn_as_often_as_their_rates_say() {
-        let (alias, mut random) = (Alias::new(&[1.0, 2.0, 5.0]), Random(1));
+        let (alias, mut rng) = (Alias::new(&[1.0, 2.0, 5.0]), SplitMixRng::new(1));
         let mut counts = [0u32; 3];
         for _ in 0..80_000 {
-            let bits = random.next();
-            counts[alias.pick(bits, &mut random)] += 1;
+            let bits = rng.next_u64();
+            counts[alias.pick(bits, &mut rng)] += 1;
         }
         for (count, expected) in counts.iter().zip([10_000u32, 20_000, 50_000]) {
             assert!(count.abs_diff(expected) < 600, "{counts:?}");

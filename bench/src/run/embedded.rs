@@ -11,6 +11,7 @@ use anyhow::{Context, Result, ensure};
 use clap::Args;
 use seiner_engine::{Durability, Engine, Options};
 use seiner_model::{SourceId, SourceKey};
+use seiner_random::SplitMixRng;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use std::path::Path;
@@ -279,11 +280,11 @@ struct Batch {
 fn batches(case: &Case) -> Vec<Batch> {
     let mut gauges: Vec<Gauge> = (0..case.sources).map(Gauge::new).collect();
     let mut order: Vec<u32> = (0..case.sources).collect();
-    let mut random = 0x9e37_79b9_7f4a_7c15_u64;
+    let mut rng = SplitMixRng::new(1);
     let mut batches = Vec::new();
     for tick in 0..case.ticks {
         if case.shuffled {
-            shuffle(&mut order, &mut random);
+            rng.shuffle(&mut order);
         }
         let time = START + i64::from(tick) * PERIOD;
         for sources in order.chunks(BATCH) {
@@ -301,16 +302,6 @@ fn batches(case: &Case) -> Vec<Batch> {
         }
     }
     batches
-}
-
-/// Shuffles by the method of Fisher and Yates, with a xorshift generator.
-fn shuffle(order: &mut [u32], random: &mut u64) {
-    for last in (1..order.len()).rev() {
-        *random ^= *random << 13;
-        *random ^= *random >> 7;
-        *random ^= *random << 17;
-        order.swap(last, (*random % (last as u64 + 1)) as usize);
-    }
 }
 
 fn stored(engine: &Engine) -> Result<u64> {
