@@ -62,7 +62,6 @@ bench-peers: build ## Against VictoriaMetrics and InfluxDB on loopback
 	scripts/need.sh victoria-metrics || true
 	scripts/need.sh influxdb || true
 	cargo run --release --locked -p seiner-bench -- peers $(ARGS)
-	python3 scripts/peers-chart.py
 
 bench-embedded: ## The engine alone on one core
 	cargo run --release --locked -p seiner-bench -- embedded $(ARGS)

@@ -1,4 +1,3 @@
-//! Stores on a small budget under load, the rows that they are fed, and charts.
+//! Stores on a small budget under load, and the rows that they receive.
 
 pub mod load;
-pub mod plot;

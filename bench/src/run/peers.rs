@@ -14,6 +14,7 @@ use crate::report::{Check, Places, Relation, Report, Table, cell, short};
 use crate::workload::{SENSORS_PER_HOST, Workload};
 use anyhow::{Context, Result, bail};
 use clap::Args;
+use seiner_chart::{BarSeries, Figure, any_colour, svg};
 use serde::Serialize;
 use serde_json::json;
 use std::path::{Path, PathBuf};
@@ -129,7 +130,34 @@ pub fn run(settings: &Settings, places: &Places) -> Result<()> {
         },
         "loads": measured,
     });
+    let path = places.page.with_file_name("peers.svg");
+    std::fs::write(&path, svg::standalone(&chart(&report.tables), any_colour))
+        .with_context(|| format!("writing {}", path.display()))?;
     report.finish(places)
+}
+
+/// Returns the chart of the rates in the tables, one group of bars per table.
+fn chart(tables: &[Table]) -> Figure {
+    let rate = |row: &[String]| row.get(1).and_then(|rate| rate.parse::<f64>().ok());
+    let mut servers: Vec<&str> = Vec::new();
+    for row in tables.iter().flat_map(|table| &table.rows) {
+        if rate(row).is_some() && !servers.contains(&row[0].as_str()) {
+            servers.push(&row[0]);
+        }
+    }
+    let series = servers.iter().map(|server| {
+        let values = tables.iter().map(|table| {
+            let row = table.rows.iter().find(|row| row[0] == *server);
+            row.and_then(|row| rate(row))
+        });
+        BarSeries::new(*server, values.collect())
+    });
+    Figure::Ranking {
+        title: "Million samples per second of processor time".to_string(),
+        caption: String::new(),
+        categories: tables.iter().map(|table| table.title.clone()).collect(),
+        series: series.collect(),
+    }
 }
 
 /// Returns the servers that can run here, and reports the others.
@@ -479,4 +507,25 @@ fn checks(measured: &[Measured]) -> Vec<Check> {
         ));
     }
     checks
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_chart_has_a_bar_for_each_server_that_was_measured() {
+        let mut table = Table::new("(a)", &["server", "M samples per CPU-s"]);
+        table.rows = [["Seiner", "5.41"], ["QuestDB: not found", "–"]]
+            .map(|row| row.map(String::from).into())
+            .into();
+        let Figure::Ranking {
+            categories, series, ..
+        } = chart(&[table])
+        else {
+            panic!("not a ranking");
+        };
+        assert_eq!(categories, ["(a)"]);
+        assert_eq!((series.len(), series[0].values[0]), (1, Some(5.41)));
+    }
 }

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// Settings of a cell, by name.
-pub type Settings = BTreeMap<String, serde_json::Value>;
+pub type CellSettings = BTreeMap<String, serde_json::Value>;
 
 /// A cell that could not be measured on this machine.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -22,7 +22,7 @@ pub struct Cell {
     /// Name, unique in the run.
     pub name: String,
     /// Settings of the measurement.
-    pub settings: Settings,
+    pub settings: CellSettings,
     /// Measured figures by name; the name contains the unit.
     pub figures: BTreeMap<String, f64>,
     /// Figures over time.

@@ -5,16 +5,18 @@
 
 use crate::backend::Backend;
 use crate::bench::Bench;
-use crate::cell::{Cell, Missing, Settings};
+use crate::cell::{Cell, CellSettings, Missing};
 use crate::error::{Result, refuse};
-use crate::experiment::{Experiment, Measurements, Needs, Plan, Profile, Session, Task};
+use crate::experiment::{
+    Experiment, ExperimentPlan, GuestNeeds, Measurements, Profile, Session, Task,
+};
 use crate::interrupt::Interrupt;
+use crate::location::StorageLocation;
 use crate::native::{self, Fresh, Recipe};
 use crate::papers;
-use crate::place::Place;
-use crate::registry::Claim;
-use crate::report::figure::{Axis, BarSeries, Figure, Row, bytes, plain};
-use crate::tree::{self, Shape};
+use crate::registry::ResourceGuard;
+use crate::tree::{self, TreeShape};
+use seiner_chart::{Axis, BarSeries, Figure, TableRow, bytes, plain};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use std::fs;
@@ -122,8 +124,8 @@ fn system(name: &str) -> (&str, &str) {
 }
 
 impl Experiment for Files {
-    fn plan(&self, _profile: Profile) -> Result<Plan> {
-        let place = Place::find(&self.directory)?;
+    fn plan(&self, _profile: Profile) -> Result<ExperimentPlan> {
+        let location = StorageLocation::find(&self.directory)?;
         let (mut tasks, mut missing) = (Vec::new(), Vec::new());
         let needed = match self.backend {
             // A guest keeps its files in memory; its archive, which is on disk, contains programs
@@ -136,10 +138,10 @@ impl Experiment for Files {
                     + self.small_bytes * 12
             }
         };
-        if place.free_bytes()? < needed {
+        if location.free_bytes()? < needed {
             return refuse(format!(
                 "{} needs {} free; choose less by --profile or another directory",
-                place.path.display(),
+                location.path.display(),
                 bytes(needed as f64)
             ));
         }
@@ -166,7 +168,7 @@ impl Experiment for Files {
                 }),
                 None => tasks.push(Task {
                     name: name.clone(),
-                    settings: Settings::from([
+                    settings: CellSettings::from([
                         ("kind".to_string(), json!(kind)),
                         ("options".to_string(), json!(options)),
                     ]),
@@ -185,27 +187,27 @@ impl Experiment for Files {
                     .join(", ")
             ));
         }
-        Ok(Plan {
+        Ok(ExperimentPlan {
             tasks,
             missing,
             backend: self.backend,
-            place: Some(place),
+            location: Some(location),
         })
     }
 
     fn open(&self, seed: u64, bench: &Bench) -> Result<Box<dyn Session>> {
-        let (claim, root) = bench.registry.tree(&self.directory)?;
+        let (guard, root) = bench.registry.tree(&self.directory)?;
         bench.say("growing what is copied");
         let input = Input::make(self, &root, seed, &bench.interrupt)?;
         Ok(Box::new(Run {
             settings: self.clone(),
             input,
-            _claim: claim,
+            _guard: guard,
         }))
     }
 
-    fn guest_needs(&self) -> Option<Needs> {
-        Some(Needs {
+    fn guest_needs(&self) -> Option<GuestNeeds> {
+        Some(GuestNeeds {
             directory: self.directory.clone(),
             medium_bytes: self.image_bytes(),
             // The guest's inputs are in memory. An archive is larger than the contents of its small
@@ -267,18 +269,18 @@ impl Input {
         if settings.tree.is_none() {
             tree::grow(
                 &input.mixed,
-                Shape::mixed(settings.mixed_bytes),
+                TreeShape::mixed(settings.mixed_bytes),
                 seed,
                 interrupt,
             )?;
         }
         tree::archive(
             &input.archive,
-            Shape::small(settings.small_bytes),
+            TreeShape::small(settings.small_bytes),
             seed,
             interrupt,
         )?;
-        let one = Shape {
+        let one = TreeShape {
             bytes: settings.large_bytes,
             median: settings.large_bytes,
             spread: 0.0,
@@ -294,37 +296,37 @@ impl Input {
 struct Run {
     settings: Files,
     input: Input,
-    _claim: Claim,
+    _guard: ResourceGuard,
 }
 
 /// File system under test.
-enum Ground {
+enum StorageTarget {
     /// Made for this cell.
     Fresh(Box<Fresh>),
     /// Directory on the existing file system.
-    There(PathBuf, #[allow(dead_code)] Claim),
+    Existing(PathBuf, #[allow(dead_code)] ResourceGuard),
 }
 
-impl Ground {
+impl StorageTarget {
     fn root(&self) -> PathBuf {
         match self {
-            Ground::Fresh(fresh) => fresh.mounted.point().to_owned(),
-            Ground::There(path, _) => path.clone(),
+            StorageTarget::Fresh(fresh) => fresh.mounted.point().to_owned(),
+            StorageTarget::Existing(path, _) => path.clone(),
         }
     }
 
     /// Writes everything to the device: unmounts a new file system, syncs an existing one.
-    fn settle(&mut self) -> Result<()> {
+    fn write_back(&mut self) -> Result<()> {
         match self {
-            Ground::Fresh(fresh) => fresh.mounted.unmount(),
-            Ground::There(path, _) => native::sync_file_system(path),
+            StorageTarget::Fresh(fresh) => fresh.mounted.unmount(),
+            StorageTarget::Existing(path, _) => native::sync_file_system(path),
         }
     }
 
-    fn again(&mut self) -> Result<()> {
+    fn mount_again(&mut self) -> Result<()> {
         match self {
-            Ground::Fresh(fresh) => fresh.mounted.mount_again(),
-            Ground::There(..) => Ok(()),
+            StorageTarget::Fresh(fresh) => fresh.mounted.mount_again(),
+            StorageTarget::Existing(..) => Ok(()),
         }
     }
 }
@@ -340,8 +342,8 @@ impl Session for Run {
                 "{}: run {run} of {}",
                 task.name, self.settings.runs
             ));
-            let mut ground = self.ground(kind, options, bench)?;
-            let seconds = self.operations(&mut ground, &bench.interrupt)?;
+            let mut target = self.target(kind, options, bench)?;
+            let seconds = self.operations(&mut target, &bench.interrupt)?;
             for ((sum, second), operation) in
                 sums.iter_mut().zip(seconds).zip(papers::FILE_OPERATIONS)
             {
@@ -363,10 +365,10 @@ impl Session for Run {
 }
 
 impl Run {
-    fn ground(&self, kind: &str, options: &str, bench: &Bench) -> Result<Ground> {
+    fn target(&self, kind: &str, options: &str, bench: &Bench) -> Result<StorageTarget> {
         if kind == AS_MOUNTED {
-            let (claim, path) = bench.registry.tree(&self.settings.directory)?;
-            return Ok(Ground::There(path, claim));
+            let (guard, path) = bench.registry.tree(&self.settings.directory)?;
+            return Ok(StorageTarget::Existing(path, guard));
         }
         let bytes = self.settings.image_bytes();
         let recipe = Recipe {
@@ -376,7 +378,7 @@ impl Run {
             inodes: bytes >> 13,
             offset: 0,
         };
-        Ok(Ground::Fresh(Box::new(Fresh::make(
+        Ok(StorageTarget::Fresh(Box::new(Fresh::make(
             &recipe,
             &self.settings.directory,
             &bench.registry,
@@ -385,8 +387,8 @@ impl Run {
 
     /// Returns the seconds of each operation, in the order of [`papers::FILE_OPERATIONS`]. The time
     /// includes the unmounting or the sync after the operation.
-    fn operations(&self, ground: &mut Ground, interrupt: &Interrupt) -> Result<Vec<f64>> {
-        let root = ground.root();
+    fn operations(&self, target: &mut StorageTarget, interrupt: &Interrupt) -> Result<Vec<f64>> {
+        let root = target.root();
         let at = |name: &str| root.join(name);
         let input = &self.input;
         let operations: [&dyn Fn() -> Result<()>; 6] = [
@@ -401,9 +403,9 @@ impl Run {
         for operation in operations {
             let start = Instant::now();
             operation()?;
-            ground.settle()?;
+            target.write_back()?;
             seconds.push(start.elapsed().as_secs_f64());
-            ground.again()?;
+            target.mount_again()?;
         }
         Ok(seconds)
     }
@@ -417,7 +419,7 @@ fn table(results: &Measurements<'_>) -> Figure {
                 .map(plain)
                 .unwrap_or_default()
         });
-        Row {
+        TableRow {
             fields: std::iter::once(cell.name.clone()).chain(seconds).collect(),
             is_reference: false,
         }
@@ -425,12 +427,12 @@ fn table(results: &Measurements<'_>) -> Figure {
     let absent = results.missing.iter().map(|cell| {
         let fields = std::iter::once(format!("{}: not available here", cell.name))
             .chain(papers::FILE_OPERATIONS.map(|_| "–".to_string()));
-        Row {
+        TableRow {
             fields: fields.collect(),
             is_reference: false,
         }
     });
-    let papers = papers::files().into_iter().map(|(name, seconds)| Row {
+    let papers = papers::files().into_iter().map(|(name, seconds)| TableRow {
         fields: std::iter::once(format!("paper: {name}"))
             .chain(seconds.into_iter().map(plain))
             .collect(),

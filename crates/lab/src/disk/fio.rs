@@ -1,7 +1,7 @@
 //! Repeats the loads with fio, if fio is installed, to show that the figures are the disk's and not
 //! the lab's.
 
-use super::load::{Access, Load, Order};
+use super::load::{Access, DiskLoad, RequestOrder};
 use crate::error::Result;
 use crate::tool;
 use anyhow::{Context, anyhow};
@@ -12,12 +12,12 @@ use std::path::Path;
 ///
 /// # Errors
 /// fio is not installed or fails, or its output has no rate.
-pub fn rate(load: &Load, file: &Path, file_bytes: u64) -> Result<f64> {
+pub fn rate(load: &DiskLoad, file: &Path, file_bytes: u64) -> Result<f64> {
     let kind = match (load.order, load.access) {
-        (Order::Sequential, Access::Read) => "read",
-        (Order::Sequential, _) => "write",
-        (Order::Random, Access::Read) => "randread",
-        (Order::Random, _) => "randwrite",
+        (RequestOrder::Sequential, Access::Read) => "read",
+        (RequestOrder::Sequential, _) => "write",
+        (RequestOrder::Random, Access::Read) => "randread",
+        (RequestOrder::Random, _) => "randwrite",
     };
     let mut options = vec![
         "--name=seiner".to_string(),

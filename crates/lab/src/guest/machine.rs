@@ -73,7 +73,7 @@ impl Boot {
             fs::write(path, "")?;
         }
         let name = format!("seiner-lab-guest-{}", std::process::id());
-        let (claim, mut child) = registry.create(Resource::Guest { name: name.clone() }, || {
+        let (guard, mut child) = registry.create(Resource::Guest { name: name.clone() }, || {
             Ok(self.start(&name, &answer, &console)?)
         })?;
         let ended = wait(&mut child, self.limit, interrupt);
@@ -81,7 +81,7 @@ impl Boot {
             child.kill()?;
         }
         child.wait()?;
-        claim.release()?;
+        guard.release()?;
         ended?;
         let said = fs::read_to_string(&answer)?;
         let line = said.lines().rev().find(|line| line.starts_with('{'));

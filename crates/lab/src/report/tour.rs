@@ -1,18 +1,19 @@
 //! Page of a tour: the main statement and figure of every experiment, with a link to its own page.
 
-use super::figure::{Figure, about, plain};
-use super::{escape, list, moment, section, surroundings, warning, whole};
+use super::{moment, section, surroundings, warning, whole};
 use crate::cell::Cell;
-use crate::check::{Finding, Level};
+use crate::check::{Finding, Severity};
 use crate::job::Work;
 use crate::results::Results;
+use seiner_chart::page::list;
+use seiner_chart::{Figure, about, escape, plain};
 use std::fmt::Write;
 
 /// Maximum number of charts of an experiment on the page.
 const PICTURES: usize = 4;
 
 /// A completed part of a tour.
-pub struct Stop {
+pub struct TourPart {
     /// Results of the part.
     pub results: Results,
     /// Path of its own page, relative to the tour's page.
@@ -21,10 +22,10 @@ pub struct Stop {
 
 /// Returns the page of a tour: the findings of `lab check`, the experiments that were run, and those that could
 /// not run, with the reasons.
-pub fn page(findings: &[Finding], stops: &[Stop], left_out: &[(&str, String)]) -> String {
+pub fn page(findings: &[Finding], parts: &[TourPart], left_out: &[(&str, String)]) -> String {
     let mut body = String::from("<h1>seiner lab tour</h1>");
-    if let Some(first) = stops.first() {
-        let cells: Vec<&Cell> = stops.iter().flat_map(|stop| &stop.results.cells).collect();
+    if let Some(first) = parts.first() {
+        let cells: Vec<&Cell> = parts.iter().flat_map(|part| &part.results.cells).collect();
         let _ = write!(
             body,
             "<p class=\"lead\">{} · {} · {} of measuring, {} cells{}</p>",
@@ -39,19 +40,19 @@ pub fn page(findings: &[Finding], stops: &[Stop], left_out: &[(&str, String)]) -
             warning(&first.results)
         );
     }
-    tiles(&mut body, stops);
+    tiles(&mut body, parts);
     checked(&mut body, findings);
-    for stop in stops {
-        part(&mut body, stop);
+    for part in parts {
+        write_part(&mut body, part);
     }
     let left_out: Vec<String> = left_out
         .iter()
         .map(|(name, why)| format!("{name}: {why}"))
         .collect();
-    list(&mut body, "Left out", &left_out);
-    if let Some((first, others)) = stops.split_first() {
+    body.push_str(&list("Left out", &left_out));
+    if let Some((first, others)) = parts.split_first() {
         let mut all = first.results.clone();
-        let cells = others.iter().flat_map(|stop| &stop.results.cells);
+        let cells = others.iter().flat_map(|part| &part.results.cells);
         all.cells.extend(cells.cloned());
         body.push_str(&surroundings(&all));
     }
@@ -71,10 +72,10 @@ fn subject(work: &Work) -> &'static str {
 }
 
 /// Appends the main figures in large type.
-fn tiles(body: &mut String, stops: &[Stop]) {
-    let told: Vec<(String, String)> = stops
+fn tiles(body: &mut String, parts: &[TourPart]) {
+    let told: Vec<(String, String)> = parts
         .iter()
-        .flat_map(|stop| headline(&stop.results))
+        .flat_map(|part| headline(&part.results))
         .collect();
     if told.is_empty() {
         return;
@@ -154,12 +155,12 @@ fn checked(body: &mut String, findings: &[Finding]) {
     if findings.is_empty() {
         return;
     }
-    body.push_str("<section><h2>What was looked at first</h2><ul class=\"findings\">");
+    body.push_str("<section><h2>Checks before the run</h2><ul class=\"findings\">");
     for finding in findings {
-        let class = match finding.level {
-            Level::Good => "good",
-            Level::Note => "note",
-            Level::Warn => "warn",
+        let class = match finding.severity {
+            Severity::Good => "good",
+            Severity::Note => "note",
+            Severity::Warn => "warn",
         };
         let _ = write!(
             body,
@@ -171,16 +172,16 @@ fn checked(body: &mut String, findings: &[Finding]) {
     body.push_str("</ul></section>");
 }
 
-fn part(body: &mut String, stop: &Stop) {
-    let results = &stop.results;
+fn write_part(body: &mut String, part: &TourPart) {
+    let results = &part.results;
     let _ = write!(
         body,
         "<h2 class=\"part\">{} <a href=\"{}\">lab {}: everything</a></h2>",
         subject(&results.job.work),
-        escape(&stop.page),
+        escape(&part.page),
         results.experiment()
     );
-    list(body, "What it says", &results.remarks());
+    body.push_str(&list("Findings", &results.remarks()));
     let pictures: Vec<String> = results
         .figures()
         .iter()
@@ -195,7 +196,7 @@ fn part(body: &mut String, stop: &Stop) {
         .iter()
         .map(|cell| format!("{}: {}", cell.name, cell.why))
         .collect();
-    list(body, "Not measured", &missing);
+    body.push_str(&list("Not measured", &missing));
 }
 
 #[cfg(test)]
@@ -205,7 +206,7 @@ mod tests {
     #[test]
     fn findings_and_what_was_left_out_stand_on_the_page() {
         let findings = [Finding {
-            level: Level::Warn,
+            severity: Severity::Warn,
             subject: "<sda1>".to_string(),
             text: "begins at sector 63".to_string(),
         }];

@@ -4,7 +4,7 @@
 
 use super::drive::{Drive, Phase};
 use super::stores::Files;
-use super::{Write, drive::Load};
+use super::{Write, drive::WriteLoad};
 use crate::error::{Error, Result, refuse};
 use crate::interrupt::Interrupt;
 use anyhow::{Context, anyhow};
@@ -30,7 +30,7 @@ struct Part {
 
 /// A phase for a writing process.
 #[derive(Clone, Copy, Serialize, Deserialize)]
-struct Order {
+struct PhaseOrder {
     seconds: f64,
     least: u64,
     most: u64,
@@ -38,7 +38,7 @@ struct Order {
 }
 
 /// Writing processes.
-pub struct Crew(std::sync::Mutex<Vec<Worker>>);
+pub struct WorkerPool(std::sync::Mutex<Vec<Worker>>);
 
 struct Worker {
     child: Child,
@@ -46,7 +46,7 @@ struct Worker {
     answers: BufReader<ChildStdout>,
 }
 
-impl Crew {
+impl WorkerPool {
     /// Starts the processes. The files of the sensors must exist.
     ///
     /// # Errors
@@ -57,7 +57,7 @@ impl Crew {
         portion: u64,
         seed: u64,
         directories: &[PathBuf],
-    ) -> Result<Crew> {
+    ) -> Result<WorkerPool> {
         let processes = settings.writers.min(sensors);
         let bound = |number: u64| sensors * number / processes;
         let workers = (0..processes).map(|number| {
@@ -72,11 +72,11 @@ impl Crew {
             };
             Worker::start(&part)
         });
-        Ok(Crew(workers.collect::<Result<Vec<_>>>()?.into()))
+        Ok(WorkerPool(workers.collect::<Result<Vec<_>>>()?.into()))
     }
 }
 
-impl Load for Crew {
+impl WriteLoad for WorkerPool {
     fn run(
         &self,
         duration: Duration,
@@ -85,9 +85,12 @@ impl Load for Crew {
         rate: Option<f64>,
         interrupt: &Interrupt,
     ) -> Result<Phase> {
-        let mut workers = self.0.lock().expect("nobody panics with the crew");
+        let mut workers = self
+            .0
+            .lock()
+            .expect("nobody panics while it holds the pool");
         let share = workers.len() as u64;
-        let order = Order {
+        let order = PhaseOrder {
             seconds: duration.as_secs_f64(),
             least: least.div_ceil(share),
             most: most / share,
@@ -186,7 +189,7 @@ pub fn work() -> Result<()> {
     );
     let drive = Drive::part(&files, part.first, part.count, part.seed, part.portion);
     for line in lines {
-        let order: Order = serde_json::from_str(&line?)
+        let order: PhaseOrder = serde_json::from_str(&line?)
             .map_err(|error| Error::Failed(anyhow!("an order was not understood: {error}")))?;
         let phase = drive.run(
             Duration::from_secs_f64(order.seconds),
