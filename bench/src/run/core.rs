@@ -4,7 +4,7 @@
 //! Every case runs in its own process, because the peak of resident memory is counted per process.
 
 use crate::process::Usage;
-use crate::report::{Check, Places, Relation, Report, Table, short};
+use crate::report::{Check, OutputPaths, Relation, Report, Table, short};
 use anyhow::{Context, Result, ensure};
 use clap::{Args, ValueEnum};
 use seiner_engine::{Engine, Error, Options, Query, Step};
@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 
 /// Settings of `core`.
 #[derive(Args)]
-pub struct Settings {
+pub struct CoreSettings {
     /// Parts to run, separated by commas; all if none is given
     #[arg(long, value_delimiter = ',')]
     only: Vec<Part>,
@@ -73,7 +73,7 @@ const CASES: [Case; 3] = [
 
 /// Number of rows per append.
 const BATCH: u32 = 1000;
-/// Allowed resident memory besides the setting, bytes.
+/// Allowed resident memory in addition to the setting, bytes.
 const BESIDE: u64 = 64 << 20;
 /// Bound of the 99.9th percentile of acknowledgements, ms.
 const LONGEST_MS: f64 = 50.0;
@@ -114,7 +114,7 @@ const PURPOSE: &str = "Millions of sources with names of a measurement and four 
     Registration: the latency of each append in which all rows are of new sources.";
 
 /// Runs the benchmark.
-pub fn run(settings: &Settings, places: &Places) -> Result<()> {
+pub fn run(settings: &CoreSettings, places: &OutputPaths) -> Result<()> {
     if let Some(name) = &settings.case {
         let case = CASES
             .iter()
@@ -144,7 +144,7 @@ pub fn run(settings: &Settings, places: &Places) -> Result<()> {
     report.finish(places)
 }
 
-fn in_own_process(case: &Case, settings: &Settings, places: &Places) -> Result<Measured> {
+fn in_own_process(case: &Case, settings: &CoreSettings, places: &OutputPaths) -> Result<Measured> {
     let (scale, samples) = (settings.scale.to_string(), settings.samples.to_string());
     let output = Command::new(std::env::current_exe()?)
         .arg("--output")
@@ -157,7 +157,7 @@ fn in_own_process(case: &Case, settings: &Settings, places: &Places) -> Result<M
     serde_json::from_slice(&output.stdout).context("a case answered no JSON")
 }
 
-fn measure(case: &Case, settings: &Settings, output: &Path) -> Result<Measured> {
+fn measure(case: &Case, settings: &CoreSettings, output: &Path) -> Result<Measured> {
     seiner_platform::memory::bound_allocator();
     std::fs::create_dir_all(output)?;
     let folder = tempfile::tempdir_in(output)?;
@@ -429,7 +429,7 @@ fn tables(measured: &[Measured]) -> Vec<Table> {
 fn checks(measured: &Measured) -> Vec<Check> {
     let mib = f64::from(1 << 20);
     let refused = Check::new(
-        format!("{}: sources refused", measured.case),
+        format!("{}: sources rejected", measured.case),
         Some(measured.refused as f64),
         Relation::AtMost,
         Some(0.0),

@@ -1,11 +1,11 @@
 //! `embedded`: the engine without a server, fed columnar batches on one core.
 //!
 //! Every case runs in its own process. The process and all threads of the engine are pinned to one
-//! processor, so neither a second core nor the memory of another case helps it.
+//! processor, so a second core or the memory of another case does not affect the figures.
 
 use crate::latency::median;
 use crate::process::Usage;
-use crate::report::{Check, Places, Relation, Report, Table, cell};
+use crate::report::{Check, OutputPaths, Relation, Report, Table, cell};
 use crate::workload::{Gauge, PERIOD, START, Workload, tags};
 use anyhow::{Context, Result, ensure};
 use clap::Args;
@@ -20,7 +20,7 @@ use std::time::Instant;
 
 /// Settings of `embedded`.
 #[derive(Args)]
-pub struct Settings {
+pub struct EmbeddedSettings {
     /// Number of repetitions per case; medians are reported
     #[arg(long, default_value_t = 3)]
     repeat: u32,
@@ -113,7 +113,7 @@ const PURPOSE: &str = "The engine in a process of its own, pinned to one core wi
     Rates count appending alone; the seconds of processor time are those of the whole process meanwhile.";
 
 /// Runs the benchmark.
-pub fn run(settings: &Settings, places: &Places) -> Result<()> {
+pub fn run(settings: &EmbeddedSettings, places: &OutputPaths) -> Result<()> {
     if let Some(name) = &settings.case {
         let case = CASES
             .iter()
@@ -184,7 +184,11 @@ impl Case {
     }
 }
 
-fn in_own_process(case: &Case, settings: &Settings, places: &Places) -> Result<Measured> {
+fn in_own_process(
+    case: &Case,
+    settings: &EmbeddedSettings,
+    places: &OutputPaths,
+) -> Result<Measured> {
     let output = Command::new(std::env::current_exe()?)
         .arg("--output")
         .arg(&places.output)

@@ -1,7 +1,9 @@
 //! `merge-figures`: the figures of the paper on the log store, on our engine and a small volume.
 
-use crate::log::load::{Load, Running, Stretch};
-use crate::report::{Check, Places, Relation, Report, Table, cell};
+use crate::log::counts::IntervalCounts;
+use crate::log::load::StoreLoad;
+use crate::log::store::SteppedStore;
+use crate::report::{Check, OutputPaths, Relation, Report, Table, cell};
 use anyhow::{Context, Result};
 use clap::Args;
 use seiner_chart::{Axis, BarSeries, Figure, LineSeries, any_colour, page, svg};
@@ -12,7 +14,7 @@ use std::fs;
 
 /// Settings of `merge-figures`.
 #[derive(Args)]
-pub struct Settings {
+pub struct MergeFiguresSettings {
     /// Budget of each store, in MiB
     #[arg(long, default_value_t = 64)]
     budget: u64,
@@ -43,26 +45,26 @@ const POLICIES: [MergePolicy; 3] = [
 /// Number of segments per budget where R does not vary. In the paper, a segment of 1 GB is likewise a
 /// part of one node's budget, with 100 GB on 64 nodes.
 const SEGMENTS: u64 = 32;
-/// Minimum number of segments per budget; a store refuses to start with larger segments.
+/// Minimum number of segments per budget; a store does not start with larger segments.
 const FEWEST: u64 = 12;
 
 const PURPOSE: &str = "The paper's experiments with the log store, on our engine: one store on a budget C, overwritten in \
     an even load of one lifetime (every source keeps its latest 50 blocks, equal rates), Um = 0.8, as in the paper. Two \
-    lanes, so that the policies stand alone. The rate is megabytes of blocks stored a second of work and of waiting.";
+    lanes, so that lanes do not affect the policies. The rate is megabytes of blocks stored per second of work and of waiting.";
 
 /// Complete run of one store.
 struct Run {
-    parts: Vec<Stretch>,
+    parts: Vec<IntervalCounts>,
     /// Live and dead shares of every segment at the end, in the order of their numbers.
     segments: Vec<(f64, f64)>,
-    refused: bool,
+    rejected: bool,
 }
 
 impl Run {
     /// Returns the second half of the run, when the whole budget has been overwritten at least
     /// once.
-    fn steady(&self) -> Stretch {
-        let mut sum = Stretch::default();
+    fn steady(&self) -> IntervalCounts {
+        let mut sum = IntervalCounts::default();
         let half = self.parts.len() / 2;
         self.parts[half..].iter().for_each(|part| sum.add(part));
         sum
@@ -130,13 +132,13 @@ struct Planing {
     promised: bool,
     /// True if almost nothing was merged.
     seen: bool,
-    refused: bool,
+    rejected: bool,
     /// Bytes of blocks written per byte stored.
     written: f64,
 }
 
 impl Planing {
-    fn of(load: &Load, log: &LogStatus, run: &Run) -> Planing {
+    fn of(load: &StoreLoad, log: &LogStatus, run: &Run) -> Planing {
         let sealed = log.segments.iter().map(|segment| &segment.stat);
         let (files, blocks) = sealed.fold((0, 0), |(files, blocks), stat| {
             (files + stat.bytes, blocks + stat.live + stat.dead)
@@ -151,22 +153,22 @@ impl Planing {
             um: log.fill.um,
             bound,
             promised: load.segment_bytes <= bound,
-            seen: !run.refused && steady.merged * 200 < steady.stored,
-            refused: run.refused,
+            seen: !run.rejected && steady.merged * 200 < steady.stored,
+            rejected: run.rejected,
             written: steady.blocks_written(),
         }
     }
 }
 
 /// Runs the benchmark.
-pub fn run(settings: &Settings, places: &Places) -> Result<()> {
+pub fn run(settings: &MergeFiguresSettings, places: &OutputPaths) -> Result<()> {
     let mut report = Report::new("merge-figures", PURPOSE);
     fs::create_dir_all(&places.output)?;
     let mut lab = Lab {
         settings,
         places,
         planing: Vec::new(),
-        refused: 0,
+        rejected: 0,
     };
     let mut figures = Vec::new();
     let over_v = lab.over_v()?;
@@ -199,36 +201,36 @@ pub fn run(settings: &Settings, places: &Places) -> Result<()> {
 type OverV = Vec<(MergePolicy, Vec<(f64, Run)>)>;
 
 struct Lab<'a> {
-    settings: &'a Settings,
-    places: &'a Places,
+    settings: &'a MergeFiguresSettings,
+    places: &'a OutputPaths,
     /// Results of every run of the fisherman.
     planing: Vec<Planing>,
     /// Number of stores that rejected rows.
-    refused: usize,
+    rejected: usize,
 }
 
 impl Lab<'_> {
-    fn load(&self, v: f64, policy: MergePolicy) -> Load {
+    fn load(&self, v: f64, policy: MergePolicy) -> StoreLoad {
         let budget = self.settings.budget << 20;
-        Load {
+        StoreLoad {
             segment_bytes: (budget / SEGMENTS).max(64 << 10),
             lanes: 2,
             merge_from: UM,
-            ..Load::rings(budget, v, 0.0, policy)
+            ..StoreLoad::rings(budget, v, 0.0, policy)
         }
     }
 
-    fn run(&mut self, load: &Load) -> Result<Run> {
-        let mut running = Running::start(load, &self.places.output)?;
+    fn run(&mut self, load: &StoreLoad) -> Result<Run> {
+        let mut running = SteppedStore::start(load, &self.places.output)?;
         let part = (load.budget as f64 * self.settings.turns / f64::from(PARTS)) as u64;
         let mut parts = Vec::new();
-        let mut refused = false;
+        let mut rejected = false;
         for _ in 0..PARTS {
             match running.feed(part) {
-                Ok(stretch) => parts.push(stretch),
+                Ok(counts) => parts.push(counts),
                 Err(error) => {
                     eprintln!("{error:#}");
-                    refused = true;
+                    rejected = true;
                     break;
                 }
             }
@@ -244,7 +246,7 @@ impl Lab<'_> {
                 })
                 .collect(),
             parts,
-            refused,
+            rejected,
         };
         eprintln!(
             "{} V {} R {} B {}: {} MB/s, {} written, mean D {}",
@@ -259,7 +261,7 @@ impl Lab<'_> {
         if load.policy == MergePolicy::Fisherman {
             self.planing.push(Planing::of(load, &log, &run));
         }
-        self.refused += usize::from(run.refused);
+        self.rejected += usize::from(run.rejected);
         Ok(run)
     }
 
@@ -299,7 +301,7 @@ impl Lab<'_> {
 
     /// Runs a store with `parts` segments per budget. Returns R and the run.
     fn with_segments(&mut self, v: f64, policy: MergePolicy, parts: u64) -> Result<(u64, Run)> {
-        let load = Load {
+        let load = StoreLoad {
             segment_bytes: (self.settings.budget << 20) / parts,
             ..self.load(v, policy)
         };
@@ -312,7 +314,7 @@ impl Lab<'_> {
         let mut points = Vec::new();
         for v in LIVE {
             let planing = planing_segment_bytes(budget, UM, v) / 2;
-            let load = Load {
+            let load = StoreLoad {
                 segment_bytes: planing.clamp(64 << 10, budget / FEWEST),
                 ..self.load(v, MergePolicy::Fisherman)
             };
@@ -346,7 +348,7 @@ impl Lab<'_> {
             // Keeps the live bytes equal: fewer sources with larger blocks.
             let sources =
                 u64::from(load.sources) * u64::from(load.block_bytes) / u64::from(block_bytes);
-            let load = Load {
+            let load = StoreLoad {
                 sources: sources.max(4) as u32,
                 block_bytes,
                 ..load
@@ -367,7 +369,7 @@ impl Lab<'_> {
 
     fn planing_table(&self) -> Table {
         let mut table = Table::new(
-            "Planing: the formula R ≤ C(Um − V) and what is seen (fisherman)",
+            "Planing: the formula R ≤ C(Um − V) and the measurement (fisherman)",
             &[
                 "R, MB",
                 "V with indexes",
@@ -399,8 +401,8 @@ impl Lab<'_> {
         let check = |name, value, bound, relation| Check::new(name, value, relation, bound, "");
         vec![
             check(
-                "stores that refused",
-                Some(self.refused as f64),
+                "stores that rejected rows",
+                Some(self.rejected as f64),
                 none,
                 Relation::AtMost,
             ),
@@ -489,9 +491,9 @@ fn against_v(all: &OverV) -> Vec<NamedFigure> {
     };
     vec![
         draw("figure-5", "rate", "MB/s", |run| {
-            (!run.refused).then(|| run.steady().rate())
+            (!run.rejected).then(|| run.steady().rate())
         }),
-        draw("figure-8", "mean D of what is merged", "mean D", |run| {
+        draw("figure-8", "mean D of merged segments", "mean D", |run| {
             run.steady().mean_d
         }),
     ]
@@ -526,7 +528,7 @@ fn by_segment(all: &OverV) -> NamedFigure {
 }
 
 /// Writes every figure as SVG and as CSV, and the page of all figures.
-fn write(figures: &[NamedFigure], places: &Places) -> Result<()> {
+fn write(figures: &[NamedFigure], places: &OutputPaths) -> Result<()> {
     let put = |name: String, text: String| {
         let path = places.output.join(name);
         fs::write(&path, text).with_context(|| format!("writing {}", path.display()))

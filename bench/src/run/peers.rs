@@ -10,7 +10,7 @@ use crate::peer::seiner::Seiner;
 use crate::peer::victoria::Victoria;
 use crate::peer::{self, Peer, Question};
 use crate::process::{DiskUse, Server};
-use crate::report::{Check, Places, Relation, Report, Table, cell, short};
+use crate::report::{Check, OutputPaths, Relation, Report, Table, cell, short};
 use crate::workload::{SENSORS_PER_HOST, Workload};
 use anyhow::{Context, Result, bail};
 use clap::Args;
@@ -21,7 +21,7 @@ use std::path::{Path, PathBuf};
 
 /// Settings of `peers`.
 #[derive(Args)]
-pub struct Settings {
+pub struct PeersSettings {
     /// Workloads, by letter; e always runs after c, into the same server
     #[arg(long, default_value = "abcde")]
     workloads: String,
@@ -66,7 +66,7 @@ struct Measured {
     /// Maximum memory up to the last acknowledgement.
     peak_rss_bytes: u64,
     bodies_put_off: u64,
-    /// Processor time of the server, from the last acknowledgement until the data settled.
+    /// Processor time of the server, from the last acknowledgement until the data was flushed.
     settling_cpu_s: f64,
     settled: bool,
     disk_allocated_bytes: u64,
@@ -82,13 +82,13 @@ struct Measured {
 }
 
 const PURPOSE: &str = "Servers on loopback with an empty data folder each, fed the same line protocol over HTTP, \
-    one after the other in turns, then settled and asked two questions. A sample is one value of one series. \
+    one after the other in turns, then flushed and queried twice. A sample is one value of one series. \
     Rates divide by the processor time of the server alone (user and system, all threads), from the first byte \
     to the last acknowledgement. Peak RSS is up to the last acknowledgement. Latencies are medians of 50 requests \
     on one connection after 5 unmeasured ones, each for another series or host.";
 
 /// Runs the benchmark.
-pub fn run(settings: &Settings, places: &Places) -> Result<()> {
+pub fn run(settings: &PeersSettings, places: &OutputPaths) -> Result<()> {
     let mut report = Report::new("peers", PURPOSE);
     let mut absent = Vec::new();
     let peers = present(settings, &mut report, &mut absent)?;
@@ -162,7 +162,7 @@ fn chart(tables: &[Table]) -> Figure {
 
 /// Returns the servers that can run here, and reports the others.
 fn present(
-    settings: &Settings,
+    settings: &PeersSettings,
     report: &mut Report,
     absent: &mut Vec<(&'static str, String)>,
 ) -> Result<Vec<Box<dyn Peer>>> {
@@ -212,7 +212,7 @@ fn present(
 }
 
 /// Returns the workloads to load into one server, in order.
-fn groups(settings: &Settings) -> Result<Vec<Vec<Workload>>> {
+fn groups(settings: &PeersSettings) -> Result<Vec<Vec<Workload>>> {
     let mut groups: Vec<Vec<Workload>> = Vec::new();
     for letter in "abcde"
         .chars()
@@ -289,7 +289,7 @@ fn load(
     let load = feed(server.address, peer.write_target(), dataset, &acknowledged)?;
     let after = server.usage()?;
     let mut connection = Connection::open(server.address)?;
-    let settled = peer.settle(&mut connection, folder)?;
+    let settled = peer.flush(&mut connection, folder)?;
     rustix::fs::sync();
     let disk = DiskUse::of(&peer::data(folder));
     let settled_usage = server.usage()?;
@@ -347,7 +347,7 @@ fn ask(
 }
 
 /// Returns the doubts about the results: missing samples, answers of the wrong size, data that did
-/// not settle.
+/// not come to rest.
 fn doubts(measured: &[Measured]) -> Vec<String> {
     let mut doubts = Vec::new();
     for one in measured {
@@ -414,7 +414,7 @@ fn table(
             "M samples per s",
             "peak RSS, GB",
             "bytes a sample",
-            "CPU-s until settled",
+            "CPU-s until flushed",
             "one series, ms",
             "100 minute means, ms",
             "M samples stored",
@@ -468,7 +468,7 @@ fn checks(measured: &[Measured]) -> Vec<Check> {
     ));
     for workload in ["a", "b", "c"] {
         let size = |server| figure(measured, server, workload, |one| one.bytes_per_sample);
-        let name = format!("({workload}) bytes a sample once settled, against VictoriaMetrics's");
+        let name = format!("({workload}) bytes a sample once flushed, against VictoriaMetrics's");
         checks.push(Check::new(
             name,
             size(ours),
