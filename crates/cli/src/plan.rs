@@ -14,7 +14,7 @@ use seiner_lab::results::Results;
 use seiner_plan::form::{bytes, class, count, raid, seconds};
 use seiner_plan::soak::{self, Soak};
 use seiner_plan::{
-    Calibration, Clockwork, Demand, Disk, Forecast, Lifetime, Observed, Plan as Made, Raid, Values,
+    Calibration, Clockwork, Demand, Disk, Forecast, Lifetime, Observed, Raid, StorePlan, Values,
 };
 use std::io::{Write, stdout};
 use std::path::{Path, PathBuf};
@@ -121,7 +121,7 @@ impl Plan {
         if let Some(observed) = &observed {
             observed.correct(&mut calibration);
         }
-        let plan = Made::make(&demand, &calibration);
+        let plan = StorePlan::make(&demand, &calibration);
         let mut out = stdout().lock();
         if self.toml {
             write!(out, "{}", plan.to_toml())?;
@@ -267,7 +267,7 @@ fn observe(url: &str) -> Result<Observed, Failure> {
 fn prove(
     demand: &Demand,
     calibration: &Calibration,
-    plan: &Made,
+    plan: &StorePlan,
     directory: &Path,
 ) -> Result<Soak, Failure> {
     let interrupt = Interrupt::listen().map_err(crate::lab::failure)?;
@@ -325,7 +325,7 @@ fn prove_all(machine: &Demand, directory: &Path, page: Option<&Path>) -> Result<
     let mut proofs = Vec::new();
     for (name, demand) in soak::gallery(machine) {
         let calibration = Calibration::make(&demand)?;
-        let plan = Made::make(&demand, &calibration);
+        let plan = StorePlan::make(&demand, &calibration);
         let soak = prove(&demand, &calibration, &plan, directory)?;
         for check in &soak.checks {
             writeln!(

@@ -6,7 +6,7 @@ use axum::Json;
 use axum::extract::{Query, State};
 use procfs::{Current, Meminfo};
 use seiner_plan::form::{self, Surroundings};
-use seiner_plan::{Calibration, Demand, Disk, Observed, Plan};
+use seiner_plan::{Calibration, Demand, Disk, Observed, StorePlan};
 use serde_json::{Value, json};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -95,7 +95,7 @@ fn make(asked: &Asked, is_over: &dyn Fn() -> bool) -> Result<Json<Value>, Refusa
     if is_over() {
         return Err(Refusal::unavailable("the plan was given up"));
     }
-    let plan = Plan::make(demand, &calibration);
+    let plan = StorePlan::make(demand, &calibration);
     let figure = |figure: &seiner_plan::Figure| {
         json!({
             "name": figure.name.trim(),
@@ -103,7 +103,7 @@ fn make(asked: &Asked, is_over: &dyn Fn() -> bool) -> Result<Json<Value>, Refusa
             "origin": figure.origin.to_string(),
         })
     };
-    let way = |way: &seiner_plan::Way| {
+    let way = |way: &seiner_plan::Alternative| {
         json!({
             "what": way.what,
             "gives_up": way.gives_up,
@@ -119,7 +119,7 @@ fn make(asked: &Asked, is_over: &dyn Fn() -> bool) -> Result<Json<Value>, Refusa
         "every_s": demand.every_s,
         "obstacles": plan.obstacles,
         "figures": plan.figures.iter().map(figure).collect::<Vec<_>>(),
-        "ways": plan.ways.iter().map(way).collect::<Vec<_>>(),
+        "ways": plan.alternatives.iter().map(way).collect::<Vec<_>>(),
         "warnings": plan.warnings,
         "toml": plan.to_toml(),
     })))
