@@ -70,7 +70,7 @@ impl Bench {
     }
 
     /// Prints a line that stays visible after the progress bar is gone.
-    pub fn tell(&self, what: &str) {
+    pub fn print(&self, what: &str) {
         if self.bar.is_hidden() {
             eprintln!("{what}");
         } else {

@@ -43,7 +43,7 @@ pub fn findings(location: &StorageLocation, is_virtual: bool) -> Vec<Finding> {
     }
     match &location.device {
         Some(device) => whole_device(device, is_virtual, &mut list),
-        None => list.add(Severity::Note, "device", "no block device is below: a network, memory or overlay file system, of which nothing more is told".into()),
+        None => list.add(Severity::Note, "device", "there is no block device below: a network, memory or overlay file system. The kernel describes it no further".into()),
     }
     list.0
 }
@@ -89,7 +89,7 @@ fn mounted(mount: &Mount, list: &mut List) {
         ),
     );
     if has("nobarrier") || has("barrier=0") {
-        list.add(Severity::Warn, &subject, "barriers are off: a power cut can destroy what was synced; mount it without nobarrier unless the disk's cache has a battery".into());
+        list.add(Severity::Warn, &subject, "barriers are off: a power cut can destroy synced data; mount it without nobarrier unless the disk's cache has a battery".into());
     }
     if has("data=writeback") {
         list.add(
@@ -106,7 +106,7 @@ fn mounted(mount: &Mount, list: &mut List) {
         );
     }
     if has("sync") || has("dirsync") {
-        list.add(Severity::Note, &subject, "mounted synchronously: every write waits for the disk; the store syncs by itself where it promised to".into());
+        list.add(Severity::Note, &subject, "mounted synchronously: every write waits for the disk; the store does not need this, because it syncs itself".into());
     }
     if !["noatime", "relatime", "lazytime"]
         .iter()
@@ -143,7 +143,7 @@ fn mounted(mount: &Mount, list: &mut List) {
             Severity::Note,
             &subject,
             format!(
-                "{} is no local disk: what a sync promises there is not ours to tell",
+                "{} is no local disk: the guarantees of a sync depend on the server",
                 mount.kind
             ),
         );
@@ -157,7 +157,7 @@ fn sectors(device: &Device, list: &mut List) {
         () if logical == 512 && physical == 512 => list.add(
             Severity::Note,
             &device.name,
-            format!("{text}, as it says: nearly every disk since 2011 has 4096 and some deny it; `lab align` measures it"),
+            format!("{text}, according to the disk: nearly every disk since 2011 has 4096, and some report 512; `lab align` measures it"),
         ),
         () if physical > logical => {
             list.add(Severity::Good, &device.name, format!("{text}: writes of whole, aligned {physical} bytes cost no reading"));
@@ -228,9 +228,9 @@ fn scheduler(device: &Device, list: &mut List) {
     let name = device.scheduler.as_str();
     match (device.rotational, name) {
         (_, "") => {}
-        (true, "none") => list.add(Severity::Note, &device.name, "turns and has no scheduler: mq-deadline keeps reads from waiting behind writes".into()),
-        (false, "bfq" | "cfq") => list.add(Severity::Warn, &device.name, format!("does not turn, yet has the scheduler {name}, which costs operations a second: echo none > /sys/block/{}/queue/scheduler", device.disk)),
-        _ => list.add(Severity::Good, &device.name, format!("{}, scheduler {name}", if device.rotational { "says that it turns" } else { "does not turn" })),
+        (true, "none") => list.add(Severity::Note, &device.name, "rotates and has no scheduler: mq-deadline keeps reads from waiting behind writes".into()),
+        (false, "bfq" | "cfq") => list.add(Severity::Warn, &device.name, format!("does not rotate but has the scheduler {name}, which costs operations per second: echo none > /sys/block/{}/queue/scheduler", device.disk)),
+        _ => list.add(Severity::Good, &device.name, format!("{}, scheduler {name}", if device.rotational { "reports that it rotates" } else { "does not rotate" })),
     }
 }
 
@@ -239,8 +239,8 @@ fn cache(device: &Device, is_virtual: bool, list: &mut List) {
     let text = match device.write_cache.as_str() {
         "write back" => "has a write cache, which the kernel flushes at each sync",
         "write through" => {
-            "says that it has no write cache: the kernel never flushes it. True for disks with a battery or capacitors; \
-             others lose synced data, as does a virtual disk whose host caches"
+            "reports no write cache: the kernel never flushes it. This is right for disks with a battery or capacitors; \
+             other disks lose synced data, and so does a virtual disk whose host caches"
         }
         _ => return,
     };
@@ -254,30 +254,32 @@ fn cache(device: &Device, is_virtual: bool, list: &mut List) {
         text.into(),
     );
     if is_virtual {
-        list.add(Severity::Note, &device.name, "is a virtual machine's disk: whether a flush reaches a medium is up to its host and cannot be told from here".into());
+        list.add(Severity::Note, &device.name, "is a virtual machine's disk: the host decides whether a flush reaches a medium, and the guest cannot observe it".into());
     } else {
-        list.add(Severity::Note, &device.name, "whether a flush does what it should, only a power cut proves; `lab disk` tells when syncs are faster than such a disk can be".into());
+        list.add(Severity::Note, &device.name, "only a power cut proves that a flush works; `lab disk` reports syncs that are faster than such a disk can be".into());
     }
 }
 
-/// Assesses whether a disk is honest about syncs, from the median time of a synced write of 4 KiB.
+/// Assesses the syncs of a disk from the median time of a synced write of 4 KiB.
 pub fn judge_sync(p50_ms: f64, device: Option<&Device>, is_virtual: bool) -> String {
     let text = format!("A synced write of 4 KiB takes {} ms", plain(p50_ms));
     match device {
         None => {
-            format!("{text}; there is no block device below of which more could be told.")
+            format!("{text}; there is no block device below that could be assessed.")
         }
         Some(_) if is_virtual => format!(
-            "{text}; whether the host keeps it through a power cut cannot be told from here."
+            "{text}; the guest cannot observe whether the host keeps the data through a power cut."
         ),
         Some(device) if device.rotational && p50_ms < HALF_TURN_MS => format!(
             "{text}: faster than a turning disk can be. It acknowledges from a cache; without a battery it loses synced data."
         ),
         Some(_) if p50_ms < FLASH_MS => {
-            format!("{text}: faster than flash. It has capacitors, or it does not do what it says.")
+            format!(
+                "{text}: faster than flash. The disk has capacitors, or it acknowledges a sync before the data is safe."
+            )
         }
         Some(_) => {
-            format!("{text}, which is what a disk of this kind needs when it does as told.")
+            format!("{text}: a plausible time for a disk of this kind that waits for its medium.")
         }
     }
 }
@@ -390,7 +392,7 @@ mod tests {
             ..device()
         };
         assert!(judge_sync(0.2, Some(&turning), false).contains("cache"));
-        assert!(judge_sync(8.0, Some(&turning), false).contains("does as told"));
+        assert!(judge_sync(8.0, Some(&turning), false).contains("waits for its medium"));
         assert!(judge_sync(0.01, Some(&device()), false).contains("capacitors"));
         assert!(judge_sync(0.01, Some(&device()), true).contains("host"));
     }

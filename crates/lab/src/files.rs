@@ -140,23 +140,25 @@ impl Experiment for Files {
         };
         if location.free_bytes()? < needed {
             return refuse(format!(
-                "{} needs {} free; choose less by --profile or another directory",
+                "{} needs {} free; choose a smaller --profile or another directory",
                 location.path.display(),
                 bytes(needed as f64)
             ));
         }
         if self.tree.is_some() && self.backend == Backend::Guest {
             return refuse(
-                "a tree of your own does not come into a guest; leave out --tree or --backend guest",
+                "a guest cannot read a directory of this machine; leave out --tree or --backend guest",
             );
         }
         if self.runs == 0 || self.systems.is_empty() {
-            return refuse("at least one run of one file system is needed");
+            return refuse("the test needs at least one run of one file system");
         }
         for name in &self.systems {
             let (kind, options) = system(name);
             let obstacle = match (kind, self.backend) {
-                (AS_MOUNTED, Backend::Guest) => Some("a guest has no disk of yours".to_string()),
+                (AS_MOUNTED, Backend::Guest) => {
+                    Some("a guest has no disk of this machine".to_string())
+                }
                 (AS_MOUNTED, _) => None,
                 _ => self.backend.obstacle(kind),
             };
@@ -179,7 +181,7 @@ impl Experiment for Files {
         }
         if tasks.is_empty() {
             return refuse(format!(
-                "none of these file systems can be had here: {}",
+                "none of these file systems is available here: {}",
                 missing
                     .iter()
                     .map(|cell| format!("{} ({})", cell.name, cell.why))
@@ -197,7 +199,7 @@ impl Experiment for Files {
 
     fn open(&self, seed: u64, bench: &Bench) -> Result<Box<dyn Session>> {
         let (guard, root) = bench.registry.tree(&self.directory)?;
-        bench.say("growing what is copied");
+        bench.say("creating the input files");
         let input = Input::make(self, &root, seed, &bench.interrupt)?;
         Ok(Box::new(Run {
             settings: self.clone(),
@@ -242,10 +244,10 @@ impl Experiment for Files {
             }
         }
         remarks.push(match self.backend {
-            Backend::Guest => "Every file system was tried in an emulated machine of its own, whose clock counts instructions: compare them with each other, not with real disks. \
-                 What is copied lies in its memory, and so does its disk, which takes no time of its own."
+            Backend::Guest => "Every file system was measured in an emulated machine of its own, whose clock counts instructions: compare them with each other, not with real disks. \
+                 The input files and the disk are in the memory of that machine. The disk takes no time."
                 .to_string(),
-            _ => "Images lie on a file of the disk's own file system, whose cost is part of every figure; what is copied comes from the page cache mostly."
+            _ => "Images are files on the disk's own file system, whose cost is part of every figure. Most of the copied data comes from the page cache."
                 .to_string(),
         });
         remarks
@@ -348,15 +350,15 @@ impl Session for Run {
                 sums.iter_mut().zip(seconds).zip(papers::FILE_OPERATIONS)
             {
                 *sum += second;
-                cell.tell(&format!("{operation} s, run {run}"), second);
+                cell.record(&format!("{operation} s, run {run}"), second);
             }
         }
         for (operation, sum) in papers::FILE_OPERATIONS.iter().zip(sums) {
-            cell.tell(&format!("{operation} s"), sum / self.settings.runs as f64);
+            cell.record(&format!("{operation} s"), sum / self.settings.runs as f64);
         }
         if kind == AS_MOUNTED {
             cell.notes.push(
-                "The directory's own file system cannot be unmounted: a sync of it counts instead."
+                "The directory's own file system cannot be unmounted. Its figures include a sync instead."
                     .to_string(),
             );
         }
@@ -440,7 +442,7 @@ fn table(results: &Measurements<'_>) -> Figure {
     });
     Figure::Table {
         title: "Seconds by operation".to_string(),
-        caption: "Mean of the runs, unmounting included. In italics the paper's laptop of 2004 with its own amounts of data: 830 MB mixed, 25 MB small, 693 MB large."
+        caption: "Mean of the runs, unmounting included. In italics: the paper's laptop of 2004 with other amounts of data: 830 MB mixed, 25 MB small, 693 MB large."
             .to_string(),
         columns: head.chain(papers::FILE_OPERATIONS.map(String::from)).collect(),
         rows: ours.chain(absent).chain(papers).collect(),

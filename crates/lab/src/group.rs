@@ -26,7 +26,7 @@ struct Home {
 /// A memory limit of this process for the lifetime of the value.
 pub struct Limit(#[allow(dead_code)] ResourceGuard);
 
-/// Checks whether a limit can be set, by setting it.
+/// Checks that a limit can be set, by setting one.
 ///
 /// # Errors
 /// [`Error::Refused`] with the reason if it cannot.

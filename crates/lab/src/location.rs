@@ -137,7 +137,10 @@ impl StorageLocation {
     /// If `path` does not exist.
     pub fn find(path: &Path) -> anyhow::Result<StorageLocation> {
         let path = fs::canonicalize(path).with_context(|| {
-            format!("{} is not there; make it, or name what is", path.display())
+            format!(
+                "{} does not exist; create it, or name another path",
+                path.display()
+            )
         })?;
         let metadata = fs::metadata(&path)?;
         if metadata.file_type().is_block_device() {

@@ -71,7 +71,7 @@ pub fn state_directory() -> Result<PathBuf> {
         (None, Some(home)) => PathBuf::from(home).join(".local/state"),
         (None, None) => {
             return refuse(
-                "neither HOME nor SEINER_LAB_STATE is set: the lab lists there what it has to remove; set SEINER_LAB_STATE to a \
+                "neither HOME nor SEINER_LAB_STATE is set: the lab lists the resources to remove there; set SEINER_LAB_STATE to a \
                  directory that can be written",
             );
         }
@@ -171,7 +171,7 @@ impl Registry {
     /// `parent` does not exist, or the directory cannot be made.
     pub fn tree(self: &Arc<Registry>, parent: &Path) -> Result<(ResourceGuard, PathBuf)> {
         let parent = fs::canonicalize(parent)
-            .with_context(|| format!("{} is not there", parent.display()))?;
+            .with_context(|| format!("{} does not exist", parent.display()))?;
         for number in 0.. {
             let path = parent.join(format!("{PREFIX}{}-{number}", std::process::id()));
             if path.exists() {
@@ -292,7 +292,7 @@ fn open_locked(path: &Path) -> Result<File> {
             Lock::Busy if attempt < LOCK_TRIES => std::thread::sleep(LOCK_PAUSE),
             Lock::Busy => {
                 return refuse(format!(
-                    "{} is locked: a run of the lab with this number lives",
+                    "{} is locked: another run of the lab uses this process number",
                     path.display()
                 ));
             }
@@ -358,7 +358,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_claim_that_is_dropped_leaves_nothing() {
+    fn a_dropped_guard_leaves_nothing() {
         let home = tempfile::tempdir().unwrap();
         let registry = Registry::open(&home.path().join("state")).unwrap();
         let (guard, path) = registry.tree(home.path()).unwrap();
@@ -376,7 +376,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_killed_run_left_goes_at_the_next_start() {
+    fn resources_of_a_killed_run_are_removed_at_the_next_start() {
         let home = tempfile::tempdir().unwrap();
         let state = home.path().join("state");
         fs::create_dir(&state).unwrap();

@@ -101,7 +101,7 @@ fn measure(
         return Ok((cells, Ok(())));
     }
     let seconds: f64 = left.iter().map(|task| task.estimate_s).sum();
-    bench.tell(&format!(
+    bench.print(&format!(
         "{} of {} cells to measure, about {}; into {}",
         left.len(),
         plan.tasks.len(),

@@ -38,7 +38,7 @@ impl Experiment for Trace {
             let location = StorageLocation::find(&self.on)?;
             if location.device.is_none() {
                 return refuse(format!(
-                    "{} lies on no block device; name another path by --on",
+                    "{} is on no block device; name another path by --on",
                     self.on.display()
                 ));
             }
@@ -100,10 +100,10 @@ impl Session for Run {
         } else {
             blktrace::read(&self.0.files)?
         };
-        cell.tell("written MB", blocks.written_bytes as f64 / 1e6);
-        cell.tell("read MB", blocks.read_bytes as f64 / 1e6);
+        cell.record("written MB", blocks.written_bytes as f64 / 1e6);
+        cell.record("read MB", blocks.read_bytes as f64 / 1e6);
         if self.0.application_bytes > 0 {
-            cell.tell(
+            cell.record(
                 "K_wa",
                 blocks.written_bytes as f64 / self.0.application_bytes as f64,
             );
@@ -116,7 +116,7 @@ impl Session for Run {
 impl Run {
     fn trace(&self, cell: &mut Cell, bench: &Bench) -> Result<Statistics> {
         let location = StorageLocation::find(&self.0.on)?;
-        let device = location.device.context("the device went away")?;
+        let device = location.device.context("the device disappeared")?;
         // Writes back the page cache first, so that earlier writes of other programs are not
         // counted.
         sync_file_system(&self.0.on)?;
@@ -143,9 +143,9 @@ impl Run {
             }
             std::thread::sleep(Duration::from_millis(20));
         };
-        cell.tell("seconds", start.elapsed().as_secs_f64());
+        cell.record("seconds", start.elapsed().as_secs_f64());
         sync_file_system(&self.0.on)?;
-        cell.tell(
+        cell.record(
             "seconds with the sync behind",
             start.elapsed().as_secs_f64(),
         );

@@ -128,7 +128,7 @@ pub fn grow(root: &Path, shape: TreeShape, seed: u64, interrupt: &Interrupt) -> 
     for (number, size) in (0u64..).zip(&sizes) {
         interrupt.check()?;
         let path = root.join(shape.path(number));
-        fs::create_dir_all(path.parent().expect("a file lies in a directory"))?;
+        fs::create_dir_all(path.parent().expect("a file has a directory"))?;
         let mut file =
             File::create(&path).with_context(|| format!("{} was not made", path.display()))?;
         std::io::copy(&mut contents.of(number, *size), &mut file)?;

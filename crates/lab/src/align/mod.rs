@@ -132,11 +132,11 @@ pub fn check_device(path: &Path, erase: Option<&Path>, needed: u64) -> Result<De
         .map_err(|error| Error::Refused(error.to_string()))?;
     let users = device.users()?;
     if !users.is_empty() {
-        return refuse(format!("{name} is {}: not touched", users.join(", ")));
+        return refuse(format!("{name} is {}: it is left alone", users.join(", ")));
     }
     if device.bytes < needed {
         return refuse(format!(
-            "{name} has {}, {} are needed",
+            "{name} has {}; the test needs {}",
             bytes(device.bytes as f64),
             bytes(needed as f64)
         ));
@@ -144,9 +144,9 @@ pub fn check_device(path: &Path, erase: Option<&Path>, needed: u64) -> Result<De
     if erase.is_some_and(|erase| erase == path) {
         return Ok(device);
     }
-    if holds_data(path, device.bytes).with_context(|| format!("{name} was not looked at"))? {
+    if holds_data(path, device.bytes).with_context(|| format!("{name} was not read"))? {
         return refuse(format!(
-            "{name} holds data, which would be lost; say so by --erase {name} besides"
+            "{name} contains data, which the test would overwrite; to allow this, add --erase {name}"
         ));
     }
     Ok(device)
@@ -171,12 +171,12 @@ impl Experiment for Align {
         let is_guest = self.backend == Backend::Guest;
         if !is_guest && !rustix::process::geteuid().is_root() {
             return refuse(
-                "file systems at chosen sectors take root, or --backend guest; `lab check` tells without either whether partitions are aligned",
+                "file systems at chosen sectors need root, or --backend guest; `lab check` shows the alignment of partitions without either",
             );
         }
         if is_guest && self.device.is_some() {
             return refuse(
-                "a guest does not get a device of yours; leave out --device or --backend guest",
+                "a guest cannot use a device of this machine; leave out --device or --backend guest",
             );
         }
         let location = StorageLocation::find(&self.directory)?;
@@ -232,7 +232,7 @@ impl Experiment for Align {
 
     fn open(&self, seed: u64, bench: &Bench) -> Result<Box<dyn Session>> {
         let (guard, root) = bench.registry.tree(&self.directory)?;
-        bench.say("growing what is copied");
+        bench.say("creating the input files");
         let archive = root.join("small.tar");
         tree::archive(
             &archive,
@@ -305,16 +305,16 @@ impl Session for Run {
             }
             for (name, cost) in sums {
                 let runs = self.settings.runs as f64;
-                cell.tell(&format!("{name} s clock, {which}"), cost.clock_s / runs);
-                cell.tell(
+                cell.record(&format!("{name} s clock, {which}"), cost.clock_s / runs);
+                cell.record(
                     &format!("{name} s model, {which}"),
                     cost.tally.seconds / runs,
                 );
-                cell.tell(
+                cell.record(
                     &format!("{name} rmw, {which}"),
                     cost.tally.read_modify_writes as f64 / runs,
                 );
-                cell.tell(
+                cell.record(
                     &format!("{name} requests, {which}"),
                     cost.tally.operations as f64 / runs,
                 );

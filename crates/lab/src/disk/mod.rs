@@ -279,7 +279,7 @@ impl Session for Run {
         let mut cell = as_cell(&load, measured);
         if self.settings.is_checked_by_fio {
             let rate = fio::rate(&load, &self.path, self.settings.file_bytes)?;
-            cell.tell("fio MB/s", rate / 1e6);
+            cell.record("fio MB/s", rate / 1e6);
         }
         if let Some(why) = &self.file.is_cached_because {
             cell.notes.push(format!("The page cache took part: {why}."));
@@ -293,8 +293,8 @@ fn as_cell(load: &DiskLoad, measured: Measured) -> Cell {
     let seconds = measured.took.as_secs_f64();
     // Threads keep only a part of the latencies, so the count comes from `done`.
     let count = measured.done as f64;
-    cell.tell("operations/s", count / seconds);
-    cell.tell("MB/s", count * load.bytes as f64 / seconds / 1e6);
+    cell.record("operations/s", count / seconds);
+    cell.record("MB/s", count * load.bytes as f64 / seconds / 1e6);
     let mut latencies = measured.latencies_ns;
     latencies.sort_unstable();
     for (name, share) in [
@@ -306,7 +306,7 @@ fn as_cell(load: &DiskLoad, measured: Measured) -> Cell {
         let index =
             ((latencies.len() as f64 * share) as usize).min(latencies.len().saturating_sub(1));
         if let Some(latency) = latencies.get(index) {
-            cell.tell(name, f64::from(*latency) / 1e6);
+            cell.record(name, f64::from(*latency) / 1e6);
         }
     }
     let points: Vec<(f64, f64)> = measured.rates;
@@ -315,8 +315,8 @@ fn as_cell(load: &DiskLoad, measured: Measured) -> Cell {
     };
     if points.len() >= 6 {
         let third = points.len() / 3;
-        cell.tell("burst MB/s", mean(&points[..third.min(4)]));
-        cell.tell("sustained MB/s", mean(&points[points.len() - third..]));
+        cell.record("burst MB/s", mean(&points[..third.min(4)]));
+        cell.record("sustained MB/s", mean(&points[points.len() - third..]));
     }
     cell.lines.push(Line {
         name: "MB/s".to_string(),

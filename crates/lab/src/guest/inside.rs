@@ -47,7 +47,7 @@ pub struct GuestTask {
 pub fn run() -> Result<()> {
     if std::process::id() != 1 || !Path::new(ORDER).exists() {
         return refuse(
-            "`lab inside` is what the guest's first process runs; use `lab files --backend guest`",
+            "`lab inside` is the first process of a guest; use `lab files --backend guest`",
         );
     }
     let answer = measure().unwrap_or_else(|error| Answer::Failed(error.to_string()));

@@ -150,7 +150,7 @@ fn wait(child: &mut Child, limit: Duration, interrupt: &Interrupt) -> Result<()>
         let used = processor_time(child.id());
         if used > limit || start.elapsed() > limit * PATIENCE {
             return Err(Error::Failed(anyhow!(
-                "the guest did not come to an end within {} s, of which it had a processor for {} s",
+                "the guest did not end within {} s, including {} s of processor time",
                 start.elapsed().as_secs(),
                 used.as_secs()
             )));

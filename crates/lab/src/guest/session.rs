@@ -20,9 +20,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Bytes of memory for the kernel, this program and the page cache, besides the needs of a job.
+/// Bytes of memory for the kernel, this program and the page cache, in addition to the needs of a job.
 const BASE_MEMORY: u64 = 768 << 20;
-/// Multiple of the estimate that a guest may use of processor time, besides 300 s.
+/// Multiple of the estimate that a guest may use of processor time, in addition to 300 s.
 const PATIENCE: f64 = 6.0;
 
 /// Archive of a run: a base that all cells share, followed by the order of one cell.
@@ -134,7 +134,7 @@ impl experiment::Session for Session {
                 cell.settings
                     .extend(pairs.map(|(name, value)| (name.to_string(), value)));
                 cell.notes.push(
-                    "Measured in an emulated machine whose clock counts instructions (2 ns each): seconds are its own, not this computer's."
+                    "Measured in an emulated machine whose clock counts instructions (2 ns each): its seconds are not those of this computer."
                         .to_string(),
                 );
                 Ok(*cell)

@@ -149,7 +149,7 @@ impl Merge {
         let shares = self.v.iter().chain([&self.v_of_sizes]);
         if let Some(v) = shares.into_iter().find(|v| !(0.01..=0.93).contains(*v)) {
             return refuse(format!(
-                "V = {v}: a live share between 0.01 and 0.93 is needed, for what merging writes needs room"
+                "V = {v}: use a live share between 0.01 and 0.93; merges need space for their output"
             ));
         }
         for policy in &self.policies {
@@ -263,8 +263,8 @@ fn refused(running: &LoadedStore) -> Cell {
 }
 
 fn tell_fill(cell: &mut Cell, log: &seiner_engine::LogStatus) {
-    cell.tell("V reached", log.fill.v());
-    cell.tell("U reached", log.fill.u());
+    cell.record("V reached", log.fill.v());
+    cell.record("U reached", log.fill.u());
 }
 
 /// Warms up and measures. Returns `None` if the store refused rows.
@@ -290,22 +290,22 @@ fn measure(running: &mut LoadedStore, all: u64, name: &str, bench: &Bench) -> Re
     }
     let sum = |of: fn(&IntervalCounts) -> f64| stretches.iter().map(of).sum::<f64>();
     let stored = sum(|one| one.stored as f64);
-    cell.tell("MB/s", stored / sum(|one| one.work_s + one.wait_s) / 1e6);
-    cell.tell("MB/s of work", stored / sum(|one| one.work_s) / 1e6);
-    cell.tell(
+    cell.record("MB/s", stored / sum(|one| one.work_s + one.wait_s) / 1e6);
+    cell.record("MB/s of work", stored / sum(|one| one.work_s) / 1e6);
+    cell.record(
         "written per byte",
         (stored + sum(|one| one.merged as f64)) / stored,
     );
-    cell.tell("segments per byte", sum(|one| one.written as f64) / stored);
-    cell.tell("dropped unread", sum(|one| one.dropped as f64));
-    cell.tell("merged", sum(|one| one.merges as f64));
-    cell.tell("waited s", sum(|one| one.wait_s));
+    cell.record("segments per byte", sum(|one| one.written as f64) / stored);
+    cell.record("dropped unread", sum(|one| one.dropped as f64));
+    cell.record("merged", sum(|one| one.merges as f64));
+    cell.record("waited s", sum(|one| one.wait_s));
     let dead: Vec<f64> = stretches
         .iter()
         .map(|one| one.mean_dead)
         .filter(|dead| dead.is_finite())
         .collect();
-    cell.tell(
+    cell.record(
         "mean D of merged",
         dead.iter().sum::<f64>() / dead.len() as f64,
     );

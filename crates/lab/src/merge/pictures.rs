@@ -191,7 +191,7 @@ fn over_time(results: &Measurements<'_>, settings: &Merge, name: &str, title: &s
 fn live(results: &Measurements<'_>, settings: &Merge) -> Figure {
     Figure::Lines {
         title: "Live share by segment, at the end".to_string(),
-        caption: "Segments in the order of their live share: the paper's figure 9. The more of them stand at 0 or 1, the less a merge has to write."
+        caption: "Segments in the order of their live share: the paper's figure 9. The more segments are at 0 or 1, the less a merge must write."
             .to_string(),
         x: Axis::linear("segments, percent"),
         y: Axis::linear("live share"),

@@ -33,7 +33,7 @@ fn moment(time: &str) -> String {
 fn warning(results: &Results) -> &'static str {
     match results.job.profile {
         Profile::Toy => {
-            " · <b class=\"warn\">a toy run: it shows that it works, its figures mean nothing</b>"
+            " · <b class=\"warn\">a toy run: it only shows that the experiment runs, its figures mean nothing</b>"
         }
         _ => "",
     }
@@ -118,10 +118,7 @@ fn surroundings(results: &Results) -> String {
                 }
             ),
         ),
-        (
-            "Load before a cell",
-            format!("{} at the most", plain(heaviest)),
-        ),
+        ("Load before a cell", format!("at most {}", plain(heaviest))),
         ("Program", results.program.clone()),
         (
             "Seed, profile",
@@ -131,7 +128,7 @@ fn surroundings(results: &Results) -> String {
     if let Some(location) = &results.location {
         terms.push(("Place", describe(location)));
     }
-    let mut html = "<section><h2>Where it ran</h2><dl>".to_string();
+    let mut html = "<section><h2>Machine and job</h2><dl>".to_string();
     for (name, text) in terms {
         let _ = write!(html, "<dt>{name}</dt><dd>{}</dd>", escape(&text));
     }
@@ -173,17 +170,18 @@ fn describe_device(device: &Device) -> String {
 
 /// Returns the notes of all cells, without duplicates.
 fn notes(results: &Results) -> Vec<String> {
-    let mut told: Vec<(String, Vec<&str>)> = Vec::new();
+    let mut notes: Vec<(String, Vec<&str>)> = Vec::new();
     for cell in &results.cells {
         for note in &cell.notes {
-            match told.iter_mut().find(|(text, _)| text == note) {
+            match notes.iter_mut().find(|(text, _)| text == note) {
                 Some((_, cells)) => cells.push(&cell.name),
-                None => told.push((note.clone(), vec![&cell.name])),
+                None => notes.push((note.clone(), vec![&cell.name])),
             }
         }
     }
     let count = results.cells.len();
-    told.into_iter()
+    notes
+        .into_iter()
         .map(|(text, cells)| match cells.len() {
             all if all == count => text,
             1..=3 => format!("{}: {text}", cells.join(" · ")),
@@ -214,7 +212,7 @@ fn everything(results: &Results) -> Figure {
     });
     Figure::Table {
         title: "Every cell".to_string(),
-        caption: "The same, and every sample, are in results.json, results.csv and lines.csv."
+        caption: "The same figures and all samples are in results.json, results.csv and lines.csv."
             .to_string(),
         columns: head
             .chain(names.iter().map(|name| name.to_string()))

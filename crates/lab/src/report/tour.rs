@@ -66,22 +66,22 @@ fn subject(work: &Work) -> &'static str {
         Work::Write(_) => "Many sensors, several stores",
         Work::Files(_) => "File systems",
         Work::Align(_) => "Partitions that begin between sectors",
-        Work::Merge(_) => "What merging writes",
+        Work::Merge(_) => "Bytes that merges write",
         Work::Trace(_) => "Block operations",
     }
 }
 
 /// Appends the main figures in large type.
 fn tiles(body: &mut String, parts: &[TourPart]) {
-    let told: Vec<(String, String)> = parts
+    let headlines: Vec<(String, String)> = parts
         .iter()
         .flat_map(|part| headline(&part.results))
         .collect();
-    if told.is_empty() {
+    if headlines.is_empty() {
         return;
     }
     body.push_str("<div class=\"tiles\">");
-    for (figure, what) in told {
+    for (figure, what) in headlines {
         let _ = write!(
             body,
             "<div><b>{}</b><span>{}</span></div>",
@@ -105,11 +105,11 @@ fn headline(results: &Results) -> Vec<(String, String)> {
             .iter()
             .filter(move |cell| cell.name.starts_with(name))
     };
-    let mut told = Vec::new();
-    let mut tell = |figure: Option<(f64, bool)>, unit: &str, what: &str| {
+    let mut headlines = Vec::new();
+    let mut add = |figure: Option<(f64, bool)>, unit: &str, what: &str| {
         if let Some((figure, is_steady)) = figure {
             let doubt = if is_steady { "" } else { "; not steady" };
-            told.push((
+            headlines.push((
                 format!("{} {unit}", plain(figure)),
                 format!("{what}{doubt}"),
             ));
@@ -117,17 +117,17 @@ fn headline(results: &Results) -> Vec<(String, String)> {
     };
     match &results.job.work {
         Work::Disk(_) => {
-            tell(
+            add(
                 most(&mut named("sequential write"), "MB/s"),
                 "MB/s",
                 "written in sequence",
             );
-            tell(
+            add(
                 most(&mut named("random write 4 KiB × 1"), "MB/s"),
                 "MB/s",
                 "written at random, 4 KiB at a time",
             );
-            tell(
+            add(
                 most(&mut named("sync 4 KiB"), "p50 ms"),
                 "ms",
                 "for a synced write of 4 KiB",
@@ -139,7 +139,7 @@ fn headline(results: &Results) -> Vec<(String, String)> {
                 let mut cells = results.cells.iter().filter(|cell| {
                     cell.text("store") == Some(store) && cell.number("F") == Some(sensors)
                 });
-                tell(
+                add(
                     most(&mut cells, "MB/s"),
                     "MB/s",
                     &format!("of {} sensors into {name}", plain(sensors)),
@@ -148,7 +148,7 @@ fn headline(results: &Results) -> Vec<(String, String)> {
         }
         _ => {}
     }
-    told
+    headlines
 }
 
 fn checked(body: &mut String, findings: &[Finding]) {
@@ -204,7 +204,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn findings_and_what_was_left_out_stand_on_the_page() {
+    fn findings_and_omitted_parts_are_on_the_page() {
         let findings = [Finding {
             severity: Severity::Warn,
             subject: "<sda1>".to_string(),

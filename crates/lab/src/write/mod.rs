@@ -392,11 +392,13 @@ impl Write {
     /// Checks the limits of a guest: its disk is in its own memory.
     fn check_guest(&self) -> Result<()> {
         if self.fresh.is_none() {
-            return refuse("a guest has no disk of yours: name a file system by --fresh, as ext4");
+            return refuse(
+                "a guest has no disk of this machine: name a file system by --fresh, such as ext4",
+            );
         }
         if self.memory_bytes > 0 {
             return refuse(
-                "a guest's disk lies in its memory, which a limit would count: leave out --memory",
+                "a guest's disk is in its memory, which a limit would include: leave out --memory",
             );
         }
         if self.is_by_processes {
@@ -414,7 +416,7 @@ impl Write {
         Ok(())
     }
 
-    /// Returns the memory of a guest besides its disk: the page cache, and stores that keep samples in memory.
+    /// Returns the memory of a guest without its disk: the page cache, and stores that keep samples in memory.
     fn guest_memory(&self) -> u64 {
         self.room_bytes
     }
@@ -428,14 +430,14 @@ impl Write {
         {
             return Ok(());
         }
-        let told = rustix::fs::statvfs(&location.path).map_err(anyhow::Error::from)?;
+        let space = rustix::fs::statvfs(&location.path).map_err(anyhow::Error::from)?;
         let needed = sensors * self.kept + sensors / 50 + 1000;
         // File systems without a fixed number of inodes report 0.
-        if told.f_files > 0 && told.f_favail < needed {
+        if space.f_files > 0 && space.f_favail < needed {
             return refuse(format!(
                 "{} has room for {} files more, {needed} are needed; choose fewer --sensors or --fresh ext4",
                 location.path.display(),
-                told.f_favail
+                space.f_favail
             ));
         }
         Ok(())
@@ -456,7 +458,7 @@ impl Experiment for Write {
         self.check(&location)?;
         if let Some(kind) = &self.fresh {
             if let Some(obstacle) = self.backend.obstacle(kind) {
-                return refuse(format!("a fresh {kind} cannot be had: {obstacle}"));
+                return refuse(format!("a new {kind} cannot be created: {obstacle}"));
             }
             if self.directories.len() > 1 {
                 return refuse("a fresh file system and several directories do not go together");

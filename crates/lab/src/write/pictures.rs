@@ -8,7 +8,7 @@ use crate::experiment::Measurements;
 use crate::papers;
 use seiner_chart::{Axis, Figure, LineSeries, plain};
 
-/// Maximum number of cells whose course over time is drawn.
+/// Maximum number of cells whose rate over time is drawn.
 const COURSES: usize = 10;
 /// Ratio of two rates above which they count as equal.
 const SAME_RATE: f64 = 0.9;
@@ -144,7 +144,7 @@ fn by_share(results: &Measurements<'_>) -> Figure {
     };
     Figure::Lines {
         title: "Share of the rate of one file".to_string(),
-        caption: "100 % is what one file reaches on the same disk at the best, portions of 1 MiB among them. The paper's file \
+        caption: "100 % is the best rate of one file on the same disk, portions of 1 MiB included. The paper's file \
                   store keeps 0.5 to 20 % of it with a million files and B = 4K."
             .to_string(),
         x: Axis::log("sensors"),

@@ -105,24 +105,24 @@ impl WriteLoad for WorkerPool {
             worker.answers.read_line(&mut line)?;
             interrupt.check()?;
             let phase: Phase = serde_json::from_str(&line)
-                .map_err(|_| anyhow!("a writing process ended before its time"))?;
+                .map_err(|_| anyhow!("a writing process ended during a phase"))?;
             phases.push(phase);
         }
-        Ok(together(&phases))
+        Ok(sum_of(&phases))
     }
 }
 
 impl Worker {
     fn start(part: &Part) -> Result<Worker> {
-        let program = std::env::current_exe().context("this program does not find itself")?;
+        let program = std::env::current_exe().context("the path of this program is unknown")?;
         let mut child = Command::new(program)
             .args(["lab", "writer"])
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
             .context("a writing process did not start")?;
-        let mut orders = child.stdin.take().expect("it was asked for");
-        let answers = BufReader::new(child.stdout.take().expect("it was asked for"));
+        let mut orders = child.stdin.take().expect("the pipe was requested");
+        let answers = BufReader::new(child.stdout.take().expect("the pipe was requested"));
         put(&mut orders, part)?;
         Ok(Worker {
             child,
@@ -149,8 +149,8 @@ fn put(out: &mut impl std::io::Write, what: &impl Serialize) -> Result<()> {
     Ok(())
 }
 
-/// Sum of phases that ran at the same time. The 99th percentile is the greatest of theirs.
-fn together(phases: &[Phase]) -> Phase {
+/// Returns the sum of phases that ran at the same time. The 99th percentile is the largest one.
+fn sum_of(phases: &[Phase]) -> Phase {
     let points = phases.iter().map(|phase| phase.rates.len()).min();
     let rate = |point: usize| {
         let second = phases[0].rates[point].0;
@@ -179,7 +179,7 @@ pub fn work() -> Result<()> {
     let mut lines = std::io::stdin().lines();
     let first = lines.next().transpose()?;
     let Some(Ok(part)) = first.map(|line| serde_json::from_str::<Part>(&line)) else {
-        return refuse("`lab writer` is what `lab write --processes` starts");
+        return refuse("only `lab write --processes` starts `lab writer`");
     };
     let files = Files::there(
         &part.settings,
@@ -190,7 +190,7 @@ pub fn work() -> Result<()> {
     let drive = Drive::part(&files, part.first, part.count, part.seed, part.portion);
     for line in lines {
         let order: PhaseOrder = serde_json::from_str(&line?)
-            .map_err(|error| Error::Failed(anyhow!("an order was not understood: {error}")))?;
+            .map_err(|error| Error::Failed(anyhow!("a phase cannot be parsed: {error}")))?;
         let phase = drive.run(
             Duration::from_secs_f64(order.seconds),
             order.least,
@@ -218,7 +218,7 @@ mod tests {
                 .collect(),
             p99_ms,
         };
-        let sum = together(&[
+        let sum = sum_of(&[
             phase(1, &[1.0, 2.0, 3.0], 5.0),
             phase(2, &[10.0, 20.0], 4.0),
         ]);

@@ -168,7 +168,7 @@ impl Run {
         )?;
         if warm.bytes < lap {
             cell.notes.push(
-                "Warmed up for less than a lap over all sensors: what was measured is a beginning."
+                "The warm-up was shorter than a lap over all sensors: the figures are those of the first lap."
                     .to_string(),
             );
         }
@@ -188,7 +188,7 @@ impl Run {
         let phase = match self.settings.pace {
             Pace::Greedy => {
                 let phase = self.phase(drive, target, None, bench)?;
-                tell(&phase, lap, &mut cell);
+                record_synced(&phase, lap, &mut cell);
                 phase
             }
             Pace::Paced => self.search(drive, target, lap, &mut cell, bench)?,
@@ -196,7 +196,7 @@ impl Run {
         if let Some(recorder) = recorder {
             let blocks = recorder.finish();
             if self.settings.pace == Pace::Greedy {
-                cell.tell(
+                cell.record(
                     "K_wa",
                     blocks.written_bytes as f64 / phase.phase.bytes as f64,
                 );
@@ -237,7 +237,7 @@ impl Run {
         bench: &Bench,
     ) -> Result<Synced> {
         let greedy = self.phase(drive, target, None, bench)?;
-        tell(&greedy, lap, cell);
+        record_synced(&greedy, lap, cell);
         let (mut sustained, mut too_much) = (0.0, greedy.rate() * 1.25);
         let mut trials = Vec::new();
         let mut last = greedy;
@@ -253,7 +253,7 @@ impl Run {
             }
             last = trial;
         }
-        cell.tell("sustained MB/s", sustained / 1e6);
+        cell.record("sustained MB/s", sustained / 1e6);
         cell.lines.push(Line {
             name: "passed at MB/s".to_string(),
             points: trials,
@@ -275,17 +275,17 @@ impl Synced {
     }
 }
 
-fn tell(synced: &Synced, lap: u64, cell: &mut Cell) {
+fn record_synced(synced: &Synced, lap: u64, cell: &mut Cell) {
     let phase = &synced.phase;
     let seconds = phase.took.as_secs_f64();
-    cell.tell("MB/s", synced.rate() / 1e6);
-    cell.tell("accepted MB/s", phase.bytes as f64 / seconds / 1e6);
-    cell.tell("samples/s", synced.rate() / SAMPLE_BYTES as f64);
-    cell.tell("laps", phase.bytes as f64 / lap as f64);
-    cell.tell("sync s", synced.sync_s);
-    cell.tell("p99 ms", phase.p99_ms);
+    cell.record("MB/s", synced.rate() / 1e6);
+    cell.record("accepted MB/s", phase.bytes as f64 / seconds / 1e6);
+    cell.record("samples/s", synced.rate() / SAMPLE_BYTES as f64);
+    cell.record("laps", phase.bytes as f64 / lap as f64);
+    cell.record("sync s", synced.sync_s);
+    cell.record("p99 ms", phase.p99_ms);
     let steady = steadiness(phase, lap);
-    cell.tell("steady", f64::from(u8::from(steady.is_none())));
+    cell.record("steady", f64::from(u8::from(steady.is_none())));
     cell.notes
         .extend(steady.map(|why| format!("Not steady: {why}.")));
     cell.lines.push(Line {

@@ -35,7 +35,7 @@ pub struct Portion<'a> {
     pub first: u64,
     /// Number of consecutive sensors.
     pub count: u64,
-    /// Number of portions that these sensors had before.
+    /// Number of portions that these sensors received before.
     pub turn: u64,
     /// Pool of incompressible bytes.
     pub contents: &'a [u8],
