@@ -62,7 +62,6 @@ bench-peers: build ## Compare the server with VictoriaMetrics and InfluxDB on lo
 	scripts/need.sh victoria-metrics || true
 	scripts/need.sh influxdb || true
 	cargo run --release --locked -p seiner-bench -- peers $(ARGS)
-	python3 scripts/peers-chart.py
 
 bench-embedded: ## Measure the engine alone on one core
 	cargo run --release --locked -p seiner-bench -- embedded $(ARGS)

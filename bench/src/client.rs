@@ -159,7 +159,7 @@ impl Connection {
             self.stream.read_exact(&mut body[start..])?;
             ensure!(
                 self.line()?.is_empty(),
-                "a chunk does not end where it says"
+                "a chunk is longer than its head states"
             );
             if length == 0 {
                 return Ok(body);
@@ -231,10 +231,10 @@ mod tests {
         let first = connection.post_file("/write", &mut file, 11, 9).unwrap();
         assert_eq!((first.status, first.body.len()), (204, 0));
         assert_eq!(connection.get("/x").unwrap().text().unwrap(), "hello");
-        let refused = connection.post("/write", b"x").unwrap();
-        assert_eq!(refused.body, b"abc0123456789");
+        let rejected = connection.post("/write", b"x").unwrap();
+        assert_eq!(rejected.body, b"abc0123456789");
         assert!(
-            refused
+            rejected
                 .text()
                 .unwrap_err()
                 .to_string()

@@ -15,7 +15,7 @@ const ATTEMPTS: u32 = 600;
 
 /// Measurements of a load on the client's side.
 #[derive(Debug, Default, Clone, Copy)]
-pub struct Load {
+pub struct FeedResult {
     /// Time from the first byte sent to the last acknowledgement.
     pub wall: Duration,
     /// Number of bodies that the server deferred (429, 503 or 500) and that were sent again.
@@ -60,7 +60,7 @@ pub fn feed(
     target: &str,
     dataset: &Dataset,
     acknowledged: &Acknowledged,
-) -> Result<Load> {
+) -> Result<FeedResult> {
     let senders = dataset.agents.iter().enumerate().map(|(number, agent)| {
         move || {
             send_file(address, target, agent, |lines| {
@@ -79,7 +79,7 @@ pub fn feed_generated(
     workload: &Workload,
     agents: u32,
     lines_per_body: u64,
-) -> Result<Load> {
+) -> Result<FeedResult> {
     let acknowledged = Acknowledged::new(agents as usize);
     let count = &acknowledged;
     let senders = (0..agents).map(|agent| {
@@ -93,7 +93,7 @@ pub fn feed_generated(
     run(senders)
 }
 
-fn run<S: FnOnce() -> Result<u64> + Send>(senders: impl Iterator<Item = S>) -> Result<Load> {
+fn run<S: FnOnce() -> Result<u64> + Send>(senders: impl Iterator<Item = S>) -> Result<FeedResult> {
     let start = Instant::now();
     let put_off = thread::scope(|scope| {
         let running: Vec<_> = senders.map(|sender| scope.spawn(sender)).collect();
@@ -105,7 +105,7 @@ fn run<S: FnOnce() -> Result<u64> + Send>(senders: impl Iterator<Item = S>) -> R
             .into_iter()
             .sum::<Result<u64>>()
     })?;
-    Ok(Load {
+    Ok(FeedResult {
         wall: start.elapsed(),
         put_off,
     })
@@ -162,7 +162,7 @@ fn until_taken(mut send: impl FnMut() -> Result<(u16, Vec<u8>)>) -> Result<u64> 
             (429 | 500 | 503, _) => thread::sleep(Duration::from_millis(100)),
             (status, body) => {
                 bail!(
-                    "the server refused a body: {status}: {}",
+                    "the server rejected a body: {status}: {}",
                     shortened(&String::from_utf8_lossy(&body))
                 )
             }

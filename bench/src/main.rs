@@ -22,7 +22,7 @@ mod workload;
 
 use anyhow::Result;
 use clap::{Parser, Subcommand};
-use report::Places;
+use report::OutputPaths;
 use std::path::PathBuf;
 
 /// Benchmarks of Seiner
@@ -41,48 +41,48 @@ struct Arguments {
 #[derive(Subcommand)]
 enum Benchmark {
     /// Load our server and others with the same files over loopback
-    Peers(run::peers::Settings),
+    Peers(run::peers::PeersSettings),
     /// Load the engine without a server, on one core
-    Embedded(run::embedded::Settings),
+    Embedded(run::embedded::EmbeddedSettings),
     /// Measure memory with millions of sources, and appends during their registration
-    Core(run::core::Settings),
+    Core(run::core::CoreSettings),
     /// Measure the hold times of the engine's lock with a million sources, and one heavy query
-    CoreLock(run::core_lock::Settings),
+    CoreLock(run::core_lock::CoreLockSettings),
     /// Measure starts: cold, and after a kill at full load
-    Restart(run::restart::Settings),
+    Restart(run::restart::RestartSettings),
     /// Measure the bytes written to the device per byte of sealed blocks
-    Amplification(run::amplification::Settings),
+    Amplification(run::amplification::AmplificationSettings),
     /// Simulate the bytes that merging writes: every policy over the same streams
-    MergeSim(run::merge_sim::Settings),
+    MergeSim(run::merge_sim::MergeSimSettings),
     /// Measure the bytes written per byte stored
-    MergeWrites(run::merge_writes::Settings),
+    MergeWrites(run::merge_writes::MergeWritesSettings),
     /// Measure the write rate of a nearly full store
-    MergeRate(run::merge_rate::Settings),
+    MergeRate(run::merge_rate::MergeRateSettings),
     /// Measure the latency of acknowledgements during merges
-    MergeLatency(run::merge_latency::Settings),
+    MergeLatency(run::merge_latency::MergeLatencySettings),
     /// Overwrite a small, nearly full volume hundreds of times
-    Soak(run::soak::Settings),
+    Soak(run::soak::SoakSettings),
     /// Repeat the figures of the paper on the log store with our engine
-    MergeFigures(run::merge_figures::Settings),
+    MergeFigures(run::merge_figures::MergeFiguresSettings),
     /// Compare the whole engine with plain models over millions of steps
-    Simulate(run::simulate::Settings),
+    Simulate(run::simulate::SimulateSettings),
     /// Run the paper's matrix of loads on a modelled array
-    RaidMatrix(run::raid_matrix::Settings),
+    RaidMatrix(run::raid_matrix::RaidMatrixSettings),
     /// Run the loads by which merging is judged, and on which it is never tuned
-    RaidHeldout(run::raid_heldout::Settings),
+    RaidHeldout(run::raid_heldout::RaidHeldoutSettings),
     /// Run a load that changes
-    RaidPhases(run::raid_phases::Settings),
+    RaidPhases(run::raid_phases::RaidPhasesSettings),
     /// Run arrays on real files behind a network block device
-    RaidReal(run::raid_real::Settings),
+    RaidReal(run::raid_real::RaidRealSettings),
     /// Run the array with faults, with many seeds
-    RaidFaults(run::raid_faults::Settings),
+    RaidFaults(run::raid_faults::RaidFaultsSettings),
     /// Only update the page
     Summary,
 }
 
 fn main() -> Result<()> {
     let arguments = Arguments::parse();
-    let places = Places {
+    let places = OutputPaths {
         output: arguments.output,
         page: arguments.page,
     };

@@ -278,7 +278,7 @@ impl Report {
     }
 
     /// Writes the JSON file, prints the section, and updates the page.
-    pub fn finish(mut self, places: &Places) -> Result<()> {
+    pub fn finish(mut self, places: &OutputPaths) -> Result<()> {
         self.taken_at = jiff::Timestamp::now()
             .strftime("%Y-%m-%d %H:%M UTC")
             .to_string();
@@ -294,7 +294,7 @@ impl Report {
 
 /// Destinations of results.
 #[derive(Clone, Debug)]
-pub struct Places {
+pub struct OutputPaths {
     /// Directory of JSON files and generated data.
     pub output: PathBuf,
     /// Path of the page.
@@ -303,11 +303,11 @@ pub struct Places {
 
 /// Makes the page from the existing JSON files. If a file is missing, as in a fresh clone, the page
 /// keeps its section.
-pub fn summarise(places: &Places) -> Result<()> {
+pub fn summarise(places: &OutputPaths) -> Result<()> {
     let before = fs::read_to_string(&places.page).unwrap_or_default();
     let mut text = String::from(
         "# Results\n\nMade by the benchmarks (`make bench-NAME`); edits by hand are lost. \
-         Figures that were missed stand here as well.\n",
+         Figures that miss their bounds are listed, too.\n",
     );
     for name in BENCHMARKS {
         match read(&places.output.join(format!("{name}.json")))? {
@@ -390,7 +390,7 @@ mod tests {
     #[test]
     fn the_page_shows_what_ran_and_what_did_not() {
         let directory = tempfile::tempdir().unwrap();
-        let places = Places {
+        let places = OutputPaths {
             output: directory.path().join("out"),
             page: directory.path().join("RESULTS.md"),
         };
@@ -415,7 +415,7 @@ mod tests {
         assert!(page.contains("| seiner | 0.75 |"), "{page}");
         assert!(page.contains("Not run yet: `make bench-peers`"), "{page}");
         // A fresh clone contains only the page.
-        let clone = Places {
+        let clone = OutputPaths {
             output: directory.path().join("clone"),
             page: places.page.clone(),
         };

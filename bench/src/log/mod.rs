@@ -1,4 +1,6 @@
-//! Stores on a small budget under load, the rows that they are fed, and charts.
+//! Stores on a small budget under load, and the rows that they receive.
 
+pub mod counts;
 pub mod load;
-pub mod plot;
+pub mod store;
+pub mod stream;

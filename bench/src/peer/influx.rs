@@ -99,7 +99,7 @@ impl Peer for Influx {
         "/write?db=bench&precision=ns"
     }
 
-    fn settle(&self, _connection: &mut Connection, folder: &Path) -> Result<bool> {
+    fn flush(&self, _connection: &mut Connection, folder: &Path) -> Result<bool> {
         Ok(DiskUse::wait_until_stable(
             &data(folder),
             Duration::from_secs(20),
@@ -159,7 +159,7 @@ impl Peer for Influx {
 
     fn remark(&self) -> String {
         "InfluxDB: default settings but no limits on series, and files are written and merged after 5 s without \
-         writes instead of 10 min and 4 h, so that it settles while one waits; it syncs its journal at every write"
+         writes instead of 10 min and 4 h, so that it is flushed soon; it syncs its journal at every write"
             .to_string()
     }
 }

@@ -60,7 +60,7 @@ pub trait Peer: Sync {
     /// Returns the target of line protocol.
     fn write_target(&self) -> &'static str;
     /// Brings the data into their final form. Returns false if the data still change.
-    fn settle(&self, connection: &mut Connection, folder: &Path) -> Result<bool>;
+    fn flush(&self, connection: &mut Connection, folder: &Path) -> Result<bool>;
     /// Returns the number of samples that the server answers for, over the interval of a workload.
     fn stored(&self, connection: &mut Connection, workload: &Workload) -> Result<u64>;
     /// Returns the number of samples of each source, by host and sensor.

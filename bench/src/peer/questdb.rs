@@ -98,7 +98,7 @@ impl Peer for Questdb {
         "/write?precision=n"
     }
 
-    fn settle(&self, connection: &mut Connection, folder: &Path) -> Result<bool> {
+    fn flush(&self, connection: &mut Connection, folder: &Path) -> Result<bool> {
         let start = Instant::now();
         while !Questdb::applied(connection)? {
             if start.elapsed() > Duration::from_secs(300) {
@@ -171,6 +171,6 @@ impl Peer for Questdb {
     }
 
     fn remark(&self) -> String {
-        "QuestDB: default settings, services other than HTTP off; settled when its write-ahead log is applied".to_string()
+        "QuestDB: default settings, services other than HTTP off; flushed when its write-ahead log is applied".to_string()
     }
 }

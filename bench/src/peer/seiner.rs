@@ -79,7 +79,7 @@ impl Peer for Seiner {
             .with_context(remedy)?;
         ensure!(
             output.status.success(),
-            "{} does not tell its version",
+            "{} prints no version",
             self.program.display()
         );
         Ok(String::from_utf8_lossy(&output.stdout)
@@ -110,7 +110,7 @@ impl Peer for Seiner {
         "/write?precision=ns"
     }
 
-    fn settle(&self, connection: &mut Connection, _folder: &Path) -> Result<bool> {
+    fn flush(&self, connection: &mut Connection, _folder: &Path) -> Result<bool> {
         connection.post("/api/v1/flush", b"")?.text()?;
         Ok(true)
     }
@@ -170,7 +170,7 @@ impl Peer for Seiner {
     }
 
     fn remark(&self) -> String {
-        "Seiner: default settings (journal synced every 100 ms), host sensors off; settled by /api/v1/flush".to_string()
+        "Seiner: default settings (journal synced every 100 ms), host sensors off; flushed by /api/v1/flush".to_string()
     }
 }
 

@@ -94,7 +94,7 @@ impl Peer for Victoria {
         "/write?precision=ns"
     }
 
-    fn settle(&self, connection: &mut Connection, folder: &Path) -> Result<bool> {
+    fn flush(&self, connection: &mut Connection, folder: &Path) -> Result<bool> {
         connection.get("/internal/force_flush")?.text()?;
         connection.get("/internal/force_merge")?.text()?;
         let stable = DiskUse::wait_until_stable(
@@ -177,7 +177,7 @@ impl Peer for Victoria {
 
     fn remark(&self) -> String {
         "VictoriaMetrics: default settings but -retentionPeriod=100y and higher limits for the counting query; \
-         settled by force_flush and force_merge; the series by /api/v1/export, the means by query_range with \
+         flushed by force_flush and force_merge; the series by /api/v1/export, the means by query_range with \
          nocache=1 (its answer cache off, as no other server has one)"
             .to_string()
     }

@@ -26,7 +26,7 @@ const WARM_UP: Nanos = 50_000_000;
 /// Load on an array.
 #[derive(Clone, Debug)]
 pub struct Cell {
-    /// Group of the cell; all cells of a group stand in one table.
+    /// Group of the cell; all cells of a group are in one table.
     pub group: String,
     /// Load on the array.
     pub load: Load,

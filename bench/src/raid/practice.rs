@@ -1,4 +1,4 @@
-//! Cells besides the matrix on which merging was tuned: former held-out cells that were examined.
+//! Cells in addition to the matrix on which coalescing was tuned: former held-out cells that were examined.
 //! The cells in `heldout.rs` judge it.
 
 use super::cell::{Cell, Loads, job, read, write};

@@ -5,7 +5,7 @@ use crate::feed::feed_generated;
 use crate::peer::seiner::Seiner;
 use crate::peer::{self, Peer};
 use crate::process::{DiskUse, device_written};
-use crate::report::{Check, Places, Relation, Report, Table, cell};
+use crate::report::{Check, OutputPaths, Relation, Report, Table, cell};
 use crate::workload::Workload;
 use anyhow::{Context, Result};
 use clap::Args;
@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 
 /// Settings of `amplification`.
 #[derive(Args)]
-pub struct Settings {
+pub struct AmplificationSettings {
     /// Share of the samples to load, for a quick look; bounds apply to 1
     #[arg(long, default_value_t = 1.0)]
     scale: f64,
@@ -49,12 +49,12 @@ struct Measured {
 }
 
 const PURPOSE: &str = "Bytes written to disk, journal and footers and all, over the bytes of sealed blocks. The server \
-    is fed over HTTP at full speed, then settled and synced. The bytes written are the kernel's count for the \
-    server's process; the count of the whole block device stands beside it and includes the file system's own \
-    journal and whatever other programs wrote.";
+    is fed over HTTP at full speed, then flushed and synced. The bytes written are the kernel's count for the \
+    server's process; the count of the whole block device is given beside it and includes the file system's own \
+    journal and the writes of other programs.";
 
 /// Runs the benchmark.
-pub fn run(settings: &Settings, places: &Places) -> Result<()> {
+pub fn run(settings: &AmplificationSettings, places: &OutputPaths) -> Result<()> {
     let mut report = Report::new("amplification", PURPOSE);
     report
         .versions
@@ -100,7 +100,7 @@ impl Measured {
 }
 
 fn measure(
-    settings: &Settings,
+    settings: &AmplificationSettings,
     workload: &Workload,
     durability: &'static str,
     output: &Path,
@@ -123,7 +123,7 @@ fn measure(
     )
     .with_context(|| server.log_tail())?;
     let mut connection = Connection::open(server.address)?;
-    peer.settle(&mut connection, folder.path())?;
+    peer.flush(&mut connection, folder.path())?;
     rustix::fs::sync();
     let status = Seiner::status(&mut connection)?;
     let measured = Measured {

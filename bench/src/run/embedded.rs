@@ -1,16 +1,17 @@
 //! `embedded`: the engine without a server, fed columnar batches on one core.
 //!
 //! Every case runs in its own process. The process and all threads of the engine are pinned to one
-//! processor, so neither a second core nor the memory of another case helps it.
+//! processor, so a second core or the memory of another case does not affect the figures.
 
 use crate::latency::median;
 use crate::process::Usage;
-use crate::report::{Check, Places, Relation, Report, Table, cell};
+use crate::report::{Check, OutputPaths, Relation, Report, Table, cell};
 use crate::workload::{Gauge, PERIOD, START, Workload, tags};
 use anyhow::{Context, Result, ensure};
 use clap::Args;
 use seiner_engine::{Durability, Engine, Options};
 use seiner_model::{SourceId, SourceKey};
+use seiner_random::SplitMixRng;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use std::path::Path;
@@ -19,7 +20,7 @@ use std::time::Instant;
 
 /// Settings of `embedded`.
 #[derive(Args)]
-pub struct Settings {
+pub struct EmbeddedSettings {
     /// Number of repetitions per case; medians are reported
     #[arg(long, default_value_t = 3)]
     repeat: u32,
@@ -112,7 +113,7 @@ const PURPOSE: &str = "The engine in a process of its own, pinned to one core wi
     Rates count appending alone; the seconds of processor time are those of the whole process meanwhile.";
 
 /// Runs the benchmark.
-pub fn run(settings: &Settings, places: &Places) -> Result<()> {
+pub fn run(settings: &EmbeddedSettings, places: &OutputPaths) -> Result<()> {
     if let Some(name) = &settings.case {
         let case = CASES
             .iter()
@@ -183,7 +184,11 @@ impl Case {
     }
 }
 
-fn in_own_process(case: &Case, settings: &Settings, places: &Places) -> Result<Measured> {
+fn in_own_process(
+    case: &Case,
+    settings: &EmbeddedSettings,
+    places: &OutputPaths,
+) -> Result<Measured> {
     let output = Command::new(std::env::current_exe()?)
         .arg("--output")
         .arg(&places.output)
@@ -279,11 +284,11 @@ struct Batch {
 fn batches(case: &Case) -> Vec<Batch> {
     let mut gauges: Vec<Gauge> = (0..case.sources).map(Gauge::new).collect();
     let mut order: Vec<u32> = (0..case.sources).collect();
-    let mut random = 0x9e37_79b9_7f4a_7c15_u64;
+    let mut rng = SplitMixRng::new(1);
     let mut batches = Vec::new();
     for tick in 0..case.ticks {
         if case.shuffled {
-            shuffle(&mut order, &mut random);
+            rng.shuffle(&mut order);
         }
         let time = START + i64::from(tick) * PERIOD;
         for sources in order.chunks(BATCH) {
@@ -301,16 +306,6 @@ fn batches(case: &Case) -> Vec<Batch> {
         }
     }
     batches
-}
-
-/// Shuffles by the method of Fisher and Yates, with a xorshift generator.
-fn shuffle(order: &mut [u32], random: &mut u64) {
-    for last in (1..order.len()).rev() {
-        *random ^= *random << 13;
-        *random ^= *random >> 7;
-        *random ^= *random << 17;
-        order.swap(last, (*random % (last as u64 + 1)) as usize);
-    }
 }
 
 fn stored(engine: &Engine) -> Result<u64> {

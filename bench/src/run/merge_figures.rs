@@ -1,10 +1,12 @@
 //! `merge-figures`: the figures of the paper on the log store, on our engine and a small volume.
 
-use crate::log::load::{Load, Running, Stretch};
-use crate::log::plot::{Figure, Series, page};
-use crate::report::{Check, Places, Relation, Report, Table, cell};
+use crate::log::counts::IntervalCounts;
+use crate::log::load::StoreLoad;
+use crate::log::store::SteppedStore;
+use crate::report::{Check, OutputPaths, Relation, Report, Table, cell};
 use anyhow::{Context, Result};
 use clap::Args;
+use seiner_chart::{Axis, BarSeries, Figure, LineSeries, any_colour, page, svg};
 use seiner_engine::{LogStatus, MergePolicy, merge::planing_segment_bytes};
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -12,7 +14,7 @@ use std::fs;
 
 /// Settings of `merge-figures`.
 #[derive(Args)]
-pub struct Settings {
+pub struct MergeFiguresSettings {
     /// Budget of each store, in MiB
     #[arg(long, default_value_t = 64)]
     budget: u64,
@@ -43,29 +45,72 @@ const POLICIES: [MergePolicy; 3] = [
 /// Number of segments per budget where R does not vary. In the paper, a segment of 1 GB is likewise a
 /// part of one node's budget, with 100 GB on 64 nodes.
 const SEGMENTS: u64 = 32;
-/// Minimum number of segments per budget; a store refuses to start with larger segments.
+/// Minimum number of segments per budget; a store does not start with larger segments.
 const FEWEST: u64 = 12;
 
 const PURPOSE: &str = "The paper's experiments with the log store, on our engine: one store on a budget C, overwritten in \
     an even load of one lifetime (every source keeps its latest 50 blocks, equal rates), Um = 0.8, as in the paper. Two \
-    lanes, so that the policies stand alone. The rate is megabytes of blocks stored a second of work and of waiting.";
+    lanes, so that lanes do not affect the policies. The rate is megabytes of blocks stored per second of work and of waiting.";
 
 /// Complete run of one store.
 struct Run {
-    parts: Vec<Stretch>,
+    parts: Vec<IntervalCounts>,
     /// Live and dead shares of every segment at the end, in the order of their numbers.
     segments: Vec<(f64, f64)>,
-    refused: bool,
+    rejected: bool,
 }
 
 impl Run {
     /// Returns the second half of the run, when the whole budget has been overwritten at least
     /// once.
-    fn steady(&self) -> Stretch {
-        let mut sum = Stretch::default();
+    fn steady(&self) -> IntervalCounts {
+        let mut sum = IntervalCounts::default();
         let half = self.parts.len() / 2;
         self.parts[half..].iter().for_each(|part| sum.add(part));
         sum
+    }
+}
+
+/// A figure of the paper.
+struct NamedFigure {
+    /// Name of the figure's files.
+    name: &'static str,
+    figure: Figure,
+}
+
+impl NamedFigure {
+    /// Creates a figure of rates.
+    fn rates(
+        name: &'static str,
+        title: String,
+        caption: &str,
+        x: &str,
+        series: Vec<LineSeries>,
+    ) -> NamedFigure {
+        let figure = Figure::Lines {
+            title,
+            caption: caption.to_string(),
+            x: Axis::linear(x),
+            y: Axis::linear("MB/s"),
+            series,
+        };
+        NamedFigure { name, figure }
+    }
+
+    /// Returns name, title and values for the results.
+    fn json(&self) -> Value {
+        let values: Vec<Value> = match &self.figure {
+            Figure::Lines { series, .. } => series
+                .iter()
+                .map(|line| json!({ "name": line.name, "points": line.points }))
+                .collect(),
+            Figure::Bars { series, .. } => series
+                .iter()
+                .map(|bars| json!({ "name": bars.name, "values": bars.values }))
+                .collect(),
+            Figure::Ranking { .. } | Figure::Table { .. } => Vec::new(),
+        };
+        json!({ "name": self.name, "title": self.figure.title(), "series": values })
     }
 }
 
@@ -87,13 +132,13 @@ struct Planing {
     promised: bool,
     /// True if almost nothing was merged.
     seen: bool,
-    refused: bool,
+    rejected: bool,
     /// Bytes of blocks written per byte stored.
     written: f64,
 }
 
 impl Planing {
-    fn of(load: &Load, log: &LogStatus, run: &Run) -> Planing {
+    fn of(load: &StoreLoad, log: &LogStatus, run: &Run) -> Planing {
         let sealed = log.segments.iter().map(|segment| &segment.stat);
         let (files, blocks) = sealed.fold((0, 0), |(files, blocks), stat| {
             (files + stat.bytes, blocks + stat.live + stat.dead)
@@ -108,22 +153,22 @@ impl Planing {
             um: log.fill.um,
             bound,
             promised: load.segment_bytes <= bound,
-            seen: !run.refused && steady.merged * 200 < steady.stored,
-            refused: run.refused,
+            seen: !run.rejected && steady.merged * 200 < steady.stored,
+            rejected: run.rejected,
             written: steady.blocks_written(),
         }
     }
 }
 
 /// Runs the benchmark.
-pub fn run(settings: &Settings, places: &Places) -> Result<()> {
+pub fn run(settings: &MergeFiguresSettings, places: &OutputPaths) -> Result<()> {
     let mut report = Report::new("merge-figures", PURPOSE);
     fs::create_dir_all(&places.output)?;
     let mut lab = Lab {
         settings,
         places,
         planing: Vec::new(),
-        refused: 0,
+        rejected: 0,
     };
     let mut figures = Vec::new();
     let over_v = lab.over_v()?;
@@ -147,7 +192,7 @@ pub fn run(settings: &Settings, places: &Places) -> Result<()> {
     lab.planing.sort_by(|a, b| a.v.total_cmp(&b.v));
     report.tables.push(lab.planing_table());
     report.checks = lab.checks();
-    let drawn: Vec<Value> = figures.iter().map(|(figure, _)| json!(figure)).collect();
+    let drawn: Vec<Value> = figures.iter().map(NamedFigure::json).collect();
     report.measured = json!({ "figures": drawn, "planing": lab.planing });
     report.finish(places)
 }
@@ -156,36 +201,36 @@ pub fn run(settings: &Settings, places: &Places) -> Result<()> {
 type OverV = Vec<(MergePolicy, Vec<(f64, Run)>)>;
 
 struct Lab<'a> {
-    settings: &'a Settings,
-    places: &'a Places,
+    settings: &'a MergeFiguresSettings,
+    places: &'a OutputPaths,
     /// Results of every run of the fisherman.
     planing: Vec<Planing>,
     /// Number of stores that rejected rows.
-    refused: usize,
+    rejected: usize,
 }
 
 impl Lab<'_> {
-    fn load(&self, v: f64, policy: MergePolicy) -> Load {
+    fn load(&self, v: f64, policy: MergePolicy) -> StoreLoad {
         let budget = self.settings.budget << 20;
-        Load {
+        StoreLoad {
             segment_bytes: (budget / SEGMENTS).max(64 << 10),
             lanes: 2,
             merge_from: UM,
-            ..Load::rings(budget, v, 0.0, policy)
+            ..StoreLoad::rings(budget, v, 0.0, policy)
         }
     }
 
-    fn run(&mut self, load: &Load) -> Result<Run> {
-        let mut running = Running::start(load, &self.places.output)?;
+    fn run(&mut self, load: &StoreLoad) -> Result<Run> {
+        let mut running = SteppedStore::start(load, &self.places.output)?;
         let part = (load.budget as f64 * self.settings.turns / f64::from(PARTS)) as u64;
         let mut parts = Vec::new();
-        let mut refused = false;
+        let mut rejected = false;
         for _ in 0..PARTS {
             match running.feed(part) {
-                Ok(stretch) => parts.push(stretch),
+                Ok(counts) => parts.push(counts),
                 Err(error) => {
                     eprintln!("{error:#}");
-                    refused = true;
+                    rejected = true;
                     break;
                 }
             }
@@ -201,7 +246,7 @@ impl Lab<'_> {
                 })
                 .collect(),
             parts,
-            refused,
+            rejected,
         };
         eprintln!(
             "{} V {} R {} B {}: {} MB/s, {} written, mean D {}",
@@ -216,7 +261,7 @@ impl Lab<'_> {
         if load.policy == MergePolicy::Fisherman {
             self.planing.push(Planing::of(load, &log, &run));
         }
-        self.refused += usize::from(run.refused);
+        self.rejected += usize::from(run.rejected);
         Ok(run)
     }
 
@@ -232,35 +277,31 @@ impl Lab<'_> {
     }
 
     /// Figure 10, over the segment sizes that a store accepts.
-    fn against_r(&mut self) -> Result<(Figure, String)> {
+    fn against_r(&mut self) -> Result<NamedFigure> {
         let mut series = Vec::new();
         for policy in POLICIES {
             let points = SIZES.iter().rev().map(|&parts| {
                 let (segment_bytes, run) = self.with_segments(MIDDLE, policy, parts)?;
                 Ok((segment_bytes as f64 / 1e6, run.steady().rate()))
             });
-            series.push(Series {
-                name: policy.name().into(),
-                points: points.collect::<Result<_>>()?,
-            });
+            let points = points.collect::<Result<_>>()?;
+            series.push(LineSeries::new(policy.name(), points));
         }
         for parts in SIZES {
             self.with_segments(NEAR, MergePolicy::Fisherman, parts)?;
         }
-        let figure = Figure {
-            name: "figure-10",
-            title: format!("Figure 10: rate against R, V = {MIDDLE}"),
-            x: "R, MB",
-            y: "MB/s",
-            bars: false,
+        Ok(NamedFigure::rates(
+            "figure-10",
+            format!("Figure 10: rate against R, V = {MIDDLE}"),
+            "Smaller segments die whole sooner.",
+            "R, MB",
             series,
-        };
-        Ok((figure, "Smaller segments die whole sooner.".into()))
+        ))
     }
 
     /// Runs a store with `parts` segments per budget. Returns R and the run.
     fn with_segments(&mut self, v: f64, policy: MergePolicy, parts: u64) -> Result<(u64, Run)> {
-        let load = Load {
+        let load = StoreLoad {
             segment_bytes: (self.settings.budget << 20) / parts,
             ..self.load(v, policy)
         };
@@ -268,12 +309,12 @@ impl Lab<'_> {
     }
 
     /// Returns figure 11.
-    fn at_planing_r(&mut self, fixed: &OverV) -> Result<(Figure, String)> {
+    fn at_planing_r(&mut self, fixed: &OverV) -> Result<NamedFigure> {
         let budget = self.settings.budget << 20;
         let mut points = Vec::new();
         for v in LIVE {
             let planing = planing_segment_bytes(budget, UM, v) / 2;
-            let load = Load {
+            let load = StoreLoad {
                 segment_bytes: planing.clamp(64 << 10, budget / FEWEST),
                 ..self.load(v, MergePolicy::Fisherman)
             };
@@ -284,38 +325,30 @@ impl Lab<'_> {
             .find(|(policy, _)| *policy == MergePolicy::Fisherman);
         let fixed = fixed.context("the fisherman ran")?.1.iter();
         let series = vec![
-            Series {
-                name: "R for planing".into(),
-                points,
-            },
-            Series {
-                name: format!("R = C/{SEGMENTS}"),
-                points: fixed.map(|(v, run)| (*v, run.steady().rate())).collect(),
-            },
+            LineSeries::new("R for planing", points),
+            LineSeries::new(
+                format!("R = C/{SEGMENTS}"),
+                fixed.map(|(v, run)| (*v, run.steady().rate())).collect(),
+            ),
         ];
-        let figure = Figure {
-            name: "figure-11",
-            title: "Figure 11: rate against V at the planing R, fisherman".into(),
-            x: "V",
-            y: "MB/s",
-            bars: false,
+        Ok(NamedFigure::rates(
+            "figure-11",
+            "Figure 11: rate against V at the planing R, fisherman".into(),
+            &format!("R is half of C(Um − V), within 64 KiB and C/{FEWEST}."),
+            "V",
             series,
-        };
-        Ok((
-            figure,
-            format!("R is half of C(Um − V), within 64 KiB and C/{FEWEST}."),
         ))
     }
 
     /// Returns figure 12.
-    fn against_b(&mut self) -> Result<(Figure, String)> {
+    fn against_b(&mut self) -> Result<NamedFigure> {
         let mut points = Vec::new();
         for block_bytes in [256, 1024, 4096, 16_384, 65_536] {
             let load = self.load(MIDDLE, MergePolicy::Patient);
             // Keeps the live bytes equal: fewer sources with larger blocks.
             let sources =
                 u64::from(load.sources) * u64::from(load.block_bytes) / u64::from(block_bytes);
-            let load = Load {
+            let load = StoreLoad {
                 sources: sources.max(4) as u32,
                 block_bytes,
                 ..load
@@ -325,26 +358,18 @@ impl Lab<'_> {
                 self.run(&load)?.steady().rate(),
             ));
         }
-        let figure = Figure {
-            name: "figure-12",
-            title: format!("Figure 12: rate against B, V = {MIDDLE}"),
-            x: "B, KiB",
-            y: "MB/s",
-            bars: false,
-            series: vec![Series {
-                name: MergePolicy::Patient.name().into(),
-                points,
-            }],
-        };
-        Ok((
-            figure,
-            "One sequential stream, however small the blocks.".into(),
+        Ok(NamedFigure::rates(
+            "figure-12",
+            format!("Figure 12: rate against B, V = {MIDDLE}"),
+            "One sequential stream, whatever the size of the blocks.",
+            "B, KiB",
+            vec![LineSeries::new(MergePolicy::Patient.name(), points)],
         ))
     }
 
     fn planing_table(&self) -> Table {
         let mut table = Table::new(
-            "Planing: the formula R ≤ C(Um − V) and what is seen (fisherman)",
+            "Planing: the formula R ≤ C(Um − V) and the measurement (fisherman)",
             &[
                 "R, MB",
                 "V with indexes",
@@ -376,8 +401,8 @@ impl Lab<'_> {
         let check = |name, value, bound, relation| Check::new(name, value, relation, bound, "");
         vec![
             check(
-                "stores that refused",
-                Some(self.refused as f64),
+                "stores that rejected rows",
+                Some(self.rejected as f64),
                 none,
                 Relation::AtMost,
             ),
@@ -398,7 +423,7 @@ impl Lab<'_> {
 }
 
 /// Returns figures 4 and 6: rate over time.
-fn over_time(all: &OverV) -> Vec<(Figure, String)> {
+fn over_time(all: &OverV) -> Vec<NamedFigure> {
     let figures = [
         ("figure-4", MergePolicy::Fifo),
         ("figure-6", MergePolicy::Fisherman),
@@ -421,27 +446,22 @@ fn over_time(all: &OverV) -> Vec<(Figure, String)> {
                     time += part.work_s + part.wait_s;
                     (time, part.rate())
                 });
-                Series {
-                    name: format!("V = {v}"),
-                    points: points.collect(),
-                }
+                LineSeries::new(format!("V = {v}"), points.collect())
             });
-            let figure = Figure {
-                name,
-                title: format!("{}: rate over time, {policy}", title(name)),
-                x: "time, s",
-                y: "MB/s",
-                bars: false,
-                series: series.collect(),
-            };
-            let words = match policy {
+            let caption = match policy {
                 MergePolicy::Fifo => {
-                    "As Bitcask was found: the oldest file is merged, whatever is live in it."
+                    "As in Bitcask: the oldest file is merged, whatever its live share."
                 }
-                MergePolicy::Fisherman => "By dead share and hunger.",
-                _ => "The default, which the paper did not have.",
+                MergePolicy::Fisherman => "Segments are chosen by dead share and hunger.",
+                _ => "The default of the store, which the paper does not contain.",
             };
-            (figure, words.to_string())
+            NamedFigure::rates(
+                name,
+                format!("{}: rate over time, {policy}", title(name)),
+                caption,
+                "time, s",
+                series.collect(),
+            )
         })
         .collect()
 }
@@ -451,73 +471,78 @@ fn title(name: &str) -> String {
 }
 
 /// Returns figures 5 and 8: rate and mean D against V.
-fn against_v(all: &OverV) -> Vec<(Figure, String)> {
+fn against_v(all: &OverV) -> Vec<NamedFigure> {
     let draw = |name, what: &str, y, of: fn(&Run) -> Option<f64>| {
-        let series = all.iter().map(|(policy, runs)| Series {
-            name: policy.name().into(),
-            points: runs
+        let series = all.iter().map(|(policy, runs)| {
+            let points = runs
                 .iter()
                 .filter_map(|(v, run)| Some((*v, of(run)?)))
-                .collect(),
+                .collect();
+            LineSeries::new(policy.name(), points)
         });
-        let figure = Figure {
-            name,
+        let figure = Figure::Lines {
             title: format!("{}: {what} against V", title(name)),
-            x: "V",
-            y,
-            bars: false,
+            caption: "A line ends where nothing was merged or the store rejected rows.".to_string(),
+            x: Axis::linear("V"),
+            y: Axis::linear(y),
             series: series.collect(),
         };
-        (
-            figure,
-            "Where a line ends early, nothing was merged there, or the store refused.".to_string(),
-        )
+        NamedFigure { name, figure }
     };
     vec![
         draw("figure-5", "rate", "MB/s", |run| {
-            (!run.refused).then(|| run.steady().rate())
+            (!run.rejected).then(|| run.steady().rate())
         }),
-        draw("figure-8", "mean D of what is merged", "mean D", |run| {
+        draw("figure-8", "mean D of merged segments", "mean D", |run| {
             run.steady().mean_d
         }),
     ]
 }
 
 /// Returns figure 9: live bytes by segment.
-fn by_segment(all: &OverV) -> (Figure, String) {
-    let series = all.iter().filter_map(|(policy, runs)| {
-        let (_, run) = runs.iter().find(|(v, _)| *v == MIDDLE)?;
-        let live = run.segments.iter().enumerate();
-        Some(Series {
-            name: policy.name().into(),
-            points: live.map(|(at, (live, _))| (at as f64, *live)).collect(),
+fn by_segment(all: &OverV) -> NamedFigure {
+    let series: Vec<BarSeries> = all
+        .iter()
+        .filter_map(|(policy, runs)| {
+            let (_, run) = runs.iter().find(|(v, _)| *v == MIDDLE)?;
+            let live = run.segments.iter().map(|(live, _)| Some(*live));
+            Some(BarSeries::new(policy.name(), live.collect()))
         })
-    });
-    let figure = Figure {
-        name: "figure-9",
+        .collect();
+    let segments = series.iter().map(|bars| bars.values.len()).max();
+    let figure = Figure::Bars {
         title: format!("Figure 9: live share of every segment, V = {MIDDLE}, oldest first"),
-        x: "segment",
-        y: "live share",
-        bars: true,
-        series: series.collect(),
+        caption: "All blocks have one lifetime: old segments are dead and young ones live. Merging mixes them."
+            .into(),
+        y: Axis::linear("live share").within(0.0, 1.0),
+        categories: (0..segments.unwrap_or(0))
+            .map(|number| number.to_string())
+            .collect(),
+        series,
+        is_stacked: false,
     };
-    (
+    NamedFigure {
+        name: "figure-9",
         figure,
-        "Of one lifetime, old segments are dead and young ones live; merging mixes them.".into(),
-    )
+    }
 }
 
-fn write(figures: &[(Figure, String)], places: &Places) -> Result<()> {
+/// Writes every figure as SVG and as CSV, and the page of all figures.
+fn write(figures: &[NamedFigure], places: &OutputPaths) -> Result<()> {
     let put = |name: String, text: String| {
         let path = places.output.join(name);
         fs::write(&path, text).with_context(|| format!("writing {}", path.display()))
     };
-    for (figure, _) in figures {
-        put(format!("merge-{}.svg", figure.name), figure.svg())?;
-        put(format!("merge-{}.csv", figure.name), figure.csv())?;
+    for NamedFigure { name, figure } in figures {
+        put(
+            format!("merge-{name}.svg"),
+            svg::standalone(figure, any_colour),
+        )?;
+        put(format!("merge-{name}.csv"), figure.csv())?;
     }
+    let all: Vec<Figure> = figures.iter().map(|named| named.figure.clone()).collect();
     put(
         "merge-figures.html".into(),
-        page("The log store's figures", figures),
+        page::of_figures("The log store's figures", &[], &all, any_colour),
     )
 }

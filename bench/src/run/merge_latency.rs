@@ -1,8 +1,9 @@
 //! `merge-latency`: latency of acknowledgements during merges, beside a store that merges nothing.
 //! merges nothing.
 
-use crate::log::load::{Load, Served};
-use crate::report::{Check, Places, Relation, Report, Table, cell};
+use crate::log::load::StoreLoad;
+use crate::log::store::ThreadedStore;
+use crate::report::{Check, OutputPaths, Relation, Report, Table, cell};
 use anyhow::Result;
 use clap::Args;
 use seiner_engine::MergePolicy;
@@ -12,7 +13,7 @@ use std::time::{Duration, Instant};
 
 /// Settings of `merge-latency`.
 #[derive(Args)]
-pub struct Settings {
+pub struct MergeLatencySettings {
     /// Budget of the store that merges, in MiB
     #[arg(long, default_value_t = 1024)]
     budget: u64,
@@ -46,18 +47,18 @@ struct Measured {
 }
 
 const PURPOSE: &str = "Two stores on real files with their threads and the system's clock: one whose budget is so large \
-    that it merges nothing (nor gathers small blocks), and one at V = 0.86 whose rings have lognormal rates (σ = 0.5), which merges all the time: journal, chapters and \
-    indexes leave little more room in so small a store. \
+    that it merges nothing (and coalesces no small blocks), and one at V = 0.86 whose rings have lognormal rates (σ = 0.5), which merges continuously: journal, checkpoints and \
+    indexes leave little more space in so small a store. \
     Both get batches of 1,024 rows at the same even pace, in turns of five seconds; a batch's time runs from the moment \
     at which it was due, so that waiting behind a slow one counts. Interval durability, 100 ms.";
 
 /// Runs the benchmark.
-pub fn run(settings: &Settings, places: &Places) -> Result<()> {
+pub fn run(settings: &MergeLatencySettings, places: &OutputPaths) -> Result<()> {
     let mut report = Report::new("merge-latency", PURPOSE);
     std::fs::create_dir_all(&places.output)?;
     let budget = settings.budget << 20;
-    let full = Load::rings(budget, 0.86, 0.5, MergePolicy::default());
-    let idle = Load {
+    let full = StoreLoad::rings(budget, 0.86, 0.5, MergePolicy::default());
+    let idle = StoreLoad {
         budget: 64 * budget,
         extra_writes: 0.0,
         ..full.clone()
@@ -66,8 +67,8 @@ pub fn run(settings: &Settings, places: &Places) -> Result<()> {
     let journal = Some(budget / 128);
     // Both stores get the same sources and rings.
     let mut stores = [
-        Served::start(&idle, budget, journal, &places.output)?,
-        Served::start(&full, budget, journal, &places.output)?,
+        ThreadedStore::start(&idle, budget, journal, &places.output)?,
+        ThreadedStore::start(&full, budget, journal, &places.output)?,
     ];
     let before = (budget as f64 * settings.before) as u64;
     for store in &mut stores {
@@ -93,7 +94,7 @@ pub fn run(settings: &Settings, places: &Places) -> Result<()> {
         measured.push(one);
     }
     report.notes.push(format!(
-        "budget {} MiB, a journal of a 128th, {} batches a second, {} s each",
+        "budget {} MiB, a journal of a 128th, {} batches per second, {} s each",
         settings.budget,
         settings.batches,
         f64::from(turns) * TURN.min(settings.seconds)
@@ -128,7 +129,12 @@ pub fn run(settings: &Settings, places: &Places) -> Result<()> {
 }
 
 /// Feeds a store at a constant rate.
-fn pace(store: &mut Served, batches: f64, until: Instant, times: &mut Vec<f64>) -> Result<()> {
+fn pace(
+    store: &mut ThreadedStore,
+    batches: f64,
+    until: Instant,
+    times: &mut Vec<f64>,
+) -> Result<()> {
     let step = Duration::from_secs_f64(1.0 / batches);
     let mut due = Instant::now();
     while due < until {

@@ -1,8 +1,9 @@
 //! `merge-rate`: write rate of a nearly full store.
 
 use crate::latency::median;
-use crate::log::load::{Load, Served};
-use crate::report::{Check, Places, Relation, Report, Table, cell};
+use crate::log::load::StoreLoad;
+use crate::log::store::ThreadedStore;
+use crate::report::{Check, OutputPaths, Relation, Report, Table, cell};
 use anyhow::Result;
 use clap::Args;
 use seiner_engine::MergePolicy;
@@ -12,7 +13,7 @@ use std::time::Duration;
 
 /// Settings of `merge-rate`.
 #[derive(Args)]
-pub struct Settings {
+pub struct MergeRateSettings {
     /// Budget of each store, in MiB: in small stores, every sync of a small segment matters
     #[arg(long, default_value_t = 1024)]
     budget: u64,
@@ -33,10 +34,10 @@ const PURPOSE: &str = "Stores with threads of their own at V = 0.9, as fast as t
     rates lognormal (σ = 1), 625 segments a budget, values that do not compress, no journal. The papers' \
     policies write one log, as far as the engine lets them (two lanes), ours 32 lanes. A store that was \
     overwritten several times and one that is empty when the round begins take turns, a quarter of the budget each, \
-    or half a minute, whichever is less. Rates are megabytes of blocks a second.";
+    or half a minute, the shorter of both. Rates are megabytes of blocks per second.";
 
 /// Runs the benchmark.
-pub fn run(settings: &Settings, places: &Places) -> Result<()> {
+pub fn run(settings: &MergeRateSettings, places: &OutputPaths) -> Result<()> {
     let mut report = Report::new("merge-rate", PURPOSE);
     std::fs::create_dir_all(&places.output)?;
     report.notes.push(format!(
@@ -59,7 +60,7 @@ struct Sustained {
     /// Megabytes of blocks per second, by round, into a store that was empty at the start of the
     /// round.
     empty: Vec<f64>,
-    /// Reason for which the store refused rows, if it did.
+    /// Reason why the store rejected rows, if it did.
     refused: Option<String>,
 }
 
@@ -76,25 +77,25 @@ impl Sustained {
 const ROUNDS: usize = 7;
 
 /// Feeds stores with their own threads at full speed: a full one and an empty one in turns.
-fn sustain(settings: &Settings, places: &Places) -> Result<Vec<Sustained>> {
+fn sustain(settings: &MergeRateSettings, places: &OutputPaths) -> Result<Vec<Sustained>> {
     let budget = settings.budget << 20;
     let turn = (budget as f64 * TURN) as u64;
     let mut all = Vec::new();
     for &policy in &settings.policies {
-        let load = Load::rings(budget, 0.9, 1.0, policy);
+        let load = StoreLoad::rings(budget, 0.9, 1.0, policy);
         let mut one = Sustained {
             policy: policy.name(),
             full: Vec::new(),
             empty: Vec::new(),
             refused: None,
         };
-        let mut full = Served::start(&load, budget, None, &places.output)?;
+        let mut full = ThreadedStore::start(&load, budget, None, &places.output)?;
         let mut rounds = || -> Result<()> {
             let patience = TURN_PATIENCE.mul_f64(settings.before / TURN);
             full.feed_within(patience, (budget as f64 * settings.before) as u64)?;
             for _ in 0..ROUNDS {
                 one.full.push(full.feed_within(TURN_PATIENCE, turn)? / 1e6);
-                let mut empty = Served::start(&load, budget, None, &places.output)?;
+                let mut empty = ThreadedStore::start(&load, budget, None, &places.output)?;
                 one.empty
                     .push(empty.feed_within(TURN_PATIENCE, turn)? / 1e6);
             }

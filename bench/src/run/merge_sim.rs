@@ -1,7 +1,7 @@
 //! `merge-sim`: simulation of the bytes that merging writes, with every policy over the same
 //! streams.
 
-use crate::report::{Check, Places, Relation, Report, Table, cell};
+use crate::report::{Check, OutputPaths, Relation, Report, Table, cell};
 use anyhow::Result;
 use clap::Args;
 use seiner_merge::simulate::{self, Arrivals, Settings as Simulation, Stream, Workload};
@@ -11,7 +11,7 @@ use serde_json::json;
 
 /// Settings of `merge-sim`.
 #[derive(Args)]
-pub struct Settings {
+pub struct MergeSimSettings {
     /// Number of sources; the figures are for 4000
     #[arg(long, default_value_t = 4000)]
     sources: u32,
@@ -103,13 +103,13 @@ struct Measured {
 }
 
 const PURPOSE: &str = "Bytes written to segments for each byte of blocks stored, by simulation with the code that the \
-    engine merges with. Every series overwrites its own ring; rates are lognormal with deviation σ. Room of open \
+    engine merges with. Every series overwrites its own ring; rates are lognormal with deviation σ. Space of open \
     segments and of a merge's output counts as used, and writers may never use more than the capacity. The papers' \
-    policies write one log; the default policy has lanes. The numbers to beat were given with the task; the same \
-    policies simulated here stand beside them.";
+    policies write one log; the default policy has lanes. The bounds are those of the design; the figures of the \
+    same policies, simulated here, are beside them.";
 
 /// Runs the benchmark.
-pub fn run(settings: &Settings, places: &Places) -> Result<()> {
+pub fn run(settings: &MergeSimSettings, places: &OutputPaths) -> Result<()> {
     let mut report = Report::new("merge-sim", PURPOSE);
     report.notes.push(format!(
         "{} sources, rings of {} blocks, {} blocks a segment, Um = {UM}, {} lanes, seed {}",
@@ -148,7 +148,7 @@ pub fn run(settings: &Settings, places: &Places) -> Result<()> {
 }
 
 /// Runs all policies over all cases. Returns the rows of the table and the measurements.
-fn cases(settings: &Settings, setup: Setup) -> (Vec<Vec<String>>, Vec<Measured>) {
+fn cases(settings: &MergeSimSettings, setup: Setup) -> (Vec<Vec<String>>, Vec<Measured>) {
     let mut rows = Vec::new();
     let mut all = Vec::new();
     for (sigma, v, to_beat) in CASES {
@@ -176,7 +176,7 @@ fn cases(settings: &Settings, setup: Setup) -> (Vec<Vec<String>>, Vec<Measured>)
 }
 
 /// Runs the default policy over five classes and over one class, with retention by age.
-fn ages(settings: &Settings) -> Vec<Measured> {
+fn ages(settings: &MergeSimSettings) -> Vec<Measured> {
     let live = u64::from(settings.sources) * u64::from(settings.ring);
     let classes = |name: &str, ages: &[f64], v: f64, kind: MergePolicy| {
         let workload = Workload::ages(settings.sources, ages, live, 1.0, settings.seed);
@@ -213,7 +213,7 @@ fn ages_table(measured: &[Measured]) -> Table {
 }
 
 fn measure(
-    settings: &Settings,
+    settings: &MergeSimSettings,
     setup: Setup,
     name: String,
     workload: &Workload,

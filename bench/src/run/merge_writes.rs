@@ -1,7 +1,9 @@
 //! `merge-writes`: bytes written per byte stored.
 
-use crate::log::load::{Load, Running, Stretch};
-use crate::report::{Check, Places, Relation, Report, Table, cell};
+use crate::log::counts::IntervalCounts;
+use crate::log::load::StoreLoad;
+use crate::log::store::SteppedStore;
+use crate::report::{Check, OutputPaths, Relation, Report, Table, cell};
 use anyhow::Result;
 use clap::Args;
 use seiner_engine::MergePolicy;
@@ -10,7 +12,7 @@ use serde_json::json;
 
 /// Settings of `merge-writes`.
 #[derive(Args)]
-pub struct Settings {
+pub struct MergeWritesSettings {
     /// Budget of each store, in MiB: in smaller stores, the indexes of segments take much of the
     /// remaining space
     #[arg(long, default_value_t = 512)]
@@ -35,7 +37,7 @@ const TURN: f64 = 0.25;
 /// Workload with the result of every policy.
 struct Contest {
     name: &'static str,
-    load: fn(u64, MergePolicy) -> Load,
+    load: fn(u64, MergePolicy) -> StoreLoad,
 }
 
 const ALL: [MergePolicy; 3] = [
@@ -52,24 +54,24 @@ const S05_V9: &str = "rings, σ = 0.5, V = 0.9";
 const CONTESTS: [Contest; 5] = [
     Contest {
         name: PLANING,
-        load: |budget, policy| Load::ages(budget, 0.7, 1, 1.0, policy),
+        load: |budget, policy| StoreLoad::ages(budget, 0.7, 1, 1.0, policy),
     },
     Contest {
         name: MIXED,
         // The fourth power of the ratio, times an hour, is a year.
-        load: |budget, policy| Load::ages(budget, 0.7, 5, 9.675, policy),
+        load: |budget, policy| StoreLoad::ages(budget, 0.7, 5, 9.675, policy),
     },
     Contest {
         name: S1_V8,
-        load: |budget, policy| Load::rings(budget, 0.8, 1.0, policy),
+        load: |budget, policy| StoreLoad::rings(budget, 0.8, 1.0, policy),
     },
     Contest {
         name: S1_V9,
-        load: |budget, policy| Load::rings(budget, 0.9, 1.0, policy),
+        load: |budget, policy| StoreLoad::rings(budget, 0.9, 1.0, policy),
     },
     Contest {
         name: S05_V9,
-        load: |budget, policy| Load::rings(budget, 0.9, 0.5, policy),
+        load: |budget, policy| StoreLoad::rings(budget, 0.9, 0.5, policy),
     },
 ];
 
@@ -87,10 +89,10 @@ struct Measured {
     /// Dead share of the budget in sealed segments at the end.
     dead: f64,
     /// Counts from the empty store up to the first half of the budget.
-    empty: Stretch,
+    empty: IntervalCounts,
     /// Counts of the measurement.
-    steady: Stretch,
-    /// Reason for which the store refused rows, if it did.
+    steady: IntervalCounts,
+    /// Reason why the store rejected rows, if it did.
     refused: Option<String>,
 }
 
@@ -98,10 +100,10 @@ const PURPOSE: &str = "Stores on a small budget, overwritten many times over, on
     latest rows (rings of 50 blocks of 4 KiB, rates lognormal) or each class its age; 625 segments a budget. The papers' \
     policies write one log, as far as the engine lets them (two lanes), ours 32 lanes. The policies take turns, a quarter of the budget each. Time is the load's own, so that counts are exact on any machine. \
     Written: what the kernel counted for this process (indexes, names and all) over the bytes of blocks sealed, once \
-    the store was filled several times. Rates are megabytes of blocks a second of all work, on one core, and of waiting.";
+    the store was filled several times. Rates are megabytes of blocks per second of all work, on one core, and of waiting.";
 
 /// Runs the benchmark.
-pub fn run(settings: &Settings, places: &Places) -> Result<()> {
+pub fn run(settings: &MergeWritesSettings, places: &OutputPaths) -> Result<()> {
     let mut report = Report::new("merge-writes", PURPOSE);
     std::fs::create_dir_all(&places.output)?;
     report.notes.push(format!(
@@ -121,7 +123,11 @@ pub fn run(settings: &Settings, places: &Places) -> Result<()> {
     report.finish(places)
 }
 
-fn hold(contest: &Contest, settings: &Settings, places: &Places) -> Result<Vec<Measured>> {
+fn hold(
+    contest: &Contest,
+    settings: &MergeWritesSettings,
+    places: &OutputPaths,
+) -> Result<Vec<Measured>> {
     let budget = settings.budget << 20;
     let mut stores = Vec::new();
     let wanted = |policy: &MergePolicy| settings.policies.contains(policy);
@@ -134,11 +140,11 @@ fn hold(contest: &Contest, settings: &Settings, places: &Places) -> Result<Vec<M
             u: 0.0,
             open: 0.0,
             dead: 0.0,
-            empty: Stretch::default(),
-            steady: Stretch::default(),
+            empty: IntervalCounts::default(),
+            steady: IntervalCounts::default(),
             refused: None,
         };
-        stores.push((Running::start(&load, &places.output)?, measured));
+        stores.push((SteppedStore::start(&load, &places.output)?, measured));
     }
     let turn = (budget as f64 * TURN) as u64;
     let turns = ((settings.before + settings.turns) / TURN).ceil() as u32;
@@ -146,8 +152,8 @@ fn hold(contest: &Contest, settings: &Settings, places: &Places) -> Result<Vec<M
     for number in 0..turns {
         for (running, measured) in stores.iter_mut().filter(|store| store.1.refused.is_none()) {
             match running.feed(turn) {
-                Ok(stretch) if number < 2 => measured.empty.add(&stretch),
-                Ok(stretch) if number >= steady => measured.steady.add(&stretch),
+                Ok(counts) if number < 2 => measured.empty.add(&counts),
+                Ok(counts) if number >= steady => measured.steady.add(&counts),
                 Ok(_) => {}
                 Err(error) => measured.refused = Some(format!("{error:#}")),
             }
@@ -159,7 +165,7 @@ fn hold(contest: &Contest, settings: &Settings, places: &Places) -> Result<Vec<M
         .collect())
 }
 
-fn finish(running: &Running, mut measured: Measured) -> Measured {
+fn finish(running: &SteppedStore, mut measured: Measured) -> Measured {
     let log = running.log();
     let share = |bytes: u64| bytes as f64 / log.fill.budget as f64;
     let sum = |open: bool, of: fn(&seiner_engine::merge::SegmentStat) -> u64| {
@@ -185,7 +191,7 @@ fn finish(running: &Running, mut measured: Measured) -> Measured {
         measured
             .refused
             .as_ref()
-            .map_or(String::new(), |why| format!("; refused: {why}")),
+            .map_or(String::new(), |why| format!("; rejected rows: {why}")),
     );
     measured
 }

@@ -10,17 +10,18 @@ use crate::peer::seiner::Seiner;
 use crate::peer::victoria::Victoria;
 use crate::peer::{self, Peer, Question};
 use crate::process::{DiskUse, Server};
-use crate::report::{Check, Places, Relation, Report, Table, cell, short};
+use crate::report::{Check, OutputPaths, Relation, Report, Table, cell, short};
 use crate::workload::{SENSORS_PER_HOST, Workload};
 use anyhow::{Context, Result, bail};
 use clap::Args;
+use seiner_chart::{BarSeries, Figure, any_colour, svg};
 use serde::Serialize;
 use serde_json::json;
 use std::path::{Path, PathBuf};
 
 /// Settings of `peers`.
 #[derive(Args)]
-pub struct Settings {
+pub struct PeersSettings {
     /// Workloads, by letter; e always runs after c, into the same server
     #[arg(long, default_value = "abcde")]
     workloads: String,
@@ -65,7 +66,7 @@ struct Measured {
     /// Maximum memory up to the last acknowledgement.
     peak_rss_bytes: u64,
     bodies_put_off: u64,
-    /// Processor time of the server, from the last acknowledgement until the data settled.
+    /// Processor time of the server, from the last acknowledgement until the data was flushed.
     settling_cpu_s: f64,
     settled: bool,
     disk_allocated_bytes: u64,
@@ -81,13 +82,13 @@ struct Measured {
 }
 
 const PURPOSE: &str = "Servers on loopback with an empty data folder each, fed the same line protocol over HTTP, \
-    one after the other in turns, then settled and asked two questions. A sample is one value of one series. \
+    one after the other in turns, then flushed and queried twice. A sample is one value of one series. \
     Rates divide by the processor time of the server alone (user and system, all threads), from the first byte \
     to the last acknowledgement. Peak RSS is up to the last acknowledgement. Latencies are medians of 50 requests \
     on one connection after 5 unmeasured ones, each for another series or host.";
 
 /// Runs the benchmark.
-pub fn run(settings: &Settings, places: &Places) -> Result<()> {
+pub fn run(settings: &PeersSettings, places: &OutputPaths) -> Result<()> {
     let mut report = Report::new("peers", PURPOSE);
     let mut absent = Vec::new();
     let peers = present(settings, &mut report, &mut absent)?;
@@ -129,12 +130,39 @@ pub fn run(settings: &Settings, places: &Places) -> Result<()> {
         },
         "loads": measured,
     });
+    let path = places.page.with_file_name("peers.svg");
+    std::fs::write(&path, svg::standalone(&chart(&report.tables), any_colour))
+        .with_context(|| format!("writing {}", path.display()))?;
     report.finish(places)
+}
+
+/// Returns the chart of the rates in the tables, one group of bars per table.
+fn chart(tables: &[Table]) -> Figure {
+    let rate = |row: &[String]| row.get(1).and_then(|rate| rate.parse::<f64>().ok());
+    let mut servers: Vec<&str> = Vec::new();
+    for row in tables.iter().flat_map(|table| &table.rows) {
+        if rate(row).is_some() && !servers.contains(&row[0].as_str()) {
+            servers.push(&row[0]);
+        }
+    }
+    let series = servers.iter().map(|server| {
+        let values = tables.iter().map(|table| {
+            let row = table.rows.iter().find(|row| row[0] == *server);
+            row.and_then(|row| rate(row))
+        });
+        BarSeries::new(*server, values.collect())
+    });
+    Figure::Ranking {
+        title: "Million samples per second of processor time".to_string(),
+        caption: String::new(),
+        categories: tables.iter().map(|table| table.title.clone()).collect(),
+        series: series.collect(),
+    }
 }
 
 /// Returns the servers that can run here, and reports the others.
 fn present(
-    settings: &Settings,
+    settings: &PeersSettings,
     report: &mut Report,
     absent: &mut Vec<(&'static str, String)>,
 ) -> Result<Vec<Box<dyn Peer>>> {
@@ -184,7 +212,7 @@ fn present(
 }
 
 /// Returns the workloads to load into one server, in order.
-fn groups(settings: &Settings) -> Result<Vec<Vec<Workload>>> {
+fn groups(settings: &PeersSettings) -> Result<Vec<Vec<Workload>>> {
     let mut groups: Vec<Vec<Workload>> = Vec::new();
     for letter in "abcde"
         .chars()
@@ -261,7 +289,7 @@ fn load(
     let load = feed(server.address, peer.write_target(), dataset, &acknowledged)?;
     let after = server.usage()?;
     let mut connection = Connection::open(server.address)?;
-    let settled = peer.settle(&mut connection, folder)?;
+    let settled = peer.flush(&mut connection, folder)?;
     rustix::fs::sync();
     let disk = DiskUse::of(&peer::data(folder));
     let settled_usage = server.usage()?;
@@ -319,7 +347,7 @@ fn ask(
 }
 
 /// Returns the doubts about the results: missing samples, answers of the wrong size, data that did
-/// not settle.
+/// not come to rest.
 fn doubts(measured: &[Measured]) -> Vec<String> {
     let mut doubts = Vec::new();
     for one in measured {
@@ -386,7 +414,7 @@ fn table(
             "M samples per s",
             "peak RSS, GB",
             "bytes a sample",
-            "CPU-s until settled",
+            "CPU-s until flushed",
             "one series, ms",
             "100 minute means, ms",
             "M samples stored",
@@ -440,7 +468,7 @@ fn checks(measured: &[Measured]) -> Vec<Check> {
     ));
     for workload in ["a", "b", "c"] {
         let size = |server| figure(measured, server, workload, |one| one.bytes_per_sample);
-        let name = format!("({workload}) bytes a sample once settled, against VictoriaMetrics's");
+        let name = format!("({workload}) bytes a sample once flushed, against VictoriaMetrics's");
         checks.push(Check::new(
             name,
             size(ours),
@@ -479,4 +507,25 @@ fn checks(measured: &[Measured]) -> Vec<Check> {
         ));
     }
     checks
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_chart_has_a_bar_for_each_server_that_was_measured() {
+        let mut table = Table::new("(a)", &["server", "M samples per CPU-s"]);
+        table.rows = [["Seiner", "5.41"], ["QuestDB: not found", "–"]]
+            .map(|row| row.map(String::from).into())
+            .into();
+        let Figure::Ranking {
+            categories, series, ..
+        } = chart(&[table])
+        else {
+            panic!("not a ranking");
+        };
+        assert_eq!(categories, ["(a)"]);
+        assert_eq!((series.len(), series[0].values[0]), (1, Some(5.41)));
+    }
 }

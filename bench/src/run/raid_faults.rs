@@ -1,7 +1,7 @@
 //! `raid-faults`: many seeded runs of the array under faults.
 
 use crate::progress;
-use crate::report::{Check, Places, Relation, Report, Table};
+use crate::report::{Check, OutputPaths, Relation, Report, Table};
 use anyhow::Result;
 use clap::Args;
 use seiner_raid::simulate::faults::{self, Canary, Severity, Summary};
@@ -9,7 +9,7 @@ use serde_json::json;
 
 /// Settings of `raid-faults`.
 #[derive(Args)]
-pub struct Settings {
+pub struct RaidFaultsSettings {
     /// Number of runs, half of them with at most the losses that the level permits
     #[arg(long, default_value_t = 100_000)]
     runs: u64,
@@ -24,11 +24,11 @@ const PURPOSE: &str = "The array's own code on simulated members of all levels, 
     more may be lost, and requests may fail, but nothing wrong may be read.";
 
 /// Runs the benchmark.
-pub fn run(settings: &Settings, places: &Places) -> Result<()> {
+pub fn run(settings: &RaidFaultsSettings, places: &OutputPaths) -> Result<()> {
     let mut report = Report::new("raid-faults", PURPOSE);
     let half = settings.runs / 2;
     let mut table = Table::new(
-        "What happened",
+        "Events",
         &[
             "losses",
             "runs",

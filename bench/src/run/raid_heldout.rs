@@ -2,14 +2,14 @@
 
 use crate::raid::outcome::{self, Outcome};
 use crate::raid::{cell, heldout};
-use crate::report::{Places, Report};
+use crate::report::{OutputPaths, Report};
 use anyhow::Result;
 use clap::Args;
 use serde_json::json;
 
 /// Settings of `raid-heldout`.
 #[derive(Args)]
-pub struct Settings {}
+pub struct RaidHeldoutSettings {}
 
 const PURPOSE: &str = "As `raid-matrix`, with loads by which merging is judged and on which it is never tuned (tuning and judging cells are \
     separate: `matrix.rs` and `practice.rs` against `heldout.rs`): odd depths, 20 and 24 KiB, jittered arrivals, streams mixed in \
@@ -17,10 +17,10 @@ const PURPOSE: &str = "As `raid-matrix`, with loads by which merging is judged a
     within a stripe.";
 
 /// Runs the benchmark.
-pub fn run(_: &Settings, places: &Places) -> Result<()> {
+pub fn run(_: &RaidHeldoutSettings, places: &OutputPaths) -> Result<()> {
     let mut report = Report::new("raid-heldout", PURPOSE);
     report.notes.push(format!(
-        "writes are held no longer than {} µs, whatever the strategy, unless the group has another time in its name",
+        "writes are held no longer than {} µs, with every strategy, unless the group has another time in its name",
         cell::LONGEST_HOLD / 1000
     ));
     let outcomes = outcome::measure(heldout::cells());

@@ -4,7 +4,7 @@
 use crate::raid::cell::{self, Cell};
 use crate::raid::outcome::{self, Outcome};
 use crate::raid::{matrix, practice, published};
-use crate::report::{Check, Places, Relation, Report, Table, short};
+use crate::report::{Check, OutputPaths, Relation, Report, Table, short};
 use anyhow::Result;
 use clap::Args;
 use seiner_raid::{BLOCK_BYTES, pq};
@@ -14,7 +14,7 @@ use std::time::Instant;
 
 /// Settings of `raid-matrix`.
 #[derive(Args)]
-pub struct Settings {
+pub struct RaidMatrixSettings {
     /// Only cells whose names contain this text
     #[arg(long, default_value = "")]
     only: String,
@@ -28,10 +28,10 @@ const PURPOSE: &str = "Writes to RAID 6 over six modelled NVMe members (strip 16
     are others, in a file of their own: see `raid-heldout`.";
 
 /// Runs the benchmark.
-pub fn run(settings: &Settings, places: &Places) -> Result<()> {
+pub fn run(settings: &RaidMatrixSettings, places: &OutputPaths) -> Result<()> {
     let mut report = Report::new("raid-matrix", PURPOSE);
     report.notes.push(format!(
-        "writes are held no longer than {} µs, whatever the strategy, unless the group has another time in its name",
+        "writes are held no longer than {} µs, with every strategy, unless the group has another time in its name",
         cell::LONGEST_HOLD / 1000
     ));
     report
@@ -92,7 +92,7 @@ pub fn parity_check(parity: &[(usize, usize, f64)]) -> Check {
         .find(|(strips, bytes, _)| (*strips, *bytes) == (4, 16 << 10))
         .map(|(.., rate)| *rate);
     Check::new(
-        "both syndromes of 4 strips of 16 KiB, data a second on a core",
+        "both syndromes of 4 strips of 16 KiB, data per second on a core",
         in_cache,
         Relation::AtLeast,
         Some(50.0),

@@ -1,7 +1,7 @@
 //! `raid-phases`: a load that changes, and the delay until merging follows.
 
 use crate::raid::cell::{self, job, read, write};
-use crate::report::{Check, Places, Relation, Report, Table, short};
+use crate::report::{Check, OutputPaths, Relation, Report, Table, short};
 use anyhow::Result;
 use clap::Args;
 use seiner_raid::simulate::Address::{Random, Sequential};
@@ -11,7 +11,7 @@ use serde_json::json;
 
 /// Settings of `raid-phases`.
 #[derive(Args)]
-pub struct Settings {
+pub struct RaidPhasesSettings {
     /// Simulated milliseconds per phase
     #[arg(long, default_value_t = 500)]
     phase_ms: u64,
@@ -26,7 +26,7 @@ const MILLISECOND: Nanos = 1_000_000;
 const SPAN: Nanos = MILLISECOND;
 
 /// Runs the benchmark.
-pub fn run(settings: &Settings, places: &Places) -> Result<()> {
+pub fn run(settings: &RaidPhasesSettings, places: &OutputPaths) -> Result<()> {
     let mut report = Report::new("raid-phases", PURPOSE);
     let time = settings.phase_ms * MILLISECOND;
     let spans = (time / SPAN) as usize;

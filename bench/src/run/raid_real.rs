@@ -3,7 +3,7 @@
 
 use crate::nbd::{self, Done, Nbdkit};
 use crate::process::Usage;
-use crate::report::{Check, Places, Relation, Report, Table, short};
+use crate::report::{Check, OutputPaths, Relation, Report, Table, short};
 use crate::run::raid_matrix;
 use anyhow::{Context, Result};
 use clap::Args;
@@ -20,7 +20,7 @@ use std::sync::Arc;
 
 /// Settings of `raid-real`.
 #[derive(Args)]
-pub struct Settings {
+pub struct RaidRealSettings {
     /// Directory of the members' files, on the disk to be used
     #[arg(long)]
     members: Option<PathBuf>,
@@ -54,7 +54,7 @@ const STRIP: u64 = 16 << 10;
 const SERVED_BYTES: u64 = 64 << 20;
 
 /// Runs the benchmark.
-pub fn run(settings: &Settings, places: &Places) -> Result<()> {
+pub fn run(settings: &RaidRealSettings, places: &OutputPaths) -> Result<()> {
     let mut report = Report::new("raid-real", PURPOSE);
     for program in ["fio", "nbdkit"] {
         let version = nbd::version(program)
@@ -144,7 +144,7 @@ fn verified_jobs(mib: u64, round: u64) -> String {
     )
 }
 
-fn verify_all(settings: &Settings, folder: &Path, members: &Path) -> Result<Vec<Verified>> {
+fn verify_all(settings: &RaidRealSettings, folder: &Path, members: &Path) -> Result<Vec<Verified>> {
     let mut all = Vec::new();
     let mib = settings.verified_mib;
     // Four strips of data per stripe, and somewhat more than three rounds of three jobs write.
@@ -315,7 +315,7 @@ impl Measured {
     }
 }
 
-fn costs(settings: &Settings, folder: &Path) -> Result<Vec<Cost>> {
+fn costs(settings: &RaidRealSettings, folder: &Path) -> Result<Vec<Cost>> {
     let nbdkit = Nbdkit::start(folder, SERVED_BYTES)?;
     let memory = Arc::new(Memory::new(SERVED_BYTES, 4096));
     let mut servers = vec![
@@ -346,7 +346,7 @@ fn costs(settings: &Settings, folder: &Path) -> Result<Vec<Cost>> {
             for server in &servers {
                 let round = cost(settings, folder, server, text)?;
                 eprintln!(
-                    "{load}, {}: {:.2} µs, {:.0} requests a second",
+                    "{load}, {}: {:.2} µs, {:.0} requests per second",
                     server.name, round.0, round.1
                 );
                 let of = |cost: &&mut Cost| cost.load == load && cost.server == server.name;
@@ -365,7 +365,12 @@ fn costs(settings: &Settings, folder: &Path) -> Result<Vec<Cost>> {
 }
 
 /// Returns processor microseconds per request, and requests per second.
-fn cost(settings: &Settings, folder: &Path, server: &Measured, load: &str) -> Result<(f64, f64)> {
+fn cost(
+    settings: &RaidRealSettings,
+    folder: &Path,
+    server: &Measured,
+    load: &str,
+) -> Result<(f64, f64)> {
     let jobs = format!(
         "{load}\nbs=4k\nsize={SERVED_BYTES}\ntime_based=1\nruntime={}\nrandrepeat=0\n[load]\n",
         settings.seconds
@@ -416,7 +421,7 @@ fn costs_table(costs: &[Cost]) -> Table {
             "µs a request",
             "least",
             "most",
-            "requests a second",
+            "requests per second",
         ],
     );
     for (load, _) in LOADS {

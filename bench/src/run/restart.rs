@@ -8,7 +8,7 @@ use crate::peer::seiner::Seiner;
 use crate::peer::victoria::Victoria;
 use crate::peer::{self, Peer, Question};
 use crate::process::{Server, drop_page_cache};
-use crate::report::{Check, Places, Relation, Report, Table, cell};
+use crate::report::{Check, OutputPaths, Relation, Report, Table, cell};
 use crate::workload::{SENSORS_PER_HOST, Workload};
 use anyhow::{Context, Result, ensure};
 use clap::Args;
@@ -22,7 +22,7 @@ use std::time::{Duration, Instant};
 
 /// Settings of `restart`.
 #[derive(Args)]
-pub struct Settings {
+pub struct RestartSettings {
     /// Number of repetitions per case; medians are reported
     #[arg(long, default_value_t = 3)]
     repeat: u32,
@@ -77,11 +77,11 @@ struct Measured {
 
 const PURPOSE: &str = "Workload (a), 10 M samples over HTTP, then an end of the server and a start on the same folder. \
     The time runs from the start of the process to the first good answer to a query for one series over its whole \
-    range. The client records what was acknowledged; what survived is the sum over all series of the lesser of stored \
+    range. The client records the acknowledged rows. The surviving rows are the sum over all series of the lesser of stored \
     and acknowledged samples. The machine keeps running, so that this shows a crash of the program, not a power cut.";
 
 /// Runs the benchmark.
-pub fn run(settings: &Settings, places: &Places) -> Result<()> {
+pub fn run(settings: &RestartSettings, places: &OutputPaths) -> Result<()> {
     let mut report = Report::new("restart", PURPOSE);
     let workload = Workload::named('a')
         .context("workload a")?

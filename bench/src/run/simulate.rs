@@ -2,7 +2,7 @@
 //! uses.
 
 use crate::progress;
-use crate::report::{Check, Places, Relation, Report, Table};
+use crate::report::{Check, OutputPaths, Relation, Report, Table};
 use anyhow::Result;
 use clap::Args;
 use seiner_sim::{Campaign, Report as Done, Work, World};
@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 /// Settings of `simulate`.
 #[derive(Args)]
-pub struct Settings {
+pub struct SimulateSettings {
     /// Number of steps; the bound is two million
     #[arg(long, default_value_t = 2_000_000)]
     steps: u64,
@@ -28,12 +28,12 @@ const AT_ONCE: u64 = 64;
 /// Number of steps of the bound.
 const DEMANDED: f64 = 2e6;
 
-const PURPOSE: &str = "Seeded runs of the whole engine on a disk and a clock in memory, with power cuts, kills, errors, want of \
-    room and damage at operations of the disk that the seed draws, each answer held against a plain model. Of each seed three \
-    stores: one that keeps everything, one that lets go of data, one that makes what is old coarser.";
+const PURPOSE: &str = "Seeded runs of the whole engine on a disk and a clock in memory, with power cuts, kills, errors, \
+    full disks and damage at operations of the disk that the seed chooses. Each answer is compared with a plain model. Each seed has three \
+    stores: one that keeps everything, one that expires data, one that rolls old data up.";
 
 /// Runs the benchmark.
-pub fn run(settings: &Settings, places: &Places) -> Result<()> {
+pub fn run(settings: &SimulateSettings, places: &OutputPaths) -> Result<()> {
     let mut report = Report::new("simulate", PURPOSE);
     let began = Instant::now();
     let limit = Duration::from_secs_f64(settings.minutes * 60.0);
@@ -113,7 +113,7 @@ pub fn run(settings: &Settings, places: &Places) -> Result<()> {
 
 fn table(total: &Done) -> Table {
     let mut table = Table::new(
-        "What the engine was about when it ended",
+        "Work of the engine at the end of a run",
         &["work", "begun", "ended in its midst"],
     );
     for work in Work::ALL {

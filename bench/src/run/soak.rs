@@ -2,8 +2,10 @@
 
 mod rival;
 
-use crate::log::load::{Load, Served, Stream, Values};
-use crate::report::{Check, Places, Relation, Report, Table, cell};
+use crate::log::load::{StoreLoad, Values};
+use crate::log::store::ThreadedStore;
+use crate::log::stream::Stream;
+use crate::report::{Check, OutputPaths, Relation, Report, Table, cell};
 use crate::volume::Volume;
 use anyhow::Result;
 use clap::Args;
@@ -16,7 +18,7 @@ use std::time::Instant;
 
 /// Settings of `soak`.
 #[derive(Args)]
-pub struct Settings {
+pub struct SoakSettings {
     /// Size of the volume, in MiB
     #[arg(long, default_value_t = 2048)]
     volume: u64,
@@ -60,19 +62,19 @@ struct Point {
 const PURPOSE: &str = "One store with its threads, the system's clock and a disk budget, interval durability. Rings of 50 \
     blocks of 64 KiB, lognormal rates (σ = 0.5), rows of a random text of 8 KiB each that does not compress, so that much is written for little \
     work of the processor; overwritten at full speed. What the directory takes (the blocks that the \
-    file system gave, every file in it) is added up twenty times a second by a thread of its own.";
+    file system gave, every file in it) is measured twenty times per second by a thread of its own.";
 const PEERS_PURPOSE: &str = "Stores that get the same rows, in the same order, on a small volume each: lognormal rates \
     (σ = 0.5), a float between 1 and 2 with 52 random bits a row, stamped with the present. Ours has the volume as its disk \
     budget, rings of 50 blocks of 4 KiB for each source, interval durability, and is embedded. The others have no such budget, \
     only retention by age, which is set as short as they accept, and get line protocol over HTTP on loopback, some ten thousand \
-    rows a request: so rates are not compared, only room and failures. The volume is a file system of its own in memory, as large \
+    rows a request: so rates are not compared, only space and failures. The volume is a file system of its own in memory, as large \
     as the budget, where one can be mounted; after a first failure a server is offered rows for 10 s more, then its \
     volume is made a quarter larger and it is seen whether it takes rows again. Otherwise the volume is a folder, and a server that \
-    takes more than 1.2 of the budget is stopped. What is on the volume is added up twenty times a second. Turns are counted in \
+    takes more than 1.2 of the budget is stopped. What is on the volume is measured twenty times per second. Turns are counted in \
     our blocks: so many rows as fill the volume once, with what a row takes in a block of ours.";
 
 /// Runs the benchmark.
-pub fn run(settings: &Settings, places: &Places) -> Result<()> {
+pub fn run(settings: &SoakSettings, places: &OutputPaths) -> Result<()> {
     let peers = rival::named(&settings.peers)?;
     let (name, purpose) = match peers.is_empty() {
         true => ("soak", PURPOSE),
@@ -113,20 +115,20 @@ pub fn run(settings: &Settings, places: &Places) -> Result<()> {
 }
 
 /// Returns the load: texts if our store is alone, floats if other servers get the same rows.
-fn load(settings: &Settings, with_peers: bool) -> Load {
+fn load(settings: &SoakSettings, with_peers: bool) -> StoreLoad {
     let budget = settings.volume << 20;
-    let rings = Load::rings(budget, settings.live, 0.5, MergePolicy::default());
+    let rings = StoreLoad::rings(budget, settings.live, 0.5, MergePolicy::default());
     let load = match with_peers {
-        false => Load {
+        false => StoreLoad {
             values: Values::Texts(TEXT_BYTES),
             ..rings.with_blocks(BLOCK_BYTES)
         },
-        true => Load {
+        true => StoreLoad {
             values: Values::Fractions,
             ..rings
         },
     };
-    Load {
+    StoreLoad {
         merge_from: MERGE_FROM,
         ..load
     }
@@ -145,8 +147,8 @@ struct Own {
 
 /// Feeds our store and judges it.
 fn store(
-    settings: &Settings,
-    load: &Load,
+    settings: &SoakSettings,
+    load: &StoreLoad,
     mounted: bool,
     output: &std::path::Path,
     report: &mut Report,
@@ -158,7 +160,7 @@ fn store(
     };
     let output = volume.as_ref().map_or(output, |volume| volume.path());
     let journal = (budget / 32).clamp(64 << 10, 128 << 20);
-    let mut store = Served::start(load, budget, Some(journal), output)?;
+    let mut store = ThreadedStore::start(load, budget, Some(journal), output)?;
     let folder = store.folder().to_path_buf();
     let most = AtomicU64::new(0);
     let mut points = Vec::new();
@@ -254,7 +256,7 @@ fn beside(own: &Own, fared: &[Fared], budget: u64) -> Table {
             "turns before the first failure",
             "most taken, of the budget",
             "acknowledged when full, millions",
-            "goes on when there is room",
+            "accepts rows again when there is space",
             "after a restart",
         ],
     );
@@ -315,7 +317,7 @@ fn words(fared: &Fared) -> String {
     )
 }
 
-fn point(store: &Served, budget: u64, rate: f64) -> Point {
+fn point(store: &ThreadedStore, budget: u64, rate: f64) -> Point {
     let (log, status) = (store.log(), store.status());
     Point {
         turns: status.block_bytes_sealed as f64 / budget as f64,
@@ -353,7 +355,7 @@ mod tests {
     /// Short soak for every run of the tests. The benchmark is the long one.
     #[test]
     fn a_small_volume_that_is_overwritten_stays_within_its_budget() {
-        let settings = Settings {
+        let settings = SoakSettings {
             volume: 64,
             turns: 6.0,
             live: 0.7,

@@ -5,7 +5,6 @@
 //! settings are not valid.
 
 mod acknowledge;
-mod chart;
 mod check;
 mod clock;
 mod completions;

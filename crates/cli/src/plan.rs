@@ -4,18 +4,18 @@ use crate::failure::Failure;
 use crate::lab_failure::failure;
 use anyhow::Context;
 use clap::{Args, ValueEnum};
+use seiner_chart::page::of_figures;
+use seiner_chart::{Axis, BarSeries, Figure, TableRow, any_colour, plain};
 use seiner_lab::Interrupt;
-use seiner_lab::check::{Level, findings};
+use seiner_lab::check::{Severity, findings};
+use seiner_lab::location::StorageLocation;
 use seiner_lab::machine::Machine;
-use seiner_lab::place::Place;
 use seiner_lab::registry::{Registry, state_directory};
-use seiner_lab::report;
-use seiner_lab::report::figure::{Axis, BarSeries, Figure, Row, plain};
 use seiner_lab::results::Results;
 use seiner_plan::form::{bytes, class, count, raid, seconds};
 use seiner_plan::soak::{self, Soak};
 use seiner_plan::{
-    Calibration, Clockwork, Demand, Disk, Forecast, Lifetime, Observed, Plan as Made, Raid, Values,
+    Calibration, Clockwork, Demand, Disk, Forecast, Lifetime, Observed, Raid, StorePlan, Values,
 };
 use std::io::{Write, stdout};
 use std::path::{Path, PathBuf};
@@ -122,7 +122,7 @@ impl Plan {
         if let Some(observed) = &observed {
             observed.correct(&mut calibration);
         }
-        let plan = Made::make(&demand, &calibration);
+        let plan = StorePlan::make(&demand, &calibration);
         let mut out = stdout().lock();
         if self.toml {
             write!(out, "{}", plan.to_toml())?;
@@ -192,14 +192,15 @@ impl Plan {
 }
 
 fn look_at(path: &Path, machine: &Machine) -> Result<Disk, Failure> {
-    let place = Place::find(path).map_err(|error| Failure::Usage(format!("--disk: {error:#}")))?;
-    let warnings = findings(&place, machine.is_virtual)
+    let location = StorageLocation::find(path)
+        .map_err(|error| Failure::Usage(format!("--disk: {error:#}")))?;
+    let warnings = findings(&location, machine.is_virtual)
         .into_iter()
-        .filter(|finding| finding.level == Level::Warn)
+        .filter(|finding| finding.severity == Severity::Warn)
         .map(|finding| finding.text);
     Ok(Disk {
         name: path.display().to_string(),
-        free_bytes: place.free_bytes()? as f64,
+        free_bytes: location.free_bytes()? as f64,
         warnings: warnings.collect(),
         ..Disk::default()
     })
@@ -247,11 +248,11 @@ fn observe(url: &str) -> Result<Observed, Failure> {
         .map_err(|error| failed(error.to_string()))?;
     let status: serde_json::Value =
         serde_json::from_str(&text).map_err(|error| failed(error.to_string()))?;
-    let number = |place: &str| {
+    let number = |pointer: &str| {
         status
-            .pointer(place)
+            .pointer(pointer)
             .and_then(serde_json::Value::as_f64)
-            .ok_or_else(|| failed(format!("{place} is missing: is this a Seiner server?")))
+            .ok_or_else(|| failed(format!("{pointer} is missing: is this a Seiner server?")))
     };
     Ok(Observed {
         sources: number("/engine/sources")?,
@@ -267,12 +268,12 @@ fn observe(url: &str) -> Result<Observed, Failure> {
 fn prove(
     demand: &Demand,
     calibration: &Calibration,
-    plan: &Made,
+    plan: &StorePlan,
     directory: &Path,
 ) -> Result<Soak, Failure> {
     let interrupt = Interrupt::listen().map_err(failure)?;
     let registry = Registry::open(&state_directory().map_err(failure)?).map_err(failure)?;
-    let (claim, tree) = registry.tree(directory).map_err(failure)?;
+    let (guard, tree) = registry.tree(directory).map_err(failure)?;
     let soak = soak::run(
         demand,
         calibration,
@@ -280,7 +281,7 @@ fn prove(
         &tree.join("store"),
         &|| interrupt.is_set(),
     );
-    claim.release().map_err(failure)?;
+    guard.release().map_err(failure)?;
     Ok(soak?)
 }
 
@@ -324,7 +325,7 @@ fn prove_all(machine: &Demand, directory: &Path, page: Option<&Path>) -> Result<
     let mut proofs = Vec::new();
     for (name, demand) in soak::gallery(machine) {
         let calibration = Calibration::make(&demand)?;
-        let plan = Made::make(&demand, &calibration);
+        let plan = StorePlan::make(&demand, &calibration);
         let soak = prove(&demand, &calibration, &plan, directory)?;
         for check in &soak.checks {
             writeln!(
@@ -388,25 +389,22 @@ fn proof_page(proofs: &[(&str, Soak)]) -> String {
         y: Axis::linear("% off"),
         categories: proofs.iter().map(|(name, _)| name.to_string()).collect(),
         series: DRAWN
-            .map(|name| BarSeries {
-                name: name.to_string(),
-                values: proofs.iter().map(|(_, soak)| of(soak, name)).collect(),
-                is_reference: false,
-                twin: None,
+            .map(|name| {
+                let values = proofs.iter().map(|(_, soak)| of(soak, name));
+                BarSeries::new(name, values.collect())
             })
             .into(),
         is_stacked: false,
     };
     let rows = proofs.iter().flat_map(|(name, soak)| {
-        soak.checks.iter().map(move |check| Row {
-            fields: vec![
+        soak.checks.iter().map(move |check| {
+            TableRow::new(vec![
                 name.to_string(),
                 check.name.to_string(),
                 plain(check.forecast),
                 plain(check.measured),
                 format!("{:+.1}", 100.0 * check.error()),
-            ],
-            is_reference: false,
+            ])
         })
     });
     let table = Figure::Table {
@@ -420,5 +418,10 @@ fn proof_page(proofs: &[(&str, Soak)]) -> String {
             .into(),
         rows: rows.collect(),
     };
-    report::of_figures("seiner plan: forecast and proof", &remarks, &[bars, table])
+    of_figures(
+        "seiner plan: forecast and proof",
+        &remarks,
+        &[bars, table],
+        any_colour,
+    )
 }

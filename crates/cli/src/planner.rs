@@ -2,7 +2,7 @@
 
 use anyhow::{Result, bail};
 use seiner_plan::form::{self, Surroundings};
-use seiner_plan::{Calibration, Demand, Disk, Figure, Observed, Plan, Way};
+use seiner_plan::{Alternative, Calibration, Demand, Disk, Figure, Observed, StorePlan};
 use seiner_server::plan::{
     PlanChange, PlanFigure, PlanReport, PlanRequest, Planner, PlanningHost, StoreFigures,
 };
@@ -53,7 +53,7 @@ impl PlanRequest for DemandOfPage {
         if is_over() {
             bail!("the client left before the plan was complete");
         }
-        let plan = Plan::make(demand, &calibration);
+        let plan = StorePlan::make(demand, &calibration);
         let toml = plan.to_toml();
         Ok(PlanReport {
             fits: plan.obstacles.is_empty(),
@@ -62,7 +62,7 @@ impl PlanRequest for DemandOfPage {
             every_s: demand.every_s,
             obstacles: plan.obstacles,
             figures: plan.figures.iter().map(figure).collect(),
-            ways: plan.ways.into_iter().map(change).collect(),
+            ways: plan.alternatives.into_iter().map(change).collect(),
             warnings: plan.warnings,
             toml,
         })
@@ -77,7 +77,7 @@ fn figure(figure: &Figure) -> PlanFigure {
     }
 }
 
-fn change(way: Way) -> PlanChange {
+fn change(way: Alternative) -> PlanChange {
     PlanChange {
         what: way.what,
         gives_up: way.gives_up,

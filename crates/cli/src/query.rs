@@ -10,7 +10,7 @@ use seiner_model::{duration_text, rfc3339};
 use seiner_server::query::{
     HINTS, LEVELS, Outcome, Parameters, QueryPlan, TRUNCATED, levels, write_answer,
 };
-use seiner_wire::answer::{Level, read_levels};
+use seiner_wire::answer::{AnswerLevel, read_levels};
 use std::io::{self, BufWriter, IsTerminal, Read, Write, stdout};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -132,7 +132,7 @@ impl Query {
 
     /// Prints notes about intervals with roll-ups instead of samples. JSON and Arrow contain this information
     /// in the answer.
-    fn report_levels(&self, levels: &[Level]) {
+    fn report_levels(&self, levels: &[AnswerLevel]) {
         if matches!(self.format, Format::Json | Format::Arrow) {
             return;
         }

@@ -1,8 +1,8 @@
 //! Services that an experiment uses while it runs: registry, interrupt and progress.
 
-use crate::course::{self, Course};
 use crate::error::Result;
 use crate::interrupt::Interrupt;
+use crate::progress::{self, ProgressLog};
 use crate::registry::Registry;
 use indicatif::{ProgressBar, ProgressStyle};
 use std::io::{IsTerminal, stderr};
@@ -20,7 +20,7 @@ pub struct Bench {
     pub interrupt: Interrupt,
     bar: ProgressBar,
     /// Lines of progress in place of the bar.
-    course: Option<Course>,
+    progress_log: Option<ProgressLog>,
 }
 
 impl Bench {
@@ -30,7 +30,7 @@ impl Bench {
             registry,
             interrupt,
             bar: ProgressBar::hidden(),
-            course: None,
+            progress_log: None,
         }
     }
 
@@ -41,7 +41,7 @@ impl Bench {
             registry,
             interrupt,
             bar: bar(estimate_s),
-            course: course(estimate_s),
+            progress_log: progress_log(estimate_s),
         }
     }
 
@@ -63,14 +63,14 @@ impl Bench {
     /// Shows the current activity in the progress bar.
     pub fn say(&self, what: impl Into<String>) {
         let what = what.into();
-        if let Some(course) = &self.course {
-            course.say(&what);
+        if let Some(progress_log) = &self.progress_log {
+            progress_log.say(&what);
         }
         self.bar.set_message(what);
     }
 
     /// Prints a line that stays visible after the progress bar is gone.
-    pub fn tell(&self, what: &str) {
+    pub fn print(&self, what: &str) {
         if self.bar.is_hidden() {
             eprintln!("{what}");
         } else {
@@ -96,9 +96,9 @@ impl Bench {
 }
 
 /// Begins lines of progress, if standard error is not a terminal.
-fn course(seconds: f64) -> Option<Course> {
+fn progress_log(seconds: f64) -> Option<ProgressLog> {
     let write = |line: &str| eprintln!("{line}");
-    (!stderr().is_terminal()).then(|| Course::begin(seconds, course::EVERY, write))
+    (!stderr().is_terminal()).then(|| ProgressLog::begin(seconds, progress::EVERY, write))
 }
 
 fn bar(seconds: f64) -> ProgressBar {

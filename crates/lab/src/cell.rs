@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// Settings of a cell, by name.
-pub type Settings = BTreeMap<String, serde_json::Value>;
+pub type CellSettings = BTreeMap<String, serde_json::Value>;
 
 /// A cell that could not be measured on this machine.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -22,7 +22,7 @@ pub struct Cell {
     /// Name, unique in the run.
     pub name: String,
     /// Settings of the measurement.
-    pub settings: Settings,
+    pub settings: CellSettings,
     /// Measured figures by name; the name contains the unit.
     pub figures: BTreeMap<String, f64>,
     /// Figures over time.
@@ -67,7 +67,7 @@ impl Cell {
     }
 
     /// Stores a figure. Values that are not finite are left out.
-    pub fn tell(&mut self, name: &str, value: f64) {
+    pub fn record(&mut self, name: &str, value: f64) {
         if value.is_finite() {
             self.figures.insert(name.to_string(), value);
         }
@@ -81,8 +81,8 @@ mod tests {
     #[test]
     fn what_is_no_number_is_not_told() {
         let mut cell = Cell::default();
-        cell.tell("MB/s", f64::NAN);
-        cell.tell("operations", 3.0);
+        cell.record("MB/s", f64::NAN);
+        cell.record("operations", 3.0);
         assert_eq!(cell.figures.len(), 1);
         assert_eq!(cell.figure("operations"), Some(3.0));
     }
@@ -91,7 +91,7 @@ mod tests {
     fn figures_are_read_as_they_were_written() {
         let mut cell = Cell::default();
         for figure in [1_753.625_479_175_235_3, 1_732.068_617_590_250_1] {
-            cell.tell("MB/s", figure);
+            cell.record("MB/s", figure);
             let kept = serde_json::to_string(&cell).unwrap();
             let read: Cell = serde_json::from_str(&kept).unwrap();
             assert_eq!(read.figure("MB/s"), Some(figure));

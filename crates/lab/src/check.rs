@@ -1,7 +1,7 @@
 //! `lab check`: properties of a disk and of its mount, found without root and without writing.
 
-use crate::place::{Device, Mount, Place, SECTOR};
-use crate::report::figure::{bytes, plain};
+use crate::location::{Device, Mount, SECTOR, StorageLocation};
+use seiner_chart::{bytes, plain};
 use serde::Serialize;
 
 /// Alignment of a partition's start that suits all common disks and arrays, bytes.
@@ -14,7 +14,7 @@ const FLASH_MS: f64 = 0.03;
 /// Severity of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Level {
+pub enum Severity {
     /// No action is needed.
     Good,
     /// Information.
@@ -27,22 +27,23 @@ pub enum Level {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Finding {
     /// Severity.
-    pub level: Level,
+    #[serde(rename = "level")]
+    pub severity: Severity,
     /// Subject of the text: a device name, a mount point or `device`.
     pub subject: String,
     /// Observation, with a remedy if one is needed.
     pub text: String,
 }
 
-/// Returns all findings about a place: the mount first, then the device and the devices below it.
-pub fn findings(place: &Place, is_virtual: bool) -> Vec<Finding> {
+/// Returns all findings about a location: the mount first, then the device and the devices below it.
+pub fn findings(location: &StorageLocation, is_virtual: bool) -> Vec<Finding> {
     let mut list = List(Vec::new());
-    if let Some(mount) = &place.mount {
+    if let Some(mount) = &location.mount {
         mounted(mount, &mut list);
     }
-    match &place.device {
+    match &location.device {
         Some(device) => whole_device(device, is_virtual, &mut list),
-        None => list.add(Level::Note, "device", "no block device is below: a network, memory or overlay file system, of which nothing more is told".into()),
+        None => list.add(Severity::Note, "device", "there is no block device below: a network, memory or overlay file system. The kernel describes it no further".into()),
     }
     list.0
 }
@@ -50,9 +51,9 @@ pub fn findings(place: &Place, is_virtual: bool) -> Vec<Finding> {
 struct List(Vec<Finding>);
 
 impl List {
-    fn add(&mut self, level: Level, subject: &str, text: String) {
+    fn add(&mut self, severity: Severity, subject: &str, text: String) {
         self.0.push(Finding {
-            level,
+            severity,
             subject: subject.to_string(),
             text,
         });
@@ -66,7 +67,7 @@ fn whole_device(device: &Device, is_virtual: bool, list: &mut List) {
     cache(device, is_virtual, list);
     for below in &device.below {
         list.add(
-            Level::Note,
+            Severity::Note,
             &device.name,
             format!("is made of {}", below.name),
         );
@@ -78,7 +79,7 @@ fn mounted(mount: &Mount, list: &mut List) {
     let has = |name: &str| mount.options.iter().any(|option| option == name);
     let subject = mount.point.display().to_string();
     list.add(
-        Level::Note,
+        Severity::Note,
         &subject,
         format!(
             "{} from {} ({})",
@@ -88,44 +89,44 @@ fn mounted(mount: &Mount, list: &mut List) {
         ),
     );
     if has("nobarrier") || has("barrier=0") {
-        list.add(Level::Warn, &subject, "barriers are off: a power cut can destroy what was synced; mount it without nobarrier unless the disk's cache has a battery".into());
+        list.add(Severity::Warn, &subject, "barriers are off: a power cut can destroy synced data; mount it without nobarrier unless the disk's cache has a battery".into());
     }
     if has("data=writeback") {
         list.add(
-            Level::Warn,
+            Severity::Warn,
             &subject,
             "data=writeback: after a crash files may end in old contents of other files".into(),
         );
     }
     if has("data=journal") {
         list.add(
-            Level::Note,
+            Severity::Note,
             &subject,
             "data=journal writes everything twice: K_wa is 2 at the least".into(),
         );
     }
     if has("sync") || has("dirsync") {
-        list.add(Level::Note, &subject, "mounted synchronously: every write waits for the disk; the store syncs by itself where it promised to".into());
+        list.add(Severity::Note, &subject, "mounted synchronously: every write waits for the disk; the store does not need this, because it syncs itself".into());
     }
     if !["noatime", "relatime", "lazytime"]
         .iter()
         .any(|name| has(name))
     {
         list.add(
-            Level::Note,
+            Severity::Note,
             &subject,
             "every read writes the time of access; mount it with noatime".into(),
         );
     }
     if has("discard") {
         list.add(
-            Level::Note,
+            Severity::Note,
             &subject,
             "discards at once: some disks stall for it; fstrim once a week does the same".into(),
         );
     }
     if mount.kind == "btrfs" && !has("nodatacow") {
-        list.add(Level::Note, &subject, "Btrfs copies on write: overwriting recycled segments fragments them; chattr +C on the empty directory avoids it".into());
+        list.add(Severity::Note, &subject, "Btrfs copies on write: overwriting recycled segments fragments them; chattr +C on the empty directory avoids it".into());
     }
     if [
         "nfs",
@@ -139,10 +140,10 @@ fn mounted(mount: &Mount, list: &mut List) {
     .contains(&mount.kind.as_str())
     {
         list.add(
-            Level::Note,
+            Severity::Note,
             &subject,
             format!(
-                "{} is no local disk: what a sync promises there is not ours to tell",
+                "{} is no local disk: the guarantees of a sync depend on the server",
                 mount.kind
             ),
         );
@@ -154,18 +155,18 @@ fn sectors(device: &Device, list: &mut List) {
     let text = format!("sectors of {logical} bytes to address, {physical} on the medium");
     match () {
         () if logical == 512 && physical == 512 => list.add(
-            Level::Note,
+            Severity::Note,
             &device.name,
-            format!("{text}, as it says: nearly every disk since 2011 has 4096 and some deny it; `lab align` measures it"),
+            format!("{text}, according to the disk: nearly every disk since 2011 has 4096, and some report 512; `lab align` measures it"),
         ),
         () if physical > logical => {
-            list.add(Level::Good, &device.name, format!("{text}: writes of whole, aligned {physical} bytes cost no reading"));
+            list.add(Severity::Good, &device.name, format!("{text}: writes of whole, aligned {physical} bytes cost no reading"));
         }
-        () => list.add(Level::Good, &device.name, text),
+        () => list.add(Severity::Good, &device.name, text),
     }
     if device.optimal_io > 0 {
         list.add(
-            Level::Note,
+            Severity::Note,
             &device.name,
             format!(
                 "likes writes of {} (a stripe, or the like)",
@@ -177,12 +178,12 @@ fn sectors(device: &Device, list: &mut List) {
 
 fn alignment(device: &Device, list: &mut List) {
     if device.alignment_offset != 0 {
-        list.add(Level::Warn, &device.name, format!(
+        list.add(Severity::Warn, &device.name, format!(
             "not aligned: the kernel finds its beginning {} bytes off a sector of the medium; move the partition", device.alignment_offset));
     }
     let Some(start) = device.start else {
         list.add(
-            Level::Good,
+            Severity::Good,
             &device.name,
             "is a whole disk: it begins at 0, so everything in it is aligned".into(),
         );
@@ -193,12 +194,12 @@ fn alignment(device: &Device, list: &mut List) {
         device.physical_sector.max(device.optimal_io).max(4096),
     );
     if !offset.is_multiple_of(4096) {
-        list.add(Level::Warn, &device.name, format!(
+        list.add(Severity::Warn, &device.name, format!(
             "not aligned: it begins at sector {start}, which is no multiple of 4096 bytes; every write of 4 KiB reads and writes two sectors \
              of the medium. On such disks creating small files took up to 25 times as long. Make it anew at sector 2048"));
     } else if !offset.is_multiple_of(unit) {
         list.add(
-            Level::Warn,
+            Severity::Warn,
             &device.name,
             format!(
                 "begins at sector {start}, which is no multiple of {}: whole stripes are split",
@@ -207,7 +208,7 @@ fn alignment(device: &Device, list: &mut List) {
         );
     } else if !offset.is_multiple_of(GOOD_START) {
         list.add(
-            Level::Good,
+            Severity::Good,
             &device.name,
             format!(
                 "begins at sector {start}, aligned to {}",
@@ -216,7 +217,7 @@ fn alignment(device: &Device, list: &mut List) {
         );
     } else {
         list.add(
-            Level::Good,
+            Severity::Good,
             &device.name,
             format!("begins at sector {start}, aligned to 1 MiB"),
         );
@@ -227,9 +228,9 @@ fn scheduler(device: &Device, list: &mut List) {
     let name = device.scheduler.as_str();
     match (device.rotational, name) {
         (_, "") => {}
-        (true, "none") => list.add(Level::Note, &device.name, "turns and has no scheduler: mq-deadline keeps reads from waiting behind writes".into()),
-        (false, "bfq" | "cfq") => list.add(Level::Warn, &device.name, format!("does not turn, yet has the scheduler {name}, which costs operations a second: echo none > /sys/block/{}/queue/scheduler", device.disk)),
-        _ => list.add(Level::Good, &device.name, format!("{}, scheduler {name}", if device.rotational { "says that it turns" } else { "does not turn" })),
+        (true, "none") => list.add(Severity::Note, &device.name, "rotates and has no scheduler: mq-deadline keeps reads from waiting behind writes".into()),
+        (false, "bfq" | "cfq") => list.add(Severity::Warn, &device.name, format!("does not rotate but has the scheduler {name}, which costs operations per second: echo none > /sys/block/{}/queue/scheduler", device.disk)),
+        _ => list.add(Severity::Good, &device.name, format!("{}, scheduler {name}", if device.rotational { "reports that it rotates" } else { "does not rotate" })),
     }
 }
 
@@ -238,45 +239,47 @@ fn cache(device: &Device, is_virtual: bool, list: &mut List) {
     let text = match device.write_cache.as_str() {
         "write back" => "has a write cache, which the kernel flushes at each sync",
         "write through" => {
-            "says that it has no write cache: the kernel never flushes it. True for disks with a battery or capacitors; \
-             others lose synced data, as does a virtual disk whose host caches"
+            "reports no write cache: the kernel never flushes it. This is right for disks with a battery or capacitors; \
+             other disks lose synced data, and so does a virtual disk whose host caches"
         }
         _ => return,
     };
     list.add(
         if device.write_cache == "write back" {
-            Level::Good
+            Severity::Good
         } else {
-            Level::Note
+            Severity::Note
         },
         &device.name,
         text.into(),
     );
     if is_virtual {
-        list.add(Level::Note, &device.name, "is a virtual machine's disk: whether a flush reaches a medium is up to its host and cannot be told from here".into());
+        list.add(Severity::Note, &device.name, "is a virtual machine's disk: the host decides whether a flush reaches a medium, and the guest cannot observe it".into());
     } else {
-        list.add(Level::Note, &device.name, "whether a flush does what it should, only a power cut proves; `lab disk` tells when syncs are faster than such a disk can be".into());
+        list.add(Severity::Note, &device.name, "only a power cut proves that a flush works; `lab disk` reports syncs that are faster than such a disk can be".into());
     }
 }
 
-/// Assesses whether a disk is honest about syncs, from the median time of a synced write of 4 KiB.
+/// Assesses the syncs of a disk from the median time of a synced write of 4 KiB.
 pub fn judge_sync(p50_ms: f64, device: Option<&Device>, is_virtual: bool) -> String {
     let text = format!("A synced write of 4 KiB takes {} ms", plain(p50_ms));
     match device {
         None => {
-            format!("{text}; there is no block device below of which more could be told.")
+            format!("{text}; there is no block device below that could be assessed.")
         }
         Some(_) if is_virtual => format!(
-            "{text}; whether the host keeps it through a power cut cannot be told from here."
+            "{text}; the guest cannot observe whether the host keeps the data through a power cut."
         ),
         Some(device) if device.rotational && p50_ms < HALF_TURN_MS => format!(
             "{text}: faster than a turning disk can be. It acknowledges from a cache; without a battery it loses synced data."
         ),
         Some(_) if p50_ms < FLASH_MS => {
-            format!("{text}: faster than flash. It has capacitors, or it does not do what it says.")
+            format!(
+                "{text}: faster than flash. The disk has capacitors, or it acknowledges a sync before the data is safe."
+            )
         }
         Some(_) => {
-            format!("{text}, which is what a disk of this kind needs when it does as told.")
+            format!("{text}: a plausible time for a disk of this kind that waits for its medium.")
         }
     }
 }
@@ -298,17 +301,17 @@ mod tests {
         }
     }
 
-    fn worst(device: Device, about: &str) -> Level {
-        let place = Place {
+    fn worst(device: Device, about: &str) -> Severity {
+        let location = StorageLocation {
             path: "/".into(),
             mount: None,
             device: Some(device),
         };
-        let findings = findings(&place, false);
+        let findings = findings(&location, false);
         findings
             .iter()
             .filter(|finding| finding.text.contains(about))
-            .map(|finding| finding.level)
+            .map(|finding| finding.severity)
             .max()
             .unwrap()
     }
@@ -323,7 +326,7 @@ mod tests {
                 },
                 "sector 34"
             ),
-            Level::Warn
+            Severity::Warn
         );
         assert_eq!(
             worst(
@@ -333,7 +336,7 @@ mod tests {
                 },
                 "sector 40"
             ),
-            Level::Good
+            Severity::Good
         );
         assert_eq!(
             worst(
@@ -343,15 +346,15 @@ mod tests {
                 },
                 "sector 63"
             ),
-            Level::Warn
+            Severity::Warn
         );
-        assert_eq!(worst(device(), "1 MiB"), Level::Good);
+        assert_eq!(worst(device(), "1 MiB"), Severity::Good);
         let array = Device {
             optimal_io: 384 << 10,
             start: Some(2048),
             ..device()
         };
-        assert_eq!(worst(array, "whole stripes are split"), Level::Warn);
+        assert_eq!(worst(array, "whole stripes are split"), Severity::Warn);
     }
 
     #[test]
@@ -363,16 +366,17 @@ mod tests {
             options: ["rw", "nobarrier"].map(String::from).into(),
             number: "8:1".into(),
         };
-        let place = Place {
+        let location = StorageLocation {
             path: "/data".into(),
             mount: Some(mount),
             device: None,
         };
-        let findings = findings(&place, false);
+        let findings = findings(&location, false);
         assert!(
             findings
                 .iter()
-                .any(|finding| finding.level == Level::Warn && finding.text.contains("barriers"))
+                .any(|finding| finding.severity == Severity::Warn
+                    && finding.text.contains("barriers"))
         );
         assert!(
             findings
@@ -388,7 +392,7 @@ mod tests {
             ..device()
         };
         assert!(judge_sync(0.2, Some(&turning), false).contains("cache"));
-        assert!(judge_sync(8.0, Some(&turning), false).contains("does as told"));
+        assert!(judge_sync(8.0, Some(&turning), false).contains("waits for its medium"));
         assert!(judge_sync(0.01, Some(&device()), false).contains("capacitors"));
         assert!(judge_sync(0.01, Some(&device()), true).contains("host"));
     }
@@ -403,7 +407,7 @@ mod tests {
                 },
                 "bfq"
             ),
-            Level::Warn
+            Severity::Warn
         );
     }
 }

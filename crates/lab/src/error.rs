@@ -27,7 +27,7 @@ impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Error::Refused(reason) => write!(f, "{reason}"),
-            Error::Interrupted => write!(f, "interrupted; what was created has been removed"),
+            Error::Interrupted => write!(f, "interrupted; all temporary resources were removed"),
             Error::Failed(error) => write!(f, "{error:#}"),
         }
     }

@@ -2,11 +2,11 @@
 
 use crate::backend::Backend;
 use crate::bench::Bench;
-use crate::cell::{Cell, Missing, Settings};
+use crate::cell::{Cell, CellSettings, Missing};
 use crate::error::Result;
+use crate::location::StorageLocation;
 use crate::machine::Machine;
-use crate::place::Place;
-use crate::report::figure::Figure;
+use seiner_chart::Figure;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
@@ -29,7 +29,7 @@ pub struct Task {
     /// Name of the cell.
     pub name: String,
     /// Settings of the cell.
-    pub settings: Settings,
+    pub settings: CellSettings,
     /// Expected duration, s.
     pub estimate_s: f64,
 }
@@ -45,7 +45,7 @@ pub trait Session {
 }
 
 /// Cells that an experiment can and cannot measure on this machine.
-pub struct Plan {
+pub struct ExperimentPlan {
     /// Cells to measure, in this order.
     pub tasks: Vec<Task>,
     /// Requested cells that cannot be measured here.
@@ -53,17 +53,17 @@ pub struct Plan {
     /// Method of measurement.
     pub backend: Backend,
     /// Disk under test.
-    pub place: Option<Place>,
+    pub location: Option<StorageLocation>,
 }
 
-impl Plan {
+impl ExperimentPlan {
     /// Returns the expected duration of all cells, s.
     pub fn estimate_s(&self) -> f64 {
         self.tasks.iter().map(|task| task.estimate_s).sum()
     }
 
     /// Returns this plan with all estimates multiplied by [`Backend::pace`].
-    pub fn paced(mut self) -> Plan {
+    pub fn paced(mut self) -> ExperimentPlan {
         for task in &mut self.tasks {
             task.estimate_s *= self.backend.pace();
         }
@@ -72,7 +72,7 @@ impl Plan {
 }
 
 /// Requirements of an experiment for its guest.
-pub struct Needs {
+pub struct GuestNeeds {
     /// Directory in which the archive is made.
     pub directory: PathBuf,
     /// Bytes of the guest's disk.
@@ -89,7 +89,7 @@ pub struct Measurements<'a> {
     /// Machine that measured.
     pub machine: &'a Machine,
     /// Disk under test, if there is one.
-    pub place: Option<&'a Place>,
+    pub location: Option<&'a StorageLocation>,
     /// Measured cells, in the order of measurement.
     pub cells: &'a [Cell],
     /// Cells that were not measured, in the order of the settings.
@@ -102,7 +102,7 @@ pub trait Experiment {
     ///
     /// # Errors
     /// [`Error::Refused`](crate::Error::Refused) if a request cannot be carried out at all.
-    fn plan(&self, profile: Profile) -> Result<Plan>;
+    fn plan(&self, profile: Profile) -> Result<ExperimentPlan>;
 
     /// Creates the resources that all cells share. `seed` determines all pseudo-random numbers.
     ///
@@ -111,7 +111,7 @@ pub trait Experiment {
     fn open(&self, seed: u64, bench: &Bench) -> Result<Box<dyn Session>>;
 
     /// Returns the requirements for running in a guest; `None` if the experiment cannot run there.
-    fn guest_needs(&self) -> Option<Needs> {
+    fn guest_needs(&self) -> Option<GuestNeeds> {
         None
     }
 

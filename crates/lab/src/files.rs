@@ -5,16 +5,18 @@
 
 use crate::backend::Backend;
 use crate::bench::Bench;
-use crate::cell::{Cell, Missing, Settings};
+use crate::cell::{Cell, CellSettings, Missing};
 use crate::error::{Result, refuse};
-use crate::experiment::{Experiment, Measurements, Needs, Plan, Profile, Session, Task};
+use crate::experiment::{
+    Experiment, ExperimentPlan, GuestNeeds, Measurements, Profile, Session, Task,
+};
 use crate::interrupt::Interrupt;
+use crate::location::StorageLocation;
 use crate::native::{self, Fresh, Recipe};
 use crate::papers;
-use crate::place::Place;
-use crate::registry::Claim;
-use crate::report::figure::{Axis, BarSeries, Figure, Row, bytes, plain};
-use crate::tree::{self, Shape};
+use crate::registry::ResourceGuard;
+use crate::tree::{self, TreeShape};
+use seiner_chart::{Axis, BarSeries, Figure, TableRow, bytes, plain};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use std::fs;
@@ -122,8 +124,8 @@ fn system(name: &str) -> (&str, &str) {
 }
 
 impl Experiment for Files {
-    fn plan(&self, _profile: Profile) -> Result<Plan> {
-        let place = Place::find(&self.directory)?;
+    fn plan(&self, _profile: Profile) -> Result<ExperimentPlan> {
+        let location = StorageLocation::find(&self.directory)?;
         let (mut tasks, mut missing) = (Vec::new(), Vec::new());
         let needed = match self.backend {
             // A guest keeps its files in memory; its archive, which is on disk, contains programs
@@ -136,25 +138,27 @@ impl Experiment for Files {
                     + self.small_bytes * 12
             }
         };
-        if place.free_bytes()? < needed {
+        if location.free_bytes()? < needed {
             return refuse(format!(
-                "{} needs {} free; choose less by --profile or another directory",
-                place.path.display(),
+                "{} needs {} free; choose a smaller --profile or another directory",
+                location.path.display(),
                 bytes(needed as f64)
             ));
         }
         if self.tree.is_some() && self.backend == Backend::Guest {
             return refuse(
-                "a tree of your own does not come into a guest; leave out --tree or --backend guest",
+                "a guest cannot read a directory of this machine; leave out --tree or --backend guest",
             );
         }
         if self.runs == 0 || self.systems.is_empty() {
-            return refuse("at least one run of one file system is needed");
+            return refuse("the test needs at least one run of one file system");
         }
         for name in &self.systems {
             let (kind, options) = system(name);
             let obstacle = match (kind, self.backend) {
-                (AS_MOUNTED, Backend::Guest) => Some("a guest has no disk of yours".to_string()),
+                (AS_MOUNTED, Backend::Guest) => {
+                    Some("a guest has no disk of this machine".to_string())
+                }
                 (AS_MOUNTED, _) => None,
                 _ => self.backend.obstacle(kind),
             };
@@ -166,7 +170,7 @@ impl Experiment for Files {
                 }),
                 None => tasks.push(Task {
                     name: name.clone(),
-                    settings: Settings::from([
+                    settings: CellSettings::from([
                         ("kind".to_string(), json!(kind)),
                         ("options".to_string(), json!(options)),
                     ]),
@@ -177,7 +181,7 @@ impl Experiment for Files {
         }
         if tasks.is_empty() {
             return refuse(format!(
-                "none of these file systems can be had here: {}",
+                "none of these file systems is available here: {}",
                 missing
                     .iter()
                     .map(|cell| format!("{} ({})", cell.name, cell.why))
@@ -185,27 +189,27 @@ impl Experiment for Files {
                     .join(", ")
             ));
         }
-        Ok(Plan {
+        Ok(ExperimentPlan {
             tasks,
             missing,
             backend: self.backend,
-            place: Some(place),
+            location: Some(location),
         })
     }
 
     fn open(&self, seed: u64, bench: &Bench) -> Result<Box<dyn Session>> {
-        let (claim, root) = bench.registry.tree(&self.directory)?;
-        bench.say("growing what is copied");
+        let (guard, root) = bench.registry.tree(&self.directory)?;
+        bench.say("creating the input files");
         let input = Input::make(self, &root, seed, &bench.interrupt)?;
         Ok(Box::new(Run {
             settings: self.clone(),
             input,
-            _claim: claim,
+            _guard: guard,
         }))
     }
 
-    fn guest_needs(&self) -> Option<Needs> {
-        Some(Needs {
+    fn guest_needs(&self) -> Option<GuestNeeds> {
+        Some(GuestNeeds {
             directory: self.directory.clone(),
             medium_bytes: self.image_bytes(),
             // The guest's inputs are in memory. An archive is larger than the contents of its small
@@ -240,10 +244,10 @@ impl Experiment for Files {
             }
         }
         remarks.push(match self.backend {
-            Backend::Guest => "Every file system was tried in an emulated machine of its own, whose clock counts instructions: compare them with each other, not with real disks. \
-                 What is copied lies in its memory, and so does its disk, which takes no time of its own."
+            Backend::Guest => "Every file system was measured in an emulated machine of its own, whose clock counts instructions: compare them with each other, not with real disks. \
+                 The input files and the disk are in the memory of that machine. The disk takes no time."
                 .to_string(),
-            _ => "Images lie on a file of the disk's own file system, whose cost is part of every figure; what is copied comes from the page cache mostly."
+            _ => "Images are files on the disk's own file system, whose cost is part of every figure. Most of the copied data comes from the page cache."
                 .to_string(),
         });
         remarks
@@ -267,18 +271,18 @@ impl Input {
         if settings.tree.is_none() {
             tree::grow(
                 &input.mixed,
-                Shape::mixed(settings.mixed_bytes),
+                TreeShape::mixed(settings.mixed_bytes),
                 seed,
                 interrupt,
             )?;
         }
         tree::archive(
             &input.archive,
-            Shape::small(settings.small_bytes),
+            TreeShape::small(settings.small_bytes),
             seed,
             interrupt,
         )?;
-        let one = Shape {
+        let one = TreeShape {
             bytes: settings.large_bytes,
             median: settings.large_bytes,
             spread: 0.0,
@@ -294,37 +298,37 @@ impl Input {
 struct Run {
     settings: Files,
     input: Input,
-    _claim: Claim,
+    _guard: ResourceGuard,
 }
 
 /// File system under test.
-enum Ground {
+enum StorageTarget {
     /// Made for this cell.
     Fresh(Box<Fresh>),
     /// Directory on the existing file system.
-    There(PathBuf, #[allow(dead_code)] Claim),
+    Existing(PathBuf, #[allow(dead_code)] ResourceGuard),
 }
 
-impl Ground {
+impl StorageTarget {
     fn root(&self) -> PathBuf {
         match self {
-            Ground::Fresh(fresh) => fresh.mounted.point().to_owned(),
-            Ground::There(path, _) => path.clone(),
+            StorageTarget::Fresh(fresh) => fresh.mounted.point().to_owned(),
+            StorageTarget::Existing(path, _) => path.clone(),
         }
     }
 
     /// Writes everything to the device: unmounts a new file system, syncs an existing one.
-    fn settle(&mut self) -> Result<()> {
+    fn write_back(&mut self) -> Result<()> {
         match self {
-            Ground::Fresh(fresh) => fresh.mounted.unmount(),
-            Ground::There(path, _) => native::sync_file_system(path),
+            StorageTarget::Fresh(fresh) => fresh.mounted.unmount(),
+            StorageTarget::Existing(path, _) => native::sync_file_system(path),
         }
     }
 
-    fn again(&mut self) -> Result<()> {
+    fn mount_again(&mut self) -> Result<()> {
         match self {
-            Ground::Fresh(fresh) => fresh.mounted.mount_again(),
-            Ground::There(..) => Ok(()),
+            StorageTarget::Fresh(fresh) => fresh.mounted.mount_again(),
+            StorageTarget::Existing(..) => Ok(()),
         }
     }
 }
@@ -340,21 +344,21 @@ impl Session for Run {
                 "{}: run {run} of {}",
                 task.name, self.settings.runs
             ));
-            let mut ground = self.ground(kind, options, bench)?;
-            let seconds = self.operations(&mut ground, &bench.interrupt)?;
+            let mut target = self.target(kind, options, bench)?;
+            let seconds = self.operations(&mut target, &bench.interrupt)?;
             for ((sum, second), operation) in
                 sums.iter_mut().zip(seconds).zip(papers::FILE_OPERATIONS)
             {
                 *sum += second;
-                cell.tell(&format!("{operation} s, run {run}"), second);
+                cell.record(&format!("{operation} s, run {run}"), second);
             }
         }
         for (operation, sum) in papers::FILE_OPERATIONS.iter().zip(sums) {
-            cell.tell(&format!("{operation} s"), sum / self.settings.runs as f64);
+            cell.record(&format!("{operation} s"), sum / self.settings.runs as f64);
         }
         if kind == AS_MOUNTED {
             cell.notes.push(
-                "The directory's own file system cannot be unmounted: a sync of it counts instead."
+                "The directory's own file system cannot be unmounted. Its figures include a sync instead."
                     .to_string(),
             );
         }
@@ -363,10 +367,10 @@ impl Session for Run {
 }
 
 impl Run {
-    fn ground(&self, kind: &str, options: &str, bench: &Bench) -> Result<Ground> {
+    fn target(&self, kind: &str, options: &str, bench: &Bench) -> Result<StorageTarget> {
         if kind == AS_MOUNTED {
-            let (claim, path) = bench.registry.tree(&self.settings.directory)?;
-            return Ok(Ground::There(path, claim));
+            let (guard, path) = bench.registry.tree(&self.settings.directory)?;
+            return Ok(StorageTarget::Existing(path, guard));
         }
         let bytes = self.settings.image_bytes();
         let recipe = Recipe {
@@ -376,7 +380,7 @@ impl Run {
             inodes: bytes >> 13,
             offset: 0,
         };
-        Ok(Ground::Fresh(Box::new(Fresh::make(
+        Ok(StorageTarget::Fresh(Box::new(Fresh::make(
             &recipe,
             &self.settings.directory,
             &bench.registry,
@@ -385,8 +389,8 @@ impl Run {
 
     /// Returns the seconds of each operation, in the order of [`papers::FILE_OPERATIONS`]. The time
     /// includes the unmounting or the sync after the operation.
-    fn operations(&self, ground: &mut Ground, interrupt: &Interrupt) -> Result<Vec<f64>> {
-        let root = ground.root();
+    fn operations(&self, target: &mut StorageTarget, interrupt: &Interrupt) -> Result<Vec<f64>> {
+        let root = target.root();
         let at = |name: &str| root.join(name);
         let input = &self.input;
         let operations: [&dyn Fn() -> Result<()>; 6] = [
@@ -401,9 +405,9 @@ impl Run {
         for operation in operations {
             let start = Instant::now();
             operation()?;
-            ground.settle()?;
+            target.write_back()?;
             seconds.push(start.elapsed().as_secs_f64());
-            ground.again()?;
+            target.mount_again()?;
         }
         Ok(seconds)
     }
@@ -417,7 +421,7 @@ fn table(results: &Measurements<'_>) -> Figure {
                 .map(plain)
                 .unwrap_or_default()
         });
-        Row {
+        TableRow {
             fields: std::iter::once(cell.name.clone()).chain(seconds).collect(),
             is_reference: false,
         }
@@ -425,12 +429,12 @@ fn table(results: &Measurements<'_>) -> Figure {
     let absent = results.missing.iter().map(|cell| {
         let fields = std::iter::once(format!("{}: not available here", cell.name))
             .chain(papers::FILE_OPERATIONS.map(|_| "–".to_string()));
-        Row {
+        TableRow {
             fields: fields.collect(),
             is_reference: false,
         }
     });
-    let papers = papers::files().into_iter().map(|(name, seconds)| Row {
+    let papers = papers::files().into_iter().map(|(name, seconds)| TableRow {
         fields: std::iter::once(format!("paper: {name}"))
             .chain(seconds.into_iter().map(plain))
             .collect(),
@@ -438,7 +442,7 @@ fn table(results: &Measurements<'_>) -> Figure {
     });
     Figure::Table {
         title: "Seconds by operation".to_string(),
-        caption: "Mean of the runs, unmounting included. In italics the paper's laptop of 2004 with its own amounts of data: 830 MB mixed, 25 MB small, 693 MB large."
+        caption: "Mean of the runs, unmounting included. In italics: the paper's laptop of 2004 with other amounts of data: 830 MB mixed, 25 MB small, 693 MB large."
             .to_string(),
         columns: head.chain(papers::FILE_OPERATIONS.map(String::from)).collect(),
         rows: ours.chain(absent).chain(papers).collect(),

@@ -1,11 +1,11 @@
 //! A cgroup that limits the memory of this process, page cache included.
 
 use crate::error::{Error, Result, refuse};
-use crate::place::{self, Mount};
-use crate::registry::{Claim, Registry};
-use crate::report::figure::bytes;
+use crate::location::{self, Mount};
+use crate::registry::{Registry, ResourceGuard};
 use crate::resource::{PREFIX, Resource};
 use anyhow::Context;
+use seiner_chart::bytes;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use std::sync::Arc;
 /// Minimum limit in bytes, below which the program itself would not fit.
 pub const LEAST: u64 = 64 << 20;
 
-/// Place for a new group, and the files of its limits.
+/// Directory for a new group, and the files of its limits.
 struct Home {
     /// Group of this process.
     directory: PathBuf,
@@ -24,9 +24,9 @@ struct Home {
 }
 
 /// A memory limit of this process for the lifetime of the value.
-pub struct Limit(#[allow(dead_code)] Claim);
+pub struct Limit(#[allow(dead_code)] ResourceGuard);
 
-/// Checks whether a limit can be set, by setting it.
+/// Checks that a limit can be set, by setting one.
 ///
 /// # Errors
 /// [`Error::Refused`] with the reason if it cannot.
@@ -51,13 +51,16 @@ impl Limit {
                 bytes(LEAST as f64)
             ));
         }
-        let home = home(&fs::read_to_string("/proc/self/cgroup")?, &place::mounts()?)?;
+        let home = home(
+            &fs::read_to_string("/proc/self/cgroup")?,
+            &location::mounts()?,
+        )?;
         let path = home.parent.join(format!("{PREFIX}{}", std::process::id()));
         let resource = Resource::Group {
             path: path.clone(),
             home: home.directory.clone(),
         };
-        let (claim, ()) = registry.create(resource, || {
+        let (guard, ()) = registry.create(resource, || {
             fs::create_dir(&path).with_context(|| format!("{} was not made", path.display()))?;
             let mut is_limited = false;
             for name in home.limits {
@@ -78,7 +81,7 @@ impl Limit {
                 .with_context(|| format!("{} took no process", path.display()))?;
             Ok(())
         })?;
-        Ok(Limit(claim))
+        Ok(Limit(guard))
     }
 }
 

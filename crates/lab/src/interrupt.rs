@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 /// Maximum time between signals that count as one request. `timeout` and `make` send a signal to
 /// the process and to its group.
 const SAME_WISH: Duration = Duration::from_secs(1);
-/// Exit status of a process that was asked to stop.
+/// Exit status of a process that a signal stopped.
 const STOPPED: i32 = 130;
 
 /// State of a request to stop and of a time limit. Cheap to clone and to check.

@@ -5,7 +5,7 @@ use crate::align::Align;
 use crate::bench::Bench;
 use crate::disk::Disk;
 use crate::error::Result;
-use crate::experiment::{Experiment, Plan, Profile, Session};
+use crate::experiment::{Experiment, ExperimentPlan, Profile, Session};
 use crate::files::Files;
 use crate::merge::Merge;
 use crate::trace::Trace;
@@ -105,7 +105,7 @@ impl Job {
     ///
     /// # Errors
     /// [`Error::Refused`](crate::Error::Refused) if a request cannot be carried out at all.
-    pub fn plan(&self) -> Result<Plan> {
+    pub fn plan(&self) -> Result<ExperimentPlan> {
         Ok(self.work.experiment().plan(self.profile)?.paced())
     }
 

@@ -1,8 +1,8 @@
 //! File systems made for a run: an image file, a loop device on it, a new file system, mounted.
 
 use crate::error::{Result, refuse};
-use crate::place::Device;
-use crate::registry::{Claim, Registry};
+use crate::location::Device;
+use crate::registry::{Registry, ResourceGuard};
 use crate::resource::Resource;
 use crate::tool;
 use anyhow::Context;
@@ -93,14 +93,14 @@ pub struct Recipe {
 pub struct LoopDevice {
     /// Properties of the device.
     pub device: Device,
-    _claims: Claims,
+    _guards: ResourceGuards,
 }
 
-/// Claims that are released in reverse order.
+/// Guards that are released in reverse order.
 #[derive(Default)]
-pub struct Claims(pub Vec<Claim>);
+pub struct ResourceGuards(pub Vec<ResourceGuard>);
 
-impl Drop for Claims {
+impl Drop for ResourceGuards {
     fn drop(&mut self) {
         while self.0.pop().is_some() {}
     }
@@ -115,7 +115,7 @@ impl LoopDevice {
         let resource = Resource::Loop {
             file: file.to_owned(),
         };
-        let (claim, node) = registry.create(resource, || {
+        let (guard, node) = registry.create(resource, || {
             let offset = offset.to_string();
             // A disk in memory does not support direct I/O and does not need it.
             let direct = match registry.medium() {
@@ -125,10 +125,10 @@ impl LoopDevice {
             let arguments = ["--find", "--show", direct, "-o", &offset].map(Path::new);
             Ok(tool::run("losetup", arguments, [file])?)
         })?;
-        let claims = Claims(vec![claim]);
+        let guards = ResourceGuards(vec![guard]);
         Ok(LoopDevice {
             device: Device::of_node(node.trim())?,
-            _claims: claims,
+            _guards: guards,
         })
     }
 
@@ -171,7 +171,7 @@ pub struct Mounted {
     point: PathBuf,
     recipe: Recipe,
     registry: Arc<Registry>,
-    claim: Option<Claim>,
+    guard: Option<ResourceGuard>,
 }
 
 impl Mounted {
@@ -190,7 +190,7 @@ impl Mounted {
             point: point.to_owned(),
             recipe: recipe.clone(),
             registry: registry.clone(),
-            claim: None,
+            guard: None,
         };
         mounted.mount_again()?;
         Ok(mounted)
@@ -204,7 +204,7 @@ impl Mounted {
         let resource = Resource::Mount {
             path: self.point.clone(),
         };
-        let (claim, ()) = self.registry.create(resource, || {
+        let (guard, ()) = self.registry.create(resource, || {
             let options = match self.recipe.options.as_str() {
                 "" => "defaults",
                 options => options,
@@ -217,7 +217,7 @@ impl Mounted {
             )?;
             Ok(())
         })?;
-        self.claim = Some(claim);
+        self.guard = Some(guard);
         Ok(())
     }
 
@@ -226,7 +226,7 @@ impl Mounted {
     /// # Errors
     /// The file system stays busy.
     pub fn unmount(&mut self) -> Result<()> {
-        self.claim.take().map_or(Ok(()), Claim::release)
+        self.guard.take().map_or(Ok(()), ResourceGuard::release)
     }
 
     /// Mount point.
@@ -241,7 +241,7 @@ pub struct Fresh {
     pub mounted: Mounted,
     /// Device below the file system.
     pub disk: LoopDevice,
-    _claims: Claims,
+    _guards: ResourceGuards,
 }
 
 impl Fresh {
@@ -250,8 +250,8 @@ impl Fresh {
     /// # Errors
     /// There is not enough space, or the system refuses.
     pub fn make(recipe: &Recipe, directory: &Path, registry: &Arc<Registry>) -> Result<Fresh> {
-        let (claim, tree) = registry.tree(directory)?;
-        let claims = Claims(vec![claim]);
+        let (guard, tree) = registry.tree(directory)?;
+        let guards = ResourceGuards(vec![guard]);
         let image = image(&tree, recipe.bytes + recipe.offset, registry)?;
         let disk = LoopDevice::attach(&image, recipe.offset, registry)?;
         make(&disk.node(), recipe)?;
@@ -261,7 +261,7 @@ impl Fresh {
         Ok(Fresh {
             mounted,
             disk,
-            _claims: claims,
+            _guards: guards,
         })
     }
 }

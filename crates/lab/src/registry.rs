@@ -7,7 +7,7 @@
 //! 1. The run locks its file and keeps the lock while it lives.
 //! 2. Before it creates a resource it appends a `create` line and syncs the file.
 //! 3. After it removed the resource it appends a `gone` line and syncs the file.
-//! 4. The next run, or `lab tidy`, looks for files without a lock. It removes the resources without
+//! 4. The next run, or `lab cleanup`, looks for files without a lock. It removes the resources without
 //!    a `gone` line, the last first, and then deletes the file.
 
 use crate::error::{Result, refuse};
@@ -47,9 +47,9 @@ struct Lines {
     next: usize,
 }
 
-/// A resource of this run. Dropping the claim removes the resource.
+/// A resource of this run. Dropping the guard removes the resource.
 #[derive(Debug)]
-pub struct Claim {
+pub struct ResourceGuard {
     number: usize,
     resource: Resource,
     registry: Arc<Registry>,
@@ -71,7 +71,7 @@ pub fn state_directory() -> Result<PathBuf> {
         (None, Some(home)) => PathBuf::from(home).join(".local/state"),
         (None, None) => {
             return refuse(
-                "neither HOME nor SEINER_LAB_STATE is set: the lab lists there what it has to remove; set SEINER_LAB_STATE to a \
+                "neither HOME nor SEINER_LAB_STATE is set: the lab lists the resources to remove there; set SEINER_LAB_STATE to a \
                  directory that can be written",
             );
         }
@@ -103,7 +103,7 @@ impl Registry {
     }
 
     fn start(directory: &Path, medium: Option<PathBuf>) -> Result<Arc<Registry>> {
-        tidy(directory)?;
+        clean_up(directory)?;
         fs::create_dir_all(directory).with_context(|| {
             format!(
                 "{} was not made; set SEINER_LAB_STATE to a directory that can be written",
@@ -128,7 +128,7 @@ impl Registry {
         self: &Arc<Registry>,
         resource: Resource,
         make: impl FnOnce() -> Result<T>,
-    ) -> Result<(Claim, T)> {
+    ) -> Result<(ResourceGuard, T)> {
         let number = {
             let mut lines = self.lines.lock().expect("nobody panics with the list");
             let number = lines.next;
@@ -140,21 +140,21 @@ impl Registry {
             append(&mut lines.file, &line)?;
             number
         };
-        let claim = Claim {
+        let guard = ResourceGuard {
             number,
             resource,
             registry: self.clone(),
             is_tried: false,
         };
         let made = make()?;
-        Ok((claim, made))
+        Ok((guard, made))
     }
 
-    /// Changes a setting of the system until the claim is dropped.
+    /// Changes a setting of the system until the guard is dropped.
     ///
     /// # Errors
     /// The setting cannot be read or written.
-    pub fn set(self: &Arc<Registry>, path: &Path, value: &str) -> Result<Claim> {
+    pub fn set(self: &Arc<Registry>, path: &Path, value: &str) -> Result<ResourceGuard> {
         let before =
             fs::read_to_string(path).with_context(|| format!("{} was not read", path.display()))?;
         let resource = Resource::Setting {
@@ -169,9 +169,9 @@ impl Registry {
     ///
     /// # Errors
     /// `parent` does not exist, or the directory cannot be made.
-    pub fn tree(self: &Arc<Registry>, parent: &Path) -> Result<(Claim, PathBuf)> {
+    pub fn tree(self: &Arc<Registry>, parent: &Path) -> Result<(ResourceGuard, PathBuf)> {
         let parent = fs::canonicalize(parent)
-            .with_context(|| format!("{} is not there", parent.display()))?;
+            .with_context(|| format!("{} does not exist", parent.display()))?;
         for number in 0.. {
             let path = parent.join(format!("{PREFIX}{}-{number}", std::process::id()));
             if path.exists() {
@@ -191,14 +191,14 @@ impl Registry {
 
 impl Drop for Registry {
     fn drop(&mut self) {
-        // Every claim holds the registry, so no claim is left when the registry is dropped.
+        // Every guard holds the registry, so no guard is left when the registry is dropped.
         if unfinished(&self.path).is_ok_and(|left| left.is_empty()) {
             let _ = fs::remove_file(&self.path);
         }
     }
 }
 
-impl Claim {
+impl ResourceGuard {
     /// Removes the resource now.
     ///
     /// # Errors
@@ -224,13 +224,13 @@ impl Claim {
     }
 }
 
-impl Drop for Claim {
+impl Drop for ResourceGuard {
     fn drop(&mut self) {
         if self.is_tried {
             return;
         }
         if let Err(error) = self.undo() {
-            eprintln!("seiner: {error}; `seiner lab tidy` tries again");
+            eprintln!("seiner: {error}; `seiner lab cleanup` tries again");
         }
     }
 }
@@ -275,7 +275,7 @@ fn lock(file: &File, path: &Path) -> io::Result<Lock> {
     }
 }
 
-/// Creates the record of this run and locks it. Another run that tidies may hold the lock for a short time.
+/// Creates the record of this run and locks it. Another run that cleans up may hold the lock for a short time.
 ///
 /// # Errors
 /// The record cannot be created, or a living run holds its lock.
@@ -292,7 +292,7 @@ fn open_locked(path: &Path) -> Result<File> {
             Lock::Busy if attempt < LOCK_TRIES => std::thread::sleep(LOCK_PAUSE),
             Lock::Busy => {
                 return refuse(format!(
-                    "{} is locked: a run of the lab with this number lives",
+                    "{} is locked: another run of the lab uses this process number",
                     path.display()
                 ));
             }
@@ -305,7 +305,7 @@ fn open_locked(path: &Path) -> Result<File> {
 ///
 /// # Errors
 /// A resource cannot be removed. Its record is kept.
-pub fn tidy(directory: &Path) -> Result<Vec<Resource>> {
+pub fn clean_up(directory: &Path) -> Result<Vec<Resource>> {
     let mut gone = Vec::new();
     let Ok(entries) = fs::read_dir(directory) else {
         return Ok(gone);
@@ -320,7 +320,7 @@ pub fn tidy(directory: &Path) -> Result<Vec<Resource>> {
         }
         let file = match File::open(&path) {
             Ok(file) => file,
-            // Its run ended and removed the record, or another run tidied.
+            // Its run ended and removed the record, or another run cleaned up.
             Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
             Err(error) => return Err(error.into()),
         };
@@ -358,17 +358,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_claim_that_is_dropped_leaves_nothing() {
+    fn a_dropped_guard_leaves_nothing() {
         let home = tempfile::tempdir().unwrap();
         let registry = Registry::open(&home.path().join("state")).unwrap();
-        let (claim, path) = registry.tree(home.path()).unwrap();
+        let (guard, path) = registry.tree(home.path()).unwrap();
         fs::write(path.join("file"), "x").unwrap();
         let setting = home.path().join("setting");
         fs::write(&setting, "before\n").unwrap();
         let set = registry.set(&setting, "during").unwrap();
         assert_eq!(fs::read_to_string(&setting).unwrap(), "during");
         set.release().unwrap();
-        drop(claim);
+        drop(guard);
         assert_eq!(fs::read_to_string(&setting).unwrap(), "before");
         assert!(!path.exists());
         drop(registry);
@@ -376,7 +376,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_killed_run_left_goes_at_the_next_start() {
+    fn resources_of_a_killed_run_are_removed_at_the_next_start() {
         let home = tempfile::tempdir().unwrap();
         let state = home.path().join("state");
         fs::create_dir(&state).unwrap();
@@ -410,19 +410,19 @@ mod tests {
             .collect();
         text.push_str("{\"create\":{\"numb");
         fs::write(state.join("77.jsonl"), text).unwrap();
-        let gone = tidy(&state).unwrap();
+        let gone = clean_up(&state).unwrap();
         assert_eq!(gone.len(), 2);
         assert!(!tree.exists());
         assert_eq!(fs::read_to_string(&setting).unwrap(), "before");
-        assert!(tidy(&state).unwrap().is_empty());
+        assert!(clean_up(&state).unwrap().is_empty());
     }
 
     #[test]
     fn the_list_of_a_living_run_is_left_alone() {
         let home = tempfile::tempdir().unwrap();
         let registry = Registry::open(&home.path().join("state")).unwrap();
-        let (_claim, path) = registry.tree(home.path()).unwrap();
-        assert!(tidy(&home.path().join("state")).unwrap().is_empty());
+        let (_guard, path) = registry.tree(home.path()).unwrap();
+        assert!(clean_up(&home.path().join("state")).unwrap().is_empty());
         assert!(path.exists());
     }
 
@@ -450,18 +450,18 @@ mod tests {
         assert_eq!(lock(&file, &path).unwrap(), Lock::Gone);
     }
 
-    /// Regression: before the comparison of the inodes, some runs had no record, and tidying failed
+    /// Regression: before the comparison of the inodes, some runs had no record, and the cleanup failed
     /// at times.
     #[test]
-    fn runs_start_while_others_tidy() {
+    fn runs_start_while_others_clean_up() {
         let home = tempfile::tempdir().unwrap();
         let state = home.path().join("state");
         let is_over = std::sync::atomic::AtomicBool::new(false);
         std::thread::scope(|scope| {
             use std::sync::atomic::Ordering::Relaxed;
-            let tidying = scope.spawn(|| -> Result<()> {
+            let cleaning = scope.spawn(|| -> Result<()> {
                 while !is_over.load(Relaxed) {
-                    tidy(&state)?;
+                    clean_up(&state)?;
                 }
                 Ok(())
             });
@@ -474,7 +474,7 @@ mod tests {
             });
             is_over.store(true, Relaxed);
             starting.unwrap();
-            tidying.join().unwrap().unwrap();
+            cleaning.join().unwrap().unwrap();
         });
     }
 }

@@ -1,7 +1,7 @@
 //! Resources that a run creates outside its own directory, and their removal.
 
 use crate::error::Result;
-use crate::place;
+use crate::location;
 use crate::tool;
 use anyhow::{Context, anyhow};
 use serde::{Deserialize, Serialize};
@@ -106,7 +106,7 @@ fn remove_tree(path: &Path) -> anyhow::Result<()> {
     if !name.is_some_and(|name| name.starts_with(PREFIX)) {
         return Err(anyhow!("its name does not begin with {PREFIX}"));
     }
-    if place::mounts()?
+    if location::mounts()?
         .iter()
         .any(|mount| mount.point.starts_with(path))
     {
@@ -128,11 +128,11 @@ fn detach(file: &Path) -> anyhow::Result<()> {
 
 fn unmount(path: &Path) -> anyhow::Result<()> {
     for _ in 0..UNMOUNT_TRIES {
-        if !place::mounts()?.iter().any(|mount| mount.point == path) {
+        if !location::mounts()?.iter().any(|mount| mount.point == path) {
             return Ok(());
         }
         let _ = tool::run("umount", [path], []);
-        if place::mounts()?.iter().any(|mount| mount.point == path) {
+        if location::mounts()?.iter().any(|mount| mount.point == path) {
             std::thread::sleep(Duration::from_millis(200));
         }
     }

@@ -4,10 +4,10 @@ use crate::backend::Backend;
 use crate::cell::{Cell, Missing};
 use crate::experiment::Measurements;
 use crate::job::Job;
+use crate::location::StorageLocation;
 use crate::machine::Machine;
-use crate::place::Place;
-use crate::report::figure::Figure;
 use anyhow::Context;
+use seiner_chart::Figure;
 use serde::{Deserialize, Serialize};
 use std::fs;
 use std::path::Path;
@@ -29,7 +29,8 @@ pub struct Results {
     /// Machine that measured.
     pub machine: Machine,
     /// Disk under test, if there is one.
-    pub place: Option<Place>,
+    #[serde(rename = "place")]
+    pub location: Option<StorageLocation>,
     /// Start of the run, RFC 3339.
     pub started: String,
     /// Measured cells, in the order of measurement.
@@ -49,7 +50,7 @@ impl Results {
         Measurements {
             backend: self.backend,
             machine: &self.machine,
-            place: self.place.as_ref(),
+            location: self.location.as_ref(),
             cells: &self.cells,
             missing: &self.missing,
         }

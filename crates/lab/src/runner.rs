@@ -8,16 +8,16 @@ use crate::backend::Backend;
 use crate::bench::Bench;
 use crate::cell::{Cell, Missing};
 use crate::error::{Error, Result, refuse};
-use crate::experiment::{Plan, Session, Task};
+use crate::experiment::{ExperimentPlan, Session, Task};
 use crate::guest;
 use crate::interrupt::Interrupt;
 use crate::job::Job;
 use crate::machine::{self, Machine};
 use crate::registry::{Registry, state_directory};
 use crate::report;
-use crate::report::figure::about;
 use crate::results::{Results, VERSION};
 use anyhow::Context;
+use seiner_chart::about;
 use std::fs::{self, File, OpenOptions};
 use std::io::Write;
 use std::path::Path;
@@ -72,7 +72,7 @@ pub fn run_within(
         backend: plan.backend,
         program: concat!("seiner ", env!("CARGO_PKG_VERSION")).to_string(),
         machine: Machine::this(),
-        place: plan.place,
+        location: plan.location,
         started,
         cells,
         missing: plan.missing,
@@ -85,7 +85,7 @@ pub fn run_within(
 /// early, if any.
 fn measure(
     job: &Job,
-    plan: &Plan,
+    plan: &ExperimentPlan,
     done: Vec<Cell>,
     directory: &Path,
     bench: &Bench,
@@ -101,7 +101,7 @@ fn measure(
         return Ok((cells, Ok(())));
     }
     let seconds: f64 = left.iter().map(|task| task.estimate_s).sum();
-    bench.tell(&format!(
+    bench.print(&format!(
         "{} of {} cells to measure, about {}; into {}",
         left.len(),
         plan.tasks.len(),

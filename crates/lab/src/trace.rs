@@ -3,13 +3,13 @@
 use crate::backend::Backend;
 use crate::bench::Bench;
 use crate::blocks::{Recorder, Statistics, blktrace, tables};
-use crate::cell::{Cell, Settings};
+use crate::cell::{Cell, CellSettings};
 use crate::error::{Error, Result, refuse};
-use crate::experiment::{Experiment, Measurements, Plan, Profile, Session, Task};
+use crate::experiment::{Experiment, ExperimentPlan, Measurements, Profile, Session, Task};
+use crate::location::StorageLocation;
 use crate::native::sync_file_system;
-use crate::place::Place;
-use crate::report::figure::{Figure, plain};
 use anyhow::Context;
+use seiner_chart::{Figure, plain};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use std::path::PathBuf;
@@ -30,24 +30,24 @@ pub struct Trace {
 }
 
 impl Experiment for Trace {
-    fn plan(&self, _profile: Profile) -> Result<Plan> {
-        let (name, place) = if self.files.is_empty() {
+    fn plan(&self, _profile: Profile) -> Result<ExperimentPlan> {
+        let (name, location) = if self.files.is_empty() {
             let Some(program) = self.command.first() else {
                 return refuse("name a command behind --, or files of blktrace by --blktrace");
             };
-            let place = Place::find(&self.on)?;
-            if place.device.is_none() {
+            let location = StorageLocation::find(&self.on)?;
+            if location.device.is_none() {
                 return refuse(format!(
-                    "{} lies on no block device; name another path by --on",
+                    "{} is on no block device; name another path by --on",
                     self.on.display()
                 ));
             }
-            (program.clone(), Some(place))
+            (program.clone(), Some(location))
         } else {
             ("blktrace".to_string(), None)
         };
-        let settings = Settings::from([("command".to_string(), json!(self.command.join(" ")))]);
-        Ok(Plan {
+        let settings = CellSettings::from([("command".to_string(), json!(self.command.join(" ")))]);
+        Ok(ExperimentPlan {
             tasks: vec![Task {
                 name,
                 settings,
@@ -55,7 +55,7 @@ impl Experiment for Trace {
             }],
             missing: Vec::new(),
             backend: Backend::Native,
-            place,
+            location,
         })
     }
 
@@ -100,10 +100,10 @@ impl Session for Run {
         } else {
             blktrace::read(&self.0.files)?
         };
-        cell.tell("written MB", blocks.written_bytes as f64 / 1e6);
-        cell.tell("read MB", blocks.read_bytes as f64 / 1e6);
+        cell.record("written MB", blocks.written_bytes as f64 / 1e6);
+        cell.record("read MB", blocks.read_bytes as f64 / 1e6);
         if self.0.application_bytes > 0 {
-            cell.tell(
+            cell.record(
                 "K_wa",
                 blocks.written_bytes as f64 / self.0.application_bytes as f64,
             );
@@ -115,8 +115,8 @@ impl Session for Run {
 
 impl Run {
     fn trace(&self, cell: &mut Cell, bench: &Bench) -> Result<Statistics> {
-        let place = Place::find(&self.0.on)?;
-        let device = place.device.context("the device went away")?;
+        let location = StorageLocation::find(&self.0.on)?;
+        let device = location.device.context("the device disappeared")?;
         // Writes back the page cache first, so that earlier writes of other programs are not
         // counted.
         sync_file_system(&self.0.on)?;
@@ -143,9 +143,9 @@ impl Run {
             }
             std::thread::sleep(Duration::from_millis(20));
         };
-        cell.tell("seconds", start.elapsed().as_secs_f64());
+        cell.record("seconds", start.elapsed().as_secs_f64());
         sync_file_system(&self.0.on)?;
-        cell.tell(
+        cell.record(
             "seconds with the sync behind",
             start.elapsed().as_secs_f64(),
         );

@@ -3,8 +3,8 @@
 
 use crate::error::Result;
 use crate::interrupt::Interrupt;
-use crate::seed::Dice;
 use anyhow::Context;
+use seiner_random::SplitMixRng;
 use std::fs::{self, File};
 use std::io::{Read, Write};
 use std::path::Path;
@@ -14,7 +14,7 @@ const PIECE: usize = 128 << 10;
 
 /// Parameters of a tree.
 #[derive(Clone, Copy, Debug)]
-pub struct Shape {
+pub struct TreeShape {
     /// Total bytes, about: the last file may exceed them.
     pub bytes: u64,
     /// Median of the file sizes, bytes.
@@ -27,11 +27,11 @@ pub struct Shape {
     pub per_directory: u64,
 }
 
-impl Shape {
+impl TreeShape {
     /// Returns a tree like a home directory: documents, pictures and programs, from bytes to tens
     /// of MB.
-    pub fn mixed(bytes: u64) -> Shape {
-        Shape {
+    pub fn mixed(bytes: u64) -> TreeShape {
+        TreeShape {
             bytes,
             median: 16 << 10,
             spread: 2.4,
@@ -41,8 +41,8 @@ impl Shape {
     }
 
     /// Returns a tree of many small files, like source code.
-    pub fn small(bytes: u64) -> Shape {
-        Shape {
+    pub fn small(bytes: u64) -> TreeShape {
+        TreeShape {
             bytes,
             median: 700,
             spread: 1.1,
@@ -58,10 +58,10 @@ impl Shape {
 
     /// Draws the sizes of all files, bytes.
     fn sizes(self, seed: u64) -> Vec<u64> {
-        let mut dice = Dice::new(seed);
+        let mut rng = SplitMixRng::new(seed);
         let (mut sizes, mut sum) = (Vec::new(), 0);
         while sum < self.bytes {
-            let size = (self.median as f64 * (self.spread * dice.normal()).exp()) as u64;
+            let size = (self.median as f64 * rng.lognormal(self.spread)) as u64;
             let size = size.clamp(1, self.largest.max(1));
             sum += size;
             sizes.push(size);
@@ -88,7 +88,7 @@ struct Contents(Vec<u8>);
 impl Contents {
     fn new(seed: u64) -> Contents {
         let mut bytes = vec![0; 1 << 20];
-        Dice::new(seed ^ 0x5eed).fill(&mut bytes);
+        SplitMixRng::new(seed ^ 0x5eed).fill(&mut bytes);
         Contents(bytes)
     }
 
@@ -122,13 +122,13 @@ impl Read for Turning<'_> {
 ///
 /// # Errors
 /// A file cannot be written, or the user stopped the run.
-pub fn grow(root: &Path, shape: Shape, seed: u64, interrupt: &Interrupt) -> Result<u64> {
+pub fn grow(root: &Path, shape: TreeShape, seed: u64, interrupt: &Interrupt) -> Result<u64> {
     let contents = Contents::new(seed);
     let sizes = shape.sizes(seed);
     for (number, size) in (0u64..).zip(&sizes) {
         interrupt.check()?;
         let path = root.join(shape.path(number));
-        fs::create_dir_all(path.parent().expect("a file lies in a directory"))?;
+        fs::create_dir_all(path.parent().expect("a file has a directory"))?;
         let mut file =
             File::create(&path).with_context(|| format!("{} was not made", path.display()))?;
         std::io::copy(&mut contents.of(number, *size), &mut file)?;
@@ -140,7 +140,7 @@ pub fn grow(root: &Path, shape: Shape, seed: u64, interrupt: &Interrupt) -> Resu
 ///
 /// # Errors
 /// The archive cannot be written, or the user stopped the run.
-pub fn archive(path: &Path, shape: Shape, seed: u64, interrupt: &Interrupt) -> Result<u64> {
+pub fn archive(path: &Path, shape: TreeShape, seed: u64, interrupt: &Interrupt) -> Result<u64> {
     let contents = Contents::new(seed);
     let sizes = shape.sizes(seed);
     let mut archive = tar::Builder::new(std::io::BufWriter::new(File::create(path)?));
@@ -271,7 +271,7 @@ mod tests {
     fn a_tree_is_the_same_for_the_same_seed_and_survives_every_operation() {
         let home = tempfile::tempdir().unwrap();
         let interrupt = Interrupt::default();
-        let shape = Shape::mixed(3 << 20);
+        let shape = TreeShape::mixed(3 << 20);
         let files = grow(&home.path().join("a"), shape, 5, &interrupt).unwrap();
         copy(&home.path().join("a"), &home.path().join("b"), &interrupt).unwrap();
         let grown = bytes_and_files(&home.path().join("b"));
@@ -289,12 +289,12 @@ mod tests {
 
     #[test]
     fn sizes_have_their_median() {
-        let mut sizes = Shape::small(4 << 20).sizes(1);
+        let mut sizes = TreeShape::small(4 << 20).sizes(1);
         sizes.sort_unstable();
         let median = sizes[sizes.len() / 2];
         assert!((500..1000).contains(&median), "{median}");
         let mean = sizes.iter().sum::<u64>() as f64 / sizes.len() as f64;
-        let foretold = Shape::small(4 << 20).mean();
+        let foretold = TreeShape::small(4 << 20).mean();
         assert!((0.9..1.1).contains(&(mean / foretold)), "{mean} {foretold}");
     }
 }

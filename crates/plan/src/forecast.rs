@@ -9,7 +9,7 @@ pub const LATEST_UM: f64 = 0.95;
 pub const EARLIEST_UM: f64 = 0.6;
 /// Number of segments that a merge writes before it frees the segments that it read.
 pub const MERGE_SEGMENTS: f64 = 2.0;
-/// Bytes that a store takes besides its sources: staging, pieces in flight, the lists of open segments.
+/// Bytes that a store takes in addition to its sources: staging, pieces in flight, the lists of open segments.
 pub const FIXED_MEMORY: f64 = 4.0 * 1024.0 * 1024.0;
 /// Fill of the journal when the sources that pin its oldest files are sealed. Sealing begins at three quarters and
 /// goes through all sources while the next files fill.
@@ -23,7 +23,7 @@ const MEAN_FILL: f64 = (1.0 + BUFFER_FILL) / 2.0;
 /// Bytes that the file system writes per byte of large sequential files; the repository's benchmarks measured 1.00 to
 /// 1.01.
 pub const FILE_SYSTEM: f64 = 1.01;
-/// Memory in use besides sources and buffers, in bytes: staging, the journal's next batch, the lists of open
+/// Memory in use in addition to sources and buffers, in bytes: staging, the journal's next batch, the lists of open
 /// segments. Fitted to measurements of `seiner plan --prove-all` for stores with few sensors.
 const FIXED_IN_USE: f64 = 2.25 * 1024.0 * 1024.0;
 /// Memory of a sealed block in bytes: the index has 16 bytes in memory for 256 blocks, and the rest on disk.

@@ -23,4 +23,4 @@ pub use calibration::Calibration;
 pub use demand::{Clockwork, Demand, Disk, Lifetime, Raid, Values};
 pub use forecast::{Choice, Forecast};
 pub use observed::Observed;
-pub use plan::{Figure, Origin, Plan, Way};
+pub use plan::{Alternative, Figure, Origin, StorePlan};

@@ -3,6 +3,7 @@
 use crate::demand::{Clockwork, Values};
 use seiner_engine::{Engine, Error};
 use seiner_model::{Bitmap, Column, Columns, FieldColumn, SourceId, SourceKey};
+use seiner_random::SplitMixRng;
 
 /// First time of all series, in nanoseconds.
 const FIRST: i64 = 1_700_000_000_000_000_000;
@@ -10,7 +11,7 @@ const FIRST: i64 = 1_700_000_000_000_000_000;
 const JITTER_MS: u64 = 20;
 
 /// Sensors that send rows in turn.
-pub struct Load {
+pub struct SampleLoad {
     values: Values,
     clockwork: Clockwork,
     every_ns: i64,
@@ -18,15 +19,15 @@ pub struct Load {
     sources: Vec<SourceId>,
     /// Present value of each source and field, in tenths.
     walks: Vec<i32>,
-    dice: u64,
+    rng: SplitMixRng,
     round: i64,
 }
 
-impl Load {
+impl SampleLoad {
     /// Registers the sensors.
     ///
     /// # Errors
-    /// If the engine refuses a source.
+    /// If the engine rejects a source.
     pub fn register(
         engine: &Engine,
         sensors: u64,
@@ -34,7 +35,7 @@ impl Load {
         every_s: f64,
         values: Values,
         clockwork: Clockwork,
-    ) -> anyhow::Result<Load> {
+    ) -> anyhow::Result<SampleLoad> {
         let mut sources = Vec::new();
         for sensor in 0..sensors {
             let key = SourceKey::new(
@@ -46,7 +47,7 @@ impl Load {
             )?;
             sources.push(engine.register(&key)?);
         }
-        Ok(Load {
+        Ok(SampleLoad {
             values,
             clockwork,
             every_ns: ((every_s * 1e9) as i64).max(1_000_000),
@@ -55,20 +56,13 @@ impl Load {
                 .map(|place| (place % 700) as i32 + 150)
                 .collect(),
             sources,
-            dice: 0x2545_f491_4f6c_dd1d,
+            rng: SplitMixRng::new(1),
             round: 0,
         })
     }
 
-    fn draw(&mut self) -> u64 {
-        self.dice ^= self.dice << 13;
-        self.dice ^= self.dice >> 7;
-        self.dice ^= self.dice << 17;
-        self.dice
-    }
-
     fn value(&mut self, place: usize) -> f64 {
-        let draw = self.draw();
+        let draw = self.rng.next_u64();
         match self.values {
             Values::Decimals => {
                 // Mostly unchanged, sometimes a step or two.
@@ -91,7 +85,7 @@ impl Load {
             Clockwork::Regular => beat,
             Clockwork::Jittered => {
                 let bound = (self.every_ns / 1_000_000 / 2).clamp(1, JITTER_MS as i64) as u64;
-                beat + (self.draw() % bound) as i64 * 1_000_000
+                beat + self.rng.below(bound) as i64 * 1_000_000
             }
         }
     }
@@ -177,7 +171,7 @@ mod tests {
         let engine = Engine::open(disk, Arc::new(SystemClock::new()), options).unwrap();
         for (every_s, longest_ms) in [(10.0, JITTER_MS as i64 - 1), (0.01, 4), (0.001, 0)] {
             let (values, clockwork) = (Values::Decimals, Clockwork::Jittered);
-            let mut load = Load::register(&engine, 1, 1, every_s, values, clockwork).unwrap();
+            let mut load = SampleLoad::register(&engine, 1, 1, every_s, values, clockwork).unwrap();
             let delays: Vec<i64> = (0..1000).map(|_| load.time() - FIRST).collect();
             assert_eq!(delays.iter().min(), Some(&0), "every {every_s} s");
             let longest = Some(longest_ms * 1_000_000);

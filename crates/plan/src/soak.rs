@@ -5,7 +5,7 @@
 use crate::calibration::Calibration;
 use crate::demand::{Demand, Lifetime};
 use crate::forecast::{Choice, Forecast, Start};
-use crate::load::Load;
+use crate::load::SampleLoad;
 use crate::processor::processor_s;
 use crate::trial::quickest_start;
 use seiner_engine::{Durability, Engine, Options, SegmentInfo};
@@ -122,7 +122,7 @@ pub fn run(
     let options = options(&choice, demand.is_synced);
     let clock = Instant::now();
     let engine = Engine::open_directory(directory, options.clone())?;
-    let mut load = Load::register(
+    let mut load = SampleLoad::register(
         &engine,
         demand.sensors as u64,
         demand.fields,
@@ -236,7 +236,7 @@ fn open_after_crash(directory: &Path, options: &Options) -> anyhow::Result<(f64,
             }
         }
     }
-    anyhow::bail!("the directory was not let go")
+    anyhow::bail!("the store did not release the directory")
 }
 
 /// Returns demands of many kinds, to test the planner itself.

@@ -2,7 +2,7 @@
 
 use crate::buffer::{buffer_limit, first_row, left_behind, row_bound, slot, state_slot};
 use crate::demand::Demand;
-use crate::load::Load;
+use crate::load::SampleLoad;
 use crate::processor::processor_s;
 use seiner_engine::{Durability, Engine, Options};
 use seiner_platform::SystemClock;
@@ -116,7 +116,7 @@ impl Subject<'_> {
 /// Source of samples for a trial. Ends with an error if the trials must end early.
 pub struct Feed<'a> {
     subject: &'a Subject<'a>,
-    load: Load,
+    load: SampleLoad,
 }
 
 impl Feed<'_> {
@@ -134,7 +134,7 @@ pub fn load<'a>(
     sources: u64,
 ) -> anyhow::Result<Feed<'a>> {
     demand.go_on()?;
-    let load = Load::register(
+    let load = SampleLoad::register(
         engine,
         sources,
         demand.fields,
@@ -327,7 +327,7 @@ pub fn quickest_start<T>(
     Ok((quickest, last))
 }
 
-/// Returns the bytes of a segment besides its blocks, per block.
+/// Returns the bytes of a segment without its blocks, per block.
 pub fn footer_bytes(demand: &Subject<'_>) -> anyhow::Result<f64> {
     let engine = in_memory(&SimDisk::new(1), Durability::Memory)?;
     let mut load = load(&engine, demand, demand.few(*SOURCES.end()))?;

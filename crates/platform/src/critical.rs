@@ -56,7 +56,7 @@ pub fn aside<T>(work: impl FnOnce() -> T) -> T {
 pub fn assert_outside(what: &str) {
     #[cfg(debug_assertions)]
     DEPTH.with(|depth| {
-        // A thread that panics already says enough.
+        // A thread that panics has already printed a message.
         let inside = depth.get() > 0 && !std::thread::panicking();
         assert!(!inside, "{what} within a critical section");
     });

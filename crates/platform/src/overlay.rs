@@ -210,7 +210,8 @@ impl File for Layered {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sim::{SimDisk, SimRng};
+    use crate::sim::SimDisk;
+    use seiner_random::Rng;
 
     fn bytes(disk: &dyn Disk, name: &str) -> Vec<u8> {
         let file = disk.open(name).unwrap();
@@ -223,7 +224,7 @@ mod tests {
     /// bytes.
     #[test]
     fn an_overlay_reads_as_a_disk_of_its_own_and_leaves_the_base_alone() {
-        let mut rng = SimRng::new(7);
+        let mut rng = Rng::new(7);
         let (base, own) = (SimDisk::new(1), SimDisk::new(1));
         for disk in [&base, &own] {
             let file = disk.create("a").unwrap();

@@ -1,7 +1,7 @@
 //! Measures the time to write an answer of 40,000 samples in each format.
 
 use seiner_model::{Column, SourceKey};
-use seiner_wire::answer::{Answer, Cells, Format, Head, Series, Shape, TimeUnit};
+use seiner_wire::answer::{Answer, AnswerShape, Cells, Format, Head, Series, TimeUnit};
 use std::error::Error;
 use std::hint::black_box;
 use std::time::{Duration, Instant};
@@ -51,7 +51,7 @@ fn measure(
     let head = Head {
         from: 0,
         to: i64::MAX,
-        shape: Shape::Samples,
+        shape: AnswerShape::Samples,
         time_unit: TimeUnit::Ns,
         levels: Vec::new(),
     };

@@ -11,7 +11,7 @@ use self::rows::{BATCH, Canonical, SECOND, START, put_name};
 use self::year::Year;
 
 use crate::process::Usage;
-use crate::report::{Check, Places, Relation, Report, Table, short};
+use crate::report::{Check, OutputPaths, Relation, Report, Table, short};
 use anyhow::{Context, Result, ensure};
 use clap::{Args, ValueEnum};
 use seiner_engine::{Engine, Error, Options, Query, Step};
@@ -26,7 +26,7 @@ use std::time::{Duration, Instant};
 
 /// Settings of `core`.
 #[derive(Args)]
-pub struct Settings {
+pub struct CoreSettings {
     /// Parts to run, separated by commas; all if none is given
     #[arg(long, value_delimiter = ',')]
     only: Vec<Part>,
@@ -90,8 +90,8 @@ const CASES: [Case; 4] = [
 
 /// Name of the case of [`Part::Queries`].
 const YEAR: &str = "year";
-/// Allowed resident memory besides the setting, bytes.
-pub const BESIDE: u64 = 64 << 20;
+/// Allowed resident memory in addition to the setting, bytes.
+const BESIDE: u64 = 64 << 20;
 /// Rounds of rows in a phase of [`Part::Merging`]: four rings of the fastest sources.
 const MERGING_ROUNDS: u32 = 64;
 /// Bound of the 99.9th percentile of acknowledgements, ms.
@@ -129,7 +129,7 @@ struct Measured {
 
 const PURPOSE: &str = "Millions of sources with names of a measurement and four tags (two shared by many, a host shared by ten, one \
     unique), registered through the engine's `append` in batches of 1,000 rows, in a process of its own. Memory: \
-    the peak of the resident memory (VmHWM, reset before each phase) while sources are registered, after settling, \
+    the peak of the resident memory (VmHWM, reset before each phase) while sources are registered, after a flush, \
     after a stop without closing (recovery), in a query of everything, after closing and starting again. \
     Merging: the same while a million sources of six rates overwrite rings of 16 rows in a small budget. \
     Registration: the latency of each append in which all rows are of new sources. \
@@ -137,7 +137,7 @@ const PURPOSE: &str = "Millions of sources with names of a measurement and four 
     rows that came late.";
 
 /// Runs the benchmark.
-pub fn run(settings: &Settings, places: &Places) -> Result<()> {
+pub fn run(settings: &CoreSettings, places: &OutputPaths) -> Result<()> {
     if let Some(name) = &settings.case {
         std::fs::create_dir_all(&places.output)?;
         if name == YEAR {
@@ -180,8 +180,8 @@ pub fn run(settings: &Settings, places: &Places) -> Result<()> {
 
 fn in_own_process<T: DeserializeOwned>(
     case: &str,
-    settings: &Settings,
-    places: &Places,
+    settings: &CoreSettings,
+    places: &OutputPaths,
 ) -> Result<T> {
     let (scale, samples) = (settings.scale.to_string(), settings.samples.to_string());
     let output = Command::new(std::env::current_exe()?)
@@ -195,7 +195,7 @@ fn in_own_process<T: DeserializeOwned>(
     serde_json::from_slice(&output.stdout).context("a case answered no JSON")
 }
 
-fn measure(case: &Case, settings: &Settings, output: &Path) -> Result<Measured> {
+fn measure(case: &Case, settings: &CoreSettings, output: &Path) -> Result<Measured> {
     seiner_platform::memory::bound_allocator();
     std::fs::create_dir_all(output)?;
     let folder = tempfile::tempdir_in(output)?;
@@ -248,10 +248,10 @@ fn measure(case: &Case, settings: &Settings, output: &Path) -> Result<Measured> 
             }
             Ok(())
         })?;
-        phase("settling", &mut engine, &mut |engine| {
+        phase("flush", &mut engine, &mut |engine| {
             Ok(opened(engine)?.flush()?)
         })?;
-        phase("ingest after settling", &mut engine, &mut |engine| {
+        phase("ingest after the flush", &mut engine, &mut |engine| {
             for round in rounds.clone() {
                 let round = round + i64::from(settings.samples);
                 refused += append(opened(engine)?, sources, round, &mut ignored)?;
@@ -468,7 +468,7 @@ fn tables(measured: &[Measured]) -> Vec<Table> {
 fn checks(measured: &Measured) -> Vec<Check> {
     let mib = f64::from(1 << 20);
     let refused = Check::new(
-        format!("{}: sources refused", measured.case),
+        format!("{}: sources rejected", measured.case),
         Some(measured.refused as f64),
         Relation::AtMost,
         Some(0.0),

@@ -2,7 +2,8 @@
 //! behaviour on a full disk.
 
 use crate::client::{Connection, shortened};
-use crate::log::load::{STEP, Stream};
+use crate::log::store::STEP;
+use crate::log::stream::Stream;
 use crate::peer::{self, Peer};
 use crate::process::{DiskUse, Server};
 use crate::volume::Volume;

@@ -2,9 +2,9 @@
 
 use crate::failure::Failure;
 use clap::Args;
-use seiner_lab::check::{Level, findings};
+use seiner_lab::check::{Severity, findings};
+use seiner_lab::location::StorageLocation;
 use seiner_lab::machine::Machine;
-use seiner_lab::place::Place;
 use std::io::{Write, stdout};
 use std::path::PathBuf;
 
@@ -30,20 +30,20 @@ impl Check {
 
     /// Examines the disk and prints the findings.
     pub fn run(self) -> Result<(), Failure> {
-        let place =
-            Place::find(&self.path).map_err(|error| Failure::Usage(format!("{error:#}")))?;
-        let findings = findings(&place, Machine::this().is_virtual);
+        let location = StorageLocation::find(&self.path)
+            .map_err(|error| Failure::Usage(format!("{error:#}")))?;
+        let findings = findings(&location, Machine::this().is_virtual);
         let mut out = stdout().lock();
         if self.json {
-            let report = serde_json::json!({ "place": place, "findings": findings });
+            let report = serde_json::json!({ "place": location, "findings": findings });
             writeln!(out, "{report:#}")?;
             return Ok(());
         }
         for finding in findings {
-            let mark = match finding.level {
-                Level::Good => "good",
-                Level::Note => "note",
-                Level::Warn => "WARN",
+            let mark = match finding.severity {
+                Severity::Good => "good",
+                Severity::Note => "note",
+                Severity::Warn => "WARN",
             };
             writeln!(out, "{mark}  {}: {}", finding.subject, finding.text)?;
         }

@@ -2,6 +2,7 @@
 
 mod align;
 mod check;
+mod cleanup;
 mod disk;
 mod files;
 mod guest;
@@ -9,7 +10,6 @@ mod inside;
 mod merge;
 mod report;
 mod run;
-mod tidy;
 mod tour;
 mod trace;
 mod write;
@@ -56,7 +56,8 @@ enum Experiment {
     Inside(inside::Inside),
     Run(run::Run),
     Report(report::Report),
-    Tidy(tidy::Tidy),
+    #[command(alias = "tidy")]
+    Cleanup(cleanup::Cleanup),
 }
 
 impl Lab {
@@ -76,7 +77,7 @@ impl Lab {
             Experiment::Inside(inside) => inside.run(),
             Experiment::Run(run) => run.run(),
             Experiment::Report(report) => report.run(),
-            Experiment::Tidy(tidy) => tidy.run(),
+            Experiment::Cleanup(cleanup) => cleanup.run(),
         }
     }
 }

@@ -10,10 +10,10 @@ use seiner_lab::disk::Disk;
 use seiner_lab::experiment::Profile;
 use seiner_lab::files::Files;
 use seiner_lab::job::{Job, Work};
+use seiner_lab::location::StorageLocation;
 use seiner_lab::machine::Machine;
-use seiner_lab::place::Place;
-use seiner_lab::report::tour::{self, Stop};
-use seiner_lab::write::{Kind, Write};
+use seiner_lab::report::tour::{self, TourPart};
+use seiner_lab::write::{StoreKind, Write};
 use seiner_lab::{Error, Interrupt, runner};
 use std::io::{Write as _, stdout};
 use std::path::PathBuf;
@@ -61,14 +61,14 @@ impl Tour {
     /// Runs the tour.
     pub fn run(self) -> Result<(), Failure> {
         let machine = Machine::this();
-        let place =
-            Place::find(&self.directory).map_err(|error| Failure::Usage(format!("{error:#}")))?;
+        let location = StorageLocation::find(&self.directory)
+            .map_err(|error| Failure::Usage(format!("{error:#}")))?;
         let route = self.route(machine.is_root)?;
         writeln!(stdout(), "== check")?;
         check::Check::of(self.directory.clone()).run()?;
-        let findings = findings(&place, machine.is_virtual);
+        let findings = findings(&location, machine.is_virtual);
         let interrupt = Interrupt::listen().map_err(failure)?;
-        let mut stops = Vec::new();
+        let mut parts = Vec::new();
         // Time that the earlier parts did not use.
         let mut left = Duration::ZERO;
         for job in &route.jobs {
@@ -78,12 +78,12 @@ impl Tour {
             let clock = Instant::now();
             let results = measure(job, &self.out.join(name), &interrupt, Some(limit))?;
             left = limit.saturating_sub(clock.elapsed());
-            stops.push(Stop {
+            parts.push(TourPart {
                 results,
                 page: format!("{name}/report.html"),
             });
             // If the tour ends early, the page covers the parts that ran.
-            self.write(&findings, &stops, &route.left_out)?;
+            self.write(&findings, &parts, &route.left_out)?;
         }
         writeln!(stdout(), "== the page of the tour")?;
         writeln!(stdout(), "report: {}", self.out.join(PAGE).display())?;
@@ -93,11 +93,11 @@ impl Tour {
     fn write(
         &self,
         findings: &[Finding],
-        stops: &[Stop],
+        parts: &[TourPart],
         left_out: &[(&'static str, String)],
     ) -> Result<(), Failure> {
         let path = self.out.join(PAGE);
-        std::fs::write(&path, tour::page(findings, stops, left_out))
+        std::fs::write(&path, tour::page(findings, parts, left_out))
             .with_context(|| format!("{} was not written", path.display()))?;
         Ok(())
     }
@@ -140,7 +140,12 @@ impl Tour {
             write.sensors = vec![1, 1000, 100_000];
             write.portions = vec![4 << 10];
             // The last store is skipped when a slow machine runs out of time.
-            write.stores = vec![Kind::Files, Kind::Log, Kind::Akumuli, Kind::InPlace];
+            write.stores = vec![
+                StoreKind::Files,
+                StoreKind::Log,
+                StoreKind::Akumuli,
+                StoreKind::InPlace,
+            ];
             files.runs = 1;
         }
         if is_root && seiner_lab::fresh_obstacle("ext4").is_none() {

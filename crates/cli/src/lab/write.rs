@@ -5,7 +5,7 @@ use crate::failure::Failure;
 use crate::stray;
 use clap::{Args, ValueEnum};
 use seiner_lab::job::Work;
-use seiner_lab::write::{self, Kind, Layout, Pace};
+use seiner_lab::write::{self, Layout, Pace, StoreKind};
 use std::path::PathBuf;
 
 /// Write very many sensors by several stores under the same load.
@@ -85,16 +85,16 @@ enum StoreName {
 }
 
 impl StoreName {
-    fn kind(self) -> Kind {
+    fn kind(self) -> StoreKind {
         match self {
-            StoreName::Files => Kind::Files,
-            StoreName::InPlace => Kind::InPlace,
-            StoreName::Akumuli => Kind::Akumuli,
-            StoreName::Yawndb => Kind::Yawndb,
-            StoreName::Log => Kind::Log,
-            StoreName::LogOnly => Kind::LogOnly,
-            StoreName::Sqlite => Kind::Sqlite,
-            StoreName::Rocksdb => Kind::Rocksdb,
+            StoreName::Files => StoreKind::Files,
+            StoreName::InPlace => StoreKind::InPlace,
+            StoreName::Akumuli => StoreKind::Akumuli,
+            StoreName::Yawndb => StoreKind::Yawndb,
+            StoreName::Log => StoreKind::Log,
+            StoreName::LogOnly => StoreKind::LogOnly,
+            StoreName::Sqlite => StoreKind::Sqlite,
+            StoreName::Rocksdb => StoreKind::Rocksdb,
         }
     }
 }

@@ -378,7 +378,7 @@ mod tests {
         assert_eq!(csv.lines().count(), 11);
         assert!(csv.starts_with("V,policy,lanes,written,"), "{csv}");
         let page = picture::page(&runs, 0.95);
-        assert_eq!(page.matches("<svg").count(), 4);
+        assert_eq!(page.matches("<svg class=\"wide\"").count(), 4);
         assert!(!page.contains("NaN") && !page.contains("http"));
         assert_eq!(ours.json()["policy"], "patient");
     }

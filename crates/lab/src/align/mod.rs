@@ -14,16 +14,18 @@ mod platter;
 use crate::backend::Backend;
 use crate::bench::Bench;
 use crate::blocks::tracer::Tracer;
-use crate::cell::{Cell, Missing, Settings};
+use crate::cell::{Cell, CellSettings, Missing};
 use crate::error::{Error, Result, refuse};
-use crate::experiment::{Experiment, Measurements, Needs, Plan, Profile, Session, Task};
+use crate::experiment::{
+    Experiment, ExperimentPlan, GuestNeeds, Measurements, Profile, Session, Task,
+};
 use crate::interrupt::Interrupt;
-use crate::native::{self, Claims, LoopDevice, Mounted, Recipe};
-use crate::place::{Device, Place, SECTOR};
-use crate::report::figure::{Figure, bytes};
-use crate::tree::{self, Shape};
+use crate::location::{Device, SECTOR, StorageLocation};
+use crate::native::{self, LoopDevice, Mounted, Recipe, ResourceGuards};
+use crate::tree::{self, TreeShape};
 use anyhow::Context;
 use platter::{Tally, replay};
+use seiner_chart::{Figure, bytes};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use std::collections::BTreeMap;
@@ -101,7 +103,7 @@ impl Align {
     /// Returns the estimated seconds of all operations on one file system at one sector. The cost
     /// of small files depends on their number, mostly because they are read from the device.
     fn pass_s(&self) -> f64 {
-        let small_files = self.small_bytes as f64 / Shape::small(self.small_bytes).mean();
+        let small_files = self.small_bytes as f64 / TreeShape::small(self.small_bytes).mean();
         1.0 + small_files * SMALL_FILE_S + self.large_bytes as f64 / LARGE_RATE
     }
 
@@ -130,11 +132,11 @@ pub fn check_device(path: &Path, erase: Option<&Path>, needed: u64) -> Result<De
         .map_err(|error| Error::Refused(error.to_string()))?;
     let users = device.users()?;
     if !users.is_empty() {
-        return refuse(format!("{name} is {}: not touched", users.join(", ")));
+        return refuse(format!("{name} is {}: it is left alone", users.join(", ")));
     }
     if device.bytes < needed {
         return refuse(format!(
-            "{name} has {}, {} are needed",
+            "{name} has {}; the test needs {}",
             bytes(device.bytes as f64),
             bytes(needed as f64)
         ));
@@ -142,9 +144,9 @@ pub fn check_device(path: &Path, erase: Option<&Path>, needed: u64) -> Result<De
     if erase.is_some_and(|erase| erase == path) {
         return Ok(device);
     }
-    if holds_data(path, device.bytes).with_context(|| format!("{name} was not looked at"))? {
+    if holds_data(path, device.bytes).with_context(|| format!("{name} was not read"))? {
         return refuse(format!(
-            "{name} holds data, which would be lost; say so by --erase {name} besides"
+            "{name} contains data, which the test would overwrite; to allow this, add --erase {name}"
         ));
     }
     Ok(device)
@@ -165,19 +167,19 @@ fn holds_data(path: &Path, size: u64) -> anyhow::Result<bool> {
 }
 
 impl Experiment for Align {
-    fn plan(&self, _profile: Profile) -> Result<Plan> {
+    fn plan(&self, _profile: Profile) -> Result<ExperimentPlan> {
         let is_guest = self.backend == Backend::Guest;
         if !is_guest && !rustix::process::geteuid().is_root() {
             return refuse(
-                "file systems at chosen sectors take root, or --backend guest; `lab check` tells without either whether partitions are aligned",
+                "file systems at chosen sectors need root, or --backend guest; `lab check` shows the alignment of partitions without either",
             );
         }
         if is_guest && self.device.is_some() {
             return refuse(
-                "a guest does not get a device of yours; leave out --device or --backend guest",
+                "a guest cannot use a device of this machine; leave out --device or --backend guest",
             );
         }
-        let place = Place::find(&self.directory)?;
+        let location = StorageLocation::find(&self.directory)?;
         let inputs = self.small_bytes * 6 + self.large_bytes;
         // A guest keeps the image in memory.
         let image = if self.device.is_some() || is_guest {
@@ -185,20 +187,20 @@ impl Experiment for Align {
         } else {
             self.image_bytes()
         };
-        if place.free_bytes()? < inputs + image + (64 << 20) {
+        if location.free_bytes()? < inputs + image + (64 << 20) {
             return refuse(format!(
                 "{} needs {} free",
-                place.path.display(),
+                location.path.display(),
                 bytes((inputs + image + (64 << 20)) as f64)
             ));
         }
-        let (backend, place) = match &self.device {
+        let (backend, location) = match &self.device {
             Some(path) => {
                 check_device(path, self.erase.as_deref(), self.image_bytes())?;
-                (Backend::Native, Place::find(path)?)
+                (Backend::Native, StorageLocation::find(path)?)
             }
-            None if is_guest => (Backend::Guest, place),
-            None => (Backend::Model, place),
+            None if is_guest => (Backend::Guest, location),
+            None => (Backend::Model, location),
         };
         let (mut tasks, mut missing) = (Vec::new(), Vec::new());
         for kind in &self.systems {
@@ -210,7 +212,7 @@ impl Experiment for Align {
                 }),
                 None => tasks.push(Task {
                     name: kind.clone(),
-                    settings: Settings::from([("kind".to_string(), json!(kind))]),
+                    settings: CellSettings::from([("kind".to_string(), json!(kind))]),
                     estimate_s: 2.0 * self.runs as f64 * self.pass_s(),
                 }),
             }
@@ -220,21 +222,21 @@ impl Experiment for Align {
                 "none of these file systems can be made here; install e2fsprogs, xfsprogs or btrfs-progs",
             );
         }
-        Ok(Plan {
+        Ok(ExperimentPlan {
             tasks,
             missing,
             backend,
-            place: Some(place),
+            location: Some(location),
         })
     }
 
     fn open(&self, seed: u64, bench: &Bench) -> Result<Box<dyn Session>> {
-        let (claim, root) = bench.registry.tree(&self.directory)?;
-        bench.say("growing what is copied");
+        let (guard, root) = bench.registry.tree(&self.directory)?;
+        bench.say("creating the input files");
         let archive = root.join("small.tar");
         tree::archive(
             &archive,
-            Shape::small(self.small_bytes),
+            TreeShape::small(self.small_bytes),
             seed,
             &bench.interrupt,
         )?;
@@ -253,12 +255,12 @@ impl Experiment for Align {
             archive,
             medium,
             point,
-            _claims: Claims(vec![claim]),
+            _guards: ResourceGuards(vec![guard]),
         }))
     }
 
-    fn guest_needs(&self) -> Option<Needs> {
-        Some(Needs {
+    fn guest_needs(&self) -> Option<GuestNeeds> {
+        Some(GuestNeeds {
             directory: self.directory.clone(),
             medium_bytes: self.image_bytes() + UNALIGNED.max(ALIGNED) * SECTOR,
             memory_bytes: self.small_bytes * 4,
@@ -279,7 +281,7 @@ struct Run {
     archive: PathBuf,
     medium: PathBuf,
     point: PathBuf,
-    _claims: Claims,
+    _guards: ResourceGuards,
 }
 
 /// Cost of an operation.
@@ -303,16 +305,16 @@ impl Session for Run {
             }
             for (name, cost) in sums {
                 let runs = self.settings.runs as f64;
-                cell.tell(&format!("{name} s clock, {which}"), cost.clock_s / runs);
-                cell.tell(
+                cell.record(&format!("{name} s clock, {which}"), cost.clock_s / runs);
+                cell.record(
                     &format!("{name} s model, {which}"),
                     cost.tally.seconds / runs,
                 );
-                cell.tell(
+                cell.record(
                     &format!("{name} rmw, {which}"),
                     cost.tally.read_modify_writes as f64 / runs,
                 );
-                cell.tell(
+                cell.record(
                     &format!("{name} requests, {which}"),
                     cost.tally.operations as f64 / runs,
                 );

@@ -5,7 +5,7 @@ use crate::backend::Backend;
 use crate::cell::Cell;
 use crate::experiment::Measurements;
 use crate::papers;
-use crate::report::figure::{Axis, BarSeries, Figure, Row, plain};
+use seiner_chart::{Axis, BarSeries, Figure, TableRow, plain};
 
 /// Returns the figures of a report.
 pub fn figures(settings: &Align, results: &Measurements<'_>) -> Vec<Figure> {
@@ -156,7 +156,7 @@ fn rows(results: &Measurements<'_>) -> Figure {
                     .unwrap_or_default()
             };
             let ratio = |by: &str| penalty(cell, operation, by).map(plain).unwrap_or_default();
-            rows.push(Row {
+            rows.push(TableRow {
                 fields: vec![
                     format!("{} {operation}", cell.name),
                     figure("requests, unaligned"),

@@ -2,7 +2,7 @@
 //! read-modify-writes and computes the time that a rotating disk needs.
 
 use crate::blocks::{Operation, moves_data, writes};
-use crate::place::SECTOR;
+use crate::location::SECTOR;
 
 /// Bytes of a physical sector.
 const PHYSICAL: u64 = 4096;

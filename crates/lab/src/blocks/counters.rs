@@ -1,7 +1,7 @@
 //! Counters that the kernel keeps for each block device. Reading them needs no rights; they do not
 //! separate types.
 
-use crate::place::{Device, SECTOR};
+use crate::location::{Device, SECTOR};
 use std::fs;
 
 /// Counters of a device at one moment.

@@ -3,7 +3,7 @@
 use super::counters::Counters;
 use super::tracer::{EVERY, Tracer};
 use super::{Origin, Statistics};
-use crate::place::Device;
+use crate::location::Device;
 use crate::registry::Registry;
 use std::collections::BTreeMap;
 use std::sync::Arc;

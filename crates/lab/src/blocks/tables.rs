@@ -3,7 +3,7 @@
 use super::{Origin, moves_data};
 use crate::cell::Cell;
 use crate::papers::{self, KINDS};
-use crate::report::figure::{Axis, BarSeries, Figure, Row, Series, plain};
+use seiner_chart::{Axis, BarSeries, Figure, LineSeries, TableRow, plain};
 
 /// Returns the figures of the cells with block statistics; none if no cell has any.
 pub fn figures(cells: &[Cell]) -> Vec<Figure> {
@@ -59,7 +59,7 @@ fn table(cells: &[&Cell]) -> Figure {
     let mut columns = ["cell", "v MB/s", "K_wa"].map(String::from).to_vec();
     columns.extend(kinds.iter().map(|kind| format!("{kind} s/a")));
     columns.push("operations".to_string());
-    let mut rows: Vec<Row> = cells.iter().map(|cell| own_row(cell, &kinds)).collect();
+    let mut rows: Vec<TableRow> = cells.iter().map(|cell| own_row(cell, &kinds)).collect();
     rows.extend(papers::blocks().iter().map(|row| paper_row(row, &kinds)));
     Figure::Table {
         title: "Block operations by type".to_string(),
@@ -72,7 +72,7 @@ fn table(cells: &[&Cell]) -> Figure {
     }
 }
 
-fn own_row(cell: &Cell, kinds: &[String]) -> Row {
+fn own_row(cell: &Cell, kinds: &[String]) -> TableRow {
     let figure = |name: &str| cell.figure(name).map(plain).unwrap_or_default();
     let mut fields = vec![cell.name.clone(), figure("MB/s"), figure("K_wa")];
     for kind in kinds {
@@ -87,13 +87,13 @@ fn own_row(cell: &Cell, kinds: &[String]) -> Row {
             .map(|blocks| plain(blocks.operations() as f64))
             .unwrap_or_default(),
     );
-    Row {
+    TableRow {
         fields,
         is_reference: false,
     }
 }
 
-fn paper_row(row: &papers::BlockRow, kinds: &[String]) -> Row {
+fn paper_row(row: &papers::BlockRow, kinds: &[String]) -> TableRow {
     let name = format!(
         "{} {} F={} B={}K",
         row.disk, row.file_system, row.files, row.buffer_kib
@@ -107,7 +107,7 @@ fn paper_row(row: &papers::BlockRow, kinds: &[String]) -> Row {
         fields.push(known.map_or(String::new(), |(share, mean)| pair(share, mean)));
     }
     fields.push(String::new());
-    Row {
+    TableRow {
         fields,
         is_reference: true,
     }
@@ -151,7 +151,7 @@ fn stacks(cells: &[&Cell]) -> Figure {
 /// Returns the figure of one cell's bytes by type over time; `None` without block statistics.
 pub fn over_time(cell: &Cell) -> Option<Figure> {
     let blocks = cell.blocks.as_ref()?;
-    let line = |kind: &String| Series {
+    let line = |kind: &String| LineSeries {
         name: kind.clone(),
         points: blocks
             .seconds

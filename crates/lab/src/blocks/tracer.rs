@@ -5,8 +5,8 @@
 
 use super::Operation;
 use crate::error::Result;
-use crate::place::{self, Device};
-use crate::registry::{Claim, Registry};
+use crate::location::{self, Device};
+use crate::registry::{Registry, ResourceGuard};
 use crate::resource::{PREFIX, Resource};
 use crate::tool;
 use anyhow::{Context, anyhow};
@@ -29,13 +29,13 @@ pub struct Tracer {
     instance: PathBuf,
     pipe: File,
     rest: Vec<u8>,
-    _claims: Claims,
+    _guards: ResourceGuards,
 }
 
-/// Claims that are released in reverse order.
-struct Claims(Vec<Claim>);
+/// Guards that are released in reverse order.
+struct ResourceGuards(Vec<ResourceGuard>);
 
-impl Drop for Claims {
+impl Drop for ResourceGuards {
     fn drop(&mut self) {
         while self.0.pop().is_some() {}
     }
@@ -47,8 +47,8 @@ impl Tracer {
     /// # Errors
     /// The rights are missing, or the kernel does not have the event.
     pub fn start(device: &Device, registry: &Arc<Registry>) -> Result<Tracer> {
-        let mut claims = Claims(Vec::new());
-        let root = tracer_root(registry, &mut claims)?;
+        let mut guards = ResourceGuards(Vec::new());
+        let root = tracer_root(registry, &mut guards)?;
         let instance = root.join(format!(
             "instances/seiner-lab-{}-{}",
             std::process::id(),
@@ -57,11 +57,11 @@ impl Tracer {
         let resource = Resource::Trace {
             path: instance.clone(),
         };
-        let (claim, ()) = registry.create(resource, || {
+        let (guard, ()) = registry.create(resource, || {
             let made = fs::create_dir(&instance);
             Ok(made.with_context(|| format!("{} was not made", instance.display()))?)
         })?;
-        claims.0.push(claim);
+        guards.0.push(guard);
         let put = |name: &str, value: &str| {
             fs::write(instance.join(name), value)
                 .with_context(|| format!("the tracer refused {value:?} in {name}"))
@@ -77,7 +77,7 @@ impl Tracer {
             instance,
             pipe: pipe.into(),
             rest: Vec::new(),
-            _claims: claims,
+            _guards: guards,
         })
     }
 
@@ -179,26 +179,26 @@ fn lost_in(stats: &str) -> u64 {
 }
 
 /// Returns the mount point of tracefs. If there is none, mounts tracefs for this run.
-fn tracer_root(registry: &Arc<Registry>, claims: &mut Claims) -> Result<PathBuf> {
+fn tracer_root(registry: &Arc<Registry>, guards: &mut ResourceGuards) -> Result<PathBuf> {
     // A mount of another run of the lab is ignored: it ends with that run.
     let is_ours = |point: &Path| {
         point
             .file_name()
             .is_some_and(|name| name.to_string_lossy().starts_with(PREFIX))
     };
-    if let Some(mount) = place::mounts()?
+    if let Some(mount) = location::mounts()?
         .into_iter()
         .find(|mount| mount.kind == "tracefs" && !is_ours(&mount.point))
     {
         return Ok(mount.point);
     }
-    let (claim, tree) = registry.tree(&std::env::temp_dir())?;
-    claims.0.push(claim);
-    let (claim, _) = registry.create(Resource::Mount { path: tree.clone() }, || {
+    let (guard, tree) = registry.tree(&std::env::temp_dir())?;
+    guards.0.push(guard);
+    let (guard, _) = registry.create(Resource::Mount { path: tree.clone() }, || {
         let arguments = ["-t", "tracefs", "tracefs"].map(Path::new);
         Ok(tool::run("mount", arguments, [tree.as_path()])?)
     })?;
-    claims.0.push(claim);
+    guards.0.push(guard);
     Ok(tree)
 }
 
@@ -216,7 +216,7 @@ fn filter(device: &Device) -> Result<String> {
         .ok_or_else(|| anyhow!("{} is no device number", disk.number))?;
     let mut filter = format!("dev == {}", major << 20 | minor);
     if let Some(start) = device.start {
-        let end = start + device.bytes / place::SECTOR;
+        let end = start + device.bytes / location::SECTOR;
         filter += &format!(" && sector >= {start} && sector < {end}");
     }
     Ok(filter)

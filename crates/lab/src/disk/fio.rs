@@ -1,7 +1,7 @@
 //! Repeats the loads with fio, if fio is installed, to show that the figures are the disk's and not
 //! the lab's.
 
-use super::load::{Access, Load, Order};
+use super::load::{Access, DiskLoad, RequestOrder};
 use crate::error::Result;
 use crate::tool;
 use anyhow::{Context, anyhow};
@@ -12,12 +12,12 @@ use std::path::Path;
 ///
 /// # Errors
 /// fio is not installed or fails, or its output has no rate.
-pub fn rate(load: &Load, file: &Path, file_bytes: u64) -> Result<f64> {
+pub fn rate(load: &DiskLoad, file: &Path, file_bytes: u64) -> Result<f64> {
     let kind = match (load.order, load.access) {
-        (Order::Sequential, Access::Read) => "read",
-        (Order::Sequential, _) => "write",
-        (Order::Random, Access::Read) => "randread",
-        (Order::Random, _) => "randwrite",
+        (RequestOrder::Sequential, Access::Read) => "read",
+        (RequestOrder::Sequential, _) => "write",
+        (RequestOrder::Random, Access::Read) => "randread",
+        (RequestOrder::Random, _) => "randwrite",
     };
     let mut options = vec![
         "--name=seiner".to_string(),
@@ -43,19 +43,22 @@ pub fn rate(load: &Load, file: &Path, file_bytes: u64) -> Result<f64> {
     if load.access == Access::SyncedWrite {
         options.push("--fdatasync=1".to_string());
     }
-    let told = tool::run("fio", options.iter().map(Path::new), [])?;
-    Ok(read(&told, load.access == Access::Read)?)
+    let output = tool::run("fio", options.iter().map(Path::new), [])?;
+    Ok(read(&output, load.access == Access::Read)?)
 }
 
 /// Returns the bytes per second in fio's JSON output, which may begin with lines of warnings.
-fn read(told: &str, is_read: bool) -> anyhow::Result<f64> {
-    let start = told.find('{').ok_or_else(|| anyhow!("fio told nothing"))?;
-    let told: serde_json::Value =
-        serde_json::from_str(&told[start..]).context("fio's answer was not understood")?;
+fn read(output: &str, is_read: bool) -> anyhow::Result<f64> {
+    let start = output
+        .find('{')
+        .ok_or_else(|| anyhow!("fio printed no result"))?;
+    let output: serde_json::Value =
+        serde_json::from_str(&output[start..]).context("the output of fio is not valid JSON")?;
     let direction = if is_read { "read" } else { "write" };
-    told.pointer(&format!("/jobs/0/{direction}/bw_bytes"))
+    output
+        .pointer(&format!("/jobs/0/{direction}/bw_bytes"))
         .and_then(serde_json::Value::as_f64)
-        .ok_or_else(|| anyhow!("fio told no rate"))
+        .ok_or_else(|| anyhow!("fio printed no rate"))
 }
 
 /// Returns true if fio is installed.
@@ -69,10 +72,10 @@ mod tests {
 
     #[test]
     fn the_rate_in_fios_answer() {
-        let told = r#"fio: a warning
+        let output = r#"fio: a warning
 {"jobs":[{"read":{"bw_bytes":5},"write":{"bw_bytes":7.0}}]}"#;
-        assert_eq!(read(told, true).unwrap(), 5.0);
-        assert_eq!(read(told, false).unwrap(), 7.0);
+        assert_eq!(read(output, true).unwrap(), 5.0);
+        assert_eq!(read(output, false).unwrap(), 7.0);
         assert!(read("{}", true).is_err());
         assert!(read("", true).is_err());
     }

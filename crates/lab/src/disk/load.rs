@@ -2,9 +2,9 @@
 
 use crate::error::{Error, Result};
 use crate::interrupt::Interrupt;
-use crate::seed::Dice;
 use anyhow::Context;
 use rustix::fs::{Mode, OFlags};
+use seiner_random::SplitMixRng;
 use std::fs::File;
 use std::io::ErrorKind;
 use std::os::unix::fs::FileExt;
@@ -34,7 +34,7 @@ pub enum Access {
 
 /// Order of the requests in the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Order {
+pub enum RequestOrder {
     /// Ascending, and again from the start after the end of the file.
     Sequential,
     /// Uniformly random.
@@ -43,11 +43,11 @@ pub enum Order {
 
 /// Parameters of a load.
 #[derive(Clone, Debug)]
-pub struct Load {
+pub struct DiskLoad {
     /// Kind of request.
     pub access: Access,
     /// Order of the requests.
-    pub order: Order,
+    pub order: RequestOrder,
     /// Bytes per request.
     pub bytes: u64,
     /// Number of requests in flight.
@@ -111,11 +111,11 @@ impl TestFile {
     pub fn create(path: &Path, bytes: u64, seed: u64, interrupt: &Interrupt) -> Result<TestFile> {
         let (file, is_cached_because) = open(path)?;
         let mut memory = Aligned::new(LAYOUT);
-        let mut dice = Dice::new(seed);
+        let mut rng = SplitMixRng::new(seed);
         for offset in (0..bytes).step_by(LAYOUT) {
             interrupt.check()?;
             let count = (bytes - offset).min(LAYOUT as u64) as usize;
-            dice.fill(&mut memory.slice()[..count]);
+            rng.fill(&mut memory.slice()[..count]);
             file.write_all_at(&memory.slice()[..count], offset)
                 .context("the test file was not laid out")?;
         }
@@ -131,7 +131,7 @@ impl TestFile {
     ///
     /// # Errors
     /// A request fails, or the user stopped the run.
-    pub fn run(&self, load: &Load, interrupt: &Interrupt) -> Result<Measured> {
+    pub fn run(&self, load: &DiskLoad, interrupt: &Interrupt) -> Result<Measured> {
         if self.is_cached_because.is_some() {
             // Drops the page cache of the file; otherwise reads would come from memory.
             self.file.sync_all()?;
@@ -170,7 +170,7 @@ impl TestFile {
     #[allow(clippy::too_many_arguments)]
     fn work(
         &self,
-        load: &Load,
+        load: &DiskLoad,
         number: usize,
         slots: u64,
         next: &AtomicU64,
@@ -179,8 +179,8 @@ impl TestFile {
         interrupt: &Interrupt,
     ) -> Result<Vec<u32>> {
         let mut memory = Aligned::new(load.bytes as usize);
-        let mut dice = Dice::new(load.seed ^ (number as u64 + 1) << 32);
-        dice.fill(memory.slice());
+        let mut rng = SplitMixRng::new(load.seed ^ (number as u64 + 1) << 32);
+        rng.fill(memory.slice());
         let mut latencies = Vec::new();
         loop {
             let before = Instant::now();
@@ -189,8 +189,8 @@ impl TestFile {
                 return Ok(latencies);
             }
             let slot = match load.order {
-                Order::Sequential => next.fetch_add(1, Ordering::Relaxed) % slots,
-                Order::Random => dice.below(slots),
+                RequestOrder::Sequential => next.fetch_add(1, Ordering::Relaxed) % slots,
+                RequestOrder::Random => rng.below(slots),
             };
             let offset = slot * load.bytes;
             match load.access {
@@ -232,7 +232,7 @@ fn open(path: &Path) -> Result<(File, Option<String>)> {
 /// Samples the rate until the workers' time is up.
 fn watch(
     done: &AtomicU64,
-    load: &Load,
+    load: &DiskLoad,
     start: Instant,
     end: Instant,
     interrupt: &Interrupt,
@@ -265,8 +265,8 @@ mod tests {
         let file =
             TestFile::create(&directory.path().join("file"), 1 << 20, 1, &interrupt).unwrap();
         for access in [Access::Read, Access::Write, Access::SyncedWrite] {
-            for order in [Order::Sequential, Order::Random] {
-                let load = Load {
+            for order in [RequestOrder::Sequential, RequestOrder::Random] {
+                let load = DiskLoad {
                     access,
                     order,
                     bytes: 4096,

@@ -8,13 +8,13 @@ mod load;
 
 use crate::backend::Backend;
 use crate::bench::Bench;
-use crate::cell::{Cell, Line, Settings};
+use crate::cell::{Cell, CellSettings, Line};
 use crate::error::{Result, refuse};
-use crate::experiment::{Experiment, Measurements, Plan, Profile, Session, Task};
-use crate::place::Place;
-use crate::registry::Claim;
-use crate::report::figure::{Axis, BarSeries, Figure, Row, Series, bytes, plain};
-use load::{Access, Load, Measured, Order, TestFile};
+use crate::experiment::{Experiment, ExperimentPlan, Measurements, Profile, Session, Task};
+use crate::location::StorageLocation;
+use crate::registry::ResourceGuard;
+use load::{Access, DiskLoad, Measured, RequestOrder, TestFile};
+use seiner_chart::{Axis, BarSeries, Figure, LineSeries, TableRow, bytes, plain};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use std::path::PathBuf;
@@ -63,7 +63,7 @@ impl Disk {
     fn tasks(&self, profile: Profile) -> Vec<Task> {
         let mut tasks = vec![self.task(
             "sustained write",
-            Kind::Sustained,
+            AccessPattern::Sustained,
             1 << 20,
             4,
             self.sustained_seconds,
@@ -82,12 +82,12 @@ impl Disk {
             ),
         };
         for (kind, sizes) in [
-            (Kind::SequentialWrite, sequential),
-            (Kind::SequentialRead, sequential),
-            (Kind::RandomWrite, random),
-            (Kind::RandomRead, random),
+            (AccessPattern::SequentialWrite, sequential),
+            (AccessPattern::SequentialRead, sequential),
+            (AccessPattern::RandomWrite, random),
+            (AccessPattern::RandomRead, random),
         ] {
-            let is_random = matches!(kind, Kind::RandomWrite | Kind::RandomRead);
+            let is_random = matches!(kind, AccessPattern::RandomWrite | AccessPattern::RandomRead);
             for size in sizes {
                 for depth in depths.iter().filter(|depth| is_random || **depth <= 8) {
                     let name = format!("{} {} × {depth}", kind.name(), bytes(*size as f64));
@@ -97,12 +97,12 @@ impl Disk {
         }
         for size in [PAGE, 64 << 10, 1 << 20] {
             let name = format!("sync {}", bytes(size as f64));
-            tasks.push(self.task(&name, Kind::Sync, size, 1, self.seconds));
+            tasks.push(self.task(&name, AccessPattern::Sync, size, 1, self.seconds));
         }
         first_of_each_kind_first(tasks)
     }
 
-    fn task(&self, name: &str, kind: Kind, size: u64, depth: u64, seconds: f64) -> Task {
+    fn task(&self, name: &str, kind: AccessPattern, size: u64, depth: u64, seconds: f64) -> Task {
         let settings = [
             ("kind", json!(kind)),
             ("bytes", json!(size)),
@@ -122,7 +122,7 @@ impl Disk {
 /// Load of a cell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-enum Kind {
+enum AccessPattern {
     Sustained,
     SequentialWrite,
     SequentialRead,
@@ -131,19 +131,19 @@ enum Kind {
     Sync,
 }
 
-impl Kind {
+impl AccessPattern {
     fn name(self) -> &'static str {
         match self {
-            Kind::Sustained => "sustained write",
-            Kind::SequentialWrite => "sequential write",
-            Kind::SequentialRead => "sequential read",
-            Kind::RandomWrite => "random write",
-            Kind::RandomRead => "random read",
-            Kind::Sync => "sync",
+            AccessPattern::Sustained => "sustained write",
+            AccessPattern::SequentialWrite => "sequential write",
+            AccessPattern::SequentialRead => "sequential read",
+            AccessPattern::RandomWrite => "random write",
+            AccessPattern::RandomRead => "random read",
+            AccessPattern::Sync => "sync",
         }
     }
 
-    fn of(settings: &Settings) -> Option<Kind> {
+    fn of(settings: &CellSettings) -> Option<AccessPattern> {
         serde_json::from_value(settings.get("kind")?.clone()).ok()
     }
 }
@@ -152,7 +152,7 @@ impl Kind {
 fn first_of_each_kind_first(tasks: Vec<Task>) -> Vec<Task> {
     let mut seen = Vec::new();
     let (mut first, others): (Vec<Task>, Vec<Task>) = tasks.into_iter().partition(|task| {
-        let kind = Kind::of(&task.settings);
+        let kind = AccessPattern::of(&task.settings);
         let is_new = !seen.contains(&kind);
         seen.push(kind);
         is_new
@@ -162,19 +162,19 @@ fn first_of_each_kind_first(tasks: Vec<Task>) -> Vec<Task> {
 }
 
 impl Experiment for Disk {
-    fn plan(&self, profile: Profile) -> Result<Plan> {
-        let place = Place::find(&self.directory)?;
-        if !place.path.is_dir() {
+    fn plan(&self, profile: Profile) -> Result<ExperimentPlan> {
+        let location = StorageLocation::find(&self.directory)?;
+        if !location.path.is_dir() {
             return refuse(format!(
                 "{} is no directory; name one on the disk",
-                place.path.display()
+                location.path.display()
             ));
         }
-        let free = place.free_bytes()?;
+        let free = location.free_bytes()?;
         if free < self.file_bytes + SPARE {
             return refuse(format!(
                 "{} has {} free; the test file takes {} and {} must stay free: choose less by --size",
-                place.path.display(),
+                location.path.display(),
                 bytes(free as f64),
                 bytes(self.file_bytes as f64),
                 bytes(SPARE as f64)
@@ -193,16 +193,16 @@ impl Experiment for Disk {
         {
             return refuse("--seconds must be between 0.01 and 86400");
         }
-        Ok(Plan {
+        Ok(ExperimentPlan {
             tasks: self.tasks(profile),
             missing: Vec::new(),
             backend: Backend::Native,
-            place: Some(place),
+            location: Some(location),
         })
     }
 
     fn open(&self, seed: u64, bench: &Bench) -> Result<Box<dyn Session>> {
-        let (claim, directory) = bench.registry.tree(&self.directory)?;
+        let (guard, directory) = bench.registry.tree(&self.directory)?;
         bench.say("laying out the test file");
         let file = TestFile::create(
             &directory.join("file"),
@@ -215,17 +215,25 @@ impl Experiment for Disk {
             path: directory.join("file"),
             settings: self.clone(),
             seed,
-            _claim: claim,
+            _guard: guard,
         }))
     }
 
     fn figures(&self, results: &Measurements<'_>) -> Vec<Figure> {
         let mut figures = Vec::new();
         for (kind, figure, unit) in [
-            (Kind::RandomRead, "operations/s", "operations a second"),
-            (Kind::RandomWrite, "operations/s", "operations a second"),
-            (Kind::SequentialRead, "MB/s", "MB/s"),
-            (Kind::SequentialWrite, "MB/s", "MB/s"),
+            (
+                AccessPattern::RandomRead,
+                "operations/s",
+                "operations a second",
+            ),
+            (
+                AccessPattern::RandomWrite,
+                "operations/s",
+                "operations a second",
+            ),
+            (AccessPattern::SequentialRead, "MB/s", "MB/s"),
+            (AccessPattern::SequentialWrite, "MB/s", "MB/s"),
         ] {
             figures.push(by_depth(results, kind, figure, unit));
         }
@@ -245,22 +253,22 @@ struct Run {
     path: PathBuf,
     settings: Disk,
     seed: u64,
-    _claim: Claim,
+    _guard: ResourceGuard,
 }
 
 impl Session for Run {
     fn run(&mut self, task: &Task, bench: &Bench) -> Result<Cell> {
-        let kind = Kind::of(&task.settings).expect("the task is ours");
+        let kind = AccessPattern::of(&task.settings).expect("the task is ours");
         let number = |name: &str| task.settings[name].as_f64().expect("the task is ours");
-        let load = Load {
+        let load = DiskLoad {
             access: match kind {
-                Kind::SequentialRead | Kind::RandomRead => Access::Read,
-                Kind::Sync => Access::SyncedWrite,
+                AccessPattern::SequentialRead | AccessPattern::RandomRead => Access::Read,
+                AccessPattern::Sync => Access::SyncedWrite,
                 _ => Access::Write,
             },
             order: match kind {
-                Kind::RandomRead | Kind::RandomWrite => Order::Random,
-                _ => Order::Sequential,
+                AccessPattern::RandomRead | AccessPattern::RandomWrite => RequestOrder::Random,
+                _ => RequestOrder::Sequential,
             },
             bytes: number("bytes") as u64,
             depth: number("depth") as usize,
@@ -271,7 +279,7 @@ impl Session for Run {
         let mut cell = as_cell(&load, measured);
         if self.settings.is_checked_by_fio {
             let rate = fio::rate(&load, &self.path, self.settings.file_bytes)?;
-            cell.tell("fio MB/s", rate / 1e6);
+            cell.record("fio MB/s", rate / 1e6);
         }
         if let Some(why) = &self.file.is_cached_because {
             cell.notes.push(format!("The page cache took part: {why}."));
@@ -280,13 +288,13 @@ impl Session for Run {
     }
 }
 
-fn as_cell(load: &Load, measured: Measured) -> Cell {
+fn as_cell(load: &DiskLoad, measured: Measured) -> Cell {
     let mut cell = Cell::default();
     let seconds = measured.took.as_secs_f64();
     // Threads keep only a part of the latencies, so the count comes from `done`.
     let count = measured.done as f64;
-    cell.tell("operations/s", count / seconds);
-    cell.tell("MB/s", count * load.bytes as f64 / seconds / 1e6);
+    cell.record("operations/s", count / seconds);
+    cell.record("MB/s", count * load.bytes as f64 / seconds / 1e6);
     let mut latencies = measured.latencies_ns;
     latencies.sort_unstable();
     for (name, share) in [
@@ -295,10 +303,10 @@ fn as_cell(load: &Load, measured: Measured) -> Cell {
         ("p99.9 ms", 0.999),
         ("max ms", 1.0),
     ] {
-        let place =
+        let index =
             ((latencies.len() as f64 * share) as usize).min(latencies.len().saturating_sub(1));
-        if let Some(latency) = latencies.get(place) {
-            cell.tell(name, f64::from(*latency) / 1e6);
+        if let Some(latency) = latencies.get(index) {
+            cell.record(name, f64::from(*latency) / 1e6);
         }
     }
     let points: Vec<(f64, f64)> = measured.rates;
@@ -307,8 +315,8 @@ fn as_cell(load: &Load, measured: Measured) -> Cell {
     };
     if points.len() >= 6 {
         let third = points.len() / 3;
-        cell.tell("burst MB/s", mean(&points[..third.min(4)]));
-        cell.tell("sustained MB/s", mean(&points[points.len() - third..]));
+        cell.record("burst MB/s", mean(&points[..third.min(4)]));
+        cell.record("sustained MB/s", mean(&points[points.len() - third..]));
     }
     cell.lines.push(Line {
         name: "MB/s".to_string(),
@@ -317,15 +325,15 @@ fn as_cell(load: &Load, measured: Measured) -> Cell {
     cell
 }
 
-fn cells<'a>(results: &Measurements<'a>, kind: Kind) -> impl Iterator<Item = &'a Cell> {
+fn cells<'a>(results: &Measurements<'a>, kind: AccessPattern) -> impl Iterator<Item = &'a Cell> {
     results
         .cells
         .iter()
-        .filter(move |cell| Kind::of(&cell.settings) == Some(kind))
+        .filter(move |cell| AccessPattern::of(&cell.settings) == Some(kind))
 }
 
-fn by_depth(results: &Measurements<'_>, kind: Kind, figure: &str, unit: &str) -> Figure {
-    let mut series: Vec<Series> = Vec::new();
+fn by_depth(results: &Measurements<'_>, kind: AccessPattern, figure: &str, unit: &str) -> Figure {
+    let mut series: Vec<LineSeries> = Vec::new();
     for cell in cells(results, kind) {
         let (Some(size), Some(depth), Some(value)) = (
             cell.number("bytes"),
@@ -337,7 +345,7 @@ fn by_depth(results: &Measurements<'_>, kind: Kind, figure: &str, unit: &str) ->
         let name = bytes(size);
         match series.iter_mut().find(|line| line.name == name) {
             Some(line) => line.points.push((depth, value)),
-            None => series.push(Series {
+            None => series.push(LineSeries {
                 name,
                 points: vec![(depth, value)],
                 is_reference: false,
@@ -357,7 +365,7 @@ fn by_depth(results: &Measurements<'_>, kind: Kind, figure: &str, unit: &str) ->
 }
 
 fn latencies(results: &Measurements<'_>) -> Figure {
-    let cells: Vec<&Cell> = cells(results, Kind::Sync).collect();
+    let cells: Vec<&Cell> = cells(results, AccessPattern::Sync).collect();
     let series = ["p50 ms", "p99 ms", "max ms"].map(|name| BarSeries {
         name: name.to_string(),
         values: cells.iter().map(|cell| cell.figure(name)).collect(),
@@ -378,7 +386,7 @@ fn latencies(results: &Measurements<'_>) -> Figure {
 }
 
 fn sustained(results: &Measurements<'_>) -> Figure {
-    let lines = cells(results, Kind::Sustained).flat_map(|cell| &cell.lines);
+    let lines = cells(results, AccessPattern::Sustained).flat_map(|cell| &cell.lines);
     Figure::Lines {
         title: "A long write".to_string(),
         caption: "1 MiB at a time, 4 under way. A disk with a fast cache falls when it is full."
@@ -386,7 +394,7 @@ fn sustained(results: &Measurements<'_>) -> Figure {
         x: Axis::linear("seconds"),
         y: Axis::linear("MB/s"),
         series: lines
-            .map(|line| Series {
+            .map(|line| LineSeries {
                 name: String::new(),
                 points: line.points.clone(),
                 is_reference: false,
@@ -400,7 +408,7 @@ fn beside_fio(results: &Measurements<'_>) -> Figure {
     let row = |cell: &Cell| {
         let (ours, theirs) = (cell.figure("MB/s")?, cell.figure("fio MB/s")?);
         let fields = [plain(ours), plain(theirs), plain(ours / theirs)];
-        Some(Row {
+        Some(TableRow {
             fields: std::iter::once(cell.name.clone()).chain(fields).collect(),
             is_reference: false,
         })
@@ -416,15 +424,15 @@ fn beside_fio(results: &Measurements<'_>) -> Figure {
 
 /// Returns the main results as sentences for readers who skip the figures.
 fn remarks(results: &Measurements<'_>) -> Vec<String> {
-    let best = |kind: Kind, figure: &str| {
+    let best = |kind: AccessPattern, figure: &str| {
         cells(results, kind)
             .filter_map(|cell| cell.figure(figure))
             .fold(0.0, f64::max)
     };
     let mut remarks = Vec::new();
     let (read, write) = (
-        best(Kind::SequentialRead, "MB/s"),
-        best(Kind::SequentialWrite, "MB/s"),
+        best(AccessPattern::SequentialRead, "MB/s"),
+        best(AccessPattern::SequentialWrite, "MB/s"),
     );
     // A run that ended early may lack reads or writes.
     let told = [(read, "reads"), (write, "writes")].into_iter();
@@ -438,14 +446,16 @@ fn remarks(results: &Measurements<'_>) -> Vec<String> {
             told.join(" and ")
         ));
     }
-    let small = |kind: Kind, depth: f64| {
+    let small = |kind: AccessPattern, depth: f64| {
         cells(results, kind)
             .find(|cell| {
                 cell.number("bytes") == Some(4096.0) && cell.number("depth") == Some(depth)
             })
             .and_then(|cell| cell.figure("MB/s"))
     };
-    if let Some(one) = small(Kind::RandomWrite, 1.0).filter(|one| *one > 0.0 && write > 0.0) {
+    if let Some(one) =
+        small(AccessPattern::RandomWrite, 1.0).filter(|one| *one > 0.0 && write > 0.0)
+    {
         remarks.push(format!(
             "Random writes of 4 KiB one at a time reach {} MB/s: a sequential stream is {} times as fast. \
              This ratio is what a log gains over files that are updated in place.",
@@ -453,19 +463,20 @@ fn remarks(results: &Measurements<'_>) -> Vec<String> {
             plain(write / one)
         ));
     }
-    let sync = cells(results, Kind::Sync).find(|cell| cell.number("bytes") == Some(4096.0));
+    let sync =
+        cells(results, AccessPattern::Sync).find(|cell| cell.number("bytes") == Some(4096.0));
     if let Some(p50) = sync.and_then(|cell| cell.figure("p50 ms")) {
         let device = results
-            .place
+            .location
             .as_ref()
-            .and_then(|place| place.device.as_ref());
+            .and_then(|location| location.device.as_ref());
         remarks.push(crate::check::judge_sync(
             p50,
             device,
             results.machine.is_virtual,
         ));
     }
-    let long = cells(results, Kind::Sustained).next();
+    let long = cells(results, AccessPattern::Sustained).next();
     let pair =
         long.and_then(|cell| Some((cell.figure("burst MB/s")?, cell.figure("sustained MB/s")?)));
     if let Some((burst, sustained)) = pair {
@@ -494,27 +505,27 @@ mod tests {
     fn every_kind_is_measured_early_and_syncs_last() {
         for profile in [Profile::Toy, Profile::Safe, Profile::Full] {
             let tasks = Disk::new(PathBuf::from("/"), profile).tasks(profile);
-            let kinds: Vec<Kind> = tasks
+            let kinds: Vec<AccessPattern> = tasks
                 .iter()
-                .map(|task| Kind::of(&task.settings).unwrap())
+                .map(|task| AccessPattern::of(&task.settings).unwrap())
                 .collect();
             let each = [
-                Kind::Sustained,
-                Kind::SequentialWrite,
-                Kind::SequentialRead,
-                Kind::RandomWrite,
-                Kind::RandomRead,
-                Kind::Sync,
+                AccessPattern::Sustained,
+                AccessPattern::SequentialWrite,
+                AccessPattern::SequentialRead,
+                AccessPattern::RandomWrite,
+                AccessPattern::RandomRead,
+                AccessPattern::Sync,
             ];
             assert_eq!(kinds[..6], each);
             let last = kinds.len() - 2;
-            assert_eq!(kinds[last..], [Kind::Sync, Kind::Sync]);
-            assert!(!kinds[6..last].contains(&Kind::Sync));
+            assert_eq!(kinds[last..], [AccessPattern::Sync, AccessPattern::Sync]);
+            assert!(!kinds[6..last].contains(&AccessPattern::Sync));
             // The points of a curve are measured in their order.
-            let depths = |kind: Kind| {
+            let depths = |kind: AccessPattern| {
                 let of_kind = tasks
                     .iter()
-                    .filter(|task| Kind::of(&task.settings) == Some(kind));
+                    .filter(|task| AccessPattern::of(&task.settings) == Some(kind));
                 let depths = of_kind.map(|task| (&task.settings["bytes"], &task.settings["depth"]));
                 let depths = depths.map(|(bytes, depth)| (bytes.as_u64(), depth.as_u64()));
                 depths.collect::<Vec<_>>()
@@ -527,9 +538,9 @@ mod tests {
 
     #[test]
     fn rates_count_requests_whose_latencies_were_not_kept() {
-        let load = Load {
+        let load = DiskLoad {
             access: Access::Read,
-            order: Order::Random,
+            order: RequestOrder::Random,
             bytes: 4096,
             depth: 1,
             duration: Duration::from_secs(2),

@@ -30,7 +30,7 @@ const LINE: &str = "/dev/ttyS1";
 
 /// Task of a guest.
 #[derive(Serialize, Deserialize)]
-pub struct Order {
+pub struct GuestTask {
     /// Modules to load, in this order.
     pub modules: Vec<String>,
     /// Bytes of the disk.
@@ -47,7 +47,7 @@ pub struct Order {
 pub fn run() -> Result<()> {
     if std::process::id() != 1 || !Path::new(ORDER).exists() {
         return refuse(
-            "`lab inside` is what the guest's first process runs; use `lab files --backend guest`",
+            "`lab inside` is the first process of a guest; use `lab files --backend guest`",
         );
     }
     let answer = measure().unwrap_or_else(|error| Answer::Failed(error.to_string()));
@@ -79,7 +79,7 @@ fn measure() -> Result<Answer> {
     // `mkfs.nilfs2` reads the mounted file systems from `/etc/mtab`.
     std::os::unix::fs::symlink("/proc/self/mounts", "/etc/mtab")?;
     let text = fs::read(ORDER)?;
-    let order: Order = serde_json::from_slice(&text).context("the order was not understood")?;
+    let order: GuestTask = serde_json::from_slice(&text).context("the order was not understood")?;
     for module in &order.modules {
         load(module)?;
     }

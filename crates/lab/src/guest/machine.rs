@@ -73,7 +73,7 @@ impl Boot {
             fs::write(path, "")?;
         }
         let name = format!("seiner-lab-guest-{}", std::process::id());
-        let (claim, mut child) = registry.create(Resource::Guest { name: name.clone() }, || {
+        let (guard, mut child) = registry.create(Resource::Guest { name: name.clone() }, || {
             Ok(self.start(&name, &answer, &console)?)
         })?;
         let ended = wait(&mut child, self.limit, interrupt);
@@ -81,7 +81,7 @@ impl Boot {
             child.kill()?;
         }
         child.wait()?;
-        claim.release()?;
+        guard.release()?;
         ended?;
         let said = fs::read_to_string(&answer)?;
         let line = said.lines().rev().find(|line| line.starts_with('{'));
@@ -150,7 +150,7 @@ fn wait(child: &mut Child, limit: Duration, interrupt: &Interrupt) -> Result<()>
         let used = processor_time(child.id());
         if used > limit || start.elapsed() > limit * PATIENCE {
             return Err(Error::Failed(anyhow!(
-                "the guest did not come to an end within {} s, of which it had a processor for {} s",
+                "the guest did not end within {} s, including {} s of processor time",
                 start.elapsed().as_secs(),
                 used.as_secs()
             )));

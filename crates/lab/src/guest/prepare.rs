@@ -103,7 +103,7 @@ fn fetch(into: &Path, say: &dyn Fn(&str)) -> Result<Vec<PathBuf>> {
         .context("apt-get did not start")?;
     if !listed.status.success() {
         return refuse(format!(
-            "apt-get knows no kernel to download: {}",
+            "apt-get lists no kernel to download: {}",
             String::from_utf8_lossy(&listed.stderr).trim()
         ));
     }

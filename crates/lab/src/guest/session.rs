@@ -2,16 +2,16 @@
 
 use super::archive::Archive;
 use super::description::{Guest, directory};
-use super::inside::{self, Order};
+use super::inside::{self, GuestTask};
 use super::machine::{Answer, Boot};
 use super::modules;
 use crate::bench::Bench;
 use crate::cell::Cell;
 use crate::error::{Result, refuse};
-use crate::experiment::{self, Needs, Task};
+use crate::experiment::{self, GuestNeeds, Task};
 use crate::interrupt::Interrupt;
 use crate::job::Job;
-use crate::native::Claims;
+use crate::native::ResourceGuards;
 use crate::registry::Registry;
 use anyhow::{Context, anyhow};
 use std::fs::{self, File, OpenOptions};
@@ -20,9 +20,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Bytes of memory for the kernel, this program and the page cache, besides the needs of a job.
+/// Bytes of memory for the kernel, this program and the page cache, in addition to the needs of a job.
 const BASE_MEMORY: u64 = 768 << 20;
-/// Multiple of the estimate that a guest may use of processor time, besides 300 s.
+/// Multiple of the estimate that a guest may use of processor time, in addition to 300 s.
 const PATIENCE: f64 = 6.0;
 
 /// Archive of a run: a base that all cells share, followed by the order of one cell.
@@ -50,7 +50,7 @@ impl Image {
         Ok(Image { path, base_bytes })
     }
 
-    fn put(&self, order: &Order) -> Result<()> {
+    fn put(&self, order: &GuestTask) -> Result<()> {
         let mut file = OpenOptions::new().write(true).open(&self.path)?;
         file.set_len(self.base_bytes)?;
         file.seek(SeekFrom::End(0))?;
@@ -66,9 +66,9 @@ impl Image {
 pub struct Session {
     guest: Guest,
     job: Job,
-    needs: Needs,
+    needs: GuestNeeds,
     image: Image,
-    _claims: Claims,
+    _guards: ResourceGuards,
 }
 
 impl Session {
@@ -86,15 +86,15 @@ impl Session {
             ));
         };
         bench.say("preparing the guest's archive");
-        let (claim, tree) = bench.registry.tree(&needs.directory)?;
-        let claims = Claims(vec![claim]);
+        let (guard, tree) = bench.registry.tree(&needs.directory)?;
+        let guards = ResourceGuards(vec![guard]);
         let image = Image::make(&guest, &tree)?;
         Ok(Session {
             guest,
             job: job.clone(),
             needs,
             image,
-            _claims: claims,
+            _guards: guards,
         })
     }
 
@@ -114,7 +114,7 @@ impl experiment::Session for Session {
             work: self.job.work.inside(Path::new(inside::WORK)),
             ..self.job.clone()
         };
-        self.image.put(&Order {
+        self.image.put(&GuestTask {
             modules: self.modules(task),
             medium_bytes: self.needs.medium_bytes,
             work: Some((inside, task.clone())),
@@ -134,7 +134,7 @@ impl experiment::Session for Session {
                 cell.settings
                     .extend(pairs.map(|(name, value)| (name.to_string(), value)));
                 cell.notes.push(
-                    "Measured in an emulated machine whose clock counts instructions (2 ns each): seconds are its own, not this computer's."
+                    "Measured in an emulated machine whose clock counts instructions (2 ns each): its seconds are not those of this computer."
                         .to_string(),
                 );
                 Ok(*cell)
@@ -151,10 +151,10 @@ impl experiment::Session for Session {
 /// # Errors
 /// The guest does not start or does not answer as expected.
 pub fn probe(guest: &Guest, registry: &Arc<Registry>, interrupt: &Interrupt) -> Result<String> {
-    let (claim, tree) = registry.tree(&std::env::temp_dir())?;
-    let _claims = Claims(vec![claim]);
+    let (guard, tree) = registry.tree(&std::env::temp_dir())?;
+    let _guards = ResourceGuards(vec![guard]);
     let image = Image::make(guest, &tree)?;
-    let order = Order {
+    let order = GuestTask {
         modules: guest.all_modules(),
         medium_bytes: 0,
         work: None,

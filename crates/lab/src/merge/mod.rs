@@ -6,16 +6,16 @@ mod store;
 
 use crate::backend::Backend;
 use crate::bench::Bench;
-use crate::cell::{Cell, Line, Settings};
+use crate::cell::{Cell, CellSettings, Line};
 use crate::error::{Result, refuse};
-use crate::experiment::{Experiment, Measurements, Plan, Profile, Session, Task};
-use crate::place::Place;
-use crate::report::figure::{Figure, bytes, plain};
+use crate::experiment::{Experiment, ExperimentPlan, Measurements, Profile, Session, Task};
+use crate::location::StorageLocation;
+use seiner_chart::{Figure, bytes, plain};
 use seiner_engine::MergePolicy;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use std::path::PathBuf;
-use store::{Load, Running, Stretch};
+use store::{IntervalCounts, LoadedStore, StoreLoad};
 
 /// Number of points of a cell's lines over time.
 const POINTS: u64 = 40;
@@ -138,7 +138,7 @@ impl Merge {
         }
     }
 
-    fn check(&self, place: &Place) -> Result<()> {
+    fn check(&self, location: &StorageLocation) -> Result<()> {
         if self.v.is_empty()
             || self.policies.is_empty()
             || self.segments.is_empty()
@@ -149,7 +149,7 @@ impl Merge {
         let shares = self.v.iter().chain([&self.v_of_sizes]);
         if let Some(v) = shares.into_iter().find(|v| !(0.01..=0.93).contains(*v)) {
             return refuse(format!(
-                "V = {v}: a live share between 0.01 and 0.93 is needed, for what merging writes needs room"
+                "V = {v}: use a live share between 0.01 and 0.93; merges need space for their output"
             ));
         }
         for policy in &self.policies {
@@ -176,11 +176,11 @@ impl Merge {
         {
             return refuse("B must be between 256 B and 64 KiB");
         }
-        if place.free_bytes()? < self.budget_bytes + (256 << 20) {
+        if location.free_bytes()? < self.budget_bytes + (256 << 20) {
             return refuse(format!(
                 "{} has {} free, too little for --budget {}; choose less",
-                place.path.display(),
-                bytes(place.free_bytes()? as f64),
+                location.path.display(),
+                bytes(location.free_bytes()? as f64),
                 bytes(self.budget_bytes as f64)
             ));
         }
@@ -189,14 +189,14 @@ impl Merge {
 }
 
 impl Experiment for Merge {
-    fn plan(&self, _profile: Profile) -> Result<Plan> {
-        let place = Place::find(&self.directory)?;
-        self.check(&place)?;
-        Ok(Plan {
+    fn plan(&self, _profile: Profile) -> Result<ExperimentPlan> {
+        let location = StorageLocation::find(&self.directory)?;
+        self.check(&location)?;
+        Ok(ExperimentPlan {
             tasks: self.tasks(),
             missing: Vec::new(),
             backend: Backend::Native,
-            place: Some(place),
+            location: Some(location),
         })
     }
 
@@ -226,7 +226,7 @@ impl Session for Run {
         let set = &self.settings;
         let number = |name: &str| task.settings[name].as_u64().expect("the task is ours");
         let policy = task.settings["policy"].as_str().expect("the task is ours");
-        let load = Load {
+        let load = StoreLoad {
             budget: set.budget_bytes,
             v: task.settings["V"].as_f64().expect("the task is ours"),
             segment_bytes: number("R"),
@@ -237,22 +237,22 @@ impl Session for Run {
             lanes: set.lanes,
             seed: self.seed,
         };
-        let (claim, root) = bench.registry.tree(&set.directory)?;
-        let mut running = Running::start(&load, &root, &bench.interrupt)?;
+        let (guard, root) = bench.registry.tree(&set.directory)?;
+        let mut running = LoadedStore::start(&load, &root, &bench.interrupt)?;
         let all = (set.budget_bytes as f64 * set.turns) as u64;
         let measured = measure(&mut running, all, &task.name, bench)?;
         let cell = measured.unwrap_or_else(|| refused(&running));
         drop(running);
-        claim.release()?;
+        guard.release()?;
         Ok(Cell {
-            settings: Settings::from([("S".to_string(), json!(load.sensors()))]),
+            settings: CellSettings::from([("S".to_string(), json!(load.sensors()))]),
             ..cell
         })
     }
 }
 
 /// Returns the cell of a store that refused rows. The refusal is a result too.
-fn refused(running: &Running) -> Cell {
+fn refused(running: &LoadedStore) -> Cell {
     let mut cell = Cell::default();
     tell_fill(&mut cell, &running.log());
     cell.notes.push(
@@ -263,49 +263,49 @@ fn refused(running: &Running) -> Cell {
 }
 
 fn tell_fill(cell: &mut Cell, log: &seiner_engine::LogStatus) {
-    cell.tell("V reached", log.fill.v());
-    cell.tell("U reached", log.fill.u());
+    cell.record("V reached", log.fill.v());
+    cell.record("U reached", log.fill.u());
 }
 
 /// Warms up and measures. Returns `None` if the store refused rows.
-fn measure(running: &mut Running, all: u64, name: &str, bench: &Bench) -> Result<Option<Cell>> {
+fn measure(running: &mut LoadedStore, all: u64, name: &str, bench: &Bench) -> Result<Option<Cell>> {
     bench.say(format!("{name}: warming up"));
     let Some(start) = running.feed(all, &bench.interrupt)? else {
         return Ok(None);
     };
     bench.say(format!("{name}: measuring"));
     let mut cell = Cell::default();
-    let mut stretches: Vec<Stretch> = Vec::new();
+    let mut stretches: Vec<IntervalCounts> = Vec::new();
     let (mut rates, mut fills) = (Vec::new(), Vec::new());
     let mut seconds = start.work_s + start.wait_s;
     for _ in 0..POINTS {
-        let Some(stretch) = running.feed(all / POINTS, &bench.interrupt)? else {
+        let Some(counts) = running.feed(all / POINTS, &bench.interrupt)? else {
             return Ok(None);
         };
-        let took = stretch.work_s + stretch.wait_s;
+        let took = counts.work_s + counts.wait_s;
         seconds += took;
-        rates.push((seconds, stretch.stored as f64 / took / 1e6));
+        rates.push((seconds, counts.stored as f64 / took / 1e6));
         fills.push((seconds, running.log().fill.u()));
-        stretches.push(stretch);
+        stretches.push(counts);
     }
-    let sum = |of: fn(&Stretch) -> f64| stretches.iter().map(of).sum::<f64>();
+    let sum = |of: fn(&IntervalCounts) -> f64| stretches.iter().map(of).sum::<f64>();
     let stored = sum(|one| one.stored as f64);
-    cell.tell("MB/s", stored / sum(|one| one.work_s + one.wait_s) / 1e6);
-    cell.tell("MB/s of work", stored / sum(|one| one.work_s) / 1e6);
-    cell.tell(
+    cell.record("MB/s", stored / sum(|one| one.work_s + one.wait_s) / 1e6);
+    cell.record("MB/s of work", stored / sum(|one| one.work_s) / 1e6);
+    cell.record(
         "written per byte",
         (stored + sum(|one| one.merged as f64)) / stored,
     );
-    cell.tell("segments per byte", sum(|one| one.written as f64) / stored);
-    cell.tell("dropped unread", sum(|one| one.dropped as f64));
-    cell.tell("merged", sum(|one| one.merges as f64));
-    cell.tell("waited s", sum(|one| one.wait_s));
+    cell.record("segments per byte", sum(|one| one.written as f64) / stored);
+    cell.record("dropped unread", sum(|one| one.dropped as f64));
+    cell.record("merged", sum(|one| one.merges as f64));
+    cell.record("waited s", sum(|one| one.wait_s));
     let dead: Vec<f64> = stretches
         .iter()
         .map(|one| one.mean_dead)
         .filter(|dead| dead.is_finite())
         .collect();
-    cell.tell(
+    cell.record(
         "mean D of merged",
         dead.iter().sum::<f64>() / dead.len() as f64,
     );
@@ -342,7 +342,7 @@ fn live_by_segment(log: &seiner_engine::LogStatus) -> Vec<(f64, f64)> {
     let last = shares.len().saturating_sub(1).max(1) as f64;
     (0u32..)
         .zip(shares)
-        .map(|(place, share)| (100.0 * f64::from(place) / last, share))
+        .map(|(index, share)| (100.0 * f64::from(index) / last, share))
         .collect()
 }
 
@@ -362,9 +362,9 @@ mod tests {
 
     #[test]
     fn what_cannot_work_is_refused() {
-        let place = Place::find(std::path::Path::new(".")).unwrap();
+        let location = StorageLocation::find(std::path::Path::new(".")).unwrap();
         let good = Merge::new(".".into(), Profile::Toy);
-        assert!(good.check(&place).is_ok());
+        assert!(good.check(&location).is_ok());
         let bad = [
             Merge {
                 v: vec![0.99],
@@ -384,7 +384,7 @@ mod tests {
             },
         ];
         for settings in bad {
-            assert!(settings.check(&place).is_err(), "{settings:?}");
+            assert!(settings.check(&location).is_err(), "{settings:?}");
         }
     }
 }

@@ -3,7 +3,7 @@
 use super::Merge;
 use crate::cell::Cell;
 use crate::experiment::Measurements;
-use crate::report::figure::{Axis, Figure, Series, plain};
+use seiner_chart::{Axis, Figure, LineSeries, plain};
 
 /// Best rate of one node of the paper's cluster, MB/s (*Riak*, conclusion).
 const PAPER_MB_S: f64 = 85.0;
@@ -113,7 +113,7 @@ fn by(
     caption: &str,
 ) -> Figure {
     let scale = if sweep == Sweep::Live { 1.0 } else { 1024.0 };
-    let mut series: Vec<Series> = Vec::new();
+    let mut series: Vec<LineSeries> = Vec::new();
     for cell in results
         .cells
         .iter()
@@ -129,7 +129,7 @@ fn by(
         let point = (x / scale, y);
         match series.iter_mut().find(|line| line.name == policy) {
             Some(line) => line.points.push(point),
-            None => series.push(Series {
+            None => series.push(LineSeries {
                 name: policy.to_string(),
                 points: vec![point],
                 is_reference: false,
@@ -141,7 +141,7 @@ fn by(
         line.points.sort_by(|a, b| a.0.total_cmp(&b.0));
     }
     if figure == "MB/s" && sweep == Sweep::Live && !series.is_empty() {
-        series.push(Series {
+        series.push(LineSeries {
             name: "paper: a node at the best".to_string(),
             points: vec![(0.1, PAPER_MB_S), (0.6, PAPER_MB_S)],
             is_reference: true,
@@ -158,10 +158,10 @@ fn by(
 }
 
 /// Lines over time of the first policy's cells, one for each V.
-fn lines(results: &Measurements<'_>, settings: &Merge, name: &str) -> Vec<Series> {
+fn lines(results: &Measurements<'_>, settings: &Merge, name: &str) -> Vec<LineSeries> {
     let of = |cell: &Cell| {
         let line = cell.lines.iter().find(|line| line.name == name)?;
-        Some(Series {
+        Some(LineSeries {
             name: format!("V={}", plain(cell.number("V")?)),
             points: line.points.clone(),
             is_reference: false,
@@ -191,7 +191,7 @@ fn over_time(results: &Measurements<'_>, settings: &Merge, name: &str, title: &s
 fn live(results: &Measurements<'_>, settings: &Merge) -> Figure {
     Figure::Lines {
         title: "Live share by segment, at the end".to_string(),
-        caption: "Segments in the order of their live share: the paper's figure 9. The more of them stand at 0 or 1, the less a merge has to write."
+        caption: "Segments in the order of their live share: the paper's figure 9. The more segments are at 0 or 1, the less a merge must write."
             .to_string(),
         x: Axis::linear("segments, percent"),
         y: Axis::linear("live share"),

@@ -6,7 +6,6 @@
 
 use crate::error::Result;
 use crate::interrupt::Interrupt;
-use crate::seed::Dice;
 use crate::sensors::register;
 use anyhow::Context;
 use seiner_engine::{
@@ -16,6 +15,7 @@ use seiner_engine::{
 use seiner_model::SourceId;
 use seiner_platform::sim::SimClock;
 use seiner_platform::{Clock, Directory};
+use seiner_random::SplitMixRng;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -31,7 +31,7 @@ const RING: f64 = 50.0;
 
 /// Parameters of a store and its load, with the symbols of the papers.
 #[derive(Clone, Copy, Debug)]
-pub struct Load {
+pub struct StoreLoad {
     /// Disk budget, C, in bytes.
     pub budget: u64,
     /// Live share of the budget to reach, V.
@@ -52,7 +52,7 @@ pub struct Load {
     pub seed: u64,
 }
 
-impl Load {
+impl StoreLoad {
     /// Number of sensors, S, for which rings of [`RING`] blocks fill V of the budget; at least 16.
     pub fn sensors(&self) -> u64 {
         let ring = RING * f64::from(self.block_bytes);
@@ -94,9 +94,9 @@ impl Load {
     }
 }
 
-/// Changes of the store's counters during one [`Running::feed`].
+/// Changes of the store's counters during one [`LoadedStore::feed`].
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Stretch {
+pub struct IntervalCounts {
     /// Bytes of blocks stored.
     pub stored: u64,
     /// Bytes of blocks rewritten by merges.
@@ -116,59 +116,59 @@ pub struct Stretch {
 }
 
 /// A store under load.
-pub struct Running {
+pub struct LoadedStore {
     engine: Engine,
     clock: SimClock,
     sources: Vec<SourceId>,
     /// Cumulative shares of the rows: element i is the share of the sensors 0 to i.
     shares: Vec<f64>,
-    dice: Dice,
+    rng: SplitMixRng,
     /// Time of the next row. Rows advance by a constant step even if writers are delayed. Rings
     /// count rows; gaps in time would make rows larger and so raise V.
     next: i64,
     decided: i64,
 }
 
-impl Running {
+impl LoadedStore {
     /// Opens a store in an empty directory, after the size of a row was measured there.
     ///
     /// # Errors
     /// The store cannot be opened or fails, or the user stopped the run.
-    pub fn start(load: &Load, directory: &Path, interrupt: &Interrupt) -> Result<Running> {
+    pub fn start(load: &StoreLoad, directory: &Path, interrupt: &Interrupt) -> Result<LoadedStore> {
         let probe = directory.join("probe");
         let row_bytes = row_bytes(load, &probe, interrupt)?;
         std::fs::remove_dir_all(&probe)?;
         let options = load.options(load.classes(row_bytes)?);
         let store = directory.join("store");
-        Running::open(load, options, &store, load.sensors(), interrupt)
+        LoadedStore::open(load, options, &store, load.sensors(), interrupt)
     }
 
     fn open(
-        load: &Load,
+        load: &StoreLoad,
         options: Options,
         directory: &Path,
         sensors: u64,
         interrupt: &Interrupt,
-    ) -> Result<Running> {
+    ) -> Result<LoadedStore> {
         std::fs::create_dir(directory)?;
         let clock = SimClock::new(0);
         let disk = Directory::open(directory).context("the store's directory was not opened")?;
         let engine = Engine::open(Arc::new(disk), Arc::new(clock.clone()), options)?;
         let sources = register(&engine, sensors, interrupt)?;
-        let mut dice = Dice::new(load.seed);
+        let mut rng = SplitMixRng::new(load.seed);
         let mut sum = 0.0;
         let shares: Vec<f64> = (0..sensors)
             .map(|_| {
-                sum += (load.sigma * dice.normal()).exp();
+                sum += rng.lognormal(load.sigma);
                 sum
             })
             .collect();
-        Ok(Running {
+        Ok(LoadedStore {
             engine,
             clock,
             sources,
             shares: shares.into_iter().map(|share| share / sum).collect(),
-            dice,
+            rng,
             next: 0,
             decided: i64::MIN,
         })
@@ -179,7 +179,7 @@ impl Running {
     ///
     /// # Errors
     /// The store fails, or the user stopped the run.
-    pub fn feed(&mut self, bytes: u64, interrupt: &Interrupt) -> Result<Option<Stretch>> {
+    pub fn feed(&mut self, bytes: u64, interrupt: &Interrupt) -> Result<Option<IntervalCounts>> {
         let before = self.engine.status();
         let (began, clock) = (Instant::now(), self.clock.monotonic());
         let mut rows = 0;
@@ -196,7 +196,7 @@ impl Running {
         }
         let passed = self.clock.monotonic() - clock;
         let own = rows * 1_000_000_000 / ROWS_A_SECOND;
-        Ok(Some(Stretch {
+        Ok(Some(IntervalCounts {
             stored: last.block_bytes_sealed - before.block_bytes_sealed,
             merged: last.merge_written - before.merge_written,
             written: last.segment_written - before.segment_written,
@@ -214,10 +214,10 @@ impl Running {
         let mut sources = Vec::with_capacity(BATCH);
         let mut values = Vec::with_capacity(BATCH);
         for _ in 0..BATCH {
-            let place = self.dice.unit();
+            let place = self.rng.unit();
             let sensor = self.shares.partition_point(|share| *share < place);
             sources.push(self.sources[sensor.min(self.sources.len() - 1)]);
-            values.push(f64::from_bits(self.dice.word() >> 2));
+            values.push(f64::from_bits(self.rng.next_u64() >> 2));
         }
         let times: Vec<i64> = (0..BATCH as i64)
             .map(|row| self.next + row * step)
@@ -259,13 +259,13 @@ impl Running {
 }
 
 /// Measures the bytes of a row in a block.
-fn row_bytes(load: &Load, directory: &Path, interrupt: &Interrupt) -> Result<f64> {
+fn row_bytes(load: &StoreLoad, directory: &Path, interrupt: &Interrupt) -> Result<f64> {
     let options = Options {
         disk: None,
         ..load.options(Classes::default())
     };
     let sensors = load.sensors().min(200);
-    let mut running = Running::open(load, options, directory, sensors, interrupt)?;
+    let mut running = LoadedStore::open(load, options, directory, sensors, interrupt)?;
     for _ in 0..PROBE_ROWS / BATCH {
         interrupt.check()?;
         running.batch()?;
@@ -281,7 +281,7 @@ mod tests {
 
     #[test]
     fn about_the_live_share_asked_for_is_kept_and_counts_can_be_had_again() {
-        let load = Load {
+        let load = StoreLoad {
             budget: 16 << 20,
             v: 0.6,
             segment_bytes: 64 << 10,
@@ -295,9 +295,9 @@ mod tests {
         let run = || {
             let home = tempfile::tempdir().unwrap();
             let interrupt = Interrupt::default();
-            let mut running = Running::start(&load, home.path(), &interrupt).unwrap();
-            let stretch = running.feed(40 << 20, &interrupt).unwrap().unwrap();
-            (running.log().fill.v(), stretch)
+            let mut running = LoadedStore::start(&load, home.path(), &interrupt).unwrap();
+            let counts = running.feed(40 << 20, &interrupt).unwrap().unwrap();
+            (running.log().fill.v(), counts)
         };
         let (v, first) = run();
         assert!((0.45..0.75).contains(&v), "{v}");
@@ -311,7 +311,7 @@ mod tests {
 
     #[test]
     fn a_store_that_does_not_keep_up_refuses_and_says_so() {
-        let load = Load {
+        let load = StoreLoad {
             budget: 8 << 20,
             v: 0.93,
             segment_bytes: 128 << 10,
@@ -324,7 +324,7 @@ mod tests {
         };
         let home = tempfile::tempdir().unwrap();
         let interrupt = Interrupt::default();
-        let mut running = Running::start(&load, home.path(), &interrupt).unwrap();
+        let mut running = LoadedStore::start(&load, home.path(), &interrupt).unwrap();
         assert!(running.feed(200 << 20, &interrupt).unwrap().is_none());
     }
 }

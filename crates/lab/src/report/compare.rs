@@ -1,9 +1,10 @@
 //! Comparison of two runs: their common cells, figure by figure, and combined charts.
 
-use super::figure::{BarSeries, Figure, Row, Series, plain};
-use super::{list, section, surroundings, whole};
+use super::{section, surroundings, whole};
 use crate::cell::Cell;
 use crate::results::Results;
+use seiner_chart::page::list;
+use seiner_chart::{BarSeries, Figure, LineSeries, TableRow, plain};
 use std::collections::BTreeMap;
 
 /// Relative difference below which a change is noise on most machines, as a share of the smaller figure.
@@ -17,11 +18,7 @@ pub fn page(before: &Results, after: &Results) -> String {
         super::moment(&before.started),
         super::moment(&after.started)
     );
-    list(
-        &mut body,
-        "What differs besides",
-        &differences(before, after),
-    );
+    body.push_str(&list("Other differences", &differences(before, after)));
     body.push_str(&section(&summary(before, after)));
     let others = after.figures();
     for figure in before.figures() {
@@ -43,9 +40,9 @@ pub fn page(before: &Results, after: &Results) -> String {
 
 /// Returns the differences of two runs in their circumstances.
 fn differences(before: &Results, after: &Results) -> Vec<String> {
-    let place = |results: &Results| {
+    let location = |results: &Results| {
         results
-            .place
+            .location
             .as_ref()
             .map_or_else(|| "no disk".to_string(), super::describe)
     };
@@ -81,7 +78,7 @@ fn differences(before: &Results, after: &Results) -> Vec<String> {
             after.machine.processor.clone(),
         ),
         ("program", before.program.clone(), after.program.clone()),
-        ("disk", place(before), place(after)),
+        ("disk", location(before), location(after)),
     ];
     pairs
         .into_iter()
@@ -105,9 +102,9 @@ fn overlay(before: Figure, after: &Figure) -> Option<Figure> {
             Figure::Lines { series: others, .. },
         ) => {
             let both = pairs(series, others, |line| (&line.name, line.is_reference));
-            let series = both
-                .into_iter()
-                .map(|(name, twin, line)| Series { name, twin, ..line });
+            let series =
+                both.into_iter()
+                    .map(|(name, twin, line)| LineSeries { name, twin, ..line });
             Some(Figure::Lines {
                 title,
                 caption,
@@ -181,7 +178,7 @@ fn summary(before: &Results, after: &Results) -> Figure {
     let rows = ratios.into_iter().map(|(name, mut of)| {
         of.sort_by(f64::total_cmp);
         let same = of.iter().filter(|ratio| is_same(**ratio)).count();
-        Row {
+        TableRow {
             fields: vec![
                 name.to_string(),
                 plain(of[of.len() / 2]),
@@ -229,7 +226,7 @@ fn table(before: &Results, after: &Results) -> Figure {
                 plain(b),
                 verdict,
             ];
-            rows.push(Row {
+            rows.push(TableRow {
                 fields,
                 is_reference: false,
             });
@@ -272,7 +269,7 @@ mod tests {
 
     #[test]
     fn the_same_line_of_two_runs_has_one_colour() {
-        let line = |name: &str, is_reference| Series {
+        let line = |name: &str, is_reference| LineSeries {
             name: name.to_string(),
             points: vec![(1.0, 1.0)],
             is_reference,

@@ -1,25 +1,25 @@
 //! Report of a run: one self-contained HTML page with charts. A small script only adds tooltips and
 //! hides lines.
 
-mod colour;
 pub mod compare;
-pub mod figure;
-mod svg;
+mod palette;
 pub mod tour;
 
 use crate::experiment::Profile;
-use crate::place::{Device, Place};
+use crate::location::{Device, StorageLocation};
 use crate::results::Results;
 use anyhow::Context;
-use figure::{Figure, Row, about, bytes, plain};
+use palette::store_colour;
+use seiner_chart::page::{Extras, document, list};
+use seiner_chart::{Figure, TableRow, about, bytes, escape, plain};
 use std::fmt::Write;
 use std::path::Path;
 
-const STYLE: &str = include_str!("style.css");
-const SCRIPT: &str = include_str!("script.js");
-
-/// Number of columns above which tables are printed row by row, because paper cannot scroll.
-const PRINTED_COLUMNS: usize = 9;
+/// Style and footer of all pages.
+const EXTRAS: Extras = Extras {
+    style: include_str!("style.css"),
+    footer: "Lines of the papers are faint and rows of the papers are in italics: other machines, other years.",
+};
 
 /// Formats an RFC 3339 time to the minute: `2026-11-22 03:40 UTC`.
 fn moment(time: &str) -> String {
@@ -33,26 +33,10 @@ fn moment(time: &str) -> String {
 fn warning(results: &Results) -> &'static str {
     match results.job.profile {
         Profile::Toy => {
-            " · <b class=\"warn\">a toy run: it shows that it works, its figures mean nothing</b>"
+            " · <b class=\"warn\">a toy run: it only shows that the experiment runs, its figures mean nothing</b>"
         }
         _ => "",
     }
-}
-
-/// Escapes a text for HTML, attributes included.
-pub fn escape(text: &str) -> String {
-    let mut safe = String::with_capacity(text.len());
-    for letter in text.chars() {
-        match letter {
-            '&' => safe.push_str("&amp;"),
-            '<' => safe.push_str("&lt;"),
-            '>' => safe.push_str("&gt;"),
-            '"' => safe.push_str("&quot;"),
-            '\n' => safe.push_str("&#10;"),
-            other => safe.push(other),
-        }
-    }
-    safe
 }
 
 /// Writes `results.json`, `results.csv`, `lines.csv` and `report.html` into a directory.
@@ -79,7 +63,7 @@ pub fn page(results: &Results) -> String {
         results.cells.len(),
         warning(results)
     );
-    list(&mut body, "What it says", &results.remarks());
+    body.push_str(&list("Findings", &results.remarks()));
     for figure in results.figures() {
         body.push_str(&section(&figure));
     }
@@ -88,127 +72,21 @@ pub fn page(results: &Results) -> String {
         .iter()
         .map(|cell| format!("{}: {}", cell.name, cell.why))
         .collect();
-    list(&mut body, "Not measured", &missing);
+    body.push_str(&list("Not measured", &missing));
     body.push_str(&surroundings(results));
-    list(&mut body, "Notes", &notes(results));
+    body.push_str(&list("Notes", &notes(results)));
     body.push_str(&section(&everything(results)));
     whole(&title, &body)
 }
 
-/// Returns a page of figures that do not come from a run.
-pub fn of_figures(title: &str, remarks: &[String], figures: &[Figure]) -> String {
-    let mut body = format!("<h1>{}</h1>", escape(title));
-    list(&mut body, "What it says", remarks);
-    for figure in figures {
-        body.push_str(&section(figure));
-    }
-    whole(title, &body)
-}
-
-/// Returns a whole page for a body.
-fn whole(title: &str, body: &str) -> String {
-    format!(
-        "<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\">\
-         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\
-         <title>{}</title><style>{STYLE}</style></head><body><main>{body}\
-         <footer>Lines and rows of the papers are drawn faintly and set in italics: other machines, other years.</footer>\
-         </main><div id=\"tip\" role=\"status\"></div><script>{SCRIPT}</script></body></html>\n",
-        escape(title)
-    )
-}
-
-fn list(body: &mut String, title: &str, points: &[String]) {
-    if points.is_empty() {
-        return;
-    }
-    let _ = write!(body, "<section><h2>{}</h2><ul>", escape(title));
-    for point in points {
-        let _ = write!(body, "<li>{}</li>", escape(point));
-    }
-    body.push_str("</ul></section>");
-}
-
-/// Returns a figure with its title, legend and caption; an empty text if nothing was measured.
+/// Returns a figure of a page, with the fixed colours of stores.
 fn section(figure: &Figure) -> String {
-    if figure.is_empty() {
-        return String::new();
-    }
-    let names: Vec<(&str, Option<usize>, bool)> = match figure {
-        Figure::Lines { series, .. } => series
-            .iter()
-            .map(|line| (line.name.as_str(), line.twin, line.is_reference))
-            .collect(),
-        Figure::Bars { series, .. } => series
-            .iter()
-            .map(|bars| (bars.name.as_str(), bars.twin, bars.is_reference))
-            .collect(),
-        Figure::Table { .. } => Vec::new(),
-    };
-    let mut html = format!("<section><h2>{}</h2>", escape(figure.title()));
-    if !figure.caption().is_empty() {
-        let _ = write!(
-            html,
-            "<p class=\"caption\">{}</p>",
-            escape(figure.caption())
-        );
-    }
-    html.push_str(&svg::draw(figure));
-    if let Figure::Table { columns, rows, .. } = figure {
-        html.push_str(&table(columns, rows));
-    }
-    if names.len() > 1 || names.iter().any(|(name, ..)| !name.is_empty()) {
-        html.push_str("<div class=\"legend\">");
-        let named: Vec<_> = names.iter().map(|(name, twin, _)| (*name, *twin)).collect();
-        let colours = colour::colours(&named);
-        for (place, (name, twin, is_reference)) in names.iter().enumerate() {
-            let _ = write!(
-                html,
-                "<button data-series=\"{place}\" aria-pressed=\"true\" class=\"{}\"><span class=\"{}\"><i></i></span>{}</button>",
-                if *is_reference { "reference" } else { "" },
-                svg::class(colours[place], *twin, false),
-                escape(name)
-            );
-        }
-        html.push_str("</div>");
-    }
-    html + "</section>"
+    seiner_chart::page::section(figure, store_colour)
 }
 
-fn table(columns: &[String], rows: &[Row]) -> String {
-    let is_broad = columns.len() > PRINTED_COLUMNS;
-    let class = if is_broad { "wrap broad" } else { "wrap" };
-    let mut html = format!("<div class=\"{class}\"><table><thead><tr>");
-    for column in columns {
-        let _ = write!(html, "<th>{}</th>", escape(column));
-    }
-    html.push_str("</tr></thead><tbody>");
-    for row in rows {
-        let _ = write!(
-            html,
-            "<tr{}>",
-            if row.is_reference {
-                " class=\"reference\""
-            } else {
-                ""
-            }
-        );
-        for (place, field) in row.fields.iter().enumerate() {
-            let class = if field.len() > 40 {
-                " class=\"words\""
-            } else {
-                ""
-            };
-            let head = match columns.get(place) {
-                Some(head) if is_broad && place > 0 && !field.is_empty() => {
-                    format!(" data-head=\"{}\"", escape(head))
-                }
-                _ => String::new(),
-            };
-            let _ = write!(html, "<td{class}{head}>{}</td>", escape(field));
-        }
-        html.push_str("</tr>");
-    }
-    html + "</tbody></table></div>"
+/// Returns a whole page for a body in HTML.
+fn whole(title: &str, body: &str) -> String {
+    document(title, body, EXTRAS)
 }
 
 /// Returns the description of machine, disk and job.
@@ -240,33 +118,30 @@ fn surroundings(results: &Results) -> String {
                 }
             ),
         ),
-        (
-            "Load before a cell",
-            format!("{} at the most", plain(heaviest)),
-        ),
+        ("Load before a cell", format!("at most {}", plain(heaviest))),
         ("Program", results.program.clone()),
         (
             "Seed, profile",
             format!("{}, {:?}", results.job.seed, results.job.profile).to_lowercase(),
         ),
     ];
-    if let Some(place) = &results.place {
-        terms.push(("Place", describe(place)));
+    if let Some(location) = &results.location {
+        terms.push(("Place", describe(location)));
     }
-    let mut html = "<section><h2>Where it ran</h2><dl>".to_string();
+    let mut html = "<section><h2>Machine and job</h2><dl>".to_string();
     for (name, text) in terms {
         let _ = write!(html, "<dt>{name}</dt><dd>{}</dd>", escape(&text));
     }
     html + "</dl></section>"
 }
 
-/// Describes a place in words.
-fn describe(place: &Place) -> String {
+/// Describes a location in words.
+fn describe(location: &StorageLocation) -> String {
     let mut words = Vec::new();
-    if let Some(mount) = &place.mount {
+    if let Some(mount) = &location.mount {
         words.push(format!("{} ({})", mount.kind, mount.options.join(",")));
     }
-    words.extend(place.device.iter().map(describe_device));
+    words.extend(location.device.iter().map(describe_device));
     words.join(" on ")
 }
 
@@ -295,17 +170,18 @@ fn describe_device(device: &Device) -> String {
 
 /// Returns the notes of all cells, without duplicates.
 fn notes(results: &Results) -> Vec<String> {
-    let mut told: Vec<(String, Vec<&str>)> = Vec::new();
+    let mut notes: Vec<(String, Vec<&str>)> = Vec::new();
     for cell in &results.cells {
         for note in &cell.notes {
-            match told.iter_mut().find(|(text, _)| text == note) {
+            match notes.iter_mut().find(|(text, _)| text == note) {
                 Some((_, cells)) => cells.push(&cell.name),
-                None => told.push((note.clone(), vec![&cell.name])),
+                None => notes.push((note.clone(), vec![&cell.name])),
             }
         }
     }
     let count = results.cells.len();
-    told.into_iter()
+    notes
+        .into_iter()
         .map(|(text, cells)| match cells.len() {
             all if all == count => text,
             1..=3 => format!("{}: {text}", cells.join(" · ")),
@@ -329,54 +205,18 @@ fn everything(results: &Results) -> Figure {
         let figures = names
             .iter()
             .map(|name| cell.figure(name).map(plain).unwrap_or_default());
-        Row {
+        TableRow {
             fields: start.chain(figures).collect(),
             is_reference: false,
         }
     });
     Figure::Table {
         title: "Every cell".to_string(),
-        caption: "The same, and every sample, are in results.json, results.csv and lines.csv."
+        caption: "The same figures and all samples are in results.json, results.csv and lines.csv."
             .to_string(),
         columns: head
             .chain(names.iter().map(|name| name.to_string()))
             .collect(),
         rows: rows.collect(),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn names_cannot_break_out_of_the_page() {
-        assert_eq!(
-            escape("<a b=\"c\">&\n"),
-            "&lt;a b=&quot;c&quot;&gt;&amp;&#10;"
-        );
-        let figure = Figure::Table {
-            title: "<script>".into(),
-            caption: String::new(),
-            columns: vec!["<b>".into()],
-            rows: vec![Row {
-                fields: vec!["<i>".into()],
-                is_reference: true,
-            }],
-        };
-        let html = section(&figure);
-        assert!(!html.contains("<script>") && !html.contains("<b>") && !html.contains("<i>"));
-        assert!(html.contains("class=\"reference\""));
-    }
-
-    #[test]
-    fn a_figure_without_values_is_left_out() {
-        let figure = Figure::Table {
-            title: "t".into(),
-            caption: String::new(),
-            columns: vec![],
-            rows: vec![],
-        };
-        assert_eq!(section(&figure), "");
     }
 }

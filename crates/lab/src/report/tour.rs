@@ -1,18 +1,19 @@
 //! Page of a tour: the main statement and figure of every experiment, with a link to its own page.
 
-use super::figure::{Figure, about, plain};
-use super::{escape, list, moment, section, surroundings, warning, whole};
+use super::{moment, section, surroundings, warning, whole};
 use crate::cell::Cell;
-use crate::check::{Finding, Level};
+use crate::check::{Finding, Severity};
 use crate::job::Work;
 use crate::results::Results;
+use seiner_chart::page::list;
+use seiner_chart::{Figure, about, escape, plain};
 use std::fmt::Write;
 
 /// Maximum number of charts of an experiment on the page.
 const PICTURES: usize = 4;
 
 /// A completed part of a tour.
-pub struct Stop {
+pub struct TourPart {
     /// Results of the part.
     pub results: Results,
     /// Path of its own page, relative to the tour's page.
@@ -21,10 +22,10 @@ pub struct Stop {
 
 /// Returns the page of a tour: the findings of `lab check`, the experiments that were run, and those that could
 /// not run, with the reasons.
-pub fn page(findings: &[Finding], stops: &[Stop], left_out: &[(&str, String)]) -> String {
+pub fn page(findings: &[Finding], parts: &[TourPart], left_out: &[(&str, String)]) -> String {
     let mut body = String::from("<h1>seiner lab tour</h1>");
-    if let Some(first) = stops.first() {
-        let cells: Vec<&Cell> = stops.iter().flat_map(|stop| &stop.results.cells).collect();
+    if let Some(first) = parts.first() {
+        let cells: Vec<&Cell> = parts.iter().flat_map(|part| &part.results.cells).collect();
         let _ = write!(
             body,
             "<p class=\"lead\">{} · {} · {} of measuring, {} cells{}</p>",
@@ -39,19 +40,19 @@ pub fn page(findings: &[Finding], stops: &[Stop], left_out: &[(&str, String)]) -
             warning(&first.results)
         );
     }
-    tiles(&mut body, stops);
+    tiles(&mut body, parts);
     checked(&mut body, findings);
-    for stop in stops {
-        part(&mut body, stop);
+    for part in parts {
+        write_part(&mut body, part);
     }
     let left_out: Vec<String> = left_out
         .iter()
         .map(|(name, why)| format!("{name}: {why}"))
         .collect();
-    list(&mut body, "Left out", &left_out);
-    if let Some((first, others)) = stops.split_first() {
+    body.push_str(&list("Left out", &left_out));
+    if let Some((first, others)) = parts.split_first() {
         let mut all = first.results.clone();
-        let cells = others.iter().flat_map(|stop| &stop.results.cells);
+        let cells = others.iter().flat_map(|part| &part.results.cells);
         all.cells.extend(cells.cloned());
         body.push_str(&surroundings(&all));
     }
@@ -65,22 +66,22 @@ fn subject(work: &Work) -> &'static str {
         Work::Write(_) => "Many sensors, several stores",
         Work::Files(_) => "File systems",
         Work::Align(_) => "Partitions that begin between sectors",
-        Work::Merge(_) => "What merging writes",
+        Work::Merge(_) => "Bytes that merges write",
         Work::Trace(_) => "Block operations",
     }
 }
 
 /// Appends the main figures in large type.
-fn tiles(body: &mut String, stops: &[Stop]) {
-    let told: Vec<(String, String)> = stops
+fn tiles(body: &mut String, parts: &[TourPart]) {
+    let headlines: Vec<(String, String)> = parts
         .iter()
-        .flat_map(|stop| headline(&stop.results))
+        .flat_map(|part| headline(&part.results))
         .collect();
-    if told.is_empty() {
+    if headlines.is_empty() {
         return;
     }
     body.push_str("<div class=\"tiles\">");
-    for (figure, what) in told {
+    for (figure, what) in headlines {
         let _ = write!(
             body,
             "<div><b>{}</b><span>{}</span></div>",
@@ -104,11 +105,11 @@ fn headline(results: &Results) -> Vec<(String, String)> {
             .iter()
             .filter(move |cell| cell.name.starts_with(name))
     };
-    let mut told = Vec::new();
-    let mut tell = |figure: Option<(f64, bool)>, unit: &str, what: &str| {
+    let mut headlines = Vec::new();
+    let mut add = |figure: Option<(f64, bool)>, unit: &str, what: &str| {
         if let Some((figure, is_steady)) = figure {
             let doubt = if is_steady { "" } else { "; not steady" };
-            told.push((
+            headlines.push((
                 format!("{} {unit}", plain(figure)),
                 format!("{what}{doubt}"),
             ));
@@ -116,17 +117,17 @@ fn headline(results: &Results) -> Vec<(String, String)> {
     };
     match &results.job.work {
         Work::Disk(_) => {
-            tell(
+            add(
                 most(&mut named("sequential write"), "MB/s"),
                 "MB/s",
                 "written in sequence",
             );
-            tell(
+            add(
                 most(&mut named("random write 4 KiB × 1"), "MB/s"),
                 "MB/s",
                 "written at random, 4 KiB at a time",
             );
-            tell(
+            add(
                 most(&mut named("sync 4 KiB"), "p50 ms"),
                 "ms",
                 "for a synced write of 4 KiB",
@@ -138,7 +139,7 @@ fn headline(results: &Results) -> Vec<(String, String)> {
                 let mut cells = results.cells.iter().filter(|cell| {
                     cell.text("store") == Some(store) && cell.number("F") == Some(sensors)
                 });
-                tell(
+                add(
                     most(&mut cells, "MB/s"),
                     "MB/s",
                     &format!("of {} sensors into {name}", plain(sensors)),
@@ -147,19 +148,19 @@ fn headline(results: &Results) -> Vec<(String, String)> {
         }
         _ => {}
     }
-    told
+    headlines
 }
 
 fn checked(body: &mut String, findings: &[Finding]) {
     if findings.is_empty() {
         return;
     }
-    body.push_str("<section><h2>What was looked at first</h2><ul class=\"findings\">");
+    body.push_str("<section><h2>Checks before the run</h2><ul class=\"findings\">");
     for finding in findings {
-        let class = match finding.level {
-            Level::Good => "good",
-            Level::Note => "note",
-            Level::Warn => "warn",
+        let class = match finding.severity {
+            Severity::Good => "good",
+            Severity::Note => "note",
+            Severity::Warn => "warn",
         };
         let _ = write!(
             body,
@@ -171,16 +172,16 @@ fn checked(body: &mut String, findings: &[Finding]) {
     body.push_str("</ul></section>");
 }
 
-fn part(body: &mut String, stop: &Stop) {
-    let results = &stop.results;
+fn write_part(body: &mut String, part: &TourPart) {
+    let results = &part.results;
     let _ = write!(
         body,
         "<h2 class=\"part\">{} <a href=\"{}\">lab {}: everything</a></h2>",
         subject(&results.job.work),
-        escape(&stop.page),
+        escape(&part.page),
         results.experiment()
     );
-    list(body, "What it says", &results.remarks());
+    body.push_str(&list("Findings", &results.remarks()));
     let pictures: Vec<String> = results
         .figures()
         .iter()
@@ -195,7 +196,7 @@ fn part(body: &mut String, stop: &Stop) {
         .iter()
         .map(|cell| format!("{}: {}", cell.name, cell.why))
         .collect();
-    list(body, "Not measured", &missing);
+    body.push_str(&list("Not measured", &missing));
 }
 
 #[cfg(test)]
@@ -203,9 +204,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn findings_and_what_was_left_out_stand_on_the_page() {
+    fn findings_and_omitted_parts_are_on_the_page() {
         let findings = [Finding {
-            level: Level::Warn,
+            severity: Severity::Warn,
             subject: "<sda1>".to_string(),
             text: "begins at sector 63".to_string(),
         }];

@@ -4,7 +4,7 @@
 use super::stores::{Portion, Store};
 use crate::error::{Error, Result};
 use crate::interrupt::Interrupt;
-use crate::seed::Dice;
+use seiner_random::SplitMixRng;
 use serde::{Deserialize, Serialize};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -37,7 +37,7 @@ struct Writer {
 }
 
 /// Source of load on a store: threads of this process, or other processes.
-pub trait Load {
+pub trait WriteLoad {
     /// Runs a phase until `duration` has passed and the store took at least `least` bytes, or until
     /// it took `most` bytes. If `rate` is given, the load is limited to that many bytes per second.
     ///
@@ -117,7 +117,7 @@ impl<'a> Drive<'a> {
     fn of(store: &'a dyn Store, writers: Vec<Writer>, seed: u64, portion: u64) -> Drive<'a> {
         let count = CONTENTS.min(CONTENTS_BYTES / portion).max(2);
         let mut contents = vec![0; (count * portion) as usize];
-        Dice::new(seed).fill(&mut contents);
+        SplitMixRng::new(seed).fill(&mut contents);
         Drive {
             store,
             writers,
@@ -175,7 +175,7 @@ impl<'a> Drive<'a> {
     }
 }
 
-impl Load for Drive<'_> {
+impl WriteLoad for Drive<'_> {
     fn run(
         &self,
         duration: Duration,

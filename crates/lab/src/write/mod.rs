@@ -4,9 +4,9 @@
 //! accepts them or at the highest sustainable rate. All files are created before the measurement. One lap warms
 //! up. Data that remain in the page cache at the end are synced and counted.
 
-mod crew;
 mod drive;
 mod pictures;
+mod pool;
 mod run;
 mod stores;
 
@@ -14,11 +14,13 @@ use crate::backend::Backend;
 use crate::bench::Bench;
 use crate::cell::Missing;
 use crate::error::{Result, refuse};
-use crate::experiment::{Experiment, Measurements, Needs, Plan, Profile, Session, Task};
-use crate::place::Place;
-use crate::report::figure::{Figure, bytes};
-pub use crew::work;
+use crate::experiment::{
+    Experiment, ExperimentPlan, GuestNeeds, Measurements, Profile, Session, Task,
+};
+use crate::location::StorageLocation;
+pub use pool::work;
 use run::Run;
+use seiner_chart::{Figure, bytes};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use std::path::{Path, PathBuf};
@@ -39,7 +41,7 @@ pub const TRIALS: usize = 6;
 /// Stores to test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Kind {
+pub enum StoreKind {
     /// One file per sensor, appended (the paper's store).
     Files,
     /// One file per sensor, each sample updated in place at once (as RRDtool does).
@@ -58,38 +60,38 @@ pub enum Kind {
     Rocksdb,
 }
 
-impl Kind {
+impl StoreKind {
     /// All stores that are implemented here.
-    pub const ALL: [Kind; 6] = [
-        Kind::Files,
-        Kind::InPlace,
-        Kind::Akumuli,
-        Kind::Yawndb,
-        Kind::Log,
-        Kind::LogOnly,
+    pub const ALL: [StoreKind; 6] = [
+        StoreKind::Files,
+        StoreKind::InPlace,
+        StoreKind::Akumuli,
+        StoreKind::Yawndb,
+        StoreKind::Log,
+        StoreKind::LogOnly,
     ];
 
     /// Returns the name of the store.
     pub fn name(self) -> &'static str {
         match self {
-            Kind::Files => "files",
-            Kind::InPlace => "in-place",
-            Kind::Akumuli => "akumuli",
-            Kind::Yawndb => "yawndb",
-            Kind::Log => "log",
-            Kind::LogOnly => "log-only",
-            Kind::Sqlite => "sqlite",
-            Kind::Rocksdb => "rocksdb",
+            StoreKind::Files => "files",
+            StoreKind::InPlace => "in-place",
+            StoreKind::Akumuli => "akumuli",
+            StoreKind::Yawndb => "yawndb",
+            StoreKind::Log => "log",
+            StoreKind::LogOnly => "log-only",
+            StoreKind::Sqlite => "sqlite",
+            StoreKind::Rocksdb => "rocksdb",
         }
     }
 
     /// Returns the reason why this program cannot test the store; `None` if it can.
     fn obstacle(self) -> Option<&'static str> {
         match self {
-            Kind::Sqlite if !cfg!(feature = "references") => {
+            StoreKind::Sqlite if !cfg!(feature = "references") => {
                 Some("this program was built without SQLite; build it with --features references")
             }
-            Kind::Rocksdb if !cfg!(feature = "rocksdb") => {
+            StoreKind::Rocksdb if !cfg!(feature = "rocksdb") => {
                 Some("this program was built without RocksDB; build it with --features rocksdb")
             }
             _ => None,
@@ -98,7 +100,7 @@ impl Kind {
 
     /// Returns true if the user of the store chooses the size of portions.
     fn takes_portions(self) -> bool {
-        self == Kind::Files
+        self == StoreKind::Files
     }
 }
 
@@ -135,7 +137,7 @@ pub struct Write {
     /// C: space for data in bytes.
     pub room_bytes: u64,
     /// Stores to test.
-    pub stores: Vec<Kind>,
+    pub stores: Vec<StoreKind>,
     /// F: numbers of sensors.
     pub sensors: Vec<u64>,
     /// B: sizes of a portion in bytes.
@@ -195,14 +197,14 @@ impl Write {
             fresh: None,
             room_bytes,
             stores: if toy {
-                Kind::ALL.to_vec()
+                StoreKind::ALL.to_vec()
             } else {
                 vec![
-                    Kind::Files,
-                    Kind::InPlace,
-                    Kind::Akumuli,
-                    Kind::Yawndb,
-                    Kind::Log,
+                    StoreKind::Files,
+                    StoreKind::InPlace,
+                    StoreKind::Akumuli,
+                    StoreKind::Yawndb,
+                    StoreKind::Log,
                 ]
             },
             sensors,
@@ -238,7 +240,7 @@ impl Write {
     fn sequential(&self) -> Task {
         Task {
             name: SEQUENTIAL.to_string(),
-            ..self.task(Kind::Files, 1, SEQUENTIAL_PIECE)
+            ..self.task(StoreKind::Files, 1, SEQUENTIAL_PIECE)
         }
     }
 
@@ -247,7 +249,7 @@ impl Write {
         let (mut tasks, mut missing) = (Vec::new(), Vec::new());
         for store in &self.stores {
             let alone = "it keeps its store in the memory of one process: leave out --processes";
-            let is_alone = self.is_by_processes && *store != Kind::Files;
+            let is_alone = self.is_by_processes && *store != StoreKind::Files;
             if let Some(why) = store.obstacle().or(is_alone.then_some(alone)) {
                 missing.push(Missing {
                     name: store.name().to_string(),
@@ -284,7 +286,7 @@ impl Write {
         (tasks, missing)
     }
 
-    fn task(&self, store: Kind, sensors: u64, portion: u64) -> Task {
+    fn task(&self, store: StoreKind, sensors: u64, portion: u64) -> Task {
         let name = if store.takes_portions() {
             format!(
                 "{} F={sensors} B={}",
@@ -320,7 +322,7 @@ impl Write {
         (FILL * self.room_bytes as f64 / (sensors * self.kept) as f64) as u64
     }
 
-    fn check(&self, place: &Place) -> Result<()> {
+    fn check(&self, location: &StorageLocation) -> Result<()> {
         if self.sensors.is_empty() || self.portions.is_empty() || self.stores.is_empty() {
             return refuse("at least one store, one --sensors and one --portion must be named");
         }
@@ -350,11 +352,11 @@ impl Write {
         if self.backend == Backend::Guest {
             return self.check_guest();
         }
-        let free = place.free_bytes()?;
+        let free = location.free_bytes()?;
         if free < self.image_bytes() {
             return refuse(format!(
                 "{} has {} free, too little for --room {}; choose less",
-                place.path.display(),
+                location.path.display(),
                 bytes(free as f64),
                 bytes(self.room_bytes as f64)
             ));
@@ -375,7 +377,7 @@ impl Write {
                 ));
             }
         }
-        self.check_inodes(place, most)
+        self.check_inodes(location, most)
     }
 
     /// Returns these settings for a guest, where `directory` replaces the directories of this machine.
@@ -390,11 +392,13 @@ impl Write {
     /// Checks the limits of a guest: its disk is in its own memory.
     fn check_guest(&self) -> Result<()> {
         if self.fresh.is_none() {
-            return refuse("a guest has no disk of yours: name a file system by --fresh, as ext4");
+            return refuse(
+                "a guest has no disk of this machine: name a file system by --fresh, such as ext4",
+            );
         }
         if self.memory_bytes > 0 {
             return refuse(
-                "a guest's disk lies in its memory, which a limit would count: leave out --memory",
+                "a guest's disk is in its memory, which a limit would include: leave out --memory",
             );
         }
         if self.is_by_processes {
@@ -412,28 +416,28 @@ impl Write {
         Ok(())
     }
 
-    /// Returns the memory of a guest besides its disk: the page cache, and stores that keep samples in memory.
+    /// Returns the memory of a guest without its disk: the page cache, and stores that keep samples in memory.
     fn guest_memory(&self) -> u64 {
         self.room_bytes
     }
 
-    fn check_inodes(&self, place: &Place, sensors: u64) -> Result<()> {
+    fn check_inodes(&self, location: &StorageLocation, sensors: u64) -> Result<()> {
         if self.fresh.is_some()
             || !self
                 .stores
                 .iter()
-                .any(|store| matches!(store, Kind::Files | Kind::InPlace))
+                .any(|store| matches!(store, StoreKind::Files | StoreKind::InPlace))
         {
             return Ok(());
         }
-        let told = rustix::fs::statvfs(&place.path).map_err(anyhow::Error::from)?;
+        let space = rustix::fs::statvfs(&location.path).map_err(anyhow::Error::from)?;
         let needed = sensors * self.kept + sensors / 50 + 1000;
         // File systems without a fixed number of inodes report 0.
-        if told.f_files > 0 && told.f_favail < needed {
+        if space.f_files > 0 && space.f_favail < needed {
             return refuse(format!(
                 "{} has room for {} files more, {needed} are needed; choose fewer --sensors or --fresh ext4",
-                place.path.display(),
-                told.f_favail
+                location.path.display(),
+                space.f_favail
             ));
         }
         Ok(())
@@ -441,7 +445,7 @@ impl Write {
 }
 
 impl Experiment for Write {
-    fn plan(&self, _profile: Profile) -> Result<Plan> {
+    fn plan(&self, _profile: Profile) -> Result<ExperimentPlan> {
         let Some(first) = self.directories.first() else {
             return refuse("name a directory to write into");
         };
@@ -450,11 +454,11 @@ impl Experiment for Write {
                 return refuse(format!("{} is no directory", directory.display()));
             }
         }
-        let place = Place::find(first)?;
-        self.check(&place)?;
+        let location = StorageLocation::find(first)?;
+        self.check(&location)?;
         if let Some(kind) = &self.fresh {
             if let Some(obstacle) = self.backend.obstacle(kind) {
-                return refuse(format!("a fresh {kind} cannot be had: {obstacle}"));
+                return refuse(format!("a new {kind} cannot be created: {obstacle}"));
             }
             if self.directories.len() > 1 {
                 return refuse("a fresh file system and several directories do not go together");
@@ -464,11 +468,11 @@ impl Experiment for Write {
         if let (true, Some(first)) = (tasks.is_empty(), missing.first()) {
             return refuse(format!("{}: {}", first.name, first.why));
         }
-        Ok(Plan {
+        Ok(ExperimentPlan {
             tasks,
             missing,
             backend: self.backend,
-            place: Some(place),
+            location: Some(location),
         })
     }
 
@@ -482,8 +486,8 @@ impl Experiment for Write {
         }))
     }
 
-    fn guest_needs(&self) -> Option<Needs> {
-        Some(Needs {
+    fn guest_needs(&self) -> Option<GuestNeeds> {
+        Some(GuestNeeds {
             directory: self.directories.first()?.clone(),
             medium_bytes: self.image_bytes(),
             memory_bytes: self.guest_memory(),

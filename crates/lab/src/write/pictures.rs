@@ -1,14 +1,14 @@
 //! Report of the write test, in the form of the first paper's figures 2 to 8.
 
-use super::{Kind, SEQUENTIAL, Write};
+use super::{SEQUENTIAL, StoreKind, Write};
 use crate::backend::Backend;
 use crate::blocks::tables;
 use crate::cell::Cell;
 use crate::experiment::Measurements;
 use crate::papers;
-use crate::report::figure::{Axis, Figure, Series, plain};
+use seiner_chart::{Axis, Figure, LineSeries, plain};
 
-/// Maximum number of cells whose course over time is drawn.
+/// Maximum number of cells whose rate over time is drawn.
 const COURSES: usize = 10;
 /// Ratio of two rates above which they count as equal.
 const SAME_RATE: f64 = 0.9;
@@ -26,7 +26,7 @@ pub fn figures(results: &Measurements<'_>) -> Vec<Figure> {
     figures
 }
 
-fn kind(cell: &Cell) -> Option<Kind> {
+fn kind(cell: &Cell) -> Option<StoreKind> {
     serde_json::from_value(cell.settings.get("store")?.clone()).ok()
 }
 
@@ -34,7 +34,7 @@ fn kind(cell: &Cell) -> Option<Kind> {
 fn label(cell: &Cell) -> String {
     match (kind(cell), cell.number("B")) {
         _ if cell.name == SEQUENTIAL => SEQUENTIAL.to_string(),
-        (Some(Kind::Files), Some(portion)) => format!("files B={}K", plain(portion / 1024.0)),
+        (Some(StoreKind::Files), Some(portion)) => format!("files B={}K", plain(portion / 1024.0)),
         (Some(kind), _) => kind.name().to_string(),
         _ => String::new(),
     }
@@ -52,15 +52,15 @@ fn lines(
     x: &str,
     name: impl Fn(&Cell) -> Option<String>,
     y: impl Fn(&Cell) -> Option<f64>,
-) -> Vec<Series> {
-    let mut series: Vec<Series> = Vec::new();
+) -> Vec<LineSeries> {
+    let mut series: Vec<LineSeries> = Vec::new();
     for cell in results.cells {
         let (Some(name), Some(x), Some(y)) = (name(cell), cell.number(x), y(cell)) else {
             continue;
         };
         match series.iter_mut().find(|line| line.name == name) {
             Some(line) => line.points.push((x, y)),
-            None => series.push(Series {
+            None => series.push(LineSeries {
                 name,
                 points: vec![(x, y)],
                 is_reference: false,
@@ -75,7 +75,7 @@ fn lines(
 }
 
 /// Returns the paper's rows with B = 4K as lines; `y` takes a row and the rate of its line at F = 1.
-fn paper_lines(y: impl Fn(&papers::BlockRow, f64) -> f64) -> Vec<Series> {
+fn paper_lines(y: impl Fn(&papers::BlockRow, f64) -> f64) -> Vec<LineSeries> {
     let rows = papers::blocks();
     [("HDD", "ext4"), ("SSD", "ext4"), ("SSD", "f2fs")]
         .iter()
@@ -88,7 +88,7 @@ fn paper_lines(y: impl Fn(&papers::BlockRow, f64) -> f64) -> Vec<Series> {
                 .collect();
             of.sort_by(|a, b| a.files.total_cmp(&b.files));
             let single = of.first().map_or(1.0, |row| row.mb_s);
-            Series {
+            LineSeries {
                 name: format!("paper: files B=4K, {disk} {file_system}"),
                 points: of.iter().map(|row| (row.files, y(row, single))).collect(),
                 is_reference: true,
@@ -115,7 +115,7 @@ fn sequential(results: &Measurements<'_>) -> Option<f64> {
     let single = results
         .cells
         .iter()
-        .filter(|cell| kind(cell) == Some(Kind::Files) && cell.number("F") == Some(1.0));
+        .filter(|cell| kind(cell) == Some(StoreKind::Files) && cell.number("F") == Some(1.0));
     single.filter_map(rate).reduce(f64::max)
 }
 
@@ -144,7 +144,7 @@ fn by_share(results: &Measurements<'_>) -> Figure {
     };
     Figure::Lines {
         title: "Share of the rate of one file".to_string(),
-        caption: "100 % is what one file reaches on the same disk at the best, portions of 1 MiB among them. The paper's file \
+        caption: "100 % is the best rate of one file on the same disk, portions of 1 MiB included. The paper's file \
                   store keeps 0.5 to 20 % of it with a million files and B = 4K."
             .to_string(),
         x: Axis::log("sensors"),
@@ -173,7 +173,7 @@ fn amplification(results: &Measurements<'_>) -> Figure {
 fn by_portion(results: &Measurements<'_>) -> Figure {
     let name = |cell: &Cell| {
         let sensors = cell.number("F")?;
-        (kind(cell) == Some(Kind::Files) && cell.name != SEQUENTIAL)
+        (kind(cell) == Some(StoreKind::Files) && cell.name != SEQUENTIAL)
             .then(|| format!("F={}", plain(sensors)))
     };
     let mut series = lines(results, "B", name, rate);
@@ -204,7 +204,7 @@ fn over_time(results: &Measurements<'_>) -> Option<Figure> {
         .take(COURSES);
     let series = cells.filter_map(|cell| {
         let line = cell.lines.iter().find(|line| line.name == "MB/s")?;
-        Some(Series {
+        Some(LineSeries {
             name: label(cell),
             points: line.points.clone(),
             is_reference: false,

@@ -1,18 +1,18 @@
 //! Measurement of one cell of the write test: prepares the directory and the store, warms up for a
 //! lap, then measures. A lap is the load after which each sensor has filled a buffer once.
 
-use super::crew::Crew;
-use super::drive::{Drive, Load, Phase};
+use super::drive::{Drive, Phase, WriteLoad};
+use super::pool::WorkerPool;
 use super::stores::{self, Store};
-use super::{Kind, Pace, SAMPLE_BYTES, TRIALS, Write};
+use super::{Pace, SAMPLE_BYTES, StoreKind, TRIALS, Write};
 use crate::bench::Bench;
 use crate::blocks::Recorder;
-use crate::cell::{Cell, Line, Settings};
+use crate::cell::{Cell, CellSettings, Line};
 use crate::error::Result;
 use crate::experiment::{Session, Task};
 use crate::group::Limit;
-use crate::native::{self, Claims, Fresh, Recipe};
-use crate::place::{Device, Place};
+use crate::location::{Device, StorageLocation};
+use crate::native::{self, Fresh, Recipe, ResourceGuards};
 use serde_json::json;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -31,15 +31,15 @@ pub struct Run {
 }
 
 /// Directories of a cell. Dropping them removes everything.
-struct Ground {
+struct StorageTarget {
     directories: Vec<PathBuf>,
     device: Option<Device>,
     fresh: Option<Fresh>,
-    _claims: Claims,
+    _guards: ResourceGuards,
 }
 
-impl Ground {
-    fn make(settings: &Write, sensors: u64, bench: &Bench) -> Result<Ground> {
+impl StorageTarget {
+    fn make(settings: &Write, sensors: u64, bench: &Bench) -> Result<StorageTarget> {
         if let Some(kind) = &settings.fresh {
             let recipe = Recipe {
                 kind: kind.clone(),
@@ -53,26 +53,26 @@ impl Ground {
             let directory = fresh.mounted.point().join("data");
             std::fs::create_dir(&directory)?;
             let device = Some(fresh.disk.device.clone());
-            return Ok(Ground {
+            return Ok(StorageTarget {
                 directories: vec![directory],
                 device,
                 fresh: Some(fresh),
-                _claims: Claims::default(),
+                _guards: ResourceGuards::default(),
             });
         }
-        let device = Place::find(&settings.directories[0])?.device;
-        let mut claims = Claims::default();
+        let device = StorageLocation::find(&settings.directories[0])?.device;
+        let mut guards = ResourceGuards::default();
         let mut directories = Vec::new();
         for parent in &settings.directories {
-            let (claim, directory) = bench.registry.tree(parent)?;
-            claims.0.push(claim);
+            let (guard, directory) = bench.registry.tree(parent)?;
+            guards.0.push(guard);
             directories.push(directory);
         }
-        Ok(Ground {
+        Ok(StorageTarget {
             directories,
             device,
             fresh: None,
-            _claims: claims,
+            _guards: guards,
         })
     }
 
@@ -87,31 +87,31 @@ impl Session for Run {
     fn run(&mut self, task: &Task, bench: &Bench) -> Result<Cell> {
         let number = |name: &str| task.settings[name].as_u64().expect("the task is ours");
         let (sensors, portion) = (number("F"), number("B"));
-        let kind: Kind =
+        let kind: StoreKind =
             serde_json::from_value(task.settings["store"].clone()).expect("the task is ours");
-        let ground = Ground::make(&self.settings, sensors, bench)?;
+        let target = StorageTarget::make(&self.settings, sensors, bench)?;
         bench.say(format!("{}: making it", task.name));
         let store = stores::make(
             kind,
             &self.settings,
             sensors,
             portion,
-            &ground.directories,
+            &target.directories,
             &bench.interrupt,
         )?;
-        ground.sync()?;
+        target.sync()?;
         let limit = match self.settings.memory_bytes {
             0 => None,
             memory => Some(Limit::set(memory, &bench.registry)?),
         };
         let set = &self.settings;
-        let drive: Box<dyn Load> = match set.is_by_processes {
-            true => Box::new(Crew::start(
+        let drive: Box<dyn WriteLoad> = match set.is_by_processes {
+            true => Box::new(WorkerPool::start(
                 set,
                 sensors,
                 portion,
                 self.seed,
-                &ground.directories,
+                &target.directories,
             )?),
             false => Box::new(Drive::new(
                 &*store,
@@ -121,7 +121,7 @@ impl Session for Run {
                 portion,
             )),
         };
-        let cell = self.measure(task, &*drive, &*store, &ground, bench);
+        let cell = self.measure(task, &*drive, &*store, &target, bench);
         drop(drive);
         drop(store);
         drop(limit);
@@ -132,7 +132,7 @@ impl Session for Run {
 }
 
 impl Run {
-    fn common_settings(&self) -> Settings {
+    fn common_settings(&self) -> CellSettings {
         let set = &self.settings;
         let pairs = [
             ("M", json!(set.writers)),
@@ -150,9 +150,9 @@ impl Run {
     fn measure(
         &self,
         task: &Task,
-        drive: &dyn Load,
+        drive: &dyn WriteLoad,
         store: &dyn Store,
-        ground: &Ground,
+        target: &StorageTarget,
         bench: &Bench,
     ) -> Result<Cell> {
         let lap = store.lap_bytes();
@@ -168,13 +168,13 @@ impl Run {
         )?;
         if warm.bytes < lap {
             cell.notes.push(
-                "Warmed up for less than a lap over all sensors: what was measured is a beginning."
+                "The warm-up was shorter than a lap over all sensors: the figures are those of the first lap."
                     .to_string(),
             );
         }
-        ground.sync()?;
+        target.sync()?;
         bench.say(format!("{}: measuring", task.name));
-        let recorder = ground
+        let recorder = target
             .device
             .as_ref()
             .map(|device| Recorder::start(device, &bench.registry));
@@ -187,21 +187,21 @@ impl Run {
         }
         let phase = match self.settings.pace {
             Pace::Greedy => {
-                let phase = self.phase(drive, ground, None, bench)?;
-                tell(&phase, lap, &mut cell);
+                let phase = self.phase(drive, target, None, bench)?;
+                record_synced(&phase, lap, &mut cell);
                 phase
             }
-            Pace::Paced => self.search(drive, ground, lap, &mut cell, bench)?,
+            Pace::Paced => self.search(drive, target, lap, &mut cell, bench)?,
         };
         if let Some(recorder) = recorder {
             let blocks = recorder.finish();
             if self.settings.pace == Pace::Greedy {
-                cell.tell(
+                cell.record(
                     "K_wa",
                     blocks.written_bytes as f64 / phase.phase.bytes as f64,
                 );
             }
-            if ground.fresh.is_none() {
+            if target.fresh.is_none() {
                 cell.notes.push("Block operations of everybody on this disk are counted: K_wa is right only where nobody else writes.".to_string());
             }
             cell.blocks = Some(blocks);
@@ -212,15 +212,15 @@ impl Run {
     /// Measures one phase with the sync after it.
     fn phase(
         &self,
-        drive: &dyn Load,
-        ground: &Ground,
+        drive: &dyn WriteLoad,
+        target: &StorageTarget,
         rate: Option<f64>,
         bench: &Bench,
     ) -> Result<Synced> {
         let seconds = Duration::from_secs_f64(self.settings.seconds);
         let phase = drive.run(seconds, 0, self.settings.most_bytes, rate, &bench.interrupt)?;
         let start = Instant::now();
-        ground.sync()?;
+        target.sync()?;
         Ok(Synced {
             phase,
             sync_s: start.elapsed().as_secs_f64(),
@@ -230,20 +230,20 @@ impl Run {
     /// Searches the highest rate that the store sustains, by bisection.
     fn search(
         &self,
-        drive: &dyn Load,
-        ground: &Ground,
+        drive: &dyn WriteLoad,
+        target: &StorageTarget,
         lap: u64,
         cell: &mut Cell,
         bench: &Bench,
     ) -> Result<Synced> {
-        let greedy = self.phase(drive, ground, None, bench)?;
-        tell(&greedy, lap, cell);
+        let greedy = self.phase(drive, target, None, bench)?;
+        record_synced(&greedy, lap, cell);
         let (mut sustained, mut too_much) = (0.0, greedy.rate() * 1.25);
         let mut trials = Vec::new();
         let mut last = greedy;
         for _ in 0..TRIALS {
             let rate = (sustained + too_much) / 2.0;
-            let trial = self.phase(drive, ground, Some(rate), bench)?;
+            let trial = self.phase(drive, target, Some(rate), bench)?;
             let passed = trial.rate() >= DELIVERED * rate;
             trials.push((rate / 1e6, f64::from(u8::from(passed))));
             if passed {
@@ -253,7 +253,7 @@ impl Run {
             }
             last = trial;
         }
-        cell.tell("sustained MB/s", sustained / 1e6);
+        cell.record("sustained MB/s", sustained / 1e6);
         cell.lines.push(Line {
             name: "passed at MB/s".to_string(),
             points: trials,
@@ -275,17 +275,17 @@ impl Synced {
     }
 }
 
-fn tell(synced: &Synced, lap: u64, cell: &mut Cell) {
+fn record_synced(synced: &Synced, lap: u64, cell: &mut Cell) {
     let phase = &synced.phase;
     let seconds = phase.took.as_secs_f64();
-    cell.tell("MB/s", synced.rate() / 1e6);
-    cell.tell("accepted MB/s", phase.bytes as f64 / seconds / 1e6);
-    cell.tell("samples/s", synced.rate() / SAMPLE_BYTES as f64);
-    cell.tell("laps", phase.bytes as f64 / lap as f64);
-    cell.tell("sync s", synced.sync_s);
-    cell.tell("p99 ms", phase.p99_ms);
+    cell.record("MB/s", synced.rate() / 1e6);
+    cell.record("accepted MB/s", phase.bytes as f64 / seconds / 1e6);
+    cell.record("samples/s", synced.rate() / SAMPLE_BYTES as f64);
+    cell.record("laps", phase.bytes as f64 / lap as f64);
+    cell.record("sync s", synced.sync_s);
+    cell.record("p99 ms", phase.p99_ms);
     let steady = steadiness(phase, lap);
-    cell.tell("steady", f64::from(u8::from(steady.is_none())));
+    cell.record("steady", f64::from(u8::from(steady.is_none())));
     cell.notes
         .extend(steady.map(|why| format!("Not steady: {why}.")));
     cell.lines.push(Line {

@@ -1,7 +1,6 @@
 //! Simulation of lanes and policies over a synthetic workload or a recorded trace. Stores no bytes;
 //! predicts the write amplification of a store before it is built.
 
-mod random;
 mod store;
 pub mod trace;
 mod workload;

@@ -1,6 +1,6 @@
 //! Synthetic stream of blocks. It starts in a state in which the store is already full.
 
-use super::random::Random;
+use seiner_random::SplitMixRng;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
@@ -136,14 +136,14 @@ pub struct Stream {
     next: BinaryHeap<Reverse<(i64, u32)>>,
     arrivals: Arrivals,
     block_bytes: u32,
-    random: Random,
+    rng: SplitMixRng,
 }
 
 impl Stream {
     /// Starts with the oldest block that is live at time 0; with `from_empty`, starts at 0.
     pub fn new(workload: &Workload) -> Stream {
-        let mut random = Random::new(workload.seed);
-        let sources = sources(workload, &mut random);
+        let mut rng = SplitMixRng::new(workload.seed);
+        let sources = sources(workload, &mut rng);
         let mut next = BinaryHeap::new();
         for (number, source) in sources.iter().enumerate() {
             let live = match source.keep {
@@ -152,7 +152,7 @@ impl Stream {
                 Keep::Age(age) => (age as f64 / source.gap).floor(),
                 Keep::Forever => 0.0,
             };
-            let first = (random.even() - live) * source.gap;
+            let first = (rng.positive_unit() - live) * source.gap;
             next.push(Reverse((first as i64, number as u32)));
         }
         Stream {
@@ -160,7 +160,7 @@ impl Stream {
             next,
             arrivals: workload.arrivals,
             block_bytes: workload.block_bytes,
-            random,
+            rng,
         }
     }
 }
@@ -173,7 +173,7 @@ impl Iterator for Stream {
         let source = &self.sources[number as usize];
         let gap = match self.arrivals {
             Arrivals::Steady => source.gap,
-            Arrivals::Random => source.gap * self.random.exponential(),
+            Arrivals::Random => source.gap * self.rng.exponential(),
         };
         self.next
             .push(Reverse((at.saturating_add(gap.max(1.0) as i64), number)));
@@ -187,7 +187,7 @@ impl Iterator for Stream {
 }
 
 /// Draws the sources' rates, scaled to one block per second in all.
-fn sources(workload: &Workload, random: &mut Random) -> Vec<Source> {
+fn sources(workload: &Workload, rng: &mut SplitMixRng) -> Vec<Source> {
     let all: f64 = workload.classes.iter().map(|class| class.sources).sum();
     let flows: f64 = workload.classes.iter().map(|class| class.flow).sum();
     let mut sources = Vec::with_capacity(workload.sources as usize);
@@ -195,9 +195,7 @@ fn sources(workload: &Workload, random: &mut Random) -> Vec<Source> {
         let count = (f64::from(workload.sources) * class.sources / all)
             .round()
             .max(1.0) as usize;
-        let rates: Vec<f64> = (0..count)
-            .map(|_| (workload.sigma * random.normal()).exp())
-            .collect();
+        let rates: Vec<f64> = (0..count).map(|_| rng.lognormal(workload.sigma)).collect();
         let scale = class.flow / flows / rates.iter().sum::<f64>();
         let keep = match class.keep {
             ClassKeep::Ring(blocks) => Keep::Ring(blocks),

@@ -10,14 +10,14 @@ use crate::words::{bytes, count, duration, plain};
 const PORT_COST: f64 = 3.5;
 /// Share of the processors, or of the disks' rate, above which a machine counts as full.
 const HEADROOM: f64 = 0.7;
-/// Largest share of the store's memory for names: the store refuses new sources at 9/16.
+/// Largest share of the store's memory for names: the store rejects new sources at 9/16.
 const NAMES: f64 = 0.5;
 /// Duration of a start in seconds above which there is a warning.
 const LONG_START_S: f64 = 60.0;
 
 /// A change that makes a demand fit.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Way {
+pub struct Alternative {
     /// Description of the change.
     pub what: String,
     /// Cost of the change.
@@ -97,12 +97,12 @@ pub fn obstacles(
 
 /// Returns the changes that make the demand fit. Each change was checked by planning the changed
 /// demand.
-pub fn ways(demand: &Demand, calibration: &Calibration) -> Vec<Way> {
+pub fn alternatives(demand: &Demand, calibration: &Calibration) -> Vec<Alternative> {
     let planner = Planner(calibration);
-    let mut ways = Vec::new();
+    let mut alternatives = Vec::new();
     let mut add = |found: Option<(Demand, String)>, gives_up: &str| {
         if let Some((demand, what)) = found {
-            ways.push(planner.way(&demand, what, gives_up));
+            alternatives.push(planner.alternative(&demand, what, gives_up));
         }
     };
     add(
@@ -124,7 +124,7 @@ pub fn ways(demand: &Demand, calibration: &Calibration) -> Vec<Way> {
             let what = format!("keep {} instead of {}", words[0], words[1]);
             (demand.with_keep(part), what)
         })),
-        "what is older",
+        "older data",
     );
     add(
         planner.first(parts().map(|part| {
@@ -177,7 +177,7 @@ pub fn ways(demand: &Demand, calibration: &Calibration) -> Vec<Way> {
         })),
         "money",
     );
-    ways
+    alternatives
 }
 
 /// Plans changed demands.
@@ -196,10 +196,10 @@ impl Planner<'_> {
         })
     }
 
-    fn way(&self, demand: &Demand, what: String, gives_up: &str) -> Way {
+    fn alternative(&self, demand: &Demand, what: String, gives_up: &str) -> Alternative {
         let choice = choose(demand, self.0);
         let forecast = Forecast::make(demand, self.0, &choice);
-        Way {
+        Alternative {
             what,
             gives_up: gives_up.to_string(),
             live: forecast.live,
@@ -221,7 +221,7 @@ pub fn warnings(demand: &Demand, choice: &Choice, forecast: &Forecast) -> Vec<St
         })
         .collect();
     if demand.sustained().is_none() {
-        warnings.push("the disks were not measured: `seiner lab disk DIR`, then --measured, says whether they keep up".to_string());
+        warnings.push("the disks were not measured: run `seiner lab disk DIR` and use --measured to check that they are fast enough".to_string());
     }
     match forecast.bound {
         Bound::Memory => warnings.push(

@@ -12,8 +12,8 @@ use crate::demand::Lifetime;
 use crate::forecast::{Choice, Forecast};
 use crate::words::{bytes, plain};
 use choose::choose;
-pub use fit::Way;
-use fit::{obstacles, warnings, ways};
+pub use fit::Alternative;
+use fit::{alternatives, obstacles, warnings};
 use lines::figures;
 pub use lines::{Figure, Origin};
 pub use simulated::{Simulated, Streams};
@@ -24,7 +24,7 @@ const MIB: f64 = KIB * KIB;
 
 /// Configuration, forecast, obstacles and alternatives for a demand.
 #[derive(Clone, Debug)]
-pub struct Plan {
+pub struct StorePlan {
     /// Configuration.
     pub choice: Choice,
     /// Forecast.
@@ -34,7 +34,7 @@ pub struct Plan {
     /// Reason why the demand does not fit one machine; empty if it fits.
     pub obstacles: Vec<String>,
     /// Changes that would make the demand fit.
-    pub ways: Vec<Way>,
+    pub alternatives: Vec<Alternative>,
     /// Warnings.
     pub warnings: Vec<String>,
     /// Results of the simulations.
@@ -44,26 +44,26 @@ pub struct Plan {
     tbw: Option<f64>,
 }
 
-impl Plan {
+impl StorePlan {
     /// Makes a plan.
-    pub fn make(demand: &Demand, calibration: &Calibration) -> Plan {
+    pub fn make(demand: &Demand, calibration: &Calibration) -> StorePlan {
         let choice = choose(demand, calibration);
         let mut forecast = Forecast::make(demand, calibration, &choice);
         let simulated = Simulated::run(demand, &choice, &forecast);
         forecast.device_per_s = simulated.device_per_s(&forecast);
         let obstacles = obstacles(demand, calibration, &choice, &forecast);
-        let ways = if obstacles.is_empty() {
+        let alternatives = if obstacles.is_empty() {
             Vec::new()
         } else {
-            ways(demand, calibration)
+            alternatives(demand, calibration)
         };
-        Plan {
+        StorePlan {
             figures: figures(demand, calibration, &choice, &forecast, &simulated),
             warnings: warnings(demand, &choice, &forecast),
             choice,
             forecast,
             obstacles,
-            ways,
+            alternatives,
             simulated,
             is_synced: demand.is_synced,
             lifetimes: demand.lifetimes.clone(),
@@ -142,8 +142,8 @@ impl Plan {
                 figure.name, figure.value, figure.origin
             );
         }
-        text.push_str(&table_of_ways(&self.ways));
-        if !self.obstacles.is_empty() && self.ways.is_empty() {
+        text.push_str(&table_of_alternatives(&self.alternatives));
+        if !self.obstacles.is_empty() && self.alternatives.is_empty() {
             let _ = writeln!(
                 text,
                 "\nNo single change makes it fit: more machines and less kept together would."
@@ -163,8 +163,8 @@ fn quoted(text: &str) -> String {
 }
 
 /// Returns the alternatives as a table: change, effects, cost.
-fn table_of_ways(ways: &[Way]) -> String {
-    if ways.is_empty() {
+fn table_of_alternatives(alternatives: &[Alternative]) -> String {
+    if alternatives.is_empty() {
         return String::new();
     }
     let mut rows = vec![
@@ -177,13 +177,13 @@ fn table_of_ways(ways: &[Way]) -> String {
         ]
         .map(String::from),
     ];
-    rows.extend(ways.iter().map(|way| {
+    rows.extend(alternatives.iter().map(|alternative| {
         [
-            way.what.clone(),
-            plain(way.live),
-            bytes(way.written_per_s),
-            bytes(way.memory),
-            way.gives_up.clone(),
+            alternative.what.clone(),
+            plain(alternative.live),
+            bytes(alternative.written_per_s),
+            bytes(alternative.memory),
+            alternative.gives_up.clone(),
         ]
     }));
     let width = |column: usize| {
@@ -241,17 +241,17 @@ mod tests {
         ONCE.get_or_init(|| Calibration::make(&demand()).unwrap())
     }
 
-    fn plan(demand: &Demand) -> Plan {
-        Plan::make(demand, calibration())
+    fn plan(demand: &Demand) -> StorePlan {
+        StorePlan::make(demand, calibration())
     }
 
     /// Plans for a processor that needs `replay_s` seconds to read a row back from a journal.
-    fn plan_with_replay(demand: &Demand, replay_s: f64) -> Plan {
+    fn plan_with_replay(demand: &Demand, replay_s: f64) -> StorePlan {
         let mut calibration = calibration().clone();
         calibration.replay_s = replay_s;
         calibration.begin_s = replay_s;
         calibration.entry_s = replay_s;
-        Plan::make(demand, &calibration)
+        StorePlan::make(demand, &calibration)
     }
 
     fn a_million() -> Demand {
@@ -270,7 +270,7 @@ mod tests {
     fn a_small_demand_fits_and_its_configuration_is_sound() {
         let plan = plan(&demand());
         assert!(plan.obstacles.is_empty(), "{:?}", plan.obstacles);
-        assert!(plan.ways.is_empty());
+        assert!(plan.alternatives.is_empty());
         assert!(plan.forecast.planes(&plan.choice));
         let row = plan.forecast.disk_row;
         assert!(
@@ -302,9 +302,21 @@ mod tests {
             "{:?}",
             plan.obstacles
         );
-        assert!(plan.ways.iter().any(|way| way.what.contains("machines")));
-        assert!(plan.ways.iter().any(|way| way.what.contains("keep ")));
-        assert!(plan.ways.iter().any(|way| way.what.contains("a budget of")));
+        assert!(
+            plan.alternatives
+                .iter()
+                .any(|alternative| alternative.what.contains("machines"))
+        );
+        assert!(
+            plan.alternatives
+                .iter()
+                .any(|alternative| alternative.what.contains("keep "))
+        );
+        assert!(
+            plan.alternatives
+                .iter()
+                .any(|alternative| alternative.what.contains("a budget of"))
+        );
     }
 
     #[test]
@@ -325,9 +337,11 @@ mod tests {
             plan.obstacles
         );
         assert!(
-            plan.ways.iter().any(|way| way.what.contains("of memory")),
+            plan.alternatives
+                .iter()
+                .any(|alternative| alternative.what.contains("of memory")),
             "{:?}",
-            plan.ways
+            plan.alternatives
         );
     }
 

@@ -3,10 +3,10 @@
 use super::faults::Faults;
 use super::image::{Image, Mood};
 use super::names::{FileId, Names};
-use super::rng::SimRng;
 use crate::critical::assert_outside;
 use crate::{Disk, File};
 use rustix::io::Errno;
+use seiner_random::Rng;
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -27,7 +27,7 @@ pub struct SimDisk {
 
 #[derive(Clone)]
 struct State {
-    rng: SimRng,
+    rng: Rng,
     names: Names,
     files: BTreeMap<FileId, Image>,
     next_id: FileId,
@@ -52,7 +52,7 @@ impl SimDisk {
     /// Creates an empty disk without faults and without a limit of capacity.
     pub fn new(seed: u64) -> SimDisk {
         let state = State {
-            rng: SimRng::new(seed),
+            rng: Rng::new(seed),
             names: Names::default(),
             files: BTreeMap::new(),
             next_id: 0,
@@ -97,7 +97,7 @@ impl SimDisk {
     /// copy shows what *would* be left if the power failed now.
     pub fn fork(&self, seed: u64) -> SimDisk {
         let mut state = self.state().clone();
-        state.rng = SimRng::new(seed);
+        state.rng = Rng::new(seed);
         SimDisk {
             state: Arc::new(Mutex::new(state)),
             boot: self.boot,

@@ -1,6 +1,6 @@
 //! Faults of a simulated disk and their probabilities.
 
-use super::SimRng;
+use seiner_random::Rng;
 
 /// Probability of an event, in millionths.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -12,7 +12,7 @@ impl Chance {
     /// Probability 1.
     pub const ALWAYS: Chance = Chance(1_000_000);
 
-    pub(super) fn strikes(self, rng: &mut SimRng) -> bool {
+    pub(super) fn strikes(self, rng: &mut Rng) -> bool {
         self.0 > 0 && rng.chance(u64::from(self.0), 1_000_000)
     }
 }

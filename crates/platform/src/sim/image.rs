@@ -1,6 +1,6 @@
 //! One simulated file: its live image, and its image after a power cut.
 
-use super::SimRng;
+use seiner_random::Rng;
 use std::io;
 
 /// A change of a file that is not synced yet.
@@ -28,7 +28,7 @@ pub(super) enum Mood {
 }
 
 impl Mood {
-    pub(super) fn draw(rng: &mut SimRng) -> Mood {
+    pub(super) fn draw(rng: &mut Rng) -> Mood {
         match rng.below(8) {
             0 => Mood::KeepAll,
             1 | 2 => Mood::LoseAll,
@@ -36,7 +36,7 @@ impl Mood {
         }
     }
 
-    pub(super) fn fate(self, rng: &mut SimRng) -> Fate {
+    pub(super) fn fate(self, rng: &mut Rng) -> Fate {
         match self {
             Mood::KeepAll => Fate::Kept,
             Mood::LoseAll => Fate::Lost,
@@ -116,7 +116,7 @@ impl Image {
     }
 
     /// Chooses at random which pending changes become durable. The others are lost.
-    pub(super) fn scatter(&mut self, mood: Mood, sector: usize, rng: &mut SimRng) {
+    pub(super) fn scatter(&mut self, mood: Mood, sector: usize, rng: &mut Rng) {
         // A file system writes the length separately: it may be ahead of the bytes or behind them.
         let mut lengths = vec![self.durable.len()];
         for change in std::mem::take(&mut self.pending) {
@@ -139,7 +139,7 @@ impl Image {
 
     /// Cuts the power: keeps a random choice of the pending changes, then resets the live image to the durable
     /// one.
-    pub(super) fn crash(&mut self, mood: Mood, sector: usize, rng: &mut SimRng) {
+    pub(super) fn crash(&mut self, mood: Mood, sector: usize, rng: &mut Rng) {
         self.scatter(mood, sector, rng);
         self.live.clone_from(&self.durable);
     }
@@ -168,7 +168,7 @@ impl Change {
 
     /// Applies part of this change: a write either up to a random sector or in a random choice of sectors, a
     /// new length with probability 1/2.
-    fn apply_torn(&self, image: &mut Vec<u8>, sector: usize, rng: &mut SimRng) {
+    fn apply_torn(&self, image: &mut Vec<u8>, sector: usize, rng: &mut Rng) {
         let Change::Write { offset, bytes } = self else {
             if rng.chance(1, 2) {
                 self.apply(image);

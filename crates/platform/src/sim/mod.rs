@@ -9,9 +9,8 @@ mod disk;
 mod faults;
 mod image;
 mod names;
-mod rng;
 
 pub use clock::SimClock;
 pub use disk::SimDisk;
 pub use faults::{Chance, Faults};
-pub use rng::SimRng;
+pub use seiner_random::Rng as SimRng;

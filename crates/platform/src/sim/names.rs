@@ -1,7 +1,7 @@
 //! Names in the simulated directory: the live image, and the image after a power cut.
 
-use super::SimRng;
 use super::image::{Fate, Mood};
+use seiner_random::Rng;
 use std::collections::BTreeMap;
 
 /// Number of a file, assigned at its creation and never reused.
@@ -72,7 +72,7 @@ impl Names {
     }
 
     /// Chooses at random which pending changes become durable. The others are lost.
-    pub(super) fn scatter(&mut self, mood: Mood, rng: &mut SimRng) {
+    pub(super) fn scatter(&mut self, mood: Mood, rng: &mut Rng) {
         for change in std::mem::take(&mut self.pending) {
             // A change of a name is atomic: torn counts as lost.
             if mood.fate(rng) == Fate::Kept {
@@ -83,7 +83,7 @@ impl Names {
 
     /// Cuts the power: keeps a random choice of the pending changes, then resets the live image to the durable
     /// one.
-    pub(super) fn crash(&mut self, mood: Mood, rng: &mut SimRng) {
+    pub(super) fn crash(&mut self, mood: Mood, rng: &mut Rng) {
         self.scatter(mood, rng);
         self.live.clone_from(&self.durable);
     }

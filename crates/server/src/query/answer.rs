@@ -14,7 +14,7 @@ use axum::response::{IntoResponse, Response};
 use seiner_model::{FieldType, Interval};
 use seiner_store::{IsOver, LevelSpan, Samples, SeriesSummary, Step, Store};
 use seiner_wire::answer::{
-    Answer, Cells, Format, Head, Level, Series, Shape, levels_text, one_type,
+    Answer, AnswerLevel, AnswerShape, Cells, Format, Head, Series, levels_text, one_type,
 };
 use std::cell::RefCell;
 use std::io::{self, Write};
@@ -127,9 +127,9 @@ pub fn losses(store: &dyn Store, interval: &Interval) -> Vec<String> {
 }
 
 /// Returns the parts with less than samples. They follow from the rules of the classes, before anything is read.
-pub fn levels(store: &dyn Store, plan: &QueryPlan) -> Vec<Level> {
+pub fn levels(store: &dyn Store, plan: &QueryPlan) -> Vec<AnswerLevel> {
     let levels = store.levels(&plan.query).into_iter();
-    let levels = levels.map(|LevelSpan { from, to, step_ns }| Level { from, to, step_ns });
+    let levels = levels.map(|LevelSpan { from, to, step_ns }| AnswerLevel { from, to, step_ns });
     levels.collect()
 }
 
@@ -192,7 +192,7 @@ fn continue_answer(
             plan,
             begun,
             all,
-            Shape::Samples,
+            AnswerShape::Samples,
             out,
             |answer, found| samples(answer, found, goes_on),
         );
@@ -201,7 +201,7 @@ fn continue_answer(
         .aggregates
         .iter()
         .map(|aggregate| aggregate.name().to_string());
-    let shape = Shape::Steps {
+    let shape = AnswerShape::Steps {
         step_ns: step,
         aggregates: names.collect(),
     };
@@ -221,7 +221,7 @@ fn write_series<'o, T, W: Write>(
     plan: &QueryPlan,
     begun: Outcome,
     found: impl Iterator<Item = Result<T, seiner_store::Error>>,
-    shape: Shape,
+    shape: AnswerShape,
     out: &'o mut W,
     write: impl Fn(&mut Answer<&'o mut W>, T) -> io::Result<Vec<String>>,
 ) -> io::Result<Outcome> {

@@ -4,7 +4,7 @@
 //! written with the first batch. The first series determines the types of the columns, and all other series
 //! must have the same types.
 
-use super::{Cells, Head, Series, Shape, levels_text, one_type, tags_text};
+use super::{AnswerShape, Cells, Head, Series, levels_text, one_type, tags_text};
 use arrow_array::types::Int32Type;
 use arrow_array::{
     Array, ArrayRef, BooleanArray, DictionaryArray, Float32Array, Float64Array, Int32Array,
@@ -26,7 +26,7 @@ pub struct ArrowAnswer<W: Write> {
     out: Option<W>,
     /// Stream, after the schema was written.
     stream: Option<StreamWriter<BufWriter<W>>>,
-    shape: Shape,
+    shape: AnswerShape,
     /// Metadata of the schema: `levels` if there are any, `truncated` if series are omitted.
     metadata: HashMap<String, String>,
     rows: Rows,
@@ -197,7 +197,7 @@ impl Rows {
 
     /// Removes and returns the columns with their names and whether they may contain nulls. The types of the
     /// columns stay.
-    fn take<'a>(&mut self, shape: &'a Shape) -> Result<Vec<NamedArray<'a>>, ArrowError> {
+    fn take<'a>(&mut self, shape: &'a AnswerShape) -> Result<Vec<NamedArray<'a>>, ArrowError> {
         let times = std::mem::take(&mut self.times);
         let times = TimestampNanosecondArray::from(times).with_timezone("UTC");
         let mut columns: Vec<NamedArray<'a>> = vec![

@@ -1,14 +1,14 @@
 //! JSON answers: `{"from":"0","to":"9","series":[{..,"times":[..],"values":[..]}],"truncated":false}`
 
 use super::text::{Gathering, push_cell, push_integer, push_time};
-use super::{Cells, Head, Level, Series, Shape, TimeUnit};
+use super::{AnswerLevel, AnswerShape, Cells, Head, Series, TimeUnit};
 use seiner_model::{Column, FieldType, SourceKey};
 use std::io::{self, Write};
 
 #[derive(Debug)]
 pub struct JsonAnswer<W> {
     out: Gathering<W>,
-    shape: Shape,
+    shape: AnswerShape,
     time_unit: TimeUnit,
     begun: bool,
     hints: Vec<String>,
@@ -24,7 +24,7 @@ impl<W: Write> JsonAnswer<W> {
         push_text(&mut out.bytes, "\",\"to\":\"");
         push_integer(&mut out.bytes, head.to);
         out.bytes.push(b'"');
-        if let Shape::Steps { step_ns, .. } = &head.shape {
+        if let AnswerShape::Steps { step_ns, .. } = &head.shape {
             push_text(&mut out.bytes, ",\"step_ns\":");
             push_integer(&mut out.bytes, *step_ns);
         }
@@ -47,15 +47,15 @@ impl<W: Write> JsonAnswer<W> {
 
     pub fn series(&mut self, series: &Series<'_>) -> io::Result<()> {
         let of_samples = match (&self.shape, series.columns) {
-            (Shape::Samples, [values]) => Some(values.field_type()),
+            (AnswerShape::Samples, [values]) => Some(values.field_type()),
             _ => None,
         };
         self.begin_series(series.key, series.field, of_samples);
         self.times(series.times)?;
         for index in 0..series.columns.len() {
             let name = match &self.shape {
-                Shape::Samples => "values",
-                Shape::Steps { aggregates, .. } => &aggregates[index],
+                AnswerShape::Samples => "values",
+                AnswerShape::Steps { aggregates, .. } => &aggregates[index],
             };
             self.out.bytes.push(b',');
             push_string(&mut self.out.bytes, name);
@@ -191,7 +191,7 @@ impl<W: Write> JsonAnswer<W> {
 
 /// Appends the levels. Writes nothing if there are no levels: all rows are samples, or are computed from
 /// samples.
-fn push_levels(bytes: &mut Vec<u8>, levels: &[Level]) {
+fn push_levels(bytes: &mut Vec<u8>, levels: &[AnswerLevel]) {
     for (index, level) in levels.iter().enumerate() {
         push_text(bytes, if index == 0 { ",\"levels\":[" } else { "," });
         let (from, to) = (level.from, level.to);

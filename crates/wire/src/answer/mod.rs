@@ -69,7 +69,7 @@ pub enum TimeUnit {
 
 /// Columns of every series of an answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Shape {
+pub enum AnswerShape {
     /// One column, with the values of the samples.
     Samples,
     /// One column per aggregate, one row per step.
@@ -81,21 +81,21 @@ pub enum Shape {
     },
 }
 
-impl Shape {
+impl AnswerShape {
     /// Returns the names of the columns in formats with one row per time.
     fn columns(&self) -> &[String] {
         static VALUE: std::sync::LazyLock<[String; 1]> =
             std::sync::LazyLock::new(|| ["value".to_string()]);
         match self {
-            Shape::Samples => VALUE.as_slice(),
-            Shape::Steps { aggregates, .. } => aggregates,
+            AnswerShape::Samples => VALUE.as_slice(),
+            AnswerShape::Steps { aggregates, .. } => aggregates,
         }
     }
 }
 
 /// Part of the answer's interval in which rows of a roll-up replace samples that no longer exist.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Level {
+pub struct AnswerLevel {
     /// First time of the part, ns since 1970.
     pub from: i64,
     /// Last time of the part, ns since 1970.
@@ -106,7 +106,7 @@ pub struct Level {
 
 /// Formats levels in one line for an HTTP header and for Arrow metadata: `from-to/step` in ns, separated by
 /// commas. Times before 1970 are in parentheses.
-pub fn levels_text(levels: &[Level]) -> String {
+pub fn levels_text(levels: &[AnswerLevel]) -> String {
     let time = |time: i64| match time < 0 {
         true => format!("({time})"),
         false => time.to_string(),
@@ -119,14 +119,14 @@ pub fn levels_text(levels: &[Level]) -> String {
 }
 
 /// Parses the text that [`levels_text`] writes. Skips entries that are not valid.
-pub fn read_levels(text: &str) -> Vec<Level> {
+pub fn read_levels(text: &str) -> Vec<AnswerLevel> {
     let level = |text: &str| {
         let (span, step) = text.split_once('/')?;
         // Parentheses enclose a negative time, with its minus.
         let bare = span.replace("(-", "~").replace(')', "");
         let (from, to) = bare.split_once('-')?;
         let time = |text: &str| text.replace('~', "-").parse().ok();
-        Some(Level {
+        Some(AnswerLevel {
             from: time(from)?,
             to: time(to)?,
             step_ns: step.parse().ok()?,
@@ -143,11 +143,11 @@ pub struct Head {
     /// Last time of the query's interval, ns since 1970.
     pub to: i64,
     /// Columns of every series.
-    pub shape: Shape,
+    pub shape: AnswerShape,
     /// Unit of times in JSON and CSV.
     pub time_unit: TimeUnit,
     /// Parts of the interval for which only roll-ups exist.
-    pub levels: Vec<Level>,
+    pub levels: Vec<AnswerLevel>,
 }
 
 /// A series, or a part of a series that is too long for memory.
@@ -230,7 +230,7 @@ pub fn one_type<'a>(
 
 /// Writer of one answer.
 pub struct Answer<W: Write> {
-    shape: Shape,
+    shape: AnswerShape,
     writer: Writer<W>,
 }
 
@@ -266,7 +266,7 @@ impl<W: Write> Answer<W> {
         assert_eq!(
             series.columns.len(),
             self.shape.columns().len(),
-            "columns are not what the head says"
+            "columns differ from those of the head"
         );
         let rows = series.times.len();
         assert!(
@@ -300,7 +300,11 @@ impl<W: Write> Answer<W> {
     where
         P: Iterator<Item = io::Result<(Vec<i64>, Column)>>,
     {
-        assert_eq!(self.shape, Shape::Samples, "steps do not come in parts");
+        assert_eq!(
+            self.shape,
+            AnswerShape::Samples,
+            "steps do not come in parts"
+        );
         if let Writer::Json(answer) = &mut self.writer {
             return answer.series_in_parts(key, field, parts);
         }

@@ -17,7 +17,7 @@ fn samples() -> Head {
     Head {
         from: -5,
         to: i64::MAX,
-        shape: Shape::Samples,
+        shape: AnswerShape::Samples,
         time_unit: TimeUnit::Ns,
         levels: Vec::new(),
     }
@@ -28,7 +28,7 @@ fn steps(aggregates: &[&str]) -> Head {
     Head {
         from: 0,
         to: 99,
-        shape: Shape::Steps {
+        shape: AnswerShape::Steps {
             step_ns: 10,
             aggregates,
         },
@@ -513,7 +513,7 @@ proptest! {
 
 #[test]
 fn answers_tell_where_they_are_coarser() {
-    let level = |from: i64, to: i64, seconds: u64| Level {
+    let level = |from: i64, to: i64, seconds: u64| AnswerLevel {
         from,
         to,
         step_ns: seconds * 1_000_000_000,
@@ -553,7 +553,7 @@ fn a_series_in_parts_is_written_as_one() {
     let head = Head {
         from: 0,
         to: 99,
-        shape: Shape::Samples,
+        shape: AnswerShape::Samples,
         time_unit: TimeUnit::Ns,
         levels: Vec::new(),
     };

@@ -64,8 +64,8 @@ pub fn unescape_in_place(bytes: &mut [u8], escapable: &[u8]) -> usize {
     to
 }
 
-/// Returns whether the separator at `at` belongs to the name that begins at `start`: a backslash stands
-/// directly before it. Bytes before that backslash do not matter.
+/// Returns true if the separator at `at` belongs to the name that begins at `start`: the byte directly before the
+/// separator is a backslash. Bytes before that backslash do not matter.
 #[inline(always)]
 pub fn is_escaped(text: &[u8], start: usize, at: usize) -> bool {
     at > start && text[at - 1] == b'\\'
@@ -77,7 +77,7 @@ pub fn find_separator(name: &[u8], wanted: u8) -> Option<usize> {
 }
 
 /// Returns the index of the quote that ends a text whose contents begin at `start`. An even number of
-/// backslashes stands before that quote, because backslashes escape each other in texts.
+/// backslashes precedes that quote, because backslashes escape each other in texts.
 pub fn find_quote(text: &[u8], start: usize) -> Option<usize> {
     let backslashes = |at: usize| {
         let before = text[start..at].iter().rev();

@@ -4,7 +4,7 @@ use super::{Portion, Store};
 use crate::error::Result;
 use crate::interrupt::Interrupt;
 use crate::sensors::register;
-use crate::write::{Kind, SAMPLE_BYTES, Write};
+use crate::write::{SAMPLE_BYTES, StoreKind, Write};
 use seiner_engine::{Durability, Engine, Options};
 use seiner_model::SourceId;
 use std::path::PathBuf;
@@ -48,14 +48,14 @@ impl Log {
     /// # Errors
     /// The store cannot be opened, a source is rejected, or the user stopped the run.
     pub fn make(
-        kind: Kind,
+        kind: StoreKind,
         settings: &Write,
         sensors: u64,
         directories: &[PathBuf],
         interrupt: &Interrupt,
     ) -> Result<Log> {
         let durability = match kind {
-            Kind::LogOnly => Durability::Memory,
+            StoreKind::LogOnly => Durability::Memory,
             _ if settings.is_synced => Durability::Sync,
             _ => Durability::Interval(Duration::from_millis(100)),
         };

@@ -14,7 +14,7 @@ mod rows;
 mod sqlite;
 mod yawndb;
 
-use super::{Kind, Write};
+use super::{StoreKind, Write};
 use crate::error::Result;
 use crate::interrupt::Interrupt;
 use akumuli::Volume;
@@ -35,7 +35,7 @@ pub struct Portion<'a> {
     pub first: u64,
     /// Number of consecutive sensors.
     pub count: u64,
-    /// Number of portions that these sensors had before.
+    /// Number of portions that these sensors received before.
     pub turn: u64,
     /// Pool of incompressible bytes.
     pub contents: &'a [u8],
@@ -65,7 +65,7 @@ pub trait Store: Sync {
 /// # Errors
 /// The store cannot be made, or the user stopped the run.
 pub fn make(
-    kind: Kind,
+    kind: StoreKind,
     settings: &Write,
     sensors: u64,
     portion: u64,
@@ -73,28 +73,28 @@ pub fn make(
     interrupt: &Interrupt,
 ) -> Result<Box<dyn Store>> {
     Ok(match kind {
-        Kind::Files => Box::new(Files::make(
+        StoreKind::Files => Box::new(Files::make(
             settings,
             sensors,
             portion,
             directories,
             interrupt,
         )?),
-        Kind::InPlace => Box::new(InPlace::make(settings, sensors, directories, interrupt)?),
-        Kind::Akumuli => Box::new(Volume::make(settings, sensors, directories)?),
-        Kind::Yawndb => Box::new(Recovery::make(settings, sensors, directories)?),
-        Kind::Log | Kind::LogOnly => {
+        StoreKind::InPlace => Box::new(InPlace::make(settings, sensors, directories, interrupt)?),
+        StoreKind::Akumuli => Box::new(Volume::make(settings, sensors, directories)?),
+        StoreKind::Yawndb => Box::new(Recovery::make(settings, sensors, directories)?),
+        StoreKind::Log | StoreKind::LogOnly => {
             Box::new(Log::make(kind, settings, sensors, directories, interrupt)?)
         }
         #[cfg(feature = "references")]
-        Kind::Sqlite => Box::new(sqlite::Sqlite::make(settings, sensors, directories)?),
+        StoreKind::Sqlite => Box::new(sqlite::Sqlite::make(settings, sensors, directories)?),
         #[cfg(feature = "rocksdb")]
-        Kind::Rocksdb => Box::new(rocks::Rocks::make(settings, sensors, directories)?),
+        StoreKind::Rocksdb => Box::new(rocks::Rocks::make(settings, sensors, directories)?),
         #[allow(
             unreachable_patterns,
             reason = "programs with all references have none left out"
         )]
-        Kind::Sqlite | Kind::Rocksdb => unreachable!("the plan left it out"),
+        StoreKind::Sqlite | StoreKind::Rocksdb => unreachable!("the plan left it out"),
     })
 }
 
@@ -105,9 +105,9 @@ mod tests {
 
     #[test]
     fn every_store_takes_what_it_is_given() {
-        let outside = [Kind::Sqlite, Kind::Rocksdb];
+        let outside = [StoreKind::Sqlite, StoreKind::Rocksdb];
         let built = outside.iter().filter(|kind| kind.obstacle().is_none());
-        for kind in Kind::ALL.iter().chain(built).copied() {
+        for kind in StoreKind::ALL.iter().chain(built).copied() {
             let home = tempfile::tempdir().unwrap();
             let settings = Write {
                 room_bytes: 1 << 20,

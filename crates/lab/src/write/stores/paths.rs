@@ -49,7 +49,7 @@ impl Paths {
                 interrupt.check()?;
             }
             let path = self.of(sensor);
-            let parent = path.parent().expect("a file lies in a directory");
+            let parent = path.parent().expect("a file has a directory");
             if parent != last {
                 fs::create_dir_all(parent)
                     .with_context(|| format!("{} was not made", parent.display()))?;

@@ -1,9 +1,9 @@
-//! `seiner lab tidy`: removes the remains of runs that were killed.
+//! `seiner lab cleanup`: removes the remains of runs that were killed.
 
 use super::failure;
 use crate::failure::Failure;
 use clap::Args;
-use seiner_lab::registry::{state_directory, tidy};
+use seiner_lab::registry::{clean_up, state_directory};
 use std::io::{Write, stdout};
 
 /// Remove the resources of killed runs.
@@ -11,12 +11,12 @@ use std::io::{Write, stdout};
 /// Resources are mounts, loop devices, cgroups, trace instances, directories, and changed settings
 /// of the system. Every experiment does this at its start. Resources of living runs remain.
 #[derive(Args)]
-pub struct Tidy {}
+pub struct Cleanup {}
 
-impl Tidy {
+impl Cleanup {
     /// Removes the remains.
     pub fn run(self) -> Result<(), Failure> {
-        let removed = tidy(&state_directory().map_err(failure)?).map_err(failure)?;
+        let removed = clean_up(&state_directory().map_err(failure)?).map_err(failure)?;
         for resource in &removed {
             writeln!(stdout(), "removed: {resource}")?;
         }

@@ -28,7 +28,7 @@ pub struct Mount {
 
 /// A path with its mount and its device.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Place {
+pub struct StorageLocation {
     /// The path.
     pub path: PathBuf,
     /// Mount that contains the path; `None` for a device.
@@ -130,18 +130,21 @@ fn unescape(text: &str) -> String {
     String::from_utf8_lossy(&plain).into_owned()
 }
 
-impl Place {
+impl StorageLocation {
     /// Finds the location of `path`: a directory, a file, or a block device.
     ///
     /// # Errors
     /// If `path` does not exist.
-    pub fn find(path: &Path) -> anyhow::Result<Place> {
+    pub fn find(path: &Path) -> anyhow::Result<StorageLocation> {
         let path = fs::canonicalize(path).with_context(|| {
-            format!("{} is not there; make it, or name what is", path.display())
+            format!(
+                "{} does not exist; create it, or name another path",
+                path.display()
+            )
         })?;
         let metadata = fs::metadata(&path)?;
         if metadata.file_type().is_block_device() {
-            return Ok(Place {
+            return Ok(StorageLocation {
                 device: Some(Device::find(&number(metadata.rdev()))?),
                 mount: None,
                 path,
@@ -158,7 +161,7 @@ impl Place {
             .or_else(|_| Device::find(&mount.number))
             .or_else(|_| Device::of_node(&mount.source))
             .ok();
-        Ok(Place {
+        Ok(StorageLocation {
             path,
             mount: Some(mount),
             device,
@@ -332,8 +335,8 @@ mod tests {
 
     #[test]
     fn this_directory_lies_somewhere() {
-        let place = Place::find(Path::new(".")).unwrap();
-        assert!(place.mount.is_some());
-        assert!(place.free_bytes().unwrap() > 0);
+        let location = StorageLocation::find(Path::new(".")).unwrap();
+        assert!(location.mount.is_some());
+        assert!(location.free_bytes().unwrap() > 0);
     }
 }

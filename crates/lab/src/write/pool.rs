@@ -4,7 +4,7 @@
 
 use super::drive::{Drive, Phase};
 use super::stores::Files;
-use super::{Write, drive::Load};
+use super::{Write, drive::WriteLoad};
 use crate::error::{Error, Result, refuse};
 use crate::interrupt::Interrupt;
 use anyhow::{Context, anyhow};
@@ -30,7 +30,7 @@ struct Part {
 
 /// A phase for a writing process.
 #[derive(Clone, Copy, Serialize, Deserialize)]
-struct Order {
+struct PhaseOrder {
     seconds: f64,
     least: u64,
     most: u64,
@@ -38,7 +38,7 @@ struct Order {
 }
 
 /// Writing processes.
-pub struct Crew(std::sync::Mutex<Vec<Worker>>);
+pub struct WorkerPool(std::sync::Mutex<Vec<Worker>>);
 
 struct Worker {
     child: Child,
@@ -46,7 +46,7 @@ struct Worker {
     answers: BufReader<ChildStdout>,
 }
 
-impl Crew {
+impl WorkerPool {
     /// Starts the processes. The files of the sensors must exist.
     ///
     /// # Errors
@@ -57,7 +57,7 @@ impl Crew {
         portion: u64,
         seed: u64,
         directories: &[PathBuf],
-    ) -> Result<Crew> {
+    ) -> Result<WorkerPool> {
         let processes = settings.writers.min(sensors);
         let bound = |number: u64| sensors * number / processes;
         let workers = (0..processes).map(|number| {
@@ -72,11 +72,11 @@ impl Crew {
             };
             Worker::start(&part)
         });
-        Ok(Crew(workers.collect::<Result<Vec<_>>>()?.into()))
+        Ok(WorkerPool(workers.collect::<Result<Vec<_>>>()?.into()))
     }
 }
 
-impl Load for Crew {
+impl WriteLoad for WorkerPool {
     fn run(
         &self,
         duration: Duration,
@@ -85,9 +85,12 @@ impl Load for Crew {
         rate: Option<f64>,
         interrupt: &Interrupt,
     ) -> Result<Phase> {
-        let mut workers = self.0.lock().expect("nobody panics with the crew");
+        let mut workers = self
+            .0
+            .lock()
+            .expect("nobody panics while it holds the pool");
         let share = workers.len() as u64;
-        let order = Order {
+        let order = PhaseOrder {
             seconds: duration.as_secs_f64(),
             least: least.div_ceil(share),
             most: most / share,
@@ -102,24 +105,24 @@ impl Load for Crew {
             worker.answers.read_line(&mut line)?;
             interrupt.check()?;
             let phase: Phase = serde_json::from_str(&line)
-                .map_err(|_| anyhow!("a writing process ended before its time"))?;
+                .map_err(|_| anyhow!("a writing process ended during a phase"))?;
             phases.push(phase);
         }
-        Ok(together(&phases))
+        Ok(sum_of(&phases))
     }
 }
 
 impl Worker {
     fn start(part: &Part) -> Result<Worker> {
-        let program = std::env::current_exe().context("this program does not find itself")?;
+        let program = std::env::current_exe().context("the path of this program is unknown")?;
         let mut child = Command::new(program)
             .args(["lab", "writer"])
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
             .context("a writing process did not start")?;
-        let mut orders = child.stdin.take().expect("it was asked for");
-        let answers = BufReader::new(child.stdout.take().expect("it was asked for"));
+        let mut orders = child.stdin.take().expect("the pipe was requested");
+        let answers = BufReader::new(child.stdout.take().expect("the pipe was requested"));
         put(&mut orders, part)?;
         Ok(Worker {
             child,
@@ -146,8 +149,8 @@ fn put(out: &mut impl std::io::Write, what: &impl Serialize) -> Result<()> {
     Ok(())
 }
 
-/// Sum of phases that ran at the same time. The 99th percentile is the greatest of theirs.
-fn together(phases: &[Phase]) -> Phase {
+/// Returns the sum of phases that ran at the same time. The 99th percentile is the largest one.
+fn sum_of(phases: &[Phase]) -> Phase {
     let points = phases.iter().map(|phase| phase.rates.len()).min();
     let rate = |point: usize| {
         let second = phases[0].rates[point].0;
@@ -176,7 +179,7 @@ pub fn work() -> Result<()> {
     let mut lines = std::io::stdin().lines();
     let first = lines.next().transpose()?;
     let Some(Ok(part)) = first.map(|line| serde_json::from_str::<Part>(&line)) else {
-        return refuse("`lab writer` is what `lab write --processes` starts");
+        return refuse("only `lab write --processes` starts `lab writer`");
     };
     let files = Files::there(
         &part.settings,
@@ -186,8 +189,8 @@ pub fn work() -> Result<()> {
     );
     let drive = Drive::part(&files, part.first, part.count, part.seed, part.portion);
     for line in lines {
-        let order: Order = serde_json::from_str(&line?)
-            .map_err(|error| Error::Failed(anyhow!("an order was not understood: {error}")))?;
+        let order: PhaseOrder = serde_json::from_str(&line?)
+            .map_err(|error| Error::Failed(anyhow!("a phase cannot be parsed: {error}")))?;
         let phase = drive.run(
             Duration::from_secs_f64(order.seconds),
             order.least,
@@ -215,7 +218,7 @@ mod tests {
                 .collect(),
             p99_ms,
         };
-        let sum = together(&[
+        let sum = sum_of(&[
             phase(1, &[1.0, 2.0, 3.0], 5.0),
             phase(2, &[10.0, 20.0], 4.0),
         ]);

@@ -10,44 +10,48 @@ pub const EVERY: Duration = Duration::from_secs(10);
 
 /// Current activity.
 #[derive(Clone, Debug)]
-struct Doing {
+struct Activity {
     what: String,
     since: Instant,
 }
 
-/// Thread that writes a line at regular times. Dropping the course ends the thread.
+/// Thread that writes a line at regular times. Dropping the log ends the thread.
 #[derive(Debug)]
-pub struct Course {
-    doing: Arc<Mutex<Doing>>,
+pub struct ProgressLog {
+    activity: Arc<Mutex<Activity>>,
     end: Option<Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
 
-impl Course {
+impl ProgressLog {
     /// Starts the thread. `seconds`: expected duration of the run, s. `write`: receives the lines.
-    pub fn begin(seconds: f64, every: Duration, write: impl Fn(&str) + Send + 'static) -> Course {
+    pub fn begin(
+        seconds: f64,
+        every: Duration,
+        write: impl Fn(&str) + Send + 'static,
+    ) -> ProgressLog {
         let started = Instant::now();
-        let doing = Arc::new(Mutex::new(Doing {
+        let activity = Arc::new(Mutex::new(Activity {
             what: "preparing".to_string(),
             since: started,
         }));
         let (end, ended) = channel();
-        let seen = doing.clone();
+        let seen = activity.clone();
         let thread = std::thread::spawn(move || {
             while ended.recv_timeout(every) == Err(RecvTimeoutError::Timeout) {
-                let Ok(doing) = seen.lock().map(|doing| doing.clone()) else {
+                let Ok(activity) = seen.lock().map(|activity| activity.clone()) else {
                     break;
                 };
                 write(&format!(
                     "  {}: {:.0} s; {:.0} s so far, about {seconds:.0} s were estimated",
-                    doing.what,
-                    doing.since.elapsed().as_secs_f64(),
+                    activity.what,
+                    activity.since.elapsed().as_secs_f64(),
                     started.elapsed().as_secs_f64(),
                 ));
             }
         });
-        Course {
-            doing,
+        ProgressLog {
+            activity,
             end: Some(end),
             thread: Some(thread),
         }
@@ -55,8 +59,8 @@ impl Course {
 
     /// Sets the current activity.
     pub fn say(&self, what: &str) {
-        if let Ok(mut doing) = self.doing.lock() {
-            *doing = Doing {
+        if let Ok(mut activity) = self.activity.lock() {
+            *activity = Activity {
                 what: what.to_string(),
                 since: Instant::now(),
             };
@@ -64,7 +68,7 @@ impl Course {
     }
 }
 
-impl Drop for Course {
+impl Drop for ProgressLog {
     fn drop(&mut self) {
         drop(self.end.take());
         if let Some(thread) = self.thread.take() {
@@ -84,13 +88,13 @@ mod tests {
         let lines = Arc::new(Mutex::new(Vec::new()));
         let kept = lines.clone();
         let write = move |line: &str| kept.lock().unwrap().push(line.to_string());
-        let course = Course::begin(30.0, Duration::from_millis(5), write);
-        course.say("files F=1000");
+        let log = ProgressLog::begin(30.0, Duration::from_millis(5), write);
+        log.say("files F=1000");
         let end = Instant::now() + Duration::from_secs(10);
         while lines.lock().unwrap().len() < 3 && Instant::now() < end {
             std::thread::sleep(Duration::from_millis(5));
         }
-        drop(course);
+        drop(log);
         let lines = lines.lock().unwrap();
         assert!(lines.len() >= 3);
         let last = lines.last().unwrap();

@@ -1,0 +1,15 @@
+//! Pseudo-random numbers for simulations, experiments and benchmarks.
+//!
+//! Invariant: all numbers follow from the seed alone, on every platform. A recorded seed repeats its run, so the
+//! sequence of a generator and the number of draws of a method never change.
+//!
+//! The crate imports nothing, so that `seiner-merge`, which is pure, and `seiner-platform` can both use it.
+//! Not for cryptography.
+
+#![cfg_attr(not(test), warn(clippy::disallowed_methods))]
+
+mod rng;
+mod source;
+
+pub use rng::{Rng, SeededRng, SplitMixRng};
+pub use source::{Source, SplitMix64, Xoshiro256PlusPlus};
