@@ -4,7 +4,7 @@ use crate::failure::{Failure, invalid};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use seiner_engine::merge::Death;
-use seiner_engine::{Class, Classes, Keep, LogStatus, DecisionRecord, WhenFull, parse_levels};
+use seiner_engine::{Class, Classes, DecisionRecord, Keep, LogStatus, WhenFull, parse_levels};
 use seiner_model::parse_duration;
 use std::time::Duration;
 

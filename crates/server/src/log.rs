@@ -10,7 +10,7 @@ use axum::Json;
 use axum::extract::State;
 use seiner_engine::merge::simulate::trace;
 use seiner_engine::merge::{Death, Decision, Lane, Victim};
-use seiner_store::{ClassStatus, Error, LogStatus, DecisionRecord, SegmentStatus, WhenFull};
+use seiner_store::{ClassStatus, DecisionRecord, Error, LogStatus, SegmentStatus, WhenFull};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
