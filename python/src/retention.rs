@@ -4,7 +4,7 @@ use crate::failure::{Failure, invalid};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use seiner_engine::merge::Death;
-use seiner_engine::{Class, Classes, Keep, LogStatus, DecisionRecord, WhenFull, parse_levels};
+use seiner_engine::{Class, Classes, DecisionRecord, Keep, LogStatus, WhenFull, parse_levels};
 use seiner_model::parse_duration;
 use std::time::Duration;
 
@@ -125,7 +125,10 @@ pub fn log_dict<'py>(py: Python<'py>, log: &LogStatus) -> PyResult<Bound<'py, Py
 }
 
 /// Returns a decision of the merge policy with its inputs.
-pub fn decision_dict<'py>(py: Python<'py>, record: &DecisionRecord) -> PyResult<Bound<'py, PyDict>> {
+pub fn decision_dict<'py>(
+    py: Python<'py>,
+    record: &DecisionRecord,
+) -> PyResult<Bound<'py, PyDict>> {
     let (decision, why) = (&record.decision, &record.decision.why);
     let merge = decision.merge.iter().map(|victim| {
         Ok(dict!(py,

@@ -351,7 +351,7 @@ impl dyn Store + '_ {
     /// If the store has none.
     pub fn with_log(&self) -> Result<&dyn Embedded, Error> {
         self.embedded().ok_or_else(|| {
-            Error::Query("this store has no log in files, which this request needs".to_string())
+            Error::Query("this store keeps no log in files, which this request needs".to_string())
         })
     }
 }
