@@ -247,7 +247,7 @@ def test_samples_become_coarser_and_stay_so(serve):
         if source[0] == "--data":
             server.stop()
         told = run("query", "m", "--from", str(now - 10 * SECOND), *source)
-        assert told.returncode == 0 and "rows of 1s stand for samples" in told.stderr, told.stderr
+        assert told.returncode == 0 and "rows of 1s replace expired samples" in told.stderr, told.stderr
     assert run("check", server.data).returncode == 0
 
 

@@ -81,7 +81,7 @@ fn a_clock_that_jumped_is_shown_and_confirmed() {
     let of_server = ["--server", address.as_str()];
     let held = clock(&of_server);
     assert!(
-        held.contains("jumped ahead by 400d") && held.contains("--accept confirms it"),
+        held.contains("jumped ahead by 400d") && held.contains("--accept confirms the clock"),
         "{held}"
     );
     let confirmed = clock(&[&of_server[..], &["--accept"]].concat());
