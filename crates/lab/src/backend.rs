@@ -25,7 +25,7 @@ impl Backend {
 
     /// Returns the factor by which a run takes longer than a native one, for estimates. A guest's
     /// instructions are emulated one by one: copying files took 8 times as long, and 12 times as
-    /// long beside other work.
+    /// long with other work on the machine.
     pub fn pace(self) -> f64 {
         match self {
             Backend::Guest => 10.0,

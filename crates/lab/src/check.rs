@@ -102,7 +102,7 @@ fn mounted(mount: &Mount, list: &mut List) {
         list.add(
             Severity::Note,
             &subject,
-            "data=journal writes everything twice: K_wa is 2 at the least".into(),
+            "data=journal writes everything twice: K_wa is at least 2".into(),
         );
     }
     if has("sync") || has("dirsync") {
@@ -160,7 +160,7 @@ fn sectors(device: &Device, list: &mut List) {
             format!("{text}, according to the disk: nearly every disk since 2011 has 4096, and some report 512; `lab align` measures it"),
         ),
         () if physical > logical => {
-            list.add(Severity::Good, &device.name, format!("{text}: writes of whole, aligned {physical} bytes cost no reading"));
+            list.add(Severity::Good, &device.name, format!("{text}: aligned writes of {physical} bytes need no reads"));
         }
         () => list.add(Severity::Good, &device.name, text),
     }

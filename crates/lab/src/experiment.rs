@@ -77,7 +77,7 @@ pub struct GuestNeeds {
     pub directory: PathBuf,
     /// Bytes of the guest's disk.
     pub medium_bytes: u64,
-    /// Bytes of memory besides the disk and the base of every guest.
+    /// Bytes of memory in addition to the disk and the base of every guest.
     pub memory_bytes: u64,
 }
 

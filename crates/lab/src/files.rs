@@ -306,14 +306,17 @@ enum StorageTarget {
     /// Made for this cell.
     Fresh(Box<Fresh>),
     /// Directory on the existing file system.
-    Existing(PathBuf, #[allow(dead_code)] ResourceGuard),
+    Existing {
+        path: PathBuf,
+        _guard: ResourceGuard,
+    },
 }
 
 impl StorageTarget {
     fn root(&self) -> PathBuf {
         match self {
             StorageTarget::Fresh(fresh) => fresh.mounted.point().to_owned(),
-            StorageTarget::Existing(path, _) => path.clone(),
+            StorageTarget::Existing { path, .. } => path.clone(),
         }
     }
 
@@ -321,14 +324,14 @@ impl StorageTarget {
     fn write_back(&mut self) -> Result<()> {
         match self {
             StorageTarget::Fresh(fresh) => fresh.mounted.unmount(),
-            StorageTarget::Existing(path, _) => native::sync_file_system(path),
+            StorageTarget::Existing { path, .. } => native::sync_file_system(path),
         }
     }
 
     fn mount_again(&mut self) -> Result<()> {
         match self {
             StorageTarget::Fresh(fresh) => fresh.mounted.mount_again(),
-            StorageTarget::Existing(..) => Ok(()),
+            StorageTarget::Existing { .. } => Ok(()),
         }
     }
 }
@@ -370,7 +373,10 @@ impl Run {
     fn target(&self, kind: &str, options: &str, bench: &Bench) -> Result<StorageTarget> {
         if kind == AS_MOUNTED {
             let (guard, path) = bench.registry.tree(&self.settings.directory)?;
-            return Ok(StorageTarget::Existing(path, guard));
+            return Ok(StorageTarget::Existing {
+                path,
+                _guard: guard,
+            });
         }
         let bytes = self.settings.image_bytes();
         let recipe = Recipe {

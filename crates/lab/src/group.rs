@@ -24,7 +24,9 @@ struct Home {
 }
 
 /// A memory limit of this process for the lifetime of the value.
-pub struct Limit(#[allow(dead_code)] ResourceGuard);
+pub struct Limit {
+    _guard: ResourceGuard,
+}
 
 /// Checks that a limit can be set, by setting one.
 ///
@@ -47,7 +49,7 @@ impl Limit {
     pub fn set(limit: u64, registry: &Arc<Registry>) -> Result<Limit> {
         if limit < LEAST {
             return refuse(format!(
-                "the memory limit must be {} at the least",
+                "the memory limit must be at least {}",
                 bytes(LEAST as f64)
             ));
         }
@@ -81,7 +83,7 @@ impl Limit {
                 .with_context(|| format!("{} took no process", path.display()))?;
             Ok(())
         })?;
-        Ok(Limit(guard))
+        Ok(Limit { _guard: guard })
     }
 }
 

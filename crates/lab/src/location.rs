@@ -334,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn this_directory_lies_somewhere() {
+    fn this_directory_has_a_location() {
         let location = StorageLocation::find(Path::new(".")).unwrap();
         assert!(location.mount.is_some());
         assert!(location.free_bytes().unwrap() > 0);

@@ -110,7 +110,7 @@ impl LoopDevice {
     /// Attaches a loop device to a file.
     ///
     /// # Errors
-    /// The system refuses, for example in a container.
+    /// The system does not permit it, for example in a container.
     pub fn attach(file: &Path, offset: u64, registry: &Arc<Registry>) -> Result<LoopDevice> {
         let resource = Resource::Loop {
             file: file.to_owned(),
@@ -178,7 +178,7 @@ impl Mounted {
     /// Mounts the file system of a device.
     ///
     /// # Errors
-    /// The system refuses.
+    /// The system does not permit it.
     pub fn mount(
         node: &Path,
         point: &Path,
@@ -199,7 +199,7 @@ impl Mounted {
     /// Mounts the file system again.
     ///
     /// # Errors
-    /// The system refuses.
+    /// The system does not permit it.
     pub fn mount_again(&mut self) -> Result<()> {
         let resource = Resource::Mount {
             path: self.point.clone(),
@@ -248,7 +248,7 @@ impl Fresh {
     /// Makes and mounts a file system, with its image in `directory`.
     ///
     /// # Errors
-    /// There is not enough space, or the system refuses.
+    /// There is not enough space, or the system does not permit it.
     pub fn make(recipe: &Recipe, directory: &Path, registry: &Arc<Registry>) -> Result<Fresh> {
         let (guard, tree) = registry.tree(directory)?;
         let guards = ResourceGuards(vec![guard]);
@@ -281,7 +281,7 @@ pub fn image(tree: &Path, bytes: u64, registry: &Registry) -> Result<PathBuf> {
         Err(rustix::io::Errno::OPNOTSUPP) => file.set_len(bytes)?,
         Err(rustix::io::Errno::NOSPC) => {
             return refuse(format!(
-                "there is no room for an image of {bytes} bytes in {}",
+                "there is no space for an image of {bytes} bytes in {}",
                 tree.display()
             ));
         }

@@ -1,4 +1,4 @@
-//! Published figures of the papers. Reports draw these figures beside measured ones and never mix
+//! Published figures of the papers. Reports draw these figures with measured ones and never mix
 //! them.
 
 const BLOCKS: &str = include_str!("../../../lab/papers/blocks.csv");

@@ -21,7 +21,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-/// Number of attempts to lock the record of this run before the run is refused.
+/// Number of attempts to lock the record of this run before the run fails.
 const LOCK_TRIES: usize = 100;
 /// Pause between two attempts.
 const LOCK_PAUSE: Duration = Duration::from_millis(20);

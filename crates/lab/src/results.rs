@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use std::fs;
 use std::path::Path;
 
-/// Version of the format of `results.json`. Other versions are refused.
+/// Version of the format of `results.json`. Other versions are rejected.
 pub const VERSION: u32 = 1;
 
 /// Results of a run.

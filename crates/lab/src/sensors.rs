@@ -20,7 +20,7 @@ pub fn register(engine: &Engine, sensors: u64, interrupt: &Interrupt) -> Result<
             interrupt.check()?;
         }
         let key = SourceKey::new("sensor", [("number", sensor.to_string())])
-            .context("a name was refused")?;
+            .context("a name was rejected")?;
         sources.push(engine.register(&key)?);
     }
     Ok(sources)

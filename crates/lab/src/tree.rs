@@ -294,7 +294,7 @@ mod tests {
         let median = sizes[sizes.len() / 2];
         assert!((500..1000).contains(&median), "{median}");
         let mean = sizes.iter().sum::<u64>() as f64 / sizes.len() as f64;
-        let foretold = TreeShape::small(4 << 20).mean();
-        assert!((0.9..1.1).contains(&(mean / foretold)), "{mean} {foretold}");
+        let expected = TreeShape::small(4 << 20).mean();
+        assert!((0.9..1.1).contains(&(mean / expected)), "{mean} {expected}");
     }
 }

@@ -91,7 +91,7 @@ impl Raid {
         };
         if self.members < least {
             return Err(format!(
-                "level {} needs {least} members at the least",
+                "level {} needs at least {least} members",
                 self.level
             ));
         }
@@ -252,11 +252,11 @@ impl Demand {
             ));
         }
         if self.fields > 1024 {
-            return Err("--fields: a source has 1024 fields at the most".to_string());
+            return Err("--fields: a source has at most 1024 fields".to_string());
         }
         if self.sensors > 4e9 {
             return Err(
-                "--sensors: a store numbers 4 thousand million sources; plan several stores"
+                "--sensors: a store has at most 4 thousand million sources; plan several stores"
                     .to_string(),
             );
         }

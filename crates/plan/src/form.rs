@@ -51,7 +51,7 @@ pub fn read<'a>(
         demand.lifetimes = classes;
     }
     if demand.sensors == 0.0 {
-        return Err("sensors: say how many there are, such as 1e6".to_string());
+        return Err("sensors: state their number, such as 1e6".to_string());
     }
     demand.check()?;
     Ok(demand)

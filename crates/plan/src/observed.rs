@@ -31,7 +31,7 @@ impl Observed {
     pub fn fill(&self, demand: &mut Demand) -> Result<(), String> {
         if self.sources < 1.0 || self.rows_per_s <= 0.0 {
             return Err(
-                "nothing is coming in there just now: say yourself how many sensors there are, and how often they send"
+                "the server receives no rows at present: state the number of sensors and their interval"
                     .to_string(),
             );
         }

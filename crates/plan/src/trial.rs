@@ -100,10 +100,7 @@ impl Deref for Subject<'_> {
 impl Subject<'_> {
     /// Returns an error if the trials must end early.
     fn go_on(&self) -> anyhow::Result<()> {
-        anyhow::ensure!(
-            !(self.is_over)(),
-            "the plan was given up before it was done"
-        );
+        anyhow::ensure!(!(self.is_over)(), "planning was interrupted");
         Ok(())
     }
 

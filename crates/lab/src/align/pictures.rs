@@ -1,4 +1,4 @@
-//! Figures and remarks of the test, beside the papers' own.
+//! Figures and remarks of the test, with those of the papers.
 
 use super::{Align, OPERATIONS};
 use crate::backend::Backend;
@@ -21,7 +21,7 @@ pub fn figures(settings: &Align, results: &Measurements<'_>) -> Vec<Figure> {
         figures.push(penalties(
             results,
             "clock",
-            "Penalty by the clock on this disk",
+            "Penalty in wall-clock time on this disk",
         ));
     }
     figures.extend([published(), rows(results)]);
@@ -40,17 +40,17 @@ pub fn remarks(settings: &Align, results: &Measurements<'_>) -> Vec<String> {
         results.cells.iter().map(of).sum()
     };
     let mut remarks = vec![format!(
-        "Over all file systems {} sectors had to be read before they could be written when unaligned, {} when aligned.",
+        "Over all file systems, the medium reads {} sectors before it writes them if the partition is unaligned, and {} if it is aligned.",
         plain(sum("unaligned")),
         plain(sum("aligned"))
     )];
     remarks.push(match settings.device {
-        Some(_) => "Seconds by the clock are this device's; the counts come from the requests that went to it.".to_string(),
-        None if settings.backend == Backend::Guest => "Counts come from the traced requests of an emulated machine; seconds by its clock are those of instructions. \
-                 The model's seconds are those of a disk of 7200 turns a minute without a write cache that sorts."
+        Some(_) => "Wall-clock seconds are those of this device. The counts come from the requests to the device.".to_string(),
+        None if settings.backend == Backend::Guest => "Counts come from the traced requests of an emulated machine; its seconds count instructions. \
+                 The model's seconds are those of a disk of 7200 turns per minute without a write cache that sorts."
             .to_string(),
-        None => "The image's own disk hides the penalty: seconds by the clock show no more than noise here. Counts come from the traced requests; \
-                 the model's seconds are those of a disk of 7200 turns a minute without a write cache that sorts."
+        None => "The image's own disk hides the penalty: wall-clock seconds are noise here. Counts come from the traced requests; \
+                 the model's seconds are those of a disk of 7200 turns per minute without a write cache that sorts."
             .to_string(),
     });
     remarks
@@ -71,7 +71,7 @@ fn counts(results: &Measurements<'_>) -> Figure {
         twin: None,
     });
     Figure::Bars {
-        title: "Sectors read before they could be written".to_string(),
+        title: "Sectors read before they are written".to_string(),
         caption: "Counted from the requests of all operations, for a medium with sectors of 4 KiB."
             .to_string(),
         y: Axis::linear("read-modify-writes"),
@@ -179,8 +179,7 @@ fn rows(results: &Measurements<'_>) -> Figure {
     ];
     Figure::Table {
         title: "Operation by operation".to_string(),
-        caption: "rmw: sectors of the medium that had to be read before they were written."
-            .to_string(),
+        caption: "rmw: sectors that the medium reads before it writes them.".to_string(),
         columns: columns.map(String::from).into(),
         rows,
     }

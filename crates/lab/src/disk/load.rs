@@ -259,7 +259,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_load_runs_and_counts_itself() {
+    fn a_load_runs_and_counts_its_requests() {
         let directory = tempfile::tempdir().unwrap();
         let interrupt = Interrupt::default();
         let file =

@@ -22,7 +22,7 @@ use std::time::Duration;
 
 /// Smallest write of the sync cells, bytes.
 const PAGE: u64 = 4096;
-/// Bytes that must stay free beside the test file.
+/// Bytes that must stay free in addition to the test file.
 const SPARE: u64 = 256 << 20;
 
 /// Settings of the profile of a disk.
@@ -173,7 +173,7 @@ impl Experiment for Disk {
         let free = location.free_bytes()?;
         if free < self.file_bytes + SPARE {
             return refuse(format!(
-                "{} has {} free; the test file takes {} and {} must stay free: choose less by --size",
+                "{} has {} free; the test file takes {} and {} must stay free: choose a smaller --size",
                 location.path.display(),
                 bytes(free as f64),
                 bytes(self.file_bytes as f64),
@@ -186,7 +186,7 @@ impl Experiment for Disk {
             );
         }
         if self.file_bytes < 16 << 20 || !self.file_bytes.is_multiple_of(1 << 20) {
-            return refuse("--size must be a whole number of MiB, 16 at the least");
+            return refuse("--size must be a whole number of MiB, at least 16");
         }
         if !(0.01..=86_400.0).contains(&self.seconds)
             || !(0.01..=86_400.0).contains(&self.sustained_seconds)
@@ -203,7 +203,7 @@ impl Experiment for Disk {
 
     fn open(&self, seed: u64, bench: &Bench) -> Result<Box<dyn Session>> {
         let (guard, directory) = bench.registry.tree(&self.directory)?;
-        bench.say("laying out the test file");
+        bench.say("writing the test file");
         let file = TestFile::create(
             &directory.join("file"),
             self.file_bytes,
@@ -225,12 +225,12 @@ impl Experiment for Disk {
             (
                 AccessPattern::RandomRead,
                 "operations/s",
-                "operations a second",
+                "operations per second",
             ),
             (
                 AccessPattern::RandomWrite,
                 "operations/s",
-                "operations a second",
+                "operations per second",
             ),
             (AccessPattern::SequentialRead, "MB/s", "MB/s"),
             (AccessPattern::SequentialWrite, "MB/s", "MB/s"),
@@ -282,7 +282,8 @@ impl Session for Run {
             cell.record("fio MB/s", rate / 1e6);
         }
         if let Some(why) = &self.file.is_cached_because {
-            cell.notes.push(format!("The page cache took part: {why}."));
+            cell.notes
+                .push(format!("The page cache was in use: {why}."));
         }
         Ok(cell)
     }
@@ -356,7 +357,7 @@ fn by_depth(results: &Measurements<'_>, kind: AccessPattern, figure: &str, unit:
     let name = kind.name();
     Figure::Lines {
         title: format!("{}{} by depth", name[..1].to_uppercase(), &name[1..]),
-        caption: "A line for each size of request. Depth: requests under way at the same time."
+        caption: "One line per request size. Depth: number of requests at the same time."
             .to_string(),
         x: Axis::log("depth"),
         y: Axis::linear(unit),
@@ -373,8 +374,8 @@ fn latencies(results: &Measurements<'_>) -> Figure {
         twin: None,
     });
     Figure::Bars {
-        title: "How long a write with a sync takes".to_string(),
-        caption: "What an acknowledgement costs that must survive a power cut.".to_string(),
+        title: "Duration of a write with a sync".to_string(),
+        caption: "Cost of an acknowledgement that survives a power cut.".to_string(),
         y: Axis::linear("ms"),
         categories: cells
             .iter()
@@ -389,7 +390,7 @@ fn sustained(results: &Measurements<'_>) -> Figure {
     let lines = cells(results, AccessPattern::Sustained).flat_map(|cell| &cell.lines);
     Figure::Lines {
         title: "A long write".to_string(),
-        caption: "1 MiB at a time, 4 under way. A disk with a fast cache falls when it is full."
+        caption: "Requests of 1 MiB, 4 at a time. The rate of a disk with a fast cache falls when the cache is full."
             .to_string(),
         x: Axis::linear("seconds"),
         y: Axis::linear("MB/s"),
@@ -415,7 +416,7 @@ fn beside_fio(results: &Measurements<'_>) -> Figure {
     };
     Figure::Table {
         title: "Beside fio".to_string(),
-        caption: "fio did the same on the same file right behind: as many threads as requests under way, around the page cache."
+        caption: "fio repeated each cell on the same file: one thread per request, without the page cache."
             .to_string(),
         columns: ["cell", "MB/s", "fio MB/s", "ours ÷ fio"].map(String::from).into(),
         rows: results.cells.iter().filter_map(row).collect(),
@@ -435,16 +436,13 @@ fn remarks(results: &Measurements<'_>) -> Vec<String> {
         best(AccessPattern::SequentialWrite, "MB/s"),
     );
     // A run that ended early may lack reads or writes.
-    let told = [(read, "reads"), (write, "writes")].into_iter();
-    let told = told.filter(|(rate, _)| *rate > 0.0);
-    let told: Vec<String> = told
-        .map(|(rate, does)| format!("{does} {} MB/s", plain(rate)))
+    let rates = [(read, "reads"), (write, "writes")].into_iter();
+    let rates = rates.filter(|(rate, _)| *rate > 0.0);
+    let rates: Vec<String> = rates
+        .map(|(rate, name)| format!("{name} {} MB/s", plain(rate)))
         .collect();
-    if !told.is_empty() {
-        remarks.push(format!(
-            "Sequentially it {} at the best.",
-            told.join(" and ")
-        ));
+    if !rates.is_empty() {
+        remarks.push(format!("Best sequential rate: {}.", rates.join(" and ")));
     }
     let small = |kind: AccessPattern, depth: f64| {
         cells(results, kind)

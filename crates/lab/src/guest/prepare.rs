@@ -47,7 +47,7 @@ pub fn prepare(
         );
     }
     if packages.is_empty() && !download {
-        return refuse("name a kernel's package by --package FILE.deb, or say --download");
+        return refuse("name a kernel's package by --package FILE.deb, or use --download");
     }
     let mut name = directory.as_os_str().to_owned();
     name.push(".new");
@@ -86,7 +86,9 @@ pub fn prepare(
 /// Downloads a kernel, and the programs and libraries that are not installed here.
 fn fetch(into: &Path, say: &dyn Fn(&str)) -> Result<Vec<PathBuf>> {
     let Some(apt) = tool::find("apt-get") else {
-        return refuse("packages come by apt-get, which is not installed: name them by --package");
+        return refuse(
+            "apt-get, which downloads packages, is not installed: name them by --package",
+        );
     };
     fs::create_dir_all(into)?;
     let listed = Command::new(&apt)
@@ -197,7 +199,7 @@ fn newest_kernel(unpacked: &Path) -> Result<(String, PathBuf)> {
     kernels.sort();
     match kernels.pop() {
         Some(kernel) => Ok(kernel),
-        None => refuse("no package has a kernel (boot/vmlinuz-*); name one by --package"),
+        None => refuse("no package contains a kernel (boot/vmlinuz-*); name one by --package"),
     }
 }
 

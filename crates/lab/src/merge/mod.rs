@@ -144,7 +144,7 @@ impl Merge {
             || self.segments.is_empty()
             || self.blocks.is_empty()
         {
-            return refuse("at least one of each is needed: V, policy, R and B");
+            return refuse("name at least one V, policy, R and B each");
         }
         let shares = self.v.iter().chain([&self.v_of_sizes]);
         if let Some(v) = shares.into_iter().find(|v| !(0.01..=0.93).contains(*v)) {
@@ -251,12 +251,12 @@ impl Session for Run {
     }
 }
 
-/// Returns the cell of a store that refused rows. The refusal is a result too.
+/// Returns the cell of a store that rejected rows, which is a result as well.
 fn refused(running: &LoadedStore) -> Cell {
     let mut cell = Cell::default();
     tell_fill(&mut cell, &running.log());
     cell.notes.push(
-        "The store was full and refused rows: this policy does not keep up with this V, R and B."
+        "The store was full and rejected rows: this policy is too slow for this V, R and B."
             .to_string(),
     );
     cell
@@ -267,7 +267,7 @@ fn tell_fill(cell: &mut Cell, log: &seiner_engine::LogStatus) {
     cell.record("U reached", log.fill.u());
 }
 
-/// Warms up and measures. Returns `None` if the store refused rows.
+/// Warms up and measures. Returns `None` if the store rejected rows.
 fn measure(running: &mut LoadedStore, all: u64, name: &str, bench: &Bench) -> Result<Option<Cell>> {
     bench.say(format!("{name}: warming up"));
     let Some(start) = running.feed(all, &bench.interrupt)? else {

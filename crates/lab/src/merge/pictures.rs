@@ -17,22 +17,22 @@ pub fn figures(settings: &Merge, results: &Measurements<'_>) -> Vec<Figure> {
             Sweep::Live,
             "MB/s",
             "Rate against V",
-            "Bytes of blocks stored a second, waits included. The paper's figures 5, 8 and 11; its node took 85 MB/s at the best.",
+            "Bytes of blocks stored per second, waits included: the paper's figures 5, 8 and 11. Its node reached at most 85 MB/s.",
         ),
         by(
             results,
             settings,
             Sweep::Live,
             "written per byte",
-            "Bytes written for each byte stored",
-            "Blocks sealed and blocks written again by merges; 1: segments died whole, which the paper calls planing. Counts depend on the load alone.",
+            "Bytes written per byte stored",
+            "Blocks sealed and blocks that merges rewrote. 1: segments died whole, which the paper calls planing. Counts depend on the load alone.",
         ),
         by(
             results,
             settings,
             Sweep::Live,
             "mean D of merged",
-            "Dead share of the segments that were merged",
+            "Dead share of merged segments",
             "As in the paper's figures 5 and 8. Segments that die whole are dropped unread and do not count.",
         ),
         by(
@@ -48,7 +48,7 @@ pub fn figures(settings: &Merge, results: &Measurements<'_>) -> Vec<Figure> {
             settings,
             Sweep::Segment,
             "written per byte",
-            "Bytes written for each byte stored, against R",
+            "Bytes written per byte stored, against R",
             "",
         ),
         by(
@@ -142,7 +142,7 @@ fn by(
     }
     if figure == "MB/s" && sweep == Sweep::Live && !series.is_empty() {
         series.push(LineSeries {
-            name: "paper: a node at the best".to_string(),
+            name: "paper: best rate of a node".to_string(),
             points: vec![(0.1, PAPER_MB_S), (0.6, PAPER_MB_S)],
             is_reference: true,
             twin: None,
@@ -220,21 +220,18 @@ pub fn remarks(settings: &Merge, results: &Measurements<'_>) -> Vec<String> {
         .collect();
     if !written.is_empty() {
         remarks.push(format!(
-            "At V = {} a byte stored is written {} times.",
+            "At V = {}, bytes written per byte stored: {}.",
             plain(highest),
             written.join(", ")
         ));
     }
-    let refused = results
+    let rejected = results
         .cells
         .iter()
         .filter(|cell| cell.figure("MB/s").is_none());
-    let refused: Vec<&str> = refused.map(|cell| cell.name.as_str()).collect();
-    if !refused.is_empty() {
-        remarks.push(format!(
-            "Did not keep up and refused rows: {}.",
-            refused.join("; ")
-        ));
+    let rejected: Vec<&str> = rejected.map(|cell| cell.name.as_str()).collect();
+    if !rejected.is_empty() {
+        remarks.push(format!("Too slow, rejected rows: {}.", rejected.join("; ")));
     }
     let first = &settings.policies[0];
     let planing = settings.v.iter().copied().filter(|v| {
@@ -245,12 +242,12 @@ pub fn remarks(settings: &Merge, results: &Measurements<'_>) -> Vec<String> {
     let planing = planing.fold(f64::NAN, f64::max);
     if planing.is_finite() {
         remarks.push(format!(
-            "{first} planes (writes less than 1 % again) up to V = {} of those tried; the paper's store planed up to 0.2.",
+            "{first} planes (rewrites less than 1 %) up to V = {} of the values tried. The paper's store planed up to 0.2.",
             plain(planing)
         ));
     }
     remarks.push(
-        "Sensors send at lognormal rates and keep equally many samples each, of values that nothing compresses. Counts of bytes follow from the seed; rates are this machine's, with one thread that also merges."
+        "Sensors have lognormal rates. All keep the same number of samples, of incompressible values. Counts of bytes follow from the seed. Rates are those of this machine, with one thread that also merges."
             .to_string(),
     );
     remarks

@@ -175,7 +175,7 @@ impl LoadedStore {
     }
 
     /// Stores rows until `bytes` more bytes of blocks are sealed. Returns `None` if the store
-    /// refuses rows before that.
+    /// rejects rows before that.
     ///
     /// # Errors
     /// The store fails, or the user stopped the run.

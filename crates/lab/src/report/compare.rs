@@ -190,12 +190,12 @@ fn summary(before: &Results, after: &Results) -> Figure {
         }
     });
     Figure::Table {
-        title: "On the whole".to_string(),
+        title: "Summary".to_string(),
         caption: format!(
-            "B ÷ A over all cells that both have: the middle one, the least, the greatest, and how many differ by less than {} %.",
+            "B ÷ A over all common cells: the median, the minimum, the maximum, and the number of cells that differ by less than {} %.",
             plain(NOISE * 100.0)
         ),
-        columns: ["figure", "B ÷ A, middle", "least", "greatest", "same"]
+        columns: ["figure", "B ÷ A, median", "minimum", "maximum", "same"]
             .map(String::from)
             .to_vec(),
         rows: rows.collect(),
@@ -235,7 +235,7 @@ fn table(before: &Results, after: &Results) -> Figure {
     Figure::Table {
         title: "Figure by figure".to_string(),
         caption: format!(
-            "\"Same\" where they differ by less than {} %.",
+            "\"Same\": they differ by less than {} %.",
             plain(NOISE * 100.0)
         ),
         columns: ["cell", "figure", "A", "B", "B ÷ A"]

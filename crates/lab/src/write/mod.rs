@@ -269,7 +269,7 @@ impl Write {
                         missing.push(Missing {
                             name: task.name,
                             why: format!(
-                                "{} would not fit into {}: choose more by --room",
+                                "{} would not fit into {}: choose a larger --room",
                                 bytes((self.kept * portion * sensors) as f64),
                                 bytes(self.room_bytes as f64)
                             ),
@@ -341,7 +341,7 @@ impl Write {
             return refuse("--portion must be between 16 B and 16 MiB");
         }
         if !(1..=1024).contains(&self.writers) || self.kept < 2 {
-            return refuse("--writers must be between 1 and 1024, and --kept 2 at the least");
+            return refuse("--writers must be between 1 and 1024, and --kept at least 2");
         }
         if self.is_by_processes && self.is_buffered {
             return refuse("--buffered keeps buffers in one process; leave out --processes");
@@ -355,7 +355,7 @@ impl Write {
         let free = location.free_bytes()?;
         if free < self.image_bytes() {
             return refuse(format!(
-                "{} has {} free, too little for --room {}; choose less",
+                "{} has {} free, too little for --room {}; choose a smaller one",
                 location.path.display(),
                 bytes(free as f64),
                 bytes(self.room_bytes as f64)
@@ -408,7 +408,7 @@ impl Write {
         let needed = self.guest_memory() + self.image_bytes();
         if needed > memory / 2 {
             return refuse(format!(
-                "the guest would take {} of this machine's {}; choose less by --room",
+                "the guest would take {} of this machine's {}; choose a smaller --room",
                 bytes(needed as f64),
                 bytes(memory as f64)
             ));
@@ -435,7 +435,7 @@ impl Write {
         // File systems without a fixed number of inodes report 0.
         if space.f_files > 0 && space.f_favail < needed {
             return refuse(format!(
-                "{} has room for {} files more, {needed} are needed; choose fewer --sensors or --fresh ext4",
+                "{} has space for {} more files, and {needed} are needed; choose fewer --sensors or --fresh ext4",
                 location.path.display(),
                 space.f_favail
             ));
@@ -461,7 +461,7 @@ impl Experiment for Write {
                 return refuse(format!("a new {kind} cannot be created: {obstacle}"));
             }
             if self.directories.len() > 1 {
-                return refuse("a fresh file system and several directories do not go together");
+                return refuse("a fresh file system takes one directory");
             }
         }
         let (tasks, missing) = self.tasks();

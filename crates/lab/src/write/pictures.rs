@@ -103,7 +103,7 @@ fn by_sensors(results: &Measurements<'_>) -> Figure {
     series.extend(paper_lines(|row, _| row.mb_s));
     Figure::Lines {
         title: "Rate of writing against the number of sensors".to_string(),
-        caption: "MB of samples (16 bytes each) a second that reached the disk. The same load for all stores.".to_string(),
+        caption: "MB of samples (16 bytes each) per second that reached the disk. All stores have the same load.".to_string(),
         x: Axis::log("sensors"),
         y: Axis::log("MB/s"),
         series,
@@ -213,7 +213,7 @@ fn over_time(results: &Measurements<'_>) -> Option<Figure> {
     });
     Some(Figure::Lines {
         title: format!("Rate over time with {} sensors", plain(most)),
-        caption: "What was accepted, before the sync at the end.".to_string(),
+        caption: "Samples that the store accepted, before the sync at the end.".to_string(),
         x: Axis::linear("seconds"),
         y: Axis::linear("MB/s"),
         series: series.collect(),
@@ -230,12 +230,12 @@ pub fn remarks(settings: &Write, results: &Measurements<'_>) -> Vec<String> {
     let mut remarks = Vec::new();
     if let Some(single) = sequential(results) {
         remarks.push(format!(
-            "One file takes {} MB/s here at the best, with the load of this test: the rate of one file.",
+            "The rate of one file is at most {} MB/s here, with the load of this test.",
             plain(single)
         ));
         if is_disturbed(results, single) {
             remarks.push(
-                "It took less in pieces of 1 MiB than in small portions: the disk was slower then, or something else used it. Shares are rough."
+                "The rate in pieces of 1 MiB was lower than in small portions: the disk was slower then, or another program used it. Shares are rough."
                     .to_string(),
             );
         }
@@ -246,7 +246,7 @@ pub fn remarks(settings: &Write, results: &Measurements<'_>) -> Vec<String> {
         {
             if let Some(rate) = rate(cell) {
                 remarks.push(format!(
-                    "{} with {} sensors: {} MB/s, {} % of it ({} samples/s).",
+                    "{} with {} sensors: {} MB/s, {} % of that rate ({} samples/s).",
                     label(cell),
                     plain(most),
                     plain(rate),
@@ -263,7 +263,7 @@ pub fn remarks(settings: &Write, results: &Measurements<'_>) -> Vec<String> {
         .count();
     if unsteady > 0 {
         remarks.push(format!(
-            "{unsteady} of {} cells were not steady; their figures are a course, not a rate to plan with. Longer --seconds make them so.",
+            "{unsteady} of {} cells were not steady; their figures are no rates to plan with. Use longer --seconds.",
             results.cells.len()
         ));
     }
@@ -275,7 +275,7 @@ pub fn remarks(settings: &Write, results: &Measurements<'_>) -> Vec<String> {
         );
     } else if settings.memory_bytes == 0 {
         remarks.push(
-            "Memory was not limited: the page cache hides much of what a store does to the disk until it is full. As root, --memory 256MiB shows it."
+            "Memory was not limited: the page cache hides much of what a store does to the disk until it is full. As root, --memory 256MiB limits the cache."
                 .to_string(),
         );
     }

@@ -71,7 +71,7 @@ pub fn obstacles(
     }
     if forecast.live > choice.merge_from {
         obstacles.push(format!(
-            "{} are kept, the budget has room for {} (Um = {} of {})",
+            "{} are kept, the budget has space for {} (Um = {} of {})",
             bytes(forecast.kept_bytes),
             bytes(choice.budget * choice.merge_from),
             plain(choice.merge_from),
@@ -79,7 +79,7 @@ pub fn obstacles(
         ));
     } else if !forecast.planes(choice) {
         obstacles.push(
-            "the room left is less than the segments being filled: merging would cost writes all the time"
+            "the space above Um is smaller than the open segments: merges would rewrite data continuously"
                 .to_string(),
         );
     }
@@ -87,7 +87,7 @@ pub fn obstacles(
         && forecast.segments_per_s + forecast.journal_per_s > rate * HEADROOM
     {
         obstacles.push(format!(
-            "{}/s are written, the disks keep up {}/s",
+            "{}/s are written, the disks sustain {}/s",
             bytes(forecast.segments_per_s + forecast.journal_per_s),
             bytes(rate)
         ));
@@ -153,7 +153,7 @@ pub fn alternatives(demand: &Demand, calibration: &Calibration) -> Vec<Alternati
             }
             (larger, format!("a budget of {}", bytes(budget)))
         })),
-        "room on disks",
+        "disk space",
     );
     add(
         planner.first((1..7).map(|power| {
@@ -238,14 +238,14 @@ pub fn warnings(demand: &Demand, choice: &Choice, forecast: &Forecast) -> Vec<St
     }
     if forecast.start_s > LONG_START_S {
         warnings.push(format!(
-            "a start reads the index of all {} blocks, which takes {}: larger blocks would be fewer",
+            "a start reads the index of all {} blocks, which takes {}: larger blocks have a smaller index",
             count(forecast.blocks),
             duration(forecast.start_s)
         ));
     }
     if forecast.rows < 16.0 {
         warnings.push(format!(
-            "blocks hold {} rows only, so that each sample takes {} on disk",
+            "blocks contain only {} rows, so each sample takes {} on disk",
             plain(forecast.rows),
             bytes(forecast.disk_row / demand.fields as f64)
         ));

@@ -301,15 +301,15 @@ fn memory(
 ) {
     let (why, origin) = if choice.memory >= most_memory(demand) {
         (
-            "half of the machine's, the most: the 1:1 rule",
+            "half of the machine's memory, the maximum: the 1:1 rule",
             Origin::Paper,
         )
     } else {
         let why = match forecast.bound {
             Bound::Journal => {
-                "what buffers take until the journal ends them, and a quarter to spare"
+                "buffers up to the size at which the journal seals them, plus a quarter"
             }
-            _ => "what full buffers take, and a quarter to spare",
+            _ => "full buffers, plus a quarter",
         };
         (why, Origin::Modelled)
     };
@@ -327,7 +327,7 @@ fn memory(
     lines.add(
         "  index of the blocks",
         format!(
-            "{} for {} at the most: merges gather small ones",
+            "{} for at most {}: merges coalesce small ones",
             bytes(forecast.index_bytes),
             count(forecast.blocks)
         ),
@@ -355,16 +355,16 @@ fn memory(
 fn journal(demand: &Demand, calibration: &Calibration, choice: &Choice, lines: &mut Lines) {
     let limit = most_journal(demand, calibration);
     let why = match limit {
-        _ if choice.journal_bytes < limit.bytes() => "holds what buffers hold".to_string(),
+        _ if choice.journal_bytes < limit.bytes() => "holds the rows in buffers".to_string(),
         JournalLimit::Patience(_) => format!(
-            "the most that a start after a crash reads back in {}",
+            "the maximum that a start after a crash reads in {}",
             duration(PATIENCE_S)
         ),
         JournalLimit::Least(_) => format!(
-            "the least, a few rows of each sensor, though a start after a crash takes more than {} to read it back",
+            "the minimum, a few rows of each sensor, although a start after a crash takes more than {} to read it",
             duration(PATIENCE_S)
         ),
-        JournalLimit::Budget(_) => "the most that the disk budget has room for".to_string(),
+        JournalLimit::Budget(_) => "the maximum for which the disk budget has space".to_string(),
     };
     lines.add(
         "journal",

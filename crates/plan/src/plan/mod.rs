@@ -146,7 +146,7 @@ impl StorePlan {
         if !self.obstacles.is_empty() && self.alternatives.is_empty() {
             let _ = writeln!(
                 text,
-                "\nNo single change makes it fit: more machines and less kept together would."
+                "\nNo single change makes it fit. Use more machines and keep less data."
             );
         }
         for warning in &self.warnings {
@@ -387,7 +387,7 @@ mod tests {
         assert_eq!(rich.forecast.bound, Bound::Journal);
         assert!(rich.choice.memory < 4.0 * GIB, "{:?}", rich.choice);
         assert!(rich.forecast.memory < rich.choice.memory);
-        let why = "what buffers take until the journal ends them";
+        let why = "buffers up to the size at which the journal seals them";
         assert!(rich.to_text().contains(why), "{}", rich.to_text());
         let poor = plan_with_replay(
             &Demand {
@@ -409,18 +409,17 @@ mod tests {
             let replay_s = plan.forecast.crash_start_s - plan.forecast.start_s;
             // The journal is a whole number of MiB.
             assert!(replay_s < 10.0 * 1.2, "{row_s}: {replay_s} s");
-            let why = "the most that a start after a crash reads back in 10 s";
+            let why = "the maximum that a start after a crash reads in 10 s";
             assert!(plan.to_text().contains(why), "{}", plan.to_text());
         }
         let slow = plan_with_replay(&a_million(), 4e-6);
         assert!(
-            slow.to_text()
-                .contains("takes more than 10 s to read it back"),
+            slow.to_text().contains("takes more than 10 s to read it"),
             "{}",
             slow.to_text()
         );
         let small = plan_with_replay(&demand(), 0.1e-6);
-        assert!(small.to_text().contains("holds what buffers hold"));
+        assert!(small.to_text().contains("holds the rows in buffers"));
     }
 
     #[test]
