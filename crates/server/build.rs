@@ -1,4 +1,4 @@
-//! Tells cargo that the page is part of the program. Debug builds read it from disk instead.
+//! Declares that the page is part of the program. Debug builds read it from disk instead.
 
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");

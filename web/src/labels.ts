@@ -1,4 +1,4 @@
-// Names of series: what they share is said once, above; what tells them apart names each.
+// Names of series: what they share is said once, above; what distinguishes them names each.
 
 import type { SeriesKey } from './api';
 

@@ -118,7 +118,7 @@ pub fn run(settings: &MergeSimSettings, places: &OutputPaths) -> Result<()> {
     report.notes.push(
         "A store that begins empty has slow sources whose rings are not full for long: V stays below what is given, \
          which is easier. The numbers to beat lie closest to that. A full store begins with all live that will be. \
-         Blocks at random (a Poisson process) die up to a third sooner or later than anybody can foretell."
+         Blocks at random (a Poisson process) die up to a third sooner or later than any forecast."
             .to_string(),
     );
     let mut measured = Vec::new();

@@ -249,7 +249,7 @@ mod tests {
         };
         let error = Calibration::make_until(&one_field(), &is_over).unwrap_err();
         assert_eq!(asked.get(), 4);
-        assert!(error.to_string().contains("given up"), "{error}");
+        assert!(error.to_string().contains("interrupted"), "{error}");
     }
 
     #[test]
@@ -280,11 +280,11 @@ mod tests {
                     load.round(&engine).unwrap();
                 }
                 let taken = (engine.status().buffer_bytes - empty) as f64 / SENSORS as f64;
-                let foretold = calibration.held_buffer_bytes(rows as f64, fields);
-                let ratio = foretold / taken;
+                let forecast = calibration.held_buffer_bytes(rows as f64, fields);
+                let ratio = forecast / taken;
                 assert!(
                     (0.85..1.15).contains(&ratio),
-                    "{fields} fields, {rows} rows: {foretold} bytes foretold, {taken} taken"
+                    "{fields} fields, {rows} rows: {forecast} bytes forecast, {taken} taken"
                 );
             }
         }

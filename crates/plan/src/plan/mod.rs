@@ -398,7 +398,7 @@ mod tests {
         );
         assert_eq!(poor.forecast.bound, Bound::Memory);
         assert_eq!(poor.choice.memory, 0.5 * GIB);
-        assert!(poor.to_text().contains("the most: the 1:1 rule"));
+        assert!(poor.to_text().contains("the maximum: the 1:1 rule"));
         assert!(poor.forecast.disk_row > rich.forecast.disk_row);
     }
 

@@ -1,4 +1,4 @@
-//! Deletes, budgets, and what is told of the log.
+//! Deletes, budgets, and figures of the log.
 
 use crate::site::Site;
 use seiner_engine::{Class, Classes, Engine, Keep, Options, parse_levels, set_stored_time};
