@@ -18,7 +18,7 @@ fn bench(folder: &Path, arguments: &[&str]) -> Output {
 }
 
 #[test]
-fn the_page_is_made_from_what_is_there() {
+fn the_page_marks_missing_results_and_rejects_invalid_ones() {
     let folder = tempfile::tempdir().unwrap();
     assert!(bench(folder.path(), &["summary"]).status.success());
     let page = fs::read_to_string(folder.path().join("RESULTS.md")).unwrap();
@@ -39,7 +39,7 @@ fn the_page_is_made_from_what_is_there() {
 }
 
 #[test]
-fn without_any_server_it_says_so() {
+fn a_missing_program_or_an_unknown_workload_is_an_error() {
     let folder = tempfile::tempdir().unwrap();
     let refused = bench(
         folder.path(),
