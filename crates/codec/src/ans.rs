@@ -318,7 +318,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn bytes_return(bytes in prop_oneof![
+        fn bytes_round_trip(bytes in prop_oneof![
             prop::collection::vec(any::<u8>(), 1..3000),
             prop::collection::vec(0u8..3, 1..600),
             prop::collection::vec(prop::bool::weighted(0.001).prop_map(u8::from), 1..6000),
