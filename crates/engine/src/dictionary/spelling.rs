@@ -267,14 +267,14 @@ mod tests {
 
     proptest! {
         #[test]
-        fn names_are_read_as_keys_are(
+        fn names_are_parsed_like_keys(
             names in prop::collection::vec(prop::collection::vec(prop::sample::select(b"m,,,===ab\\\0\xC3\xA9".to_vec()), 0..24), 1..8),
         ) {
             check(&names.iter().map(Vec::as_slice).collect::<Vec<_>>());
         }
 
         #[test]
-        fn names_of_sources_are_read_as_keys_are(
+        fn source_names_are_parsed_like_keys(
             names in prop::collection::vec("m[12]{0,9}(,a=[xy]{1,9})?(,b[12]=[xy ]{1,3}){0,3}", 1..12),
         ) {
             check(&names.iter().map(String::as_bytes).collect::<Vec<_>>());

@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn the_ends_of_time_are_times_like_others() {
+    fn the_first_and_last_timestamps_are_ordinary_times() {
         let spans = [(i64::MIN, i64::MIN), (i64::MAX, i64::MAX), (0, i64::MAX)];
         assert_eq!(found(&spans), [vec![0], vec![1, 2]]);
     }

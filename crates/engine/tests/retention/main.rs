@@ -261,7 +261,7 @@ fn deleted_samples_stay_deleted_and_new_samples_stay() {
 }
 
 #[test]
-fn rules_change_without_rewriting_and_bring_nothing_back() {
+fn changed_rules_apply_at_a_start_and_restore_no_expired_rows() {
     let store = Store::new(options(ring(500)));
     for _ in 0..4000 {
         store.tick(&store.ids).unwrap();

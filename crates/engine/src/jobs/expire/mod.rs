@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_shed_that_may_not_be() {
+    fn a_class_that_may_not_shed_keeps_its_rows() {
         let world = World::of_class(|class| class.keep.bytes = Some(100_000));
         world.append("m", 0..20_000);
         world.flush();
