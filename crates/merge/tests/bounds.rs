@@ -43,7 +43,7 @@ fn ours(workload: &Workload, v: f64) -> Outcome {
 }
 
 #[test]
-fn it_planes_at_four_fifths() {
+fn planing_is_reached_at_four_fifths() {
     let outcome = ours(&rings(1.0), 0.8);
     assert!(outcome.written_per_byte() <= 1.05);
     assert!(outcome.counts.drops > 0);
