@@ -344,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn bare_numbers_name_their_unit() {
+    fn the_unit_of_a_bare_number_follows_from_its_size() {
         let ns = 1_795_408_380_000_000_000;
         for text in [
             "1795408380",
