@@ -162,7 +162,7 @@ mod tests {
     use std::sync::Arc;
 
     #[test]
-    fn jitter_only_delays_and_the_texts_say_so() {
+    fn jitter_only_delays_samples_and_is_described_as_late() {
         let options = Options {
             durability: Durability::Memory,
             ..Options::default()
