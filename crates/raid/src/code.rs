@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn as_many_losses_as_syndromes_are_decoded_and_one_more_is_detected() {
+    fn losses_up_to_the_syndromes_are_decoded_and_more_are_detected() {
         let mut rng = SimRng::new(3);
         for (level, members) in [
             (Level::Raid0, 3),
