@@ -304,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn what_surrounds_the_store_is_watched() {
+    fn troubles_of_file_system_and_process_are_reported() {
         let file_system = FileSystem {
             read_only: true,
             files: 100,

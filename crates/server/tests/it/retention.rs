@@ -57,7 +57,7 @@ fn deletes_over_http() {
 }
 
 #[test]
-fn a_full_store_says_507_and_tells_of_its_log() {
+fn a_full_store_answers_507_and_shows_its_log() {
     let site = Site::with(|settings| {
         settings.disk = Some(8 << 20);
         settings.device_tbw = Some(1 << 40);
@@ -133,7 +133,7 @@ fn clock() -> i64 {
 }
 
 #[test]
-fn older_samples_become_coarser_and_answers_say_so() {
+fn older_samples_are_rolled_up_and_answers_state_the_levels() {
     let site = Site::with(|settings| {
         settings.classes = Classes::new(vec![Class {
             name: "raw".to_string(),
