@@ -42,17 +42,17 @@ fn drops_pages(disk: SimDisk) -> Arc<dyn Disk> {
 }
 
 #[test]
-fn a_sync_that_does_nothing_is_found_out() {
+fn a_sync_that_does_nothing_is_detected() {
     found_out(forgets_syncs);
 }
 
 #[test]
-fn names_that_are_not_synced_are_found_out() {
+fn unsynced_names_are_detected() {
     found_out(forgets_names);
 }
 
 #[test]
-fn writes_without_their_last_page_are_found_out() {
+fn writes_without_their_last_page_are_detected() {
     found_out(drops_pages);
 }
 
@@ -80,7 +80,7 @@ fn leaves_out_syncs_in<const WORK: usize>(disk: SimDisk) -> Arc<dyn Disk> {
 }
 
 #[test]
-fn files_that_are_not_removed_are_found_out() {
+fn files_that_are_not_removed_are_detected() {
     found_out_by_forgetting("a removal that does nothing", removes_nothing);
 }
 
@@ -88,7 +88,7 @@ fn files_that_are_not_removed_are_found_out() {
 /// twice. Drop: the missing sync shows only after a power cut that loses the record in the catalog
 /// and keeps the removal.
 #[test]
-fn syncs_that_are_missing_in_one_work_are_found_out() {
+fn missing_syncs_of_one_kind_of_work_are_detected() {
     let lies: [Wrap; Work::ALL.len()] = [
         leaves_out_syncs_in::<0>,
         leaves_out_syncs_in::<1>,
