@@ -33,7 +33,7 @@ def volumes(tmp_path):
         volume.kill()
 
 
-def test_clients_are_told_what_it_is(volumes):
+def test_clients_receive_the_properties_of_the_export(volumes):
     need("nbdinfo", "qemu-img")
     volume = volumes()
     told = json.loads(do("nbdinfo", "--json", volume.uri))
@@ -55,7 +55,7 @@ def test_clients_are_told_what_it_is(volumes):
     volume.stop()
 
 
-def test_images_come_back_from_whole_and_degraded_arrays(volumes, tmp_path, dice):
+def test_images_are_read_back_from_whole_and_degraded_arrays(volumes, tmp_path, dice):
     need("nbdcopy", "qemu-img")
     volume = volumes()
     size = int(do("nbdinfo", "--size", volume.uri))
@@ -135,7 +135,7 @@ def test_fio_verifies_every_strategy_whole_and_degraded(volumes, merging):
     volume.stop()
 
 
-def test_a_killed_server_has_what_was_flushed(volumes, tmp_path, dice):
+def test_flushed_data_survive_a_killed_server(volumes, tmp_path, dice):
     need("nbdcopy", "fio")
     volume = volumes()
     size = int(do("nbdinfo", "--size", volume.uri))
@@ -232,7 +232,7 @@ def read_all(volume, possible):
 
 
 @pytest.mark.parametrize("lost", [1, 2])
-def test_a_server_killed_while_degraded_gives_nothing_wrong_and_says_what_is_in_doubt(volumes, lost):
+def test_a_killed_degraded_server_returns_no_wrong_data_and_reports_doubtful_blocks(volumes, lost):
     volume = volumes(member="3MiB")
     with Client(volume.socket) as client:
         size = client.size

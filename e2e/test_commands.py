@@ -12,7 +12,7 @@ import pytest
 from program import PROGRAM, environment, run
 
 
-def test_a_second_process_is_told_who_has_the_directory(serve):
+def test_a_second_process_is_rejected_with_the_owner_of_the_directory(serve):
     server = serve()
     for arguments in (
         ["serve", "--listen", "127.0.0.1:0", "--host-sensors", "off", "--data", server.data],
@@ -55,7 +55,7 @@ def test_bad_settings(tmp_path, text, tells):
     assert not (tmp_path / "seiner-data").exists(), "nothing is made before the settings are read"
 
 
-def test_settings_know_where_they_come_from(tmp_path):
+def test_settings_are_printed_with_their_origins(tmp_path):
     (tmp_path / "seiner.toml").write_text('memory = "1 GiB"\nlog = "warn"\nlisten = "127.0.0.1:1"\n')
     done = run("config", "--listen", "127.0.0.1:5", cwd=tmp_path, env={"SEINER_LOG": "debug"})
     assert done.returncode == 0, done.stderr
@@ -152,7 +152,7 @@ def test_help_names_every_subcommand():
     assert run("--version").stdout.startswith("seiner ")
 
 
-def test_interrupt_stops_as_softly_as_sigterm(serve):
+def test_interrupt_stops_like_sigterm(serve):
     server = serve()
     assert server.write("i v=1 1").status_code == 204
     server.process.send_signal(signal.SIGINT)
@@ -162,7 +162,7 @@ def test_interrupt_stops_as_softly_as_sigterm(serve):
     assert server.query("i")["i", "v"]["values"] == [1]
 
 
-def test_the_host_is_recorded_without_being_asked(serve):
+def test_sensors_of_the_host_are_recorded(serve):
     server = serve(host_sensors="100ms")
     deadline = time.monotonic() + 20
     while time.monotonic() < deadline:

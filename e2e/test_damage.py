@@ -37,7 +37,7 @@ def spoil(path, place, length=64):
     path.write_bytes(body)
 
 
-def test_a_sound_directory_is_proven_so(two_segments):
+def test_a_sound_directory_is_reported_sound(two_segments):
     server, _ = two_segments
     report = run("check", "--json", server.data)
     assert report.returncode == 0, report.stdout + report.stderr

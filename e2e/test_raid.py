@@ -114,7 +114,7 @@ def test_an_array_is_served_loses_two_members_and_gets_new_ones(tmp_path):
 
 
 @needs_qemu
-def test_a_killed_server_is_put_in_order_at_the_next_start(tmp_path, dice):
+def test_an_array_is_resynced_after_its_server_is_killed(tmp_path, dice):
     devices = create(tmp_path, 5, 4)
     for round in range(1, 4):
         with Serving(tmp_path, devices) as serving:
@@ -141,7 +141,7 @@ def test_a_killed_server_is_put_in_order_at_the_next_start(tmp_path, dice):
 
 
 @needs_qemu
-def test_a_signal_stops_it_and_a_spare_is_kept(tmp_path):
+def test_a_signal_stops_the_server_and_a_spare_stays_recorded(tmp_path):
     devices = create(tmp_path, 1, 2)
     spare = tmp_path / "spare"
     spare.write_bytes(bytes(17 * MIB))
@@ -159,7 +159,7 @@ def test_a_signal_stops_it_and_a_spare_is_kept(tmp_path):
         serving.holds(7, 0, MIB)
 
 
-def test_what_makes_no_array_is_rejected_and_left_as_it_is(tmp_path):
+def test_invalid_arrays_are_rejected_and_files_stay_unchanged(tmp_path):
     names = [tmp_path / f"new{number}" for number in range(4)]
     for flags, tells in (
         (["--level", 6, "--strip", "12KiB", "--size", "8MiB"], "power of two"),
@@ -213,7 +213,7 @@ def test_two_processes_do_not_share_an_array_nor_a_control_socket(tmp_path):
     assert nobody.returncode == 1 and "was not reached" in nobody.stderr
 
 
-def test_a_member_that_gives_back_something_else_is_repaired_and_named(tmp_path):
+def test_a_corrupt_member_is_repaired_and_named(tmp_path):
     devices = create(tmp_path, 5, 3, "--checksums", size="8MiB")
     with Serving(tmp_path, devices) as serving, Client(serving.socket) as client:
         data = bytes(range(256)) * (MIB // 256)
@@ -238,7 +238,7 @@ def test_a_member_that_gives_back_something_else_is_repaired_and_named(tmp_path)
     assert plain.returncode == 2 and "no redundancy to repair" in plain.stderr and not (tmp_path / "x").exists()
 
 
-def test_what_is_trimmed_gives_up_its_room(tmp_path):
+def test_trimmed_stripes_free_their_space(tmp_path):
     devices = create(tmp_path, 6, 5)
     room = lambda: sum(device.stat().st_blocks * 512 for device in devices)
     with Serving(tmp_path, devices) as serving, Client(serving.socket) as client:
@@ -311,7 +311,7 @@ def test_small_writes_are_measured_modelled_in_memory_and_on_files(tmp_path):
     assert run("raid", "status", files[0]).returncode == 1, "and it is no member of an array any more"
 
 
-def test_an_answer_that_nobody_reads_to_its_end_is_no_failure(tmp_path):
+def test_a_closed_output_pipe_is_no_failure(tmp_path):
     devices = [tmp_path / str(number) for number in range(3)]
     run("raid", "create", "--level", "5", "--size", "4MiB", *devices)
     command = [PROGRAM, "raid", "status", *map(str, devices)]
@@ -321,7 +321,7 @@ def test_an_answer_that_nobody_reads_to_its_end_is_no_failure(tmp_path):
     assert (asked.wait(30), told) == (0, "")
 
 
-def test_a_server_that_stood_still_takes_no_member_for_silent(tmp_path):
+def test_a_suspended_server_loses_no_member(tmp_path):
     devices = [tmp_path / str(number) for number in range(4)]
     run("raid", "create", "--level", "5", "--size", "16MiB", *devices)
     with Serving(tmp_path, devices, "--patience", "1", "--io", "threads") as serving:

@@ -60,7 +60,7 @@ def test_a_delete_lasts(serve):
     assert server.query("{}") == {}
 
 
-def test_deletes_that_make_no_sense(serve):
+def test_invalid_deletes_are_rejected(serve):
     server = serve()
     assert server.write("a v=1 1").status_code == 204
     for parameters, tells in (
@@ -99,7 +99,7 @@ def classes(tmp_path, text):
     return {"config": path}
 
 
-def test_classes_of_the_file_keep_what_they_say(serve, tmp_path):
+def test_classes_of_the_file_apply_their_limits(serve, tmp_path):
     now = int(time.time())
     server = serve(
         **classes(
@@ -142,7 +142,7 @@ def fill(server, mib, until=lambda answer: False, watch=lambda: None):
     return answer
 
 
-def test_a_full_store_rejects_within_its_budget_and_goes_on_when_there_is_room(serve):
+def test_a_full_store_rejects_within_its_budget_and_continues_when_space_returns(serve):
     server = serve(disk="24 MiB", memory="32 MiB", durability="100ms")
     full = fill(server, 60, until=lambda answer: answer.status_code != 204)
     assert full.status_code == 507, full.text
@@ -199,7 +199,7 @@ def test_a_class_that_sheds_keeps_accepting(serve):
     assert "seiner_disk_budget_bytes 25165824" in metrics and "seiner_log_planing" in metrics
 
 
-def test_settings_that_leave_no_room_are_rejected(tmp_path):
+def test_invalid_retention_settings_are_rejected(tmp_path):
     for flags, tells in (
         (["--disk", "1 MiB"], "a store needs"),
         (["--class", "name=a,rows=0"], "1 or more"),
@@ -218,7 +218,7 @@ def test_settings_that_leave_no_room_are_rejected(tmp_path):
     assert again.returncode == 0 and 'sources = "b{c=\\"d\\"}"' in again.stdout, again.stderr
 
 
-def test_samples_become_coarser_and_stay_so(serve):
+def test_samples_are_rolled_up_and_stay_so_after_restarts(serve):
     server = serve(**{"class": "name=raw,age=2s,coarser=1s for 1h then 2s for ever"})
     now = time.time_ns()
     lines = "".join(f'm,n={n % 3} v={n},ok={"tf"[n % 2]},s="a{n}" {now - n * 1_000_000}\n' for n in range(300))
@@ -251,7 +251,7 @@ def test_samples_become_coarser_and_stay_so(serve):
     assert run("check", server.data).returncode == 0
 
 
-def test_levels_that_cannot_be_are_rejected_with_those_that_can():
+def test_invalid_levels_are_rejected_with_valid_ones():
     for coarser, tells in (
         ("3s for ever", "say steps of 2s or shorter"),
         ("1s", "write 1m for 365d"),
