@@ -87,7 +87,7 @@ def test_a_full_store_rejects_or_sheds(tmp_path: Path, shed: bool) -> None:
         ({"classes": [seiner.Class(name="a", when_full="burn")]}, "neither"),  # type: ignore[arg-type]
     ],
 )
-def test_settings_that_make_no_sense_are_rejected(tmp_path: Path, settings: dict[str, object], tells: str) -> None:
+def test_invalid_retention_settings_are_rejected(tmp_path: Path, settings: dict[str, object], tells: str) -> None:
     with pytest.raises(seiner.Invalid, match=tells):
         seiner.open(tmp_path, **settings)  # type: ignore[arg-type]
 
