@@ -29,9 +29,9 @@ fn the_page_marks_missing_results_and_rejects_invalid_ones() {
         );
     }
     fs::write(folder.path().join("peers.json"), "{}").unwrap();
-    let refused = bench(folder.path(), &["summary"]);
-    assert!(!refused.status.success());
-    let words = String::from_utf8_lossy(&refused.stderr).into_owned();
+    let rejected = bench(folder.path(), &["summary"]);
+    assert!(!rejected.status.success());
+    let words = String::from_utf8_lossy(&rejected.stderr).into_owned();
     assert!(
         words.contains("peers.json") && words.contains("run its benchmark again"),
         "{words}"
@@ -41,12 +41,12 @@ fn the_page_marks_missing_results_and_rejects_invalid_ones() {
 #[test]
 fn a_missing_program_or_an_unknown_workload_is_an_error() {
     let folder = tempfile::tempdir().unwrap();
-    let refused = bench(
+    let rejected = bench(
         folder.path(),
         &["peers", "--servers", "s", "--seiner", "no/such/program"],
     );
-    assert!(!refused.status.success());
-    let words = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(!rejected.status.success());
+    let words = String::from_utf8_lossy(&rejected.stderr).into_owned();
     assert!(words.contains("no/such/program cannot be run"), "{words}");
     let unknown = bench(
         folder.path(),
