@@ -122,9 +122,9 @@ def test_influxdb_client_receives_the_rejected_lines(server, influx):
     with pytest.raises(ApiException) as refusal:
         influx.write_api(write_options=SYNCHRONOUS).write("any", "any", lines)
     assert refusal.value.status == 400
-    told = json.loads(refusal.value.body)
-    assert told["code"] == "invalid"
-    assert "line 2" in told["message"]
+    reported = json.loads(refusal.value.body)
+    assert reported["code"] == "invalid"
+    assert "line 2" in reported["message"]
     assert server.query("good")["good", "v"]["times"] == [1, 3]
 
 
@@ -231,12 +231,12 @@ def test_curl_with_gzip(server, tmp_path):
 def test_curl_receives_the_list_of_rejected_lines(server):
     lines = b'a v=1 1\n# a comment\n\nb v=\nc,=x v=1\nd v=1 x\ne v=1 99999999999999999999\nf "v"\na v=2 2\n'
     status, body = curl(f"{server.url}/write", "--data-binary", "@-", stdin=lines)
-    told = json.loads(body)
+    reported = json.loads(body)
     assert status == 400
-    assert (told["accepted"], told["rejected"]) == (2, 5)
-    assert [line["line"] for line in told["lines"]] == [4, 5, 6, 7, 8]
-    assert all(len(line["reason"]) > 10 for line in told["lines"])
-    assert told["error"] == told["message"]
+    assert (reported["accepted"], reported["rejected"]) == (2, 5)
+    assert [line["line"] for line in reported["lines"]] == [4, 5, 6, 7, 8]
+    assert all(len(line["reason"]) > 10 for line in reported["lines"])
+    assert reported["error"] == reported["message"]
     assert server.query("{}")["a", "v"]["values"] == [1, 2]
 
 

@@ -37,7 +37,7 @@ def test_a_port_that_is_taken(serve, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("text", "tells"),
+    ("text", "parts"),
     [
         ('memroy = "1 GiB"', ["line 1", "memroy", 'did you mean "memory"']),
         ('data = "x"\nmemory = "much"', ["line 2", "memory", "much", "256 MiB"]),
@@ -45,12 +45,12 @@ def test_a_port_that_is_taken(serve, tmp_path):
         ('listen = "0.0.0.0:7670"', ["allow_remote", "127.0.0.1"]),
     ],
 )
-def test_bad_settings(tmp_path, text, tells):
+def test_bad_settings(tmp_path, text, parts):
     (tmp_path / "seiner.toml").write_text(text)
     for command in ("config", "serve"):
         done = run(command, cwd=tmp_path)
         assert done.returncode == 2, done.stderr
-        for part in tells:
+        for part in parts:
             assert part in done.stderr
     assert not (tmp_path / "seiner-data").exists(), "nothing is made before the settings are read"
 
@@ -146,9 +146,9 @@ def test_manual_pages(tmp_path):
 
 
 def test_help_names_every_subcommand():
-    told = run("--help").stdout
+    reported = run("--help").stdout
     for command in ("serve", "write", "query", "import", "inspect", "check", "config", "sim", "completions", "man"):
-        assert f"\n  {command}" in told
+        assert f"\n  {command}" in reported
     assert run("--version").stdout.startswith("seiner ")
 
 

@@ -1,4 +1,4 @@
-"""Ends of a server under load, against what its clients were told."""
+"""Ends of a server under load, compared with the acknowledgements its clients received."""
 
 import time
 

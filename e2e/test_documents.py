@@ -40,8 +40,8 @@ def test_commands_work_as_printed(serve, tmp_path):
             line = line.replace(PORT, server.address).replace("curl ", "curl -sSf ")
             if line.startswith("seiner"):
                 line += f" --server {server.url}"
-            told = subprocess.run(["bash", "-c", line], capture_output=True, text=True, cwd=tmp_path, env=settings)
-            assert told.returncode == 0, f"{page.name}: {line}\n{told.stdout}{told.stderr}"
+            reported = subprocess.run(["bash", "-c", line], capture_output=True, text=True, cwd=tmp_path, env=settings)
+            assert reported.returncode == 0, f"{page.name}: {line}\n{reported.stdout}{reported.stderr}"
             done += 1
         for program in blocks(page, "python"):
             if PORT in program:

@@ -151,7 +151,7 @@ def test_the_tour_ends_in_a_page_of_all(lab, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "tells"),
+    ("arguments", "parts"),
     [
         (["tour", "nowhere"], ["nowhere"]),
         (["disk", "disk", "--size", "900TiB"], ["free", "--size"]),
@@ -166,10 +166,10 @@ def test_the_tour_ends_in_a_page_of_all(lab, tmp_path):
         (["report", "disk"], ["results.json"]),
     ],
 )
-def test_invalid_requests_are_rejected_before_anything_is_created(lab, tmp_path, arguments, tells):
+def test_invalid_requests_are_rejected_before_anything_is_created(lab, tmp_path, arguments, parts):
     done = lab(*arguments)
     assert done.returncode in (1, 2), done.stdout
-    for part in tells:
+    for part in parts:
         assert part in done.stderr, done.stderr
     assert not leftovers(tmp_path)
     assert not (tmp_path / "disk").exists() or not list((tmp_path / "disk").iterdir())
@@ -195,9 +195,9 @@ def test_an_interrupted_run_leaves_nothing_and_continues(lab, tmp_path):
     process.send_signal(signal.SIGINT)
     time.sleep(0.05)
     process.send_signal(signal.SIGTERM)
-    _, told = process.communicate(timeout=30)
-    assert process.returncode == 1, told
-    assert "lab run a" in told
+    _, reported = process.communicate(timeout=30)
+    assert process.returncode == 1, reported
+    assert "lab run a" in reported
     assert not leftovers(tmp_path)
     assert not list((tmp_path / "state").iterdir())
     kept = len((tmp_path / "a/cells.jsonl").read_text().splitlines())
@@ -404,11 +404,11 @@ def test_the_page_plans_with_the_same_code(serve, tmp_path):
     asked = {"sensors": "1e5", "keep": "30d", "ram": "8GiB", "processors": "4", "room": "500GB"}
     answer = server.ask("plan", **asked)
     assert answer.status_code == 200, answer.text
-    told = answer.json()
-    assert told["fits"] and not told["ways"]
-    assert {"disk budget (C)", "lanes", "start"} <= {figure["name"] for figure in told["figures"]}
+    reported = answer.json()
+    assert reported["fits"] and not reported["ways"]
+    assert {"disk budget (C)", "lanes", "start"} <= {figure["name"] for figure in reported["figures"]}
     settings = tmp_path / "seiner.toml"
-    settings.write_text(told["toml"])
+    settings.write_text(reported["toml"])
     assert run("config", "--config", settings).returncode == 0
     rejected = server.ask("plan", sensors="many")
     assert rejected.status_code == 400 and "sensors" in rejected.json()["error"]
@@ -435,7 +435,7 @@ def test_a_plan_from_a_running_server(serve):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "tells"),
+    ("arguments", "reason"),
     [
         (["--every", "10s"], "--sensors"),
         (["--sensors", "many"], "1e6"),
@@ -445,7 +445,7 @@ def test_a_plan_from_a_running_server(serve):
         (["--sensors", "10", "--keep", "soon"], "--keep"),
     ],
 )
-def test_an_invalid_demand_is_rejected(arguments, tells):
+def test_an_invalid_demand_is_rejected(arguments, reason):
     done = plan(*arguments)
     assert done.returncode == 2
-    assert tells in done.stderr
+    assert reason in done.stderr

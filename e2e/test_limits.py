@@ -38,8 +38,8 @@ def test_excess_writes_are_rejected_with_a_time_to_retry(serve):
     rejected = server.write("away v=1 1")
     assert rejected.status_code == 503
     assert int(rejected.headers["Retry-After"]) >= 1
-    told = rejected.json()
-    assert told["code"] == "unavailable" and "max_requests" in told["error"]
+    reported = rejected.json()
+    assert reported["code"] == "unavailable" and "max_requests" in reported["error"]
     # Questions are still answered.
     assert server.ask("measurements").status_code == 200
     held.sendall(b"v=1 12345")
