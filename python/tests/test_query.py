@@ -205,9 +205,9 @@ def test_truncated_listings_are_marked(filled: seiner.Store, monkeypatch: pytest
             assert [(len(cut), cut.truncated) for cut in listed(limit)] == [(limit, True)] * 2
         assert [(cut.truncated, isinstance(cut, list)) for cut in listed(count)] == [(False, True)] * 2
     monkeypatch.setattr("seiner._listing.DEFAULT_LIMIT", 3)
-    with pytest.warns(UserWarning, match="only the first 3 are listed") as told:
+    with pytest.warns(UserWarning, match="only the first 3 are listed") as reported:
         assert all(cut.truncated for cut in listed(None))
-    assert [warning.filename for warning in told] == [__file__] * 2
+    assert [warning.filename for warning in reported] == [__file__] * 2
 
 
 def test_tags_are_escaped_in_text(store: seiner.Store) -> None:
