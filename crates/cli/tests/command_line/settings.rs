@@ -77,7 +77,7 @@ fn invalid_settings_exit_with_status_2() {
 }
 
 #[test]
-fn completions_and_manual_pages() {
+fn completions_and_manual_pages_are_printed() {
     let directory = tempfile::tempdir().unwrap();
     let (status, script, _) = run(directory.path(), &["completions", "bash"]);
     assert!(status == 0 && script.contains("--host-sensors"));
