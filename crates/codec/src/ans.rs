@@ -302,7 +302,7 @@ mod tests {
 
     use super::*;
 
-    fn returns(bytes: &[u8]) {
+    fn round_trips(bytes: &[u8]) {
         let mut counts = [0; 256];
         bytes
             .iter()
@@ -324,7 +324,7 @@ mod tests {
             prop::collection::vec(prop::bool::weighted(0.001).prop_map(u8::from), 1..6000),
             (any::<u8>(), 1usize..5000).prop_map(|(byte, length)| vec![byte; length]),
         ]) {
-            returns(&bytes);
+            round_trips(&bytes);
         }
     }
 

@@ -10,7 +10,7 @@ use seiner_model::{Bitmap, Column, FieldType, Strings};
 
 const AFTER: &[u8] = b"what follows";
 
-fn returns(column: &Column) {
+fn round_trips(column: &Column) {
     for effort in [Effort::Fast, Effort::Best] {
         let mut bytes = b"before".to_vec();
         encode_column(column, effort, &mut bytes);
@@ -22,7 +22,7 @@ fn returns(column: &Column) {
     }
 }
 
-fn times_return(times: &[i64]) {
+fn times_round_trip(times: &[i64]) {
     let mut bytes = Vec::new();
     encode_times(times, &mut bytes);
     bytes.extend_from_slice(AFTER);
@@ -208,28 +208,28 @@ proptest! {
 
     #[test]
     fn doubles_round_trip(values in doubles()) {
-        returns(&Column::F64(values));
+        round_trips(&Column::F64(values));
     }
 
     #[test]
     fn f32s_round_trip(values in doubles(), bits in prop::collection::vec(any::<u32>(), 0..50)) {
-        returns(&Column::F32(values.iter().map(|&value| value as f32).collect()));
-        returns(&Column::F32(bits.into_iter().map(f32::from_bits).collect()));
+        round_trips(&Column::F32(values.iter().map(|&value| value as f32).collect()));
+        round_trips(&Column::F32(bits.into_iter().map(f32::from_bits).collect()));
     }
 
     #[test]
     fn integers_round_trip(values in integers()) {
-        returns(&Column::I64(values.clone()));
-        returns(&Column::U64(values.iter().map(|&value| value as u64).collect()));
-        times_return(&values);
+        round_trips(&Column::I64(values.clone()));
+        round_trips(&Column::U64(values.iter().map(|&value| value as u64).collect()));
+        times_round_trip(&values);
     }
 
     #[test]
     fn clocks_round_trip(times in clocks()) {
-        times_return(&times);
+        times_round_trip(&times);
         let mut ascending = times;
         ascending.sort_unstable();
-        times_return(&ascending);
+        times_round_trip(&ascending);
     }
 
     #[test]
@@ -238,7 +238,7 @@ proptest! {
         prop::collection::vec(prop::bool::weighted(0.01), 0..2000),
         (any::<bool>(), 0usize..300).prop_map(|(bit, length)| vec![bit; length]),
     ]) {
-        returns(&Column::Bool(bits.clone()));
+        round_trips(&Column::Bool(bits.clone()));
         let bitmap: Bitmap = bits.into_iter().collect();
         let mut bytes = Vec::new();
         encode_bitmap(&bitmap, &mut bytes);
@@ -257,7 +257,7 @@ proptest! {
     ]) {
         let mut strings = Strings::default();
         texts.iter().for_each(|text| strings.push(text));
-        returns(&Column::Str(strings));
+        round_trips(&Column::Str(strings));
     }
 
     /// Damages encoded columns, because random bytes alone rarely reach the inner decoders.
