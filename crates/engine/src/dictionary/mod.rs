@@ -377,7 +377,7 @@ mod tests {
     }
 
     #[test]
-    fn names_and_values() {
+    fn measurements_tag_names_and_values_are_listed() {
         let dictionary = dictionary();
         let mem = Selector::parse("mem").unwrap();
         assert_eq!(dictionary.measurements(), ["cpu", "mem"]);

@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn shared_pieces_are_kept() {
+    fn pieces_shared_with_the_previous_name_are_reused() {
         let mut spelling = Spelling::default();
         for (name, kept) in [
             (&b"gauge,host=a,sensor=temp_1"[..], Some(0)),

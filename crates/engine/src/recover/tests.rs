@@ -111,7 +111,7 @@ fn a_whole_record_is_replayed() {
 }
 
 #[test]
-fn a_row_of_the_last_of_all_source_numbers_is_damage() {
+fn a_row_of_the_last_source_number_is_damage() {
     let (rows, damaged) = replay(|staging| texts(staging, i64::MAX, 0, 1, 5));
     assert_eq!((rows, damaged), (0, 1));
 }

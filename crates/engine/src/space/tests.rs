@@ -135,7 +135,7 @@ fn segments_keep_their_bytes_until_they_are_deleted() {
 }
 
 #[test]
-fn the_journal_counts_at_its_bound_and_longer_records_on_top() {
+fn the_journal_counts_with_its_limit_and_any_excess() {
     let space = space();
     let of = |journal, journal_files| Load {
         journal,

@@ -156,7 +156,7 @@ mod tests {
     use crate::retention::class::Classes;
 
     #[test]
-    fn a_quota_is_brought_down_when_it_is_exceeded_by_a_part() {
+    fn a_quota_is_enforced_beyond_a_tolerance() {
         let mut class = Class::forever();
         class.keep.bytes = Some(64_000);
         let classes = Classes::new(vec![class]).unwrap();
