@@ -50,13 +50,13 @@ fn planing_is_reached_at_four_fifths() {
 }
 
 #[test]
-fn nine_tenths_with_rates_far_apart() {
+fn writes_stay_low_at_nine_tenths_with_rates_far_apart() {
     let written = ours(&rings(1.0), 0.9).written_per_byte();
     assert!(written <= 1.15, "{written}");
 }
 
 #[test]
-fn nine_tenths_with_rates_alike() {
+fn writes_stay_low_at_nine_tenths_with_similar_rates() {
     let written = ours(&rings(0.5), 0.9).written_per_byte();
     assert!(written <= 1.15, "{written}");
 }

@@ -262,7 +262,7 @@ fn any_segments() -> impl Strategy<Value = Vec<SegmentStat>> {
 
 proptest! {
     #[test]
-    fn rules_of_every_policy(
+    fn every_policy_follows_the_common_rules(
         segments in any_segments(),
         space in 0..200u64,
         output_limit in 0..200u64,
