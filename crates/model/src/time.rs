@@ -303,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn durations() {
+    fn durations_are_parsed() {
         assert_eq!(parse_duration("10s"), Ok(10_000_000_000));
         assert_eq!(parse_duration("1h30m"), Ok(5_400_000_000_000));
         assert_eq!(parse_duration("1.5ms"), Ok(1_500_000));
@@ -313,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn times() {
+    fn times_are_parsed() {
         let now = 1_000_000_000_000;
         assert_eq!(parse_time("-5", now), Ok(-5));
         assert_eq!(parse_time("now", now), Ok(now));
