@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn an_update_gives_what_encoding_anew_gives() {
+    fn an_update_equals_a_new_encoding() {
         let mut rng = SimRng::new(4);
         for (level, members) in [(Level::Raid5, 5), (Level::Raid6, 9)] {
             let geometry = Geometry::new(level, members, 4096, 1 << 20).unwrap();
