@@ -357,7 +357,7 @@ mod tests {
     }
 
     #[test]
-    fn times_are_read_as_people_write_them() {
+    fn dates_and_bare_numbers_are_parsed() {
         let plan = read(|p| {
             p.from = Some("2026-11-23 04:40:00".into());
             // A plus that arrived as a space.

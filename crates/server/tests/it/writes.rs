@@ -158,7 +158,7 @@ fn a_large_body_comes_in_many_frames_and_loses_nothing() {
 }
 
 #[test]
-fn a_body_may_come_byte_by_byte() {
+fn a_body_may_arrive_byte_by_byte() {
     let site = Site::new();
     let mut stream = TcpStream::connect(site.address).unwrap();
     stream.set_nodelay(true).unwrap();
@@ -265,7 +265,7 @@ fn lines_in_1970_due_to_a_missing_precision_are_rejected() {
 }
 
 #[test]
-fn paths_of_windows_are_sources_of_their_own_and_come_back_as_written() {
+fn windows_paths_are_distinct_sources_and_are_returned_unchanged() {
     let site = Site::new();
     site.write(r"disk,path=\\server\share used=1 1");
     site.write(r"disk,path=\server\share used=2 1");
