@@ -240,7 +240,7 @@ def test_curl_receives_the_list_of_rejected_lines(server):
     assert server.query("{}")["a", "v"]["values"] == [1, 2]
 
 
-def test_every_bit_of_a_value_comes_back(server):
+def test_values_are_returned_bit_for_bit(server):
     """Through sockets, journal, segment and a restart."""
     floats = [0.0, -0.0, 5e-324, -5e-324, 1.7976931348623157e308, 0.1, 2 / 3, -123456.789e-30, 1e22]
     integers = [0, 1, -1, *I64, 2**53 + 1]

@@ -123,7 +123,7 @@ def test_sigterm_loses_nothing_acknowledged(serve, dice, durability):
         firsts = [writer.rows for writer in load.writers]
 
 
-def test_killed_at_once_after_a_kill(serve):
+def test_kills_during_starts_lose_no_rows(serve):
     """Starts that are killed before they are through must not cost anything."""
     server = serve(durability="sync", **TIGHT)
     writers, _ = run_under_load(server, [0] * WRITERS, 1.0)
