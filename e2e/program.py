@@ -38,7 +38,7 @@ def run(*arguments, stdin=None, cwd=None, env=None, timeout=300):
 
 
 class Daemon:
-    """A subcommand that runs until it is told to end, and what it said."""
+    """A subcommand that runs until it is stopped, and its output."""
 
     def __init__(self, log):
         self.log = Path(log)
@@ -79,12 +79,12 @@ class Server(Daemon):
         self.kill()
 
     def start(self):
-        """Starts it, and answers the seconds until it told its address."""
+        """Starts the server and returns the seconds until its address was printed."""
         started = time.monotonic()
         seen = self.start_without_waiting()
         while time.monotonic() - started < START_S:
-            told = self.log.read_bytes()[seen:].decode()
-            address = re.search(r"The page is at (http://[^/]+)/", told)
+            reported = self.log.read_bytes()[seen:].decode()
+            address = re.search(r"The page is at (http://[^/]+)/", reported)
             if address:
                 self.url = address.group(1)
                 return time.monotonic() - started
@@ -94,7 +94,7 @@ class Server(Daemon):
         self.process.kill()
         status = self.process.wait()
         self.process = None
-        raise AssertionError(f"the server did not start (status {status}):\n{told}")
+        raise AssertionError(f"the server did not start (status {status}):\n{reported}")
 
     def start_without_waiting(self):
         """Starts it; answers how much was in its log before."""

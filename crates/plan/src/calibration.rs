@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stores_own_blocks_correct_what_was_tried() {
+    fn blocks_of_the_store_correct_the_calibration() {
         let mut calibration = of_points(&[1.0, 100.0]);
         let mut observed = Observed {
             sources: 10.0,
@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn a_calibration_that_is_given_up_ends_at_once() {
+    fn a_cancelled_calibration_ends_at_once() {
         let asked = std::cell::Cell::new(0);
         let is_over = || {
             asked.set(asked.get() + 1);
@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_of_buffers_is_what_the_engine_takes() {
+    fn memory_of_buffers_matches_the_engine() {
         for (fields, values) in [(1, Values::Counters), (4, Values::Floats)] {
             let demand = Demand {
                 fields,
