@@ -36,7 +36,9 @@ pub fn append(engine: &Engine, sources: u32, rounds: std::ops::Range<u32>) -> Re
     for round in rounds {
         let mut source = 0;
         while source < sources {
-            (due.clear(), names.clear(), ends.clear());
+            due.clear();
+            names.clear();
+            ends.clear();
             while due.len() < BATCH as usize && source < sources {
                 if round % (1 + source % RATES) == 0 {
                     due.push(source);

@@ -54,6 +54,7 @@ pub struct Reading {
 
 /// Makes the store and reads it. `scale`: share of the year.
 pub fn measure(scale: f64, output: &Path) -> Result<Year> {
+    seiner_platform::memory::bound_allocator();
     let folder = tempfile::tempdir_in(output)?;
     let options = Options {
         memory: MEMORY,
