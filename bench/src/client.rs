@@ -56,7 +56,7 @@ impl Connection {
         })
     }
 
-    /// Sets the maximum time to wait for an answer.
+    /// Sets the maximum time to wait for a response.
     pub fn patience(&mut self, patience: Duration) -> io::Result<()> {
         self.stream.get_ref().set_read_timeout(Some(patience))
     }
@@ -85,10 +85,7 @@ impl Connection {
         self.send_head("POST", target, Some(length))?;
         file.seek(SeekFrom::Start(start))?;
         let sent = io::copy(&mut file.take(length), self.stream.get_mut())?;
-        ensure!(
-            sent == length,
-            "the file ended after {sent} of {length} bytes"
-        );
+        ensure!(sent == length, "the file has only {sent} of {length} bytes");
         self.response()
     }
 

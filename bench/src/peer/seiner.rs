@@ -11,7 +11,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Our own server, as built.
+/// Our own server, as built in this repository.
 pub struct Seiner {
     /// Path of the program.
     pub program: PathBuf,

@@ -28,8 +28,8 @@ fn seconds(workload: &Workload) -> (i64, i64) {
     )
 }
 
-/// Returns an instant query at the last millisecond for counts of samples, by series or in total. A
-/// window excludes its own start.
+/// Returns an instant query at the last millisecond for counts of samples, by series or in total.
+/// The window is 1 ms longer than the interval, because a window excludes its own start.
 fn count_target(workload: &Workload, wrap: impl Fn(&str) -> String) -> String {
     let (start, end) = workload.interval();
     let (start, end) = (start / 1_000_000, end / 1_000_000);
