@@ -11,7 +11,7 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// File systems that the lab can make, and `ufs`, which the papers have.
+/// File systems that the lab can make, and `ufs`, which only the papers measured.
 pub const KINDS: [&str; 10] = [
     "ext2", "ext3", "ext4", "xfs", "btrfs", "f2fs", "jfs", "reiserfs", "nilfs2", "ufs",
 ];

@@ -41,8 +41,8 @@ pub fn estimate(job: &Job) -> Result<f64> {
     Ok(job.plan()?.estimate_s())
 }
 
-/// Runs a job as [`run`] does, for at most `limit`. The results list cells for which there is no time as missing. A
-/// later run of the same job into the same directory measures them.
+/// Runs a job like [`run`], for at most `limit`. If there is no time for a cell, the results list the cell as missing.
+/// A later run of the same job into the same directory measures the missing cells.
 ///
 /// # Errors
 /// Those of [`run`].
@@ -129,7 +129,7 @@ fn measure(
     let mut passed = skipped;
     bench.begin();
     for task in left {
-        // The machine may be slower than estimated. The cells so far show by which factor.
+        // Factor by which the machine is slower than estimated, from the cells so far.
         let pace = (clock.elapsed().as_secs_f64() / f64::max(estimated, 1e-3)).max(1.0);
         let wanted = Duration::from_secs_f64(task.estimate_s * pace);
         if estimated > 0.0 && !bench.interrupt.has(wanted) {

@@ -153,7 +153,7 @@ impl Run {
             cell.notes.push(format!("The command ended with {status}."));
         }
         cell.notes.push(format!(
-            "Operations of everybody on {} are counted, not this command's alone.",
+            "The counts include the operations of other programs on {}.",
             device.name
         ));
         Ok(recorder.finish())

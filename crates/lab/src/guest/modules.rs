@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Returns the modules that a file system needs. The list includes checksums and hashes that the
-/// file system requests by name at run time: without `modprobe` they must be loaded first.
+/// Returns the modules that a file system needs. The list includes the checksums and hashes that the
+/// file system requests by name at run time, because a guest has no `modprobe` to load them then.
 pub fn wanted(kind: &str) -> Vec<&'static str> {
     let mut wanted = vec!["loop", "crc32c_generic"];
     wanted.extend(match kind {

@@ -1,5 +1,5 @@
-//! Report of a run: one self-contained HTML page with charts. A small script only adds tooltips and
-//! hides lines.
+//! Report of a run: one self-contained HTML page with charts. A small script adds tooltips and can
+//! hide lines.
 
 pub mod compare;
 mod palette;

@@ -10,7 +10,7 @@ use seiner_chart::{Axis, Figure, LineSeries, plain};
 
 /// Maximum number of cells whose rate over time is drawn.
 const COURSES: usize = 10;
-/// Ratio of two rates above which they count as equal.
+/// Ratio above which two rates count as equal.
 const SAME_RATE: f64 = 0.9;
 
 /// Returns all figures.
@@ -279,6 +279,6 @@ pub fn remarks(settings: &Write, results: &Measurements<'_>) -> Vec<String> {
                 .to_string(),
         );
     }
-    remarks.push("In-place, akumuli and yawndb are presets of the papers' general model, written here; not those programs.".to_string());
+    remarks.push("In-place, akumuli and yawndb are presets of the papers' general model, implemented in the lab. They are not the original programs.".to_string());
     remarks
 }

@@ -31,7 +31,7 @@ pub struct StorePlan {
     pub forecast: Forecast,
     /// Lines of the forecast.
     pub figures: Vec<Figure>,
-    /// Reason why the demand does not fit one machine; empty if it fits.
+    /// Reasons why the demand does not fit one machine; empty if it fits.
     pub obstacles: Vec<String>,
     /// Changes that would make the demand fit.
     pub alternatives: Vec<Alternative>,
@@ -398,7 +398,7 @@ mod tests {
         );
         assert_eq!(poor.forecast.bound, Bound::Memory);
         assert_eq!(poor.choice.memory, 0.5 * GIB);
-        assert!(poor.to_text().contains("the most: the 1:1 rule"));
+        assert!(poor.to_text().contains("the maximum: the 1:1 rule"));
         assert!(poor.forecast.disk_row > rich.forecast.disk_row);
     }
 
