@@ -144,9 +144,9 @@ impl Calibration {
         (2.0 + room / self.row_bytes).clamp(1.0, MOST_ROWS)
     }
 
-    /// Returns the memory of a buffer with `rows` rows in bytes, by the engine's rule: when a row arrives, the slot must
-    /// have space for one more row of the largest size. The smallest such slot is used. The state of the fields has
-    /// a separate slot.
+    /// Returns the memory of a buffer with `rows` rows in bytes, by the engine's rule: when a row arrives, the slot
+    /// must have space for one more row of the largest size. The smallest such slot is used. The state of the fields
+    /// has a separate slot.
     pub fn buffer_bytes(&self, rows: f64, fields: u64) -> f64 {
         row_slot(rows, fields, self.row_bytes) + state_slot(fields)
     }
