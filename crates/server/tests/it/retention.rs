@@ -1,4 +1,4 @@
-//! Deletes, budgets, and the report of the log.
+//! Deletes, budgets and the reports about the log.
 
 use crate::site::Site;
 use seiner_engine::{Class, Classes, Engine, Keep, Options, parse_levels, set_stored_time};
