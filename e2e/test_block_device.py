@@ -1,4 +1,4 @@
-"""Arrays behind the network block device, used by clients of other projects: with failed members, and with kills of the server."""
+"""Arrays behind the network block device: clients of other projects, failed members, kills of the server."""
 
 import json
 import os

@@ -74,7 +74,7 @@ class Volume(Daemon):
 
 
 class Disk:
-    """Volume as a block device of the kernel: nbdfuse presents the volume as a file, and a loop device uses the file."""
+    """Volume as a block device of the kernel: nbdfuse presents the volume as a file for a loop device."""
 
     def __init__(self, volume, folder):
         self.volume = volume
