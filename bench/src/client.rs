@@ -116,7 +116,7 @@ impl Connection {
             .split(' ')
             .nth(1)
             .and_then(|status| status.parse().ok())
-            .with_context(|| format!("{status_line:?} is no HTTP status line"))?;
+            .with_context(|| format!("{status_line:?} is not an HTTP status line"))?;
         let (mut length, mut chunked) = (None, false);
         loop {
             let header = self.line()?;
@@ -133,7 +133,7 @@ impl Connection {
             (true, _) => self.chunks()?,
             (false, Some(length)) => self.bytes(length)?,
             (false, None) if status == 204 || status == 304 => Vec::new(),
-            (false, None) => bail!("an answer with neither a length nor chunks"),
+            (false, None) => bail!("a response without a length and without chunks"),
         };
         Ok(Response { status, body })
     }
@@ -150,13 +150,13 @@ impl Connection {
             let line = self.line()?;
             let length =
                 usize::from_str_radix(line.split(';').next().unwrap_or_default().trim(), 16)
-                    .with_context(|| format!("{line:?} is no length of a chunk"))?;
+                    .with_context(|| format!("{line:?} is not the length of a chunk"))?;
             let start = body.len();
             body.resize(start + length, 0);
             self.stream.read_exact(&mut body[start..])?;
             ensure!(
                 self.line()?.is_empty(),
-                "a chunk is longer than its head states"
+                "a chunk is longer than its header states"
             );
             if length == 0 {
                 return Ok(body);

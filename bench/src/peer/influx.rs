@@ -32,7 +32,7 @@ fn within(workload: &Workload) -> String {
 
 /// Returns the series of an answer: tags and rows.
 fn series(answer: &str) -> Result<Vec<Value>> {
-    let mut answer: Value = serde_json::from_str(answer).context("an answer that is no JSON")?;
+    let mut answer: Value = serde_json::from_str(answer).context("the answer is not JSON")?;
     let result = &mut answer["results"][0];
     if let Some(error) = result["error"].as_str() {
         anyhow::bail!("the query failed: {error}");

@@ -46,7 +46,7 @@ fn count_target(workload: &Workload, wrap: impl Fn(&str) -> String) -> String {
 }
 
 fn result(answer: &str) -> Result<Vec<Value>> {
-    let mut answer: Value = serde_json::from_str(answer).context("an answer that is no JSON")?;
+    let mut answer: Value = serde_json::from_str(answer).context("the answer is not JSON")?;
     match answer["data"]["result"].take() {
         Value::Array(series) => Ok(series),
         _ => anyhow::bail!("an answer without a result"),

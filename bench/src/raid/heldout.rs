@@ -1,7 +1,7 @@
 //! Held-out cells: merging is judged by these cells and never tuned on them.
 //!
-//! The cells are fixed before the first run. While the strategy changes, nobody examines a single
-//! cell. After an examination, cells of that kind move to `practice.rs`, and new cells replace
+//! The cells are fixed before the first run. While the strategy changes, single cells are not
+//! examined. After an examination, cells of that kind move to `practice.rs`, and new cells replace
 //! them here.
 
 use super::cell::{Cell, Loads, job, read, write};

@@ -118,7 +118,7 @@ pub fn run(settings: &EmbeddedSettings, places: &OutputPaths) -> Result<()> {
         let case = CASES
             .iter()
             .find(|case| case.name == name)
-            .with_context(|| format!("there is no case {name}"))?;
+            .with_context(|| format!("unknown case {name}"))?;
         println!(
             "{}",
             serde_json::to_string(&measure(&case.scaled(settings.scale), &places.output)?)?

@@ -361,7 +361,7 @@ impl Lab<'_> {
         Ok(NamedFigure::rates(
             "figure-12",
             format!("Figure 12: rate against B, V = {MIDDLE}"),
-            "One sequential stream, whatever the size of the blocks.",
+            "One sequential stream for any size of the blocks.",
             "B, KiB",
             vec![LineSeries::new(MergePolicy::Patient.name(), points)],
         ))
@@ -450,7 +450,7 @@ fn over_time(all: &OverV) -> Vec<NamedFigure> {
             });
             let caption = match policy {
                 MergePolicy::Fifo => {
-                    "As in Bitcask: the oldest file is merged, whatever its live share."
+                    "As in Bitcask: the oldest file is merged, independent of its live share."
                 }
                 MergePolicy::Fisherman => "Segments are chosen by dead share and hunger.",
                 _ => "The default of our store; not in the paper.",

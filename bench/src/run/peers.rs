@@ -241,7 +241,7 @@ fn groups(settings: &PeersSettings) -> Result<Vec<Vec<Workload>>> {
         .chars()
         .find(|letter| !"abcde".contains(*letter))
     {
-        bail!("there is no workload {unknown:?}; choose among abcde");
+        bail!("unknown workload {unknown:?}; choose among abcde");
     }
     Ok(groups)
 }

@@ -69,7 +69,7 @@ fn whole_device(device: &Device, is_virtual: bool, list: &mut List) {
         list.add(
             Severity::Note,
             &device.name,
-            format!("is made of {}", below.name),
+            format!("consists of {}", below.name),
         );
         whole_device(below, is_virtual, list);
     }
@@ -115,7 +115,7 @@ fn mounted(mount: &Mount, list: &mut List) {
         list.add(
             Severity::Note,
             &subject,
-            "every read writes the time of access; mount it with noatime".into(),
+            "every read writes the access time; mount it with noatime".into(),
         );
     }
     if has("discard") {

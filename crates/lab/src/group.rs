@@ -69,7 +69,7 @@ impl Limit {
                 let file = path.join(name);
                 if file.exists() {
                     fs::write(&file, limit.to_string())
-                        .with_context(|| format!("{} took no limit", file.display()))?;
+                        .with_context(|| format!("{} did not accept the limit", file.display()))?;
                     is_limited = true;
                 }
             }
@@ -80,7 +80,7 @@ impl Limit {
                 ));
             }
             fs::write(path.join("cgroup.procs"), std::process::id().to_string())
-                .with_context(|| format!("{} took no process", path.display()))?;
+                .with_context(|| format!("{} did not accept the process", path.display()))?;
             Ok(())
         })?;
         Ok(Limit { _guard: guard })

@@ -18,7 +18,7 @@ pub const KINDS: [&str; 10] = [
 
 /// Reason why UFS is not available.
 const NO_UFS: &str =
-    "Linux only reads it: there is no writable driver, and SoftUpdates exist in BSD alone";
+    "Linux can only read it: there is no writable driver, and SoftUpdates exist only in BSD";
 
 /// Returns the reason why no backend supports a file system; `None` if some backend supports it.
 pub fn obstacle_everywhere(kind: &str) -> Option<String> {

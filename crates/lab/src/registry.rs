@@ -130,7 +130,10 @@ impl Registry {
         make: impl FnOnce() -> Result<T>,
     ) -> Result<(ResourceGuard, T)> {
         let number = {
-            let mut lines = self.lines.lock().expect("nobody panics with the list");
+            let mut lines = self
+                .lines
+                .lock()
+                .expect("no thread panics while it holds the list");
             let number = lines.next;
             lines.next += 1;
             let line = Line::Create {
@@ -214,7 +217,7 @@ impl ResourceGuard {
             .registry
             .lines
             .lock()
-            .expect("nobody panics with the list");
+            .expect("no thread panics while it holds the list");
         append(
             &mut lines.file,
             &Line::Gone {

@@ -195,7 +195,7 @@ fn begin(job: &Job, directory: &Path) -> Result<Vec<Cell>> {
         let other = Job::read(&described)?;
         if other != *job {
             return refuse(format!(
-                "{} holds a run with other settings; choose another directory by --out",
+                "{} contains a run with other settings; choose another directory by --out",
                 directory.display()
             ));
         }
@@ -208,7 +208,7 @@ fn begin(job: &Job, directory: &Path) -> Result<Vec<Cell>> {
     }
     if fs::read_dir(directory).is_ok_and(|mut entries| entries.next().is_some()) {
         return refuse(format!(
-            "{} is not empty and holds no run; choose another directory by --out",
+            "{} is not empty and contains no run; choose another directory by --out",
             directory.display()
         ));
     }

@@ -295,7 +295,7 @@ pub fn named(list: &str) -> Result<Vec<Box<dyn Peer>>> {
         let peer: Box<dyn Peer> = match name {
             "influxdb" => Box::new(crate::peer::influx::Influx { shortest: true }),
             "victoriametrics" => Box::new(crate::peer::victoria::Victoria { shortest: true }),
-            _ => bail!("there is no peer {name:?}; choose among influxdb,victoriametrics"),
+            _ => bail!("unknown peer {name:?}; choose among influxdb,victoriametrics"),
         };
         Ok(peer)
     });

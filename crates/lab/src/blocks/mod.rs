@@ -65,7 +65,7 @@ pub struct Operation {
     pub bytes: u64,
 }
 
-/// Returns true for types that move data: neither discards nor operations without data.
+/// Returns true for types that move data, which excludes discards and operations without data.
 pub fn moves_data(kind: &str) -> bool {
     !kind.contains(['D', 'N']) && kind.contains(['R', 'W'])
 }

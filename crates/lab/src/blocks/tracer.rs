@@ -213,7 +213,7 @@ fn filter(device: &Device) -> Result<String> {
         .number
         .split_once(':')
         .and_then(|(major, minor)| Some((major.parse::<u64>().ok()?, minor.parse::<u64>().ok()?)))
-        .ok_or_else(|| anyhow!("{} is no device number", disk.number))?;
+        .ok_or_else(|| anyhow!("{} is not a device number", disk.number))?;
     let mut filter = format!("dev == {}", major << 20 | minor);
     if let Some(start) = device.start {
         let end = start + device.bytes / location::SECTOR;

@@ -166,7 +166,7 @@ impl Experiment for Disk {
         let location = StorageLocation::find(&self.directory)?;
         if !location.path.is_dir() {
             return refuse(format!(
-                "{} is no directory; name one on the disk",
+                "{} is not a directory; name a directory on the disk",
                 location.path.display()
             ));
         }

@@ -79,7 +79,7 @@ pub fn read(path: &Path) -> anyhow::Result<Vec<u8>> {
 /// out.
 ///
 /// # Errors
-/// A module is neither found nor built in; the error contains its name. Or a module cannot be read.
+/// A module is missing and not built in (the error contains its name), or a module cannot be read.
 pub fn ordered(
     wanted: &[&str],
     found: &BTreeMap<String, PathBuf>,

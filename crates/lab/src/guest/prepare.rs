@@ -128,7 +128,7 @@ fn fetch(into: &Path, say: &dyn Fn(&str)) -> Result<Vec<PathBuf>> {
     Ok(files.collect::<std::io::Result<_>>()?)
 }
 
-/// Returns the packages that a guest needs (kernel, tools, libraries) out of those that apt-get
+/// Selects the packages that a guest needs (kernel, tools, libraries) from the packages that apt-get
 /// would install. Input lines have the form `'http://…' NAME_VERSION_ARCHITECTURE.deb SIZE SUM`.
 fn needed(listed: &str) -> Vec<String> {
     let names = listed.lines().filter_map(|line| {

@@ -36,7 +36,7 @@ impl Image {
         let path = tree.join("archive");
         let mut archive = Archive::new(BufWriter::new(File::create(&path)?));
         archive.tree(&guest.root())?;
-        let program = std::env::current_exe().context("this program does not find itself")?;
+        let program = std::env::current_exe().context("the path of this program is unknown")?;
         archive.file(Path::new("/init"), &fs::read(&program)?, true)?;
         for library in modules::libraries(&program, &[])? {
             let is_there = guest
@@ -140,7 +140,7 @@ impl experiment::Session for Session {
                 Ok(*cell)
             }
             Answer::Failed(why) => Err(anyhow!("in the guest: {why}").into()),
-            Answer::Ready { .. } => Err(anyhow!("the guest did not get its order").into()),
+            Answer::Ready { .. } => Err(anyhow!("the guest did not receive its order").into()),
         }
     }
 }

@@ -20,8 +20,8 @@ pub struct TourPart {
     pub page: String,
 }
 
-/// Returns the page of a tour: the findings of `lab check`, the experiments that were run, and those that could
-/// not run, with the reasons.
+/// Returns the page of a tour: the findings of `lab check`, the results of the experiments, and the experiments that
+/// could not run, with the reasons.
 pub fn page(findings: &[Finding], parts: &[TourPart], left_out: &[(&str, String)]) -> String {
     let mut body = String::from("<h1>seiner lab tour</h1>");
     if let Some(first) = parts.first() {

@@ -159,7 +159,7 @@ impl<'a> Drive<'a> {
                     *shared
                         .failure
                         .lock()
-                        .expect("nobody panics with the failure") = Some(error);
+                        .expect("no thread panics while it holds the failure") = Some(error);
                     shared.stop.store(true, Ordering::Relaxed);
                     break;
                 }
@@ -210,7 +210,7 @@ impl WriteLoad for Drive<'_> {
         if let Some(error) = shared
             .failure
             .into_inner()
-            .expect("nobody panics with the failure")
+            .expect("no thread panics while it holds the failure")
         {
             return Err(error);
         }

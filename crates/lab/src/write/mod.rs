@@ -451,7 +451,7 @@ impl Experiment for Write {
         };
         for directory in &self.directories {
             if !directory.is_dir() {
-                return refuse(format!("{} is no directory", directory.display()));
+                return refuse(format!("{} is not a directory", directory.display()));
             }
         }
         let location = StorageLocation::find(first)?;

@@ -88,7 +88,7 @@ impl WriteLoad for WorkerPool {
         let mut workers = self
             .0
             .lock()
-            .expect("nobody panics while it holds the pool");
+            .expect("no thread panics while it holds the pool");
         let share = workers.len() as u64;
         let order = PhaseOrder {
             seconds: duration.as_secs_f64(),
