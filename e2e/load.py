@@ -56,7 +56,7 @@ class Writer(threading.Thread):
             except (OSError, http.client.HTTPException):
                 return
             if answer.status == 503:
-                # The rows are sent again. This is also the answer of a server that is about to stop.
+                # The server is busy, or about to stop. The rows are sent again.
                 time.sleep(0.01)
                 continue
             if answer.status != 204:

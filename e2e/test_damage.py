@@ -68,7 +68,7 @@ def test_damage_is_found_and_the_rest_serves(two_segments, place):
     server.start()
     series = server.query("two")
     assert sum(len(answer["values"]) for answer in series.values()) == ROWS
-    # If a number is unknown, the output states that.
+    # Missing rows must be reported, by a warning or as a damaged segment.
     answer = server.ask("query", select="one", from_=0).json()
     whole = sum(len(series["values"]) for series in answer["series"]) == ROWS
     told = any(one.name.split(".")[0] in warning for warning in answer.get("warnings", []))

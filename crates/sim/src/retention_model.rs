@@ -171,7 +171,7 @@ impl RetentionModel {
             false => self.pass(now),
         }
         if crashed {
-            // The persisted clock may be ahead of the wall clock, and a start never goes behind it.
+            // The persisted clock may be ahead of the wall clock, and a start never uses an earlier time.
             let coming = self.coming.as_ref().map_or(0, Rules::promise);
             let end = self.latest + self.rules.promise().max(coming);
             self.now = *self.now.start()..=(*self.now.end()).max(end);

@@ -234,7 +234,7 @@ impl RollupModel {
     ) -> Result<(), String> {
         self.pass(now);
         if crashed {
-            // The persisted clock may be ahead of the wall clock, and a start never goes behind it.
+            // The persisted clock may be ahead of the wall clock, and a start never uses an earlier time.
             let coming = self.coming.as_ref();
             let ahead = coming.map_or(0, |(rules, _)| rules.promise());
             let ahead = self.rules.promise().max(ahead);

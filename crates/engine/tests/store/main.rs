@@ -466,7 +466,7 @@ fn an_abandoned_query_ends_between_two_blocks() {
         calls.store(0, Relaxed);
         Arc::new(move || calls.fetch_add(1, Relaxed) >= times)
     };
-    // The reader wants all results.
+    // The reader takes all results.
     let found = engine.select(&all("m")).unwrap().until(until(u64::MAX));
     assert_eq!(found.filter(Result::is_ok).count(), 2);
     assert!(calls.load(Relaxed) > 40, "asked before each block");
