@@ -176,7 +176,7 @@ impl Peer for Victoria {
     }
 
     fn remark(&self) -> String {
-        "VictoriaMetrics: default settings but -retentionPeriod=100y and higher limits for the counting query; \
+        "VictoriaMetrics: default settings except for -retentionPeriod=100y and higher limits for the counting query; \
          flushed by force_flush and force_merge; the series by /api/v1/export, the means by query_range with \
          nocache=1 (its answer cache off, as no other server has one)"
             .to_string()

@@ -38,8 +38,8 @@ const LONGEST_HOLD_MS: f64 = 1.0;
 /// Minimum speed of a heavy query on two cores, relative to one.
 const SPEED_UP: f64 = 1.7;
 
-const PURPOSE: &str = "Hold times of the engine's lock with a million sources, in batches of 1,000 rows, \
-    while they are registered (first sample of each source), appended to, flushed, read, and closed. Then one heavy \
+const PURPOSE: &str = "Hold times of the engine's lock with a million sources, in batches of 1,000 rows: \
+    during registration (first sample of each source), appends, flush, query and close. Then one heavy \
     query of a source with ten fields, on one core and on two, best of three.";
 
 /// Runs the benchmark.

@@ -45,9 +45,9 @@ struct Measured {
     live_share: f64,
 }
 
-const PURPOSE: &str = "Two stores on real files with their threads and the system's clock: one whose budget is so large \
-    that it merges nothing (and coalesces no small blocks), and one at V = 0.86 with lognormal rates (σ = 0.5), which merges continuously: journal, checkpoints and \
-    indexes leave little more space in so small a store. \
+const PURPOSE: &str = "Two stores on real files with their threads and the system's clock: one with a budget so large \
+    that it merges nothing (and coalesces no small blocks), and one at V = 0.86 with lognormal rates (σ = 0.5), which merges continuously. V is not higher, \
+    because journal, checkpoints and indexes need the remaining space of such a small store. \
     Both get batches of 1,024 rows at the same constant rate, in turns of five seconds. The latency of a batch starts at the moment \
     at which the batch was due, so that waiting behind a slow batch counts. Interval durability, 100 ms.";
 

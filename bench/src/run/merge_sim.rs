@@ -117,7 +117,7 @@ pub fn run(settings: &MergeSimSettings, places: &OutputPaths) -> Result<()> {
     ));
     report.notes.push(
         "In a store that begins empty, the rings of slow sources stay incomplete for long: V stays below the given value, \
-         which is easier. The numbers to beat are closest to this case. A full store begins with all its live blocks. \
+         which is easier. The reference values are closest to this case. A full store begins with all its live blocks. \
          Blocks at random (a Poisson process) die up to a third earlier or later than any forecast."
             .to_string(),
     );
@@ -166,7 +166,7 @@ fn cases(settings: &MergeSimSettings, setup: Setup) -> (Vec<Vec<String>>, Vec<Me
             .zip(to_beat)
             .map(|(one, to_beat)| format!("{} ({to_beat:.2})", cell(Some(one.written_per_byte))));
         rows.push(
-            std::iter::once(format!("σ = {sigma}, V = {v} (to beat)"))
+            std::iter::once(format!("σ = {sigma}, V = {v} (reference)"))
                 .chain(cells)
                 .collect(),
         );
@@ -284,7 +284,8 @@ fn checks(measured: &[Measured], ages: &[Measured]) -> Vec<Check> {
         })
         .into();
     for (sigma, v, to_beat) in CASES {
-        let name = format!("default against 32 lanes to beat, empty store: σ = {sigma}, V = {v}");
+        let name =
+            format!("default against the reference of 32 lanes, empty store: σ = {sigma}, V = {v}");
         checks.push(Check::new(
             name,
             ours(EMPTY, sigma, v),

@@ -468,7 +468,8 @@ fn checks(measured: &[Measured]) -> Vec<Check> {
     ));
     for workload in ["a", "b", "c"] {
         let size = |server| figure(measured, server, workload, |one| one.bytes_per_sample);
-        let name = format!("({workload}) bytes a sample once flushed, against VictoriaMetrics's");
+        let name =
+            format!("({workload}) bytes per sample after the flush, relative to VictoriaMetrics");
         checks.push(Check::new(
             name,
             size(ours),

@@ -65,7 +65,7 @@ pub fn run(settings: &RaidMatrixSettings, places: &OutputPaths) -> Result<()> {
         report.tables.push(published::beside(&outcomes));
         let bounds = |(least, most): (f64, f64)| format!("{least:.2} to {most:.2}");
         report.notes.push(format!(
-            "the model gives {} times the published figures without merging and {} times those with static merging",
+            "the model reaches {} times the published figures without merging and {} times the figures with static merging",
             bounds(never),
             bounds(always)
         ));

@@ -69,7 +69,7 @@ pub fn run(settings: &RaidRealSettings, places: &OutputPaths) -> Result<()> {
         .unwrap_or_else(|| places.output.join("raid-real"));
     fs::create_dir_all(&members)?;
     report.notes.push(format!(
-        "members of the verified arrays: {MEMBERS} files, direct I/O where the file system has it"
+        "members of the verified arrays: {MEMBERS} files, direct I/O if the file system supports it"
     ));
     let verified = verify_all(settings, folder.path(), &members)?;
     let spoiled = spoiled(folder.path(), settings.verified_mib)?;
@@ -391,7 +391,7 @@ fn cost(
 
 fn verified_table(verified: &[Verified]) -> Table {
     let mut table = Table::new(
-        "Verified by fio: random and sequential 4 KiB, and random 512 bytes to 64 KiB, side by side",
+        "Verified by fio: random and sequential 4 KiB, and random 512 bytes to 64 KiB, concurrently",
         &[
             "strategy",
             "members lost",

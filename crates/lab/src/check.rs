@@ -143,7 +143,7 @@ fn mounted(mount: &Mount, list: &mut List) {
             Severity::Note,
             &subject,
             format!(
-                "{} is no local disk: the guarantees of a sync depend on the server",
+                "{} is not a local disk: the guarantees of a sync depend on the server",
                 mount.kind
             ),
         );
@@ -196,13 +196,13 @@ fn alignment(device: &Device, list: &mut List) {
     if !offset.is_multiple_of(4096) {
         list.add(Severity::Warn, &device.name, format!(
             "not aligned: it begins at sector {start}, which is not a multiple of 4096 bytes; every write of 4 KiB reads and writes two sectors \
-             of the medium. On such disks creating small files took up to 25 times as long. Make it anew at sector 2048"));
+             of the medium. On such disks creating small files took up to 25 times as long. Create it again at sector 2048"));
     } else if !offset.is_multiple_of(unit) {
         list.add(
             Severity::Warn,
             &device.name,
             format!(
-                "begins at sector {start}, which is no multiple of {}: whole stripes are split",
+                "begins at sector {start}, which is not a multiple of {}: whole stripes are split",
                 bytes(unit as f64)
             ),
         );
@@ -240,7 +240,7 @@ fn cache(device: &Device, is_virtual: bool, list: &mut List) {
         "write back" => "has a write cache, which the kernel flushes at each sync",
         "write through" => {
             "reports no write cache: the kernel never flushes it. This is right for disks with a battery or capacitors; \
-             other disks lose synced data, and so does a virtual disk whose host caches"
+             other disks lose synced data. A virtual disk also loses synced data if its host caches"
         }
         _ => return,
     };
@@ -271,7 +271,7 @@ pub fn judge_sync(p50_ms: f64, device: Option<&Device>, is_virtual: bool) -> Str
             "{text}; the guest cannot observe whether the host keeps the data through a power cut."
         ),
         Some(device) if device.rotational && p50_ms < HALF_TURN_MS => format!(
-            "{text}: faster than a turning disk can be. It acknowledges from a cache; without a battery it loses synced data."
+            "{text}: faster than a rotating disk can be. It acknowledges from a cache; without a battery it loses synced data."
         ),
         Some(_) if p50_ms < FLASH_MS => {
             format!(

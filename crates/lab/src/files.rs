@@ -244,7 +244,7 @@ impl Experiment for Files {
             }
         }
         remarks.push(match self.backend {
-            Backend::Guest => "Every file system was measured in an emulated machine of its own, whose clock counts instructions: compare them with each other, not with real disks. \
+            Backend::Guest => "Every file system was measured in a separate emulated machine. The clock of the machine counts instructions: compare these file systems with each other, not with real disks. \
                  The input files and the disk are in the memory of that machine. The disk takes no time."
                 .to_string(),
             _ => "Images are files on the disk's own file system, whose cost is part of every figure. Most of the copied data comes from the page cache."

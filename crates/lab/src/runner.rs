@@ -156,7 +156,7 @@ fn left_out(task: &Task, directory: &Path) -> Missing {
     Missing {
         name: task.name.clone(),
         why: format!(
-            "left out, as the machine is slower than estimated and the time was up; `seiner lab run {}` measures it",
+            "left out, because the machine is slower than estimated and the time was up; `seiner lab run {}` measures it",
             directory.display()
         ),
     }

@@ -167,7 +167,7 @@ pub fn run(settings: &CoreSettings, places: &OutputPaths) -> Result<()> {
         .versions
         .insert("seiner-engine".into(), env!("CARGO_PKG_VERSION").into());
     report.notes.push(format!(
-        "scale {}, {} samples a source before and after the crash, default options except for the memory",
+        "scale {}, {} samples per source before and after the crash, default options except for the memory",
         settings.scale, settings.samples
     ));
     report.tables = tables(&measured);

@@ -239,7 +239,7 @@ pub fn checks(year: &Year) -> Vec<Check> {
     let figure = format!("a year: resident memory, {}", all[single].name);
     let bound = mib(year.memory_bytes + BESIDE);
     checks.push(at_most(figure, mib(all[single].peak_rss), bound, "MiB"));
-    let figure = "a year: processor time of daily means with late rows, over that without";
+    let figure = "a year: processor time of daily means with late rows, relative to without";
     let factor = all[3].cpu_s / all[1].cpu_s.max(0.05);
     checks.push(at_most(figure.to_string(), factor, LATE_FACTOR, ""));
     checks

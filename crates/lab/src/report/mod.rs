@@ -33,7 +33,7 @@ fn moment(time: &str) -> String {
 fn warning(results: &Results) -> &'static str {
     match results.job.profile {
         Profile::Toy => {
-            " · <b class=\"warn\">a toy run: it only shows that the experiment runs, its figures mean nothing</b>"
+            " · <b class=\"warn\">a toy run: it only shows that the experiment runs; its figures have no meaning</b>"
         }
         _ => "",
     }

@@ -355,7 +355,7 @@ impl Write {
         let free = location.free_bytes()?;
         if free < self.image_bytes() {
             return refuse(format!(
-                "{} has {} free, too little for --room {}; choose a smaller one",
+                "{} has {} free, too little for --room {}; choose a smaller --room",
                 location.path.display(),
                 bytes(free as f64),
                 bytes(self.room_bytes as f64)
