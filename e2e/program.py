@@ -83,8 +83,8 @@ class Server(Daemon):
         started = time.monotonic()
         seen = self.start_without_waiting()
         while time.monotonic() - started < START_S:
-            told = self.log.read_bytes()[seen:].decode()
-            address = re.search(r"The page is at (http://[^/]+)/", told)
+            reported = self.log.read_bytes()[seen:].decode()
+            address = re.search(r"The page is at (http://[^/]+)/", reported)
             if address:
                 self.url = address.group(1)
                 return time.monotonic() - started
@@ -94,7 +94,7 @@ class Server(Daemon):
         self.process.kill()
         status = self.process.wait()
         self.process = None
-        raise AssertionError(f"the server did not start (status {status}):\n{told}")
+        raise AssertionError(f"the server did not start (status {status}):\n{reported}")
 
     def start_without_waiting(self):
         """Starts the server. Returns the previous length of its log."""

@@ -33,13 +33,13 @@ def volumes(tmp_path):
         volume.kill()
 
 
-def test_clients_are_told_what_it_is(volumes):
+def test_clients_receive_the_properties_of_the_export(volumes):
     need("nbdinfo", "qemu-img")
     volume = volumes()
-    told = json.loads(do("nbdinfo", "--json", volume.uri))
-    export = told["exports"][0]
+    reported = json.loads(do("nbdinfo", "--json", volume.uri))
+    export = reported["exports"][0]
     size = export["export-size"]
-    assert told["structured"] and export["export-name"] == "array"
+    assert reported["structured"] and export["export-name"] == "array"
     # Four members of data, without the superblock and the records.
     assert 24 * MIB < size < 32 * MIB and size % (64 << 10) == 0
     for ability in ["can_flush", "can_fua", "can_trim", "can_zero", "can_multi_conn"]:
@@ -55,7 +55,7 @@ def test_clients_are_told_what_it_is(volumes):
     volume.stop()
 
 
-def test_images_come_back_from_whole_and_degraded_arrays(volumes, tmp_path, dice):
+def test_images_are_read_back_from_whole_and_degraded_arrays(volumes, tmp_path, dice):
     need("nbdcopy", "qemu-img")
     volume = volumes()
     size = int(do("nbdinfo", "--size", volume.uri))
@@ -135,7 +135,7 @@ def test_fio_verifies_every_strategy_whole_and_degraded(volumes, merging):
     volume.stop()
 
 
-def test_a_killed_server_has_what_was_flushed(volumes, tmp_path, dice):
+def test_flushed_data_survive_a_killed_server(volumes, tmp_path, dice):
     need("nbdcopy", "fio")
     volume = volumes()
     size = int(do("nbdinfo", "--size", volume.uri))
@@ -232,7 +232,7 @@ def read_all(volume, possible):
 
 
 @pytest.mark.parametrize("lost", [1, 2])
-def test_a_server_killed_while_degraded_gives_nothing_wrong_and_says_what_is_in_doubt(volumes, lost):
+def test_a_killed_degraded_server_returns_no_wrong_data_and_reports_doubtful_blocks(volumes, lost):
     volume = volumes(member="3MiB")
     with Client(volume.socket) as client:
         size = client.size
@@ -250,14 +250,14 @@ def test_a_server_killed_while_degraded_gives_nothing_wrong_and_says_what_is_in_
         volume.start()
         wait_for_tasks(volume)
         rejected = read_all(volume, writer.possible)
-        told = json.loads(do(PROGRAM, "raid", "status", "--json", volume.control))
-        stripe = told["stripe_bytes"] // BLOCK
+        reported = json.loads(do(PROGRAM, "raid", "status", "--json", volume.control))
+        stripe = reported["stripe_bytes"] // BLOCK
         # Only stripes that were being written are uncertain. Other blocks are not rejected.
-        assert told["condition"] == "degraded"
-        assert len({block // stripe for block in rejected}) <= told["doubtful_stripes"]
+        assert reported["condition"] == "degraded"
+        assert len({block // stripe for block in rejected}) <= reported["doubtful_stripes"]
         if lost == 1:
             # The second syndrome shows which rows match. At most the stripe of the current write does not match.
-            assert told["doubtful_stripes"] <= 1
+            assert reported["doubtful_stripes"] <= 1
         else:
             assert rejected and len(rejected) < len(writer.possible), "not everything was being written"
             assert "lost data" in do(PROGRAM, "raid", "status", volume.control)
@@ -280,11 +280,11 @@ def wait_for_tasks(volume):
     """Waits until all possible repairs are done."""
     deadline = time.monotonic() + 60
     while time.monotonic() < deadline:
-        told = json.loads(do(PROGRAM, "raid", "status", "--json", volume.control))
-        if all(task["over"] for task in told["tasks"]):
+        reported = json.loads(do(PROGRAM, "raid", "status", "--json", volume.control))
+        if all(task["over"] for task in reported["tasks"]):
             return
         time.sleep(0.05)
-    raise AssertionError(told["tasks"])
+    raise AssertionError(reported["tasks"])
 
 
 @pytest.fixture
@@ -339,8 +339,8 @@ def test_a_file_system_survives_a_killed_server_and_lost_members(volumes, disks,
     os.sync()
     # The server is killed while files are written. Synced files must exist afterwards.
     source = random_file(tmp_path / "source", 30_000, dice)
-    told = tmp_path / "told"
-    with open(told, "wb") as out:
+    numbers = tmp_path / "numbers"
+    with open(numbers, "wb") as out:
         writer = subprocess.Popen(
             [sys.executable, "-c", WRITER, source, disk.place], stdout=out, stderr=subprocess.DEVNULL
         )
@@ -348,7 +348,7 @@ def test_a_file_system_survives_a_killed_server_and_lost_members(volumes, disks,
     volume.kill()
     wait(writer)
     disk.detach()
-    synced = told.read_text().split()
+    synced = numbers.read_text().split()
     assert synced, "nothing was written before the server was killed"
     contents |= {f"w{number}": source.read_bytes() for number in synced}
     volume.start()

@@ -117,18 +117,18 @@ def test_influxdb_client_with_gzip_and_dictionaries(server):
     assert series["packed,n=2", "v"]["values"] == [n / 4 for n in range(2, 1_000, 3)]
 
 
-def test_influxdb_client_is_told_what_was_rejected(server, influx):
+def test_influxdb_client_receives_the_rejected_lines(server, influx):
     lines = ["good v=1 1", "bad v= 2", "good v=3 3"]
     with pytest.raises(ApiException) as refusal:
         influx.write_api(write_options=SYNCHRONOUS).write("any", "any", lines)
     assert refusal.value.status == 400
-    told = json.loads(refusal.value.body)
-    assert told["code"] == "invalid"
-    assert "line 2" in told["message"]
+    reported = json.loads(refusal.value.body)
+    assert reported["code"] == "invalid"
+    assert "line 2" in reported["message"]
     assert server.query("good")["good", "v"]["times"] == [1, 3]
 
 
-def test_influxdb_client_finds_it_healthy(server, influx):
+def test_influxdb_client_reports_a_healthy_server(server, influx):
     assert influx.ping()
     assert influx.ready().status == "ready"
 
@@ -172,7 +172,7 @@ def test_questdb_sender_by_default_and_with_auto_flush(server):
     assert series["auto,s=3", "half"]["values"] == [n / 2 for n in range(3, rows, 5)]
 
 
-def test_questdb_sender_is_told_what_was_rejected(server):
+def test_questdb_sender_receives_the_reason_of_a_rejection(server):
     assert server.write("typed v=1i 1").status_code == 204
     with questdb.Sender.from_conf(f"http::addr={server.address};protocol_version=1;auto_flush=off;") as sender:
         sender.row("typed", columns={"v": "text"}, at=questdb.TimestampNanos(2))
@@ -228,19 +228,19 @@ def test_curl_with_gzip(server, tmp_path):
     assert "gzip" in json.loads(body)["error"]
 
 
-def test_curl_is_told_which_lines_were_rejected(server):
+def test_curl_receives_the_list_of_rejected_lines(server):
     lines = b'a v=1 1\n# a comment\n\nb v=\nc,=x v=1\nd v=1 x\ne v=1 99999999999999999999\nf "v"\na v=2 2\n'
     status, body = curl(f"{server.url}/write", "--data-binary", "@-", stdin=lines)
-    told = json.loads(body)
+    reported = json.loads(body)
     assert status == 400
-    assert (told["accepted"], told["rejected"]) == (2, 5)
-    assert [line["line"] for line in told["lines"]] == [4, 5, 6, 7, 8]
-    assert all(len(line["reason"]) > 10 for line in told["lines"])
-    assert told["error"] == told["message"]
+    assert (reported["accepted"], reported["rejected"]) == (2, 5)
+    assert [line["line"] for line in reported["lines"]] == [4, 5, 6, 7, 8]
+    assert all(len(line["reason"]) > 10 for line in reported["lines"])
+    assert reported["error"] == reported["message"]
     assert server.query("{}")["a", "v"]["values"] == [1, 2]
 
 
-def test_every_bit_of_a_value_comes_back(server):
+def test_values_are_returned_bit_for_bit(server):
     """Values pass through sockets, journal, segment and a restart."""
     floats = [0.0, -0.0, 5e-324, -5e-324, 1.7976931348623157e308, 0.1, 2 / 3, -123456.789e-30, 1e22]
     integers = [0, 1, -1, *I64, 2**53 + 1]
@@ -367,7 +367,7 @@ def test_steps_agree_with_samples(server):
     assert few["step_ns"] == 10_000_000_000
 
 
-def test_what_others_ask_before_they_write(server):
+def test_introductory_requests_of_other_clients_are_answered(server):
     status, body = curl("-XPOST", f"{server.url}/query", "--data-urlencode", "q=CREATE DATABASE telegraf")
     assert status == 200 and "results" in json.loads(body)
     status, _ = curl("-I", f"{server.url}/ping")

@@ -12,7 +12,7 @@ import pytest
 from program import PROGRAM, environment, run
 
 
-def test_a_second_process_is_told_who_has_the_directory(serve):
+def test_a_second_process_is_rejected_with_the_owner_of_the_directory(serve):
     server = serve()
     for arguments in (
         ["serve", "--listen", "127.0.0.1:0", "--host-sensors", "off", "--data", server.data],
@@ -37,7 +37,7 @@ def test_a_port_that_is_taken(serve, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("text", "tells"),
+    ("text", "parts"),
     [
         ('memroy = "1 GiB"', ["line 1", "memroy", 'did you mean "memory"']),
         ('data = "x"\nmemory = "much"', ["line 2", "memory", "much", "256 MiB"]),
@@ -45,17 +45,17 @@ def test_a_port_that_is_taken(serve, tmp_path):
         ('listen = "0.0.0.0:7670"', ["allow_remote", "127.0.0.1"]),
     ],
 )
-def test_bad_settings(tmp_path, text, tells):
+def test_bad_settings(tmp_path, text, parts):
     (tmp_path / "seiner.toml").write_text(text)
     for command in ("config", "serve"):
         done = run(command, cwd=tmp_path)
         assert done.returncode == 2, done.stderr
-        for part in tells:
+        for part in parts:
             assert part in done.stderr
     assert not (tmp_path / "seiner-data").exists(), "nothing is made before the settings are read"
 
 
-def test_settings_know_where_they_come_from(tmp_path):
+def test_settings_are_printed_with_their_origins(tmp_path):
     (tmp_path / "seiner.toml").write_text('memory = "1 GiB"\nlog = "warn"\nlisten = "127.0.0.1:1"\n')
     done = run("config", "--listen", "127.0.0.1:5", cwd=tmp_path, env={"SEINER_LOG": "debug"})
     assert done.returncode == 0, done.stderr
@@ -146,13 +146,13 @@ def test_manual_pages(tmp_path):
 
 
 def test_help_names_every_subcommand():
-    told = run("--help").stdout
+    reported = run("--help").stdout
     for command in ("serve", "write", "query", "import", "inspect", "check", "config", "sim", "completions", "man"):
-        assert f"\n  {command}" in told
+        assert f"\n  {command}" in reported
     assert run("--version").stdout.startswith("seiner ")
 
 
-def test_interrupt_stops_as_softly_as_sigterm(serve):
+def test_interrupt_stops_like_sigterm(serve):
     server = serve()
     assert server.write("i v=1 1").status_code == 204
     server.process.send_signal(signal.SIGINT)
@@ -162,7 +162,7 @@ def test_interrupt_stops_as_softly_as_sigterm(serve):
     assert server.query("i")["i", "v"]["values"] == [1]
 
 
-def test_the_host_is_recorded_without_being_asked(serve):
+def test_sensors_of_the_host_are_recorded(serve):
     server = serve(host_sensors="100ms")
     deadline = time.monotonic() + 20
     while time.monotonic() < deadline:

@@ -22,7 +22,7 @@ SETTINGS = {
 
 
 @pytest.mark.parametrize("settings", SETTINGS.values(), ids=SETTINGS)
-def test_an_answer_has_all_that_was_acknowledged_before(serve, settings):
+def test_answers_contain_all_rows_acknowledged_before(serve, settings):
     server = serve(**settings)
     answers = 0
     until = time.monotonic() + DEADLINE_S

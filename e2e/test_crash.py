@@ -84,7 +84,7 @@ def test_interval_loses_the_last_moment_only(serve, dice, settings):
     server.stop()
 
 
-def test_a_loss_would_be_seen(serve):
+def test_the_harness_detects_a_loss(serve):
     """Canary: a server without durability loses rows, and this test must detect the loss."""
     server = serve(durability="memory")
     writers, _ = run_under_load(server, [0] * WRITERS, 0.5)
@@ -92,7 +92,7 @@ def test_a_loss_would_be_seen(serve):
     assert sum(len(survivors(server, writer.number)) for writer in writers) < sum(writer.rows for writer in writers)
 
 
-def test_memory_keeps_what_was_flushed(serve):
+def test_flushed_rows_survive_with_durability_memory(serve):
     server = serve(durability="memory")
     with Load(server, [0] * WRITERS) as load:
         time.sleep(0.5)
@@ -123,7 +123,7 @@ def test_sigterm_loses_nothing_acknowledged(serve, dice, durability):
         firsts = [writer.rows for writer in load.writers]
 
 
-def test_killed_at_once_after_a_kill(serve):
+def test_kills_during_starts_lose_no_rows(serve):
     """Kills during starts must not lose rows."""
     server = serve(durability="sync", **TIGHT)
     writers, _ = run_under_load(server, [0] * WRITERS, 1.0)

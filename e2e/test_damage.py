@@ -37,7 +37,7 @@ def spoil(path, place, length=64):
     path.write_bytes(body)
 
 
-def test_a_sound_directory_is_proven_so(two_segments):
+def test_a_sound_directory_is_reported_sound(two_segments):
     server, _ = two_segments
     report = run("check", "--json", server.data)
     assert report.returncode == 0, report.stdout + report.stderr
@@ -71,8 +71,8 @@ def test_damage_is_found_and_the_rest_serves(two_segments, place):
     # Missing rows must be reported, by a warning or as a damaged segment.
     answer = server.ask("query", select="one", from_=0).json()
     whole = sum(len(series["values"]) for series in answer["series"]) == ROWS
-    told = any(one.name.split(".")[0] in warning for warning in answer.get("warnings", []))
-    assert whole or told or server.status()["engine"]["damaged_segments"] == 1
+    reported = any(one.name.split(".")[0] in warning for warning in answer.get("warnings", []))
+    assert whole or reported or server.status()["engine"]["damaged_segments"] == 1
     assert server.write("two,s=0 v=1 99000000000").status_code == 204
     kept = {path.name.split(".")[0] for path in server.data.iterdir()}
     assert one.name.split(".")[0] in kept, "a damaged segment is evidence, and kept"

@@ -194,7 +194,7 @@ def check_import(path, name, folder):
 
 
 @pytest.mark.parametrize("name", SHAPES)
-def test_a_file_of_this_shape(name, tmp_path, dice):
+def test_a_generated_file_is_imported(name, tmp_path, dice):
     path = tmp_path / name
     with gzip.open(path, "wt", newline="") as file:
         csv.writer(file).writerows(SHAPES[name](dice))
@@ -204,14 +204,14 @@ def test_a_file_of_this_shape(name, tmp_path, dice):
 
 
 @pytest.mark.parametrize("name", SHAPES)
-def test_the_file_itself(name, tmp_path):
+def test_the_original_file_is_imported(name, tmp_path):
     path = DATASETS / name
     if not path.is_file():
         pytest.skip(f"{name} is not at hand; SEINER_DATASETS names a folder with it")
     print(f"{name}: {check_import(path, name, tmp_path / 'data')} values, all equal")
 
 
-def test_into_a_server(serve, tmp_path, dice):
+def test_a_file_is_imported_into_a_server(serve, tmp_path, dice):
     server = serve()
     path = tmp_path / "pv_power.csv.gz"
     with gzip.open(path, "wt", newline="") as file:

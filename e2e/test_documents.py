@@ -18,7 +18,7 @@ def blocks(page, language):
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_links_lead_somewhere(page):
+def test_links_point_to_existing_files(page):
     for target in re.findall(r"\]\(([^)#]+)\)", page.read_text()):
         if not target.startswith("http"):
             assert (page.parent / target).exists(), f"{page.name} links to {target}"
@@ -40,8 +40,8 @@ def test_commands_work_as_printed(serve, tmp_path):
             line = line.replace(PORT, server.address).replace("curl ", "curl -sSf ")
             if line.startswith("seiner"):
                 line += f" --server {server.url}"
-            told = subprocess.run(["bash", "-c", line], capture_output=True, text=True, cwd=tmp_path, env=settings)
-            assert told.returncode == 0, f"{page.name}: {line}\n{told.stdout}{told.stderr}"
+            reported = subprocess.run(["bash", "-c", line], capture_output=True, text=True, cwd=tmp_path, env=settings)
+            assert reported.returncode == 0, f"{page.name}: {line}\n{reported.stdout}{reported.stderr}"
             done += 1
         for program in blocks(page, "python"):
             if PORT in program:

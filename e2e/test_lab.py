@@ -80,7 +80,7 @@ def test_disk_is_measured_continued_and_compared(lab, tmp_path):
 
 
 @pytest.mark.skipif(shutil.which("fio") is None, reason="fio is not installed")
-def test_fio_does_the_same_beside(lab, tmp_path):
+def test_fio_is_measured_beside(lab, tmp_path):
     done = lab("disk", "disk", "--profile", "toy", "--fio", "--out", "a")
     assert done.returncode == 0, done.stderr
     assert all(cell["figures"]["fio MB/s"] > 0 for cell in check_report(tmp_path / "a")["cells"])
@@ -108,7 +108,7 @@ def test_the_highest_rate_is_searched(lab, tmp_path):
     assert len(trials["points"]) == 6
 
 
-def test_files_are_copied_and_the_papers_table_stands_beside(lab, tmp_path):
+def test_files_are_copied_and_the_table_of_the_paper_is_shown(lab, tmp_path):
     done = lab("files", "disk", "--profile", "toy", "--system", "as mounted", "--system", "ufs", "--out", "f")
     assert done.returncode == 0, done.stderr
     assert "not measured: ufs" in done.stdout
@@ -151,7 +151,7 @@ def test_the_tour_ends_in_a_page_of_all(lab, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "tells"),
+    ("arguments", "parts"),
     [
         (["tour", "nowhere"], ["nowhere"]),
         (["disk", "disk", "--size", "900TiB"], ["free", "--size"]),
@@ -166,10 +166,10 @@ def test_the_tour_ends_in_a_page_of_all(lab, tmp_path):
         (["report", "disk"], ["results.json"]),
     ],
 )
-def test_refusals_come_before_anything_is_made(lab, tmp_path, arguments, tells):
+def test_invalid_requests_are_rejected_before_anything_is_created(lab, tmp_path, arguments, parts):
     done = lab(*arguments)
     assert done.returncode in (1, 2), done.stdout
-    for part in tells:
+    for part in parts:
         assert part in done.stderr, done.stderr
     assert not leftovers(tmp_path)
     assert not (tmp_path / "disk").exists() or not list((tmp_path / "disk").iterdir())
@@ -195,16 +195,16 @@ def test_an_interrupted_run_leaves_nothing_and_continues(lab, tmp_path):
     process.send_signal(signal.SIGINT)
     time.sleep(0.05)
     process.send_signal(signal.SIGTERM)
-    _, told = process.communicate(timeout=30)
-    assert process.returncode == 1, told
-    assert "lab run a" in told
+    _, reported = process.communicate(timeout=30)
+    assert process.returncode == 1, reported
+    assert "lab run a" in reported
     assert not leftovers(tmp_path)
     assert not list((tmp_path / "state").iterdir())
     kept = len((tmp_path / "a/cells.jsonl").read_text().splitlines())
     assert 1 <= kept < 12
 
 
-def test_what_a_killed_run_left_goes(lab, tmp_path):
+def test_remains_of_a_killed_run_are_removed(lab, tmp_path):
     process = start(tmp_path, "disk", "disk", "--profile", "toy", "--seconds", "5", "--out", "a")
     process.kill()
     process.wait()
@@ -217,7 +217,7 @@ def test_what_a_killed_run_left_goes(lab, tmp_path):
 
 
 @pytest.mark.skipif(not IS_ROOT, reason="making file systems takes root")
-def test_a_fresh_file_system_is_made_and_goes(lab, tmp_path):
+def test_a_fresh_file_system_is_created_and_removed(lab, tmp_path):
     done = lab("write", "disk", "--profile", "toy", "--fresh", "ext4", "--store", "files", "--out", "w")
     if "cannot be created" in done.stderr or "losetup failed" in done.stderr:
         pytest.skip(done.stderr)
@@ -246,7 +246,7 @@ def test_unaligned_partitions_cost_reading(lab, tmp_path):
     assert figures["extract rmw, unaligned"] > 0
 
 
-def test_merging_is_counted_and_counts_can_be_had_again(lab, tmp_path):
+def test_merging_is_counted_with_repeatable_results(lab, tmp_path):
     for out in "mn":
         done = lab("merge", "disk", "--profile", "toy", "--out", out)
         assert done.returncode == 0, done.stderr
@@ -278,7 +278,7 @@ def test_processes_write_instead_of_threads(lab, tmp_path):
 
 
 @pytest.mark.parametrize("store", ["sqlite", "rocksdb"])
-def test_an_outside_store_is_tested_or_said_to_be_missing(store, lab, tmp_path):
+def test_an_external_store_is_tested_or_listed_as_missing(store, lab, tmp_path):
     done = lab("write", "disk", "--profile", "toy", "--store", store, "--store", "log", "--out", "w")
     assert done.returncode == 0, done.stderr
     results = check_report(tmp_path / "w")
@@ -355,7 +355,7 @@ def test_block_operations_of_a_store_in_a_guest(guest, tmp_path):
     assert done.returncode == 2 and "--memory" in done.stderr
 
 
-def test_a_guest_that_is_not_there_is_told_with_the_remedy(lab, tmp_path):
+def test_a_missing_guest_is_reported_with_the_remedy(lab, tmp_path):
     done = run(
         "lab", "files", "disk", "--backend", "guest", "--system", "jfs",
         cwd=tmp_path, env={"SEINER_LAB_GUEST": str(tmp_path / "none"), "SEINER_LAB_STATE": str(tmp_path / "state")},
@@ -404,11 +404,11 @@ def test_the_page_plans_with_the_same_code(serve, tmp_path):
     asked = {"sensors": "1e5", "keep": "30d", "ram": "8GiB", "processors": "4", "room": "500GB"}
     answer = server.ask("plan", **asked)
     assert answer.status_code == 200, answer.text
-    told = answer.json()
-    assert told["fits"] and not told["ways"]
-    assert {"disk budget (C)", "lanes", "start"} <= {figure["name"] for figure in told["figures"]}
+    reported = answer.json()
+    assert reported["fits"] and not reported["ways"]
+    assert {"disk budget (C)", "lanes", "start"} <= {figure["name"] for figure in reported["figures"]}
     settings = tmp_path / "seiner.toml"
-    settings.write_text(told["toml"])
+    settings.write_text(reported["toml"])
     assert run("config", "--config", settings).returncode == 0
     rejected = server.ask("plan", sensors="many")
     assert rejected.status_code == 400 and "sensors" in rejected.json()["error"]
@@ -416,7 +416,7 @@ def test_the_page_plans_with_the_same_code(serve, tmp_path):
     assert silent.status_code == 400 and "nothing is coming in" in silent.json()["error"]
 
 
-def test_a_plan_that_does_not_fit_says_what_would():
+def test_a_plan_that_does_not_fit_lists_alternatives():
     done = plan("--sensors", "1e6", "--every", "1s", "--fields", "10", "--keep", "5y", "--ram", "4GiB", "--room", "1TB")
     assert done.returncode == 0, done.stderr
     assert "It does not fit one machine" in done.stdout
@@ -435,7 +435,7 @@ def test_a_plan_from_a_running_server(serve):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "tells"),
+    ("arguments", "reason"),
     [
         (["--every", "10s"], "--sensors"),
         (["--sensors", "many"], "1e6"),
@@ -445,7 +445,7 @@ def test_a_plan_from_a_running_server(serve):
         (["--sensors", "10", "--keep", "soon"], "--keep"),
     ],
 )
-def test_a_demand_without_sense_is_rejected(arguments, tells):
+def test_an_invalid_demand_is_rejected(arguments, reason):
     done = plan(*arguments)
     assert done.returncode == 2
-    assert tells in done.stderr
+    assert reason in done.stderr

@@ -31,15 +31,15 @@ def wait_for(condition):
         time.sleep(0.01)
 
 
-def test_too_many_writes_are_sent_away_with_a_time_to_return(serve):
+def test_excess_writes_are_rejected_with_a_time_to_retry(serve):
     server = serve(max_requests=1)
     held = slow_write(server)
     wait_for(lambda: server.status()["ingest"]["requests_in_flight"] == 1)
     rejected = server.write("away v=1 1")
     assert rejected.status_code == 503
     assert int(rejected.headers["Retry-After"]) >= 1
-    told = rejected.json()
-    assert told["code"] == "unavailable" and "max_requests" in told["error"]
+    reported = rejected.json()
+    assert reported["code"] == "unavailable" and "max_requests" in reported["error"]
     # Queries are still answered.
     assert server.ask("measurements").status_code == 200
     held.sendall(b"v=1 12345")
@@ -51,7 +51,7 @@ def test_too_many_writes_are_sent_away_with_a_time_to_return(serve):
     assert server.status()["ingest"]["rejected_requests"] == 1
 
 
-def test_a_sender_that_vanishes_gives_its_place_back(serve):
+def test_the_slot_of_a_disconnected_sender_is_released(serve):
     server = serve(max_requests=1)
     for _ in range(5):
         held = slow_write(server)
@@ -72,7 +72,7 @@ def test_a_body_over_the_limit(serve):
     assert server.write("small v=1 1").status_code == 204
 
 
-def test_a_bomb_of_gzip_is_cut_short(serve):
+def test_a_gzip_bomb_is_rejected(serve):
     server = serve(max_body="8 MiB", memory="32 MiB")
     bomb = gzip.compress(b"x" * (256 * MIB))
     before = server.peak_rss_bytes()
@@ -80,7 +80,7 @@ def test_a_bomb_of_gzip_is_cut_short(serve):
     assert server.peak_rss_bytes() < before + 24 * MIB
 
 
-def test_bytes_that_are_no_request(serve):
+def test_invalid_bytes_are_answered_with_errors(serve):
     server = serve()
     host, port = server.address.rsplit(":", 1)
     for noise in (b"\x00\xff" * 100, b"GET / HTTP/9.9\r\n\r\n", b"POST /write HTTP/1.1\r\nContent-Length: -1\r\n\r\n"):
@@ -132,7 +132,7 @@ def test_memory_stays_near_its_budget(serve):
     assert len(count) == 100
 
 
-def test_names_that_do_not_fit_are_rejected_and_the_rest_goes_on(serve):
+def test_names_beyond_the_memory_are_rejected_and_known_sources_accepted(serve):
     server = serve(memory="8 MiB")
     rejected = load_sources(server, 100_000, 1, failures_allowed=True)
     assert rejected > 0
@@ -214,7 +214,7 @@ def small_disk(tmp_path):
     subprocess.run(["umount", "-l", place], check=True)
 
 
-def test_a_full_disk_is_told_everywhere_and_passes(serve, small_disk):
+def test_a_full_disk_is_reported_everywhere_until_space_is_free(serve, small_disk):
     server = serve(small_disk / "data", journal_bytes="1 MiB", segment_bytes="256 KiB", line_tcp="127.0.0.1:0")
     assert server.write("m,a=b v=1 1").status_code == 204
     healthy = requests.get(server.url + "/health").json()

@@ -29,8 +29,8 @@ class Serving:
         self.process = subprocess.Popen([PROGRAM, *map(str, arguments)], stderr=self.log, env=environment())
         deadline = time.monotonic() + 30
         while run("raid", "status", self.control).returncode != 0 or not self.socket.exists():
-            told = (tmp_path / "serve.log").read_text()
-            assert self.process.poll() is None and time.monotonic() < deadline, told
+            reported = (tmp_path / "serve.log").read_text()
+            assert self.process.poll() is None and time.monotonic() < deadline, reported
             time.sleep(0.02)
 
     def __enter__(self):
@@ -101,8 +101,8 @@ def test_an_array_is_served_loses_two_members_and_gets_new_ones(tmp_path):
         serving.order("replace", 1, devices[1], "--overwrite", "--yes", "--wait")
         assert serving.status()["condition"] == "whole"
         serving.order("scrub", "--wait")
-        told = serving.order("status").stdout
-        assert "state    whole" in told and "scrub: 100.0 %" in told, told
+        reported = serving.order("status").stdout
+        assert "state    whole" in reported and "scrub: 100.0 %" in reported, reported
         serving.stop()
     old = [*devices[:4], devices[4], devices[5]]
     rejected = run("raid", "assemble", *old)
@@ -114,7 +114,7 @@ def test_an_array_is_served_loses_two_members_and_gets_new_ones(tmp_path):
 
 
 @needs_qemu
-def test_a_killed_server_is_put_in_order_at_the_next_start(tmp_path, dice):
+def test_an_array_is_resynced_after_its_server_is_killed(tmp_path, dice):
     devices = create(tmp_path, 5, 4)
     for round in range(1, 4):
         with Serving(tmp_path, devices) as serving:
@@ -129,8 +129,8 @@ def test_a_killed_server_is_put_in_order_at_the_next_start(tmp_path, dice):
             serving.kill()
             writer.kill()
             writer.wait()
-        told = run("raid", "status", *devices)
-        assert "running, or not stopped" in told.stdout, told.stdout
+        reported = run("raid", "status", *devices)
+        assert "running, or not stopped" in reported.stdout, reported.stdout
         with Serving(tmp_path, devices) as serving:
             serving.holds(round, 0, 4 * MIB)
             serving.order("scrub", "--wait")
@@ -141,7 +141,7 @@ def test_a_killed_server_is_put_in_order_at_the_next_start(tmp_path, dice):
 
 
 @needs_qemu
-def test_a_signal_stops_it_and_a_spare_is_kept(tmp_path):
+def test_a_signal_stops_the_server_and_a_spare_stays_recorded(tmp_path):
     devices = create(tmp_path, 1, 2)
     spare = tmp_path / "spare"
     spare.write_bytes(bytes(17 * MIB))
@@ -159,16 +159,16 @@ def test_a_signal_stops_it_and_a_spare_is_kept(tmp_path):
         serving.holds(7, 0, MIB)
 
 
-def test_what_makes_no_array_is_rejected_and_left_as_it_is(tmp_path):
+def test_invalid_arrays_are_rejected_and_files_stay_unchanged(tmp_path):
     names = [tmp_path / f"new{number}" for number in range(4)]
-    for flags, tells in (
+    for flags, reason in (
         (["--level", 6, "--strip", "12KiB", "--size", "8MiB"], "power of two"),
         (["--level", 6, "--size", "1MiB"], "choose larger members"),
         (["--level", 6], "give --size"),
         (["--level", 4, "--size", "8MiB"], "possible values: 0, 1, 5, 6"),
     ):
         rejected = run("raid", "create", *flags, *names)
-        assert rejected.returncode == 2 and tells in rejected.stderr, rejected.stderr
+        assert rejected.returncode == 2 and reason in rejected.stderr, rejected.stderr
         assert not any(name.exists() for name in names), flags
     few = run("raid", "create", "--level", 5, "--size", "8MiB", *names[:2])
     assert few.returncode == 2 and "3 to 255 members" in few.stderr
@@ -197,8 +197,8 @@ def test_what_makes_no_array_is_rejected_and_left_as_it_is(tmp_path):
     assert unknown.returncode == 2 and "has no superblock" in unknown.stderr
     few = run("raid", "assemble", "--degraded", names[0])
     assert few.returncode == 2 and "needs 2" in few.stderr
-    told = run("raid", "status", nothing)
-    assert told.returncode == 1 and "has no superblock" in told.stdout
+    reported = run("raid", "status", nothing)
+    assert reported.returncode == 1 and "has no superblock" in reported.stdout
 
 
 def test_two_processes_do_not_share_an_array_nor_a_control_socket(tmp_path):
@@ -213,7 +213,7 @@ def test_two_processes_do_not_share_an_array_nor_a_control_socket(tmp_path):
     assert nobody.returncode == 1 and "was not reached" in nobody.stderr
 
 
-def test_a_member_that_gives_back_something_else_is_repaired_and_named(tmp_path):
+def test_a_corrupt_member_is_repaired_and_named(tmp_path):
     devices = create(tmp_path, 5, 3, "--checksums", size="8MiB")
     with Serving(tmp_path, devices) as serving, Client(serving.socket) as client:
         data = bytes(range(256)) * (MIB // 256)
@@ -228,9 +228,9 @@ def test_a_member_that_gives_back_something_else_is_repaired_and_named(tmp_path)
         file.write(bytes([byte ^ 4]))
     with Serving(tmp_path, devices) as serving, Client(serving.socket) as client:
         serving.order("scrub", "--wait")
-        told = serving.status()
-        assert [member["corrupt_blocks"] for member in told["members"]] == [0, 1, 0]
-        assert told["counters"]["repaired_blocks"] == 1
+        reported = serving.status()
+        assert [member["corrupt_blocks"] for member in reported["members"]] == [0, 1, 0]
+        assert reported["counters"]["repaired_blocks"] == 1
         assert "1 blocks did not match their checksums" in serving.order("status").stdout
         assert client.ask(READ, 0, MIB) == data
         serving.stop()
@@ -238,22 +238,22 @@ def test_a_member_that_gives_back_something_else_is_repaired_and_named(tmp_path)
     assert plain.returncode == 2 and "no redundancy to repair" in plain.stderr and not (tmp_path / "x").exists()
 
 
-def test_what_is_trimmed_gives_up_its_room(tmp_path):
+def test_trimmed_stripes_free_their_space(tmp_path):
     devices = create(tmp_path, 6, 5)
     room = lambda: sum(device.stat().st_blocks * 512 for device in devices)
     with Serving(tmp_path, devices) as serving, Client(serving.socket) as client:
-        assert client.flags & 1 << 5, "the client is told that it can trim"
+        assert client.flags & 1 << 5, "the client learns that it can trim"
         stripe = serving.status()["stripe_bytes"]
         client.ask(WRITE, 0, 8 * MIB, bytes([7]) * 8 * MIB)
         before = room()
         client.ask(TRIM, 100, 8 * MIB)
         serving.order("scrub", "--wait")
-        after, told = room(), serving.status()
-        assert told["counters"]["trimmed_bytes"] == 8 * MIB // stripe * stripe - stripe
+        after, reported = room(), serving.status()
+        assert reported["counters"]["trimmed_bytes"] == 8 * MIB // stripe * stripe - stripe
         assert before - after > 12 * MIB, (before, after)
         assert client.ask(READ, 0, stripe) == bytes([7]) * stripe, "a part of a stripe stays"
         assert client.ask(READ, stripe, MIB) == bytes(MIB)
-        assert told["counters"]["repaired_blocks"] == 0
+        assert reported["counters"]["repaired_blocks"] == 0
         serving.stop()
 
 
@@ -267,9 +267,9 @@ def test_the_page_shows_where_writes_are_held_and_prometheus_has_figures(tmp_pat
             client.ask(WRITE, block * 4096, 4096, bytes(4096))
         page = urllib.request.urlopen(address).read().decode()
         assert "<title>Array</title>" in page and "http://" not in page.replace("http://www.w3.org/2000/svg", "")
-        told = json.loads(urllib.request.urlopen(address + "status").read())
-        assert told["counters"]["user_writes"] == 200 and told["latencies"]["writes"]["count"] == 200
-        assert told["areas"] and told["areas"][0]["why"] and told["merging_why"][0]
+        reported = json.loads(urllib.request.urlopen(address + "status").read())
+        assert reported["counters"]["user_writes"] == 200 and reported["latencies"]["writes"]["count"] == 200
+        assert reported["areas"] and reported["areas"][0]["why"] and reported["merging_why"][0]
         figures = urllib.request.urlopen(address + "metrics").read().decode()
         for line in [
             "seiner_array_writes_total 200",
@@ -311,17 +311,17 @@ def test_small_writes_are_measured_modelled_in_memory_and_on_files(tmp_path):
     assert run("raid", "status", files[0]).returncode == 1, "and it is no member of an array any more"
 
 
-def test_an_answer_that_nobody_reads_to_its_end_is_no_failure(tmp_path):
+def test_a_closed_output_pipe_is_no_failure(tmp_path):
     devices = [tmp_path / str(number) for number in range(3)]
     run("raid", "create", "--level", "5", "--size", "4MiB", *devices)
     command = [PROGRAM, "raid", "status", *map(str, devices)]
     asked = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment(), text=True)
     asked.stdout.close()
-    told = asked.stderr.read()
-    assert (asked.wait(30), told) == (0, "")
+    reported = asked.stderr.read()
+    assert (asked.wait(30), reported) == (0, "")
 
 
-def test_a_server_that_stood_still_takes_no_member_for_silent(tmp_path):
+def test_a_suspended_server_loses_no_member(tmp_path):
     devices = [tmp_path / str(number) for number in range(4)]
     run("raid", "create", "--level", "5", "--size", "16MiB", *devices)
     with Serving(tmp_path, devices, "--patience", "1", "--io", "threads") as serving:

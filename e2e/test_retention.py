@@ -60,24 +60,24 @@ def test_a_delete_lasts(serve):
     assert server.query("{}") == {}
 
 
-def test_deletes_that_make_no_sense(serve):
+def test_invalid_deletes_are_rejected(serve):
     server = serve()
     assert server.write("a v=1 1").status_code == 204
-    for parameters, tells in (
+    for parameters, reason in (
         ({}, "select={}"),
         ({"select": "a{"}, "character"),
         ({"select": "a", "from": "soon"}, "soon"),
         ({"select": "a", "from": 5, "to": 4}, "swap"),
     ):
         rejected = requests.delete(server.url + "/api/v1/delete", params=parameters, timeout=60)
-        assert rejected.status_code == 400 and tells in rejected.json()["error"], rejected.text
-    for body, tells in (
+        assert rejected.status_code == 400 and reason in rejected.json()["error"], rejected.text
+    for body, reason in (
         ("{}", "start"),
         (json.dumps({"start": "now", "stop": "now", "predicate": '_field="v"'}), "all fields"),
         (json.dumps({"start": "now", "stop": "now", "predicate": 'a="b" OR a="c"'}), "AND"),
     ):
         rejected = requests.post(server.url + "/api/v2/delete", data=body, timeout=60)
-        assert rejected.status_code == 400 and tells in rejected.json()["error"], rejected.text
+        assert rejected.status_code == 400 and reason in rejected.json()["error"], rejected.text
     assert rows(server, "a") == 1
 
 
@@ -99,7 +99,7 @@ def classes(tmp_path, text):
     return {"config": path}
 
 
-def test_classes_of_the_file_keep_what_they_say(serve, tmp_path):
+def test_classes_of_the_file_apply_their_limits(serve, tmp_path):
     now = int(time.time())
     server = serve(
         **classes(
@@ -120,9 +120,9 @@ def test_classes_of_the_file_keep_what_they_say(serve, tmp_path):
     restart(server)
     assert 4 * 500 <= rows(server, "ring") < 4 * 700
     assert rows(server, "kept") == 12_000
-    told = server.ask("log").json()
-    assert {one["name"]: one["sources"] for one in told["classes"]} == {"ring": 4, "young": 4, "later": 0, "default": 4}
-    assert any('"later"' in warning for warning in told["warnings"])
+    log = server.ask("log").json()
+    assert {one["name"]: one["sources"] for one in log["classes"]} == {"ring": 4, "young": 4, "later": 0, "default": 4}
+    assert any('"later"' in warning for warning in log["warnings"])
     assert 'retention class "later"' in server.log.read_text()
     # Removed rules do not restore data.
     server.stop()
@@ -142,12 +142,12 @@ def fill(server, mib, until=lambda answer: False, watch=lambda: None):
     return answer
 
 
-def test_a_full_store_rejects_within_its_budget_and_goes_on_when_there_is_room(serve):
+def test_a_full_store_rejects_within_its_budget_and_continues_when_space_returns(serve):
     server = serve(disk="24 MiB", memory="32 MiB", durability="100ms")
     full = fill(server, 60, until=lambda answer: answer.status_code != 204)
     assert full.status_code == 507, full.text
-    told = full.json()
-    assert told["code"] == "full" and "raise `disk`" in told["error"]
+    reported = full.json()
+    assert reported["code"] == "full" and "raise `disk`" in reported["error"]
     assert taken(server.data) <= 24 * MIB
     status = server.status()["engine"]
     assert status["disk_budget_bytes"] == 24 * MIB and status["disk_used_bytes"] <= 24 * MIB
@@ -180,10 +180,10 @@ def test_a_class_that_sheds_keeps_accepting(serve):
     times = server.query('m{n="0"}')["m,n=0", "v"]["times"]
     assert times[-1] == (36 * 2 * 20_000 - 1) * SECOND and times[0] > 0
 
-    told = run("log", "status", "--server", server.url)
-    assert told.returncode == 0, told.stderr
+    reported = run("log", "status", "--server", server.url)
+    assert reported.returncode == 0, reported.stderr
     for part in ("of 24.0 MiB", "U 0.", "Um ", "planing", "per byte stored", "lane ", "default", "shed 100"):
-        assert part in told.stdout, told.stdout
+        assert part in reported.stdout, reported.stdout
     listed = run("log", "status", "--segments", "--server", server.url).stdout
     report = json.loads(run("log", "status", "--json", "--server", server.url).stdout)
     assert report["space"]["budget"] == 24 * MIB and report["segment_bytes"] == 256 << 10
@@ -199,8 +199,8 @@ def test_a_class_that_sheds_keeps_accepting(serve):
     assert "seiner_disk_budget_bytes 25165824" in metrics and "seiner_log_planing" in metrics
 
 
-def test_settings_that_leave_no_room_are_rejected(tmp_path):
-    for flags, tells in (
+def test_invalid_retention_settings_are_rejected(tmp_path):
+    for flags, reason in (
         (["--disk", "1 MiB"], "a store needs"),
         (["--class", "name=a,rows=0"], "1 or more"),
         (["--class", "name=a", "--class", "name=b,sources=x"], "put \"b\" first"),
@@ -209,7 +209,7 @@ def test_settings_that_leave_no_room_are_rejected(tmp_path):
         (["--policy", "hungry"], "fisherman"),
     ):
         done = run("config", *flags, cwd=tmp_path)
-        assert done.returncode == 2 and tells in done.stderr, (flags, done.stderr)
+        assert done.returncode == 2 and reason in done.stderr, (flags, done.stderr)
     done = run("config", "--disk", "100 MiB", "--class", 'name=a,sources=b{c="d"},age=30d', cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert "comes to 256 KiB" in done.stdout and "comes to 2 MiB" in done.stdout
@@ -218,7 +218,7 @@ def test_settings_that_leave_no_room_are_rejected(tmp_path):
     assert again.returncode == 0 and 'sources = "b{c=\\"d\\"}"' in again.stdout, again.stderr
 
 
-def test_samples_become_coarser_and_stay_so(serve):
+def test_samples_are_rolled_up_and_stay_so_after_restarts(serve):
     server = serve(**{"class": "name=raw,age=2s,coarser=1s for 1h then 2s for ever"})
     now = time.time_ns()
     lines = "".join(f'm,n={n % 3} v={n},ok={"tf"[n % 2]},s="a{n}" {now - n * 1_000_000}\n' for n in range(300))
@@ -246,16 +246,16 @@ def test_samples_become_coarser_and_stay_so(serve):
     for source in (["--server", server.url], ["--data", server.data]):
         if source[0] == "--data":
             server.stop()
-        told = run("query", "m", "--from", str(now - 10 * SECOND), *source)
-        assert told.returncode == 0 and "rows of 1s replace expired samples" in told.stderr, told.stderr
+        reported = run("query", "m", "--from", str(now - 10 * SECOND), *source)
+        assert reported.returncode == 0 and "rows of 1s replace expired samples" in reported.stderr, reported.stderr
     assert run("check", server.data).returncode == 0
 
 
-def test_levels_that_cannot_be_are_rejected_with_those_that_can():
-    for coarser, tells in (
+def test_invalid_levels_are_rejected_with_valid_ones():
+    for coarser, reason in (
         ("3s for ever", "say steps of 2s or shorter"),
         ("1s", "write 1m for 365d"),
         ("1s for 1s", "say more than 2s"),
     ):
         rejected = run("config", "--class", f"name=raw,age=2s,coarser={coarser}")
-        assert rejected.returncode == 2 and tells in rejected.stderr, rejected.stderr
+        assert rejected.returncode == 2 and reason in rejected.stderr, rejected.stderr

@@ -66,7 +66,7 @@ def check(server, acknowledged):
     return [len(found) for found in rows]
 
 
-def test_metrics_are_those_that_the_documentation_names_and_tell_of_a_degraded_array(tmp_path):
+def test_metrics_match_the_documentation_and_show_a_degraded_array(tmp_path):
     page = (Path(__file__).parent.parent / "docs" / "metrics.md").read_text()
     documented = set(re.findall(r"^\| `((?:seiner|process)_\w+)` \|", page, re.MULTILINE))
     with Store(tmp_path, durability="100ms") as server:
@@ -80,7 +80,7 @@ def test_metrics_are_those_that_the_documentation_names_and_tell_of_a_degraded_a
 
 
 @pytest.mark.parametrize("durability", ["sync", "100ms"])
-def test_two_members_are_lost_under_load_and_nothing_with_them(tmp_path, durability):
+def test_no_data_are_lost_with_two_members_under_load(tmp_path, durability):
     with Store(tmp_path, durability=durability) as server:
         rows = load(server, [0] * WRITERS, 0.5)
         status = server.status()
@@ -153,7 +153,7 @@ def test_killed_while_whole_and_while_a_member_is_filled(tmp_path, dice):
         server.stop()
 
 
-def test_what_cannot_be_used_is_rejected_and_said_why(tmp_path):
+def test_unusable_arrays_are_rejected_with_a_reason(tmp_path):
     server = Store(tmp_path)
 
     def rejected(*arguments):
@@ -175,7 +175,7 @@ def test_what_cannot_be_used_is_rejected_and_said_why(tmp_path):
     assert server.process.wait(30) == 0 and not server.control.exists()
 
 
-def test_a_volume_that_holds_something_else_is_rejected_until_it_is_cleared(tmp_path):
+def test_a_volume_with_other_contents_is_rejected_until_it_is_cleared(tmp_path):
     server = Store(tmp_path)
     # The data of the first stripe begin at 1 MiB.
     with open(server.devices[0], "r+b") as member:

@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn encodes_what_a_query_string_cannot_hold() {
+    fn reserved_characters_are_percent_encoded() {
         assert_eq!(encoded("a{b=\"c d\"}"), "a%7Bb%3D%22c%20d%22%7D");
     }
 }

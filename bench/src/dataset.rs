@@ -175,7 +175,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_bodies_are_the_file() {
+    fn the_bodies_cover_the_file_without_gaps() {
         let directory = tempfile::tempdir().unwrap();
         let workload = Workload::named('b').unwrap().scaled(0.0005);
         let dataset = Dataset::prepare(directory.path(), &workload, 2, 999).unwrap();
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn files_used_longest_ago_make_room() {
+    fn the_least_recently_used_file_is_removed() {
         let directory = tempfile::tempdir().unwrap();
         for (name, age) in [("old", 3), ("older", 9), ("new", 1)] {
             let file = File::create(directory.path().join(name)).unwrap();

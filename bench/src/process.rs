@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_that_ends_is_reported_with_its_words() {
+    fn an_ended_server_is_reported_with_its_output() {
         let directory = tempfile::tempdir().unwrap();
         let mut command = Command::new("sh");
         command.args(["-c", "echo no such thing; exit 3"]);

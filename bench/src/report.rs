@@ -371,7 +371,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_not_measured_does_not_hold() {
+    fn a_check_fails_beyond_its_bound_or_without_a_value() {
         for (value, bound, holds) in [
             (Some(5.0), Some(5.0), true),
             (Some(4.9), Some(5.0), false),
@@ -388,7 +388,7 @@ mod tests {
     }
 
     #[test]
-    fn the_page_shows_what_ran_and_what_did_not() {
+    fn the_page_lists_results_and_benchmarks_not_run() {
         let directory = tempfile::tempdir().unwrap();
         let places = OutputPaths {
             output: directory.path().join("out"),

@@ -84,7 +84,7 @@ mod tests {
     /// If mounts are not permitted, the volume is an ordinary folder, and the rest of the test does
     /// not apply.
     #[test]
-    fn a_volume_is_full_and_grows() {
+    fn a_full_volume_rejects_writes_until_it_grows() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("volume");
         let mut volume = Volume::make(path.clone(), 1 << 20).unwrap();

@@ -339,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_reads_as_its_gauge_says() {
+    fn lines_contain_the_values_of_their_gauges() {
         let workload = Workload::named('a').unwrap().scaled(0.001);
         let text = text(&workload, 1, 2);
         let lines = Lines::new(&workload, 1, 2);
@@ -380,7 +380,7 @@ mod tests {
     }
 
     #[test]
-    fn the_second_load_goes_on_where_the_first_ended() {
+    fn the_second_load_continues_where_the_first_ended() {
         let first = Workload::named('c').unwrap().scaled(0.001);
         let second = Workload::named('e').unwrap().scaled(0.001);
         assert_eq!(first.sources, second.sources);

@@ -57,7 +57,7 @@ fn every_store_gets_the_same_rows() {
 }
 
 #[test]
-fn an_unknown_server_is_refused() {
+fn an_unknown_server_is_rejected() {
     let folder = tempfile::tempdir().unwrap();
     let output = Command::new(env!("CARGO_BIN_EXE_seiner-bench"))
         .arg("--output")

@@ -18,7 +18,7 @@ fn bench(folder: &Path, arguments: &[&str]) -> Output {
 }
 
 #[test]
-fn the_page_is_made_from_what_is_there() {
+fn the_page_marks_missing_results_and_rejects_invalid_ones() {
     let folder = tempfile::tempdir().unwrap();
     assert!(bench(folder.path(), &["summary"]).status.success());
     let page = fs::read_to_string(folder.path().join("RESULTS.md")).unwrap();
@@ -29,9 +29,9 @@ fn the_page_is_made_from_what_is_there() {
         );
     }
     fs::write(folder.path().join("peers.json"), "{}").unwrap();
-    let refused = bench(folder.path(), &["summary"]);
-    assert!(!refused.status.success());
-    let words = String::from_utf8_lossy(&refused.stderr).into_owned();
+    let rejected = bench(folder.path(), &["summary"]);
+    assert!(!rejected.status.success());
+    let words = String::from_utf8_lossy(&rejected.stderr).into_owned();
     assert!(
         words.contains("peers.json") && words.contains("run its benchmark again"),
         "{words}"
@@ -39,14 +39,14 @@ fn the_page_is_made_from_what_is_there() {
 }
 
 #[test]
-fn without_any_server_it_says_so() {
+fn a_missing_program_or_an_unknown_workload_is_an_error() {
     let folder = tempfile::tempdir().unwrap();
-    let refused = bench(
+    let rejected = bench(
         folder.path(),
         &["peers", "--servers", "s", "--seiner", "no/such/program"],
     );
-    assert!(!refused.status.success());
-    let words = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(!rejected.status.success());
+    let words = String::from_utf8_lossy(&rejected.stderr).into_owned();
     assert!(words.contains("no/such/program cannot be run"), "{words}");
     let unknown = bench(
         folder.path(),

@@ -104,7 +104,7 @@ def test_times_of_every_unit(store: seiner.Store, unit: str) -> None:
         assert read(store, f"m{{in={where}}}")["v"][0] == TIMES.tolist()
 
 
-def test_zones_are_heeded(store: seiner.Store) -> None:
+def test_time_zones_are_converted(store: seiner.Store) -> None:
     index = pd.DatetimeIndex(TIMES.view("M8[ns]"), tz="UTC").tz_convert("Asia/Tokyo")
     store.append("m", {"in": "index"}, pd.DataFrame({"v": TIMES}, index=index))
     store.append("m", {"in": "column"}, pd.DataFrame({"t": index, "v": TIMES}), time="t")
@@ -114,7 +114,7 @@ def test_zones_are_heeded(store: seiner.Store) -> None:
         assert read(store, f"m{{in={where}}}")["v"][0] == TIMES.tolist(), where
 
 
-def test_missing_is_missing_and_nan_is_a_value(store: seiner.Store) -> None:
+def test_missing_values_are_gaps_and_nan_is_a_value(store: seiner.Store) -> None:
     gaps = {
         "numpy": {"v": np.ma.masked_array(np.arange(5.0), mask=[0, 1, 0, 0, 0])},
         "nullable": pd.DataFrame({"v": pd.array([0.0, None, 2.0, 3.0, 4.0], dtype="Float64")}),

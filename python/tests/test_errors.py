@@ -42,7 +42,7 @@ TIMES = np.arange(3)
         (None, "a NoneType has no columns"),
     ],
 )
-def test_columns_that_make_no_sense(store: seiner.Store, data: object, text: str) -> None:
+def test_invalid_columns_are_rejected(store: seiner.Store, data: object, text: str) -> None:
     with pytest.raises(seiner.Invalid, match=text):
         store.append("m", None, data)
     assert store.query("{}").rows == 0
@@ -57,12 +57,12 @@ def test_columns_that_make_no_sense(store: seiner.Store, data: object, text: str
         ("m" * 20_000, {}, "more than 16384"),
     ],
 )
-def test_names_that_make_no_sense(store: seiner.Store, measurement: str, tags: dict[str, str], text: str) -> None:
+def test_invalid_names_are_rejected(store: seiner.Store, measurement: str, tags: dict[str, str], text: str) -> None:
     with pytest.raises(seiner.Invalid, match=text):
         store.append(measurement, tags, {"time": TIMES, "v": TIMES})
 
 
-def test_tables_that_make_no_sense(store: seiner.Store) -> None:
+def test_invalid_tables_are_rejected(store: seiner.Store) -> None:
     with pytest.raises(seiner.Invalid, match='tag column "v" is Int64'):
         store.append_table("m", {"time": TIMES, "v": TIMES, "w": TIMES}, tags=["v"])
     with pytest.raises(seiner.Invalid, match='no column "host"'):
@@ -91,7 +91,7 @@ def test_tables_that_make_no_sense(store: seiner.Store) -> None:
         ({"select": "m", "aggregates": ["min", "min"]}, "each once"),
     ],
 )
-def test_queries_that_make_no_sense(store: seiner.Store, arguments: dict[str, object], text: str) -> None:
+def test_invalid_queries_are_rejected(store: seiner.Store, arguments: dict[str, object], text: str) -> None:
     with pytest.raises(seiner.Invalid, match=text):
         store.query(**arguments)  # type: ignore[arg-type]
 
@@ -120,12 +120,12 @@ def test_a_long_form_has_one_type(store: seiner.Store) -> None:
         ({"idle_seal": -1.0}, "no number of seconds"),
     ],
 )
-def test_settings_that_make_no_sense(tmp_path: Path, settings: dict[str, object], text: str) -> None:
+def test_invalid_settings_are_rejected(tmp_path: Path, settings: dict[str, object], text: str) -> None:
     with pytest.raises(seiner.Invalid, match=text):
         seiner.open(tmp_path, **settings)  # type: ignore[arg-type]
 
 
-def test_one_store_a_directory(tmp_path: Path) -> None:
+def test_a_directory_is_opened_by_one_store_at_a_time(tmp_path: Path) -> None:
     with seiner.open(tmp_path) as store:
         with pytest.raises(seiner.InUse, match="choose another directory"):
             seiner.open(tmp_path)
@@ -134,7 +134,7 @@ def test_one_store_a_directory(tmp_path: Path) -> None:
     seiner.open(tmp_path).close()
 
 
-def test_a_closed_store_says_so(tmp_path: Path) -> None:
+def test_a_closed_store_raises_closed(tmp_path: Path) -> None:
     store = seiner.open(tmp_path)
     store.close()
     store.close()
@@ -146,14 +146,14 @@ def test_a_closed_store_says_so(tmp_path: Path) -> None:
     assert repr(store).endswith("closed>")
 
 
-def test_a_directory_that_cannot_be(tmp_path: Path) -> None:
+def test_an_impossible_directory_raises_a_disk_error(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("no directory")
     with pytest.raises(seiner.DiskError, match="file") as caught:
         seiner.open(tmp_path / "file")
     assert isinstance(caught.value, OSError) and isinstance(caught.value, seiner.SeinerError)
 
 
-def test_damage_is_told(tmp_path: Path) -> None:
+def test_damage_is_reported(tmp_path: Path) -> None:
     with seiner.open(tmp_path, segment_bytes="64 KiB", block_bytes=512) as store:
         store.append("m", None, {"time": np.arange(100_000), "v": np.random.default_rng(3).normal(size=100_000)})
         store.flush()

@@ -67,7 +67,7 @@ def test_views_are_read_only(result: seiner.Result) -> None:
             array[0] = array[1]
 
 
-def test_input_is_let_go_of(store: seiner.Store) -> None:
+def test_input_is_released(store: seiner.Store) -> None:
     for wrap in (dict, pa.table):
         values = np.arange(100.0)
         alive = weakref.ref(values)

@@ -36,7 +36,7 @@ def stubbed() -> dict[str, set[str]]:
     return names
 
 
-def test_the_stubs_say_what_there_is() -> None:
+def test_the_stubs_match_the_module() -> None:
     names = stubbed()
     assert names.pop("") == {name for name in dir(_seiner) if not name.startswith("_")}
     for name, methods in names.items():

@@ -124,7 +124,7 @@ def test_the_end_of_a_program_commits(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("durability", "kept"), [("sync", 2), ("memory", 0)])
-def test_a_killed_program_keeps_what_was_promised(tmp_path: Path, durability: str, kept: int) -> None:
+def test_a_killed_program_keeps_its_durable_rows(tmp_path: Path, durability: str, kept: int) -> None:
     ended = run(
         "import os, signal, sys, seiner\n"
         f"store = seiner.open(sys.argv[1], durability={durability!r})\n"
@@ -137,7 +137,7 @@ def test_a_killed_program_keeps_what_was_promised(tmp_path: Path, durability: st
         assert store.query("m").rows == kept
 
 
-def test_a_dropped_store_lets_go_of_its_directory(tmp_path: Path) -> None:
+def test_a_dropped_store_releases_its_directory(tmp_path: Path) -> None:
     store = seiner.open(tmp_path)
     store.append("m", None, {"time": [1], "v": [1.0]})
     del store
@@ -146,7 +146,7 @@ def test_a_dropped_store_lets_go_of_its_directory(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no forks here")
-def test_a_forked_child_leaves_the_store_alone(tmp_path: Path) -> None:
+def test_a_forked_child_does_not_change_the_store(tmp_path: Path) -> None:
     ended = run(
         "import os, sys, seiner\n"
         "store = seiner.open(sys.argv[1], interval_ms=60_000)\n"
@@ -168,7 +168,7 @@ def test_a_forked_child_leaves_the_store_alone(tmp_path: Path) -> None:
         assert [series.values.tolist() for series in store.query("m")] == [[1.0, 3.0]]
 
 
-def test_control_c_is_heard_during_long_work(tmp_path: Path) -> None:
+def test_control_c_interrupts_long_work(tmp_path: Path) -> None:
     ended = run(
         "import os, signal, sys, threading, numpy as np, seiner\n"
         "store = seiner.open(sys.argv[1], durability='memory')\n"

@@ -61,7 +61,7 @@ def test_arrow_batches_of_long_series_stand_alone(filled: seiner.Store) -> None:
         batch.validate(full=True)
 
 
-def test_a_tag_a_column(filled: seiner.Store) -> None:
+def test_each_tag_is_a_column(filled: seiner.Store) -> None:
     for given in (True, ["host", "rack"]):
         result = filled.query("cpu", tag_columns=given)
         table = result.arrow()
@@ -73,7 +73,7 @@ def test_a_tag_a_column(filled: seiner.Store) -> None:
     assert filled.query("cpu", tag_columns="host").arrow().column_names[1:3] == ["host", "field"]
 
 
-def test_other_libraries_take_it_as_it_is(filled: seiner.Store) -> None:
+def test_other_libraries_read_results_directly(filled: seiner.Store) -> None:
     result = filled.query('cpu{host="h001"}')
     assert pa.table(result).num_rows == pl.DataFrame(result).height == 10
     assert pa.RecordBatchReader.from_stream(result).read_all().num_rows == 10
@@ -192,7 +192,7 @@ def test_fields_and_names(filled: seiner.Store) -> None:
     assert status["poisoned"] is None
 
 
-def test_listings_that_a_limit_cut_say_so(filled: seiner.Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_truncated_listings_are_marked(filled: seiner.Store, monkeypatch: pytest.MonkeyPatch) -> None:
     def listed(limit: int | None) -> tuple[seiner.Listing[str], seiner.Listing[seiner.Source]]:
         return filled.values("host", limit=limit), filled.sources(limit=limit)
 
@@ -205,9 +205,9 @@ def test_listings_that_a_limit_cut_say_so(filled: seiner.Store, monkeypatch: pyt
             assert [(len(cut), cut.truncated) for cut in listed(limit)] == [(limit, True)] * 2
         assert [(cut.truncated, isinstance(cut, list)) for cut in listed(count)] == [(False, True)] * 2
     monkeypatch.setattr("seiner._listing.DEFAULT_LIMIT", 3)
-    with pytest.warns(UserWarning, match="only the first 3 are listed") as told:
+    with pytest.warns(UserWarning, match="only the first 3 are listed") as reported:
         assert all(cut.truncated for cut in listed(None))
-    assert [warning.filename for warning in told] == [__file__] * 2
+    assert [warning.filename for warning in reported] == [__file__] * 2
 
 
 def test_tags_are_escaped_in_text(store: seiner.Store) -> None:

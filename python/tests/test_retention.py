@@ -42,8 +42,8 @@ def test_a_ring_keeps_the_latest_rows(tmp_path: Path) -> None:
         noise(store, "b", 5000)
         assert 500 <= rows(store, "a") < 700
         assert rows(store, "b") == 5000
-        told = store.log()["classes"]
-        assert [(one["name"], one["sources"]) for one in told] == [("ring", 1), ("default", 1)]
+        reported = store.log()["classes"]
+        assert [(one["name"], one["sources"]) for one in reported] == [("ring", 1), ("default", 1)]
 
 
 @pytest.mark.parametrize("shed", [False, True])
@@ -71,7 +71,7 @@ def test_a_full_store_rejects_or_sheds(tmp_path: Path, shed: bool) -> None:
 
 
 @pytest.mark.parametrize(
-    ("settings", "tells"),
+    ("settings", "reason"),
     [
         ({"disk": "1 MiB"}, "a store needs"),
         ({"disk": "much"}, "no size"),
@@ -87,8 +87,8 @@ def test_a_full_store_rejects_or_sheds(tmp_path: Path, shed: bool) -> None:
         ({"classes": [seiner.Class(name="a", when_full="burn")]}, "neither"),  # type: ignore[arg-type]
     ],
 )
-def test_settings_that_make_no_sense_are_rejected(tmp_path: Path, settings: dict[str, object], tells: str) -> None:
-    with pytest.raises(seiner.Invalid, match=tells):
+def test_invalid_retention_settings_are_rejected(tmp_path: Path, settings: dict[str, object], reason: str) -> None:
+    with pytest.raises(seiner.Invalid, match=reason):
         seiner.open(tmp_path, **settings)  # type: ignore[arg-type]
 
 

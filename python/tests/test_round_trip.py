@@ -79,7 +79,7 @@ def found(store: seiner.Store) -> Samples:
 
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(frame=frames(), more=frames(), flush=st.booleans())
-def test_tables_come_back_bit_for_bit(frame: dict[str, list[object]], more: dict[str, list[object]], flush: bool) -> None:
+def test_tables_are_returned_bit_for_bit(frame: dict[str, list[object]], more: dict[str, list[object]], flush: bool) -> None:
     wanted = model(frame)
     for series, cells in model(more).items():
         wanted.setdefault(series, {}).update(cells)

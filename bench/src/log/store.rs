@@ -258,7 +258,7 @@ mod tests {
     use seiner_engine::MergePolicy;
 
     #[test]
-    fn a_store_under_load_keeps_about_the_live_share_asked_for() {
+    fn a_store_under_load_has_about_the_configured_live_share() {
         let folder = tempfile::tempdir().unwrap();
         let load = StoreLoad::rings(16 << 20, 0.6, 0.5, MergePolicy::default());
         let mut store = SteppedStore::start(&load, folder.path()).unwrap();

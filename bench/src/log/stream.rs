@@ -169,7 +169,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sources_are_drawn_as_often_as_their_rates_say() {
+    fn sources_are_drawn_in_proportion_to_their_rates() {
         let (alias, mut rng) = (SourceSampler::new(&[1.0, 2.0, 5.0]), SplitMixRng::new(1));
         let mut counts = [0u32; 3];
         for _ in 0..80_000 {

@@ -179,7 +179,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn reads_rows_of_counts() {
+    fn rows_of_counts_are_parsed() {
         let answer = "measurement,tags,field,time,count\n\
             gauge,\"host=host_00012,region=eu-west,sensor=temp_35\",value,1641600000000000000,2500\n\
             gauge,\"host=host_00003,region=eu-west,sensor=volt_2\",value,1641600000000000000,7\n";

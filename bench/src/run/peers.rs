@@ -515,7 +515,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_chart_has_a_bar_for_each_server_that_was_measured() {
+    fn the_chart_has_a_bar_for_each_measured_server() {
         let mut table = Table::new("(a)", &["server", "M samples per CPU-s"]);
         table.rows = [["Seiner", "5.41"], ["QuestDB: not found", "–"]]
             .map(|row| row.map(String::from).into())

@@ -66,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_has_its_colour_and_others_get_what_is_left() {
+    fn known_names_have_fixed_colours_and_others_get_unused_ones() {
         assert_eq!(of(&[("c", None), ("x", None), ("a", None)]), [2, 1, 0]);
         // The second `a` needs a colour that nothing else in the chart has.
         let mut colours = of(&[("a1", None), ("a2", None), ("b", None), ("x", None)]);

@@ -30,7 +30,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn texts_cannot_break_out_of_their_place() {
+    fn special_characters_are_escaped_in_html_and_csv() {
         assert_eq!(
             escape("<a b=\"c\">&\n"),
             "&lt;a b=&quot;c&quot;&gt;&amp;&#10;"

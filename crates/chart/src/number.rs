@@ -73,7 +73,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_for_people() {
+    fn numbers_are_formatted() {
         assert_eq!(plain(0.0), "0");
         assert_eq!(plain(1.0), "1");
         assert_eq!(plain(0.01234), "0.0123");
@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn durations_for_people() {
+    fn durations_are_formatted() {
         assert_eq!(about(12.2), "12 s");
         assert_eq!(about(600.0), "10 min");
         assert_eq!(about(9000.0), "2.5 h");

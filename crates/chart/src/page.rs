@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn names_cannot_break_out_of_the_page() {
+    fn names_are_escaped_in_the_page() {
         let row = TableRow {
             fields: vec!["<i>".into()],
             is_reference: true,

@@ -80,7 +80,7 @@ mod tests {
     use super::quoted;
 
     #[test]
-    fn texts_are_toml() {
+    fn strings_are_quoted_as_toml() {
         assert_eq!(quoted("a\"b\\c\n"), "\"a\\\"b\\\\c\\u000A\"");
     }
 }

@@ -471,7 +471,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn figures_for_people() {
+    fn sizes_durations_and_times_are_formatted() {
         assert_eq!(size(0), "0 B");
         assert_eq!(size(999), "999 B");
         assert_eq!(size(1000), "0.98 KiB");
@@ -484,7 +484,7 @@ mod tests {
     }
 
     #[test]
-    fn bars_and_letters() {
+    fn bars_and_letters_show_live_and_dead_bytes() {
         assert_eq!(
             bar(0.5, 0.25),
             format!("{}{}{}", "█".repeat(20), "░".repeat(10), " ".repeat(10))

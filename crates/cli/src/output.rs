@@ -69,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn one_form_is_printed_and_a_page_drawn_besides() {
+    fn one_output_format_applies_and_a_picture_is_optional() {
         assert_eq!(output(&[]).form(), Form::Table);
         assert_eq!(output(&["--json"]).form(), Form::Json);
         assert_eq!(output(&["--csv"]).form(), Form::Csv);
@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn a_command_keeps_its_own_purpose() {
+    fn a_command_keeps_its_own_description() {
         let about = Command::command().get_about().unwrap().to_string();
         assert_eq!(about, "Command of the test");
     }

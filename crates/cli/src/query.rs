@@ -256,7 +256,7 @@ mod tests {
     use super::table;
 
     #[test]
-    fn times_in_tables_are_for_people() {
+    fn times_in_tables_are_dates_in_utc() {
         let mut out = Vec::new();
         let csv = "measurement,field,time,value\nm,time,1795408380500000000,1795408380\n";
         table(csv.as_bytes(), &mut out).unwrap();

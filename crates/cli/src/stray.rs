@@ -36,7 +36,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_are_no_devices_unless_files_have_their_names() {
+    fn bare_numbers_are_rejected_as_devices() {
         let paths = |names: &[&str]| names.iter().map(PathBuf::from).collect::<Vec<_>>();
         for names in [["64", "512"], ["4KiB", "0.9"]] {
             let rejected = reject(&paths(&names), "--depth").err().unwrap();

@@ -35,7 +35,7 @@ fn copy(into: &Path) -> PathBuf {
 }
 
 #[test]
-fn a_check_tells_sound_from_damaged_from_unknown() {
+fn a_check_distinguishes_sound_damaged_and_missing_stores() {
     let directory = tempfile::tempdir().unwrap();
     let data = copy(directory.path());
     let name = data.to_str().unwrap();
@@ -121,7 +121,7 @@ fn fingerprint(directory: &Path) -> Vec<(PathBuf, Vec<u8>, std::time::SystemTime
 
 /// Regression: a command that only read a store emptied it, because of a configuration in the current folder.
 #[test]
-fn reading_commands_change_nothing_whatever_configuration_is_near() {
+fn reading_commands_change_nothing_despite_a_local_configuration() {
     let directory = tempfile::tempdir().unwrap();
     let data = copy(directory.path());
     let run = |arguments: &[&str]| {

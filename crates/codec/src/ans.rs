@@ -302,7 +302,7 @@ mod tests {
 
     use super::*;
 
-    fn returns(bytes: &[u8]) {
+    fn round_trips(bytes: &[u8]) {
         let mut counts = [0; 256];
         bytes
             .iter()
@@ -318,13 +318,13 @@ mod tests {
 
     proptest! {
         #[test]
-        fn bytes_return(bytes in prop_oneof![
+        fn bytes_round_trip(bytes in prop_oneof![
             prop::collection::vec(any::<u8>(), 1..3000),
             prop::collection::vec(0u8..3, 1..600),
             prop::collection::vec(prop::bool::weighted(0.001).prop_map(u8::from), 1..6000),
             (any::<u8>(), 1usize..5000).prop_map(|(byte, length)| vec![byte; length]),
         ]) {
-            returns(&bytes);
+            round_trips(&bytes);
         }
     }
 

@@ -144,7 +144,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn mixed_widths_return(items in prop::collection::vec((any::<u64>(), 0u32..=64), 0..200)) {
+        fn widths_round_trip(items in prop::collection::vec((any::<u64>(), 0u32..=64), 0..200)) {
             let mut bytes = Vec::new();
             let mut writer = BitWriter::new(&mut bytes);
             for &(value, width) in &items {

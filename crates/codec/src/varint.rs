@@ -48,7 +48,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn extremes_return() {
+    fn extremes_round_trip() {
         for value in [0, 1, -1, 63, -64, 64, i64::MAX, i64::MIN] {
             let mut bytes = Vec::new();
             put_i64(value, &mut bytes);

@@ -10,7 +10,7 @@ use seiner_model::{Bitmap, Column, FieldType, Strings};
 
 const AFTER: &[u8] = b"what follows";
 
-fn returns(column: &Column) {
+fn round_trips(column: &Column) {
     for effort in [Effort::Fast, Effort::Best] {
         let mut bytes = b"before".to_vec();
         encode_column(column, effort, &mut bytes);
@@ -22,7 +22,7 @@ fn returns(column: &Column) {
     }
 }
 
-fn times_return(times: &[i64]) {
+fn times_round_trip(times: &[i64]) {
     let mut bytes = Vec::new();
     encode_times(times, &mut bytes);
     bytes.extend_from_slice(AFTER);
@@ -193,7 +193,7 @@ fn mantissas() -> impl Strategy<Value = Vec<i64>> {
 
 proptest! {
     #[test]
-    fn mantissas_are_encoded_as_their_values_are(mantissas in mantissas(), scale in 0u8..=22) {
+    fn mantissas_are_encoded_like_their_values(mantissas in mantissas(), scale in 0u8..=22) {
         let power: f64 = format!("1e{scale}").parse().unwrap();
         let values = mantissas.iter().map(|&mantissa| mantissa as f64 / power).collect();
         let (mut bytes, mut expected) = (Vec::new(), Vec::new());
@@ -207,38 +207,38 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(192) })]
 
     #[test]
-    fn doubles_return(values in doubles()) {
-        returns(&Column::F64(values));
+    fn doubles_round_trip(values in doubles()) {
+        round_trips(&Column::F64(values));
     }
 
     #[test]
-    fn short_floats_return(values in doubles(), bits in prop::collection::vec(any::<u32>(), 0..50)) {
-        returns(&Column::F32(values.iter().map(|&value| value as f32).collect()));
-        returns(&Column::F32(bits.into_iter().map(f32::from_bits).collect()));
+    fn f32s_round_trip(values in doubles(), bits in prop::collection::vec(any::<u32>(), 0..50)) {
+        round_trips(&Column::F32(values.iter().map(|&value| value as f32).collect()));
+        round_trips(&Column::F32(bits.into_iter().map(f32::from_bits).collect()));
     }
 
     #[test]
-    fn integers_return(values in integers()) {
-        returns(&Column::I64(values.clone()));
-        returns(&Column::U64(values.iter().map(|&value| value as u64).collect()));
-        times_return(&values);
+    fn integers_round_trip(values in integers()) {
+        round_trips(&Column::I64(values.clone()));
+        round_trips(&Column::U64(values.iter().map(|&value| value as u64).collect()));
+        times_round_trip(&values);
     }
 
     #[test]
-    fn clocks_return(times in clocks()) {
-        times_return(&times);
+    fn clocks_round_trip(times in clocks()) {
+        times_round_trip(&times);
         let mut ascending = times;
         ascending.sort_unstable();
-        times_return(&ascending);
+        times_round_trip(&ascending);
     }
 
     #[test]
-    fn bits_return(bits in prop_oneof![
+    fn bits_round_trip(bits in prop_oneof![
         prop::collection::vec(any::<bool>(), 0..700),
         prop::collection::vec(prop::bool::weighted(0.01), 0..2000),
         (any::<bool>(), 0usize..300).prop_map(|(bit, length)| vec![bit; length]),
     ]) {
-        returns(&Column::Bool(bits.clone()));
+        round_trips(&Column::Bool(bits.clone()));
         let bitmap: Bitmap = bits.into_iter().collect();
         let mut bytes = Vec::new();
         encode_bitmap(&bitmap, &mut bytes);
@@ -250,14 +250,14 @@ proptest! {
     }
 
     #[test]
-    fn texts_return(texts in prop_oneof![
+    fn texts_round_trip(texts in prop_oneof![
         prop::collection::vec(".{0,20}", 0..100),
         prop::collection::vec(prop::sample::select(vec!["", "on", "off", "störung", "🌊"]).prop_map(String::from), 0..500),
         (".*", 0usize..200).prop_map(|(text, length)| vec![text; length]),
     ]) {
         let mut strings = Strings::default();
         texts.iter().for_each(|text| strings.push(text));
-        returns(&Column::Str(strings));
+        round_trips(&Column::Str(strings));
     }
 
     /// Damages encoded columns, because random bytes alone rarely reach the inner decoders.
@@ -315,7 +315,7 @@ fn truncation_is_always_an_error() {
 }
 
 #[test]
-fn errors_say_where() {
+fn errors_state_the_offset() {
     let error = decode_column(&mut &[9u8][..], FieldType::I64, 3).expect_err("no such tag");
     assert_eq!(
         error,

@@ -21,6 +21,7 @@ use crate::locks::{HeadGuard, Locks, LogGuard};
 use crate::log::Log;
 use crate::options::{Durability, Options};
 use crate::persisted_clock::PersistedClock;
+use crate::query::memory::QueryMemory;
 use crate::recover;
 use crate::scheduler::Scheduler;
 use crate::sealer::Sealer;
@@ -71,6 +72,7 @@ pub(crate) struct Core {
     pub(crate) durable: Durable,
     pub(crate) recovery: Recovery,
     pub(crate) scheduler: Scheduler,
+    pub(crate) queries: Arc<QueryMemory>,
     persisted_clock: Mutex<PersistedClock>,
     pub(crate) rules_changed: Vec<String>,
     /// True if the ledger has entries that should soon be durable.
@@ -346,6 +348,7 @@ impl Core {
 
     /// Exchanges figures between the head and the log after advancing the time.
     pub(crate) fn inform(&self, head: &mut Head, log: &mut Log) {
+        head.log_figures().query_memory = self.queries.bytes();
         inform(head, log, &*self.clock);
     }
 
@@ -491,6 +494,7 @@ impl Core {
             idle_tick_ns,
             recovery: opened.recovery,
             scheduler: Scheduler::default(),
+            queries: Arc::default(),
             persisted_clock: Mutex::new(opened.persisted_clock),
             rules_changed: Vec::new(),
         };

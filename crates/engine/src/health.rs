@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reason_is_new_once() {
+    fn a_change_of_the_reason_is_reported_once() {
         let health = Health::default();
         assert!(!health.note_rollup(None));
         assert!(health.note_rollup(Some("full")));

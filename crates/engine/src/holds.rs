@@ -133,7 +133,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn buckets_are_a_fifth_wide_at_most() {
+    fn a_bucket_ends_at_most_a_quarter_above_its_values() {
         for ns in [4_u64, 5, 7, 8, 9, 1000, 1_000_000, 999_999_999] {
             let end = end(bucket(ns));
             assert!(ns < end && end <= ns + ns / 4 + 1, "{ns}: {end}");

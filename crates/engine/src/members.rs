@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn with_one_class_no_name_is_read() {
+    fn names_are_not_read_with_a_single_class() {
         let members = Members::new(Classes::default());
         members.add(false, || panic!("a name costs time"));
         assert_eq!((members.class_of(0), members.by_class()), (0, vec![1]));

@@ -66,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn a_replayed_block_takes_a_slot_and_its_place_in_lists() {
+    fn the_replay_cost_of_a_block_includes_its_slot_and_lists() {
         assert_eq!(replay_cost(256), 256 + 192);
         assert_eq!(replay_cost(257), 512 + 192);
     }

@@ -209,7 +209,7 @@ mod tests {
 
     /// Regression: the minimum budget was a sum that overflowed.
     #[test]
-    fn impossible_sizes_are_rejected_and_wrap_nothing() {
+    fn impossible_sizes_are_rejected_without_overflow() {
         let with = |journal_bytes| Options {
             journal_bytes,
             disk: Some(1 << 30),

@@ -90,7 +90,7 @@ mod tests {
     use std::sync::atomic::AtomicBool;
 
     #[test]
-    fn who_gives_way_keeps_nobody_waiting() {
+    fn lock_after_others_does_not_starve_other_threads() {
         let (turns, done) = (Turns::new(0u64), AtomicBool::new(false));
         std::thread::scope(|scope| {
             scope.spawn(|| {

@@ -48,7 +48,7 @@ fn collect(root: &Path, folder: &Path, paths: &mut Vec<PathBuf>) {
 }
 
 #[test]
-fn only_paths_are_looked_for() {
+fn only_paths_in_backticks_are_found() {
     let text = "`a/b.rs` has `Type` and `c/`; `x * y/` is none, `cargo doc` neither";
     assert_eq!(named(text).collect::<Vec<_>>(), ["a/b.rs", "c/"]);
 }

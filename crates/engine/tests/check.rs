@@ -453,7 +453,7 @@ fn inspection_shows_the_written_data() {
 }
 
 #[test]
-fn a_morsel_has_one_of_each() {
+fn a_morsel_has_one_item_of_each_kind() {
     let disk = SimDisk::new(1);
     write(&morsel(), &disk).unwrap();
     let report = check(&ReadOnly(disk), &mut |_, _| {}).unwrap();

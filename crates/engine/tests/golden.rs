@@ -265,7 +265,7 @@ fn writing_is_deterministic() {
 }
 
 #[test]
-fn the_store_that_wrote_a_story_returns_it() {
+fn a_written_story_is_returned_by_its_store() {
     let engine = tiny::open(&disk_with(&written(&story()))).unwrap();
     let (found, errors) = Samples::read(&engine);
     assert!(

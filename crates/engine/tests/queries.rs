@@ -329,3 +329,29 @@ fn a_heavy_source_is_the_same_for_any_number_of_threads() {
         }
     }
 }
+
+/// Blocks whose rows have times of the whole interval, in a segment and in a buffer.
+#[test]
+fn aggregates_include_late_rows_of_all_times_once() {
+    let mut rng = SimRng::new(9);
+    let mut store = Store::new();
+    let source = store.sources[0];
+    let all: Vec<i64> = (0..SPAN as i64).filter(|time| time % 5 != 0).collect();
+    for times in all.chunks(1000) {
+        store.append(&mut rng, source, times, &["a", "b"]);
+    }
+    store.engine.flush().unwrap();
+    // Rows between other rows, rows that replace other rows, and rows at both ends.
+    for apart in [605, 998, 401] {
+        let late: Vec<i64> = (0..SPAN as i64).step_by(apart).collect();
+        store.append(&mut rng, source, &late, &["a", "b"]);
+        for _ in 0..4 {
+            store.check(&mut rng);
+        }
+        store.engine.flush().unwrap();
+    }
+    store.delete(source, Interval::new(7_000, 7_700));
+    for _ in 0..20 {
+        store.check(&mut rng);
+    }
+}

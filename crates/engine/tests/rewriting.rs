@@ -209,7 +209,7 @@ impl Store {
 }
 
 #[test]
-fn merged_corrected_deleted_and_crashed_samples_are_those_of_the_model() {
+fn samples_match_the_model_after_merges_corrections_deletes_and_crashes() {
     let (mut merged, mut coalesced, mut overwritten) = (0, 0, 0);
     for seed in 0..12 {
         let mut store = Store::new(seed, 1 + seed as usize % 7, options());

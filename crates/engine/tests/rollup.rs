@@ -444,7 +444,7 @@ fn answers_equal_the_samples_after_any_events() {
 }
 
 #[test]
-fn other_rules_keep_existing_rows() {
+fn changed_rules_keep_existing_rows() {
     let mut store = Store::new(Durability::Memory, rules(LEVELS));
     store.run(3000);
     let start = store.now() - 2900 * SECOND;

@@ -120,7 +120,7 @@ fn names(engine: &Engine) -> Vec<String> {
 }
 
 #[test]
-fn settings_that_are_not_given_are_those_that_are_stored() {
+fn omitted_settings_are_taken_from_the_stored_rules() {
     let host = Host::new();
     let rules = Options {
         disk: Some(20 << 20),
@@ -185,7 +185,7 @@ fn rules_that_keep_less_are_rejected_and_nothing_changes() {
 }
 
 #[test]
-fn the_report_counts_rows_and_times_of_blocks_that_would_go() {
+fn the_report_lists_rows_and_times_of_blocks_that_would_expire() {
     let host = Host::new();
     host.fill(options(Vec::new()));
     host.clock.advance(100 * HOUR as u64);
@@ -283,7 +283,7 @@ fn the_rules_of_an_older_store_come_from_its_catalog() {
 }
 
 #[test]
-fn a_damaged_file_is_set_aside_and_the_catalog_has_the_classes() {
+fn a_damaged_rules_file_is_set_aside_and_the_catalog_replaces_it() {
     let host = Host::new();
     host.fill(aged(30));
     assert!(host.disk.flip_bit("rules", 400));

@@ -51,7 +51,7 @@ fn times(engine: &Engine, name: &str) -> Vec<i64> {
 /// While queries run, buffers move from their sources to the queue, and from the queue to the log.
 /// Each query must find each row exactly once.
 #[test]
-fn rows_are_seen_once_wherever_they_are_on_their_way_to_the_log() {
+fn each_row_is_read_once_while_it_moves_to_the_log() {
     const ROWS: i64 = 60_000;
     const STEP: i64 = 500;
     let dir = tempfile::tempdir().unwrap();

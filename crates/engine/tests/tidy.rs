@@ -216,7 +216,7 @@ fn words(line: &str) -> BTreeSet<String> {
 }
 
 #[test]
-fn links_of_documents_lead_somewhere() {
+fn links_of_documents_point_to_existing_files() {
     let mut dead = Vec::new();
     for path in files(".", "md") {
         let folder = Path::new(&path).parent().unwrap();
@@ -295,7 +295,7 @@ fn only_programs_use_the_clock_of_the_system() {
 }
 
 #[test]
-fn the_rules_are_noticed() {
+fn violations_of_the_rules_are_detected() {
     assert!(begins_badly("    /// What it holds."));
     assert!(begins_badly("//! How it works"));
     assert!(begins_badly("/// It is."));

@@ -79,7 +79,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_no_number_is_not_told() {
+    fn figures_that_are_not_numbers_are_not_recorded() {
         let mut cell = Cell::default();
         cell.record("MB/s", f64::NAN);
         cell.record("operations", 3.0);
@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn figures_are_read_as_they_were_written() {
+    fn figures_round_trip_through_json() {
         let mut cell = Cell::default();
         for figure in [1_753.625_479_175_235_3, 1_732.068_617_590_250_1] {
             cell.record("MB/s", figure);

@@ -317,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn the_papers_sectors_are_told_apart() {
+    fn start_sectors_are_judged_by_their_alignment() {
         assert_eq!(
             worst(
                 Device {
@@ -358,7 +358,7 @@ mod tests {
     }
 
     #[test]
-    fn mounts_that_risk_data_are_told() {
+    fn risky_mount_options_are_reported() {
         let mount = Mount {
             point: "/data".into(),
             kind: "ext4".into(),
@@ -386,7 +386,7 @@ mod tests {
     }
 
     #[test]
-    fn a_turning_disk_that_is_too_fast_is_told() {
+    fn sync_times_are_judged_by_the_type_of_disk() {
         let turning = Device {
             rotational: true,
             ..device()
@@ -398,7 +398,7 @@ mod tests {
     }
 
     #[test]
-    fn a_scheduler_that_costs_is_told() {
+    fn a_costly_scheduler_is_reported() {
         assert_eq!(
             worst(
                 Device {

@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_controller_it_is_refused() {
+    fn a_group_without_a_controller_is_rejected() {
         assert!(matches!(
             home("0::/\n", &[mount("cgroup2", "")]),
             Err(Error::Refused(_))

@@ -305,7 +305,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_cannot_be_had_is_told() {
+    fn unavailable_file_systems_are_explained() {
         assert!(obstacle("ufs").unwrap().contains("no writable driver"));
         assert!(obstacle("zfs").unwrap().contains("known are"));
     }

@@ -109,7 +109,7 @@ mod tests {
     const ARRAY: &str = include_str!("../../../lab/papers/raid.csv");
 
     #[test]
-    fn the_table_of_the_array_is_complete_and_says_what_the_paper_claims() {
+    fn the_table_of_the_array_is_complete_and_supports_the_claim_of_the_paper() {
         let cells: Vec<_> = rows(ARRAY).collect();
         // Two patterns × three strategies × three numbers of threads × six depths, and nine mixed
         // patterns × three strategies.

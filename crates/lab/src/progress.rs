@@ -84,7 +84,7 @@ mod tests {
 
     /// Regression: a tour wrote no line for nine of its ten minutes.
     #[test]
-    fn lines_come_as_long_as_it_lasts() {
+    fn progress_lines_continue_during_a_long_measurement() {
         let lines = Arc::new(Mutex::new(Vec::new()));
         let kept = lines.clone();
         let write = move |line: &str| kept.lock().unwrap().push(line.to_string());

@@ -422,7 +422,7 @@ mod tests {
     }
 
     #[test]
-    fn the_list_of_a_living_run_is_left_alone() {
+    fn resources_of_a_live_run_are_not_removed() {
         let home = tempfile::tempdir().unwrap();
         let registry = Registry::open(&home.path().join("state")).unwrap();
         let (_guard, path) = registry.tree(home.path()).unwrap();

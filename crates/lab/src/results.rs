@@ -190,7 +190,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn csv_is_quoted_where_it_must_be() {
+    fn csv_fields_are_quoted_if_necessary() {
         let fields = ["a", "b,c", "say \"x\""].map(String::from);
         assert_eq!(row(fields), "a,\"b,c\",\"say \"\"x\"\"\"\n");
     }

@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn fill_and_hunger() {
+    fn shares_hunger_and_headroom_follow_from_the_fill() {
         let fill = Fill {
             budget: 1000,
             used: 900,

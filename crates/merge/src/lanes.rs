@@ -456,7 +456,7 @@ mod tests {
     }
 
     #[test]
-    fn blocks_without_a_death_and_with_an_unknown_death() {
+    fn blocks_without_a_known_death_have_a_lane() {
         let mut lanes = lanes(4);
         feed(&mut lanes, &[100, 5000, 5000, 5000]);
         lanes.adapt(&half_live());

@@ -95,7 +95,7 @@ mod tests {
     const SECOND: i64 = 1_000_000_000;
 
     #[test]
-    fn deaths() {
+    fn deaths_follow_from_ages_and_amounts() {
         assert_eq!(Death::by_age(100, 50), Death::At(150));
         assert_eq!(Death::by_age(i64::MAX, 50), Death::At(i64::MAX));
         // 50 blocks at 2 per second take 25 s.
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn the_sooner_of_two() {
+    fn the_sooner_of_two_deaths_applies() {
         assert_eq!(Death::At(5).or_sooner(Death::At(3)), Death::At(3));
         assert_eq!(Death::Never.or_sooner(Death::At(3)), Death::At(3));
         assert_eq!(Death::Unknown.or_sooner(Death::At(3)), Death::At(3));

@@ -55,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn shares_and_gains() {
+    fn dead_share_and_gain_of_a_segment_are_computed() {
         let mut segment = SegmentStat {
             number: 1,
             lane: 0,

@@ -43,20 +43,20 @@ fn ours(workload: &Workload, v: f64) -> Outcome {
 }
 
 #[test]
-fn it_planes_at_four_fifths() {
+fn planing_is_reached_at_four_fifths() {
     let outcome = ours(&rings(1.0), 0.8);
     assert!(outcome.written_per_byte() <= 1.05);
     assert!(outcome.counts.drops > 0);
 }
 
 #[test]
-fn nine_tenths_with_rates_far_apart() {
+fn writes_stay_low_at_nine_tenths_with_rates_far_apart() {
     let written = ours(&rings(1.0), 0.9).written_per_byte();
     assert!(written <= 1.15, "{written}");
 }
 
 #[test]
-fn nine_tenths_with_rates_alike() {
+fn writes_stay_low_at_nine_tenths_with_similar_rates() {
     let written = ours(&rings(0.5), 0.9).written_per_byte();
     assert!(written <= 1.15, "{written}");
 }

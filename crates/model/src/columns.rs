@@ -267,7 +267,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn some_rows_of_a_column() {
+    fn picked_rows_of_a_column_keep_their_gaps() {
         let gaps = FieldColumn {
             present: Some([true, false, true, true, false].into_iter().collect()),
             values: Column::I64(vec![10, 30, 40]),

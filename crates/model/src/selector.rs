@@ -307,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn every_condition() {
+    fn conditions_select_the_matching_keys() {
         for (text, holds) in [
             ("cpu", true),
             ("mem", false),
@@ -333,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_name_the_place() {
+    fn errors_state_the_position() {
         for (text, place) in [
             ("cpu{host}", 9),
             ("cpu{host=\"a}", 10),

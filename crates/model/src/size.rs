@@ -56,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sizes_and_counts_as_people_write_them() {
+    fn sizes_and_counts_are_parsed() {
         assert_eq!(parse_bytes("4096"), Ok(4096));
         assert_eq!(parse_bytes("4K"), Ok(4096));
         assert_eq!(parse_bytes("1.5 GiB"), Ok(3 << 29));

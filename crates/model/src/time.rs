@@ -303,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn durations() {
+    fn durations_are_parsed() {
         assert_eq!(parse_duration("10s"), Ok(10_000_000_000));
         assert_eq!(parse_duration("1h30m"), Ok(5_400_000_000_000));
         assert_eq!(parse_duration("1.5ms"), Ok(1_500_000));
@@ -313,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn times() {
+    fn times_are_parsed() {
         let now = 1_000_000_000_000;
         assert_eq!(parse_time("-5", now), Ok(-5));
         assert_eq!(parse_time("now", now), Ok(now));
@@ -344,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn bare_numbers_name_their_unit() {
+    fn the_unit_of_a_bare_number_follows_from_its_size() {
         let ns = 1_795_408_380_000_000_000;
         for text in [
             "1795408380",

@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_after_falling_asleep_is_not_waited_out_in_a_read() {
+    fn an_answer_after_falling_asleep_ends_the_wait() {
         let (_client, server) = UnixStream::pair().unwrap();
         let (session, _left) = late();
         session.link().take(&mut Vec::new());

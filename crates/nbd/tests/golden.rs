@@ -51,12 +51,12 @@ fn play(name: &str) -> Option<End> {
 }
 
 #[test]
-fn a_current_client() {
+fn a_current_client_is_answered_as_recorded() {
     assert_eq!(play("go.hex"), Some(End::Disconnected));
 }
 
 #[test]
-fn an_old_client() {
+fn an_old_client_is_answered_as_recorded() {
     assert_eq!(play("export-name.hex"), Some(End::Disconnected));
 }
 

@@ -196,7 +196,7 @@ fn message() -> impl Strategy<Value = Vec<u8>> {
 
 proptest! {
     #[test]
-    fn no_bytes_make_it_panic_or_use_more_than_there_is(
+    fn arbitrary_bytes_cause_no_panic_and_no_unbounded_output(
         messages in prop::collection::vec(message(), 0..30), cut in 1usize..5000, flags in 0u32..4,
     ) {
         let bytes = [flags.to_be_bytes().to_vec(), messages.concat()].concat();

@@ -273,7 +273,7 @@ fn failures_and_dropped_completions_are_reported_to_the_client() {
 }
 
 #[test]
-fn a_server_that_was_killed_leaves_a_socket_that_the_next_one_replaces() {
+fn the_socket_of_a_killed_server_is_replaced_by_the_next_one() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("socket");
     let start = |address: &str| {
@@ -368,7 +368,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
     #[test]
-    fn it_answers_as_a_row_of_bytes_would(steps in steps(), block in 0u32..14, zeroes: bool, late: bool) {
+    fn the_server_behaves_like_an_array_of_bytes(steps in steps(), block in 0u32..14, zeroes: bool, late: bool) {
         let folder = tempfile::tempdir().unwrap();
         let size = 53_248u64.next_multiple_of(1 << block);
         let memory = Memory::new(size, 1 << block).with(|shape| shape.zeroes = zeroes);

@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stores_own_blocks_correct_what_was_tried() {
+    fn blocks_of_the_store_correct_the_calibration() {
         let mut calibration = of_points(&[1.0, 100.0]);
         let mut observed = Observed {
             sources: 10.0,
@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn a_calibration_that_is_given_up_ends_at_once() {
+    fn a_cancelled_calibration_ends_at_once() {
         let asked = std::cell::Cell::new(0);
         let is_over = || {
             asked.set(asked.get() + 1);
@@ -249,11 +249,11 @@ mod tests {
         };
         let error = Calibration::make_until(&one_field(), &is_over).unwrap_err();
         assert_eq!(asked.get(), 4);
-        assert!(error.to_string().contains("given up"), "{error}");
+        assert!(error.to_string().contains("interrupted"), "{error}");
     }
 
     #[test]
-    fn memory_of_buffers_is_what_the_engine_takes() {
+    fn memory_of_buffers_matches_the_engine() {
         for (fields, values) in [(1, Values::Counters), (4, Values::Floats)] {
             let demand = Demand {
                 fields,
@@ -280,11 +280,11 @@ mod tests {
                     load.round(&engine).unwrap();
                 }
                 let taken = (engine.status().buffer_bytes - empty) as f64 / SENSORS as f64;
-                let foretold = calibration.held_buffer_bytes(rows as f64, fields);
-                let ratio = foretold / taken;
+                let forecast = calibration.held_buffer_bytes(rows as f64, fields);
+                let ratio = forecast / taken;
                 assert!(
                     (0.85..1.15).contains(&ratio),
-                    "{fields} fields, {rows} rows: {foretold} bytes forecast, {taken} taken"
+                    "{fields} fields, {rows} rows: {forecast} bytes forecast, {taken} taken"
                 );
             }
         }

@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn durations_and_arrays_as_people_write_them() {
+    fn durations_and_arrays_are_parsed() {
         assert_eq!(seconds("10s"), Ok(10.0));
         assert_eq!(seconds("1y"), Ok(365.25 * 86_400.0));
         assert!(seconds("soon").is_err());

@@ -162,7 +162,7 @@ mod tests {
     use std::sync::Arc;
 
     #[test]
-    fn jitter_only_delays_and_the_texts_say_so() {
+    fn jitter_only_delays_samples_and_is_described_as_late() {
         let options = Options {
             durability: Durability::Memory,
             ..Options::default()
@@ -177,7 +177,10 @@ mod tests {
             let longest = Some(longest_ms * 1_000_000);
             assert_eq!(delays.iter().max().copied(), longest, "every {every_s} s");
         }
-        let told = in_words(Values::Decimals, Clockwork::Jittered);
-        assert!(told.contains("late") && !told.contains("early"), "{told}");
+        let words = in_words(Values::Decimals, Clockwork::Jittered);
+        assert!(
+            words.contains("late") && !words.contains("early"),
+            "{words}"
+        );
     }
 }

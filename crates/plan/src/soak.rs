@@ -325,7 +325,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_check_knows_how_far_it_is_off() {
+    fn a_check_computes_its_relative_error() {
         let check = Check {
             name: "x",
             forecast: 11.0,

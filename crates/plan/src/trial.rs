@@ -341,7 +341,7 @@ mod tests {
     use crate::demand::{Clockwork, Lifetime, Values};
 
     #[test]
-    fn sources_of_many_fields_are_fewer() {
+    fn a_trial_has_fewer_sources_of_many_fields() {
         let of = |fields| {
             let demand = Demand {
                 fields,

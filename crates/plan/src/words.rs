@@ -65,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_for_people() {
+    fn numbers_are_formatted() {
         assert_eq!(plain(0.0), "0");
         assert_eq!(plain(123_456.0), "123456");
         assert_eq!(count(1_234_567.0), "1\u{202f}234\u{202f}567");

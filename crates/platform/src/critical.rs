@@ -68,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn slow_work_is_noticed_in_the_section_of_its_own_thread_alone() {
+    fn slow_work_is_detected_only_in_the_section_of_its_own_thread() {
         assert_outside("before");
         let (outer, inner) = (Section::enter(), Section::enter());
         drop(inner);

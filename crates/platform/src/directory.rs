@@ -238,7 +238,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_second_holder_is_refused_and_told_who_holds() {
+    fn a_second_holder_is_rejected_with_the_process_id_of_the_first() {
         let dir = tempfile::tempdir().unwrap();
         let first = Directory::open(dir.path()).unwrap();
         let error = Directory::open(dir.path()).err().unwrap();

@@ -223,7 +223,7 @@ mod tests {
     /// An overlay and a separate disk that receive the same random changes read the same. The base keeps its
     /// bytes.
     #[test]
-    fn an_overlay_reads_as_a_disk_of_its_own_and_leaves_the_base_alone() {
+    fn an_overlay_reads_like_a_separate_disk_and_keeps_its_base_unchanged() {
         let mut rng = Rng::new(7);
         let (base, own) = (SimDisk::new(1), SimDisk::new(1));
         for disk in [&base, &own] {

@@ -80,7 +80,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn zeroes_have_zero_and_every_bit_counts() {
+    fn zeroes_have_a_fixed_checksum_and_every_bit_changes_it() {
         let zeroes = [0; BLOCK_BYTES];
         assert_eq!(Checksum::of(&zeroes), Checksum::ZEROES);
         for bit in (0..BLOCK_BYTES * 8).step_by(97) {
@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn a_block_of_checksums_comes_back() {
+    fn a_block_of_checksums_round_trips() {
         let mut sums = Sums::decode(&[0; BLOCK_BYTES]);
         let checksum = Checksum::of(&[7; BLOCK_BYTES]);
         sums.set(1023, checksum);

@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn as_many_losses_as_syndromes_are_decoded_and_one_more_is_detected() {
+    fn losses_up_to_the_syndromes_are_decoded_and_more_are_detected() {
         let mut rng = SimRng::new(3);
         for (level, members) in [
             (Level::Raid0, 3),
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn an_update_gives_what_encoding_anew_gives() {
+    fn an_update_equals_a_new_encoding() {
         let mut rng = SimRng::new(4);
         for (level, members) in [(Level::Raid5, 5), (Level::Raid6, 9)] {
             let geometry = Geometry::new(level, members, 4096, 1 << 20).unwrap();

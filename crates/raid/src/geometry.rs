@@ -225,7 +225,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_column_of_a_stripe_has_a_member_of_its_own_and_columns_wander() {
+    fn each_column_of_a_stripe_has_its_own_member_and_columns_rotate() {
         let geometry = Geometry::new(Level::Raid6, 6, 16384, 1 << 20).unwrap();
         assert_eq!(
             (

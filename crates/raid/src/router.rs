@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flush_goes_everywhere_and_one_failure_fails_it() {
+    fn a_flush_is_sent_to_all_shards_and_fails_if_one_fails() {
         let mut router = router(3);
         let pieces = router.divide(5, Request::Flush).unwrap();
         assert_eq!(pieces.len(), 3);

@@ -104,14 +104,14 @@ fn without_redundancy_corrupt_blocks_are_not_returned() {
     array.write(0, data.clone(), true).unwrap();
     array.fail(0).unwrap();
     rot(&rams[1], 2, 30);
-    let mut refused = 0;
+    let mut failed_reads = 0;
     for (block, right) in data.iter().enumerate() {
         match array.read(block as u64, 1) {
             Ok(pages) => assert!(pages[0].same(right), "block {block} is wrong"),
-            Err(_) => refused += 1,
+            Err(_) => failed_reads += 1,
         }
     }
-    assert!(refused >= 20, "{refused}");
+    assert!(failed_reads >= 20, "{failed_reads}");
 }
 
 #[test]

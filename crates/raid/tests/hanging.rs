@@ -138,7 +138,7 @@ fn an_array_stops_while_members_hang() {
     array.write(0, vec![page(1, 1); 100], false).unwrap();
     members[2].hang(true);
     members[4].hang(true);
-    let (tell, told) = channel();
+    let (sender, results) = channel();
     let write = Command::Write {
         start: 7,
         data: vec![page(2, 2)],
@@ -146,10 +146,10 @@ fn an_array_stops_while_members_hang() {
     };
     array.submit(
         write,
-        Box::new(move |result| tell.send(result.map(drop)).unwrap()),
+        Box::new(move |result| sender.send(result.map(drop)).unwrap()),
     );
     array.stop().unwrap();
-    told.recv().unwrap().unwrap();
+    results.recv().unwrap().unwrap();
     members.iter().for_each(|member| member.hang(false));
 }
 
@@ -192,10 +192,10 @@ fn a_status_request_does_not_wait_for_a_record() {
         data: vec![page(1, 1)],
         durable: false,
     };
-    let (tell, told) = channel();
+    let (sender, results) = channel();
     array.submit(
         write,
-        Box::new(move |result| tell.send(result.map(drop)).unwrap()),
+        Box::new(move |result| sender.send(result.map(drop)).unwrap()),
     );
     eventually("the record is being written", || {
         members[1].begun.load(Ordering::SeqCst) > before
@@ -206,9 +206,9 @@ fn a_status_request_does_not_wait_for_a_record() {
     let status = said.recv_timeout(Duration::from_secs(10));
     let status = status.expect("it is said while the member hangs").unwrap();
     assert_eq!(status.condition, Condition::Whole);
-    assert!(told.try_recv().is_err(), "the member hangs still");
+    assert!(results.try_recv().is_err(), "the member hangs still");
     members[1].hang(false);
-    told.recv().unwrap().unwrap();
+    results.recv().unwrap().unwrap();
     array.stop().unwrap();
     assert!(array.status().is_none(), "it has been stopped");
 }

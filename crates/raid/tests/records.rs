@@ -41,7 +41,7 @@ impl Disk {
     }
 
     /// Restores the power.
-    fn settle(&self, rng: &mut SimRng) {
+    fn restore_power(&self, rng: &mut SimRng) {
         for (offset, page) in std::mem::take(&mut *self.cache.lock().unwrap()) {
             if rng.chance(1, 2) {
                 self.stable.write(offset, &[page], true).unwrap();
@@ -187,7 +187,7 @@ impl World {
     /// Restores the power after a cut.
     fn restart(&mut self) {
         for disk in &self.disks {
-            disk.settle(&mut self.rng);
+            disk.restore_power(&mut self.rng);
         }
         self.power(u64::MAX);
     }

@@ -294,9 +294,9 @@ fn a_scrub_repairs_identified_blocks_and_reports_other_stripes() {
 #[test]
 fn a_dropped_array_answers_all_requests() {
     let (array, _) = in_memory(Level::Raid6, 5);
-    let (tell, told) = channel();
+    let (sender, results) = channel();
     for block in 0..500 {
-        let tell = tell.clone();
+        let sender = sender.clone();
         let command = Command::Write {
             start: block % 100,
             data: vec![page(1, block)],
@@ -304,11 +304,11 @@ fn a_dropped_array_answers_all_requests() {
         };
         array.submit(
             command,
-            Box::new(move |result| tell.send(result.is_ok()).unwrap()),
+            Box::new(move |result| sender.send(result.is_ok()).unwrap()),
         );
     }
-    drop((array, tell));
-    assert_eq!(told.iter().count(), 500);
+    drop((array, sender));
+    assert_eq!(results.iter().count(), 500);
 }
 
 #[test]

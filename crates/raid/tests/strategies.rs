@@ -87,7 +87,7 @@ fn the_default_writes_whole_stripes_with_a_window_of_a_stripe() {
 }
 
 #[test]
-fn a_window_smaller_than_a_stripe_is_gathered_and_held_for_microseconds() {
+fn a_small_window_has_higher_throughput_and_lower_latency_than_batches() {
     let (ours, batch) = (
         measure(Merging::Adaptive, Address::Sequential, 8),
         measure(Merging::Batch, Address::Sequential, 8),
@@ -117,7 +117,7 @@ fn random_writes_are_not_held() {
 }
 
 #[test]
-fn trials_find_that_holding_everything_pays_where_estimates_do_not() {
+fn trials_find_that_holding_all_writes_pays() {
     let jobs = || {
         vec![
             job(Address::Sequential, 2, 24),

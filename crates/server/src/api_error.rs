@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_store_says_whether_waiting_helps() {
+    fn the_error_of_a_full_store_states_whether_waiting_helps() {
         let answer = |relief| {
             let error = Error::Full {
                 used: 9,

@@ -238,7 +238,7 @@ mod tests {
     use seiner_engine::levels_text;
 
     #[test]
-    fn a_flag_says_what_a_table_says() {
+    fn a_flag_contains_all_settings_of_a_class() {
         let text = r#"name=raw, sources=accel{axis="x",at=~"a;b,.*"}, age=1h30m, rows=5, bytes=1 GiB, priority=3, when_full=shed"#;
         let class = ClassText::parse(text).unwrap().class().unwrap();
         assert_eq!(

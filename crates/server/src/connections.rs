@@ -157,7 +157,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn the_longest_idle_gives_way_and_the_busy_stay() {
+    async fn the_longest_idle_connection_is_closed_and_busy_ones_stay_open() {
         let connections = Connections::new(3, Duration::from_millis(20));
         let pause = || tokio::time::sleep(Duration::from_millis(30));
         let busy = connections.open().unwrap();

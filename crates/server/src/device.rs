@@ -74,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn memory_is_no_device_and_devices_count() {
+    fn a_device_is_found_only_for_paths_on_a_disk() {
         assert!(Device::of(Path::new("/proc")).is_none());
         assert!(Device::of(Path::new("/nowhere")).is_none());
         // On any host: if there is a device, it counts and is not a partition.

@@ -232,12 +232,12 @@ mod tests {
     }
 
     #[test]
-    fn a_store_that_writes_has_no_trouble() {
+    fn a_default_status_has_no_trouble() {
         assert_eq!(of_store(&Status::default(), &[], &[]), []);
     }
 
     #[test]
-    fn every_trouble_has_a_remedy_and_says_whether_writes_are_rejected() {
+    fn every_trouble_has_a_remedy_and_states_whether_writes_are_rejected() {
         let mut status = Status {
             poisoned: Some("writing x".to_string()),
             ..Status::default()
@@ -304,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn what_surrounds_the_store_is_watched() {
+    fn troubles_of_file_system_and_process_are_reported() {
         let file_system = FileSystem {
             read_only: true,
             files: 100,

@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_stored_is_no_ratio() {
+    fn no_ratio_is_computed_while_nothing_is_stored() {
         let history = History::new(None, &stored(5, 0));
         let written = history.written(&stored(5, 7));
         assert_eq!(written.start.per_byte, None);

@@ -303,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn one_host_is_named() {
+    fn requests_with_several_missing_or_foreign_hosts_are_rejected() {
         let two = [("host", "localhost"), ("host", "localhost")];
         assert_eq!(checked("/", Version::HTTP_11, &two), 400);
         assert_eq!(checked("/", Version::HTTP_10, &two), 400);

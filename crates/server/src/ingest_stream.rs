@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_body_that_stalls_is_given_up() {
+    async fn a_stalled_body_times_out() {
         let mut stream = IngestStream::new(Body::new(Stalled(Some(Bytes::from_static(b"{")))));
         stream.patience = Duration::from_millis(20);
         let error = stream.statement().await.unwrap_err();

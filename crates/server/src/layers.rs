@@ -357,7 +357,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flag_goes_before_a_variable_before_the_file_before_the_default() {
+    fn flags_override_variables_and_variables_override_files() {
         let mut layers =
             file("# first\nmemory = \"1 GiB\"\nmax_queries = 3\nallow_remote = true\n").unwrap();
         let environment = layers.environment(|name| match name {
@@ -390,7 +390,7 @@ mod tests {
     }
 
     #[test]
-    fn only_rules_that_somebody_gave_go_before_the_stored_ones() {
+    fn only_explicit_rules_override_stored_ones() {
         let given = |text| file(text).unwrap().settings().unwrap().given;
         assert_eq!(
             given("memory = \"1 GiB\"\nsegment_bytes = \"auto\"\n"),

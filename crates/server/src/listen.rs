@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn silent_and_slow_senders_of_heads_are_closed() {
+    async fn connections_with_silent_or_slow_heads_are_closed() {
         let (address, _data) = port(200, 10_000).await;
         let mut silent = TcpStream::connect(address).await.unwrap();
         assert!(closed_after(&mut silent).await < Duration::from_secs(3));
@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn readers_that_do_not_read_are_closed() {
+    async fn connections_whose_clients_do_not_read_are_closed() {
         let (address, _data) = port(10_000, 200).await;
         let mut stream = TcpStream::connect(address).await.unwrap();
         stream

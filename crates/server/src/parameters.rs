@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn clients_of_influxdb_may_send_what_they_send() {
+    fn parameters_of_influxdb_clients_are_accepted() {
         for uri in [
             "/write?db=x&rp=autogen&precision=s&consistency=one&u=me&p=secret",
             "/api/v2/write?org=o&orgID=1&bucket=b&precision=ns",

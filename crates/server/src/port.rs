@@ -26,7 +26,7 @@ mod tests {
     use seiner_platform::{Directory, Disk};
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-    async fn disk_work_on_a_port_is_noticed() {
+    async fn disk_work_on_a_port_is_detected() {
         let data = tempfile::tempdir().unwrap();
         let disk = std::sync::Arc::new(Directory::open(data.path()).unwrap());
         let on = disk.clone();

@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_selector_is_rejected() {
+    fn an_unsupported_predicate_is_rejected_with_a_reason() {
         for (text, words) in [
             ("_field=\"usage\"", "all fields of a source"),
             ("host=\"a\" OR host=\"b\"", "a delete of its own"),

@@ -180,7 +180,7 @@ impl RetentionModel {
         let before = self.rules.clone();
         let changes = coming.is_some();
         if let Some(new) = coming {
-            self.bury_aged();
+            self.hide_expired();
             self.rules = new;
         }
         self.resolve_deletes(&by_source, &before)?;
@@ -362,7 +362,7 @@ impl RetentionModel {
 
     /// Adds hidden intervals for rows that are too old under the present rules, because these rows stay
     /// hidden under later rules.
-    fn bury_aged(&mut self) {
+    fn hide_expired(&mut self) {
         for source in 0..self.sources.len() {
             let Some(age) = self.age(source) else {
                 continue;

@@ -5,7 +5,7 @@ use seiner_platform::sim::SimDisk;
 use seiner_sim::{Campaign, DiskFault, FaultyDisk, Work, World, Wrap};
 use std::sync::Arc;
 
-fn found_out(wrap: Wrap) {
+fn detects(wrap: Wrap) {
     const WITHIN: u64 = 100;
     let outcome = Campaign {
         seeds: 0..WITHIN,
@@ -15,10 +15,10 @@ fn found_out(wrap: Wrap) {
         violations: 1,
     }
     .run(|_, _| {});
-    println!("found out after {} runs", outcome.runs);
+    println!("detected after {} runs", outcome.runs);
     let violation = outcome.violations.first();
     let violation =
-        violation.unwrap_or_else(|| panic!("{WITHIN} runs and the fault was not found out"));
+        violation.unwrap_or_else(|| panic!("{WITHIN} runs and the fault was not detected"));
     assert!(
         violation.to_string().contains("SEINER_SIM_SEED="),
         "{violation}"
@@ -42,33 +42,33 @@ fn drops_pages(disk: SimDisk) -> Arc<dyn Disk> {
 }
 
 #[test]
-fn a_sync_that_does_nothing_is_found_out() {
-    found_out(forgets_syncs);
+fn a_sync_that_does_nothing_is_detected() {
+    detects(forgets_syncs);
 }
 
 #[test]
-fn names_that_are_not_synced_are_found_out() {
-    found_out(forgets_names);
+fn unsynced_names_are_detected() {
+    detects(forgets_names);
 }
 
 #[test]
-fn writes_without_their_last_page_are_found_out() {
-    found_out(drops_pages);
+fn writes_without_their_last_page_are_detected() {
+    detects(drops_pages);
 }
 
 /// Finds a seed whose run shows the fault, and checks that the run passes without it.
-fn found_out_in(world: fn(u64, Wrap, bool) -> World, fault: &str, wrap: Wrap) {
+fn detects_in(world: fn(u64, Wrap, bool) -> World, fault: &str, wrap: Wrap) {
     const WITHIN: u64 = 500;
     let found = (0..WITHIN).find_map(|seed| world(seed, wrap, false).run().err());
-    let violation = found.unwrap_or_else(|| panic!("{WITHIN} runs and {fault} was not found out"));
+    let violation = found.unwrap_or_else(|| panic!("{WITHIN} runs and {fault} was not detected"));
     println!("{fault}: {violation}");
     if let Err(other) = world(violation.seed, World::plain, false).run() {
         panic!("without {fault}: {other}");
     }
 }
 
-fn found_out_by_forgetting(fault: &str, wrap: Wrap) {
-    found_out_in(World::expiring, fault, wrap);
+fn detects_while_expiring(fault: &str, wrap: Wrap) {
+    detects_in(World::expiring, fault, wrap);
 }
 
 fn removes_nothing(disk: SimDisk) -> Arc<dyn Disk> {
@@ -80,16 +80,16 @@ fn leaves_out_syncs_in<const WORK: usize>(disk: SimDisk) -> Arc<dyn Disk> {
 }
 
 #[test]
-fn files_that_are_not_removed_are_found_out() {
-    found_out_by_forgetting("a removal that does nothing", removes_nothing);
+fn files_that_are_not_removed_are_detected() {
+    detects_while_expiring("a removal that does nothing", removes_nothing);
 }
 
 /// Two works are exempt. Merge: if the victim's new name is lost, its blocks are only counted
 /// twice. Drop: the missing sync has an effect only after a power cut that loses the record in the
 /// catalog and keeps the removal.
 #[test]
-fn syncs_that_are_missing_in_one_work_are_found_out() {
-    let lies: [Wrap; Work::ALL.len()] = [
+fn missing_syncs_of_one_kind_of_work_are_detected() {
+    let faults: [Wrap; Work::ALL.len()] = [
         leaves_out_syncs_in::<0>,
         leaves_out_syncs_in::<1>,
         leaves_out_syncs_in::<2>,
@@ -101,12 +101,12 @@ fn syncs_that_are_missing_in_one_work_are_found_out() {
         leaves_out_syncs_in::<8>,
         leaves_out_syncs_in::<9>,
     ];
-    for (work, wrap) in Work::ALL.into_iter().zip(lies) {
+    for (work, wrap) in Work::ALL.into_iter().zip(faults) {
         let fault = format!("no sync in {work:?}");
         match work {
             Work::Merge | Work::Drop => {}
-            Work::RollUp => found_out_in(World::rolling_up, &fault, wrap),
-            _ => found_out_by_forgetting(&fault, wrap),
+            Work::RollUp => detects_in(World::rolling_up, &fault, wrap),
+            _ => detects_while_expiring(&fault, wrap),
         }
     }
 }

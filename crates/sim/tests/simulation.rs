@@ -9,12 +9,12 @@ fn seeds() {
     let campaign = Campaign::from_env(RUNS);
     let outcome = campaign.run(|_, _| {});
     println!("{}", outcome.summary(&campaign.seeds));
-    let told: Vec<String> = outcome.violations.iter().map(ToString::to_string).collect();
+    let texts: Vec<String> = outcome.violations.iter().map(ToString::to_string).collect();
     assert!(
-        told.is_empty(),
+        texts.is_empty(),
         "{}\n{}",
         outcome.summary(&campaign.seeds),
-        told.join("\n")
+        texts.join("\n")
     );
     if outcome.runs >= RUNS {
         let spared = |work: &Work| outcome.total.works.of(*work).ends() == 0;

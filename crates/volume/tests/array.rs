@@ -61,7 +61,7 @@ fn open(array: &Arc<Array>) -> Arc<VolumeDisk> {
 }
 
 /// Waits until no task, such as a rebuild or a resync, is running.
-fn settle(array: &Array) {
+fn wait_for_tasks(array: &Array) {
     while array.status().unwrap().tasks.iter().any(|task| !task.over) {
         std::thread::sleep(Duration::from_millis(5));
     }
@@ -313,7 +313,7 @@ fn replace(members: &mut [Arc<dyn Member>], lost: &[usize]) {
         members[member] = devices(1, 24 << 20).remove(0);
         array.replace(member, members[member].clone()).unwrap();
     }
-    settle(&array);
+    wait_for_tasks(&array);
     assert_eq!(array.status().unwrap().condition, Condition::Whole);
     array.stop().unwrap();
 }

@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn ends_of_an_axis_apply_whatever_the_values_are() {
+    fn configured_ends_of_an_axis_apply_to_any_values() {
         let linear = ruler(&Axis::linear("").within(0.5, 0.9), &[0.0, 7.0]);
         assert_eq!((linear.at(0.5), linear.at(0.9)), (0.0, 100.0));
         assert_eq!(linear.ticks().len(), 5);
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn a_ruler_has_positions_without_values_and_for_a_single_value() {
+    fn positions_are_finite_without_values_and_for_a_single_value() {
         for axis in [Axis::linear(""), Axis::log("")] {
             assert!(ruler(&axis, &[]).at(0.5).is_finite());
             assert!(!ruler(&axis, &[]).ticks().is_empty());

@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn odd_cells_never_make_a_column_of_numbers_text_unnoticed() {
+    fn odd_cells_in_a_column_of_numbers_are_reported() {
         let mut cells = vec!["1.5"; 101];
         cells.push("bad");
         assert_eq!(decided(&cells), FieldType::F64);

@@ -418,7 +418,7 @@ mod tests {
     use seiner_wire::line::LineNotation;
 
     #[test]
-    fn names_come_back_as_they_were() {
+    fn escaped_names_are_parsed_as_the_original_names() {
         for text in ["plain", "a b", "x,y=z", "back\\slash", "\\\\server", "\\,"] {
             let mut name = Vec::new();
             put_name(&mut name, text, b", ").unwrap();

@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_that_replace_are_told_from_those_that_repeat_or_complete() {
+    fn replacing_rows_are_distinguished_from_repeating_and_completing_ones() {
         let rows = [
             row(1, 10, 0b01, 7, 2),
             row(2, 10, 0b01, 7, 3),
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn order_decides_whether_spans_are_enough() {
+    fn spans_suffice_for_ordered_rows_only() {
         let ascending: Vec<Row> = (0..9).map(|time| row(1, time, 1, 0, 0)).collect();
         let descending: Vec<Row> = (0..9).rev().map(|time| row(1, time, 1, 0, 0)).collect();
         assert_eq!(counts(&by_spans(&ascending).unwrap()), (0, 0));

@@ -247,7 +247,7 @@ mod tests {
     use seiner_wire::line::{Arena, LineParser};
 
     #[test]
-    fn lines_read_as_what_they_were_written_from() {
+    fn written_lines_are_parsed_as_the_original_values() {
         let values = [
             Value::F64(6.869999900000001),
             Value::F64(-0.0),
@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn what_lines_cannot_say_is_rejected_and_leaves_nothing() {
+    fn a_value_without_a_line_notation_is_rejected_and_writes_nothing() {
         let mut text = b"before\n".to_vec();
         let mut batch = Batch::new();
         batch.push(

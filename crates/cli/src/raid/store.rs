@@ -186,7 +186,7 @@ mod tests {
     use std::time::Duration;
 
     #[test]
-    fn an_array_under_a_store_is_run_as_its_settings_say() {
+    fn array_settings_follow_the_settings_of_the_store() {
         let mut settings = Settings::default();
         let running = of_settings(&settings);
         let defaults = ArraySettings::default();

@@ -359,7 +359,7 @@ mod tests {
     }
 
     #[test]
-    fn every_policy_at_every_v() {
+    fn every_policy_is_simulated_at_every_v() {
         let runs = runs(SMALL);
         assert_eq!(runs.len(), 10);
         assert!(
@@ -407,7 +407,7 @@ mod tests {
     }
 
     #[test]
-    fn nonsense_is_rejected_with_its_remedy() {
+    fn invalid_values_of_flags_are_rejected_with_a_reason() {
         for (line, word) in [
             ("--v 1.5", "--v 1.5"),
             ("--um 0", "--um 0"),

@@ -127,7 +127,7 @@ fn an_import_stops_before_it_loses_rows() {
 }
 
 #[test]
-fn rows_in_no_order_are_compared_as_well() {
+fn unordered_rows_are_compared_with_earlier_ones() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path();
     fs::write(

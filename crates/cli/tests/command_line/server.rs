@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 #[test]
-fn a_server_takes_all_and_stops_without_loss() {
+fn a_stopped_server_keeps_all_written_and_imported_rows() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path();
     let (mut server, address) = serve(path, &["--durability", "1h"]);
@@ -104,7 +104,7 @@ fn a_clock_that_jumped_is_shown_and_confirmed() {
 }
 
 #[test]
-fn a_server_that_is_not_there_is_named() {
+fn an_unreachable_server_is_named_in_the_error() {
     let directory = tempfile::tempdir().unwrap();
     let (status, _, err) = run(
         directory.path(),

@@ -4,7 +4,7 @@ use crate::program::{run, seiner, told};
 use std::fs;
 
 #[test]
-fn config_tells_what_holds_and_why() {
+fn config_prints_settings_and_their_origins() {
     let directory = tempfile::tempdir().unwrap();
     fs::write(
         directory.path().join("seiner.toml"),
@@ -49,7 +49,7 @@ fn config_tells_what_holds_and_why() {
 }
 
 #[test]
-fn settings_that_make_no_sense_are_status_2() {
+fn invalid_settings_exit_with_status_2() {
     let directory = tempfile::tempdir().unwrap();
     for (arguments, words) in [
         (
@@ -77,7 +77,7 @@ fn settings_that_make_no_sense_are_status_2() {
 }
 
 #[test]
-fn completions_and_manual_pages() {
+fn completions_and_manual_pages_are_printed() {
     let directory = tempfile::tempdir().unwrap();
     let (status, script, _) = run(directory.path(), &["completions", "bash"]);
     assert!(status == 0 && script.contains("--host-sensors"));

@@ -57,7 +57,7 @@ fn lines_into_a_directory_and_back() {
 }
 
 #[test]
-fn a_directory_is_opened_with_the_rules_that_are_stored_there() {
+fn a_directory_is_opened_with_its_stored_rules() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path();
     let classes = "[[class]]\nname = \"young\"\nsources = \"m\"\nage = \"1h\"\n";
@@ -142,7 +142,7 @@ fn a_trace_of_a_store_is_simulated() {
 }
 
 #[test]
-fn queries_say_beside_their_answer_what_is_missing() {
+fn queries_print_notes_and_hints_on_stderr() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path();
     let lines = "m,k=a x=1 1700000000\nm,k=b x=2 1700000000\n";

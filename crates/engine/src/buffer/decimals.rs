@@ -255,7 +255,7 @@ mod tests {
         }
 
         #[test]
-        fn decimals_make_the_block_that_floats_make((times, values) in rows()) {
+        fn decimals_and_floats_produce_the_same_block((times, values) in rows()) {
             let open = filled(&times, &values, true).0.open_block(0).unwrap();
             if let Some(decimals) = read(&open.bytes, open.rows) {
                 let columns = columns::decode(&open.bytes, open.rows, &[FieldType::F64]).unwrap();
@@ -267,7 +267,7 @@ mod tests {
         }
 
         #[test]
-        fn rows_of_the_usual_kind_are_read(
+        fn ordered_rows_of_short_decimals_are_read(
             mantissas in prop::collection::vec(-90_000i64..90_000, 1..500),
             scale in 0i32..7,
             step in 1i64..1 << 40,
@@ -284,13 +284,13 @@ mod tests {
         }
 
         #[test]
-        fn other_bytes_are_rejected_or_read(bytes in prop::collection::vec(any::<u8>(), 0..80), rows in 1usize..9) {
+        fn arbitrary_bytes_cause_no_panic(bytes in prop::collection::vec(any::<u8>(), 0..80), rows in 1usize..9) {
             read(&bytes, rows);
         }
     }
 
     #[test]
-    fn rows_out_of_order_and_strays_take_the_general_way() {
+    fn unordered_rows_and_unusual_values_take_the_general_path() {
         for (times, values) in [
             ([1, 2, 2], [1.5; 3]),
             ([1, 3, 2], [1.5; 3]),

@@ -261,7 +261,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn classes() {
+    fn lengths_map_to_slot_classes() {
         assert_eq!(class_for(1), 0);
         assert_eq!(class_for(64), 0);
         assert_eq!(class_for(65), 1);

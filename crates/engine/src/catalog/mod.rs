@@ -361,7 +361,7 @@ mod tests {
     use seiner_platform::Directory;
 
     #[test]
-    fn a_frame_of_which_only_the_beginning_was_written_is_no_damage() {
+    fn a_partly_written_frame_is_no_damage() {
         let folder = tempfile::tempdir().unwrap();
         let disk = Directory::open(folder.path()).unwrap();
         let mut catalog = Catalog::create(&disk, 7).unwrap();

@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn hashes_that_are_alike_do_not_make_the_directory_large() {
+    fn equal_hashes_do_not_enlarge_the_directory() {
         let mut directory = Directory::new(Vec::new());
         (0..1_000).for_each(|_| insert(&mut directory, 0x5555_5555));
         assert!(directory.slots.len() <= 1_000, "{}", directory.slots.len());

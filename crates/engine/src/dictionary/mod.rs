@@ -342,7 +342,7 @@ mod tests {
     }
 
     #[test]
-    fn selecting_agrees_with_looking_at_every_key() {
+    fn selection_agrees_with_a_scan_of_all_keys() {
         let dictionary = dictionary();
         for text in [
             "cpu",
@@ -377,7 +377,7 @@ mod tests {
     }
 
     #[test]
-    fn names_and_values() {
+    fn measurements_tag_names_and_values_are_listed() {
         let dictionary = dictionary();
         let mem = Selector::parse("mem").unwrap();
         assert_eq!(dictionary.measurements(), ["cpu", "mem"]);
@@ -434,7 +434,7 @@ mod tests {
     }
 
     #[test]
-    fn canonical_names_with_backslashes_are_not_taken_for_those_of_lines() {
+    fn canonical_names_with_backslashes_are_not_mistaken_for_line_names() {
         let (mut dictionary, mut names) = (Dictionary::default(), Names::new(1));
         let key = |value: &str| SourceKey::new("m", [("a", value)]).unwrap();
         let (one, two) = (key("\\x"), key("\\\\x"));
@@ -451,7 +451,7 @@ mod tests {
     }
 
     #[test]
-    fn the_order_of_tags_makes_no_source() {
+    fn the_order_of_tags_creates_no_new_source() {
         let (mut dictionary, mut names) = (Dictionary::default(), Names::new(1));
         let mut intern = |name: &str| {
             let hash = hash_name(names.seed(), SourceKey::NOTATION, name.as_bytes());

@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_found_however_many_there_are() {
+    fn names_are_found_at_any_number() {
         let mut names = Names::new(7);
         let small = names.memory();
         assert!(small <= 2 << 10, "{small}");

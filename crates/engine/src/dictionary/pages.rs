@@ -170,7 +170,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn items_keep_their_place_when_a_list_grows() {
+    fn items_keep_their_address_when_a_list_grows() {
         let mut list = Pages::default();
         list.push(0u32);
         let small = list.memory();
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn runs_stand_in_one_page_each() {
+    fn runs_of_up_to_a_page_are_returned() {
         let mut runs = Runs::default();
         let length = |number: usize| match number % 50 {
             49 => PAGE,

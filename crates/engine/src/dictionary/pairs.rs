@@ -251,7 +251,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_pair_more_moves_one_segment_of_the_table() {
+    fn pairs_are_found_and_segments_of_their_table_stay_small() {
         let mut pairs = Pairs::default();
         let value = |number: u32| format!("value-{number}");
         for number in 0..60_000 {

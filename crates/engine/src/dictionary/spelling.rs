@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn shared_pieces_are_kept() {
+    fn pieces_shared_with_the_previous_name_are_reused() {
         let mut spelling = Spelling::default();
         for (name, kept) in [
             (&b"gauge,host=a,sensor=temp_1"[..], Some(0)),
@@ -267,14 +267,14 @@ mod tests {
 
     proptest! {
         #[test]
-        fn names_are_read_as_keys_are(
+        fn names_are_parsed_like_keys(
             names in prop::collection::vec(prop::collection::vec(prop::sample::select(b"m,,,===ab\\\0\xC3\xA9".to_vec()), 0..24), 1..8),
         ) {
             check(&names.iter().map(Vec::as_slice).collect::<Vec<_>>());
         }
 
         #[test]
-        fn names_of_sources_are_read_as_keys_are(
+        fn source_names_are_parsed_like_keys(
             names in prop::collection::vec("m[12]{0,9}(,a=[xy]{1,9})?(,b[12]=[xy ]{1,3}){0,3}", 1..12),
         ) {
             check(&names.iter().map(String::as_bytes).collect::<Vec<_>>());

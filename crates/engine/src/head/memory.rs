@@ -80,6 +80,7 @@ impl Head {
             + self.staging.memory()
             + self.journal_memory
             + self.log_figures.log_memory
+            + self.log_figures.query_memory
             + self.sealing.memory()
             + self.sealer_memory
     }

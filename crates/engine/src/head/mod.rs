@@ -92,7 +92,7 @@ pub struct Head {
     series: u64,
 }
 
-/// Figures of the log, as of some moment.
+/// Figures of the log and of queries, as of some moment.
 #[derive(Clone, Debug, Default)]
 pub struct LogFigures {
     /// Time limits of rows.
@@ -101,6 +101,8 @@ pub struct LogFigures {
     pub log_memory: usize,
     /// Memory of the log's data about each source, bytes.
     pub registry_memory: usize,
+    /// Memory of running queries, bytes.
+    pub query_memory: usize,
     /// True if more bytes wait to be written than allowed.
     pub is_log_behind: bool,
 }

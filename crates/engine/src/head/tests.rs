@@ -334,7 +334,7 @@ fn a_new_field_seals_the_block_and_links_the_source_anew() {
 }
 
 #[test]
-fn rows_stay_in_the_queue_if_no_segment_can_be_begun() {
+fn rows_stay_queued_while_no_segment_can_be_created() {
     let mut world = world(Durability::Memory);
     let source = world.register("m").unwrap();
     world.append(source, 1, &[("v", Value::F64(1.0))]).unwrap();
@@ -356,7 +356,7 @@ fn rows_stay_in_the_queue_if_no_segment_can_be_begun() {
 }
 
 #[test]
-fn a_frame_takes_each_name_once_and_a_new_layout_of_an_old_source_again() {
+fn a_frame_contains_each_new_name_and_each_new_layout_once() {
     let mut world = world(Durability::Sync);
     let source = world.register("m").unwrap();
     world.append(source, 1, &[("v", Value::F64(1.0))]).unwrap();
@@ -431,7 +431,7 @@ fn a_long_frame_is_taken_in_parts_and_is_the_same() {
 }
 
 #[test]
-fn the_oldest_journal_files_are_relieved_when_three_quarters_are_full() {
+fn sources_of_the_oldest_journal_file_are_sealed_at_three_quarters() {
     let mut world = world(Durability::Sync);
     let (old, new) = (
         world.register("old").unwrap(),

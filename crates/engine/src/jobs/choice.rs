@@ -84,7 +84,7 @@ mod tests {
     };
 
     #[test]
-    fn a_mebibyte_is_written_before_anything_else() {
+    fn a_waiting_mebibyte_is_written_first() {
         let urgent = ChoiceInputs {
             closed: 2,
             is_checkpoint_due: true,
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn closed_segments_wait_for_others_unless_somebody_waits_for_them() {
+    fn closed_segments_are_sealed_in_groups_unless_they_are_needed() {
         assert_eq!(CALM.next(), Choice::Idle);
         let reasons: [fn(&mut ChoiceInputs); 6] = [
             |inputs| inputs.is_journal_full = true,

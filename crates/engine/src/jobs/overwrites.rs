@@ -171,7 +171,7 @@ mod tests {
     use crate::jobs::testing::{World, options};
 
     #[test]
-    fn a_block_whose_rows_were_all_sent_again_is_dead() {
+    fn a_block_with_all_rows_overwritten_is_dead() {
         let world = World::new(options());
         world.append("m", 0..20);
         world.flush();
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn a_block_of_which_a_row_is_left_is_live() {
+    fn a_block_with_one_row_left_is_live() {
         let world = World::new(options());
         world.append("m", 0..20);
         world.flush();

@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_budget_of_writes_nothing_is_coalesced() {
+    fn nothing_is_coalesced_without_a_write_budget() {
         let mut options = options();
         options.extra_writes = 0.0;
         let world = World::new(options);

@@ -329,7 +329,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_header_with_an_uncountable_sequence_is_none() {
+    fn a_header_with_a_sequence_beyond_the_limit_is_rejected() {
         let mut header = FileHeader {
             number: 1,
             store: 7,

@@ -82,7 +82,7 @@ fn a_loss_is_kept_until_it_is_acknowledged_and_counted_for_ever() {
 }
 
 #[test]
-fn a_flipped_bit_in_the_middle_is_damage_and_no_segment_is_missed_for_it() {
+fn a_flipped_bit_damages_the_ledger_and_reports_no_missing_segment() {
     let disk = SimDisk::new(1);
     let (mut ledger, _) = open(&disk);
     for number in 0..3 {

@@ -7,7 +7,7 @@ use crate::query::buckets::{add_bucket, add_rows, bucket_start};
 use crate::query::parallel::Ordered;
 use crate::query::rows::Rows;
 use crate::query::source::{Damages, Source, SourceReader, SourceView};
-use crate::query::spans::{Cluster, clusters};
+use crate::query::spans::{Cluster, clusters, wide};
 use crate::query::sweep::{Bounds, HEAVY_BYTES, Sweep};
 use crate::segment::Entry;
 use seiner_model::Interval;
@@ -210,11 +210,7 @@ pub(crate) fn columns_of_samples(
     });
     let spans = blocks.chain(rows).enumerate();
     let spans = spans.filter(|(_, span)| !span.is_empty() && span.overlaps(&interval));
-    let (numbers, spans): (Vec<usize>, Vec<Interval>) = spans.unzip();
-    let mut found = clusters(&spans);
-    for member in found.iter_mut().flat_map(|cluster| &mut cluster.members) {
-        *member = numbers[*member];
-    }
+    let found = clusters(&divided(view, &open, spans.collect()));
     let mut all: Vec<Vec<Bucket>> = vec![Vec::new(); view.types().len()];
     let encoded: u64 = view
         .blocks
@@ -252,6 +248,45 @@ pub(crate) fn columns_of_samples(
     Ok(all)
 }
 
+/// Maximum number of rows of the wide spans that are divided: 1.5 MiB of times.
+const DIVIDED_ROWS: usize = 64 << 10;
+
+/// Replaces each wide span by the times of its rows, so that late rows join only the blocks in which
+/// they lie. An unreadable block keeps its span.
+fn divided(
+    view: &SourceView,
+    open: &[Rows],
+    mut spans: Vec<(usize, Interval)>,
+) -> Vec<(usize, Interval)> {
+    let mut left = DIVIDED_ROWS;
+    // From the end, so that earlier positions stay valid.
+    for at in wide(&spans).into_iter().rev() {
+        let member = spans[at].0;
+        let rows = match member.checked_sub(view.blocks.len()) {
+            Some(at) => open[at].times.len(),
+            None => view.blocks[member].0.rows as usize,
+        };
+        if rows > left {
+            continue;
+        }
+        left -= rows;
+        let times = match member.checked_sub(view.blocks.len()) {
+            Some(at) => open[at].times.clone(),
+            None => match view.read(member, &view.wanted) {
+                Ok(rows) => rows.times,
+                Err(_) => continue,
+            },
+        };
+        spans.swap_remove(at);
+        spans.extend(
+            times
+                .into_iter()
+                .map(|time| (member, Interval::new(time, time))),
+        );
+    }
+    spans
+}
+
 /// Returns the buckets of each column of some clusters.
 fn of_clusters(
     view: &Arc<SourceView>,
@@ -267,6 +302,7 @@ fn of_clusters(
         view.go_on()?;
         if let [block] = cluster.members[..]
             && let Some((entry, _)) = view.blocks.get(block)
+            && cluster.span == entry.span()
         {
             if !view.visibility.touches(entry.number, &entry.span())
                 && let Some(start) = lies_in_a_bucket(entry, interval, step)
@@ -288,6 +324,8 @@ fn of_clusters(
         let given = cluster.members[blocks.len()..].iter();
         let given = given.map(|member| open[member - view.blocks.len()].clone());
         let wanted = view.wanted.clone();
+        let span = cluster.span;
+        let interval = Interval::new(interval.start.max(span.start), interval.end.min(span.end));
         let mut sweep = Sweep::over(
             view,
             &blocks,

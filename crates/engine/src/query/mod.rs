@@ -11,12 +11,15 @@
 //! # Memory
 //! Maximum memory of a query, regardless of its interval and its number of fields:
 //!
-//! - rows that wait to be merged: a thirty-second of the store's memory, from 1 to 8 MiB;
+//! - rows that wait to be merged: a thirty-second of the store's memory, from 1 to 8 MiB; less if more
+//!   than two queries run, because all of them share a sixteenth of the memory;
 //! - rows that are decoded ahead on other threads: half as much;
 //! - the piece in progress: half of the first bound;
 //! - about 120 bytes for each block of the source in the interval, and some MiB of footer pages;
 //! - the rows of levels in one section: some thousand steps of the finest level, and at least one
-//! step of the coarsest.
+//!   step of the coarsest.
+//!
+//! The store counts this memory ([`memory`]) and seals buffers earlier while queries use much.
 //!
 //! Overlapping blocks are decoded more than once if their rows exceed the first of these bounds.
 //! [`Engine::select`] also keeps the series of the current source, and [`Engine::aggregate`] its
@@ -24,6 +27,7 @@
 
 pub(crate) mod aggregate;
 pub(crate) mod buckets;
+pub(crate) mod memory;
 mod parallel;
 pub(crate) mod rows;
 pub(crate) mod scan;
@@ -104,5 +108,8 @@ pub(crate) fn time_range(core: &Core, query: &Query, most: usize) -> Option<Inte
 /// so that operations in the simulator always have the same order.
 pub(crate) fn bounds(core: &Core, threads: Option<usize>) -> Bounds {
     let threads = threads.or((!core.has_threads()).then_some(1));
-    Bounds::of(&core.options(), threads)
+    let options = core.options();
+    let pool = (options.memory / 16) as usize;
+    let (most, least) = Bounds::held(&options);
+    Bounds::by(core.queries.fair(most, pool, least), threads)
 }

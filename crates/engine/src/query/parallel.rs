@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn helpers_are_as_many_as_allowed_and_end_with_the_list() {
+    fn helpers_stay_within_the_limit_and_end_with_the_list() {
         let (now, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
         let mut works = Ordered::new(cores());
         for _ in 0..4 * cores() + 8 {
@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn without_helpers_the_work_is_done_here() {
+    fn work_without_helpers_runs_in_the_calling_thread() {
         let mut works = Ordered::new(0);
         let here = std::thread::current().id();
         for _ in 0..3 {

@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn of_equal_times_each_column_takes_the_last_value() {
+    fn each_column_takes_the_last_value_of_equal_times() {
         let types = [FieldType::I64; 2];
         let older = rows(
             &[1, 2, 5],

@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn earlier_layouts_are_the_first_columns_of_the_present_one() {
+    fn earlier_layouts_are_prefixes_of_the_current_one() {
         let mut layouts = Layouts::new();
         let (a, _) = layouts.extend(0, "a", FieldType::F64);
         let (b, _) = layouts.extend(a, "b", FieldType::Bool);

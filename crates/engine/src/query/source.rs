@@ -8,6 +8,8 @@ use crate::buffer::OpenBlock;
 use crate::buffer::columns;
 use crate::core::Core;
 use crate::error::Error;
+use crate::query::bounds;
+use crate::query::memory::QueryShare;
 use crate::query::rows::Rows;
 use crate::query::snapshot::{BlockLocation, Known, Part, Present, Snapshot};
 use crate::report::{source_key, sources};
@@ -70,6 +72,7 @@ pub(crate) struct SourceReader<'a> {
     /// and so are their levels of each rank. Each page is therefore read once.
     pages: HashMap<(usize, u64), LastPage>,
     pub is_over: Option<IsOver>,
+    _share: QueryShare,
 }
 
 /// Source with its levels at one moment. Reading needs no lock.
@@ -106,6 +109,7 @@ pub(crate) struct SourceView {
     /// Blocks that are not yet encoded, oldest first. They are younger than all others.
     open: Vec<OpenBlock>,
     is_over: Option<IsOver>,
+    _share: QueryShare,
 }
 
 impl<'a> SourceReader<'a> {
@@ -121,6 +125,7 @@ impl<'a> SourceReader<'a> {
     /// Creates a reader of some sources, with all fields.
     pub fn of(engine: &'a Core, sources: Vec<SourceId>, interval: Interval) -> SourceReader<'a> {
         engine.look_at_the_clock();
+        let bytes = bounds(engine, Some(1)).memory();
         SourceReader {
             engine,
             sources: sources.into_iter(),
@@ -128,6 +133,7 @@ impl<'a> SourceReader<'a> {
             interval,
             pages: HashMap::new(),
             is_over: None,
+            _share: engine.queries.begin(bytes),
         }
     }
 
@@ -243,6 +249,10 @@ impl<'a> SourceReader<'a> {
             interval.overlaps(&Interval::new(entry.first, entry.last))
                 && !part.visibility.hides(entry)
         });
+        blocks.shrink_to_fit();
+        // The list, and the times and numbers of a sweep over it.
+        let listed = size_of::<(Entry, BlockLocation)>() + size_of::<(i64, usize)>();
+        let share = self.engine.queries.charge(blocks.len() * listed);
         let names = part.layouts.present.names().iter();
         let wanted = names.map(|name| {
             let name = match part.is_level {
@@ -265,6 +275,7 @@ impl<'a> SourceReader<'a> {
             blocks,
             open: part.open.clone(),
             is_over: self.is_over.clone(),
+            _share: share,
         })
     }
 }

@@ -2,39 +2,70 @@
 
 use seiner_model::Interval;
 
-/// Spans that overlap, directly or through others, in their given order.
+/// Number of spans that an ordinary span overlaps at most.
+const ORDINARY: usize = 16;
+/// Maximum number of wide spans that are divided. More of them mean that most spans overlap anyway.
+const WIDE: usize = 64;
+
+/// Spans that overlap, directly or through others.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Cluster {
-    /// Indexes of the spans, ascending.
+    /// Members, ascending, without duplicates.
     pub members: Vec<usize>,
+    /// Interval that contains all spans of the cluster, and no other span.
+    pub span: Interval,
 }
 
-/// Divides spans into clusters, in the order of time.
+/// Divides spans into clusters, in the order of time. A span belongs to a member, which may have
+/// several spans.
 ///
 /// Spans of different clusters have no time in common, and a cluster cannot be divided further. A
 /// span that overlaps no other span is a cluster of its own.
-pub(crate) fn clusters(spans: &[Interval]) -> Vec<Cluster> {
+pub(crate) fn clusters(spans: &[(usize, Interval)]) -> Vec<Cluster> {
     let mut order: Vec<usize> = (0..spans.len()).collect();
-    if !spans.windows(2).all(|pair| pair[0].start <= pair[1].start) {
-        order.sort_by_key(|&span| spans[span].start);
+    if !spans.is_sorted_by_key(|(_, span)| span.start) {
+        order.sort_by_key(|&at| spans[at].1.start);
     }
     let mut found: Vec<Cluster> = Vec::with_capacity(spans.len());
-    let mut end = None;
-    for span in order {
+    for at in order {
+        let (member, span) = spans[at];
         match found.last_mut() {
-            Some(last) if end.is_some_and(|end| spans[span].start <= end) => {
-                last.members.push(span);
+            Some(last) if span.start <= last.span.end => {
+                last.members.push(member);
+                last.span.end = last.span.end.max(span.end);
             }
             _ => found.push(Cluster {
-                members: vec![span],
+                members: vec![member],
+                span,
             }),
         }
-        end = end.max(Some(spans[span].end));
     }
     for cluster in &mut found {
         cluster.members.sort_unstable();
+        cluster.members.dedup();
     }
     found
+}
+
+/// Returns the positions of wide spans: those that overlap many others. A few late rows of very
+/// different times make such a span, and join clusters that have no row in common. Returns nothing
+/// if there are too many wide spans.
+pub(crate) fn wide(spans: &[(usize, Interval)]) -> Vec<usize> {
+    let mut starts: Vec<i64> = spans.iter().map(|(_, span)| span.start).collect();
+    if !starts.is_sorted() {
+        starts.sort_unstable();
+    }
+    let is_wide = |(_, span): &(usize, Interval)| {
+        let before = starts.partition_point(|start| *start < span.start);
+        let until = starts.partition_point(|start| *start <= span.end);
+        until - before > ORDINARY + 1
+    };
+    let wide = (0..spans.len()).filter(|&at| is_wide(&spans[at]));
+    let wide: Vec<usize> = wide.take(WIDE + 1).collect();
+    match wide.len() > WIDE {
+        true => Vec::new(),
+        false => wide,
+    }
 }
 
 #[cfg(test)]
@@ -42,9 +73,10 @@ mod tests {
     use super::*;
 
     fn found(spans: &[(i64, i64)]) -> Vec<Vec<usize>> {
-        let spans: Vec<Interval> = spans
+        let spans: Vec<(usize, Interval)> = spans
             .iter()
             .map(|&(start, end)| Interval::new(start, end))
+            .enumerate()
             .collect();
         let members = clusters(&spans).into_iter().map(|cluster| cluster.members);
         members.collect()
@@ -91,8 +123,42 @@ mod tests {
     }
 
     #[test]
-    fn the_ends_of_time_are_times_like_others() {
+    fn the_first_and_last_timestamps_are_ordinary_times() {
         let spans = [(i64::MIN, i64::MIN), (i64::MAX, i64::MAX), (0, i64::MAX)];
         assert_eq!(found(&spans), [vec![0], vec![1, 2]]);
+    }
+
+    #[test]
+    fn a_member_with_several_spans_is_in_several_clusters() {
+        let span = |start, end| Interval::new(start, end);
+        let spans = [
+            (0, span(0, 9)),
+            (1, span(10, 19)),
+            (2, span(3, 3)),
+            (2, span(5, 5)),
+            (2, span(30, 30)),
+        ];
+        let found = clusters(&spans);
+        let expected = [
+            (vec![0, 2], span(0, 9)),
+            (vec![1], span(10, 19)),
+            (vec![2], span(30, 30)),
+        ];
+        let expected = expected.map(|(members, span)| Cluster { members, span });
+        assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn a_span_over_many_others_is_wide() {
+        let mut spans: Vec<(usize, Interval)> = (0..100)
+            .map(|at| (at, Interval::new(at as i64 * 10, at as i64 * 10 + 9)))
+            .collect();
+        assert_eq!(wide(&spans), []);
+        spans.push((100, Interval::new(5, 165)));
+        assert_eq!(wide(&spans), [], "16 others begin in it");
+        spans[100].1.end = 175;
+        assert_eq!(wide(&spans), [100]);
+        spans.extend((101..200).map(|at| (at, Interval::new(0, 999))));
+        assert_eq!(wide(&spans), [], "too many to divide");
     }
 }

@@ -41,24 +41,28 @@ pub(crate) struct Bounds {
 }
 
 impl Bounds {
-    /// Returns the bounds of a query in a store with these options. A thirty-second of the memory,
-    /// from 1 to 8 MiB, is for the rows that wait, and half as much for the rows that are decoded
-    /// ahead.
-    pub fn of(options: &Options, threads: Option<usize>) -> Bounds {
-        let held = (options.memory / 32).clamp(1 << 20, 8 << 20) as usize;
-        let threads = threads.unwrap_or_else(cores);
-        Bounds::by(held, threads)
+    /// Returns the most and the least bytes of waiting rows of a query in a store with these options: a
+    /// thirty-second of the memory, from 1 to 8 MiB, and an eighth of that if many queries run.
+    pub fn held(options: &Options) -> (usize, usize) {
+        let most = (options.memory / 32).clamp(1 << 20, 8 << 20) as usize;
+        (most, most / 8)
     }
 
-    /// Returns the bounds for a number of bytes of waiting rows.
-    pub fn by(held: usize, threads: usize) -> Bounds {
+    /// Returns the bounds for a number of bytes of waiting rows. Half as many bytes are for rows that
+    /// are decoded ahead. `threads`: all cores if `None`.
+    pub fn by(held: usize, threads: Option<usize>) -> Bounds {
         Bounds {
             held,
             piece_bytes: held / 4,
             piece_rows: PIECE_ROWS,
             ahead: held / 2,
-            threads,
+            threads: threads.unwrap_or_else(cores),
         }
+    }
+
+    /// Returns the approximate memory of a query with these bounds, in bytes.
+    pub fn memory(&self) -> usize {
+        self.held + self.ahead + 2 * self.piece_bytes
     }
 
     /// Returns the maximum number of groups that helpers decode or have decoded: enough to keep all

@@ -326,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn where_the_beginning_is_unknown_the_loss_is_a_bound() {
+    fn a_loss_with_an_unknown_start_is_a_bound() {
         let mut missing = gap();
         missing.end(1, |_| None);
         assert_eq!(resolve(missing, &[entry(0, 0, 17)]), (Some(12), true, 0));

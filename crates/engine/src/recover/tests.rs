@@ -66,7 +66,7 @@ fn texts(staging: &mut Staging, source: i64, block: u64, rows: u64, bytes: u16) 
 }
 
 #[test]
-fn a_name_that_the_catalog_has_twice_moves_no_other() {
+fn a_duplicate_name_in_the_catalog_shifts_no_source_numbers() {
     let disk = SimDisk::new(1);
     let mut catalog = Catalog::create(&disk, 7).unwrap();
     let mut frame = catalog::Frame::default();
@@ -111,7 +111,7 @@ fn a_whole_record_is_replayed() {
 }
 
 #[test]
-fn a_row_of_the_last_of_all_source_numbers_is_damage() {
+fn a_row_of_the_last_source_number_is_damage() {
     let (rows, damaged) = replay(|staging| texts(staging, i64::MAX, 0, 1, 5));
     assert_eq!((rows, damaged), (0, 1));
 }

@@ -360,7 +360,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_class_that_means_a_source_has_it() {
+    fn a_source_belongs_to_the_first_class_that_selects_it() {
         let classes = Classes::new(vec![
             class("raw", "accel{axis=\"x\"}"),
             class("accel", "accel"),

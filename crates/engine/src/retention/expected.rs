@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pause_brings_no_block_closer_to_its_death() {
+    fn elapsed_time_does_not_expire_blocks_that_are_kept_by_count() {
         let later = Clocks {
             now: i64::MAX,
             ..CLOCKS

@@ -59,7 +59,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_row_is_too_old_for_its_class_or_because_a_level_stands_for_it() {
+    fn rows_are_too_old_by_age_or_if_their_step_is_rolled_up() {
         let lateness = Lateness {
             before: 50,
             floors: vec![i64::MIN, 50],

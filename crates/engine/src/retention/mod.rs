@@ -352,7 +352,7 @@ mod tests {
     /// Seed 590 of the simulator: a segment was sealed after the clock had been set back, its time hid
     /// more than the file `clock` covered, and a power cut brought the rows back.
     #[test]
-    fn age_hides_only_what_the_file_clock_covers() {
+    fn age_hides_only_times_that_the_persisted_clock_covers() {
         let clock = SimClock::new(100 * HOUR);
         let mut retention = hourly();
         retention.recall_time(50 * HOUR);

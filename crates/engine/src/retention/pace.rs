@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn the_pace_comes_out_however_many_marks_there_were() {
+    fn the_pace_is_estimated_from_any_number_of_marks() {
         let mut pace = Pace::default();
         assert_eq!(pace.block_ns(), None);
         pace.note(7, 0);

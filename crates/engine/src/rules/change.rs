@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn a_longer_life_is_no_loss_and_a_shorter_one_is() {
+    fn only_a_shorter_retention_is_a_loss() {
         let raw = |days| vec![class("raw", "accel", days, "")];
         assert!(lost(raw(Some(7)), raw(Some(7))).is_empty());
         assert!(lost(raw(Some(7)), raw(Some(8))).is_empty());
@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn order_counts_where_classes_overlap() {
+    fn the_order_of_overlapping_classes_matters() {
         let one = || class("one", "a", Some(9), "");
         let two = || class("two", "b", Some(1), "");
         assert!(lost(vec![one(), two()], vec![two(), one()]).is_empty());

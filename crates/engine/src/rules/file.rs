@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn every_bit_that_turns_over_is_noticed() {
+    fn every_flipped_bit_is_detected() {
         let text = encode(&options());
         for bit in 0..8 * text.len() {
             let mut bytes = text.clone().into_bytes();

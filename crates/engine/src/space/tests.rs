@@ -135,7 +135,7 @@ fn segments_keep_their_bytes_until_they_are_deleted() {
 }
 
 #[test]
-fn the_journal_counts_at_its_bound_and_longer_records_on_top() {
+fn the_journal_counts_with_its_limit_and_any_excess() {
     let space = space();
     let of = |journal, journal_files| Load {
         journal,
@@ -157,7 +157,7 @@ fn the_journal_counts_at_its_bound_and_longer_records_on_top() {
 }
 
 #[test]
-fn others_on_the_disk_lower_the_budget() {
+fn other_files_on_the_disk_lower_the_budget() {
     let mut space = space();
     space.seal(10 * MIB);
     let load = Load {
@@ -262,7 +262,7 @@ proptest! {
     /// After any bookings, the sums equal those of a plain list of segments, and the parts add up
     /// to the budget unless it is exceeded.
     #[test]
-    fn books_agree_with_a_list(
+    fn space_accounting_agrees_with_a_list(
         steps in prop::collection::vec((0..4u8, 1..3 * MIB), 0..200),
         rows in 0..8 * MIB,
         journal in 0..12 * MIB,

@@ -4,7 +4,7 @@ use super::*;
 
 /// By the clock the rows are too old, but the clock is wrong now.
 #[test]
-fn a_clock_set_back_after_a_power_cut_brings_nothing_back() {
+fn a_clock_set_back_after_a_power_cut_restores_no_expired_rows() {
     let keep = Keep {
         age: Some(Duration::from_secs(1000)),
         ..Keep::default()
@@ -202,7 +202,7 @@ fn a_clock_that_jumps_while_the_store_runs_is_not_trusted_either() {
 }
 
 #[test]
-fn a_host_that_was_off_for_a_year_expires_data_after_a_lifetime_or_at_once_if_confirmed() {
+fn data_expire_a_lifetime_after_a_year_off_or_at_once_if_confirmed() {
     let (store, rules) = ten_days();
     jump(&store, 365);
     let store = store.reopen(rules);

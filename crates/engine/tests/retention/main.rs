@@ -261,7 +261,7 @@ fn deleted_samples_stay_deleted_and_new_samples_stay() {
 }
 
 #[test]
-fn rules_change_without_rewriting_and_bring_nothing_back() {
+fn changed_rules_apply_at_a_start_and_restore_no_expired_rows() {
     let store = Store::new(options(ring(500)));
     for _ in 0..4000 {
         store.tick(&store.ids).unwrap();
@@ -444,7 +444,7 @@ fn an_interrupted_merge_loses_nothing_when_it_continues() {
 /// Seed 8423 of the simulator: a sealed block counted fewer rows than its buffer, because two rows
 /// had the same time. So a block that had expired from the ring was visible again.
 #[test]
-fn rows_replaced_in_a_block_bring_back_nothing_that_a_ring_expired() {
+fn rows_replaced_in_a_block_restore_no_rows_that_a_ring_expired() {
     let options = Options {
         durability: Durability::Sync,
         block_bytes: 4096,

@@ -196,7 +196,7 @@ fn a_budget_that_is_too_small_is_rejected_with_a_sufficient_one() {
 }
 
 #[test]
-fn nothing_is_shed_if_others_filled_the_disk() {
+fn nothing_is_shed_if_other_files_fill_the_disk() {
     let shed = Class {
         when_full: WhenFull::Shed,
         ..class("shed", "m", Keep::default())

@@ -347,7 +347,7 @@ fn the_figures_of_a_young_store_agree() {
 }
 
 #[test]
-fn columns_and_samples_are_two_ways_to_the_same_rows() {
+fn columns_and_samples_are_appended_to_the_same_series() {
     let dir = tempfile::tempdir().unwrap();
     let engine = open(dir.path());
     let key = SourceKey::new("m", [("a", "1")]).unwrap();

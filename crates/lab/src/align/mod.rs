@@ -454,7 +454,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_device_is_refused() {
+    fn a_regular_file_is_rejected_as_a_device() {
         let file = tempfile::NamedTempFile::new().unwrap();
         assert!(matches!(
             check_device(file.path(), None, 0),

@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stream_pays_at_its_ends_only() {
+    fn a_stream_causes_read_modify_writes_only_at_its_ends() {
         let operations: Vec<Operation> = (0..200).map(|number| write(number * 8, 4096)).collect();
         assert_eq!(replay(&operations, 34 * SECTOR).read_modify_writes, 2);
     }

@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn issued_operations_are_counted_and_others_not() {
+    fn only_issued_operations_are_counted() {
         let mut bytes = record(
             (WRITE | SYNC | META) << 16 | ISSUE,
             8,
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_of_something_else_is_told() {
+    fn foreign_and_truncated_files_are_rejected() {
         let mut issued = Vec::new();
         let error = records(b"PK\x03\x04 and so on", &mut issued).unwrap_err();
         assert!(error.to_string().contains("magic"));

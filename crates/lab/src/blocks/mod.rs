@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn shares_and_means_leave_out_what_moves_nothing() {
+    fn shares_and_means_omit_operations_without_bytes() {
         let mut statistics = Statistics::new(Origin::Tracer);
         for (kind, bytes) in [
             ("W", 4096),

@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn the_user_can_stop_it() {
+    fn an_interrupt_stops_the_creation_of_a_test_file() {
         let directory = tempfile::tempdir().unwrap();
         let interrupt = Interrupt::default();
         interrupt.set();

@@ -113,7 +113,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nobody_but_a_guest_does_it() {
+    fn a_run_outside_a_guest_is_rejected() {
         assert!(matches!(run(), Err(Error::Refused(_))));
     }
 }

@@ -172,7 +172,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_module_depends_on_is_read_from_it() {
+    fn dependencies_are_read_from_a_module() {
         let module = b"\x7fELF..\0license=GPL\0depends=mbcache,jbd2\0name=ext4\0";
         assert_eq!(depends(module), ["mbcache", "jbd2"]);
         assert!(depends(b"\0depends=\0").is_empty());
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn modules_come_behind_what_they_need() {
+    fn modules_are_ordered_after_their_dependencies() {
         let home = tempfile::tempdir().unwrap();
         let put = |name: &str, text: &[u8]| {
             std::fs::write(home.path().join(name), text).unwrap();

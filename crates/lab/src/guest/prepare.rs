@@ -269,7 +269,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn kernel_tools_and_libraries_are_downloaded_and_nothing_else() {
+    fn only_kernel_tools_and_libraries_are_downloaded() {
         let listed = "'http://x/a.deb' linux-image-6.1.0-56-amd64_6.1_amd64.deb 7 MD5:0\n\
                       'http://x/b.deb' linux-image-amd64_6.1_amd64.deb 7 MD5:0\n\
                       'http://x/c.deb' libinih1_55-1_amd64.deb 7 MD5:0\n\
@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn without_packages_nothing_is_made() {
+    fn no_guest_is_created_without_packages() {
         let home = tempfile::tempdir().unwrap();
         let directory = home.path().join("guest");
         let done = prepare(&directory, &[], false, &|_| {});

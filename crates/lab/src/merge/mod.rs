@@ -361,7 +361,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_work_is_refused() {
+    fn impossible_settings_are_rejected() {
         let location = StorageLocation::find(std::path::Path::new(".")).unwrap();
         let good = Merge::new(".".into(), Profile::Toy);
         assert!(good.check(&location).is_ok());

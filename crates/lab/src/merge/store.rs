@@ -280,7 +280,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn about_the_live_share_asked_for_is_kept_and_counts_can_be_had_again() {
+    fn runs_keep_the_live_share_and_repeat_their_counts() {
         let load = StoreLoad {
             budget: 16 << 20,
             v: 0.6,
@@ -310,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn a_store_that_does_not_keep_up_refuses_and_says_so() {
+    fn an_overloaded_store_ends_the_measurement_without_counts() {
         let load = StoreLoad {
             budget: 8 << 20,
             v: 0.93,

@@ -287,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn every_sensor_has_its_turn() {
+    fn every_sensor_is_written() {
         let store = Memory::default();
         let drive = Drive::new(&store, 10, 3, 1, 64);
         // On a busy computer a writer may sleep through a whole run.
@@ -314,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rate_is_kept() {
+    fn a_rate_limit_is_not_exceeded() {
         let store = Memory::default();
         let drive = Drive::new(&store, 10, 1, 1, 64);
         let rate = 100_000.0;
@@ -333,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failure_ends_it() {
+    fn an_error_of_the_store_ends_the_run() {
         struct Broken;
         impl Store for Broken {
             fn put(&self, _: &Portion<'_>) -> Result<u64> {

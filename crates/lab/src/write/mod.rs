@@ -508,7 +508,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_papers_pairs_are_left_out_where_they_would_not_fit() {
+    fn pairs_of_the_paper_that_do_not_fit_are_omitted() {
         let full = Write::new("/".into(), Profile::Full);
         let (tasks, missing) = full.tasks();
         let files = |name: &str| name.starts_with("files");

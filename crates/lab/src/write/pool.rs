@@ -208,7 +208,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn phases_of_several_are_added() {
+    fn phases_of_several_workers_are_added() {
         let phase = |bytes: u64, rates: &[f64], p99_ms: f64| Phase {
             bytes,
             took: Duration::from_secs(bytes),

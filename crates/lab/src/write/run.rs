@@ -337,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_steady() {
+    fn steadiness_needs_a_lap_enough_seconds_and_a_stable_rate() {
         assert_eq!(steadiness(&phase(10, &[5.0; 10]), 10), None);
         assert!(
             steadiness(&phase(9, &[5.0; 10]), 10)

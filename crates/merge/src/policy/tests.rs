@@ -73,7 +73,7 @@ fn fifo_takes_the_oldest() {
 }
 
 #[test]
-fn greedy_takes_the_deadest() {
+fn greedy_takes_the_segments_with_the_largest_dead_share() {
     let segments = segments();
     assert_eq!(merged(&Greedy.choose(&view(&segments, 930))), [3]);
     let decision = Greedy.choose(&view(&segments, 970));
@@ -98,7 +98,7 @@ fn cost_benefit_weighs_age() {
 }
 
 #[test]
-fn the_fisherman_follows_hunger_and_eaten_segments() {
+fn the_fisherman_follows_hunger_and_merged_segments() {
     let segments = segments();
     let mut fisherman = Fisherman::new(0.5);
     // 820 bytes after the drop: H = 0.2. One wholly dead segment was eaten: ewma = 1, Dm = min(0.8,
@@ -128,7 +128,7 @@ fn the_fisherman_follows_hunger_and_eaten_segments() {
 }
 
 #[test]
-fn the_fisherman_eats_what_there_is_when_writers_have_no_headroom() {
+fn the_fisherman_merges_any_victim_when_writers_have_no_headroom() {
     // Writers stop at 900. The dead bytes are spread thinly over all segments.
     let segments: Vec<SegmentStat> = (1..=9)
         .map(|number| segment(number, 10, 100, Death::Never))
@@ -162,7 +162,7 @@ fn the_fisherman_restores_its_memory() {
 }
 
 #[test]
-fn the_patient_leaves_segments_that_die_anyway() {
+fn the_patient_skips_segments_that_die_soon() {
     let mut segments = segments();
     segments.remove(1);
     // Gain × wait / live: 20·8000/80 = 2000; 60·10/40 = 15; 50·4000/50 = 4000.
@@ -186,7 +186,7 @@ fn the_patient_stops_at_half_of_the_dead_bytes() {
 }
 
 #[test]
-fn the_patient_doubts_predictions_that_failed() {
+fn the_patient_distrusts_failed_predictions() {
     let overdue = [
         segment(1, 60, 0, Death::At(990)),
         segment(2, 40, 0, Death::At(1010)),
@@ -262,7 +262,7 @@ fn any_segments() -> impl Strategy<Value = Vec<SegmentStat>> {
 
 proptest! {
     #[test]
-    fn rules_of_every_policy(
+    fn every_policy_follows_the_common_rules(
         segments in any_segments(),
         space in 0..200u64,
         output_limit in 0..200u64,

@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn bad_lines_say_where_and_why() {
+    fn errors_of_bad_lines_state_line_and_reason() {
         let reason = |line: &str| {
             let bad = parse(&format!("{HEAD}\n5,a,10,forever\n{line}")).unwrap_err();
             assert_eq!(bad.line, 3);

@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_told_with_ways_out() {
+    fn an_impossible_demand_is_reported_with_alternatives() {
         let demand = Demand {
             lifetimes: Lifetime::of_all(20_000.0 * DAY_S),
             ..demand()
@@ -320,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn too_many_names_for_the_memory() {
+    fn too_many_names_for_the_memory_are_an_obstacle() {
         let demand = Demand {
             lifetimes: Lifetime::of_all(DAY_S),
             sensors: 50e6,
@@ -346,7 +346,7 @@ mod tests {
     }
 
     #[test]
-    fn parity_is_written_too() {
+    fn device_writes_include_parity() {
         let plain = plan(&demand());
         let raid = Some(Raid {
             level: 6,
@@ -382,7 +382,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_that_is_there_is_taken_before_it_ends_buffers() {
+    fn available_memory_is_used_before_it_limits_buffers() {
         let rich = plan_with_replay(&a_million(), 0.1e-6);
         assert_eq!(rich.forecast.bound, Bound::Journal);
         assert!(rich.choice.memory < 4.0 * GIB, "{:?}", rich.choice);
@@ -423,7 +423,7 @@ mod tests {
     }
 
     #[test]
-    fn an_index_that_does_not_fit_into_memory_is_told() {
+    fn an_index_that_does_not_fit_into_memory_is_reported() {
         let demand = Demand {
             ram: GIB,
             lifetimes: Lifetime::of_all(20.0 * 365.0 * DAY_S),

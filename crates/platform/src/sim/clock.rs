@@ -59,7 +59,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn time_passes_when_told_and_a_jump_is_not_time() {
+    fn a_jump_of_the_wall_clock_does_not_move_the_monotonic_clock() {
         let clock = SimClock::new(-5);
         let same = clock.clone();
         clock.advance(7);

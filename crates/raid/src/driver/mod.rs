@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bell_wakes_and_time_passes() {
+    fn a_bell_or_a_timeout_ends_a_wait() {
         for method in [IoMethod::Automatic, IoMethod::Threads] {
             let bell = Arc::new(Bell::new().unwrap());
             let mut driver = Driver::new(method, bell.clone()).unwrap();

@@ -283,7 +283,7 @@ mod tests {
         change(seen.superblock.as_mut().unwrap());
     }
 
-    fn refused(seen: Vec<FoundDevice>) -> String {
+    fn rejection(seen: Vec<FoundDevice>) -> String {
         plan(seen, false).unwrap_err().to_string()
     }
 
@@ -306,14 +306,14 @@ mod tests {
         ));
         let mut seen = array();
         seen[2].superblock = Err(SuperblockError::Missing);
-        assert!(refused(seen).starts_with("disk2 has no superblock"));
+        assert!(rejection(seen).starts_with("disk2 has no superblock"));
         let mut seen = array();
         change(&mut seen[1], |superblock| {
             superblock.array = Uuid([1; 16]);
             superblock.generation += 1;
             superblock.stripes += 1;
         });
-        assert!(refused(seen).contains("belongs to array 01010101"));
+        assert!(rejection(seen).contains("belongs to array 01010101"));
         let mut seen = array();
         change(&mut seen[1], |superblock| superblock.strip_bytes = 4096);
         assert!(matches!(

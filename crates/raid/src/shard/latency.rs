@@ -82,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn shares_lie_in_classes() {
+    fn quantiles_are_the_ends_of_their_classes() {
         let mut latency = Latency::default();
         assert_eq!(latency.quantile(0.5), 0);
         (0..90).for_each(|_| latency.note(3000));

@@ -186,7 +186,7 @@ impl Plain {
         let mut rng = SimRng::new(seed);
         let size = self.pages.len() as u64;
         for round in 0..rounds / 10 {
-            let (tell, told) = channel();
+            let (sender, results) = channel();
             let mut place = rng.below(size / 2);
             for at in 0..10u64 {
                 let blocks = rng.between(1, 40);
@@ -200,7 +200,7 @@ impl Plain {
                     .collect();
                 self.pages[start as usize..][..blocks as usize].clone_from_slice(&data);
                 let durable = rng.chance(1, 20);
-                let tell = tell.clone();
+                let sender = sender.clone();
                 let command = seiner_raid::Command::Write {
                     start,
                     data,
@@ -208,11 +208,11 @@ impl Plain {
                 };
                 array.submit(
                     command,
-                    Box::new(move |result| tell.send(result.map(drop)).unwrap()),
+                    Box::new(move |result| sender.send(result.map(drop)).unwrap()),
                 );
             }
-            drop(tell);
-            told.iter().for_each(|result| result.unwrap());
+            drop(sender);
+            results.iter().for_each(|result| result.unwrap());
             if rng.chance(1, 5) {
                 array.flush().unwrap();
             }
@@ -248,26 +248,26 @@ impl Plain {
         let mut rng = SimRng::new(seed);
         let size = self.pages.len() as u64;
         for round in 0.. {
-            let (tell, told) = channel();
+            let (sender, results) = channel();
             for at in 0..8u64 {
                 let blocks = rng.between(1, 20);
                 let start = rng.below(size - blocks);
                 let tag = (seed << 40) | (round << 16) | at;
                 let data = vec![page(round as u8, tag); blocks as usize];
-                let tell = tell.clone();
+                let sender = sender.clone();
                 let command = seiner_raid::Command::Write {
                     start,
                     data: data.clone(),
                     durable: false,
                 };
-                let told = move |result: Result<Vec<Page>, _>| {
-                    tell.send((start, data, result.is_ok())).unwrap()
+                let completion = move |result: Result<Vec<Page>, _>| {
+                    sender.send((start, data, result.is_ok())).unwrap()
                 };
-                array.submit(command, Box::new(told));
+                array.submit(command, Box::new(completion));
             }
-            drop(tell);
+            drop(sender);
             let mut failed = false;
-            for (start, data, acknowledged) in told {
+            for (start, data, acknowledged) in results {
                 failed |= !acknowledged;
                 for (block, page) in (start as usize..).zip(data) {
                     // Several writes to the block may have been in flight.

@@ -213,7 +213,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_come_back_as_keys() {
+    fn names_of_readings_are_parsed_as_their_keys() {
         let mut readings = Readings {
             host: "a b".into(),
             sources: Vec::new(),

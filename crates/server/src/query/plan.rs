@@ -335,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_no_sense_is_rejected() {
+    fn invalid_query_parameters_are_rejected() {
         assert!(QueryPlan::read(&Parameters::default(), 0).is_err());
         for change in [
             (|p| p.select = Some("cpu{".into())) as fn(&mut Parameters),
@@ -357,7 +357,7 @@ mod tests {
     }
 
     #[test]
-    fn times_are_read_as_people_write_them() {
+    fn dates_and_bare_numbers_are_parsed() {
         let plan = read(|p| {
             p.from = Some("2026-11-23 04:40:00".into());
             // A plus that arrived as a space.
@@ -389,7 +389,7 @@ mod tests {
     }
 
     #[test]
-    fn aggregates_know_their_names() {
+    fn names_of_aggregates_match_their_table() {
         for (name, aggregate) in Aggregate::ALL {
             assert_eq!(aggregate.name(), name);
         }

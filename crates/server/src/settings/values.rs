@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn the_budget_on_a_disk_of_its_own_is_what_fits() {
+    fn the_budget_of_a_dedicated_disk_is_limited_by_its_capacity() {
         let (capacity, unit) = (100 << 20, 64 << 10);
         let settings = Settings::default();
         let fitted = settings.clone().on_disk_of(capacity, unit).unwrap();
@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn only_loopback_without_leave() {
+    fn addresses_beyond_loopback_need_permission() {
         let mut settings = Settings::default();
         assert_eq!(settings.check_exposure(), Ok(()));
         settings.line_tcp = Some("[::]:7671".parse().unwrap());

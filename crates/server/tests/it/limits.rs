@@ -30,7 +30,7 @@ fn unfinished(site: &Site) -> TcpStream {
 }
 
 #[test]
-fn writes_beyond_the_places_are_told_to_come_again() {
+fn excess_writes_are_rejected_with_a_time_to_retry() {
     let site = Site::with(|settings| settings.max_requests = 2);
     let held = [unfinished(&site), unfinished(&site)];
     until("two writes in flight", || {
@@ -110,7 +110,7 @@ fn connections_beyond_the_limit_are_turned_away() {
 }
 
 #[test]
-fn nonsense_on_the_socket_harms_nobody() {
+fn the_server_survives_invalid_bytes_on_the_socket() {
     let site = Site::new();
     let heads: [&[u8]; 5] = [
         b"\0\xff\xfe nonsense\r\n\r\n",
@@ -140,7 +140,7 @@ fn nonsense_on_the_socket_harms_nobody() {
 }
 
 #[test]
-fn an_idle_connection_gives_way_when_the_limit_is_reached() {
+fn an_idle_connection_is_closed_when_the_limit_is_reached() {
     let site = Site::with(|settings| settings.max_connections = 2);
     // One connection has sent a request and is kept open. The other has sent nothing.
     let mut kept = TcpStream::connect(site.address).unwrap();
@@ -297,7 +297,7 @@ fn statements_are_bounded_in_size() {
 }
 
 #[test]
-fn half_a_body_leaves_no_half_line() {
+fn an_incomplete_body_stores_no_incomplete_line() {
     let site = Site::new();
     // The whole content can be unpacked, but the trailer is missing.
     let mut zip = GzEncoder::new(Vec::new(), Compression::default());
@@ -362,7 +362,7 @@ fn pages_of_other_hosts_may_not_write() {
 }
 
 #[test]
-fn addresses_that_others_reach_need_leave() {
+fn public_addresses_need_permission() {
     let data = tempfile::tempdir().unwrap();
     let settings = Settings {
         data: data.path().to_path_buf(),

@@ -4,7 +4,7 @@ use crate::site::Site;
 use serde_json::json;
 
 #[test]
-fn a_store_in_memory_is_written_and_asked() {
+fn a_store_in_memory_accepts_writes_queries_and_deletes() {
     let site = Site::in_memory();
     let written = site.post(
         "/write",
@@ -29,7 +29,7 @@ fn a_store_in_memory_is_written_and_asked() {
 }
 
 #[test]
-fn what_only_a_log_can_answer_is_rejected_in_words() {
+fn requests_about_the_log_are_rejected_by_a_store_in_memory() {
     let site = Site::in_memory();
     for address in ["/api/v1/log", "/api/v1/log/why", "/api/v1/log/trace"] {
         let reply = site.get(address);

@@ -100,7 +100,7 @@ fn every_metric_ends_in_its_unit() {
 }
 
 #[test]
-fn names_that_programs_share_have_no_prefix() {
+fn standard_process_metrics_have_no_prefix() {
     let text = Site::new().get("/metrics").text;
     for name in [
         "process_cpu_seconds_total",

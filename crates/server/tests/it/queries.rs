@@ -20,7 +20,7 @@ fn filled() -> Site {
 }
 
 #[test]
-fn what_there_is() {
+fn measurements_tags_values_fields_and_sources_are_listed() {
     let site = filled();
     assert_eq!(
         site.get("/api/v1/measurements").json(),
@@ -60,7 +60,7 @@ fn what_there_is() {
 }
 
 #[test]
-fn a_list_that_a_limit_cut_says_so() {
+fn a_truncated_list_is_marked() {
     let site = filled();
     for list in ["sources?select=cpu", "values?select=cpu&tag=host"] {
         for (limit, is_cut) in [(0, true), (1, true), (2, false), (3, false)] {
@@ -239,7 +239,7 @@ fn an_arrow_stream_begins_and_ends_as_one() {
 }
 
 #[test]
-fn what_makes_no_sense_is_rejected_in_words() {
+fn invalid_queries_are_rejected_with_a_reason() {
     let site = filled();
     for (query, words) in [
         (&[][..], "select="),
@@ -298,7 +298,7 @@ fn a_long_answer_is_streamed_and_stops_with_its_reader() {
 }
 
 #[test]
-fn state_is_told() {
+fn health_status_and_metrics_describe_the_store() {
     let site = filled();
     assert_eq!(site.get("/health").json()["status"], json!("pass"));
     assert_eq!(site.get("/ready").status, 200);

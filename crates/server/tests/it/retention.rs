@@ -57,7 +57,7 @@ fn deletes_over_http() {
 }
 
 #[test]
-fn a_full_store_says_507_and_tells_of_its_log() {
+fn a_full_store_answers_507_and_shows_its_log() {
     let site = Site::with(|settings| {
         settings.disk = Some(8 << 20);
         settings.device_tbw = Some(1 << 40);
@@ -90,17 +90,17 @@ fn a_full_store_says_507_and_tells_of_its_log() {
         (log.classes[0].name.as_str(), log.classes[0].sources),
         ("default", 4)
     );
-    let told = |warning: &String| warning.contains("raise `disk`");
-    assert!(log.warnings.iter().any(told), "{:?}", log.warnings);
+    let names_remedy = |warning: &String| warning.contains("raise `disk`");
+    assert!(log.warnings.iter().any(names_remedy), "{:?}", log.warnings);
     assert_eq!(site.get("/health").status, 503);
     assert!(site.get("/metrics").text.contains("seiner_disk_full 1.0"));
     let trace = site.get("/api/v1/log/trace").text;
     assert!(trace.starts_with("time,source,bytes,keep\n"), "{trace}");
-    let told = trace.lines().skip(1).map(|line| line.split(',').nth(2));
-    let told: u64 = told
+    let sizes = trace.lines().skip(1).map(|line| line.split(',').nth(2));
+    let bytes: u64 = sizes
         .map(|bytes| bytes.unwrap().parse::<u64>().unwrap())
         .sum();
-    assert!(told > 1 << 20, "{told} bytes in the trace");
+    assert!(bytes > 1 << 20, "{bytes} bytes in the trace");
     site.post("/api/v1/delete?select=m", &[], b"");
     let freed = (0..100).any(|_| {
         std::thread::sleep(std::time::Duration::from_millis(100));
@@ -133,7 +133,7 @@ fn clock() -> i64 {
 }
 
 #[test]
-fn older_samples_become_coarser_and_answers_say_so() {
+fn older_samples_are_rolled_up_and_answers_state_the_levels() {
     let site = Site::with(|settings| {
         settings.classes = Classes::new(vec![Class {
             name: "raw".to_string(),
@@ -311,9 +311,9 @@ fn health_status_log_and_metrics_have_one_list_of_troubles() {
     let text = troubles[0]["text"].as_str().unwrap();
     assert!(text.contains("retention class \"rings\""), "{text}");
     for list in ["/status", "/api/v1/log"] {
-        let told = site.get(list).json();
-        assert_eq!(told["warnings"], json!([text]), "{list}");
-        assert_eq!(told["troubles"], troubles, "{list}");
+        let report = site.get(list).json();
+        assert_eq!(report["warnings"], json!([text]), "{list}");
+        assert_eq!(report["troubles"], troubles, "{list}");
     }
     let health = site.get("/health").json();
     assert_eq!(health["status"], "pass");

@@ -51,7 +51,7 @@ fn every_precision() {
 }
 
 #[test]
-fn lines_without_a_time_get_now() {
+fn lines_without_a_time_get_the_current_time() {
     let site = Site::new();
     let before = seiner_server::ingest::now();
     site.write("m x=1");
@@ -60,7 +60,7 @@ fn lines_without_a_time_get_now() {
 }
 
 #[test]
-fn refused_lines_are_named_and_the_others_stored() {
+fn rejected_lines_are_listed_and_the_others_stored() {
     let site = Site::new();
     let body = "# a comment\n\nm,a=1 x=1 1\nm,a=1 x 2\nm,a=1 x=3 3\nm,a=1 x=\"text\" 4\n,a=1 x=1 5\nm,a=1 x=6 6";
     let answer = site.post("/write", &[], body.as_bytes());
@@ -158,7 +158,7 @@ fn a_large_body_comes_in_many_frames_and_loses_nothing() {
 }
 
 #[test]
-fn a_body_may_come_byte_by_byte() {
+fn a_body_may_arrive_byte_by_byte() {
     let site = Site::new();
     let mut stream = TcpStream::connect(site.address).unwrap();
     stream.set_nodelay(true).unwrap();
@@ -180,7 +180,7 @@ fn a_body_may_come_byte_by_byte() {
 }
 
 #[test]
-fn gzip_that_is_none_is_rejected() {
+fn invalid_gzip_and_unknown_encodings_are_rejected() {
     let site = Site::new();
     let packed = gzip(b"m x=1 1\n");
     for (encoding, body) in [
@@ -202,7 +202,7 @@ fn gzip_that_is_none_is_rejected() {
 }
 
 #[test]
-fn with_sync_what_is_answered_is_durable() {
+fn acknowledged_writes_are_durable_with_sync() {
     let site = Site::with(|settings| settings.durability = Durability::Sync);
     for row in 0..5 {
         site.write(&format!("m x={row} {row}"));
@@ -213,7 +213,7 @@ fn with_sync_what_is_answered_is_durable() {
 }
 
 #[test]
-fn clients_of_influxdb_find_what_they_look_for() {
+fn introductory_requests_of_influxdb_clients_are_answered() {
     let site = Site::new();
     let ping = site.get("/ping");
     assert_eq!(
@@ -238,7 +238,7 @@ fn clients_of_influxdb_find_what_they_look_for() {
 }
 
 #[test]
-fn a_write_that_lands_in_1970_for_want_of_a_precision_is_rejected() {
+fn lines_in_1970_due_to_a_missing_precision_are_rejected() {
     let site = Site::with(|settings| settings.allow_1970 = false);
     let lines = b"temp v=1 1700000000\ntemp v=2 1700000000000000000\ntemp v=3 5\n";
     let written = site.post("/write", &[], lines);
@@ -265,7 +265,7 @@ fn a_write_that_lands_in_1970_for_want_of_a_precision_is_rejected() {
 }
 
 #[test]
-fn paths_of_windows_are_sources_of_their_own_and_come_back_as_written() {
+fn windows_paths_are_distinct_sources_and_are_returned_unchanged() {
     let site = Site::new();
     site.write(r"disk,path=\\server\share used=1 1");
     site.write(r"disk,path=\server\share used=2 1");

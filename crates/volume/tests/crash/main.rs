@@ -157,7 +157,7 @@ fn power_may_fail_at_every_operation() {
 }
 
 #[test]
-fn a_volume_that_does_not_flush_is_found_out() {
+fn a_volume_that_does_not_flush_is_detected() {
     let found = (0..40)
         .filter(|&seed| run(seed, VolumeKind::Forgetful).is_err())
         .count();
@@ -165,7 +165,7 @@ fn a_volume_that_does_not_flush_is_found_out() {
 }
 
 #[test]
-fn a_volume_that_hides_missing_members_is_found_out() {
+fn a_volume_that_hides_missing_members_is_detected() {
     let found = (0..60)
         .filter(|&seed| run(seed, VolumeKind::Secretive).is_err())
         .count();

@@ -190,7 +190,7 @@ fn times_in_milliseconds_are_exact() {
 }
 
 #[test]
-fn csv_reads_back() {
+fn csv_round_trips() {
     let a = key(&[("host", "a b"), ("path", "x,\"y\"=z")]);
     let texts = strings(&["plain", "with, comma", "two\nlines \"quoted\"", ""]);
     let all = [Series {
@@ -261,7 +261,7 @@ fn arrow_rows(bytes: &[u8]) -> Vec<(String, String, i64, f64)> {
 }
 
 #[test]
-fn arrow_reads_back_over_many_batches() {
+fn arrow_round_trips_over_many_batches() {
     let keys = [
         key(&[("host", "a"), ("core", "0")]),
         key(&[("host", "b")]),
@@ -381,7 +381,7 @@ fn arrow_keeps_the_types_of_columns() {
 }
 
 #[test]
-fn arrow_refuses_a_second_type() {
+fn arrow_rejects_a_second_type() {
     let key = key(&[]);
     let mut answer = Answer::begin(Format::Arrow, Vec::new(), &samples());
     let floats = Series {
@@ -479,7 +479,7 @@ fn formats_have_names_and_types() {
 
 proptest! {
     #[test]
-    fn json_gives_back_exact_values(
+    fn json_contains_exact_values(
         samples_of in prop::collection::vec((any::<i64>(), any::<f64>(), any::<f32>()), 0..50),
     ) {
         let times: Vec<i64> = samples_of.iter().map(|sample| sample.0).collect();
@@ -512,7 +512,7 @@ proptest! {
 }
 
 #[test]
-fn answers_tell_where_they_are_coarser() {
+fn answers_contain_the_intervals_of_levels() {
     let level = |from: i64, to: i64, seconds: u64| AnswerLevel {
         from,
         to,

@@ -200,7 +200,7 @@ fn booleans_and_texts() {
 }
 
 #[test]
-fn values_that_are_none() {
+fn invalid_values_are_rejected() {
     for (token, reason) in [
         ("12x", r#"field "a": 12x is no number"#),
         ("1.2.3", r#"field "a": 1.2.3 is no number"#),
@@ -251,7 +251,7 @@ fn values_that_are_none() {
 }
 
 #[test]
-fn lines_that_are_none() {
+fn invalid_lines_are_rejected() {
     let text = [
         "m a=1 1",
         "",
@@ -304,7 +304,7 @@ fn lines_that_are_none() {
 }
 
 #[test]
-fn bytes_that_are_no_text() {
+fn bytes_that_are_not_utf8_are_rejected() {
     let (rows, errors) = read(b"m a\xFF=1\nm a=\"\xFF\"\nm\xFF a=1 1\n\xFF\xFE\n");
     assert_eq!(rows.len(), 1, "a source's name is left to the notation");
     assert_eq!(

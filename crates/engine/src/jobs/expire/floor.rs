@@ -52,7 +52,7 @@ mod tests {
     }
 
     #[test]
-    fn a_segment_is_cut_where_enough_lies_below() {
+    fn the_floor_cuts_a_segment_at_the_first_sufficient_block() {
         // 100 blocks of 10 bytes.
         let one = [share(1, 100, 1000)];
         assert_eq!(floor_for(&one, 250), 26);
@@ -68,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn more_than_all_bytes_sheds_everything() {
+    fn a_demand_beyond_all_bytes_sheds_everything() {
         let two = [share(11, 20, 100), share(15, 40, 100)];
         assert_eq!(floor_for(&two, 1_000_000), 41);
     }
@@ -86,7 +86,7 @@ mod tests {
     proptest! {
         /// A floor frees enough bytes. One number less would not, unless a segment ends there.
         #[test]
-        fn floors_are_the_least_that_are_enough(
+        fn floors_are_the_lowest_that_free_enough_bytes(
             parts in prop::collection::vec((1..1000u64, 0..100u64, 1..10_000u64), 1..20),
             bytes in 1..50_000u64,
         ) {

@@ -156,7 +156,7 @@ mod tests {
     use crate::retention::class::Classes;
 
     #[test]
-    fn a_quota_is_brought_down_when_it_is_exceeded_by_a_part() {
+    fn a_quota_is_enforced_beyond_a_tolerance() {
         let mut class = Class::forever();
         class.keep.bytes = Some(64_000);
         let classes = Classes::new(vec![class]).unwrap();
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_shed_that_may_not_be() {
+    fn a_class_that_may_not_shed_keeps_its_rows() {
         let world = World::of_class(|class| class.keep.bytes = Some(100_000));
         world.append("m", 0..20_000);
         world.flush();

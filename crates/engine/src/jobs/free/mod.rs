@@ -69,7 +69,7 @@ mod tests {
     use crate::jobs::testing::{World, options};
 
     #[test]
-    fn writers_have_space_until_others_fill_the_disk() {
+    fn writers_have_headroom_until_the_disk_is_full() {
         let world = World::new(options());
         assert_eq!(headroom(&world.core), (true, Duration::ZERO));
         let load = world.core.head().load();

@@ -486,7 +486,7 @@ mod tests {
     use crate::jobs::testing::{World, options};
 
     #[test]
-    fn pieces_that_wait_are_written_and_leave_memory() {
+    fn waiting_pieces_are_written_and_freed() {
         let world = World::new(options());
         world.append("m", 0..20_000);
         world.core.finish_sealing().unwrap();

@@ -121,7 +121,7 @@ mod tests {
     use crate::experiment::Profile;
 
     #[test]
-    fn files_are_rotated_and_the_oldest_go() {
+    fn files_are_rotated_and_the_oldest_are_removed() {
         let home = tempfile::tempdir().unwrap();
         let set = Write {
             room_bytes: 20_000,

@@ -146,7 +146,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn little_room_gets_small_segments() {
+    fn little_space_results_in_small_segments() {
         assert_eq!(share(4 << 20, 64 << 20), 4 << 20);
         assert_eq!(share(400 << 20, 64 << 20), 64 << 20);
         assert_eq!(share(6_250_000, 64 << 20), 95 * LEAST);

@@ -104,7 +104,7 @@ mod tests {
     use crate::experiment::Profile;
 
     #[test]
-    fn every_store_takes_what_it_is_given() {
+    fn every_store_accepts_all_portions() {
         let outside = [StoreKind::Sqlite, StoreKind::Rocksdb];
         let built = outside.iter().filter(|kind| kind.obstacle().is_none());
         for kind in StoreKind::ALL.iter().chain(built).copied() {

@@ -53,7 +53,7 @@ fn files_behave_as_those_of_a_directory() {
 }
 
 #[test]
-fn what_was_synced_survives_every_crash() {
+fn synced_bytes_survive_every_crash() {
     let seen = outcomes(
         |disk| {
             let file = disk.create("a").unwrap();
@@ -72,7 +72,7 @@ fn what_was_synced_survives_every_crash() {
 }
 
 #[test]
-fn what_was_not_synced_is_kept_lost_torn_or_only_a_length() {
+fn an_unsynced_write_is_kept_lost_torn_or_only_a_length() {
     let seen = outcomes(
         |disk| {
             let file = disk.create("a").unwrap();
@@ -148,7 +148,7 @@ fn a_name_needs_its_own_sync() {
 }
 
 #[test]
-fn emptying_a_file_by_creating_it_again_is_a_change_like_any_other() {
+fn an_unsynced_recreation_of_a_file_is_kept_or_lost() {
     let seen = outcomes(
         |disk| {
             let file = disk.create("a").unwrap();
@@ -172,7 +172,7 @@ fn handles_from_before_a_crash_are_dead() {
 }
 
 #[test]
-fn the_power_fails_at_the_operation_that_was_asked_for() {
+fn the_power_fails_at_the_requested_operation() {
     for nth in 1..=4 {
         let disk = SimDisk::new(nth);
         disk.crash_after(Some(nth));
@@ -192,7 +192,7 @@ fn the_power_fails_at_the_operation_that_was_asked_for() {
 }
 
 #[test]
-fn after_a_failed_sync_a_good_one_brings_nothing_back() {
+fn a_later_sync_does_not_repair_a_failed_one() {
     let seen = outcomes(
         |disk| {
             let file = disk.create("a").unwrap();
@@ -233,7 +233,7 @@ fn a_lost_write_is_seen_until_the_crash() {
 }
 
 #[test]
-fn errors_of_reads_and_writes() {
+fn injected_errors_fail_reads_and_writes() {
     let disk = SimDisk::new(5);
     let file = disk.create("a").unwrap();
     disk.set_faults(Faults {
@@ -253,7 +253,7 @@ fn errors_of_reads_and_writes() {
 }
 
 #[test]
-fn a_full_disk_refuses_what_has_no_room_and_takes_what_was_reserved() {
+fn a_full_disk_accepts_only_writes_to_reserved_space() {
     let disk = SimDisk::new(6);
     // Capacity of ten blocks of 4 KiB.
     disk.set_capacity(Some(40_960));
@@ -287,7 +287,7 @@ fn a_bit_flips_at_rest() {
 }
 
 #[test]
-fn a_fork_goes_its_own_way() {
+fn a_fork_is_independent_of_its_origin() {
     let disk = SimDisk::new(8);
     disk.create("a").unwrap().write_at(0, b"x").unwrap();
     let fork = disk.fork(1);

@@ -225,7 +225,7 @@ proptest! {
     }
 
     #[test]
-    fn damaged_lines_differ_only_on_purpose(
+    fn damaged_lines_differ_only_in_known_ways(
         line in line().prop_filter("one line", |line| !line.contains('\n')),
         edits in prop::collection::vec((any::<prop::sample::Index>(), 0..3, prop::sample::select(b" ,=\\\".-+eiut019xN#\t".to_vec())), 1..4),
     ) {
