@@ -1,4 +1,4 @@
-"""What tests are given."""
+"""Fixtures of the tests."""
 
 import os
 import random
@@ -16,7 +16,7 @@ def program():
 
 @pytest.fixture
 def dice():
-    """Randomness that can be had again."""
+    """Random numbers from a printed seed."""
     seed = int(os.environ.get("SEINER_SEED", random.SystemRandom().randrange(2**32)))
     print(f"SEINER_SEED={seed}")
     return random.Random(seed)
@@ -24,7 +24,7 @@ def dice():
 
 @pytest.fixture
 def serve(tmp_path):
-    """Makes servers; what still runs at the end is killed."""
+    """Creates servers. Servers that still run at the end are killed."""
     servers = []
 
     def make(data="data", **settings):

@@ -1,8 +1,8 @@
-"""Writers that know what was acknowledged to them.
+"""Writers that record which of their rows were acknowledged.
 
-Each writer sends rows with a sequence number, request after request. Row `n` of writer `w` goes to
-sensor `n mod SENSORS`, at the time START + n µs, with the value `value(w, n)`: from what a server
-tells afterwards it follows which rows survived, and whether they are what was sent.
+Each writer sends rows with a sequence number, request after request. Row `n` of writer `w` belongs to
+sensor `n mod SENSORS`, has the time START + n µs, and the value `value(w, n)`. So the later answers of a
+server show which rows survived, and if their values are correct.
 """
 
 import http.client
@@ -18,13 +18,13 @@ STEP_NS = 1_000
 
 
 def value(writer, n):
-    """Of a row, or of an array of them; hard to compress, so that journals and segments fill."""
+    """Returns the value of a row, or of an array of rows. Values hardly compress, so journals and segments fill."""
     n = n + writer * 7919
     return (n * n % 1_000_003 * 31 + n) % 100_003 / 8
 
 
 class Writer(threading.Thread):
-    """Sends rows from `first` on, until the connection breaks or `stopping` is set."""
+    """Sends rows, beginning with `first`, until the connection breaks or `stopping` is set."""
 
     def __init__(self, server, number, first, stopping):
         super().__init__(daemon=True)
@@ -33,17 +33,17 @@ class Writer(threading.Thread):
         self.number = number
         self.first = first
         self.stopping = stopping
-        # (when the acknowledgement came, by the monotonic clock; rows acknowledged by then)
+        # (time of an acknowledgement by the monotonic clock; rows acknowledged so far)
         self.acknowledged = [(0.0, first)]
         self.refusal = None
 
     @property
     def rows(self):
-        """How many rows were acknowledged, those of earlier runs included."""
+        """Number of acknowledged rows, including those of earlier runs."""
         return self.acknowledged[-1][1]
 
     def rows_until(self, moment):
-        """How many rows had been acknowledged by then."""
+        """Number of rows that had been acknowledged at that time."""
         return max(rows for when, rows in self.acknowledged if when <= moment)
 
     def run(self):
@@ -56,7 +56,7 @@ class Writer(threading.Thread):
             except (OSError, http.client.HTTPException):
                 return
             if answer.status == 503:
-                # The rows are sent again; a server that is about to stop says so.
+                # The server is busy, or about to stop. The rows are sent again.
                 time.sleep(0.01)
                 continue
             if answer.status != 204:
@@ -73,7 +73,7 @@ class Writer(threading.Thread):
 
 
 class Load:
-    """Some writers at once."""
+    """Several concurrent writers."""
 
     def __init__(self, server, firsts):
         self.stopping = threading.Event()
@@ -94,7 +94,7 @@ class Load:
 
 
 def survivors(server, number):
-    """The sequence numbers that a server has of a writer, in order; their values are checked."""
+    """Returns the sequence numbers of a writer that a server has, in order. Checks their values."""
     answer = server.arrow(f'load{{writer="{number}"}}', fields="value")
     if answer.num_rows == 0:
         return numpy.array([], dtype=numpy.int64)

@@ -1,4 +1,4 @@
-"""A client of the network block device that sees errors, and has several requests under way."""
+"""Client of the network block device that reports errors and can have several requests in flight."""
 
 import socket
 import struct
@@ -42,20 +42,20 @@ class Client:
         return taken
 
     def send(self, command, offset=0, length=0, data=b""):
-        """Sends a request; answers its number."""
+        """Sends a request. Returns its number."""
         self.next += 1
         head = struct.pack(">IHHQQI", 0x25609513, 0, command, self.next, offset, length)
         self.socket.sendall(head + data)
         return self.next
 
     def reply(self):
-        """The number of a request that was answered, and its error or 0. Not for reads."""
+        """Waits for a reply to a request other than a read. Returns the number of the request, and its error or 0."""
         magic, error, number = struct.unpack(">IIQ", self._take(16))
         assert magic == 0x67446698
         return number, error
 
     def ask(self, command, offset=0, length=0, data=b""):
-        """Sends a request and waits for its answer."""
+        """Sends a request and waits for the reply."""
         self.send(command, offset, length, data)
         _, error = self.reply()
         if error:
@@ -63,5 +63,5 @@ class Client:
         return self._take(length) if command == READ else b""
 
     def flush(self):
-        """Makes durable what was acknowledged."""
+        """Makes acknowledged writes durable."""
         self.ask(FLUSH)

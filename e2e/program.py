@@ -20,12 +20,12 @@ STOP_S = 30
 
 
 def environment():
-    """Ours, without settings of somebody's own server."""
+    """Environment without the settings of another server."""
     return {name: value for name, value in os.environ.items() if not name.startswith("SEINER_")}
 
 
 def run(*arguments, stdin=None, cwd=None, env=None, timeout=300):
-    """Runs a subcommand; the caller looks at its status and output."""
+    """Runs a subcommand. The caller checks its status and output."""
     return subprocess.run(
         [PROGRAM, *map(str, arguments)],
         input=stdin,
@@ -38,21 +38,21 @@ def run(*arguments, stdin=None, cwd=None, env=None, timeout=300):
 
 
 class Daemon:
-    """A subcommand that runs until it is stopped, and its output."""
+    """Subcommand that runs until a signal ends it, with its output."""
 
     def __init__(self, log):
         self.log = Path(log)
         self.process = None
 
     def kill(self):
-        """kill -9."""
+        """Sends SIGKILL (kill -9)."""
         if self.process is not None:
             self.process.kill()
             self.process.wait()
             self.process = None
 
     def stop(self):
-        """SIGTERM; the status must be 0."""
+        """Sends SIGTERM. The exit status must be 0."""
         self.process.send_signal(signal.SIGTERM)
         status = self.process.wait(STOP_S)
         self.process = None
@@ -60,12 +60,12 @@ class Daemon:
 
 
 class Server(Daemon):
-    """`seiner serve` on a port that the system chooses, with the host's sensors off."""
+    """`seiner serve` on a port that the system chooses, without the host's sensors."""
 
     def __init__(self, data, log, **settings):
         super().__init__(log)
         self.data = Path(data)
-        # Tests count time from 1970, in steps of a second and less.
+        # The times of tests begin in 1970, in steps of a second or less.
         fixed = {"listen": "127.0.0.1:0", "host_sensors": "off", "allow_1970": "true", "data": self.data}
         flags = {**fixed, **settings}
         self.arguments = [text for name, value in flags.items() for text in (f"--{name.replace('_', '-')}", str(value))]
@@ -79,7 +79,7 @@ class Server(Daemon):
         self.kill()
 
     def start(self):
-        """Starts the server and returns the seconds until its address was printed."""
+        """Starts the server. Returns the seconds until it printed its address."""
         started = time.monotonic()
         seen = self.start_without_waiting()
         while time.monotonic() - started < START_S:
@@ -97,7 +97,7 @@ class Server(Daemon):
         raise AssertionError(f"the server did not start (status {status}):\n{reported}")
 
     def start_without_waiting(self):
-        """Starts it; answers how much was in its log before."""
+        """Starts the server. Returns the previous length of its log."""
         with open(self.log, "ab") as log:
             seen = log.tell()
             self.process = subprocess.Popen(
@@ -114,18 +114,18 @@ class Server(Daemon):
         return requests.post(self.url + path, params=parameters, data=body, headers=headers, timeout=60)
 
     def ask(self, path, **parameters):
-        """Parameters named as in the address, but `from_` for `from`."""
+        """Queries the server. Parameters have the names of the HTTP API, except `from_` for `from`."""
         named = {name.rstrip("_"): value for name, value in parameters.items()}
         return requests.get(f"{self.url}/api/v1/{path}", params=named, timeout=300)
 
     def query(self, select, from_=-(2**63), to=2**63 - 1, **parameters):
-        """Series of an answer in JSON, by (source as text, field)."""
+        """Returns the series of a JSON answer, by (source as text, field)."""
         answer = self.ask("query", select=select, from_=from_, to=to, **parameters)
         assert answer.status_code == 200, answer.text
         return {(source(series), series["field"]): series for series in json.loads(answer.content)["series"]}
 
     def arrow(self, select, from_=-(2**63), to=2**63 - 1, **parameters):
-        """The answer as an Arrow table."""
+        """Returns the answer as an Arrow table."""
         answer = self.ask("query", select=select, from_=from_, to=to, format="arrow", **parameters)
         assert answer.status_code == 200, answer.text
         return pyarrow.ipc.open_stream(answer.content).read_all()
@@ -137,7 +137,7 @@ class Server(Daemon):
         assert requests.post(self.url + "/api/v1/flush", timeout=300).status_code == 204
 
     def peak_rss_bytes(self):
-        """The most memory it ever had, as the kernel says, not as the program says of itself."""
+        """Returns the peak of the resident memory, by the kernel's count."""
         for line in Path(f"/proc/{self.process.pid}/status").read_text().splitlines():
             if line.startswith("VmHWM:"):
                 return int(line.split()[1]) * 1024
@@ -145,5 +145,5 @@ class Server(Daemon):
 
 
 def source(series):
-    """A source as one writes it: `cpu,host=a`."""
+    """Returns a source in the notation of line protocol: `cpu,host=a`."""
     return ",".join([series["measurement"], *(f"{tag}={value}" for tag, value in sorted(series["tags"].items()))])

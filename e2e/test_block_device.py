@@ -1,4 +1,4 @@
-"""Arrays behind the network block device, for clients that others wrote: with members failed, and the server killed."""
+"""Arrays behind the network block device: clients of other projects, failed members, kills of the server."""
 
 import json
 import os
@@ -19,7 +19,7 @@ MIB = 1 << 20
 
 @pytest.fixture
 def volumes(tmp_path):
-    """Makes volumes; what still runs at the end is killed."""
+    """Creates volumes. Servers that still run at the end are killed."""
     made = []
 
     def make(**settings):
@@ -40,7 +40,7 @@ def test_clients_receive_the_properties_of_the_export(volumes):
     export = reported["exports"][0]
     size = export["export-size"]
     assert reported["structured"] and export["export-name"] == "array"
-    # Four members of data, less what is on record before and behind them.
+    # Four members of data, without the superblock and the records.
     assert 24 * MIB < size < 32 * MIB and size % (64 << 10) == 0
     for ability in ["can_flush", "can_fua", "can_trim", "can_zero", "can_multi_conn"]:
         assert export[ability], ability
@@ -68,7 +68,7 @@ def test_images_are_read_back_from_whole_and_degraded_arrays(volumes, tmp_path, 
         do("nbdcopy", volume.uri, back)
         do("cmp", image, back)
         do("qemu-img", "compare", "-f", "raw", "-F", "raw", image, volume.uri)
-    # Written without two members, by a client that writes zeroes and holes too.
+    # Two members are missing. The client also writes zeroes and holes.
     sparse = tmp_path / "sparse"
     with open(sparse, "wb") as file:
         file.write(dice.randbytes(MIB + 512))
@@ -84,7 +84,7 @@ def test_images_are_read_back_from_whole_and_degraded_arrays(volumes, tmp_path, 
 
 
 def fio(volume, part, *more):
-    """Random, sequential, and random of any size, side by side, with checksums, in a part of the volume of 6 MiB."""
+    """Returns concurrent jobs with checksums in a part of 6 MiB: random, sequential, and random of any size."""
     jobs = volume.folder / "jobs.fio"
     jobs.write_text(
         f"""[global]
@@ -129,7 +129,7 @@ def test_fio_verifies_every_strategy_whole_and_degraded(volumes, merging):
             assert kept.returncode == 0, f"{lost} lost, part {part}: {kept.stdout}{kept.stderr}"
         done = fio(volume, lost)
         assert done.returncode == 0, f"{lost} lost: {done.stdout}{done.stderr}"
-    # What is not as it was written is found.
+    # fio detects data that differ from the written data.
     do("qemu-io", "-f", "raw", "-c", "write -P 9 8192 512", volume.uri)
     assert fio(volume, 0, "--verify_only").returncode != 0
     volume.stop()
@@ -141,7 +141,7 @@ def test_flushed_data_survive_a_killed_server(volumes, tmp_path, dice):
     size = int(do("nbdinfo", "--size", volume.uri))
     image = random_file(tmp_path / "image", size, dice)
     do("nbdcopy", "--flush", image, volume.uri)
-    # Killed while the first half is written again.
+    # The server is killed while the first half is written again.
     writer = subprocess.Popen(
         ["fio", "--name=x", "--ioengine=nbd", f"--uri={volume.uri}", "--rw=randwrite", "--bs=4k", "--iodepth=32"]
         + [f"--size={size // 2}", "--time_based", "--runtime=60"],
@@ -159,7 +159,7 @@ def test_flushed_data_survive_a_killed_server(volumes, tmp_path, dice):
         wanted.seek(size // 2)
         found.seek(size // 2)
         assert wanted.read() == found.read()
-    # Syndromes fit again where it was killed: what two members had is what was there with them.
+    # After the kill, syndromes match again: without two members, the contents are the same as with them.
     for member in (0, 5):
         volume.fail(member)
     degraded = tmp_path / "degraded"
@@ -168,12 +168,12 @@ def test_flushed_data_survive_a_killed_server(volumes, tmp_path, dice):
 
 
 def content(tag):
-    """A block that says which write it is of."""
+    """Returns a block that contains the number of its write."""
     return tag.to_bytes(8, "little") * (BLOCK // 8)
 
 
 class Writer:
-    """Writes blocks at random, several at a time, until the server is gone; knows what each may hold."""
+    """Writes random blocks, several at a time, until the server ends. Records the possible contents of each block."""
 
     def __init__(self, volume, blocks):
         self.possible = [[0] for _ in range(blocks)]
@@ -183,7 +183,7 @@ class Writer:
         self.dice = random.Random(7)
 
     def fill(self):
-        """Everything, flushed."""
+        """Writes all blocks and flushes."""
         for block in range(len(self.possible)):
             self.tag += 1
             self.client.ask(WRITE, block * BLOCK, BLOCK, content(self.tag))
@@ -202,7 +202,7 @@ class Writer:
         sent = {}
         for block in chosen:
             self.tag += 1
-            # Before it is sent, since nobody can tell how far a killed server came.
+            # Recorded before the request is sent, because the progress of a killed server is unknown.
             self.possible[block].append(self.tag)
             sent[self.client.send(WRITE, block * BLOCK, BLOCK, content(self.tag))] = block
         for _ in chosen:
@@ -215,7 +215,7 @@ class Writer:
 
 
 def read_all(volume, possible):
-    """Reads block by block: right, or rejected; answers which were rejected."""
+    """Reads each block. It must be correct or rejected. Returns the rejected blocks."""
     rejected = []
     with Client(volume.socket) as client:
         for block, tags in enumerate(possible):
@@ -226,7 +226,7 @@ def read_all(volume, possible):
                 continue
             tag = int.from_bytes(found[:8], "little")
             assert tag in tags and found == content(tag), f"block {block} holds {tag}, not one of {tags}"
-            # What it holds it keeps.
+            # Its contents must not change any more.
             possible[block] = [tag]
     return rejected
 
@@ -252,17 +252,17 @@ def test_a_killed_degraded_server_returns_no_wrong_data_and_reports_doubtful_blo
         rejected = read_all(volume, writer.possible)
         reported = json.loads(do(PROGRAM, "raid", "status", "--json", volume.control))
         stripe = reported["stripe_bytes"] // BLOCK
-        # Stripes are doubtful where they were being written, and nothing else is rejected.
+        # Only stripes that were being written are uncertain. Other blocks are not rejected.
         assert reported["condition"] == "degraded"
         assert len({block // stripe for block in rejected}) <= reported["doubtful_stripes"]
         if lost == 1:
-            # The second syndrome shows which rows fit: at most the stripe of the write at hand does not.
+            # The second syndrome shows which rows match. At most the stripe of the current write does not match.
             assert reported["doubtful_stripes"] <= 1
         else:
             assert rejected and len(rejected) < len(writer.possible), "not everything was being written"
             assert "lost data" in do(PROGRAM, "raid", "status", volume.control)
         volume.kill()
-    # Written whole, nothing is in doubt.
+    # After all blocks are written, no stripe is uncertain.
     volume.start()
     wait_for_tasks(volume)
     with Client(volume.socket) as client:
@@ -277,7 +277,7 @@ def test_a_killed_degraded_server_returns_no_wrong_data_and_reports_doubtful_blo
 
 
 def wait_for_tasks(volume):
-    """Until all is put in order that can be."""
+    """Waits until all possible repairs are done."""
     deadline = time.monotonic() + 60
     while time.monotonic() < deadline:
         reported = json.loads(do(PROGRAM, "raid", "status", "--json", volume.control))
@@ -289,7 +289,7 @@ def wait_for_tasks(volume):
 
 @pytest.fixture
 def disks(tmp_path):
-    """Makes block devices of volumes, and takes them away."""
+    """Creates block devices of volumes, and removes them."""
     made = []
 
     def make(volume):
@@ -306,10 +306,10 @@ def disks(tmp_path):
 
 
 CHECKS = {"ext4": ["e2fsck", "-f", "-n"], "xfs": ["xfs_repair", "-n"]}
-# XFS wants 300 MiB.
+# XFS requires 300 MiB.
 MEMBERS = {"ext4": "32MiB", "xfs": "80MiB"}
 
-# Copies a file again and again under new names, and prints the number of each that is on the disk.
+# Copies a file repeatedly under new names. Prints the number of each copy that is on the disk.
 WRITER = """
 import os, sys
 source = open(sys.argv[1], "rb").read()
@@ -337,7 +337,7 @@ def test_a_file_system_survives_a_killed_server_and_lost_members(volumes, disks,
     disk.mount(kind)
     contents = make_tree(disk.place, dice)
     os.sync()
-    # Killed while files are written; what was synced is there afterwards.
+    # The server is killed while files are written. Synced files must exist afterwards.
     source = random_file(tmp_path / "source", 30_000, dice)
     numbers = tmp_path / "numbers"
     with open(numbers, "wb") as out:
@@ -369,7 +369,7 @@ def test_a_file_system_survives_a_killed_server_and_lost_members(volumes, disks,
 
 
 def wait(writer):
-    """The writer ends by itself when nothing can be written any more."""
+    """Waits for the writer, which ends by itself when writes fail."""
     try:
         writer.wait(30)
     except subprocess.TimeoutExpired:
@@ -378,7 +378,7 @@ def wait(writer):
 
 
 def examine(disk, kind, contents):
-    """Mounts, which replays the journal; compares; and has the file system checked."""
+    """Mounts the file system, which replays its journal, compares the files, and checks the file system."""
     disk.attach()
     disk.mount(kind)
     assert differences(disk.place, contents) == []

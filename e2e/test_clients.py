@@ -1,4 +1,4 @@
-"""Writes by clients that others wrote, read back in every notation."""
+"""Writes by clients of other projects, read back in every format."""
 
 import csv
 import datetime
@@ -24,7 +24,7 @@ I64 = (-(2**63), 2**63 - 1)
 
 
 def curl(*arguments, stdin=None):
-    """Status and body of an answer to curl."""
+    """Returns status and body of a response to curl."""
     done = subprocess.run(
         ["curl", "-sS", "-w", "\n%{http_code}", *arguments], input=stdin, capture_output=True, timeout=60
     )
@@ -160,7 +160,7 @@ def test_questdb_sender(server):
 
 
 def test_questdb_sender_by_default_and_with_auto_flush(server):
-    """No protocol version is given: the sender asks the server for its settings first."""
+    """No protocol version is given, so the sender first requests the server's settings."""
     rows = 3_000
     with questdb.Sender.from_conf(f"http::addr={server.address};auto_flush_rows=250;") as sender:
         for n in range(rows):
@@ -210,19 +210,19 @@ def test_curl_in_every_precision(server, path, precision, unit_ns):
 def test_curl_with_gzip(server, tmp_path):
     lines = "".join(f"z,host=h{n % 10} v={n}i {n}\n" for n in range(20_000))
     packed = tmp_path / "lines.gz"
-    # Two members one after the other are one stream as well: cat a.gz b.gz.
+    # Two members one after the other also form one stream: cat a.gz b.gz.
     half = len(lines) // 2
     packed.write_bytes(gzip.compress(lines[:half].encode()) + gzip.compress(lines[half:].encode()))
     status, body = curl(f"{server.url}/write", "-H", "Content-Encoding: gzip", "--data-binary", f"@{packed}")
     assert (status, body) == (204, b"")
     series = server.query("z")
     assert series["z,host=h7", "v"]["values"] == list(range(7, 20_000, 10))
-    # Cut off: an error, and not a silent half.
+    # A body that is cut off causes an error.
     cut = packed.read_bytes()[:-2000]
     status, body = curl(f"{server.url}/write", "-H", "Content-Encoding: gzip", "--data-binary", "@-", stdin=cut)
     assert status == 400
     assert "gzip" in json.loads(body)["error"]
-    # Not packed at all.
+    # A body that is not compressed.
     status, body = curl(f"{server.url}/write", "-H", "Content-Encoding: gzip", "--data-binary", "z v=1 1")
     assert status == 400
     assert "gzip" in json.loads(body)["error"]
@@ -241,7 +241,7 @@ def test_curl_receives_the_list_of_rejected_lines(server):
 
 
 def test_values_are_returned_bit_for_bit(server):
-    """Through sockets, journal, segment and a restart."""
+    """Values pass through sockets, journal, segment and a restart."""
     floats = [0.0, -0.0, 5e-324, -5e-324, 1.7976931348623157e308, 0.1, 2 / 3, -123456.789e-30, 1e22]
     integers = [0, 1, -1, *I64, 2**53 + 1]
     naturals = [0, 2**63, 2**64 - 1]
@@ -261,7 +261,7 @@ def test_values_are_returned_bit_for_bit(server):
 
     def check():
         series = {field: answer for (_, field), answer in server.query("exact").items()}
-        # JSON of Python reads the nearest double; -0.0 and all digits survive.
+        # Python's JSON reader returns the nearest double, so -0.0 and all digits survive.
         assert [struct.pack("d", number) for number in series["f"]["values"]] == [struct.pack("d", x) for x in floats]
         assert series["i"]["values"] == integers
         assert series["u"]["values"] == naturals
@@ -322,7 +322,7 @@ def test_the_three_notations_agree(server):
 
 
 def rows_of(table):
-    """Rows of an answer in Arrow, with times as integers: Python's own have no nanoseconds."""
+    """Returns the rows of an Arrow answer. Times are integers, because Python's times have no nanoseconds."""
     assert str(table.schema.field("time").type) == "timestamp[ns, tz=UTC]"
     place = table.schema.get_field_index("time")
     return table.set_column(place, "time", table["time"].cast("int64")).to_pylist()

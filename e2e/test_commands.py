@@ -1,4 +1,4 @@
-"""Subcommands as people run them, and the errors they meet first."""
+"""Subcommands in typical use, and the most common errors."""
 
 import gzip
 import json
@@ -24,7 +24,7 @@ def test_a_second_process_is_rejected_with_the_owner_of_the_directory(serve):
         assert str(server.process.pid) in done.stderr
         assert str(server.data) in done.stderr
     assert server.write("still v=1 1").status_code == 204
-    # The lock goes with the process, however that ends.
+    # Every end of the process releases the lock.
     server.kill()
     assert run("query", "{}", "--data", server.data).returncode == 0
 
@@ -64,7 +64,7 @@ def test_settings_are_printed_with_their_origins(tmp_path):
     assert '"debug"' in shown["log"] and "SEINER_LOG" in shown["log"]
     assert '"1 GiB"' in shown["memory"] and "seiner.toml, line 1" in shown["memory"]
     assert shown["durability"].endswith("# default")
-    # What is printed is a file of settings itself.
+    # The output is a valid settings file.
     (tmp_path / "kept.toml").write_text(done.stdout)
     again = run("config", "--config", "kept.toml", cwd=tmp_path)
     values = [line.split("#")[0].strip() for line in done.stdout.splitlines()]
@@ -82,7 +82,7 @@ def test_write_and_query_a_directory(tmp_path):
     done = run("write", "--data", data, "--allow-1970", stdin="cpu,host=a usage=3.5 3000000000\nbad\n")
     assert done.returncode == 1
     assert ":2: " in done.stderr
-    # A pipe may end within a line, when its writer dies.
+    # A pipe may end within a line if its writer ends.
     done = run("write", "--data", data, stdin="half v=4.5 4\nhalf v=5.5 5000")
     assert done.returncode == 1 and "standard input:2: the line has no newline" in done.stderr
     half = json.loads(run("query", "half", "--data", data, "--from", "0", "--format", "json").stdout)

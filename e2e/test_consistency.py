@@ -1,4 +1,4 @@
-"""Queries while writes go on."""
+"""Queries during writes."""
 
 import time
 
@@ -10,12 +10,12 @@ from program import SLOW
 
 WRITERS = 3
 ANSWERS = 60 if SLOW else 12
-# Enough for several writes of a segment's pieces.
+# Enough rows for several writes of pieces of a segment.
 WRITTEN = (32 if SLOW else 3) << 20
 DEADLINE_S = 240
 
 SETTINGS = {
-    # Many small blocks in large segments: blocks lie across the pieces in which a segment is written.
+    # Many small blocks in large segments, so that some blocks cross the pieces in which a segment is written.
     "large segments": {"memory": "16 MiB", "block_bytes": "512 B"},
     "small segments": {"memory": "16 MiB", "block_bytes": "512 B", "journal_bytes": "1 MiB", "segment_bytes": "1 MiB"},
 }
@@ -33,10 +33,10 @@ def test_answers_contain_all_rows_acknowledged_before(serve, settings):
                 acknowledged = writer.rows
                 rows = survivors(server, writer.number)
                 assert len(rows) >= acknowledged
-                # A request that is just being taken may be there in part.
+                # A request in progress may be visible in part.
                 assert (rows[:acknowledged] == numpy.arange(acknowledged)).all()
                 answers += 1
-            # Answers grow; the writers must not starve.
+            # Answers grow. The writers must still make progress.
             time.sleep(0.2)
     assert server.status()["engine"]["damaged_segments"] == 0
     for writer in load.writers:

@@ -1,4 +1,4 @@
-"""Ends of a server under load, compared with the acknowledgements its clients received."""
+"""Ends of a server under load: comparison of the surviving rows with the acknowledged rows."""
 
 import time
 
@@ -11,15 +11,15 @@ from program import SLOW
 WRITERS = 4
 KILLS = 25 if SLOW else 5
 
-# Small enough that buffers are sealed, segments change and journals are recycled all the time.
+# Small, so that buffers are sealed, segments change and journals are recycled all the time.
 TIGHT = {"memory": "16 MiB", "block_bytes": "512 B", "segment_bytes": "1 MiB", "journal_bytes": "1 MiB"}
 
-# What an interval of 100 ms may lose, with a busy machine's delays allowed for.
+# Maximum loss with an interval of 100 ms, including delays on a busy machine.
 LOSS_S = 1.0
 
 
 def run_under_load(server, firsts, seconds):
-    """Loads a server and kills it; answers the writers, and when it was killed."""
+    """Loads a server and kills it. Returns the writers and the time of the kill."""
     with Load(server, firsts) as load:
         time.sleep(seconds)
         killed = time.monotonic()
@@ -30,13 +30,13 @@ def run_under_load(server, firsts, seconds):
 
 
 def whole(rows, why):
-    """Asserts that rows are a prefix: all from the first to the last."""
+    """Asserts that rows form a prefix: all rows from the first to the last."""
     missing = numpy.setdiff1d(numpy.arange(rows[-1] + 1 if len(rows) else 0), rows)
     assert len(missing) == 0, f"{why}: {len(missing)} rows are missing before the last, from {missing[0]} on"
 
 
 def exercised(server, settings):
-    """Kills between segments prove little if there are none."""
+    """Asserts that there are segments. Otherwise the kills would prove little."""
     if settings is TIGHT:
         assert server.status()["engine"]["segments"] > 1
 
@@ -55,7 +55,7 @@ def test_sync_loses_nothing_acknowledged(serve, dice, settings):
                 f"kill {kill}, writer {writer.number}: {writer.rows} rows were acknowledged, {len(rows)} survived"
             )
             assert len(rows) <= writer.rows + ROWS, "more rows than were ever sent"
-        # What was sent and not acknowledged is sent again, as a client would.
+        # Rows without an acknowledgement are sent again, as by any client.
         firsts = [writer.rows for writer in writers]
     exercised(server, settings)
     server.stop()
@@ -78,14 +78,14 @@ def test_interval_loses_the_last_moment_only(serve, dice, settings):
                 f"{len(rows)} survived"
             )
             assert len(rows) <= writer.rows + ROWS, "more rows than were ever sent"
-            # The client goes on where the server stands.
+            # The client continues after the last row on the server.
             firsts.append(len(rows))
     exercised(server, settings)
     server.stop()
 
 
 def test_the_harness_detects_a_loss(serve):
-    """The canary: a server that promises nothing loses something, and this harness must notice."""
+    """Canary: a server without durability loses rows, and this test must detect the loss."""
     server = serve(durability="memory")
     writers, _ = run_under_load(server, [0] * WRITERS, 0.5)
     server.start()
@@ -124,7 +124,7 @@ def test_sigterm_loses_nothing_acknowledged(serve, dice, durability):
 
 
 def test_kills_during_starts_lose_no_rows(serve):
-    """Starts that are killed before they are through must not cost anything."""
+    """Kills during starts must not lose rows."""
     server = serve(durability="sync", **TIGHT)
     writers, _ = run_under_load(server, [0] * WRITERS, 1.0)
     for pause in (0.0, 0.005, 0.01, 0.02, 0.04):

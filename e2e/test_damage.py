@@ -1,4 +1,4 @@
-"""Directories that were damaged: found offline, set aside at a start, and the rest serves."""
+"""Damaged directories: a check finds the damage, a start sets it aside, and the server serves the rest."""
 
 import json
 
@@ -17,7 +17,7 @@ def lines(measurement):
 
 @pytest.fixture
 def two_segments(serve):
-    """A server that stopped; the rows of `one` are in a segment, those of `two` in another."""
+    """Returns a stopped server. The rows of `one` and of `two` are in different segments."""
     server = serve()
     segments = []
     for measurement in ("one", "two"):
@@ -68,7 +68,7 @@ def test_damage_is_found_and_the_rest_serves(two_segments, place):
     server.start()
     series = server.query("two")
     assert sum(len(answer["values"]) for answer in series.values()) == ROWS
-    # Missing values are reported, and never left out in silence.
+    # Missing rows must be reported, by a warning or as a damaged segment.
     answer = server.ask("query", select="one", from_=0).json()
     whole = sum(len(series["values"]) for series in answer["series"]) == ROWS
     reported = any(one.name.split(".")[0] in warning for warning in answer.get("warnings", []))

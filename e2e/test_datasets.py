@@ -1,4 +1,4 @@
-"""The commands of docs/import.md, and every value they import against what Python's reader finds."""
+"""Commands of docs/import.md. Every imported value is compared with Python's CSV reader."""
 
 import csv
 import gzip
@@ -21,7 +21,7 @@ UNITS = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
 
 
 def commands():
-    """The arguments of each import on the page, by the name of its file."""
+    """Returns the arguments of each import on the page, by the name of its file."""
     found = {}
     for line in re.findall(r"^seiner (import csv .*)$", PAGE.read_text(), re.MULTILINE):
         arguments = shlex.split(line)
@@ -37,7 +37,7 @@ def test_the_page_has_eight_commands():
     assert set(COMMANDS) == set(SHAPES)
 
 
-# Files of the shape of each dataset: header, units, quirks
+# Files in the form of each dataset: header, units, peculiarities
 
 
 def float32_as_double(number):
@@ -50,7 +50,7 @@ def nab_cloudwatch(dice):
         ts = 1_392_388_200
         for _ in range(400):
             row = [series, ts, dice.choice(["0.0", "0.132", "0.134", "1.73"])]
-            # A row may come twice.
+            # Some rows occur twice.
             yield from [row] * dice.choice([1] * 30 + [2])
             ts += dice.choice([300] * 30 + [900])
 
@@ -89,7 +89,7 @@ def wind_scada(dice):
     yield ["series", "ts", *names]
     ts = 1_388_534_400
     for row in range(700):
-        # A few cells are missing, and now and then a whole row.
+        # A few cells are missing, and sometimes a whole row.
         missing = 1.0 if row % 211 == 13 else 0.02
         yield ["R80711", ts, *("" if dice.random() < missing else float32_as_double(dice.gauss(5, 90)) for _ in names)]
         ts += dice.choice([600] * 60 + [0, 1_200])
@@ -144,7 +144,7 @@ def option(arguments, name, default=None):
 
 
 def expected(path, arguments):
-    """Texts by (tags, field) and time, as Python's reader finds them; the last of a time holds."""
+    """Returns the texts of Python's reader by (tags, field) and time. The last text of a time counts."""
     tags = (option(arguments, "--tag-columns") or "").split(",")
     unit = UNITS[option(arguments, "--time-unit", "s")]
     missing = {"", *(option(arguments, "--missing") or "").split(",")}
@@ -160,7 +160,7 @@ def expected(path, arguments):
 
 
 def same(kind, value, text):
-    """Whether a value is the one that the text denotes, to the bit."""
+    """Returns true if a value equals, bit by bit, the value that the text denotes."""
     if kind in ("i64", "u64"):
         return value == int(text)
     if kind == "f32":
@@ -199,7 +199,7 @@ def test_a_generated_file_is_imported(name, tmp_path, dice):
     with gzip.open(path, "wt", newline="") as file:
         csv.writer(file).writerows(SHAPES[name](dice))
     first = check_import(path, name, tmp_path / "data")
-    # Once more changes nothing.
+    # A second import changes nothing.
     assert check_import(path, name, tmp_path / "data") == first
 
 
@@ -240,7 +240,7 @@ def test_bad_rows_are_named(tmp_path):
 
 
 def test_a_forgotten_tag_stops_the_import(serve, tmp_path, dice):
-    """With the tag the file is imported through a server; twice, as that changes nothing."""
+    """Imports the file with the tag through a server. A second import changes nothing."""
     server = serve()
     path = tmp_path / "live_collectd.csv"
     with open(path, "w", newline="") as file:

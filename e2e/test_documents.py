@@ -1,4 +1,4 @@
-"""Commands and links of the documents: they work as they are printed."""
+"""Commands and links of the documents work as printed."""
 
 import re
 import subprocess

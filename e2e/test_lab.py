@@ -1,4 +1,4 @@
-"""The lab and the planner as people run them, at toy size."""
+"""The lab and the planner in typical use, at toy size."""
 
 import json
 import os
@@ -19,7 +19,7 @@ IS_ROOT = os.geteuid() == 0
 
 @pytest.fixture
 def lab(tmp_path):
-    """Runs `seiner lab` with a state directory of its own, in a directory of its own."""
+    """Runs `seiner lab` in a separate directory, with a separate state directory."""
     (tmp_path / "disk").mkdir()
 
     def lab(*arguments, timeout=120):
@@ -33,7 +33,7 @@ def leftovers(directory):
 
 
 def check_report(directory):
-    """Everything is there, and the page needs nothing from elsewhere."""
+    """Asserts that all files exist, and that the page loads no external resource."""
     assert {path.name for path in Path(directory).iterdir()} == FILES
     page = (Path(directory) / "report.html").read_text()
     assert "<svg" in page or "<table" in page
@@ -60,7 +60,7 @@ def test_disk_is_measured_continued_and_compared(lab, tmp_path):
     assert all(cell["figures"]["MB/s"] > 0 for cell in results["cells"])
     assert not leftovers(tmp_path)
 
-    # The same run into the same directory has nothing left to measure.
+    # The same run into the same directory has no cell left to measure.
     cells = (tmp_path / "a/cells.jsonl").read_text()
     assert lab("run", "a").returncode == 0
     assert (tmp_path / "a/cells.jsonl").read_text() == cells
@@ -68,7 +68,7 @@ def test_disk_is_measured_continued_and_compared(lab, tmp_path):
     (tmp_path / "a/cells.jsonl").write_text(cells[:-40])
     assert lab("run", "a").returncode == 0
     assert len((tmp_path / "a/cells.jsonl").read_text().splitlines()) >= len(cells.splitlines())
-    # Another run does not go there.
+    # Another run is rejected in this directory.
     done = lab("disk", "disk", "--profile", "toy", "--out", "a", "--seed", "2")
     assert done.returncode == 2 and "other settings" in done.stderr
 
@@ -144,7 +144,7 @@ def test_the_tour_ends_in_a_page_of_all(lab, tmp_path):
     assert ("align" in walked) != ("<li>align: " in page), "walked, or left out with the reason"
     assert not leftovers(tmp_path)
 
-    # What was walked is not walked again.
+    # Completed parts of the tour are not repeated.
     cells = (tmp_path / "t/disk/cells.jsonl").read_text()
     assert lab("tour", "disk", "--profile", "toy", "--out", "t").returncode == 0
     assert (tmp_path / "t/disk/cells.jsonl").read_text() == cells
@@ -176,7 +176,7 @@ def test_invalid_requests_are_rejected_before_anything_is_created(lab, tmp_path,
 
 
 def start(tmp_path, *arguments):
-    """A run that takes long, once it has made its directory on the disk."""
+    """Starts a long run. Returns after the run created its directory on the disk."""
     env = {**environment(), "SEINER_LAB_STATE": str(tmp_path / "state")}
     process = subprocess.Popen([PROGRAM, "lab", *arguments], cwd=tmp_path, env=env, stderr=subprocess.PIPE, text=True)
     for _ in range(200):
@@ -191,7 +191,7 @@ def test_an_interrupted_run_leaves_nothing_and_continues(lab, tmp_path):
     arguments = ["disk", "disk", "--profile", "toy", "--sustained", "0.2", "--seconds", "2", "--out", "a"]
     process = start(tmp_path, *arguments)
     time.sleep(1)
-    # `timeout` and `make` send what they get to the process and to its group: one wish in two signals.
+    # `timeout` and `make` pass a signal to the process and to its group: one request in two signals.
     process.send_signal(signal.SIGINT)
     time.sleep(0.05)
     process.send_signal(signal.SIGTERM)
@@ -290,10 +290,10 @@ def test_an_external_store_is_tested_or_listed_as_missing(store, lab, tmp_path):
 
 @pytest.fixture(scope="session")
 def guest(tmp_path_factory):
-    """A guest for file systems that this kernel lacks: one that is there, or one that is prepared here."""
+    """Guest for file systems that this kernel lacks. An existing guest is used; otherwise one is prepared."""
     if shutil.which("qemu-system-x86_64") is None:
         pytest.skip("QEMU is not installed")
-    # Kept for the next run, as the Python environment is: it is a kernel that comes from afar.
+    # Kept for the next run like the Python environment, because the kernel is downloaded.
     directory = Path(os.environ.get("SEINER_LAB_GUEST") or ROOT / "target/e2e-guest").resolve()
     state = tmp_path_factory.mktemp("guest") / "state"
     env = {"SEINER_LAB_GUEST": str(directory), "SEINER_LAB_STATE": str(state)}
@@ -308,7 +308,7 @@ def guest(tmp_path_factory):
 
 @pytest.mark.skipif(not SLOW, reason="boots two machines more: SLOW=1 runs it")
 def test_file_systems_of_another_kernel(guest, tmp_path):
-    """As any user: the programs are the guest's own."""
+    """Works for every user, because the guest contains the programs."""
     (tmp_path / "disk").mkdir()
     env = {**guest, "SEINER_LAB_STATE": str(tmp_path / "state")}
     systems = [text for name in ("jfs", "ufs") for text in ("--system", name)]
@@ -321,7 +321,7 @@ def test_file_systems_of_another_kernel(guest, tmp_path):
     assert [cell["name"] for cell in first["missing"]] == ["ufs"]
     (one,), (other,) = first["cells"], second["cells"]
     assert one["settings"]["guest kernel"] != os.uname().release
-    # Its clock counts instructions: what this computer does meanwhile does not matter.
+    # The guest's clock counts instructions, so other work of this computer has no effect.
     times = [cell["figures"]["untar small s"] for cell in (one, other)]
     assert times[0] == pytest.approx(times[1], rel=0.05)
     assert not leftovers(tmp_path)
@@ -339,7 +339,7 @@ def test_unaligned_partitions_in_a_guest(guest, tmp_path):
 
 
 def test_block_operations_of_a_store_in_a_guest(guest, tmp_path):
-    """What takes root elsewhere: a fresh file system, and the types of block operations."""
+    """Outside a guest, a fresh file system and the types of block operations require root."""
     (tmp_path / "disk").mkdir()
     env = {**guest, "SEINER_LAB_STATE": str(tmp_path / "state")}
     tell = ["lab", "write", "disk", "--backend", "guest", "--profile", "toy", "--fresh", "ext4", "--store", "files"]

@@ -1,4 +1,4 @@
-"""Overload is rejected with a word about when to come again, and memory stays where it was promised."""
+"""Overload is rejected with a time to retry, and memory stays within its limit."""
 
 import errno
 import gzip
@@ -17,7 +17,7 @@ MIB = 1 << 20
 
 
 def slow_write(server):
-    """A write that has begun and keeps its place until the rest of its body is sent."""
+    """Begins a write. It counts as active until the rest of its body is sent."""
     host, port = server.address.rsplit(":", 1)
     held = socket.create_connection((host, int(port)))
     held.sendall(b"POST /write HTTP/1.1\r\nHost: localhost\r\nContent-Length: 14\r\n\r\nheld ")
@@ -40,7 +40,7 @@ def test_excess_writes_are_rejected_with_a_time_to_retry(serve):
     assert int(rejected.headers["Retry-After"]) >= 1
     reported = rejected.json()
     assert reported["code"] == "unavailable" and "max_requests" in reported["error"]
-    # Questions are still answered.
+    # Queries are still answered.
     assert server.ask("measurements").status_code == 200
     held.sendall(b"v=1 12345")
     assert held.recv(64).startswith(b"HTTP/1.1 204")
@@ -94,7 +94,7 @@ def test_invalid_bytes_are_answered_with_errors(serve):
 
 
 def load_sources(server, count, ticks, failures_allowed=False):
-    """A gauge of each source at each tick, ten thousand lines a request; answers lines rejected."""
+    """Writes a gauge of each source at each tick, 10,000 lines per request. Returns the number of rejected lines."""
     host, port = server.address.rsplit(":", 1)
     connection = http.client.HTTPConnection(host, int(port), timeout=300)
     rejected = 0
@@ -116,7 +116,7 @@ def load_sources(server, count, ticks, failures_allowed=False):
 
 
 def test_memory_stays_near_its_budget(serve):
-    """64 MiB for 200,000 sources that all have data in buffers: a promise, not a wish."""
+    """A store with 64 MiB and 200,000 sources, all with data in buffers, stays within its memory."""
     budget = 64 * MIB
     sources = 200_000
     ticks = 12 if SLOW else 4
@@ -145,7 +145,7 @@ def test_names_beyond_the_memory_are_rejected_and_known_sources_accepted(serve):
 
 
 def new_sources(server, first, count, tick):
-    """A row each of sources that have a host and a number of their own; answers how many were rejected."""
+    """Writes one row of each source. Each source has its own host and number. Returns the number of rejected rows."""
     body = "".join(
         f"m,host=h{n:07x},id={n * 2654435761 % 2**32:08x},region=eu-west-{n % 7} v={n} {1_700_000_000_000_000_000 + tick}\n"
         for n in range(first, first + count)
@@ -163,7 +163,7 @@ def rss_bytes(server):
 
 
 def test_ever_new_sources_stay_within_the_memory(serve):
-    """RSS from ingest to a restart: docs/config.md grants the process 64 MiB beside the setting."""
+    """Checks the RSS from ingest to a restart. docs/config.md allows the process 64 MiB in addition to the setting."""
     mib, process = (256, 24) if SLOW else (24, 40)
     server = serve(memory=f"{mib} MiB")
 
@@ -173,7 +173,7 @@ def test_ever_new_sources_stay_within_the_memory(serve):
         print(f"{phase}: RSS {used:.0f} MiB at most, {status['memory_used_bytes'] / MIB:.0f} accounted for")
         assert used <= min(bound * mib + process, mib + 64), phase
         assert status["memory_used_bytes"] <= bound * status["memory_budget_bytes"], phase
-        # The kernel counts the peak anew.
+        # Resets the peak that the kernel counts.
         Path(f"/proc/{server.process.pid}/clear_refs").write_text("5")
 
     sources = rejected = 0
@@ -204,7 +204,7 @@ def test_ever_new_sources_stay_within_the_memory(serve):
 
 @pytest.fixture
 def small_disk(tmp_path):
-    """A file system of 24 MiB."""
+    """Mounts a file system of 24 MiB."""
     place = tmp_path / "disk"
     place.mkdir()
     mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=24m", "tmpfs", place], capture_output=True, text=True)
@@ -219,7 +219,7 @@ def test_a_full_disk_is_reported_everywhere_until_space_is_free(serve, small_dis
     assert server.write("m,a=b v=1 1").status_code == 204
     healthy = requests.get(server.url + "/health").json()
     assert healthy["status"] == "pass" and "but" not in healthy["message"]
-    # Somebody else fills the disk, up to the last byte.
+    # Another program fills the disk, up to the last byte.
     filler = open(small_disk / "filler", "wb", buffering=0)
     for size in (MIB, 4096):
         try:
@@ -255,7 +255,7 @@ def test_a_full_disk_is_reported_everywhere_until_space_is_free(serve, small_dis
     assert any("space" in warning for warning in server.status()["warnings"])
     assert "seiner_writes_rejected 1.0" in requests.get(server.url + "/metrics").text
     assert server.ask("measurements").json() == ["m"]
-    # It goes on by itself.
+    # The server continues by itself.
     filler.close()
     (small_disk / "filler").unlink()
     wait_for(lambda: write().status_code == 204)

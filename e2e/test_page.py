@@ -1,4 +1,4 @@
-"""What a newcomer sees some seconds after the first command: curves of the host itself."""
+"""First view of a new user, some seconds after the first command: curves of the host itself."""
 
 import os
 import re

@@ -1,4 +1,4 @@
-"""`seiner raid`: arrays of files, served, killed, degraded, rejected; talked to by qemu and libnbd where they are there."""
+"""`seiner raid` on arrays of files: served, killed, degraded and rejected. Clients are qemu and libnbd if installed."""
 
 import json
 import re
@@ -14,7 +14,7 @@ from nbd import READ, TRIM, WRITE, Client
 from program import PROGRAM, environment, run
 
 MIB = 1 << 20
-# A volume's blocks are compared by these.
+# Contents by which the blocks of a volume are compared.
 needs_qemu = pytest.mark.skipif(shutil.which("qemu-io") is None, reason="qemu-io is missing: apt-get install qemu-utils")
 
 
@@ -220,7 +220,7 @@ def test_a_corrupt_member_is_repaired_and_named(tmp_path):
         client.ask(WRITE, 0, MIB, data)
         client.flush()
         serving.stop()
-    # Behind the superblock and the records: somebody's bit turns.
+    # After the superblock and the records, one bit is flipped.
     with open(devices[1], "r+b") as file:
         file.seek(MIB + 12345)
         byte = file.read(1)[0]

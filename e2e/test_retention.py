@@ -1,4 +1,4 @@
-"""Rows that are kept or expire, the space that they take, and the reports about them."""
+"""Kept and expired data, its disk space, and the reports about it."""
 
 import json
 import random
@@ -13,7 +13,7 @@ SECOND = 1_000_000_000
 
 
 def noise(measurement, first, count, sources=4):
-    """Values that do not compress, a second from one to the next."""
+    """Returns lines with values that do not compress, one second apart."""
     dice = random.Random(first)
     return "".join(
         f"{measurement},n={n % sources} v={dice.random()!r} {(first + n // sources) * SECOND}\n" for n in range(count)
@@ -21,12 +21,12 @@ def noise(measurement, first, count, sources=4):
 
 
 def taken(directory):
-    """What the directory takes on the disk, as `du` counts."""
+    """Returns the disk space of the directory, as `du` counts."""
     taken = 0
     for file in directory.rglob("*"):
         try:
             taken += file.stat().st_blocks * 512
-        except FileNotFoundError:  # recycled meanwhile
+        except FileNotFoundError:  # a file that was recycled during the scan
             pass
     return taken
 
@@ -111,7 +111,7 @@ def test_classes_of_the_file_apply_their_limits(serve, tmp_path):
     )
     for measurement in ("ring", "kept"):
         assert server.write(noise(measurement, now - 3000, 12_000)).status_code == 204
-    # Rows that are too old as they come are rejected, once the time is stored on the disk. The rest is kept.
+    # After the clock was persisted, rows that are too old on arrival are rejected. The rest is kept.
     young = server.write(noise("young", now - 3000, 12_000))
     assert young.status_code == 204 or (young.status_code == 400 and "older than the retention class" in young.text), young.text
     assert 4 * 500 <= rows(server, "ring") < 4 * 700
@@ -124,7 +124,7 @@ def test_classes_of_the_file_apply_their_limits(serve, tmp_path):
     assert {one["name"]: one["sources"] for one in log["classes"]} == {"ring": 4, "young": 4, "later": 0, "default": 4}
     assert any('"later"' in warning for warning in log["warnings"])
     assert 'retention class "later"' in server.log.read_text()
-    # Rules that are gone bring nothing back.
+    # Removed rules do not restore data.
     server.stop()
     (tmp_path / "seiner.toml").write_text("block_bytes = 512\n")
     server.start()
@@ -133,7 +133,7 @@ def test_classes_of_the_file_apply_their_limits(serve, tmp_path):
 
 
 def fill(server, mib, until=lambda answer: False, watch=lambda: None):
-    """Writes about so many MiB of blocks; answers the last answer."""
+    """Writes about this many MiB of blocks. Returns the last response."""
     for tick in range(mib * 2):
         answer = server.write(noise("m", tick * 20_000, 80_000))
         watch()
@@ -151,7 +151,7 @@ def test_a_full_store_rejects_within_its_budget_and_continues_when_space_returns
     assert taken(server.data) <= 24 * MIB
     status = server.status()["engine"]
     assert status["disk_budget_bytes"] == 24 * MIB and status["disk_used_bytes"] <= 24 * MIB
-    # It is full, and says so. What is there is served, and a delete makes room.
+    # The store is full and reports it. Existing data are served, and a delete frees space.
     health = requests.get(server.url + "/health", timeout=60)
     assert health.status_code == 503 and "ready for queries" in health.text
     assert rows(server, 'm{n="0"}') > 1000
@@ -188,7 +188,7 @@ def test_a_class_that_sheds_keeps_accepting(serve):
     report = json.loads(run("log", "status", "--json", "--server", server.url).stdout)
     assert report["space"]["budget"] == 24 * MIB and report["segment_bytes"] == 256 << 10
     assert sum("█" in line for line in listed.splitlines()) > len(report["segments"]) / 2
-    # What is all live is not merged over and over before something is shed.
+    # Fully live segments are not merged repeatedly before blocks are shed.
     assert 1 <= report["written"]["start"]["per_byte"] < 1.2
     why = run("log", "why", "--server", server.url).stdout
     decisions = json.loads(run("log", "why", "--json", "--server", server.url).stdout)

@@ -1,4 +1,4 @@
-"""`seiner serve --array`: a store on an array of files, which loses members and is killed, and loses nothing."""
+"""`seiner serve --array`: a store on an array of files loses no rows when members fail and the server is killed."""
 
 import json
 import re
@@ -27,7 +27,7 @@ class Store(Server):
         self.others = self.arguments
 
     def start(self):
-        # A list of several arguments, as a shell makes of member-*.
+        # Several arguments, like the result of member-* in a shell.
         self.arguments = ["--array", *map(str, self.devices.values()), *self.others]
         return super().start()
 
@@ -50,7 +50,7 @@ class Store(Server):
 
 
 def load(server, firsts, seconds, then=lambda: None):
-    """Load for a while; answers how many rows of each writer were acknowledged."""
+    """Loads the server for a while. Returns the acknowledged rows of each writer."""
     with Load(server, firsts) as load:
         time.sleep(seconds)
         then()
@@ -58,7 +58,7 @@ def load(server, firsts, seconds, then=lambda: None):
 
 
 def check(server, acknowledged):
-    """All that was acknowledged is there, without a gap; answers what there is."""
+    """Asserts that all acknowledged rows exist without a gap. Returns the existing rows."""
     rows = [survivors(server, number) for number in range(WRITERS)]
     for number, found in enumerate(rows):
         assert len(found) >= acknowledged[number], f"writer {number}: {acknowledged[number]} acknowledged, {len(found)} there"
@@ -104,7 +104,7 @@ def test_no_data_are_lost_with_two_members_under_load(tmp_path, durability):
             server.replace(member, tmp_path / f"new-{number}")
         assert server.array()["condition"] == "whole"
         server.order("scrub", "--wait")
-        # What was filled has to be right now.
+        # The filled member must be correct now.
         server.fail(0)
         server.fail(2)
         rows = load(server, check(server, rows), 0.3)
@@ -177,7 +177,7 @@ def test_unusable_arrays_are_rejected_with_a_reason(tmp_path):
 
 def test_a_volume_with_other_contents_is_rejected_until_it_is_cleared(tmp_path):
     server = Store(tmp_path)
-    # Data of the first stripe begin at 1 MiB.
+    # The data of the first stripe begin at 1 MiB.
     with open(server.devices[0], "r+b") as member:
         member.seek(MIB)
         member.write(b"something that somebody wants to keep")

@@ -1,4 +1,4 @@
-"""An array of files behind a network block device, and a file system on it."""
+"""Array of files behind a network block device, with a file system on it."""
 
 import shutil
 import subprocess
@@ -13,14 +13,14 @@ STRATEGIES = ["never", "batch", "always", "paper", "paper-batch", "default"]
 
 
 def need(*programs):
-    """Skips what cannot be run here."""
+    """Skips the test if it cannot run here."""
     for program in programs:
         if shutil.which(program) is None:
             pytest.skip(f"{program} is missing; scripts/need.sh fio libnbd qemu-img mkfs.ext4 mkfs.xfs")
 
 
 def do(*arguments, timeout=300):
-    """Runs a program that must succeed; answers what it printed."""
+    """Runs a program, which must succeed. Returns its output."""
     done = subprocess.run([str(argument) for argument in arguments], capture_output=True, text=True, timeout=timeout)
     assert done.returncode == 0, f"{arguments}: status {done.returncode}\n{done.stdout}{done.stderr}"
     return done.stdout
@@ -74,7 +74,7 @@ class Volume(Daemon):
 
 
 class Disk:
-    """A volume as a block device of the kernel: nbdfuse makes a file of it, and a loop device reads that."""
+    """Volume as a block device of the kernel: nbdfuse presents the volume as a file for a loop device."""
 
     def __init__(self, volume, folder):
         self.volume = volume
@@ -113,7 +113,7 @@ class Disk:
         self.mounted = False
 
     def detach(self):
-        """Takes everything away, whatever state it is in."""
+        """Removes everything, in any state."""
         if self.mounted:
             subprocess.run(["umount", "--lazy", self.place], capture_output=True)
             self.mounted = False
@@ -147,7 +147,7 @@ def random_file(path, size, dice):
 
 
 def make_tree(folder, dice, files=200):
-    """Files of all sizes in folders; answers what is in them."""
+    """Creates files of all sizes in folders. Returns their contents."""
     contents = {}
     for number in range(files):
         path = folder / f"d{number % 7}" / f"f{number}"
@@ -158,7 +158,7 @@ def make_tree(folder, dice, files=200):
 
 
 def differences(folder, contents):
-    """Files that are not as they should be."""
+    """Returns the files with wrong contents."""
     return [name for name, expected in contents.items() if not is_same(folder / name, expected)]
 
 

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Lints every crate with optional features: once without any feature, and once with each feature alone.
 
-The list of features is that of `cargo metadata`. The C++ sources of RocksDB, which build for most of an hour, are not
-compiled: only the Rust code of the feature `rocksdb` is checked.
+The list of features is that of `cargo metadata`. The C++ sources of RocksDB take most of an hour to build, so they are
+not compiled: only the Rust code of the feature `rocksdb` is checked.
 """
 
 import json
@@ -29,7 +29,7 @@ def builds():
 
 
 def lint(crate, feature):
-    """Runs clippy on a crate. Returns whether it passed."""
+    """Runs clippy on a crate. Returns true if clippy passed."""
     command = ["cargo", "clippy", "--locked", "--quiet", "--no-deps", "-p", crate, "--no-default-features"]
     command += ["--features", feature] if feature else []
     started = time.monotonic()

@@ -56,7 +56,7 @@ impl Connection {
         })
     }
 
-    /// Sets the maximum time to wait for an answer.
+    /// Sets the maximum time to wait for a response.
     pub fn patience(&mut self, patience: Duration) -> io::Result<()> {
         self.stream.get_ref().set_read_timeout(Some(patience))
     }
@@ -85,10 +85,7 @@ impl Connection {
         self.send_head("POST", target, Some(length))?;
         file.seek(SeekFrom::Start(start))?;
         let sent = io::copy(&mut file.take(length), self.stream.get_mut())?;
-        ensure!(
-            sent == length,
-            "the file ended after {sent} of {length} bytes"
-        );
+        ensure!(sent == length, "the file has only {sent} of {length} bytes");
         self.response()
     }
 
@@ -119,7 +116,7 @@ impl Connection {
             .split(' ')
             .nth(1)
             .and_then(|status| status.parse().ok())
-            .with_context(|| format!("{status_line:?} is no HTTP status line"))?;
+            .with_context(|| format!("{status_line:?} is not an HTTP status line"))?;
         let (mut length, mut chunked) = (None, false);
         loop {
             let header = self.line()?;
@@ -136,7 +133,7 @@ impl Connection {
             (true, _) => self.chunks()?,
             (false, Some(length)) => self.bytes(length)?,
             (false, None) if status == 204 || status == 304 => Vec::new(),
-            (false, None) => bail!("an answer with neither a length nor chunks"),
+            (false, None) => bail!("a response without a length and without chunks"),
         };
         Ok(Response { status, body })
     }
@@ -153,13 +150,13 @@ impl Connection {
             let line = self.line()?;
             let length =
                 usize::from_str_radix(line.split(';').next().unwrap_or_default().trim(), 16)
-                    .with_context(|| format!("{line:?} is no length of a chunk"))?;
+                    .with_context(|| format!("{line:?} is not the length of a chunk"))?;
             let start = body.len();
             body.resize(start + length, 0);
             self.stream.read_exact(&mut body[start..])?;
             ensure!(
                 self.line()?.is_empty(),
-                "a chunk is longer than its head states"
+                "a chunk is longer than its header states"
             );
             if length == 0 {
                 return Ok(body);

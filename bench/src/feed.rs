@@ -18,7 +18,7 @@ const ATTEMPTS: u32 = 600;
 pub struct FeedResult {
     /// Time from the first byte sent to the last acknowledgement.
     pub wall: Duration,
-    /// Number of bodies that the server deferred (429, 503 or 500) and that were sent again.
+    /// Number of bodies that were sent again because the server deferred them (429, 503 or 500).
     pub put_off: u64,
 }
 
@@ -41,7 +41,7 @@ impl Acknowledged {
         self.lines[agent].fetch_add(lines, Ordering::SeqCst);
     }
 
-    /// Returns the number of acknowledged lines of one agent. They are the first lines of its file.
+    /// Returns the number of acknowledged lines of one agent: always the first lines of its file.
     pub fn by_agent(&self, agent: usize) -> u64 {
         self.lines[agent].load(Ordering::SeqCst)
     }
@@ -71,8 +71,7 @@ pub fn feed(
     run(senders)
 }
 
-/// Sends a workload that is generated while it is sent, so that it may exceed the size limit of
-/// files.
+/// Generates a workload while it is sent. Such a workload may exceed the size limit of files.
 pub fn feed_generated(
     address: SocketAddr,
     target: &str,
@@ -168,5 +167,5 @@ fn until_taken(mut send: impl FnMut() -> Result<(u16, Vec<u8>)>) -> Result<u64> 
             }
         }
     }
-    bail!("the server put a body off {ATTEMPTS} times")
+    bail!("the server deferred a body {ATTEMPTS} times")
 }

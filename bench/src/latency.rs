@@ -20,8 +20,8 @@ pub fn median(values: impl IntoIterator<Item = f64>) -> Option<f64> {
     }
 }
 
-/// Returns the milliseconds of each measured run, after the warm-ups. `ask` gets the number of the
-/// run.
+/// Returns the milliseconds of each measured run, after the warm-ups. `ask` receives the number of
+/// the run.
 pub fn milliseconds(mut ask: impl FnMut(usize) -> Result<()>) -> Result<Vec<f64>> {
     let mut times = Vec::with_capacity(RUNS);
     for run in 0..WARM_UPS + RUNS {

@@ -31,7 +31,7 @@ struct Arguments {
     /// Directory of results and generated data
     #[arg(long, global = true, default_value = "target/bench")]
     output: PathBuf,
-    /// Page that is made from all results
+    /// Page to generate from all results
     #[arg(long, global = true, default_value = "bench/RESULTS.md")]
     page: PathBuf,
     #[command(subcommand)]
@@ -48,7 +48,7 @@ enum Benchmark {
     Core(run::core::CoreSettings),
     /// Measure the hold times of the engine's lock with a million sources, and one heavy query
     CoreLock(run::core_lock::CoreLockSettings),
-    /// Measure starts: cold, and after a kill at full load
+    /// Measure the duration of starts: cold, and after a kill at full load
     Restart(run::restart::RestartSettings),
     /// Measure the bytes written to the device per byte of sealed blocks
     Amplification(run::amplification::AmplificationSettings),
@@ -68,13 +68,13 @@ enum Benchmark {
     Simulate(run::simulate::SimulateSettings),
     /// Run the paper's matrix of loads on a modelled array
     RaidMatrix(run::raid_matrix::RaidMatrixSettings),
-    /// Run the loads by which merging is judged, and on which it is never tuned
+    /// Run the held-out loads: merging is judged by them and never tuned on them
     RaidHeldout(run::raid_heldout::RaidHeldoutSettings),
-    /// Run a load that changes
+    /// Measure the delay until merging adapts to a changed load
     RaidPhases(run::raid_phases::RaidPhasesSettings),
     /// Run arrays on real files behind a network block device
     RaidReal(run::raid_real::RaidRealSettings),
-    /// Run the array with faults, with many seeds
+    /// Inject faults into arrays, with many seeds
     RaidFaults(run::raid_faults::RaidFaultsSettings),
     /// Only update the page
     Summary,

@@ -59,7 +59,7 @@ pub fn fio(folder: &Path, socket: &Path, jobs: &str, more: &[&str]) -> Result<Do
     let text = fs::read_to_string(&output)?;
     let begin = text.find('{').with_context(|| {
         format!(
-            "fio gave no answer: {}{text}",
+            "fio printed no result: {}{text}",
             String::from_utf8_lossy(&said.stderr)
         )
     })?;

@@ -1,4 +1,4 @@
-//! Server as a child process, with the kernel's counters of it.
+//! Server as a child process, and the kernel's counters of that process.
 
 use anyhow::{Context, Result, bail, ensure};
 use procfs::WithCurrentSystemInfo;
@@ -23,7 +23,7 @@ pub struct Server {
     log: PathBuf,
 }
 
-/// Kernel's counters of a process so far.
+/// The kernel's counters of a process.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Usage {
     /// User and system time of all its threads, in seconds.
@@ -32,7 +32,7 @@ pub struct Usage {
     pub peak_rss: u64,
     /// Resident memory in bytes (VmRSS).
     pub rss: u64,
-    /// Bytes that the process caused to be written to block devices (`write_bytes` of
+    /// Bytes that the process wrote to block devices (`write_bytes` of
     /// /proc/PID/io).
     pub written: u64,
 }
@@ -79,7 +79,7 @@ impl Server {
         Usage::of(self.child.id() as i32)
     }
 
-    /// Waits until `ready` returns true, and tries continuously.
+    /// Calls `ready` repeatedly until it returns true.
     pub fn wait_until(&mut self, mut ready: impl FnMut(SocketAddr) -> bool) -> Result<()> {
         let start = Instant::now();
         while !ready(self.address) {
@@ -108,7 +108,7 @@ impl Server {
         lines.into_iter().rev().collect::<Vec<_>>().join(" | ")
     }
 
-    /// Requests a stop (SIGTERM) and waits for it.
+    /// Requests a stop (SIGTERM) and waits until the process has ended.
     pub fn stop(mut self) -> Result<()> {
         kill_process(self.pid(), Signal::TERM)?;
         let start = Instant::now();
@@ -122,7 +122,7 @@ impl Server {
         Ok(())
     }
 
-    /// Kills the server (SIGKILL) and waits for its end.
+    /// Kills the server (SIGKILL) and waits until the process has ended.
     pub fn kill(&mut self) -> Result<()> {
         self.child.kill()?;
         self.child.wait()?;
@@ -159,7 +159,7 @@ pub struct DiskUse {
 }
 
 impl DiskUse {
-    /// Adds up a directory. Files that vanish meanwhile do not count.
+    /// Adds up the files of a directory. Files that are deleted during the scan do not count.
     pub fn of(directory: &Path) -> DiskUse {
         let mut sum = DiskUse::default();
         for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
@@ -180,8 +180,8 @@ impl DiskUse {
         sum
     }
 
-    /// Waits until the directory has not changed for `quiet`. Returns false if it still changes
-    /// after `limit`.
+    /// Waits until the directory has not changed for `quiet`. Returns false if that does not happen
+    /// within `limit`.
     pub fn wait_until_stable(directory: &Path, quiet: Duration, limit: Duration) -> bool {
         let start = Instant::now();
         let mut last = (DiskUse::of(directory), Instant::now());

@@ -81,8 +81,8 @@ mod tests {
     use std::fs;
     use std::io::ErrorKind;
 
-    /// Where mounts are not permitted, the volume is an ordinary folder, and the rest of the test
-    /// does not apply.
+    /// If mounts are not permitted, the volume is an ordinary folder, and the rest of the test does
+    /// not apply.
     #[test]
     fn a_full_volume_rejects_writes_until_it_grows() {
         let folder = tempfile::tempdir().unwrap();

@@ -11,8 +11,8 @@ use std::io::{self, Write};
 pub const SENSORS_PER_HOST: u32 = 100;
 /// Time between two samples of a series, ns.
 pub const PERIOD: i64 = 10_000_000_000;
-/// Time of the first sample, ns: 2023-11-14, midnight UTC. No workload of a day's length then pays
-/// for a change of day that another workload avoids.
+/// Time of the first sample, ns: 2023-11-14, midnight UTC. So a workload of one day contains no
+/// change of day, which some stores pay for.
 pub const START: i64 = 1_699_920_000_000_000_000;
 const REGIONS: [&str; 4] = ["eu-west", "eu-north", "us-east", "ap-south"];
 const SENSORS: [&str; 5] = ["temp", "load", "volt", "flow", "humidity"];
@@ -26,9 +26,9 @@ pub struct Workload {
     pub sources: u32,
     /// Number of fields per line.
     pub fields: u32,
-    /// Number of samples of each source in time.
+    /// Number of samples of each source.
     pub ticks: u32,
-    /// Number of ticks before the first: the end of the load before.
+    /// Number of ticks before the first tick of this workload: the length of the load before.
     pub first_tick: u32,
 }
 
@@ -77,7 +77,7 @@ impl Workload {
         u64::from(self.sources) * u64::from(self.ticks)
     }
 
-    /// Returns the number of samples: a line with ten fields has ten.
+    /// Returns the number of samples. A line with ten fields has ten samples.
     pub fn samples(&self) -> u64 {
         self.lines() * u64::from(self.fields)
     }
@@ -114,7 +114,7 @@ impl Workload {
     }
 }
 
-/// Returns the tags of a host's sensor, in the order of the line.
+/// Returns the tags of a host's sensor, in their order in the line.
 pub fn tags(host: u32, sensor: u32) -> [(&'static str, String); 3] {
     [
         ("host", format!("host_{host:05}")),
@@ -137,7 +137,7 @@ pub fn time(host: u32, tick: u32) -> i64 {
     START + i64::from(tick) * PERIOD + phase(host)
 }
 
-/// Bijection that scatters neighbouring numbers (the finaliser of MurmurHash3).
+/// Scatters neighbouring numbers by a bijection (the finaliser of MurmurHash3).
 fn mix(mut x: u32) -> u32 {
     x = (x ^ (x >> 16)).wrapping_mul(0x85eb_ca6b);
     x = (x ^ (x >> 13)).wrapping_mul(0xc2b2_ae35);

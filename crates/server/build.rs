@@ -1,4 +1,4 @@
-//! Declares that the page is part of the program. Debug builds read it from disk instead.
+//! Makes the page an input of the build. Debug builds read the page from disk instead.
 
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");

@@ -70,7 +70,7 @@ struct Piece {
     names: Vec<String>,
     fields: Vec<FieldColumn>,
     tags: Vec<ArrayRef>,
-    /// Indices of its rows in the batch, if some rows of the batch are omitted.
+    /// Indices of the rows in the batch, if some rows of the batch are omitted.
     places: Option<Vec<usize>>,
 }
 

@@ -60,7 +60,7 @@ impl Label {
         }
     }
 
-    /// Returns whether a series may have no such label.
+    /// Returns true if a series may lack this label.
     pub fn may_lack(&self) -> bool {
         matches!(self, Label::Tag(_))
     }

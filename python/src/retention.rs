@@ -124,7 +124,7 @@ pub fn log_dict<'py>(py: Python<'py>, log: &LogStatus) -> PyResult<Bound<'py, Py
     ))
 }
 
-/// Returns a decision of the merge policy with its inputs.
+/// Returns a decision of the merge policy and the inputs of the decision.
 pub fn decision_dict<'py>(
     py: Python<'py>,
     record: &DecisionRecord,

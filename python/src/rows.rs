@@ -1,4 +1,4 @@
-//! Rows of many sources, whose tag columns become names in a notation of their own.
+//! Rows of many sources. The tag columns become names in a notation of this package.
 
 use arrow_array::{Array, StringViewArray};
 use seiner_model::{Batch, Cell, FieldColumn, KeyError, Notation, Row, SourceKey};

@@ -244,7 +244,7 @@ impl Store {
         finish(py, &*store, outcome)
     }
 
-    // ---- asking
+    // ---- querying
 
     #[expect(clippy::too_many_arguments, reason = "one for each part of a query")]
     fn query(
@@ -299,7 +299,7 @@ impl Store {
             .map_err(Failure::from)?)
     }
 
-    /// Answers values, and whether the limit left some out.
+    /// Returns the values, and true if there are more values than the limit.
     fn values(
         &self,
         py: Python<'_>,
@@ -308,7 +308,7 @@ impl Store {
         limit: usize,
     ) -> PyResult<(Vec<String>, bool)> {
         let (store, selector) = self.select(select)?;
-        // One more shows whether the limit left some out.
+        // One more value shows that there are more values than the limit.
         let most = limit.saturating_add(1);
         let mut values = py
             .detach(|| store.tag_values(&selector, tag, most))
@@ -333,7 +333,7 @@ impl Store {
         clippy::type_complexity,
         reason = "number, measurement and tags of a source, once"
     )]
-    /// Answers sources, and whether the limit left some out.
+    /// Returns the sources, and true if there are more sources than the limit.
     fn sources(
         &self,
         py: Python<'_>,
@@ -464,7 +464,7 @@ impl Drop for Store {
         match store {
             // A forked child must not write to its parent's files.
             Some(store) if self.process != std::process::id() => std::mem::forget(store),
-            // An error cannot be reported to anyone here.
+            // An error cannot be reported here.
             Some(store) => drop(store.close()),
             None => {}
         }

@@ -1,4 +1,4 @@
-// Typed API of the server. An error answer becomes a ServerError with the server's message.
+// Typed API of the server. An error response becomes a ServerError with the server's message.
 
 export type FieldType = 'f64' | 'f32' | 'i64' | 'u64' | 'bool' | 'string';
 
@@ -14,10 +14,10 @@ export interface SeriesKey {
   type: FieldType;
 }
 
-/** JSON has no NaN and no infinities; the server writes them as texts. Integers beyond 2^53 are bigints. */
+/** Number in JSON. NaN and infinities, which JSON lacks, are texts. Integers beyond 2^53 are bigints. */
 export type WireNumber = number | bigint | null | 'NaN' | 'Infinity' | '-Infinity';
 
-/** Aggregates are numbers for every type of field; only /fields has the type. */
+/** Aggregates of a series. They are numbers for every type of field; only /fields has the type. */
 export interface Stepped extends Omit<SeriesKey, 'type'> {
   times: number[];
   mean?: WireNumber[];
@@ -106,7 +106,7 @@ export type EngineFigure =
   | 'samples_sealed'
   | 'damaged_segments';
 
-/** Use of the disk budget, in bytes and shares. */
+/** Usage of the disk budget, in bytes and shares. */
 export interface DiskSpace {
   budget: number | null;
   /** Bytes of files, and bytes allotted to future files. */
@@ -223,7 +223,7 @@ export class ServerError extends Error {
 
 export type Parameters = Record<string, string | number | undefined>;
 
-/** The address of a call, as it may be linked to. */
+/** Returns the address of a call, which can also be a link. */
 export function address(path: string, parameters: Parameters = {}): string {
   const query = new URLSearchParams();
   for (const [name, value] of Object.entries(parameters)) if (value !== undefined) query.set(name, String(value));
@@ -248,11 +248,11 @@ async function get<T>(path: string, parameters: Parameters = {}, signal?: AbortS
   }
 }
 
-/** An integer in a list that may be beyond 2^53, where `JSON.parse` rounds. */
+/** Pattern of integers in lists that may be beyond 2^53, where `JSON.parse` rounds. */
 const LONG = /[[,]-?\d{16,}[,\]]/;
-/** Strings and numbers of JSON. */
+/** Pattern of strings and numbers in JSON. */
 const TOKENS = /"(?:[^"\\]|\\.)*"|-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?/g;
-/** Begins strings that stand for integers: no text has it where none contains its escape. */
+/** First character of strings that stand for integers. A text can only contain it if its JSON contains the escape. */
 const MARK = '\u0000';
 const ESCAPED_MARK = '\\u0000';
 
@@ -293,12 +293,12 @@ export const stepped = (parameters: Parameters, signal?: AbortSignal): Promise<A
 export const raw = (parameters: Parameters, signal?: AbortSignal): Promise<Answer<Raw>> =>
   get('/api/v1/query', { ...parameters, times: 'ms' }, signal);
 
-/** The number on the wire, exactly: an integer that a number cannot hold stays a bigint. */
+/** Returns the exact value of a number on the wire. An integer that a number cannot represent stays a bigint. */
 export function exact(value: WireNumber | boolean | string | undefined): number | bigint | null {
   return typeof value === 'bigint' ? value : number(value);
 }
 
-/** The number on the wire, rounded to a float; null stays null, texts become what they name. */
+/** Returns a number on the wire, rounded to a float. null stays null; texts such as `NaN` become their value. */
 export function number(value: WireNumber | boolean | string | undefined): number | null {
   if (typeof value === 'bigint') return Number(value);
   if (typeof value === 'number') return value;

@@ -10,41 +10,41 @@ import * as theme from './theme';
 
 export interface Line {
   label: string;
-  /** Index of its colour. */
+  /** Index of the line's colour. */
   colour: number;
   values: Value[];
   /** Lower and upper bounds of each value, drawn as a shade. */
   low?: Value[];
   high?: Value[];
-  /** Holds its value until the next one. */
+  /** True if a value lasts until the next value. */
   stepped?: boolean;
-  /** Fills the area below. */
+  /** True if the area below the line is filled. */
   filled?: boolean;
 }
 
 export interface Options {
   height: () => number;
   label: string;
-  /** Labels of the axis of values. */
+  /** Returns the labels of the value axis. */
   axis: (splits: readonly number[]) => string[];
-  /** The value axis begins at zero. */
+  /** True if the value axis begins at zero. */
   fromZero?: boolean;
   /** Fixed ends of the value axis. */
   ends?: [number, number];
-  /** Values are bytes: the axis divides them by powers of two. */
+  /** True if values are bytes: the ticks of the axis are then powers of two. */
   binary?: boolean;
-  /** Leaves the day out of the axis of time: for the last minutes. */
+  /** True if the time axis shows no days, as for the last minutes. */
   clockOnly?: boolean;
-  /** Charts with the same key share the cursor. */
+  /** Key of the cursor. Charts with the same key share the cursor. */
   sync?: string;
-  /** The reader wants another window: `settled` once a gesture ends. */
+  /** Called when the reader selects another window, with the kind of gesture. */
   onWindow?: (window: Window, gesture: 'drag' | 'wheel' | 'pan') => void;
   onBack?: () => void;
-  /** The places of the series' values under the cursor; null when it left. */
+  /** Called with the index of each series' value under the cursor; null after the cursor left the chart. */
   onCursor?: (places: (number | null)[] | null) => void;
 }
 
-/** Distances of ticks on an axis of bytes: 1, 2, 4, … and the halves of larger units come out round. */
+/** Distances of ticks on an axis of bytes: powers of two, so that labels are round. */
 const BINARY = Array.from({ length: 60 }, (_, power) => 2 ** power);
 
 const FONT = '11px system-ui, -apple-system, "Segoe UI", Roboto, sans-serif';
@@ -91,13 +91,13 @@ export class Chart {
     });
   }
 
-  /** Moves the window over the data that is there, until better data arrives. */
+  /** Moves the window over the present data, until new data arrives. */
   look(window: Window): void {
     this.view = window;
     this.plot?.setScale('x', { min: window.from, max: window.to });
   }
 
-  /** Brings out one line; null brings back all. */
+  /** Highlights one line; null ends the highlight. */
   focus(index: number | null): void {
     this.plot?.setSeries(index === null ? null : this.seriesOf(index), { focus: index !== null });
   }
@@ -296,7 +296,7 @@ export class Chart {
     document.addEventListener('mouseup', end);
   }
 
-  /** One finger pans, two pinch. */
+  /** Handles touches: one finger pans, two fingers zoom. */
   private touch(event: TouchEvent, over: HTMLElement): void {
     const start = this.view;
     const box = over.getBoundingClientRect();

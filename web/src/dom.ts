@@ -1,5 +1,5 @@
-// Building of elements. No HTML is ever parsed from text, so names off the wire cannot inject any;
-// styles are set through the object model, which a strict content security policy allows.
+// Construction of elements. HTML is never parsed from text, so names from the server cannot inject HTML.
+// Styles are set through the object model, which a strict content security policy permits.
 
 export type Child = Node | string | number | null | undefined | false;
 type Attributes = Record<string, string | number | boolean | null | undefined | ((event: never) => void)>;
@@ -18,7 +18,7 @@ function fill(element: Element, attributes: Attributes, children: Child[]): void
   }
 }
 
-/** An element; attributes named `onclick`, `oninput`, … are listeners. */
+/** Creates an element. Attributes named `onclick`, `oninput`, … are listeners. */
 export function h<K extends keyof HTMLElementTagNameMap>(
   tag: K,
   attributes: Attributes = {},
@@ -29,20 +29,20 @@ export function h<K extends keyof HTMLElementTagNameMap>(
   return element;
 }
 
-/** An element of SVG. */
+/** Creates an element of SVG. */
 export function svg(tag: string, attributes: Attributes = {}, ...children: Child[]): SVGElement {
   const element = document.createElementNS(SVG, tag);
   fill(element, attributes, children);
   return element;
 }
 
-/** Replaces what an element holds. */
+/** Replaces the children of an element. */
 export function put(element: Element, ...children: Child[]): void {
   const shown = children.filter((child): child is Node | string | number => child !== null && child !== undefined && child !== false);
   element.replaceChildren(...shown.map((child) => (child instanceof Node ? child : String(child))));
 }
 
-/** Sets a text only when it differs, so that a live figure does not disturb a selection. */
+/** Sets the text of an element. An equal text is not set again, so that live figures do not disturb a selection. */
 export function say(element: Element, text: string): void {
   if (element.textContent !== text) element.textContent = text;
 }

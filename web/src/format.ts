@@ -4,7 +4,7 @@ const DASH = '–';
 const SI = ['', 'k', 'M', 'G', 'T', 'P'];
 const IEC = ['B', 'KiB', 'MiB', 'GiB', 'TiB', 'PiB'];
 
-/** Three significant digits without trailing zeros: 1234 → 1.23 k. */
+/** Formats a number with three significant digits, without trailing zeros: 1234 → 1.23 k. */
 export function si(value: number | null | undefined, unit = ''): string {
   if (value === null || value === undefined || Number.isNaN(value)) return DASH;
   if (!Number.isFinite(value)) return value > 0 ? '∞' : '−∞';
@@ -15,7 +15,7 @@ export function si(value: number | null | undefined, unit = ''): string {
   return `${digits(value / 1000 ** power)}${suffix && ` ${suffix}`}`;
 }
 
-/** Bytes in powers of 1024. */
+/** Formats bytes in powers of 1024. */
 export function bytes(value: number | null | undefined): string {
   if (value === null || value === undefined || !Number.isFinite(value)) return DASH;
   const size = Math.abs(value);
@@ -24,13 +24,13 @@ export function bytes(value: number | null | undefined): string {
   return `${digits(value / 1024 ** power)} ${IEC[power]}`;
 }
 
-/** A whole number with separators: 1234567 → 1,234,567. */
+/** Formats a whole number with separators: 1234567 → 1,234,567. */
 export function count(value: number | null | undefined): string {
   if (value === null || value === undefined || !Number.isFinite(value)) return DASH;
   return Math.round(value).toLocaleString('en-US');
 }
 
-/** Three significant digits. */
+/** Formats a number with three significant digits. */
 export function digits(value: number): string {
   if (value === 0) return '0';
   const size = Math.abs(value);
@@ -39,7 +39,7 @@ export function digits(value: number): string {
   return text.includes('e') ? value.toExponential(2) : text.includes('.') ? text.replace(/\.?0+$/, '') : text;
 }
 
-/** A sample's value: as exact as is readable. */
+/** Formats a sample's value as exactly as is readable. */
 export function sample(value: number | bigint | null | undefined): string {
   if (value === null || value === undefined) return DASH;
   if (typeof value === 'bigint') return value.toLocaleString('en-US');
@@ -47,7 +47,7 @@ export function sample(value: number | bigint | null | undefined): string {
   if (!Number.isFinite(value)) return value > 0 ? '+∞' : '−∞';
   const size = Math.abs(value);
   if (size !== 0 && (size < 1e-4 || (size >= 1e15 && !Number.isSafeInteger(value)))) return value.toExponential(4);
-  // A mean of large samples must not look smaller than the least of them.
+  // The mean of large samples must not look smaller than the smallest sample.
   if (Number.isInteger(value) || size >= 1e6) return Math.round(value).toLocaleString('en-US');
   return value.toLocaleString('en-US', { maximumSignificantDigits: 6 });
 }
@@ -62,7 +62,7 @@ const UNITS: [string, number][] = [
   ['ns', 1],
 ];
 
-/** Duration in ns, in its two largest units: 3 725 s → 1h 2m. */
+/** Formats a duration in ns with its two largest units: 3725 s → 1h 2m. */
 export function duration(ns: number | null | undefined): string {
   if (ns === null || ns === undefined || !Number.isFinite(ns)) return DASH;
   if (ns <= 0) return '0 s';
@@ -76,7 +76,7 @@ export function duration(ns: number | null | undefined): string {
   return rest > 0 ? `${whole}${unit} ${rest}${nextUnit}` : `${whole}${unit}`;
 }
 
-/** A step as the server takes and shows it: 10s, 500ms, 1h. */
+/** Formats a step in the notation of the server: 10s, 500ms, 1h. */
 export function step(ns: number): string {
   const unit = UNITS.find(([, size]) => ns >= size && ns % size === 0) ?? UNITS[UNITS.length - 1]!;
   return `${ns / unit[1]}${unit[0] === 'µs' ? 'us' : unit[0]}`;
@@ -84,7 +84,7 @@ export function step(ns: number): string {
 
 const pad = (value: number, width = 2): string => String(value).padStart(width, '0');
 
-/** A moment in local time; fractions of a second only when there are some and they matter. */
+/** Formats a moment in local time. `fractions` adds milliseconds. */
 export function moment(ms: number, fractions = false): string {
   const date = new Date(ms);
   if (Number.isNaN(date.getTime())) return DASH;
@@ -93,19 +93,19 @@ export function moment(ms: number, fractions = false): string {
   return `${day} ${time}${fractions ? `.${pad(date.getMilliseconds(), 3)}` : ''}`;
 }
 
-/** The value of an `<input type="datetime-local">`. */
+/** Returns a moment as the value of an `<input type="datetime-local">`. */
 export function local(ms: number): string {
   return moment(ms).replace(' ', 'T');
 }
 
-/** A series' tags on a line: core=0 host=a. */
+/** Formats a series' tags on one line: core=0 host=a. */
 export function tags(of: Record<string, string>): string {
   return Object.entries(of)
     .map(([name, value]) => `${name}=${value}`)
     .join(' ');
 }
 
-/** A part of a whole as a percentage; null when there is no whole. */
+/** Returns a part of a whole as a percentage; null if there is no whole. */
 export function share(part: number | null | undefined, whole: number | null | undefined): number | null {
   if (!Number.isFinite(part ?? NaN) || !whole || whole <= 0) return null;
   return Math.min(100, Math.max(0, ((part as number) / whole) * 100));
@@ -114,7 +114,7 @@ export function share(part: number | null | undefined, whole: number | null | un
 const DECIMALS = [0, 1, 2, 3, 4, 5, 6, 7, 8];
 const isWhole = (value: number): boolean => Math.abs(value - Math.round(value)) < 1e-6 * Math.max(1, value);
 
-/** Labels of an axis of values: all in one unit, with as many decimals as tell neighbours apart. */
+/** Returns the labels of a value axis: all in one unit, with enough decimals that neighbours differ. */
 export function axisValues(splits: readonly number[]): string[] {
   const most = Math.max(...splits.map(Math.abs));
   const power = most < 1e4 ? 0 : Math.min(SI.length - 1, Math.floor(Math.log10(most) / 3));
@@ -128,7 +128,7 @@ export function axisValues(splits: readonly number[]): string[] {
 
 const MONTHS = ['Jan', 'Feb', 'Mar', 'Apr', 'May', 'Jun', 'Jul', 'Aug', 'Sep', 'Oct', 'Nov', 'Dec'];
 
-/** Labels of an axis of time: the time of day, and below it the day where it begins or changes. */
+/** Returns the labels of a time axis: the time of day. The first label and each new day also have the date below. */
 export function axisTimes(splits: readonly number[], increment: number, days = true): string[] {
   let day = '';
   return splits.map((ms) => {

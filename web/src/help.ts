@@ -1,4 +1,4 @@
-// The overlay that explains the keys.
+// Overlay with the list of keys.
 
 import { h } from './dom';
 

@@ -1,6 +1,6 @@
-// Intervals of time: what the explorer looks at. Times in ms since 1970.
+// Time intervals of the explorer. Times are in ms since 1970.
 
-/** Either the last while until now, or fixed ends. */
+/** Interval: either of a length up to now, or with fixed ends. */
 export type Interval = { kind: 'last'; ms: number } | { kind: 'fixed'; from: number; to: number };
 
 export interface Window {
@@ -18,14 +18,14 @@ export const QUICK: readonly [label: string, ms: number][] = [
   ['30d', 30 * 86400e3],
 ];
 
-/** The shortest interval that zooming leads to. */
+/** Length of the shortest interval, ms. */
 export const MIN_MS = 1;
-/** The longest: 50 years. */
+/** Length of the longest interval: 50 years, in ms. */
 export const MAX_MS = 50 * 365 * 86400e3;
 
 const UNITS: Record<string, number> = { ms: 1, s: 1e3, m: 60e3, h: 3600e3, d: 86400e3, w: 7 * 86400e3 };
 
-/** Reads `90m`, `1h30m`, `7d`; null for anything else. */
+/** Parses a duration such as `90m`, `1h30m` or `7d`; null for other texts. */
 export function parseDuration(text: string): number | null {
   if (!/^(\d+(ms|[smhdw]))+$/.test(text)) return null;
   let total = 0;
@@ -33,7 +33,7 @@ export function parseDuration(text: string): number | null {
   return total > 0 ? total : null;
 }
 
-/** Writes a duration in the largest unit that divides it: 5400000 → 90m. */
+/** Formats a duration in the largest unit that divides it: 5400000 → 90m. */
 export function formatDuration(ms: number): string {
   if (ms === 86400e3) return '24h';
   for (const unit of ['d', 'h', 'm', 's'] as const) {
@@ -42,19 +42,19 @@ export function formatDuration(ms: number): string {
   return `${Math.round(ms)}ms`;
 }
 
-/** The ends of an interval at a moment. */
+/** Returns the ends of an interval at a moment. */
 export function resolve(interval: Interval, now: number): Window {
   return interval.kind === 'last' ? { from: now - interval.ms, to: now } : { from: interval.from, to: interval.to };
 }
 
-/** A window of sane length with ordered ends. */
+/** Returns a window with ordered ends and a length within the limits. */
 export function sane(window: Window): Window {
   const from = Math.min(window.from, window.to);
   const length = Math.min(MAX_MS, Math.max(MIN_MS, Math.abs(window.to - window.from)));
   return { from, to: from + length };
 }
 
-/** Zooms about a place (0 = left end, 1 = right end); a factor below 1 zooms in. */
+/** Zooms around a place (0 = left end, 1 = right end). A factor below 1 zooms in. */
 export function zoom(window: Window, factor: number, place = 0.5): Window {
   const length = window.to - window.from;
   const target = Math.min(MAX_MS, Math.max(MIN_MS, length * factor));
@@ -68,14 +68,14 @@ export function pan(window: Window, share: number): Window {
   return { from: window.from + by, to: window.to + by };
 }
 
-/** Milliseconds as the decimal nanoseconds that the server takes; with their unit where it would read seconds of today. */
+/** Converts ms to decimal ns for the server. A number that the server would read as seconds gets its unit. */
 export function nanoseconds(ms: number): string {
   const whole = Math.floor(ms);
   const unit = whole >= 0 && whole < 50 * 86_400e3 ? 'ns' : '';
   return (BigInt(whole) * 1_000_000n + BigInt(Math.round((ms - whole) * 1e6))).toString() + unit;
 }
 
-/** How often a followed interval is asked again, ms: a look-back of an hour needs no ten answers a second. */
+/** Returns the time between two refreshes of a followed interval, ms. Long intervals are refreshed less often. */
 export function refreshEvery(ms: number): number {
   if (ms <= 15 * 60e3) return 1000;
   if (ms <= 3600e3) return 2000;

@@ -1,17 +1,17 @@
-// Names of series: what they share is said once, above; what distinguishes them names each.
+// Names of series. Parts that all series share are shown once, above. Each series is named by its own parts.
 
 import type { SeriesKey } from './api';
 
 export interface Labels {
   /** Tags that all series share. */
   shared: Record<string, string>;
-  /** The field, when all series share it. */
+  /** Field, if all series share it. */
   field: string | null;
-  /** What tells each series apart; never empty. */
+  /** Distinguishing name of each series; never empty. */
   each: string[];
 }
 
-/** A value that is understood without its tag: `anchor`, but not `0`. */
+/** Pattern of values that are clear without their tag: `anchor`, but not `0`. */
 const NAMES_ITSELF = /\p{L}{2}/u;
 
 export function labels(series: readonly Omit<SeriesKey, 'type'>[]): Labels {

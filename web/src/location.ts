@@ -1,5 +1,5 @@
-// The state of the page in the hash of its address: what is shown can be linked to, and the back
-// button works. Reading never fails; what cannot be read becomes its default.
+// State of the page in the hash of its address. So a view can be linked to, and the back button works.
+// Reading never fails: parts that cannot be parsed get their defaults.
 
 import { formatDuration, parseDuration, sane, type Interval } from './interval';
 import { clean, type Demand } from './plan/demand';
@@ -7,15 +7,15 @@ import { format, parse, type Selector } from './selector';
 
 export interface ExplorerState {
   selector: Selector;
-  /** Chosen fields; empty lets the page choose. */
+  /** Chosen fields. If the list is empty, the page chooses. */
   fields: string[];
   interval: Interval;
   follow: boolean;
   /** `auto`, or a step such as `10s`. */
   step: string;
-  /** The most series that are asked for. */
+  /** Maximum number of requested series. */
   limit: number;
-  /** A chart for each field instead of one for all. */
+  /** True if each field has its own chart. */
   split: boolean;
 }
 
@@ -36,7 +36,7 @@ export function emptyExplorer(): ExplorerState {
   };
 }
 
-/** Writes the hash, `#` included. */
+/** Returns the hash of a state, `#` included. */
 export function write(state: PageState): string {
   if (state.page === 'overview') return '#/';
   if (state.page === 'log') return '#/log';
@@ -61,7 +61,7 @@ export function write(state: PageState): string {
   return `#/explorer?${query.toString()}`;
 }
 
-/** Reads a hash. */
+/** Parses a hash. */
 export function read(hash: string): PageState {
   const [path, text = ''] = hash.replace(/^#\/?/, '').split(/\?(.*)/s);
   if (path === 'log') return { page: 'log' };

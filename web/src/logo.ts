@@ -1,4 +1,4 @@
-// The mark: a seiner with its net below the water line.
+// Logo: a seiner with its net below the water line.
 
 import { svg } from './dom';
 

@@ -1,4 +1,4 @@
-// The page: a header, and the view that the address names.
+// The page: a header and the view from the address.
 
 import { h, put } from './dom';
 import { Explorer } from './explorer/explorer';

@@ -1,6 +1,6 @@
-// Series as a chart wants them: one ascending axis of times shared by all, and columns aligned to
-// it. A missing value is `undefined` where only the alignment left a hole (a line runs on), and
-// `null` where the sensor was silent (the line breaks).
+// Series in the form that charts require: one ascending axis of times for all series, and columns aligned to that
+// axis. A missing value is `undefined` if only the alignment left a hole (the line continues), and `null` if the
+// sensor was silent (the line breaks).
 
 export type Value = number | null | undefined;
 
@@ -9,10 +9,10 @@ export interface Column {
   values: Value[][];
 }
 
-/** A sensor counts as silent when it skips this many of its usual distances. */
+/** Silence of a sensor, as a multiple of its usual distance between samples. */
 const SILENCE = 5;
 
-/** The median distance of times; 0 for fewer than two. */
+/** Returns the median distance between times; 0 for fewer than two times. */
 export function spacing(times: readonly number[]): number {
   if (times.length < 2) return 0;
   const distances = new Float64Array(times.length - 1);
@@ -21,7 +21,7 @@ export function spacing(times: readonly number[]): number {
   return distances[distances.length >> 1]!;
 }
 
-/** Inserts a null where a series is silent for much longer than it usually is, or than `least`. */
+/** Inserts a null where the gap between samples is much longer than usual, and than `least`. */
 export function breakAtSilence(column: Column, least = 0): Column {
   const usual = Math.max(spacing(column.times), least);
   if (usual <= 0) return column;
@@ -70,19 +70,19 @@ function union(lists: readonly (readonly number[])[]): number[] {
   return Float64Array.from(all).sort().reduce<number[]>((into, time) => (into.push(time), into), []);
 }
 
-/** Infinities and NaN cannot be drawn: a chart shows them as gaps, the legend by name. */
+/** Returns a drawable value. For NaN and infinities, the chart shows a gap and the legend shows the name. */
 export function drawable(value: number | null): number | null {
   return value === null || !Number.isFinite(value) ? null : value;
 }
 
-/** A stretch of time in which a text series kept its state. */
+/** Stretch of time in which a text series has one state. */
 export interface Stretch {
   from: number;
   to: number;
   state: string;
 }
 
-/** Text samples as stretches of equal state; the last lasts until `end`. */
+/** Converts text samples to stretches of equal state. The last stretch ends at `end`. */
 export function stretches(times: readonly number[], states: readonly string[], end: number): Stretch[] {
   const found: Stretch[] = [];
   times.forEach((time, i) => {
@@ -95,7 +95,7 @@ export function stretches(times: readonly number[], states: readonly string[], e
   return found;
 }
 
-/** Since when the newest samples can be shown without taking more than `most`, by counts per bucket. */
+/** Returns the earliest time from which at most `most` samples follow, by counts per bucket. */
 export function newestSince(times: readonly number[], counts: readonly number[], most: number): number | null {
   let total = 0;
   for (let i = times.length - 1; i >= 0; i -= 1) {

@@ -1,11 +1,11 @@
-// Selectors: which sources a query is about, in the notation of the server:
+// Selectors, which select the sources of a query, in the notation of the server:
 // `measurement{tag="value",tag!="value",tag=~"regex",tag!~"regex",tag^="prefix"}`.
 
 export type Operator = '=' | '!=' | '=~' | '!~' | '^=';
 
 /**
- * A condition on a tag. `=` and `!=` take one or several values (several are written as an
- * alternation); the others take one text.
+ * Condition on a tag. `=` and `!=` take one or several values; several values are written as an alternation. The
+ * other operators take one text.
  */
 export interface Filter {
   tag: string;
@@ -22,7 +22,7 @@ export const OPERATORS: readonly Operator[] = ['=', '!=', '=~', '!~', '^='];
 const SPECIAL = /[\\.+*?()|[\]{}^$#&\-~]/g;
 const NAME_END = /[{}=!~^,"\s]/;
 
-/** Escapes of characters that cannot be printed, as the server writes them. */
+/** Pattern of the server's escapes of characters that cannot be printed. */
 const UNICODE = /^\\u\{([0-9a-fA-F]{1,6})\}/;
 const unprintable = (code: number): boolean => (code < 0x20 || code >= 0x7f) && code <= 0x10ffff;
 
@@ -40,14 +40,14 @@ function condition(filter: Filter): string {
   return `${tag}${operator}${quote(values[0] ?? '')}`;
 }
 
-/** Writes a selector; filters without values are left out. */
+/** Formats a selector without the filters that have no values. */
 export function format(selector: Selector): string {
   const conditions = selector.filters.filter((filter) => filter.values.length > 0).map(condition);
   const measurement = selector.measurement === '' ? '' : name(selector.measurement);
   return conditions.length > 0 ? `${measurement}{${conditions.join(',')}}` : measurement;
 }
 
-/** The values of an alternation of literals; null when the expression is more than that. */
+/** Returns the values of an alternation of literals; null for any other expression. */
 export function literals(pattern: string): string[] | null {
   const values: string[] = [];
   let value = '';

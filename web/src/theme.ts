@@ -37,25 +37,25 @@ export function toggle(): void {
   try {
     localStorage.setItem(KEY, theme);
   } catch {
-    // it then holds until the page is left
+    // without storage, the theme applies until the page is closed
   }
   apply(theme);
 }
 
-/** Calls back on a change of theme; returns how to stop. */
+/** Calls the listener after each change of the theme. Returns a function that ends the calls. */
 export function onChange(listener: () => void): () => void {
   listeners.add(listener);
   return () => listeners.delete(listener);
 }
 
-/** A colour of the style sheet, as it is now. */
+/** Returns the present value of a colour of the style sheet. */
 export function colour(name: string): string {
   return getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
 }
 
 export const SERIES_COLOURS = 10;
 
-/** The colour of the n-th series. */
+/** Returns the colour of a series, by its index. */
 export function seriesColour(index: number): string {
   return colour(`series-${index % SERIES_COLOURS}`);
 }

@@ -2,7 +2,7 @@
 
 import { h } from './dom';
 
-/** `sensors`: true if the host's own sensors have already written. */
+/** Returns the card. `sensors` is true if the host's own sensors have already written. */
 export function firstLine(sensors = false): HTMLElement {
   const command = `curl -i '${location.origin}/write' --data-binary 'weather,station=harbour temperature=8.4,wind=5.1'`;
   const copy = h('button', { type: 'button', class: 'small' }, 'Copy');

@@ -6,17 +6,17 @@ use seiner_engine::Status;
 #[derive(Clone, Debug, Default, serde::Serialize)]
 pub struct IntervalCounts {
     pub rows: u64,
-    /// Bytes of sealed blocks: the bytes stored.
+    /// Bytes of sealed blocks. They count as the bytes stored.
     pub stored: u64,
     /// Bytes of blocks that merges rewrote.
     pub merged: u64,
     /// Bytes written to segments, indexes included.
     pub segments_written: u64,
-    /// Bytes that the process caused to be written, counted by the kernel.
+    /// Bytes that the process wrote to devices, by the kernel's count.
     pub kernel_written: u64,
     /// Seconds of work.
     pub work_s: f64,
-    /// Seconds that writers were made to wait.
+    /// Seconds for which writers were delayed.
     pub wait_s: f64,
     pub segments_dropped: u64,
     pub segments_merged: u64,
@@ -43,7 +43,7 @@ impl IntervalCounts {
         self.segments_merged += next.segments_merged;
     }
 
-    /// Returns the bytes written per byte stored, by the engine's count of blocks alone.
+    /// Returns the bytes of blocks written per byte stored, by the engine's count.
     pub fn blocks_written(&self) -> f64 {
         (self.stored + self.merged) as f64 / self.stored.max(1) as f64
     }

@@ -22,8 +22,8 @@ const OPEN: f64 = 0.015;
 pub enum Lifetimes {
     /// Every source keeps the same number of latest rows. Rates are lognormal with this σ.
     Rings { sigma: f64 },
-    /// All sources have the same rate. `classes` classes; each keeps its rows `ratio` times as long
-    /// as the class before.
+    /// All sources have the same rate. There are `classes` classes. Each class keeps its rows
+    /// `ratio` times as long as the class before it.
     Ages { classes: u32, ratio: f64 },
 }
 
@@ -54,11 +54,11 @@ pub struct StoreLoad {
 pub enum Values {
     /// Floats that do not compress: a row takes some 10 bytes in a block.
     Floats,
-    /// Floats from 1 to 2 with 52 random bits. Stores that keep floats as decimals of one
-    /// scale need no fewer bits for them than stores that keep the bits of floats.
+    /// Floats from 1 to 2 with 52 random bits. They favour no encoding: decimals of one scale need
+    /// as many bits as the floats themselves.
     Fractions,
-    /// Texts of this many random characters that do not compress, like pictures: many bytes for
-    /// little processor time.
+    /// Texts of this many random characters. Like pictures, they do not compress, so they take many
+    /// bytes for little processor time.
     Texts(u32),
 }
 
@@ -145,7 +145,7 @@ impl StoreLoad {
         }
     }
 
-    /// Returns the retention rules that keep V of the budget alive, for the measured sizes of rows.
+    /// Returns the retention rules that keep V of the budget live, for the measured sizes of rows.
     pub(super) fn classes(&self, sizes: RowSizes) -> Result<Classes> {
         let live_rows = self.budget as f64 * (self.v - OPEN) / sizes.row_bytes;
         let class = |name: String, sources: String, keep: Keep| Class {
@@ -156,7 +156,7 @@ impl StoreLoad {
         };
         let list = match self.lifetimes {
             Lifetimes::Rings { .. } => {
-                // A ring may contain an additional block; on average, half of one.
+                // A ring contains up to one additional block, on average half a block.
                 let rows = live_rows / f64::from(self.sources) - sizes.block_rows / 2.0;
                 vec![class(
                     "ring".into(),

@@ -1,9 +1,8 @@
 //! Stores that are overwritten continuously, on real files with a clock of their own.
 //!
-//! Time advances with each row, independent of the machine, and the background work of a store runs
+//! Time advances with each row, independent of the machine. The background work of a store runs
 //! between batches. So the bytes that are written, dropped and merged depend only on the load, and
-//! counts of bytes are exact. Seconds are those of the program's work, and those that writers
-//! were made to wait.
+//! counts of bytes are exact. Seconds are the program's working time plus the delays of writers.
 
 use super::counts::{IntervalCounts, difference};
 use super::load::{Lifetimes, ROWS_A_SECOND, RowSizes, StoreLoad};
@@ -88,8 +87,8 @@ impl SteppedStore {
     fn batch(&mut self) -> Result<usize> {
         let rows = self.load.values.batch();
         let span = rows as i64 * self.step;
-        // Rows that are kept by count arrive evenly, independent of the time that a writer waits.
-        // Gaps in their times would add bytes per row, and longer waits would raise the live bytes.
+        // Rings keep rows by count, so their rows get even times, even if the writer waits. Gaps
+        // between times would add bytes per row, and longer waits would raise the live bytes.
         let time = match self.load.lifetimes {
             Lifetimes::Rings { .. } => self.time,
             Lifetimes::Ages { .. } => self.clock.now(),
@@ -107,8 +106,8 @@ impl SteppedStore {
         Ok(rows)
     }
 
-    /// Returns the mean D of the segments merged since the last call, as far as the engine
-    /// remembers them.
+    /// Returns the mean D of the segments merged since the last call. Only merges that the engine
+    /// still lists are included.
     fn mean_d(&mut self) -> Option<f64> {
         let records = self.engine.decisions();
         let new = records.iter().filter(|record| record.at > self.decided);
@@ -171,13 +170,14 @@ impl ThreadedStore {
         self.feed_within(Duration::MAX, bytes).map(drop)
     }
 
-    /// Feeds rows at full speed for at most `patience`, because a store may slow its writers.
-    /// Returns the bytes stored per second.
+    /// Feeds rows at full speed. Stops after `patience` at the latest, because a store may delay its
+    /// writers. Returns the bytes stored per second.
     pub fn feed_within(&mut self, patience: Duration, bytes: u64) -> Result<f64> {
         let began = Instant::now();
         let before = self.status().block_bytes_sealed;
         loop {
-            // Each query of the stored bytes examines all segments.
+            // Feeds many batches between two queries, because a query of the stored bytes examines all
+            // segments.
             for _ in 0..256 {
                 self.batch()?;
                 if began.elapsed() > patience {
@@ -226,8 +226,8 @@ impl Drop for ThreadedStore {
     }
 }
 
-/// Measures the size of rows in blocks if all sources have the same rate. Live rows contain as many
-/// of fast sources as of slow ones.
+/// Measures the size of rows in blocks if all sources have the same rate, because the live rows
+/// contain as many rows of fast sources as of slow ones.
 fn measure(load: &StoreLoad, step: i64) -> Result<RowSizes> {
     let folder = tempfile::tempdir()?;
     let probe = StoreLoad {

@@ -120,7 +120,7 @@ impl Stream {
     }
 }
 
-/// Returns the 128 ASCII characters in random order, repeatedly, so that all have the same
+/// Returns the 128 ASCII characters in random order, repeated, so that all characters have the same
 /// frequency.
 fn signs(rng: &mut SplitMixRng) -> String {
     let mut order: Vec<u8> = (0..128).collect();

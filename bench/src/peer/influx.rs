@@ -32,7 +32,7 @@ fn within(workload: &Workload) -> String {
 
 /// Returns the series of an answer: tags and rows.
 fn series(answer: &str) -> Result<Vec<Value>> {
-    let mut answer: Value = serde_json::from_str(answer).context("an answer that is no JSON")?;
+    let mut answer: Value = serde_json::from_str(answer).context("the answer is not JSON")?;
     let result = &mut answer["results"][0];
     if let Some(error) = result["error"].as_str() {
         anyhow::bail!("the query failed: {error}");
@@ -43,7 +43,7 @@ fn series(answer: &str) -> Result<Vec<Value>> {
     })
 }
 
-/// Returns the sum of the counts in the first row, whose first cell is a time.
+/// Returns the sum of the counts in the first row. The first cell of the row is a time.
 fn counts(series: &Value) -> u64 {
     let row = series["values"][0].as_array();
     row.map_or(0, |row| row.iter().skip(1).filter_map(Value::as_u64).sum())
@@ -158,7 +158,7 @@ impl Peer for Influx {
     }
 
     fn remark(&self) -> String {
-        "InfluxDB: default settings but no limits on series, and files are written and merged after 5 s without \
+        "InfluxDB: default settings, except for no limits on series; files are written and merged after 5 s without \
          writes instead of 10 min and 4 h, so that it is flushed soon; it syncs its journal at every write"
             .to_string()
     }

@@ -32,8 +32,8 @@ pub enum Question {
 }
 
 impl Question {
-    /// Returns the minimum and maximum number of values in a correct answer. Servers name a minute
-    /// by its start or by its end.
+    /// Returns the minimum and maximum number of values in a correct answer. The numbers differ
+    /// because some servers name a minute by its start and some by its end.
     pub fn expected(&self, workload: &Workload) -> (usize, usize) {
         let ticks = workload.ticks as usize;
         match self {
@@ -43,7 +43,7 @@ impl Question {
     }
 }
 
-/// Interface of a server of one make.
+/// Interface to one kind of server.
 pub trait Peer: Sync {
     /// Returns the name of the server.
     fn name(&self) -> &'static str;
@@ -57,11 +57,11 @@ pub trait Peer: Sync {
     fn prepare(&self, _connection: &mut Connection) -> Result<()> {
         Ok(())
     }
-    /// Returns the target of line protocol.
+    /// Returns the request target that accepts line protocol.
     fn write_target(&self) -> &'static str;
-    /// Brings the data into their final form. Returns false if the data still change.
+    /// Brings the data into their final form. Returns false if the server still changes the data.
     fn flush(&self, connection: &mut Connection, folder: &Path) -> Result<bool>;
-    /// Returns the number of samples that the server answers for, over the interval of a workload.
+    /// Returns the number of samples that the server returns for the interval of a workload.
     fn stored(&self, connection: &mut Connection, workload: &Workload) -> Result<u64>;
     /// Returns the number of samples of each source, by host and sensor.
     fn stored_by_source(

@@ -34,7 +34,7 @@ fn within(workload: &Workload) -> String {
 }
 
 fn rows(answer: &str) -> Result<Vec<Value>> {
-    let mut answer: Value = serde_json::from_str(answer).context("an answer that is no JSON")?;
+    let mut answer: Value = serde_json::from_str(answer).context("the answer is not JSON")?;
     match answer["dataset"].take() {
         Value::Array(rows) => Ok(rows),
         _ => anyhow::bail!("an answer without rows"),

@@ -11,7 +11,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Our own server, as built.
+/// Our own server, as built in this repository.
 pub struct Seiner {
     /// Path of the program.
     pub program: PathBuf,
@@ -30,7 +30,7 @@ impl Seiner {
 
     /// Returns the status of the server.
     pub fn status(connection: &mut Connection) -> Result<Value> {
-        serde_json::from_str(&connection.get("/status")?.text()?).context("/status is no JSON")
+        serde_json::from_str(&connection.get("/status")?.text()?).context("/status is not JSON")
     }
 }
 
@@ -159,7 +159,7 @@ impl Peer for Seiner {
     }
 
     fn values(&self, answer: &str) -> Result<usize> {
-        let answer: Value = serde_json::from_str(answer).context("an answer that is no JSON")?;
+        let answer: Value = serde_json::from_str(answer).context("the answer is not JSON")?;
         let series = answer["series"]
             .as_array()
             .context("an answer without series")?;

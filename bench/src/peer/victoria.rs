@@ -28,8 +28,8 @@ fn seconds(workload: &Workload) -> (i64, i64) {
     )
 }
 
-/// Returns an instant query at the last millisecond for counts of samples, by series or in total. A
-/// window excludes its own start.
+/// Returns an instant query at the last millisecond for counts of samples, by series or in total.
+/// The window is 1 ms longer than the interval, because a window excludes its own start.
 fn count_target(workload: &Workload, wrap: impl Fn(&str) -> String) -> String {
     let (start, end) = workload.interval();
     let (start, end) = (start / 1_000_000, end / 1_000_000);
@@ -46,7 +46,7 @@ fn count_target(workload: &Workload, wrap: impl Fn(&str) -> String) -> String {
 }
 
 fn result(answer: &str) -> Result<Vec<Value>> {
-    let mut answer: Value = serde_json::from_str(answer).context("an answer that is no JSON")?;
+    let mut answer: Value = serde_json::from_str(answer).context("the answer is not JSON")?;
     match answer["data"]["result"].take() {
         Value::Array(series) => Ok(series),
         _ => anyhow::bail!("an answer without a result"),
@@ -176,7 +176,7 @@ impl Peer for Victoria {
     }
 
     fn remark(&self) -> String {
-        "VictoriaMetrics: default settings but -retentionPeriod=100y and higher limits for the counting query; \
+        "VictoriaMetrics: default settings except for -retentionPeriod=100y and higher limits for the counting query; \
          flushed by force_flush and force_merge; the series by /api/v1/export, the means by query_range with \
          nocache=1 (its answer cache off, as no other server has one)"
             .to_string()

@@ -5,7 +5,7 @@ use seiner_raid::simulate::{
 };
 use seiner_raid::{Geometry, Level, Merging, Nanos};
 
-/// Members of the paper's array, and bytes of its strips: 64 KiB of data per stripe.
+/// Number of members of the paper's array. With these strips, a stripe has 64 KiB of data.
 const MEMBERS: usize = 6;
 const STRIP: u64 = 16 << 10;
 const MEMBER_BYTES: u64 = 16 << 30;
@@ -14,13 +14,13 @@ pub const LONGEST_HOLD: Nanos = 1_000_000;
 /// Number of measured requests per outstanding request, and the minimum number of requests.
 const ROUNDS: u64 = 50;
 const LEAST_REQUESTS: u64 = 8000;
-/// Maximum duration of a cell, even if few requests were answered, ns.
+/// Maximum duration of a cell, ns. Applies even if few requests were answered.
 const LONGEST_RUN: Nanos = 10_000_000_000;
-/// Minimum duration of a cell, even if many requests were answered, ns.
+/// Minimum duration of a cell, ns. Applies even if many requests were answered.
 const LEAST_TIME: Nanos = 50_000_000;
 /// Number of bursts measured for a load with pauses.
 const BURSTS: Nanos = 40;
-/// Time before the measurement, ns. `raid-phases` measures the speed of adaptation.
+/// Warm-up before the measurement, ns. The speed of adaptation itself is measured by `raid-phases`.
 const WARM_UP: Nanos = 50_000_000;
 
 /// Load on an array.

@@ -1,13 +1,15 @@
-//! Cells by which merging is judged and on which it is never tuned. They are written down before
-//! they are run, and nobody examines one of them while the strategy changes. After an examination,
-//! cells of that kind move to `practice.rs`, and new ones replace them.
+//! Held-out cells: merging is judged by these cells and never tuned on them.
+//!
+//! The cells are fixed before the first run. While the strategy changes, single cells are not
+//! examined. After an examination, cells of that kind move to `practice.rs`, and new cells replace
+//! them here.
 
 use super::cell::{Cell, Loads, job, read, write};
 use seiner_raid::Level;
 use seiner_raid::simulate::Address::{Holes, Random, Sequential, Streams};
 use seiner_raid::simulate::{ClientJob, MemberModel};
 
-/// Slower than the disks of the matrix: flash behind an older bus, with reads that are less slow.
+/// Slower than the disks of the matrix: flash behind an older bus. Reads are slowed down less than writes.
 const SLOW: MemberModel = MemberModel {
     read: 140_000,
     write: 70_000,
@@ -69,10 +71,7 @@ fn pauses() -> Vec<Cell> {
         let name = format!("bursts of {on} ms every {} ms, at random", on + off);
         cells.push(Cell::new(name, random).bursts(on, off));
         let mix = vec![write(3, 1, Sequential), read(2, 1, Random)];
-        let name = format!(
-            "bursts of {on} ms every {} ms, three fifths written",
-            on + off
-        );
+        let name = format!("bursts of {on} ms every {} ms, 60 % written", on + off);
         cells.push(Cell::new(name, vec![job(mix, 3, 29)]).bursts(on, off));
     }
     cells

@@ -1,5 +1,5 @@
-//! Cells of the paper's matrix. Merging was tuned on these cells and on those in `practice.rs`. The
-//! cells in `heldout.rs` also judge it.
+//! Cells of the paper's matrix. Merging was tuned on these cells and on the cells in `practice.rs`,
+//! and is judged by the cells in `heldout.rs`.
 
 use super::cell::{Cell, job, read, write};
 use seiner_raid::simulate::Address::{Random, Sequential};
@@ -98,8 +98,8 @@ const FOUR_NEO: [(u64, u64, u64); 10] = [
     (256, 2, 0),
 ];
 
-/// Returns the nine mixed patterns. The paper gives the block sizes of five patterns. The shares of
-/// reads and writes, and the other four patterns, are the usual emulations of test programs.
+/// Returns the nine mixed patterns. The paper states the block sizes of five patterns. The shares of
+/// reads and writes, and the other four patterns, follow the usual emulations of test programs.
 fn patterns() -> Vec<(&'static str, Vec<Mix>)> {
     let sizes = |table: &[(u64, u64, u64)]| {
         let mut mix = Vec::new();

@@ -16,7 +16,7 @@ pub struct Outcome {
     pub measured: Vec<Measured>,
 }
 
-/// Runs all cells on all cores. Runs are independent of each other, so their order has no effect.
+/// Runs all cells on all cores. Runs are independent of each other, so the order has no effect.
 pub fn measure(cells: Vec<Cell>) -> Vec<Outcome> {
     let next = AtomicUsize::new(0);
     let found: Mutex<Vec<Option<Vec<Measured>>>> = Mutex::new(vec![None; cells.len()]);
@@ -124,7 +124,7 @@ fn worst(values: impl Iterator<Item = f64>) -> f64 {
 pub fn groups(title: &str, outcomes: &[Outcome]) -> Table {
     let mut table = Table::new(
         format!(
-            "Rate against the best of never, batch and always, {title}: worst cell, geometric mean"
+            "Rate relative to the best of never, batch and always, {title}: worst cell and geometric mean"
         ),
         &[
             "group",
@@ -208,7 +208,7 @@ pub fn worst_cells(outcomes: &[Outcome], count: usize) -> Table {
             .total_cmp(&other.of_best(Merging::Adaptive))
     });
     let mut table = cells(
-        "The cells in which the default does worst",
+        "The cells with the worst results of the default",
         sorted.iter().take(count).copied(),
     );
     for (row, outcome) in table.rows.iter_mut().zip(&sorted) {
@@ -217,9 +217,9 @@ pub fn worst_cells(outcomes: &[Outcome], count: usize) -> Table {
     table
 }
 
-/// Returns the checks of the default in the cells of this name, if there are any. `least`: bound
-/// for the worst cell; `None` if merging was tuned on these cells, which then have no bound for a
-/// single cell.
+/// Returns the checks of the default strategy in the cells of this name, if there are any. `least`
+/// is the bound for the worst cell. It is `None` if merging was tuned on these cells: then single
+/// cells have no bound.
 pub fn checks(cells: &str, outcomes: &[Outcome], least: Option<f64>) -> Vec<Check> {
     let ratios = || {
         outcomes

@@ -1,5 +1,5 @@
-//! Cells in addition to the matrix on which coalescing was tuned: former held-out cells that were examined.
-//! The cells in `heldout.rs` judge it.
+//! Cells outside the matrix on which merging was tuned as well: former held-out cells that were examined.
+//! Merging is judged by the cells in `heldout.rs`.
 
 use super::cell::{Cell, Loads, job, read, write};
 use seiner_raid::Level;
@@ -77,7 +77,7 @@ pub fn cells() -> Vec<Cell> {
             ));
         }
     }
-    // Few streams, where filling pays rarely. The results vary at random.
+    // With few streams, filling stripes rarely pays. The results vary at random.
     for streams in [2, 3, 4, 6] {
         for depth in [30, 38, 44, 52, 60] {
             let mix = vec![write(1, 1, Streams(streams)), write(1, 1, Random)];
@@ -201,9 +201,9 @@ fn members() -> Vec<Cell> {
     ])
 }
 
-/// Returns cells with reads and writes on members of varying latency. Waiting writes delay the
-/// reads too, and a stream has less outstanding than a stripe. Held-out cells of this kind were the
-/// worst.
+/// Returns cells with reads and writes on members of varying latency. Waiting writes also delay the
+/// reads, and a stream has fewer outstanding bytes than a stripe. Held-out cells of this kind had the
+/// worst results.
 fn reads_beside() -> Vec<Cell> {
     let loads = Loads {
         depths: &[3, 8, 14, 20, 30],

@@ -1,4 +1,4 @@
-//! Published figures (*RAID* §3 and §5), beside those of the model.
+//! Published figures (*RAID* §3 and §5), beside the figures of the model.
 
 use super::outcome::Outcome;
 use crate::report::{Table, short};
@@ -93,8 +93,8 @@ fn of(outcome: &Outcome) -> Option<[f64; 3]> {
 /// Returns a table with a row per cell that has published figures.
 pub fn beside(outcomes: &[Outcome]) -> Table {
     let mut table = Table::new(
-        "MB/s as published, and of the model: without merging, static merging, adaptive merging, and the last over the better one \
-         of the others",
+        "MB/s, published and of the model: without merging, with static merging, with adaptive merging, and the ratio of adaptive \
+         merging to the better of the other two",
         &[
             "group",
             "threads x depth",

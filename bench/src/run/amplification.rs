@@ -36,9 +36,9 @@ struct Measured {
     workload: String,
     durability: &'static str,
     samples: u64,
-    /// Bytes that the server's process caused to be written (`write_bytes` of /proc/PID/io).
+    /// Bytes that the server's process wrote (`write_bytes` of /proc/PID/io).
     process_written: u64,
-    /// Bytes that all programs wrote to the block device meanwhile.
+    /// Bytes that all programs wrote to the block device during the load.
     device_written: Option<u64>,
     /// Bytes of all sealed blocks.
     block_bytes_sealed: u64,
@@ -48,9 +48,9 @@ struct Measured {
     status: Value,
 }
 
-const PURPOSE: &str = "Bytes written to disk, journal and footers and all, over the bytes of sealed blocks. The server \
+const PURPOSE: &str = "Bytes written to disk, including journal and footers, per byte of sealed blocks. The server \
     is fed over HTTP at full speed, then flushed and synced. The bytes written are the kernel's count for the \
-    server's process; the count of the whole block device is given beside it and includes the file system's own \
+    server's process. The count of the whole block device, beside it, includes the file system's \
     journal and the writes of other programs.";
 
 /// Runs the benchmark.
@@ -136,7 +136,7 @@ fn measure(
             .map(|(after, before)| after - before),
         block_bytes_sealed: status["engine"]["block_bytes_sealed"]
             .as_u64()
-            .context("/status does not say engine.block_bytes_sealed")?,
+            .context("/status has no engine.block_bytes_sealed")?,
         disk_allocated: DiskUse::of(&peer::data(folder.path())).allocated,
         status,
     };
@@ -146,7 +146,7 @@ fn measure(
 
 fn table(measured: &[Measured]) -> Table {
     let mut table = Table::new(
-        "Bytes written over bytes of sealed blocks",
+        "Bytes written per byte of sealed blocks",
         &[
             "workload",
             "durability",
@@ -187,7 +187,7 @@ fn checks(measured: &[Measured]) -> Vec<Check> {
     ]
     .map(|(durability, words, bound)| {
         let first = measured.iter().find(|one| one.durability == durability);
-        let name = format!("bytes written over bytes of sealed blocks, {words}");
+        let name = format!("bytes written per byte of sealed blocks, {words}");
         Check::new(
             name,
             first.map(Measured::amplification),

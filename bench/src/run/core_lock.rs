@@ -38,9 +38,9 @@ const LONGEST_HOLD_MS: f64 = 1.0;
 /// Minimum speed of a heavy query on two cores, relative to one.
 const SPEED_UP: f64 = 1.7;
 
-const PURPOSE: &str = "How long the engine's lock is held with a million sources, each in batches of 1,000 rows: \
-    while they are registered (first sample of each source), appended to, flushed, read, and closed. Then one heavy \
-    query of a source with ten fields, on one core and on two: the best of three.";
+const PURPOSE: &str = "Hold times of the engine's lock with a million sources, in batches of 1,000 rows: \
+    during registration (first sample of each source), appends, flush, query and close. Then one heavy \
+    query of a source with ten fields, on one core and on two, best of three.";
 
 /// Runs the benchmark.
 pub fn run(settings: &CoreLockSettings, places: &OutputPaths) -> Result<()> {
@@ -49,7 +49,7 @@ pub fn run(settings: &CoreLockSettings, places: &OutputPaths) -> Result<()> {
             QUERY => serde_json::to_string(&query::measure(settings.scale, &places.output)?)?,
             name => {
                 let case = CASES.iter().find(|case| case.name == name);
-                let case = case.with_context(|| format!("there is no case {name}"))?;
+                let case = case.with_context(|| format!("unknown case {name}"))?;
                 serde_json::to_string(&sources::measure(
                     &case.scaled(settings.scale),
                     &places.output,
@@ -64,7 +64,7 @@ pub fn run(settings: &CoreLockSettings, places: &OutputPaths) -> Result<()> {
     for name in &settings.only {
         ensure!(
             names.clone().any(|known| known == name),
-            "there is no case {name}"
+            "unknown case {name}"
         );
     }
     let is_wanted =
@@ -77,13 +77,13 @@ pub fn run(settings: &CoreLockSettings, places: &OutputPaths) -> Result<()> {
             case.scaled(settings.scale).sources
         );
         let text = in_own_process(case.name, settings, places)?;
-        measured.push(serde_json::from_slice(&text).context("a case answered no JSON")?);
+        measured.push(serde_json::from_slice(&text).context("a case printed no JSON")?);
     }
     let mut query: Option<HeavyQuery> = None;
     if is_wanted(QUERY) {
         eprintln!("{QUERY}");
         let text = in_own_process(QUERY, settings, places)?;
-        query = Some(serde_json::from_slice(&text).context("the query answered no JSON")?);
+        query = Some(serde_json::from_slice(&text).context("the query printed no JSON")?);
     }
     let mut report = Report::new("core-lock", PURPOSE);
     report.notes.push(format!(
@@ -179,7 +179,7 @@ fn checks(measured: &[ManySources], query: Option<&HeavyQuery>) -> Vec<Check> {
             .sum()
     });
     checks.push(Check::new(
-        "samples that a query does not find, or finds twice",
+        "samples that a query misses or returns twice",
         lost.map(|lost| lost as f64),
         Relation::AtMost,
         Some(0.0),

@@ -101,16 +101,16 @@ struct Measured {
     register_cpu_s: f64,
     /// Growth of the resident set during registration, per source.
     registered_bytes_per_source: f64,
-    /// The same growth after all appends, with open buffers.
+    /// Growth of the resident set after all appends, with open buffers, per source.
     loaded_bytes_per_source: f64,
     peak_rss_bytes: u64,
     stored: u64,
 }
 
-const PURPOSE: &str = "The engine in a process of its own, pinned to one core with all its threads: one field, \
+const PURPOSE: &str = "The engine in a process of its own, pinned to one core with all its threads. The load: one field, \
     f64 gauges with 1-2 decimals, batches of 10,000 samples made beforehand. In order: every tick goes through all \
     sources in the order they were registered. Shuffled: every tick goes through them in another random order. \
-    Rates count appending alone; the seconds of processor time are those of the whole process meanwhile.";
+    Rates count appending alone. The seconds of processor time are those of the whole process during the appends.";
 
 /// Runs the benchmark.
 pub fn run(settings: &EmbeddedSettings, places: &OutputPaths) -> Result<()> {
@@ -118,7 +118,7 @@ pub fn run(settings: &EmbeddedSettings, places: &OutputPaths) -> Result<()> {
         let case = CASES
             .iter()
             .find(|case| case.name == name)
-            .with_context(|| format!("there is no case {name}"))?;
+            .with_context(|| format!("unknown case {name}"))?;
         println!(
             "{}",
             serde_json::to_string(&measure(&case.scaled(settings.scale), &places.output)?)?
@@ -155,7 +155,7 @@ pub fn run(settings: &EmbeddedSettings, places: &OutputPaths) -> Result<()> {
             .filter(|one| one.stored != one.samples)
             .map(|one| {
                 format!(
-                    "**{}: the engine answers for {} of {} samples**",
+                    "**{}: the engine returns {} of {} samples**",
                     one.case, one.stored, one.samples
                 )
             }),
@@ -206,7 +206,7 @@ fn in_own_process(
         case.name,
         String::from_utf8_lossy(&output.stderr)
     );
-    serde_json::from_slice(&output.stdout).context("a case answered no JSON")
+    serde_json::from_slice(&output.stdout).context("a case printed no JSON")
 }
 
 fn measure(case: &Case, output: &Path) -> Result<Measured> {

@@ -1,4 +1,4 @@
-//! `merge-figures`: the figures of the paper on the log store, on our engine and a small volume.
+//! `merge-figures`: the log-store paper's figures, repeated with our engine on a small volume.
 
 use crate::log::counts::IntervalCounts;
 use crate::log::load::StoreLoad;
@@ -42,15 +42,15 @@ const POLICIES: [MergePolicy; 3] = [
     MergePolicy::Fisherman,
     MergePolicy::Patient,
 ];
-/// Number of segments per budget where R does not vary. In the paper, a segment of 1 GB is likewise a
-/// part of one node's budget, with 100 GB on 64 nodes.
+/// Number of segments per budget where R does not vary. The paper's segments of 1 GB are a similar
+/// share of one node's budget: 100 GB on 64 nodes.
 const SEGMENTS: u64 = 32;
 /// Minimum number of segments per budget; a store does not start with larger segments.
 const FEWEST: u64 = 12;
 
-const PURPOSE: &str = "The paper's experiments with the log store, on our engine: one store on a budget C, overwritten in \
+const PURPOSE: &str = "The paper's experiments with the log store, on our engine: one store on a budget C, overwritten by \
     an even load of one lifetime (every source keeps its latest 50 blocks, equal rates), Um = 0.8, as in the paper. Two \
-    lanes, so that lanes do not affect the policies. The rate is megabytes of blocks stored per second of work and of waiting.";
+    lanes, so that lanes do not affect the policies. The rate is megabytes of blocks stored per second, waits included.";
 
 /// Complete run of one store.
 struct Run {
@@ -123,8 +123,8 @@ struct Planing {
     segment_bytes: u64,
     /// Live share at the end, measured with the indexes and padding of live blocks in files.
     v: f64,
-    /// Fill at which merging began. It is below the setting for large segments, because space must
-    /// remain for the output of a merge.
+    /// Fill at which merging began. For large segments it is below the setting, because the output
+    /// of a merge needs space.
     um: f64,
     /// Bound of the formula: C(Um − V).
     bound: u64,
@@ -180,12 +180,12 @@ pub fn run(settings: &MergeFiguresSettings, places: &OutputPaths) -> Result<()> 
     figures.push(lab.against_b()?);
     write(&figures, places)?;
     report.notes.push(format!(
-        "budget {} MiB, stored {} times over; pictures: merge-figures.html and .svg, points: .csv, beside the JSON",
+        "budget {} MiB, overwritten {} times; figures: merge-figures.html and .svg, points: .csv, beside the JSON",
         settings.budget, settings.turns
     ));
     let safe = lab.planing.iter().filter(|one| !one.promised && one.seen);
     report.notes.push(format!(
-        "the formula is on the safe side: {} of {} stores of the fisherman's planed beyond it",
+        "the formula is conservative: {} of {} stores with the fisherman planed beyond its bound",
         safe.count(),
         lab.planing.len()
     ));
@@ -293,7 +293,7 @@ impl Lab<'_> {
         Ok(NamedFigure::rates(
             "figure-10",
             format!("Figure 10: rate against R, V = {MIDDLE}"),
-            "Smaller segments die whole sooner.",
+            "Smaller segments die as a whole sooner.",
             "R, MB",
             series,
         ))
@@ -361,7 +361,7 @@ impl Lab<'_> {
         Ok(NamedFigure::rates(
             "figure-12",
             format!("Figure 12: rate against B, V = {MIDDLE}"),
-            "One sequential stream, whatever the size of the blocks.",
+            "One sequential stream for any size of the blocks.",
             "B, KiB",
             vec![LineSeries::new(MergePolicy::Patient.name(), points)],
         ))
@@ -407,13 +407,13 @@ impl Lab<'_> {
                 Relation::AtMost,
             ),
             check(
-                "stores that plane by the formula, and merge",
+                "stores that plane by the formula but merge",
                 count(|one| one.promised && !one.seen),
                 none,
                 Relation::AtMost,
             ),
             check(
-                "stores that do not by the formula, and merge",
+                "stores that do not plane by the formula, and merge",
                 count(|one| !one.promised && !one.seen),
                 Some(1.0),
                 Relation::AtLeast,
@@ -450,10 +450,10 @@ fn over_time(all: &OverV) -> Vec<NamedFigure> {
             });
             let caption = match policy {
                 MergePolicy::Fifo => {
-                    "As in Bitcask: the oldest file is merged, whatever its live share."
+                    "As in Bitcask: the oldest file is merged, independent of its live share."
                 }
                 MergePolicy::Fisherman => "Segments are chosen by dead share and hunger.",
-                _ => "The default of the store, which the paper does not contain.",
+                _ => "The default of our store; not in the paper.",
             };
             NamedFigure::rates(
                 name,

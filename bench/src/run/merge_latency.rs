@@ -1,5 +1,4 @@
 //! `merge-latency`: latency of acknowledgements during merges, beside a store that merges nothing.
-//! merges nothing.
 
 use crate::log::load::StoreLoad;
 use crate::log::store::ThreadedStore;
@@ -28,7 +27,7 @@ pub struct MergeLatencySettings {
     batches: f64,
 }
 
-/// Seconds for which a store is fed before the other one has its turn.
+/// Seconds for which one store is fed before the other store has its turn.
 const TURN: f64 = 5.0;
 
 /// Latencies of batches.
@@ -46,11 +45,11 @@ struct Measured {
     live_share: f64,
 }
 
-const PURPOSE: &str = "Two stores on real files with their threads and the system's clock: one whose budget is so large \
-    that it merges nothing (and coalesces no small blocks), and one at V = 0.86 whose rings have lognormal rates (σ = 0.5), which merges continuously: journal, checkpoints and \
-    indexes leave little more space in so small a store. \
-    Both get batches of 1,024 rows at the same even pace, in turns of five seconds; a batch's time runs from the moment \
-    at which it was due, so that waiting behind a slow one counts. Interval durability, 100 ms.";
+const PURPOSE: &str = "Two stores on real files with their threads and the system's clock: one with a budget so large \
+    that it merges nothing (and coalesces no small blocks), and one at V = 0.86 with lognormal rates (σ = 0.5), which merges continuously. V is not higher, \
+    because journal, checkpoints and indexes need the remaining space of such a small store. \
+    Both get batches of 1,024 rows at the same constant rate, in turns of five seconds. The latency of a batch starts at the moment \
+    at which the batch was due, so that waiting behind a slow batch counts. Interval durability, 100 ms.";
 
 /// Runs the benchmark.
 pub fn run(settings: &MergeLatencySettings, places: &OutputPaths) -> Result<()> {
@@ -103,21 +102,21 @@ pub fn run(settings: &MergeLatencySettings, places: &OutputPaths) -> Result<()> 
     let merges = measured[1].segments_merged as f64;
     report.checks = vec![
         Check::new(
-            "p99.9 of acknowledgement while merging over that without",
+            "p99.9 of acknowledgement with merging over p99.9 without",
             Some(measured[1].p999_ms / measured[0].p999_ms),
             Relation::AtMost,
             Some(2.0),
             "",
         ),
         Check::new(
-            "segments merged meanwhile",
+            "segments merged during the measurement",
             Some(merges),
             Relation::AtLeast,
             Some(1.0),
             "",
         ),
         Check::new(
-            "segments merged by the store that is to merge nothing",
+            "segments merged by the store that must not merge",
             Some(measured[0].segments_merged as f64),
             Relation::AtMost,
             Some(0.0),
@@ -170,7 +169,7 @@ fn percentiles(mut times: Vec<f64>) -> Measured {
 
 fn table(measured: &[Measured]) -> Table {
     let mut table = Table::new(
-        "From the moment a batch was due to its acknowledgement, in ms",
+        "Time from the moment at which a batch was due to its acknowledgement, in ms",
         &[
             "store",
             "batches",

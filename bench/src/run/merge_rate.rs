@@ -20,28 +20,28 @@ pub struct MergeRateSettings {
     /// Multiples of the budget to store before the measurement
     #[arg(long, default_value_t = 4.0)]
     before: f64,
-    /// Policies to run; the checks of the others stay open
+    /// Policies to run; the checks of other policies stay open
     #[arg(long, value_delimiter = ',', default_values = ["patient", "fifo", "fisherman"])]
     policies: Vec<MergePolicy>,
 }
 
-/// Share of the budget to store per turn. A turn also ends after [`TURN_PATIENCE`], because a policy
-/// that cannot keep up makes writers wait.
+/// Share of the budget to store per turn. A turn also ends after [`TURN_PATIENCE`], because writers
+/// wait under a policy that cannot keep up.
 const TURN: f64 = 0.25;
 const TURN_PATIENCE: Duration = Duration::from_secs(30);
 
-const PURPOSE: &str = "Stores with threads of their own at V = 0.9, as fast as they take rows: rings of 50 blocks of 4 KiB, \
-    rates lognormal (σ = 1), 625 segments a budget, values that do not compress, no journal. The papers' \
-    policies write one log, as far as the engine lets them (two lanes), ours 32 lanes. A store that was \
-    overwritten several times and one that is empty when the round begins take turns, a quarter of the budget each, \
-    or half a minute, the shorter of both. Rates are megabytes of blocks per second.";
+const PURPOSE: &str = "Stores with threads of their own at V = 0.9, fed at full speed: rings of 50 blocks of 4 KiB, \
+    lognormal rates (σ = 1), 625 segments per budget, values that do not compress, no journal. The papers' \
+    policies write one log, for which the engine needs two lanes; the default writes 32 lanes. A store that was \
+    overwritten several times and a store that is empty at the start of the round take turns. A turn is a quarter of \
+    the budget or half a minute, the shorter of both. Rates are megabytes of blocks per second.";
 
 /// Runs the benchmark.
 pub fn run(settings: &MergeRateSettings, places: &OutputPaths) -> Result<()> {
     let mut report = Report::new("merge-rate", PURPOSE);
     std::fs::create_dir_all(&places.output)?;
     report.notes.push(format!(
-        "budget {} MiB a store, stored {} times over before, {ROUNDS} rounds",
+        "budget {} MiB per store, overwritten {} times before the measurement, {ROUNDS} rounds",
         settings.budget, settings.before
     ));
     let sustained = sustain(settings, places)?;
@@ -109,7 +109,7 @@ fn sustain(settings: &MergeRateSettings, places: &OutputPaths) -> Result<Vec<Sus
 }
 
 fn sustained_table(sustained: &[Sustained]) -> Table {
-    let title = "The rate that a store keeps at V = 0.9, σ = 1: threads of its own, at full speed";
+    let title = "Sustained rate at V = 0.9, σ = 1: own threads, at full speed";
     let columns = [
         "policy",
         "MB/s, full (median)",
@@ -150,7 +150,7 @@ fn checks(sustained: &[Sustained]) -> Vec<Check> {
             "",
         ),
         Check::new(
-            "the same of the paper's baseline, fifo (it is to collapse)",
+            "the same ratio of the paper's baseline, fifo (expected to collapse)",
             kept(MergePolicy::Fifo),
             Relation::Below,
             Some(0.9),

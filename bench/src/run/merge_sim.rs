@@ -102,23 +102,23 @@ struct Measured {
     full: bool,
 }
 
-const PURPOSE: &str = "Bytes written to segments for each byte of blocks stored, by simulation with the code that the \
-    engine merges with. Every series overwrites its own ring; rates are lognormal with deviation σ. Space of open \
+const PURPOSE: &str = "Bytes written to segments for each byte of blocks stored, by simulation with the engine's own \
+    merging code. Every series overwrites its own ring; rates are lognormal with deviation σ. Space of open \
     segments and of a merge's output counts as used, and writers may never use more than the capacity. The papers' \
-    policies write one log; the default policy has lanes. The bounds are those of the design; the figures of the \
-    same policies, simulated here, are beside them.";
+    policies write one log; the default policy has lanes. The reference values are those of the design. The values of \
+    the same policies, simulated here, are beside them.";
 
 /// Runs the benchmark.
 pub fn run(settings: &MergeSimSettings, places: &OutputPaths) -> Result<()> {
     let mut report = Report::new("merge-sim", PURPOSE);
     report.notes.push(format!(
-        "{} sources, rings of {} blocks, {} blocks a segment, Um = {UM}, {} lanes, seed {}",
+        "{} sources, rings of {} blocks, {} blocks per segment, Um = {UM}, {} lanes, seed {}",
         settings.sources, settings.ring, settings.segment_blocks, settings.lanes, settings.seed
     ));
     report.notes.push(
-        "A store that begins empty has slow sources whose rings are not full for long: V stays below what is given, \
-         which is easier. The numbers to beat lie closest to that. A full store begins with all live that will be. \
-         Blocks at random (a Poisson process) die up to a third sooner or later than any forecast."
+        "In a store that begins empty, the rings of slow sources stay incomplete for long: V stays below the given value, \
+         which is easier. The reference values are closest to this case. A full store begins with all its live blocks. \
+         Blocks at random (a Poisson process) die up to a third earlier or later than any forecast."
             .to_string(),
     );
     let mut measured = Vec::new();
@@ -166,7 +166,7 @@ fn cases(settings: &MergeSimSettings, setup: Setup) -> (Vec<Vec<String>>, Vec<Me
             .zip(to_beat)
             .map(|(one, to_beat)| format!("{} ({to_beat:.2})", cell(Some(one.written_per_byte))));
         rows.push(
-            std::iter::once(format!("σ = {sigma}, V = {v} (to beat)"))
+            std::iter::once(format!("σ = {sigma}, V = {v} (reference)"))
                 .chain(cells)
                 .collect(),
         );
@@ -198,7 +198,7 @@ fn ages(settings: &MergeSimSettings) -> Vec<Measured> {
 
 fn ages_table(measured: &[Measured]) -> Table {
     let mut table = Table::new(
-        "Kept by age: five classes from 1 h to 1 y, scaled, as much of each arriving",
+        "Kept by age: five classes from 1 h to 1 y, scaled, with equal rates",
         &["V", "policy", "one lifetime", "five lifetimes"],
     );
     for pair in measured.chunks(2) {
@@ -284,7 +284,8 @@ fn checks(measured: &[Measured], ages: &[Measured]) -> Vec<Check> {
         })
         .into();
     for (sigma, v, to_beat) in CASES {
-        let name = format!("default against 32 lanes to beat, empty store: σ = {sigma}, V = {v}");
+        let name =
+            format!("default against the reference of 32 lanes, empty store: σ = {sigma}, V = {v}");
         checks.push(Check::new(
             name,
             ours(EMPTY, sigma, v),

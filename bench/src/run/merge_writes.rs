@@ -17,21 +17,21 @@ pub struct MergeWritesSettings {
     /// remaining space
     #[arg(long, default_value_t = 512)]
     budget: u64,
-    /// Multiples of the budget to store before the measurement; slow sources must be full
+    /// Multiples of the budget to store before the measurement; the rings of slow sources must be full
     #[arg(long, default_value_t = 4.0)]
     before: f64,
     /// Multiples of the budget to store during the measurement
     #[arg(long, default_value_t = 4.0)]
     turns: f64,
-    /// Only workloads whose names contain this text; the checks of the others stay open
+    /// Only workloads with this text in their names; the checks of other workloads stay open
     #[arg(long, default_value = "")]
     only: String,
-    /// Policies to run; the checks of the others stay open
+    /// Policies to run; the checks of other policies stay open
     #[arg(long, value_delimiter = ',', default_values = ["patient", "fifo", "fisherman"])]
     policies: Vec<MergePolicy>,
 }
 
-/// Share of the budget that one policy stores before the next has its turn.
+/// Share of the budget that one policy stores before the next policy has its turn.
 const TURN: f64 = 0.25;
 
 /// Workload with the result of every policy.
@@ -96,18 +96,18 @@ struct Measured {
     refused: Option<String>,
 }
 
-const PURPOSE: &str = "Stores on a small budget, overwritten many times over, on real files. Each source keeps its \
-    latest rows (rings of 50 blocks of 4 KiB, rates lognormal) or each class its age; 625 segments a budget. The papers' \
-    policies write one log, as far as the engine lets them (two lanes), ours 32 lanes. The policies take turns, a quarter of the budget each. Time is the load's own, so that counts are exact on any machine. \
-    Written: what the kernel counted for this process (indexes, names and all) over the bytes of blocks sealed, once \
-    the store was filled several times. Rates are megabytes of blocks per second of all work, on one core, and of waiting.";
+const PURPOSE: &str = "Stores on a small budget, overwritten many times, on real files. Each source keeps its \
+    latest rows (rings of 50 blocks of 4 KiB, lognormal rates), or each class keeps rows up to its age; 625 segments per budget. The papers' \
+    policies write one log, for which the engine needs two lanes; the default writes 32 lanes. The policies take turns, a quarter of the budget each. The clock is that of the load, so that counts are exact on any machine. \
+    Written: the kernel's count for this process (including indexes and names) over the bytes of sealed blocks, once \
+    the store was filled several times. Rates are megabytes of blocks per second of all work on one core, waits included.";
 
 /// Runs the benchmark.
 pub fn run(settings: &MergeWritesSettings, places: &OutputPaths) -> Result<()> {
     let mut report = Report::new("merge-writes", PURPOSE);
     std::fs::create_dir_all(&places.output)?;
     report.notes.push(format!(
-        "budget {} MiB a store, stored {} times over before counting and {} times while counting; without a journal",
+        "budget {} MiB per store, overwritten {} times before counting and {} times while counting; without a journal",
         settings.budget, settings.before, settings.turns
     ));
     let mut measured = Vec::new();

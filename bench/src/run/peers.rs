@@ -73,7 +73,7 @@ struct Measured {
     disk_apparent_bytes: u64,
     /// Allocated bytes per sample that the server holds.
     bytes_per_sample: f64,
-    /// Number of samples that the server answers for, in this workload's interval.
+    /// Number of samples that the server returns for this workload's interval.
     stored: u64,
     series_ms: Vec<f64>,
     minute_means_ms: Vec<f64>,
@@ -81,10 +81,10 @@ struct Measured {
     answers: Vec<(String, usize, (usize, usize))>,
 }
 
-const PURPOSE: &str = "Servers on loopback with an empty data folder each, fed the same line protocol over HTTP, \
-    one after the other in turns, then flushed and queried twice. A sample is one value of one series. \
-    Rates divide by the processor time of the server alone (user and system, all threads), from the first byte \
-    to the last acknowledgement. Peak RSS is up to the last acknowledgement. Latencies are medians of 50 requests \
+const PURPOSE: &str = "Servers on loopback with an empty data folder each. They get the same line protocol over HTTP, \
+    one after the other in turns, and are then flushed and queried twice. A sample is one value of one series. \
+    Rates are per second of processor time of the server alone (user and system, all threads), from the first byte \
+    to the last acknowledgement. Peak RSS is the maximum up to the last acknowledgement. Latencies are medians of 50 requests \
     on one connection after 5 unmeasured ones, each for another series or host.";
 
 /// Runs the benchmark.
@@ -198,7 +198,7 @@ fn present(
         }
     }
     if peers.is_empty() {
-        bail!("none of the servers can be run");
+        bail!("none of the servers can run here");
     }
     report.notes.push(format!(
         "{} repetitions, {} connections, bodies of {} lines, scale {} ({} for d)",
@@ -241,7 +241,7 @@ fn groups(settings: &PeersSettings) -> Result<Vec<Vec<Workload>>> {
         .chars()
         .find(|letter| !"abcde".contains(*letter))
     {
-        bail!("there is no workload {unknown:?}; choose among abcde");
+        bail!("unknown workload {unknown:?}; choose among abcde");
     }
     Ok(groups)
 }
@@ -346,8 +346,8 @@ fn ask(
     milliseconds(|run| connection.get(&targets[run])?.text().map(drop))
 }
 
-/// Returns the doubts about the results: missing samples, answers of the wrong size, data that did
-/// not come to rest.
+/// Returns the doubts about the results: missing samples, answers of the wrong size, data that the
+/// server still changed.
 fn doubts(measured: &[Measured]) -> Vec<String> {
     let mut doubts = Vec::new();
     for one in measured {
@@ -361,7 +361,7 @@ fn doubts(measured: &[Measured]) -> Vec<String> {
         };
         if one.stored != one.samples {
             doubt(format!(
-                "**answers for {} of {} samples**",
+                "**returns {} of {} samples**",
                 one.stored, one.samples
             ));
         }
@@ -373,11 +373,11 @@ fn doubts(measured: &[Measured]) -> Vec<String> {
             }
         }
         if !one.settled {
-            doubt("still changed its files when they were counted".to_string());
+            doubt("still changed its files while they were counted".to_string());
         }
         if one.bodies_put_off > 0 {
             doubt(format!(
-                "put off {} bodies, which were sent again",
+                "deferred {} bodies, which were sent again",
                 one.bodies_put_off
             ));
         }
@@ -468,7 +468,8 @@ fn checks(measured: &[Measured]) -> Vec<Check> {
     ));
     for workload in ["a", "b", "c"] {
         let size = |server| figure(measured, server, workload, |one| one.bytes_per_sample);
-        let name = format!("({workload}) bytes a sample once flushed, against VictoriaMetrics's");
+        let name =
+            format!("({workload}) bytes per sample after the flush, relative to VictoriaMetrics");
         checks.push(Check::new(
             name,
             size(ours),

@@ -18,10 +18,10 @@ pub struct RaidFaultsSettings {
     first: u64,
 }
 
-const PURPOSE: &str = "The array's own code on simulated members of all levels, each run from a seed: members die and are rebuilt, forget or \
-    tear what was not flushed, have sectors that cannot be read, and power is cut at any step. Every read is compared with what was \
-    written. In one half of the runs no more is lost at any time than the level bears, and no request may fail; in the other half \
-    more may be lost, and requests may fail, but nothing wrong may be read.";
+const PURPOSE: &str = "The array's own code on simulated members, for all levels. Each run follows from a seed: members die and are rebuilt, lose or \
+    tear unflushed writes, and have unreadable sectors; power is cut at any step. Every read is compared with the data \
+    written. In half of the runs, losses stay within the redundancy of the level, and no request may fail. In the other half, \
+    more may be lost and requests may fail, but no read may return wrong data.";
 
 /// Runs the benchmark.
 pub fn run(settings: &RaidFaultsSettings, places: &OutputPaths) -> Result<()> {
@@ -45,7 +45,7 @@ pub fn run(settings: &RaidFaultsSettings, places: &OutputPaths) -> Result<()> {
     let bar = progress::bar(settings.runs, "runs");
     for (name, severity, runs) in [
         (
-            "as the level bears",
+            "within the redundancy",
             Severity::Tolerated,
             settings.runs - half,
         ),

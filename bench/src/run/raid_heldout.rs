@@ -1,4 +1,4 @@
-//! `raid-heldout`: loads by which merging is judged, and on which it is never tuned.
+//! `raid-heldout`: held-out loads. Merging is judged by these loads and never tuned on them.
 
 use crate::raid::outcome::{self, Outcome};
 use crate::raid::{cell, heldout};
@@ -11,8 +11,8 @@ use serde_json::json;
 #[derive(Args)]
 pub struct RaidHeldoutSettings {}
 
-const PURPOSE: &str = "As `raid-matrix`, with loads by which merging is judged and on which it is never tuned (tuning and judging cells are \
-    separate: `matrix.rs` and `practice.rs` against `heldout.rs`): odd depths, 20 and 24 KiB, jittered arrivals, streams mixed in \
+const PURPOSE: &str = "As `raid-matrix`, with held-out loads: merging is judged by them and never tuned on them (cells for tuning are in \
+    `matrix.rs` and `practice.rs`, held-out cells in `heldout.rs`). The loads: odd depths, 20 and 24 KiB, jittered arrivals, streams mixed in \
     one area, holes, slower, faster and uneven members, other numbers of members and strips, different loads beside each other, clients that pause, short holds, slow clients, starts \
     within a stripe.";
 
@@ -20,7 +20,7 @@ const PURPOSE: &str = "As `raid-matrix`, with loads by which merging is judged a
 pub fn run(_: &RaidHeldoutSettings, places: &OutputPaths) -> Result<()> {
     let mut report = Report::new("raid-heldout", PURPOSE);
     report.notes.push(format!(
-        "writes are held no longer than {} µs, with every strategy, unless the group has another time in its name",
+        "every strategy holds writes for at most {} µs, unless the name of the group states another time",
         cell::LONGEST_HOLD / 1000
     ));
     let outcomes = outcome::measure(heldout::cells());

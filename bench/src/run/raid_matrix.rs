@@ -20,23 +20,23 @@ pub struct RaidMatrixSettings {
     only: String,
 }
 
-const PURPOSE: &str = "Writes to RAID 6 over six modelled NVMe members (strip 16 KiB, 64 KiB of data a stripe) on simulated time: \
-    exact, and the same in every run. `never` writes every request by itself, `batch` writes together what queues behind a busy \
-    stripe, `always` holds until a stripe is full or the longest time is over, `paper` is the published algorithm (what it does not \
-    merge goes one request at a time), `paper-batch` the same on top of `batch`, against which ours is to be compared, `default` is \
-    ours. The paper's matrix, and cells outside it: merging was tuned on all of these. The cells by which it is judged \
-    are others, in a file of their own: see `raid-heldout`.";
+const PURPOSE: &str = "Writes to RAID 6 over six modelled NVMe members (strip 16 KiB, 64 KiB of data per stripe) in simulated time, so \
+    results are exact and equal in every run. Strategies: `never` writes every request by itself; `batch` joins the requests that queue behind a busy \
+    stripe; `always` holds writes until the stripe is full or the maximum time is over; `paper` is the published algorithm, which writes \
+    unmerged requests one at a time; `paper-batch` is the same on top of `batch`, the proper comparison for ours; `default` is \
+    ours. Cells: the paper's matrix, and cells outside it. Merging was tuned on all of them. \
+    `raid-heldout` has the cells by which merging is judged.";
 
 /// Runs the benchmark.
 pub fn run(settings: &RaidMatrixSettings, places: &OutputPaths) -> Result<()> {
     let mut report = Report::new("raid-matrix", PURPOSE);
     report.notes.push(format!(
-        "writes are held no longer than {} µs, with every strategy, unless the group has another time in its name",
+        "every strategy holds writes for at most {} µs, unless the name of the group states another time",
         cell::LONGEST_HOLD / 1000
     ));
     report
         .notes
-        .push("latency is that of writes, from submission to acknowledgement".into());
+        .push("latency: time of a write from submission to acknowledgement".into());
     let wanted = |cell: &Cell| format!("{} {}", cell.group, cell.name()).contains(&settings.only);
     let cells = matrix::cells().into_iter().filter(wanted).collect();
     let others = practice::cells().into_iter().filter(wanted).collect();
@@ -65,7 +65,7 @@ pub fn run(settings: &RaidMatrixSettings, places: &OutputPaths) -> Result<()> {
         report.tables.push(published::beside(&outcomes));
         let bounds = |(least, most): (f64, f64)| format!("{least:.2} to {most:.2}");
         report.notes.push(format!(
-            "the model gives {} times the published figures without merging and {} times those with static merging",
+            "the model reaches {} times the published figures without merging and {} times the figures with static merging",
             bounds(never),
             bounds(always)
         ));

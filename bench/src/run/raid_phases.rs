@@ -1,4 +1,4 @@
-//! `raid-phases`: a load that changes, and the delay until merging follows.
+//! `raid-phases`: a changing load, and the delay until merging adapts to it.
 
 use crate::raid::cell::{self, job, read, write};
 use crate::report::{Check, OutputPaths, Relation, Report, Table, short};
@@ -18,11 +18,11 @@ pub struct RaidPhasesSettings {
 }
 
 const PURPOSE: &str = "The paper's changing load on the array of `raid-matrix`: sequential at depth 32, random at depth 64, sequential at depth \
-    16, then 70 % reads and 30 % writes at depth 16. A strategy has adapted when it reaches, and keeps for three spans, nine tenths \
-    of the rate that it has in the second half of the phase.";
+    16, then 70 % reads and 30 % writes at depth 16. A strategy has adapted when it reaches nine tenths of its rate in the second half \
+    of the phase, and keeps that rate for three intervals.";
 
 const MILLISECOND: Nanos = 1_000_000;
-/// Interval in which answers are counted, ns.
+/// Interval in which completed requests are counted, ns.
 const SPAN: Nanos = MILLISECOND;
 
 /// Runs the benchmark.

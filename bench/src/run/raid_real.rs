@@ -27,7 +27,7 @@ pub struct RaidRealSettings {
     /// Seconds per measurement of the cost of requests
     #[arg(long, default_value_t = 1)]
     seconds: u64,
-    /// Number of rounds of these measurements; ours and nbdkit's alternate
+    /// Number of rounds of these measurements; our server and nbdkit alternate
     #[arg(long, default_value_t = 3)]
     rounds: usize,
     /// MiB written and read back by each verifying job
@@ -35,10 +35,10 @@ pub struct RaidRealSettings {
     verified_mib: u64,
 }
 
-const PURPOSE: &str = "Real I/O through our network block device, on a Unix socket, with fio as the client. First RAID 6 of six files \
-    (strip 16 KiB) under every strategy: fio writes checksums (crc32c), reads all back, and does so again with one and with two members \
-    lost, after it has found everything that was written before. Then processor time of the server for each \
-    request: our memory, nbdkit's memory plugin, and arrays of six members in memory, in turn.";
+const PURPOSE: &str = "Real I/O through our network block device, on a Unix socket, with fio as the client. First, RAID 6 of six files \
+    (strip 16 KiB) under every strategy: fio writes data with checksums (crc32c) and reads all of it back. After the loss of one and of two \
+    members, fio first verifies the earlier data and then does the same again. Second, processor time of the server per \
+    request, in turn for our memory, nbdkit's memory plugin, and arrays of six members in memory.";
 
 /// Loads for which processor time is measured: a name, and fio's settings.
 const LOADS: [(&str, &str); 4] = [
@@ -61,7 +61,7 @@ pub fn run(settings: &RaidRealSettings, places: &OutputPaths) -> Result<()> {
             .with_context(|| format!("{program} is needed: scripts/need.sh {program}"))?;
         report.versions.insert(program.into(), version);
     }
-    // Not below the results, because the path of a Unix socket must be short.
+    // Outside the directory of results, because the path of a Unix socket must be short.
     let folder = tempfile::tempdir()?;
     let members = settings
         .members
@@ -69,7 +69,7 @@ pub fn run(settings: &RaidRealSettings, places: &OutputPaths) -> Result<()> {
         .unwrap_or_else(|| places.output.join("raid-real"));
     fs::create_dir_all(&members)?;
     report.notes.push(format!(
-        "members of the verified arrays: {MEMBERS} files, direct I/O where the file system has it"
+        "members of the verified arrays: {MEMBERS} files, direct I/O if the file system supports it"
     ));
     let verified = verify_all(settings, folder.path(), &members)?;
     let spoiled = spoiled(folder.path(), settings.verified_mib)?;
@@ -129,8 +129,8 @@ impl Verified {
 }
 
 /// Returns three concurrent jobs: random, sequential, and of any size from 512 bytes to 64 KiB.
-/// Each round has its own part of the volume, so a later job finds the earlier data if they still
-/// exist.
+/// Each round has its own part of the volume, so a later job can verify the data of earlier
+/// rounds.
 fn verified_jobs(mib: u64, round: u64) -> String {
     let offset = |job: u64| (3 * round + job) * mib;
     format!(
@@ -216,7 +216,7 @@ struct Served {
 
 impl Served {
     fn new(folder: &Path, export: Arc<dyn Export>) -> Result<Served> {
-        // A free name: several exports are served at the same time.
+        // Several exports are served at the same time, so the name must be free.
         let mut names = (0..).map(|number| folder.join(format!("{number}.socket")));
         let socket = names
             .find(|path: &PathBuf| !path.exists())
@@ -391,7 +391,7 @@ fn cost(
 
 fn verified_table(verified: &[Verified]) -> Table {
     let mut table = Table::new(
-        "Verified by fio: random and sequential 4 KiB, and random 512 bytes to 64 KiB, side by side",
+        "Verified by fio: random and sequential 4 KiB, and random 512 bytes to 64 KiB, concurrently",
         &[
             "strategy",
             "members lost",
@@ -450,24 +450,21 @@ fn checks(
     let least = verified.iter().map(Verified::bytes).min().unwrap_or(0);
     let mut checks = vec![
         Check::new(
-            format!(
-                "runs of {} in which fio found something wrong",
-                verified.len()
-            ),
+            format!("runs of {} in which fio found wrong data", verified.len()),
             Some(wrong as f64),
             Relation::AtMost,
             Some(0.0),
             "",
         ),
         Check::new(
-            "least that a run verified",
+            "minimum verified by a run",
             Some(least as f64 / 1e6),
             Relation::AtLeast,
             Some(1.0),
             "MB",
         ),
         Check::new(
-            "fio notices a volume that returns a wrong block",
+            "fio detects a volume that returns a wrong block",
             Some(f64::from(u8::from(spoiled))),
             Relation::AtLeast,
             Some(1.0),
@@ -482,7 +479,7 @@ fn checks(
             found.next().map(|cost| cost.median(|round| round.0))
         };
         checks.push(Check::new(
-            format!("processor time a request beside nbdkit's, {load}"),
+            format!("processor time per request, relative to nbdkit, {load}"),
             median(OURS),
             Relation::AtMost,
             median(NBDKIT),

@@ -69,16 +69,16 @@ struct Measured {
     page_cache_dropped: bool,
     /// Number of samples acknowledged before the end.
     acknowledged: u64,
-    /// Number of acknowledged samples that the server answers for after the start.
+    /// Number of acknowledged samples that the server returns after the start.
     survived: u64,
     /// Samples per second during the load.
     rate: f64,
 }
 
-const PURPOSE: &str = "Workload (a), 10 M samples over HTTP, then an end of the server and a start on the same folder. \
-    The time runs from the start of the process to the first good answer to a query for one series over its whole \
-    range. The client records the acknowledged rows. The surviving rows are the sum over all series of the lesser of stored \
-    and acknowledged samples. The machine keeps running, so that this shows a crash of the program, not a power cut.";
+const PURPOSE: &str = "Workload (a), 10 M samples over HTTP. Then the server ends and starts again on the same folder. \
+    The measured time is from the start of the process to the first good answer to a query for one series over its whole \
+    range. The client records the acknowledged rows. Survived is the sum, over all series, of the lesser of stored \
+    and acknowledged samples. The machine keeps running, so the benchmark shows a crash of the program, not a power cut.";
 
 /// Runs the benchmark.
 pub fn run(settings: &RestartSettings, places: &OutputPaths) -> Result<()> {
@@ -211,7 +211,7 @@ fn measure(peer: &dyn Peer, dataset: &Dataset, end: End, output: &Path) -> Resul
     })
 }
 
-/// Loads the server, and ends it as requested. Returns the samples per second.
+/// Loads the server and ends it in the given way. Returns the samples per second.
 fn load_until(
     peer: &dyn Peer,
     mut server: Server,

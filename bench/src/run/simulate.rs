@@ -1,5 +1,5 @@
-//! `simulate`: the whole engine against plain models, millions of steps from seeds that no test
-//! uses.
+//! `simulate`: comparison of the whole engine with plain models, over millions of steps and with
+//! seeds that no test uses.
 
 use crate::progress;
 use crate::report::{Check, OutputPaths, Relation, Report, Table};
@@ -18,7 +18,7 @@ pub struct SimulateSettings {
     /// Maximum duration in minutes, after which the run ends early
     #[arg(long, default_value_t = 15.0)]
     minutes: f64,
-    /// First seed: not one of the seeds of the tests
+    /// First seed; the tests use other seeds
     #[arg(long, default_value_t = 1_000_000)]
     seed: u64,
 }
@@ -84,7 +84,7 @@ pub fn run(settings: &SimulateSettings, places: &OutputPaths) -> Result<()> {
             "",
         ),
         Check::new(
-            "kinds of work in the midst of which no crash fell",
+            "kinds of work that no crash interrupted",
             Some(spared as f64),
             Relation::AtMost,
             Some(0.0),
@@ -114,7 +114,7 @@ pub fn run(settings: &SimulateSettings, places: &OutputPaths) -> Result<()> {
 fn table(total: &Done) -> Table {
     let mut table = Table::new(
         "Work of the engine at the end of a run",
-        &["work", "begun", "ended in its midst"],
+        &["work", "begun", "interrupted"],
     );
     for work in Work::ALL {
         let count = total.works.of(work);

@@ -22,8 +22,8 @@ pub struct SoakSettings {
     /// Size of the volume, in MiB
     #[arg(long, default_value_t = 2048)]
     volume: u64,
-    /// Multiples of the volume to store. The bound applies to 200, which takes an hour or more; 3
-    /// is a first look
+    /// Multiples of the volume to store. The bound applies to 200, which takes an hour or more; use 3
+    /// for a quick look
     #[arg(long, default_value_t = 201.0)]
     turns: f64,
     /// Live share of the volume
@@ -33,7 +33,7 @@ pub struct SoakSettings {
     /// influxdb,victoriametrics
     #[arg(long, default_value = "")]
     peers: String,
-    /// Multiples of the volume that the other servers have to store
+    /// Multiples of the volume that the other servers must store
     #[arg(long, default_value_t = 4.0)]
     peer_turns: f64,
 }
@@ -60,18 +60,18 @@ struct Point {
 }
 
 const PURPOSE: &str = "One store with its threads, the system's clock and a disk budget, interval durability. Rings of 50 \
-    blocks of 64 KiB, lognormal rates (σ = 0.5), rows of a random text of 8 KiB each that does not compress, so that much is written for little \
-    work of the processor; overwritten at full speed. What the directory takes (the blocks that the \
-    file system gave, every file in it) is measured twenty times per second by a thread of its own.";
+    blocks of 64 KiB, lognormal rates (σ = 0.5). Each row is a random text of 8 KiB that does not compress, so that much is written for little \
+    processor time. The store is overwritten at full speed. A separate thread measures the size of the directory (allocated \
+    blocks of all its files) twenty times per second.";
 const PEERS_PURPOSE: &str = "Stores that get the same rows, in the same order, on a small volume each: lognormal rates \
-    (σ = 0.5), a float between 1 and 2 with 52 random bits a row, stamped with the present. Ours has the volume as its disk \
-    budget, rings of 50 blocks of 4 KiB for each source, interval durability, and is embedded. The others have no such budget, \
-    only retention by age, which is set as short as they accept, and get line protocol over HTTP on loopback, some ten thousand \
-    rows a request: so rates are not compared, only space and failures. The volume is a file system of its own in memory, as large \
-    as the budget, where one can be mounted; after a first failure a server is offered rows for 10 s more, then its \
-    volume is made a quarter larger and it is seen whether it takes rows again. Otherwise the volume is a folder, and a server that \
-    takes more than 1.2 of the budget is stopped. What is on the volume is measured twenty times per second. Turns are counted in \
-    our blocks: so many rows as fill the volume once, with what a row takes in a block of ours.";
+    (σ = 0.5), one float between 1 and 2 with 52 random bits per row, with the current time. Ours is embedded, with the volume as its disk \
+    budget, rings of 50 blocks of 4 KiB for each source, and interval durability. The others have no such budget, \
+    only retention by age, set to the shortest that they accept. They get line protocol over HTTP on loopback, about ten thousand \
+    rows per request. So only space and failures are compared, not rates. Where possible, the volume is a file system of its own in memory, as large \
+    as the budget. After the first failure a server is offered rows for 10 s more. Then its \
+    volume is enlarged by a quarter, and the benchmark checks if the server accepts rows again. Otherwise the volume is a folder, and a server that \
+    takes more than 1.2 of the budget is stopped. The size on the volume is measured twenty times per second. A turn is the number of rows \
+    that fill the volume once in our blocks.";
 
 /// Runs the benchmark.
 pub fn run(settings: &SoakSettings, places: &OutputPaths) -> Result<()> {
@@ -145,7 +145,7 @@ struct Own {
     failed: Option<String>,
 }
 
-/// Feeds our store and judges it.
+/// Feeds our store and checks the results.
 fn store(
     settings: &SoakSettings,
     load: &StoreLoad,
@@ -193,7 +193,7 @@ fn store(
         None => "",
     };
     report.notes.push(format!(
-        "volume {} MiB{on}, V = {}, Um = {MERGE_FROM}; {:.0} s; the directory was measured {samples} times{}",
+        "volume {} MiB{on}, V = {}, Um = {MERGE_FROM}; {:.0} s; {samples} measurements of the directory{}",
         settings.volume,
         settings.live,
         began.elapsed().as_secs_f64(),
@@ -214,21 +214,21 @@ fn checks(own: &Own, budget: u64, turns: f64) -> Vec<Check> {
     let at_most = Relation::AtMost;
     vec![
         Check::new(
-            "times that the volume was stored",
+            "multiples of the volume stored",
             Some(own.stored),
             Relation::AtLeast,
             Some(turns),
             "",
         ),
         Check::new(
-            "the most that the directory took, of its budget",
+            "maximum size of the directory, of its budget",
             Some(most),
             at_most,
             Some(1.0),
             "",
         ),
         Check::new(
-            "used share in the second half, at least",
+            "minimum used share in the second half",
             Some(least_u),
             Relation::AtLeast,
             Some(0.95),
@@ -254,7 +254,7 @@ fn beside(own: &Own, fared: &[Fared], budget: u64) -> Table {
             "acknowledged, millions",
             "requests that failed",
             "turns before the first failure",
-            "most taken, of the budget",
+            "maximum size, of the budget",
             "acknowledged when full, millions",
             "accepts rows again when there is space",
             "after a restart",
@@ -330,7 +330,7 @@ fn point(store: &ThreadedStore, budget: u64, rate: f64) -> Point {
 
 fn table(points: &[Point]) -> Table {
     let mut table = Table::new(
-        "How it went",
+        "Course of the run",
         &[
             "stored, of the volume",
             "U",
@@ -352,7 +352,7 @@ fn table(points: &[Point]) -> Table {
 mod tests {
     use super::*;
 
-    /// Short soak for every run of the tests. The benchmark is the long one.
+    /// Short soak that runs with the tests. The benchmark is the long soak.
     #[test]
     fn a_small_volume_that_is_overwritten_stays_within_its_budget() {
         let settings = SoakSettings {

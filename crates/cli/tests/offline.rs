@@ -119,7 +119,7 @@ fn fingerprint(directory: &Path) -> Vec<(PathBuf, Vec<u8>, std::time::SystemTime
     files
 }
 
-/// Regression: a configuration in the current folder emptied a store that was only read.
+/// Regression: a command that only read a store emptied it, because of a configuration in the current folder.
 #[test]
 fn reading_commands_change_nothing_despite_a_local_configuration() {
     let directory = tempfile::tempdir().unwrap();

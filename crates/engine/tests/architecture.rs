@@ -23,8 +23,7 @@ fn files_and_folders_in_architecture_exist() {
     assert_eq!(missing, [""; 0], "ARCHITECTURE.md names missing files");
 }
 
-/// Returns the texts between backticks that are paths: texts that end in a file extension or a
-/// slash.
+/// Returns the paths between backticks: texts that end in a file extension or a slash.
 fn named(text: &str) -> impl Iterator<Item = &str> {
     let quoted = text.split('`').skip(1).step_by(2);
     quoted.filter(|name| {

@@ -1,6 +1,6 @@
-//! Scripts of defects that random crashes found. A short sequence of operations is interrupted at
-//! each of its disk operations in turn. Acknowledged samples must exist after every outcome of the
-//! power cut that follows.
+//! Regression tests of defects that random crashes found. Each test interrupts a short sequence of
+//! operations at each of its disk operations in turn. Acknowledged samples must exist after every
+//! outcome of the power cut that follows.
 #![allow(clippy::unwrap_used)]
 
 use seiner_engine::{Durability, Engine, Error, Options, Query, Step};
@@ -161,9 +161,9 @@ fn readable(engine: &Engine) -> (Samples, Vec<Error>) {
     (samples, errors)
 }
 
-/// Runs a sequence of operations that is interrupted at one of its disk operations, for each of
-/// them in turn. `end` restores the disk: a kill or a power cut. Then the store is opened, contains
-/// all acknowledged samples, accepts more, and survives another power cut.
+/// Runs a sequence of operations repeatedly, each time interrupted at another disk operation.
+/// `end` is a kill or a power cut. Checks that the store then opens, contains all acknowledged
+/// samples, accepts more samples, and survives another power cut.
 fn interrupt(story: fn(&mut Store) -> Result<(), Error>, end: fn(&SimDisk) -> SimDisk) {
     let mut whole = Store::open(SimDisk::new(1)).unwrap();
     story(&mut whole).unwrap();
@@ -197,8 +197,8 @@ fn interrupt(story: fn(&mut Store) -> Result<(), Error>, end: fn(&SimDisk) -> Si
     }
 }
 
-/// Runs commits, new names and layouts, journal files that are begun and released, sealed blocks,
-/// and segments.
+/// Runs commits with new names and layouts, begins and releases journal files, and seals blocks and
+/// segments.
 fn a_little_of_everything(store: &mut Store) -> Result<(), Error> {
     for round in 0..6 {
         for _ in 0..10 {
@@ -257,8 +257,8 @@ fn journal_files_begun_on_a_full_disk_leave_no_gap() {
 /// youngest block.
 #[test]
 fn aggregates_hold_when_blocks_and_the_open_buffer_overlap() {
-    // Times of two sealed blocks and of the open buffer, in seconds. Of two samples at one time,
-    // the later counts.
+    // Times of two sealed blocks and of the open buffer, in seconds. If two samples have the same
+    // time, the later sample counts.
     let cases: [[std::ops::Range<i64>; 3]; 4] = [
         [0..40, 20..30, 25..60],
         [50..90, 0..20, 10..70],
@@ -352,7 +352,7 @@ fn a_lost_frame_of_the_catalog_shifts_no_schema() {
     let mut losses = 0;
     for at in places {
         let disk = store.disk.fork(1).restart();
-        // Both copies, so that the frame is lost.
+        // Damages both copies, so that the frame is lost.
         disk.flip_bit("catalog", 8 * at + 3);
         disk.flip_bit("catalog.copy", 8 * at + 3);
         let Ok(engine) = open(&disk) else {

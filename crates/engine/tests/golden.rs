@@ -1,11 +1,11 @@
 //! Checks that stores of released versions are readable, and that the written bytes match the
 //! format pages.
 //!
-//! `golden/engine/` is added to and never edited. `v1/` contains stores without the file `rules`,
-//! `rules-1/` a store with it, and `v2/` stores with the second version of the journal. `store/` is
-//! a store with all kinds of data, and `store.txt` lists every sample that it must return.
-//! `morsel/` is a minimal store with one of each structure; its bytes of version 2 equal those that
-//! are written today. `SEINER_BLESS=1` writes missing files.
+//! Files are only added to `golden/engine/`, never edited. `v1/` contains stores without the file
+//! `rules`, `rules-1/` a store with that file, and `v2/` stores with the second version of the
+//! journal. `store/` is a store with all kinds of data. `store.txt` lists every sample that this
+//! store must return. `morsel/` is a minimal store with one of each structure. Its bytes in version 2
+//! equal the bytes that the engine writes today. `SEINER_BLESS=1` writes missing files.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
@@ -123,7 +123,7 @@ fn the_bytes_written_are_those_of_version_2() {
     }
 }
 
-/// Reads a number at an offset, in the form of the format pages.
+/// Reads a number at an offset, in the encoding of the format pages.
 fn at(bytes: &[u8], offset: usize, width: usize) -> u64 {
     bytes[offset..offset + width]
         .iter()
@@ -234,7 +234,7 @@ fn the_format_pages_state_the_offsets() {
         [0, 0, 0, 0, 2, 4],
         "no names, no layouts, two rows, four before"
     );
-    // Names and layouts are empty; two columns, two rows; source 0 twice; block 2 of layout 2.
+    // Names and layouts are empty. There are two columns and two rows, source 0 twice, and block 2 of layout 2.
     assert_eq!(
         record[34..50],
         [0, 0, 0, 0, 2, 0, 2, 2, 2, 0, 0, 1, 3, 0, 4, 2],

@@ -1,12 +1,13 @@
 //! Limits on import circles between the files of each crate. The limits may only be lowered.
 //!
-//! A file imports another if its code, tests left out, has a path that begins with `crate::` or
-//! `super::` and leads there. Files that import each other, directly or through others, form a
-//! circle: none of them can be read, built or tested without the rest. A module's use of its own
-//! children is not counted, and neither is the crate's root, which only lists what is public.
+//! A file imports another file if its code outside tests has a path that begins with `crate::` or
+//! `super::` and leads to that file. Files that import each other, directly or through other files,
+//! form a circle: none of them can be read, built or tested without the rest. Imports of a module's
+//! own children do not count. The crate's root does not count either, because it only lists public
+//! items.
 //!
-//! Methods need no import, so a type whose `impl` blocks lie in many files ties these together
-//! unseen. Their number is limited as well.
+//! Methods need no import. So a type with `impl` blocks in many files connects these files without
+//! imports. The number of such files is limited as well.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
@@ -14,7 +15,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 
-/// Crate folder, files in its largest circle, files with `impl` blocks of one type at most.
+/// Folder of a crate, maximum files in a circle, maximum files with `impl` blocks of one type.
 const LIMITS: [(&str, usize, usize); 18] = [
     ("bench", 1, 1),
     ("crates/chart", 1, 1),
@@ -36,7 +37,7 @@ const LIMITS: [(&str, usize, usize); 18] = [
     ("crates/wire", 1, 1),
 ];
 
-/// Sources of a crate by module path: `["merging", "tidying"]` for `src/merging/tidying.rs`.
+/// Sources of a crate by module path. The path of `src/merging/tidying.rs` is `["merging", "tidying"]`.
 type Sources = BTreeMap<Vec<String>, String>;
 
 #[test]
@@ -116,7 +117,7 @@ fn comments_texts_and_tests_import_nothing() {
         ),
     ]));
     assert_eq!(found, []);
-    // The same with the import after all that, so that the test above can fail.
+    // The same files with the import at the end. Shows that the test above can fail.
     let found = circles(&made(&[
         ("a", "use crate::b::Thing;"),
         (
@@ -166,7 +167,7 @@ fn words(path: Vec<&str>) -> Vec<String> {
     path.into_iter().map(str::to_string).collect()
 }
 
-/// Reads the sources of a crate, comments, texts and tests left out.
+/// Reads the sources of a crate without comments, texts and tests.
 fn sources(root: &Path) -> Sources {
     let mut found = Sources::new();
     let mut folders = vec![root.to_path_buf()];
@@ -204,7 +205,7 @@ fn code(source: &str) -> String {
         } else if let Some(len) = raw_text(rest, out.chars().last()) {
             len
         } else if first == '\'' {
-            // A lifetime has no second quote behind its first character.
+            // A lifetime has no second quote after its first character.
             let mut after = rest[1..].char_indices().skip(1);
             match (rest[1..].starts_with('\\'), after.next()) {
                 (true, _) => 3 + rest[3..].find('\'').unwrap() + 1,
@@ -260,7 +261,7 @@ fn text(source: &str) -> usize {
 /// Returns the length of the raw text at the beginning of `source`, if there is one.
 fn raw_text(source: &str, before: Option<char>) -> Option<usize> {
     let is_name = |letter: char| letter.is_alphanumeric() || letter == '_';
-    // The `b` of `br"…"` is left where it is.
+    // The `b` of `br"…"` is not removed.
     if before.is_some_and(|letter| is_name(letter) && letter != 'b') {
         return None;
     }
@@ -271,7 +272,7 @@ fn raw_text(source: &str, before: Option<char>) -> Option<usize> {
     Some(1 + hashes + 1 + body.find(&end)? + end.len())
 }
 
-/// Removes the items behind `#[cfg(test)]`.
+/// Removes the items after `#[cfg(test)]`.
 fn without_tests(code: &str) -> String {
     let mut parts = code.split("#[cfg(test)]");
     let mut out = parts.next().unwrap().to_string();
@@ -322,7 +323,7 @@ fn paths<'a>(tokens: &[&'a str]) -> Vec<Vec<&'a str>> {
     found
 }
 
-/// Adds the paths of one tree, as `a::{b, c::{d, e}}`; returns how many tokens it has.
+/// Adds the paths of one tree, such as `a::{b, c::{d, e}}`. Returns the number of tokens in the tree.
 fn tree<'a>(tokens: &[&'a str], before: &[&'a str], found: &mut Vec<Vec<&'a str>>) -> usize {
     let mut path = before.to_vec();
     let mut at = 0;
@@ -332,7 +333,7 @@ fn tree<'a>(tokens: &[&'a str], before: &[&'a str], found: &mut Vec<Vec<&'a str>
                 at += 1;
                 while tokens[at] != "}" {
                     at += tree(&tokens[at..], &path, found);
-                    // ` as name`, and the comma.
+                    // Skips ` as name` and the comma.
                     while !matches!(tokens[at], "}" | ",") {
                         at += 1;
                     }
@@ -352,7 +353,7 @@ fn tree<'a>(tokens: &[&'a str], before: &[&'a str], found: &mut Vec<Vec<&'a str>
     }
 }
 
-/// Returns the file to which a path in `file` leads: its longest beginning that is one.
+/// Returns the file to which a path in `file` leads: the longest prefix of the path that is a file.
 fn target<'a>(sources: &'a Sources, file: &[String], path: &[&str]) -> Option<&'a Vec<String>> {
     let supers = path.iter().take_while(|&&part| part == "super").count();
     let mut at: Vec<String> = match supers {
@@ -404,8 +405,8 @@ fn circles(sources: &Sources) -> Vec<BTreeSet<Vec<String>>> {
     found
 }
 
-/// Returns the number of files with `impl` blocks of each type, by the file that declares it. Blocks
-/// of traits are left out.
+/// Returns, for each type, the number of files with `impl` blocks of it. A type is named by the file
+/// that declares it. `impl` blocks of traits do not count.
 fn spread(sources: &Sources) -> BTreeMap<String, usize> {
     let tokens: BTreeMap<_, _> = sources
         .iter()
@@ -431,7 +432,7 @@ fn spread(sources: &Sources) -> BTreeMap<String, usize> {
             let home = match from {
                 _ if from.contains(&file) => Some(file),
                 [only] => Some(*only),
-                // Of several types of one name, the one that is imported.
+                // If several types have the name, the imported type counts.
                 _ => paths(tokens)
                     .iter()
                     .filter(|path| path.last() == Some(&name))
@@ -446,7 +447,7 @@ fn spread(sources: &Sources) -> BTreeMap<String, usize> {
     files
 }
 
-/// Returns the type of an `impl` block that begins with these tokens, unless it is of a trait.
+/// Returns the type of an `impl` block that begins with these tokens; `None` for the `impl` of a trait.
 fn subject<'a>(tokens: &[&'a str]) -> Option<&'a str> {
     let mut depth = 0;
     let mut name = None;

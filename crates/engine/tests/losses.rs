@@ -1,5 +1,5 @@
-//! Losses: each loss is counted exactly, named, kept until it is acknowledged, and affects no other
-//! data.
+//! Losses. Each loss is counted exactly, names its file, is kept until it is acknowledged, and affects
+//! no other data.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod tiny;
@@ -17,7 +17,7 @@ use tiny::{disk_with, files};
 
 type Files = BTreeMap<String, Vec<u8>>;
 
-/// Number of sources from the beginning.
+/// Number of sources at the beginning.
 const SOURCES: usize = 5;
 
 fn open(disk: &SimDisk) -> Engine {
@@ -148,7 +148,7 @@ fn write(engine: &Engine, commits: usize, rows: usize, rng: &mut SimRng) -> u64 
     (commits * rows * (SOURCES + 1)) as u64
 }
 
-/// Returns the number of rows that a query returns. All of their names must be known.
+/// Returns the number of rows that a query returns. The names of all rows must be readable.
 fn answered(engine: &Engine) -> u64 {
     let query = Query {
         selector: Selector::all(),

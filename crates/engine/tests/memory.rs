@@ -1,4 +1,4 @@
-//! Memory: the allocations of a store stay within its setting and match its own figure.
+//! Memory. The allocations of a store stay within its setting and match the figure that it reports.
 //!
 //! This binary has one test, because it counts every byte that the process allocates.
 //! `e2e/test_limits.py` checks the resident memory of a server.
@@ -85,7 +85,7 @@ impl Notation for Canonical {
 const MIB: usize = 1 << 20;
 const START: i64 = 1_700_000_000_000_000_000;
 
-/// Returns the bytes that the store has allocated, now and at most since the last call.
+/// Returns the bytes that the store has allocated: the present value, and the maximum since the last call.
 fn allocated(before: usize) -> (usize, usize) {
     let live = LIVE.load(Relaxed);
     let peak = PEAK.swap(live, Relaxed);
@@ -153,8 +153,8 @@ fn check(phase: &str, engine: &Engine, before: usize, limit: usize) {
     );
 }
 
-/// New sources are registered until they are rejected. Known sources, and a store after a crash,
-/// still accept rows. `SEINER_TEST_MIB` sets the memory for larger runs.
+/// The engine registers new sources until it rejects them. Rows of existing sources are still
+/// accepted, also after a crash. `SEINER_TEST_MIB` sets the memory for larger runs.
 #[test]
 fn the_memory_of_ever_new_sources_stays_within_its_setting() {
     let memory = std::env::var("SEINER_TEST_MIB").map_or(32, |mib| mib.parse().unwrap()) * MIB;

@@ -1,5 +1,5 @@
-//! Queries compared with a plain model: late, repeated and deleted rows, several layouts, any
-//! bounds of memory and threads.
+//! Comparison of queries with a plain model. Covers late, repeated and deleted rows, several layouts,
+//! and any limits of memory and threads.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 use seiner_engine::{Bucket, Durability, Engine, Options, Query, Step};
@@ -42,7 +42,7 @@ impl Store {
         }
     }
 
-    /// Appends rows of some fields, some of them with gaps.
+    /// Appends rows of some fields. Some rows have gaps.
     fn append(
         &mut self,
         rng: &mut SimRng,
@@ -246,7 +246,7 @@ fn scan_select_and_aggregate_agree_with_a_plain_model() {
         let mut now = 0;
         for round in 0..60 {
             let source = *rng.pick(&store.sources);
-            // Later rounds have more fields, and not always the same.
+            // Later rounds have more fields, and the fields differ between rounds.
             let most = 1 + (round as u64 / 15).min(3);
             let mut fields: Vec<&str> = FIELDS[..most as usize].to_vec();
             if rng.chance(1, 4) {
@@ -288,7 +288,7 @@ fn scan_select_and_aggregate_agree_with_a_plain_model() {
     }
 }
 
-/// Helpers join the rows of consecutive blocks. Late blocks overlap these blocks or are among them.
+/// Helper threads join the rows of consecutive blocks. Late blocks overlap these blocks or are among them.
 #[test]
 fn a_heavy_source_is_the_same_for_any_number_of_threads() {
     const ROWS: i64 = 60_000;

@@ -1,4 +1,4 @@
-//! Reading of stores: their directories do not change, and another process may write to them.
+//! Reading of stores. Readers do not change the directory, and another process may write to it.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 use seiner_engine::{
@@ -73,7 +73,7 @@ fn append(engine: &Engine, from: i64, count: i64) {
     engine.commit().unwrap();
 }
 
-/// Creates a directory as a power cut may leave it: segments, checkpoints, a journal, an open
+/// Creates a directory in a state that a power cut may leave: segments, checkpoints, a journal, an open
 /// segment.
 fn crashed(path: &Path) -> usize {
     let engine = Engine::open_directory(path, options()).unwrap();
@@ -184,8 +184,8 @@ fn rows_that_are_too_old_are_hidden_and_stay_on_the_disk() {
     assert!(fingerprint(dir.path()) == before);
 }
 
-/// While a store accepts rows, seals and drops segments and recycles its journal, readers find
-/// every row that was acknowledged before they began, and a check finds no damage.
+/// While a store accepts rows, seals and drops segments, and recycles its journal, readers find every
+/// row that was acknowledged before they began. A check finds no damage.
 #[test]
 fn a_store_with_a_writer_is_readable_and_sound() {
     let dir = tempfile::tempdir().unwrap();

@@ -95,9 +95,9 @@ fn open(disk: &SimDisk) -> Engine {
     Engine::open(Arc::new(disk.clone()), clock, options).unwrap()
 }
 
-/// Regression: the segment stored the first sequence of the journal, as if it were older than the
-/// replayed files. A later start replayed its blocks again, and new rows were added to blocks with
-/// their numbers.
+/// Regression: the segment stored the first sequence of the journal, as if the segment were older than
+/// the replayed files. A later start replayed the blocks of the segment again, and added new rows to
+/// blocks with the same numbers.
 #[test]
 fn a_segment_closed_during_a_replay_has_the_replayed_rows() {
     let mut store = Store::new();
@@ -130,14 +130,14 @@ fn a_segment_closed_during_a_replay_has_the_replayed_rows() {
     store.cut().assert_answers();
 }
 
-/// Regression: fast writers write records without a sync. A power cut removed the first of two
-/// records and left the second, and the file was reported as damaged.
+/// Regression: fast writers write records without a sync. If a power cut removed the first of two
+/// records and left the second, the file was reported as damaged.
 #[test]
 fn a_power_cut_between_records_that_were_not_synced_damages_nothing() {
     const ROWS: usize = 1024;
     let options = Options {
         durability: Durability::Interval(std::time::Duration::from_millis(100)),
-        // No checkpoint is written, which would sync the journal.
+        // No checkpoint is written, because a checkpoint would sync the journal.
         memory: 96 << 20,
         journal_bytes: 256 << 20,
         ..Options::default()

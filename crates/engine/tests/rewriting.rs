@@ -1,4 +1,4 @@
-//! Rewriting by merges, compared with a plain model: late corrections, deletes, crashes.
+//! Comparison of merges with a plain model. Covers late corrections, deletes and crashes.
 #![allow(clippy::unwrap_used)]
 
 use seiner_engine::{Durability, Engine, MergePolicy, Options, Query, Step};
@@ -73,7 +73,7 @@ impl Store {
         }
     }
 
-    /// Appends rows of a source from a time on, one second apart, with some of the fields.
+    /// Appends rows of a source, one second apart from a start time, with some of the fields.
     fn append(&mut self, source: usize, from: i64, rows: i64, fields: &[usize]) {
         let name = format!("m {source}");
         let mut batch = Batch::new();

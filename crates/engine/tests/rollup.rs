@@ -15,7 +15,7 @@ use std::time::Duration;
 
 const SECOND: i64 = 1_000_000_000;
 const MINUTE: i64 = 60 * SECOND;
-/// Bases of the integers of the sources. f64 can represent none, some and all of their last digits.
+/// Bases of the integers of the sources. f64 represents all, none or some of their last digits.
 const BASES: [i64; 3] = [0, 1 << 60, (1 << 48) - 50];
 const FIELDS: [&str; 4] = ["temp", "count", "ok", "state"];
 
@@ -98,8 +98,8 @@ impl Store {
         self.engine.register(&key).unwrap()
     }
 
-    /// Appends a row of each source about every second, some late, some twice. The last row of a
-    /// time counts.
+    /// Appends a row of each source about every second. Some rows are late, some are sent twice. The
+    /// last row of a time counts.
     fn run(&mut self, seconds: i64) {
         for _ in 0..seconds {
             self.clock.advance(SECOND as u64);
@@ -208,7 +208,7 @@ impl Store {
         buckets.into_values().collect()
     }
 
-    /// Queries everything from a time on, in steps that are multiples of the steps of all levels.
+    /// Queries everything since a time, in steps that are multiples of the steps of all levels.
     fn assert_answers(&self, from: i64) {
         let interval = Interval::new(from - from.rem_euclid(MINUTE), i64::MAX);
         for n in 0..self.sent.len() {
@@ -222,7 +222,7 @@ impl Store {
         }
     }
 
-    /// Deletes some time of a source. Where only levels remain, deletes whole steps.
+    /// Deletes an interval of a source. Where only levels remain, deletes whole steps.
     fn delete_some(&mut self) {
         let n = self.rng.below(3) as usize;
         let start = self.now() - self.rng.below(4000) as i64 * SECOND;
@@ -378,7 +378,7 @@ fn a_pass_interrupted_by_a_power_cut_loses_nothing() {
     let mut cuts = 0;
     for turn in 0..60 {
         store.run(60);
-        // A pass is due at about every third of these.
+        // A pass is due about every third time.
         store.clock.advance(21 * SECOND as u64);
         store = store.cut(turn % 12);
         cuts += 1;
@@ -412,8 +412,8 @@ fn deleted_samples_are_in_no_level_and_the_rest_of_a_pass_is_repeated() {
     store.assert_answers(now - 3000 * SECOND);
 }
 
-/// Rows, pauses, deletes, power cuts and starts in a random order. The model contains the samples,
-/// and the steps that a delete removed as a whole.
+/// Runs rows, pauses, deletes, power cuts and starts in a random order. The model contains the
+/// samples, and the steps that a delete removed as a whole.
 fn live_through(seed: u64) {
     let mut store = Store::new(Durability::Sync, rules(LEVELS));
     store.rng = SimRng::new(seed);
@@ -470,8 +470,8 @@ fn changed_rules_keep_existing_rows() {
     store.assert_answers(start);
 }
 
-/// Regression: after a change to a longer age, a late sample was accepted. It was returned instead
-/// of the roll-up of its whole step, and the next pass replaced the step by it.
+/// Regression: after a change to a longer age, a late sample was accepted. Queries returned this sample
+/// instead of the roll-up of its whole step, and the next pass replaced the step by the sample.
 #[test]
 fn a_late_sample_hides_no_step_that_earlier_rules_made() {
     let mut store = Store::new(Durability::Sync, rules(LEVELS));
@@ -509,8 +509,9 @@ fn a_late_sample_hides_no_step_that_earlier_rules_made() {
     store.assert_answers(start);
 }
 
-/// Regression: the rest of a finer level counted only the first part of a minute, and the row of the
-/// minute counted all of it. A pass under changed rules replaced the row by the rest.
+/// Regression: the remaining rows of a finer level counted only the first part of a minute, and the
+/// row of the minute counted the whole minute. A pass under changed rules replaced that row by the
+/// remaining rows.
 #[test]
 fn a_row_is_not_replaced_by_incomplete_finer_levels_of_earlier_rules() {
     let mut store = Store::new(Durability::Sync, rules("10s for 30m then 1m for 3h"));

@@ -77,7 +77,7 @@ impl Host {
         Engine::open(disk, Arc::new(self.clock.clone()), options)
     }
 
-    /// Appends a row for each of the last 20 hours, and one of now, in two measurements.
+    /// Appends a row for each of the last 20 hours and one present row, in two measurements.
     fn fill(&self, options: Options) {
         let engine = self.open(options).unwrap();
         for name in ["t", "u"] {
@@ -236,7 +236,7 @@ fn a_removed_class_or_a_smaller_budget_is_rejected() {
         Err(Error::Retention(_))
     ));
     host.open(with(50 << 20)).unwrap().close().unwrap();
-    // The other direction: an earlier class takes some of the sources.
+    // In the other direction, an earlier class takes some of the sources.
     let shorter = vec![class("t", "t", Some(5)), shed.clone()];
     let Err(error) = host.open(options(shorter)) else {
         panic!("it must be rejected");
@@ -267,7 +267,7 @@ fn the_rules_of_an_older_store_come_from_its_catalog() {
     // Rules that keep less than the rules in the catalog are rejected.
     assert!(matches!(host.open(aged(10)), Err(Error::Retention(_))));
     assert!(!host.disk.list().unwrap().contains(&"rules".to_string()));
-    // Without given rules, those of the catalog stay.
+    // Without given rules, the rules of the catalog stay.
     let engine = host.open(bare()).unwrap();
     assert_eq!(names(&engine), ["aged", "default"]);
     engine.close().unwrap();

@@ -1,4 +1,4 @@
-//! Disk without space: writers get an error, the store reports it, and continues when space is free.
+//! Disk without space. Writers get an error, the store reports it, and the store continues when space is free.
 #![allow(clippy::unwrap_used)]
 
 use seiner_engine::{Durability, Engine, Error, Options, Query};

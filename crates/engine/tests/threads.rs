@@ -48,8 +48,8 @@ fn times(engine: &Engine, name: &str) -> Vec<i64> {
     series.flat_map(|series| series.unwrap().times).collect()
 }
 
-/// Buffers move from their sources to the queue, and from there to the log, while they are read.
-/// Each row must be found exactly once.
+/// While queries run, buffers move from their sources to the queue, and from the queue to the log.
+/// Each query must find each row exactly once.
 #[test]
 fn each_row_is_read_once_while_it_moves_to_the_log() {
     const ROWS: i64 = 60_000;
@@ -125,7 +125,7 @@ fn a_delete_during_writes_removes_only_earlier_rows() {
     engine.close().unwrap();
 }
 
-/// Writers wait for the threads of the store. When the threads end, no writer waits for ever.
+/// Writers wait for the threads of the store. When the threads end, the waiting writers continue.
 #[test]
 fn waiting_writers_get_an_error_when_the_store_is_closed() {
     let dir = tempfile::tempdir().unwrap();

@@ -7,9 +7,9 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Lines of a source file at most.
+/// Maximum lines of a source file.
 const LONGEST: usize = 600;
-/// Words with which no documentation comment begins: it begins with a noun or a verb.
+/// Words with which no documentation comment begins. A comment begins with a noun or a verb.
 const FIRST_WORDS: [&str; 7] = [
     "What",
     "Whether",
@@ -19,8 +19,8 @@ const FIRST_WORDS: [&str; 7] = [
     "It is.",
     "See the module",
 ];
-/// Words that were replaced by standard terms, each with the term to use instead. A word is found in all notations:
-/// `chapter`, `chapters`, `end_chapter`, `EndChapter`.
+/// Words that were replaced by standard terms, each with the term to use instead. The test finds a word in all
+/// notations: `chapter`, `chapters`, `end_chapter`, `EndChapter`.
 const REPLACED: [(&str, &str); 26] = [
     ("ageing", "roll-up"),
     ("buried", "obsolete"),
@@ -49,7 +49,7 @@ const REPLACED: [(&str, &str); 26] = [
     ("vouched", "covered"),
     ("witness", "crash injector"),
 ];
-/// Words that are not used of data, files and threads, in comments and documents.
+/// Words that comments and documents do not use of data, files and threads.
 const SPEECH: [(&str, &str); 5] = [
     ("believe", "accept"),
     ("believed", "accepted"),
@@ -189,7 +189,7 @@ fn is_permitted(path: &str, word: &str) -> bool {
     PERMITTED.contains(&(path, word))
 }
 
-/// Returns the entries of the lists above whose word is in a line of a file.
+/// Returns the entries of the lists above with a word that occurs in a line of a file.
 fn replaced(path: &str, line: &str) -> Vec<(&'static str, &'static str)> {
     let words = words(line);
     let is_prose = path.ends_with(".md") || line.trim_start().starts_with("//");
@@ -248,7 +248,7 @@ fn each_page_of_the_documentation_links_the_glossary() {
     );
 }
 
-/// Returns the targets of the links of a document. Code is left out.
+/// Returns the targets of the links of a document, except for links in code.
 fn links(text: &str) -> Vec<String> {
     let mut found = Vec::new();
     let mut is_code = false;

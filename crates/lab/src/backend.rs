@@ -23,9 +23,9 @@ impl Backend {
         *self == Backend::Native
     }
 
-    /// Returns the factor by which a run takes longer than a native one, for estimates. A guest's
-    /// instructions are emulated one by one: copying files took 8 times as long, and 12 times as
-    /// long with other work on the machine.
+    /// Returns the factor by which a run takes longer than a native run, for estimates. Instructions
+    /// of a guest are emulated one by one: copying files took 8 times as long on an idle machine,
+    /// and 12 times as long on a busy one.
     pub fn pace(self) -> f64 {
         match self {
             Backend::Guest => 10.0,

@@ -1,4 +1,4 @@
-//! Services that an experiment uses while it runs: registry, interrupt and progress.
+//! Services for a running experiment: registry, interrupt and progress.
 
 use crate::error::Result;
 use crate::interrupt::Interrupt;
@@ -12,14 +12,14 @@ use std::time::{Duration, Instant};
 /// Ticks of the progress bar per estimated second.
 const TICKS: f64 = 10.0;
 
-/// Services that an experiment uses while it runs.
+/// Services for a running experiment.
 pub struct Bench {
     /// Record of created resources.
     pub registry: Arc<Registry>,
     /// Flag that the user sets to stop the run.
     pub interrupt: Interrupt,
     bar: ProgressBar,
-    /// Lines of progress in place of the bar.
+    /// Lines of progress, which replace the bar if there is no terminal.
     progress_log: Option<ProgressLog>,
 }
 
@@ -45,12 +45,12 @@ impl Bench {
         }
     }
 
-    /// Starts the measurement of the remaining time.
+    /// Starts to measure the remaining time.
     pub fn begin(&self) {
         self.bar.reset_eta();
     }
 
-    /// Moves the progress bar to the cells that would have taken `estimate_s` seconds.
+    /// Moves the progress bar to a position: `estimate_s` is the estimated duration of the cells so far, s.
     pub fn advance(&self, estimate_s: f64) {
         self.bar.set_position((estimate_s * TICKS) as u64);
     }

@@ -45,8 +45,8 @@ pub struct Cell {
 pub struct Line {
     /// Name with the unit.
     pub name: String,
-    /// Pairs of x and value. x is seconds since the load began, except for two lines: percent of
-    /// the segments in `live share by segment`, and the rate in `passed at MB/s`.
+    /// Pairs of x and value. x is the time in seconds since the load began, except for two lines: in
+    /// `live share by segment` it is percent of the segments, in `passed at MB/s` it is the rate.
     pub points: Vec<(f64, f64)>,
 }
 

@@ -4,9 +4,9 @@ use crate::location::{Device, Mount, SECTOR, StorageLocation};
 use seiner_chart::{bytes, plain};
 use serde::Serialize;
 
-/// Alignment of a partition's start that suits all common disks and arrays, bytes.
+/// Alignment of a partition's start that is sufficient for all common disks and arrays, bytes.
 const GOOD_START: u64 = 1 << 20;
-/// Shortest plausible sync of a rotating disk, ms: a faster sync did not wait for the platter.
+/// Shortest plausible sync of a rotating disk, ms. A faster sync did not wait for the platter.
 const HALF_TURN_MS: f64 = 2.0;
 /// Shortest plausible sync of flash without a battery or capacitors, ms.
 const FLASH_MS: f64 = 0.03;
@@ -19,7 +19,7 @@ pub enum Severity {
     Good,
     /// Information.
     Note,
-    /// Costs speed or endangers data.
+    /// The setting costs speed or endangers data.
     Warn,
 }
 
@@ -43,7 +43,7 @@ pub fn findings(location: &StorageLocation, is_virtual: bool) -> Vec<Finding> {
     }
     match &location.device {
         Some(device) => whole_device(device, is_virtual, &mut list),
-        None => list.add(Severity::Note, "device", "there is no block device below: a network, memory or overlay file system. The kernel describes it no further".into()),
+        None => list.add(Severity::Note, "device", "there is no block device below: this is a network, memory or overlay file system. The kernel does not describe it further".into()),
     }
     list.0
 }
@@ -69,7 +69,7 @@ fn whole_device(device: &Device, is_virtual: bool, list: &mut List) {
         list.add(
             Severity::Note,
             &device.name,
-            format!("is made of {}", below.name),
+            format!("consists of {}", below.name),
         );
         whole_device(below, is_virtual, list);
     }
@@ -115,14 +115,14 @@ fn mounted(mount: &Mount, list: &mut List) {
         list.add(
             Severity::Note,
             &subject,
-            "every read writes the time of access; mount it with noatime".into(),
+            "every read writes the access time; mount it with noatime".into(),
         );
     }
     if has("discard") {
         list.add(
             Severity::Note,
             &subject,
-            "discards at once: some disks stall for it; fstrim once a week does the same".into(),
+            "discards at once, which stalls some disks; fstrim once a week does the same".into(),
         );
     }
     if mount.kind == "btrfs" && !has("nodatacow") {
@@ -143,7 +143,7 @@ fn mounted(mount: &Mount, list: &mut List) {
             Severity::Note,
             &subject,
             format!(
-                "{} is no local disk: the guarantees of a sync depend on the server",
+                "{} is not a local disk: the guarantees of a sync depend on the server",
                 mount.kind
             ),
         );
@@ -169,7 +169,7 @@ fn sectors(device: &Device, list: &mut List) {
             Severity::Note,
             &device.name,
             format!(
-                "likes writes of {} (a stripe, or the like)",
+                "prefers writes of {} (a stripe or similar)",
                 bytes(device.optimal_io as f64)
             ),
         );
@@ -179,7 +179,7 @@ fn sectors(device: &Device, list: &mut List) {
 fn alignment(device: &Device, list: &mut List) {
     if device.alignment_offset != 0 {
         list.add(Severity::Warn, &device.name, format!(
-            "not aligned: the kernel finds its beginning {} bytes off a sector of the medium; move the partition", device.alignment_offset));
+            "not aligned: according to the kernel it begins {} bytes off a sector of the medium; move the partition", device.alignment_offset));
     }
     let Some(start) = device.start else {
         list.add(
@@ -195,14 +195,14 @@ fn alignment(device: &Device, list: &mut List) {
     );
     if !offset.is_multiple_of(4096) {
         list.add(Severity::Warn, &device.name, format!(
-            "not aligned: it begins at sector {start}, which is no multiple of 4096 bytes; every write of 4 KiB reads and writes two sectors \
-             of the medium. On such disks creating small files took up to 25 times as long. Make it anew at sector 2048"));
+            "not aligned: it begins at sector {start}, which is not a multiple of 4096 bytes; every write of 4 KiB reads and writes two sectors \
+             of the medium. On such disks creating small files took up to 25 times as long. Create it again at sector 2048"));
     } else if !offset.is_multiple_of(unit) {
         list.add(
             Severity::Warn,
             &device.name,
             format!(
-                "begins at sector {start}, which is no multiple of {}: whole stripes are split",
+                "begins at sector {start}, which is not a multiple of {}: whole stripes are split",
                 bytes(unit as f64)
             ),
         );
@@ -234,13 +234,13 @@ fn scheduler(device: &Device, list: &mut List) {
     }
 }
 
-/// Adds findings on the write cache. From outside it cannot be proven that flushes are honest.
+/// Adds findings on the write cache. Software cannot prove that a flush reaches the medium.
 fn cache(device: &Device, is_virtual: bool, list: &mut List) {
     let text = match device.write_cache.as_str() {
         "write back" => "has a write cache, which the kernel flushes at each sync",
         "write through" => {
             "reports no write cache: the kernel never flushes it. This is right for disks with a battery or capacitors; \
-             other disks lose synced data, and so does a virtual disk whose host caches"
+             other disks lose synced data. A virtual disk also loses synced data if its host caches"
         }
         _ => return,
     };
@@ -271,7 +271,7 @@ pub fn judge_sync(p50_ms: f64, device: Option<&Device>, is_virtual: bool) -> Str
             "{text}; the guest cannot observe whether the host keeps the data through a power cut."
         ),
         Some(device) if device.rotational && p50_ms < HALF_TURN_MS => format!(
-            "{text}: faster than a turning disk can be. It acknowledges from a cache; without a battery it loses synced data."
+            "{text}: faster than a rotating disk can be. It acknowledges from a cache; without a battery it loses synced data."
         ),
         Some(_) if p50_ms < FLASH_MS => {
             format!(

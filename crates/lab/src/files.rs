@@ -1,6 +1,6 @@
 //! `lab files`: common file operations, by file system and mount options.
 //!
-//! Each operation is timed together with the unmounting after it, so no cost is left in the page
+//! The time of an operation includes the unmounting after it, so no cost is left in the page
 //! cache.
 
 use crate::backend::Backend;
@@ -26,7 +26,7 @@ use std::time::Instant;
 /// Name of the case that uses the directory's own file system instead of a new one.
 const AS_MOUNTED: &str = "as mounted";
 
-/// Cases of a run as root and of a run in guests; mount options follow a colon.
+/// Cases of a run as root or in guests. Mount options follow a colon.
 const SYSTEMS: [&str; 12] = [
     "ext2",
     "ext3",
@@ -108,7 +108,7 @@ impl Files {
     }
 
     /// Bytes of an image: twice the largest input plus 64 MiB, and at least 512 MiB. Small files
-    /// count 8 times, for the space that they waste and for their copy.
+    /// count 8 times, because they waste space and are also copied.
     fn image_bytes(&self) -> u64 {
         let data = self
             .mixed_bytes
@@ -128,8 +128,8 @@ impl Experiment for Files {
         let location = StorageLocation::find(&self.directory)?;
         let (mut tasks, mut missing) = (Vec::new(), Vec::new());
         let needed = match self.backend {
-            // A guest keeps its files in memory; its archive, which is on disk, contains programs
-            // only.
+            // A guest keeps its files in memory. Only its archive is on disk, and the archive
+            // contains only programs.
             Backend::Guest => 512 << 20,
             _ => {
                 self.image_bytes()
@@ -244,7 +244,7 @@ impl Experiment for Files {
             }
         }
         remarks.push(match self.backend {
-            Backend::Guest => "Every file system was measured in an emulated machine of its own, whose clock counts instructions: compare them with each other, not with real disks. \
+            Backend::Guest => "Every file system was measured in a separate emulated machine. The clock of the machine counts instructions: compare these file systems with each other, not with real disks. \
                  The input files and the disk are in the memory of that machine. The disk takes no time."
                 .to_string(),
             _ => "Images are files on the disk's own file system, whose cost is part of every figure. Most of the copied data comes from the page cache."

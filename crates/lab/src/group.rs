@@ -10,7 +10,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Minimum limit in bytes, below which the program itself would not fit.
+/// Minimum limit in bytes. With less memory, the program itself could not run.
 pub const LEAST: u64 = 64 << 20;
 
 /// Directory for a new group, and the files of its limits.
@@ -19,7 +19,7 @@ struct Home {
     directory: PathBuf,
     /// Parent of the new group.
     parent: PathBuf,
-    /// Files that accept the limit. Missing ones are skipped.
+    /// Files that accept the limit. Missing files are skipped.
     limits: &'static [&'static str],
 }
 
@@ -69,7 +69,7 @@ impl Limit {
                 let file = path.join(name);
                 if file.exists() {
                     fs::write(&file, limit.to_string())
-                        .with_context(|| format!("{} took no limit", file.display()))?;
+                        .with_context(|| format!("{} did not accept the limit", file.display()))?;
                     is_limited = true;
                 }
             }
@@ -80,7 +80,7 @@ impl Limit {
                 ));
             }
             fs::write(path.join("cgroup.procs"), std::process::id().to_string())
-                .with_context(|| format!("{} took no process", path.display()))?;
+                .with_context(|| format!("{} did not accept the process", path.display()))?;
             Ok(())
         })?;
         Ok(Limit { _guard: guard })
@@ -91,7 +91,7 @@ impl Limit {
 fn home(own: &str, mounts: &[Mount]) -> Result<Home> {
     let inside = |root: &Path, path: &str| {
         let directory = root.join(path.trim_start_matches('/'));
-        // In a container the path may be that of the host.
+        // In a container the path may refer to the host.
         if directory.is_dir() {
             directory
         } else {

@@ -1,7 +1,7 @@
 //! The user's request to stop, checked between pieces of work.
 //!
-//! The first SIGINT or SIGTERM sets a flag, so that everything created can be removed. A later signal ends the
-//! process at once, and the registry cleans up at the next start.
+//! The first SIGINT or SIGTERM sets a flag, so that the run can remove its resources. A later signal ends the
+//! process at once. In that case the registry cleans up at the next start.
 
 use crate::error::{Error, Result};
 use signal_hook::consts::{SIGINT, SIGTERM};
@@ -45,7 +45,7 @@ impl Interrupt {
         Ok(interrupt)
     }
 
-    /// Returns the same request with a time limit.
+    /// Returns a copy of this request with a time limit.
     pub fn until(&self, deadline: Option<Instant>) -> Interrupt {
         Interrupt {
             wish: self.wish.clone(),

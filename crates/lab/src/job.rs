@@ -1,5 +1,5 @@
-//! Description of a run: experiment, settings and seed. It is saved beside the results, so that the
-//! run can be repeated and continued.
+//! Description of a run: experiment, settings and seed. The description is saved beside the results,
+//! so that the run can be repeated and continued.
 
 use crate::align::Align;
 use crate::bench::Bench;

@@ -52,7 +52,7 @@ pub struct Device {
     pub bytes: u64,
     /// Logical sector: the smallest addressable unit.
     pub logical_sector: u64,
-    /// Physical sector: the unit that the disk writes internally, if the disk reports the unit.
+    /// Physical sector: the unit in which the disk writes internally, if the disk reports it.
     pub physical_sector: u64,
     /// Smallest I/O without a penalty.
     pub minimum_io: u64,
@@ -204,7 +204,7 @@ impl Device {
     pub fn of_node(node: &str) -> anyhow::Result<Device> {
         let metadata = fs::metadata(node).with_context(|| format!("{node} is not there"))?;
         if !metadata.file_type().is_block_device() {
-            return Err(anyhow!("{node} is no block device"));
+            return Err(anyhow!("{node} is not a block device"));
         }
         Device::find(&number(metadata.rdev()))
     }
@@ -216,7 +216,7 @@ impl Device {
     pub fn find(number: &str) -> anyhow::Result<Device> {
         let path = fs::canonicalize(Path::new("/sys/dev/block").join(number))
             .with_context(|| format!("no block device has the number {number}"))?;
-        Device::at(&path).ok_or_else(|| anyhow!("{} is no block device", path.display()))
+        Device::at(&path).ok_or_else(|| anyhow!("{} is not a block device", path.display()))
     }
 
     /// Returns the device that a directory of `/sys` describes.

@@ -11,14 +11,14 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// File systems that the lab can make, and `ufs`, which the papers have.
+/// File systems that the lab can make, and `ufs`, which only the papers measured.
 pub const KINDS: [&str; 10] = [
     "ext2", "ext3", "ext4", "xfs", "btrfs", "f2fs", "jfs", "reiserfs", "nilfs2", "ufs",
 ];
 
 /// Reason why UFS is not available.
 const NO_UFS: &str =
-    "Linux only reads it: there is no writable driver, and SoftUpdates exist in BSD alone";
+    "Linux can only read it: there is no writable driver, and SoftUpdates exist only in BSD";
 
 /// Returns the reason why no backend supports a file system; `None` if some backend supports it.
 pub fn obstacle_everywhere(kind: &str) -> Option<String> {

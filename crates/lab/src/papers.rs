@@ -1,5 +1,5 @@
-//! Published figures of the papers. Reports draw these figures with measured ones and never mix
-//! them.
+//! Published figures of the papers. Reports show published figures beside measured figures and never
+//! combine the two.
 
 const BLOCKS: &str = include_str!("../../../lab/papers/blocks.csv");
 const FILES: &str = include_str!("../../../lab/papers/files.csv");

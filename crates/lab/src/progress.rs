@@ -72,7 +72,7 @@ impl Drop for ProgressLog {
     fn drop(&mut self) {
         drop(self.end.take());
         if let Some(thread) = self.thread.take() {
-            // A line that cannot be written is no loss.
+            // A panic of the thread only loses lines of progress.
             let _ = thread.join();
         }
     }

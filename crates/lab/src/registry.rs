@@ -1,14 +1,14 @@
-//! Record of everything that a run created outside its own directory, so that all of it is removed
-//! even if the run is killed.
+//! Record of all resources that a run created outside its own directory. With the record, all of
+//! them are removed even if the run is killed.
 //!
 //! Invariant: a line that names a resource is on disk before the resource exists. Each run has one
 //! file of such lines.
 //!
-//! 1. The run locks its file and keeps the lock while it lives.
-//! 2. Before it creates a resource it appends a `create` line and syncs the file.
-//! 3. After it removed the resource it appends a `gone` line and syncs the file.
-//! 4. The next run, or `lab cleanup`, looks for files without a lock. It removes the resources without
-//!    a `gone` line, the last first, and then deletes the file.
+//! 1. The run locks its file and keeps the lock until it ends.
+//! 2. Before the run creates a resource, it appends a `create` line and syncs the file.
+//! 3. After the run removed the resource, it appends a `gone` line and syncs the file.
+//! 4. The next run, or `lab cleanup`, looks for files without a lock. It removes the resources that have
+//!    no `gone` line, the last first, and then deletes the file.
 
 use crate::error::{Result, refuse};
 use crate::resource::{PREFIX, Resource};
@@ -88,8 +88,8 @@ impl Registry {
         Registry::start(directory, None)
     }
 
-    /// Opens a record as [`Registry::open`] does, for a run that uses `medium` in place of image
-    /// files, as in a guest.
+    /// Opens a record like [`Registry::open`], for a run that uses `medium` instead of image files,
+    /// as in a guest.
     ///
     /// # Errors
     /// Those of [`Registry::open`].
@@ -97,7 +97,7 @@ impl Registry {
         Registry::start(directory, Some(medium.to_owned()))
     }
 
-    /// Returns the disk that takes the place of image files; `None` if images are files.
+    /// Returns the disk that replaces image files; `None` if images are files.
     pub fn medium(&self) -> Option<&Path> {
         self.medium.as_deref()
     }
@@ -130,7 +130,10 @@ impl Registry {
         make: impl FnOnce() -> Result<T>,
     ) -> Result<(ResourceGuard, T)> {
         let number = {
-            let mut lines = self.lines.lock().expect("nobody panics with the list");
+            let mut lines = self
+                .lines
+                .lock()
+                .expect("no thread panics while it holds the list");
             let number = lines.next;
             lines.next += 1;
             let line = Line::Create {
@@ -214,7 +217,7 @@ impl ResourceGuard {
             .registry
             .lines
             .lock()
-            .expect("nobody panics with the list");
+            .expect("no thread panics while it holds the list");
         append(
             &mut lines.file,
             &Line::Gone {
@@ -248,15 +251,15 @@ fn append(file: &mut File, line: &Line) -> Result<()> {
 enum Lock {
     /// The file is locked, and is still the file at its path.
     Held,
-    /// Another run has the lock.
+    /// Another run holds the lock.
     Busy,
     /// The file was removed from its path after this run opened it. Another file may have taken its
     /// place.
     Gone,
 }
 
-/// Locks the open file of a record. Another run may remove the file between the opening and the lock. The lock
-/// then succeeds on a file without a name, which the comparison of the inodes detects.
+/// Locks the open file of a record. If another run removes the file between opening and locking, the lock
+/// succeeds on a file without a name. A comparison of the inodes detects this case.
 ///
 /// # Errors
 /// The file system fails.
@@ -275,7 +278,8 @@ fn lock(file: &File, path: &Path) -> io::Result<Lock> {
     }
 }
 
-/// Creates the record of this run and locks it. Another run that cleans up may hold the lock for a short time.
+/// Creates the record of this run and locks it. Retries for a short time, because another run that cleans up may
+/// hold the lock.
 ///
 /// # Errors
 /// The record cannot be created, or a living run holds its lock.

@@ -76,7 +76,7 @@ impl Resource {
             Resource::Guest { name } => end_guest(name),
             Resource::Setting { path, value } => set_back(path, value),
         };
-        Ok(done.with_context(|| format!("{self} did not go"))?)
+        Ok(done.with_context(|| format!("{self} was not removed"))?)
     }
 }
 
@@ -144,7 +144,7 @@ fn dissolve(path: &Path, home: &Path) -> anyhow::Result<()> {
         return Ok(());
     };
     for process in processes.lines() {
-        // The write fails for a process that ended meanwhile, which need not be moved.
+        // The write fails if the process has ended. An ended process need not be moved.
         let _ = fs::write(home.join("cgroup.procs"), process);
     }
     gone_is_fine(fs::remove_dir(path))

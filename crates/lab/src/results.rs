@@ -85,7 +85,7 @@ impl Results {
             )
         })?;
         let results: Results = serde_json::from_str(&text)
-            .with_context(|| format!("{} is no run of the lab", file.display()))?;
+            .with_context(|| format!("{} is not a run of the lab", file.display()))?;
         if results.version != VERSION {
             anyhow::bail!(
                 "{} has version {}, this program reads version {VERSION}",

@@ -41,8 +41,8 @@ pub fn estimate(job: &Job) -> Result<f64> {
     Ok(job.plan()?.estimate_s())
 }
 
-/// Runs a job as [`run`] does, for at most `limit`. The results list cells for which there is no time as missing. A
-/// later run of the same job into the same directory measures them.
+/// Runs a job like [`run`], for at most `limit`. If there is no time for a cell, the results list the cell as missing.
+/// A later run of the same job into the same directory measures the missing cells.
 ///
 /// # Errors
 /// Those of [`run`].
@@ -129,7 +129,7 @@ fn measure(
     let mut passed = skipped;
     bench.begin();
     for task in left {
-        // The machine may be slower than estimated. The cells so far show by which factor.
+        // Factor by which the machine is slower than estimated, from the cells so far.
         let pace = (clock.elapsed().as_secs_f64() / f64::max(estimated, 1e-3)).max(1.0);
         let wanted = Duration::from_secs_f64(task.estimate_s * pace);
         if estimated > 0.0 && !bench.interrupt.has(wanted) {
@@ -156,7 +156,7 @@ fn left_out(task: &Task, directory: &Path) -> Missing {
     Missing {
         name: task.name.clone(),
         why: format!(
-            "left out, as the machine is slower than estimated and the time was up; `seiner lab run {}` measures it",
+            "left out, because the machine is slower than estimated and the time was up; `seiner lab run {}` measures it",
             directory.display()
         ),
     }
@@ -195,7 +195,7 @@ fn begin(job: &Job, directory: &Path) -> Result<Vec<Cell>> {
         let other = Job::read(&described)?;
         if other != *job {
             return refuse(format!(
-                "{} holds a run with other settings; choose another directory by --out",
+                "{} contains a run with other settings; choose another directory by --out",
                 directory.display()
             ));
         }
@@ -208,7 +208,7 @@ fn begin(job: &Job, directory: &Path) -> Result<Vec<Cell>> {
     }
     if fs::read_dir(directory).is_ok_and(|mut entries| entries.next().is_some()) {
         return refuse(format!(
-            "{} is not empty and holds no run; choose another directory by --out",
+            "{} is not empty and contains no run; choose another directory by --out",
             directory.display()
         ));
     }

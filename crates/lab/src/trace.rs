@@ -83,9 +83,7 @@ fn in_words(blocks: &Statistics) -> String {
         plain(blocks.operations() as f64),
         match blocks.lost {
             0 => String::new(),
-            lost => format!(
-                "; {lost} more were not seen by the tracer, so the shares are those of the rest"
-            ),
+            lost => format!("; the tracer lost {lost} more, so the shares refer to the rest"),
         }
     )
 }
@@ -153,7 +151,7 @@ impl Run {
             cell.notes.push(format!("The command ended with {status}."));
         }
         cell.notes.push(format!(
-            "Operations of everybody on {} are counted, not this command's alone.",
+            "The counts include the operations of other programs on {}.",
             device.name
         ));
         Ok(recorder.finish())

@@ -1,5 +1,5 @@
-//! Directory trees generated from a seed, with realistic file sizes: most files are small, and most
-//! bytes are in few files.
+//! Directory trees that are generated from a seed, with realistic file sizes: most files are small,
+//! but most bytes are in a few large files.
 
 use crate::error::Result;
 use crate::interrupt::Interrupt;
@@ -15,7 +15,7 @@ const PIECE: usize = 128 << 10;
 /// Parameters of a tree.
 #[derive(Clone, Copy, Debug)]
 pub struct TreeShape {
-    /// Total bytes, about: the last file may exceed them.
+    /// Approximate total bytes. The last file may exceed them.
     pub bytes: u64,
     /// Median of the file sizes, bytes.
     pub median: u64,
@@ -81,8 +81,8 @@ impl TreeShape {
     }
 }
 
-/// Pool from which the contents of all files are cut. Its bytes do not compress, and reading it
-/// costs little.
+/// Pool of bytes from which the contents of all files are cut. The bytes do not compress, and
+/// reading the pool costs little.
 struct Contents(Vec<u8>);
 
 impl Contents {

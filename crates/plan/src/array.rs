@@ -1,5 +1,5 @@
-//! Effect of an array on the store's two streams. The array's own code runs on modelled members in
-//! simulated time. The input is the segments and the journal, written as the store writes them.
+//! Effect of an array on the store's two streams, segments and journal. The array's own code runs on
+//! modelled members in simulated time, with the write sizes of the store.
 
 use crate::demand::Raid;
 use seiner_raid::simulate::{Address, ClientJob, Load, MemberModel, Mix, Phase, Run, run};
@@ -28,7 +28,7 @@ pub struct Written {
 /// Simulates sequential writes of `piece_bytes` to the array, one after the other.
 ///
 /// # Errors
-/// The reason for which such an array is impossible.
+/// A text with the reason why such an array is impossible.
 pub fn pieces(raid: Raid, piece_bytes: f64) -> Result<Written, String> {
     let level = match raid.level {
         0 => Level::Raid0,

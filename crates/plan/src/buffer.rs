@@ -35,7 +35,7 @@ pub fn state_slot(fields: u64) -> f64 {
 }
 
 /// Returns the largest excess of memory while buffers move one by one, in random order, from slots of half the size to
-/// slots of this size: new slots and old pages still in use, over the final size of the new slots, less 1.
+/// slots of this size. The excess is (new slots + old pages still in use) / (final size of the new slots) − 1.
 ///
 /// A page of the old size has m slots. When a share f of the buffers has moved, a page is still in use with
 /// probability 1 − fᵐ. New slots and old pages together are f + (1 − fᵐ)/2 of the final size; the maximum is at

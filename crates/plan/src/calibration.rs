@@ -13,8 +13,8 @@ pub struct Calibration {
     points: Vec<Point>,
     /// Encoded bytes of a row in a buffer, except for the first row.
     pub row_bytes: f64,
-    /// Spread of buffers of one age. 0: all double at the same row. 1: a page that the slots leave stays in use until
-    /// the last slot has left it.
+    /// Spread of the moments at which buffers of one age double. 0: all buffers double at the same row. 1: a page stays
+    /// in use until the last of its buffers has moved.
     pub scatter: f64,
     /// Bytes of footer per block.
     pub footer_bytes: f64,
@@ -40,7 +40,7 @@ impl Calibration {
     /// Runs the trials, which takes a second or two in an optimised program.
     ///
     /// # Errors
-    /// Errors of the engine in memory, which mean a bug.
+    /// Errors of the engine in memory. Such an error is a bug.
     pub fn make(demand: &Demand) -> anyhow::Result<Calibration> {
         Calibration::make_until(demand, &|| false)
     }
@@ -74,8 +74,8 @@ impl Calibration {
         })
     }
 
-    /// Repeats the trial of a start for another number of sensors: few sensors fit into a cache and are read back
-    /// faster.
+    /// Repeats the trial of a start for another number of sensors, because few sensors fit into a cache and are read
+    /// back faster.
     ///
     /// # Errors
     /// As for [`Calibration::make`].
@@ -120,8 +120,8 @@ impl Calibration {
 
     /// Returns the bytes of segments per row in blocks of `rows` rows, footers included.
     pub fn disk_row(&self, rows: f64) -> f64 {
-        // A block has a constant part and a part per row. So the size of the block is linear between two trials, not
-        // that of the row.
+        // A block has a constant part and a part per row. So the size of the block is linear between two trials; the
+        // size of the row is not.
         let at = self
             .points
             .partition_point(|point| point.rows < rows)
@@ -144,9 +144,9 @@ impl Calibration {
         (2.0 + room / self.row_bytes).clamp(1.0, MOST_ROWS)
     }
 
-    /// Returns the memory of a buffer with `rows` rows in bytes, by the engine's rule. The rows have the smallest
-    /// slot that had space for one more row of the largest size when the last row came. The state of the fields has a
-    /// slot of its own.
+    /// Returns the memory of a buffer with `rows` rows in bytes, by the engine's rule: when a row arrives, the slot
+    /// must have space for one more row of the largest size. The smallest such slot is used. The state of the fields
+    /// has a separate slot.
     pub fn buffer_bytes(&self, rows: f64, fields: u64) -> f64 {
         row_slot(rows, fields, self.row_bytes) + state_slot(fields)
     }

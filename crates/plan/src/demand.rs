@@ -1,4 +1,4 @@
-//! Demand of a user, and the machine and disks for it.
+//! Demand of a user, with the machine and the disks.
 
 use crate::words::bytes;
 use serde::{Deserialize, Serialize};
@@ -28,7 +28,7 @@ pub enum Clockwork {
     Jittered,
 }
 
-/// Figures of a disk for the store; unknown ones are `None`.
+/// Figures of a disk for the store. Unknown figures are `None`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Disk {
     /// Name that the user gave.
@@ -107,7 +107,7 @@ impl Raid {
 pub struct Lifetime {
     /// Name of the class.
     pub name: String,
-    /// Selector of its sources, as in `[[class]]`; empty for all sources in no other class.
+    /// Selector of its sources, as in `[[class]]`. An empty selector matches all sources that are in no other class.
     pub sources: String,
     /// Share of the sensors, 0 to 1.
     pub share: f64,
@@ -154,7 +154,7 @@ pub struct Demand {
     pub budget: Option<f64>,
     /// Bytes that may be written to a disk in its life.
     pub tbw: Option<f64>,
-    /// Array of the disks, or array behind the one disk.
+    /// Array that the disks form, or array behind a single disk.
     pub raid: Option<Raid>,
 }
 
@@ -169,8 +169,8 @@ impl Demand {
         self.rows_per_s() * self.fields as f64
     }
 
-    /// Returns the mean retention over all sensors in seconds. The rows per second times this mean
-    /// are kept.
+    /// Returns the mean retention over all sensors in seconds. The number of rows kept is this mean times the
+    /// rows per second.
     pub fn mean_keep_s(&self) -> f64 {
         let parts = self.lifetimes.iter().map(|life| life.share * life.keep_s);
         parts.sum()
@@ -247,7 +247,7 @@ impl Demand {
         }
         if self.budget.is_some_and(|budget| budget > self.room()) {
             return Err(format!(
-                "--budget is more than the disks have room for, {}",
+                "--budget is more than the space on the disks, {}",
                 bytes(self.room())
             ));
         }

@@ -3,20 +3,20 @@
 use crate::calibration::Calibration;
 use crate::demand::Demand;
 
-/// Latest fill at which merging begins, Um: used where journal and merge need little space.
+/// Latest fill at which merging begins, Um. Applies if journal and merge need little space.
 pub const LATEST_UM: f64 = 0.95;
 /// Earliest fill at which merging begins, Um.
 pub const EARLIEST_UM: f64 = 0.6;
 /// Number of segments that a merge writes before it frees the segments that it read.
 pub const MERGE_SEGMENTS: f64 = 2.0;
-/// Bytes that a store takes in addition to its sources: staging, pieces in flight, the lists of open segments.
+/// Memory of a store in addition to its sources, in bytes: staging, pieces in flight, the lists of open segments.
 pub const FIXED_MEMORY: f64 = 4.0 * 1024.0 * 1024.0;
 /// Fill of the journal when the sources that pin its oldest files are sealed. Sealing begins at three quarters and
 /// goes through all sources while the next files fill.
 pub const JOURNAL_FILL: f64 = 0.7;
-/// Ratio of the rows of the sources that are sealed last to the mean.
+/// Rows of the sources that are sealed last, relative to the mean.
 const JOURNAL_SPREAD: f64 = 1.1;
-/// Share of the memory limit down to which buffers are sealed after they reach the limit.
+/// Share of the memory limit at which sealing ends after buffers reached the limit.
 const BUFFER_FILL: f64 = 0.875;
 /// Mean of buffer memory over the limit, between the limit and [`BUFFER_FILL`].
 const MEAN_FILL: f64 = (1.0 + BUFFER_FILL) / 2.0;
@@ -30,8 +30,8 @@ const FIXED_IN_USE: f64 = 2.25 * 1024.0 * 1024.0;
 const INDEX_ENTRY: f64 = 16.0 / 256.0;
 /// Number of footers that a start reads per second.
 const FOOTERS_PER_S: f64 = 2000.0;
-/// Cost of a journal row that is found in a segment, over that of a row put into a buffer. Fitted to measurements of
-/// `seiner plan --prove-all`.
+/// Cost of a journal row that is in a segment already, relative to a row that is put into a buffer. Fitted to
+/// measurements of `seiner plan --prove-all`.
 const SKIPPED: f64 = 0.6;
 
 /// A configuration.
@@ -87,7 +87,7 @@ pub struct Forecast {
     pub kept_bytes: f64,
     /// Share of these bytes in the budget, V.
     pub live: f64,
-    /// Least budget in bytes with which the log planes.
+    /// Minimum budget in bytes with which the log planes.
     pub least_budget: f64,
     /// Number of lanes being filled: one per retention class.
     pub open_lanes: f64,
@@ -97,7 +97,7 @@ pub struct Forecast {
     pub journal_per_s: f64,
     /// Bytes per second that reach the devices, file system and parity included.
     pub device_per_s: f64,
-    /// Largest segment size in bytes with which the log planes; not above 0 if there is none.
+    /// Largest segment size in bytes with which the log planes; 0 or less if there is no such size.
     pub planing_segment: f64,
     /// Seconds of a start after an orderly shutdown.
     pub start_s: f64,
@@ -129,8 +129,8 @@ impl Forecast {
             skipped_rows: 0.0,
             journal_blocks: 0.0,
         };
-        // The number of these rows that are in a segment by then is not predicted. With none, the start takes
-        // longest.
+        // Some of these rows may be in a segment when the store starts. The forecast assumes that none are, which
+        // gives the longest start.
         let journal_rows = choice.journal_bytes * JOURNAL_FILL / journal_row;
         let crash = Start {
             journal_rows,
@@ -174,7 +174,7 @@ impl Forecast {
         choice.segment_bytes <= self.planing_segment
     }
 
-    /// Returns the factor by which R could grow before segments no longer die whole; below 1 the log does not plane.
+    /// Returns the factor by which R could grow before segments no longer die whole. Below 1, the log does not plane.
     pub fn margin(&self, choice: &Choice) -> f64 {
         self.planing_segment / choice.segment_bytes
     }
@@ -194,17 +194,17 @@ pub struct Start {
     pub segments: f64,
     /// Number of blocks, for their index entries.
     pub blocks: f64,
-    /// Rows of the journal that are in no segment.
+    /// Number of journal rows that are in no segment.
     pub journal_rows: f64,
-    /// Rows of the journal whose blocks are in a segment.
+    /// Number of journal rows with their blocks in a segment.
     pub skipped_rows: f64,
     /// Number of blocks to which the rows of the journal belong.
     pub journal_blocks: f64,
 }
 
 impl Start {
-    /// Returns the processor time in seconds. For a block that begins in the journal the index is searched too,
-    /// because the block may be in a segment by now.
+    /// Returns the processor time in seconds. For a block that begins in the journal, the start also searches the
+    /// index, because the block may be in a segment already.
     pub fn seconds(&self, calibration: &Calibration) -> f64 {
         calibration.empty_s
             + self.segments / FOOTERS_PER_S
@@ -230,8 +230,8 @@ fn memory(demand: &Demand, calibration: &Calibration, rows: f64, index_bytes: f6
     FIXED_IN_USE + index_bytes + demand.sensors * (calibration.source_bytes + buffer)
 }
 
-/// Returns the memory in bytes with which buffers are never sealed for lack of memory: the memory in use, plus the part
-/// that the engine keeps free.
+/// Returns the smallest memory in bytes with which the engine never seals buffers for lack of memory. It is the memory
+/// in use, plus the part that the engine keeps free.
 pub fn ample_memory(demand: &Demand, calibration: &Calibration, forecast: &Forecast) -> f64 {
     let rows = fullest_rows(forecast.rows, forecast.bound);
     let buffer = calibration.held_buffer_bytes(rows, demand.fields) / BUFFER_FILL;
@@ -252,8 +252,8 @@ fn rows_of_a_block(demand: &Demand, calibration: &Calibration, choice: &Choice) 
     (least.0.max(1.0), least.1)
 }
 
-/// Returns the rows of each sensor that a full journal holds. The first row of a block takes more bytes than the
-/// others, so the mean bytes per row depend on the result.
+/// Returns the rows of each sensor that a full journal holds. The first row of a block takes more bytes than other
+/// rows, so the mean bytes per row depend on the result.
 fn rows_in_journal(demand: &Demand, calibration: &Calibration, journal_bytes: f64) -> f64 {
     let each = journal_bytes * JOURNAL_FILL / demand.sensors;
     most_rows(|rows| rows * calibration.journal_row(rows) <= each)
@@ -273,8 +273,8 @@ fn most_rows(holds: impl Fn(f64) -> bool) -> f64 {
     low
 }
 
-/// Returns the rows at which buffers in all stages of filling take the available memory. The memory of the index
-/// depends on the rows in turn; iteration converges.
+/// Returns the rows per block at which buffers in all stages of filling take the available memory. The memory of the
+/// index also depends on the rows, so the function iterates until the result converges.
 fn rows_in_memory(demand: &Demand, calibration: &Calibration, choice: &Choice) -> f64 {
     const TURNS: usize = 6;
     let names = FIXED_MEMORY + demand.sensors * calibration.source_bytes;

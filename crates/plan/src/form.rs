@@ -1,4 +1,4 @@
-//! A demand as texts by name, from flags or from the form of the page.
+//! Parser of a demand from named texts: flags of the command line or fields of the page's form.
 
 use crate::demand::{Clockwork, Demand, Disk, Lifetime, Raid, Values};
 use seiner_model::parse_duration;
@@ -92,7 +92,7 @@ fn put(
         "raid" => demand.raid = Some(raid(text)?),
         _ => {
             return Err(
-                "there is no such field; there are sensors, every, fields, keep, class, values, jittered, synced, ram, \
+                "no such field; the fields are sensors, every, fields, keep, class, values, jittered, synced, ram, \
                  processors, room, budget, tbw and raid"
                     .to_string(),
             );
@@ -115,7 +115,7 @@ fn values(text: &str) -> Result<Values, String> {
         "counters" => Ok(Values::Counters),
         "floats" => Ok(Values::Floats),
         _ => Err(format!(
-            "{text:?} is no kind of values; there are decimals, counters and floats"
+            "{text:?} is no kind of values; use decimals, counters or floats"
         )),
     }
 }

@@ -1,8 +1,8 @@
 //! The planner: from sensors, rates and disks to a configuration and a forecast.
 //!
 //! A plan follows from the user's demand, from measurements of the disks, and from trials of the engine. The trials
-//! run in memory while the plan is made, so a plan always describes the present version of the engine. Every figure
-//! has its origin.
+//! run in memory while the plan is made, so a plan always describes the present version of the engine. Each figure of
+//! a plan states its origin.
 
 pub mod array;
 mod buffer;

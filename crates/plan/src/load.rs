@@ -1,4 +1,4 @@
-//! Samples that match a demand, for trials. The sequence is always the same.
+//! Samples for trials, generated from a demand. The same demand always gives the same samples.
 
 use crate::demand::{Clockwork, Values};
 use seiner_engine::{Engine, Error};
@@ -7,7 +7,7 @@ use seiner_random::SplitMixRng;
 
 /// First time of all series, in nanoseconds.
 const FIRST: i64 = 1_700_000_000_000_000_000;
-/// Bound of the random delays of times, in milliseconds. Delays are shorter, and shorter than half an interval.
+/// Bound of random delays, in milliseconds. Delays are also shorter than half an interval.
 const JITTER_MS: u64 = 20;
 
 /// Sensors that send rows in turn.
@@ -65,7 +65,7 @@ impl SampleLoad {
         let draw = self.rng.next_u64();
         match self.values {
             Values::Decimals => {
-                // Mostly unchanged, sometimes a step or two.
+                // A value mostly stays, and sometimes changes by one or two steps.
                 self.walks[place] += [0, 0, 0, 1, -1, 0, 2, -2][(draw >> 60) as usize & 7];
                 f64::from(self.walks[place]) / 10.0
             }

@@ -1,5 +1,5 @@
-//! Simulation of merging with the store's own lanes and policy, on a store of the planned proportions without any
-//! bytes.
+//! Simulation of merging with the store's own lanes and policy. The simulated store has the planned proportions and
+//! contains no data.
 
 use crate::demand::Demand;
 use crate::forecast::{Choice, Forecast};
@@ -16,7 +16,7 @@ const SEGMENTS: (f64, f64) = (32.0, 1500.0);
 const WARM_UP: u64 = 2;
 /// Number of times that the budget is written during the measurement.
 const MEASURED: u64 = 2;
-/// Live share V from which on no store can work.
+/// Live share V at which no store can work any more.
 const FULL: f64 = 0.97;
 
 /// Returns the bytes written to segments per byte stored; `None` if the simulated store filled up.

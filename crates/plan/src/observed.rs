@@ -3,7 +3,7 @@
 use crate::calibration::Calibration;
 use crate::demand::Demand;
 
-/// Least number of sealed blocks that show how samples compress.
+/// Minimum number of sealed blocks from which the compression of samples is estimated.
 const ENOUGH_BLOCKS: f64 = 100.0;
 
 /// Figures of a running store.
@@ -27,7 +27,7 @@ impl Observed {
     /// Sets sensors, fields and rate of the demand to those of the store.
     ///
     /// # Errors
-    /// If nothing is coming in; with the remedy.
+    /// A text with the remedy if the store receives no rows.
     pub fn fill(&self, demand: &mut Demand) -> Result<(), String> {
         if self.sources < 1.0 || self.rows_per_s <= 0.0 {
             return Err(

@@ -1,5 +1,5 @@
-//! Test of a plan: the engine runs in a directory and gets samples of the demand at full speed.
-//! Figures per sensor stay as planned; shared resources are scaled down. The measurements are
+//! Test of a plan. The engine runs in a directory and receives samples of the demand at full speed.
+//! Figures per sensor stay as planned; shared resources are scaled down. The measurements are then
 //! compared with the forecast.
 
 use crate::calibration::Calibration;
@@ -23,9 +23,9 @@ const BLOCKS: f64 = 2.5;
 const LAST_BLOCK: f64 = 0.5;
 /// Segment size R of a soak in bytes; small, so that several segments are filled.
 const SEGMENT: f64 = 2.0 * 1024.0 * 1024.0;
-/// Number of samples of the memory in use during the measurement; the largest counts.
+/// Number of times that the memory in use is sampled during the measurement. The maximum counts.
 const LOOKS: u64 = 64;
-/// Least memory of a soak in bytes; with less, the fixed part would dominate.
+/// Minimum memory of a soak in bytes. With less memory, the fixed part would dominate.
 const LEAST_MEMORY: f64 = 48.0 * 1024.0 * 1024.0;
 
 /// A figure, as forecast and as measured.
@@ -108,7 +108,7 @@ fn scaled(demand: &Demand, choice: &Choice, forecast: &Forecast) -> (Demand, Cho
 /// and ends early if it returns true.
 ///
 /// # Errors
-/// Errors of the engine, and the interruption.
+/// Errors of the engine, or the interruption.
 pub fn run(
     demand: &Demand,
     calibration: &Calibration,
@@ -172,7 +172,7 @@ pub fn run(
         skipped_rows,
         journal_blocks: (journal_rows + skipped_rows) / forecast.rows,
     };
-    // Segments that were filled during the measurement count. A small store has filled none; then all count.
+    // Counts the segments that were filled during the measurement. A small store filled none; then all segments count.
     engine.flush()?;
     let segments = engine.segments();
     let filled = |segment: &&SegmentInfo| segment.number > first && segment.number <= last;
@@ -219,9 +219,9 @@ pub fn run(
     })
 }
 
-/// Opens a store whose last owner was dropped without closing it, which leaves the disk as a kill would. Retries
-/// while threads of the last owner are still ending. Returns the processor time of the start in seconds, and the
-/// store.
+/// Opens a store after its last owner was dropped without closing it. The disk is then in the state that a kill
+/// leaves. Retries while threads of the last owner are still running. Returns the processor time of the start in
+/// seconds, and the store.
 fn open_after_crash(directory: &Path, options: &Options) -> anyhow::Result<(f64, Arc<Engine>)> {
     const TRIES: usize = 500;
     for _ in 0..TRIES {

@@ -31,11 +31,11 @@ const REPLAYED_EACH: std::ops::RangeInclusive<u64> = 24..=2000;
 const REPLAY_S: f64 = 0.15;
 /// Maximum number of rows in the journal, over all sources, after rows were added.
 const MOST_REPLAYED: u64 = 8 << 20;
-/// Number of fields of a source up to which the numbers of sources above hold.
+/// Number of fields of a source up to which the numbers of sources above apply.
 const USUAL_FIELDS: u64 = 4;
 /// Blocks per source in the trial of the index.
 const INDEXED: u64 = 16;
-/// Number of starts, of which the fastest counts: other work of the machine only slows a start.
+/// Number of starts. The fastest start counts, because other work of the machine only slows a start.
 const STARTS: usize = 5;
 /// Block size B in bytes of trials whose rows stay in buffers.
 const BUFFERED_BYTES: u32 = 65_536;
@@ -52,7 +52,7 @@ const GROWN_ROWS: f64 = 64.0;
 /// Maximum number of rows of a block.
 pub const MOST_ROWS: f64 = 65_535.0;
 
-/// Result of a trial with one number of rows per block.
+/// Result of a trial with a fixed number of rows per block.
 #[derive(Clone, Copy, Debug)]
 pub struct Point {
     pub rows: f64,
@@ -104,13 +104,14 @@ impl Subject<'_> {
         Ok(())
     }
 
-    /// Returns a smaller number of sources if each has many fields. This bounds the memory and the time of a trial.
+    /// Returns a smaller number of sources if each source has many fields. This limit bounds the memory and the time of
+    /// a trial.
     fn few(&self, sources: u64) -> u64 {
         (sources * USUAL_FIELDS / self.fields.max(USUAL_FIELDS)).max(1)
     }
 }
 
-/// Source of samples for a trial. Ends with an error if the trials must end early.
+/// Source of samples for a trial. Returns an error if the trials must end early.
 pub struct Feed<'a> {
     subject: &'a Subject<'a>,
     load: SampleLoad,
@@ -186,7 +187,7 @@ pub fn row_bytes(demand: &Subject<'_>) -> anyhow::Result<f64> {
     while engine.status().blocks_sealed < FILLED && rounds < MOST_ROWS {
         load.round(&engine)?;
         rounds += 1.0;
-        // A store without threads makes blocks of full buffers in its steps.
+        // A store without threads seals full buffers in its steps.
         while engine.step()? {}
     }
     let status = engine.status();
@@ -199,7 +200,7 @@ pub fn row_bytes(demand: &Subject<'_>) -> anyhow::Result<f64> {
     Ok((filled - first_row(fields)).max(1.0) / (rows - 1.0).max(1.0))
 }
 
-/// Fills buffers of many sources in turn and returns the part of the possible half-used pages that occurs.
+/// Fills buffers of many sources in turn. Returns the number of half-used pages, as a share of the possible number.
 pub fn scatter(demand: &Subject<'_>, row_bytes: f64) -> anyhow::Result<f64> {
     let fields = demand.fields;
     let slot = slot(GROWN_SLOT.max(first_row(fields) + GROWN_ROWS * row_bytes + row_bound(fields)));
@@ -299,7 +300,7 @@ impl Starts {
     }
 }
 
-/// Starts a store whose last owner was dropped without closing it. Returns the processor time in seconds and the
+/// Starts a store after its last owner was dropped without closing it. Returns the processor time in seconds and the
 /// engine.
 fn start(disk: &SimDisk, durability: Durability) -> anyhow::Result<(f64, Engine)> {
     quickest_start(|| {
@@ -310,7 +311,7 @@ fn start(disk: &SimDisk, durability: Durability) -> anyhow::Result<(f64, Engine)
 }
 
 /// Starts a store several times, each time in the state that the last drop left. Returns the processor time of the
-/// fastest start in seconds, and the result of the last one.
+/// fastest start in seconds, and the result of the last start.
 pub fn quickest_start<T>(
     mut start: impl FnMut() -> anyhow::Result<(f64, T)>,
 ) -> anyhow::Result<(f64, T)> {

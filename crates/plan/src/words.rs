@@ -1,4 +1,4 @@
-//! Numbers, sizes and durations for people.
+//! Formats of numbers, sizes and durations for people.
 
 /// Seconds per day.
 pub const DAY_S: f64 = 86_400.0;

@@ -1,4 +1,4 @@
-//! Long answers: the memory that they take, and that they are the same as short ones.
+//! Long answers: their memory is limited, and they have the same contents as short answers.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 #![allow(unsafe_code, reason = "an allocator that counts")]
 
@@ -14,10 +14,10 @@ use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 
-/// Bytes that are allocated now, and at most since the last reset.
+/// Bytes that are allocated at present.
 static LIVE: AtomicUsize = AtomicUsize::new(0);
 static PEAK: AtomicUsize = AtomicUsize::new(0);
-/// One test at a time: the counters are those of the process.
+/// Lock that permits one test at a time, because the counters cover the whole process.
 static ALONE: Mutex<()> = Mutex::new(());
 
 struct Counting;
@@ -25,25 +25,25 @@ struct Counting;
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-// SAFETY: all calls go to the system's allocator with the layouts that came.
+// SAFETY: all calls go to the system's allocator with unchanged layouts.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         let live = LIVE.fetch_add(layout.size(), Relaxed) + layout.size();
         PEAK.fetch_max(live, Relaxed);
-        // SAFETY: as the caller promises.
+        // SAFETY: the caller's guarantees are passed on.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
         LIVE.fetch_sub(layout.size(), Relaxed);
-        // SAFETY: as the caller promises.
+        // SAFETY: the caller's guarantees are passed on.
         unsafe { System.dealloc(pointer, layout) }
     }
 }
 
 const FIELDS: [&str; 10] = ["a", "b", "c", "d", "e", "f", "g", "h", "i", "j"];
 
-/// Counts bytes.
+/// Writer that only counts bytes.
 struct Counter(u64);
 
 impl Write for Counter {
@@ -101,7 +101,7 @@ fn append_wide(engine: &Engine, source: SourceId, times: &[i64]) {
     }
 }
 
-/// A query of ten fields takes the same memory for any interval, though one late block lies across all of it.
+/// A query of ten fields takes the same memory for any interval, even if one late block covers the whole interval.
 #[test]
 fn long_answers_take_bounded_memory() {
     const ROWS: i64 = 400_000;
@@ -131,7 +131,7 @@ fn long_answers_take_bounded_memory() {
             peaks.push((PEAK.load(Relaxed) - before) >> 10);
         }
         println!("{format}: {peaks:?} KiB");
-        // All samples of the longer interval take 64 MB in memory, as series.
+        // As series in memory, all samples of the longer interval would take 64 MB.
         assert!(peaks[1] < 16 << 10, "{format}: {peaks:?} KiB");
         assert!(peaks[1] < peaks[0] + (2 << 10), "{format}: {peaks:?} KiB");
     }
@@ -185,7 +185,8 @@ fn json(engine: &Engine, select: &str) -> serde_json::Value {
     serde_json::from_slice(&bytes).unwrap()
 }
 
-/// Sources that are too long for memory have the same answer as `select`: gaps, texts, integers, late and deleted rows.
+/// The answer for sources that do not fit into memory equals that of `select`: gaps, texts, integers, late and deleted
+/// rows.
 #[test]
 fn long_series_are_written_as_select_returns_them() {
     let _alone = ALONE.lock();
@@ -264,7 +265,7 @@ fn long_series_are_written_as_select_returns_them() {
     engine.close().unwrap();
 }
 
-/// Damage within a long series is one warning, and times and values go together.
+/// Damage within a long series causes one warning, and every value keeps its time.
 #[test]
 fn damage_within_a_long_series_is_one_warning() {
     let _alone = ALONE.lock();

@@ -122,7 +122,7 @@ pub(crate) fn select_remains(
     Ok((samples, errors))
 }
 
-/// Draws a query for some series and some interval.
+/// Draws a random query for some series and some interval.
 pub(crate) fn draw_query(rng: &mut SimRng, generator: &Generator, live: &Samples) -> Query {
     let times: Vec<i64> = each(live).map(|(_, time, _)| time).collect();
     let mut time = || match rng.below(8) {

@@ -24,8 +24,8 @@ pub(crate) struct AcceptedRow {
     pub(crate) source: u32,
     pub(crate) time: i64,
     pub(crate) cells: Vec<(u32, Datum)>,
-    /// True if the row was, or may have been, too old on arrival. It is then unknown whether a
-    /// level includes it.
+    /// True if the row was, or may have been, too old on arrival. Then a level may or may not
+    /// include the row.
     pub(crate) late: bool,
 }
 
@@ -35,7 +35,7 @@ pub(crate) enum Change {
     Row(AcceptedRow),
     /// The samples of a source in an interval are deleted or expired.
     Gone(u32, Interval),
-    /// The samples of a source in an interval may be gone.
+    /// The samples of a source in an interval may be deleted or expired.
     Doubt(u32, Interval),
 }
 
@@ -83,7 +83,7 @@ fn of_source(
     cells.range_mut((source, 0)..=(source, u32::MAX))
 }
 
-/// Returns true if the number of a row is among the samples.
+/// Returns true if the samples contain the number of a row.
 pub(crate) fn is_there(row: &AcceptedRow, found: &Samples) -> bool {
     row.cells.iter().any(|(field, datum)| {
         let samples = found.get(&(row.source, *field));

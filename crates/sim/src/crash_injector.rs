@@ -1,6 +1,6 @@
-//! Crash injector: counts which disk operations belong to which work of the engine, and crashes at a chosen one.
+//! Crash injector: counts the disk operations of each work of the engine, and crashes at a chosen operation.
 //!
-//! The engine announces its works by tracing spans. Works may be nested: the catalog that a seal writes is an
+//! The engine marks its works by tracing spans. Works may be nested: the catalog that a seal writes is an
 //! operation of the seal, and so are the operations of a merge inside a seal.
 
 use seiner_platform::sim::SimDisk;
@@ -81,7 +81,7 @@ impl Work {
     }
 }
 
-/// Kind of disk operation.
+/// Kind of a disk operation.
 #[derive(Clone, Copy, Debug)]
 enum Operation {
     List,

@@ -3,7 +3,7 @@
 use seiner_model::{FieldType, Value};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-/// A value that outlives its batch. Floats are stored as their bits.
+/// An owned value, independent of its batch. Floats are stored as their bits.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Datum {
     F64(u64),
@@ -41,7 +41,7 @@ impl Datum {
         self.value().field_type()
     }
 
-    /// Value as aggregates count it; NaN for strings.
+    /// Returns the number that aggregates use for the value; NaN for strings.
     pub(crate) fn number(&self) -> f64 {
         match self.value() {
             Value::F64(value) => value,

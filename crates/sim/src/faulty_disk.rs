@@ -1,4 +1,4 @@
-//! Faulty disks, which show that the simulation finds faults.
+//! Faulty disks. Tests with them show that the simulation detects faults.
 
 use crate::crash_injector::Work;
 use seiner_platform::sim::SimDisk;

@@ -25,19 +25,19 @@ const FIELDS: [&str; 16] = [
     "number",
     "payload",
 ];
-/// Number of fields that the generator draws at random. Fields from this index on occur only in
-/// numbered rows.
+/// Number of fields that the generator draws at random. Fields with this or a higher index occur
+/// only in numbered rows.
 pub(crate) const DRAWN: usize = 14;
 /// Field with the number of a row.
 pub(crate) const NUMBER: u32 = 14;
 const PAYLOAD: u32 = 15;
-/// Field with the number of a row as a float; such a row has no other field.
+/// Field with the number of a row as a float. Such a row has no other field.
 pub(crate) const VALUE: u32 = 0;
 
 /// Defect of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Defect {
-    /// The name is not that of a source.
+    /// The name is not the name of a source.
     Name,
     /// A field occurs twice.
     Twice,
@@ -88,14 +88,14 @@ pub(crate) struct SourceGenerator {
     clock: i64,
     period: i64,
     jitter: u64,
-    /// Times of recent rows, some of which are sent again.
+    /// Times of recent rows. Some of these rows are sent again.
     sent: Vec<i64>,
     /// Maximum length of the text in a numbered row, bytes; 0 for rows with a float.
     payload: u64,
 }
 
-/// Numbered rows. Each row contains a number that no other row has, so the model identifies the
-/// rows that are present.
+/// State of numbered rows. Each row contains a unique number, so the model can identify the rows that
+/// are present.
 #[derive(Clone, Copy, Debug)]
 struct Numbered {
     next: i64,
@@ -184,9 +184,9 @@ impl Generator {
             .map(|index| index as u32)
     }
 
-    /// Draws rows of one source or of several. If `known` is given, about one row in 40 gets a
-    /// defect. `known` contains the series that have a sample: the store detects a wrong type only
-    /// in those series.
+    /// Draws rows of one source or of several sources. If `known` is given, about one row in 40 gets
+    /// a defect. `known` contains the series that have a sample, because the store detects a wrong
+    /// type only in such series.
     pub(crate) fn entries(
         &mut self,
         rng: &mut SimRng,
@@ -362,7 +362,7 @@ impl SourceGenerator {
         let number = all.next;
         all.next += 1;
         let (late, most) = all.late;
-        // The number is added so that times differ.
+        // Adds the number to the time, so that times differ.
         let time = match rng.below(100) {
             0..4 if !all.unique && !self.sent.is_empty() => *rng.pick(&self.sent),
             chance if (4..4 + late).contains(&chance) => {
@@ -468,7 +468,7 @@ impl Field {
     }
 }
 
-/// Draws any bits, often those that are difficult to store.
+/// Draws random bits, often values that are difficult to store.
 fn anything(field_type: FieldType, rng: &mut SimRng) -> Datum {
     let bits = rng.next_u64();
     let odd = rng.chance(1, 2);

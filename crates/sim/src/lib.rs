@@ -3,14 +3,14 @@
 //! A [`World`] drives an engine on a simulated disk and clock. A seed determines all appends,
 //! reads, crashes and faults. Each seed is run with three stores:
 //!
-//! 1. a store that keeps everything. Every answer must equal that of an [`Oracle`], which is a map
-//!    in memory;
-//! 2. a store with retention. Its answers must lie within the bounds that follow from the history
-//!    of its rows;
-//! 3. a store with roll-ups. Its aggregates must equal those of the original samples.
+//! 1. A store that keeps everything. Every answer must equal that of an [`Oracle`], which is a map
+//!    in memory.
+//! 2. A store with retention. Its answers must be within the bounds that follow from the history
+//!    of its rows.
+//! 3. A store with roll-ups. Its aggregates must equal those of the original samples.
 //!
-//! The first wrong answer ends the run with a [`Violation`] that names the seed. The same seed
-//! repeats the run, operation by operation.
+//! The first wrong answer ends the run with a [`Violation`] that names the seed. A run with the same
+//! seed repeats every operation.
 //!
 //! ```text
 //! SEINER_SIM_RUNS=100000 cargo test -p seiner-sim     more seeds

@@ -1,4 +1,4 @@
-//! Notation in which the simulation writes the names of sources.
+//! Notation of source names in the simulation.
 
 use seiner_model::{KeyError, Notation, SourceKey};
 

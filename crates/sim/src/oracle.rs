@@ -24,7 +24,7 @@ pub struct Oracle {
     durable_sum: u64,
     /// Current samples: `durable` with the rows of `tail` applied.
     live: Samples,
-    /// Rows accepted and not known to be durable, in the order of acceptance.
+    /// Accepted rows that may not be durable, in the order of acceptance.
     tail: Vec<Accepted>,
     /// Number of rows accepted before the first of `tail`.
     before_tail: u64,
@@ -197,8 +197,8 @@ impl Oracle {
         kept.ok_or_else(|| self.diagnose(found))
     }
 
-    /// Adopts the answer of a store without a journal after a crash: the durable samples, unless
-    /// overwritten, and any of the samples accepted since.
+    /// Adopts the answer of a store without a journal after a crash. It must contain the durable
+    /// samples, unless they were overwritten, and may contain any samples accepted since.
     ///
     /// # Errors
     /// A description of a sample that is missing or was never accepted.
@@ -291,8 +291,8 @@ impl Oracle {
         Ok(wrong)
     }
 
-    /// Returns true if `found` was the state of the store at some moment, so that only the last
-    /// rows are missing.
+    /// Returns true if `found` was the state of the store at some moment. Then only the last rows are
+    /// missing.
     pub(crate) fn was(&self, found: &Samples) -> bool {
         let target = sum_of(found);
         let (mut sum, mut state) = (0u64, Samples::new());

@@ -11,7 +11,7 @@ use std::time::Duration;
 pub enum FaultKind {
     /// No faults: the program is only closed and opened.
     None,
-    /// Crashes: the program is killed or the power fails, at any operation, during the start too.
+    /// Crashes: the program is killed or the power fails, at any operation, including those of a start.
     Crashes,
     /// Failing reads, writes and syncs, plus crashes.
     Errors,
@@ -64,7 +64,7 @@ impl RunPlan {
             segment_bytes: *rng.pick(&[64 << 10, 64 << 10, 256 << 10]),
             journal_bytes: *rng.pick(&[64 << 10, 64 << 10, 1 << 20]),
             idle_seal: Duration::from_secs(*rng.pick(&[1, 60, 600])),
-            // The simulation is the operator: all of its rules are intended.
+            // The simulation acts as the operator, so all of its rules are intended.
             given: Given::All,
             apply_retention: true,
             ..Options::default()
@@ -158,7 +158,7 @@ fn draw_log(rng: &mut SimRng, options: &mut Options) {
     }
 }
 
-/// Draws a budget that is sometimes exhausted, or none.
+/// Draws a disk budget that is sometimes exhausted, or no budget.
 fn draw_room(rng: &mut SimRng, options: &mut Options) {
     options.disk = None;
     if rng.chance(1, 2) {

@@ -2,8 +2,8 @@
 //!
 //! The model keeps all rows in the order of acceptance, with the deletes and the rules that applied
 //! to them. Every row has a number that no other row has, so an answer identifies its rows. A
-//! source returns its rows from some first row on, except for rows that were deleted or are too
-//! old. Rings, quotas and shedding determine the first row. The model computes bounds for that row.
+//! source returns its rows from a first row on, except for rows that were deleted or are too old.
+//! Rings, quotas and shedding determine the first row. The model computes bounds for that row.
 
 use crate::datum::Datum;
 use crate::generator::Entry;
@@ -31,7 +31,7 @@ pub(crate) struct RetentionModel {
     durable: u64,
     /// Maximum number of rows in a block.
     block_rows: u64,
-    /// Earliest and latest time that the engine may take for the present time, ns.
+    /// Earliest and latest time that the engine may use as the present time, ns.
     now: RangeInclusive<i64>,
     /// Latest time of the wall clock, ns.
     latest: i64,
@@ -104,7 +104,7 @@ impl RetentionModel {
         age.is_some_and(|age| entry.time < *self.now.end() - age)
     }
 
-    /// Records a delete. `done`: the delete certainly succeeded; otherwise its outcome is unknown.
+    /// Records a delete. `done` is true if the delete certainly succeeded; otherwise its outcome is unknown.
     pub(crate) fn delete(&mut self, sources: &[u32], interval: Interval, done: bool) {
         self.deletes += 1;
         for &source in sources {
@@ -130,7 +130,7 @@ impl RetentionModel {
     /// Checks the answer of a running store.
     ///
     /// # Errors
-    /// A description of samples that are missing or should not be there.
+    /// A description of samples that are missing or must not exist.
     pub(crate) fn observe(&mut self, found: &Samples) -> Result<(), String> {
         let found = by_source(found);
         let mut firsts = Vec::new();
@@ -147,10 +147,10 @@ impl RetentionModel {
         Ok(())
     }
 
-    /// Checks the answer of a store after a start, and adopts it as the state from now on.
+    /// Checks the answer of a store after a start, and adopts it as the current state.
     ///
     /// # Errors
-    /// A description of samples that are missing or should not be there.
+    /// A description of samples that are missing or must not exist.
     pub(crate) fn adopt(
         &mut self,
         found: &Samples,
@@ -171,7 +171,7 @@ impl RetentionModel {
             false => self.pass(now),
         }
         if crashed {
-            // The persisted clock may be ahead of the wall clock, and a start never goes behind it.
+            // The persisted clock may be ahead of the wall clock, and a start never uses an earlier time.
             let coming = self.coming.as_ref().map_or(0, Rules::promise);
             let end = self.latest + self.rules.promise().max(coming);
             self.now = *self.now.start()..=(*self.now.end()).max(end);
@@ -247,8 +247,8 @@ impl RetentionModel {
             let history = &self.sources[source];
             let kept = history.rows.partition_point(|row| row.at < most);
             let sure = history.rows.partition_point(|row| row.at < least);
-            // Rows that should be shown and are not shown were lost or have expired. In both cases
-            // they are gone.
+            // Rows that should be shown but are missing were lost or have expired. In both cases they
+            // are gone.
             let is_gone =
                 |at: &usize| self.visibility(source, &history.rows[*at]) == Visibility::Shown;
             let gone: Vec<usize> = (sure..kept).filter(is_gone).collect();
@@ -281,8 +281,8 @@ impl RetentionModel {
         }
     }
 
-    /// Widens the bounds of rings after a start. Lost rows move the start of a ring back, and
-    /// deleted rows at its end may no longer be counted.
+    /// Widens the bounds of rings after a start. Lost rows move the start of a ring back, and deleted
+    /// rows at the end of the ring may no longer count.
     fn forget_rings(&mut self, before: &Rules) {
         for source in 0..self.sources.len() {
             let history = &self.sources[source];
@@ -301,7 +301,7 @@ impl RetentionModel {
         }
     }
 
-    /// Decides each delete of unknown outcome: it must have hidden all of its rows or none.
+    /// Decides each delete of unknown outcome. Such a delete must have hidden all of its rows or none.
     ///
     /// # Errors
     /// Some rows of a delete are shown and others are not.
@@ -360,8 +360,8 @@ impl RetentionModel {
 
     // ---- rules
 
-    /// Adds hidden intervals for rows that are too old under the rules so far, because they stay hidden under
-    /// later rules.
+    /// Adds hidden intervals for rows that are too old under the present rules, because these rows stay
+    /// hidden under later rules.
     fn hide_expired(&mut self) {
         for source in 0..self.sources.len() {
             let Some(age) = self.age(source) else {
@@ -377,7 +377,7 @@ impl RetentionModel {
         }
     }
 
-    /// Stores the bounds under the rules so far, because rows that rings have expired stay expired
+    /// Stores the bounds under the present rules, because rows that expired from rings stay expired
     /// under later rules.
     fn freeze(&mut self, rules: &Rules) {
         for source in 0..self.sources.len() {
@@ -490,8 +490,8 @@ impl RetentionModel {
         least.min(total).max(history.seen)..=most.max(history.seen)
     }
 
-    /// Upper bound of the rows of a source that may have expired, under the rules before the start
-    /// or since.
+    /// Returns the upper bound of the rows of a source that may have expired, under the rules before
+    /// or after the start.
     fn first_unexpired(&self, source: usize, before: &Rules) -> usize {
         let history = &self.sources[source];
         let total = history.gone + history.rows.len() as u64;
@@ -535,9 +535,8 @@ impl RetentionModel {
         Ok(both)
     }
 
-    /// Checks that only the oldest blocks of a class were shed: every block that is shown was begun
-    /// after every block that is gone. `firsts`: the last row of each source that can be the first
-    /// shown.
+    /// Checks that only the oldest blocks of a class were shed: every shown block was begun after every
+    /// shed block. `firsts` has, for each source, the last row that can be the first shown row.
     fn check_order(&self, firsts: &[u64]) -> Result<(), String> {
         for class in 0..self.rules.classes.len() {
             let simple = |source: &usize| {
@@ -575,7 +574,7 @@ impl RetentionModel {
         Ok(())
     }
 
-    /// Drops rows that have expired and that no crash can restore.
+    /// Drops expired rows that no crash can restore.
     fn prune(&mut self) {
         for source in 0..self.sources.len() {
             let keep = self.rules.keep(source);

@@ -1,11 +1,9 @@
-//! Model of a store with roll-ups: the aggregates of all samples, and the samples themselves while
-//! they are young.
+//! Model of a store with roll-ups: the aggregates of all samples, and young samples themselves.
 //!
-//! All steps divide [`WINDOW`], and aggregates are compared window by window. So it makes no
-//! difference whether the samples of a window are still samples, or rows of one level or of
-//! several. Some samples are uncertain: those that were too old on arrival, those of a failed
-//! delete, and those that were not durable in a crash. The aggregates of a window with uncertain
-//! samples are compared with bounds.
+//! All steps divide [`WINDOW`], and aggregates are compared window by window. So the result is the
+//! same if a window contains samples, rows of one level, or rows of several levels. A sample is
+//! uncertain if it was too old on arrival, belongs to a failed delete, or was not durable in a
+//! crash. The aggregates of a window with uncertain samples are compared with bounds.
 
 use crate::change::{AcceptedRow, Cell, Cells, Change, is_there};
 use crate::datum::Datum;
@@ -47,7 +45,7 @@ pub(crate) struct RollupModel {
     rules: Rules,
     classes: Classes,
     coming: Option<(Rules, Classes)>,
-    /// Samples that exist at least after a power cut.
+    /// Samples that must exist after a power cut.
     durable: Cells,
     /// Changes since `durable`, in order.
     changes: Vec<Change>,
@@ -56,13 +54,13 @@ pub(crate) struct RollupModel {
     accepted: u64,
     /// Number of rows before the first of `changes`.
     before_changes: u64,
-    /// `now`: latest time that the engine may take for the present time, ns. `latest`: latest time
-    /// of the wall clock, ns.
+    /// Latest time that the engine may use as the present time, ns. `latest` is the latest time of
+    /// the wall clock, ns.
     now: i64,
     latest: i64,
-    /// By source, exclusive end of the times for which levels of earlier rules may exist, ns.
+    /// Exclusive end of the times for which levels of earlier rules may exist, by source, ns.
     older: Vec<i64>,
-    /// By class, `hidden_before` of the last observation, ns.
+    /// `hidden_before` of the last observation, by class, ns.
     hidden: Vec<i64>,
     /// True if a crash may lose earlier rows and keep later ones, as without a journal.
     holes: bool,
@@ -127,7 +125,7 @@ impl RollupModel {
         self.accepted += 1;
     }
 
-    /// Records a delete. `done`: the delete certainly succeeded; otherwise its outcome is unknown.
+    /// Records a delete. `done` is true if the delete certainly succeeded; otherwise its outcome is unknown.
     pub(crate) fn delete(&mut self, sources: &[u32], interval: Interval, done: bool) {
         if interval.is_empty() {
             return;
@@ -213,7 +211,7 @@ impl RollupModel {
         kept.is_none_or(|kept| time - WINDOW >= self.now - kept)
     }
 
-    /// Returns the exclusive end of the times of a source that have expired by age in all levels,
+    /// Returns the exclusive end of the times of a source that have expired by age in all levels, in
     /// ns.
     fn gone_before(&self, source: u32) -> i64 {
         let hidden = self.chain(source).into_iter();
@@ -223,7 +221,7 @@ impl RollupModel {
 
     // ---- crashes
 
-    /// Checks the answers of a store after a start, and adopts them as the state from now on.
+    /// Checks the answers of a store after a start, and adopts them as the current state.
     ///
     /// # Errors
     /// A description of samples or aggregates that are missing or wrong.
@@ -236,7 +234,7 @@ impl RollupModel {
     ) -> Result<(), String> {
         self.pass(now);
         if crashed {
-            // The persisted clock may be ahead of the wall clock, and a start never goes behind it.
+            // The persisted clock may be ahead of the wall clock, and a start never uses an earlier time.
             let coming = self.coming.as_ref();
             let ahead = coming.map_or(0, |(rules, _)| rules.promise());
             let ahead = self.rules.promise().max(ahead);
@@ -267,8 +265,8 @@ impl RollupModel {
         self.before_changes = self.accepted;
     }
 
-    /// Marks samples that may have expired under the rules so far, and records the end of the times
-    /// for which levels may exist.
+    /// Marks samples that may have expired under the present rules. Records the end of the times for
+    /// which levels may exist.
     fn leave_rules(&mut self) {
         for source in 0..self.older.len() as u32 {
             if let Some(kept) = self.kept(source) {
@@ -372,7 +370,7 @@ impl RollupModel {
         self.check_figures(found)
     }
 
-    /// Checks that passes end at a step and only among old samples, and that their ends never move back.
+    /// Checks that passes end at a step, only among old samples, and that the ends of passes never move back.
     fn check_levels(&mut self, found: &StoreAnswers) -> Result<(), String> {
         for (number, class) in found.log.classes.iter().enumerate() {
             let (before, hidden) = (self.hidden[number], class.hidden_before);
@@ -397,8 +395,8 @@ impl RollupModel {
         Ok(())
     }
 
-    /// Checks the samples: young samples are returned as they were sent, and for every other row
-    /// the store reports a level.
+    /// Checks the samples: young samples are returned as sent. For every other row the store reports
+    /// a level.
     fn check_samples(&mut self, found: &StoreAnswers) -> Result<(), String> {
         for ((source, field), time, datum) in each(&found.samples) {
             let cells = self.live.get(&(source, field));

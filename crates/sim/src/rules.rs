@@ -7,10 +7,10 @@ use seiner_engine::{Class, Keep, WhenFull};
 pub(crate) struct Rules {
     pub(crate) classes: Vec<Class>,
     pub(crate) of: Vec<u8>,
-    /// For each class, true if its rows expire by age alone. Rows of the other classes stay until
-    /// the next level has them.
+    /// True for each class with rows that expire by age alone. Rows of the other classes stay until
+    /// the next level contains them.
     pub(crate) by_clock: Vec<bool>,
-    /// True if there is a budget, so that classes may be shed.
+    /// True if there is a budget. Then classes may be shed.
     pub(crate) budget: bool,
 }
 
@@ -41,7 +41,7 @@ impl Rules {
             && self.classes.iter().zip(&other.classes).all(same)
     }
 
-    /// Maximum lead of the persisted clock over the wall clock, ns. A start after a crash goes on
+    /// Maximum lead of the persisted clock over the wall clock, ns. A start after a crash continues
     /// from the persisted clock. The lead is a 64th of the shortest age, between 1 s and 60 s; 0 if
     /// no class has an age.
     pub(crate) fn promise(&self) -> i64 {

@@ -12,7 +12,7 @@ pub struct Campaign {
     pub seeds: Range<u64>,
     /// Wrapper of the simulated disk.
     pub wrap: Wrap,
-    /// True to print every step to stderr.
+    /// True if every step is printed to stderr.
     pub verbose: bool,
     /// Number of threads.
     pub threads: usize,

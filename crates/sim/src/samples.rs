@@ -18,15 +18,15 @@ pub(crate) fn each(samples: &Samples) -> impl Iterator<Item = (Series, i64, &Dat
     })
 }
 
-/// Returns the sum of the digests of all samples. It does not depend on the order in which they
-/// were added.
+/// Returns the sum of the digests of all samples. The sum does not depend on the order of the
+/// samples.
 pub(crate) fn sum_of(samples: &Samples) -> u64 {
     each(samples).fold(0, |sum, (series, time, datum)| {
         sum.wrapping_add(digest(&(series, time, datum)))
     })
 }
 
-/// Describes the first sample in which both differ; `None` if they are equal.
+/// Describes the first difference between two sets of samples; `None` if the sets are equal.
 pub(crate) fn first_difference(expected: &Samples, found: &Samples) -> Option<String> {
     if expected == found {
         return None;

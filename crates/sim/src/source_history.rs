@@ -17,7 +17,7 @@ pub(crate) struct NumberedRow {
     pub(crate) cells: Vec<(u32, Datum)>,
 }
 
-/// An interval of a source that is hidden, in rows accepted before the delete or the change of rules.
+/// A hidden interval of a source. It applies to rows accepted before the delete or the change of rules.
 #[derive(Clone, Debug)]
 pub(crate) struct HiddenInterval {
     pub(crate) before: u64,
@@ -45,19 +45,19 @@ pub(crate) struct SourceHistory {
     /// Number of rows before the first of `rows`.
     pub(crate) gone: u64,
     pub(crate) hidden: Vec<HiddenInterval>,
-    /// `may`: number of first rows that may have expired under earlier rules. `must`: number of
-    /// those that certainly have.
+    /// Number of first rows that may have expired under earlier rules. `must` is the number of first
+    /// rows that certainly expired.
     pub(crate) may: u64,
     pub(crate) must: u64,
-    /// Number of first rows that were observed to have expired for good.
+    /// Number of first rows that have permanently expired, as observed.
     pub(crate) seen: u64,
     /// Maximum difference between the row counts of the model and of the engine.
     pub(crate) doubt: u64,
 }
 
 impl SourceHistory {
-    /// Returns the visibility of a row. `age`: age in ns at which the rows of the source expire. `now`: earliest
-    /// and latest time that the engine may take for the present time, ns.
+    /// Returns the visibility of a row. `age` is the age in ns at which the rows of the source expire. `now` has the
+    /// earliest and latest time that the engine may use as the present time, ns.
     pub(crate) fn visibility(
         &self,
         row: &NumberedRow,
@@ -91,8 +91,8 @@ impl SourceHistory {
         visibility
     }
 
-    /// Removes all rows but the first `kept` of those that may still exist, because a crash lost them. Rows appended
-    /// later take their places, so no bound reaches beyond them.
+    /// Keeps the first `kept` of the rows that may still exist, and removes the rows that a crash lost. Rows appended
+    /// later take the places of lost rows, so bounds end at the kept rows.
     pub(crate) fn truncate(&mut self, kept: usize) {
         self.rows.truncate(kept);
         let total = self.gone + self.rows.len() as u64;
@@ -142,7 +142,7 @@ pub(crate) fn by_source(found: &Samples) -> BTreeMap<usize, SamplesByField<'_>> 
     sources
 }
 
-/// Returns true if the number of a row was found at its time.
+/// Returns true if the number of a row was found at the time of the row.
 pub(crate) fn is_there(row: &NumberedRow, found: Option<&SamplesByField<'_>>) -> bool {
     let Some(found) = found else {
         return false;

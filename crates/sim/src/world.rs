@@ -23,12 +23,12 @@ use std::sync::Arc;
 /// Function that wraps the simulated disk for the engine.
 pub type Wrap = fn(SimDisk) -> Arc<dyn Disk>;
 
-/// Behaviour that a correct engine would not show.
+/// Wrong behaviour of the engine.
 #[derive(Clone, Debug)]
 pub struct Violation {
     /// Seed of the run.
     pub seed: u64,
-    /// Step in which the violation was noticed; `None` after a panic.
+    /// Step in which the violation was detected; `None` after a panic.
     pub step: Option<u64>,
     /// Description of the violation.
     pub what: String,
@@ -63,7 +63,7 @@ pub struct Report {
     pub rows: u64,
     /// Number of answers compared with the oracle.
     pub checks: u64,
-    /// Number of power cuts, with those simulated on a copy.
+    /// Number of power cuts, including simulated power cuts on a copy.
     pub crashes: u64,
     /// Number of kills of the program.
     pub kills: u64,
@@ -83,7 +83,7 @@ pub struct Report {
     pub works: WorkCounts,
     /// Number of disk operations.
     pub operations: u64,
-    /// Digest of everything that happened: the same for the same seed.
+    /// Digest of all events; equal for equal seeds.
     pub trace: u64,
 }
 
@@ -151,12 +151,12 @@ pub struct World {
     engine: Option<Arc<Engine>>,
     /// Numbers of the sources in the running engine.
     ids: HashMap<u32, SourceId>,
-    /// Positions in the journal, with the number of rows accepted up to each.
+    /// Positions in the journal, each with the number of rows accepted up to it.
     positions: Vec<(u64, u64)>,
-    /// End of the program that applies when the disk next turns out to be dead.
+    /// Way in which the program ends when the disk stops working.
     end: ProgramEnd,
-    /// True if a sync may have failed since the last power cut. Data that a restarted program reads
-    /// may then not be durable, and the program cannot detect this.
+    /// True if a sync may have failed since the last power cut. Then data that a restarted program
+    /// reads may not be durable, and the program cannot detect that.
     sync_doubtful: bool,
     report: Report,
     step: u64,
@@ -190,7 +190,7 @@ impl World {
         World::with(seed, rng, plan, generator, oracle, wrap, verbose)
     }
 
-    /// Returns the run of a seed with a store with roll-ups, under rules that change.
+    /// Returns the run of a seed with a store with roll-ups and changing rules.
     pub fn rolling_up(seed: u64, wrap: Wrap, verbose: bool) -> World {
         let mut rng = SimRng::new(seed.rotate_left(32) ^ 0xc0a2);
         let plan = RunPlan::draw_rolling_up(&mut rng);
@@ -287,7 +287,7 @@ impl World {
         }
     }
 
-    /// Injects a fault of the kind that the plan provides for.
+    /// Injects a fault of the kind in the plan.
     fn inject_fault(&mut self) -> Done {
         match (self.plan.fault_kind, self.rng.below(8)) {
             (FaultKind::None, _) => self.check_everything(),
@@ -504,8 +504,7 @@ impl World {
         self.engine.clone().expect("a run begins with a start")
     }
 
-    /// Returns the value of an engine call; `None` after an error that was handled, such as an
-    /// injected fault.
+    /// Returns the value of an engine call; `None` after a handled error, such as an injected fault.
     fn done<T>(&mut self, what: &str, result: Result<T, Error>) -> Result<Option<T>, Violation> {
         match result {
             Ok(value) => Ok(Some(value)),

@@ -1,4 +1,4 @@
-//! Proof that the simulation can fail: it must find the fault of each faulty disk.
+//! Proof that the simulation can fail: it must detect the fault of each faulty disk.
 
 use seiner_platform::Disk;
 use seiner_platform::sim::SimDisk;
@@ -85,8 +85,8 @@ fn files_that_are_not_removed_are_detected() {
 }
 
 /// Two works are exempt. Merge: if the victim's new name is lost, its blocks are only counted
-/// twice. Drop: the missing sync shows only after a power cut that loses the record in the catalog
-/// and keeps the removal.
+/// twice. Drop: the missing sync has an effect only after a power cut that loses the record in the
+/// catalog and keeps the removal.
 #[test]
 fn missing_syncs_of_one_kind_of_work_are_detected() {
     let faults: [Wrap; Work::ALL.len()] = [

@@ -1,4 +1,4 @@
-//! Runs a few hundred seeds, or those named by `SEINER_SIM_RUNS` or `SEINER_SIM_SEED`.
+//! Simulation of a few hundred seeds, or of the seeds that `SEINER_SIM_RUNS` or `SEINER_SIM_SEED` select.
 
 use seiner_sim::{Campaign, Work, World};
 

@@ -1,8 +1,8 @@
 """Conversion of columns to objects with the Arrow PyCapsule interface.
 
 Arrow data are passed through. NumPy arrays and pandas columns of contiguous numbers are wrapped, not
-copied. A missing value is a null in Arrow, a masked element in NumPy,
-a missing value of a nullable type in pandas, and ``None`` among texts; NaN is a value.
+copied. A missing value is a null in Arrow, a masked element in NumPy, a missing value of a nullable type
+in pandas, and ``None`` among texts. NaN is a value.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Lists that a limit may have cut."""
+"""Lists that a limit may have shortened."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from typing import TypeVar
 T = TypeVar("T")
 
 DEFAULT_LIMIT = 1_000_000
-"""The length of a listing for which no limit is given."""
+"""Default maximum length of a listing."""
 
 
 class Listing(list[T]):
-    """A list that says whether a limit cut it."""
+    """A list with an attribute that is true if a limit shortened it."""
 
     truncated: bool
-    """Whether there are more than are listed."""
+    """True if there are more elements than the list contains."""
 
     def __init__(self, items: Iterable[T] = (), truncated: bool = False) -> None:
         super().__init__(items)
@@ -24,7 +24,7 @@ class Listing(list[T]):
 
 
 def listing(items: Iterable[T], truncated: bool, limit: int | None) -> Listing[T]:
-    """A listing. Warns if it was cut without a `limit` that was given."""
+    """Returns a listing. Warns if it was shortened although no `limit` was given."""
     found = Listing(items, truncated)
     if truncated and limit is None:
         # The caller of the store's method.

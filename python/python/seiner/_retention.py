@@ -14,7 +14,7 @@ Policy: TypeAlias = Literal["fifo", "greedy", "cost-benefit", "fisherman", "pati
 
 @dataclass(frozen=True, kw_only=True)
 class Class:
-    """A retention class: the sources it covers, how long they are kept, and the behaviour when the disk is full.
+    """A retention class: its sources, the limits up to which samples are kept, and the behaviour when the disk is full.
 
     All rules that are set apply together. Without a rule, samples are kept for ever.
     """

@@ -78,11 +78,11 @@ def open(
         leave_free: Space to leave free on the file system, whatever other programs use.
         merge_from: Share of `disk` at which merging begins.
         policy: Policy that chooses the segments to merge.
-        extra_writes: Bytes that may be written per byte stored to gather small blocks, in addition to
+        extra_writes: Bytes that may be written per byte stored to coalesce small blocks, in addition to
             the merges that free space. More makes later reads faster and wears the device.
         lanes: Number of logs written in parallel, each for data that expire at about the same time.
         classes: Retention classes. The first class that matches a source applies. ``[]`` keeps everything.
-        apply_retention: Whether the given rules may expire data sooner than the stored ones.
+        apply_retention: True if the given rules may expire data sooner than the stored rules.
 
     Raises:
         InUse: The directory is open elsewhere.
@@ -136,8 +136,8 @@ class Store:
     """A store, open for reading and writing. Created by `open`.
 
     Any number of threads may use a store at the same time. Python's lock is released while the engine
-    works. A store is a context manager: leaving it closes the store, which commits everything. So does
-    the end of the program.
+    works. A store is a context manager. The end of the context closes the store, which commits everything.
+    The end of the program also closes the store.
     """
 
     def __init__(self, native: _seiner.Store, path: str) -> None:
@@ -163,7 +163,7 @@ class Store:
 
     @property
     def closed(self) -> bool:
-        """Whether the store is closed."""
+        """True if the store is closed."""
         return self._native.closed
 
     # ---- appending
@@ -190,7 +190,7 @@ class Store:
             time: Name of the time column. Its type is ``datetime64``, an Arrow timestamp or date, or int64
                 in ns since 1970. Times without a zone are UTC.
             fields: Names of the field columns; by default all except `time`.
-            strict: Whether rejected rows raise `Rejected`. Otherwise only the receipt lists them.
+            strict: True if rejected rows raise `Rejected`. Otherwise only the receipt lists them.
 
         Floats of 32 or 64 bits are stored bit by bit. Smaller integers are widened to 64 bits, signed or
         unsigned. The first value fixes the type of a field in a source, and rows with another type are
@@ -224,7 +224,7 @@ class Store:
             tags: Names of the tag columns, which contain texts. A missing or empty value means that the
                 row's source does not have the tag.
             fields: Names of the field columns; by default all others.
-            strict: Whether rejected rows raise `Rejected`. Otherwise only the receipt lists them.
+            strict: True if rejected rows raise `Rejected`. Otherwise only the receipt lists them.
 
         Raises:
             Rejected, Invalid: As for `append`.
@@ -245,7 +245,7 @@ class Store:
             sources: Numbers from `source`: an array of integers, or one number for all values.
             times: An array of equal length: ``datetime64``, or int64 in ns since 1970.
             values: An array of float64 of equal length.
-            strict: Whether rejected rows raise `Rejected`. Otherwise only the receipt lists them.
+            strict: True if rejected rows raise `Rejected`. Otherwise only the receipt lists them.
         """
         times, values = numbers("times", times), numbers("values", values)
         if np.ndim(sources) == 0:
@@ -324,8 +324,8 @@ class Store:
         Args:
             tag: The tag.
             select: The sources, as for `query`.
-            limit: Maximum number of values. The attribute `truncated` of the list says whether there are more. The default
-                is a million; if there are more, there is a warning as well.
+            limit: Maximum number of values. The attribute `truncated` of the list is true if there are more. The default
+                is a million; if there are more, the call also warns.
         """
         most = _listing.DEFAULT_LIMIT if limit is None else limit
         return listing(*self._native.values(tag, select, most), limit)

@@ -1,4 +1,4 @@
-// Controls of the query: measurement, tags, fields, interval. Every change makes a new state.
+// Controls of the query: measurement, tags, fields, interval. Every change creates a new state.
 
 import * as api from '../api';
 import { h, put } from '../dom';
@@ -10,7 +10,7 @@ import { Picker, type Loaded } from './picker';
 import { listable } from './query';
 
 const STEPS = ['auto', '1s', '10s', '1m', '10m', '1h', '1d'];
-/** The server lists at most this many values; when it does, typing asks for those that begin so. */
+/** Maximum number of listed values. If a list has this length, typing requests the values with that prefix. */
 const VALUES_LIMIT = 1000;
 const OPERATOR_NAMES: Record<Operator, string> = {
   '=': 'is one of',
@@ -39,7 +39,7 @@ export class Controls {
     this.measurement?.open();
   }
 
-  /** Shows a state; `shown` are the fields in effect when the state names none. */
+  /** Shows a state. `shown` are the fields that apply if the state names none. */
   render(state: ExplorerState, fields: readonly api.Field[], shown: readonly string[]): void {
     const { selector } = state;
     this.measurement?.close(false);
@@ -120,7 +120,7 @@ export class Controls {
     return picker;
   }
 
-  /** Two steps: the tag, then its values. */
+  /** Adds a filter in two steps: the tag, then its values. */
   private addFilter(state: ExplorerState): HTMLElement {
     const select = write(state.selector);
     const holder = h('span', { class: 'adder' });
@@ -194,7 +194,7 @@ export class Controls {
   }
 }
 
-/** Following needs an interval that ends now: a fixed one becomes the last while of its length. */
+/** Sets following. A fixed interval becomes the latest interval of the same length, so that it ends now. */
 export function followed(state: ExplorerState, follow: boolean): ExplorerState {
   if (!follow || state.interval.kind === 'last') return { ...state, follow };
   const ms = Math.max(1000, Math.round((state.interval.to - state.interval.from) / 1000) * 1000);

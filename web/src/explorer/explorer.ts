@@ -1,4 +1,4 @@
-// The explorer: its state comes from the address, its changes go back there.
+// The explorer. Its state is read from the address, and changes are written to the address.
 
 import * as api from '../api';
 import { h, put, say } from '../dom';
@@ -12,9 +12,9 @@ import { Pane } from './pane';
 import { ask, exports, firstFields, type Question, type Result, type Trace } from './query';
 import { statesView } from './states';
 
-/** A gesture is over when nothing moved for this long. */
+/** Time without movement after which a gesture is over, ms. */
 const SETTLE_MS = 180;
-/** Gestures this close together are one step of the history. */
+/** Maximum time between gestures that form one step of the history, ms. */
 const SAME_GESTURE_MS = 1500;
 const AXIS_PX = 58;
 
@@ -35,7 +35,7 @@ export class Explorer {
   private settle: number | undefined;
   private lastGesture = 0;
   private view: Window | null = null;
-  /** What the last loud question learnt of its sources: a followed interval need not ask again. */
+  /** Fields and number of sources of the last full query. Refreshes of a followed interval reuse them. */
   private known: { select: string; fields: api.Field[]; total: number | null } | null = null;
 
   constructor(private readonly navigate: Navigate) {
@@ -46,7 +46,7 @@ export class Explorer {
     put(this.root, this.controls.root, h('section', { class: 'card board', 'aria-label': 'Answer' }, this.heading, this.notices, this.stage, this.footer));
   }
 
-  /** Shows a state that the address names. */
+  /** Shows a state from the address. */
   show(state: ExplorerState): void {
     const other = this.state === null || write(this.state.selector) !== write(state.selector);
     this.state = state;
@@ -73,13 +73,13 @@ export class Explorer {
     if (this.state !== null) this.change(followed(this.state, !this.state.follow));
   }
 
-  /** Zooms or pans by a key. */
+  /** Zooms or pans after a key press. */
   move(how: { zoom: number } | { pan: number }): void {
     const from = this.view ?? this.window();
     this.look('zoom' in how ? zoom(from, how.zoom) : pan(from, how.pan));
   }
 
-  /** Back to the interval before the last zoom. */
+  /** Returns to the interval before the last zoom. */
   back(): void {
     if (this.state === null) return;
     const interval = this.before.pop() ?? (this.state.interval.kind === 'fixed' ? { kind: 'last' as const, ms: 3600e3 } : null);
@@ -102,7 +102,7 @@ export class Explorer {
     this.navigate({ ...this.state, follow: false, interval: { kind: 'fixed', from: window.from, to: window.to } }, how);
   }
 
-  /** Moves what is drawn at once, and asks when the gesture is over. */
+  /** Moves the drawn data at once, and sends a query after the gesture. */
   private look(window_: Window): void {
     this.view = window_;
     window.clearTimeout(this.timer);
@@ -276,7 +276,7 @@ export class Explorer {
 
 const SWITCHES = 'on or off';
 
-/** Booleans have a chart of their own; numbers share one, or have one a field. */
+/** Groups traces by chart. Booleans have a separate chart. Numbers share a chart, or have one chart per field. */
 function grouped(traces: readonly Trace[], split: boolean): Map<string, Trace[]> {
   const groups = new Map<string, Trace[]>();
   for (const trace of traces) {

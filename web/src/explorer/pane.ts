@@ -1,4 +1,4 @@
-// A chart with its legend: the values under the cursor, and figures over the interval.
+// A chart with its legend, which shows the values under the cursor and figures over the interval.
 
 import type { SeriesKey } from '../api';
 import { Chart, type Options } from '../chart';
@@ -47,7 +47,7 @@ export class Pane {
     this.host.addEventListener('mouseleave', () => this.point(null));
   }
 
-  /** Shows traces; `colours` are theirs, so that a series keeps its colour across panes. */
+  /** Shows traces in the given colours, so that a series has the same colour in all panes. */
   show(title: string, window: Window, times: number[], traces: Trace[], colours: number[]): void {
     say(this.heading, title);
     this.heading.hidden = title === '';

@@ -43,7 +43,7 @@ export class Picker {
   private active = 0;
   private flight: AbortController | null = null;
   private loading = false;
-  /** Enter was pressed before the list was there. */
+  /** True if Enter was pressed before the list arrived. */
   private wanted = false;
   private timer: number | undefined;
   private readonly id = `picker-${(serial += 1)}`;
@@ -76,7 +76,7 @@ export class Picker {
     void this.load();
   }
 
-  /** Closes; what was chosen is taken over or dropped. */
+  /** Closes the list. `take` is true to apply the choice, false to discard it. */
   close(take: boolean): void {
     if (this.panel === null) return;
     this.flight?.abort();
@@ -182,7 +182,7 @@ export class Picker {
     else if (event.key === 'Enter') {
       event.preventDefault();
       if (event.ctrlKey || event.metaKey) this.close(true);
-      // Fingers are faster than networks: what is chosen is known when the list is there.
+      // Enter was pressed before the list arrived. The choice is made when it arrives.
       else if (this.loading) this.wanted = true;
       else this.choose(this.active);
       return;

@@ -1,15 +1,15 @@
-// What the explorer asks the server, and what it makes of the answer.
+// Queries of the explorer, and conversion of the answers.
 
 import * as api from '../api';
 import { nanoseconds, parseDuration, type Window } from '../interval';
 import { labels, type Labels } from '../labels';
 import { align, breakAtSilence, drawable, newestSince, stretches, type Column, type Stretch, type Value } from '../samples';
 
-/** The most text samples that are fetched a series: more states than this cannot be read anyway. */
+/** Maximum number of text samples fetched per series. More states than this are not readable in a chart. */
 export const MOST_STATES = 5000;
-/** The most points a series; the step gives way. */
+/** Maximum number of points per series. The step is increased to meet this limit. */
 export const MOST_POINTS = 20_000;
-/** With more series than this the shades between min and max would hide each other. */
+/** Maximum number of series with shades between min and max. More shades would hide each other. */
 export const MOST_BANDS = 8;
 
 export interface Question {
@@ -18,7 +18,7 @@ export interface Question {
   window: Window;
   /** `auto`, or a step as text. */
   step: string;
-  /** How many points fit. */
+  /** Number of points for which the chart has space. */
   width: number;
   limit: number;
 }
@@ -30,9 +30,9 @@ export interface Trace {
   values: Value[];
   low?: Value[];
   high?: Value[];
-  /** What is not drawable, by place: NaN and infinities. */
+  /** Values that cannot be drawn (NaN and infinities), by index. */
   odd: Map<number, number>;
-  /** `last` is the latest sample, which no mean of a bucket is. */
+  /** Figures over the interval. `last` is the latest sample, not the mean of a bucket. */
   summary: { min: number | bigint; max: number | bigint; mean: number; samples: number; last: number | bigint | null };
 }
 
@@ -48,15 +48,15 @@ export interface Result {
   traces: Trace[];
   states: States[];
   labels: Labels;
-  /** Since when states are shown, when not since the beginning of the window. */
+  /** Start of the shown states, if it is later than the start of the window. */
   statesSince: number | null;
   stepNs: number | null;
-  /** Where there is less than samples. */
+  /** Intervals in which roll-up rows replace samples. */
   levels: api.Level[];
   samples: number;
   points: number;
   truncated: boolean;
-  /** Where there are samples, if the window has none. */
+  /** Window that contains samples, if the requested window has none. */
   elsewhere: Window | null;
 }
 
@@ -73,16 +73,16 @@ function common(question: Question, fields: readonly api.Field[]): api.Parameter
   };
 }
 
-/** Names with a comma cannot be listed in `fields`: the server takes it apart there. */
+/** Returns the fields that the parameter `fields` can list: those without commas, at which the server splits it. */
 export function listable(fields: readonly api.Field[]): api.Field[] {
   return fields.filter((field) => !field.name.includes(','));
 }
 
-/** The parameters of the numeric query. */
+/** Returns the parameters of the numeric query. */
 export function numeric(question: Question): api.Parameters {
   const { from, to } = question.window;
   const step = parseDuration(question.step);
-  // A step that would give more points than a chart can use is left to the server.
+  // If a step would give more points than a chart can use, the server chooses the step.
   const fits = step !== null && (to - from) / step <= MOST_POINTS;
   const resolution = fits ? { step: question.step } : { points: Math.max(2, Math.floor(question.width)) };
   return {
@@ -92,7 +92,7 @@ export function numeric(question: Question): api.Parameters {
   };
 }
 
-/** The same query to take away: points as shown, or every sample. */
+/** Returns links that download the same query: the points as shown, or every sample. */
 export function exports(question: Question): { name: string; href: string; title: string }[] {
   const numbers = question.fields.some((field) => !isText(field));
   const shown = numbers ? numeric(question) : common(question, question.fields);
@@ -107,7 +107,7 @@ export function exports(question: Question): { name: string; href: string; title
   ];
 }
 
-/** Asks for everything that is to be shown. */
+/** Requests all data to show. */
 export async function ask(question: Question, signal: AbortSignal): Promise<Result> {
   const numbers = question.fields.filter((field) => !isText(field));
   const texts = question.fields.filter(isText);
@@ -130,7 +130,7 @@ export async function ask(question: Question, signal: AbortSignal): Promise<Resu
   };
 }
 
-/** The window that covers all of some ranges. */
+/** Returns the window that covers all given ranges. */
 function covering(ranges: readonly api.Answer<unknown>['range'][]): Window | null {
   const known = ranges.filter((range) => range !== undefined);
   if (known.length === 0) return null;
@@ -138,14 +138,14 @@ function covering(ranges: readonly api.Answer<unknown>['range'][]): Window | nul
   return { from: Math.min(...known.map((range) => ms(range.from))), to: Math.max(...known.map((range) => ms(range.to) + 1)) };
 }
 
-/** Makes drawable traces of stepped series. */
+/** Converts stepped series to drawable traces. */
 export function traces(series: readonly api.Stepped[], fields: readonly api.Field[], levels: readonly api.Level[] = []): { times: number[]; traces: Trace[]; labels: Labels } {
   const bands = series.length <= MOST_BANDS;
   const named = labels(series);
   const columns: Column[] = series.map((one) => {
     const mean = one.times.map((_, i) => api.number(one.mean?.[i]));
     const edges = bands && one.min !== undefined && one.max !== undefined ? [one.min, one.max] : [];
-    // A sensor is not silent between the rows of a level.
+    // Gaps between the rows of a level are no silence of the sensor.
     const coarsest = Math.max(0, ...levels.map((level) => level.step_ns / 1e6));
     return breakAtSilence({ times: one.times, values: [mean, ...edges.map((edge) => edge.map((value) => api.number(value)))] }, coarsest);
   });
@@ -185,7 +185,7 @@ function summarise(series: api.Stepped): Trace['summary'] {
   return { min, max, mean: samples > 0 ? total / samples : NaN, samples, last };
 }
 
-/** Text samples cannot be averaged: counts are asked for first, and then as many of the newest as can be read. */
+/** Requests text samples, which cannot be averaged: first counts, then a readable number of the newest samples. */
 async function askStates(
   question: Question,
   texts: readonly api.Field[],
@@ -211,7 +211,7 @@ const sum = (values: readonly number[]): number => values.reduce((total, value) 
 
 const PREFERRED = ['usage', 'value', 'usage_percent', 'used_percent', 'load1', 'celsius', 'temperature'];
 
-/** The field to begin with when none is chosen: a well-known one, else the first number, else the first. */
+/** Returns the default field: a well-known field, otherwise the first number, otherwise the first field. */
 export function firstFields(fields: readonly api.Field[]): string[] {
   const known = PREFERRED.find((name) => fields.some((field) => field.name === name));
   const choice = known ?? fields.find((field) => !isText(field))?.name ?? fields[0]?.name;

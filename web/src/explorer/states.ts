@@ -1,4 +1,4 @@
-// Series of texts: a ribbon of states over time for each, and the latest changes as a list.
+// Series of texts: a ribbon of states over time for each series, and a list of the latest changes.
 
 import { h, put } from '../dom';
 import * as format from '../format';
@@ -8,9 +8,9 @@ import type { States } from './query';
 
 /** Distances of the marks below the ribbons, ms. */
 const TICKS = [1, 5, 15, 30, 60, 300, 900, 1800, 3600, 3 * 3600, 6 * 3600, 12 * 3600, 86400, 2 * 86400, 7 * 86400, 30 * 86400].map((s) => s * 1e3);
-/** The most changes that are listed. */
+/** Maximum number of listed changes. */
 const MOST_LISTED = 100;
-/** The most stretches of a ribbon: more are narrower than a pixel. */
+/** Maximum number of stretches of a ribbon. More stretches would be narrower than a pixel. */
 const MOST_DRAWN = 800;
 
 export function statesView(window: Window, states: readonly States[], since: number | null): HTMLElement {
@@ -36,7 +36,7 @@ function ribbon(window: Window, states: States, colourOf: (state: string) => num
   return h('div', { class: 'ribbon-row' }, h('span', { class: 'name', title: format.tags(states.key.tags) }, states.label), band);
 }
 
-/** The axis of time below the ribbons. */
+/** Returns the time axis below the ribbons. */
 function scale(window: Window): HTMLElement {
   const length = window.to - window.from;
   const distance = TICKS.find((one) => length / one <= 8) ?? length;

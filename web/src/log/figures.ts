@@ -1,15 +1,15 @@
-// Figures of the log, computed from /api/v1/log: pure functions, which tests can call.
+// Figures of the log, computed from /api/v1/log by pure functions.
 
 import type { LogClass, LogReport, Decision, Lane, Period, Segment } from '../api';
 import * as format from '../format';
 
-/** The height of a whole segment, px. */
+/** Height of a full segment, px. */
 export const BAR_HEIGHT = 34;
-/** Between rows of bars, px. */
+/** Gap between rows of bars, px. */
 const ROW_GAP = 6;
-/** Distances of bars that are tried, px, the widest first. */
+/** Possible distances of bars, px, the widest first. */
 const PITCHES = [14, 10, 7, 5, 4, 3, 2];
-/** Rows that a lane may have before its bars get narrower. */
+/** Maximum number of rows of a lane before its bars become narrower. */
 const ROWS = 2;
 
 export interface Bars {
@@ -23,7 +23,7 @@ export interface Bars {
   open: string;
 }
 
-/** Draws segments as bars: live bytes below, dead bytes above. The height is the size. */
+/** Draws segments as bars: live bytes below, dead bytes above. The height of a bar is the size of the segment. */
 export function bars(segments: readonly Segment[], segmentBytes: number, width: number): Bars {
   const rowsAt = (pitch: number): number => Math.ceil(segments.length / Math.max(1, Math.floor(width / pitch)));
   const pitch = PITCHES.find((one) => rowsAt(one) <= ROWS) ?? PITCHES[PITCHES.length - 1]!;
@@ -44,14 +44,14 @@ export function bars(segments: readonly Segment[], segmentBytes: number, width: 
 
 const round = (value: number): number => Math.round(value * 10) / 10;
 
-/** Index of the bar at a point; null beside the bars. */
+/** Returns the index of the bar at a point; null if there is no bar. */
 export function barAt({ pitch, perRow }: Bars, count: number, x: number, y: number): number | null {
   const column = Math.floor(x / pitch);
   const at = Math.floor(y / (BAR_HEIGHT + ROW_GAP)) * perRow + column;
   return column < perRow && column >= 0 && at >= 0 && at < count ? at : null;
 }
 
-/** A segment in words. */
+/** Describes a segment in words. */
 export function segmentWords(segment: Segment, now: number): string {
   const share = segment.live + segment.dead > 0 ? segment.dead / (segment.live + segment.dead) : 1;
   const dies = segment.dies === null ? '' : segment.dies <= now ? ', all blocks have expired' : `, the last block expires in ${format.duration(segment.dies - now)}`;
@@ -59,13 +59,13 @@ export function segmentWords(segment: Segment, now: number): string {
   return `Segment ${segment.number}: ${format.bytes(segment.live)} live, ${format.bytes(segment.dead)} dead (D ${share.toFixed(2)})${state}`;
 }
 
-/** Remaining life of the blocks of a lane, in words. */
+/** Describes the remaining life of the blocks of a lane in words. */
 export function laneWords({ from_ns: from, to_ns: to }: Lane): string {
   if (from === null) return 'for ever';
   return to === null ? `${format.duration(from)} and more` : `${format.duration(from)} to ${format.duration(to)}`;
 }
 
-/** Rules of a class, in words. */
+/** Describes the rules of a class in words. */
 export function keeps(one: LogClass): string {
   const rules = [
     one.age_ns === null ? null : format.duration(one.age_ns),
@@ -82,7 +82,7 @@ export const perByte = (period: Period): string => (period.per_byte === null ? '
 /** Bytes that the server writes per day, at the rate of a period. */
 export const ownPerDay = (period: Period): number | null => (period.seconds < 30 ? null : (period.process / period.seconds) * 86_400);
 
-/** A decision in words. */
+/** Describes a decision in words. */
 export function decisionWords(decision: Decision): string {
   const done: string[] = [];
   if (decision.drop.length > 0) done.push(`dropped ${plural(decision.drop.length, 'dead segment')} unread`);
@@ -93,10 +93,10 @@ export function decisionWords(decision: Decision): string {
   return done.join('; ');
 }
 
-/** Two decimals, and a true minus. */
+/** Formats a number with two decimals and a typographic minus. */
 export const signed = (value: number): string => value.toFixed(2).replace('-', '−');
 
-/** Days as people count the life of a device. */
+/** Formats the life of a device, given in days. */
 export function years(days: number): string {
   if (days >= 36_525) return 'over 100 years';
   return days >= 730.5 ? `${format.digits(days / 365.25)} years` : format.duration(days * 86_400e9);
@@ -104,7 +104,7 @@ export function years(days: number): string {
 
 const plural = (count: number, word: string): string => `${format.count(count)} ${word}${count === 1 ? '' : 's'}`;
 
-/** Sentence about planing: whether segments expire as a whole. */
+/** Returns the sentence on planing: if segments expire as a whole or are merged. */
 export function planing(report: LogReport): string {
   if (!report.planing) return 'Segments are merged to free space: live data are rewritten.';
   return report.space.u < report.space.um ? 'There is space: nothing must be merged.' : 'Segments expire as a whole: they are dropped unread, and nothing is rewritten.';

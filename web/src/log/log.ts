@@ -9,7 +9,7 @@ import { bars, barAt, decisionWords, keeps, laneWords, ownPerDay, perByte, plani
 
 const POLL_MS = 3000;
 const DECISIONS = 8;
-/** The width that bars are laid out for until it is known, px. */
+/** Assumed width of the bars until the real width is known, px. */
 const WIDTH = 800;
 
 interface Row {
@@ -171,7 +171,7 @@ export class Log {
     const shown = report.lanes.filter((lane) => by.has(lane.id));
     for (const { id } of shown) if (!this.rows.has(id)) this.rows.set(id, this.row());
     const roots = shown.map((lane) => this.rows.get(lane.id)!.root);
-    // Rows that stay where they are keep the pointer.
+    // Rows that are not moved keep the state of the pointer.
     if (roots.length !== this.lanes.children.length || roots.some((root, i) => root !== this.lanes.children[i])) put(this.lanes, ...roots);
     // The width of the bars depends on the available width, which is known after they are inserted.
     for (const lane of shown) this.rows.get(lane.id)!.show(lane, by.get(lane.id)!, report);

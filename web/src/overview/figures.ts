@@ -8,24 +8,24 @@ export interface Warning {
   text: string;
 }
 
-/** Bytes on disk that a sample costs, from all blocks sealed since the store was opened. */
+/** Returns the bytes on disk per sample, over all blocks sealed since the store was opened. */
 export function bytesPerSample(status: Status): number | null {
   const { sealed_block_bytes: bytes, samples_sealed: samples } = status.engine ?? {};
   return bytes === undefined || samples === undefined || samples <= 0 ? null : bytes / samples;
 }
 
-/** Number of sealed segments, and of open ones. */
+/** Returns a note on the numbers of sealed and open segments. */
 export function segmentsNote(sealed: number | undefined, open: number | undefined): string {
   const written = (open ?? 0) > 0 ? `, ${format.count(open)} open` : '';
   return `${format.count(sealed)} sealed${written}`;
 }
 
-/** Troubles that the server reports, the worst first. */
+/** Returns the troubles that the server reports, the worst first. */
 export function told(troubles: readonly Trouble[] = []): Warning[] {
   return troubles.map(({ severity, text }) => ({ severe: severity !== 'notice', text: sentence(text) }));
 }
 
-/** Troubles for the operator: those of the server and those that the page finds, severe ones first. */
+/** Returns the troubles for the operator, severe ones first. The server reports some, the page finds others. */
 export function warnings(status: Status): Warning[] {
   const found = told(status.troubles);
   const engine = status.engine ?? {};
@@ -43,14 +43,14 @@ export function warnings(status: Status): Warning[] {
 /** Text with a capital letter at its start. */
 const sentence = (text: string): string => text.charAt(0).toUpperCase() + text.slice(1);
 
-/** Cells of a loss: file, description, rows, first and last time, time of discovery. */
+/** Returns the cells of a loss: file, description, rows, first and last time, time of discovery. */
 export function lossCells(loss: Loss): string[] {
   const time = (ns: string | null): string => (ns === null ? 'unknown' : format.moment(Number(BigInt(ns) / 1_000_000n)));
   const rows = loss.rows === null ? 'unknown' : `${loss.at_most ? 'at most ' : ''}${format.count(loss.rows)}`;
   return [loss.file, loss.what, rows, time(loss.from), time(loss.to), time(loss.found_at)];
 }
 
-/** Name of the durability, and its meaning for acknowledged samples. */
+/** Returns the name of the durability and its meaning for acknowledged samples. */
 export function durability(status: Status): { name: string; meaning: string } {
   const { mode, interval_ms: interval } = status.durability ?? {};
   switch (mode) {
@@ -68,7 +68,7 @@ export function durability(status: Status): { name: string; meaning: string } {
   }
 }
 
-/** The figures of a live curve over the last while; older ones are dropped. */
+/** Figures of a live curve over a recent interval. Older figures are dropped. */
 export class Trail {
   readonly times: number[] = [];
   readonly values: (number | null)[][];

@@ -1,4 +1,4 @@
-// The curves of the host: small charts of the store's own sensors, filled by queries.
+// Curves of the host: small charts of the store's own sensors, filled by queries.
 
 import * as api from '../api';
 import { Chart, type Line } from '../chart';
@@ -13,7 +13,7 @@ import { choose, growsOnly, perSecond, present, select, thisHost, type Choice, t
 
 const WINDOW_MS = 10 * 60e3;
 const REFRESH_MS = 5000;
-/** Sensors may appear after the page was opened. */
+/** Interval between two searches for sensors, ms. Sensors may appear after the page was opened. */
 const DISCOVER_MS = 30_000;
 const MAX_LINES = 8;
 
@@ -25,7 +25,7 @@ const FORMATS: Record<Unit, (value: number) => string> = {
   celsius: (value) => `${format.digits(value)}°`,
 };
 
-/** The axis has the unit. */
+/** Pattern of units in field names. Labels omit the unit, because the axis shows it. */
 const UNIT = /(_bytes_per_s|_per_s|_bytes)(?= |$)/;
 
 interface Curve {
@@ -61,7 +61,7 @@ export class HostCurves {
       if (Date.now() - this.discovered > DISCOVER_MS) await this.discover(signal);
       await Promise.all(this.curves.map((curve) => fill(curve, signal)));
     } catch {
-      // The figures above say when the server is gone; curves wait for it to come back.
+      // The figures above report that the server is not reachable. The curves wait until it returns.
     }
     if (!signal.aborted) this.timer = window.setTimeout(() => void this.refresh(), REFRESH_MS);
   }

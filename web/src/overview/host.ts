@@ -1,5 +1,5 @@
-// Curves of the machine of the store. The page discovers the stored measurements and prefers a curated choice.
-// A missing measurement or field only removes its curve.
+// Curves of the store's machine. The page lists the stored measurements and prefers a curated choice. A missing
+// measurement or field only removes its curve.
 
 import { values, type Field } from '../api';
 import { format, type Filter } from '../selector';
@@ -9,15 +9,15 @@ export type Unit = 'percent' | 'bytes' | 'bytes/s' | 'count' | 'celsius';
 export interface Panel {
   title: string;
   measurement: string;
-  /** Measurement to use if the first one is missing, such as that of an agent. */
+  /** Measurement to use if the first is missing, such as the measurement of an agent. */
   otherwise?: string;
   /** Groups of fields, the best first: the first group with an existing field is shown. */
   prefer: { fields: string[]; unit: Unit }[];
-  /** A tag, and its values that name the sum of all: best first. */
+  /** A tag, and the values of it that name the total, best first. */
   whole?: { tag: string; values: string[] };
 }
 
-/** The store's own measurement: only its machine writes it, so its host is this one. */
+/** Measurement that only the store itself writes, so its host tag is the name of this machine. */
 const OWN = 'seiner';
 
 /** Measurements of the host's own sensors. All others were written by clients. */
@@ -73,16 +73,16 @@ export const PANELS: readonly Panel[] = [
   { title: 'Temperature', measurement: 'host_temp', otherwise: 'temp', prefer: [{ fields: ['celsius', 'temperature', 'temp', 'value', 'input'], unit: 'celsius' }] },
 ];
 
-/** The same panels with their substitutes. */
+/** Substitutes of the panels; null if there is none. */
 const STANDINS: readonly (Panel | null)[] = PANELS.map((panel) => (panel.otherwise === undefined ? null : { ...panel, measurement: panel.otherwise }));
 
-/** Panels whose measurements exist. */
+/** Returns the panels with existing measurements. */
 export function present(there: ReadonlySet<string>): Panel[] {
   const found = PANELS.map((panel, i) => (there.has(panel.measurement) ? panel : (STANDINS[i] ?? null)));
   return found.filter((panel) => panel !== null && there.has(panel.measurement)) as Panel[];
 }
 
-/** The most fields of a panel without a curated choice. */
+/** Maximum number of fields of a panel without a curated choice. */
 const FALLBACK = 3;
 
 export interface Choice {
@@ -90,7 +90,7 @@ export interface Choice {
   unit: Unit;
 }
 
-/** Fields that a panel shows; null if none of them exists. */
+/** Returns the fields that a panel shows; null if none of them exists. */
 export function choose(panel: Panel, fields: readonly Field[]): Choice | null {
   const numeric = fields.filter((field) => field.type !== 'string' && field.type !== 'bool').map((field) => field.name);
   for (const group of panel.prefer) {
@@ -101,7 +101,7 @@ export function choose(panel: Panel, fields: readonly Field[]): Choice | null {
   return some.length > 0 ? { fields: some, unit: 'count' } : null;
 }
 
-/** The selector of a panel, given the values of its tag that names the whole. */
+/** Returns the selector of a panel. `values` are the values of the tag that names the total. */
 export function select(panel: Panel, values: readonly string[], host: string | null): string {
   const whole = panel.whole?.values.find((value) => values.includes(value));
   const filters: Filter[] = host === null ? [] : [{ tag: 'host', operator: '=', values: [host] }];
@@ -109,14 +109,14 @@ export function select(panel: Panel, values: readonly string[], host: string | n
   return format({ measurement: panel.measurement, filters });
 }
 
-/** Name of the machine of the store; null if it is unknown. */
+/** Returns the name of the store's machine; null if it is unknown. */
 export async function thisHost(measurements: ReadonlySet<string>, signal: AbortSignal): Promise<string | null> {
   if (!measurements.has(OWN)) return null;
   const hosts = await values(OWN, 'host', signal);
   return hosts.length === 1 ? hosts[0]! : null;
 }
 
-/** Whether values only ever grow, as a counter's do (a restart may set it back once). */
+/** Returns true if values only grow, like a counter. One reset, as after a restart, is permitted. */
 export function growsOnly(values: readonly (number | null | undefined)[]): boolean {
   let last: number | null = null;
   let falls = 0;
@@ -130,7 +130,7 @@ export function growsOnly(values: readonly (number | null | undefined)[]): boole
   return rises > 0 && falls <= 1 && rises > falls;
 }
 
-/** A counter's growth per second. The first place, and a place after a restart, has none. */
+/** Returns a counter's growth per second. The first value, and the value after a reset, have none. */
 export function perSecond(times: readonly number[], values: readonly (number | null | undefined)[]): (number | null)[] {
   let last: { time: number; value: number } | null = null;
   return values.map((value, i) => {

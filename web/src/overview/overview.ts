@@ -1,4 +1,4 @@
-// The live state of the store: every second the figures of /status, and the curves of the host.
+// Live state of the store: figures of /status, updated every second, and curves of the host.
 
 import * as api from '../api';
 import { Chart } from '../chart';
@@ -13,14 +13,14 @@ import { HostCurves } from './host-curves';
 const POLL_MS = 1000;
 const TRAIL_MS = 5 * 60e3;
 
-/** Labelled figure that can be updated. */
+/** Creates a labelled figure that can be updated. */
 function figure(label: string, title?: string, swatch?: number): { root: HTMLElement; value: HTMLElement; note: HTMLElement } {
   const value = h('dd', { class: 'value' }, '–');
   const note = h('dd', { class: 'note' });
   return { root: h('div', { class: 'figure', title }, h('dt', {}, swatch !== undefined && h('i', { class: `swatch s${swatch}` }), label), value, note), value, note };
 }
 
-/** A bar that fills; its level turns to a warning near the end. */
+/** Creates a bar for a percentage. It shows a warning near 100 %. */
 function meter(label: string): { root: HTMLElement; set: (percent: number | null) => void } {
   const fill = h('span', { class: 'fill' });
   const root = h('div', { class: 'meter', role: 'meter', 'aria-label': label, 'aria-valuemin': 0, 'aria-valuemax': 100 }, fill);
@@ -157,7 +157,7 @@ export class Overview {
       if (rows === undefined || samples === undefined || rows.times.length !== samples.times.length) return;
       this.trail.recall(samples.times, [samples, rows].map((series) => (series.mean ?? []).map((value) => drawable(api.number(value)))));
     } catch {
-      // Then it begins now.
+      // Without recorded samples, the curve begins now.
     }
   }
 
@@ -202,7 +202,7 @@ export class Overview {
     void this.welcome(status);
   }
 
-  /** Shows how to write, as long as only the host's own sensors have written. */
+  /** Shows how to write samples, if only the host's own sensors have written so far. */
   private async welcome(status: api.Status): Promise<void> {
     const quiet = (status.ingest?.rows ?? status.engine?.samples_accepted ?? 0) === 0;
     if (quiet && this.unwritten === null) {

@@ -3,10 +3,10 @@
 export interface Question {
   name: string;
   label: string;
-  /** Placeholder: the value that applies to an empty field. */
+  /** Placeholder with the value that applies to an empty field. */
   hint: string;
   title: string;
-  /** Possible values, if they are limited; the first is the default. */
+  /** Possible values, if they are limited. The first is the default. */
   choices?: [value: string, label: string][];
 }
 
@@ -41,7 +41,7 @@ export function clean(answers: Iterable<[string, string]>): Demand {
   return demand;
 }
 
-/** Command line that computes the same plan. */
+/** Returns the command line that computes the same plan. */
 export function command(demand: Demand, origin: string): string {
   const words = ['seiner', 'plan'];
   for (const [name, text] of Object.entries(demand)) {

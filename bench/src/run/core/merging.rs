@@ -1,5 +1,5 @@
-//! The case `merging` of `core`: a million sources in a budget that is overwritten again and again,
-//! so that segments are merged and dropped while rows come.
+//! The case `merging` of `core`: a million sources overwrite a small budget continuously, so that
+//! segments are merged and dropped while rows arrive.
 
 use super::rows::{BATCH, Canonical, SECOND, START, put_name};
 use anyhow::Result;
@@ -54,7 +54,7 @@ pub fn append(engine: &Engine, sources: u32, rounds: std::ops::Range<u32>) -> Re
                 first_cell: cell,
                 cells: 1,
             });
-            // Values that do not compress, so that rows take what they take in the worst case.
+            // Values that do not compress: the worst case for the bytes of a row.
             let value = |source: u32| {
                 let mixed = (u64::from(source) << 32 | u64::from(round))
                     .wrapping_mul(0x9e37_79b9_7f4a_7c15);

@@ -46,7 +46,7 @@ pub struct CoreSettings {
 enum Part {
     /// Peak of the resident memory in every phase
     Memory,
-    /// The same while segments are merged and dropped
+    /// Peak of the resident memory while segments are merged and dropped
     Merging,
     /// Latency of appends that register sources
     Registration,
@@ -106,7 +106,7 @@ struct Phase {
     wall_s: f64,
     cpu_s: f64,
     peak_rss_bytes: u64,
-    /// Engine's own figure at the end of the phase; `None` if it was closed.
+    /// Bytes that the engine itself accounts for at the end of the phase; `None` if the engine was closed.
     accounted_bytes: Option<u64>,
 }
 
@@ -118,22 +118,22 @@ struct Measured {
     memory_bytes: u64,
     refused: usize,
     phases: Vec<Phase>,
-    /// Segments that were merged, and segments that were dropped without being read.
+    /// Number of segments that were merged.
     merged: u64,
     dropped: u64,
     /// Latency of an append in ms: p50, p99, p99.9, maximum.
     append_ms: Option<[f64; 4]>,
-    /// Processor time of the appending thread in an append, in ms. It does not depend on other programs.
+    /// Processor time of the appending thread in an append, in ms. Other programs do not affect it.
     append_cpu_ms: Option<[f64; 4]>,
 }
 
-const PURPOSE: &str = "Millions of sources with names of a measurement and four tags (two shared by many, a host shared by ten, one \
-    unique), registered through the engine's `append` in batches of 1,000 rows, in a process of its own. Memory: \
+const PURPOSE: &str = "Millions of sources. A name has a measurement and four tags: two shared by many sources, a host shared by ten, one \
+    unique. The sources are registered through the engine's `append` in batches of 1,000 rows, in a process of its own. Memory: \
     the peak of the resident memory (VmHWM, reset before each phase) while sources are registered, after a flush, \
     after a stop without closing (recovery), in a query of everything, after closing and starting again. \
-    Merging: the same while a million sources of six rates overwrite rings of 16 rows in a small budget. \
+    Merging: the same peak while a million sources of six rates overwrite rings of 16 rows in a small budget. \
     Registration: the latency of each append in which all rows are of new sources. \
-    Queries: a year of ten fields at 1 Hz, read whole from a store with 128 MiB, also by 16 readers at a time, and with \
+    Queries: a year of ten fields at 1 Hz, read whole from a store with 128 MiB: by one reader, by 16 readers at a time, and with \
     rows that came late.";
 
 /// Runs the benchmark.
@@ -148,7 +148,7 @@ pub fn run(settings: &CoreSettings, places: &OutputPaths) -> Result<()> {
         let case = CASES
             .iter()
             .find(|case| case.name == name)
-            .with_context(|| format!("there is no case {name}"))?;
+            .with_context(|| format!("unknown case {name}"))?;
         let measured = measure(case, settings, &places.output)?;
         println!("{}", serde_json::to_string(&measured)?);
         return Ok(());
@@ -167,7 +167,7 @@ pub fn run(settings: &CoreSettings, places: &OutputPaths) -> Result<()> {
         .versions
         .insert("seiner-engine".into(), env!("CARGO_PKG_VERSION").into());
     report.notes.push(format!(
-        "scale {}, {} samples a source before and after the crash, default options but for the memory",
+        "scale {}, {} samples per source before and after the crash, default options except for the memory",
         settings.scale, settings.samples
     ));
     report.tables = tables(&measured);
@@ -192,7 +192,7 @@ fn in_own_process<T: DeserializeOwned>(
         .stderr(std::process::Stdio::inherit())
         .output()?;
     ensure!(output.status.success(), "{case} failed");
-    serde_json::from_slice(&output.stdout).context("a case answered no JSON")
+    serde_json::from_slice(&output.stdout).context("a case printed no JSON")
 }
 
 fn measure(case: &Case, settings: &CoreSettings, output: &Path) -> Result<Measured> {
@@ -353,7 +353,7 @@ fn opened(engine: &Option<Arc<Engine>>) -> Result<&Arc<Engine>> {
     engine.as_ref().context("the store is open")
 }
 
-/// Runs a phase. The peak before the phase does not count.
+/// Runs a phase. Memory peaks before the phase do not count.
 fn observe(name: &str, engine: &mut Option<Arc<Engine>>, work: &mut Work<'_>) -> Result<Phase> {
     std::fs::write("/proc/self/clear_refs", "5").context("resetting the peak of the memory")?;
     let (before, start) = (Usage::own()?, Instant::now());

@@ -1,5 +1,5 @@
-//! The part `queries` of `core`: a year of ten fields at 1 Hz is read whole, first as it came, then
-//! with a late block whose rows lie across the year, and then by many at a time.
+//! The part `queries` of `core`: reads of a whole year of ten fields at 1 Hz. First all rows are in
+//! order. Then a late block has rows across the year. Last, many queries run at a time.
 
 use super::rows::{SECOND, START};
 use crate::process::Usage;
@@ -14,13 +14,13 @@ use std::time::Instant;
 /// Seconds of a year.
 const ROWS: u32 = 31_536_000;
 const FIELDS: [&str; 10] = ["a", "b", "c", "d", "e", "f", "g", "h", "i", "j"];
-/// Memory of the store, bytes: the least that `auto` chooses.
+/// Memory of the store, bytes: the minimum that `auto` chooses.
 const MEMORY: u64 = 128 << 20;
 /// Rows per append.
 const BATCH: u32 = 10_000;
-/// Rows that come late: about as many as a block has.
+/// Number of late rows, about as many as in a block.
 const LATE_ROWS: u32 = 500;
-/// Number of concurrent queries: the server's default bound.
+/// Number of concurrent queries: the server's default limit.
 const READERS: usize = 16;
 /// Allowed memory of one query, bytes.
 const ADDED: u64 = 64 << 20;
@@ -72,7 +72,7 @@ pub fn measure(scale: f64, output: &Path) -> Result<Year> {
             some.map(|row| (row, i64::from(row) * SECOND)),
         )?;
     }
-    // What the appends left in memory would hide what a query adds.
+    // Memory that the appends left behind would hide the memory that a query adds.
     engine.close()?;
     drop(engine);
     let engine = Engine::open_directory(&path, options)?;
@@ -104,14 +104,14 @@ pub fn measure(scale: f64, output: &Path) -> Result<Year> {
     })
 }
 
-/// Appends rows of all fields: numbers of the rows, and their times after the start.
+/// Appends rows of all fields. Each row has a number, and a time relative to the start.
 fn append(
     engine: &Engine,
     source: SourceId,
     rows: impl Iterator<Item = (u32, i64)> + Clone,
 ) -> Result<()> {
     let column = |field: u32| {
-        // Slow waves with a little noise, in steps of a sixteenth, as a machine's sensors have them.
+        // Slow waves with a little noise, in steps of a sixteenth, like the sensors of a machine.
         let value = |row: u32| {
             let noise = row.wrapping_mul(2_654_435_761).wrapping_add(field) >> 28;
             f64::from(row / (60 + field) % 4096 + noise) / 16.0
@@ -234,13 +234,13 @@ pub fn checks(year: &Year) -> Vec<Check> {
     let mut checks = Vec::new();
     let (all, single) = (&year.readings, year.readings.len() - 1);
     for reading in &all[..single] {
-        let figure = format!("a year: memory that is added, {}", reading.name);
+        let figure = format!("a year: added memory, {}", reading.name);
         checks.push(at_most(figure, mib(reading.added_rss), mib(ADDED), "MiB"));
     }
     let figure = format!("a year: resident memory, {}", all[single].name);
     let bound = mib(year.memory_bytes + BESIDE);
     checks.push(at_most(figure, mib(all[single].peak_rss), bound, "MiB"));
-    let figure = "a year: processor time of daily means with late rows, over that without";
+    let figure = "a year: processor time of daily means with late rows, relative to without";
     let factor = all[3].cpu_s / all[1].cpu_s.max(0.05);
     checks.push(at_most(figure.to_string(), factor, LATE_FACTOR, ""));
     checks

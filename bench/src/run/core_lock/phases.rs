@@ -41,7 +41,7 @@ impl Phases {
 
     pub(super) fn end(&mut self, name: &str, engine: &Engine) -> Result<()> {
         let all = engine.lock_holds();
-        // A store that was opened again counts from zero.
+        // The counters of a store start from zero at each opening.
         let before = self
             .holds
             .take()
@@ -62,8 +62,8 @@ impl Phases {
     }
 }
 
-/// Resets the kernel's peak of memory. If the kernel does not support it, later peaks are those of
-/// all phases.
+/// Resets the kernel's peak of memory. If the kernel does not support the reset, later peaks include
+/// those of earlier phases.
 pub(super) fn reset_peak() {
     let _ = std::fs::write("/proc/self/clear_refs", "5");
 }

@@ -39,7 +39,7 @@ pub(super) fn measure(scale: f64, output: &Path) -> Result<HeavyQuery> {
     engine.flush()?;
     let before = Usage::own()?.rss;
     reset_peak();
-    // First without a limit: the engine counts the processors once, at its first query.
+    // The first query runs without a limit, because the engine counts the processors only once, at its first query.
     let samples = read_all(&engine)?;
     let two = match on_cores(2, || read_all(&engine)) {
         Ok((two, again)) => {

@@ -99,7 +99,7 @@ pub(super) fn measure(case: &Case, output: &Path) -> Result<ManySources> {
     phases.end("flush", &engine)?;
     let mut counted = count(&engine)?;
     phases.end("query", &engine)?;
-    // The journal contains rows if the store is left as by a kill.
+    // These rows stay in the journal, because the store is dropped as by a kill.
     samples += append_tick(&engine, case, case.samples, &mut Vec::new())?;
     engine.commit()?;
     let holds = engine.lock_holds();

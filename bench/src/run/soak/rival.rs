@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 const BATCHES: usize = 10;
 /// Multiple of the budget that an ordinary folder may take before the run ends.
 const BEYOND: f64 = 1.2;
-/// Time for which rows are offered although the disk is full, and again after space was added.
+/// Time for which rows are offered while the disk is full, and again after space was added.
 const FULL: Duration = Duration::from_secs(10);
 const ROOM: Duration = Duration::from_secs(30);
 /// Pause after a failed request.
@@ -33,7 +33,7 @@ const SAMPLE: Duration = Duration::from_millis(50);
 
 /// Task of every server.
 pub struct Task<'a> {
-    /// Number of rows after which the server has passed.
+    /// Number of rows that the server must store to pass.
     pub rows: u64,
     /// Maximum disk usage, in bytes.
     pub budget: u64,
@@ -50,7 +50,7 @@ pub struct Fared {
     pub rows_offered: u64,
     pub rows_acknowledged: u64,
     pub requests_failed: u64,
-    /// Multiples of the volume stored before the first failure or the excess of space, measured in
+    /// Multiples of the volume stored before the server failed or exceeded its space, measured in
     /// our blocks of the same rows.
     pub turns: Option<f64>,
     /// Answer to the first failed request.
@@ -161,7 +161,7 @@ impl Feeder<'_> {
                 return Ok(false);
             }
         }
-        self.fared.end = "it took all that it was offered".to_string();
+        self.fared.end = "it accepted all rows".to_string();
         Ok(false)
     }
 
@@ -295,7 +295,7 @@ pub fn named(list: &str) -> Result<Vec<Box<dyn Peer>>> {
         let peer: Box<dyn Peer> = match name {
             "influxdb" => Box::new(crate::peer::influx::Influx { shortest: true }),
             "victoriametrics" => Box::new(crate::peer::victoria::Victoria { shortest: true }),
-            _ => bail!("there is no peer {name:?}; choose among influxdb,victoriametrics"),
+            _ => bail!("unknown peer {name:?}; choose among influxdb,victoriametrics"),
         };
         Ok(peer)
     });

@@ -79,7 +79,7 @@ fn csv_is_imported_exactly() {
     );
 }
 
-/// Rows of two sensors with a tag column that users easily forget. One row has no value.
+/// Rows of two sensors. Users easily forget to name the tag column. One row has no value.
 const FORGOTTEN: &str =
     "sensor,Time,temp\na,1700000000,1.5\nb,1700000000,2.5\na,1700000001,1.5\nb,1700000001,\n";
 

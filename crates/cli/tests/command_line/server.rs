@@ -89,7 +89,7 @@ fn a_clock_that_jumped_is_shown_and_confirmed() {
     assert_eq!(clock(&of_server), "the store uses its host's clock\n");
     stop(&mut server);
 
-    // A stopped store: its time is set to the host's, here back from next year.
+    // The store is stopped. Its time is set to the host's time, here back from next year.
     let disk = Directory::open_existing(path.join("seiner-data")).unwrap();
     let ahead = now + 400 * 86_400_000_000_000;
     seiner_engine::set_stored_time(Arc::new(disk), ahead).unwrap();

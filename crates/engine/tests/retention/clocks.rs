@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// The rows are too old only by the clock, and the clock is now wrong.
+/// By the clock the rows are too old, but the clock is wrong now.
 #[test]
 fn a_clock_set_back_after_a_power_cut_restores_no_expired_rows() {
     let keep = Keep {
@@ -59,7 +59,7 @@ fn aged() -> Options {
     }
 }
 
-/// Regression: a lost clock file was not noticed. With a clock that was set back, hidden rows
+/// Regression: a lost clock file was not detected. If the clock was then set back, hidden rows
 /// returned.
 #[test]
 fn a_missing_clock_is_reported_by_a_check_and_by_a_start() {
@@ -130,7 +130,7 @@ fn a_power_cut_while_an_age_is_introduced_loses_no_clock() {
 
 const DAY: u64 = 86_400;
 
-/// Creates a store with rows of now and of five days ago, which are kept for ten days.
+/// Creates a store with present rows and rows of five days ago. It keeps rows for ten days.
 fn ten_days() -> (Store, Options) {
     let keep = Keep {
         age: Some(Duration::from_secs(10 * DAY)),
@@ -235,7 +235,7 @@ fn the_hold_of_a_clock_begins_again_at_a_restart() {
     store.clock.advance(9 * DAY * SECOND as u64);
     assert!(is_held(&store));
     let store = store.reopen(rules);
-    // Eleven days after the first start, two after the second.
+    // Now is eleven days after the first start, and two days after the second.
     store.clock.advance(2 * DAY * SECOND as u64);
     assert!(is_held(&store));
     store.clock.advance(8 * DAY * SECOND as u64);

@@ -442,7 +442,7 @@ fn an_interrupted_merge_loses_nothing_when_it_continues() {
 }
 
 /// Seed 8423 of the simulator: a sealed block counted fewer rows than its buffer, because two rows
-/// had the same time. A block that the ring had expired was visible again.
+/// had the same time. So a block that had expired from the ring was visible again.
 #[test]
 fn rows_replaced_in_a_block_restore_no_rows_that_a_ring_expired() {
     let options = Options {

@@ -83,8 +83,8 @@ fn a_full_store_reports_when_space_returns() {
     store.tick(&store.ids).unwrap();
 }
 
-/// Regression: every checkpoint of every lane has an index and a page that is half empty. With all
-/// configured lanes, these used a quarter of a small store, which was full while a third of it was
+/// Regression: every checkpoint of every lane has an index and a half-empty page. With all configured
+/// lanes, these used a quarter of a small store. The store was full while a third of its data was
 /// dead.
 #[test]
 fn a_small_journal_does_not_fill_a_store_with_indexes() {
@@ -150,8 +150,8 @@ fn a_quota_keeps_the_latest_bytes() {
     assert_eq!(store.times(store.ids[10]).len(), 20_000);
 }
 
-/// Regression: blocks of slow sources were begun long before the floor of the quota. They died with
-/// new rows in them, and accepted more rows until they were full.
+/// Regression: blocks of slow sources were begun long before the floor of the quota. These blocks
+/// expired with new rows in them, and accepted more rows until they were full.
 #[test]
 fn a_quota_keeps_the_latest_rows_of_slow_sources() {
     let keep = Keep {

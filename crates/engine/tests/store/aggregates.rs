@@ -2,8 +2,8 @@
 
 use super::*;
 
-/// Blocks store aggregates as f64, which rounds integers from 2^53 on, and sums of smaller
-/// integers.
+/// Aggregates are exact although blocks store aggregates as f64, which rounds integers from 2^53 on
+/// and sums of smaller integers.
 #[test]
 fn aggregates_of_integers_are_exact() {
     let dir = tempfile::tempdir().unwrap();
@@ -16,7 +16,7 @@ fn aggregates_of_integers_are_exact() {
     let source = SourceKey::new("m", [("s", "1")]).unwrap();
     let source = engine.register(&source).unwrap();
     let rows = 3000_i64;
-    // Around 2^53, in the range of sums that are rounded, far below it, and the ends of the types.
+    // Values around 2^53, in the range of rounded sums, far below that range, and at the ends of the types.
     let signed = |row: i64| match row / 500 {
         0 => (1 << 53) + row,
         1 => -(1 << 53) - row,

@@ -43,8 +43,8 @@ fn small() -> Options {
     }
 }
 
-/// Opens a store. An engine that was dropped without a close unlocks its directory only when the
-/// current step of its background threads ends.
+/// Opens a store. Retries, because an engine that was dropped without a close unlocks its directory
+/// only when the current step of its background threads ends.
 fn open(path: &Path) -> Arc<Engine> {
     for _ in 0..1000 {
         match Engine::open_directory(path, small()) {
@@ -310,8 +310,8 @@ fn bad_rows_are_rejected_one_by_one() {
     assert_eq!(engine.status().rows_rejected, 5);
 }
 
-/// Regression: 160 MiB were counted as used while the files had 8 MiB, and live bytes were in no
-/// class before the first seal.
+/// Regression: 160 MiB were counted as used while the files had 8 MiB. Before the first seal, live
+/// bytes were in no class.
 #[test]
 fn the_figures_of_a_young_store_agree() {
     use std::os::unix::fs::MetadataExt;
@@ -466,7 +466,7 @@ fn an_abandoned_query_ends_between_two_blocks() {
         calls.store(0, Relaxed);
         Arc::new(move || calls.fetch_add(1, Relaxed) >= times)
     };
-    // The reader wants all results.
+    // The reader takes all results.
     let found = engine.select(&all("m")).unwrap().until(until(u64::MAX));
     assert_eq!(found.filter(Result::is_ok).count(), 2);
     assert!(calls.load(Relaxed) > 40, "asked before each block");

@@ -37,8 +37,8 @@ impl Notation for Plain {
 /// Row of a source: time, and fields with values.
 pub struct Row(pub String, pub i64, pub Vec<(&'static str, Value<'static>)>);
 
-/// Rows to be written, in stages of commits. At the end of each stage everything is sealed, except
-/// the last stage, which stays in the journal.
+/// Rows to write: a list of stages, each a list of commits. At the end of each stage everything is
+/// sealed. Only the last stage stays in the journal.
 pub type Story = Vec<Vec<Vec<Row>>>;
 
 pub fn options() -> Options {
@@ -135,7 +135,7 @@ pub fn ever(story: &Story) -> BTreeSet<(String, String, i64, String)> {
 }
 
 /// Writes a story to a disk until the disk fails. The store is opened again before the last commit,
-/// so that the journal has two files. The store is not closed, so the files stay.
+/// so that the journal has two files. The store is not closed, so that the journal files stay.
 pub fn write(story: &Story, disk: &SimDisk) -> Result<(), Error> {
     // 2026-01-01T00:00:00Z.
     let clock = SimClock::new(1_767_225_600_000_000_000);
@@ -309,7 +309,7 @@ pub fn story() -> Story {
     let second = vec![
         gauge("a", 300..500, &mut walk),
         gauge("b", 0..40, &mut walk),
-        // Late rows, and rows that replace others.
+        // Late rows, and rows that replace earlier rows.
         gauge("a", 100..110, &mut || -1.5),
         // A second field for a source with one field.
         (0..30)

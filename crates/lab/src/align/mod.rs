@@ -50,7 +50,7 @@ const OPERATIONS: [&str; 6] = [
 const SMALL_FILE_S: f64 = 0.9e-3;
 /// Rate of writing and reading a large file, bytes/s, for estimates.
 const LARGE_RATE: f64 = 100e6;
-/// Bytes at either end of a device that are searched for data.
+/// Number of bytes at each end of a device that are searched for data.
 const LOOKED_AT: u64 = 1 << 20;
 
 /// Settings of the test.
@@ -61,10 +61,10 @@ pub struct Align {
     /// Device to use instead of an image. Its contents are lost.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub device: Option<PathBuf>,
-    /// Path of `device` again, as the user's consent to lose its contents.
+    /// Path of `device` again. It confirms that the user accepts the loss of its contents.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub erase: Option<PathBuf>,
-    /// File systems to test.
+    /// Names of the file systems to test.
     pub systems: Vec<String>,
     /// Bytes of the small files.
     pub small_bytes: u64,
@@ -101,7 +101,7 @@ impl Align {
     }
 
     /// Returns the estimated seconds of all operations on one file system at one sector. The cost
-    /// of small files depends on their number, mostly because they are read from the device.
+    /// of small files depends on their number, mostly because the device reads each file.
     fn pass_s(&self) -> f64 {
         let small_files = self.small_bytes as f64 / TreeShape::small(self.small_bytes).mean();
         1.0 + small_files * SMALL_FILE_S + self.large_bytes as f64 / LARGE_RATE
@@ -125,7 +125,7 @@ impl Align {
 ///
 /// # Errors
 /// [`Error::Refused`] if the device is in use, has fewer than `needed` bytes, or contains data and
-/// `erase` does not name it too.
+/// is not named by `erase`.
 pub fn check_device(path: &Path, erase: Option<&Path>, needed: u64) -> Result<Device> {
     let name = path.display();
     let device = Device::of_node(&path.to_string_lossy())

@@ -101,7 +101,7 @@ fn penalties(results: &Measurements<'_>, by: &str, title: &str) -> Figure {
     });
     Figure::Bars {
         title: title.to_string(),
-        caption: "Unaligned over aligned: 1 is no penalty.".to_string(),
+        caption: "Unaligned over aligned; 1 is no penalty.".to_string(),
         y: Axis::linear("times as long"),
         categories: OPERATIONS.map(String::from).into(),
         series: ours.collect(),

@@ -33,7 +33,8 @@ pub fn read(files: &[impl AsRef<Path>]) -> anyhow::Result<Statistics> {
         let file = file.as_ref();
         let bytes =
             std::fs::read(file).with_context(|| format!("{} was not read", file.display()))?;
-        records(&bytes, &mut issued).with_context(|| format!("{} is no trace", file.display()))?;
+        records(&bytes, &mut issued)
+            .with_context(|| format!("{} is not a trace", file.display()))?;
     }
     let first = issued.iter().map(|(time, _)| *time).min().unwrap_or(0);
     let mut statistics = Statistics::new(Origin::Blktrace);

@@ -1,5 +1,5 @@
-//! Counters that the kernel keeps for each block device. Reading them needs no rights; they do not
-//! separate types.
+//! Counters that the kernel keeps for each block device. Every user may read the counters. They do
+//! not separate types.
 
 use crate::location::{Device, SECTOR};
 use std::fs;

@@ -1,9 +1,9 @@
 //! Block operations: number, size and type (RWBS letters), and the bytes written per byte of the
 //! application.
 //!
-//! There are three origins, the best first: a private instance of the kernel's tracer, files of
-//! blktrace from the user, and the counters of the device, which do not separate types. Discards
-//! and operations without data are not part of byte sums.
+//! There are three origins of counts, the best first: a private instance of the kernel's tracer,
+//! blktrace files from the user, and the counters of the device, which do not separate types.
+//! Discards and operations without data are not part of byte sums.
 
 pub mod blktrace;
 pub mod counters;
@@ -48,7 +48,7 @@ pub struct Statistics {
     pub read_bytes: u64,
     /// Bytes written, from the counters of the device if there are any.
     pub written_bytes: u64,
-    /// Number of events that the tracer lost. Shares are then shares of the other events.
+    /// Number of events that the tracer lost. Shares refer to the other events.
     pub lost: u64,
     /// Bytes by type, for each second.
     pub seconds: Vec<BTreeMap<String, u64>>,
@@ -65,7 +65,7 @@ pub struct Operation {
     pub bytes: u64,
 }
 
-/// Returns true for types that move data: neither discards nor operations without data.
+/// Returns true for types that move data, which excludes discards and operations without data.
 pub fn moves_data(kind: &str) -> bool {
     !kind.contains(['D', 'N']) && kind.contains(['R', 'W'])
 }

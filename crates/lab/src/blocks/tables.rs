@@ -65,7 +65,7 @@ fn table(cells: &[&Cell]) -> Figure {
         title: "Block operations by type".to_string(),
         caption: "s: share of all bytes, %. a: mean size, KiB. K_wa: bytes to the device over bytes of the application. \
                   Empty where types are not known. In italics the paper's rows (kernel 3.16, where ext4's journal was \
-                  WS and WSM; a kernel of today shows it as WSM)."
+                  WS and WSM; present kernels show it as WSM)."
             .to_string(),
         columns,
         rows,

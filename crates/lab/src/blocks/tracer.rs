@@ -81,7 +81,7 @@ impl Tracer {
         })
     }
 
-    /// Passes the operations since the last call to `take`.
+    /// Passes the operations since the previous call of this function to `take`.
     ///
     /// # Errors
     /// Reading the pipe fails.
@@ -110,8 +110,8 @@ impl Tracer {
         }
     }
 
-    /// Runs `work` and returns its result with the operations that reached the device meanwhile. A
-    /// thread reads the pipe all the time, because the kernel's buffer is too small for the
+    /// Runs `work`. Returns its result and the operations that reached the device during `work`. A
+    /// thread reads the pipe continuously, because the kernel's buffer is too small for the
     /// requests of many files.
     ///
     /// # Errors
@@ -180,7 +180,7 @@ fn lost_in(stats: &str) -> u64 {
 
 /// Returns the mount point of tracefs. If there is none, mounts tracefs for this run.
 fn tracer_root(registry: &Arc<Registry>, guards: &mut ResourceGuards) -> Result<PathBuf> {
-    // A mount of another run of the lab is ignored: it ends with that run.
+    // A mount of another run of the lab is ignored, because that run will remove it.
     let is_ours = |point: &Path| {
         point
             .file_name()
@@ -213,7 +213,7 @@ fn filter(device: &Device) -> Result<String> {
         .number
         .split_once(':')
         .and_then(|(major, minor)| Some((major.parse::<u64>().ok()?, minor.parse::<u64>().ok()?)))
-        .ok_or_else(|| anyhow!("{} is no device number", disk.number))?;
+        .ok_or_else(|| anyhow!("{} is not a device number", disk.number))?;
     let mut filter = format!("dev == {}", major << 20 | minor);
     if let Some(start) = device.start {
         let end = start + device.bytes / location::SECTOR;

@@ -1,5 +1,5 @@
-//! Repeats the loads with fio, if fio is installed, to show that the figures are the disk's and not
-//! the lab's.
+//! Repetition of the loads with fio, if fio is installed. Equal figures show that the disk limits
+//! the rate, not the lab.
 
 use super::load::{Access, DiskLoad, RequestOrder};
 use crate::error::Result;

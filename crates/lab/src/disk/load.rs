@@ -18,7 +18,7 @@ const ALIGNMENT: usize = 4096;
 const LAYOUT: usize = 4 << 20;
 /// Maximum number of points of the rate over time.
 const POINTS: f64 = 60.0;
-/// Maximum number of latencies that a thread keeps. Later ones are left out.
+/// Maximum number of latencies that a thread keeps. Later latencies are discarded.
 const KEPT: usize = 4 << 20;
 
 /// Kind of request.
@@ -35,7 +35,7 @@ pub enum Access {
 /// Order of the requests in the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RequestOrder {
-    /// Ascending, and again from the start after the end of the file.
+    /// Ascending; starts again at the beginning after the end of the file.
     Sequential,
     /// Uniformly random.
     Random,
@@ -75,7 +75,7 @@ pub struct Measured {
 pub struct TestFile {
     file: File,
     bytes: u64,
-    /// Reason why the page cache takes part; `None` with direct I/O.
+    /// Reason why requests use the page cache; `None` with direct I/O.
     pub is_cached_because: Option<String>,
 }
 

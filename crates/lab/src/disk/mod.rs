@@ -1,5 +1,5 @@
-//! `lab disk`: profile of a disk in about two minutes. Measures sequential and random reads and
-//! writes by size and depth, the latency of a sync, and the rate of a long write.
+//! `lab disk`: profile of a disk in about two minutes. The profile has the rates of sequential and
+//! random reads and writes by size and depth, the latency of a sync, and the rate of a long write.
 //!
 //! All loads use one file of the lab, with direct I/O if the file system supports it.
 
@@ -36,7 +36,7 @@ pub struct Disk {
     pub seconds: f64,
     /// Seconds of the long write.
     pub sustained_seconds: f64,
-    /// True to repeat each cell with fio, for comparison.
+    /// True if fio repeats each cell for comparison.
     #[serde(default)]
     pub is_checked_by_fio: bool,
 }
@@ -58,8 +58,8 @@ impl Disk {
         }
     }
 
-    /// Returns all cells: the first of each kind, then the others, syncs last. A run that ends
-    /// early has then measured some cells of every kind.
+    /// Returns all cells: the first of each kind, then the others, with syncs last. So a run that
+    /// ends early has measured some cells of every kind.
     fn tasks(&self, profile: Profile) -> Vec<Task> {
         let mut tasks = vec![self.task(
             "sustained write",
@@ -166,7 +166,7 @@ impl Experiment for Disk {
         let location = StorageLocation::find(&self.directory)?;
         if !location.path.is_dir() {
             return refuse(format!(
-                "{} is no directory; name one on the disk",
+                "{} is not a directory; name a directory on the disk",
                 location.path.display()
             ));
         }

@@ -39,7 +39,7 @@ pub fn directory() -> Result<PathBuf> {
         (Some(cache), _) => Ok(PathBuf::from(cache).join("seiner/lab-guest")),
         (None, Some(home)) => Ok(PathBuf::from(home).join(".cache/seiner/lab-guest")),
         (None, None) => refuse(
-            "neither HOME nor SEINER_LAB_GUEST is set: the lab keeps the guest's kernel there",
+            "the lab keeps the guest's kernel in a directory below HOME or in SEINER_LAB_GUEST, and none of them is set",
         ),
     }
 }

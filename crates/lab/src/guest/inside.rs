@@ -35,7 +35,7 @@ pub struct GuestTask {
     pub modules: Vec<String>,
     /// Bytes of the disk.
     pub medium_bytes: u64,
-    /// Job and cell to measure; `None` to test only that the guest starts.
+    /// Job and cell to measure. `None` only tests that the guest starts.
     pub work: Option<(Job, Task)>,
 }
 

@@ -39,7 +39,10 @@ pub enum Answer {
 /// Returns the reason why no machine can be emulated here; `None` if one can.
 pub fn obstacle() -> Option<String> {
     if std::env::consts::ARCH != "x86_64" {
-        return Some("the guest runs this very program, which is built for another processor than the emulated x86-64".to_string());
+        return Some(
+            "the guest runs this program, but the program is not built for the emulated x86-64"
+                .to_string(),
+        );
     }
     match tool::find(QEMU) {
         Some(_) => None,

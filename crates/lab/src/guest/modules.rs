@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Returns the modules that a file system needs. The list includes checksums and hashes that the
-/// file system requests by name at run time: without `modprobe` they must be loaded first.
+/// Returns the modules that a file system needs. The list includes the checksums and hashes that the
+/// file system requests by name at run time, because a guest has no `modprobe` to load them then.
 pub fn wanted(kind: &str) -> Vec<&'static str> {
     let mut wanted = vec!["loop", "crc32c_generic"];
     wanted.extend(match kind {
@@ -79,7 +79,7 @@ pub fn read(path: &Path) -> anyhow::Result<Vec<u8>> {
 /// out.
 ///
 /// # Errors
-/// A module is neither found nor built in; the error contains its name. Or a module cannot be read.
+/// A module is missing and not built in (the error contains its name), or a module cannot be read.
 pub fn ordered(
     wanted: &[&str],
     found: &BTreeMap<String, PathBuf>,

@@ -1,5 +1,5 @@
-//! Preparation of a guest: packages of a distribution are fetched and unpacked, not installed, and
-//! the needed files are kept.
+//! Preparation of a guest. Packages of a distribution are downloaded and unpacked, but not installed.
+//! The files that a guest needs are kept.
 
 use super::description::Guest;
 use super::modules;
@@ -128,7 +128,7 @@ fn fetch(into: &Path, say: &dyn Fn(&str)) -> Result<Vec<PathBuf>> {
     Ok(files.collect::<std::io::Result<_>>()?)
 }
 
-/// Returns the packages that a guest needs (kernel, tools, libraries) out of those that apt-get
+/// Selects the packages that a guest needs (kernel, tools, libraries) from the packages that apt-get
 /// would install. Input lines have the form `'http://…' NAME_VERSION_ARCHITECTURE.deb SIZE SUM`.
 fn needed(listed: &str) -> Vec<String> {
     let names = listed.lines().filter_map(|line| {
@@ -145,7 +145,7 @@ fn needed(listed: &str) -> Vec<String> {
         .collect()
 }
 
-/// Copies the kernel, programs, libraries and modules to where the archive is made from.
+/// Copies the kernel, programs, libraries and modules to the directory from which the archive is made.
 fn assemble(fresh: &Path, unpacked: &Path) -> Result<Guest> {
     let root = fresh.join("root");
     let (kernel, image) = newest_kernel(unpacked)?;
@@ -184,8 +184,8 @@ fn assemble(fresh: &Path, unpacked: &Path) -> Result<Guest> {
     })
 }
 
-/// Returns the release and the file of the kernel in the unpacked packages. Of several, the last by
-/// name is taken.
+/// Returns the release and the file of the kernel in the unpacked packages. If there are several
+/// kernels, the last by name is chosen.
 fn newest_kernel(unpacked: &Path) -> Result<(String, PathBuf)> {
     let mut kernels: Vec<(String, PathBuf)> = fs::read_dir(unpacked.join("boot"))
         .into_iter()

@@ -22,7 +22,7 @@ use std::time::Duration;
 
 /// Bytes of memory for the kernel, this program and the page cache, in addition to the needs of a job.
 const BASE_MEMORY: u64 = 768 << 20;
-/// Multiple of the estimate that a guest may use of processor time, in addition to 300 s.
+/// Maximum processor time of a guest, as a multiple of the estimate, in addition to 300 s.
 const PATIENCE: f64 = 6.0;
 
 /// Archive of a run: a base that all cells share, followed by the order of one cell.
@@ -36,7 +36,7 @@ impl Image {
         let path = tree.join("archive");
         let mut archive = Archive::new(BufWriter::new(File::create(&path)?));
         archive.tree(&guest.root())?;
-        let program = std::env::current_exe().context("this program does not find itself")?;
+        let program = std::env::current_exe().context("the path of this program is unknown")?;
         archive.file(Path::new("/init"), &fs::read(&program)?, true)?;
         for library in modules::libraries(&program, &[])? {
             let is_there = guest
@@ -72,7 +72,7 @@ pub struct Session {
 }
 
 impl Session {
-    /// Makes the archive that all cells start from.
+    /// Makes the archive with which all cells start.
     ///
     /// # Errors
     /// The experiment does not run in guests, no guest was prepared, or the archive cannot be
@@ -140,7 +140,7 @@ impl experiment::Session for Session {
                 Ok(*cell)
             }
             Answer::Failed(why) => Err(anyhow!("in the guest: {why}").into()),
-            Answer::Ready { .. } => Err(anyhow!("the guest did not get its order").into()),
+            Answer::Ready { .. } => Err(anyhow!("the guest did not receive its order").into()),
         }
     }
 }

@@ -22,7 +22,7 @@ const POINTS: u64 = 40;
 /// Bytes that a cell stores per second, for estimates.
 const RATE: f64 = 10e6;
 
-/// Settings of the sweeps. One setting varies at a time; the others have their first value.
+/// Settings of the sweeps. A sweep varies one setting; the other settings have their first value.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Merge {
     /// Directory of the stores.
@@ -33,7 +33,7 @@ pub struct Merge {
     pub v: Vec<f64>,
     /// Live share of the budget, V, while R and B are swept.
     pub v_of_sizes: f64,
-    /// Names of the policies. R and B are swept for the first.
+    /// Names of the policies. R and B are swept for the first policy.
     pub policies: Vec<String>,
     /// Sizes of a segment, R, in bytes.
     pub segments: Vec<u64>,
@@ -45,7 +45,7 @@ pub struct Merge {
     pub sigma: f64,
     /// Number of lanes.
     pub lanes: u32,
-    /// Bytes stored during the warm-up, and again during the measurement, as a multiple of C.
+    /// Bytes stored during the warm-up, as a multiple of C. The measurement stores as many bytes again.
     pub turns: f64,
 }
 
@@ -178,7 +178,7 @@ impl Merge {
         }
         if location.free_bytes()? < self.budget_bytes + (256 << 20) {
             return refuse(format!(
-                "{} has {} free, too little for --budget {}; choose less",
+                "{} has {} free, too little for --budget {}; choose a smaller budget",
                 location.path.display(),
                 bytes(location.free_bytes()? as f64),
                 bytes(self.budget_bytes as f64)

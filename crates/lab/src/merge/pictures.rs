@@ -91,7 +91,7 @@ impl Sweep {
         }
     }
 
-    /// Returns true if all other settings of a cell have the value that this sweep holds them at.
+    /// Returns true if all other settings of a cell have the fixed values of this sweep.
     fn has(self, cell: &Cell, settings: &Merge) -> bool {
         let first = |name: &str, value: f64| cell.number(name) == Some(value);
         let size = (self == Sweep::Segment || first("R", settings.segments[0] as f64))
@@ -179,7 +179,7 @@ fn over_time(results: &Measurements<'_>, settings: &Merge, name: &str, title: &s
     Figure::Lines {
         title: title.to_string(),
         caption: format!(
-            "Policy {}; the seconds before belong to the warm-up. As in the paper's figures 4 and 6.",
+            "Policy {}. Earlier seconds belong to the warm-up. As in the paper's figures 4 and 6.",
             settings.policies[0]
         ),
         x: Axis::linear("seconds"),

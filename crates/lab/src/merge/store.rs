@@ -130,7 +130,7 @@ pub struct LoadedStore {
 }
 
 impl LoadedStore {
-    /// Opens a store in an empty directory, after the size of a row was measured there.
+    /// Measures the size of a row in an empty directory, then opens a store there.
     ///
     /// # Errors
     /// The store cannot be opened or fails, or the user stopped the run.
@@ -236,8 +236,8 @@ impl LoadedStore {
         Ok(true)
     }
 
-    /// Mean D of the segments merged since the last call, as far as the engine keeps its decisions;
-    /// NaN if there are none.
+    /// Mean D of the segments merged since the last call, over the decisions that the engine still
+    /// lists; NaN if there are none.
     fn mean_dead(&mut self) -> f64 {
         let records = self.engine.decisions();
         let new = records.iter().filter(|record| record.at > self.decided);

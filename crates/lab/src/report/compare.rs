@@ -38,7 +38,7 @@ pub fn page(before: &Results, after: &Results) -> String {
     whole("seiner lab report", &body)
 }
 
-/// Returns the differences of two runs in their circumstances.
+/// Returns the differences between the circumstances of two runs.
 fn differences(before: &Results, after: &Results) -> Vec<String> {
     let location = |results: &Results| {
         results

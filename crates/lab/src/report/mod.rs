@@ -1,5 +1,5 @@
-//! Report of a run: one self-contained HTML page with charts. A small script only adds tooltips and
-//! hides lines.
+//! Report of a run: one self-contained HTML page with charts. A small script adds tooltips and can
+//! hide lines.
 
 pub mod compare;
 mod palette;
@@ -33,7 +33,7 @@ fn moment(time: &str) -> String {
 fn warning(results: &Results) -> &'static str {
     match results.job.profile {
         Profile::Toy => {
-            " · <b class=\"warn\">a toy run: it only shows that the experiment runs, its figures mean nothing</b>"
+            " · <b class=\"warn\">a toy run: it only shows that the experiment runs; its figures have no meaning</b>"
         }
         _ => "",
     }

@@ -20,8 +20,8 @@ pub struct TourPart {
     pub page: String,
 }
 
-/// Returns the page of a tour: the findings of `lab check`, the experiments that were run, and those that could
-/// not run, with the reasons.
+/// Returns the page of a tour: the findings of `lab check`, the results of the experiments, and the experiments that
+/// could not run, with the reasons.
 pub fn page(findings: &[Finding], parts: &[TourPart], left_out: &[(&str, String)]) -> String {
     let mut body = String::from("<h1>seiner lab tour</h1>");
     if let Some(first) = parts.first() {
@@ -59,7 +59,7 @@ pub fn page(findings: &[Finding], parts: &[TourPart], left_out: &[(&str, String)
     whole("seiner lab tour", &body)
 }
 
-/// Returns the subject of an experiment for readers who do not know its name.
+/// Returns the subject of an experiment, for readers without knowledge of the names.
 fn subject(work: &Work) -> &'static str {
     match work {
         Work::Disk(_) => "The disk",
@@ -93,7 +93,7 @@ fn tiles(body: &mut String, parts: &[TourPart]) {
 }
 
 fn headline(results: &Results) -> Vec<(String, String)> {
-    // Returns the largest figure, and whether its cell was steady, if that was examined.
+    // Returns the largest figure. The flag states if its cell was steady; `None` if that was not examined.
     let most = |cells: &mut dyn Iterator<Item = &Cell>, figure: &str| {
         cells
             .filter_map(|cell| Some((cell.figure(figure)?, cell.figure("steady") != Some(0.0))))

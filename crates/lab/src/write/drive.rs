@@ -1,4 +1,4 @@
-//! The load: portions for each sensor in turn, by a number of writers, as fast as possible or at a
+//! The load. Several writers write portions for each sensor in turn, as fast as possible or at a
 //! fixed rate.
 
 use super::stores::{Portion, Store};
@@ -10,15 +10,15 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// Number of different contents of portions, so that compression by the disk gains nothing.
+/// Number of different contents of portions. With so many, compression by the disk has no effect.
 const CONTENTS: u64 = 1000;
 /// Maximum bytes of memory for contents.
 const CONTENTS_BYTES: u64 = 64 << 20;
 /// Maximum number of points of the rate over time in a phase.
 const POINTS: f64 = 60.0;
-/// Interval of timed portions: one of this many is timed.
+/// Sampling interval: one portion of this many is timed.
 const TIMED: u64 = 16;
-/// Maximum number of times that a writer keeps.
+/// Maximum number of durations that a writer keeps.
 const KEPT: usize = 1 << 20;
 
 /// A store with writers. In each phase the writers continue where the phase before ended.
@@ -38,8 +38,8 @@ struct Writer {
 
 /// Source of load on a store: threads of this process, or other processes.
 pub trait WriteLoad {
-    /// Runs a phase until `duration` has passed and the store took at least `least` bytes, or until
-    /// it took `most` bytes. If `rate` is given, the load is limited to that many bytes per second.
+    /// Runs a phase. It ends when `duration` has passed and the store has accepted `least` bytes, or
+    /// when the store has accepted `most` bytes. `rate` limits the load, in bytes per second.
     ///
     /// # Errors
     /// The store fails, or the user stopped the run.
@@ -56,7 +56,7 @@ pub trait WriteLoad {
 /// Measurements of a phase.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Phase {
-    /// Bytes of samples that the store took.
+    /// Bytes of samples that the store accepted.
     pub bytes: u64,
     /// Duration of the phase.
     pub took: Duration,
@@ -98,7 +98,7 @@ impl<'a> Drive<'a> {
         Drive::of(store, (0..writers).map(writer).collect(), seed, portion)
     }
 
-    /// Puts one writer on the `count` sensors from `first` on.
+    /// Creates one writer for `count` sensors, starting with `first`.
     pub fn part(
         store: &'a dyn Store,
         first: u64,
@@ -139,7 +139,7 @@ impl<'a> Drive<'a> {
             let done = writer.done.load(Ordering::Relaxed);
             let place = done % writer.count;
             let count = self.store.stride().min(writer.count - place);
-            // The content depends on the number of the call, so that the next portion of a sensor
+            // The content depends on the number of the call, so the next portion of a sensor
             // has other bytes.
             let content = number % (self.contents.len() as u64 / self.portion) * self.portion;
             let portion = Portion {
@@ -159,7 +159,7 @@ impl<'a> Drive<'a> {
                     *shared
                         .failure
                         .lock()
-                        .expect("nobody panics with the failure") = Some(error);
+                        .expect("no thread panics while it holds the failure") = Some(error);
                     shared.stop.store(true, Ordering::Relaxed);
                     break;
                 }
@@ -210,7 +210,7 @@ impl WriteLoad for Drive<'_> {
         if let Some(error) = shared
             .failure
             .into_inner()
-            .expect("nobody panics with the failure")
+            .expect("no thread panics while it holds the failure")
         {
             return Err(error);
         }

@@ -1,8 +1,8 @@
-//! `lab write`: writes very many sensors, with one store after the other under the same load.
+//! `lab write`: writes samples of very many sensors, into one store after the other under the same load.
 //!
-//! The first paper's test: portions of B bytes for each of F sensors in turn, either as fast as the system
-//! accepts them or at the highest sustainable rate. All files are created before the measurement. One lap warms
-//! up. Data that remain in the page cache at the end are synced and counted.
+//! This is the first paper's test: portions of B bytes for each of F sensors in turn, either as fast as the system
+//! accepts them or at the highest sustainable rate. All files are created before the measurement. One lap is the
+//! warm-up. At the end the page cache is synced, and the time of the sync counts.
 
 mod drive;
 mod pictures;
@@ -29,26 +29,26 @@ use std::path::{Path, PathBuf};
 pub const SAMPLE_BYTES: u64 = 16;
 /// Umax: maximum share of the space that files fill.
 const FILL: f64 = 0.9;
-/// C in a guest, unless it is given.
+/// Default of C in a guest.
 const GUEST_ROOM: u64 = 512 << 20;
-/// Name of the cell that measures the rate of one file, and the size of its pieces in bytes. Smaller pieces
-/// would measure the cost of opening files.
+/// Name of the cell that measures the rate of one file, and the size of its pieces in bytes. With smaller pieces,
+/// the cost of opening files would dominate.
 pub const SEQUENTIAL: &str = "one file in sequence";
 const SEQUENTIAL_PIECE: u64 = 1 << 20;
-/// Number of rates that the paced test tries after the first one.
+/// Number of rates that the paced test tries after the first rate.
 pub const TRIALS: usize = 6;
 
 /// Stores to test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum StoreKind {
-    /// One file per sensor, appended (the paper's store).
+    /// One file per sensor, which is appended to (the paper's store).
     Files,
-    /// One file per sensor, each sample updated in place at once (as RRDtool does).
+    /// One file per sensor, in which each sample is updated in place at once (as in RRDtool).
     InPlace,
-    /// Blocks of all sensors in one log that contains a tree (as Akumuli does).
+    /// Blocks of all sensors in one log that contains a tree (as in Akumuli).
     Akumuli,
-    /// Samples in memory, with one record per sample in a log for recovery (as YAWNDB does).
+    /// Samples in memory, with one record per sample in a log for recovery (as in YAWNDB).
     Yawndb,
     /// This project's engine, with a commit of the journal every 100 ms.
     Log,
@@ -98,7 +98,7 @@ impl StoreKind {
         }
     }
 
-    /// Returns true if the user of the store chooses the size of portions.
+    /// Returns true if the user chooses the size of portions for this store.
     fn takes_portions(self) -> bool {
         self == StoreKind::Files
     }
@@ -131,7 +131,7 @@ pub enum Pace {
 pub struct Write {
     /// Directories to write to. Files are distributed over all of them.
     pub directories: Vec<PathBuf>,
-    /// Kind of a new file system on an image in the first directory, which replaces the directories.
+    /// Kind of a new file system. Its image is in the first directory, and it replaces the directories.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fresh: Option<String>,
     /// C: space for data in bytes.
@@ -244,7 +244,7 @@ impl Write {
         }
     }
 
-    /// Returns all cells, and those that would not fit.
+    /// Returns all cells, and the cells that do not fit into the space.
     fn tasks(&self) -> (Vec<Task>, Vec<Missing>) {
         let (mut tasks, mut missing) = (Vec::new(), Vec::new());
         for store in &self.stores {
@@ -324,7 +324,7 @@ impl Write {
 
     fn check(&self, location: &StorageLocation) -> Result<()> {
         if self.sensors.is_empty() || self.portions.is_empty() || self.stores.is_empty() {
-            return refuse("at least one store, one --sensors and one --portion must be named");
+            return refuse("name at least one store, one --sensors and one --portion");
         }
         if self
             .sensors
@@ -355,7 +355,7 @@ impl Write {
         let free = location.free_bytes()?;
         if free < self.image_bytes() {
             return refuse(format!(
-                "{} has {} free, too little for --room {}; choose a smaller one",
+                "{} has {} free, too little for --room {}; choose a smaller --room",
                 location.path.display(),
                 bytes(free as f64),
                 bytes(self.room_bytes as f64)
@@ -416,7 +416,7 @@ impl Write {
         Ok(())
     }
 
-    /// Returns the memory of a guest without its disk: the page cache, and stores that keep samples in memory.
+    /// Returns the memory of a guest without its disk: for the page cache and for stores that keep samples in memory.
     fn guest_memory(&self) -> u64 {
         self.room_bytes
     }
@@ -451,7 +451,7 @@ impl Experiment for Write {
         };
         for directory in &self.directories {
             if !directory.is_dir() {
-                return refuse(format!("{} is no directory", directory.display()));
+                return refuse(format!("{} is not a directory", directory.display()));
             }
         }
         let location = StorageLocation::find(first)?;

@@ -10,7 +10,7 @@ use seiner_chart::{Axis, Figure, LineSeries, plain};
 
 /// Maximum number of cells whose rate over time is drawn.
 const COURSES: usize = 10;
-/// Ratio of two rates above which they count as equal.
+/// Ratio above which two rates count as equal.
 const SAME_RATE: f64 = 0.9;
 
 /// Returns all figures.
@@ -235,7 +235,7 @@ pub fn remarks(settings: &Write, results: &Measurements<'_>) -> Vec<String> {
         ));
         if is_disturbed(results, single) {
             remarks.push(
-                "The rate in pieces of 1 MiB was lower than in small portions: the disk was slower then, or another program used it. Shares are rough."
+                "The rate in pieces of 1 MiB was lower than in small portions: the disk was slower at that time, or another program used it. Shares are approximate."
                     .to_string(),
             );
         }
@@ -263,7 +263,7 @@ pub fn remarks(settings: &Write, results: &Measurements<'_>) -> Vec<String> {
         .count();
     if unsteady > 0 {
         remarks.push(format!(
-            "{unsteady} of {} cells were not steady; their figures are no rates to plan with. Use longer --seconds.",
+            "{unsteady} of {} cells were not steady, so their figures are not suitable for planning. Use longer --seconds.",
             results.cells.len()
         ));
     }
@@ -275,10 +275,10 @@ pub fn remarks(settings: &Write, results: &Measurements<'_>) -> Vec<String> {
         );
     } else if settings.memory_bytes == 0 {
         remarks.push(
-            "Memory was not limited: the page cache hides much of what a store does to the disk until it is full. As root, --memory 256MiB limits the cache."
+            "Memory was not limited: until the page cache is full, it hides much of the work of the disk. As root, --memory 256MiB limits the cache."
                 .to_string(),
         );
     }
-    remarks.push("In-place, akumuli and yawndb are presets of the papers' general model, written here; not those programs.".to_string());
+    remarks.push("In-place, akumuli and yawndb are presets of the papers' general model, implemented in the lab. They are not the original programs.".to_string());
     remarks
 }

@@ -1,6 +1,6 @@
-//! The load by processes instead of threads. Each process runs this program on a part of the
-//! sensors and receives its phases over its standard input. Only stores that keep nothing in memory
-//! support writing processes.
+//! The load by processes instead of threads. Each process runs this program for a part of the
+//! sensors. It receives its phases over standard input. Only stores that keep nothing in memory
+//! support this load.
 
 use super::drive::{Drive, Phase};
 use super::stores::Files;
@@ -88,7 +88,7 @@ impl WriteLoad for WorkerPool {
         let mut workers = self
             .0
             .lock()
-            .expect("nobody panics while it holds the pool");
+            .expect("no thread panics while it holds the pool");
         let share = workers.len() as u64;
         let order = PhaseOrder {
             seconds: duration.as_secs_f64(),

@@ -1,5 +1,8 @@
-//! Measurement of one cell of the write test: prepares the directory and the store, warms up for a
-//! lap, then measures. A lap is the load after which each sensor has filled a buffer once.
+//! Measurement of one cell of the write test.
+//!
+//! 1. The directory and the store are prepared.
+//! 2. One lap is the warm-up. A lap is the load after which each sensor has filled a buffer once.
+//! 3. The following load is measured.
 
 use super::drive::{Drive, Phase, WriteLoad};
 use super::pool::WorkerPool;
@@ -17,9 +20,9 @@ use serde_json::json;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-/// Least share of the planned rate, with the final sync, at which a trial of the paced test passes.
+/// Minimum share of the planned rate, final sync included, with which a trial of the paced test passes.
 const DELIVERED: f64 = 0.95;
-/// Greatest relative difference between the halves of a steady measurement.
+/// Maximum relative difference between the halves of a steady measurement.
 const STEADY: f64 = 0.15;
 
 /// Session of the write test.
@@ -202,7 +205,7 @@ impl Run {
                 );
             }
             if target.fresh.is_none() {
-                cell.notes.push("Block operations of everybody on this disk are counted: K_wa is right only where nobody else writes.".to_string());
+                cell.notes.push("The counts of block operations include other programs on this disk: K_wa is right only if no other program writes.".to_string());
             }
             cell.blocks = Some(blocks);
         }
@@ -227,7 +230,7 @@ impl Run {
         })
     }
 
-    /// Searches the highest rate that the store sustains, by bisection.
+    /// Searches for the highest rate that the store sustains, by bisection.
     fn search(
         &self,
         drive: &dyn WriteLoad,

@@ -1,4 +1,4 @@
-//! Choice of B, R, memory and journal: the smallest values that are nearly as good as the best.
+//! Choice of B, R, memory and journal: the smallest values with nearly the best results.
 
 use crate::calibration::Calibration;
 use crate::demand::Demand;
@@ -10,16 +10,16 @@ const KIB: f64 = 1024.0;
 const MIB: f64 = KIB * KIB;
 /// Share of the machine's memory for the store; the page cache gets the rest.
 pub const MEMORY_SHARE: f64 = 0.5;
-/// Least memory of a store in bytes.
+/// Minimum memory of a store in bytes.
 const LEAST_MEMORY: f64 = 32.0 * MIB;
 /// Maximum time in seconds for reading the journal back at a start after a crash.
 pub const PATIENCE_S: f64 = 10.0;
-/// Number of rows of each sensor for which the journal always has space, even if a start reads them
-/// back for longer than [`PATIENCE_S`].
+/// Number of rows of each sensor for which the journal always has space, even if reading them back
+/// takes longer than [`PATIENCE_S`].
 const FEW_ROWS: f64 = 4.0;
 /// Maximum share of the journal in the budget.
 const JOURNAL_SHARE: f64 = 0.05;
-/// Ratio to the best compression up to which smaller blocks are preferred, because larger ones take more memory.
+/// Ratio to the best compression up to which smaller blocks are preferred, because larger blocks take more memory.
 const NEARLY: f64 = 1.02;
 
 /// Number of lanes of every store; lanes without data cost nothing.
@@ -59,7 +59,7 @@ pub fn choose(demand: &Demand, calibration: &Calibration) -> Choice {
         .find(|choice| disk_row(choice) <= best * NEARLY);
     let chosen = *smallest.expect("the best one is nearly the best");
     let forecast = Forecast::make(demand, calibration, &chosen);
-    // A quarter to spare, for added sensors and sensors that send more.
+    // A quarter is reserved for added sensors and for sensors that send more often.
     let ample = ample_memory(demand, calibration, &forecast) * 1.25;
     Choice {
         memory: round_up(ample.max(64.0 * MIB), 16.0 * MIB).min(memory),
@@ -77,7 +77,7 @@ pub fn most_memory(demand: &Demand) -> f64 {
 pub enum JournalLimit {
     /// Largest journal that a start reads back within [`PATIENCE_S`], in bytes.
     Patience(f64),
-    /// A few rows of each sensor, although reading them back takes longer, in bytes.
+    /// A few rows of each sensor, in bytes. Reading them back takes longer than [`PATIENCE_S`].
     Least(f64),
     /// Maximum share of the budget, in bytes.
     Budget(f64),
@@ -94,10 +94,10 @@ impl JournalLimit {
     }
 }
 
-/// Returns the limit of the journal: it must hold the contents of the buffers, as far as a start can read it back in
-/// time.
+/// Returns the limit of the journal. The journal must hold the contents of the buffers, up to the size that a start
+/// reads back in time.
 pub fn most_journal(demand: &Demand, calibration: &Calibration) -> JournalLimit {
-    // Every sensor has a block in the journal; the rest of the time is for rows.
+    // Every sensor has a block in the journal. The remaining time is for rows.
     let blocks_s = demand.sensors * (calibration.begin_s + calibration.entry_s);
     let rows = (PATIENCE_S - blocks_s).max(0.0) / calibration.replay_s.max(f64::MIN_POSITIVE);
     let each = (rows / demand.sensors).max(FEW_ROWS);

@@ -1,4 +1,4 @@
-//! Fit of a demand on one machine: the obstacles, the changes that would make it fit, and warnings.
+//! Check if one machine suffices for a demand: obstacles, changes with which it suffices, and warnings.
 
 use super::choose::{choose, most_memory};
 use crate::calibration::Calibration;
@@ -35,7 +35,7 @@ pub fn processors(demand: &Demand, calibration: &Calibration) -> f64 {
     demand.rows_per_s() / calibration.rows_per_s * PORT_COST
 }
 
-/// Returns the reason why the demand does not fit; empty if it fits.
+/// Returns the reasons why the demand does not fit; empty if it fits.
 pub fn obstacles(
     demand: &Demand,
     calibration: &Calibration,
@@ -114,7 +114,7 @@ pub fn alternatives(demand: &Demand, calibration: &Calibration) -> Vec<Alternati
             let what = format!("{nodes} machines like this, each with a part of the sensors");
             (part, what)
         })),
-        "money; a sensor lives on one machine, copies need as many again",
+        "money; each sensor is on one machine, and copies need as many machines again",
     );
     let parts = || (1..200).map(|step| 0.97f64.powi(step));
     let keep = demand.mean_keep_s();
@@ -225,12 +225,12 @@ pub fn warnings(demand: &Demand, choice: &Choice, forecast: &Forecast) -> Vec<St
     }
     match forecast.bound {
         Bound::Memory => warnings.push(
-            "memory ends the filling of buffers before they reach B, though the store has all that it may have: \
-             more in the machine would save disk"
+            "memory ends the filling of buffers before they reach B, although the store has its maximum: \
+             more memory in the machine would save disk space"
                 .to_string(),
         ),
         Bound::Journal => warnings.push(
-            "the journal ends the filling of buffers before they reach B: a larger one would save disk, and take \
+            "the journal ends the filling of buffers before they reach B: a larger journal would save disk space, but take \
              longer to read back at a start after a crash"
                 .to_string(),
         ),
@@ -253,7 +253,7 @@ pub fn warnings(demand: &Demand, choice: &Choice, forecast: &Forecast) -> Vec<St
     if let Some(raid) = demand.raid
         && !(choice.segment_bytes as u64).is_multiple_of(raid.stripe())
     {
-        warnings.push("segments are no multiple of the stripe".to_string());
+        warnings.push("the segment size is not a multiple of the stripe".to_string());
     }
     warnings
 }

@@ -44,7 +44,7 @@ impl std::fmt::Display for Origin {
 pub struct Figure {
     /// Name of the figure.
     pub name: String,
-    /// Value, for people.
+    /// Value as text.
     pub value: String,
     /// Origin of the value.
     pub origin: Origin,

@@ -31,7 +31,7 @@ pub struct StorePlan {
     pub forecast: Forecast,
     /// Lines of the forecast.
     pub figures: Vec<Figure>,
-    /// Reason why the demand does not fit one machine; empty if it fits.
+    /// Reasons why the demand does not fit one machine; empty if it fits.
     pub obstacles: Vec<String>,
     /// Changes that would make the demand fit.
     pub alternatives: Vec<Alternative>,

@@ -7,9 +7,9 @@ use crate::merging;
 
 /// Interval of journal commits in seconds.
 const COMMIT_S: f64 = 0.1;
-/// Divisor: a piece of a segment is at most one part in this many.
+/// Divisor of the segment size that gives the maximum size of a piece.
 const PIECES: f64 = 16.0;
-/// Divisor: all lanes share one part in this many of the memory for their pieces.
+/// Divisor of the memory that gives the space for the pieces of all lanes.
 const MEMORY_PART: f64 = 8.0;
 /// Smallest write in bytes.
 const BLOCK: f64 = 4096.0;
@@ -37,7 +37,7 @@ pub struct Streams {
 }
 
 impl Simulated {
-    /// Runs the simulations. Impossible arrays were rejected before.
+    /// Runs the simulations. The caller has rejected impossible arrays.
     pub fn run(demand: &Demand, choice: &Choice, forecast: &Forecast) -> Simulated {
         Simulated {
             written_per_byte: merging::written_per_byte(demand, choice, forecast),

@@ -1,4 +1,4 @@
-//! Bounds: nothing is queued, nothing grows without end, nothing panics.
+//! Limits: requests are not queued, memory does not grow without bound, and nothing panics.
 
 use crate::site::Site;
 use flate2::Compression;
@@ -47,7 +47,7 @@ fn excess_writes_are_rejected_with_a_time_to_retry() {
     until("places are given back", || {
         site.post("/write", &[], b"m x=3 3").status == 204
     });
-    // What had arrived of the writes that broke off is kept.
+    // Lines that arrived before a write broke off are kept.
     assert_eq!(site.values("m")["values"], json!([1.0, 3.0]));
 }
 
@@ -121,7 +121,7 @@ fn the_server_survives_invalid_bytes_on_the_socket() {
     ];
     for head in heads {
         let mut stream = TcpStream::connect(site.address).unwrap();
-        // The server may hang up while it is being written to.
+        // The server may close the connection during the write.
         let _ = stream.write_all(head);
         let _ = stream.shutdown(std::net::Shutdown::Write);
         let _ = stream.read_to_end(&mut Vec::new());
@@ -142,7 +142,7 @@ fn the_server_survives_invalid_bytes_on_the_socket() {
 #[test]
 fn an_idle_connection_is_closed_when_the_limit_is_reached() {
     let site = Site::with(|settings| settings.max_connections = 2);
-    // One has been asked by, and is kept open; the other has not said anything.
+    // One connection has sent a request and is kept open. The other has sent nothing.
     let mut kept = TcpStream::connect(site.address).unwrap();
     kept.write_all(b"GET /ping HTTP/1.1\r\nhost: localhost\r\n\r\n")
         .unwrap();
@@ -157,11 +157,11 @@ fn an_idle_connection_is_closed_when_the_limit_is_reached() {
         b"GET /ping HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n",
     );
     assert!(answer.starts_with("HTTP/1.1 204"), "{answer}");
-    // It is the one that was idle the longest.
+    // The server closed the connection that was idle for the longest time.
     assert!(kept.read_to_end(&mut Vec::new()).is_ok());
 }
 
-/// Sends a request, and returns the bytes that come until the socket is closed.
+/// Sends a request. Returns all bytes until the server closes the socket.
 fn raw(site: &Site, request: &[u8]) -> String {
     let mut stream = TcpStream::connect(site.address).unwrap();
     let _ = stream.write_all(request);
@@ -170,7 +170,7 @@ fn raw(site: &Site, request: &[u8]) -> String {
     String::from_utf8_lossy(&answer).into_owned()
 }
 
-/// Status, head and JSON of a raw answer.
+/// Returns the status, head and JSON of a raw answer.
 fn parts(answer: &str) -> (u16, String, serde_json::Value) {
     let (head, body) = answer
         .split_once("\r\n\r\n")
@@ -256,7 +256,7 @@ fn every_error_answer_is_json_of_one_shape() {
     ] {
         let answer = raw(&site, request.as_bytes());
         let (found, head, json) = parts(&answer);
-        // The protocol knows one limit for address and headers together, and may name either.
+        // Address and headers have one common limit, so the error may name either.
         let is_head = |status| matches!(status, 414 | 431);
         assert!(
             found == status || is_head(found) && is_head(status),
@@ -299,7 +299,7 @@ fn statements_are_bounded_in_size() {
 #[test]
 fn an_incomplete_body_stores_no_incomplete_line() {
     let site = Site::new();
-    // All of it can be unpacked, but the end is missing.
+    // The whole content can be unpacked, but the trailer is missing.
     let mut zip = GzEncoder::new(Vec::new(), Compression::default());
     zip.write_all(b"m x=1 1\nm x=2").unwrap();
     zip.flush().unwrap();
@@ -337,7 +337,7 @@ fn an_incomplete_body_stores_no_incomplete_line() {
     }
     site.write("m x=1 1");
     assert_eq!(site.values("m")["times"], json!([1]));
-    // A body that is complete may go without the last newline.
+    // A complete body may lack the last newline.
     site.write("m x=2 2");
     assert_eq!(site.values("m")["values"], json!([1.0, 2.0]));
 }

@@ -20,7 +20,7 @@ fn lines_arrive_as_they_are_sent_and_bad_ones_are_counted() {
             std::thread::sleep(Duration::from_millis(10));
         }
     };
-    // Without waiting for the connection's end.
+    // Rows are visible before the connection ends.
     arrived(2);
     stream.write_all(b" 3\nm x=4 4\n# no line\n#").unwrap();
     arrived(4);
@@ -42,7 +42,7 @@ fn a_line_without_its_newline_is_dropped_and_counted() {
             std::thread::sleep(Duration::from_millis(10));
         }
     };
-    // A sender that dies within `temp=21.7 2`, and one within a text of several lines.
+    // One sender ends within `temp=21.7 2`, the other within a text of several lines.
     for (count, sent) in [
         "boiler temp=1 1\nboiler temp=2",
         "boiler temp=3 3\nboiler note=\"a\nboiler temp=4 4\n",
@@ -56,7 +56,7 @@ fn a_line_without_its_newline_is_dropped_and_counted() {
         rejected(count as u64 + 1);
     }
     assert_eq!(site.values("boiler")["values"], json!([1.0, 3.0]));
-    // A server that stops cuts senders off as well.
+    // A stop of the server also ends connections of senders.
     let mut stream = TcpStream::connect(site.line_address.unwrap()).unwrap();
     stream.write_all(b"boiler temp=5 5\nboiler temp=6").unwrap();
     let deadline = Instant::now() + Duration::from_secs(20);
@@ -86,7 +86,7 @@ fn an_http_request_to_the_line_port_stores_nothing() {
         ),
         (&json!(0), &json!(1))
     );
-    // A measurement may be named as a method is.
+    // A measurement may have the name of an HTTP method.
     let mut stream = TcpStream::connect(site.line_address.unwrap()).unwrap();
     stream.write_all(b"GET v=1 1\n").ok();
     drop(stream);

@@ -1,4 +1,4 @@
-//! A real server on a port of its own, asked over real sockets.
+//! Tests of a real server on a free port, with requests over real sockets.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 

@@ -1,4 +1,4 @@
-//! The server before a store that is not the engine: no directory, no log.
+//! The server in front of a store other than the engine, without directory and log.
 
 use crate::site::Site;
 use serde_json::json;

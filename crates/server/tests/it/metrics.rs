@@ -1,11 +1,11 @@
-//! Metrics: `/metrics` and the documentation name the same ones, in base units.
+//! Metrics: `/metrics` and the documentation list the same metrics, in base units.
 
 use crate::site::Site;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 const PAGE: &str = "metrics.md";
-/// The table of the server's metrics stands between these.
+/// Header of the table of the server's metrics.
 const BEGIN: &str = "| metric | type | meaning |\n| --- | --- | --- |\n";
 const END: &str = "\n## ";
 /// Start of the description of an old name.
@@ -15,14 +15,14 @@ fn docs() -> PathBuf {
     PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs"))
 }
 
-/// Metric of a text: its name as scrapers see it, its type, its description.
+/// Metric in a text: name for scrapers, type, and description.
 struct Metric {
     name: String,
     kind: String,
     help: String,
 }
 
-/// Metrics that a text describes.
+/// Returns the metrics that a text describes.
 fn metrics(text: &str) -> Vec<Metric> {
     let mut found = Vec::new();
     let mut lines = text.lines();
@@ -42,7 +42,7 @@ fn metrics(text: &str) -> Vec<Metric> {
     found
 }
 
-/// Rows of the table of the documentation, old names left out.
+/// Returns the rows of the documentation's table, without old names.
 fn rows(metrics: &[Metric]) -> String {
     let present = metrics
         .iter()
@@ -52,7 +52,7 @@ fn rows(metrics: &[Metric]) -> String {
         .collect()
 }
 
-/// All metrics of the store that a text names in backticks, arrays' apart.
+/// Returns all metrics of the store that a text names in backticks, without those of arrays.
 fn named(text: &str) -> BTreeSet<&str> {
     let quoted = text.split('`').skip(1).step_by(2);
     let names = quoted.map(|name| name.split('{').next().unwrap());

@@ -1,4 +1,4 @@
-//! Plans: one at a time, by the planner of the program.
+//! Plans: one at a time, made by the planner that the program provides.
 
 use crate::limits::until;
 use crate::site::Site;
@@ -11,10 +11,10 @@ use std::net::TcpStream;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// A planner that works until its client has gone, or for a minute.
+/// Planner that works until its client disconnects, at most for a minute.
 struct Endless;
 
-/// A planner that is done at once, with the figures that it was given.
+/// Planner that returns at once, with the given figures.
 struct Quick(Option<StoreFigures>);
 
 impl Planner for Endless {
@@ -94,11 +94,11 @@ fn one_plan_is_made_at_a_time_and_ends_with_its_client() {
     let rejected = site.get("/api/v1/plan?sensors=1&every=1s&keep=1d");
     assert_eq!(rejected.status, 503);
     assert_eq!(rejected.headers["retry-after"], "1");
-    // Queries have their own places.
+    // Queries have a separate limit.
     assert_eq!(site.query(&[("select", "{}")]).status, 200);
     let foreign = [("sec-fetch-site", "cross-site")];
     assert_eq!(site.get_with("/api/v1/plan", &foreign).status, 403);
-    // An invalid form needs no place.
+    // An invalid form is rejected even if the limit is reached.
     assert_eq!(site.get("/api/v1/plan?sensors=none").status, 400);
     drop(clients);
     until("the plan is given up", || {
@@ -106,7 +106,7 @@ fn one_plan_is_made_at_a_time_and_ends_with_its_client() {
         stream.write_all(plan).unwrap();
         let patience = Some(Duration::from_millis(300));
         stream.set_read_timeout(patience).unwrap();
-        // A rejection comes at once; a plan takes longer.
+        // A rejection arrives at once. A plan takes longer.
         stream.read(&mut [0; 12]).is_err()
     });
 }

@@ -152,7 +152,7 @@ fn buckets() {
     assert_eq!(pointed["series"][0]["mean"].as_array().unwrap().len(), 10);
 }
 
-/// All went through floats: the last of 9007199254740993 was ...992.
+/// Regression: values were converted to floats, so 9007199254740993 became ...992.
 #[test]
 fn aggregates_of_integers_have_all_their_digits() {
     let site = Site::new();
@@ -231,7 +231,7 @@ fn an_arrow_stream_begins_and_ends_as_one() {
         "application/vnd.apache.arrow.stream"
     );
     let bytes = answer.body_mut().read_to_vec().unwrap();
-    // The marks of the first message and of the end of a stream.
+    // Markers of the first message and of the end of a stream.
     assert_eq!(
         (&bytes[..4], &bytes[bytes.len() - 8..]),
         (&[0xff; 4][..], &[0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0][..])
@@ -441,7 +441,7 @@ fn unknown_parameters_are_rejected_with_the_nearest_name() {
         "{error}"
     );
     assert_eq!(site.post("/write?precison=s", &[], b"a b=1 1").status, 400);
-    // The misspelt predicate would delete everything.
+    // If the server ignored the misspelt predicate, it would delete everything.
     let body = br#"{"start":"1970-01-01","stop":"2100-01-01","predicat":"_measurement=\"none\""}"#;
     let rejected = site.post("/api/v2/delete", &[], body);
     assert_eq!(rejected.status, 400);
@@ -460,7 +460,7 @@ fn unknown_names_and_empty_intervals_come_with_a_hint() {
         let json = site.query(parameters).json();
         assert_eq!(json["series"], json!([]), "{json}");
         let hint = json["hints"][0].as_str().unwrap_or_default().to_string();
-        // The other notations have the same in a header.
+        // The other formats have the same text in a header.
         let csv = site.query(&[parameters, &[("format", "csv")]].concat());
         let header = csv.headers["seiner-hints"].to_str().unwrap().to_string();
         let header: Vec<String> = serde_json::from_str(&header).unwrap();
@@ -491,7 +491,7 @@ fn unknown_names_and_empty_intervals_come_with_a_hint() {
         "{elsewhere}"
     );
     assert_eq!(range, json!({ "from": "0", "to": "99000000000" }));
-    // An answer with samples is as it was.
+    // An answer with samples is unchanged.
     let full = site.query(&[("select", "cpu"), ("from", "0")]);
     assert!(full.json()["hints"].is_null() && full.json()["range"].is_null());
     assert!(!full.headers.contains_key("seiner-hints"));

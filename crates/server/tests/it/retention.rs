@@ -9,11 +9,11 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-/// Lines of values that do not compress.
+/// Returns lines with values that do not compress.
 fn noise(measurement: &str, first: u64, count: u64) -> String {
     let mut lines = String::new();
     for n in first..first + count {
-        // Of a plain product the differences are all the same, and compress to nothing.
+        // The differences of a plain product are all equal and would compress well.
         let bits = (n + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let bits = (bits ^ bits >> 31).wrapping_mul(0xbf58_476d_1ce4_e5b9) >> 2;
         writeln!(
@@ -124,10 +124,10 @@ fn a_full_store_answers_507_and_shows_its_log() {
     }
 }
 
-/// Nanoseconds of a second.
+/// Nanoseconds per second.
 const SECOND: i64 = 1_000_000_000;
 
-/// Time of the host's clock, ns since 1970.
+/// Returns the time of the host's clock, ns since 1970.
 fn clock() -> i64 {
     SystemTime::UNIX_EPOCH.elapsed().unwrap().as_nanos() as i64
 }
@@ -146,7 +146,7 @@ fn older_samples_are_rolled_up_and_answers_state_the_levels() {
         }])
         .unwrap();
     });
-    // In the middle of a second: all samples are in one step of a second and in one of two seconds.
+    // In the middle of a second, so that all samples are in one step of a second and in one step of two seconds.
     let into_second = clock() % SECOND;
     std::thread::sleep(Duration::from_nanos(
         (SECOND + SECOND / 2 - into_second) as u64 % SECOND as u64,
@@ -167,7 +167,7 @@ fn older_samples_are_rolled_up_and_answers_state_the_levels() {
     let figures = |answer: &serde_json::Value| {
         let series = answer["series"].as_array().unwrap().iter();
         let figures = ["count", "sum", "min", "max", "last"];
-        // The hour may end in between.
+        // The hour may end between the two requests.
         let sum = |series: &serde_json::Value, name: &str| {
             let values = series[name].as_array().unwrap().iter();
             values
@@ -183,7 +183,7 @@ fn older_samples_are_rolled_up_and_answers_state_the_levels() {
     assert!(!before.headers.contains_key("seiner-levels"));
     let aged = (0..200).any(|_| {
         std::thread::sleep(Duration::from_millis(100));
-        // The samples are counted before answers come from the level that has them.
+        // Before a level answers for the samples, the samples themselves are counted.
         let level = &site.query(&asked).json()["levels"][0];
         site.get("/status").json()["engine"]["aged_samples"] == json!(200)
             && level["to"]
@@ -205,7 +205,7 @@ fn older_samples_are_rolled_up_and_answers_state_the_levels() {
             .unwrap()
             .ends_with("/1000000000")
     );
-    // A header and a second of two fields, of which one is still whole numbers.
+    // One header, and one second with two fields. One field still has whole numbers.
     assert_eq!(csv.text.lines().count(), 3, "{}", csv.text);
     let log: LogReport = serde_json::from_str(&site.get("/api/v1/log").text).unwrap();
     let classes = log
@@ -226,12 +226,12 @@ fn older_samples_are_rolled_up_and_answers_state_the_levels() {
     ] {
         assert!(metrics.contains(line), "{line}: {metrics}");
     }
-    // No line can name what a level is kept in.
+    // A line of a client cannot name the source of a level.
     let answer = site.post("/write", &[], b"m,\0step=1000000000 v=1");
     assert_eq!(answer.status, 400, "{}", answer.text);
 }
 
-/// Nanoseconds of a day.
+/// Nanoseconds per day.
 const DAY: i64 = 86_400_000_000_000;
 
 #[test]

@@ -20,7 +20,7 @@ pub struct Site {
     agent: Agent,
 }
 
-/// An answer: its status, its headers, its text.
+/// Answer of the server: status, headers and text.
 pub struct Reply {
     pub status: u16,
     pub headers: ureq::http::HeaderMap,
@@ -34,17 +34,17 @@ impl Reply {
 }
 
 impl Site {
-    /// A server without sensors of the host, with other settings changed by `change`.
+    /// Starts a server without sensors of the host. `change` changes the other settings.
     pub fn with(change: impl FnOnce(&mut Settings)) -> Site {
         Site::on(None, Extensions::default(), change)
     }
 
-    /// A server with parts that a program provides.
+    /// Starts a server with extensions that a program provides.
     pub fn extended(extensions: Extensions) -> Site {
         Site::on(None, extensions, |_| {})
     }
 
-    /// A server before a store in memory.
+    /// Starts a server with a store in memory.
     pub fn in_memory() -> Site {
         Site::on(
             Some(Arc::new(MemoryStore::new())),
@@ -138,13 +138,13 @@ impl Site {
         reply(request.send(body).unwrap())
     }
 
-    /// Writes lines that must all be good.
+    /// Writes lines, all of which must be accepted.
     pub fn write(&self, lines: &str) {
         let written = self.post("/write", &[], lines.as_bytes());
         assert_eq!(written.status, 204, "{}", written.text);
     }
 
-    /// The values of the only series of a selector, over all times.
+    /// Returns the values of the only series of a selector, over all times.
     pub fn values(&self, select: &str) -> Value {
         let answer = self.query(&[
             ("select", select),
@@ -156,7 +156,7 @@ impl Site {
         series[0].clone()
     }
 
-    /// Stops the server in good order; its directory stays.
+    /// Stops the server with an orderly shutdown. The directory stays.
     pub fn stop(&mut self) {
         if let Some(server) = self.server.take() {
             self.runtime.block_on(server.stop()).unwrap();
@@ -177,7 +177,7 @@ fn reply(mut response: Response<ureq::Body>) -> Reply {
     }
 }
 
-/// An answer's text; of Arrow, the names in it can be read.
+/// Returns the text of an answer. In an Arrow answer, names are readable.
 fn text(response: &mut Response<ureq::Body>) -> String {
     let body = response.body_mut().with_config().limit(1 << 30);
     String::from_utf8_lossy(&body.read_to_vec().unwrap()).into_owned()

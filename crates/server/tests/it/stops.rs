@@ -1,4 +1,4 @@
-//! A stop loses nothing that was acknowledged, and waits for what is in flight.
+//! Stops: no acknowledged sample is lost, and requests in flight are completed.
 
 use crate::site::Site;
 use seiner_engine::{Durability, Engine, Query};

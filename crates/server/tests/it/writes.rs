@@ -120,7 +120,7 @@ fn of_many_rejected_lines_the_first_hundred_are_named() {
 #[test]
 fn a_large_body_comes_in_many_frames_and_loses_nothing() {
     let site = Site::new();
-    // Texts with newlines and escapes straddle frames as well.
+    // Texts with newlines and escapes also cross frames.
     let lines: Vec<String> = (0..60_000)
         .map(|row| {
             format!(
@@ -191,7 +191,7 @@ fn invalid_gzip_and_unknown_encodings_are_rejected() {
         let answer = site.post("/write", &[("content-encoding", encoding)], body);
         assert_eq!(answer.status, 400, "{}", answer.text);
     }
-    // Several members in a row are one text.
+    // Several gzip members in a row form one text.
     let two = [gzip(b"m x=1 1\nm x"), gzip(b"=2 2")].concat();
     assert_eq!(
         site.post("/write", &[("content-encoding", "gzip")], &two)
@@ -277,14 +277,14 @@ fn windows_paths_are_distinct_sources_and_are_returned_unchanged() {
     let mut found = Vec::new();
     for series in answer["series"].as_array().unwrap() {
         let path = series["tags"]["path"].as_str().unwrap();
-        // As a selector writes it.
+        // Name in the notation of a selector.
         let key = seiner_model::SourceKey::new("disk", [("path", path)]).unwrap();
         assert_eq!(site.values(&key.to_string())["values"], series["values"]);
         found.push(path.to_string());
     }
     found.sort();
     assert_eq!(found, [r"D:\,x", r"\\server\share", r"\server\share"]);
-    // As the column of a CSV writes it: the same lines change nothing but values.
+    // Name in the notation of a CSV column. Writing the same lines again changes only values.
     let csv = site.query(&[&all[..], &[("format", "csv")]].concat()).text;
     for line in csv.lines().skip(1) {
         let tags = line.strip_prefix("disk,").unwrap();

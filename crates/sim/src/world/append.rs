@@ -1,4 +1,4 @@
-//! Appends rows to the engine and to the oracle, by all three interfaces.
+//! Appends of rows to the engine and to the oracle, through all three interfaces.
 
 use super::{Done, World};
 use crate::datum::Datum;
@@ -10,7 +10,7 @@ use seiner_platform::Clock;
 use std::collections::{BTreeMap, HashSet};
 
 impl World {
-    /// Appends a batch of rows of several sources, some of which must be rejected.
+    /// Appends a batch of rows of several sources. Some of the rows must be rejected.
     pub(super) fn append_batch(&mut self) -> Done {
         self.generator.set_now(self.clock.now());
         let rows = self.rng.between(1, self.plan.batch_rows);
@@ -167,7 +167,7 @@ impl World {
     }
 }
 
-/// Returns the rows as columns, and the fields of the columns.
+/// Returns the rows as columns, with the fields of the columns.
 fn columns(entries: &[Entry]) -> (Vec<u32>, Columns) {
     let mut present: BTreeMap<u32, (Bitmap, Column)> = BTreeMap::new();
     for (row, entry) in entries.iter().enumerate() {

@@ -56,7 +56,7 @@ impl World {
         };
         let engine = match self.open_copy(&fork) {
             Ok(engine) => engine,
-            // The header of the catalog is the only place without which a store cannot open.
+            // Only a damaged header of the catalog prevents a store from opening.
             Err(Error::Damage { file, .. })
                 if file == CATALOG && damaged_files.contains(CATALOG) =>
             {
@@ -165,7 +165,7 @@ impl World {
                 .iter()
                 .find(|segment| segment.file == *name)
         };
-        // A source with an unreadable block is not answered at all.
+        // A query returns nothing for a source with an unreadable block.
         if errors == 0
             && damaged_store
                 .damaged_files
@@ -206,7 +206,7 @@ impl World {
         }
     }
 
-    /// Checks that the rest of the store works: it accepts rows, and they persist after a close and an open.
+    /// Checks that the rest of the store works: it accepts rows, and the rows persist after a close and an open.
     fn exercise(&mut self, damaged_store: &mut DamagedStore, disk: &SimDisk) -> Result<(), String> {
         let rows = self.rng.between(1, 50);
         let entries = self.generator.entries(&mut self.rng, rows, None);
@@ -236,7 +236,7 @@ impl World {
         self.same(damaged_store, "when opened again")
     }
 
-    /// Checks that every source is answered exactly, or not at all and then reported.
+    /// Checks that each source has an exact answer, or no answer and a reported error.
     fn same(&self, damaged_store: &DamagedStore, when: &str) -> Result<(), String> {
         let (found, errors) = remains(&damaged_store.engine, &self.source_index)?;
         let answered: BTreeSet<u32> = found.keys().map(|series| series.0).collect();

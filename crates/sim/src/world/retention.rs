@@ -14,7 +14,7 @@ use seiner_platform::{Clock, Disk};
 
 const SECOND: u64 = 1_000_000_000;
 
-/// Returns the expected history of a plan's store at its beginning.
+/// Returns the model of a new store under a plan.
 pub(super) fn model(plan: &RunPlan, generator: &Generator, now: i64) -> RetentionModel {
     let holes = !plan.journals();
     RetentionModel::new(rules(plan, generator), plan.options.block_bytes, now, holes)
@@ -37,8 +37,8 @@ pub(super) fn rules(plan: &RunPlan, generator: &Generator) -> Rules {
     }
 }
 
-/// Returns true if the store has reason to distrust its clock: the clock jumped by at least the shortest
-/// lifetime, and no lifetime has passed since.
+/// Returns true if the store may distrust its clock: the clock jumped by at least the shortest lifetime, and no
+/// lifetime has passed since the jump.
 pub(super) fn is_held(engine: &Engine) -> bool {
     let classes = engine.log().classes.into_iter();
     let shortest = classes.filter_map(|shown| shown.class.keep.age).min();
@@ -152,8 +152,8 @@ impl World {
         }
     }
 
-    /// Checks that a store that expires data contains all rows that it must contain, and only rows that
-    /// it may contain. Returns true if the store could be queried. Other stores are checked more thoroughly later.
+    /// Checks that a store that expires data contains all rows that it must contain, and only rows that it may
+    /// contain. Returns true if the store could be queried. Other stores are checked more thoroughly later.
     pub(super) fn observe(&mut self) -> Result<bool, Violation> {
         if self.plan.rolls_up {
             return self.observe_levels();
@@ -184,8 +184,8 @@ impl World {
         Ok(true)
     }
 
-    /// Returns true if the engine has already applied the current time to its retention. A disk fault may have
-    /// prevented it.
+    /// Returns true if the engine has already applied the current time to its retention. A disk fault may prevent
+    /// that.
     pub(super) fn looked(&self) -> bool {
         let now = self.clock.now();
         let rules = &self.plan.options.classes;
@@ -234,7 +234,7 @@ impl World {
         }
     }
 
-    /// Changes the rules for the next start, sometimes.
+    /// Sometimes changes the rules for the next start.
     pub(super) fn change_rules(&mut self) {
         let keeps_all = !self.plan.expiring && !self.plan.rolls_up;
         if keeps_all || !self.rng.chance(1, 3) {

@@ -1,5 +1,5 @@
-//! Steps of a store with roll-ups: passes, rules that change, deletes. Aggregates must stay the same, whatever
-//! level they are computed from.
+//! Steps of a store with roll-ups: passes, changing rules, deletes. Aggregates must be the same for every level from
+//! which they are computed.
 
 use super::{Done, Violation, World};
 use crate::answers::{self, CheckError, SourceIndex};
@@ -69,8 +69,8 @@ impl World {
         self.check_budget()
     }
 
-    /// Runs background work. If a pass of the roll-up ended, all accepted rows are durable: a pass ends only after
-    /// they are on disk.
+    /// Runs background work. If a pass of the roll-up ended, all accepted rows are durable, because a pass ends only
+    /// after these rows are on disk.
     fn run_background(&mut self) -> Done {
         let engine = self.engine();
         let before = self.made(&engine);
@@ -82,7 +82,7 @@ impl World {
         Ok(())
     }
 
-    /// For each class with a level, returns the end of the times that its next level has, ns.
+    /// Returns, for each class with a level, the end of the times that the next level contains, ns.
     fn made(&self, engine: &Engine) -> Vec<i64> {
         let rules = &self.plan.options.classes;
         let classes = (0..).zip(engine.log().classes);
@@ -126,7 +126,7 @@ impl World {
         Ok(true)
     }
 
-    /// Opens a copy of the disk as it would be after a power cut, and checks its answers.
+    /// Simulates a power cut on a copy of the disk, opens the copy and checks the answers.
     pub(super) fn check_power_cut_with_levels(&mut self, disk: &SimDisk) -> Done {
         let clock = Arc::new(self.clock.clone());
         let options = self.plan.options.clone();

@@ -24,7 +24,7 @@ pub(super) enum ProgramEnd {
 impl World {
     /// Ends the program and starts it again.
     pub(super) fn restart(&mut self, how: ProgramEnd) -> Done {
-        // Data after a failed sync look written to a restarted program, but are not durable. Only a power cut
+        // After a failed sync, data look written to a restarted program, but are not durable. Only a power cut
         // reveals the difference.
         let how = if self.sync_doubtful && self.plan.fault_kind == FaultKind::Errors {
             ProgramEnd::PowerCut
@@ -44,7 +44,7 @@ impl World {
         self.start(how)
     }
 
-    /// Ends the program. Its handles become invalid first, so that dropping it writes nothing.
+    /// Ends the program. The program's file handles become invalid first, so that dropping the program writes nothing.
     fn end(&mut self, how: ProgramEnd) {
         if how == ProgramEnd::PowerCut {
             self.report.crashes += 1;
@@ -64,7 +64,7 @@ impl World {
         self.positions.clear();
     }
 
-    /// Starts the program, repeatedly if the power fails during the start, and examines the contents.
+    /// Starts the program and examines the contents. Repeats the start if the power fails during it.
     pub(super) fn start(&mut self, mut how: ProgramEnd) -> Done {
         let mut attempts = 0;
         let found = loop {
@@ -166,7 +166,7 @@ impl World {
         result.or_else(|what| self.violation(format!("after {how:?}: {what}")))
     }
 
-    /// Examines the state after a power failure now, on a copy, so that one run covers many crashes.
+    /// Simulates a power failure on a copy of the disk and examines the copy, so that one run covers many crashes.
     pub(super) fn check_power_cut(&mut self) -> Done {
         self.event("check a power cut on a copy".to_string());
         self.report.crashes += 1;
@@ -212,7 +212,7 @@ impl World {
         Ok((found, !is_held(&engine)))
     }
 
-    /// Handles an error of the engine: checks whether the error was to be expected, and continues accordingly.
+    /// Handles an error of the engine: checks that the error was expected, and continues accordingly.
     pub(super) fn failed(&mut self, what: &str, error: Error) -> Done {
         self.event(format!("{what} fails: {error}"));
         if self.disk.is_off() {

@@ -16,8 +16,8 @@ use std::time::Duration;
 pub struct Log {
     engine: Arc<Engine>,
     sources: Vec<SourceId>,
-    /// Number of samples per series so far. One counter serves all series, because times only need
-    /// to rise.
+    /// Number of samples per series so far. One counter suffices for all series, because times must
+    /// only rise.
     rounds: AtomicU64,
     is_synced: bool,
     lap: u64,
@@ -28,7 +28,7 @@ const FIRST_TIME: i64 = 1_700_000_000_000_000_000;
 const STEP: i64 = 10_000_000_000;
 /// Approximate bytes of a sample in a buffer.
 const ENCODED_BYTES: u64 = 3;
-/// Minimum number of segments and of journals that fit the space.
+/// Minimum number of segments, and of journals, for which the space suffices.
 const SEGMENTS: u64 = 16;
 const JOURNALS: u64 = 8;
 /// Samples per call of the engine.
@@ -37,7 +37,7 @@ const ROWS: u64 = 1024;
 /// Least size of a segment and of a journal, and the unit to which sizes are rounded, bytes.
 const LEAST: u64 = 64 << 10;
 
-/// Returns `fits` limited to `usual`, rounded down, and at least [`LEAST`].
+/// Returns the lesser of `fits` and `usual`, rounded down, and at least [`LEAST`].
 fn share(fits: u64, usual: u64) -> u64 {
     fits.clamp(LEAST, usual) / LEAST * LEAST
 }
@@ -134,8 +134,8 @@ impl Drop for Log {
     }
 }
 
-/// Returns a reading with one decimal, uniform in 0 to 1000: no value helps to predict the next
-/// one.
+/// Returns a reading with one decimal, uniform in 0 to 1000. Values are independent, so none helps to
+/// predict the next.
 fn value(word: &[u8]) -> f64 {
     let bits = u64::from_le_bytes(word.try_into().expect("eight bytes"));
     (bits % 10_000) as f64 / 10.0

@@ -24,12 +24,12 @@ use log::Log;
 use std::path::PathBuf;
 use yawndb::Recovery;
 
-/// Bytes of a portion, B, of stores that fix it themselves.
+/// Bytes of a portion, B, in stores with a fixed portion.
 pub const FIXED_PORTION: u64 = 4096;
 /// Number of files made between two checks for an interrupt.
 const AT_ONCE: u64 = 256;
 
-/// Samples that a store takes in one call.
+/// Samples that a store receives in one call.
 pub struct Portion<'a> {
     /// First sensor.
     pub first: u64,
@@ -45,13 +45,13 @@ pub struct Portion<'a> {
 
 /// A store under test.
 pub trait Store: Sync {
-    /// Writes a portion. Returns the bytes of samples taken.
+    /// Writes a portion. Returns the bytes of accepted samples.
     ///
     /// # Errors
     /// The store fails.
     fn put(&self, portion: &Portion<'_>) -> Result<u64>;
 
-    /// Number of sensors that the store takes per call.
+    /// Number of sensors per call.
     fn stride(&self) -> u64 {
         1
     }

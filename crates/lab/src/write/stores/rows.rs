@@ -1,4 +1,4 @@
-//! Samples as rows with the key (sensor, time), as general-purpose stores take them.
+//! Samples as rows with the key (sensor, time), for general-purpose stores.
 
 use super::Portion;
 use crate::write::{SAMPLE_BYTES, Write};
@@ -16,8 +16,8 @@ pub struct Row {
     pub value: f64,
 }
 
-/// Shape of a table that fits into the space: once it is full, rows overwrite older ones, as in a
-/// ring.
+/// Shape of a table of limited size. Once the table is full, new rows overwrite the oldest rows, as
+/// in a ring.
 pub struct Table {
     sensors: u64,
     kept: u64,

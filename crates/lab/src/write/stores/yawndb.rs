@@ -65,7 +65,10 @@ impl Store for Recovery {
         let mut record = [0; RECORD_HEAD + SAMPLE_BYTES as usize];
         record[14..22].copy_from_slice(&portion.first.to_le_bytes());
         record[22..].copy_from_slice(sample);
-        let mut current = self.current.lock().expect("nobody panics with the file");
+        let mut current = self
+            .current
+            .lock()
+            .expect("no thread panics while it holds the file");
         if current.bytes >= ROTATE_AT.min(self.room / 3) {
             let number = current.number + 1;
             *current = Current {
