@@ -40,6 +40,7 @@ pub(crate) mod spans;
 pub(crate) mod sweep;
 
 use self::aggregate::Aggregates;
+use self::parallel::cores;
 use self::scan::Scan;
 use self::select::Select;
 use self::source::SourceReader;
@@ -104,12 +105,14 @@ pub(crate) fn time_range(core: &Core, query: &Query, most: usize) -> Option<Inte
         .reduce(|a, b| Interval::new(a.start.min(b.start), a.end.max(b.end)))
 }
 
-/// Returns the bounds of a query. A store without threads of its own reads on the caller's thread,
-/// so that operations in the simulator always have the same order.
+/// Returns the bounds of a query. While others run, a query has fewer threads and less memory. A store
+/// without threads of its own reads on the caller's thread, so that operations in the simulator
+/// always have the same order.
 pub(crate) fn bounds(core: &Core, threads: Option<usize>) -> Bounds {
     let threads = threads.or((!core.has_threads()).then_some(1));
     let options = core.options();
     let pool = (options.memory / 16) as usize;
     let (most, least) = Bounds::held(&options);
+    let threads = threads.unwrap_or_else(|| core.queries.fair(cores(), cores(), 1));
     Bounds::by(core.queries.fair(most, pool, least), threads)
 }

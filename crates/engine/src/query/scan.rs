@@ -101,7 +101,7 @@ impl<'a> Scan<'a> {
     /// Sets the bytes for rows that wait to be merged, instead of a share of the store's memory.
     /// Pieces have about a quarter of these bytes.
     pub fn memory(mut self, bytes: usize) -> Self {
-        self.bounds = Bounds::by(bytes, Some(self.bounds.threads));
+        self.bounds = Bounds::by(bytes, self.bounds.threads);
         self
     }
 

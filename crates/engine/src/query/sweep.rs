@@ -8,7 +8,7 @@
 
 use crate::error::Error;
 use crate::options::Options;
-use crate::query::parallel::{Ordered, cores};
+use crate::query::parallel::Ordered;
 use crate::query::rows::{Rows, merge};
 use crate::query::source::{Damages, SourceView};
 use seiner_model::Interval;
@@ -49,14 +49,14 @@ impl Bounds {
     }
 
     /// Returns the bounds for a number of bytes of waiting rows. Half as many bytes are for rows that
-    /// are decoded ahead. `threads`: all cores if `None`.
-    pub fn by(held: usize, threads: Option<usize>) -> Bounds {
+    /// are decoded ahead.
+    pub fn by(held: usize, threads: usize) -> Bounds {
         Bounds {
             held,
             piece_bytes: held / 4,
             piece_rows: PIECE_ROWS,
             ahead: held / 2,
-            threads: threads.unwrap_or_else(cores),
+            threads,
         }
     }
 
