@@ -14,7 +14,7 @@ use crate::holds::Holds;
 use crate::jobs::free::memory::SpaceMemory;
 use crate::jobs::idle::memory::IDLE_TICKS;
 use crate::jobs::merging::memory::{Decisions, MergeMemory};
-use crate::jobs::writing::Writing;
+use crate::jobs::writing::{Writing, WritingGuard};
 use crate::journal::files::JournalWriter;
 use crate::ledger::Ledger;
 use crate::locks::{HeadGuard, Locks, LogGuard};
@@ -29,7 +29,6 @@ use crate::segment::Entry;
 use crate::segment::files::Files;
 use crate::status::{Loss, Recovery};
 use crate::trouble::Path as Way;
-use crate::turns::Turns;
 use crate::volume::Volume;
 use seiner_platform::{Clock, Disk};
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
@@ -42,8 +41,6 @@ pub(crate) const ENTRIES_A_LOCK: usize = 128;
 /// Number of times that free memory is returned after a large object was freed. The second time
 /// also returns the memory that users of the object allocated with it.
 const TRIMS: u8 = 2;
-/// Reason why a lock is not poisoned.
-const UNBROKEN: &str = "nobody panics while writing segments";
 
 /// Shared state of an open store. [`Engine`](crate::Engine) is its public interface.
 pub(crate) struct Core {
@@ -56,8 +53,8 @@ pub(crate) struct Core {
     ledger: Mutex<Ledger>,
     /// Identity of the store.
     pub(crate) store: u64,
-    /// Memory of the jobs. Background steps take this lock after all other waiting threads.
-    writing: Turns<Writing>,
+    /// Memory of the jobs, behind a fair mutex.
+    writing: parking_lot::Mutex<Writing>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) volume: Arc<dyn Volume>,
     durability: Durability,
@@ -153,12 +150,6 @@ impl Core {
         self.locks.both()
     }
 
-    /// Locks the head after all other waiting threads, and the log.
-    #[track_caller]
-    pub(crate) fn both_after_others(&self) -> (HeadGuard<'_>, LogGuard<'_>) {
-        self.locks.both_after_others()
-    }
-
     /// Locks the head and the log after advancing the time, so that expired data is hidden.
     #[track_caller]
     pub(crate) fn present(&self) -> (HeadGuard<'_>, LogGuard<'_>) {
@@ -195,13 +186,9 @@ impl Core {
         self.sealer.run(&self.locks, &*self.volume)
     }
 
-    pub(crate) fn writing(&self) -> MutexGuard<'_, Writing> {
-        self.writing.lock().expect(UNBROKEN)
-    }
-
-    /// Locks the memory of the jobs for background work, after all other waiting threads.
-    pub(crate) fn writing_after_others(&self) -> MutexGuard<'_, Writing> {
-        self.writing.lock_after_others().expect(UNBROKEN)
+    /// Locks the memory of the jobs.
+    pub(crate) fn writing(&self) -> WritingGuard<'_> {
+        WritingGuard::new(self.writing.lock(), &self.health)
     }
 
     pub(crate) fn journal(&self) -> MutexGuard<'_, JournalWriter> {
@@ -481,7 +468,7 @@ impl Core {
                 frame: Frame::default(),
             }),
             ledger: Mutex::new(opened.ledger),
-            writing: Turns::new(Writing::new(
+            writing: parking_lot::Mutex::new(Writing::new(
                 SpaceMemory::new(disk),
                 MergeMemory::new(policy, opened.merging, opened.copied),
             )),

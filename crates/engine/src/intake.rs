@@ -224,7 +224,7 @@ fn head_for_rows(core: &Core) -> Result<HeadGuard<'_>, Error> {
 
 /// Locks the head for a batch of rows if no job is needed before. Head and log are locked once.
 fn head_without_wait(core: &Core) -> Result<Option<HeadGuard<'_>>, Error> {
-    let (mut head, mut log) = core.both_after_others();
+    let (mut head, mut log) = core.both();
     core.inform(&mut head, &mut log);
     if head.staged().max(head.taken()) != Backlog::Small {
         return Ok(None);

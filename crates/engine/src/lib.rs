@@ -105,8 +105,6 @@ mod space;
 mod status;
 mod trace;
 mod trouble;
-#[allow(clippy::disallowed_methods, reason = "waits for other threads")]
-mod turns;
 mod volume;
 
 use seiner_store::answer;

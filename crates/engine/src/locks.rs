@@ -10,12 +10,12 @@ use crate::health::Health;
 use crate::holds::{HoldCounter, Holds};
 use crate::log::Log;
 use crate::trouble::Path;
-use crate::turns::Turns;
 use crate::volume::Volume;
+use parking_lot::{Mutex, MutexGuard};
 use seiner_platform::critical::Section;
 use std::ops::{Deref, DerefMut};
 use std::panic::Location;
-use std::sync::{Arc, LockResult, MutexGuard};
+use std::sync::Arc;
 use std::time::Instant;
 
 #[cfg(debug_assertions)]
@@ -31,8 +31,10 @@ pub struct Locks {
     health: Arc<Health>,
 }
 
+/// Fair mutex: a thread that locks it again and again gives way to a waiting thread at least every half
+/// millisecond.
 struct Lock<T> {
-    value: Turns<T>,
+    value: Mutex<T>,
     holds: HoldCounter,
 }
 
@@ -40,6 +42,7 @@ struct Lock<T> {
 pub struct Guard<'a, T> {
     value: MutexGuard<'a, T>,
     holds: &'a HoldCounter,
+    health: &'a Health,
     since: Instant,
     place: &'static Location<'static>,
     _section: Section,
@@ -92,9 +95,8 @@ impl Locks {
     /// Locks the log if no other thread holds its lock.
     #[track_caller]
     pub fn try_log(&self) -> Option<LogGuard<'_>> {
-        let locked = self.log.value.try_lock()?;
         Some(LogGuard::new(Guard::new(
-            locked,
+            self.log.value.try_lock()?,
             &self.log.holds,
             &self.health,
         )))
@@ -105,16 +107,6 @@ impl Locks {
     #[track_caller]
     pub fn both(&self) -> (HeadGuard<'_>, LogGuard<'_>) {
         let head = self.head();
-        (head, self.log())
-    }
-
-    /// Locks the head after all other waiting threads, then the log. For writers, which take the
-    /// lock repeatedly.
-    #[track_caller]
-    pub fn both_after_others(&self) -> (HeadGuard<'_>, LogGuard<'_>) {
-        HeldLog::assert_none();
-        let locked = self.head.value.lock_after_others();
-        let head = Guard::new(locked, &self.head.holds, &self.health);
         (head, self.log())
     }
 
@@ -149,27 +141,19 @@ impl Locks {
 impl<T> Lock<T> {
     fn new(value: T) -> Lock<T> {
         Lock {
-            value: Turns::new(value),
+            value: Mutex::new(value),
             holds: HoldCounter::default(),
         }
     }
 }
 
 impl<'a, T> Guard<'a, T> {
-    /// Takes a lock. After a panic under the lock, a row may be accepted in part, so writing ends.
     #[track_caller]
-    fn new(
-        locked: LockResult<MutexGuard<'a, T>>,
-        holds: &'a HoldCounter,
-        health: &Health,
-    ) -> Guard<'a, T> {
-        let value = locked.unwrap_or_else(|poisoned| {
-            health.poison(|| "a writer panicked".to_string());
-            poisoned.into_inner()
-        });
+    fn new(value: MutexGuard<'a, T>, holds: &'a HoldCounter, health: &'a Health) -> Guard<'a, T> {
         Guard {
             value,
             holds,
+            health,
             since: Instant::now(),
             place: Location::caller(),
             _section: Section::enter(),
@@ -180,6 +164,10 @@ impl<'a, T> Guard<'a, T> {
 impl<T> Drop for Guard<'_, T> {
     fn drop(&mut self) {
         self.holds.count(self.since.elapsed(), self.place);
+        // A row may be accepted in part.
+        if std::thread::panicking() {
+            self.health.poison(|| "a writer panicked".to_string());
+        }
     }
 }
 

@@ -60,7 +60,7 @@ struct StepState {
 /// Performs a step of background work: writes a piece, seals a segment, writes checkpoints, seals idle
 /// sources, drops or merges segments. Returns whether more work is waiting.
 pub(crate) fn step(core: &Core) -> Result<bool, Error> {
-    step_or_poison(core, &mut core.writing_after_others())
+    step_or_poison(core, &mut core.writing())
 }
 
 pub(crate) fn step_or_poison(core: &Core, writing: &mut Writing) -> Result<bool, Error> {

@@ -5,7 +5,7 @@ use crate::closing::flush;
 use crate::core::Core;
 use crate::error::Error;
 use crate::intake::{append_columns, register};
-use crate::jobs::writing::Writing;
+use crate::jobs::writing::{Writing, WritingGuard};
 use crate::opening::open;
 use crate::options::{Durability, Options};
 use crate::query::scan;
@@ -14,7 +14,7 @@ use crate::retention::class::{Class, Classes};
 use seiner_model::{Column, Columns, FieldColumn, Interval, Selector, SourceId, SourceKey};
 use seiner_platform::sim::{SimClock, SimDisk};
 use std::ops::Range;
-use std::sync::{Arc, MutexGuard};
+use std::sync::Arc;
 
 pub const SECOND: i64 = 1_000_000_000;
 
@@ -82,7 +82,7 @@ impl World {
     }
 
     /// Returns the memory of the jobs.
-    pub fn writing(&self) -> MutexGuard<'_, Writing> {
+    pub fn writing(&self) -> WritingGuard<'_> {
         self.core.writing()
     }
 

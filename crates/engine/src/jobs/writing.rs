@@ -1,13 +1,16 @@
 //! Memory of the jobs. The thread that holds its lock writes segments.
 
+use crate::health::Health;
 use crate::jobs::free::memory::SpaceMemory;
 use crate::jobs::idle::memory::IdleMemory;
 use crate::jobs::merging::memory::MergeMemory;
 use crate::jobs::rollup::pass::RollupPass;
 use crate::jobs::segments::memory::SegmentMemory;
 use crate::segment::Entry;
+use parking_lot::MutexGuard;
 use roaring::RoaringBitmap;
 use std::collections::{HashMap, HashSet};
+use std::ops::{Deref, DerefMut};
 
 /// State that each job keeps between its steps.
 pub(crate) struct Writing {
@@ -50,5 +53,41 @@ impl Writing {
         self.merge.forget(segment);
         self.overwritten.remove(&segment);
         self.tidy.remove(&segment);
+    }
+}
+
+/// Access to the memory of the jobs. A panic of a job ends writing, because the job may have stopped half-way.
+pub(crate) struct WritingGuard<'a> {
+    writing: MutexGuard<'a, Writing>,
+    health: &'a Health,
+}
+
+impl<'a> WritingGuard<'a> {
+    /// Wraps a lock that was taken.
+    pub fn new(writing: MutexGuard<'a, Writing>, health: &'a Health) -> WritingGuard<'a> {
+        WritingGuard { writing, health }
+    }
+}
+
+impl Deref for WritingGuard<'_> {
+    type Target = Writing;
+
+    fn deref(&self) -> &Writing {
+        &self.writing
+    }
+}
+
+impl DerefMut for WritingGuard<'_> {
+    fn deref_mut(&mut self) -> &mut Writing {
+        &mut self.writing
+    }
+}
+
+impl Drop for WritingGuard<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.health
+                .poison(|| "a background job panicked".to_string());
+        }
     }
 }
