@@ -25,6 +25,11 @@ const TIGHT: f64 = 0.8;
 /// wait for the answers.
 const REPORTS: usize = 8;
 
+/// Memory of the store for each concurrent query, in bytes. A scan of a year at 1 Hz uses about 12 MiB.
+const QUERY_MEMORY: u64 = 16 << 20;
+/// Concurrent queries that a store with little memory permits.
+const FEW_QUERIES: u64 = 4;
+
 /// Parts that the program around the server provides.
 #[derive(Clone, Default)]
 pub struct Extensions {
@@ -64,6 +69,15 @@ pub struct AppState {
     pub started: Instant,
 }
 
+/// Returns the number of concurrent queries for a setting and for the memory budget of the store in bytes, 0 if
+/// it has none.
+fn concurrent_queries(setting: usize, memory: u64) -> usize {
+    match memory {
+        0 => setting,
+        _ => setting.min((memory / QUERY_MEMORY).max(FEW_QUERIES) as usize),
+    }
+}
+
 impl AppState {
     /// Creates the state around a store.
     pub fn new(store: Arc<dyn Store>, extensions: Extensions, settings: Settings) -> AppState {
@@ -74,7 +88,9 @@ impl AppState {
             Some(_) => None,
             None => Device::of(&settings.data),
         };
-        let history = Arc::new(History::new(device, &store.status()));
+        let status = store.status();
+        let memory = status.memory_budget;
+        let history = Arc::new(History::new(device, &status));
         AppState {
             registry: crate::metrics::registry(
                 store.clone(),
@@ -91,7 +107,7 @@ impl AppState {
                 traffic.clone(),
             ),
             queries: Limiter::new(
-                settings.max_queries,
+                concurrent_queries(settings.max_queries, memory),
                 "queries are",
                 "max_queries",
                 traffic.clone(),
@@ -155,5 +171,20 @@ impl AppState {
         self.history.note(&status);
         let tight = status.disk_used as f64 >= TIGHT * status.disk_budget as f64;
         self.tight.store(tight, Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn little_memory_permits_fewer_queries() {
+        let mib = |mib: u64| mib << 20;
+        assert_eq!(concurrent_queries(16, 0), 16);
+        assert_eq!(concurrent_queries(16, mib(256)), 16);
+        assert_eq!(concurrent_queries(16, mib(128)), 8);
+        assert_eq!(concurrent_queries(16, mib(8)), 4);
+        assert_eq!(concurrent_queries(2, mib(8)), 2);
     }
 }

@@ -133,7 +133,7 @@ const PURPOSE: &str = "Millions of sources. A name has a measurement and four ta
     after a stop without closing (recovery), in a query of everything, after closing and starting again. \
     Merging: the same peak while a million sources of six rates overwrite rings of 16 rows in a small budget. \
     Registration: the latency of each append in which all rows are of new sources. \
-    Queries: a year of ten fields at 1 Hz, read whole from a store with 128 MiB: by one reader, by 16 readers at a time, and with \
+    Queries: a year of ten fields at 1 Hz, read whole from a store with 128 MiB: by one reader, by 8 readers at a time, and with \
     rows that came late.";
 
 /// Runs the benchmark.

@@ -20,8 +20,8 @@ const MEMORY: u64 = 128 << 20;
 const BATCH: u32 = 10_000;
 /// Number of late rows, about as many as in a block.
 const LATE_ROWS: u32 = 500;
-/// Number of concurrent queries: the server's default limit.
-const READERS: usize = 16;
+/// Number of concurrent queries: as many as a server with this memory permits.
+const READERS: usize = 8;
 /// Allowed memory of one query, bytes.
 const ADDED: u64 = 64 << 20;
 /// Allowed resident memory besides the setting, bytes.
@@ -91,7 +91,7 @@ pub fn measure(scale: f64, output: &Path) -> Result<Year> {
         means(&engine)
     })?);
     readings.push(observe(
-        "16 scans, late rows",
+        "8 scans, late rows",
         samples * READERS as u64,
         || many(&engine),
     )?);
