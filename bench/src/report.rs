@@ -12,9 +12,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Names of the benchmarks, in the order in which the page lists them.
-pub const BENCHMARKS: [&str; 18] = [
+pub const BENCHMARKS: [&str; 19] = [
     "peers",
     "embedded",
+    "core",
     "core-lock",
     "restart",
     "amplification",
