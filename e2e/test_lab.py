@@ -413,7 +413,7 @@ def test_the_page_plans_with_the_same_code(serve, tmp_path):
     rejected = server.ask("plan", sensors="many")
     assert rejected.status_code == 400 and "sensors" in rejected.json()["error"]
     silent = server.ask("plan", own="true")
-    assert silent.status_code == 400 and "nothing is coming in" in silent.json()["error"]
+    assert silent.status_code == 400 and "receives no rows at present" in silent.json()["error"]
 
 
 def test_a_plan_that_does_not_fit_lists_alternatives():

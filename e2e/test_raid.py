@@ -260,7 +260,7 @@ def test_trimmed_stripes_free_their_space(tmp_path):
 def test_the_page_shows_where_writes_are_held_and_prometheus_has_figures(tmp_path):
     devices = create(tmp_path)
     outside = run("raid", "serve", "--control", tmp_path / "control", "--http", "0.0.0.0:0", *devices)
-    assert outside.returncode == 1 and "can be reached from outside" in outside.stderr
+    assert outside.returncode == 1 and "can be reached from other hosts" in outside.stderr
     with Serving(tmp_path, devices, "--http", "127.0.0.1:0") as serving, Client(serving.socket) as client:
         address = re.search(r"http://[0-9.:]+/", (tmp_path / "serve.log").read_text()).group()
         for block in range(200):

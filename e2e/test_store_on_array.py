@@ -94,7 +94,7 @@ def test_no_data_are_lost_with_two_members_under_load(tmp_path, durability):
             time.sleep(0.5)
         rows = check(server, [writer.rows for writer in writing.writers])
         assert server.status()["array"]["condition"] == "degraded"
-        assert any("gone" in warning for warning in server.status()["warnings"])
+        assert any("are lost or being rebuilt" in warning for warning in server.status()["warnings"])
         server.flush()
         server.stop()
 
