@@ -7,7 +7,7 @@ mod merging;
 mod rows;
 mod year;
 
-use self::rows::{BATCH, Canonical, SECOND, START, put_name};
+use self::rows::{BATCH, BESIDE, Canonical, Names};
 use self::year::Year;
 
 use crate::process::Usage;
@@ -15,7 +15,7 @@ use crate::report::{Check, OutputPaths, Relation, Report, Table, short};
 use anyhow::{Context, Result, ensure};
 use clap::{Args, ValueEnum};
 use seiner_engine::{Engine, Error, Options, Query, Step};
-use seiner_model::{Batch, Cell, Interval, Row, Selector, Value};
+use seiner_model::{Interval, Selector};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -90,8 +90,6 @@ const CASES: [Case; 4] = [
 
 /// Name of the case of [`Part::Queries`].
 const YEAR: &str = "year";
-/// Allowed resident memory in addition to the setting, bytes.
-const BESIDE: u64 = 64 << 20;
 /// Rounds of rows in a phase of [`Part::Merging`]: four rings of the fastest sources.
 const MERGING_ROUNDS: u32 = 64;
 /// Bound of the 99.9th percentile of acknowledgements, ms.
@@ -386,33 +384,12 @@ fn reopen(path: &Path, options: &Options) -> Result<Arc<Engine>> {
 /// Appends a row to every source and notes each append's latency in ms. Returns the number of
 /// rejected rows.
 fn append(engine: &Engine, sources: u32, round: i64, latencies: &mut Latencies) -> Result<usize> {
-    let mut refused = 0;
-    let (mut names, mut ends) = (String::new(), Vec::new());
+    let (mut refused, mut names) = (0, Names::default());
+    let value =
+        |source: u32| f64::from(source.wrapping_mul(7).wrapping_add(round as u32) % 1000) / 10.0;
     for first in (0..sources).step_by(BATCH as usize) {
-        names.clear();
-        ends.clear();
-        for source in first..first + BATCH {
-            put_name(source, &mut names)?;
-            ends.push(names.len());
-        }
-        let starts = std::iter::once(0).chain(ends.iter().copied());
-        let rows = starts.zip(&ends).zip(0..).map(|((start, &end), cell)| Row {
-            name: &names.as_bytes()[start..end],
-            time: START + round * 10 * SECOND,
-            first_cell: cell,
-            cells: 1,
-        });
-        let value = |source: u32| {
-            f64::from(source.wrapping_mul(7).wrapping_add(round as u32) % 1000) / 10.0
-        };
-        let cells = (first..first + BATCH).map(|source| Cell {
-            field: b"value",
-            value: Value::F64(value(source)),
-        });
-        let batch = Batch {
-            rows: rows.collect(),
-            cells: cells.collect(),
-        };
+        names.fill(first..first + BATCH)?;
+        let batch = names.batch(round, value);
         let (start, cpu_before) = (Instant::now(), cpu_ms());
         refused += engine.append(&Canonical, &batch)?.rejected_total;
         latencies.cpu_ms.push(cpu_ms() - cpu_before);

@@ -1,7 +1,7 @@
 //! The part `queries` of `core`: reads of a whole year of ten fields at 1 Hz. First all rows are in
 //! order. Then a late block has rows across the year. Last, many queries run at a time.
 
-use super::rows::{SECOND, START};
+use super::rows::{BESIDE, SECOND, START};
 use crate::process::Usage;
 use crate::report::{Check, Relation, Table, short};
 use anyhow::{Context, Result, ensure};
@@ -24,8 +24,6 @@ const LATE_ROWS: u32 = 500;
 const READERS: usize = 8;
 /// Allowed memory of one query, bytes.
 const ADDED: u64 = 64 << 20;
-/// Allowed resident memory besides the setting, bytes.
-const BESIDE: u64 = 64 << 20;
 /// Allowed time with late rows, relative to the time without.
 const LATE_FACTOR: f64 = 2.0;
 

@@ -262,16 +262,17 @@ fn divided(
     // From the end, so that earlier positions stay valid.
     for at in wide(&spans).into_iter().rev() {
         let member = spans[at].0;
-        let rows = match member.checked_sub(view.blocks.len()) {
-            Some(at) => open[at].times.len(),
-            None => view.blocks[member].0.rows as usize,
-        };
+        let given = member.checked_sub(view.blocks.len()).map(|at| &open[at]);
+        let rows = given.map_or_else(
+            || view.blocks[member].0.rows as usize,
+            |rows| rows.times.len(),
+        );
         if rows > left {
             continue;
         }
         left -= rows;
-        let times = match member.checked_sub(view.blocks.len()) {
-            Some(at) => open[at].times.clone(),
+        let times = match given {
+            Some(rows) => rows.times.clone(),
             None => match view.read(member, &view.wanted) {
                 Ok(rows) => rows.times,
                 Err(_) => continue,

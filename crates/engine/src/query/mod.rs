@@ -110,9 +110,9 @@ pub(crate) fn time_range(core: &Core, query: &Query, most: usize) -> Option<Inte
 /// always have the same order.
 pub(crate) fn bounds(core: &Core, threads: Option<usize>) -> Bounds {
     let threads = threads.or((!core.has_threads()).then_some(1));
-    let options = core.options();
-    let pool = (options.memory / 16) as usize;
-    let (most, least) = Bounds::held(&options);
+    let memory = core.memory_limit();
+    let pool = (memory / 16) as usize;
+    let (most, least) = Bounds::held(memory);
     let threads = threads.unwrap_or_else(|| core.queries.fair(cores(), cores(), 1));
     Bounds::by(core.queries.fair(most, pool, least), threads)
 }

@@ -51,6 +51,9 @@ pub(crate) fn clusters(spans: &[(usize, Interval)]) -> Vec<Cluster> {
 /// different times make such a span, and join clusters that have no row in common. Returns nothing
 /// if there are too many wide spans.
 pub(crate) fn wide(spans: &[(usize, Interval)]) -> Vec<usize> {
+    if spans.len() <= ORDINARY + 1 {
+        return Vec::new();
+    }
     let mut starts: Vec<i64> = spans.iter().map(|(_, span)| span.start).collect();
     if !starts.is_sorted() {
         starts.sort_unstable();

@@ -7,7 +7,6 @@
 //! earliest rows, and decodes the blocks again when it reaches the other rows.
 
 use crate::error::Error;
-use crate::options::Options;
 use crate::query::parallel::Ordered;
 use crate::query::rows::{Rows, merge};
 use crate::query::source::{Damages, SourceView};
@@ -41,10 +40,10 @@ pub(crate) struct Bounds {
 }
 
 impl Bounds {
-    /// Returns the most and the least bytes of waiting rows of a query in a store with these options: a
-    /// thirty-second of the memory, from 1 to 8 MiB, and an eighth of that if many queries run.
-    pub fn held(options: &Options) -> (usize, usize) {
-        let most = (options.memory / 32).clamp(1 << 20, 8 << 20) as usize;
+    /// Returns the most and the least bytes of waiting rows of a query in a store with this memory in
+    /// bytes: a thirty-second of the memory, from 1 to 8 MiB, and an eighth of that if many queries run.
+    pub fn held(memory: u64) -> (usize, usize) {
+        let most = (memory / 32).clamp(1 << 20, 8 << 20) as usize;
         (most, most / 8)
     }
 
