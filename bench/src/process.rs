@@ -4,6 +4,7 @@ use anyhow::{Context, Result, bail, ensure};
 use procfs::WithCurrentSystemInfo;
 use procfs::process::Process;
 use rustix::process::{Pid, Signal, kill_process};
+use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::net::{SocketAddr, TcpListener};
 use std::os::unix::fs::MetadataExt;
@@ -180,6 +181,17 @@ impl DiskUse {
         sum
     }
 
+    /// Returns the bytes allocated at one moment, at least: the moment between two scans of the
+    /// directory. A single scan takes a while, and counts both a file that is deleted after the
+    /// scan has passed it and the file that takes its space. Here, a file counts if both scans
+    /// found it, with the smaller of its two sizes.
+    pub fn allocated_at_once(directory: &Path) -> u64 {
+        let (mut first, mut second) = (BTreeMap::new(), BTreeMap::new());
+        list(directory, &mut first);
+        list(directory, &mut second);
+        in_both(&first, &second)
+    }
+
     /// Waits until the directory has not changed for `quiet`. Returns false if that does not happen
     /// within `limit`.
     pub fn wait_until_stable(directory: &Path, quiet: Duration, limit: Duration) -> bool {
@@ -196,6 +208,31 @@ impl DiskUse {
         }
         false
     }
+}
+
+/// Identity of a file: a later file may get the path or the inode of a deleted one, rarely both.
+type FileId = (PathBuf, u64);
+
+/// Adds the files under a directory to `found`, with their allocated bytes.
+fn list(directory: &Path, found: &mut BTreeMap<FileId, u64>) {
+    for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
+        match entry.metadata() {
+            Ok(facts) if facts.is_dir() => list(&entry.path(), found),
+            Ok(facts) => {
+                found.insert((entry.path(), facts.ino()), facts.blocks() * 512);
+            }
+            Err(_) => {}
+        }
+    }
+}
+
+/// Returns the bytes of the files that are in both lists, with the smaller of their two sizes.
+fn in_both<Id: Ord>(first: &BTreeMap<Id, u64>, second: &BTreeMap<Id, u64>) -> u64 {
+    let both = first.iter().filter_map(|(file, bytes)| {
+        let later = second.get(file)?;
+        Some(bytes.min(later))
+    });
+    both.sum()
 }
 
 /// Returns the bytes that all programs wrote to the block device under a directory since the
@@ -220,6 +257,22 @@ pub fn drop_page_cache() -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_file_and_its_replacement_are_not_counted_together() {
+        let deleted = (1, 500);
+        let (first, second) = ((2, 100), (2, 60));
+        let created = (3, 500);
+        assert_eq!(
+            in_both(&[deleted, first].into(), &[second, created].into()),
+            60
+        );
+        let directory = tempfile::tempdir().unwrap();
+        fs::create_dir(directory.path().join("inner")).unwrap();
+        fs::write(directory.path().join("inner/file"), [1; 8192]).unwrap();
+        let allocated = DiskUse::of(directory.path()).allocated;
+        assert_eq!(DiskUse::allocated_at_once(directory.path()), allocated);
+    }
 
     #[test]
     fn own_usage_grows_with_work() {

@@ -78,7 +78,7 @@ pub fn watching<T>(folder: &Path, most: &AtomicU64, work: impl FnOnce() -> T) ->
     let result = std::thread::scope(|scope| {
         scope.spawn(|| {
             while !stop.load(Ordering::Relaxed) {
-                most.fetch_max(DiskUse::of(folder).allocated, Ordering::Relaxed);
+                most.fetch_max(DiskUse::allocated_at_once(folder), Ordering::Relaxed);
                 samples.fetch_add(1, Ordering::Relaxed);
                 std::thread::sleep(SAMPLE);
             }
