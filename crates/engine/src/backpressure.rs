@@ -1,22 +1,25 @@
 //! Back-pressure: slows, blocks and rejects writers when the store is nearly full.
 //!
-//! Writers are first slowed. Then they wait while merging, roll-up and shedding free space. If none
-//! of
-//! these frees space, writes are rejected. [`crate::space`] contains the arithmetic.
+//! Writers are first slowed. Then they wait while merging, roll-up, sealing of buffers, and shedding
+//! free space. If none of these frees space, writes are rejected. [`crate::space`] contains the arithmetic.
 
 use crate::core::Core;
 use crate::error::Error;
 use crate::jobs::expire::shed;
 use crate::jobs::free::{QUERY_EVERY, headroom, query_free_space};
 use crate::jobs::merging::liveness::scan_all;
-use crate::jobs::segments::write_checkpoints;
+use crate::jobs::segments::{write_all_pieces, write_checkpoints};
 use crate::jobs::writing::Writing;
 use crate::jobs::{make_space, step_with};
+use crate::space::rows_reserve;
 use crate::trouble::Path;
 
 /// Fraction of the budget after whose writing liveness is scanned again: as many bytes may have
 /// died.
 const WORTH_COUNTING: u64 = 128;
+/// Fraction of the budget reserved for rows in memory above which buffers are sealed before a write
+/// is rejected.
+const WORTH_SEALING: u64 = 64;
 /// Attempts to merge and shed before writers are rejected.
 const ATTEMPTS: usize = 256;
 
@@ -49,7 +52,7 @@ fn try_space(core: &Core, writing: &mut Writing) -> Result<(), Error> {
         if headroom(core).0 {
             return Ok(());
         }
-        if more {
+        if more || seal_buffers(core)? {
             continue;
         }
         if core.log().is_crowded() || !shed(core)? {
@@ -60,9 +63,28 @@ fn try_space(core: &Core, writing: &mut Writing) -> Result<(), Error> {
     let fill = log.fill(&head.load());
     Err(Error::Full {
         used: fill.used,
+        reserved: fill.reserved,
         budget: fill.budget,
         relief: log.relief(),
     })
+}
+
+/// Seals all buffers if much of the budget is reserved for them. Blocks need less than the reserve,
+/// and rows of a ring or a quota expire only when the later rows are on disk. Returns whether
+/// buffers were sealed.
+fn seal_buffers(core: &Core) -> Result<bool, Error> {
+    let reserved = rows_reserve(&core.head().load());
+    if reserved < core.log().budget() / WORTH_SEALING {
+        return Ok(false);
+    }
+    let mut cursor = Some(0);
+    while let Some(from) = cursor {
+        core.health.writable()?;
+        cursor = core.head().seal_some(from);
+        core.finish_sealing()?;
+        write_all_pieces(core)?;
+    }
+    Ok(true)
 }
 
 /// Scans the liveness of all segments before a write is rejected, unless very little can have died

@@ -59,6 +59,11 @@ pub fn delay_s(used: u64, limit: u64) -> f64 {
     THROTTLE.delay_s(used as f64 / limit.max(1) as f64)
 }
 
+/// Returns the bytes reserved for the future blocks of rows in memory.
+pub fn rows_reserve(load: &Load) -> u64 {
+    sum(&[load.rows, load.blocks * BLOCK_HEAD])
+}
+
 /// Sizes from the settings of a store and its disk. They determine all reserves.
 #[derive(Clone, Copy, Debug)]
 pub struct Needs {
@@ -285,9 +290,8 @@ impl Space {
 
     /// Returns the bytes that writers must not use.
     pub fn reserved(&self, load: &Load) -> u64 {
-        let heads = load.blocks * BLOCK_HEAD;
         let (merge, rollup) = (self.needs.merge_reserve(), self.needs.rollup_reserve());
-        sum(&[merge, rollup, load.rows, heads])
+        sum(&[merge, rollup, rows_reserve(load)])
     }
 
     /// Returns the maximum bytes that writers may use: the budget without reserves, at least 1.

@@ -110,6 +110,7 @@ mod tests {
         let mut troubles = Troubles::default();
         let full = Error::Full {
             used: 9,
+            reserved: 1,
             budget: 10,
             relief: Relief::None,
         };

@@ -1,6 +1,6 @@
 //! Memory. The allocations of a store stay within its setting and match the figure that it reports.
 //!
-//! This binary has one test, because it counts every byte that the process allocates.
+//! The tests of this binary run one at a time, because they count every byte that the process allocates.
 //! `e2e/test_limits.py` checks the resident memory of a server.
 #![allow(clippy::unwrap_used)]
 #![allow(
@@ -10,18 +10,20 @@
 
 mod tiny;
 
-use seiner_engine::{Engine, Options, Query, Reason};
+use seiner_engine::{Class, Classes, Engine, Options, Query, Reason};
 use seiner_model::{Batch, Cell, Interval, KeyError, Notation, Row, Selector, SourceKey, Value};
 use seiner_platform::Disk;
 use seiner_platform::sim::SimClock;
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, PoisonError};
 use tiny::Plain;
 
 static LIVE: AtomicUsize = AtomicUsize::new(0);
 static PEAK: AtomicUsize = AtomicUsize::new(0);
+/// Held by the test that runs.
+static ALONE: Mutex<()> = Mutex::new(());
 
 struct Counting;
 
@@ -93,17 +95,31 @@ fn allocated(before: usize) -> (usize, usize) {
 }
 
 fn open(path: &Path, memory: usize) -> Engine {
-    let disk: Arc<dyn Disk> = Arc::new(seiner_platform::Directory::open(path).unwrap());
     let options = Options {
         memory: memory as u64,
         ..Options::default()
     };
+    open_with(path, options)
+}
+
+fn open_with(path: &Path, options: Options) -> Engine {
+    let disk: Arc<dyn Disk> = Arc::new(seiner_platform::Directory::open(path).unwrap());
     Engine::open(disk, Arc::new(SimClock::new(0)), options).unwrap()
 }
 
-/// Appends a thousand rows of new sources. Returns the number of rejected rows.
+/// Appends a row of each of a thousand sources. Returns the number of rejected rows.
 fn new_sources(engine: &Engine, first: usize, time: i64) -> usize {
-    let names: Vec<String> = (first..first + 1000)
+    rows_of(engine, first..first + 1000, time, |n| n as f64 / 8.0)
+}
+
+/// Appends a row of each source, with the value of its index. Returns the number of rejected rows.
+fn rows_of(
+    engine: &Engine,
+    sources: impl Iterator<Item = usize>,
+    time: i64,
+    value: impl Fn(usize) -> f64,
+) -> usize {
+    let names: Vec<String> = sources
         .map(|n| {
             format!(
                 "m,host=h{n:07x},id={:08x},region=r{}",
@@ -114,9 +130,9 @@ fn new_sources(engine: &Engine, first: usize, time: i64) -> usize {
         .collect();
     let cell = |n: usize| Cell {
         field: b"v",
-        value: Value::F64(n as f64 / 8.0),
+        value: Value::F64(value(n)),
     };
-    let cells: Vec<Cell<'_>> = (0..1000).map(cell).collect();
+    let cells: Vec<Cell<'_>> = (0..names.len()).map(cell).collect();
     let rows = names.iter().enumerate().map(|(n, name)| Row {
         name: name.as_bytes(),
         time,
@@ -157,6 +173,7 @@ fn check(phase: &str, engine: &Engine, before: usize, limit: usize) {
 /// accepted, also after a crash. `SEINER_TEST_MIB` sets the memory for larger runs.
 #[test]
 fn the_memory_of_ever_new_sources_stays_within_its_setting() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let memory = std::env::var("SEINER_TEST_MIB").map_or(32, |mib| mib.parse().unwrap()) * MIB;
     let folder = tempfile::tempdir().unwrap();
     let before = LIVE.load(Relaxed);
@@ -204,4 +221,42 @@ fn the_memory_of_ever_new_sources_stays_within_its_setting() {
     allocated(before);
     let engine = open(folder.path(), memory);
     check("start", &engine, before, memory);
+}
+
+/// Regression: before a write was rejected, a liveness scan listed the blocks of all segments.
+#[test]
+fn the_memory_of_merging_short_blocks_stays_within_its_setting() {
+    const SOURCES: usize = 15_000;
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let (memory, disk) = (8 * MIB, SOURCES as u64 * 640);
+    let folder = tempfile::tempdir().unwrap();
+    let before = LIVE.load(Relaxed);
+    let mut ring = Class::forever();
+    ring.keep.rows = Some(16);
+    let options = Options {
+        memory: memory as u64,
+        disk: Some(disk),
+        segment_bytes: 64 << 10,
+        journal_bytes: disk / 16,
+        classes: Classes::new(vec![ring]).unwrap(),
+        ..Options::default()
+    };
+    let engine = open_with(folder.path(), options);
+    allocated(before);
+    for round in 0..150 {
+        // Sources have six rates, so that segments die in parts. The values do not compress.
+        let due = (0..SOURCES).filter(|source| round % (1 + source % 6) == 0);
+        let mut due = due.peekable();
+        let mixed = |n: usize| ((n << 20 | round) as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let value = |n: usize| f64::from_bits(mixed(n) >> 12 | 0x3ff0_0000_0000_0000);
+        while due.peek().is_some() {
+            let some = due.by_ref().take(1000);
+            let rejected = rows_of(&engine, some, START + round as i64, value);
+            assert_eq!(rejected, 0, "round {round}");
+        }
+        engine.commit().unwrap();
+    }
+    let status = engine.status();
+    assert!(status.segments_merged > 20, "{}", status.segments_merged);
+    check("merging", &engine, before, memory / 2 * 3);
 }

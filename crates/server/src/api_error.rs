@@ -248,7 +248,8 @@ mod tests {
     fn the_error_of_a_full_store_states_whether_waiting_helps() {
         let answer = |relief| {
             let error = Error::Full {
-                used: 9,
+                used: 7,
+                reserved: 1,
                 budget: 8,
                 relief,
             };

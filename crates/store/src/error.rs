@@ -25,11 +25,14 @@ pub enum Error {
     },
     /// The disk budget is used up, and no rule allows data to be dropped.
     #[error(
-        "the disk budget is used up ({used} of {budget} bytes) and no retention class may be shed; {relief}"
+        "the disk budget of {budget} bytes is used up ({used} used, {reserved} reserved for merging and rows in memory) and \
+         no retention class may be shed; {relief}"
     )]
     Full {
         /// Bytes used.
         used: u64,
+        /// Bytes reserved: for merging, and for rows in memory.
+        reserved: u64,
         /// Bytes that may be used.
         budget: u64,
         /// Event that frees space.
@@ -96,10 +99,12 @@ impl Error {
             },
             &Error::Full {
                 used,
+                reserved,
                 budget,
                 relief,
             } => Error::Full {
                 used,
+                reserved,
                 budget,
                 relief,
             },

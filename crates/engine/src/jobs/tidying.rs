@@ -10,9 +10,10 @@
 use crate::core::Core;
 use crate::error::Error;
 use crate::jobs::merging::coalescing::Live;
-use crate::jobs::merging::liveness::opened;
+use crate::jobs::merging::liveness::live_blocks;
 use crate::jobs::merging::rewriting::RewritePlan;
-use crate::jobs::merging::rewriting::{living, may_coalesce, merge_segments, plan_rewriting};
+use crate::jobs::merging::rewriting::{may_coalesce, merge_segments, plan_rewriting};
+use crate::jobs::merging::victims::most_blocks;
 use crate::jobs::writing::Writing;
 use crate::segment::stats::SegmentStats;
 use std::collections::HashSet;
@@ -23,8 +24,6 @@ const TOGETHER: usize = 4;
 const LEAST_GROWTH: u64 = 3;
 /// Blocks are small below this fraction of B.
 const SMALL_SHARE: u64 = 4;
-/// Maximum fraction of the memory for the list of blocks.
-const LIST_SHARE: u64 = 32;
 
 /// Segments that may be worth tidying.
 struct Candidates {
@@ -81,7 +80,7 @@ fn untidy(core: &Core, but: &HashSet<u64>) -> Option<Candidates> {
     // Another merge may need as much space, and writers continue in the meantime.
     let headroom = log.headroom(&head.load()) / 4;
     let most = log.extra_left().min(headroom);
-    let list = core.memory_limit() / LIST_SHARE / size_of::<Live>() as u64;
+    let list = most_blocks(core);
     (1..=TOGETHER)
         .flat_map(|count| all_stats.windows(count))
         .filter(|some| some[0].stat.lane == some[some.len() - 1].stat.lane)
@@ -116,12 +115,12 @@ pub(crate) fn tidy(core: &Core, writing: &mut Writing) -> Result<bool, Error> {
 
 /// Returns whether as many blocks are consecutive as the estimate assumed.
 fn is_untidy(core: &Core, writing: &mut Writing, some: &Candidates) -> Result<bool, Error> {
-    let opened = opened(core, writing, &some.numbers)?;
-    if opened.len() < some.numbers.len() {
+    let found = live_blocks(core, writing, &some.numbers)?;
+    if found.len() < some.numbers.len() {
         return Ok(false);
     }
     let mut live = Vec::new();
-    for (victim, (_, entries)) in living(core, writing, opened).into_iter().enumerate() {
+    for (victim, (_, entries)) in found.into_iter().enumerate() {
         live.extend(entries.into_iter().map(|entry| Live { victim, entry }));
     }
     let blocks = live.len() as u64;

@@ -19,6 +19,14 @@ pub(super) const OLDER: u8 = 6;
 pub(super) const ROLLED_UP: u8 = 7;
 const LEDGER: u8 = 8;
 
+/// Rows of a source that are past the end of its ring.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Past {
+    pub source: u32,
+    /// Rows of the source up to the last dead one, since the source was registered.
+    pub ordinal: u64,
+}
+
 impl Retention {
     /// Returns whether any record is not yet in the catalog.
     pub fn has_pending(&self) -> bool {
@@ -38,30 +46,28 @@ impl Retention {
         varint::put_u64(number, &mut self.pending);
     }
 
-    /// Adds a record that blocks of a ring up to an ordinal are dead. Needed if the block that
-    /// proves this is about to be dropped.
-    pub fn note_past(&mut self, dropped: &[Entry]) {
-        let mut past = Vec::new();
-        for entry in dropped {
-            let class = self.class_of(entry.source) as usize;
-            let Some(ring) = self.classes.list()[class].keep.rows else {
-                continue;
-            };
-            let rows = self.durable_rows.get(entry.source);
-            if entry.ordinal == rows && rows > ring {
-                past.push((entry.source, rows - ring));
-            }
-        }
-        self.put_past(&past);
+    /// Returns the ordinal up to which the rows of a ring are dead, if this block is the only one
+    /// that proves it.
+    pub fn past_of(&self, entry: &Entry) -> Option<Past> {
+        let class = self.class_of(entry.source) as usize;
+        let ring = self.classes.list()[class].keep.rows?;
+        let rows = self.durable_rows.get(entry.source);
+        let proves = entry.ordinal == rows && rows > ring;
+        proves.then(|| Past {
+            source: entry.source,
+            ordinal: rows - ring,
+        })
     }
 
-    fn put_past(&mut self, past: &[(u32, u64)]) {
+    /// Adds a record that rows of rings are dead, for the catalog. Needed if the blocks that prove
+    /// this are about to be dropped.
+    pub fn note_past(&mut self, past: &[Past]) {
         if past.is_empty() {
             return;
         }
         self.pending.push(PAST);
         varint::put_u64(past.len() as u64, &mut self.pending);
-        for &(source, ordinal) in past {
+        for &Past { source, ordinal } in past {
             varint::put_u64(u64::from(source), &mut self.pending);
             varint::put_u64(ordinal, &mut self.pending);
             self.raise_past(source, ordinal);
@@ -203,7 +209,7 @@ impl Retention {
                 .map(|ring| rows.saturating_sub(ring))
                 .filter(|&ordinal| ordinal > 0)
             {
-                past.push((source, ordinal));
+                past.push(Past { source, ordinal });
             }
         }
         for ((number, class), sources) in (0_u8..).zip(old.list()).zip(members) {
@@ -228,7 +234,7 @@ impl Retention {
             }
             self.delete_below(sources, floor, next_block);
         }
-        self.put_past(&past);
+        self.note_past(&past);
         self.pending.push(RULES);
         self.pending.extend(new);
         self.note_late();

@@ -3,6 +3,7 @@
 use super::Entry;
 use crate::retention::Retention;
 use crate::retention::expected::{Clocks, Expected};
+use crate::retention::records::Past;
 use seiner_merge::{Death, SegmentStat};
 use std::cell::Cell;
 
@@ -155,6 +156,7 @@ pub struct LivenessScan {
     sources: u64,
     last_source: Option<u32>,
     deaths: Vec<(Expected, u64)>,
+    past: Vec<Past>,
 }
 
 impl LivenessScan {
@@ -169,6 +171,7 @@ impl LivenessScan {
             sources: 0,
             last_source: None,
             deaths: Vec::new(),
+            past: Vec::new(),
         }
     }
 
@@ -179,6 +182,7 @@ impl LivenessScan {
         self.first_block = self.first_block.min(entry.number);
         if elsewhere || retention.may_drop(entry) {
             self.dead += bytes;
+            self.past.extend(retention.past_of(entry));
             return;
         }
         self.live += bytes;
@@ -199,6 +203,16 @@ impl LivenessScan {
                 last: entry.number,
             }),
         }
+    }
+
+    /// Returns the bytes of live blocks.
+    pub fn live(&self) -> u64 {
+        self.live
+    }
+
+    /// Returns the rows of rings whose end only the dead blocks prove.
+    pub fn past(&self) -> &[Past] {
+        &self.past
     }
 
     /// Returns the result. `bytes` is the disk space of the segment, `born` the time of its seal.

@@ -83,6 +83,34 @@ fn a_full_store_reports_when_space_returns() {
     store.tick(&store.ids).unwrap();
 }
 
+/// Regression: the space reserved for the future blocks of many short buffers rejected writes, although
+/// the blocks were shorter and their rows would have replaced older rows of the rings.
+#[test]
+fn buffers_are_sealed_before_a_write_is_rejected() {
+    let budget = 3300 << 10;
+    let store = Store::new(Options {
+        memory: 8 << 20,
+        disk: Some(budget),
+        ..options(ring(50))
+    });
+    let sources: Vec<SourceId> = (0..3000)
+        .map(|n| {
+            let key = SourceKey::new("m", [("of", n.to_string())]).unwrap();
+            store.engine.register(&key).unwrap()
+        })
+        .collect();
+    for tick in 0..400 {
+        store
+            .tick(&sources)
+            .unwrap_or_else(|error| panic!("tick {tick}: {error}"));
+        assert!(store.used() <= budget, "{} bytes", store.used());
+    }
+    // The query of a source without the tag `n` finds all of them.
+    let rows = store.times(sources[7]).len();
+    let rings = 50 * sources.len();
+    assert!((rings..2 * rings).contains(&rows), "{rows} rows");
+}
+
 /// Regression: every checkpoint of every lane has an index and a half-empty page. With all configured
 /// lanes, these used a quarter of a small store. The store was full while a third of its data was
 /// dead.

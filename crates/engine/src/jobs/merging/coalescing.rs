@@ -57,21 +57,33 @@ pub(crate) fn plan(
     limits: impl Fn(u32) -> Limits,
 ) -> (Vec<Live>, Vec<MergeGroup>) {
     live.sort_unstable_by_key(|live| live.entry.source);
-    let (mut copies, mut groups) = (Vec::new(), Vec::new());
-    for blocks in live.chunk_by(|a, b| a.entry.source == b.entry.source) {
-        let mut blocks = blocks.to_vec();
+    let mut groups = Vec::new();
+    // The list may be long. Blocks to copy are gathered at its beginning.
+    let (mut copies, mut next) = (0, 0);
+    let mut blocks: Vec<Live> = Vec::new();
+    while let Some(first) = live.get(next) {
+        let source = first.entry.source;
+        let of_source = live[next..].iter();
+        blocks.clear();
+        blocks.extend(of_source.take_while(|live| live.entry.source == source));
+        next += blocks.len();
         // A block must not be overwritten by a block that covers its number.
         uncover(&mut blocks, |live| &live.entry);
         let group = match &blocks[..] {
             [_] => None,
-            blocks => Some(coalesce(blocks, limits(blocks[0].entry.source))),
+            blocks => Some(coalesce(blocks, limits(source))),
         };
         match group.filter(|group| !group.is_simple()) {
             Some(group) => groups.push(group),
-            None => copies.append(&mut blocks),
+            None => {
+                live[copies..copies + blocks.len()].copy_from_slice(&blocks);
+                copies += blocks.len();
+            }
         }
     }
-    (copies, groups)
+    live.truncate(copies);
+    live.shrink_to_fit();
+    (live, groups)
 }
 
 fn coalesce(blocks: &[Live], limits: Limits) -> MergeGroup {

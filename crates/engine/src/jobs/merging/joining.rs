@@ -1,13 +1,12 @@
 //! Joining: writes the coalesced blocks of merge groups.
 
 use super::coalescing::{Live, MergeGroup, OverwriteMask};
-use super::victims::{
-    GAP_BETWEEN_SOURCES, HAS_SLOT, Victim, effort, is_whole, layout_of, runs, write_all_pieces,
-};
+use super::victims::{GAP_BETWEEN_SOURCES, HAS_SLOT, Victim, effort, is_whole, layout_of, runs};
 use crate::block::{self, Block, BlockHead};
 use crate::core::Core;
 use crate::dictionary::layouts::Layout;
 use crate::error::Error;
+use crate::jobs::segments::write_all_pieces;
 use crate::query::rows::{Rows, merge};
 use crate::retention::visibility::VisibilityFilter;
 use crate::segment::Entry;
@@ -27,15 +26,14 @@ pub(super) fn coalesce_rows(
         .iter()
         .flat_map(|group| group.outputs.iter().flatten());
     let (mut blocks, mut read) = (Blocks::new(), 0);
-    for run in runs(live.copied().collect(), GAP_BETWEEN_SOURCES) {
-        let victim = &mut victims[run.victim];
-        let bytes = victim.segment.bytes_at(run.offset, run.len)?;
-        read += run.len;
-        for entry in &run.entries {
-            let at = (u64::from(entry.offset) - run.offset) as usize;
-            let bytes = &bytes[at..at + entry.len as usize];
+    let mut live: Vec<Live> = live.copied().collect();
+    for run in runs(&mut live, GAP_BETWEEN_SOURCES) {
+        let victim = &mut victims[run.victim()];
+        let bytes = victim.segment.bytes_at(run.offset(), run.len())?;
+        read += run.len();
+        for (entry, bytes) in run.blocks(&bytes) {
             if is_whole(core, victim, entry, bytes) {
-                blocks.insert((run.victim, entry.offset), bytes.to_vec());
+                blocks.insert((run.victim(), entry.offset), bytes.to_vec());
             }
         }
     }

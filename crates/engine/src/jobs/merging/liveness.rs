@@ -2,20 +2,19 @@
 
 use crate::core::Core;
 use crate::error::Error;
-use crate::jobs::segments::scan_segment;
 use crate::jobs::writing::Writing;
-use crate::locks::LogGuard;
 use crate::log::Log;
 use crate::recover::losses::loss_of_page;
 use crate::segment::Entry;
 use crate::segment::sealed::Segment;
+use crate::segment::stats::LivenessScan;
 use crate::space::Load;
 use seiner_merge::{Fill, SegmentStat};
 use std::collections::HashSet;
 use std::sync::Arc;
 
-/// Segment and its entries.
-pub(super) type SegmentEntries = (Arc<Segment>, Vec<Entry>);
+/// Segment and its live blocks.
+pub(crate) type SegmentEntries = (Arc<Segment>, Vec<Entry>);
 
 /// Inputs of a merge decision.
 pub(crate) struct StatsSnapshot {
@@ -52,26 +51,36 @@ pub(super) fn snapshot_of(log: &Log, load: &Load, merged: &HashSet<u64>) -> Stat
     }
 }
 
-/// Reads the entries of segments. Omits segments whose index is unreadable.
-pub(crate) fn opened(
+/// Returns the live blocks of segments. Omits segments whose index is unreadable.
+pub(crate) fn live_blocks(
     core: &Core,
     writing: &mut Writing,
     numbers: &[u64],
 ) -> Result<Vec<SegmentEntries>, Error> {
     let segments: Vec<Arc<Segment>> = {
         let log = core.log();
-        numbers
-            .iter()
-            .map(|&number| segment(&log, number))
-            .collect()
+        let segments = numbers.iter().map(|&number| segment(&log, number));
+        segments.collect()
     };
-    let mut opened = Vec::with_capacity(segments.len());
+    let mut found = Vec::with_capacity(segments.len());
     for segment in segments {
-        if let Some(entries) = entries_of(core, writing, &segment)? {
-            opened.push((segment, entries));
+        let number = segment.trailer.number;
+        let (mut live, mut past) = (Vec::new(), Vec::new());
+        let is_whole = each_page(core, writing, &segment, |log, writing, page| {
+            for entry in page {
+                match writing.is_elsewhere(number, entry) || log.retention.may_drop(entry) {
+                    true => past.extend(log.retention.past_of(entry)),
+                    false => live.push(*entry),
+                }
+            }
+        })?;
+        if is_whole {
+            core.log().retention.note_past(&past);
+            live.shrink_to_fit();
+            found.push((segment, live));
         }
     }
-    Ok(opened)
+    Ok(found)
 }
 
 /// Returns the inputs after at most `most` due liveness scans.
@@ -94,50 +103,48 @@ pub(super) fn snapshot(
     Ok(snapshot_of(&log, &head.load(), &merged))
 }
 
-/// Scans the liveness of segments.
+/// Scans the liveness of segments, one after the other: a list of all their blocks may need more
+/// memory than the store has.
 pub(super) fn scan_segments(
     core: &Core,
     writing: &mut Writing,
     segments: &[Arc<Segment>],
 ) -> Result<(), Error> {
-    let mut read = Vec::with_capacity(segments.len());
     for segment in segments {
-        if let Some(entries) = entries_of(core, writing, segment)? {
-            read.push((segment, entries));
-        }
-    }
-    let mut log: LogGuard<'_> = core.log();
-    for (segment, entries) in read {
         let trailer = &segment.trailer;
-        let elsewhere = |entry: &Entry| writing.is_elsewhere(trailer.number, entry);
-        let scan;
-        (log, scan) = scan_segment(core, log, trailer.number, &entries, elsewhere);
-        let clocks = log.retention.clocks();
-        let stats = scan.stats(
-            trailer.lane,
-            segment.disk_bytes(core.unit),
-            trailer.born,
-            &clocks,
-        );
-        if stats.stat.live == 0 {
-            log.retention.note_past(&entries);
+        let mut scan = LivenessScan::new(trailer.number);
+        let is_whole = each_page(core, writing, segment, |log, writing, page| {
+            for entry in page {
+                let elsewhere = writing.is_elsewhere(trailer.number, entry);
+                scan.add(entry, &log.retention, elsewhere);
+            }
+        })?;
+        if !is_whole {
+            continue;
         }
-        log.put_stats(stats);
+        let mut log = core.log();
+        if scan.live() == 0 {
+            log.retention.note_past(scan.past());
+        }
+        let clocks = log.retention.clocks();
+        let bytes = segment.disk_bytes(core.unit);
+        log.put_stats(scan.stats(trailer.lane, bytes, trailer.born, &clocks));
     }
     Ok(())
 }
 
-/// Reads the entries of a segment. A segment with an unreadable index stays as it is from now on,
-/// because all of its blocks may be live.
-pub(super) fn entries_of(
+/// Reads the index of a segment page by page. `work` gets each page under the lock of the log.
+/// Returns whether the index is readable. A segment with an unreadable index stays as it is from
+/// now on, because all of its blocks may be live.
+fn each_page(
     core: &Core,
     writing: &mut Writing,
     segment: &Segment,
-) -> Result<Option<Vec<Entry>>, Error> {
-    let mut entries = Vec::with_capacity(segment.trailer.blocks as usize);
+    mut work: impl FnMut(&Log, &Writing, &[Entry]),
+) -> Result<bool, Error> {
     for page in segment.blocks() {
         match page {
-            Ok(page) => entries.extend(page),
+            Ok(page) => work(&core.log(), writing, &page),
             Err(error @ Error::Damage { .. }) => {
                 let number = segment.trailer.number;
                 tracing::error!("{error}; the segment is neither dropped nor merged");
@@ -146,12 +153,12 @@ pub(super) fn entries_of(
                 if let Some(stats) = core.log().stats_mut(number) {
                     stats.give_up();
                 }
-                return Ok(None);
+                return Ok(false);
             }
             Err(error) => return Err(error),
         }
     }
-    Ok(Some(entries))
+    Ok(true)
 }
 
 /// Scans the liveness of all segments, as after a delete.

@@ -27,6 +27,7 @@ use self::memory::{DecisionRecord, PausedMerge};
 use crate::core::Core;
 use crate::error::Error;
 use crate::jobs::merging::rewriting::merge_segments;
+use crate::jobs::merging::victims::most_blocks;
 use crate::jobs::writing::Writing;
 use crate::segment::sealed::Segment;
 use crate::volume::SlotState;
@@ -113,8 +114,9 @@ fn carry_out(core: &Core, writing: &mut Writing, decision: &Decision) -> Result<
     merge_segments(core, writing, &victims, false)
 }
 
-/// Returns the segments in which as much is dead as forecast. A segment that proves to be entirely
-/// dead is dropped next, unread.
+/// Returns the segments in which as much is dead as forecast, and no more of them than the memory
+/// for their lists of blocks permits. A segment that proves to be entirely dead is dropped next,
+/// unread.
 fn worth_it(core: &Core, writing: &mut Writing, numbers: Vec<u64>) -> Result<Vec<u64>, Error> {
     let forecast: Vec<Arc<Segment>> = {
         let log = core.log();
@@ -131,7 +133,15 @@ fn worth_it(core: &Core, writing: &mut Writing, numbers: Vec<u64>) -> Result<Vec
         let found = log.segment_stats()[number].stat;
         !found.is_dead() && found.dead_share() >= least
     };
-    Ok(numbers.into_iter().filter(is_worth_it).collect())
+    let most = most_blocks(core);
+    let mut blocks = 0;
+    let victims = numbers.into_iter().filter(is_worth_it);
+    let victims = victims.take_while(|number| {
+        let first = blocks == 0;
+        blocks += log.segment_stats()[number].blocks;
+        first || blocks <= most
+    });
+    Ok(victims.collect())
 }
 
 #[cfg(test)]

@@ -7,16 +7,14 @@
 use super::coalescing::{self, Limits, Live, MergeGroup};
 use super::joining::coalesce_rows;
 use super::memory::{MergedSegment, PausedMerge, Recompressions};
-use super::victims::{
-    GAP, HAS_SLOT, READ, Run, Victim, effort, is_whole, layout_of, runs, write_all_pieces,
-};
+use super::victims::{GAP, HAS_SLOT, READ, Run, Victim, effort, is_whole, layout_of, runs};
 use crate::block;
 use crate::block::Block;
 use crate::core::Core;
 use crate::error::Error;
-use crate::jobs::merging::liveness::{SegmentEntries, opened};
+use crate::jobs::merging::liveness::live_blocks;
+use crate::jobs::segments::write_all_pieces;
 use crate::jobs::writing::Writing;
-use crate::segment::Entry;
 use crate::volume::SlotState;
 use seiner_codec::Effort;
 use seiner_model::Columns;
@@ -81,8 +79,7 @@ fn merge_some(core: &Core, writing: &mut Writing, numbers: &[u64]) -> Result<boo
     let mut victims: Vec<Victim> = Vec::new();
     let mut live: Vec<Live> = Vec::new();
     let mut named = Vec::new();
-    let opened = opened(core, writing, numbers)?;
-    for (segment, entries) in living(core, writing, opened) {
+    for (segment, entries) in live_blocks(core, writing, numbers)? {
         let number = segment.trailer.number;
         named.push(number);
         let partial = writing.merge.partial.remove(&number).unwrap_or_default();
@@ -136,24 +133,6 @@ fn name_victims(core: &Core, writing: &mut Writing, numbers: &[u64]) -> Result<(
     core.volume.sync()
 }
 
-/// Returns the blocks of segments that must be kept.
-pub(crate) fn living(
-    core: &Core,
-    writing: &Writing,
-    opened: Vec<SegmentEntries>,
-) -> Vec<SegmentEntries> {
-    let mut log = core.log();
-    let living = opened.into_iter().map(|(segment, entries)| {
-        let number = segment.trailer.number;
-        let (live, dead): (Vec<Entry>, Vec<Entry>) = entries.into_iter().partition(|entry| {
-            !writing.is_elsewhere(number, entry) && !log.retention.may_drop(entry)
-        });
-        log.retention.note_past(&dead);
-        (segment, live)
-    });
-    living.collect()
-}
-
 /// Rewrites live blocks. Returns whether the rewrite is complete.
 fn rewrite_live(
     core: &Core,
@@ -164,15 +143,15 @@ fn rewrite_live(
     let began = core.clock.monotonic();
     let is_late = || core.clock.monotonic() - began > TURN;
     let RewritePlan {
-        copies,
+        mut copies,
         groups,
         effort,
     } = plan_rewriting(core, writing, live);
     let recompressions = (effort == Effort::Best).then_some(&writing.merge.recompressions);
     let (mut copied, mut ready) = (0, Copies::default());
-    let mut runs = runs(copies, GAP).into_iter().peekable();
+    let mut runs = runs(&mut copies, GAP).peekable();
     while let Some(run) = runs.next() {
-        copied += run.len;
+        copied += run.len();
         read_run(core, recompressions, victims, &run, &mut ready)?;
         let late = is_late();
         if late || ready.blocks.len() >= COPIES_A_LOCK || runs.peek().is_none() {
@@ -248,22 +227,20 @@ fn read_run(
     core: &Core,
     recompressions: Option<&Recompressions>,
     victims: &mut [Victim],
-    run: &Run,
+    run: &Run<'_>,
     copies: &mut Copies,
 ) -> Result<(), Error> {
-    let victim = &mut victims[run.victim];
-    let bytes = victim.segment.bytes_at(run.offset, run.len)?;
-    copies.read += run.len;
-    for entry in &run.entries {
-        let at = (u64::from(entry.offset) - run.offset) as usize;
-        let bytes = &bytes[at..at + entry.len as usize];
+    let victim = &mut victims[run.victim()];
+    let bytes = victim.segment.bytes_at(run.offset(), run.len())?;
+    copies.read += run.len();
+    for (entry, bytes) in run.blocks(&bytes) {
         if is_whole(core, victim, entry, bytes) {
             let bytes =
                 match recompressions.filter(|recompressions| recompressions.is_worth_a_try()) {
                     Some(recompressions) => recompressed(core, bytes, recompressions),
                     None => bytes.to_vec(),
                 };
-            let (victim, entry) = (run.victim, *entry);
+            let (victim, entry) = (run.victim(), *entry);
             copies.blocks.push((Live { victim, entry }, bytes));
         }
     }

@@ -6,7 +6,6 @@ use crate::block::Block;
 use crate::core::Core;
 use crate::dictionary::layouts::Layout;
 use crate::error::Error;
-use crate::jobs::segments::write_pieces;
 use crate::log::Log;
 use crate::segment::Entry;
 use crate::segment::sealed::Segment;
@@ -21,6 +20,8 @@ pub(super) const GAP: u64 = 32 << 10;
 pub(super) const GAP_BETWEEN_SOURCES: u64 = 4 << 10;
 /// Bytes read at once, and approximate bytes coalesced at once.
 pub(super) const READ: u64 = 1 << 20;
+/// Maximum fraction of the memory for the list of live blocks. One segment may have more.
+const LIST_SHARE: u64 = 32;
 /// Fraction of the budget left to writers below which a merge does not recompress.
 const PRESSED: u64 = 32;
 
@@ -33,12 +34,38 @@ pub(super) struct Victim {
     pub partial: PartialMerge,
 }
 
-/// Run of blocks that are read together.
-pub(super) struct Run {
-    pub victim: usize,
-    pub offset: u64,
-    pub len: u64,
-    pub entries: Vec<Entry>,
+/// Blocks of a victim that are read together, in the order of their offsets.
+pub(super) struct Run<'a>(&'a [Live]);
+
+impl Run<'_> {
+    /// Returns the index of the victim.
+    pub fn victim(&self) -> usize {
+        self.0[0].victim
+    }
+
+    /// Returns the offset of the first block.
+    pub fn offset(&self) -> u64 {
+        u64::from(self.0[0].entry.offset)
+    }
+
+    /// Returns the bytes of the blocks and the gaps between them.
+    pub fn len(&self) -> u64 {
+        let last = &self.0[self.0.len() - 1].entry;
+        u64::from(last.offset) + u64::from(last.len) - self.offset()
+    }
+
+    /// Returns the blocks with their bytes. `bytes` are those of the run.
+    pub fn blocks<'b>(&'b self, bytes: &'b [u8]) -> impl Iterator<Item = (&'b Entry, &'b [u8])> {
+        self.0.iter().map(|Live { entry, .. }| {
+            let at = (u64::from(entry.offset) - self.offset()) as usize;
+            (entry, &bytes[at..at + entry.len as usize])
+        })
+    }
+}
+
+/// Returns the maximum number of live blocks that are merged together.
+pub(crate) fn most_blocks(core: &Core) -> u64 {
+    core.memory_limit() / LIST_SHARE / size_of::<Live>() as u64
 }
 
 /// Returns the compression effort: low while writers may have to wait for the merge.
@@ -49,30 +76,26 @@ pub(super) fn effort(log: &Log, load: &Load) -> Effort {
     }
 }
 
-/// Returns blocks in the order of their offsets, with nearby blocks in one run.
-pub(super) fn runs(mut blocks: Vec<Live>, gap: u64) -> Vec<Run> {
+/// Sorts blocks by their offsets and returns them with nearby blocks in one run.
+pub(super) fn runs(blocks: &mut [Live], gap: u64) -> impl Iterator<Item = Run<'_>> {
     blocks.sort_unstable_by_key(|live| (live.victim, live.entry.offset));
-    let mut runs: Vec<Run> = Vec::new();
-    for Live { victim, entry } in blocks {
-        let (start, len) = (u64::from(entry.offset), u64::from(entry.len));
-        match runs.last_mut() {
-            Some(run)
-                if run.victim == victim
-                    && start < run.offset + run.len + gap
-                    && start + len - run.offset <= READ =>
-            {
-                run.len = start + len - run.offset;
-                run.entries.push(entry);
-            }
-            _ => runs.push(Run {
-                victim,
-                offset: start,
-                len,
-                entries: vec![entry],
-            }),
-        }
-    }
-    runs
+    let mut left = &*blocks;
+    std::iter::from_fn(move || {
+        let first = left.first()?;
+        let start = u64::from(first.entry.offset);
+        let mut end = start;
+        let of_victim = left.iter().take_while(|live| live.victim == first.victim);
+        let near = of_victim.take_while(|live| {
+            let (offset, len) = (u64::from(live.entry.offset), u64::from(live.entry.len));
+            let is_near = offset < end + gap && offset + len - start <= READ;
+            let joins = offset == start || is_near;
+            end = offset + len;
+            joins
+        });
+        let run;
+        (run, left) = left.split_at(near.count());
+        Some(Run(run))
+    })
 }
 
 /// Returns whether a block is intact. Damage is reported, and the victim is set aside at the end.
@@ -91,12 +114,6 @@ pub(super) fn is_whole(core: &Core, victim: &mut Victim, entry: &Entry, bytes: &
     victim.partial.done.insert(entry.number);
     core.log().counters.damaged_blocks += 1;
     false
-}
-
-/// Writes all pieces, so that a merge does not accumulate them in memory.
-pub(super) fn write_all_pieces(core: &Core) -> Result<(), Error> {
-    while write_pieces(core, |_| true)? {}
-    Ok(())
 }
 
 pub(crate) fn layout_of(core: &Core, number: u32) -> Option<Arc<Layout>> {
@@ -119,8 +136,9 @@ mod tests {
                 ..Entry::default()
             },
         };
-        let found = runs(vec![live(100_000, 10), live(0, 10), live(20, 10)], GAP);
-        let found: Vec<(u64, u64)> = found.iter().map(|run| (run.offset, run.len)).collect();
+        let mut blocks = [live(100_000, 10), live(0, 10), live(20, 10)];
+        let runs = runs(&mut blocks, GAP);
+        let found: Vec<(u64, u64)> = runs.map(|run| (run.offset(), run.len())).collect();
         assert_eq!(found, [(0, 30), (100_000, 10)]);
     }
 }

@@ -130,6 +130,12 @@ pub(crate) fn write_waiting(core: &Core, mut waiting: Vec<Waiting>) -> Result<()
     result
 }
 
+/// Writes all pieces, so that a long job does not accumulate them in memory.
+pub(crate) fn write_all_pieces(core: &Core) -> Result<(), Error> {
+    while write_pieces(core, |_| true)? {}
+    Ok(())
+}
+
 fn write_some(core: &Core, waiting: &mut Waiting) -> Result<(), Error> {
     let context = || format!("writing {}", core.volume.name(waiting.number));
     let last = waiting.pieces.last();
