@@ -45,28 +45,74 @@ pub(crate) fn find_overwritten(core: &Core, writing: &mut Writing) -> Result<boo
             core.log().retention.wait_for_seal(source, interval);
         }
         let sealed = blocks
-            .iter()
-            .filter_map(|(entry, segment)| Some((entry, segment.as_ref()?)));
-        let sealed: Vec<(&Entry, &Arc<Segment>)> = sealed.collect();
-        for (at, &(entry, segment)) in sealed.iter().enumerate() {
-            let over = |(later, _): &&(&Entry, &Arc<Segment>)| {
-                later.since > entry.number && later.first <= entry.last && later.last >= entry.first
-            };
-            let later: Vec<_> = sealed[at + 1..].iter().filter(over).copied().collect();
-            if is_overwritten(core, (entry, segment), &later)? {
-                let number = segment.trailer.number;
-                writing
-                    .overwritten
-                    .entry(number)
-                    .or_default()
-                    .insert(entry.offset);
-                if let Some(stats) = core.log().stats_mut(number) {
-                    stats.request_scan();
-                }
+            .into_iter()
+            .filter_map(|(entry, segment)| Some((entry, segment?)));
+        let (entries, segments): (Vec<Entry>, Vec<Arc<Segment>>) = sealed.unzip();
+        for Comparison {
+            block,
+            later,
+            may_be_overwritten,
+        } in plan(&entries)
+        {
+            let (entry, segment) = (&entries[block], &segments[block]);
+            // Later rows with the same times must be examined, wherever their block begins.
+            core.log().retention.expect_late(source, entry.last);
+            let later = later.iter().map(|&at| (&entries[at], &segments[at]));
+            let later: Vec<_> = later.collect();
+            if may_be_overwritten && is_overwritten(core, (entry, segment), &later)? {
+                mark_overwritten(core, writing, segment.trailer.number, entry);
             }
         }
     }
     Ok(true)
+}
+
+/// Block that begins within later blocks.
+#[derive(Debug, PartialEq, Eq)]
+struct Comparison {
+    /// Index of the block.
+    block: usize,
+    /// Indexes of the later blocks that overlap it.
+    later: Vec<usize>,
+    /// True if the later blocks may contain all of its rows, and are short enough to be compared.
+    may_be_overwritten: bool,
+}
+
+/// Returns the blocks of a source that begin within later blocks. `blocks` are sorted by number.
+fn plan(blocks: &[Entry]) -> Vec<Comparison> {
+    let begins_within = |block: usize| {
+        let entry = &blocks[block];
+        let is_over = |later: &Entry| {
+            later.since > entry.number && later.first <= entry.last && later.last >= entry.first
+        };
+        let later = (block + 1..blocks.len()).filter(|&at| is_over(&blocks[at]));
+        let later: Vec<usize> = later.collect();
+        let has = |time: i64| {
+            let spans = later.iter().map(|&at| blocks[at].span());
+            let mut spans = spans.filter(|span| span.contains(time));
+            spans.next().is_some()
+        };
+        if !has(entry.first) {
+            return None;
+        }
+        let rows: u64 = later.iter().map(|&at| u64::from(blocks[at].rows)).sum();
+        Some(Comparison {
+            block,
+            may_be_overwritten: has(entry.last)
+                && (u64::from(entry.rows)..=ROWS_AT_ONCE).contains(&rows),
+            later,
+        })
+    };
+    (0..blocks.len()).filter_map(begins_within).collect()
+}
+
+/// Counts a block as dead from now on.
+fn mark_overwritten(core: &Core, writing: &mut Writing, segment: u64, entry: &Entry) {
+    let blocks = writing.overwritten.entry(segment).or_default();
+    blocks.insert(entry.offset);
+    if let Some(stats) = core.log().stats_mut(segment) {
+        stats.request_scan();
+    }
 }
 
 /// Returns the blocks of a source with times in an interval, and the blocks that overlap them, by
@@ -130,20 +176,6 @@ fn is_overwritten(
     (entry, segment): (&Entry, &Arc<Segment>),
     later: &[(&Entry, &Arc<Segment>)],
 ) -> Result<bool, Error> {
-    let has = |time: i64| {
-        let mut of = later.iter();
-        of.any(|(one, _)| (one.first..=one.last).contains(&time))
-    };
-    if !has(entry.first) {
-        return Ok(false);
-    }
-    // Later rows with the same times must be examined, wherever their block begins.
-    core.log().retention.expect_late(entry.source, entry.last);
-    let rows: u64 = later.iter().map(|(one, _)| u64::from(one.rows)).sum();
-    let may_be = has(entry.last) && (u64::from(entry.rows)..=ROWS_AT_ONCE).contains(&rows);
-    if !may_be {
-        return Ok(false);
-    }
     let (layout, visibility) = {
         let (head, log) = core.both();
         let layout = head.line(entry.source).layout;
@@ -169,6 +201,55 @@ fn is_overwritten(
 mod tests {
     use super::*;
     use crate::jobs::testing::{World, options};
+
+    /// Builds the nth block of a source, with a row per time.
+    fn block(nth: u64, times: std::ops::RangeInclusive<i64>) -> Entry {
+        Entry {
+            number: nth,
+            since: nth,
+            first: *times.start(),
+            last: *times.end(),
+            rows: times.count() as u32,
+            ..Entry::default()
+        }
+    }
+
+    fn comparison(block: usize, later: &[usize], may_be_overwritten: bool) -> Comparison {
+        Comparison {
+            block,
+            later: later.to_vec(),
+            may_be_overwritten,
+        }
+    }
+
+    #[test]
+    fn blocks_that_begin_within_later_blocks_are_compared() {
+        let ordered = [block(1, 0..=9), block(2, 10..=19)];
+        assert_eq!(plan(&ordered), []);
+        let twice = [block(1, 0..=9), block(2, 10..=19), block(3, 0..=9)];
+        assert_eq!(plan(&twice), [comparison(0, &[2], true)]);
+        // The first block continues past the later block.
+        let part = [block(1, 0..=9), block(2, 0..=8)];
+        assert_eq!(plan(&part), [comparison(0, &[1], false)]);
+        // Two later blocks together.
+        let halves = [block(1, 0..=9), block(2, 0..=4), block(3, 5..=9)];
+        assert_eq!(plan(&halves), [comparison(0, &[1, 2], true)]);
+    }
+
+    #[test]
+    fn a_block_with_more_rows_than_the_later_blocks_is_not_overwritten() {
+        let mut sparse = block(2, 0..=9);
+        sparse.rows = 9;
+        assert_eq!(
+            plan(&[block(1, 0..=9), sparse]),
+            [comparison(0, &[1], false)]
+        );
+        sparse.rows = ROWS_AT_ONCE as u32 + 1;
+        assert_eq!(
+            plan(&[block(1, 0..=9), sparse]),
+            [comparison(0, &[1], false)]
+        );
+    }
 
     #[test]
     fn a_block_with_all_rows_overwritten_is_dead() {

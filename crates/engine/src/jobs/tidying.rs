@@ -15,6 +15,7 @@ use crate::jobs::merging::rewriting::RewritePlan;
 use crate::jobs::merging::rewriting::{may_coalesce, merge_segments, plan_rewriting};
 use crate::jobs::merging::victims::most_blocks;
 use crate::jobs::writing::Writing;
+use crate::retention::expected::Clocks;
 use crate::segment::stats::SegmentStats;
 use std::collections::HashSet;
 
@@ -58,35 +59,55 @@ impl Candidates {
     }
 }
 
+/// Inputs of a plan, of one moment.
+struct View<'a> {
+    /// Segments that may be coalesced.
+    segments: Vec<&'a SegmentStats>,
+    clocks: Clocks,
+    /// Bytes of a block, B.
+    block_bytes: u64,
+    /// Maximum number of bytes that may be written.
+    bytes: u64,
+    /// Maximum number of blocks that may be listed.
+    blocks: u64,
+}
+
 /// Returns the best segments to coalesce, if there are any.
-fn untidy(core: &Core, but: &HashSet<u64>) -> Option<Candidates> {
-    let (head, log) = core.both();
-    let clocks = log.retention.clocks();
-    let now = clocks.now;
-    let small = u64::from(core.block_bytes()) / SMALL_SHARE;
-    let is_small = |stats: &&SegmentStats| stats.blocks * small > stats.stat.live;
-    let lives_on = |stats: &&SegmentStats| {
+fn plan(mut view: View<'_>) -> Option<Candidates> {
+    let (clocks, now) = (view.clocks, view.clocks.now);
+    let small = view.block_bytes / SMALL_SHARE;
+    let is_small = |stats: &SegmentStats| stats.blocks * small > stats.stat.live;
+    let lives_on = |stats: &SegmentStats| {
         let lived = now.saturating_sub(stats.stat.born);
         let dies = stats.stat_at(&clocks).dies;
         dies.wait(now).is_none_or(|wait| wait >= lived)
     };
-    let mut all_stats: Vec<&SegmentStats> = log
-        .segment_stats()
-        .values()
-        .filter(|stats| stats.blocks > 0 && !but.contains(&stats.stat.number))
-        .filter(|stats| is_small(stats) && lives_on(stats))
-        .collect();
-    all_stats.sort_by_key(|stats| (stats.stat.lane, stats.stat.number));
+    let segments = &mut view.segments;
+    segments.retain(|stats| stats.blocks > 0 && is_small(stats) && lives_on(stats));
+    segments.sort_by_key(|stats| (stats.stat.lane, stats.stat.number));
+    (1..=TOGETHER)
+        .flat_map(|count| segments.windows(count))
+        .filter(|some| some[0].stat.lane == some[some.len() - 1].stat.lane)
+        .map(|some| Candidates::of(some, view.block_bytes))
+        .filter(|some| some.live <= view.bytes && some.blocks <= view.blocks && some.is_worth_it())
+        .max_by(|a, b| a.score().total_cmp(&b.score()))
+}
+
+/// Plans for the segments of a store, without those in `but`.
+fn plan_for(core: &Core, but: &HashSet<u64>) -> Option<Candidates> {
+    let (head, log) = core.both();
+    let segments = log.segment_stats().values();
     // Another merge may need as much space, and writers continue in the meantime.
     let headroom = log.headroom(&head.load()) / 4;
-    let most = log.extra_left().min(headroom);
-    let list = most_blocks(core);
-    (1..=TOGETHER)
-        .flat_map(|count| all_stats.windows(count))
-        .filter(|some| some[0].stat.lane == some[some.len() - 1].stat.lane)
-        .map(|some| Candidates::of(some, u64::from(core.block_bytes())))
-        .filter(|some| some.live <= most && some.blocks <= list && some.is_worth_it())
-        .max_by(|a, b| a.score().total_cmp(&b.score()))
+    plan(View {
+        segments: segments
+            .filter(|stats| !but.contains(&stats.stat.number))
+            .collect(),
+        clocks: log.retention.clocks(),
+        block_bytes: u64::from(core.block_bytes()),
+        bytes: log.extra_left().min(headroom),
+        blocks: most_blocks(core),
+    })
 }
 
 /// Coalesces the small blocks of some segments, if the budget allows it and it is worth the writes.
@@ -102,7 +123,7 @@ pub(crate) fn tidy(core: &Core, writing: &mut Writing) -> Result<bool, Error> {
         .map(|merged| merged.segment.trailer.number);
     let mut but: HashSet<u64> = merged.collect();
     but.extend(writing.tidy.iter().chain(&writing.merge.merging));
-    let Some(some) = untidy(core, &but) else {
+    let Some(some) = plan_for(core, &but) else {
         return Ok(false);
     };
     if !is_untidy(core, writing, &some)? {
@@ -133,6 +154,56 @@ fn is_untidy(core: &Core, writing: &mut Writing, some: &Candidates) -> Result<bo
 mod tests {
     use super::*;
     use crate::jobs::testing::{World, options};
+
+    const CLOCKS: Clocks = Clocks {
+        now: 1_000,
+        block: 0,
+        block_ns: None,
+    };
+
+    fn planned(segments: &[SegmentStats], bytes: u64, blocks: u64) -> Option<Vec<u64>> {
+        let view = View {
+            segments: segments.iter().collect(),
+            clocks: CLOCKS,
+            block_bytes: 4_000,
+            bytes,
+            blocks,
+        };
+        plan(view).map(|found| found.numbers)
+    }
+
+    #[test]
+    fn neighbours_with_the_most_blocks_per_byte_are_planned() {
+        // Segments of ten sources: one with large blocks, and two with small blocks.
+        let mut segments = [
+            SegmentStats::living(3, 20_000, 60, 10),
+            SegmentStats::living(1, 80_000, 20, 10),
+            SegmentStats::living(2, 20_000, 60, 10),
+        ];
+        assert_eq!(planned(&segments, 1 << 20, 1_000), Some(vec![2, 3]));
+        assert_eq!(planned(&segments, 39_999, 1_000), Some(vec![3]));
+        assert_eq!(planned(&segments, 1 << 20, 119), Some(vec![3]));
+        assert_eq!(planned(&segments, 19_999, 1_000), None);
+        segments[2].stat.lane = 1;
+        assert_eq!(planned(&segments, 1 << 20, 1_000), Some(vec![2]));
+    }
+
+    #[test]
+    fn segments_that_die_soon_are_left_alone() {
+        // The segment has lived for a microsecond.
+        let until = |dies| [SegmentStats::living(1, 20_000, 60, 10).until(dies)];
+        assert_eq!(planned(&until(2_000), 1 << 20, 1_000), Some(vec![1]));
+        assert_eq!(planned(&until(1_999), 1 << 20, 1_000), None);
+    }
+
+    #[test]
+    fn blocks_of_many_sources_are_no_smaller_afterwards() {
+        // Two blocks of each source become one.
+        let twice = [SegmentStats::living(1, 20_000, 60, 30)];
+        assert_eq!(planned(&twice, 1 << 20, 1_000), None);
+        let thrice = [SegmentStats::living(1, 20_000, 60, 20)];
+        assert_eq!(planned(&thrice, 1 << 20, 1_000), Some(vec![1]));
+    }
 
     #[test]
     fn small_blocks_of_many_restarts_become_large_ones() {

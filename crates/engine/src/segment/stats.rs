@@ -146,6 +146,40 @@ impl SegmentStats {
     }
 }
 
+#[cfg(test)]
+impl SegmentStats {
+    /// Returns the statistics of a segment of lane 0 in which every block is live.
+    pub fn living(number: u64, live: u64, blocks: u64, sources: u64) -> SegmentStats {
+        SegmentStats {
+            stat: SegmentStat {
+                number,
+                lane: 0,
+                bytes: live,
+                live,
+                dead: 0,
+                born: 0,
+                dies: Death::Never,
+            },
+            beyond: Some(Death::Never),
+            by_time: ExpiryForecast::new(Vec::new(), None),
+            by_block: ExpiryForecast::new(Vec::new(), None),
+            shares: Vec::new(),
+            first_block: 0,
+            blocks,
+            sources,
+            due: Expected::Never,
+        }
+    }
+
+    /// Returns the statistics with a time at which the last block dies.
+    pub fn until(self, dies: i64) -> SegmentStats {
+        SegmentStats {
+            beyond: Some(Death::At(dies)),
+            ..self
+        }
+    }
+}
+
 /// Liveness scan in progress. Entries are added one by one.
 pub struct LivenessScan {
     number: u64,

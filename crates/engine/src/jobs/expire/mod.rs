@@ -45,34 +45,77 @@ fn over_quota(live: &[(u8, u64)], classes: &[Class]) -> Vec<(u8, u64)> {
     over.collect()
 }
 
+/// Inputs of a plan for shedding, of one moment.
+#[derive(Clone, Copy)]
+struct View {
+    /// Bytes that the store may occupy.
+    budget: u64,
+    /// Bytes that writers may still use.
+    headroom: u64,
+    /// Bytes of segments that are deleted soon.
+    coming: u64,
+    /// True if shedding is possible and sensible.
+    may_shed: bool,
+    /// True if the liveness scan of any segment is due.
+    is_scan_due: bool,
+    /// Bytes of all blocks sealed, now and at the last full liveness scan.
+    written: u64,
+    scanned: u64,
+}
+
+/// Step before writers are slowed for lack of space.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Action {
+    /// Does nothing: there is space, or nothing may be shed.
+    None,
+    /// Waits until the blocks shed in the last run are counted.
+    Wait,
+    /// Scans the liveness of all segments.
+    Scan,
+    /// Sheds the oldest blocks of a class.
+    Shed,
+}
+
+/// Returns the next step before writers are slowed for lack of space.
+fn plan(view: View) -> Action {
+    if view.headroom + view.coming >= view.budget / AHEAD || !view.may_shed {
+        Action::None
+    } else if view.is_scan_due {
+        Action::Wait
+    } else if view.written - view.scanned >= view.budget / SCANS_A_BUDGET {
+        Action::Scan
+    } else {
+        Action::Shed
+    }
+}
+
 /// Sheds before writers are slowed for lack of space, if no merge is worthwhile. Returns whether
 /// shedding was needed.
 pub(crate) fn shed_ahead(core: &Core, writing: &mut Writing) -> Result<bool, Error> {
-    let (written, budget) = {
+    let view = {
         let (head, log) = core.both();
-        let budget = log.budget();
-        let merged = writing
-            .merge
-            .merged
-            .iter()
-            .map(|merged| merged.segment.disk_bytes(core.unit));
-        let coming = log.space.retired() + merged.sum::<u64>();
-        let headroom = log.headroom(&head.load());
-        if headroom + coming >= budget / AHEAD || !log.may_shed() {
-            return Ok(false);
+        let merged = writing.merge.merged.iter();
+        let merged = merged.map(|merged| merged.segment.disk_bytes(core.unit));
+        View {
+            budget: log.budget(),
+            headroom: log.headroom(&head.load()),
+            coming: log.space.retired() + merged.sum::<u64>(),
+            may_shed: log.may_shed(),
+            is_scan_due: log.is_scan_due(),
+            written: log.counters.block_bytes,
+            scanned: writing.merge.scanned,
         }
-        // Blocks shed in the last run are counted first.
-        if log.is_scan_due() {
-            return Ok(true);
-        }
-        (log.counters.block_bytes, budget)
     };
-    if written - writing.merge.scanned >= budget / SCANS_A_BUDGET {
-        writing.merge.scanned = written;
-        scan_all(core, writing)?;
-        return Ok(true);
+    match plan(view) {
+        Action::None => Ok(false),
+        Action::Wait => Ok(true),
+        Action::Scan => {
+            writing.merge.scanned = view.written;
+            scan_all(core, writing)?;
+            Ok(true)
+        }
+        Action::Shed => shed(core),
     }
-    shed(core)
 }
 
 /// Sheds the oldest blocks of the class with the lowest priority that may be shed. Returns whether
@@ -154,6 +197,29 @@ mod tests {
     use super::*;
     use crate::jobs::testing::World;
     use crate::retention::class::Classes;
+
+    #[test]
+    fn shedding_begins_before_the_space_is_used_up() {
+        let view = View {
+            budget: 3_200,
+            headroom: 60,
+            coming: 39,
+            may_shed: true,
+            is_scan_due: false,
+            written: 1_000,
+            scanned: 801,
+        };
+        assert_eq!(plan(view), Action::Shed);
+        let with = |change: fn(&mut View)| {
+            let mut view = view;
+            change(&mut view);
+            plan(view)
+        };
+        assert_eq!(with(|view| view.coming = 40), Action::None);
+        assert_eq!(with(|view| view.may_shed = false), Action::None);
+        assert_eq!(with(|view| view.is_scan_due = true), Action::Wait);
+        assert_eq!(with(|view| view.scanned = 800), Action::Scan);
+    }
 
     #[test]
     fn a_quota_is_enforced_beyond_a_tolerance() {

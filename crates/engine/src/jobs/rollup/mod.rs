@@ -59,11 +59,11 @@ enum Owned {
 
 /// Returns whether a pass should begin.
 pub(super) fn is_rollup_due(retention: &Retention) -> bool {
-    next_pass(retention).is_some()
+    plan(retention).is_some()
 }
 
-/// Returns the pass that is due. Classes come before their levels.
-fn next_pass(retention: &Retention) -> Option<RollupPass> {
+/// Returns the next pass that is due. Classes come before their levels.
+fn plan(retention: &Retention) -> Option<RollupPass> {
     (0..retention.classes().len() as u8).find_map(|class| {
         Some(RollupPass {
             class,
@@ -78,7 +78,7 @@ fn next_pass(retention: &Retention) -> Option<RollupPass> {
 /// Makes a portion of the next level of old data. Returns whether more is waiting.
 pub(crate) fn roll_up(core: &Core, writing: &mut Writing) -> Result<bool, Error> {
     if writing.rollup.is_none() {
-        writing.rollup = next_pass(&core.log().retention);
+        writing.rollup = plan(&core.log().retention);
     }
     let Some(mut pass) = writing.rollup else {
         return Ok(false);
@@ -443,13 +443,13 @@ mod tests {
         // The first pass covers everything from the beginning of time to an hour ago.
         world.run(roll_up);
         assert_eq!(world.core.head().counters.level_rows, 0);
-        assert!(next_pass(&world.core.log().retention).is_none());
+        assert!(plan(&world.core.log().retention).is_none());
         world.wait(3600 + 600);
         drop(world.core.present());
-        let pass = next_pass(&world.core.log().retention).unwrap();
+        let pass = plan(&world.core.log().retention).unwrap();
         assert_eq!((pass.class, pass.step), (0, 60 * SECOND as u64));
         assert!(world.run(roll_up) > 0);
-        assert!(next_pass(&world.core.log().retention).is_none());
+        assert!(plan(&world.core.log().retention).is_none());
         assert_eq!(world.core.head().counters.level_rows, 600 / 60);
     }
 }
