@@ -188,12 +188,8 @@ pub(crate) fn column_of(core: &Core, source: u32, field: &str) -> Option<(usize,
 
 /// Returns the interval and the number of rows of each block.
 pub(crate) fn spans(view: &SourceView) -> Vec<(Interval, u64)> {
-    let blocks = view.blocks.iter().map(|(entry, _)| {
-        (
-            Interval::new(entry.first, entry.last),
-            u64::from(entry.rows),
-        )
-    });
+    let blocks = view.blocks.iter();
+    let blocks = blocks.map(|entry| (entry.span(), u64::from(entry.rows)));
     let open = view.open_rows(&view.wanted).into_iter();
     let open = open.filter_map(|Rows { times, .. }| {
         let range = range_of(&times, view.interval);

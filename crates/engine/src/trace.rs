@@ -49,7 +49,7 @@ impl Blocks {
         for of_source in self.0.chunk_by(|(a, _), (b, _)| a.source == b.source) {
             // While segments are merged, a block may be in two of them.
             let mut once = of_source.to_vec();
-            uncover(&mut once, |(entry, _)| entry);
+            uncover(&mut once, |(entry, _)| entry.numbers());
             blocks.extend(once);
         }
         let written = |(entry, born): &(Entry, i64)| entry.last.min(*born);

@@ -281,6 +281,11 @@ mod tests {
             for (row, value) in values.iter().enumerate() {
                 prop_assert_eq!(decimals.value(row).to_bits(), value.to_bits());
             }
+            let columns = columns::decode(&open.bytes, open.rows, &[FieldType::F64]).unwrap();
+            let (mut bytes, mut expected) = (Vec::new(), Vec::new());
+            block::encode_decimals(HEAD, &decimals, &mut bytes);
+            block::encode(HEAD, &block::sorted(columns), Effort::Fast, &mut expected);
+            prop_assert_eq!(bytes, expected);
         }
 
         #[test]

@@ -164,7 +164,7 @@ fn blocks_in(core: &Core, source: u32, interval: Interval) -> Result<Vec<Located
                 .map(|entry| (entry, Some(segment.clone()))),
         );
     }
-    uncover(&mut found, |(entry, _)| entry);
+    uncover(&mut found, |(entry, _)| entry.numbers());
     let within = |entry: &Entry| interval.overlaps(&Interval::new(entry.first, entry.last));
     found.retain(|(entry, _)| within(entry) && !visibility.hides(entry));
     Ok(found)

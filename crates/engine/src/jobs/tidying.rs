@@ -60,7 +60,7 @@ impl Candidates {
 }
 
 /// Inputs of a plan, of one moment.
-struct View<'a> {
+struct TidyingView<'a> {
     /// Segments that may be coalesced.
     segments: Vec<&'a SegmentStats>,
     clocks: Clocks,
@@ -73,7 +73,7 @@ struct View<'a> {
 }
 
 /// Returns the best segments to coalesce, if there are any.
-fn plan(mut view: View<'_>) -> Option<Candidates> {
+fn plan(mut view: TidyingView<'_>) -> Option<Candidates> {
     let (clocks, now) = (view.clocks, view.clocks.now);
     let small = view.block_bytes / SMALL_SHARE;
     let is_small = |stats: &SegmentStats| stats.blocks * small > stats.stat.live;
@@ -99,7 +99,7 @@ fn plan_for(core: &Core, but: &HashSet<u64>) -> Option<Candidates> {
     let segments = log.segment_stats().values();
     // Another merge may need as much space, and writers continue in the meantime.
     let headroom = log.headroom(&head.load()) / 4;
-    plan(View {
+    plan(TidyingView {
         segments: segments
             .filter(|stats| !but.contains(&stats.stat.number))
             .collect(),
@@ -162,7 +162,7 @@ mod tests {
     };
 
     fn planned(segments: &[SegmentStats], bytes: u64, blocks: u64) -> Option<Vec<u64>> {
-        let view = View {
+        let view = TidyingView {
             segments: segments.iter().collect(),
             clocks: CLOCKS,
             block_bytes: 4_000,

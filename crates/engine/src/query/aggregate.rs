@@ -203,7 +203,7 @@ pub(crate) fn columns_of_samples(
         interval.end.min(view.interval.end),
     );
     let open = Arc::new(view.open_rows(&view.wanted));
-    let blocks = view.blocks.iter().map(|(entry, _)| entry.span());
+    let blocks = view.blocks.iter().map(|entry| entry.span());
     let rows = open.iter().map(|rows| match &rows.times[..] {
         [] => Interval::new(i64::MAX, i64::MIN),
         times => Interval::new(times[0], times[times.len() - 1]),
@@ -212,11 +212,7 @@ pub(crate) fn columns_of_samples(
     let spans = spans.filter(|(_, span)| !span.is_empty() && span.overlaps(&interval));
     let found = clusters(&divided(view, &open, spans.collect()));
     let mut all: Vec<Vec<Bucket>> = vec![Vec::new(); view.types().len()];
-    let encoded: u64 = view
-        .blocks
-        .iter()
-        .map(|(entry, _)| u64::from(entry.len))
-        .sum();
+    let encoded: u64 = view.blocks.iter().map(|entry| u64::from(entry.len)).sum();
     if bounds.threads > 1 && encoded >= HEAVY_BYTES {
         let mut groups = Ordered::new(bounds.threads);
         let mut rest = found.into_iter();
@@ -264,7 +260,7 @@ fn divided(
         let member = spans[at].0;
         let given = member.checked_sub(view.blocks.len()).map(|at| &open[at]);
         let rows = given.map_or_else(
-            || view.blocks[member].0.rows as usize,
+            || view.blocks.at(member).0.rows as usize,
             |rows| rows.times.len(),
         );
         if rows > left {
@@ -302,20 +298,20 @@ fn of_clusters(
     for cluster in clusters {
         view.go_on()?;
         if let [block] = cluster.members[..]
-            && let Some((entry, _)) = view.blocks.get(block)
+            && let Some(entry) = view.blocks.get(block)
             && cluster.span == entry.span()
         {
             if !view.visibility.touches(entry.number, &entry.span())
-                && let Some(start) = lies_in_a_bucket(entry, interval, step)
+                && let Some(start) = lies_in_a_bucket(&entry, interval, step)
             {
                 let taken = take_summaries(view, block, start, step, &mut buckets);
                 // A damaged block is reported once, here.
-                if damages.note(taken, Some(entry))?.unwrap_or(true) {
+                if damages.note(taken, Some(&entry))?.unwrap_or(true) {
                     continue;
                 }
             }
             let rows = view.read(block, &view.wanted);
-            if let Some(rows) = damages.note(rows, Some(entry))? {
+            if let Some(rows) = damages.note(rows, Some(&entry))? {
                 add_rows(&rows, interval, step, &mut buckets);
             }
             continue;
@@ -359,9 +355,9 @@ fn take_summaries(
     step: Step,
     buckets: &mut [Vec<Bucket>],
 ) -> Result<bool, Error> {
-    let (entry, place) = &view.blocks[block];
-    let bytes = place.read(entry)?;
-    let damage = |what| place.damage(entry, what);
+    let (entry, place) = view.blocks.at(block);
+    let bytes = place.read(&entry)?;
+    let damage = |what| place.damage(&entry, what);
     let block = Block::open(&bytes).map_err(damage)?;
     let (names, types) = view.layout_of(block.head.layout).map_err(damage)?;
     let found = block.summaries(types.len(), entry.span()).map_err(damage)?;

@@ -26,6 +26,7 @@
 //! buckets.
 
 pub(crate) mod aggregate;
+mod blocks;
 pub(crate) mod buckets;
 pub(crate) mod memory;
 mod parallel;

@@ -22,9 +22,9 @@ impl Source {
             return Some(Interval::new(from, end));
         }
         let views = self.levels.iter().map(|(_, view)| view).chain([&self.own]);
-        let blocks = views.flat_map(|view| &view.blocks);
-        let blocks = blocks.filter(|(entry, _)| entry.last >= from);
-        let blocks = blocks.map(|(entry, _)| entry.first.max(from));
+        let blocks = views.flat_map(|view| view.blocks.iter());
+        let blocks = blocks.filter(|entry| entry.last >= from);
+        let blocks = blocks.map(|entry| entry.first.max(from));
         let open = self.open_times.partition_point(|time| *time < from);
         let open = self.open_times.get(open).copied();
         let first = blocks.chain(open).min().filter(|first| *first <= end)?;

@@ -69,11 +69,11 @@ pub(crate) enum BlockLocation {
 
 /// Location of a block in a segment that is being written.
 pub(crate) struct Unsealed {
-    file: Arc<dyn File>,
+    pub(super) file: Arc<dyn File>,
     /// Name of the file.
-    name: String,
+    pub(super) name: String,
     /// End of the block, which may not be written yet.
-    end: Vec<u8>,
+    pub(super) end: Vec<u8>,
 }
 
 /// Layouts that blocks of a source can have.

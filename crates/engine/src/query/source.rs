@@ -8,6 +8,7 @@ use crate::buffer::OpenBlock;
 use crate::buffer::columns;
 use crate::core::Core;
 use crate::error::Error;
+use crate::query::blocks::Blocks;
 use crate::query::bounds;
 use crate::query::memory::QueryShare;
 use crate::query::rows::Rows;
@@ -15,8 +16,8 @@ use crate::query::snapshot::{BlockLocation, Known, Part, Present, Snapshot};
 use crate::report::{source_key, sources};
 use crate::retention::rollup::{field_of, step_start};
 use crate::retention::visibility::VisibilityFilter;
+use crate::segment::Entry;
 use crate::segment::sealed::LastPage;
-use crate::segment::{Entry, uncover};
 use seiner_model::{Columns, FieldColumn, FieldType, Interval, SourceId, SourceKey};
 use seiner_store::IsOver;
 use std::collections::HashMap;
@@ -105,7 +106,7 @@ pub(crate) struct SourceView {
     /// Hidden parts of the source.
     pub visibility: VisibilityFilter,
     /// Blocks that overlap the interval, oldest first.
-    pub blocks: Vec<(Entry, BlockLocation)>,
+    pub blocks: Blocks,
     /// Blocks that are not yet encoded, oldest first. They are younger than all others.
     open: Vec<OpenBlock>,
     is_over: Option<IsOver>,
@@ -220,13 +221,16 @@ impl<'a> SourceReader<'a> {
         interval: Interval,
         damages: &mut Damages,
     ) -> Result<SourceView, Error> {
-        let mut blocks = Vec::new();
+        let in_view = Interval::new(interval.start.max(part.visibility.start()), interval.end);
+        let is_wanted =
+            |entry: &Entry| in_view.overlaps(&entry.span()) && !part.visibility.hides(entry);
+        let mut blocks = Blocks::new(part.source);
+        let mut entries = Vec::new();
         for segment in snapshot
             .sealed
             .values()
             .filter(|segment| segment.span().overlaps(&interval))
         {
-            let mut entries = Vec::new();
             if self.pages.len() > PAGES_KEPT {
                 self.pages.clear();
             }
@@ -234,25 +238,18 @@ impl<'a> SourceReader<'a> {
                 .pages
                 .entry((rank, segment.trailer.number))
                 .or_default();
+            entries.clear();
             damages.note(segment.blocks_of(part.source, last, &mut entries), None)?;
-            blocks.extend(
-                entries
-                    .into_iter()
-                    .map(|entry| (entry, BlockLocation::Sealed(segment.clone()))),
-            );
+            let location = BlockLocation::Sealed(segment.clone());
+            blocks.add(location, &entries, is_wanted);
         }
-        blocks.extend(part.unsealed.iter().cloned());
-        // A block that is being merged may be in two segments.
-        uncover(&mut blocks, |(entry, _)| entry);
-        let interval = Interval::new(interval.start.max(part.visibility.start()), interval.end);
-        blocks.retain(|(entry, _)| {
-            interval.overlaps(&Interval::new(entry.first, entry.last))
-                && !part.visibility.hides(entry)
-        });
-        blocks.shrink_to_fit();
+        for (entry, location) in &part.unsealed {
+            blocks.add(location.clone(), &[*entry], is_wanted);
+        }
+        blocks.finish();
         // The list, and the times and numbers of a sweep over it.
-        let listed = size_of::<(Entry, BlockLocation)>() + size_of::<(i64, usize)>();
-        let share = self.engine.queries.charge(blocks.len() * listed);
+        let sweep = blocks.len() * size_of::<(i64, usize)>();
+        let share = self.engine.queries.charge(blocks.memory() + sweep);
         let names = part.layouts.present.names().iter();
         let wanted = names.map(|name| {
             let name = match part.is_level {
@@ -270,7 +267,7 @@ impl<'a> SourceReader<'a> {
             key: Arc::new(key),
             wanted: wanted.collect(),
             layouts: part.layouts.clone(),
-            interval,
+            interval: in_view,
             visibility: part.visibility.clone(),
             blocks,
             open: part.open.clone(),
@@ -328,9 +325,9 @@ impl SourceView {
     /// # Errors
     /// Errors of the disk, and [`Error::Damage`].
     pub fn read(&self, block: usize, wanted: &[bool]) -> Result<Rows, Error> {
-        let (entry, place) = &self.blocks[block];
-        let bytes = place.read(entry)?;
-        let damage = |what| place.damage(entry, what);
+        let (entry, place) = self.blocks.at(block);
+        let bytes = place.read(&entry)?;
+        let damage = |what| place.damage(&entry, what);
         let block = Block::open(&bytes).map_err(damage)?;
         if (block.head.source, block.head.number) != (entry.source, entry.number) {
             return Err(damage(format!(
@@ -378,13 +375,13 @@ impl SourceView {
     /// Returns an upper estimate of the number of rows.
     pub fn rows_at_most(&self) -> u64 {
         let open: usize = self.open.iter().map(|open| open.rows).sum();
-        let blocks = self.blocks.iter().map(|(entry, _)| u64::from(entry.rows));
+        let blocks = self.blocks.iter().map(|entry| u64::from(entry.rows));
         open as u64 + blocks.sum::<u64>()
     }
 
     /// Returns the encoded bytes of all blocks.
     pub fn encoded_bytes(&self) -> u64 {
-        let blocks = self.blocks.iter().map(|(entry, _)| u64::from(entry.len));
+        let blocks = self.blocks.iter().map(|entry| u64::from(entry.len));
         let open: usize = self.open.iter().map(|open| open.bytes.len()).sum();
         open as u64 + blocks.sum::<u64>()
     }

@@ -174,14 +174,14 @@ impl Sweep {
         let of_blocks = Interval::new(interval.start.max(view.interval.start), interval.end);
         let encoded = blocks
             .iter()
-            .map(|&block| u64::from(view.blocks[block].0.len));
+            .map(|&block| u64::from(view.blocks.at(block).0.len));
         let bounds = match encoded.sum::<u64>() < HEAVY_BYTES {
             true => bounds.alone(),
             false => bounds,
         };
         let spans = blocks.iter().map(|&block| {
-            let (entry, _) = &view.blocks[block];
-            (block, Interval::new(entry.first, entry.last))
+            let (entry, _) = view.blocks.at(block);
+            (block, entry.span())
         });
         let of_rows = given.iter().enumerate().filter_map(|(at, rows)| {
             let span = Interval::new(*rows.times.first()?, *rows.times.last()?);
@@ -325,7 +325,7 @@ impl Sweep {
         }
         let last = match number.checked_sub(self.view.blocks.len()) {
             Some(given) => self.given[given].times.last().copied(),
-            None => Some(self.view.blocks[number].0.last),
+            None => Some(self.view.blocks.at(number).0.last),
         };
         self.reached = self.reached.max(last.unwrap_or(i64::MIN));
     }
@@ -340,7 +340,7 @@ impl Sweep {
             let Some((from, number)) = self.peek() else {
                 break;
             };
-            let Some(entry) = self.view.blocks.get(number).map(|(entry, _)| *entry) else {
+            let Some(entry) = self.view.blocks.get(number) else {
                 // Runs in decoded form need no helper.
                 break;
             };
@@ -379,8 +379,8 @@ impl Sweep {
             };
             (from, number, rows)
         };
-        let block = self.view.blocks.get(number).map(|(entry, _)| entry);
-        let Some(rows) = self.damages.note(rows, block)? else {
+        let block = self.view.blocks.get(number);
+        let Some(rows) = self.damages.note(rows, block.as_ref())? else {
             return Ok(());
         };
         let mut run = Run {

@@ -49,22 +49,27 @@ impl Entry {
     pub fn span(&self) -> Interval {
         Interval::new(self.first, self.last)
     }
+
+    /// Returns the number of the first block that was coalesced into this block, and its own number.
+    pub fn numbers(&self) -> (u64, u64) {
+        (self.since, self.number)
+    }
 }
 
 /// Removes the blocks of a source that are contained in other blocks. Of blocks that contain each
-/// other, the first stays. The remaining blocks are ordered by number.
-pub fn uncover<T>(blocks: &mut Vec<T>, entry: impl Fn(&T) -> &Entry) {
-    let key = |block: &T| {
-        let entry = entry(block);
-        (std::cmp::Reverse(entry.number), entry.since)
-    };
-    blocks.sort_by_key(key);
-    let mut since = u64::MAX;
+/// other, the first stays. The remaining blocks are ordered by number. `numbers` returns
+/// [`Entry::numbers`] of a block.
+pub fn uncover<T>(blocks: &mut Vec<T>, numbers: impl Fn(&T) -> (u64, u64)) {
+    blocks.sort_by_key(|block| {
+        let (since, number) = numbers(block);
+        (std::cmp::Reverse(number), since)
+    });
+    let mut covered_from = u64::MAX;
     blocks.retain(|block| {
-        let entry = entry(block);
-        let covered = since <= entry.since;
-        since = since.min(entry.since);
-        !covered
+        let (since, _) = numbers(block);
+        let is_covered = covered_from <= since;
+        covered_from = covered_from.min(since);
+        !is_covered
     });
     blocks.reverse();
 }
@@ -80,7 +85,7 @@ mod tests {
             ..Entry::default()
         };
         let mut entries: Vec<Entry> = blocks.iter().map(entry).collect();
-        uncover(&mut entries, |entry| entry);
+        uncover(&mut entries, Entry::numbers);
         entries
             .iter()
             .map(|entry| (entry.since, entry.number))

@@ -47,7 +47,7 @@ fn over_quota(live: &[(u8, u64)], classes: &[Class]) -> Vec<(u8, u64)> {
 
 /// Inputs of a plan for shedding, of one moment.
 #[derive(Clone, Copy)]
-struct View {
+struct SheddingView {
     /// Bytes that the store may occupy.
     budget: u64,
     /// Bytes that writers may still use.
@@ -65,7 +65,7 @@ struct View {
 
 /// Step before writers are slowed for lack of space.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Action {
+enum Shedding {
     /// Does nothing: there is space, or nothing may be shed.
     None,
     /// Waits until the blocks shed in the last run are counted.
@@ -77,15 +77,15 @@ enum Action {
 }
 
 /// Returns the next step before writers are slowed for lack of space.
-fn plan(view: View) -> Action {
+fn plan(view: SheddingView) -> Shedding {
     if view.headroom + view.coming >= view.budget / AHEAD || !view.may_shed {
-        Action::None
+        Shedding::None
     } else if view.is_scan_due {
-        Action::Wait
+        Shedding::Wait
     } else if view.written - view.scanned >= view.budget / SCANS_A_BUDGET {
-        Action::Scan
+        Shedding::Scan
     } else {
-        Action::Shed
+        Shedding::Shed
     }
 }
 
@@ -96,7 +96,7 @@ pub(crate) fn shed_ahead(core: &Core, writing: &mut Writing) -> Result<bool, Err
         let (head, log) = core.both();
         let merged = writing.merge.merged.iter();
         let merged = merged.map(|merged| merged.segment.disk_bytes(core.unit));
-        View {
+        SheddingView {
             budget: log.budget(),
             headroom: log.headroom(&head.load()),
             coming: log.space.retired() + merged.sum::<u64>(),
@@ -107,14 +107,14 @@ pub(crate) fn shed_ahead(core: &Core, writing: &mut Writing) -> Result<bool, Err
         }
     };
     match plan(view) {
-        Action::None => Ok(false),
-        Action::Wait => Ok(true),
-        Action::Scan => {
+        Shedding::None => Ok(false),
+        Shedding::Wait => Ok(true),
+        Shedding::Scan => {
             writing.merge.scanned = view.written;
             scan_all(core, writing)?;
             Ok(true)
         }
-        Action::Shed => shed(core),
+        Shedding::Shed => shed(core),
     }
 }
 
@@ -200,7 +200,7 @@ mod tests {
 
     #[test]
     fn shedding_begins_before_the_space_is_used_up() {
-        let view = View {
+        let view = SheddingView {
             budget: 3_200,
             headroom: 60,
             coming: 39,
@@ -209,16 +209,16 @@ mod tests {
             written: 1_000,
             scanned: 801,
         };
-        assert_eq!(plan(view), Action::Shed);
-        let with = |change: fn(&mut View)| {
+        assert_eq!(plan(view), Shedding::Shed);
+        let with = |change: fn(&mut SheddingView)| {
             let mut view = view;
             change(&mut view);
             plan(view)
         };
-        assert_eq!(with(|view| view.coming = 40), Action::None);
-        assert_eq!(with(|view| view.may_shed = false), Action::None);
-        assert_eq!(with(|view| view.is_scan_due = true), Action::Wait);
-        assert_eq!(with(|view| view.scanned = 800), Action::Scan);
+        assert_eq!(with(|view| view.coming = 40), Shedding::None);
+        assert_eq!(with(|view| view.may_shed = false), Shedding::None);
+        assert_eq!(with(|view| view.is_scan_due = true), Shedding::Wait);
+        assert_eq!(with(|view| view.scanned = 800), Shedding::Scan);
     }
 
     #[test]

@@ -68,7 +68,7 @@ pub(crate) fn plan(
         blocks.extend(of_source.take_while(|live| live.entry.source == source));
         next += blocks.len();
         // A block must not be overwritten by a block that covers its number.
-        uncover(&mut blocks, |live| &live.entry);
+        uncover(&mut blocks, |live| live.entry.numbers());
         let group = match &blocks[..] {
             [_] => None,
             blocks => Some(coalesce(blocks, limits(source))),
