@@ -259,7 +259,7 @@ def test_a_killed_degraded_server_returns_no_wrong_data_and_reports_doubtful_blo
             # The second syndrome shows which rows match. At most the stripe of the current write does not match.
             assert reported["doubtful_stripes"] <= 1
         else:
-            assert rejected and len(rejected) < len(writer.possible), "not everything was being written"
+            assert rejected and len(rejected) < len(writer.possible), "no write or every write was in progress"
             assert "lost data" in do(PROGRAM, "raid", "status", volume.control)
         volume.kill()
     # After all blocks are written, no stripe is uncertain.

@@ -310,7 +310,11 @@ fn truncation_is_always_an_error() {
     encode_column(&Column::F64(values), Effort::Fast, &mut bytes);
     for length in 0..bytes.len() {
         let error = decode_column(&mut &bytes[..length], FieldType::F64, 300);
-        assert!(error.is_err(), "{length} of {} bytes sufficed", bytes.len());
+        assert!(
+            error.is_err(),
+            "{length} of {} bytes were decoded without an error",
+            bytes.len()
+        );
     }
 }
 

@@ -265,7 +265,7 @@ mod tests {
         while slow.write_all(b"x").await.is_ok() {
             assert!(
                 began.elapsed() < Duration::from_secs(3),
-                "a byte now and then keeps it open"
+                "single bytes keep the connection open"
             );
             tokio::time::sleep(Duration::from_millis(20)).await;
         }

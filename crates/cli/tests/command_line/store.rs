@@ -126,7 +126,7 @@ fn a_trace_of_a_store_is_simulated() {
     );
     assert!(
         fields.iter().all(|line| line[3] == "forever"),
-        "no rule lets go"
+        "blocks without a rule have no end"
     );
     fs::write(path.join("trace"), &trace).unwrap();
     let simulate = [

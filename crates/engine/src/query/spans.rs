@@ -158,10 +158,10 @@ mod tests {
             .collect();
         assert_eq!(wide(&spans), []);
         spans.push((100, Interval::new(5, 165)));
-        assert_eq!(wide(&spans), [], "16 others begin in it");
+        assert_eq!(wide(&spans), [], "only 16 others begin in the span");
         spans[100].1.end = 175;
         assert_eq!(wide(&spans), [100]);
         spans.extend((101..200).map(|at| (at, Interval::new(0, 999))));
-        assert_eq!(wide(&spans), [], "too many to divide");
+        assert_eq!(wide(&spans), [], "too many wide spans to divide");
     }
 }

@@ -274,7 +274,7 @@ mod tests {
     fn exact_figures_are_restored_only_from_their_own_text() {
         let mut large = Bucket::of_integer(0, 1, (1 << 53) + 1);
         large.absorb(&Bucket::of_integer(0, 2, -5));
-        let text = exact_text(&large).expect("f64 rounds it");
+        let text = exact_text(&large).expect("the bucket has exact figures");
         assert_eq!(
             text,
             "2 9007199254740988 -5 9007199254740993 9007199254740993 -5"

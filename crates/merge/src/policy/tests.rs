@@ -157,7 +157,7 @@ fn the_fisherman_restores_its_memory() {
     assert_eq!(
         Fisherman::default().least_dead_share(0.3),
         0.7,
-        "he ate nothing so far"
+        "the policy has merged nothing so far"
     );
 }
 
@@ -281,7 +281,11 @@ proptest! {
         for kind in MergePolicy::ALL {
             let mut policy = kind.policy();
             let decision = policy.choose(&view);
-            prop_assert_eq!(&kind.policy().choose(&view), &decision, "the same again");
+            prop_assert_eq!(
+                &kind.policy().choose(&view),
+                &decision,
+                "equal views give equal decisions"
+            );
             let dead: Vec<u64> = segments.iter().filter(|one| one.is_dead()).map(|one| one.number).collect();
             prop_assert_eq!(&decision.drop, &dead);
             let mut named = merged(&decision);
@@ -289,7 +293,7 @@ proptest! {
             named.sort_unstable();
             let all = named.len();
             named.dedup();
-            prop_assert_eq!(named.len(), all, "no segment twice");
+            prop_assert_eq!(named.len(), all, "a segment is chosen twice");
             let output: u64 = decision.merge.iter().map(|victim| victim.live).sum();
             let freed: u64 = segments.iter().filter(|one| one.is_dead()).map(|one| one.bytes).sum();
             prop_assert!(output <= output_limit);

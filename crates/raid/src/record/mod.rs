@@ -216,7 +216,7 @@ mod tests {
         assert_eq!(
             superblock(&ram).unwrap().generation,
             9,
-            "the later one counts"
+            "the later superblock counts"
         );
     }
 
@@ -238,7 +238,7 @@ mod tests {
         assert_eq!(
             intent(&ram, Uuid([4; 16])).unwrap(),
             None,
-            "of another array"
+            "the record is of another array"
         );
     }
 

@@ -132,7 +132,7 @@ impl Thread {
                 drawn = drawn.wrapping_sub(mix.weight);
                 hit
             })
-            .expect("what was drawn is less than the sum of all");
+            .expect("the drawn number is less than the sum of the weights");
         let start = match mix.address {
             Address::Random => self.rng.below(self.size / mix.blocks) * mix.blocks,
             Address::Sequential => self.advance(if mix.write { 0 } else { 1 }, mix.blocks),

@@ -75,7 +75,7 @@ pub async fn query(
         let ended = continue_answer(&*store, &plan, begun, out, is_over)?;
         *ended_outcome
             .lock()
-            .expect("nothing panics while it is held") = ended;
+            .expect("no thread panics while it holds the outcome") = ended;
         Ok(())
     });
     let body = body.await?;
@@ -87,7 +87,9 @@ pub async fn query(
         let levels = HeaderValue::try_from(levels).expect("digits and punctuation");
         headers.insert(LEVELS, levels);
     }
-    let outcome = outcome.lock().expect("nothing panics while it is held");
+    let outcome = outcome
+        .lock()
+        .expect("no thread panics while it holds the outcome");
     if outcome.truncated {
         headers.insert(TRUNCATED, HeaderValue::from_static("true"));
     }

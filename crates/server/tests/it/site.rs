@@ -98,7 +98,11 @@ impl Site {
     }
 
     pub fn store(&self) -> Arc<dyn Store> {
-        self.server.as_ref().expect("it runs").store().clone()
+        self.server
+            .as_ref()
+            .expect("the server runs")
+            .store()
+            .clone()
     }
 
     pub fn get(&self, path: &str) -> Reply {

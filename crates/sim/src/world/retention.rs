@@ -173,7 +173,7 @@ impl World {
         self.report.checks += 1;
         let (looked, now) = (self.looked(), self.clock.now());
         let retention = self.oracle.retention.as_mut();
-        let retention = retention.expect("kept for such plans");
+        let retention = retention.expect("a plan with expiry has a retention model");
         match looked {
             true => retention.look(now),
             false => retention.pass(now),
@@ -281,7 +281,12 @@ impl World {
                 self.done("delete", result).map(|_| ())
             }
             1 => {
-                let disk = self.plan.options.disk.as_mut().expect("there is a budget");
+                let disk = self
+                    .plan
+                    .options
+                    .disk
+                    .as_mut()
+                    .expect("the plan has a disk budget");
                 *disk += *disk / 2;
                 self.restart(super::ProgramEnd::Closed)
             }

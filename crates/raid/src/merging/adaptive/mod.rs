@@ -158,7 +158,7 @@ impl Adaptive {
         }
         let at = (0..self.streams.len())
             .min_by_key(|&at| self.streams[at].used)
-            .expect("there is one at least");
+            .expect("there is at least one stream");
         let stream = &mut self.streams[at];
         self.stirred.append(&mut stream.held);
         for written in std::mem::take(&mut stream.written) {

@@ -202,7 +202,7 @@ impl Stream {
             .written
             .iter_mut()
             .find(|written| written.stripe == arrival.stripe);
-        found.expect("it was put there").set(
+        found.expect("the stripe was just added").set(
             (arrival.start % u64::from(stripe_blocks)) as u32,
             arrival.blocks,
         );
