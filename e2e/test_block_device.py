@@ -369,7 +369,7 @@ def test_a_file_system_survives_a_killed_server_and_lost_members(volumes, disks,
 
 
 def wait(writer):
-    """Waits for the writer, which ends by itself when writes fail."""
+    """Waits for the writer to end. A writer ends when its writes fail."""
     try:
         writer.wait(30)
     except subprocess.TimeoutExpired:

@@ -97,7 +97,7 @@ impl Server {
         Ok(())
     }
 
-    /// Returns true if the server has ended by itself.
+    /// Returns true if the server has exited without a signal of this process.
     pub fn has_ended(&mut self) -> Result<bool> {
         Ok(self.child.try_wait()?.is_some())
     }

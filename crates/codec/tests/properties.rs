@@ -170,7 +170,7 @@ fn clocks() -> impl Strategy<Value = Vec<i64>> {
     )
 }
 
-/// Mantissas, about half of which end in zeros, small and large, at all the lengths.
+/// Small and large mantissas of all lengths. About half of the mantissas end in zeros.
 fn mantissas() -> impl Strategy<Value = Vec<i64>> {
     let one = prop_oneof![
         8 => -5_000i64..5_000,

@@ -23,7 +23,7 @@ const PATIENCE: Duration = Duration::from_millis(400);
 struct Hanging {
     ram: Ram,
     hangs: Mutex<bool>,
-    goes_on: Condvar,
+    released: Condvar,
     /// Number of operations started.
     begun: AtomicU64,
 }
@@ -33,21 +33,21 @@ impl Hanging {
         Arc::new(Hanging {
             ram: Ram::new(BYTES),
             hangs: Mutex::new(false),
-            goes_on: Condvar::new(),
+            released: Condvar::new(),
             begun: AtomicU64::new(0),
         })
     }
 
     fn hang(&self, hangs: bool) {
         *self.hangs.lock().unwrap() = hangs;
-        self.goes_on.notify_all();
+        self.released.notify_all();
     }
 
     fn pass(&self) {
         self.begun.fetch_add(1, Ordering::SeqCst);
         let mut hangs = self.hangs.lock().unwrap();
         while *hangs {
-            hangs = self.goes_on.wait(hangs).unwrap();
+            hangs = self.released.wait(hangs).unwrap();
         }
     }
 }

@@ -141,7 +141,10 @@ async fn take(
         ingest.finish_lines()
     });
     match ended {
-        Ok(outcome) if outcome.rejected > 0 => {
+        Ok(outcome) if outcome.rejected == 1 => {
+            tracing::warn!("line protocol from {peer}: 1 line was rejected in all");
+        }
+        Ok(outcome) if outcome.rejected > 1 => {
             tracing::warn!(
                 "line protocol from {peer}: {} lines were rejected in all",
                 outcome.rejected

@@ -366,7 +366,7 @@ fn log(log: &LogStatus, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
         (
             "log_merged_dead_ratio",
             "Share of dead bytes in merged segments, on average, Dm",
-            (log.memory.eaten > 0).then_some(log.memory.average_dead_share),
+            (log.memory.taken > 0).then_some(log.memory.average_dead_share),
         ),
         (
             "log_lanes",

@@ -134,7 +134,7 @@ pub struct SegmentStatus {
 pub struct ClassStatus {
     /// Rules of the class.
     pub class: Class,
-    /// Length of a step, ns, if this is a level of the class with whose name its own name begins.
+    /// Length of a step, ns. `None` if this is not a level. The name of a level begins with the name of its class.
     pub step_ns: Option<u64>,
     /// Number of sources.
     pub sources: u64,

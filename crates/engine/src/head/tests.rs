@@ -396,7 +396,7 @@ fn a_ring_expires_taken_buffers_like_blocks() {
             .unwrap();
         world.head().seal(source);
     }
-    // Four blocks of one row each, of which two are kept.
+    // Four blocks of one row each. Two of the blocks are kept.
     assert_eq!(world.unsealed(source), [3, 4]);
     world.append(source, 4, &[("v", Value::F64(1.0))]).unwrap();
     assert_eq!(world.unsealed(source), [4, 5]);

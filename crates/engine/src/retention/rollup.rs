@@ -3,9 +3,9 @@
 //! A level of a source is another source, which clients cannot name
 //! ([`seiner_model::SourceKey::level`]). Its rows have the time of the beginning of their step, and
 //! a few columns for each field of the source: `count:`, `sum:`, `min:`, `max:`, `first:` and
-//! `last:` before the field's name. Texts have `count:` and `last:`. The columns are f64. Rows of
-//! integers whose figures f64 may round also have them as a text in `exact:`. Writes, merges,
-//! checks and drops treat these rows like all others.
+//! `last:` before the field's name. Texts have `count:` and `last:`. The columns are f64. If an f64
+//! could round the figures of integers, the row also has the exact figures as a text in `exact:`.
+//! Writes, merges, checks and drops treat these rows like all others.
 
 use crate::answer::{Bucket, Exact, number};
 use crate::bytes::put_text;

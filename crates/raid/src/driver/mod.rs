@@ -28,7 +28,7 @@ pub enum IoMethod {
     Automatic,
     /// io_uring.
     Ring,
-    /// Threads, each of which waits for one operation.
+    /// Threads. Each thread waits for one operation.
     Threads,
 }
 

@@ -70,7 +70,7 @@ pub struct Load {
     pub submit: Nanos,
     /// Maximum random delay of a submission, ns.
     pub jitter: Nanos,
-    /// Bursts, outside of which nothing is submitted; `None` for a continuous load.
+    /// Bursts. Nothing is submitted between bursts. `None` is a continuous load.
     pub bursts: Option<Bursts>,
     /// Number of blocks between the beginning of a stripe and the first block of a sequential place.
     pub offset: u64,

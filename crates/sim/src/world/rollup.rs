@@ -75,8 +75,8 @@ impl World {
         let engine = self.engine();
         let before = self.made(&engine);
         self.background()?;
-        let goes_on = Arc::ptr_eq(&engine, &self.engine());
-        if goes_on && self.plan.journals() && self.made(&engine) != before {
+        let is_same = Arc::ptr_eq(&engine, &self.engine());
+        if is_same && self.plan.journals() && self.made(&engine) != before {
             self.oracle.set_all_durable();
         }
         Ok(())

@@ -1,5 +1,5 @@
-//! Stream of writes, each of which continues where the last one ended: its outstanding blocks, the gaps between its
-//! writes, and the time in which it passes a stripe.
+//! Stream of writes: its outstanding blocks, the gaps between its writes, and the time in which it passes a stripe.
+//! Each write of a stream starts where the previous write ended.
 
 use super::{AdaptiveSettings, WEIGHT};
 use crate::merging::Arrival;
