@@ -66,7 +66,7 @@ pub struct Status {
     pub lost_rows: u64,
     /// Losses that are not acknowledged.
     pub losses_unacknowledged: u64,
-    /// Segments dropped, merged ones included.
+    /// Segments dropped, including merged segments.
     pub segments_dropped: u64,
     /// Segments merged.
     pub segments_merged: u64,
