@@ -64,7 +64,7 @@ impl Delete {
         for hint in answer["hints"].as_array().into_iter().flatten() {
             eprintln!("note: {}", hint.as_str().unwrap_or_default());
         }
-        writeln!(stdout(), "deleted of {} sources", answer["sources"])?;
+        writeln!(stdout(), "deleted samples of {} sources", answer["sources"])?;
         Ok(())
     }
 
@@ -77,7 +77,7 @@ impl Delete {
         let to = self.to.as_deref().unwrap_or("the last");
         write!(
             stdout(),
-            "{sources} sources are {}: delete what they measured from {from} to {to}? [y/N] ",
+            "{sources} sources match {}: delete their samples from {from} to {to}? [y/N] ",
             self.selector
         )?;
         stdout().flush()?;

@@ -389,7 +389,7 @@ impl Debt {
         Duration::from_secs_f64(self.seconds.min(1.0))
     }
 
-    /// Clears the delay, because a writer waits for it now.
+    /// Clears the delay. A writer sleeps for this delay now.
     pub fn clear(&mut self) {
         self.seconds = 0.0;
     }

@@ -193,7 +193,7 @@ impl Lanes {
         true
     }
 
-    /// Sets the size of the lanes' next segments: the less space is left, the smaller.
+    /// Sets the size of the lanes' next segments. Less free space makes segments smaller.
     fn shrink(&mut self, fill: &Fill) {
         let slack = fill.planing_segment_bytes() as f64;
         let size = self.size(OPEN_SHARE * slack / f64::from(self.settings.lanes));

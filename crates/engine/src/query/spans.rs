@@ -4,7 +4,7 @@ use seiner_model::Interval;
 
 /// Number of spans that an ordinary span overlaps at most.
 const ORDINARY: usize = 16;
-/// Maximum number of wide spans that are divided. More of them mean that most spans overlap anyway.
+/// Maximum number of wide spans that are divided. If more spans are wide, most spans overlap.
 const WIDE: usize = 64;
 
 /// Spans that overlap, directly or through others.
