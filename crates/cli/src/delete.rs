@@ -30,7 +30,7 @@ pub struct Delete {
     /// Latest time, included [default: the last sample]
     #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     to: Option<String>,
-    /// Delete without asking for confirmation.
+    /// Delete without confirmation.
     #[arg(long)]
     yes: bool,
     /// Address of the server that deletes.
@@ -70,7 +70,7 @@ impl Delete {
 
     fn is_wanted(&self, sources: u64) -> Result<bool, Failure> {
         if !stdin().is_terminal() {
-            let what = format!("{sources} sources are meant; --yes deletes without asking");
+            let what = format!("{sources} sources match; --yes deletes without confirmation");
             return Err(Failure::Usage(what));
         }
         let from = self.from.as_deref().unwrap_or("the first");

@@ -96,7 +96,7 @@ pub struct Status {
     pub rollup_blocked: Option<String>,
     /// Segments that are being written.
     pub open_segments: u64,
-    /// Bytes in these segments so far, including those that wait in memory to be written.
+    /// Bytes in these segments so far, including bytes in memory that are not written yet.
     pub open_segment_bytes: u64,
     /// Bytes of the disk that count as used now: `disk_files` and `disk_allotted`.
     pub disk_used: u64,

@@ -67,7 +67,7 @@ pub fn superblock(device: &dyn Member) -> Result<Superblock, SuperblockError> {
     }
 }
 
-/// Writes both copies of a superblock, one after the other, so that one of them is valid at any time.
+/// Writes both copies of a superblock, one after the other. At least one copy is valid at any time.
 ///
 /// # Errors
 /// If the device fails.
