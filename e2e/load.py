@@ -101,7 +101,7 @@ def survivors(server, number):
     times = answer["time"].cast("int64").to_numpy()
     values = answer["value"].to_numpy()
     rows, rest = numpy.divmod(times - START, STEP_NS)
-    assert not rest.any(), "a time that nobody sent"
-    assert len(numpy.unique(rows)) == len(rows), "a row that is there twice"
-    assert (values == value(number, rows)).all(), "a value that nobody sent at that time"
+    assert not rest.any(), "a time that was never sent"
+    assert len(numpy.unique(rows)) == len(rows), "a row is there twice"
+    assert (values == value(number, rows)).all(), "a value that was never sent for this time"
     return numpy.sort(rows)

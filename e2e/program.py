@@ -141,7 +141,7 @@ class Server(Daemon):
         for line in Path(f"/proc/{self.process.pid}/status").read_text().splitlines():
             if line.startswith("VmHWM:"):
                 return int(line.split()[1]) * 1024
-        raise AssertionError("the kernel does not tell VmHWM")
+        raise AssertionError("the kernel does not report VmHWM")
 
 
 def source(series):

@@ -259,7 +259,7 @@ def test_a_killed_degraded_server_returns_no_wrong_data_and_reports_doubtful_blo
             # The second syndrome shows which rows match. At most the stripe of the current write does not match.
             assert reported["doubtful_stripes"] <= 1
         else:
-            assert rejected and len(rejected) < len(writer.possible), "not everything was being written"
+            assert rejected and len(rejected) < len(writer.possible), "no write or every write was in progress"
             assert "lost data" in do(PROGRAM, "raid", "status", volume.control)
         volume.kill()
     # After all blocks are written, no stripe is uncertain.
@@ -369,7 +369,7 @@ def test_a_file_system_survives_a_killed_server_and_lost_members(volumes, disks,
 
 
 def wait(writer):
-    """Waits for the writer, which ends by itself when writes fail."""
+    """Waits for the writer to end. A writer ends when its writes fail."""
     try:
         writer.wait(30)
     except subprocess.TimeoutExpired:

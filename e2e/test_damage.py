@@ -75,7 +75,7 @@ def test_damage_is_found_and_the_rest_serves(two_segments, place):
     assert whole or reported or server.status()["engine"]["damaged_segments"] == 1
     assert server.write("two,s=0 v=1 99000000000").status_code == 204
     kept = {path.name.split(".")[0] for path in server.data.iterdir()}
-    assert one.name.split(".")[0] in kept, "a damaged segment is evidence, and kept"
+    assert one.name.split(".")[0] in kept, "a damaged segment is kept"
 
 
 def test_a_missing_segment_is_named_until_it_is_acknowledged(two_segments):

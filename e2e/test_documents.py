@@ -48,4 +48,4 @@ def test_commands_work_as_printed(serve, tmp_path):
                 program = program.replace(PORT, server.address) + "\nassert table.num_rows > 0\n"
                 subprocess.run([sys.executable, "-c", program], check=True, cwd=tmp_path)
                 done += 1
-    assert done >= 7, "the documents lost their examples, or this test its eyes"
+    assert done >= 7, "the test found too few examples in the documents"

@@ -37,7 +37,7 @@ def check_report(directory):
     assert {path.name for path in Path(directory).iterdir()} == FILES
     page = (Path(directory) / "report.html").read_text()
     assert "<svg" in page or "<table" in page
-    assert not re.search(r"(src|href)\s*=|@import|url\(|https?://", page), "a page without anything from elsewhere"
+    assert not re.search(r"(src|href)\s*=|@import|url\(|https?://", page), "the page loads something from elsewhere"
     return json.loads((Path(directory) / "results.json").read_text())
 
 
@@ -137,11 +137,11 @@ def test_the_tour_ends_in_a_page_of_all(lab, tmp_path):
     for name in walked:
         check_report(tmp_path / "t" / name)
     page = (tmp_path / "t/report.html").read_text()
-    assert not re.search(r"src\s*=|@import|url\(|https?://", page), "a page without anything from elsewhere"
+    assert not re.search(r"src\s*=|@import|url\(|https?://", page), "the page loads something from elsewhere"
     links = set(re.findall(r'href="([^"]*)"', page))
     assert links == {f"{name}/report.html" for name in walked}
     assert page.count("<svg") >= 2 * len(walked), "every experiment shows a picture"
-    assert ("align" in walked) != ("<li>align: " in page), "walked, or left out with the reason"
+    assert ("align" in walked) != ("<li>align: " in page), "align is neither in the tour nor left out with a reason"
     assert not leftovers(tmp_path)
 
     # Completed parts of the tour are not repeated.

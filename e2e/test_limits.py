@@ -27,7 +27,7 @@ def slow_write(server):
 def wait_for(condition):
     deadline = time.monotonic() + 10
     while not condition():
-        assert time.monotonic() < deadline, "it did not come to pass within 10 s"
+        assert time.monotonic() < deadline, "the condition was not met within 10 s"
         time.sleep(0.01)
 
 
@@ -159,7 +159,7 @@ def rss_bytes(server):
     for line in Path(f"/proc/{server.process.pid}/status").read_text().splitlines():
         if line.startswith("VmRSS:"):
             return int(line.split()[1]) << 10
-    raise AssertionError("the kernel does not say VmRSS")
+    raise AssertionError("the kernel does not report VmRSS")
 
 
 def test_ever_new_sources_stay_within_the_memory(serve):

@@ -208,7 +208,7 @@ def test_two_processes_do_not_share_an_array_nor_a_control_socket(tmp_path):
         assert second.returncode == 1 and "is in use" in second.stderr, second.stderr
         same = run("raid", "serve", "--control", tmp_path / "control", *devices)
         assert same.returncode == 1 and "another process listens" in same.stderr
-        assert run("raid", "status", *devices).returncode == 0, "looking is allowed"
+        assert run("raid", "status", *devices).returncode == 0, "the status of a used array can be read"
     nobody = run("raid", "fail", tmp_path / "control", 0)
     assert nobody.returncode == 1 and "was not reached" in nobody.stderr
 
@@ -242,7 +242,7 @@ def test_trimmed_stripes_free_their_space(tmp_path):
     devices = create(tmp_path, 6, 5)
     room = lambda: sum(device.stat().st_blocks * 512 for device in devices)
     with Serving(tmp_path, devices) as serving, Client(serving.socket) as client:
-        assert client.flags & 1 << 5, "the client learns that it can trim"
+        assert client.flags & 1 << 5, "the export does not offer trim"
         stripe = serving.status()["stripe_bytes"]
         client.ask(WRITE, 0, 8 * MIB, bytes([7]) * 8 * MIB)
         before = room()
@@ -292,9 +292,9 @@ def test_small_writes_are_measured_modelled_in_memory_and_on_files(tmp_path):
     alone = dict(zip(lines[0], lines[1]))
     assert float(alone["member_operations_per_write"]) == 6.0, "a lone block on RAID 6"
     assert "<svg" in (tmp_path / "p.html").read_text()
-    assert done.stderr == "", "no bar where nobody looks"
+    assert done.stderr == "", "a progress bar without a terminal"
     again = run("raid", "bench", "--csv", *quick)
-    assert again.stdout == done.stdout, "what is modelled is exact"
+    assert again.stdout == done.stdout, "modelled figures differ between runs"
     memory = run("raid", "bench", "--json", "--memory", "--size", "8MiB", "--merging", "batch,default", *quick)
     assert memory.returncode == 0, memory.stderr
     assert all(line["writes"] > 10 for line in json.loads(memory.stdout)["results"])
@@ -307,8 +307,8 @@ def test_small_writes_are_measured_modelled_in_memory_and_on_files(tmp_path):
     assert once.returncode == 2 and "--yes" in once.stderr
     done = run("raid", "bench", "--overwrite", "--yes", "--size", "8MiB", "--merging", "batch", *quick, *files)
     assert done.returncode == 0, done.stderr
-    assert not files[1].exists(), "files that were made for it are taken away"
-    assert run("raid", "status", files[0]).returncode == 1, "and it is no member of an array any more"
+    assert not files[1].exists(), "the benchmark left its files behind"
+    assert run("raid", "status", files[0]).returncode == 1, "the file is still a member of an array"
 
 
 def test_a_closed_output_pipe_is_no_failure(tmp_path):

@@ -88,7 +88,7 @@ def test_the_command_asks_before_it_deletes(serve):
     assert asked.returncode == 2 and "2 sources" in asked.stderr and "--yes" in asked.stderr
     assert rows(server, "a") == 2
     done = run("delete", "a", "--server", server.url, "--yes")
-    assert (done.returncode, done.stdout) == (0, "deleted of 2 sources\n"), done.stderr
+    assert (done.returncode, done.stdout) == (0, "deleted samples of 2 sources\n"), done.stderr
     assert {source for source, _ in server.query("{}")} == {"b"}
     assert "no source" in run("delete", "none", "--server", server.url).stdout
 

@@ -41,7 +41,7 @@ impl Acknowledged {
         self.lines[agent].fetch_add(lines, Ordering::SeqCst);
     }
 
-    /// Returns the number of acknowledged lines of one agent: always the first lines of its file.
+    /// Returns the number of acknowledged lines of one agent. They are the first lines of its file.
     pub fn by_agent(&self, agent: usize) -> u64 {
         self.lines[agent].load(Ordering::SeqCst)
     }

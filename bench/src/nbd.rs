@@ -116,7 +116,7 @@ impl Nbdkit {
 
 impl Drop for Nbdkit {
     fn drop(&mut self) {
-        // The process may have ended by itself.
+        // The process may have exited already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

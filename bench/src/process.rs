@@ -97,7 +97,7 @@ impl Server {
         Ok(())
     }
 
-    /// Returns true if the server has ended by itself.
+    /// Returns true if the server has exited without a signal of this process.
     pub fn has_ended(&mut self) -> Result<bool> {
         Ok(self.child.try_wait()?.is_some())
     }
@@ -181,10 +181,10 @@ impl DiskUse {
         sum
     }
 
-    /// Returns the bytes allocated at one moment, at least: the moment between two scans of the
-    /// directory. A single scan takes a while, and counts both a file that is deleted after the
-    /// scan has passed it and the file that takes its space. Here, a file counts if both scans
-    /// found it, with the smaller of its two sizes.
+    /// Returns a lower bound of the bytes allocated at one moment: between two scans of the
+    /// directory. A single scan takes a while. If a file is deleted after the scan has passed it,
+    /// the scan counts that file and the file that takes its space. Here, a file counts if both
+    /// scans found it, with the smaller of its two sizes.
     pub fn allocated_at_once(directory: &Path) -> u64 {
         let (mut first, mut second) = (BTreeMap::new(), BTreeMap::new());
         list(directory, &mut first);
@@ -210,7 +210,8 @@ impl DiskUse {
     }
 }
 
-/// Identity of a file: a later file may get the path or the inode of a deleted one, rarely both.
+/// Path and inode of a file. A later file may get the path or the inode of a deleted file, but
+/// rarely both.
 type FileId = (PathBuf, u64);
 
 /// Adds the files under a directory to `found`, with their allocated bytes.

@@ -14,7 +14,7 @@ fuzz_target!(|bytes: &[u8]| {
     let mut errors = Vec::new();
     let mut parser = LineParser::new(Precision::default());
     let taken = parser.parse(text, true, 7, usize::MAX, &arena, &mut batch, &mut errors);
-    assert_eq!(taken, text.len(), "a last piece is done with");
+    assert_eq!(taken, text.len(), "the last piece is consumed");
 
     let cut = usize::from(cut) % (text.len() + 1);
     let (arena, mut pieces, mut refused) = (Arena::new(), Batch::new(), Vec::new());

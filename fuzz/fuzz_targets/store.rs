@@ -38,7 +38,9 @@ fuzz_target!(|bytes: &[u8]| {
         // An intact copy would repair the catalog.
         let replaced = name == file || (file == "catalog" && name == "catalog.copy");
         let written = disk.create(name).expect("the disk has no faults");
-        written.write_at(0, if replaced { &hostile } else { golden }).expect("there is room");
+        written
+            .write_at(0, if replaced { &hostile } else { golden })
+            .expect("the disk has space");
     }
     let _ = check(&disk, &mut |_, _| {});
     let _ = read(disk);

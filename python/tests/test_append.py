@@ -69,7 +69,7 @@ def test_every_container_keeps_every_type(store: seiner.Store, kind: str) -> Non
     for name, (times, values) in read(store, "m").items():
         assert times == TIMES.tolist()
         assert values == ALL_TYPES[name].tolist()
-        assert str(values) == str(ALL_TYPES[name].tolist()), "the sign of zero, too"
+        assert str(values) == str(ALL_TYPES[name].tolist()), "the sign of zero differs"
 
 
 def test_lists_are_columns(store: seiner.Store) -> None:

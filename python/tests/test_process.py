@@ -42,7 +42,7 @@ def test_other_threads_run_while_the_engine_works(store: seiner.Store) -> None:
     rows = 1_000_000
     times, values = np.arange(rows), np.random.default_rng(5).normal(size=rows)
     numbers = values.tolist()
-    assert longest_standstill(lambda: sorted(numbers)) > 0.7, "what holds the lock is seen"
+    assert longest_standstill(lambda: sorted(numbers)) > 0.7, "a call that holds the lock is not detected"
     calls: dict[str, Callable[[], object]] = {
         "append": lambda: store.append("m", None, {"time": times, "v": values}),
         "query": lambda: store.query("m"),

@@ -226,8 +226,8 @@ impl Drop for ThreadedStore {
     }
 }
 
-/// Measures the size of rows in blocks if all sources have the same rate, because the live rows
-/// contain as many rows of fast sources as of slow ones.
+/// Measures the size of rows in blocks if all sources have the same rate. The live rows contain as
+/// many rows of fast sources as of slow sources.
 fn measure(load: &StoreLoad, step: i64) -> Result<RowSizes> {
     let folder = tempfile::tempdir()?;
     let probe = StoreLoad {

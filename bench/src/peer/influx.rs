@@ -16,8 +16,8 @@ use std::time::Duration;
 /// InfluxDB of the Debian package.
 #[derive(Default)]
 pub struct Influx {
-    /// True for the shortest retention that InfluxDB accepts, an hour. Otherwise rows are kept for
-    /// ever.
+    /// True for the shortest retention that InfluxDB accepts, an hour. False for no retention: all
+    /// rows are kept.
     pub shortest: bool,
 }
 

@@ -14,7 +14,7 @@ use std::time::Duration;
 /// Settings of `merge-rate`.
 #[derive(Args)]
 pub struct MergeRateSettings {
-    /// Budget of each store, in MiB: in small stores, every sync of a small segment matters
+    /// Budget of each store, in MiB. In small stores, the syncs of small segments affect the rate
     #[arg(long, default_value_t = 1024)]
     budget: u64,
     /// Multiples of the budget to store before the measurement

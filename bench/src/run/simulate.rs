@@ -61,10 +61,10 @@ pub fn run(settings: &SimulateSettings, places: &OutputPaths) -> Result<()> {
         settings.seed + seeds - 1,
         began.elapsed().as_secs_f64()
     ));
-    let told = violations
+    let notes = violations
         .iter()
         .map(|violation| format!("**{violation}**"));
-    report.notes.extend(told);
+    report.notes.extend(notes);
     report.tables.push(table(&total));
     let spared = |work: &&Work| total.works.of(**work).ends() == 0;
     let spared = Work::ALL.iter().filter(spared).count();

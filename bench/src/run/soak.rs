@@ -293,7 +293,7 @@ fn beside(own: &Own, fared: &[Fared], budget: u64) -> Table {
             turns,
             share(one.most),
             millions(one.acknowledged_when_full),
-            yes(one.goes_on),
+            yes(one.accepts_again),
             yes(one.after_restart),
         ]);
     }
@@ -307,7 +307,7 @@ fn words(fared: &Fared) -> String {
         None => String::new(),
     };
     let ended = if fared.ended {
-        "; the server had ended by itself"
+        "; the server had already exited"
     } else {
         ""
     };

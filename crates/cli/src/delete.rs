@@ -30,7 +30,7 @@ pub struct Delete {
     /// Latest time, included [default: the last sample]
     #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     to: Option<String>,
-    /// Delete without asking for confirmation.
+    /// Delete without confirmation.
     #[arg(long)]
     yes: bool,
     /// Address of the server that deletes.
@@ -64,20 +64,20 @@ impl Delete {
         for hint in answer["hints"].as_array().into_iter().flatten() {
             eprintln!("note: {}", hint.as_str().unwrap_or_default());
         }
-        writeln!(stdout(), "deleted of {} sources", answer["sources"])?;
+        writeln!(stdout(), "deleted samples of {} sources", answer["sources"])?;
         Ok(())
     }
 
     fn is_wanted(&self, sources: u64) -> Result<bool, Failure> {
         if !stdin().is_terminal() {
-            let what = format!("{sources} sources are meant; --yes deletes without asking");
+            let what = format!("{sources} sources match; --yes deletes without confirmation");
             return Err(Failure::Usage(what));
         }
         let from = self.from.as_deref().unwrap_or("the first");
         let to = self.to.as_deref().unwrap_or("the last");
         write!(
             stdout(),
-            "{sources} sources are {}: delete what they measured from {from} to {to}? [y/N] ",
+            "{sources} sources match {}: delete their samples from {from} to {to}? [y/N] ",
             self.selector
         )?;
         stdout().flush()?;

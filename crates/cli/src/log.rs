@@ -19,7 +19,7 @@ use std::path::{Path, PathBuf};
 const SEGMENTS_A_LINE: usize = 64;
 /// Number of characters of a bar.
 const BAR: usize = 40;
-/// Characters for a segment, by the eighths of it that are live.
+/// Characters for a segment, by the number of eighths of the segment that are live.
 const LIVE: [char; 9] = ['·', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
 /// Show how full a server's log is, its contents, and the reasons for drops and merges.

@@ -410,8 +410,8 @@ fn proof_page(proofs: &[(&str, Soak)]) -> String {
     let table = Figure::Table {
         title: "Figure by figure".to_string(),
         caption:
-            "Sensors, memory and journal are scaled down together; what is per sensor is kept. A start is told \
-             in processor time, whatever else the machine does."
+            "Sensors, memory and journal are scaled down together. Figures per sensor are not scaled. The time of \
+             a start is processor time, without the waits for other programs."
                 .to_string(),
         columns: ["demand", "figure", "forecast", "measured", "off by %"]
             .map(String::from)

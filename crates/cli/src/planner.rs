@@ -164,6 +164,6 @@ mod tests {
         let plan = read(50.0).expect("a good form").plan(&|| false);
         let plan = plan.expect("a plan");
         assert_eq!((plan.sensors, plan.fields, plan.every_s), (500.0, 2, 10.0));
-        assert!(read(0.0).is_err(), "nothing arrives");
+        assert!(read(0.0).is_err(), "a store without new rows gives no plan");
     }
 }

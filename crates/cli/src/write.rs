@@ -63,7 +63,11 @@ impl Write {
             store.close()?;
         }
         if rejected > 0 {
-            eprintln!("seiner: {rejected} lines were rejected, the rest is stored");
+            let lines = match rejected {
+                1 => "1 line was".to_string(),
+                more => format!("{more} lines were"),
+            };
+            eprintln!("seiner: {lines} rejected, the rest is stored");
             return Err(Failure::Rejected);
         }
         // A successful command in a script prints nothing.

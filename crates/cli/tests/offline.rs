@@ -131,11 +131,11 @@ fn reading_commands_change_nothing_despite_a_local_configuration() {
             .stdin(Stdio::null())
             .output();
         let output = program.unwrap();
-        let told = String::from_utf8(output.stderr).unwrap();
+        let err = String::from_utf8(output.stderr).unwrap();
         (
             output.status.success(),
             String::from_utf8(output.stdout).unwrap(),
-            told,
+            err,
         )
     };
     // A start brings the store of an older version up to date.
@@ -162,8 +162,8 @@ fn reading_commands_change_nothing_despite_a_local_configuration() {
         &["clock", "--data", "data"],
     ];
     for arguments in commands {
-        let (done, out, told) = run(arguments);
-        assert!(done, "{arguments:?}: {told}");
+        let (done, out, err) = run(arguments);
+        assert!(done, "{arguments:?}: {err}");
         assert!(
             fingerprint(&data) == before,
             "{arguments:?} changed something"
@@ -173,8 +173,8 @@ fn reading_commands_change_nothing_despite_a_local_configuration() {
             "{out}"
         );
     }
-    let (done, _, told) = run(&["serve", "--data", "data", "--listen", "127.0.0.1:0"]);
-    assert!(!done && told.contains("--apply-retention"), "{told}");
+    let (done, _, err) = run(&["serve", "--data", "data", "--listen", "127.0.0.1:0"]);
+    assert!(!done && err.contains("--apply-retention"), "{err}");
     let (done, _, _) = run(&["query", "{}", "--data", "missing"]);
     assert!(!done && !directory.path().join("missing").exists());
 }

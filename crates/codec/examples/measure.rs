@@ -156,7 +156,8 @@ fn measure(name: &str, columns: &[Vec<f64>], block: usize) {
             let mut rest = bytes.as_slice();
             for values in &blocks {
                 let decoded =
-                    decode_column(&mut rest, FieldType::F64, values.len()).expect("own bytes");
+                    decode_column(&mut rest, FieldType::F64, values.len())
+                        .expect("this program encoded the bytes");
                 std::hint::black_box(&decoded);
             }
         });
@@ -199,7 +200,8 @@ fn measure_times(name: &str, columns: &[Vec<i64>], block: usize) {
         let mut rest = bytes.as_slice();
         for times in &blocks {
             decoded.clear();
-            decode_times(&mut rest, times.len(), &mut decoded).expect("own bytes");
+            decode_times(&mut rest, times.len(), &mut decoded)
+                .expect("this program encoded the bytes");
         }
     });
     let rate = |duration: Duration| count as f64 / duration.as_secs_f64() / 1e6;

@@ -316,8 +316,8 @@ fn fits(values: &[i64]) -> bool {
     high.checked_sub(low).is_some()
 }
 
-/// Returns the greatest common divisor of the numbers, not all of which are zero. It is usually 1,
-/// which is known after a few numbers.
+/// Returns the greatest common divisor of the numbers. At least one number must not be zero. The
+/// divisor is usually 1, which a few numbers show.
 fn common_divisor(numbers: &[i64]) -> i64 {
     let mut divisor = 0;
     for number in numbers {

@@ -139,7 +139,7 @@ impl TokenPlan {
             .extend(residuals.iter().map(|value| value.wrapping_sub(low) as u8));
     }
 
-    /// Divides residuals of which some have remainders.
+    /// Divides residuals. Some residuals have remainders.
     fn divide_wide(&mut self, residuals: &[i64], low: i64) {
         self.choose_base(residuals, low);
         let widest = width(self.numbers.iter().fold(0, |all, number| all | number));

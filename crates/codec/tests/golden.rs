@@ -35,7 +35,7 @@ fn column(name: &str, values: Column, effort: Effort, same_bytes: bool) {
     assert!(rest.is_empty(), "{name}: {} bytes left over", rest.len());
     assert!(
         !same_bytes || kept == encoded,
-        "{name} is written otherwise today"
+        "{name}: the encoder writes other bytes"
     );
 }
 
@@ -50,7 +50,7 @@ fn times(name: &str, values: &[i64]) {
         "{name}"
     );
     assert_eq!(decoded, values, "{name}");
-    assert_eq!(kept, encoded, "{name} is written otherwise today");
+    assert_eq!(kept, encoded, "{name}: the encoder writes other bytes");
 }
 
 fn bitmap(name: &str, bits: impl Iterator<Item = bool>) {
@@ -63,7 +63,7 @@ fn bitmap(name: &str, bits: impl Iterator<Item = bool>) {
         Ok(bits),
         "{name}"
     );
-    assert_eq!(kept, encoded, "{name} is written otherwise today");
+    assert_eq!(kept, encoded, "{name}: the encoder writes other bytes");
 }
 
 /// Returns numbers that look random and are the same on every machine.

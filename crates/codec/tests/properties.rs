@@ -170,7 +170,7 @@ fn clocks() -> impl Strategy<Value = Vec<i64>> {
     )
 }
 
-/// Mantissas, about half of which end in zeros, small and large, at all the lengths.
+/// Small and large mantissas of all lengths. About half of the mantissas end in zeros.
 fn mantissas() -> impl Strategy<Value = Vec<i64>> {
     let one = prop_oneof![
         8 => -5_000i64..5_000,
@@ -310,7 +310,11 @@ fn truncation_is_always_an_error() {
     encode_column(&Column::F64(values), Effort::Fast, &mut bytes);
     for length in 0..bytes.len() {
         let error = decode_column(&mut &bytes[..length], FieldType::F64, 300);
-        assert!(error.is_err(), "{length} of {} bytes sufficed", bytes.len());
+        assert!(
+            error.is_err(),
+            "{length} of {} bytes were decoded without an error",
+            bytes.len()
+        );
     }
 }
 

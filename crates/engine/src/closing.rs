@@ -42,8 +42,8 @@ pub(crate) fn flush(core: &Core) -> Result<(), Error> {
     result
 }
 
-/// Returns free memory to the system if the allocator may have much of it, from the lists of sealed
-/// segments and from queries.
+/// Returns free memory to the system if the allocator may have much free memory. The lists of
+/// sealed segments and queries leave such memory.
 pub(crate) fn trim_memory(core: &Core) {
     if core.take_trim() {
         if core.log().open().is_empty() {

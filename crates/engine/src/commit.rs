@@ -67,8 +67,8 @@ fn write_record(core: &Core, journal: &mut JournalWriter, sync: bool) -> Result<
         head.pins.grow(file, bytes);
         head.journal_memory = journal.memory();
         head.counters.journal_written += bytes;
-        // Rows staged while the record was written may have begun blocks: they pin this file,
-        // and are written to it, or to the next, which is replayed after it.
+        // Rows staged while the record was written may have begun blocks. These blocks pin this
+        // file. The rows go to this file, or to the next file, which is replayed later.
         if full {
             head.pins.rotate();
         }

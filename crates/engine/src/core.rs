@@ -194,13 +194,13 @@ impl Core {
     pub(crate) fn journal(&self) -> MutexGuard<'_, JournalWriter> {
         self.journal
             .lock()
-            .expect("nobody panics while writing the journal")
+            .expect("no thread panics while it writes the journal")
     }
 
     pub(crate) fn ledger(&self) -> MutexGuard<'_, Ledger> {
         self.ledger
             .lock()
-            .expect("nobody panics while writing the ledger")
+            .expect("no thread panics while it writes the ledger")
     }
 
     /// Requests that the next step makes the ledger durable.
@@ -250,7 +250,7 @@ impl Core {
         let mut writer = self
             .catalog
             .lock()
-            .expect("nobody panics while writing the catalog");
+            .expect("no thread panics while it writes the catalog");
         let CatalogWriter { catalog, frame } = &mut *writer;
         loop {
             let mut extent = Extent::Full;
@@ -399,7 +399,7 @@ impl Core {
     pub fn persisted_clock(&self) -> MutexGuard<'_, PersistedClock> {
         self.persisted_clock
             .lock()
-            .expect("nobody panics while writing the time")
+            .expect("no thread panics while it writes the time")
     }
 
     /// Records the failure of a path to the disk, or that the path works.
@@ -491,6 +491,6 @@ impl Core {
     pub(crate) fn decided(&self) -> MutexGuard<'_, Decisions> {
         self.decisions
             .lock()
-            .expect("nobody panics with the records")
+            .expect("no thread panics while it holds the decisions")
     }
 }

@@ -34,7 +34,7 @@ pub struct Written {
     pub block_samples: u64,
     /// Bytes written to segments.
     pub segment_written: u64,
-    /// Segments dropped, merged ones included.
+    /// Segments dropped, including merged segments.
     pub segments_dropped: u64,
     /// Segments merged.
     pub segments_merged: u64,

@@ -138,8 +138,8 @@ impl Store for Engine {
         })
     }
 
-    /// Takes numbers from the aggregates of blocks. Reads samples only for the latest texts and for integers of which
-    /// roll-up levels keep rounded figures.
+    /// Takes numbers from the aggregates of blocks. Reads samples only for texts, and for integers with rounded figures
+    /// in roll-up levels.
     fn latest(&self, query: &Query, is_over: Option<IsOver>) -> Result<Results<'_, Latest>, Error> {
         let series = Store::aggregate(self, query, Step::Whole, is_over)?;
         let latest = series.filter_map(|summary| match summary {

@@ -162,7 +162,7 @@ mod tests {
     #[test]
     fn names_are_not_read_with_a_single_class() {
         let members = Members::new(Classes::default());
-        members.add(false, || panic!("a name costs time"));
+        members.add(false, || panic!("the name must not be read"));
         assert_eq!((members.class_of(0), members.by_class()), (0, vec![1]));
     }
 }

@@ -234,7 +234,7 @@ impl Space {
         self.ledger = bytes;
     }
 
-    /// Sets the free bytes of the disk, of which `leave_free` must stay free. `None` means unknown.
+    /// Sets the free bytes of the disk. `None` means unknown. `leave_free` bytes must stay free.
     pub fn note_free(&mut self, free: Option<u64>, leave_free: u64, load: &Load) {
         // Bytes that are charged and not written yet are among the free ones.
         let written = self.used(load) - self.journal_charge(load) + load.journal;
@@ -389,7 +389,7 @@ impl Debt {
         Duration::from_secs_f64(self.seconds.min(1.0))
     }
 
-    /// Clears the delay, because a writer waits for it now.
+    /// Clears the delay. A writer sleeps for this delay now.
     pub fn clear(&mut self) {
         self.seconds = 0.0;
     }

@@ -121,7 +121,11 @@ mod tests {
         assert!(trouble.full.is_some() && trouble.throttled);
         assert_eq!(trouble.segments, None);
         assert_eq!(troubles.now(0, 9, 1).full, None);
-        assert_eq!(troubles.now(0, 9, 0).full, None, "and is forgotten then");
+        assert_eq!(
+            troubles.now(0, 9, 0).full,
+            None,
+            "free space ends the report of a full disk"
+        );
     }
 
     #[test]

@@ -169,7 +169,7 @@ fn interrupt(story: fn(&mut Store) -> Result<(), Error>, end: fn(&SimDisk) -> Si
     story(&mut whole).unwrap();
     whole.assert_outlasts_power_cuts("the whole story");
     let operations = whole.disk.operations();
-    assert!(operations > 50, "{operations} operations are no story");
+    assert!(operations > 50, "only {operations} operations");
     for at in 1..=operations {
         let disk = SimDisk::new(1);
         disk.crash_after(Some(at));
@@ -186,7 +186,10 @@ fn interrupt(story: fn(&mut Store) -> Result<(), Error>, end: fn(&SimDisk) -> Si
         store.disk.crash_after(None);
         store.engine = open(&store.disk).unwrap();
         store.assert_answers(&store.engine, &what);
-        assert!(result.is_err() || at >= operations, "{what} ended nothing");
+        assert!(
+            result.is_err() || at >= operations,
+            "{what} stopped no operation"
+        );
         // Samples that are visible after the start are durable after a commit.
         let seen = answers(&store.engine);
         store.acknowledged.extend(seen);

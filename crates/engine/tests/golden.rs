@@ -77,7 +77,7 @@ fn is_read_as_listed(name: &str, story: &Story) {
     assert_eq!(
         listed.lines().count(),
         found.lines().count(),
-        "{name}: as many samples as are listed"
+        "{name}: the number of samples differs from the list"
     );
 }
 
@@ -260,7 +260,7 @@ fn the_format_pages_state_the_offsets() {
 fn writing_is_deterministic() {
     assert!(
         written(&story()) == written(&story()),
-        "the same story leaves other bytes"
+        "the same operations wrote other bytes"
     );
 }
 

@@ -264,7 +264,7 @@ fn journal_files_with_rows_that_cannot_be_read_are_kept() {
     assert!(kept[&name].starts_with(b"SEINJRNL"), "{:?}", kept.keys());
     assert!(
         !kept.contains_key(&format!("{}.damaged", names[0])),
-        "it was read"
+        "a journal file that was read is set aside"
     );
     assert_eq!(engine.losses().len(), 1);
 }
@@ -368,7 +368,11 @@ fn a_restored_segment_is_in_service_again() {
     let disk = disk_with(&back);
     let engine = open(&disk);
     assert_eq!(answered(&engine), rows);
-    assert_eq!(engine.losses().len(), 1, "until it is acknowledged");
+    assert_eq!(
+        engine.losses().len(),
+        1,
+        "a loss is listed until it is acknowledged"
+    );
 }
 
 /// Without its ledger, a store cannot detect other missing files.

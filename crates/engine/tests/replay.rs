@@ -173,6 +173,6 @@ fn a_power_cut_between_records_that_were_not_synced_damages_nothing() {
     }
     assert!(
         gaps > 0,
-        "no power cut left a record behind one that it took"
+        "no power cut kept a record behind a record that was lost"
     );
 }

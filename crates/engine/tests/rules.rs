@@ -191,7 +191,7 @@ fn the_report_lists_rows_and_times_of_blocks_that_would_expire() {
     host.clock.advance(100 * HOUR as u64);
     host.fill(bare());
     let Err(Error::Retention(outlook)) = host.open(aged(50)) else {
-        panic!("it must be rejected");
+        panic!("the start was not rejected");
     };
     let [class] = outlook.classes.as_slice() else {
         panic!("{outlook}");
@@ -210,7 +210,7 @@ fn the_report_lists_rows_and_times_of_blocks_that_would_expire() {
         ..class_of("t")
     };
     let Err(Error::Retention(outlook)) = host.open(options(vec![ring])) else {
-        panic!("it must be rejected");
+        panic!("the start was not rejected");
     };
     assert_eq!(outlook.classes[0].rows, 21, "{outlook}");
 }
@@ -239,7 +239,7 @@ fn a_removed_class_or_a_smaller_budget_is_rejected() {
     // In the other direction, an earlier class takes some of the sources.
     let shorter = vec![class("t", "t", Some(5)), shed.clone()];
     let Err(error) = host.open(options(shorter)) else {
-        panic!("it must be rejected");
+        panic!("the start was not rejected");
     };
     assert!(
         error
@@ -332,5 +332,5 @@ fn a_crash_at_any_moment_leaves_the_old_rules_or_the_new_ones() {
             return;
         }
     }
-    panic!("the start never ends");
+    panic!("the start does not end");
 }

@@ -75,7 +75,7 @@ fn each_row_is_read_once_while_it_moves_to_the_log() {
                 while !done.load(Relaxed) {
                     let found = times(engine, name);
                     assert!(found.iter().copied().eq(0..found.len() as i64), "a gap");
-                    assert!(found.len() >= seen, "rows were there before");
+                    assert!(found.len() >= seen, "rows have disappeared");
                     seen = found.len();
                 }
             });

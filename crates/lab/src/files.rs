@@ -338,8 +338,12 @@ impl StorageTarget {
 
 impl Session for Run {
     fn run(&mut self, task: &Task, bench: &Bench) -> Result<Cell> {
-        let kind = task.settings["kind"].as_str().expect("the task is ours");
-        let options = task.settings["options"].as_str().expect("the task is ours");
+        let kind = task.settings["kind"]
+            .as_str()
+            .expect("this experiment made the task");
+        let options = task.settings["options"]
+            .as_str()
+            .expect("this experiment made the task");
         let mut sums = [0.0; papers::FILE_OPERATIONS.len()];
         let mut cell = Cell::default();
         for run in 1..=self.settings.runs {

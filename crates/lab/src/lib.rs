@@ -1,7 +1,7 @@
 //! The papers' experiments, on the user's own disks.
 //!
 //! A [`job::Job`] is a saved description of an experiment, with a seed. An experiment consists of
-//! cells, each of which is one measurement. A run
+//! cells. A cell is one measurement. A run
 //!
 //! 1. records each resource outside its own directory in the [`registry`], then creates it;
 //! 2. measures one cell after the other and appends each to `cells.jsonl` at once, so that an

@@ -173,8 +173,8 @@ impl StorageLocation {
     /// # Errors
     /// If the file system does not report it.
     pub fn free_bytes(&self) -> anyhow::Result<u64> {
-        let told = rustix::fs::statvfs(&self.path)?;
-        Ok(told.f_bavail * told.f_frsize)
+        let stat = rustix::fs::statvfs(&self.path)?;
+        Ok(stat.f_bavail * stat.f_frsize)
     }
 }
 

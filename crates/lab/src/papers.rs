@@ -44,14 +44,14 @@ pub fn blocks() -> Vec<BlockRow> {
         .map(|row| BlockRow {
             disk: row[1],
             file_system: row[2],
-            files: number(row[3]).expect("the file is ours"),
-            buffer_kib: number(row[4]).expect("the file is ours"),
+            files: number(row[3]).expect("the file is a part of this program"),
+            buffer_kib: number(row[4]).expect("the file is a part of this program"),
             kinds: row[5..21]
                 .chunks(2)
                 .map(|pair| (number(pair[0]), number(pair[1])))
                 .collect(),
-            mb_s: number(row[21]).expect("the file is ours"),
-            kwa: number(row[22]).expect("the file is ours"),
+            mb_s: number(row[21]).expect("the file is a part of this program"),
+            kwa: number(row[22]).expect("the file is a part of this program"),
         })
         .collect()
 }

@@ -140,12 +140,12 @@ impl Results {
                 Some(value) => value.to_string(),
                 None => String::new(),
             });
-            let told = figures.iter().map(|name| {
+            let values = figures.iter().map(|name| {
                 cell.figure(name)
                     .map(|value| value.to_string())
                     .unwrap_or_default()
             });
-            text += &row(start.into_iter().chain(set).chain(told));
+            text += &row(start.into_iter().chain(set).chain(values));
         }
         text
     }

@@ -193,7 +193,7 @@ impl Lanes {
         true
     }
 
-    /// Sets the size of the lanes' next segments: the less space is left, the smaller.
+    /// Sets the size of the lanes' next segments. Less free space makes segments smaller.
     fn shrink(&mut self, fill: &Fill) {
         let slack = fill.planing_segment_bytes() as f64;
         let size = self.size(OPEN_SHARE * slack / f64::from(self.settings.lanes));
@@ -464,10 +464,10 @@ mod tests {
         assert_eq!(
             lanes.lane(Death::Unknown, 10, 0),
             place(&lanes, 5000),
-            "where most goes"
+            "the lane with most bytes"
         );
         let overdue = lanes.place(Death::At(-SECOND), 0);
-        assert_eq!(overdue, 1, "what is overdue dies soonest");
+        assert_eq!(overdue, 1, "overdue blocks expire first");
     }
 
     #[test]
@@ -476,7 +476,7 @@ mod tests {
         feed(&mut lanes, &[100, 2000]);
         assert!(lanes.adapt(&half_live()));
         feed(&mut lanes, &[100, 2000]);
-        assert!(!lanes.adapt(&half_live()), "the same again");
+        assert!(!lanes.adapt(&half_live()), "equal amounts change no lanes");
         assert_eq!(place(&lanes, 1000), place(&lanes, 2000));
         (0..200).for_each(|_| feed(&mut lanes, &[1000, 2000]));
         assert!(lanes.adapt(&half_live()));

@@ -129,7 +129,7 @@ mod tests {
         rate.add(7.0, SECOND, 100.0);
         assert_eq!(rate.per_second(), None, "one amount gives no rate");
         rate.add(7.0, 2 * SECOND, 100.0);
-        assert_eq!(rate.per_second(), Some(7.0), "two say all that is known");
+        assert_eq!(rate.per_second(), Some(7.0), "two amounts give a rate");
         for second in 3..100 {
             rate.add(
                 if second % 2 == 0 { 4.0 } else { 6.0 },

@@ -41,7 +41,7 @@ mod tests {
         assert_eq!(
             coalesce(&apart, 30, 40),
             [(2, 4), (2, 1)],
-            "too small to stay apart"
+            "groups below the least size are joined"
         );
         let many = blocks(&[3; 9]);
         assert_eq!(coalesce(&many, 20, 40), [(3, 4), (3, 4), (3, 1)]);

@@ -81,6 +81,6 @@ mod tests {
         assert!(segment.is_dead());
         assert_eq!(segment.dead_share(), 1.0);
         segment.dead = 0;
-        assert_eq!(segment.dead_share(), 1.0, "an empty segment can go");
+        assert_eq!(segment.dead_share(), 1.0, "an empty segment is dead");
     }
 }

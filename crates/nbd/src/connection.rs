@@ -301,7 +301,7 @@ mod tests {
         let arrived = connection.wait(unanswered, None).unwrap();
         assert!(
             !arrived,
-            "the bell woke it, for there is something to write"
+            "an answer that can be written wakes the connection"
         );
     }
 

@@ -137,7 +137,7 @@ impl Acceptor {
         if self.connections.len() >= self.limits.connections {
             warn!(
                 connections = self.limits.connections,
-                "a client was sent away: there are as many connections as may be"
+                "a client was disconnected: the maximum number of connections is open"
             );
             return Ok(());
         }

@@ -35,7 +35,7 @@ fn play(name: &str) -> Option<End> {
     let mut end = None;
     for (at, (client, bytes)) in lines(name).into_iter().enumerate() {
         if client {
-            assert_eq!(said, [], "{name}, line {at}: the server says more");
+            assert_eq!(said, [], "{name}, line {at}: the server sent more");
             match session.receive(&bytes) {
                 Ok(used) => assert_eq!(used, bytes.len(), "{name}, line {at}"),
                 Err(said) => end = Some(said),

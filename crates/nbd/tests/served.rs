@@ -214,7 +214,7 @@ fn zeroes_are_written_if_the_export_has_no_command_for_them() {
     let mut client = unix(folder.path());
     client.write(0, &vec![7; bytes as usize]);
     let cookie = client.send(0x10, 6, 100, 5 << 20, &[]);
-    assert_eq!(client.answer(), (cookie, 95), "it is not fast");
+    assert_eq!(client.answer(), (cookie, 95), "zeroing is not fast");
     let cookie = client.send(0, 6, 100, 5 << 20, &[]);
     assert_eq!(client.answer(), (cookie, 0));
     let mut expected = vec![7; bytes as usize];

@@ -1,4 +1,4 @@
-//! Trials of the engine in memory, each of which measures one cost.
+//! Trials of the engine in memory. Each trial measures one cost.
 
 use crate::buffer::{buffer_limit, first_row, left_behind, row_bound, slot, state_slot};
 use crate::demand::Demand;

@@ -119,7 +119,7 @@ mod tests {
         assert_eq!(usable_with(&[MACHINE, group, own]), Some(3_000_000_000));
         let both = [MACHINE, group, own, outer];
         assert_eq!(usable_with(&both), Some(2_000_000_000));
-        // The root of a container, whose path is the host's or none.
+        // The root of a container. Its path is that of the host, or empty.
         let root = ("/sys/fs/cgroup/memory.max", "1000000000\n");
         assert_eq!(usable_with(&[MACHINE, group, root]), Some(1_000_000_000));
         let inside = ("/proc/self/cgroup", "0::/\n");

@@ -172,7 +172,10 @@ impl File for Layered {
                 self.read_base(&changes, start, &mut page[..])?;
                 changes.pages.insert(number, page);
             }
-            let page = changes.pages.get_mut(&number).expect("it was just put in");
+            let page = changes
+                .pages
+                .get_mut(&number)
+                .expect("the page was just inserted");
             let (from, to) = (start.max(offset), (start + PAGE).min(end));
             page[(from - start) as usize..(to - start) as usize]
                 .copy_from_slice(&bytes[(from - offset) as usize..(to - offset) as usize]);

@@ -327,7 +327,7 @@ impl<B: Block> Grid<B> {
                 self.cell(column, row)
                     .new
                     .as_ref()
-                    .expect("only what is written"),
+                    .expect("a dirty cell has new contents"),
             );
             for (value, &syndrome) in values.iter_mut().zip(syndromes) {
                 code::update(
@@ -354,7 +354,7 @@ impl<B: Block> Grid<B> {
             cell.new
                 .as_ref()
                 .or(cell.old.as_ref())
-                .expect("the plan saw to it that it is there")
+                .expect("the plan reads cells that are not written")
         });
         let syndromes = code::encode(&self.geometry, &data.collect::<Vec<_>>());
         let first = self.geometry.data_columns();
@@ -367,7 +367,7 @@ impl<B: Block> Grid<B> {
         self.cell(column, row)
             .old
             .clone()
-            .expect("the plan saw to it that it was read")
+            .expect("the plan reads the old contents")
     }
 
     /// Schedules the write of computed blocks that were lost, in columns for which `which` returns true.

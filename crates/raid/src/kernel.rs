@@ -21,7 +21,9 @@ enum Width {
 impl Width {
     /// Returns the widest instruction set of this processor.
     fn here() -> Width {
-        *Width::all().last().expect("there is a plain one")
+        *Width::all()
+            .last()
+            .expect("every processor has the plain width")
     }
 
     /// Returns all instruction sets of this processor, from narrow to wide.

@@ -147,7 +147,10 @@ impl<B: Block> Router<B> {
     pub fn join(&mut self, reply: Reply<B>) -> Option<Reply<B>> {
         let piece = self.pieces.remove(reply.token as usize);
         let (number, offset) = piece.expect("a shard answers each piece once");
-        let open = self.open.get_mut(number).expect("it has pieces left");
+        let open = self
+            .open
+            .get_mut(number)
+            .expect("an open request has unanswered pieces");
         match reply.result {
             Err(failure) => {
                 open.failure.get_or_insert(failure);
@@ -162,7 +165,10 @@ impl<B: Block> Router<B> {
         if open.left > 0 {
             return None;
         }
-        let open = self.open.remove(number).expect("seen a moment ago");
+        let open = self
+            .open
+            .remove(number)
+            .expect("the request was just found");
         let result = match open.failure {
             Some(failure) => Err(failure),
             None => Ok(open.data.into_iter().flatten().collect()),
@@ -210,7 +216,7 @@ mod tests {
         let last = pieces.len() - 1;
         for (at, (_, token, request)) in pieces.into_iter().enumerate().rev() {
             let Request::Read { blocks, .. } = request else {
-                unreachable!("only reads were asked for");
+                unreachable!("only reads were submitted");
             };
             let result = Ok(vec![Weightless; blocks as usize]);
             let answer = router.join(Reply { token, result });

@@ -178,7 +178,7 @@ fn held_writes_can_be_read_and_start_after_the_maximum_time() {
     let mut array = Array::new(Level::Raid6, 6, 16 << 10, Merging::Always);
     let write = array.write(3, 2, 7);
     array.run();
-    assert!(!array.answered(write), "it is held");
+    assert!(!array.answered(write), "the write is held");
     let read = array.read(2, 3).unwrap();
     assert!(read[0].same(&Page::zero()) && read[1].same(&page(7, 3)) && read[2].same(&page(7, 4)));
     array.pass(HOLD - 1);
@@ -207,7 +207,7 @@ fn a_flush_and_a_durable_write_start_held_writes() {
     let mut array = Array::new(Level::Raid6, 6, 16 << 10, Merging::Always);
     let (one, other) = (array.write(0, 1, 1), array.write(100, 1, 1));
     let flush = array.ask(Request::Flush);
-    assert!(!array.answered(flush), "it waits for the writes");
+    assert!(!array.answered(flush), "the flush waits for the writes");
     array.run();
     assert!(
         [one, other, flush]
@@ -375,7 +375,7 @@ fn a_rebuild_of_a_failed_member_does_not_count_for_its_replacement() {
     {
         let operation = array.operations.remove(at);
         let Action::Read { start, blocks } = operation.action else {
-            unreachable!("it was looked for");
+            unreachable!("only reads were searched for");
         };
         let outcome = if operation.member == 0 {
             Outcome::Unreadable
@@ -427,7 +427,7 @@ fn requests_beyond_the_end_are_rejected() {
     assert!(array.answered(token));
     assert!(
         array.read(size - 1, 1).unwrap()[0].same(&Page::zero()),
-        "nothing of it was written"
+        "a rejected write changed a block"
     );
 }
 
@@ -451,7 +451,7 @@ fn a_scrub_repairs_wrong_blocks_that_two_syndromes_identify() {
         array.shard.scrub(0, 901, 1);
         array.collect();
         array.run();
-        assert_eq!(array.shard.counters().repaired, 1, "nothing is left");
+        assert_eq!(array.shard.counters().repaired, 1, "no damage is left");
     }
     let mut array = Array::new(Level::Raid5, 4, 8 << 10, Merging::Batch);
     array.members[1][3] = page(0x55, 77);

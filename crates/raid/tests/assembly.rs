@@ -41,7 +41,7 @@ fn a_stopped_array_continues_with_its_data() {
             let array = Array::assemble(devices.collect(), false, settings()).unwrap();
             assert!(
                 array.status().unwrap().tasks.is_empty(),
-                "there is nothing to do"
+                "a clean array has no tasks"
             );
             let plain = plain.get_or_insert_with(|| Plain::new(&array));
             plain.compare(&array);

@@ -82,10 +82,14 @@ fn corrupt_blocks_are_repaired_and_counted_for_their_member() {
         wait_for_tasks(&array);
         let found = corrupt(&array);
         assert!(found[1] > 20 && found[1] <= 200, "{found:?}");
-        assert_eq!(found.iter().sum::<u64>(), found[1], "and nobody else");
+        assert_eq!(
+            found.iter().sum::<u64>(),
+            found[1],
+            "only member 1 has damaged blocks"
+        );
         array.scrub().unwrap();
         wait_for_tasks(&array);
-        assert_eq!(corrupt(&array), found, "all is repaired");
+        assert_eq!(corrupt(&array), found, "every block is repaired");
         array.stop().unwrap();
         // The members are repaired too: only one copy is left here.
         let array = assemble(&rams);

@@ -50,7 +50,7 @@ fn a_crash_without_a_member_leaves_stripes_doubtful_until_they_are_written_whole
         assert_eq!(
             doubtful(&array),
             before - 1,
-            "as it was when it was stopped"
+            "the number is the same as before the stop"
         );
         assert!(array.read(0, 1).unwrap()[0].same(&page(3, 0)));
         assert!(array.read(data, data).is_err());
@@ -120,7 +120,7 @@ fn raid_6_without_a_member_doubts_only_stripes_with_inconsistent_rows() {
     assert_eq!(
         array.status().unwrap().doubtful_stripes,
         0,
-        "nothing was under way"
+        "no write was in progress"
     );
     let size = array.bytes() / 4096;
     let all = array.read(0, size).unwrap();

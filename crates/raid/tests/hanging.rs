@@ -23,7 +23,7 @@ const PATIENCE: Duration = Duration::from_millis(400);
 struct Hanging {
     ram: Ram,
     hangs: Mutex<bool>,
-    goes_on: Condvar,
+    released: Condvar,
     /// Number of operations started.
     begun: AtomicU64,
 }
@@ -33,21 +33,21 @@ impl Hanging {
         Arc::new(Hanging {
             ram: Ram::new(BYTES),
             hangs: Mutex::new(false),
-            goes_on: Condvar::new(),
+            released: Condvar::new(),
             begun: AtomicU64::new(0),
         })
     }
 
     fn hang(&self, hangs: bool) {
         *self.hangs.lock().unwrap() = hangs;
-        self.goes_on.notify_all();
+        self.released.notify_all();
     }
 
     fn pass(&self) {
         self.begun.fetch_add(1, Ordering::SeqCst);
         let mut hangs = self.hangs.lock().unwrap();
         while *hangs {
-            hangs = self.goes_on.wait(hangs).unwrap();
+            hangs = self.released.wait(hangs).unwrap();
         }
     }
 }
@@ -122,7 +122,7 @@ fn only_a_hanging_member_is_lost() {
         assert_eq!(
             members[1].begun.load(Ordering::SeqCst),
             begun,
-            "it is not used again"
+            "the dropped member is not used again"
         );
         array.replace(1, Arc::new(Ram::new(BYTES))).unwrap();
         let whole = || array.status().unwrap().condition == Condition::Whole;
@@ -204,11 +204,13 @@ fn a_status_request_does_not_wait_for_a_record() {
     let asked = array.clone();
     std::thread::spawn(move || say.send(asked.status()).unwrap());
     let status = said.recv_timeout(Duration::from_secs(10));
-    let status = status.expect("it is said while the member hangs").unwrap();
+    let status = status
+        .expect("the status is returned while the member hangs")
+        .unwrap();
     assert_eq!(status.condition, Condition::Whole);
     assert!(results.try_recv().is_err(), "the member hangs still");
     members[1].hang(false);
     results.recv().unwrap().unwrap();
     array.stop().unwrap();
-    assert!(array.status().is_none(), "it has been stopped");
+    assert!(array.status().is_none(), "a stopped array has no status");
 }

@@ -112,7 +112,7 @@ fn random_writes_are_not_held() {
     let always = measure(Merging::Always, Address::Random, 8);
     assert!(
         always.longest >= HOLD && always.rate() < 0.5 * batch.rate(),
-        "holding them costs what the paper says"
+        "held writes cost as much as in the paper"
     );
 }
 

@@ -3,8 +3,8 @@
 //! Invariant: all numbers follow from the seed alone, on every platform. A recorded seed repeats its run, so the
 //! sequence of a generator and the number of draws of a method never change.
 //!
-//! The crate imports nothing, so that `seiner-merge`, which is pure, and `seiner-platform` can both use it.
-//! Not for cryptography.
+//! The crate imports nothing, so that `seiner-platform` and the pure crate `seiner-merge` can both use this crate.
+//! The numbers are not for cryptography.
 
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 

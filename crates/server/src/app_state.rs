@@ -21,8 +21,8 @@ use std::time::Instant;
 /// Share of the budget from which a writer may have to wait for space, with a margin.
 const TIGHT: f64 = 0.8;
 
-/// Maximum number of concurrent reports. Each takes a short time, so more of them come from clients that do not
-/// wait for the answers.
+/// Maximum number of concurrent reports. A report takes a short time. More concurrent reports come from clients that
+/// do not wait for the answers.
 const REPORTS: usize = 8;
 
 /// Memory of the store for each concurrent query, in bytes. A scan of a year at 1 Hz uses about 12 MiB.

@@ -12,7 +12,7 @@ use std::time::Duration;
 pub const KEY: &str = "class";
 /// Environment variable: classes in the form of flags, separated by semicolons.
 pub const VARIABLE: &str = "SEINER_CLASS";
-/// Default priority: classes without one are shed after those with a lower one, and before those with a higher one.
+/// Priority of classes without a given priority. Classes with a lower priority are shed first.
 const PRIORITY: u8 = 100;
 
 /// Key of a class.

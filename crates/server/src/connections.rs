@@ -1,5 +1,5 @@
-//! Connections of a port: limited in number. If no permit is free, a new connection gets that of the connection that has been idle
-//! longest, so that clients with open connections do not block others.
+//! Connections of a port. Their number is limited. If no permit is free, a new connection gets the permit of the
+//! connection that has been idle longest. Idle connections therefore do not block other clients.
 
 use std::collections::HashMap;
 use std::sync::atomic::Ordering::Relaxed;

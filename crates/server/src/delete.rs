@@ -48,8 +48,8 @@ pub async fn delete(
     Ok(Json(answer))
 }
 
-/// Delete in the form of InfluxDB 2 clients. A delete without a predicate matches all sources, so that a misspelt
-/// predicate must be an error.
+/// Delete in the form of InfluxDB 2 clients. Unknown keys are an error, because a delete with a misspelt predicate
+/// would match all sources.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Influx {
@@ -111,6 +111,6 @@ async fn carry_out(
         store.delete(&selector, interval)
     });
     let sources = deleted.await??;
-    tracing::info!("deleted of {sources} sources what they measured in {interval:?}");
+    tracing::info!("deleted samples of {sources} sources in {interval:?}");
     Ok(sources)
 }

@@ -96,7 +96,10 @@ impl History {
 
     /// Makes a mark if one is due. Must be called about once a second.
     pub fn note(&self, status: &Status) {
-        let mut marks = self.marks.lock().expect("nothing panics with the marks");
+        let mut marks = self
+            .marks
+            .lock()
+            .expect("no thread panics while it holds the marks");
         let due = marks.back().is_none_or(|last| last.at.elapsed() >= EVERY);
         if !due {
             return;
@@ -110,7 +113,10 @@ impl History {
     /// Returns the bytes written until now.
     pub fn written(&self, status: &Status) -> Written {
         let now = Mark::now(self.device.as_ref(), status);
-        let marks = self.marks.lock().expect("nothing panics with the marks");
+        let marks = self
+            .marks
+            .lock()
+            .expect("no thread panics while it holds the marks");
         let over = |length: Duration| {
             let within = |mark: &&Mark| now.at.duration_since(mark.at) <= length + EVERY / 2;
             marks

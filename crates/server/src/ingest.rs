@@ -267,8 +267,8 @@ impl<'e> LineIngest<'e> {
     }
 }
 
-/// Returns an empty list in the memory of another one whose items have the same size: collecting
-/// in place keeps the allocation (a test checks the standard library).
+/// Returns an empty list in the memory of another list. Items of both lists must have the same
+/// size. Collecting in place keeps the allocation (a test checks the standard library).
 fn recycle<A, B>(list: &mut Vec<A>) -> Vec<B> {
     list.clear();
     std::mem::take(list)

@@ -281,7 +281,7 @@ impl Layers {
                 text.class()
                     .map_err(|error| rejected(format!("class: {error}")))?,
             );
-            // Classes are tried one by one, so that an error names the place of the wrong one.
+            // Classes are added one by one, so that an error names the place of the wrong class.
             classes = Classes::new(list.clone()).map_err(|error| rejected(error.to_string()))?;
         }
         Ok(classes)

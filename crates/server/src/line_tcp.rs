@@ -1,8 +1,8 @@
 //! Line protocol over plain TCP: a sender connects and writes lines, without answers.
 //!
-//! Without answers there are no rejections: for back-pressure, bytes are not
-//! read from the socket while the store is busy. A connection may end anywhere, because its sender may
-//! die: a line counts only with its newline.
+//! A sender gets no rejections. For back-pressure, the server does not read from the socket while
+//! the store is busy. A sender may die in the middle of a line, so a line counts only with its
+//! newline.
 
 use crate::api_error;
 use crate::app_state::AppState;
@@ -141,7 +141,10 @@ async fn take(
         ingest.finish_lines()
     });
     match ended {
-        Ok(outcome) if outcome.rejected > 0 => {
+        Ok(outcome) if outcome.rejected == 1 => {
+            tracing::warn!("line protocol from {peer}: 1 line was rejected in all");
+        }
+        Ok(outcome) if outcome.rejected > 1 => {
             tracing::warn!(
                 "line protocol from {peer}: {} lines were rejected in all",
                 outcome.rejected

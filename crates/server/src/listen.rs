@@ -50,7 +50,7 @@ const PATIENCE: Patience = Patience {
     idle: Duration::from_secs(1),
 };
 
-/// Time for an idle connection to end by itself before it is closed.
+/// Time for a client to end its idle connection before the server closes the connection.
 const LEAVE_TIME: Duration = Duration::from_millis(100);
 
 /// Answer to a connection beyond the limit.
@@ -119,14 +119,14 @@ async fn turn_away(mut stream: TcpStream) {
          content-type: application/json\r\ncontent-length: {}\r\n\r\n{FULL}",
         FULL.len()
     );
-    let told = async {
+    let rejection = async {
         stream.write_all(answer.as_bytes()).await?;
         stream.shutdown().await?;
         // Discarding an unread request would discard the answer as well.
         stream.read(&mut [0; 4096]).await
     };
     // The answer fits the buffer of the socket; otherwise closing the connection is answer enough.
-    let _ = tokio::time::timeout(Duration::from_millis(50), told).await;
+    let _ = tokio::time::timeout(Duration::from_millis(50), rejection).await;
 }
 
 async fn serve_connection(
@@ -265,7 +265,7 @@ mod tests {
         while slow.write_all(b"x").await.is_ok() {
             assert!(
                 began.elapsed() < Duration::from_secs(3),
-                "a byte now and then keeps it open"
+                "single bytes keep the connection open"
             );
             tokio::time::sleep(Duration::from_millis(20)).await;
         }

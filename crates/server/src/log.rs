@@ -271,7 +271,7 @@ pub fn report(app: &AppState) -> Result<LogReport, Error> {
         segment_bytes: log.segment_bytes,
         planing_segment_bytes: space.budget.map(|_| log.fill.planing_segment_bytes()),
         policy: log.policy.to_string(),
-        average_dead_share: (log.memory.eaten > 0).then_some(log.memory.average_dead_share),
+        average_dead_share: (log.memory.taken > 0).then_some(log.memory.average_dead_share),
         device: DeviceReport::of(app, &written),
         written,
         rewritten: Rewritten {

@@ -118,7 +118,7 @@ impl Collector for ProcessCollector {
             ),
             (
                 "process_open_fds",
-                "Open files, sockets included",
+                "Open files, including sockets",
                 Some(process.open_files as f64),
             ),
             (
@@ -168,7 +168,7 @@ fn old_process_names(encoder: &mut DescriptorEncoder<'_>, process: &ProcessStats
 impl StoreCollector {
     /// Encodes the write amplification, and the expected life of the device.
     fn written(&self, written: &Written, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
-        let help = "Ratio of the bytes of blocks written, merges included, to the bytes stored, over the last hour, day and \
+        let help = "Ratio of the written bytes of blocks, including merges, to the stored bytes, over the last hour, day and \
                     since the start; at least 1";
         let periods = [
             ("hour", &written.hour),
@@ -355,7 +355,7 @@ fn log(log: &LogStatus, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
         ),
         (
             "log_planing_segment_bytes",
-            "Bytes of a segment up to which segments of one lifetime expire as a whole, C(Um - V)",
+            "Maximum bytes of a segment for which segments of one lifetime expire as a whole, C(Um - V)",
             bounded.then(|| fill.planing_segment_bytes() as f64),
         ),
         (
@@ -366,7 +366,7 @@ fn log(log: &LogStatus, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
         (
             "log_merged_dead_ratio",
             "Share of dead bytes in merged segments, on average, Dm",
-            (log.memory.eaten > 0).then_some(log.memory.average_dead_share),
+            (log.memory.taken > 0).then_some(log.memory.average_dead_share),
         ),
         (
             "log_lanes",
@@ -386,6 +386,6 @@ fn log(log: &LogStatus, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
     let help = "Sources of a retention class";
     labelled(encoder, "class_sources", help, "class", &sources)?;
     let live = of_classes(|class| class.live);
-    let help = "Bytes of live blocks of a retention class, in sealed segments and in those that are being written";
+    let help = "Bytes of live blocks of a retention class, in sealed and open segments";
     labelled(encoder, "class_live_bytes", help, "class", &live)
 }

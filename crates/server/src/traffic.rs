@@ -63,7 +63,7 @@ impl TrafficCounters {
         let mut rates = self
             .rates
             .lock()
-            .expect("nothing panics while it holds the rates");
+            .expect("no thread panics while it holds the rates");
         let seconds = rates.at.elapsed().as_secs_f64().max(1e-3);
         rates.rows_per_s = ((rows - rates.rows) as f64 / seconds).round();
         rates.samples_per_s = ((samples - rates.samples) as f64 / seconds).round();
@@ -75,7 +75,7 @@ impl TrafficCounters {
         let rates = self
             .rates
             .lock()
-            .expect("nothing panics while it holds the rates");
+            .expect("no thread panics while it holds the rates");
         (rates.rows_per_s, rates.samples_per_s)
     }
 }

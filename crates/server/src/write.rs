@@ -152,8 +152,9 @@ fn answer(outcome: Outcome) -> Response {
         return StatusCode::NO_CONTENT.into_response();
     }
     let total = outcome.accepted + outcome.rejected;
+    let verb = if outcome.rejected == 1 { "was" } else { "were" };
     let mut message = format!(
-        "partial write: {} of {total} lines were rejected, the rest is stored",
+        "partial write: {} of {total} lines {verb} rejected, the rest is stored",
         outcome.rejected
     );
     for (index, rejected) in outcome.listed.iter().enumerate() {

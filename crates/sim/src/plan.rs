@@ -195,7 +195,7 @@ fn draw_levels(rng: &mut SimRng) -> Classes {
         let coarser = match rng.below(10) {
             0 => continue,
             1 => Vec::new(),
-            _ => parse_levels(rng.pick::<&str>(levels)).expect("they are good"),
+            _ => parse_levels(rng.pick::<&str>(levels)).expect("the texts of the rules are valid"),
         };
         list.push(Class {
             name: format!("c{measurement}"),

@@ -201,7 +201,7 @@ impl RollupModel {
     /// Returns the age at which the last level of a source expires, ns; `None` if it is kept for
     /// ever.
     fn kept(&self, source: u32) -> Option<i64> {
-        let last = *self.chain(source).last().expect("it has a class");
+        let last = *self.chain(source).last().expect("a source has a class");
         self.rules.classes[last as usize].keep.age.map(nanos)
     }
 
@@ -216,7 +216,7 @@ impl RollupModel {
     fn gone_before(&self, source: u32) -> i64 {
         let hidden = self.chain(source).into_iter();
         let hidden = hidden.map(|class| self.hidden[class as usize]).min();
-        hidden.expect("it has a class")
+        hidden.expect("a source has a class")
     }
 
     // ---- crashes

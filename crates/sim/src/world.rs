@@ -501,7 +501,9 @@ impl World {
     }
 
     fn engine(&self) -> Arc<Engine> {
-        self.engine.clone().expect("a run begins with a start")
+        self.engine
+            .clone()
+            .expect("a run begins with a start of the engine")
     }
 
     /// Returns the value of an engine call; `None` after a handled error, such as an injected fault.

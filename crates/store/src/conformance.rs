@@ -61,7 +61,7 @@ pub fn all(make: &dyn Fn() -> Arc<dyn Store>) {
         test(&*store);
         // Closing twice loses nothing.
         store.close().expect("the store is closed");
-        store.close().expect("the store is closed twice");
+        store.close().expect("a second close succeeds");
     }
 }
 
@@ -114,7 +114,7 @@ fn samples(store: &dyn Store, query: &Query) -> Samples {
         let samples = samples.map(|(at, &time)| (time, format!("{:?}", series.values.get(at))));
         let name = (series.key.to_string(), series.field.to_string());
         let before = found.insert(name, samples.collect());
-        assert!(before.is_none(), "a series comes once");
+        assert!(before.is_none(), "a series is returned twice");
     }
     found
 }
@@ -346,7 +346,7 @@ fn pieces_are_bounded_and_in_order(store: &dyn Store) {
     }
     let changes = found.windows(2);
     let changes = changes.filter(|pair| pair[0].source != pair[1].source);
-    assert_eq!(changes.count(), 1, "source by source");
+    assert_eq!(changes.count(), 1, "pieces are not in the order of sources");
 }
 
 fn pieces_and_series_are_the_same_samples(store: &dyn Store) {

@@ -91,7 +91,9 @@ impl MemoryStore {
     }
 
     fn data(&self) -> MutexGuard<'_, Data> {
-        self.data.lock().expect("nothing panics with the data")
+        self.data
+            .lock()
+            .expect("no thread panics while it holds the data")
     }
 }
 

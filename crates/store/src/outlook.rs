@@ -21,7 +21,7 @@ pub struct ClassOutlook {
     pub class: String,
     /// Rows in blocks that would be dropped as a whole.
     pub rows: u64,
-    /// Rows in blocks of which a part would be dropped.
+    /// Rows in blocks that would be dropped in part.
     pub partly: u64,
     /// Bytes of the blocks that would be dropped as a whole.
     pub bytes: u64,

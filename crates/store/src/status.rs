@@ -66,7 +66,7 @@ pub struct Status {
     pub lost_rows: u64,
     /// Losses that are not acknowledged.
     pub losses_unacknowledged: u64,
-    /// Segments dropped, merged ones included.
+    /// Segments dropped, including merged segments.
     pub segments_dropped: u64,
     /// Segments merged.
     pub segments_merged: u64,
@@ -96,7 +96,7 @@ pub struct Status {
     pub rollup_blocked: Option<String>,
     /// Segments that are being written.
     pub open_segments: u64,
-    /// Bytes in these segments so far, including those that wait in memory to be written.
+    /// Bytes in these segments so far, including bytes in memory that are not written yet.
     pub open_segment_bytes: u64,
     /// Bytes of the disk that count as used now: `disk_files` and `disk_allotted`.
     pub disk_used: u64,
@@ -134,7 +134,7 @@ pub struct SegmentStatus {
 pub struct ClassStatus {
     /// Rules of the class.
     pub class: Class,
-    /// Length of a step, ns, if this is a level of the class with whose name its own name begins.
+    /// Length of a step, ns. `None` if this is not a level. The name of a level begins with the name of its class.
     pub step_ns: Option<u64>,
     /// Number of sources.
     pub sources: u64,

@@ -385,7 +385,7 @@ impl Shared {
         let entry = directory
             .files
             .get_mut(&file)
-            .expect("it stays while it is open");
+            .expect("an open file has an entry");
         entry.handles -= 1;
         directory.forget(file);
     }
@@ -433,7 +433,7 @@ impl Directory {
     fn forget(&mut self, file: FileId) {
         let entry = &self.files[&file];
         if entry.handles == 0 && entry.name.is_none() {
-            let entry = self.files.remove(&file).expect("seen a moment ago");
+            let entry = self.files.remove(&file).expect("the file was just found");
             self.weight -= entry.weight();
             // No other thread has the inode, so its lock is free.
             self.pending_free.extend(entry.inode.all_extents());

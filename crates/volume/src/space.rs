@@ -64,7 +64,7 @@ impl Space {
         }
         while left > 0 {
             let start = self.next_free(self.cursor).or_else(|| self.next_free(0));
-            let start = start.expect("as many are free as are wanted");
+            let start = start.expect("the caller checked that enough units are free");
             self.take_run(start, &mut left, &mut found);
         }
         Some(found)

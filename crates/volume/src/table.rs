@@ -157,7 +157,7 @@ mod tests {
         assert_eq!(
             table.files.len(),
             1,
-            "one was replaced, and one never had a name"
+            "one file was replaced, and one never had a name"
         );
         assert_eq!((space.free(), table.next), (layout().units - 1, 4));
     }

@@ -121,16 +121,20 @@ fn units_of_removed_files_are_trimmed_after_the_removal_is_durable() {
     let open = disk.open("a").unwrap();
     disk.remove("a").unwrap();
     disk.remove("b").unwrap();
-    assert_eq!(trimmed(), 0, "the table has them still");
+    assert_eq!(trimmed(), 0, "the table still has both files");
     disk.sync_names().unwrap();
-    assert_eq!(trimmed(), 10 * STRIPE, "one is open");
+    assert_eq!(trimmed(), 10 * STRIPE, "an open file is not trimmed");
     drop(open);
     disk.sync_names().unwrap();
     assert_eq!(trimmed(), 20 * STRIPE);
     let file = disk.open("c").unwrap();
     file.set_len(STRIPE).unwrap();
     file.sync().unwrap();
-    assert_eq!(trimmed(), 29 * STRIPE, "what was cut off");
+    assert_eq!(
+        trimmed(),
+        29 * STRIPE,
+        "the end that was cut off is trimmed"
+    );
     // All space is free again.
     let free = disk.free().unwrap().unwrap();
     fill(&disk, "e", free);

@@ -122,7 +122,7 @@ export class Pane {
     this.traces.forEach((trace, i) => {
       const row = this.rows[i];
       if (row === undefined) return;
-      say(row.at, time === undefined ? told(trace, trace.summary.last) : told(trace, valueAt(trace, places![i])));
+      say(row.at, time === undefined ? formatted(trace, trace.summary.last) : formatted(trace, valueAt(trace, places![i])));
     });
   }
 }
@@ -133,6 +133,6 @@ function valueAt(trace: Trace, at: number | null | undefined): Value {
 
 const isFinite = (value: number | bigint): boolean => typeof value === 'bigint' || Number.isFinite(value);
 
-function told(trace: Trace, value: Value | bigint): string {
+function formatted(trace: Trace, value: Value | bigint): string {
   return trace.key.type === 'bool' && (value === 0 || value === 1) ? String(value === 1) : format.sample(value);
 }

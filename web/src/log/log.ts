@@ -4,7 +4,7 @@
 import * as api from '../api';
 import { h, put, say, svg, type Child } from '../dom';
 import * as format from '../format';
-import { told } from '../overview/figures';
+import { warningsOf } from '../overview/figures';
 import { bars, barAt, decisionWords, keeps, laneWords, ownPerDay, perByte, planing, segmentWords, signed, years, type Bars } from './figures';
 
 const POLL_MS = 3000;
@@ -54,7 +54,7 @@ export class Log {
   private readonly gauge = h('div', { class: 'gauge', role: 'meter', 'aria-label': 'Used share of the disk budget', 'aria-valuemin': 0, 'aria-valuemax': 100 });
   private readonly deviceName = h('p', { class: 'foot' });
   private readonly lanes = h('div', { class: 'lanes' });
-  private readonly told = h('p', { class: 'foot told', 'aria-live': 'off' });
+  private readonly description = h('p', { class: 'foot description', 'aria-live': 'off' });
   private readonly classes = h('tbody');
   private readonly decisions = h('tbody');
   private readonly rows = new Map<number, Row>();
@@ -73,7 +73,7 @@ export class Log {
         card('Bytes written per byte stored', '', h('dl', { class: 'figures' }, this.hour.root, this.day.root, this.start.root), h('p', { class: 'foot' }, 'Blocks sealed and blocks written again by merges; 1 is the least. The journal comes on top.')),
         card('Flash wear, a day', '', h('dl', { class: 'figures' }, this.device.root, this.own.root, this.life.root), this.deviceName),
       ),
-      card('Segments by lane', 'segments-drawn', h('p', { class: 'keys' }, swatch('live'), 'live ', swatch('dead'), 'dead ', swatch('open'), 'being written'), this.lanes, this.told),
+      card('Segments by lane', 'segments-drawn', h('p', { class: 'keys' }, swatch('live'), 'live ', swatch('dead'), 'dead ', swatch('open'), 'being written'), this.lanes, this.description),
       card('Retention classes', '', table('Retention classes', ['Class', 'Sources', 'Keeps', 'When full', 'Count', 'Live'], this.classes)),
       card('Last decisions', '', table('Last decisions', ['When', 'Policy', 'U', 'V', 'H', 'What'], this.decisions)),
     );
@@ -109,7 +109,7 @@ export class Log {
   }
 
   private show(report: api.LogReport, decisions: api.Decision[]): void {
-    put(this.notices, ...told(report.troubles).map(({ severe, text }) => h('p', { class: severe ? 'notice severe' : 'notice' }, text)));
+    put(this.notices, ...warningsOf(report.troubles).map(({ severe, text }) => h('p', { class: severe ? 'notice severe' : 'notice' }, text)));
     this.showRoom(report);
     this.showWritten(report);
     this.showLanes(report);
@@ -176,7 +176,7 @@ export class Log {
     // The width of the bars depends on the available width, which is known after they are inserted.
     for (const lane of shown) this.rows.get(lane.id)!.show(lane, by.get(lane.id)!, report);
     if (shown.length === 0) put(this.lanes, h('p', { class: 'faint' }, 'No segment yet: everything is in memory and in the journal.'));
-    if ((this.told.textContent ?? '') === '') say(this.told, shown.length === 0 ? '' : 'Point at a segment to see its figures.');
+    if ((this.description.textContent ?? '') === '') say(this.description, shown.length === 0 ? '' : 'Point at a segment to see its figures.');
   }
 
   private row(): Row {
@@ -189,7 +189,7 @@ export class Log {
       if (laid === null) return;
       const box = drawing.getBoundingClientRect();
       const at = barAt(laid.bars, laid.segments.length, (event as PointerEvent).clientX - box.left, (event as PointerEvent).clientY - box.top);
-      if (at !== null) say(this.told, segmentWords(laid.segments[at]!, laid.now));
+      if (at !== null) say(this.description, segmentWords(laid.segments[at]!, laid.now));
     });
     const show = (lane: api.Lane, segments: api.Segment[], report: api.LogReport): void => {
       const drawn = bars(segments, report.segment_bytes, drawing.parentElement?.clientWidth || WIDTH);

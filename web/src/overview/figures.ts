@@ -21,13 +21,13 @@ export function segmentsNote(sealed: number | undefined, open: number | undefine
 }
 
 /** Returns the troubles that the server reports, the worst first. */
-export function told(troubles: readonly Trouble[] = []): Warning[] {
+export function warningsOf(troubles: readonly Trouble[] = []): Warning[] {
   return troubles.map(({ severity, text }) => ({ severe: severity !== 'notice', text: sentence(text) }));
 }
 
 /** Returns the troubles for the operator, severe ones first. The server reports some, the page finds others. */
 export function warnings(status: Status): Warning[] {
-  const found = told(status.troubles);
+  const found = warningsOf(status.troubles);
   const engine = status.engine ?? {};
   const free = format.share(status.disk?.free_bytes, status.disk?.total_bytes);
   if (free !== null && free < 5) {

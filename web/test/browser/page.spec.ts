@@ -92,7 +92,7 @@ test.describe('plan', () => {
 
 test.describe('plan rejected', () => {
   // A rejected request is an error in the browser's console too.
-  base('what cannot be read is told in the server\'s words', async ({ page }) => {
+  base('an error shows the message of the server', async ({ page }) => {
     await page.goto('/#/plan?sensors=many');
     await expect(page.locator('.notice.severe')).toContainText('sensors: write a number');
   });
@@ -110,7 +110,7 @@ test.describe('log', () => {
     const paths = page.locator('.lane').nth(2).locator('path.live');
     expect(((await paths.getAttribute('d')) ?? '').match(/M/g)).toHaveLength(47);
     await page.locator('.lane').nth(2).locator('svg').hover({ position: { x: 2, y: 20 } });
-    await expect(page.locator('.told')).toContainText('Segment 2:');
+    await expect(page.locator('.description')).toContainText('Segment 2:');
   });
 
   test('shows budget, wear, classes and decisions', async ({ page }) => {
@@ -338,7 +338,7 @@ test.describe('explorer', () => {
     await expect.poll(() => drawn(page, '--series-0')).toBe(false);
   });
 
-  test('a limit on series is told, and can be raised', async ({ page }) => {
+  test('a limit on series is shown, and can be raised', async ({ page }) => {
     await page.goto('/#/explorer?select=meter&field=power&last=1h');
     await expect(page.locator('.notice')).toContainText('The first 50 series are shown; 120 sources fit.');
     await page.getByRole('button', { name: 'Show 200' }).click();

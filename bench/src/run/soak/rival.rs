@@ -59,11 +59,11 @@ pub struct Fared {
     pub most: u64,
     /// Number of requests acknowledged after the first failure, before space was added.
     pub acknowledged_when_full: u64,
-    /// True if the server ended by itself.
+    /// True if the server exited before it was stopped.
     pub ended: bool,
     /// True if the server accepted rows again after the volume was enlarged, without a restart;
     /// `None` if it was not enlarged.
-    pub goes_on: Option<bool>,
+    pub accepts_again: Option<bool>,
     /// True if the server accepted rows after a restart; `None` if it needed no restart.
     pub after_restart: Option<bool>,
     /// Reason for the end of the run.
@@ -181,10 +181,10 @@ impl Feeder<'_> {
     /// Offers rows after a full volume was enlarged, and records whether the server accepts them.
     fn with_room(&mut self) -> Result<()> {
         self.fared.ended = self.server.has_ended()?;
-        let goes_on = !self.fared.ended && self.is_taken_within(ROOM)?;
-        self.fared.goes_on = Some(goes_on);
+        let accepts_again = !self.fared.ended && self.is_taken_within(ROOM)?;
+        self.fared.accepts_again = Some(accepts_again);
         self.fared.end = "ended after its volume was full".to_string();
-        if !goes_on {
+        if !accepts_again {
             if !self.server.has_ended()? {
                 self.server.kill()?;
             }
@@ -195,7 +195,7 @@ impl Feeder<'_> {
                     self.is_taken_within(ROOM)?
                 }
                 Err(error) => {
-                    let why = self.told(&format!("{error:#}"));
+                    let why = self.without_folder(&format!("{error:#}"));
                     self.fared.end = format!("it could not be started again: {why}");
                     false
                 }
@@ -233,7 +233,7 @@ impl Feeder<'_> {
                     if self.server.has_ended()? {
                         why = format!("{why}; it ended: {}", self.server.log_tail());
                     }
-                    self.fared.first_error = Some(self.told(&why));
+                    self.fared.first_error = Some(self.without_folder(&why));
                     self.note_turns();
                 }
                 Ok(false)
@@ -281,7 +281,7 @@ impl Feeder<'_> {
     }
 
     /// Returns the text of an answer, without the path of the server's files.
-    fn told(&self, words: &str) -> String {
+    fn without_folder(&self, words: &str) -> String {
         let folder = self.folder.display().to_string();
         shortened(&words.replace(&folder, "…"))
     }

@@ -142,7 +142,11 @@ mod tests {
             decimal: Decimal::Comma,
         };
         assert_eq!(comma.number("2,5"), "2.5");
-        assert_eq!(comma.number("1.234"), "", "a thousand, or one and a bit");
+        assert_eq!(
+            comma.number("1.234"),
+            "",
+            "a point is ambiguous beside a decimal comma"
+        );
     }
 
     #[test]

@@ -79,7 +79,8 @@ struct Span {
     latest: Content,
 }
 
-/// Time spans of all sources. Exact as long as each row lies outside the span of its source, or at its end.
+/// Time spans of all sources. The spans are exact if each row is outside the span of its source, or at the end of
+/// the span.
 #[derive(Default)]
 pub struct Spans {
     sources: HashMap<u64, Span>,

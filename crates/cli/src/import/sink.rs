@@ -204,7 +204,7 @@ fn try_write_line(
         text.push(b'=');
         write_value(text, cell.value)?;
     }
-    writeln!(text, " {}", row.time).expect("a Vec takes everything");
+    writeln!(text, " {}", row.time).expect("a write to a Vec does not fail");
     Ok(())
 }
 
@@ -227,7 +227,7 @@ fn write_value(text: &mut Vec<u8>, value: Value<'_>) -> Result<(), &'static str>
             Ok(())
         }
     }
-    .expect("a Vec takes everything");
+    .expect("a write to a Vec does not fail");
     Ok(())
 }
 

@@ -140,7 +140,7 @@ impl Survey {
     }
 }
 
-/// Further passes over all files, each of which compares a part of the rows.
+/// Further passes over all files. Each pass compares a part of the rows.
 pub struct Comparison {
     pub surveyed: Surveyed,
     parts: u64,

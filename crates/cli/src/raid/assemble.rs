@@ -31,7 +31,7 @@ impl Assemble {
         wait(&array);
         let status = array
             .status()
-            .ok_or_else(|| anyhow!("the array ended by itself"))?;
+            .ok_or_else(|| anyhow!("the array ended unexpectedly"))?;
         let failed = status.tasks.iter().any(|task| task.failed > 0);
         write!(stdout(), "{}", text(&report(&array, status, &[])))?;
         array

@@ -18,7 +18,8 @@ fn seconds(seconds: f64) -> String {
 /// Formats the status of an array.
 pub fn text(report: &Report) -> String {
     let mut text = String::new();
-    let mut line = |words: String| writeln!(text, "{words}").expect("memory takes everything");
+    let mut line =
+        |words: String| writeln!(text, "{words}").expect("a write to a String does not fail");
     line(format!("array    {}", report.array));
     line(format!(
         "shape    RAID {} of {}, {} for data; strips of {}, stripes of {}",

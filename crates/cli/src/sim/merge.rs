@@ -403,7 +403,7 @@ mod tests {
                 .all(|run| run.outcome.counts.arrived == 2_000_000),
             "the whole trace"
         );
-        assert!(runs[2].v < runs[0].v, "a larger store is emptier");
+        assert!(runs[2].v < runs[0].v, "a larger store has a lower fill");
     }
 
     #[test]

@@ -106,7 +106,7 @@ fn an_import_stops_before_it_loses_rows() {
         status == 1 && err.contains("is \"sensor\" a tag? --tag-columns sensor"),
         "{err}"
     );
-    assert!(!path.join("d").exists(), "the directory was not even made");
+    assert!(!path.join("d").exists(), "the import makes no directory");
     let (status, _, err) = import(&["--tag-columns", "sensor"]);
     assert!(status == 1 && err.contains("no value"), "{err}");
     let tagged = ["--tag-columns", "sensor", "--allow-empty"];
@@ -237,5 +237,9 @@ fn a_dry_run_shows_dialect_columns_and_rows_and_stores_nothing() {
     let (status, out, err) = run(path, &["import", "csv", "--dry-run", "ms.csv"]);
     assert!(status == 1 && out.contains("rejected: "), "{out}");
     assert!(err.contains("--time-unit ms would fit"), "{err}");
-    assert_eq!(fs::read_dir(path).unwrap().count(), 2, "only the two files");
+    assert_eq!(
+        fs::read_dir(path).unwrap().count(),
+        2,
+        "the directory contains only the two files"
+    );
 }

@@ -16,11 +16,11 @@ pub fn seiner(directory: &Path, arguments: &[&str]) -> Command {
 
 /// Runs the program to the end. Returns the exit status, standard output and standard error.
 pub fn run(directory: &Path, arguments: &[&str]) -> (i32, String, String) {
-    told(seiner(directory, arguments).output().unwrap())
+    results(seiner(directory, arguments).output().unwrap())
 }
 
 /// Returns the exit status, standard output and standard error.
-pub fn told(output: Output) -> (i32, String, String) {
+pub fn results(output: Output) -> (i32, String, String) {
     let text = |bytes| String::from_utf8(bytes).unwrap();
     (
         output.status.code().unwrap(),
@@ -36,15 +36,15 @@ pub fn serve(directory: &Path, arguments: &[&str]) -> (Child, String) {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    let mut told = BufReader::new(server.stderr.take().unwrap())
+    let mut messages = BufReader::new(server.stderr.take().unwrap())
         .lines()
         .map(Result::unwrap);
-    let announced = told.find(|line| line.contains("http://")).unwrap();
+    let announced = messages.find(|line| line.contains("http://")).unwrap();
     let mut words = announced.split_whitespace();
     let address = words.find(|word| word.starts_with("http://")).unwrap();
     let address = address.trim_end_matches('/').to_string();
     // Reads the further messages, so that a full pipe does not block the server.
-    std::thread::spawn(move || told.count());
+    std::thread::spawn(move || messages.count());
     (server, address)
 }
 

@@ -74,9 +74,9 @@ fn a_clock_that_jumped_is_shown_and_confirmed() {
     seiner_engine::set_stored_time(Arc::new(disk), before).unwrap();
     let (mut server, address) = serve(path, &[]);
     let clock = |arguments: &[&str]| {
-        let told = run(path, &[&["clock"], arguments].concat());
-        assert_eq!((told.0, told.2.as_str()), (0, ""), "{}", told.1);
-        told.1
+        let (status, out, err) = run(path, &[&["clock"], arguments].concat());
+        assert_eq!((status, err.as_str()), (0, ""), "{out}");
+        out
     };
     let of_server = ["--server", address.as_str()];
     let held = clock(&of_server);

@@ -1,6 +1,6 @@
 //! The configuration, and commands that need no store.
 
-use crate::program::{run, seiner, told};
+use crate::program::{results, run, seiner};
 use std::fs;
 
 #[test]
@@ -15,7 +15,7 @@ fn config_prints_settings_and_their_origins() {
         .env("SEINER_MAX_QUERIES", "5")
         .output()
         .unwrap();
-    let (status, out, err) = told(output);
+    let (status, out, err) = results(output);
     assert_eq!((status, err.as_str()), (0, ""));
     let line = |name: &str| {
         out.lines()

@@ -18,7 +18,7 @@ fn lines_into_a_directory_and_back() {
     let (status, _, err) = run(path, &["write", "--data", "d", "a.lp", "b.lp.gz"]);
     assert_eq!(status, 1);
     assert!(
-        err.starts_with("a.lp:2: ") && err.contains("1 lines were rejected"),
+        err.starts_with("a.lp:2: ") && err.contains("1 line was rejected"),
         "{err}"
     );
 
@@ -126,7 +126,7 @@ fn a_trace_of_a_store_is_simulated() {
     );
     assert!(
         fields.iter().all(|line| line[3] == "forever"),
-        "no rule lets go"
+        "blocks without a rule have no end"
     );
     fs::write(path.join("trace"), &trace).unwrap();
     let simulate = [

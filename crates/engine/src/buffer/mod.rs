@@ -150,7 +150,7 @@ impl Buffers {
         if self.sources == self.pages.len() * LINES {
             let page = vec![Line::new(); LINES].into_boxed_slice();
             self.pages
-                .push(page.try_into().ok().expect("it has as many lines"));
+                .push(page.try_into().ok().expect("the page has LINES lines"));
         }
         self.sources += 1;
     }

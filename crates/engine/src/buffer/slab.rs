@@ -105,7 +105,7 @@ impl Slab {
             debug_assert_eq!(
                 last,
                 Some(page_number),
-                "the page that served was the last listed"
+                "the page of the last allocation is the last in the list"
             );
         }
         self.live_bytes += class_bytes(class);

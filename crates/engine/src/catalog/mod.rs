@@ -157,7 +157,8 @@ impl Catalog {
             plain.extend_from_slice(stream);
         }
         let body =
-            zstd::bulk::compress(&plain, LEVEL).expect("zstd compresses into a buffer of its own");
+            zstd::bulk::compress(&plain, LEVEL)
+                .expect("zstd allocates a large enough output buffer");
         let mut bytes = FRAME_MAGIC.to_vec();
         for word in [
             body.len() as u32,

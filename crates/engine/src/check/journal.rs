@@ -27,7 +27,7 @@ pub(super) fn check(
     for number in numbers.drain(..needed) {
         check.note(
             &files::name(number),
-            "it was removed, and a power cut restored its name; the next start removes it",
+            "a power cut restored the name of this removed file; the next start removes the file",
         );
     }
     for &number in ledger.journal.keys() {

@@ -80,7 +80,7 @@ pub struct Head {
     journal_target: Option<u32>,
     /// True if checkpoints are due, so that the journal can release blocks that were taken.
     checkpoint_wanted: bool,
-    /// Sources of which a block was begun recently, if tracking is on.
+    /// Sources with a block that was begun recently. `None` if tracking is off.
     pub begun: Option<RoaringBitmap>,
     /// Buffers on their way to the log.
     sealing: Queue,

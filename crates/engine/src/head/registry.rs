@@ -75,7 +75,9 @@ impl Head {
         self.buffers.add_source();
         let is_level = dictionary.is_level(source);
         self.members.add(is_level, || {
-            dictionary.key(source).expect("it was just registered")
+            dictionary
+                .key(source)
+                .expect("the source was just registered")
         });
         if self.journalled {
             if self.staging.new_sources == 0 {
@@ -95,7 +97,11 @@ impl Head {
                 self.staging.first_layout = u64::from(number);
             }
             self.staging.new_layouts += 1;
-            let layout = self.layouts.get(number).expect("it was just added").clone();
+            let layout = self
+                .layouts
+                .get(number)
+                .expect("the layout was just added")
+                .clone();
             put_layout(&layout, &mut self.staging.layouts);
         }
         number
@@ -155,7 +161,9 @@ impl Head {
         let is_last = frame.first_source + frame.sources == dictionary.len() as u32;
         for number in layouts..self.layouts.len() as u32 {
             put_layout(
-                self.layouts.get(number).expect("numbers are dense"),
+                self.layouts
+                    .get(number)
+                    .expect("the numbers of layouts have no gaps"),
                 &mut frame.layouts,
             );
             frame.new_layouts += 1;

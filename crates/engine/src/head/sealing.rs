@@ -87,7 +87,9 @@ impl Head {
     pub fn free_taken(&mut self, count: usize) {
         for _ in 0..count {
             let front = self.sealing.iter().next();
-            let slot = front.expect("a buffer waits until it is freed").slot;
+            let slot = front
+                .expect("a taken buffer stays queued until it is freed")
+                .slot;
             let slot_bytes = self.buffers.slab().bytes(slot).len();
             let taken = self.sealing.pop(slot_bytes);
             let taken = taken.expect("the queue has a front");

@@ -266,7 +266,7 @@ fn a_full_buffer_becomes_a_block_and_rows_go_on_in_the_next() {
     let source = world.register("m").unwrap();
     let mut rows = 0;
     while world.blocks().is_empty() {
-        assert!(rows < 1000, "256 bytes hold no thousand numbers");
+        assert!(rows < 1000, "256 bytes cannot hold 1000 numbers");
         world
             .append(source, rows, &[("v", Value::F64(rows as f64 / 3.0))])
             .unwrap();
@@ -345,7 +345,11 @@ fn rows_stay_queued_while_no_segment_can_be_created() {
         (world.head().buffers.rows(), world.parts.log.open().len()),
         (1, 0)
     );
-    assert_eq!(world.unsealed(source).len(), 1, "readers find them");
+    assert_eq!(
+        world.unsealed(source).len(),
+        1,
+        "readers find the taken buffer"
+    );
     world.slots.full.store(false, Relaxed);
     world.finish().unwrap();
     assert_eq!(
@@ -392,7 +396,7 @@ fn a_ring_expires_taken_buffers_like_blocks() {
             .unwrap();
         world.head().seal(source);
     }
-    // Four blocks of one row each, of which two are kept.
+    // Four blocks of one row each. Two of the blocks are kept.
     assert_eq!(world.unsealed(source), [3, 4]);
     world.append(source, 4, &[("v", Value::F64(1.0))]).unwrap();
     assert_eq!(world.unsealed(source), [4, 5]);

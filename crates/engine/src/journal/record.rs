@@ -74,7 +74,7 @@ impl Encoder {
             let packed = self
                 .compressor
                 .compress(bytes)
-                .expect("zstd compresses into a buffer of its own");
+                .expect("zstd allocates a large enough output buffer");
             if packed.len() < bytes.len() {
                 varint::put_u64(packed.len() as u64, out);
                 out.extend_from_slice(&packed);

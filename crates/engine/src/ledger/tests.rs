@@ -76,7 +76,7 @@ fn a_loss_is_kept_until_it_is_acknowledged_and_counted_for_ever() {
     ledger.write().unwrap();
     let mut ledger = open(&disk).0;
     assert!(ledger.contents().unacknowledged().is_empty());
-    assert!(!ledger.note_loss(&loss("two")), "it is known");
+    assert!(!ledger.note_loss(&loss("two")), "the loss is already noted");
     ledger.note_loss(&loss("three"));
     assert_eq!(ledger.contents().lost(), (3, 51));
 }

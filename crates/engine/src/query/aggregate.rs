@@ -19,8 +19,8 @@ use std::sync::Arc;
 const GROUP: usize = 64;
 /// Encoded bytes of the sources that a helper aggregates at a time: some milliseconds of work.
 const SOURCES_BYTES: u64 = 256 << 10;
-/// Maximum number of sources that a helper aggregates at a time. The next constant limits their
-/// rows, each of which can be a bucket.
+/// Maximum number of sources that a helper aggregates at a time. The next constant limits the
+/// number of rows, because each row can be a bucket.
 const SOURCES: usize = 256;
 const SOURCES_ROWS: u64 = 64 << 10;
 

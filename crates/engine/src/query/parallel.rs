@@ -73,12 +73,14 @@ struct Queued<R> {
 
 impl<R> Queue<R> {
     fn lock(&self) -> MutexGuard<'_, Queued<R>> {
-        self.state.lock().expect("no work runs while it is held")
+        self.state
+            .lock()
+            .expect("no work runs while the state is locked")
     }
 
     fn wait<'a>(&self, state: MutexGuard<'a, Queued<R>>) -> MutexGuard<'a, Queued<R>> {
         let woken = self.changed.wait(state);
-        woken.expect("no work runs while it is held")
+        woken.expect("no work runs while the state is locked")
     }
 
     /// Does work until the queue is empty.

@@ -78,7 +78,7 @@ impl Rows {
 pub(crate) fn merge(mut runs: Vec<Rows>, types: &[FieldType]) -> Rows {
     runs.retain(|run| !run.times.is_empty());
     if runs.len() == 1 {
-        return runs.pop().expect("there is one");
+        return runs.pop().expect("the length is 1");
     }
     let in_order = runs
         .windows(2)

@@ -4,7 +4,7 @@ use seiner_model::Interval;
 
 /// Number of spans that an ordinary span overlaps at most.
 const ORDINARY: usize = 16;
-/// Maximum number of wide spans that are divided. More of them mean that most spans overlap anyway.
+/// Maximum number of wide spans that are divided. If more spans are wide, most spans overlap.
 const WIDE: usize = 64;
 
 /// Spans that overlap, directly or through others.
@@ -158,10 +158,10 @@ mod tests {
             .collect();
         assert_eq!(wide(&spans), []);
         spans.push((100, Interval::new(5, 165)));
-        assert_eq!(wide(&spans), [], "16 others begin in it");
+        assert_eq!(wide(&spans), [], "only 16 others begin in the span");
         spans[100].1.end = 175;
         assert_eq!(wide(&spans), [100]);
         spans.extend((101..200).map(|at| (at, Interval::new(0, 999))));
-        assert_eq!(wide(&spans), [], "too many to divide");
+        assert_eq!(wide(&spans), [], "too many wide spans to divide");
     }
 }

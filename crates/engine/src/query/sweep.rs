@@ -363,7 +363,7 @@ impl Sweep {
             (ahead, _) => ahead.is_some(),
         };
         let (from, number, rows) = if is_ahead {
-            let decoded = self.ahead.pop_front().expect("it was examined");
+            let decoded = self.ahead.pop_front().expect("the front was examined");
             (decoded.from, decoded.number, decoded.rows)
         } else {
             let Some((from, number)) = pending else {

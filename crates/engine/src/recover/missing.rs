@@ -27,7 +27,7 @@ struct Gap {
     at_most: bool,
 }
 
-/// Rows of a source around a gap that are lost unless a segment has them.
+/// Rows of a source around a gap. The rows are lost unless a segment contains them.
 struct Doubt {
     source: u32,
     /// Ordinal of the last row before the doubtful rows, if it is known.

@@ -15,9 +15,9 @@ use seiner_platform::Disk;
 use seiner_platform::sim::{SimClock, SimDisk};
 use std::sync::Arc;
 
-/// Replays a journal of one record, which registers a source and a layout with one text and
-/// contains other staged rows. Returns the replayed rows, and the files set aside. A check must
-/// agree.
+/// Replays a journal of one record. The record registers a source and a layout with one text, and
+/// contains the staged rows. Returns the replayed rows, and the files set aside. Fails if a check
+/// differs.
 fn replay(stage: impl FnOnce(&mut Staging)) -> (u64, usize) {
     let disk = SimDisk::new(1);
     let store = Catalog::create(&disk, 7).unwrap().store;

@@ -1,4 +1,5 @@
-//! Late blocks: those that begin before another of their source ended, and may overwrite rows of it.
+//! Late blocks. A late block begins before the end of an earlier block of its source, and may
+//! overwrite rows of the earlier block.
 
 use crate::retention::Retention;
 use crate::segment::Entry;

@@ -89,9 +89,9 @@ pub struct Retention {
     /// overwritten. A block that begins no later may overwrite another block. Encoded by
     /// [`ordered`].
     edges: Counts,
-    /// Sources with blocks that may overwrite others, and the times of these blocks. The next field
-    /// has the sources whose blocks are partly in segments that are being written.
+    /// Sources with blocks that may overwrite others, and the times of these blocks.
     late: BTreeMap<u32, Interval>,
+    /// Like `late`, for sources whose blocks are partly in segments that are being written.
     late_and_open: BTreeMap<u32, Interval>,
     floors: Vec<Floor>,
     /// Rates of classes with a quota: bytes by blocks, [`BLOCK`] of the clock each.
@@ -349,8 +349,8 @@ mod tests {
         Retention::new(Arc::new(Members::new(classes)), None)
     }
 
-    /// Seed 590 of the simulator: a segment was sealed after the clock had been set back, its time hid
-    /// more than the file `clock` covered, and a power cut brought the rows back.
+    /// Seed 590 of the simulator: a segment was sealed after the clock had been set back. Its time hid
+    /// rows that the file `clock` did not cover. A power cut made these rows visible again.
     #[test]
     fn age_hides_only_times_that_the_persisted_clock_covers() {
         let clock = SimClock::new(100 * HOUR);
@@ -368,8 +368,8 @@ mod tests {
         assert_eq!(retention.hidden_before(0), 99 * HOUR);
     }
 
-    /// Seed 2260 of the simulator: a crash took the blocks below a floor, and new blocks got their
-    /// numbers and were dropped with them.
+    /// Seed 2260 of the simulator: a crash lost the blocks below a floor. New blocks got the numbers of
+    /// the lost blocks, and were dropped.
     #[test]
     fn new_blocks_are_above_the_floors_that_a_start_finds() {
         let mut retention = hourly();

@@ -300,7 +300,7 @@ pub(super) fn put_sources(sources: &RoaringBitmap, out: &mut Vec<u8>) {
     varint::put_u64(sources.serialized_size() as u64, out);
     sources
         .serialize_into(out)
-        .expect("a vector takes everything");
+        .expect("a write to a Vec does not fail");
 }
 
 fn get_sources(cursor: &mut Cursor<'_>) -> Result<RoaringBitmap, Short> {

@@ -3,9 +3,9 @@
 //! A level of a source is another source, which clients cannot name
 //! ([`seiner_model::SourceKey::level`]). Its rows have the time of the beginning of their step, and
 //! a few columns for each field of the source: `count:`, `sum:`, `min:`, `max:`, `first:` and
-//! `last:` before the field's name. Texts have `count:` and `last:`. The columns are f64. Rows of
-//! integers whose figures f64 may round also have them as a text in `exact:`. Writes, merges,
-//! checks and drops treat these rows like all others.
+//! `last:` before the field's name. Texts have `count:` and `last:`. The columns are f64. If an f64
+//! could round the figures of integers, the row also has the exact figures as a text in `exact:`.
+//! Writes, merges, checks and drops treat these rows like all others.
 
 use crate::answer::{Bucket, Exact, number};
 use crate::bytes::put_text;
@@ -274,7 +274,7 @@ mod tests {
     fn exact_figures_are_restored_only_from_their_own_text() {
         let mut large = Bucket::of_integer(0, 1, (1 << 53) + 1);
         large.absorb(&Bucket::of_integer(0, 2, -5));
-        let text = exact_text(&large).expect("f64 rounds it");
+        let text = exact_text(&large).expect("the bucket has exact figures");
         assert_eq!(
             text,
             "2 9007199254740988 -5 9007199254740993 9007199254740993 -5"

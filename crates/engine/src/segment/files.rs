@@ -37,7 +37,10 @@ impl Files {
 
     /// Returns the file of a sealed segment.
     pub fn get(&self, number: u64) -> Result<Arc<dyn File>, Error> {
-        let mut held = self.held.lock().expect("nobody panics with the files");
+        let mut held = self
+            .held
+            .lock()
+            .expect("no thread panics while it holds the files");
         held.uses += 1;
         let uses = held.uses;
         if let Some((file, used)) = held.files.get_mut(&number) {
@@ -66,13 +69,19 @@ impl Files {
 
     /// Adds an open file to the cache.
     pub fn hold(&self, number: u64, file: Arc<dyn File>) {
-        let mut held = self.held.lock().expect("nobody panics with the files");
+        let mut held = self
+            .held
+            .lock()
+            .expect("no thread panics while it holds the files");
         held.add(number, file);
     }
 
     /// Removes the file of a segment from the cache.
     pub fn forget(&self, number: u64) {
-        let mut held = self.held.lock().expect("nobody panics with the files");
+        let mut held = self
+            .held
+            .lock()
+            .expect("no thread panics while it holds the files");
         held.files.remove(&number);
     }
 }

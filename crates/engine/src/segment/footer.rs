@@ -256,7 +256,7 @@ fn pack(plain: &[u8]) -> Vec<u8> {
     }
     CONTEXT
         .with_borrow_mut(|context| context.compress(plain))
-        .expect("zstd compresses into a buffer of its own")
+        .expect("zstd allocates a large enough output buffer")
 }
 
 /// Decompresses with a context that is kept per thread: creating one costs more than decompressing

@@ -58,7 +58,7 @@ fn lanes_follow_the_journal_within_bounds() {
         needs.lanes()
     };
     assert_eq!(with(Some(64 << 10), 32), 4, "a small journal has four");
-    assert_eq!(with(Some(64 << 10), 2), 2, "or as few as are set");
+    assert_eq!(with(Some(64 << 10), 2), 2, "no more than the setting");
     assert_eq!(with(Some(8 * MIB), 32), 16, "one for each 512 KiB");
     assert_eq!(
         with(None, 200),
@@ -81,7 +81,7 @@ fn reserves_follow_the_settings() {
         budget: None,
         ..levels
     };
-    assert_eq!(small.rollup_reserve(), MIB, "or a segment");
+    assert_eq!(small.rollup_reserve(), MIB, "at least one segment");
     let memory = Needs {
         journal: None,
         ..plain
@@ -188,7 +188,11 @@ fn other_files_on_the_disk_lower_the_budget() {
 #[test]
 fn merging_begins_before_writers_are_slowed() {
     let large = Space::new(needs(Some(100_000 * MIB)));
-    assert_eq!(large.fill(&Load::default(), 7).um, 0.95, "as it is set");
+    assert_eq!(
+        large.fill(&Load::default(), 7).um,
+        0.95,
+        "the configured limit"
+    );
     let small = Space::new(needs(Some(needs(None).least_budget())));
     let fill = small.fill(&Load::default(), 7);
     assert_eq!(fill.live, 7);
@@ -218,7 +222,11 @@ fn writers_pay_for_the_bytes_since_the_last_charge() {
     let half = delay_s(99, 100);
     assert!((half - 0.5).abs() < 1e-9);
     assert_eq!(debt.charge(11 * MIB, 0.5).as_millis(), 500);
-    assert_eq!(debt.charge(11 * MIB, 0.5).as_millis(), 500, "nothing new");
+    assert_eq!(
+        debt.charge(11 * MIB, 0.5).as_millis(),
+        500,
+        "no bytes since the last charge"
+    );
     assert_eq!(
         debt.charge(99 * MIB, 0.5).as_millis(),
         1000,

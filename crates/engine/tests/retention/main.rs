@@ -399,7 +399,7 @@ fn a_sealed_segment_with_checkpoints_is_found_sound() {
     }
 }
 
-/// Creates a store in whose segments half of the blocks are deleted, so that merges are needed.
+/// Creates a store that needs merges: half of the blocks in its segments are deleted.
 fn half_deleted() -> (Store, Options) {
     let options = Options {
         disk: Some(2 << 20),

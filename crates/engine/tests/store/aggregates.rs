@@ -178,7 +178,7 @@ fn the_time_range_of_a_query_covers_sealed_and_open_blocks() {
     assert_eq!(
         range("m", 1),
         Some(Interval::new(-7, 299)),
-        "a bounded number of sources"
+        "only the given number of sources is read"
     );
     assert_eq!(range("m{s=2}", 16), Some(Interval::new(900, 900)));
     assert_eq!(range("nothing", 16), None);

@@ -340,8 +340,8 @@ pub fn story() -> Story {
     vec![first, second, third]
 }
 
-/// Minimal story whose bytes do not depend on the time of sealing: a block, a footer, a frame of
-/// the catalog, and a record.
+/// Minimal story: a block, a footer, a frame of the catalog, and a record. Its bytes do not depend
+/// on the time of sealing.
 pub fn morsel() -> Story {
     let row = |n: i64| {
         Row(

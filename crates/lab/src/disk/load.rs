@@ -35,7 +35,7 @@ pub enum Access {
 /// Order of the requests in the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RequestOrder {
-    /// Ascending; starts again at the beginning after the end of the file.
+    /// Ascending offsets. After the end of the file, the load starts again at the beginning.
     Sequential,
     /// Uniformly random.
     Random,

@@ -258,8 +258,12 @@ struct Run {
 
 impl Session for Run {
     fn run(&mut self, task: &Task, bench: &Bench) -> Result<Cell> {
-        let kind = AccessPattern::of(&task.settings).expect("the task is ours");
-        let number = |name: &str| task.settings[name].as_f64().expect("the task is ours");
+        let kind = AccessPattern::of(&task.settings).expect("this experiment made the task");
+        let number = |name: &str| {
+            task.settings[name]
+                .as_f64()
+                .expect("this experiment made the task")
+        };
         let load = DiskLoad {
             access: match kind {
                 AccessPattern::SequentialRead | AccessPattern::RandomRead => Access::Read,

@@ -224,16 +224,26 @@ struct Run {
 impl Session for Run {
     fn run(&mut self, task: &Task, bench: &Bench) -> Result<Cell> {
         let set = &self.settings;
-        let number = |name: &str| task.settings[name].as_u64().expect("the task is ours");
-        let policy = task.settings["policy"].as_str().expect("the task is ours");
+        let number = |name: &str| {
+            task.settings[name]
+                .as_u64()
+                .expect("this experiment made the task")
+        };
+        let policy = task.settings["policy"]
+            .as_str()
+            .expect("this experiment made the task");
         let load = StoreLoad {
             budget: set.budget_bytes,
-            v: task.settings["V"].as_f64().expect("the task is ours"),
+            v: task.settings["V"]
+                .as_f64()
+                .expect("this experiment made the task"),
             segment_bytes: number("R"),
             block_bytes: number("B") as u32,
             merge_from: set.merge_from,
             sigma: set.sigma,
-            policy: policy.parse().expect("it was checked"),
+            policy: policy
+                .parse()
+                .expect("the name of the policy was checked"),
             lanes: set.lanes,
             seed: self.seed,
         };

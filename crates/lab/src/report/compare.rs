@@ -284,12 +284,12 @@ mod tests {
             &[line("log", false), line("sqlite", false)],
             |line| (&line.name, line.is_reference),
         );
-        let told: Vec<(&str, Option<usize>)> = both
+        let found: Vec<(&str, Option<usize>)> = both
             .iter()
             .map(|(name, twin, _)| (name.as_str(), *twin))
             .collect();
         assert_eq!(
-            told,
+            found,
             [
                 ("A: files", None),
                 ("A: log", None),

@@ -88,10 +88,15 @@ impl StorageTarget {
 
 impl Session for Run {
     fn run(&mut self, task: &Task, bench: &Bench) -> Result<Cell> {
-        let number = |name: &str| task.settings[name].as_u64().expect("the task is ours");
+        let number = |name: &str| {
+            task.settings[name]
+                .as_u64()
+                .expect("this experiment made the task")
+        };
         let (sensors, portion) = (number("F"), number("B"));
         let kind: StoreKind =
-            serde_json::from_value(task.settings["store"].clone()).expect("the task is ours");
+            serde_json::from_value(task.settings["store"].clone())
+                .expect("this experiment made the task");
         let target = StorageTarget::make(&self.settings, sensors, bench)?;
         bench.say(format!("{}: making it", task.name));
         let store = stores::make(

@@ -5,14 +5,14 @@ use crate::SegmentStat;
 
 /// Takes a segment when `D ≥ Dm`, with `Dm = min(1 − H, ewma(D))` while `H > 0` and 1 otherwise.
 ///
-/// The average is over all segments eaten (merged or dropped), wholly dead ones included.
+/// The average is over all segments taken (merged or dropped), including wholly dead segments.
 #[derive(Clone, Copy, Debug)]
 pub struct Fisherman {
     memory: Memory,
     weight: f64,
 }
 
-/// Weight of the latest eaten segment in the average.
+/// Weight of the latest taken segment in the average.
 const WEIGHT: f64 = 0.1;
 
 impl Default for Fisherman {
@@ -22,7 +22,7 @@ impl Default for Fisherman {
 }
 
 impl Fisherman {
-    /// Creates a fisherman. `weight` is that of the latest eaten segment in the average: above 0,
+    /// Creates a fisherman. `weight` is that of the latest taken segment in the average: above 0,
     /// at most 1.
     pub fn new(weight: f64) -> Fisherman {
         Fisherman {
@@ -31,20 +31,20 @@ impl Fisherman {
         }
     }
 
-    fn eat(&mut self, dead_share: f64) {
+    fn take(&mut self, dead_share: f64) {
         let Memory {
             average_dead_share,
-            eaten,
+            taken,
         } = &mut self.memory;
-        let weight = if *eaten == 0 { 1.0 } else { self.weight };
+        let weight = if *taken == 0 { 1.0 } else { self.weight };
         *average_dead_share += weight * (dead_share - *average_dead_share);
-        *eaten += 1;
+        *taken += 1;
     }
 
     /// Returns the least dead share that is merged at `hunger`, the papers' Dm.
     pub fn least_dead_share(&self, hunger: f64) -> f64 {
         match hunger > 0.0 {
-            true if self.memory.eaten == 0 => 1.0 - hunger,
+            true if self.memory.taken == 0 => 1.0 - hunger,
             true => (1.0 - hunger).min(self.memory.average_dead_share),
             false => 1.0,
         }
@@ -59,7 +59,7 @@ impl Policy for Fisherman {
     fn choose(&mut self, view: &View) -> Decision {
         let mut deciding = Deciding::new(view, MergePolicy::Fisherman);
         for _ in 0..deciding.decision.drop.len() {
-            self.eat(1.0);
+            self.take(1.0);
         }
         let least = self.least_dead_share(deciding.hunger());
         let why = &mut deciding.decision.why;
@@ -73,7 +73,7 @@ impl Policy for Fisherman {
                 break;
             }
             if deciding.take(dead_share, segment) {
-                self.eat(dead_share);
+                self.take(dead_share);
             }
         }
         deciding.decision

@@ -26,8 +26,8 @@ pub struct View<'a> {
     pub now: i64,
     /// Fill of the store.
     pub fill: Fill,
-    /// Maximum live bytes that one decision may rewrite; the free space is a second limit. Set it
-    /// to a segment or two, so that the next decision soon sees newer figures.
+    /// Maximum live bytes that one decision may rewrite. The free space is a second limit. One or
+    /// two segments are a good value, because the next decision then soon uses newer figures.
     pub output_limit: u64,
     /// Least dead share of a victim, 0 to 1: see [`least_dead_share`].
     pub least_dead_share: f64,
@@ -95,10 +95,11 @@ impl Decision {
 /// State of a policy between decisions, complete, to be saved and shown.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Memory {
-    /// Exponentially weighted average of D over the segments eaten; 0 before the first.
+    /// Exponentially weighted average of D over the segments taken (merged or dropped); 0 before
+    /// the first.
     pub average_dead_share: f64,
-    /// Number of segments eaten so far.
-    pub eaten: u64,
+    /// Number of segments taken so far.
+    pub taken: u64,
 }
 
 /// A rule that chooses the segments to drop and to merge.
@@ -128,7 +129,7 @@ pub enum MergePolicy {
     Greedy,
     /// Free space times age, divided by the cost of reading and writing.
     CostBenefit,
-    /// Fisherman: by hunger, and no worse than the average of the segments eaten so far.
+    /// Fisherman: by hunger, and no worse than the average of the segments taken so far.
     Fisherman,
     /// Patient: most space for the longest time per byte written; waits for segments about to die.
     #[default]

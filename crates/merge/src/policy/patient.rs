@@ -71,11 +71,11 @@ fn score(segment: &SegmentStat, now: i64, doubt: f64) -> f64 {
 /// One day in nanoseconds.
 const DAY: f64 = 86_400e9;
 
-/// Returns the time for which the segment would keep its space if left alone, in nanoseconds.
+/// Returns the time for which the segment would keep its space without a merge, in nanoseconds.
 ///
-/// An overdue segment is expected to last as long again as it is overdue. A segment without a
-/// prediction is expected to last as long again as its age. A segment that never dies lasts for
-/// ever. With a prediction, the result is at least `doubt` times the predicted life.
+/// For an overdue segment, the result is the time by which the segment is overdue. For a segment
+/// without a prediction, the result is its age. A segment that never dies lasts for ever. With a
+/// prediction, the result is at least `doubt` times the predicted life.
 fn wait(segment: &SegmentStat, now: i64, doubt: f64) -> f64 {
     match segment.dies {
         Death::At(at) => {

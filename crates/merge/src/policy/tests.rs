@@ -101,8 +101,8 @@ fn cost_benefit_weighs_age() {
 fn the_fisherman_follows_hunger_and_merged_segments() {
     let segments = segments();
     let mut fisherman = Fisherman::new(0.5);
-    // 820 bytes after the drop: H = 0.2. One wholly dead segment was eaten: ewma = 1, Dm = min(0.8,
-    // 1).
+    // 820 bytes after the drop: H = 0.2. One wholly dead segment was taken: ewma = 1,
+    // Dm = min(0.8, 1).
     let decision = fisherman.choose(&view(&segments, 920));
     assert!((decision.why.least_dead_share.unwrap() - 0.8).abs() < 1e-9);
     assert_eq!(decision.why.average_dead_share, Some(1.0));
@@ -118,9 +118,9 @@ fn the_fisherman_follows_hunger_and_merged_segments() {
         .collect();
     let decision = fisherman.choose(&view(&living, 852));
     assert_eq!(merged(&decision), [3, 4]);
-    // ewma: 1 → 0.8 → 0.65; three eaten.
+    // ewma: 1 → 0.8 → 0.65; three segments were taken.
     assert!((fisherman.memory().average_dead_share - 0.65).abs() < 1e-9);
-    assert_eq!(fisherman.memory().eaten, 3);
+    assert_eq!(fisherman.memory().taken, 3);
     // With little hunger the average decides: Dm = min(1 − 0.1, 0.65).
     let decision = fisherman.choose(&view(&living, 810));
     assert!((decision.why.least_dead_share.unwrap() - 0.65).abs() < 1e-9);
@@ -136,7 +136,7 @@ fn the_fisherman_merges_any_victim_when_writers_have_no_headroom() {
     let mut fisherman = Fisherman::default();
     fisherman.recall(Memory {
         average_dead_share: 0.5,
-        eaten: 100,
+        taken: 100,
     });
     assert_eq!(merged(&fisherman.choose(&view(&segments, 860))), []);
     assert!(!merged(&fisherman.choose(&view(&segments, 900))).is_empty());
@@ -146,7 +146,7 @@ fn the_fisherman_merges_any_victim_when_writers_have_no_headroom() {
 fn the_fisherman_restores_its_memory() {
     let memory = Memory {
         average_dead_share: 0.4,
-        eaten: 7,
+        taken: 7,
     };
     let mut fisherman = Fisherman::default();
     fisherman.recall(memory);
@@ -157,7 +157,7 @@ fn the_fisherman_restores_its_memory() {
     assert_eq!(
         Fisherman::default().least_dead_share(0.3),
         0.7,
-        "he ate nothing so far"
+        "the policy has merged nothing so far"
     );
 }
 
@@ -281,7 +281,11 @@ proptest! {
         for kind in MergePolicy::ALL {
             let mut policy = kind.policy();
             let decision = policy.choose(&view);
-            prop_assert_eq!(&kind.policy().choose(&view), &decision, "the same again");
+            prop_assert_eq!(
+                &kind.policy().choose(&view),
+                &decision,
+                "equal views give equal decisions"
+            );
             let dead: Vec<u64> = segments.iter().filter(|one| one.is_dead()).map(|one| one.number).collect();
             prop_assert_eq!(&decision.drop, &dead);
             let mut named = merged(&decision);
@@ -289,7 +293,7 @@ proptest! {
             named.sort_unstable();
             let all = named.len();
             named.dedup();
-            prop_assert_eq!(named.len(), all, "no segment twice");
+            prop_assert_eq!(named.len(), all, "a segment is chosen twice");
             let output: u64 = decision.merge.iter().map(|victim| victim.live).sum();
             let freed: u64 = segments.iter().filter(|one| one.is_dead()).map(|one| one.bytes).sum();
             prop_assert!(output <= output_limit);

@@ -265,7 +265,10 @@ impl Store {
             self.sources.resize_with(source + 1, Source::default);
         }
         let id = self.block(arrival);
-        let open = self.open.get_mut(&lane).expect("the caller opened it");
+        let open = self
+            .open
+            .get_mut(&lane)
+            .expect("the caller opened a segment of the lane");
         open.stat.live += bytes;
         open.blocks.push(id);
         self.blocks[id as usize].segment = open.stat.number;
@@ -276,7 +279,7 @@ impl Store {
                 self.sources[source].ring.push_back(id);
                 while self.sources[source].ring.len() > blocks as usize {
                     let oldest = self.sources[source].ring.pop_front();
-                    self.kill(oldest.expect("the ring is longer than it may be"));
+                    self.kill(oldest.expect("a ring above its limit is not empty"));
                 }
             }
             Keep::Age(age) => self

@@ -57,7 +57,7 @@ pub fn choose(demand: &Demand, calibration: &Calibration) -> Choice {
     let smallest = choices
         .iter()
         .find(|choice| disk_row(choice) <= best * NEARLY);
-    let chosen = *smallest.expect("the best one is nearly the best");
+    let chosen = *smallest.expect("the best choice is within its own limit");
     let forecast = Forecast::make(demand, calibration, &chosen);
     // A quarter is reserved for added sensors and for sensors that send more often.
     let ample = ample_memory(demand, calibration, &forecast) * 1.25;

@@ -146,7 +146,7 @@ impl StorePlan {
         if !self.obstacles.is_empty() && self.alternatives.is_empty() {
             let _ = writeln!(
                 text,
-                "\nNo single change makes it fit. Use more machines and keep less data."
+                "\nNo single change suffices. Use more machines and keep less data."
             );
         }
         for warning in &self.warnings {

@@ -262,7 +262,7 @@ impl State {
             .expect("an open file stays until the next crash")
     }
 
-    /// Applies a change. A fault prevents the change. A failing power supply may come before or after it, which
+    /// Applies a change. A fault prevents the change. The power may fail before or after the change, as
     /// [`State::crash`] decides.
     fn change(&mut self, power: Power, change: impl FnOnce(&mut State)) -> io::Result<()> {
         match power {

@@ -19,7 +19,7 @@ impl Answer {
 
     /// Calls the completion.
     pub fn give(mut self, result: Result<Vec<Page>, Failure>) {
-        self.0.take().expect("it is given once")(result);
+        self.0.take().expect("an answer is given once")(result);
     }
 }
 

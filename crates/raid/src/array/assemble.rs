@@ -35,7 +35,7 @@ impl Array {
         let geometry = plan
             .superblock
             .geometry()
-            .expect("checked when it was decoded");
+            .expect("decoding checks the geometry");
         settings.shard.region_stripes = plan.superblock.region_stripes;
         settings.shard.checksums = plan.superblock.checksums;
         let members: Vec<Option<Arc<dyn Member>>> = plan

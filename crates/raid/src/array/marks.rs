@@ -281,10 +281,13 @@ mod tests {
         assert_eq!(marks.mark(REGION).len(), 2);
         assert!(marks.admit(REGION, operation()).is_some());
         assert!(marks.clear_clean(&BTreeSet::from([REGION])).is_empty());
-        assert!(marks.clear_clean(&none).is_empty(), "seen was_clean once");
+        assert!(
+            marks.clear_clean(&none).is_empty(),
+            "the region was clean only once"
+        );
         assert!(
             marks.admit(REGION, operation()).is_some(),
-            "and written again"
+            "a write during the count keeps the mark"
         );
         assert!(marks.clear_clean(&none).is_empty());
         assert_eq!(marks.clear_clean(&none), cleared(&[REGION]));
@@ -302,7 +305,7 @@ mod tests {
         }
         assert!(
             marks.take_wanted(|| dirty(&[])).is_empty(),
-            "there is no next one"
+            "no other stripe is dirty"
         );
         assert!(marks.admit(Mark::Stripe(27), operation()).is_none());
         let change = marks.take_wanted(|| dirty(&[26, 27]));
@@ -319,7 +322,7 @@ mod tests {
         marks.mark(REGION);
         assert!(
             marks.admit(STRIPE, operation()).is_some(),
-            "the region covers it"
+            "the mark of the region covers the stripe"
         );
         let dirty = BTreeSet::from([STRIPE]);
         assert!(marks.clear_clean(&dirty).is_empty());
@@ -346,7 +349,7 @@ mod tests {
         let none = BTreeSet::new();
         for _ in 0..3 {
             let change = marks.clear_clean(&none);
-            assert!(change.is_empty(), "one is unsynced, the other stuck");
+            assert!(change.is_empty(), "one region is unsynced, the other stuck");
         }
         assert_eq!(marks.take_unsynced(0..95), (12..20).collect::<Vec<u64>>());
         assert_eq!(

@@ -259,7 +259,7 @@ impl Worker {
             }
             ShardMessage::Marked(marked) => {
                 for mark in marked {
-                    let marks = self.marks.as_mut().expect("it was asked for");
+                    let marks = self.marks.as_mut().expect("a worker with marks asked");
                     for operation in marks.mark(mark) {
                         self.start(operation);
                     }
@@ -383,7 +383,10 @@ impl Worker {
                 .collect();
             self.shard.lose_member(member);
             for name in own {
-                let flight = self.flights.remove(&name).expect("listed a moment ago");
+                let flight = self
+                    .flights
+                    .remove(&name)
+                    .expect("the flight was just listed");
                 self.slots[member].busy -= 1;
                 self.shard.completed(now, flight.id, Outcome::Gone);
             }
@@ -526,7 +529,7 @@ impl Worker {
                 // A doubtful stripe counts as resynced: it cannot be improved, and it is recorded as doubtful.
                 let done = matches!(reply.result, Ok(_) | Err(Failure::Doubtful { .. }))
                     && !self.leaves_lost_stripes();
-                let marks = self.marks.as_mut().expect("only they ask for it");
+                let marks = self.marks.as_mut().expect("only marks resync stripes");
                 marks.resynced(stripe, done);
                 if let Some(answer) = answer {
                     answer.give(reply.result);

@@ -28,7 +28,7 @@ pub enum IoMethod {
     Automatic,
     /// io_uring.
     Ring,
-    /// Threads, each of which waits for one operation.
+    /// Threads. Each thread waits for one operation.
     Threads,
 }
 
@@ -260,7 +260,7 @@ mod tests {
                 driver.submit(1, member, 0, action);
                 assert!(
                     matches!(run(&mut driver, 1)[0], (1, Outcome::Unreadable)),
-                    "it ends in between"
+                    "the member ends within the read"
                 );
             }
         }

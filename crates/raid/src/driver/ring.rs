@@ -97,7 +97,10 @@ impl Ring {
         };
         flight.lay_out();
         let at = self.flights.insert(flight);
-        let flight = self.flights.get_mut(at).expect("put there a moment ago");
+        let flight = self
+            .flights
+            .get_mut(at)
+            .expect("the flight was just inserted");
         let entry = flight.entry().user_data(at as u64);
         self.push(entry);
     }
@@ -218,7 +221,10 @@ impl InFlight {
     }
 
     fn entry(&self) -> squeue::Entry {
-        let file = self.member.descriptor().expect("the driver looked");
+        let file = self
+            .member
+            .descriptor()
+            .expect("the driver checked that the member has a descriptor");
         let file = Fd(file.as_raw_fd());
         let at = |start: u64| self.offset + start * BLOCK_BYTES as u64;
         let (buffers, count) = (self.buffers.as_ptr().cast(), self.buffers.len() as u32);
@@ -238,7 +244,7 @@ impl InFlight {
                 let write = opcode::Writev::new(file, buffers, count).offset(at(*start));
                 write.rw_flags(flags as i32).build()
             }
-            Action::Discard { .. } => unreachable!("the driver keeps these back"),
+            Action::Discard { .. } => unreachable!("the driver runs discards without the ring"),
             Action::Flush => opcode::Fsync::new(file).flags(FsyncFlags::DATASYNC).build(),
         }
     }

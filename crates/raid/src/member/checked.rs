@@ -117,7 +117,7 @@ impl Checked {
         let kept = cache
             .kept
             .get_mut(&number)
-            .expect("put there if it was not");
+            .expect("the block was inserted if it was missing");
         kept.used = uses;
         Ok(kept)
     }
@@ -135,7 +135,10 @@ impl Checked {
             .collect();
         by_use.sort_unstable();
         for &(_, number) in &by_use[..KEPT / 2] {
-            let kept = cache.kept.remove(&number).expect("listed a moment ago");
+            let kept = cache
+                .kept
+                .remove(&number)
+                .expect("the number was just listed");
             if kept.state != SumsState::Durable {
                 let page = Page::copy_of(&kept.sums.encode());
                 self.member

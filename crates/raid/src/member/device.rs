@@ -261,7 +261,7 @@ mod tests {
         let path = dir.path().join("member");
         let device = Device::create(&path, 4 << 20).unwrap();
         assert_eq!(device.bytes(), 4 << 20);
-        assert!(!device.keeps_space(), "a hole is room for others");
+        assert!(!device.keeps_space(), "a file with holes reserves no space");
         assert!(matches!(Device::open(&path), Err(DeviceError::InUse(_))));
         assert_eq!(Device::look(&path).unwrap().bytes(), 4 << 20);
         let pages: Vec<Page> = (0..1500)
@@ -282,7 +282,7 @@ mod tests {
         assert!(read[900].same(&Page::zero()));
         assert!(
             device.read(4 << 20, &mut read[..1]).is_err(),
-            "it ends there"
+            "the device ends before this block"
         );
         drop(device);
         Device::open(&path).unwrap();

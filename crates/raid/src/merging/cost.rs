@@ -11,7 +11,7 @@ const RECENT: f64 = 0.15;
 const ALIKE_HELD: f64 = 0.15;
 
 /// Share of stripes written whole above which the time for a part is not known. The time is then estimated as
-/// [`SOON`] times that of a whole stripe, because a part is read before it is written.
+/// [`SOON`] times the time for a whole stripe, because the write of a part also needs reads.
 const FILLED: f64 = 0.95;
 const SOON: f64 = 2.0;
 
@@ -192,8 +192,8 @@ impl SliceCounts {
 }
 
 impl LoadSignature {
-    /// Returns whether the load has changed. A difference of cost counts only if as much was held; otherwise the
-    /// strategy itself may have caused it.
+    /// Returns whether the load has changed. A difference of cost counts only if as many writes were held. Otherwise
+    /// the strategy itself may have caused the difference.
     pub fn differs(&self, other: &LoadSignature) -> bool {
         let ratio = |one: f64, other: f64| one.max(other) / one.min(other).max(1e-9);
         let differs = (self.continued - other.continued).abs() > 0.25

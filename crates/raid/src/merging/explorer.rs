@@ -367,7 +367,8 @@ impl Explorer {
         // If there is no difference, nothing has to be held.
         if better || (alike && self.tried == Choice::Batch) {
             let replaced = std::mem::replace(&mut self.used, self.tried);
-            // Measurements of the third strategy stay valid: it was compared with one that is no better.
+            // Measurements of the third strategy stay valid: they compare it with the replaced strategy, which is
+            // no better than the new one.
             self.signature = None;
             *self.cost_of(replaced) = StrategyCost::new(self.settings.pauses.0);
             self.dismiss(replaced, 2);
@@ -377,7 +378,7 @@ impl Explorer {
         {
             self.dismiss(self.tried, 2);
         } else {
-            // The less clear the result, the longer the strategy in use stays, unless trials seem to cost nothing.
+            // An unclear result keeps the strategy in use for longer, unless trials seem to cost nothing.
             let trial = self.busy - self.trial.began;
             let trials = if gain.max(by_time) > 0.0 {
                 1

@@ -2,7 +2,7 @@
 
 use super::{Strategy, Verdict, View, ViewRequest, WaitingWrites};
 
-/// Strategy that starts every request by itself.
+/// Strategy that starts every request alone.
 pub struct Never;
 
 impl Strategy for Never {
@@ -11,7 +11,7 @@ impl Strategy for Never {
     }
 
     fn view(&self, _: &ViewRequest) -> View {
-        View::everywhere("every request starts by itself")
+        View::everywhere("every request starts alone")
     }
 }
 

@@ -59,7 +59,7 @@ pub struct WaitingWrites {
 /// Decision about waiting writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// Starts the first write by itself.
+    /// Starts the first write alone.
     Alone,
     /// Starts all writes as one.
     Together,
@@ -107,7 +107,7 @@ pub trait Strategy {
 /// Names of the strategies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Merging {
-    /// Writes every request by itself.
+    /// Writes every request alone.
     Never,
     /// Merges writes that queue behind a busy stripe.
     Batch,

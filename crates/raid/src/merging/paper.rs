@@ -8,9 +8,9 @@
 //! (`merge_check`). Both cases are failed waits. When too large a share of an area's waits has failed, its bit is
 //! cleared.
 //!
-//! Writes that are not merged start one at a time under the lock of their stripe, as published
-//! ([`PaperSettings::batches`] off), or together with all writes that queue for their stripe, as in all other
-//! strategies (on).
+//! [`PaperSettings::batches`] determines the start of writes that are not merged. Off, as published: they start one at
+//! a time under the lock of their stripe. On, as in all other strategies: all writes that queue for a stripe start
+//! together.
 //!
 //! The paper names the parameters but not their values. The defaults are ours. The paper draws the line of the
 //! speed detector through the origin, so the first block is always above the line. A stripe with `f` of `S` blocks

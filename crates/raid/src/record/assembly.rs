@@ -190,7 +190,7 @@ pub fn plan(seen: Vec<FoundDevice>, degraded: bool) -> Result<AssemblyPlan, Asse
     let missing: Vec<usize> = (0..plan.members.len()).filter(absent).collect();
     let expected = |member: &usize| latest.completeness[*member] != Completeness::Gone;
     let surprising: Vec<usize> = missing.iter().copied().filter(expected).collect();
-    let geometry = latest.geometry().expect("checked when it was decoded");
+    let geometry = latest.geometry().expect("decoding checks the geometry");
     if missing.len() > geometry.syndromes() {
         return Err(AssembleError::TooFew {
             there: plan.members.len() - missing.len(),

@@ -67,7 +67,7 @@ pub fn superblock(device: &dyn Member) -> Result<Superblock, SuperblockError> {
     }
 }
 
-/// Writes both copies of a superblock, one after the other, so that one of them is valid at any time.
+/// Writes both copies of a superblock, one after the other. At least one copy is valid at any time.
 ///
 /// # Errors
 /// If the device fails.
@@ -216,7 +216,7 @@ mod tests {
         assert_eq!(
             superblock(&ram).unwrap().generation,
             9,
-            "the later one counts"
+            "the later superblock counts"
         );
     }
 
@@ -238,7 +238,7 @@ mod tests {
         assert_eq!(
             intent(&ram, Uuid([4; 16])).unwrap(),
             None,
-            "of another array"
+            "the record is of another array"
         );
     }
 

@@ -34,7 +34,7 @@ impl Uuid {
         let mut bytes = [0; 16];
         #[allow(clippy::disallowed_methods, reason = "identities are unique")]
         let filled = rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty())?;
-        assert_eq!(filled, bytes.len(), "so few bytes come at once");
+        assert_eq!(filled, bytes.len(), "up to 256 bytes are returned at once");
         // Sets version 4 and variant 1 of RFC 9562.
         bytes[6] = bytes[6] & 0x0f | 0x40;
         bytes[8] = bytes[8] & 0x3f | 0x80;

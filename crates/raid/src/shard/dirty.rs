@@ -4,8 +4,8 @@
 use crate::mark::Mark;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Maximum number of individually tracked stripes, over all shards of an array. The intent record has 123 places,
-/// some of which doubtful stripes may need.
+/// Maximum number of individually tracked stripes, over all shards of an array. The intent record has 123 places.
+/// Doubtful stripes may need some of the places.
 const MOST_STRIPES: usize = 96;
 
 /// Writes of a shard that may not be durable.

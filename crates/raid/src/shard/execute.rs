@@ -73,7 +73,10 @@ impl<B: Block> Shard<B> {
             careful,
             started: since,
         };
-        let stripe = self.stripes.get_mut(&number).expect("the caller has it");
+        let stripe = self
+            .stripes
+            .get_mut(&number)
+            .expect("the caller holds the stripe");
         stripe.running = Some(execution);
         if let Some(trim) = trim {
             return self.enlist(now, trim);
@@ -116,8 +119,11 @@ impl<B: Block> Shard<B> {
         let stripe = self
             .stripes
             .get_mut(&number)
-            .expect("a stripe stays while somebody has it");
-        stripe.running.as_mut().expect("somebody has it")
+            .expect("a stripe stays while an execution holds it");
+        stripe
+            .running
+            .as_mut()
+            .expect("an execution holds the stripe")
     }
 
     /// Reads missing blocks. If none is missing, computes and writes.
@@ -229,7 +235,7 @@ impl<B: Block> Shard<B> {
                 execution
                     .grid
                     .found(column, row)
-                    .expect("it was wanted")
+                    .expect("the plan read the cell")
                     .clone()
             });
             let data = data.collect();
@@ -336,8 +342,11 @@ impl<B: Block> Shard<B> {
         let unwritten = self.writable(number).iter().filter(|&&live| !live).count();
         let lost = unwritten > self.geometry.syndromes() || self.running(number).partly_lost;
         let failure = failure.or(lost.then_some(Failure::Lost { stripe: number }));
-        let stripe = self.stripes.get_mut(&number).expect("the caller has it");
-        let execution = stripe.running.take().expect("the caller has it");
+        let stripe = self
+            .stripes
+            .get_mut(&number)
+            .expect("the caller holds the stripe");
+        let execution = stripe.running.take().expect("the caller holds the stripe");
         if execution.noted {
             let durable = execution.durable && failure.is_none();
             self.dirty.end(number, durable);

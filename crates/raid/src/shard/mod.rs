@@ -498,7 +498,10 @@ impl<B: Block> Shard<B> {
         if pending.left > 0 {
             return;
         }
-        let pending = self.requests.remove(request).expect("seen a moment ago");
+        let pending = self
+            .requests
+            .remove(request)
+            .expect("the request was just found");
         let took = now.saturating_sub(pending.since);
         if pending.epoch.is_some() {
             self.latencies.writes.note(took);

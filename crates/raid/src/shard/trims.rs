@@ -45,7 +45,7 @@ impl<B: Block> Shard<B> {
     fn trim_of(&mut self, trim: usize) -> &mut Trim {
         self.trims
             .get_mut(trim)
-            .expect("it stays until its last operation has ended")
+            .expect("a trim stays until its last operation has ended")
     }
 
     /// Registers that the trim now owns one of its stripes. The trim starts with the last one.
@@ -98,7 +98,7 @@ impl<B: Block> Shard<B> {
     }
 
     fn end_trim(&mut self, now: Nanos, trim: usize) {
-        let trim = self.trims.remove(trim).expect("the caller has it");
+        let trim = self.trims.remove(trim).expect("the caller found the trim");
         trim.stripes
             .for_each(|stripe| self.finish(now, stripe, None));
     }

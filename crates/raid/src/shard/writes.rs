@@ -161,7 +161,10 @@ impl<B: Block> Shard<B> {
             return self.begin(now, now, number, Purpose::Job(job), false);
         }
         if stripe.waiting.is_empty() {
-            let stripe = self.stripes.remove(&number).expect("seen a moment ago");
+            let stripe = self
+                .stripes
+                .remove(&number)
+                .expect("the stripe was just found");
             if let Some(at) = stripe.wake {
                 self.wakes.remove(&(at, number));
             }
@@ -182,7 +185,7 @@ impl<B: Block> Shard<B> {
             &mut self
                 .stripes
                 .get_mut(&number)
-                .expect("seen a moment ago")
+                .expect("the stripe was just found")
                 .held,
         );
         self.counters.expired += u64::from(held && now >= waiting.deadline);
@@ -191,7 +194,7 @@ impl<B: Block> Shard<B> {
         } else {
             self.stripes
                 .get_mut(&number)
-                .expect("seen a moment ago")
+                .expect("the stripe was just found")
                 .queued = Some(now);
             self.queue.push_back(number);
         }
@@ -228,7 +231,10 @@ impl<B: Block> Shard<B> {
     }
 
     fn wake(&mut self, number: u64, at: Nanos) {
-        let stripe = self.stripes.get_mut(&number).expect("the caller has it");
+        let stripe = self
+            .stripes
+            .get_mut(&number)
+            .expect("the caller holds the stripe");
         stripe.held = true;
         if let Some(before) = stripe.wake.replace(at) {
             self.wakes.remove(&(before, number));
@@ -238,7 +244,10 @@ impl<B: Block> Shard<B> {
 
     /// Gives the stripe to the first waiting write, or to all of them.
     fn start(&mut self, now: Nanos, since: Nanos, number: u64, all: bool) {
-        let stripe = self.stripes.get_mut(&number).expect("the caller has it");
+        let stripe = self
+            .stripes
+            .get_mut(&number)
+            .expect("the caller holds the stripe");
         if let Some(at) = stripe.wake.take() {
             self.wakes.remove(&(at, number));
         }

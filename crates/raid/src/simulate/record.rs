@@ -57,7 +57,7 @@ impl<B> Recorder<B> {
     fn read(region_stripes: u64, stripes: u64, stored: Vec<Bytes>) -> Recorder<B> {
         let mut intent = Intent::new(region_stripes);
         for bytes in &stored {
-            intent.join(&Intent::decode(bytes, ARRAY).expect("it was encoded here"));
+            intent.join(&Intent::decode(bytes, ARRAY).expect("the simulation encoded the record"));
         }
         Recorder {
             region_stripes,

@@ -70,7 +70,7 @@ pub struct Load {
     pub submit: Nanos,
     /// Maximum random delay of a submission, ns.
     pub jitter: Nanos,
-    /// Bursts, outside of which nothing is submitted; `None` for a continuous load.
+    /// Bursts. Nothing is submitted between bursts. `None` is a continuous load.
     pub bursts: Option<Bursts>,
     /// Number of blocks between the beginning of a stripe and the first block of a sequential place.
     pub offset: u64,
@@ -132,7 +132,7 @@ impl Thread {
                 drawn = drawn.wrapping_sub(mix.weight);
                 hit
             })
-            .expect("what was drawn is less than the sum of all");
+            .expect("the drawn number is less than the sum of the weights");
         let start = match mix.address {
             Address::Random => self.rng.below(self.size / mix.blocks) * mix.blocks,
             Address::Sequential => self.advance(if mix.write { 0 } else { 1 }, mix.blocks),

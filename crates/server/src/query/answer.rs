@@ -75,7 +75,7 @@ pub async fn query(
         let ended = continue_answer(&*store, &plan, begun, out, is_over)?;
         *ended_outcome
             .lock()
-            .expect("nothing panics while it is held") = ended;
+            .expect("no thread panics while it holds the outcome") = ended;
         Ok(())
     });
     let body = body.await?;
@@ -87,7 +87,9 @@ pub async fn query(
         let levels = HeaderValue::try_from(levels).expect("digits and punctuation");
         headers.insert(LEVELS, levels);
     }
-    let outcome = outcome.lock().expect("nothing panics while it is held");
+    let outcome = outcome
+        .lock()
+        .expect("no thread panics while it holds the outcome");
     if outcome.truncated {
         headers.insert(TRUNCATED, HeaderValue::from_static("true"));
     }
@@ -186,7 +188,7 @@ fn continue_answer(
         let all = store
             .series(&plan.query, Some(is_over))
             .map_err(ApiError::from)?;
-        let goes_on = plan.format == Format::Json;
+        let continues = plan.format == Format::Json;
         return write_series(
             store,
             plan,
@@ -194,7 +196,7 @@ fn continue_answer(
             all,
             AnswerShape::Samples,
             out,
-            |answer, found| samples(answer, found, goes_on),
+            |answer, found| samples(answer, found, continues),
         );
     };
     let names = plan
@@ -286,11 +288,11 @@ fn warn(warnings: &mut Vec<String>, warning: String) {
     }
 }
 
-/// Writes the samples of a series. Returns the damage that was met, if the answer goes on after damage.
+/// Writes the samples of a series. With `continues`, damage does not end the answer, and is returned.
 fn samples<W: Write>(
     answer: &mut Answer<W>,
     found: Samples<'_>,
-    goes_on: bool,
+    continues: bool,
 ) -> io::Result<Vec<String>> {
     let long = match found {
         Samples::Whole(data) => {
@@ -308,7 +310,7 @@ fn samples<W: Write>(
     answer.series_in_parts(long.key(), long.field(), || {
         long.parts().filter_map(|part| match part {
             Ok(part) => Some(Ok(part)),
-            Err(damage @ seiner_store::Error::Damage { .. }) if goes_on => {
+            Err(damage @ seiner_store::Error::Damage { .. }) if continues => {
                 damages.borrow_mut().push(damage.to_string());
                 None
             }

@@ -31,7 +31,7 @@ pub fn markdown() -> String {
             setting.variable(),
             setting.help
         )
-        .expect("a String takes everything");
+        .expect("a write to a String does not fail");
     }
     page.push_str(&classes_markdown());
     page
@@ -51,7 +51,7 @@ fn classes_markdown() -> String {
     for key in &KEYS {
         let form = key.form.replace('|', "\\|");
         writeln!(section, "| `{}` | `{form}` | {} |", key.name, key.help)
-            .expect("a String takes everything");
+            .expect("a write to a String does not fail");
     }
     section
 }

@@ -17,8 +17,8 @@ pub static SETTINGS: [Setting; 4] = [
         name: "line_tcp",
         default: "off",
         form: "ADDRESS:PORT|off",
-        help: "Address of a port for line protocol over plain TCP, one line after the other. This port costs senders \
-               least, but nothing is acknowledged: rejected lines are only counted and logged.",
+        help: "Address of a port for line protocol over plain TCP, one line after the other. This port has the \
+               lowest cost for senders, but it acknowledges nothing. Rejected lines are only counted and logged.",
         assign: |settings, text| {
             settings.line_tcp = if text == "off" {
                 None
@@ -32,8 +32,8 @@ pub static SETTINGS: [Setting; 4] = [
         name: "allow_remote",
         default: "false",
         form: "true|false",
-        help: "Permit addresses other than loopback. Everybody who reaches a port can read and write everything: put a \
-               proxy with authentication in front of the server, or a firewall around it.",
+        help: "Permit addresses other than loopback. Everybody who reaches a port can read and write all data. Put a \
+               proxy with authentication in front of the server, or a firewall around the server.",
         assign: |settings, text| boolean(text).map(|allow| settings.allow_remote = allow),
     },
     Setting {

@@ -52,9 +52,9 @@ pub static SETTINGS: [Setting; 8] = [
         name: "max_queries",
         default: "16",
         form: "COUNT",
-        help: "Maximum number of concurrent queries, and at most one per 16 MiB of `memory` (at least 4). Further queries \
-               are answered 503 with Retry-After. Each query holds the blocks that it decodes and a few chunks of its \
-               answer in memory, and a heavy query uses all cores.",
+        help: "Maximum number of concurrent queries. The maximum is lower if `memory` is small: one query per 16 \
+               MiB, but at least 4. Further queries are answered 503 with Retry-After. Each query holds the blocks \
+               that it decodes and a few chunks of its answer in memory, and a heavy query uses all cores.",
         assign: |settings, text| count(text).map(|count| settings.max_queries = count),
     },
     Setting {

@@ -37,8 +37,9 @@ pub static SETTINGS: [Setting; 7] = [
         name: "array_degraded",
         default: "false",
         form: "true|false",
-        help: "Start although members of the array are missing, as many as its RAID level permits. The array records \
-               missing members as lost. They can return only as new devices, so a forgotten device costs a rebuild.",
+        help: "Start with missing members of the array, up to the number that the RAID level permits. The array \
+               records missing members as lost. A lost member can return only as a new device. A device that was \
+               left out by mistake therefore needs a rebuild.",
         assign: |settings, text| boolean(text).map(|may| settings.array_degraded = may),
     },
     Setting {

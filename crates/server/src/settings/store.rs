@@ -11,11 +11,11 @@ pub static SETTINGS: [Setting; 13] = [
         name: "durability",
         default: "100ms",
         form: "sync|DURATION|memory",
-        help: "Rule for when an acknowledged row survives a power cut. `sync`: always. Every write waits for a sync of the \
-               disk, which concurrent writes share. A duration (`interval` is 100ms): the journal is synced at this \
-               interval. A crash loses at most the rows of one interval, and those that arrived during the sync. \
-               `memory`: no journal. A crash loses all rows that are not yet in a segment, but only half as many bytes \
-               are written to the disk.",
+        help: "Rule for when an acknowledged row survives a power cut. `sync`: always. Every write waits for a sync \
+               of the disk, which concurrent writes share. A duration (`interval` is 100ms): the journal is synced \
+               at this interval. A crash loses at most the rows of one interval, and the rows that arrived during \
+               the sync. `memory`: no journal. A crash loses all rows that are not yet in a segment, but only half \
+               as many bytes are written to the disk.",
         assign: |settings, text| {
             durability(text).map(|durability| settings.durability = durability)
         },
@@ -24,11 +24,12 @@ pub static SETTINGS: [Setting; 13] = [
         name: "memory",
         default: "auto",
         form: "SIZE|auto",
-        help: "Maximum memory of the store for buffers, names and indexes. `auto`: a quarter of the machine's memory, or \
-               of the control group's limit if that is less, from 128 MiB to 8 GiB. With more memory, blocks grow larger \
-               before they are sealed, and compress better. With less memory, more is left for other programs and for \
-               the page cache. Each source needs about 200 bytes. If names need nine sixteenths of the memory, new \
-               sources are rejected. The process needs up to 64 MiB more, for its program, threads, requests and answers.",
+        help: "Maximum memory of the store for buffers, names and indexes. `auto`: a quarter of the machine's \
+               memory, or of the control group's limit if that is less, from 128 MiB to 8 GiB. With a larger \
+               maximum, blocks grow larger before they are sealed, and compress better. A smaller maximum leaves \
+               more memory for other programs and for the page cache. Each source needs about 200 bytes. If names \
+               need nine sixteenths of the memory, new sources are rejected. The process needs up to 64 MiB more, \
+               for its program, threads, requests and answers.",
         assign: |settings, text| automatic(text, 8 << 20).map(|bytes| settings.memory = bytes),
     },
     Setting {
@@ -76,8 +77,8 @@ pub static SETTINGS: [Setting; 13] = [
         name: "merge_from",
         default: "0.95",
         form: "SHARE",
-        help: "Share of `disk` at which merging begins. With a higher share, more data have expired before a merge, so \
-               that less is rewritten; but less space is left for a sudden increase of writes.",
+        help: "Share of `disk` at which merging begins. With a higher share, more data have expired before a merge, \
+               and merges rewrite fewer bytes. However, less space is left for a sudden increase of writes.",
         assign: |settings, text| {
             settings.merge_from = text
                 .parse()
@@ -91,11 +92,12 @@ pub static SETTINGS: [Setting; 13] = [
         name: "policy",
         default: "patient",
         form: "NAME",
-        help: "Policy that chooses the segments to merge. `fifo`: the oldest. `greedy`: those with the largest share of \
-               dead bytes. `cost-benefit`: those with the most freed space times age per cost. `fisherman`: those with at \
-               least a minimum share of dead bytes; the minimum falls as space gets short, and is at most the average of \
-               earlier merges. `patient`: those that free the most bytes for the longest time, per byte rewritten; \
-               segments that will soon expire by themselves wait.",
+        help: "Policy that chooses the segments to merge. `fifo`: the oldest segments. `greedy`: the segments with \
+               the largest share of dead bytes. `cost-benefit`: the segments with the most freed space times age per \
+               cost. `fisherman`: the segments with at least a minimum share of dead bytes. The minimum falls as \
+               space gets short, and is at most the average of earlier merges. `patient`: the segments that free the \
+               most bytes for the longest time, per byte rewritten. The policy waits for segments that will \
+               soon expire without a merge.",
         assign: |settings, text| text.parse().map(|policy| settings.policy = policy),
     },
     Setting {
@@ -118,9 +120,10 @@ pub static SETTINGS: [Setting; 13] = [
         name: "lanes",
         default: "32",
         form: "COUNT",
-        help: "Maximum number of lanes: logs written side by side, each with data that expire at about the same time, so \
-               that whole segments can be dropped. With more lanes, fewer bytes are written twice, but each lane needs \
-               memory and an open segment. A store uses at most one lane per 512 KiB of journal, but always permits four.",
+        help: "Maximum number of lanes. Lanes are logs that are written side by side. The data of a lane expire at \
+               about the same time, so that whole segments can be dropped. With more lanes, fewer bytes are written \
+               twice, but each lane needs memory and an open segment. A store uses at most one lane per 512 KiB of \
+               journal, but always permits four.",
         assign: |settings, text| {
             settings.lanes = text
                 .parse()
@@ -165,9 +168,9 @@ pub static SETTINGS: [Setting; 13] = [
         name: "journal_bytes",
         default: "auto",
         form: "SIZE|auto",
-        help: "Maximum size of the journal. A smaller journal makes the start after a crash faster. A larger journal lets \
-               slow sources fill their blocks before these are sealed to shorten the journal. `auto`: 128 MiB, or a 32nd \
-               of `disk` if that is less, but at least 1 MiB.",
+        help: "Maximum size of the journal. A smaller journal makes the start after a crash faster. With a larger \
+               journal, slow sources can fill their blocks before the blocks are sealed to shorten the journal. \
+               `auto`: 128 MiB, or a 32nd of `disk` if that is less, but at least 1 MiB.",
         assign: |settings, text| {
             automatic(text, 64 << 10).map(|bytes| settings.journal_bytes = bytes)
         },

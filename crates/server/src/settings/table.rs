@@ -115,7 +115,7 @@ mod tests {
             ("stop_timeout", "soon"),
             ("log", ""),
         ] {
-            let setting = named(name).expect("it is in the table");
+            let setting = named(name).expect("the table has the setting");
             let error = (setting.assign)(&mut Settings::default(), bad).expect_err(name);
             assert!(error.len() > 15, "{name}: {error}");
         }

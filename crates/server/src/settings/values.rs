@@ -81,9 +81,9 @@ pub struct Settings {
     pub apply_retention: bool,
     /// Bytes that may be written to the device in its lifetime, if known.
     pub device_tbw: Option<u64>,
-    /// Size of a segment, bytes, unless it follows from the budget.
+    /// Size of a segment, bytes; `None` for a size that depends on the budget.
     pub segment_bytes: Option<u64>,
-    /// Maximum size of the journal, bytes, unless it follows from the budget.
+    /// Maximum size of the journal, bytes; `None` for a size that depends on the budget.
     pub journal_bytes: Option<u64>,
     /// Idle time after which the open block of a source is sealed.
     pub idle_seal: Duration,

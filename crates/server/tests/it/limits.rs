@@ -374,7 +374,7 @@ fn public_addresses_need_permission() {
     let error = runtime
         .block_on(Server::start(settings.clone()))
         .err()
-        .expect("it is rejected")
+        .expect("the start is rejected")
         .to_string();
     assert!(error.contains("allow_remote = true"), "{error}");
     let server = runtime
@@ -398,6 +398,6 @@ fn a_second_server_on_the_same_directory_is_rejected() {
     let error = runtime
         .block_on(Server::start(settings))
         .err()
-        .expect("it is rejected");
+        .expect("the start is rejected");
     assert!(format!("{error:#}").contains("data directory"), "{error:#}");
 }

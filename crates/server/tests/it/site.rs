@@ -98,7 +98,11 @@ impl Site {
     }
 
     pub fn store(&self) -> Arc<dyn Store> {
-        self.server.as_ref().expect("it runs").store().clone()
+        self.server
+            .as_ref()
+            .expect("the server runs")
+            .store()
+            .clone()
     }
 
     pub fn get(&self, path: &str) -> Reply {
@@ -138,7 +142,7 @@ impl Site {
         reply(request.send(body).unwrap())
     }
 
-    /// Writes lines, all of which must be accepted.
+    /// Writes lines. All lines must be accepted.
     pub fn write(&self, lines: &str) {
         let written = self.post("/write", &[], lines.as_bytes());
         assert_eq!(written.status, 204, "{}", written.text);

@@ -173,7 +173,7 @@ impl World {
         self.report.checks += 1;
         let (looked, now) = (self.looked(), self.clock.now());
         let retention = self.oracle.retention.as_mut();
-        let retention = retention.expect("kept for such plans");
+        let retention = retention.expect("a plan with expiry has a retention model");
         match looked {
             true => retention.look(now),
             false => retention.pass(now),
@@ -191,12 +191,12 @@ impl World {
         let rules = &self.plan.options.classes;
         let classes = (0..).zip(self.engine().log().classes);
         let mut by_clock = classes.filter(|(number, _)| rules.next_step(*number).is_none());
-        let told = by_clock.all(|(_, shown)| {
+        let all_hidden = by_clock.all(|(_, shown)| {
             let age = shown.class.keep.age.map(|age| age.as_nanos() as i64);
             age.is_none_or(|age| shown.hidden_before >= now - age)
         });
         let fails = matches!(self.plan.fault_kind, FaultKind::Errors | FaultKind::Full);
-        told || !(fails || is_held(&self.engine()) || self.disk.is_off())
+        all_hidden || !(fails || is_held(&self.engine()) || self.disk.is_off())
     }
 
     pub(super) fn note_shed(&mut self, engine: &Engine) {
@@ -281,7 +281,12 @@ impl World {
                 self.done("delete", result).map(|_| ())
             }
             1 => {
-                let disk = self.plan.options.disk.as_mut().expect("there is a budget");
+                let disk = self
+                    .plan
+                    .options
+                    .disk
+                    .as_mut()
+                    .expect("the plan has a disk budget");
                 *disk += *disk / 2;
                 self.restart(super::ProgramEnd::Closed)
             }

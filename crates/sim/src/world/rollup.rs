@@ -75,8 +75,8 @@ impl World {
         let engine = self.engine();
         let before = self.made(&engine);
         self.background()?;
-        let goes_on = Arc::ptr_eq(&engine, &self.engine());
-        if goes_on && self.plan.journals() && self.made(&engine) != before {
+        let is_same = Arc::ptr_eq(&engine, &self.engine());
+        if is_same && self.plan.journals() && self.made(&engine) != before {
             self.oracle.set_all_durable();
         }
         Ok(())
@@ -119,7 +119,11 @@ impl World {
             Err(CheckError::Failed(error)) => return self.failed("a read", error).map(|()| false),
         };
         self.report.checks += 1;
-        let rollups = self.oracle.rollups.as_mut().expect("kept for such plans");
+        let rollups = self
+            .oracle
+            .rollups
+            .as_mut()
+            .expect("a plan with roll-ups has a roll-up model");
         rollups.pass(self.clock.now());
         let result = rollups.observe(&found);
         result.or_else(|what| self.violation(what))?;
@@ -136,7 +140,11 @@ impl World {
             .and_then(|engine| find(&engine, &self.source_index));
         match found {
             Ok(found) => {
-                let mut rollups = self.oracle.rollups.clone().expect("kept for such plans");
+                let mut rollups = self
+                    .oracle
+                    .rollups
+                    .clone()
+                    .expect("a plan with roll-ups has a roll-up model");
                 let result = rollups.adopt(&found, true, true, self.clock.now());
                 result
                     .or_else(|what| self.violation(format!("after a power cut on a copy: {what}")))

@@ -250,7 +250,7 @@ impl FileState {
                 fresh: self.fresh(shared, start),
             });
         }
-        Ok(self.window.as_mut().expect("it was brought there"))
+        Ok(self.window.as_mut().expect("the window was just set"))
     }
 
     /// Writes bytes into the file, which has the units for them.

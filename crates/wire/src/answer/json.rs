@@ -211,5 +211,6 @@ fn push_text(bytes: &mut Vec<u8>, text: &str) {
 }
 
 fn push_string(bytes: &mut Vec<u8>, text: &str) {
-    serde_json::to_writer(bytes, text).expect("a text is JSON, and memory takes it");
+    serde_json::to_writer(bytes, text)
+        .expect("a string has a JSON form, and a write to a Vec does not fail");
 }

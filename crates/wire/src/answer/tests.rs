@@ -40,9 +40,9 @@ fn steps(aggregates: &[&str]) -> Head {
 fn written(format: Format, head: &Head, all: &[Series<'_>]) -> Vec<u8> {
     let mut answer = Answer::begin(format, Vec::new(), head);
     for series in all {
-        answer.series(series).expect("memory takes it");
+        answer.series(series).expect("a write to a Vec succeeds");
     }
-    answer.end(false, &[]).expect("memory takes it")
+    answer.end(false, &[]).expect("a write to a Vec succeeds")
 }
 
 fn text(format: Format, head: &Head, all: &[Series<'_>]) -> String {
@@ -124,11 +124,11 @@ fn json_of_steps() {
         columns: &columns.map(Cells::Values),
     };
     let mut answer = Answer::begin(Format::Json, Vec::new(), &steps(&["mean", "count"]));
-    answer.series(&series).expect("memory takes it");
+    answer.series(&series).expect("a write to a Vec succeeds");
     let json: serde_json::Value = serde_json::from_slice(
         &answer
             .end(true, &["a block".to_string()])
-            .expect("memory takes it"),
+            .expect("a write to a Vec succeeds"),
     )
     .expect("JSON");
     assert_eq!(
@@ -284,10 +284,10 @@ fn arrow_round_trips_over_many_batches() {
                 times: &times,
                 columns: &[Cells::Values(&Column::F64(values))],
             };
-            answer.series(&series).expect("memory takes it");
+            answer.series(&series).expect("a write to a Vec succeeds");
         }
     }
-    let rows = arrow_rows(&answer.end(false, &[]).expect("memory takes it"));
+    let rows = arrow_rows(&answer.end(false, &[]).expect("a write to a Vec succeeds"));
     assert_eq!(rows.len(), expected.len());
     assert!(rows == expected);
     assert_eq!(rows[0].0, "core=0,host=a");
@@ -454,7 +454,7 @@ fn a_broken_writer_is_an_error() {
         let mut answer = Answer::begin(format, Breaking(100_000), &samples());
         assert!(
             answer.series(&series).is_err(),
-            "{format:?}: two megabytes do not gather"
+            "{format:?}: two megabytes were buffered"
         );
         let answer = Answer::begin(format, Breaking(10), &samples());
         assert!(answer.end(false, &[]).is_err(), "{format:?}");

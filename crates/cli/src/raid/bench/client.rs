@@ -115,6 +115,6 @@ pub fn measure(array: &Array, cell: &Cell) -> Result<Outcome> {
 fn counters(array: &Array) -> Result<Counters> {
     let status = array.status();
     Ok(status
-        .ok_or_else(|| anyhow!("the array ended by itself"))?
+        .ok_or_else(|| anyhow!("the array ended unexpectedly"))?
         .counters)
 }

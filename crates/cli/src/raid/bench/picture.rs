@@ -34,14 +34,14 @@ const QUANTITIES: [Quantity; 3] = [
     },
 ];
 
-/// Returns the page with the charts. `ground` is the name of the storage that was measured.
-pub fn page(ground: &str, lines: &[Line]) -> String {
+/// Returns the page with the charts. `storage` is the name of the storage that was measured.
+pub fn page(storage: &str, lines: &[Line]) -> String {
     let figures: Vec<Figure> = Pattern::ALL
         .into_iter()
         .flat_map(|pattern| QUANTITIES.map(|quantity| draw(pattern, &quantity, lines)))
         .collect();
     page::of_figures(
-        &format!("Small writes: {ground}"),
+        &format!("Small writes: {storage}"),
         &[],
         &figures,
         strategy_colour,

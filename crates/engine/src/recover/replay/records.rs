@@ -146,11 +146,11 @@ impl Replay<'_> {
         let sealed = self.is_sealed(source, block);
         let replayed = self.ordinal(source);
         self.missing.begin(source, before, replayed, sealed);
-        // The previous block was sealed at this point, into a segment that is lost.
+        // The previous block was sealed at this point. Its segment is lost.
         self.seal(source)?;
         let head = &mut self.parts.head;
         head.begin_blocks_at(block.saturating_add(1));
-        // Rows cannot be read without their layout, which damage may have taken.
+        // Rows cannot be read without their layout. Damage may have destroyed the layout.
         let lost = head
             .layouts()
             .get(layout)

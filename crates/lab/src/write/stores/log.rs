@@ -62,7 +62,7 @@ impl Log {
         let usual = Options::default();
         let mut options = Options {
             durability,
-            // In a small space, segments and journal are small too: a segment, the headroom for
+            // In a small space, segments and journal are small too: a segment, the reserve for
             // merging and the journal must fit.
             segment_bytes: share(settings.room_bytes / SEGMENTS, usual.segment_bytes),
             journal_bytes: share(settings.room_bytes / JOURNALS, usual.journal_bytes),

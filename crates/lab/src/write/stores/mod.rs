@@ -94,7 +94,7 @@ pub fn make(
             unreachable_patterns,
             reason = "programs with all references have none left out"
         )]
-        StoreKind::Sqlite | StoreKind::Rocksdb => unreachable!("the plan left it out"),
+        StoreKind::Sqlite | StoreKind::Rocksdb => unreachable!("the plan leaves this store out"),
     })
 }
 

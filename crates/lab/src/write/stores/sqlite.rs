@@ -43,7 +43,10 @@ impl Sqlite {
 
 impl Store for Sqlite {
     fn put(&self, portion: &Portion<'_>) -> Result<u64> {
-        let mut connection = self.connection.lock().expect("no writer panics with it");
+        let mut connection = self
+            .connection
+            .lock()
+            .expect("no thread panics while it holds the connection");
         let mut write = || -> rusqlite::Result<()> {
             let transaction = connection.transaction()?;
             {

@@ -91,13 +91,16 @@ fn an_unsynced_write_is_kept_lost_torn_or_only_a_length() {
             )
         },
     );
-    assert!(seen.contains(&(0, vec![])), "lost");
-    assert!(seen.contains(&(16384, vec![512; 32])), "kept");
-    assert!(seen.contains(&(16384, vec![0; 32])), "only a length");
+    assert!(seen.contains(&(0, vec![])), "the write was lost");
+    assert!(seen.contains(&(16384, vec![512; 32])), "the write was kept");
+    assert!(
+        seen.contains(&(16384, vec![0; 32])),
+        "only the length was kept"
+    );
     assert!(
         seen.iter()
             .any(|(_, sums)| sums.contains(&0) && sums.contains(&512)),
-        "torn"
+        "the write was torn"
     );
     assert!(
         seen.iter()

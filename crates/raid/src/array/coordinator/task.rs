@@ -145,8 +145,8 @@ impl Coordinator {
         self.retry_failed_stripes(false);
     }
 
-    /// Starts the rebuild of stripes that failed before: those that are no longer doubtful and, with `all`,
-    /// also those that had lost too much.
+    /// Starts the rebuild of stripes that failed before and are no longer doubtful. With `all`, also rebuilds the
+    /// stripes that had lost too much.
     pub(super) fn retry_failed_stripes(&mut self, all: bool) {
         if self.shutdown.is_some() {
             return;

@@ -158,7 +158,7 @@ impl Adaptive {
         }
         let at = (0..self.streams.len())
             .min_by_key(|&at| self.streams[at].used)
-            .expect("there is one at least");
+            .expect("there is at least one stream");
         let stream = &mut self.streams[at];
         self.stirred.append(&mut stream.held);
         for written in std::mem::take(&mut stream.written) {
@@ -468,7 +468,7 @@ impl Strategy for Adaptive {
     }
 
     fn view(&self, request: &ViewRequest) -> View {
-        let told = |stream: &Stream| {
+        let area = |stream: &Stream| {
             let (holds, why) = self.explain(stream);
             let stripe = stream.front.saturating_sub(1) / u64::from(self.stripe_blocks);
             Area {
@@ -478,7 +478,7 @@ impl Strategy for Adaptive {
                 idle: request.now.saturating_sub(stream.last_event),
             }
         };
-        let areas = self.streams.iter().map(told);
+        let areas = self.streams.iter().map(area);
         View::with(
             "streams are held where that is estimated to make writes faster".to_string(),
             areas.filter(|area| area.idle < LISTED_FOR).collect(),

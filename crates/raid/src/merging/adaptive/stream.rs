@@ -1,5 +1,5 @@
-//! Stream of writes, each of which continues where the last one ended: its outstanding blocks, the gaps between its
-//! writes, and the time in which it passes a stripe.
+//! Stream of writes: its outstanding blocks, the gaps between its writes, and the time in which it passes a stripe.
+//! Each write of a stream starts where the previous write ended.
 
 use super::{AdaptiveSettings, WEIGHT};
 use crate::merging::Arrival;
@@ -202,7 +202,7 @@ impl Stream {
             .written
             .iter_mut()
             .find(|written| written.stripe == arrival.stripe);
-        found.expect("it was put there").set(
+        found.expect("the stripe was just added").set(
             (arrival.start % u64::from(stripe_blocks)) as u32,
             arrival.blocks,
         );

@@ -110,7 +110,7 @@ impl Disk {
                 if let Some(sums) = &mut self.sums {
                     sums.stable.clone_from(&sums.cached);
                 }
-                self.forget_what_is_right();
+                self.forget_overwritten();
                 Outcome::Done
             }
         }
@@ -131,7 +131,7 @@ impl Disk {
             }
             sums.cached.clone_from(&sums.stable);
         }
-        self.forget_what_is_right();
+        self.forget_overwritten();
     }
 
     fn give(&self, range: Range<u64>) -> Outcome<TinyBlock> {
@@ -154,8 +154,8 @@ impl Disk {
         !self.unreadable.is_empty() || !self.corrupt.is_empty()
     }
 
-    /// Removes sectors from the list of corrupt ones that were overwritten since.
-    fn forget_what_is_right(&mut self) {
+    /// Removes overwritten sectors from the list of corrupt sectors.
+    fn forget_overwritten(&mut self) {
         if let Some(sums) = &self.sums {
             let (stable, of) = (&self.stable, &sums.stable);
             self.corrupt

@@ -148,7 +148,7 @@ impl FaultRun {
                         ));
                     }
                 },
-                // The version is unknown: any of them may return with the member, and those that were not durable
+                // The version is unknown. Any version may return with the member. Versions that were not durable
                 // may be lost.
                 Err(_) if self.severity == Severity::Excessive => {
                     let later = history.iter_mut().skip(self.durable[block as usize] + 1);

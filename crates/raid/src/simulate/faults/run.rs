@@ -280,7 +280,10 @@ impl FaultRun {
         }
         let at = self.rng.below(choices) as usize;
         if at == self.running.len() {
-            let recorder = self.recorder.as_mut().expect("its record is pending");
+            let recorder = self
+                .recorder
+                .as_mut()
+                .expect("the recorder has a pending record");
             self.running.extend(recorder.advance());
             return Ok(());
         }
