@@ -79,7 +79,9 @@ mod tests {
         let drawn = output(&["--csv", "--picture", file.to_str().unwrap()]);
         drawn.draw(|| "curves".to_string()).unwrap();
         assert_eq!(std::fs::read_to_string(&file).unwrap(), "curves");
-        output(&[]).draw(|| panic!("the drawing was not requested")).unwrap();
+        output(&[])
+            .draw(|| panic!("the drawing was not requested"))
+            .unwrap();
         let inside = file.join("page.html");
         let error = output(&["--picture", inside.to_str().unwrap()]).draw(String::new);
         assert!(error.unwrap_err().to_string().contains("page.html"));

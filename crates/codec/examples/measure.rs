@@ -155,9 +155,8 @@ fn measure(name: &str, columns: &[Vec<f64>], block: usize) {
         let decoding = best(rounds, || {
             let mut rest = bytes.as_slice();
             for values in &blocks {
-                let decoded =
-                    decode_column(&mut rest, FieldType::F64, values.len())
-                        .expect("this program encoded the bytes");
+                let decoded = decode_column(&mut rest, FieldType::F64, values.len())
+                    .expect("this program encoded the bytes");
                 std::hint::black_box(&decoded);
             }
         });

@@ -195,7 +195,7 @@ impl Parser<'_> {
             .find(|operator| self.take(operator))
             .ok_or_else(|| self.error("expected =, !=, =~, !~ or ^="))?;
         self.skip_space();
-        let at = self.at;
+        let at = self.character();
         let value = if self.rest().starts_with('"') {
             self.quoted()?
         } else {
@@ -290,9 +290,14 @@ impl Parser<'_> {
         &self.text[self.at..]
     }
 
+    /// Returns the number of the next character, from 1.
+    fn character(&self) -> usize {
+        self.text[..self.at].chars().count() + 1
+    }
+
     fn error(&self, reason: &str) -> SelectorError {
         SelectorError {
-            at: self.text[..self.at].chars().count() + 1,
+            at: self.character(),
             reason: reason.to_string(),
         }
     }
@@ -341,6 +346,7 @@ mod tests {
             ("cpu{=a}", 5),
             ("cpu} x", 4),
             (r#"cpu{a=~"("}"#, 8),
+            (r#"µ{a!~"("}"#, 6),
         ] {
             let error = Selector::parse(text).unwrap_err().to_string();
             assert!(

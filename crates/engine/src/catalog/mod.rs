@@ -156,9 +156,8 @@ impl Catalog {
             varint::put_u64(stream.len() as u64, &mut plain);
             plain.extend_from_slice(stream);
         }
-        let body =
-            zstd::bulk::compress(&plain, LEVEL)
-                .expect("zstd allocates a large enough output buffer");
+        let body = zstd::bulk::compress(&plain, LEVEL)
+            .expect("zstd allocates a large enough output buffer");
         let mut bytes = FRAME_MAGIC.to_vec();
         for word in [
             body.len() as u32,

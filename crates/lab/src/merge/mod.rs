@@ -241,9 +241,7 @@ impl Session for Run {
             block_bytes: number("B") as u32,
             merge_from: set.merge_from,
             sigma: set.sigma,
-            policy: policy
-                .parse()
-                .expect("the name of the policy was checked"),
+            policy: policy.parse().expect("the name of the policy was checked"),
             lanes: set.lanes,
             seed: self.seed,
         };

@@ -94,9 +94,8 @@ impl Session for Run {
                 .expect("this experiment made the task")
         };
         let (sensors, portion) = (number("F"), number("B"));
-        let kind: StoreKind =
-            serde_json::from_value(task.settings["store"].clone())
-                .expect("this experiment made the task");
+        let kind: StoreKind = serde_json::from_value(task.settings["store"].clone())
+            .expect("this experiment made the task");
         let target = StorageTarget::make(&self.settings, sensors, bench)?;
         bench.say(format!("{}: making it", task.name));
         let store = stores::make(
