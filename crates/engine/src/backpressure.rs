@@ -81,8 +81,11 @@ fn seal_buffers(core: &Core) -> Result<bool, Error> {
     while let Some(from) = cursor {
         core.health.writable()?;
         cursor = core.head().seal_some(from);
-        core.finish_sealing()?;
-        write_all_pieces(core)?;
+        match core.finish_sealing().and_then(|()| write_all_pieces(core)) {
+            // Blocks that were taken wait until there is space.
+            Err(error) if error.is_out_of_space() => return Ok(false),
+            result => result?,
+        }
     }
     Ok(true)
 }

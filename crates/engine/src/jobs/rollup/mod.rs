@@ -112,7 +112,7 @@ pub(crate) fn roll_up(core: &Core, writing: &mut Writing) -> Result<bool, Error>
         pass.cursor = next;
     }
     writing.rollup = Some(pass);
-    let goes_on = waits.is_none();
+    let continues = waits.is_none();
     core.head().counters.level_rows += rows;
     let is_new = core.health.note_rollup(waits.as_deref());
     if let Some(why) = waits.filter(|_| is_new) {
@@ -121,7 +121,7 @@ pub(crate) fn roll_up(core: &Core, writing: &mut Writing) -> Result<bool, Error>
     // Synced: of two unsynced records, a power cut may keep only the second. That would look like
     // damage to the first.
     write_journal(core, true)?;
-    Ok(goes_on)
+    Ok(continues)
 }
 
 /// Returns whether there is space for more rows. Writers leave some space free, so that old data
