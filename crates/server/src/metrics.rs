@@ -355,7 +355,7 @@ fn log(log: &LogStatus, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
         ),
         (
             "log_planing_segment_bytes",
-            "Maximum bytes of a segment for which segments of one lifetime expire as a whole, C(Um - V)",
+            "Bytes of the largest segment for which segments of one lifetime expire as a whole, C(Um - V)",
             bounded.then(|| fill.planing_segment_bytes() as f64),
         ),
         (
