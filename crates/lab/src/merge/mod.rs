@@ -1,6 +1,7 @@
 //! `lab merge`: the sweeps of *Riak* on this project's engine. Measures the rate of a store that is
 //! overwritten continuously, and the bytes that merging writes, by V, R, B and policy.
 
+mod disk;
 mod pictures;
 mod store;
 

@@ -4,6 +4,7 @@
 //! The bytes written, dropped and merged follow from the load alone. Only measured seconds depend
 //! on the machine.
 
+use super::disk::RepeatableDisk;
 use crate::error::Result;
 use crate::interrupt::Interrupt;
 use crate::sensors::register;
@@ -153,7 +154,8 @@ impl LoadedStore {
         std::fs::create_dir(directory)?;
         let clock = SimClock::new(0);
         let disk = Directory::open(directory).context("the store's directory was not opened")?;
-        let engine = Engine::open(Arc::new(disk), Arc::new(clock.clone()), options)?;
+        let disk = Arc::new(RepeatableDisk(disk));
+        let engine = Engine::open(disk, Arc::new(clock.clone()), options)?;
         let sources = register(&engine, sensors, interrupt)?;
         let mut rng = SplitMixRng::new(load.seed);
         let mut sum = 0.0;
