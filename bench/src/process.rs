@@ -163,21 +163,11 @@ impl DiskUse {
     /// Adds up the files of a directory. Files that are deleted during the scan do not count.
     pub fn of(directory: &Path) -> DiskUse {
         let mut sum = DiskUse::default();
-        for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
-            let Ok(facts) = entry.metadata() else {
-                continue;
-            };
-            if facts.is_dir() {
-                let inner = DiskUse::of(&entry.path());
-                sum.allocated += inner.allocated;
-                sum.apparent += inner.apparent;
-                sum.files += inner.files;
-            } else {
-                sum.allocated += facts.blocks() * 512;
-                sum.apparent += facts.len();
-                sum.files += 1;
-            }
-        }
+        each_file(directory, &mut |_, facts| {
+            sum.allocated += facts.blocks() * 512;
+            sum.apparent += facts.len();
+            sum.files += 1;
+        });
         sum
     }
 
@@ -186,9 +176,7 @@ impl DiskUse {
     /// the scan counts that file and the file that takes its space. Here, a file counts if both
     /// scans found it, with the smaller of its two sizes.
     pub fn allocated_at_once(directory: &Path) -> u64 {
-        let (mut first, mut second) = (BTreeMap::new(), BTreeMap::new());
-        list(directory, &mut first);
-        list(directory, &mut second);
+        let (first, second) = (allocations(directory), allocations(directory));
         in_both(&first, &second)
     }
 
@@ -214,17 +202,24 @@ impl DiskUse {
 /// rarely both.
 type FileId = (PathBuf, u64);
 
-/// Adds the files under a directory to `found`, with their allocated bytes.
-fn list(directory: &Path, found: &mut BTreeMap<FileId, u64>) {
+/// Calls `work` with every file under a directory. Files that are deleted meanwhile are left out.
+fn each_file(directory: &Path, work: &mut dyn FnMut(PathBuf, fs::Metadata)) {
     for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
         match entry.metadata() {
-            Ok(facts) if facts.is_dir() => list(&entry.path(), found),
-            Ok(facts) => {
-                found.insert((entry.path(), facts.ino()), facts.blocks() * 512);
-            }
+            Ok(facts) if facts.is_dir() => each_file(&entry.path(), work),
+            Ok(facts) => work(entry.path(), facts),
             Err(_) => {}
         }
     }
+}
+
+/// Returns the files under a directory with their allocated bytes.
+fn allocations(directory: &Path) -> BTreeMap<FileId, u64> {
+    let mut found = BTreeMap::new();
+    each_file(directory, &mut |path, facts| {
+        found.insert((path, facts.ino()), facts.blocks() * 512);
+    });
+    found
 }
 
 /// Returns the bytes of the files that are in both lists, with the smaller of their two sizes.

@@ -74,8 +74,8 @@ const DAY: f64 = 86_400e9;
 /// Returns the time for which the segment would keep its space without a merge, in nanoseconds.
 ///
 /// For an overdue segment, the result is the time by which the segment is overdue. For a segment
-/// without a prediction, the result is its age. A segment that never dies lasts for ever. With a
-/// prediction, the result is at least `doubt` times the predicted life.
+/// without a prediction, the result is its age. For a segment that never dies, the result is
+/// `i64::MAX`. With a prediction, the result is at least `doubt` times the predicted life.
 fn wait(segment: &SegmentStat, now: i64, doubt: f64) -> f64 {
     match segment.dies {
         Death::At(at) => {

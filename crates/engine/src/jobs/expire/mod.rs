@@ -54,10 +54,6 @@ struct SheddingView {
     headroom: u64,
     /// Bytes of segments that are deleted soon.
     coming: u64,
-    /// True if shedding is possible and sensible.
-    may_shed: bool,
-    /// True if the liveness scan of any segment is due.
-    is_scan_due: bool,
     /// Bytes of all blocks sealed, now and at the last full liveness scan.
     written: u64,
     scanned: u64,
@@ -76,11 +72,17 @@ enum Shedding {
     Shed,
 }
 
-/// Returns the next step before writers are slowed for lack of space.
-fn plan(view: SheddingView) -> Shedding {
-    if view.headroom + view.coming >= view.budget / AHEAD || !view.may_shed {
+/// Returns the next step before writers are slowed for lack of space. `may_shed` returns whether
+/// shedding is possible and sensible, `is_scan_due` whether the liveness scan of any segment is due.
+/// Both read all segments, and are called only if space is short.
+fn plan(
+    view: SheddingView,
+    may_shed: impl FnOnce() -> bool,
+    is_scan_due: impl FnOnce() -> bool,
+) -> Shedding {
+    if view.headroom + view.coming >= view.budget / AHEAD || !may_shed() {
         Shedding::None
-    } else if view.is_scan_due {
+    } else if is_scan_due() {
         Shedding::Wait
     } else if view.written - view.scanned >= view.budget / SCANS_A_BUDGET {
         Shedding::Scan
@@ -92,25 +94,26 @@ fn plan(view: SheddingView) -> Shedding {
 /// Sheds before writers are slowed for lack of space, if no merge is worthwhile. Returns whether
 /// shedding was needed.
 pub(crate) fn shed_ahead(core: &Core, writing: &mut Writing) -> Result<bool, Error> {
-    let view = {
+    let written;
+    let step = {
         let (head, log) = core.both();
         let merged = writing.merge.merged.iter();
         let merged = merged.map(|merged| merged.segment.disk_bytes(core.unit));
-        SheddingView {
+        written = log.counters.block_bytes;
+        let view = SheddingView {
             budget: log.budget(),
             headroom: log.headroom(&head.load()),
             coming: log.space.retired() + merged.sum::<u64>(),
-            may_shed: log.may_shed(),
-            is_scan_due: log.is_scan_due(),
-            written: log.counters.block_bytes,
+            written,
             scanned: writing.merge.scanned,
-        }
+        };
+        plan(view, || log.may_shed(), || log.is_scan_due())
     };
-    match plan(view) {
+    match step {
         Shedding::None => Ok(false),
         Shedding::Wait => Ok(true),
         Shedding::Scan => {
-            writing.merge.scanned = view.written;
+            writing.merge.scanned = written;
             scan_all(core, writing)?;
             Ok(true)
         }
@@ -204,21 +207,20 @@ mod tests {
             budget: 3_200,
             headroom: 60,
             coming: 39,
-            may_shed: true,
-            is_scan_due: false,
             written: 1_000,
             scanned: 801,
         };
-        assert_eq!(plan(view), Shedding::Shed);
-        let with = |change: fn(&mut SheddingView)| {
-            let mut view = view;
-            change(&mut view);
-            plan(view)
+        assert_eq!(plan(view, || true, || false), Shedding::Shed);
+        let enough = SheddingView { coming: 40, ..view };
+        let unread = || -> bool { panic!("the segments are read although there is space") };
+        assert_eq!(plan(enough, unread, unread), Shedding::None);
+        assert_eq!(plan(view, || false, || false), Shedding::None);
+        assert_eq!(plan(view, || true, || true), Shedding::Wait);
+        let grown = SheddingView {
+            scanned: 800,
+            ..view
         };
-        assert_eq!(with(|view| view.coming = 40), Shedding::None);
-        assert_eq!(with(|view| view.may_shed = false), Shedding::None);
-        assert_eq!(with(|view| view.is_scan_due = true), Shedding::Wait);
-        assert_eq!(with(|view| view.scanned = 800), Shedding::Scan);
+        assert_eq!(plan(grown, || true, || false), Shedding::Scan);
     }
 
     #[test]
