@@ -158,7 +158,7 @@ def test_the_tour_ends_in_a_page_of_all(lab, tmp_path):
         (["disk", "nowhere"], ["nowhere"]),
         (["write", "disk", "--fresh", "zfs"], ["zfs", "ext4"]),
         (["write", "disk", "--sensors", "0"], ["--sensors"]),
-        (["write", "disk", "--room", "900TiB"], ["--room"]),
+        (["write", "disk", "--space", "900TiB"], ["--space"]),
         (["files", "disk", "--system", "fat"], ["fat", "known are"]),
         (["trace"], ["--blktrace"]),
         (["trace", "--blktrace", "job.toml"], ["job.toml"]),
@@ -370,7 +370,7 @@ def plan(*arguments, **settings):
 
 
 def test_a_plan_is_a_configuration_that_the_server_takes(tmp_path):
-    demand = ["--sensors", "1e5", "--every", "10s", "--fields", "4", "--keep", "30d", "--ram", "8GiB", "--room", "500GB"]
+    demand = ["--sensors", "1e5", "--every", "10s", "--fields", "4", "--keep", "30d", "--ram", "8GiB", "--space", "500GB"]
     done = plan(*demand, "--tbw", "290TB", "--raid", "6:6:16KiB")
     assert done.returncode == 0, done.stderr
     for part in ("It fits one machine", "planing", "life of the SSD", "K_wa", "a power cut loses", "(paper)"):
@@ -383,7 +383,7 @@ def test_a_plan_is_a_configuration_that_the_server_takes(tmp_path):
 
 def test_budget_and_classes_are_planned_and_served(tmp_path, serve):
     classes = ["--class", "raw:90%:30d:accel", "--class", "rest:10%:1y"]
-    demand = ["--sensors", "1e4", "--ram", "8GiB", "--room", "500GB", "--budget", "20GiB", *classes]
+    demand = ["--sensors", "1e4", "--ram", "8GiB", "--space", "500GB", "--budget", "20GiB", *classes]
     done = plan(*demand)
     assert done.returncode == 0, done.stderr
     for part in ("class raw", "2 filled of 32", "written again by merges", "20 GiB of", "(simulated)"):
@@ -395,13 +395,13 @@ def test_budget_and_classes_are_planned_and_served(tmp_path, serve):
     log = server.ask("log").json()
     assert log["room"]["budget"] == 20 << 30
     assert [one["name"] for one in log["classes"]] == ["raw", "rest"]
-    done = plan("--sensors", "1e4", "--room", "500GB", "--class", "raw:90%:30d:accel")
+    done = plan("--sensors", "1e4", "--space", "500GB", "--class", "raw:90%:30d:accel")
     assert done.returncode == 2 and "90.0 %" in done.stderr
 
 
 def test_the_page_plans_with_the_same_code(serve, tmp_path):
     server = serve()
-    asked = {"sensors": "1e5", "keep": "30d", "ram": "8GiB", "processors": "4", "room": "500GB"}
+    asked = {"sensors": "1e5", "keep": "30d", "ram": "8GiB", "processors": "4", "space": "500GB"}
     answer = server.ask("plan", **asked)
     assert answer.status_code == 200, answer.text
     reported = answer.json()
@@ -417,7 +417,7 @@ def test_the_page_plans_with_the_same_code(serve, tmp_path):
 
 
 def test_a_plan_that_does_not_fit_lists_alternatives():
-    done = plan("--sensors", "1e6", "--every", "1s", "--fields", "10", "--keep", "5y", "--ram", "4GiB", "--room", "1TB")
+    done = plan("--sensors", "1e6", "--every", "1s", "--fields", "10", "--keep", "5y", "--ram", "4GiB", "--space", "1TB")
     assert done.returncode == 0, done.stderr
     assert "It does not fit one machine" in done.stdout
     assert "What would fit" in done.stdout and "machines like this" in done.stdout
@@ -429,7 +429,7 @@ def test_a_plan_from_a_running_server(serve):
         lines = "".join(f"planned,sensor={sensor} a=1.5,b=2.5 {second + 1}\n" for sensor in range(50))
         assert server.write(lines).status_code == 204
         time.sleep(0.3)
-    done = plan("--from", server.url, "--keep", "30d", "--room", "100GB")
+    done = plan("--from", server.url, "--keep", "30d", "--space", "100GB")
     assert done.returncode == 0, done.stderr
     assert "samples a second" in done.stdout
 

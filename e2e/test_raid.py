@@ -240,15 +240,15 @@ def test_a_corrupt_member_is_repaired_and_named(tmp_path):
 
 def test_trimmed_stripes_free_their_space(tmp_path):
     devices = create(tmp_path, 6, 5)
-    room = lambda: sum(device.stat().st_blocks * 512 for device in devices)
+    allocated = lambda: sum(device.stat().st_blocks * 512 for device in devices)
     with Serving(tmp_path, devices) as serving, Client(serving.socket) as client:
         assert client.flags & 1 << 5, "the export does not offer trim"
         stripe = serving.status()["stripe_bytes"]
         client.ask(WRITE, 0, 8 * MIB, bytes([7]) * 8 * MIB)
-        before = room()
+        before = allocated()
         client.ask(TRIM, 100, 8 * MIB)
         serving.order("scrub", "--wait")
-        after, reported = room(), serving.status()
+        after, reported = allocated(), serving.status()
         assert reported["counters"]["trimmed_bytes"] == 8 * MIB // stripe * stripe - stripe
         assert before - after > 12 * MIB, (before, after)
         assert client.ask(READ, 0, stripe) == bytes([7]) * stripe, "a part of a stripe stays"

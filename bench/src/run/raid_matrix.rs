@@ -105,9 +105,9 @@ pub fn parity() -> Vec<(usize, usize, f64)> {
     let mut found = Vec::new();
     for (strips, bytes) in [(4, 4 << 10), (4, 16 << 10), (8, 16 << 10), (4, 4 << 20)] {
         // Aligned like the blocks of the array.
-        let mut room = vec![0u8; (strips + 2) * bytes + BLOCK_BYTES];
-        let first = room.as_ptr().align_offset(BLOCK_BYTES);
-        let (data, syndromes) = room[first..].split_at_mut(strips * bytes);
+        let mut buffer = vec![0u8; (strips + 2) * bytes + BLOCK_BYTES];
+        let first = buffer.as_ptr().align_offset(BLOCK_BYTES);
+        let (data, syndromes) = buffer[first..].split_at_mut(strips * bytes);
         for (at, strip) in data.chunks_mut(bytes).enumerate() {
             strip.fill(at as u8 + 1);
         }

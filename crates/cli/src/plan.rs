@@ -66,8 +66,8 @@ pub struct Plan {
     #[arg(long = "disk", value_name = "DIR", default_value = ".")]
     disks: Vec<PathBuf>,
     /// Space on each disk, in place of the free space.
-    #[arg(long, value_parser = bytes)]
-    room: Option<u64>,
+    #[arg(long, alias = "room", value_parser = bytes)]
+    space: Option<u64>,
     /// C: maximum disk usage of the store [default: nearly the whole space]
     #[arg(long, value_parser = bytes)]
     budget: Option<u64>,
@@ -181,7 +181,7 @@ impl Plan {
         let mut disks = Vec::new();
         for (number, path) in self.disks.iter().enumerate() {
             let mut disk = look_at(path, machine)?;
-            disk.free_bytes = self.room.map_or(disk.free_bytes, |room| room as f64);
+            disk.free_bytes = self.space.map_or(disk.free_bytes, |space| space as f64);
             if let Some(run) = self.measured.get(number) {
                 take_measured(run, &mut disk)?;
             }

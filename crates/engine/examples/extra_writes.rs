@@ -8,7 +8,7 @@
 
 use seiner_engine::{Durability, Engine, Options, Query};
 use seiner_model::{Interval, Selector, SourceId, SourceKey};
-use seiner_platform::sim::{SimClock, SimDisk, SimRng};
+use seiner_platform::sim::{Rng, SimClock, SimDisk};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -37,7 +37,7 @@ fn run(extra_writes: f64) {
     let key = |n: u64| SourceKey::new("m", [("n", n.to_string())]).unwrap();
     let register = |n: u64| engine.register(&key(n)).unwrap();
     let sources: Vec<SourceId> = (0..SOURCES).map(register).collect();
-    let mut rng = SimRng::new(1);
+    let mut rng = Rng::new(1);
     let mut walks = vec![0i64; SOURCES as usize];
     for row in 0..ROWS {
         clock.advance(1_000_000_000);

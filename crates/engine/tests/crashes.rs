@@ -5,7 +5,7 @@
 
 use seiner_engine::{Durability, Engine, Error, Options, Query, Step};
 use seiner_model::{Column, Interval, Selector, SourceId, SourceKey};
-use seiner_platform::sim::{SimClock, SimDisk, SimRng};
+use seiner_platform::sim::{Rng, SimClock, SimDisk};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,7 +23,7 @@ type Samples = BTreeMap<SampleKey, f64>;
 struct Store {
     disk: SimDisk,
     engine: Engine,
-    rng: SimRng,
+    rng: Rng,
     time: i64,
     /// Samples that a commit covers.
     acknowledged: Samples,
@@ -36,7 +36,7 @@ impl Store {
         Ok(Store {
             engine: open(&disk)?,
             disk,
-            rng: SimRng::new(7),
+            rng: Rng::new(7),
             time: 0,
             acknowledged: Samples::new(),
             accepted: Samples::new(),

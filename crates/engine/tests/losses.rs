@@ -7,7 +7,7 @@ mod tiny;
 use seiner_engine::inspect::{self, FileKind};
 use seiner_engine::{Durability, Engine, Error, Loss, Options, Query, check};
 use seiner_model::{Interval, Selector, SourceKey};
-use seiner_platform::sim::{SimClock, SimDisk, SimRng};
+use seiner_platform::sim::{Rng, SimClock, SimDisk};
 use seiner_platform::{Disk, File};
 use std::collections::BTreeMap;
 use std::io;
@@ -131,7 +131,7 @@ fn register(engine: &Engine, name: usize) -> seiner_model::SourceId {
 }
 
 /// Commits rows, with a new source in each commit. Returns the number of rows.
-fn write(engine: &Engine, commits: usize, rows: usize, rng: &mut SimRng) -> u64 {
+fn write(engine: &Engine, commits: usize, rows: usize, rng: &mut Rng) -> u64 {
     for _ in 0..commits {
         let mut ids: Vec<_> = (0..SOURCES).map(|name| register(engine, name)).collect();
         ids.push(register(engine, engine.status().sources as usize));
@@ -199,7 +199,7 @@ fn open_damaged(left: &Files, place: &str) -> (u64, Vec<Loss>) {
 fn store() -> (Files, u64) {
     let disk = SimDisk::new(1);
     let engine = open(&disk);
-    let mut rng = SimRng::new(5);
+    let mut rng = Rng::new(5);
     let mut rows = write(&engine, 2, 10, &mut rng);
     engine.flush().unwrap();
     while engine.status().journal_files < 5 {
@@ -324,7 +324,7 @@ fn a_journal_file_without_its_header_loses_nothing() {
 fn a_missing_segment_is_reported_with_its_rows_and_times() {
     let disk = SimDisk::new(1);
     let engine = open(&disk);
-    let mut rng = SimRng::new(5);
+    let mut rng = Rng::new(5);
     let mut rows = 0;
     for _ in 0..3 {
         rows += write(&engine, 1, 10, &mut rng);

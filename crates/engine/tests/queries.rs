@@ -4,7 +4,7 @@
 
 use seiner_engine::{Bucket, Durability, Engine, Options, Query, Step};
 use seiner_model::{Bitmap, Column, Columns, FieldColumn, Interval, Selector, SourceId, SourceKey};
-use seiner_platform::sim::{SimClock, SimDisk, SimRng};
+use seiner_platform::sim::{Rng, SimClock, SimDisk};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -43,13 +43,7 @@ impl Store {
     }
 
     /// Appends rows of some fields. Some rows have gaps.
-    fn append(
-        &mut self,
-        rng: &mut SimRng,
-        source: SourceId,
-        times: &[i64],
-        fields: &[&'static str],
-    ) {
+    fn append(&mut self, rng: &mut Rng, source: SourceId, times: &[i64], fields: &[&'static str]) {
         let mut columns = Vec::new();
         for field in fields {
             let gaps = rng.chance(1, 3);
@@ -78,7 +72,7 @@ impl Store {
     }
 
     /// Appends rows of two fields with values that do not compress.
-    fn append_wide(&mut self, rng: &mut SimRng, source: SourceId, times: &[i64]) {
+    fn append_wide(&mut self, rng: &mut Rng, source: SourceId, times: &[i64]) {
         let mut column = |field| {
             let values: Vec<i64> = times.iter().map(|_| rng.below(1 << 50) as i64).collect();
             let known = self.model.entry((source.0, field)).or_default();
@@ -121,7 +115,7 @@ impl Store {
         found
     }
 
-    fn check(&self, rng: &mut SimRng) {
+    fn check(&self, rng: &mut Rng) {
         let (a, b) = (rng.below(SPAN) as i64, rng.below(SPAN) as i64);
         let interval = match rng.below(3) {
             0 => Interval::ALL,
@@ -241,7 +235,7 @@ fn samples_of(times: &[i64], column: Option<&FieldColumn>) -> Vec<(i64, i64)> {
 #[test]
 fn scan_select_and_aggregate_agree_with_a_plain_model() {
     for seed in 0..4 {
-        let mut rng = SimRng::new(seed);
+        let mut rng = Rng::new(seed);
         let mut store = Store::new();
         let mut now = 0;
         for round in 0..60 {
@@ -292,7 +286,7 @@ fn scan_select_and_aggregate_agree_with_a_plain_model() {
 #[test]
 fn a_heavy_source_is_the_same_for_any_number_of_threads() {
     const ROWS: i64 = 60_000;
-    let mut rng = SimRng::new(5);
+    let mut rng = Rng::new(5);
     let mut store = Store::new();
     let source = store.sources[0];
     let all: Vec<i64> = (0..ROWS).collect();
@@ -333,7 +327,7 @@ fn a_heavy_source_is_the_same_for_any_number_of_threads() {
 /// Blocks whose rows have times of the whole interval, in a segment and in a buffer.
 #[test]
 fn aggregates_include_late_rows_of_all_times_once() {
-    let mut rng = SimRng::new(9);
+    let mut rng = Rng::new(9);
     let mut store = Store::new();
     let source = store.sources[0];
     let all: Vec<i64> = (0..SPAN as i64).filter(|time| time % 5 != 0).collect();

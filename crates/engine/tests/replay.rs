@@ -3,7 +3,7 @@
 
 use seiner_engine::{Durability, Engine, Options, Query};
 use seiner_model::{Column, Interval, Selector, SourceId, SourceKey};
-use seiner_platform::sim::{SimClock, SimDisk, SimRng};
+use seiner_platform::sim::{Rng, SimClock, SimDisk};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ const SOURCES: usize = 20;
 struct Store {
     disk: SimDisk,
     engine: Engine,
-    rng: SimRng,
+    rng: Rng,
     /// Sent values by time, the same for every source.
     sent: BTreeMap<i64, f64>,
 }
@@ -23,7 +23,7 @@ impl Store {
         Store {
             engine: open(&disk),
             disk,
-            rng: SimRng::new(5),
+            rng: Rng::new(5),
             sent: BTreeMap::new(),
         }
     }
@@ -151,7 +151,7 @@ fn a_power_cut_between_records_that_were_not_synced_damages_nothing() {
     let key = SourceKey::new("m", [("n", "1")]).unwrap();
     let ids = [engine.register(&key).unwrap(); ROWS];
     engine.commit().unwrap();
-    let mut rng = SimRng::new(2);
+    let mut rng = Rng::new(2);
     let mut sent = 0;
     while engine.status().journal_written < 12 << 20 {
         let times: [i64; ROWS] = std::array::from_fn(|row| sent + row as i64);

@@ -3,7 +3,7 @@
 
 use seiner_engine::{Durability, Engine, MergePolicy, Options, Query, Step};
 use seiner_model::{Batch, Cell, Column, Interval, KeyError, Notation, Selector, SourceKey, Value};
-use seiner_platform::sim::{SimClock, SimDisk, SimRng};
+use seiner_platform::sim::{Rng, SimClock, SimDisk};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -27,7 +27,7 @@ impl Notation for Plain {
 type Samples = BTreeMap<(usize, usize, i64), f64>;
 
 struct Store {
-    rng: SimRng,
+    rng: Rng,
     disk: Arc<SimDisk>,
     clock: SimClock,
     engine: Engine,
@@ -63,7 +63,7 @@ impl Store {
     fn new(seed: u64, sources: usize, options: Options) -> Store {
         let (disk, clock) = (Arc::new(SimDisk::new(seed)), SimClock::new(0));
         Store {
-            rng: SimRng::new(seed),
+            rng: Rng::new(seed),
             engine: open(&disk, &clock, &options),
             disk,
             clock,

@@ -8,7 +8,7 @@ use seiner_engine::{
 use seiner_model::{Column, FieldType, Interval, Selector, SourceId, SourceKey, Value};
 use seiner_model::{Columns, FieldColumn};
 use seiner_platform::Clock;
-use seiner_platform::sim::{SimClock, SimDisk, SimRng};
+use seiner_platform::sim::{Rng, SimClock, SimDisk};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -65,7 +65,7 @@ struct Sample {
 struct Store {
     disk: Arc<SimDisk>,
     clock: SimClock,
-    rng: SimRng,
+    rng: Rng,
     options: Options,
     engine: Engine,
     /// All sent rows, by source.
@@ -83,7 +83,7 @@ impl Store {
             engine: engine.unwrap(),
             disk,
             clock,
-            rng: SimRng::new(7),
+            rng: Rng::new(7),
             options,
             sent: vec![Vec::new(); 3],
         }
@@ -416,7 +416,7 @@ fn deleted_samples_are_in_no_level_and_the_rest_of_a_pass_is_repeated() {
 /// samples, and the steps that a delete removed as a whole.
 fn live_through(seed: u64) {
     let mut store = Store::new(Durability::Sync, rules(LEVELS));
-    store.rng = SimRng::new(seed);
+    store.rng = Rng::new(seed);
     store.run(700);
     for _ in 0..30 {
         match store.rng.below(6) {

@@ -3,7 +3,7 @@
 
 use seiner_engine::{Durability, Engine, Error, Options, Query};
 use seiner_model::{Interval, Selector, SourceId, SourceKey};
-use seiner_platform::sim::{Chance, Faults, SimClock, SimDisk, SimRng};
+use seiner_platform::sim::{Chance, Faults, Rng, SimClock, SimDisk};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -139,7 +139,7 @@ fn merges_that_follow_each_other_stay_within_a_small_budget() {
     let ids: Vec<SourceId> = (0..SOURCES)
         .map(|n| engine.register(&key(n)).unwrap())
         .collect();
-    let mut rng = SimRng::new(3);
+    let mut rng = Rng::new(3);
     // Until the store rejects rows.
     for time in 0.. {
         let values = ids.iter().map(|_| f64::from_bits(rng.next_u64() >> 2));

@@ -3,7 +3,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
-use seiner_platform::sim::SimRng;
+use seiner_platform::sim::Rng;
 use std::fs;
 use std::path::Path;
 
@@ -32,7 +32,7 @@ fn malformed_sessions_end_without_a_panic() {
         .map(|file| file.unwrap().path());
     let seeds: Vec<Vec<u8>> = files.map(|path| spoken(&path)).collect();
     assert!(seeds.len() > 1 && seeds.iter().all(|seed| seed.len() > 10));
-    let mut rng = SimRng::new(1);
+    let mut rng = Rng::new(1);
     for round in 0..4000u64 {
         let mut bytes = vec![round as u8];
         bytes.extend(rng.pick(&seeds));

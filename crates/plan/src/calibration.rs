@@ -140,8 +140,8 @@ impl Calibration {
     /// Returns the rows of a block that is sealed because its buffer is full: one more row of the largest size would
     /// not fit.
     pub fn rows_of(&self, block_bytes: f64, fields: u64) -> f64 {
-        let room = buffer_limit(block_bytes, fields) - first_row(fields) - row_bound(fields);
-        (2.0 + room / self.row_bytes).clamp(1.0, MOST_ROWS)
+        let space = buffer_limit(block_bytes, fields) - first_row(fields) - row_bound(fields);
+        (2.0 + space / self.row_bytes).clamp(1.0, MOST_ROWS)
     }
 
     /// Returns the memory of a buffer with `rows` rows in bytes, by the engine's rule: when a row arrives, the slot

@@ -187,11 +187,11 @@ impl Demand {
 
     /// Returns the disk budget in bytes, C.
     pub fn budget(&self) -> f64 {
-        self.budget.unwrap_or(self.room() * BUDGET_SHARE)
+        self.budget.unwrap_or(self.space() * BUDGET_SHARE)
     }
 
     /// Returns the space for data on all disks without parity, in bytes.
-    pub fn room(&self) -> f64 {
+    pub fn space(&self) -> f64 {
         let free: f64 = self.disks.iter().map(|disk| disk.free_bytes).sum();
         match self.raid {
             // A single disk that is an array already reports its usable space.
@@ -245,10 +245,10 @@ impl Demand {
                 shares * 100.0
             ));
         }
-        if self.budget.is_some_and(|budget| budget > self.room()) {
+        if self.budget.is_some_and(|budget| budget > self.space()) {
             return Err(format!(
                 "--budget is more than the space on the disks, {}",
-                bytes(self.room())
+                bytes(self.space())
             ));
         }
         if self.fields > 1024 {

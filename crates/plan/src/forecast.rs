@@ -278,7 +278,7 @@ fn most_rows(holds: impl Fn(f64) -> bool) -> f64 {
 fn rows_in_memory(demand: &Demand, calibration: &Calibration, choice: &Choice) -> f64 {
     const TURNS: usize = 6;
     let names = FIXED_MEMORY + demand.sensors * calibration.source_bytes;
-    let in_room = |index: f64| {
+    let in_space = |index: f64| {
         let each = (choice.memory - names - index) * MEAN_FILL / demand.sensors;
         most_rows(|rows| calibration.mean_buffer_bytes(rows, demand.fields) <= each)
     };
@@ -286,5 +286,5 @@ fn rows_in_memory(demand: &Demand, calibration: &Calibration, choice: &Choice) -
         let kept = demand.rows_per_s() * demand.mean_keep_s();
         kept.min(choice.budget / calibration.disk_row(rows)) / rows * INDEX_ENTRY
     };
-    (0..TURNS).fold(in_room(0.0), |rows, _| in_room(index(rows)))
+    (0..TURNS).fold(in_space(0.0), |rows, _| in_space(index(rows)))
 }

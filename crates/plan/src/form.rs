@@ -86,14 +86,14 @@ fn put(
                 .parse()
                 .map_err(|_| format!("{text:?} is no number of processors"))?;
         }
-        "room" => demand.disks[0].free_bytes = bytes(text)? as f64,
+        "space" | "room" => demand.disks[0].free_bytes = bytes(text)? as f64,
         "budget" => demand.budget = Some(bytes(text)? as f64),
         "tbw" => demand.tbw = Some(bytes(text)? as f64),
         "raid" => demand.raid = Some(raid(text)?),
         _ => {
             return Err(
                 "no such field; the fields are sensors, every, fields, keep, class, values, jittered, synced, ram, \
-                 processors, room, budget, tbw and raid"
+                 processors, space, budget, tbw and raid"
                     .to_string(),
             );
         }

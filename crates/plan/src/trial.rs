@@ -271,8 +271,8 @@ impl Starts {
         (names, engine) = after(0, engine)?;
         (first_row, engine) = after(1, engine)?;
         // Only rows that stay in buffers count: rows of sealed blocks are read back without being kept.
-        let room = 0.8 * buffer_limit(BUFFERED_BYTES.into(), demand.fields) / row_bytes;
-        let most = (MOST_REPLAYED / sensors).min(room as u64);
+        let space = 0.8 * buffer_limit(BUFFERED_BYTES.into(), demand.fields) / row_bytes;
+        let most = (MOST_REPLAYED / sensors).min(space as u64);
         let mut rounds = (REPLAYED / sensors).clamp(*REPLAYED_EACH.start(), *REPLAYED_EACH.end());
         let (mut fed, mut rows) = (0, 0.0);
         while fed == 0 || (rows < REPLAY_S && 2 * fed < most) {

@@ -126,9 +126,9 @@ fn sum<'a, B: Block + 'a>(blocks: impl Iterator<Item = &'a B>) -> B {
 mod tests {
     use super::*;
     use crate::block::Page;
-    use seiner_platform::sim::SimRng;
+    use seiner_platform::sim::Rng;
 
-    fn row(geometry: &Geometry, rng: &mut SimRng) -> Vec<Page> {
+    fn row(geometry: &Geometry, rng: &mut Rng) -> Vec<Page> {
         let mut data: Vec<Page> = (0..geometry.data_columns()).map(|_| Page::zero()).collect();
         for page in &mut data {
             page.bytes_mut()
@@ -142,7 +142,7 @@ mod tests {
 
     #[test]
     fn losses_up_to_the_syndromes_are_decoded_and_more_are_detected() {
-        let mut rng = SimRng::new(3);
+        let mut rng = Rng::new(3);
         for (level, members) in [
             (Level::Raid0, 3),
             (Level::Raid1, 3),
@@ -176,7 +176,7 @@ mod tests {
 
     #[test]
     fn an_update_equals_a_new_encoding() {
-        let mut rng = SimRng::new(4);
+        let mut rng = Rng::new(4);
         for (level, members) in [(Level::Raid5, 5), (Level::Raid6, 9)] {
             let geometry = Geometry::new(level, members, 4096, 1 << 20).unwrap();
             let columns = geometry.data_columns();

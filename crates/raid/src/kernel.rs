@@ -153,9 +153,9 @@ fn add_scaled_plain(sum: &mut [u8], factor: u8, other: &[u8]) {
 mod tests {
     use super::*;
     use crate::galois::{coefficient, multiply};
-    use seiner_platform::sim::SimRng;
+    use seiner_platform::sim::Rng;
 
-    fn strips(rng: &mut SimRng, count: usize, length: usize) -> Vec<Vec<u8>> {
+    fn strips(rng: &mut Rng, count: usize, length: usize) -> Vec<Vec<u8>> {
         (0..count)
             .map(|_| (0..length).map(|_| rng.next_u64() as u8).collect())
             .collect()
@@ -163,7 +163,7 @@ mod tests {
 
     #[test]
     fn syndromes_are_those_of_the_tables_for_every_number_of_strips_and_odd_lengths() {
-        let mut rng = SimRng::new(1);
+        let mut rng = Rng::new(1);
         for count in 1..=20 {
             for length in [1, 63, 64, 65, 1000, 4096] {
                 let data = strips(&mut rng, count, length);
@@ -221,7 +221,7 @@ mod tests {
 
     #[test]
     fn every_factor_scales_as_the_tables_do() {
-        let mut rng = SimRng::new(2);
+        let mut rng = Rng::new(2);
         let data = strips(&mut rng, 2, 300);
         for factor in 0..=255 {
             let expected: Vec<u8> = (0..300)

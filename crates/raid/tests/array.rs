@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
-use seiner_platform::sim::SimRng;
+use seiner_platform::sim::Rng;
 use seiner_raid::{
     Action, BLOCK_BYTES, Block, Failure, Geometry, Level, Merging, Nanos, Operation, Outcome, Page,
     Reply, Request, Shard, ShardSettings,
@@ -252,7 +252,7 @@ fn every_level_keeps_its_data_with_and_without_redundant_members() {
             let mut array = Array::new(level, members, 8 << 10, merging);
             let size = array.shard.geometry().blocks();
             let mut plain: Vec<Page> = vec![Page::zero(); size as usize];
-            let mut rng = SimRng::new(5);
+            let mut rng = Rng::new(5);
             for round in 0..200u64 {
                 let blocks = rng.between(1, 9);
                 let start = rng.between(0, size - blocks);

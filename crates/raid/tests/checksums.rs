@@ -5,7 +5,7 @@
 mod common;
 
 use common::{Plain, Power, Powered, eventually, page};
-use seiner_platform::sim::SimRng;
+use seiner_platform::sim::Rng;
 use seiner_raid::{
     Array, ArraySettings, Block, Condition, Creation, Level, Member, Page, Ram, create, superblock,
 };
@@ -49,7 +49,7 @@ fn wait_for_tasks(array: &Array) {
 
 /// Flips bits in some blocks of a member's data.
 fn rot(ram: &Ram, seed: u64, blocks: u64) {
-    let mut rng = SimRng::new(seed);
+    let mut rng = Rng::new(seed);
     let data = superblock(ram).unwrap().data();
     for _ in 0..blocks {
         let at = data.start + rng.below((data.end - data.start) / 4096) * 4096;

@@ -8,7 +8,7 @@ use common::assembled::{
     MEMBER, STRIP, assemble, assert_consistent, created, settings, wait_for_tasks,
 };
 use common::{Plain, eventually, page};
-use seiner_platform::sim::SimRng;
+use seiner_platform::sim::Rng;
 use seiner_raid::{Array, Block, Condition, Failure, Level, Member, Ram};
 use std::sync::Arc;
 
@@ -170,7 +170,7 @@ fn a_crash_after_durable_writes_without_members_leaves_one_doubtful_stripe_per_s
         (0..missing).for_each(|member| array.fail(member).unwrap());
         array.stop().unwrap();
         let array = assemble(&rams[missing..]);
-        let mut rng = SimRng::new(7);
+        let mut rng = Rng::new(7);
         for tag in 0..30 {
             let block = rng.below(size);
             plain.write(&array, block, page(8, tag));

@@ -10,7 +10,7 @@
 mod common;
 
 use common::{Power, page};
-use seiner_platform::sim::SimRng;
+use seiner_platform::sim::Rng;
 use seiner_raid::{
     Array, ArraySettings, AssembleError, Block, Condition, Creation, Level, Member, OrderError,
     Page, Ram, SuperblockError, create,
@@ -41,7 +41,7 @@ impl Disk {
     }
 
     /// Restores the power.
-    fn restore_power(&self, rng: &mut SimRng) {
+    fn restore_power(&self, rng: &mut Rng) {
         for (offset, page) in std::mem::take(&mut *self.cache.lock().unwrap()) {
             if rng.chance(1, 2) {
                 self.stable.write(offset, &[page], true).unwrap();
@@ -102,7 +102,7 @@ impl Member for Disk {
 }
 
 struct World {
-    rng: SimRng,
+    rng: Rng,
     power: Arc<Power>,
     disks: Vec<Arc<Disk>>,
     creation: Creation,
@@ -128,7 +128,7 @@ struct Summary {
     stopped: u64,
 }
 
-fn settings(rng: &mut SimRng) -> ArraySettings {
+fn settings(rng: &mut Rng) -> ArraySettings {
     ArraySettings {
         shards: rng.between(1, 2) as usize,
         patience: Duration::from_secs(20),
@@ -138,7 +138,7 @@ fn settings(rng: &mut SimRng) -> ArraySettings {
 
 impl World {
     fn new(seed: u64) -> World {
-        let mut rng = SimRng::new(seed);
+        let mut rng = Rng::new(seed);
         let (level, count) = *rng.pick(&[
             (Level::Raid1, 2),
             (Level::Raid1, 3),

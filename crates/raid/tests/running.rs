@@ -5,7 +5,7 @@
 mod common;
 
 use common::{Flaky, Plain, eventually, file, page};
-use seiner_platform::sim::SimRng;
+use seiner_platform::sim::Rng;
 use seiner_raid::{
     Array, ArraySettings, Block, Command, Completeness, Condition, Device, Failure, Geometry,
     IoMethod, Level, Member, Merging, OrderError, Page, Ram, ShardSettings,
@@ -128,14 +128,14 @@ fn trimmed_stripes_contain_zeroes_and_matching_syndromes() {
         let size = geometry.blocks();
         let data: Vec<Page> = (0..size).map(|block| page(5, block)).collect();
         array.write(0, data.clone(), true).unwrap();
-        let room = |path: &std::path::PathBuf| std::fs::metadata(path).unwrap().blocks() * 512;
-        let before: u64 = paths.iter().map(room).sum();
+        let allocated = |path: &std::path::PathBuf| std::fs::metadata(path).unwrap().blocks() * 512;
+        let before: u64 = paths.iter().map(allocated).sum();
         // The range goes from the middle of one stripe to the middle of another, across regions and shards.
         let (start, end) = (stripe + 1, size - 1);
         array.trim(start, end - start).unwrap();
         // This range is smaller than a stripe.
         array.trim(1, stripe - 1).unwrap();
-        let after: u64 = paths.iter().map(room).sum();
+        let after: u64 = paths.iter().map(allocated).sum();
         let trimmed = 2 * stripe..end / stripe * stripe;
         assert_eq!(
             array.status().unwrap().counters.trimmed,
@@ -143,7 +143,7 @@ fn trimmed_stripes_contain_zeroes_and_matching_syndromes() {
         );
         assert!(
             after < before / 4,
-            "{level:?}: {before} bytes of room, then {after}"
+            "{level:?}: {before} bytes allocated, then {after}"
         );
         let check = |array: &Array| {
             let read = array.read(0, size).unwrap();
@@ -319,7 +319,7 @@ fn many_threads_submit_at_the_same_time() {
         for thread in 0..4u64 {
             let array = &array;
             scope.spawn(move || {
-                let mut rng = SimRng::new(thread);
+                let mut rng = Rng::new(thread);
                 let (first, share) = (thread * (size / 4), size / 4);
                 for round in 0..500u64 {
                     let block = first + rng.below(share);

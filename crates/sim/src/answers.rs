@@ -5,7 +5,7 @@ use crate::generator::{DRAWN, Generator};
 use crate::samples::{Samples, Series, each, first_difference};
 use seiner_engine::{Bucket, Engine, Error, Exact, Query, SeriesData, SeriesSummary, Step};
 use seiner_model::{FieldType, Interval, Selector, SourceKey};
-use seiner_platform::sim::SimRng;
+use seiner_platform::sim::Rng;
 use std::collections::{BTreeMap, HashMap};
 
 /// Result of a comparison that did not succeed.
@@ -123,7 +123,7 @@ pub(crate) fn select_remains(
 }
 
 /// Draws a random query for some series and some interval.
-pub(crate) fn draw_query(rng: &mut SimRng, generator: &Generator, live: &Samples) -> Query {
+pub(crate) fn draw_query(rng: &mut Rng, generator: &Generator, live: &Samples) -> Query {
     let times: Vec<i64> = each(live).map(|(_, time, _)| time).collect();
     let mut time = || match rng.below(8) {
         0 => i64::MIN,

@@ -4,7 +4,7 @@ use crate::datum::Datum;
 use crate::names::Lines;
 use crate::samples::Samples;
 use seiner_model::{Batch, Cell, FieldType, Selector, SourceKey};
-use seiner_platform::sim::SimRng;
+use seiner_platform::sim::Rng;
 
 /// Names of all fields. The type of a field differs from source to source.
 const FIELDS: [&str; 16] = [
@@ -121,7 +121,7 @@ pub(crate) struct Generator {
 }
 
 impl Generator {
-    pub(crate) fn draw(rng: &mut SimRng, sources: u64) -> Generator {
+    pub(crate) fn draw(rng: &mut Rng, sources: u64) -> Generator {
         let wide = rng.chance(1, 4);
         let sources = (0..sources)
             .map(|index| SourceGenerator::draw(rng, index, wide))
@@ -134,7 +134,7 @@ impl Generator {
     }
 
     /// Draws sources with numbered rows.
-    pub(crate) fn numbered(rng: &mut SimRng, sources: u64, unique: bool) -> Generator {
+    pub(crate) fn numbered(rng: &mut Rng, sources: u64, unique: bool) -> Generator {
         let sources = (0..sources)
             .map(|index| {
                 let mut member = SourceGenerator::draw(rng, index, false);
@@ -189,7 +189,7 @@ impl Generator {
     /// type only in such series.
     pub(crate) fn entries(
         &mut self,
-        rng: &mut SimRng,
+        rng: &mut Rng,
         rows: u64,
         known: Option<&Samples>,
     ) -> Vec<Entry> {
@@ -210,7 +210,7 @@ impl Generator {
     }
 
     /// Draws a row without a defect.
-    pub(crate) fn entry(&mut self, rng: &mut SimRng, source: u32) -> Entry {
+    pub(crate) fn entry(&mut self, rng: &mut Rng, source: u32) -> Entry {
         let extremes = self.extremes;
         let member = &mut self.sources[source as usize];
         if let Some(numbered) = &mut self.numbered {
@@ -227,7 +227,7 @@ impl Generator {
     }
 
     /// Adds a random defect to a row, if that defect is possible in it.
-    fn add_defect(&self, rng: &mut SimRng, entry: &mut Entry, known: &Samples) {
+    fn add_defect(&self, rng: &mut Rng, entry: &mut Entry, known: &Samples) {
         let defect = *rng.pick(&[
             Defect::Name,
             Defect::Twice,
@@ -268,7 +268,7 @@ impl Generator {
 
     /// Draws a float field and returns the field with the sources that have it. Returns `None` if
     /// no source has the drawn field.
-    pub(crate) fn float_field(&self, rng: &mut SimRng) -> Option<(u32, Vec<u32>)> {
+    pub(crate) fn float_field(&self, rng: &mut Rng) -> Option<(u32, Vec<u32>)> {
         if self.numbered.is_some() {
             let floats = |source: &u32| self.sources[*source as usize].payload == 0;
             let sources: Vec<u32> = (0..self.sources.len() as u32).filter(floats).collect();
@@ -288,7 +288,7 @@ impl Generator {
     }
 
     /// Draws a selector that matches all sources, several, one or none.
-    pub(crate) fn selector(&self, rng: &mut SimRng) -> Selector {
+    pub(crate) fn selector(&self, rng: &mut Rng) -> Selector {
         let key = &rng.pick(&self.sources).key;
         let host = key.tag("host");
         let text = match rng.below(9) {
@@ -307,7 +307,7 @@ impl Generator {
 }
 
 impl SourceGenerator {
-    fn draw(rng: &mut SimRng, index: u64, wide: bool) -> SourceGenerator {
+    fn draw(rng: &mut Rng, index: u64, wide: bool) -> SourceGenerator {
         let measurement = *rng.pick(&["cpu", "mem", "a b", "Ünï=x"]);
         let rack = match rng.below(4) {
             3 => String::new(),
@@ -358,7 +358,7 @@ impl SourceGenerator {
 
     /// Draws the next numbered row: with the present time, late, or with the time of an earlier
     /// row.
-    fn numbered(&mut self, rng: &mut SimRng, source: u32, all: &mut Numbered) -> Entry {
+    fn numbered(&mut self, rng: &mut Rng, source: u32, all: &mut Numbered) -> Entry {
         let number = all.next;
         all.next += 1;
         let (late, most) = all.late;
@@ -396,7 +396,7 @@ impl SourceGenerator {
     }
 
     /// Name of the source. Sometimes the tags are in reverse order, which names the same source.
-    fn name(&self, rng: &mut SimRng) -> Vec<u8> {
+    fn name(&self, rng: &mut Rng) -> Vec<u8> {
         let mut tags = self.key.tags().to_vec();
         if rng.chance(1, 10) {
             tags.reverse();
@@ -405,7 +405,7 @@ impl SourceGenerator {
     }
 
     /// Draws the next time: regular, late, repeated or extreme.
-    fn time(&mut self, rng: &mut SimRng, extremes: bool) -> i64 {
+    fn time(&mut self, rng: &mut Rng, extremes: bool) -> i64 {
         let time = match rng.below(100) {
             0..5 if !self.sent.is_empty() => *rng.pick(&self.sent),
             5..8 => self.clock - rng.below(100 * self.period as u64 + 1) as i64,
@@ -425,7 +425,7 @@ impl SourceGenerator {
 
     /// Draws values for some of the fields, at least one. Sometimes a field is sent for the first
     /// time.
-    fn cells(&mut self, rng: &mut SimRng) -> Vec<(u32, Datum)> {
+    fn cells(&mut self, rng: &mut Rng) -> Vec<(u32, Datum)> {
         if self.known < self.fields.len() && rng.chance(1, 20) {
             self.known += 1;
         }
@@ -447,7 +447,7 @@ impl SourceGenerator {
 }
 
 impl Field {
-    fn datum(&mut self, rng: &mut SimRng) -> Datum {
+    fn datum(&mut self, rng: &mut Rng) -> Datum {
         match self.style {
             Style::Gauge => self.last += rng.below(201) as i64 - 100,
             Style::Steady if rng.chance(1, 20) => self.last = rng.below(1000) as i64,
@@ -469,7 +469,7 @@ impl Field {
 }
 
 /// Draws random bits, often values that are difficult to store.
-fn anything(field_type: FieldType, rng: &mut SimRng) -> Datum {
+fn anything(field_type: FieldType, rng: &mut Rng) -> Datum {
     let bits = rng.next_u64();
     let odd = rng.chance(1, 2);
     match field_type {
@@ -500,7 +500,7 @@ fn anything(field_type: FieldType, rng: &mut SimRng) -> Datum {
 }
 
 /// Draws a text that does not compress well, at most `most` bytes.
-fn noise(rng: &mut SimRng, most: u64) -> String {
+fn noise(rng: &mut Rng, most: u64) -> String {
     let words = rng.between(1, most / 10);
     let mut text = String::with_capacity(words as usize * 10);
     for _ in 0..words {

@@ -3,7 +3,7 @@
 use seiner_engine::{
     Class, Classes, Durability, Given, Keep, MergePolicy, Options, WhenFull, parse_levels,
 };
-use seiner_platform::sim::SimRng;
+use seiner_platform::sim::Rng;
 use std::time::Duration;
 
 /// Kind of faults in a run.
@@ -44,7 +44,7 @@ pub struct RunPlan {
 
 impl RunPlan {
     /// Draws the plan of a run.
-    pub fn draw(rng: &mut SimRng) -> RunPlan {
+    pub fn draw(rng: &mut Rng) -> RunPlan {
         let fault_kind = match rng.below(20) {
             0 => FaultKind::None,
             1..=11 => FaultKind::Crashes,
@@ -86,7 +86,7 @@ impl RunPlan {
     }
 
     /// Draws the plan of a run in which the store expires data.
-    pub fn draw_expiring(rng: &mut SimRng) -> RunPlan {
+    pub fn draw_expiring(rng: &mut Rng) -> RunPlan {
         let mut plan = RunPlan::draw(rng);
         if plan.fault_kind == FaultKind::Damage {
             plan.fault_kind = FaultKind::Crashes;
@@ -105,13 +105,13 @@ impl RunPlan {
     }
 
     /// Draws the plan of a run in which the store rolls up old samples.
-    pub fn draw_rolling_up(rng: &mut SimRng) -> RunPlan {
+    pub fn draw_rolling_up(rng: &mut Rng) -> RunPlan {
         let mut plan = RunPlan::draw_expiring(rng);
         (plan.expiring, plan.rolls_up) = (false, true);
         plan.sources = *rng.pick(&[1, 3, 6]);
         plan.redraw(rng);
         plan.options.classes = draw_levels(rng);
-        draw_room(rng, &mut plan.options);
+        draw_space(rng, &mut plan.options);
         plan
     }
 
@@ -121,7 +121,7 @@ impl RunPlan {
     }
 
     /// Draws other rules and settings for the next start.
-    pub(crate) fn redraw(&mut self, rng: &mut SimRng) {
+    pub(crate) fn redraw(&mut self, rng: &mut Rng) {
         let disk = self.options.disk;
         draw_log(rng, &mut self.options);
         if self.rolls_up {
@@ -147,7 +147,7 @@ impl RunPlan {
 }
 
 /// Draws lanes, policy and budget.
-fn draw_log(rng: &mut SimRng, options: &mut Options) {
+fn draw_log(rng: &mut Rng, options: &mut Options) {
     options.lanes = *rng.pick(&[2, 4, 8, 32]);
     options.policy = *rng.pick(&MergePolicy::ALL);
     options.merge_from = *rng.pick(&[0.3, 0.8, 0.95]);
@@ -159,7 +159,7 @@ fn draw_log(rng: &mut SimRng, options: &mut Options) {
 }
 
 /// Draws a disk budget that is sometimes exhausted, or no budget.
-fn draw_room(rng: &mut SimRng, options: &mut Options) {
+fn draw_space(rng: &mut Rng, options: &mut Options) {
     options.disk = None;
     if rng.chance(1, 2) {
         let least = options.least_disk();
@@ -169,7 +169,7 @@ fn draw_room(rng: &mut SimRng, options: &mut Options) {
 
 /// Draws rules with levels for the measurements of numbered rows. All steps divide each other and
 /// [`crate::rollup_model::WINDOW`].
-fn draw_levels(rng: &mut SimRng) -> Classes {
+fn draw_levels(rng: &mut Rng) -> Classes {
     const RULES: [(u64, &[&str]); 4] = [
         (
             5,
@@ -212,7 +212,7 @@ fn draw_levels(rng: &mut SimRng) -> Classes {
 }
 
 /// Draws rules for the measurements of numbered rows.
-fn draw_classes(rng: &mut SimRng) -> Classes {
+fn draw_classes(rng: &mut Rng) -> Classes {
     let mut list = Vec::new();
     for measurement in 0..4 {
         if rng.chance(1, 5) {

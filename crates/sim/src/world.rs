@@ -14,7 +14,7 @@ use crate::plan::{FaultKind, RunPlan};
 use seiner_engine::{Engine, Error, Query, Step};
 use seiner_model::SourceId;
 use seiner_platform::Disk;
-use seiner_platform::sim::{Chance, Faults, SimClock, SimDisk, SimRng};
+use seiner_platform::sim::{Chance, Faults, Rng, SimClock, SimDisk};
 use start::ProgramEnd;
 use std::collections::HashMap;
 use std::fmt;
@@ -138,7 +138,7 @@ impl fmt::Display for Report {
 /// A run in progress.
 pub struct World {
     seed: u64,
-    rng: SimRng,
+    rng: Rng,
     plan: RunPlan,
     generator: Generator,
     source_index: SourceIndex,
@@ -173,7 +173,7 @@ impl World {
     /// Returns the run of a seed with a store that keeps everything. `verbose` prints every step to
     /// stderr.
     pub fn new(seed: u64, wrap: Wrap, verbose: bool) -> World {
-        let mut rng = SimRng::new(seed);
+        let mut rng = Rng::new(seed);
         let plan = RunPlan::draw(&mut rng);
         let generator = Generator::draw(&mut rng, plan.sources);
         let oracle = Oracle::new(plan.fault_kind == FaultKind::Damage);
@@ -183,7 +183,7 @@ impl World {
     /// Returns the run of a seed with a store with retention: the disk budget is small, retention
     /// classes change, and data is deleted.
     pub fn expiring(seed: u64, wrap: Wrap, verbose: bool) -> World {
-        let mut rng = SimRng::new(!seed);
+        let mut rng = Rng::new(!seed);
         let plan = RunPlan::draw_expiring(&mut rng);
         let generator = Generator::numbered(&mut rng, plan.sources, !plan.journals());
         let oracle = Oracle::expiring(retention::model(&plan, &generator, BEGIN));
@@ -192,7 +192,7 @@ impl World {
 
     /// Returns the run of a seed with a store with roll-ups and changing rules.
     pub fn rolling_up(seed: u64, wrap: Wrap, verbose: bool) -> World {
-        let mut rng = SimRng::new(seed.rotate_left(32) ^ 0xc0a2);
+        let mut rng = Rng::new(seed.rotate_left(32) ^ 0xc0a2);
         let plan = RunPlan::draw_rolling_up(&mut rng);
         let generator = Generator::numbered(&mut rng, plan.sources, !plan.journals());
         let generator = generator.with_lateness(4_000_000_000);
@@ -202,7 +202,7 @@ impl World {
 
     fn with(
         seed: u64,
-        mut rng: SimRng,
+        mut rng: Rng,
         plan: RunPlan,
         generator: Generator,
         oracle: Oracle,

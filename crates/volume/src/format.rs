@@ -369,7 +369,7 @@ impl<'a> Reader<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use seiner_platform::sim::SimRng;
+    use seiner_platform::sim::Rng;
 
     const SHAPE: VolumeShape = VolumeShape {
         blocks: 6144,
@@ -453,7 +453,7 @@ mod tests {
 
     #[test]
     fn arbitrary_bytes_cause_no_panic() {
-        let mut rng = SimRng::new(1);
+        let mut rng = Rng::new(1);
         for turn in 0..20_000 {
             let mut bytes = golden(if turn % 2 == 0 {
                 "superblock"

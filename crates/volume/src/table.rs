@@ -106,7 +106,7 @@ impl Table {
 mod tests {
     use super::*;
     use crate::blocks::VolumeShape;
-    use seiner_platform::sim::SimRng;
+    use seiner_platform::sim::Rng;
 
     const NAMES: [&str; 3] = ["a", "b", ""];
 
@@ -189,12 +189,12 @@ mod tests {
 
     #[test]
     fn arbitrary_changes_cause_no_panic() {
-        let mut rng = SimRng::new(1);
+        let mut rng = Rng::new(1);
         for _ in 0..2000 {
             let mut changes = Vec::new();
             for _ in 0..rng.between(1, 12) {
                 let file = *rng.pick(&[0, 1, 2, u64::MAX]);
-                let number = |rng: &mut SimRng| *rng.pick(&[0, 1, 5, 300, 1 << 40, u64::MAX]);
+                let number = |rng: &mut Rng| *rng.pick(&[0, 1, 5, 300, 1 << 40, u64::MAX]);
                 changes.push(match rng.below(3) {
                     0 => {
                         let text: &&str = rng.pick(&NAMES);

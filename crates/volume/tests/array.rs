@@ -3,7 +3,7 @@
 
 use seiner_engine::{Durability, Engine, Options, Query};
 use seiner_model::{Column, Interval, Selector, SourceKey};
-use seiner_platform::sim::SimRng;
+use seiner_platform::sim::Rng;
 use seiner_platform::{Disk, File};
 use seiner_raid::{
     Array, ArraySettings, Condition, Creation, Device, IoMethod, Level, Member, Merging, Ram,
@@ -258,7 +258,7 @@ fn times(engine: &Engine) -> Vec<i64> {
 fn a_store_keeps_its_data_with_two_lost_members_and_repeated_kills() {
     let mut members = members(24 << 20);
     let mut lost = Vec::new();
-    let mut rng = SimRng::new(1);
+    let mut rng = Rng::new(1);
     let mut acknowledged = 0;
     for life in 0..12 {
         let array = assemble(&without(&members, &lost));

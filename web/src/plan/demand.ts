@@ -23,7 +23,7 @@ export const QUESTIONS: Question[] = [
   { name: 'synced', label: 'A power cut loses nothing', hint: '', title: 'Otherwise a power cut loses up to 100 ms of acknowledged samples', choices: ON },
   { name: 'ram', label: 'Memory', hint: 'of this machine', title: 'Of the machine, such as 8GiB' },
   { name: 'processors', label: 'Processors', hint: 'of this machine', title: 'Of the machine' },
-  { name: 'room', label: 'Disk space', hint: 'free here', title: 'Such as 2TB' },
+  { name: 'space', label: 'Disk space', hint: 'free here', title: 'Such as 2TB' },
   { name: 'budget', label: 'Disk budget', hint: 'nearly all of it', title: 'C: maximum disk usage of the store' },
   { name: 'tbw', label: 'Rated writes (TBW)', hint: 'such as 290TB', title: 'Bytes that may be written to the SSD in its life, from its data sheet' },
   { name: 'raid', label: 'Array', hint: 'such as 6:6:16KiB', title: 'LEVEL:MEMBERS:STRIP' },

@@ -136,7 +136,7 @@ impl Tour {
             disk.seconds = 1.0;
             disk.sustained_seconds = 10.0;
             write.seconds = 4.0;
-            write.room_bytes = 4 << 30;
+            write.space_bytes = 4 << 30;
             write.sensors = vec![1, 1000, 100_000];
             write.portions = vec![4 << 10];
             // The last store is skipped when a slow machine runs out of time.

@@ -25,8 +25,8 @@ pub struct Write {
     #[arg(long, value_name = "KIND")]
     fresh: Option<String>,
     /// C: disk space for data, for example 6GiB.
-    #[arg(long, value_parser = bytes)]
-    room: Option<u64>,
+    #[arg(long, alias = "room", value_parser = bytes)]
+    space: Option<u64>,
     /// Stores to test.
     #[arg(long = "store", value_enum, value_name = "STORE")]
     stores: Vec<StoreName>,
@@ -106,7 +106,7 @@ impl Write {
         let mut settings = write::Write::new(PathBuf::new(), self.common.profile.profile());
         settings.directories = self.directories;
         settings.fresh = self.fresh;
-        settings.room_bytes = self.room.unwrap_or(settings.room_bytes);
+        settings.space_bytes = self.space.unwrap_or(settings.space_bytes);
         settings.kept = self.kept;
         settings.writers = self.writers;
         settings.is_by_processes = self.processes;
@@ -125,7 +125,7 @@ impl Write {
         settings.memory_bytes = self.memory.unwrap_or(0);
         settings.seconds = self.seconds.unwrap_or(settings.seconds);
         if self.backend == Means::Guest {
-            settings.in_guests(self.room.is_some());
+            settings.in_guests(self.space.is_some());
         }
         if !self.stores.is_empty() {
             settings.stores = self.stores.into_iter().map(StoreName::kind).collect();

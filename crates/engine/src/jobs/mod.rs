@@ -195,7 +195,7 @@ pub(crate) fn is_behind(core: &Core) -> bool {
 pub(crate) fn make_space(core: &Core, writing: &mut Writing) -> Result<bool, Error> {
     let (done, snapshot) = merging::begin(core, writing)?;
     bring_down_quotas(core)?;
-    if merging::go_on(core, writing)? || merging::merge(core, writing, snapshot)? {
+    if merging::resume(core, writing)? || merging::merge(core, writing, snapshot)? {
         return Ok(true);
     }
     Ok(shed_ahead(core, writing)? || done || tidy(core, writing)?)

@@ -296,7 +296,7 @@ fn of_clusters(
     let mut damages = Damages::default();
     let mut buckets: Vec<Vec<Bucket>> = vec![Vec::new(); view.types().len()];
     for cluster in clusters {
-        view.go_on()?;
+        view.check_abandoned()?;
         if let [block] = cluster.members[..]
             && let Some(entry) = view.blocks.get(block)
             && cluster.span == entry.span()

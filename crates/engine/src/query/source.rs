@@ -313,7 +313,7 @@ impl SourceView {
     ///
     /// # Errors
     /// [`Error::Abandoned`].
-    pub fn go_on(&self) -> Result<(), Error> {
+    pub fn check_abandoned(&self) -> Result<(), Error> {
         match &self.is_over {
             Some(is_over) if is_over() => Err(Error::Abandoned),
             _ => Ok(()),

@@ -288,7 +288,7 @@ impl Sweep {
         while self.ahead.is_empty() {
             // Below the exclusive end, runs are pending again, and few of their rows are wanted.
             while self.ceiling.is_none() && self.groups.len() < self.bounds.groups() {
-                self.view.go_on()?;
+                self.view.check_abandoned()?;
                 let group = self.next_group();
                 if group.blocks.is_empty() {
                     break;
@@ -373,7 +373,7 @@ impl Sweep {
             let rows = match number.checked_sub(self.view.blocks.len()) {
                 Some(given) => Ok(self.given[given].clone()),
                 None => {
-                    self.view.go_on()?;
+                    self.view.check_abandoned()?;
                     self.view.read(number, &self.wanted)
                 }
             };
@@ -496,7 +496,9 @@ impl Sweep {
 fn decode(group: Group, view: &SourceView, wanted: &[bool]) -> Vec<Decoded> {
     let mut runs: Vec<(i64, usize, Result<Vec<Rows>, Error>)> = Vec::new();
     for (from, number) in group.blocks {
-        let rows = view.go_on().and_then(|()| view.read(number, wanted));
+        let rows = view
+            .check_abandoned()
+            .and_then(|()| view.read(number, wanted));
         match (runs.last_mut(), rows) {
             (Some((.., Ok(parts))), Ok(rows)) if group.is_alone => parts.push(rows),
             (_, rows) => runs.push((from, number, rows.map(|rows| vec![rows]))),

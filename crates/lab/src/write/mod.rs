@@ -30,7 +30,7 @@ pub const SAMPLE_BYTES: u64 = 16;
 /// Umax: maximum share of the space that files fill.
 const FILL: f64 = 0.9;
 /// Default of C in a guest.
-const GUEST_ROOM: u64 = 512 << 20;
+const GUEST_SPACE: u64 = 512 << 20;
 /// Name of the cell that measures the rate of one file, and the size of its pieces in bytes. With smaller pieces,
 /// the cost of opening files would dominate.
 pub const SEQUENTIAL: &str = "one file in sequence";
@@ -135,7 +135,7 @@ pub struct Write {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fresh: Option<String>,
     /// C: space for data in bytes.
-    pub room_bytes: u64,
+    pub space_bytes: u64,
     /// Stores to test.
     pub stores: Vec<StoreKind>,
     /// F: numbers of sensors.
@@ -172,7 +172,7 @@ impl Write {
     /// Returns the settings of a profile.
     pub fn new(directory: PathBuf, profile: Profile) -> Write {
         let toy = profile == Profile::Toy;
-        let (seconds, most_bytes, room_bytes) = match profile {
+        let (seconds, most_bytes, space_bytes) = match profile {
             Profile::Toy => (0.2, 16 << 20, 64 << 20),
             Profile::Safe => (8.0, 2 << 30, 6 << 30),
             Profile::Full => (3600.0, u64::MAX >> 1, 100_000_000_000),
@@ -195,7 +195,7 @@ impl Write {
         Write {
             directories: vec![directory],
             fresh: None,
-            room_bytes,
+            space_bytes,
             stores: if toy {
                 StoreKind::ALL.to_vec()
             } else {
@@ -224,16 +224,16 @@ impl Write {
     }
 
     /// Changes the settings for guests, whose disks are in memory: less space, unless it was given.
-    pub fn in_guests(&mut self, is_room_chosen: bool) {
+    pub fn in_guests(&mut self, is_space_chosen: bool) {
         self.backend = Backend::Guest;
-        if !is_room_chosen {
-            self.room_bytes = self.room_bytes.min(GUEST_ROOM);
+        if !is_space_chosen {
+            self.space_bytes = self.space_bytes.min(GUEST_SPACE);
         }
     }
 
     /// Returns the size of a file system's image in bytes: the data plus the file system's own structures.
     fn image_bytes(&self) -> u64 {
-        self.room_bytes + (self.room_bytes >> 3) + (64 << 20)
+        self.space_bytes + (self.space_bytes >> 3) + (64 << 20)
     }
 
     /// Returns the reference for all other cells: one file, in large pieces.
@@ -269,9 +269,9 @@ impl Write {
                         missing.push(Missing {
                             name: task.name,
                             why: format!(
-                                "{} would not fit into {}: choose a larger --room",
+                                "{} would not fit into {}: choose a larger --space",
                                 bytes((self.kept * portion * sensors) as f64),
-                                bytes(self.room_bytes as f64)
+                                bytes(self.space_bytes as f64)
                             ),
                         });
                     } else {
@@ -319,7 +319,7 @@ impl Write {
 
     /// Returns L: the size at which a file is rotated, so that all files together fill [`FILL`] of the space.
     fn rotate_at(&self, sensors: u64) -> u64 {
-        (FILL * self.room_bytes as f64 / (sensors * self.kept) as f64) as u64
+        (FILL * self.space_bytes as f64 / (sensors * self.kept) as f64) as u64
     }
 
     fn check(&self, location: &StorageLocation) -> Result<()> {
@@ -355,10 +355,10 @@ impl Write {
         let free = location.free_bytes()?;
         if free < self.image_bytes() {
             return refuse(format!(
-                "{} has {} free, too little for --room {}; choose a smaller --room",
+                "{} has {} free, too little for --space {}; choose a smaller --space",
                 location.path.display(),
                 bytes(free as f64),
-                bytes(self.room_bytes as f64)
+                bytes(self.space_bytes as f64)
             ));
         }
         let most = self.sensors.iter().max().copied().unwrap_or(0);
@@ -408,7 +408,7 @@ impl Write {
         let needed = self.guest_memory() + self.image_bytes();
         if needed > memory / 2 {
             return refuse(format!(
-                "the guest would take {} of this machine's {}; choose a smaller --room",
+                "the guest would take {} of this machine's {}; choose a smaller --space",
                 bytes(needed as f64),
                 bytes(memory as f64)
             ));
@@ -418,7 +418,7 @@ impl Write {
 
     /// Returns the memory of a guest without its disk: for the page cache and for stores that keep samples in memory.
     fn guest_memory(&self) -> u64 {
-        self.room_bytes
+        self.space_bytes
     }
 
     fn check_inodes(&self, location: &StorageLocation, sensors: u64) -> Result<()> {
@@ -529,7 +529,7 @@ mod tests {
     #[test]
     fn files_are_rotated_so_that_they_fit() {
         let settings = Write {
-            room_bytes: 1_000_000,
+            space_bytes: 1_000_000,
             kept: 2,
             ..Write::new("/".into(), Profile::Toy)
         };

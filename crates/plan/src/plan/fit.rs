@@ -149,7 +149,7 @@ pub fn alternatives(demand: &Demand, calibration: &Calibration) -> Vec<Alternati
                 ..demand.clone()
             };
             for disk in &mut larger.disks {
-                disk.free_bytes *= factor.max(budget / demand.room().max(1.0));
+                disk.free_bytes *= factor.max(budget / demand.space().max(1.0));
             }
             (larger, format!("a budget of {}", bytes(budget)))
         })),

@@ -61,7 +61,7 @@ pub fn figures(
     let mut lines = Lines(Vec::new());
     stream(demand, &mut lines);
     kept(demand, calibration, forecast, &mut lines);
-    room(demand, forecast, choice, simulated, &mut lines);
+    space(demand, forecast, choice, simulated, &mut lines);
     written(demand, forecast, &mut lines);
     devices(demand, forecast, simulated, &mut lines);
     memory(demand, calibration, forecast, choice, &mut lines);
@@ -141,17 +141,17 @@ fn kept(demand: &Demand, calibration: &Calibration, forecast: &Forecast, lines: 
     }
 }
 
-fn room(
+fn space(
     demand: &Demand,
     forecast: &Forecast,
     choice: &Choice,
     simulated: &Simulated,
     lines: &mut Lines,
 ) {
-    let of_room = format!("{} of {} free", bytes(choice.budget), bytes(demand.room()));
+    let of_space = format!("{} of {} free", bytes(choice.budget), bytes(demand.space()));
     lines.add(
         "disk budget (C)",
-        of_room,
+        of_space,
         match demand.budget {
             Some(_) => Origin::Given,
             None => Origin::Measured("now".to_string()),

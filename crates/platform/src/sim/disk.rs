@@ -235,12 +235,12 @@ impl State {
 
     /// Returns the bytes that all named files occupy, in whole blocks, as file systems allocate them.
     fn used(&self) -> u64 {
-        let room = |id| self.room(id);
-        self.names.live().values().copied().map(room).sum()
+        let allocated = |id| self.allocated(id);
+        self.names.live().values().copied().map(allocated).sum()
     }
 
-    fn room(&self, id: FileId) -> u64 {
-        self.files[&id].room().next_multiple_of(BLOCK)
+    fn allocated(&self, id: FileId) -> u64 {
+        self.files[&id].allocated().next_multiple_of(BLOCK)
     }
 
     fn note_used(&mut self) {
@@ -249,11 +249,11 @@ impl State {
 
     /// Returns the length up to which a file can grow, at most `len` bytes.
     fn grown(&self, id: FileId, len: u64) -> u64 {
-        let room = self.room(id);
+        let allocated = self.allocated(id);
         let free = self
             .capacity
             .map_or(u64::MAX, |capacity| capacity.saturating_sub(self.used()));
-        len.min(room.saturating_add(free))
+        len.min(allocated.saturating_add(free))
     }
 
     fn image(&mut self, id: FileId) -> &mut Image {

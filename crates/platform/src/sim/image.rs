@@ -60,7 +60,7 @@ impl Image {
     }
 
     /// Returns the number of bytes that the file occupies on the disk.
-    pub(super) fn room(&self) -> u64 {
+    pub(super) fn allocated(&self) -> u64 {
         self.reserved.max(self.len())
     }
 

@@ -13,4 +13,4 @@ mod names;
 pub use clock::SimClock;
 pub use disk::SimDisk;
 pub use faults::{Chance, Faults};
-pub use seiner_random::Rng as SimRng;
+pub use seiner_random::Rng;

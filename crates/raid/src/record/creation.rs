@@ -101,9 +101,9 @@ pub fn create(devices: &[Arc<dyn Member>], creation: &Creation) -> Result<Superb
     let least = devices.iter().min_by_key(|device| device.bytes());
     let most = devices.iter().max_by_key(|device| device.bytes());
     creation.check(devices.len())?;
-    let room = least.map_or(0, |device| device.bytes().saturating_sub(OVERHEAD));
-    let room = space_for_data(room, creation);
-    let geometry = Geometry::new(creation.level, devices.len(), creation.strip_bytes, room)?;
+    let space = least.map_or(0, |device| device.bytes().saturating_sub(OVERHEAD));
+    let space = space_for_data(space, creation);
+    let geometry = Geometry::new(creation.level, devices.len(), creation.strip_bytes, space)?;
     if let (Some(small), Some(large), false) = (least, most, creation.smallest)
         && small.bytes() != large.bytes()
     {
@@ -155,12 +155,12 @@ pub fn create(devices: &[Arc<dyn Member>], creation: &Creation) -> Result<Superb
 }
 
 /// Returns the space left for data, if checksums need their share: 4 KiB of checksums per 4 MiB of data.
-fn space_for_data(room: u64, creation: &Creation) -> u64 {
+fn space_for_data(space: u64, creation: &Creation) -> u64 {
     if !creation.checksums {
-        return room;
+        return space;
     }
     let block = BLOCK_BYTES as u64;
-    let blocks = room / block;
+    let blocks = space / block;
     // The last block of checksums may be partly used.
     (blocks - blocks_for(blocks).min(blocks)) * block
 }

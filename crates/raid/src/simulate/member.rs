@@ -1,7 +1,7 @@
 //! Modelled members: they have service times and no contents.
 
 use crate::request::{Action, Nanos};
-use seiner_platform::sim::SimRng;
+use seiner_platform::sim::Rng;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
@@ -44,7 +44,7 @@ impl MemberModel {
 /// Modelled NVMe disk. An operation waits for a slot, is served, and transfers its bytes over a shared bus.
 pub struct Nvme {
     model: MemberModel,
-    rng: SimRng,
+    rng: Rng,
     /// Times at which the busy slots become free.
     slots: BinaryHeap<Reverse<Nanos>>,
     bus_free: Nanos,
@@ -56,7 +56,7 @@ impl Nvme {
         let slots = (0..model.slots).map(|_| Reverse(0)).collect();
         Nvme {
             model,
-            rng: SimRng::new(seed),
+            rng: Rng::new(seed),
             slots,
             bus_free: 0,
         }

@@ -8,7 +8,7 @@ use crate::geometry::BLOCK_BYTES;
 use crate::mark::Mark;
 use crate::record::{Intent, Uuid};
 use crate::request::Operation;
-use seiner_platform::sim::SimRng;
+use seiner_platform::sim::Rng;
 use std::collections::BTreeSet;
 use std::ops::Range;
 
@@ -76,7 +76,7 @@ impl<B> Recorder<B> {
 
     /// Returns the record that a start after a power cut finds. A record that was being written is on all members,
     /// on some, or on none. Waiting operations are lost.
-    pub fn after_cut(self, rng: &mut SimRng) -> Recorder<B> {
+    pub fn after_cut(self, rng: &mut Rng) -> Recorder<B> {
         let mut stored = self.stored;
         if let Some(writing) = self.writing {
             match rng.below(3) {

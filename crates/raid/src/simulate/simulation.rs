@@ -7,7 +7,7 @@ use crate::geometry::Geometry;
 use crate::merging::Merging;
 use crate::request::{Action, Nanos, Outcome, Request};
 use crate::shard::{Counters, Shard, ShardSettings};
-use seiner_platform::sim::SimRng;
+use seiner_platform::sim::Rng;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
@@ -123,7 +123,7 @@ struct Simulation<'a> {
     threads: Vec<Thread>,
     flights: Vec<Option<InFlight>>,
     free: Vec<usize>,
-    rng: SimRng,
+    rng: Rng,
     phase: usize,
     measured: Measured,
     latencies: Vec<u32>,
@@ -132,7 +132,7 @@ struct Simulation<'a> {
 
 /// Runs a simulation.
 pub fn run(run: &Run) -> Measured {
-    let mut rng = SimRng::new(run.seed);
+    let mut rng = Rng::new(run.seed);
     let settings = ShardSettings {
         merging: run.merging,
         longest_hold: run.longest_hold,

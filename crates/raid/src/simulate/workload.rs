@@ -1,7 +1,7 @@
 //! Workloads of a simulation.
 
 use crate::request::Nanos;
-use seiner_platform::sim::SimRng;
+use seiner_platform::sim::Rng;
 
 /// Pattern of request addresses.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -80,7 +80,7 @@ pub struct Load {
 pub struct Thread {
     mix: Vec<Mix>,
     total: u64,
-    rng: SimRng,
+    rng: Rng,
     /// Next block of each sequential place. Kinds of the same direction share it, as the threads of a benchmark
     /// do.
     next: Vec<u64>,
@@ -98,7 +98,7 @@ impl Thread {
         threads: usize,
         size: u64,
         offset: u64,
-        rng: SimRng,
+        rng: Rng,
     ) -> Thread {
         let mut thread = Thread {
             mix: job.mix.clone(),

@@ -4,7 +4,7 @@
 
 pub mod assembled;
 
-use seiner_platform::sim::SimRng;
+use seiner_platform::sim::Rng;
 use seiner_raid::{Array, Block, Device, Member, Page, Ram};
 use std::collections::BTreeMap;
 use std::io;
@@ -183,7 +183,7 @@ impl Plain {
 
     /// Executes and verifies many writes and some reads, several at a time.
     pub fn load(&mut self, array: &Array, seed: u64, rounds: u64) {
-        let mut rng = SimRng::new(seed);
+        let mut rng = Rng::new(seed);
         let size = self.pages.len() as u64;
         for round in 0..rounds / 10 {
             let (sender, results) = channel();
@@ -245,7 +245,7 @@ impl Plain {
 
     /// Writes until the power fails. Acknowledged writes must survive, others may or may not.
     pub fn load_until_it_fails(&mut self, array: &Array, seed: u64) {
-        let mut rng = SimRng::new(seed);
+        let mut rng = Rng::new(seed);
         let size = self.pages.len() as u64;
         for round in 0.. {
             let (sender, results) = channel();

@@ -170,7 +170,7 @@ impl Settings {
         self.segment_bytes.get_or_insert(segment);
         match given {
             Some(disk) if disk > most => Err(format!(
-                "disk = {disk} bytes is more than the {most} for which there is room; lower it, or leave it out"
+                "disk = {disk} bytes is more than the {most} that are available; lower it, or leave it out"
             )),
             _ => Ok(self),
         }

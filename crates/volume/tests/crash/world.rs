@@ -2,7 +2,7 @@
 
 use crate::model::{Model, VALUES};
 use crate::volume::{VolumeKind, mount, mount_as};
-use seiner_platform::sim::{SimDisk, SimRng};
+use seiner_platform::sim::{Rng, SimDisk};
 use seiner_platform::{Disk, File};
 use seiner_volume::{BLOCK, VolumeDisk, VolumeShape};
 use std::collections::{BTreeMap, BTreeSet};
@@ -14,7 +14,7 @@ type Id = usize;
 
 /// A run in progress.
 pub struct World {
-    pub rng: SimRng,
+    pub rng: Rng,
     pub shape: VolumeShape,
     pub kind: VolumeKind,
     pub unflushed: Arc<Mutex<BTreeSet<u64>>>,
@@ -30,7 +30,7 @@ pub struct World {
 
 impl World {
     pub fn new(seed: u64, kind: VolumeKind) -> World {
-        let mut rng = SimRng::new(seed);
+        let mut rng = Rng::new(seed);
         let stripe_blocks = *rng.pick(&[1, 4, 16, 20]);
         let unit = stripe_blocks * 16u64.div_ceil(stripe_blocks);
         let shape = VolumeShape {
@@ -346,7 +346,7 @@ impl World {
         self.disk.sync_names().map_err(|error| error.to_string())?;
         match self.disk.free().unwrap() == Some(self.disk.capacity()) {
             true => Ok(()),
-            false => Err("some room is lost".to_string()),
+            false => Err("some space is lost".to_string()),
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use super::cell::{Cell, Outcome, Pattern};
 use anyhow::{Result, anyhow};
-use seiner_platform::sim::SimRng;
+use seiner_platform::sim::Rng;
 use seiner_raid::{Array, BLOCK_BYTES, Block, Command, Counters, Page};
 use std::sync::mpsc::{Sender, channel};
 use std::time::Instant;
@@ -13,7 +13,7 @@ type Answered = (u64, Result<(), seiner_raid::Failure>);
 /// Generator of writes.
 struct Source {
     pattern: Pattern,
-    rng: SimRng,
+    rng: Rng,
     next: u64,
     size: u64,
     data: Vec<Page>,
@@ -21,7 +21,7 @@ struct Source {
 
 impl Source {
     fn new(array: &Array, cell: &Cell) -> Source {
-        let mut rng = SimRng::new(1);
+        let mut rng = Rng::new(1);
         let mut page = Page::zero();
         // Random bytes: some devices write compressible or repeated data faster than real data.
         for word in page.bytes_mut().chunks_exact_mut(8) {

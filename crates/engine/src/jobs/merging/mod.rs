@@ -49,7 +49,7 @@ pub(super) fn begin(core: &Core, writing: &mut Writing) -> Result<(bool, StatsSn
 }
 
 /// Continues an unfinished merge. Returns whether there was one.
-pub(super) fn go_on(core: &Core, writing: &mut Writing) -> Result<bool, Error> {
+pub(super) fn resume(core: &Core, writing: &mut Writing) -> Result<bool, Error> {
     let Some(PausedMerge { victims, extra }) = writing.merge.paused.take() else {
         return Ok(false);
     };

@@ -29,7 +29,7 @@ impl Volume {
     /// The volume cannot be made, for example because the space is not free.
     pub fn make(settings: &Write, sensors: u64, directories: &[PathBuf]) -> Result<Volume> {
         let file = File::create(directories[0].join("volume"))?;
-        let blocks = (settings.room_bytes as f64 * FILL) as u64 / FIXED_PORTION;
+        let blocks = (settings.space_bytes as f64 * FILL) as u64 / FIXED_PORTION;
         match rustix::fs::fallocate(&file, FallocateFlags::empty(), 0, blocks * FIXED_PORTION) {
             Ok(()) | Err(rustix::io::Errno::OPNOTSUPP) => {}
             Err(error) => {

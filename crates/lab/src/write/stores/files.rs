@@ -124,7 +124,7 @@ mod tests {
     fn files_are_rotated_and_the_oldest_are_removed() {
         let home = tempfile::tempdir().unwrap();
         let set = Write {
-            room_bytes: 20_000,
+            space_bytes: 20_000,
             kept: 3,
             ..Write::new(home.path().to_owned(), Profile::Toy)
         };

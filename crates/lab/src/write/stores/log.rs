@@ -64,8 +64,8 @@ impl Log {
             durability,
             // In a small space, segments and journal are small too: a segment, the reserve for
             // merging and the journal must fit.
-            segment_bytes: share(settings.room_bytes / SEGMENTS, usual.segment_bytes),
-            journal_bytes: share(settings.room_bytes / JOURNALS, usual.journal_bytes),
+            segment_bytes: share(settings.space_bytes / SEGMENTS, usual.segment_bytes),
+            journal_bytes: share(settings.space_bytes / JOURNALS, usual.journal_bytes),
             ..usual
         };
         if settings.memory_bytes > 0 {

@@ -110,7 +110,7 @@ mod tests {
         for kind in StoreKind::ALL.iter().chain(built).copied() {
             let home = tempfile::tempdir().unwrap();
             let settings = Write {
-                room_bytes: 1 << 20,
+                space_bytes: 1 << 20,
                 ..Write::new(home.path().to_owned(), Profile::Toy)
             };
             let directories = [home.path().to_owned()];

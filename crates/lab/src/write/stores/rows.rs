@@ -27,7 +27,7 @@ impl Table {
     /// Computes the rows kept per sensor. A row is assumed to take at most three times the bytes of
     /// its sample.
     pub fn new(settings: &Write, sensors: u64) -> Table {
-        let kept = settings.room_bytes / (3 * SAMPLE_BYTES * sensors);
+        let kept = settings.space_bytes / (3 * SAMPLE_BYTES * sensors);
         Table {
             sensors,
             kept: kept.max(1),

@@ -15,7 +15,7 @@ pub struct Recovery {
     directory: PathBuf,
     current: Mutex<Current>,
     rings: Vec<AtomicU64>,
-    room: u64,
+    space_bytes: u64,
     is_synced: bool,
 }
 
@@ -50,7 +50,7 @@ impl Recovery {
                 bytes: 0,
             }),
             rings: (0..sensors * RING).map(|_| AtomicU64::new(0)).collect(),
-            room: (settings.room_bytes as f64 * FILL) as u64,
+            space_bytes: (settings.space_bytes as f64 * FILL) as u64,
             is_synced: settings.is_synced,
         })
     }
@@ -69,7 +69,7 @@ impl Store for Recovery {
             .current
             .lock()
             .expect("no thread panics while it holds the file");
-        if current.bytes >= ROTATE_AT.min(self.room / 3) {
+        if current.bytes >= ROTATE_AT.min(self.space_bytes / 3) {
             let number = current.number + 1;
             *current = Current {
                 file: File::create(self.directory.join(number.to_string()))?,

@@ -4,7 +4,7 @@ use super::Canary;
 use super::block::TinyBlock;
 use crate::block::Block;
 use crate::request::{Action, Outcome};
-use seiner_platform::sim::SimRng;
+use seiner_platform::sim::Rng;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
@@ -116,7 +116,7 @@ impl Disk {
         }
     }
 
-    pub(super) fn cut_power(&mut self, rng: &mut SimRng) {
+    pub(super) fn cut_power(&mut self, rng: &mut Rng) {
         for (stable, cached) in self.stable.iter_mut().zip(&self.cached) {
             if stable != cached && rng.chance(1, 2) {
                 *stable = *cached;

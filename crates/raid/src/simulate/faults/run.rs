@@ -10,7 +10,7 @@ use crate::merging::Merging;
 use crate::request::{Action, Failure, Nanos, Operation, Reply, Request, Token};
 use crate::shard::{MemberState, Shard, ShardSettings};
 use crate::simulate::record::Recorder;
-use seiner_platform::sim::SimRng;
+use seiner_platform::sim::Rng;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A write to a block, in the order of arrival.
@@ -42,7 +42,7 @@ pub enum InFlight {
 
 /// A run in progress.
 pub struct FaultRun {
-    pub(super) rng: SimRng,
+    pub(super) rng: Rng,
     pub(super) geometry: Geometry,
     pub(super) settings: ShardSettings,
     pub(super) severity: Severity,
@@ -73,7 +73,7 @@ pub struct FaultRun {
 
 impl FaultRun {
     pub(super) fn new(seed: u64, severity: Severity, canary: Option<Canary>) -> FaultRun {
-        let mut rng = SimRng::new(seed);
+        let mut rng = Rng::new(seed);
         let level = *rng.pick(&[
             Level::Raid0,
             Level::Raid1,
