@@ -1,7 +1,7 @@
 //! Core of a store: the state that writers, jobs and queries share, and its locks.
 //!
-//! Locks are always taken in this order: `writing` (segments), `sealer`, `journal` or `persisted_clock`,
-//! `catalog` or `ledger`, the head, the log, the dictionary, members, health. Rows are accepted
+//! Locks are always taken in this order: `writers`, `writing` (segments), `sealer`, `journal` or
+//! `persisted_clock`, `catalog` or `ledger`, the head, the log, the dictionary, members, health. Rows are accepted
 //! under the lock of the head, and blocks are added under the lock of the log. No thread holds
 //! either of these two locks while it writes to the disk.
 
@@ -45,6 +45,8 @@ const TRIMS: u8 = 2;
 /// Shared state of an open store. [`Engine`](crate::Engine) is its public interface.
 pub(crate) struct Core {
     locks: Locks,
+    /// Lock of the writer whose turn it is.
+    pub(crate) writers: parking_lot::Mutex<()>,
     pub(crate) health: Arc<Health>,
     options: Arc<Options>,
     sealer: Sealer,
@@ -456,6 +458,7 @@ impl Core {
             names_seed: opened.parts.head.names().seed(),
             volume: opened.volume,
             locks: Locks::new(opened.parts.head, opened.parts.log, health.clone()),
+            writers: parking_lot::Mutex::new(()),
             health,
             options: opened.parts.options,
             ledger_waits: AtomicBool::new(false),

@@ -1,23 +1,16 @@
-//! Intake: accepts rows and names from outside, with short holds of the lock. Writers that are
-//! ahead of the background threads wait for them.
+//! Intake: accepts rows and names from outside, with short holds of the lock.
 
-use crate::background::done;
 use crate::buffer::Number;
 use crate::buffer::run::{Floats, LINES_AHEAD, ROWS_AHEAD};
 use crate::core::{Core, ROWS_A_LOCK};
 use crate::dictionary::names::{NameHash, hash_name};
 use crate::error::{Error, Receipt};
-use crate::head::{Backlog, Head};
-use crate::jobs::free::headroom;
-use crate::locks::HeadGuard;
-use crate::scheduler::Job;
+use crate::head::Head;
+use crate::writers::Turn;
 use seiner_model::{Batch, Cell, Columns, FieldType, Notation, SourceId, SourceKey, Value};
-use std::time::Duration;
 
 /// Number that stands for a rejected row instead of a source.
 const REFUSED: u32 = u32::MAX;
-/// Shortest delay for which a throttled writer sleeps.
-const LEAST_DELAY: Duration = Duration::from_millis(2);
 
 /// Appends rows in their order. Rows that cannot be accepted are rejected one by one and listed in
 /// the receipt. All other rows are accepted.
@@ -31,14 +24,18 @@ pub(crate) fn append(
 ) -> Result<Receipt, Error> {
     let mut receipt = Receipt::default();
     let mut scratch = Scratch::default();
-    for (turn, rows) in batch.rows.chunks(ROWS_A_LOCK).enumerate() {
+    let mut turn = Turn::begin(core);
+    for (start, rows) in (0..)
+        .step_by(ROWS_A_LOCK)
+        .zip(batch.rows.chunks(ROWS_A_LOCK))
+    {
         scratch.hashes.clear();
         scratch.hashes.extend(
             rows.iter()
                 .map(|row| hash_name(core.names_seed, notation.id(), row.name)),
         );
-        let mut head = head_for_rows(core)?;
-        scratch.resolve(&mut head, notation, rows, turn * ROWS_A_LOCK, &mut receipt);
+        let mut head = turn.head()?;
+        scratch.resolve(&mut head, notation, rows, start, &mut receipt);
         let mut values = Vec::new();
         for (index, row) in rows.iter().enumerate() {
             scratch.fetch(&head, index);
@@ -48,7 +45,7 @@ pub(crate) fn append(
             }
             let cells = batch.cells_of(row);
             if let Err(reason) = head.append(source, row.time, cells, &mut values, &mut receipt) {
-                receipt.reject(turn * ROWS_A_LOCK + index, reason);
+                receipt.reject(start + index, reason);
             }
         }
         note_rows(core, &mut head, &mut receipt);
@@ -59,7 +56,8 @@ pub(crate) fn append(
 
 /// Returns the number of a source, and registers the source if it is new.
 pub(crate) fn register(core: &Core, key: &SourceKey) -> Result<SourceId, Error> {
-    let mut head = head_for_rows(core)?;
+    let mut turn = Turn::begin(core);
+    let mut head = turn.head()?;
     let dictionary = head.dictionary().clone();
     let mut dictionary = dictionary
         .write()
@@ -87,8 +85,9 @@ pub(crate) fn append_columns(
     let mut next = vec![0; fields.len()];
     let mut cells = Vec::with_capacity(fields.len());
     let rows = columns.times.len();
+    let mut turn = Turn::begin(core);
     for start in (0..rows).step_by(ROWS_A_LOCK) {
-        let mut head = head_for_rows(core)?;
+        let mut head = turn.head()?;
         if source.0 >= head.sources() {
             return Err(Error::UnknownSource(source.0));
         }
@@ -141,34 +140,38 @@ pub(crate) fn append_samples(
             values.len()
         )));
     }
+    let mut turn = Turn::begin(core);
     for start in (0..sources.len()).step_by(ROWS_A_LOCK) {
         let range = start..sources.len().min(start + ROWS_A_LOCK);
-        let turn = Floats {
+        let floats = Floats {
             sources: &sources[range.clone()],
             times: &times[range.clone()],
             values: &values[range],
         };
-        let mut head = head_for_rows(core)?;
+        let mut head = turn.head()?;
         let known = head.sources();
-        let highest = turn.sources.iter().fold(0, |all, source| all.max(source.0));
+        let highest = floats
+            .sources
+            .iter()
+            .fold(0, |all, source| all.max(source.0));
         if highest >= known {
             return Err(Error::UnknownSource(highest));
         }
         // If some rows may be too old, rows are examined one by one.
         let late_before = head.late_before();
-        let in_time = turn.times.iter().all(|&time| time >= late_before);
+        let in_time = floats.times.iter().all(|&time| time >= late_before);
         let mut arranged = Vec::new();
         let mut only = u32::MAX;
         let mut index = 0;
         loop {
-            let usual = head.put_floats(only, turn.from(index));
+            let usual = head.put_floats(only, floats.from(index));
             receipt.rows += usual;
             receipt.samples += usual;
             index += usual;
-            let Some(&SourceId(source)) = turn.sources.get(index) else {
+            let Some(&SourceId(source)) = floats.sources.get(index) else {
                 break;
             };
-            let (time, value) = (turn.times[index], turn.values[index]);
+            let (time, value) = (floats.times[index], floats.values[index]);
             index += 1;
             // A layout whose only field was this field is unchanged.
             if head.line(source).layout == only {
@@ -208,84 +211,6 @@ fn note_rows(core: &Core, head: &mut Head, receipt: &mut Receipt) {
         head.staging.since = core.clock.monotonic().max(1);
     }
     head.staging.samples += samples;
-}
-
-/// Locks the head for a batch of rows, after other waiting threads. Waits first while too much work
-/// is unfinished or the disk is full, so that memory and disk stay bounded.
-fn head_for_rows(core: &Core) -> Result<HeadGuard<'_>, Error> {
-    if let Some(head) = head_without_wait(core)? {
-        return Ok(head);
-    }
-    make_way(core)?;
-    let mut head = core.head();
-    core.prepare(&mut head)?;
-    Ok(head)
-}
-
-/// Locks the head for a batch of rows if no job is needed before. Head and log are locked once.
-fn head_without_wait(core: &Core) -> Result<Option<HeadGuard<'_>>, Error> {
-    let (mut head, mut log) = core.both();
-    core.inform(&mut head, &mut log);
-    if head.staged().max(head.taken()) != Backlog::Small {
-        return Ok(None);
-    }
-    let staged = head.staging.bytes() as u64;
-    let (has_space, delay) = log.charge_writers(&head.load(), staged);
-    let is_behind = log.is_behind(head.is_journal_full());
-    drop(log);
-    if is_behind || !has_space || delay >= LEAST_DELAY {
-        return Ok(None);
-    }
-    core.prepare_informed(&mut head)?;
-    Ok(Some(head))
-}
-
-/// Waits while too much work is unfinished. The background threads do the work. They are woken
-/// before writers have to wait for them.
-fn make_way(core: &Core) -> Result<(), Error> {
-    let (staged, taken, journal_full) = {
-        let head = core.head();
-        (head.staged(), head.taken(), head.is_journal_full())
-    };
-    let behind = core.log().is_behind(journal_full);
-    wait_if_full(core, Job::Journal, staged)?;
-    wait_if_full(core, Job::Seal, taken)?;
-    if behind {
-        wait_if_full(core, Job::Segments, Backlog::Full)?;
-    }
-    make_space(core)
-}
-
-/// Waits for a job if its backlog is full.
-fn wait_if_full(core: &Core, job: Job, backlog: Backlog) -> Result<(), Error> {
-    match backlog {
-        Backlog::Small => Ok(()),
-        Backlog::Large => {
-            core.scheduler.nudge(job);
-            Ok(())
-        }
-        Backlog::Full => done(core, job),
-    }
-}
-
-/// Waits as the throttle requires, and frees space if there is none.
-///
-/// # Errors
-/// [`Error::Full`] if neither merging nor shedding frees any space.
-fn make_space(core: &Core) -> Result<(), Error> {
-    let (has_space, delay) = headroom(core);
-    if has_space {
-        if delay >= LEAST_DELAY {
-            core.log().debt.clear();
-            core.clock.sleep(delay);
-            core.head().counters.waited_ns += delay.as_nanos() as u64;
-        }
-        return Ok(());
-    }
-    let began = core.clock.monotonic();
-    let result = done(core, Job::Space);
-    core.head().counters.waited_ns += core.clock.monotonic() - began;
-    result
 }
 
 /// Temporary memory of a batch.

@@ -106,6 +106,7 @@ mod status;
 mod trace;
 mod trouble;
 mod volume;
+mod writers;
 
 use seiner_store::answer;
 

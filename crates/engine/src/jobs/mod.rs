@@ -13,7 +13,7 @@ mod overwrites;
 pub(crate) mod rollup;
 pub(crate) mod segments;
 #[cfg(test)]
-mod testing;
+pub(crate) mod testing;
 mod tidying;
 pub(crate) mod writing;
 
