@@ -1,9 +1,9 @@
 //! Core of a store: the state that writers, jobs and queries share, and its locks.
 //!
 //! Locks are always taken in this order: `writers`, `writing` (segments), `sealer`, `journal` or
-//! `persisted_clock`, `catalog` or `ledger`, the head, the log, the dictionary, members, health. Rows are accepted
-//! under the lock of the head, and blocks are added under the lock of the log. No thread holds
-//! either of these two locks while it writes to the disk.
+//! `persisted_clock`, `catalog` or `ledger`, the head, the log, the dictionary, members, health. Rows
+//! are accepted under the lock of the head, and blocks are added under the lock of the log. No thread
+//! holds either of these two locks while it writes to the disk.
 
 use crate::catalog::{Catalog, Frame};
 use crate::error::Error;
