@@ -115,6 +115,9 @@ pub struct Retention {
     now: i64,
     /// Number of the next block, as of the latest batch or block.
     block: u64,
+    /// Number of the next block when the latest buffer in the log was taken. `logged_rows` are the
+    /// rows up to then. Sealing lags behind, so this number is below `block` under load.
+    logged_block: u64,
     /// Time on the disk that a start after a crash will find, so that the clock cannot be behind
     /// it. Age hides no later data.
     covered: i64,
@@ -165,6 +168,7 @@ impl Retention {
             pace: Pace::default(),
             now: i64::MIN,
             block: 0,
+            logged_block: 0,
             covered: i64::MIN,
             has_stored_time: false,
             watch,
