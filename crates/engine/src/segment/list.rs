@@ -1,7 +1,9 @@
 //! List of the blocks of a segment that is being written.
 //!
 //! The list is kept in pages that never move, and the table of sources in parts. An addition
-//! therefore takes about the same time however long the list is. A [`Listing`] shares the pages. It
+//! therefore takes about the same time however long the list is. Sources with neighbouring numbers
+//! are in the same part: a flush seals sources in the order of their numbers, and the processor's
+//! cache holds one part. A [`Listing`] shares the pages. It
 //! is created in constant time per page and is read without the store's lock while the list grows.
 
 use super::Entry;
@@ -12,6 +14,8 @@ use std::sync::Arc;
 const PAGE: usize = 1024;
 /// Parts of the table of sources: a part is rehashed at once when it is full.
 const PARTS: usize = 64;
+/// Consecutive sources of a part. The next sources belong to the next part.
+const PART_SOURCES: usize = 1 << 13;
 /// Index that refers to no block.
 const NO_BLOCK: u32 = u32::MAX;
 
@@ -59,7 +63,7 @@ impl Default for BlockList {
 impl BlockList {
     /// Adds a block.
     pub fn push(&mut self, entry: Entry) {
-        let part = &mut self.latest[entry.source as usize % PARTS];
+        let part = &mut self.latest[part_of(entry.source)];
         let capacity = part.capacity();
         let before = part.insert(entry.source, self.len as u32);
         if part.capacity() != capacity {
@@ -108,7 +112,7 @@ impl BlockList {
 
     /// Returns the blocks of a source, the latest first.
     pub fn of(&self, source: u32) -> impl Iterator<Item = Entry> {
-        let latest = self.latest[source as usize % PARTS].get(&source);
+        let latest = self.latest[part_of(source)].get(&source);
         let mut next = latest.copied().unwrap_or(NO_BLOCK);
         std::iter::from_fn(move || {
             let page = self.pages.get(next as usize / PAGE)?;
@@ -138,6 +142,11 @@ impl Listing {
         entries.extend(self.iter().copied());
         entries
     }
+}
+
+/// Returns the part of the table in which a source is.
+fn part_of(source: u32) -> usize {
+    source as usize / PART_SOURCES % PARTS
 }
 
 /// Returns the approximate bytes of a hash table for `capacity` entries. A table has an eighth more
