@@ -156,7 +156,7 @@ impl Core {
     #[track_caller]
     pub(crate) fn present(&self) -> (HeadGuard<'_>, LogGuard<'_>) {
         let (head, mut log) = self.both();
-        log.retention.advance(&*self.clock, head.next_block());
+        log.retention.advance(&*self.clock, head.logged_block());
         (head, log)
     }
 

@@ -7,7 +7,7 @@ use seiner_platform::Clock;
 /// Advances the time, copies figures of the log to the head, and passes requests of the head to the
 /// log.
 pub(crate) fn inform(head: &mut Head, log: &mut Log, clock: &dyn Clock) {
-    log.retention.advance(clock, head.next_block());
+    log.retention.advance(clock, head.logged_block());
     log.bound_replay();
     if head.take_checkpoint_wanted() {
         log.set_checkpoint_due(true);

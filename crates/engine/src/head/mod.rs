@@ -211,6 +211,13 @@ impl Head {
         self.next_block
     }
 
+    /// Returns the number of the next block when the oldest buffer that waits for the log was
+    /// taken, or the number of the next block if no buffer waits.
+    pub fn logged_block(&self) -> u64 {
+        let front = self.sealing.iter().next();
+        front.map_or(self.next_block, |taken| taken.next)
+    }
+
     /// Returns the buffers that were taken.
     pub fn sealing(&self) -> &Queue {
         &self.sealing

@@ -290,6 +290,32 @@ fn a_full_buffer_becomes_a_block_and_rows_go_on_in_the_next() {
     assert_eq!(world.blocks().len(), 2);
 }
 
+/// Forecasts divide rows in the log by blocks. They once counted all blocks begun, so a store that
+/// was written at full speed took dead blocks for live ones, and merged three times as many bytes.
+#[test]
+fn blocks_begun_while_buffers_wait_for_the_log_do_not_count() {
+    let mut world = world(Durability::Memory);
+    let sources: Vec<u32> = ["a", "b", "c"]
+        .map(|name| world.register(name).unwrap())
+        .to_vec();
+    let one = [("v", Value::F64(1.5))];
+    let logged = |world: &World| {
+        let head = &world.parts.head;
+        (head.logged_block(), head.next_block())
+    };
+    world.append(sources[0], 1, &one).unwrap();
+    assert_eq!(logged(&world), (2, 2), "no buffer waits");
+    world.head().seal(sources[0]);
+    for &source in &sources {
+        world.append(source, 2, &one).unwrap();
+    }
+    assert_eq!(logged(&world), (2, 5));
+    world.head().seal(sources[1]);
+    assert_eq!(logged(&world), (2, 5), "the oldest buffer counts");
+    world.finish().unwrap();
+    assert_eq!(logged(&world), (5, 5));
+}
+
 #[test]
 fn rows_of_a_block_are_sorted_and_a_block_that_reaches_back_is_late() {
     let mut world = world(Durability::Memory);

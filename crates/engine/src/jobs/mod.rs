@@ -154,7 +154,7 @@ fn read_state(core: &Core, writing: &Writing) -> Result<StepState, Error> {
         Choice::Seal => Next::Seal,
         Choice::Checkpoint => Next::Checkpoint,
         Choice::Idle => {
-            log.retention.advance(&*core.clock, head.next_block());
+            log.retention.advance(&*core.clock, head.logged_block());
             Next::Idle
         }
     };

@@ -115,7 +115,6 @@ pub(crate) fn open(
     sealer::run_alone(&mut parts, &*volume, &mut encoder)?;
     let Parts { head, log, .. } = &mut parts;
     let next_block = head.next_block();
-    log.retention.note_logged(next_block);
     log.retention.advance(clock, next_block);
     log.retention.change_rules(
         |source| keys.key(source).expect("numbers have no gaps"),

@@ -12,12 +12,13 @@ const SHORTEST_AHEAD: i64 = NANOS;
 const LONGEST_AHEAD: i64 = 60 * NANOS;
 
 impl Retention {
-    /// Advances the time. `next_block` is the number of the next block.
-    pub fn advance(&mut self, clock: &dyn Clock, next_block: u64) {
+    /// Advances the time. `block` is the number of the next block when the oldest buffer that waits
+    /// for the log was taken: rows count when they are in the log.
+    pub fn advance(&mut self, clock: &dyn Clock, block: u64) {
         self.judge(clock);
         self.now = self.now.max(self.trusted);
-        self.block = self.block.max(next_block);
-        self.pace.note(next_block, self.now);
+        self.block = self.block.max(block);
+        self.pace.note(block, self.now);
         let covered = self.now.min(self.covered);
         let rules = self.classes.list().iter().zip(&self.next);
         for ((class, next), floor) in rules.zip(&mut self.floors) {

@@ -54,17 +54,11 @@ impl Retention {
         }
     }
 
-    /// Records that the log contains all blocks taken before the block `next` was begun.
-    pub fn note_logged(&mut self, next: u64) {
-        self.logged_block = self.logged_block.max(next);
-        self.block = self.block.max(next);
-    }
-
-    /// Returns when a block that joins the log is expected to die. The number of blocks begun
-    /// between its start and its end measures the time it took to fill. `bytes` are the bytes of
-    /// its rows, and `last` is its latest time.
+    /// Returns when a block that joins the log is expected to die. The number of blocks begun since
+    /// the start of this block measures the time it took to fill. `bytes` are the bytes of its
+    /// rows, and `last` is its latest time.
     pub fn death(&mut self, taken: &Taken, bytes: u64, last: i64) -> Expected {
-        self.note_logged(taken.next);
+        self.block = self.block.max(taken.next);
         let source = taken.source;
         let class = self.class_of(source);
         let keep = self.classes.list()[class as usize].keep;
@@ -73,7 +67,7 @@ impl Retention {
             return Expected::Never;
         }
         if quota.is_some() {
-            let now = (1 + self.logged_block) as i64 * BLOCK;
+            let now = (1 + self.block) as i64 * BLOCK;
             self.rates[class as usize].add(bytes as f64, now, RATE_WINDOW);
         }
         let ring = keep.rows.map_or(Expected::Never, |ring| {
@@ -98,10 +92,9 @@ impl Retention {
         f64::from(*pace)
     }
 
-    /// Returns the blocks begun per row of a source since the block number `since`. Blocks that
-    /// were begun while buffers waited for the log do not count, because their rows do not count.
+    /// Returns the blocks begun per row of a source since the block number `since`.
     fn pace_since(&self, since: u64, rows: u64) -> f64 {
-        self.logged_block.saturating_sub(since).max(1) as f64 / rows.max(1) as f64
+        self.block.saturating_sub(since).max(1) as f64 / rows.max(1) as f64
     }
 
     /// Returns when an existing block is expected to die. Assumes that the rows of a ring arrived
@@ -123,12 +116,9 @@ impl Retention {
         self.clocks().sooner(self.expect(class, entry.last), ring)
     }
 
-    /// Returns the expected moment at which a source has `rows` more rows than the log contains.
+    /// Returns the expected moment at which a source has received `rows` more rows.
     fn after_rows(&self, rows: u64, pace: f64) -> Expected {
-        Expected::Block(
-            self.logged_block
-                .saturating_add((rows as f64 * pace) as u64),
-        )
+        Expected::Block(self.block.saturating_add((rows as f64 * pace) as u64))
     }
 
     /// Returns the maximum bytes of a class. A class that may be shed keeps data at most until a
@@ -157,73 +147,11 @@ impl Retention {
             match self.rates[class as usize].pace() {
                 Some(pace) => {
                     let blocks = bytes as f64 * pace / BLOCK as f64;
-                    Expected::Block(self.logged_block.saturating_add(blocks as u64))
+                    Expected::Block(self.block.saturating_add(blocks as u64))
                 }
                 None => Expected::Unknown,
             }
         });
         self.clocks().sooner(age, quota)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::buffer::slab::BufferSlot;
-    use crate::members::Members;
-    use crate::retention::class::Classes;
-    use seiner_platform::sim::SimClock;
-    use std::sync::Arc;
-
-    const ROWS: u32 = 100;
-
-    /// Logs ten blocks of a source, each of which took ten blocks of the store to fill. `backlog` is the
-    /// number of blocks begun before a taken buffer is in the log. Returns the expected deaths of a
-    /// new block and of an existing block.
-    fn deaths(backlog: u64) -> [Expected; 2] {
-        let ring = Class {
-            keep: Keep {
-                rows: Some(20 * u64::from(ROWS)),
-                ..Keep::default()
-            },
-            ..Class::forever()
-        };
-        let classes = Classes::new(vec![ring]).unwrap();
-        let mut retention = Retention::new(Arc::new(Members::unnamed(classes, 1)), None);
-        let clock = SimClock::new(0);
-        let mut death = Expected::Never;
-        for nth in 1..=10 {
-            let (number, ordinal) = (10 * nth, nth * u64::from(ROWS));
-            let taken = Taken {
-                source: 0,
-                number,
-                next: number + 10,
-                layout: 1,
-                journal_file: 1,
-                rows: ROWS,
-                bytes: 4096,
-                before: ordinal - u64::from(ROWS),
-                ordinal,
-                slot: BufferSlot::NONE,
-            };
-            retention.advance(&clock, taken.next + backlog);
-            death = retention.death(&taken, 4096, 0);
-        }
-        let entry = Entry {
-            rows: ROWS,
-            ordinal: 5 * u64::from(ROWS),
-            since: 50,
-            number: 50,
-            ..Entry::default()
-        };
-        [death, retention.remaining(&entry)]
-    }
-
-    /// Deaths were expected later if the sealer lagged behind. A store that was written at full
-    /// speed then took dead blocks for live ones, and merged three times as many bytes.
-    #[test]
-    fn a_backlog_of_the_sealer_does_not_delay_expected_deaths() {
-        assert_eq!(deaths(0), [Expected::Block(310), Expected::Block(260)]);
-        assert_eq!(deaths(0), deaths(500));
     }
 }

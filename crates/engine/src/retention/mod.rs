@@ -113,11 +113,10 @@ pub struct Retention {
     pace: Pace,
     /// Wall time, ns. It never decreases.
     now: i64,
-    /// Number of the next block, as of the latest batch or block.
+    /// Number of the next block when the oldest buffer that is not yet in the log was taken, as of
+    /// the latest batch or block. `logged_rows` lacks the rows taken since then, so blocks begun
+    /// since then do not count in paces.
     block: u64,
-    /// Number of the next block when the latest buffer in the log was taken. `logged_rows` are the
-    /// rows up to then. Sealing lags behind, so this number is below `block` under load.
-    logged_block: u64,
     /// Time on the disk that a start after a crash will find, so that the clock cannot be behind
     /// it. Age hides no later data.
     covered: i64,
@@ -168,7 +167,6 @@ impl Retention {
             pace: Pace::default(),
             now: i64::MIN,
             block: 0,
-            logged_block: 0,
             covered: i64::MIN,
             has_stored_time: false,
             watch,
