@@ -11,7 +11,8 @@ use seiner_merge::Death;
 pub enum Expected {
     /// Death at this wall time, ns.
     Time(i64),
-    /// Death when the block with this number is begun.
+    /// Death when the log contains all buffers that were taken before the block with this number
+    /// was begun.
     Block(u64),
     /// Death at an unknown time.
     Unknown,
@@ -24,7 +25,7 @@ pub enum Expected {
 pub struct Clocks {
     /// Wall time, ns.
     pub now: i64,
-    /// Number of the next block.
+    /// Number of the next block when the oldest buffer that is not yet in the log was taken.
     pub block: u64,
     /// Recent time per block, ns. `None` if it is not yet known.
     pub block_ns: Option<f64>,

@@ -3,8 +3,8 @@
 //! The list is kept in pages that never move, and the table of sources in parts. An addition
 //! therefore takes about the same time however long the list is. Sources with neighbouring numbers
 //! are in the same part: a flush seals sources in the order of their numbers, and the processor's
-//! cache holds one part. A [`Listing`] shares the pages. It
-//! is created in constant time per page and is read without the store's lock while the list grows.
+//! cache holds one part. A [`Listing`] shares the pages. It is created in constant time per page and
+//! is read without the store's lock while the list grows.
 
 use super::Entry;
 use std::collections::HashMap;
