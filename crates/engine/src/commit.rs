@@ -6,6 +6,7 @@ use crate::journal::files::JournalWriter;
 use crate::options::Durability;
 use crate::trouble::Path as Way;
 use std::sync::atomic::Ordering;
+
 /// Writes and syncs all accepted rows.
 pub(crate) fn commit(core: &Core) -> Result<(), Error> {
     write_journal(core, true)
@@ -46,6 +47,7 @@ fn write_record(core: &Core, journal: &mut JournalWriter, sync: bool) -> Result<
         let (mut head, mut log) = core.both();
         if !journal.waits() && !head.staging.is_empty() {
             std::mem::swap(&mut head.staging, &mut journal.staging);
+            head.unwritten = journal.staging.bytes() as u64;
             // Under both locks: a block of later rows must not join a segment that is closed before
             // those rows.
             log.set_sequence(journal.sequence() + 1);
@@ -65,6 +67,7 @@ fn write_record(core: &Core, journal: &mut JournalWriter, sync: bool) -> Result<
         let full = journal.is_full(file);
         let mut head = core.head();
         head.pins.grow(file, bytes);
+        head.unwritten = 0;
         head.journal_memory = journal.memory();
         head.counters.journal_written += bytes;
         // Rows staged while the record was written may have begun blocks. These blocks pin this
@@ -106,4 +109,29 @@ fn record_names_and_files(core: &Core, journal: &mut JournalWriter) -> Result<()
         core.request_ledger();
     }
     core.write_ledger_if_requested()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::jobs::testing::{World, options};
+    use crate::options::Options;
+
+    /// Regression: rows on their way to the journal, up to 2 MiB, counted when they were written.
+    #[test]
+    fn rows_count_on_their_way_to_the_journal() {
+        let world = World::new(Options {
+            durability: Durability::Sync,
+            ..options()
+        });
+        world.append("m", 0..100);
+        let before = world.core.head().load();
+        assert!(before.staged > 0, "{before:?}");
+        world.core.head().unwritten = 100;
+        assert_eq!(world.core.head().load().staged, before.staged + 100);
+        commit(&world.core).unwrap();
+        let after = world.core.head().load();
+        assert_eq!(after.staged, 0);
+        assert!(after.journal > before.journal, "{after:?}");
+    }
 }

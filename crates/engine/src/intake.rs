@@ -2,10 +2,11 @@
 
 use crate::buffer::Number;
 use crate::buffer::run::{Floats, LINES_AHEAD, ROWS_AHEAD};
-use crate::core::{Core, ROWS_A_LOCK};
+use crate::core::{BYTES_A_LOCK, Core, ROWS_A_LOCK};
 use crate::dictionary::names::{NameHash, hash_name};
 use crate::error::{Error, Receipt};
 use crate::head::Head;
+use crate::locks::HeadGuard;
 use crate::writers::Turn;
 use seiner_model::{Batch, Cell, Columns, FieldType, Notation, SourceId, SourceKey, Value};
 
@@ -37,7 +38,12 @@ pub(crate) fn append(
         let mut head = turn.head()?;
         scratch.resolve(&mut head, notation, rows, start, &mut receipt);
         let mut values = Vec::new();
+        let mut began = head.buffers().row_bytes();
         for (index, row) in rows.iter().enumerate() {
+            if is_long(&head, began) {
+                head = renew(core, &mut turn, head, &mut receipt)?;
+                began = head.buffers().row_bytes();
+            }
             scratch.fetch(&head, index);
             let source = scratch.sources[index];
             if source == REFUSED {
@@ -92,7 +98,12 @@ pub(crate) fn append_columns(
             return Err(Error::UnknownSource(source.0));
         }
         let mut values = Vec::new();
+        let mut began = head.buffers().row_bytes();
         for row in start..rows.min(start + ROWS_A_LOCK) {
+            if is_long(&head, began) {
+                head = renew(core, &mut turn, head, &mut receipt)?;
+                began = head.buffers().row_bytes();
+            }
             cells.clear();
             for ((field, column), next) in fields.iter().zip(&columns.fields).zip(&mut next) {
                 if column
@@ -199,6 +210,23 @@ pub(crate) fn append_samples(
     Ok(receipt)
 }
 
+/// Returns whether the maximum was appended since the buffers had `began` bytes of rows.
+fn is_long(head: &Head, began: u64) -> bool {
+    head.buffers().row_bytes() - began >= BYTES_A_LOCK
+}
+
+/// Unlocks the head and locks it again. Waits if the store needs time or space for more rows.
+fn renew<'a>(
+    core: &Core,
+    turn: &mut Turn<'a>,
+    mut head: HeadGuard<'a>,
+    receipt: &mut Receipt,
+) -> Result<HeadGuard<'a>, Error> {
+    note_rows(core, &mut head, receipt);
+    drop(head);
+    turn.head()
+}
+
 /// Updates the counters and the receipt after rows were appended.
 fn note_rows(core: &Core, head: &mut Head, receipt: &mut Receipt) {
     let (rows, samples, rejected) = receipt.take_counts();
@@ -290,5 +318,50 @@ impl Scratch {
         {
             head.prefetch_rows(ahead);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::jobs::testing::{World, options};
+    use crate::options::Options;
+    use seiner_model::{Column, FieldColumn, Strings};
+
+    /// Regression: up to 1,024 rows of any length were accepted between two checks of the budget.
+    #[test]
+    fn long_rows_do_not_exceed_the_budget() {
+        let world = World::new(Options {
+            disk: Some(4 << 20),
+            block_bytes: 64 << 10,
+            segment_bytes: 128 << 10,
+            ..options()
+        });
+        let key = SourceKey::new("m", [("a", "b")]).unwrap();
+        let source = register(&world.core, &key).unwrap();
+        let mut state = 1u64;
+        let mut texts = Strings::default();
+        for _ in 0..1000 {
+            let text: String = (0..8192)
+                .map(|_| {
+                    state = state.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(1);
+                    char::from(b' ' + (state >> 58) as u8)
+                })
+                .collect();
+            texts.push(&text);
+        }
+        let columns = Columns {
+            times: (0..1000).collect(),
+            fields: vec![FieldColumn {
+                present: None,
+                values: Column::Str(texts),
+            }],
+        };
+        let result = append_columns(&world.core, source, &["v"], &columns);
+        assert!(matches!(result, Err(Error::Full { .. })), "{result:?}");
+        let (head, log) = world.core.both();
+        let load = head.load();
+        let used = log.used(&load) + crate::space::rows_reserve(&load);
+        assert!(used <= log.budget(), "{used} bytes");
     }
 }

@@ -154,6 +154,8 @@ pub struct Load {
     pub open: u64,
     /// Bytes in journal files.
     pub journal: u64,
+    /// Bytes accepted for the journal that are not yet in its files.
+    pub staged: u64,
     /// Number of journal files.
     pub journal_files: u64,
     /// Bytes of rows in buffers.
@@ -338,11 +340,12 @@ impl Space {
         }
     }
 
-    /// Returns the bytes charged for the journal: its bound, and the bytes beyond the bound. A
-    /// record may be longer than a file.
+    /// Returns the bytes charged for the journal: its bound, and the bytes beyond the bound. Writers
+    /// stage more rows while a record is written, and a record may be longer than a file.
     fn journal_charge(&self, load: &Load) -> u64 {
         self.needs.journal.map_or(0, |journal| {
-            let longer = load.journal.saturating_sub(journal.bytes);
+            let coming = sum(&[load.journal, load.staged]);
+            let longer = coming.saturating_sub(journal.bytes);
             sum(&[self.needs.journal_space(), longer])
         })
     }

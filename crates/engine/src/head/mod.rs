@@ -87,6 +87,8 @@ pub struct Head {
     /// Memory in bytes of the encoders of taken buffers, and of the journal's record.
     pub sealer_memory: usize,
     pub journal_memory: usize,
+    /// Bytes of the rows that the journal took and has not yet written.
+    pub unwritten: u64,
     row: Row,
     encoded: Encoded,
     series: u64,
@@ -137,6 +139,7 @@ impl Head {
             sealing: Queue::default(),
             sealer_memory: 0,
             journal_memory: 0,
+            unwritten: 0,
             row: Row::default(),
             encoded: Encoded::default(),
             series: 0,
@@ -228,11 +231,12 @@ impl Head {
         self.registry_full
     }
 
-    /// Returns the bytes in the journal and in buffers.
+    /// Returns the bytes in the journal, on their way to it, and in buffers.
     pub fn load(&self) -> Load {
         Load {
             open: 0,
             journal: self.pins.bytes(),
+            staged: self.staging.bytes() as u64 + self.unwritten,
             journal_files: self.pins.files() as u64,
             rows: self.buffers.row_bytes(),
             blocks: self.buffers.open_blocks(),

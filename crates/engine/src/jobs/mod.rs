@@ -150,7 +150,7 @@ fn read_state(core: &Core, writing: &Writing) -> Result<StepState, Error> {
         is_checkpoint_due: log.is_checkpoint_due(),
     };
     let next = match inputs.next() {
-        Choice::Write => Next::Write(waiting_pieces(&log, |_| true)),
+        Choice::Write => Next::Write(waiting_pieces(&mut log, |_| true)),
         Choice::Seal => Next::Seal,
         Choice::Checkpoint => Next::Checkpoint,
         Choice::Idle => {

@@ -109,6 +109,11 @@ impl Log {
         self.unit
     }
 
+    /// Returns the bytes of a segment, R.
+    pub fn segment_bytes(&self) -> u64 {
+        self.options.segment_bytes
+    }
+
     /// Returns the segments that are being written.
     pub fn open(&self) -> &[OpenSegment] {
         &self.open

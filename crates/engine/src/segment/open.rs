@@ -129,7 +129,7 @@ pub struct OpenSegment {
     pub pieces: VecDeque<WritePiece>,
     /// Durable length that is encoded in the name of the file.
     pub marked: u64,
-    /// Reserved bytes of the slot.
+    /// Bytes of the slot that are reserved, or will be before the next write.
     pub reserved: u64,
     /// Memory in bytes that the rows of blocks outside any checkpoint would need in a replay.
     pub replayable: u64,

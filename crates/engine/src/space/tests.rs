@@ -145,6 +145,12 @@ fn the_journal_counts_with_its_limit_and_any_excess() {
     let empty = space.used(&of(0, 0));
     assert_eq!(space.used(&of(8 * MIB, 16)), empty);
     assert_eq!(space.used(&of(9 * MIB, 18)), empty + MIB);
+    // Rows on their way to a full journal count before they are written.
+    let staged = Load {
+        staged: MIB,
+        ..of(8 * MIB, 16)
+    };
+    assert_eq!(space.used(&staged), empty + MIB);
     // In files, the journal is counted with its present length, and a begun file with all reserved
     // bytes.
     assert_eq!(space.used_by_files(&of(1, 1)), MIB / 2);
@@ -276,7 +282,7 @@ proptest! {
         journal in 0..12 * MIB,
     ) {
         let mut space = space();
-        let load = Load { open: 3 * 4096, journal, journal_files: journal.div_ceil(MIB / 2), rows, blocks: rows / 4096 };
+        let load = Load { open: 3 * 4096, journal, journal_files: journal.div_ceil(MIB / 2), staged: 0, rows, blocks: rows / 4096 };
         let empty = space.used(&load);
         let (mut sealed, mut retired, mut aside) = (Vec::new(), Vec::new(), 0);
         for (step, bytes) in steps {

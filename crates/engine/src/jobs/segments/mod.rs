@@ -77,15 +77,17 @@ pub(crate) struct Waiting {
     pieces: Vec<WritePiece>,
     /// Number of pieces that are written.
     written: usize,
-    /// Reserved bytes of the slot.
+    /// Reserved bytes of the slot, and the bytes that must be reserved for the pieces.
     reserved: u64,
+    needed: u64,
 }
 
 /// Returns pieces that wait to be written, as many as are written at once. Closed segments come
-/// first.
-pub(crate) fn waiting_pieces(log: &Log, which: impl Fn(u64) -> bool) -> Vec<Waiting> {
-    let waits = |open: &&OpenSegment| !open.pieces.is_empty() && which(open.number);
-    let mut open: Vec<&OpenSegment> = log.open().iter().filter(waits).collect();
+/// first. The space that will be reserved for them counts from now on.
+pub(crate) fn waiting_pieces(log: &mut Log, which: impl Fn(u64) -> bool) -> Vec<Waiting> {
+    let segment_bytes = log.segment_bytes();
+    let waits = |open: &&mut OpenSegment| !open.pieces.is_empty() && which(open.number);
+    let mut open: Vec<&mut OpenSegment> = log.iter_open_mut().filter(waits).collect();
     open.sort_by_key(|open| open.closed_at.is_none());
     let mut bytes = 0;
     let mut waiting = Vec::new();
@@ -94,21 +96,35 @@ pub(crate) fn waiting_pieces(log: &Log, which: impl Fn(u64) -> bool) -> Vec<Wait
             break;
         }
         bytes += open.waiting();
+        let (reserved, needed) = (open.reserved, needed_space(open, segment_bytes));
+        open.reserved = needed;
         waiting.push(Waiting {
             number: open.number,
             file: open.file.clone(),
             pieces: open.pieces.iter().cloned().collect(),
             written: 0,
-            reserved: open.reserved,
+            reserved,
+            needed,
         });
     }
     waiting
 }
 
+/// Returns the bytes to reserve for a segment before its pieces are written. Space is reserved in
+/// steps, so that a file has few fragments.
+fn needed_space(open: &OpenSegment, segment_bytes: u64) -> u64 {
+    let last = open.pieces.back();
+    let end = last.map_or(0, |piece| piece.offset + piece.bytes.len() as u64);
+    match end > open.reserved {
+        true => end.max((open.reserved + segment_bytes / RESERVATIONS).min(segment_bytes)),
+        false => open.reserved,
+    }
+}
+
 /// Writes pieces, as many as are written at once, of closed segments first. Returns whether there
 /// were any.
 pub(crate) fn write_pieces(core: &Core, which: impl Fn(u64) -> bool) -> Result<bool, Error> {
-    let waiting = waiting_pieces(&core.log(), which);
+    let waiting = waiting_pieces(&mut core.log(), which);
     match waiting.is_empty() {
         true => Ok(false),
         false => write_waiting(core, waiting).map(|()| true),
@@ -138,13 +154,10 @@ pub(crate) fn write_all_pieces(core: &Core) -> Result<(), Error> {
 
 fn write_some(core: &Core, waiting: &mut Waiting) -> Result<(), Error> {
     let context = || format!("writing {}", core.volume.name(waiting.number));
-    let last = waiting.pieces.last();
-    let end = last.map_or(0, |piece| piece.offset + piece.bytes.len() as u64);
-    if end > waiting.reserved {
-        let step = core.segment_bytes / RESERVATIONS;
-        let reserved = end.max((waiting.reserved + step).min(core.segment_bytes));
-        waiting.file.reserve(reserved).map_err(io_error(context))?;
-        waiting.reserved = reserved;
+    if waiting.needed > waiting.reserved {
+        let reserved = waiting.file.reserve(waiting.needed);
+        reserved.map_err(io_error(context))?;
+        waiting.reserved = waiting.needed;
     }
     for piece in &waiting.pieces {
         let written = waiting.file.write_at(piece.offset, &piece.bytes);
@@ -496,10 +509,10 @@ mod tests {
         let world = World::new(options());
         world.append("m", 0..20_000);
         world.core.finish_sealing().unwrap();
-        let waiting = waiting_pieces(&world.core.log(), |_| true);
+        let waiting = waiting_pieces(&mut world.core.log(), |_| true);
         assert!(!waiting.is_empty());
         while write_pieces(&world.core, |_| true).unwrap() {}
-        assert!(waiting_pieces(&world.core.log(), |_| true).is_empty());
+        assert!(waiting_pieces(&mut world.core.log(), |_| true).is_empty());
         assert!(world.core.log().counters.segment_written > 100_000);
         assert_eq!(world.rows(), 20_000);
     }
