@@ -3,7 +3,7 @@
 use crate::buffer::Number;
 use crate::buffer::run::{Floats, LINES_AHEAD, ROWS_AHEAD};
 use crate::core::{BYTES_A_LOCK, Core, ROWS_A_LOCK};
-use crate::dictionary::names::{NameHash, hash_name};
+use crate::dictionary::names::{NameHash, Names, hash_name};
 use crate::error::{Error, Receipt};
 use crate::head::Head;
 use crate::locks::HeadGuard;
@@ -246,6 +246,8 @@ fn note_rows(core: &Core, head: &mut Head, receipt: &mut Receipt) {
 struct Scratch {
     hashes: Vec<NameHash>,
     sources: Vec<u32>,
+    /// Number of the name after the previous one.
+    next: u32,
     /// Rows with unknown names.
     unknown: Vec<usize>,
 }
@@ -262,19 +264,40 @@ impl Scratch {
     ) {
         self.sources.clear();
         self.unknown.clear();
+        let names = head.names();
         for (index, &hash) in self.hashes.iter().enumerate() {
-            if let Some(&ahead) = self.hashes.get(index + LINES_AHEAD) {
-                head.names().prefetch(ahead);
-            }
-            let source = head.names().find(hash).unwrap_or_else(|| {
-                self.unknown.push(index);
-                REFUSED
-            });
+            // Clients send their series in the same order again and again.
+            let number = match names.is_at(self.next, hash) {
+                true => Some(self.next),
+                false => self.search(names, index),
+            };
+            let source = match number {
+                Some(number) => {
+                    self.next = number + 1;
+                    names.source(number)
+                }
+                None => {
+                    self.unknown.push(index);
+                    REFUSED
+                }
+            };
             self.sources.push(source);
         }
         if !self.unknown.is_empty() {
             self.register(head, notation, rows, base, receipt);
         }
+    }
+
+    /// Returns the number of the name of a row that does not follow the previous row's. The names of
+    /// later rows are likely to be searched for as well, and are prefetched.
+    fn search(&self, names: &Names, index: usize) -> Option<u32> {
+        if let Some(&ahead) = self.hashes.get(index + LINES_AHEAD) {
+            names.prefetch(ahead);
+        }
+        if let Some(&ahead) = self.hashes.get(index + LINES_AHEAD / 2) {
+            names.prefetch_entry(ahead);
+        }
+        names.number(self.hashes[index])
     }
 
     /// Registers unknown names, in the order of their rows.

@@ -5,8 +5,14 @@
 //! the probability of any collision is below 10⁻¹⁷. Several names may lead to the same source:
 //! another order of the tags, or another notation. The canonical name of every source is present,
 //! so an absent canonical name belongs to a new source.
+//!
+//! The entries of all names form a list in the order of registration. A hash table contains their
+//! numbers. Clients usually send their series in the same order again and again. Therefore the
+//! name after the previous one is compared first: its entry is in the cache, whereas a position in
+//! the table is not.
 
 use super::directory::Directory;
+use super::pages::Pages;
 use crate::prefetch::prefetch;
 use xxhash_rust::xxh3::xxh3_128_with_seed;
 
@@ -17,30 +23,39 @@ pub struct NameHash {
     low: u32,
 }
 
-/// Entry of the table: the high word of the hash, then the low half word of the hash and the source
-/// number plus one. A free entry is zero.
-type Entry = [u64; 2];
-
-const FREE: Entry = [0; 2];
-
-/// Entries of one cache line, filled from the front. A look-up reads the next line only if this one is full,
-/// which the prefetch of one line then does not cover: with three of four entries used, about one look-up in ten.
-#[derive(Clone, Copy)]
-#[repr(align(64))]
-struct Line([Entry; LINE]);
-
-/// Entries per cache line.
-const LINE: usize = 4;
-
-fn entry(hash: NameHash, source: u32) -> Entry {
-    [
-        hash.high,
-        u64::from(hash.low) << 32 | (u64::from(source) + 1),
-    ]
+/// Entry of a name: the hash and the source.
+struct Entry {
+    high: u64,
+    low: u32,
+    source: u32,
 }
 
-/// Source numbers by hash of the name, in segments of bounded size with open addressing.
+impl Entry {
+    #[inline]
+    fn is_of(&self, hash: NameHash) -> bool {
+        self.high == hash.high && self.low == hash.low
+    }
+}
+
+/// Slot of the table: 32 bits of the hash, then the number of the name plus one. A free slot is zero.
+type Slot = u64;
+
+const FREE: Slot = 0;
+
+/// Slots of one cache line, filled from the front. A look-up reads the next line only if this one is full,
+/// which the prefetch of one line then does not cover.
+#[derive(Clone, Copy)]
+#[repr(align(64))]
+struct Line([Slot; LINE]);
+
+/// Slots per cache line.
+const LINE: usize = 8;
+
+/// Names of sources: their entries, and a hash table of their numbers in segments of bounded size
+/// with open addressing.
 pub struct Names {
+    /// Entries in the order in which they were added.
+    entries: Pages<Entry>,
     directory: Directory<Segment>,
     /// Bytes of the segments.
     bytes: usize,
@@ -65,23 +80,32 @@ impl Segment {
         }
     }
 
-    /// Returns the line at which the search for an entry with this word begins.
+    /// Returns the line at which the search for a mark begins.
     #[inline]
-    fn line(&self, high: u64) -> usize {
-        (((high & 0xFFFF_FFFF) * self.lines.len() as u64) >> 32) as usize
+    fn line(&self, mark: u32) -> usize {
+        ((u64::from(mark) * self.lines.len() as u64) >> 32) as usize
     }
 
+    /// Returns the first number with this mark that `holds` accepts.
     #[inline]
-    fn find(&self, hash: NameHash) -> Option<u32> {
-        let mut at = self.line(hash.high);
+    fn find(&self, mark: u32, holds: impl Fn(u32) -> bool) -> Option<u32> {
+        let mut at = self.line(mark);
         loop {
-            for [high, word] in self.lines[at].0 {
-                if word as u32 == 0 {
-                    return None;
+            let line = &self.lines[at].0;
+            // Without branches: where a mark is in its line cannot be predicted.
+            let mut equal = 0;
+            for (index, &slot) in line.iter().enumerate() {
+                equal |= u32::from(mark_of(slot) == mark) << index;
+            }
+            while equal != 0 {
+                let slot = line[equal.trailing_zeros() as usize];
+                if slot != FREE && holds(slot as u32 - 1) {
+                    return Some(slot as u32 - 1);
                 }
-                if high == hash.high && (word >> 32) as u32 == hash.low {
-                    return Some(word as u32 - 1);
-                }
+                equal &= equal - 1;
+            }
+            if line[LINE - 1] == FREE {
+                return None;
             }
             at = self.next(at);
         }
@@ -96,24 +120,24 @@ impl Segment {
         }
     }
 
-    /// Returns the used entries.
-    fn entries(&self) -> impl Iterator<Item = &Entry> {
-        let entries = self.lines.iter().flat_map(|line| &line.0);
-        entries.filter(|entry| **entry != FREE)
+    /// Returns the used slots.
+    fn slots(&self) -> impl Iterator<Item = Slot> {
+        let slots = self.lines.iter().flat_map(|line| line.0);
+        slots.filter(|&slot| slot != FREE)
     }
 
-    /// Returns whether the segment is three quarters full. Shorter probe sequences keep look-ups
-    /// fast.
+    /// Returns whether the segment is seven eighths full. Fewer free slots would make probe sequences
+    /// longer.
     fn is_full(&self) -> bool {
-        (self.used + 1) * 4 > self.lines.len() * LINE * 3
+        (self.used + 1) * 8 > self.lines.len() * LINE * 7
     }
 
-    fn put(&mut self, entry: Entry) {
-        let mut at = self.line(entry[0]);
+    fn put(&mut self, slot: Slot) {
+        let mut at = self.line(mark_of(slot));
         loop {
-            let mut entries = self.lines[at].0.iter_mut();
-            if let Some(free) = entries.find(|entry| **entry == FREE) {
-                *free = entry;
+            let mut slots = self.lines[at].0.iter_mut();
+            if let Some(free) = slots.find(|slot| **slot == FREE) {
+                *free = slot;
                 self.used += 1;
                 return;
             }
@@ -121,25 +145,25 @@ impl Segment {
         }
     }
 
-    /// Moves the entries into a table of another length.
+    /// Moves the slots into a table of another length.
     fn resize(&mut self, lines: usize) {
         let before = std::mem::replace(self, Segment::new(lines));
-        before.entries().for_each(|&entry| self.put(entry));
+        before.slots().for_each(|slot| self.put(slot));
     }
 
-    /// Removes and returns the entries that have this directory bit set.
+    /// Removes and returns the slots that have this directory bit set.
     fn halve(&mut self, bit: u32) -> Segment {
         let length = LARGEST / 8 * 5;
         let (mut without, mut with) = (Segment::new(length), Segment::new(length));
-        for &entry in self.entries() {
-            let half = match directory_bits(entry[0]) & bit {
+        for slot in self.slots() {
+            let half = match mark_of(slot) & bit {
                 0 => &mut without,
                 _ => &mut with,
             };
             if half.is_full() {
                 half.resize(half.lines.len() / 4 * 5);
             }
-            half.put(entry);
+            half.put(slot);
         }
         *self = without;
         with
@@ -150,10 +174,16 @@ impl Segment {
     }
 }
 
-/// Returns the hash bits that select the segment. Other bits select the position in the segment.
+/// Returns the bits of a hash that its slot contains. The lowest of them select the segment, and the
+/// highest the line in the segment.
 #[inline]
-fn directory_bits(high: u64) -> u32 {
-    (high >> 32) as u32
+fn mark(hash: NameHash) -> u32 {
+    hash.high as u32
+}
+
+#[inline]
+fn mark_of(slot: Slot) -> u32 {
+    (slot >> 32) as u32
 }
 
 impl Names {
@@ -161,6 +191,7 @@ impl Names {
     pub fn new(seed: u64) -> Names {
         let segment = Segment::new(SMALLEST);
         Names {
+            entries: Pages::default(),
             bytes: segment.bytes(),
             directory: Directory::new(segment),
             seed,
@@ -172,26 +203,59 @@ impl Names {
         self.seed
     }
 
-    /// Prefetches the position of a hash.
+    /// Prefetches the position of a hash in the table.
     #[inline]
     pub fn prefetch(&self, hash: NameHash) {
-        let segment = self.directory.segment(directory_bits(hash.high));
-        prefetch(&segment.lines[segment.line(hash.high)]);
+        let segment = self.directory.segment(mark(hash));
+        prefetch(&segment.lines[segment.line(mark(hash))]);
+    }
+
+    /// Prefetches the entry of a hash, whose position in the table was prefetched before.
+    #[inline]
+    pub fn prefetch_entry(&self, hash: NameHash) {
+        let segment = self.directory.segment(mark(hash));
+        if let Some(number) = segment.find(mark(hash), |_| true) {
+            prefetch(self.entries.get(number as usize));
+        }
+    }
+
+    /// Returns the number of the name with this hash.
+    #[inline]
+    pub fn number(&self, hash: NameHash) -> Option<u32> {
+        let segment = self.directory.segment(mark(hash));
+        let is_of = |number| self.entries.get(number as usize).is_of(hash);
+        segment.find(mark(hash), is_of)
+    }
+
+    /// Returns the source of the name with a number.
+    #[inline]
+    pub fn source(&self, number: u32) -> u32 {
+        self.entries.get(number as usize).source
+    }
+
+    /// Returns whether the name with a number exists and has this hash.
+    #[inline]
+    pub fn is_at(&self, number: u32, hash: NameHash) -> bool {
+        (number as usize) < self.entries.len() && self.entries.get(number as usize).is_of(hash)
     }
 
     /// Returns the source with a name of this hash.
     #[inline]
     pub fn find(&self, hash: NameHash) -> Option<u32> {
-        self.directory.segment(directory_bits(hash.high)).find(hash)
+        self.number(hash).map(|number| self.source(number))
     }
 
     /// Adds the hash of an unknown name of this source.
     pub fn insert(&mut self, hash: NameHash, source: u32) {
-        let bits = directory_bits(hash.high);
-        if self.directory.segment(bits).is_full() {
-            self.grow(bits);
+        let mark = mark(hash);
+        if self.directory.segment(mark).is_full() {
+            self.grow(mark);
         }
-        self.directory.segment_mut(bits).put(entry(hash, source));
+        let NameHash { high, low } = hash;
+        self.entries.push(Entry { high, low, source });
+        let after = u32::try_from(self.entries.len()).expect("memory ends before the numbers");
+        let slot = u64::from(mark) << 32 | u64::from(after);
+        self.directory.segment_mut(mark).put(slot);
     }
 
     #[cold]
@@ -220,7 +284,7 @@ impl Names {
 
     /// Returns the memory used, in bytes.
     pub fn memory(&self) -> usize {
-        self.bytes + self.directory.memory()
+        self.entries.memory() + self.bytes + self.directory.memory()
     }
 }
 
@@ -257,7 +321,10 @@ mod tests {
             assert!((0..count).all(|number| names.find(hash(number)) == Some(number)));
             assert!((count..count + 1_000).all(|number| names.find(hash(number)).is_none()));
             let counted: usize = names.directory.segments().map(Segment::bytes).sum();
-            assert_eq!(names.memory(), counted + names.directory.memory());
+            assert_eq!(
+                names.memory(),
+                counted + names.directory.memory() + names.entries.memory()
+            );
         }
         assert!(names.memory() < count as usize * 28, "{}", names.memory());
         let segments = names.directory.segments();
@@ -266,5 +333,31 @@ mod tests {
             longest <= Some(LARGEST),
             "an insert moves a segment: {longest:?}"
         );
+    }
+
+    #[test]
+    fn names_with_equal_marks_are_distinguished() {
+        let mut names = Names::new(7);
+        let hash = |number: u32| NameHash {
+            high: u64::from(number % 10) << 32 | 5,
+            low: number / 10,
+        };
+        (0..100).for_each(|number| names.insert(hash(number), number));
+        assert!((0..100).all(|number| names.find(hash(number)) == Some(number)));
+        assert_eq!(names.find(hash(100)), None);
+    }
+
+    #[test]
+    fn names_are_numbered_in_the_order_of_insertion() {
+        let mut names = Names::new(7);
+        assert!(!names.is_at(0, hash(0)));
+        for (number, source) in [(0, 0), (1, 0), (2, 1)] {
+            names.insert(hash(number), source);
+            assert_eq!(names.number(hash(number)), Some(number));
+            assert!(names.is_at(number, hash(number)));
+            assert_eq!(names.source(number), source);
+        }
+        assert!(!names.is_at(1, hash(2)));
+        assert!(!names.is_at(3, hash(3)));
     }
 }
