@@ -294,7 +294,7 @@ fn write_soak(out: &mut impl Write, soak: &Soak) -> std::io::Result<()> {
     writeln!(
         out,
         "{:26} {:>14} {:>14} {:>8}",
-        "", "forecast", "measured", "off by"
+        "", "forecast", "measured", "error"
     )?;
     for check in &soak.checks {
         writeln!(
@@ -377,16 +377,16 @@ fn proof_page(proofs: &[(&str, Soak)]) -> String {
             .filter_map(|(_, soak)| of(soak, name))
             .collect();
         format!(
-            "{name}: off by {} % at the most; within {AIM_PERCENT} % for {} of {} demands.",
+            "{name}: error of at most {} %; within {AIM_PERCENT} % for {} of {} demands.",
             plain(all.iter().copied().fold(0.0, f64::max)),
             all.iter().filter(|error| **error <= AIM_PERCENT).count(),
             all.len()
         )
     });
     let bars = Figure::Bars {
-        title: "How far the forecast is off".to_string(),
-        caption: "Upwards or downwards, in percent of what the engine did.".to_string(),
-        y: Axis::linear("% off"),
+        title: "Error of the forecast".to_string(),
+        caption: "Percent of the measured figure, in either direction.".to_string(),
+        y: Axis::linear("error, %"),
         categories: proofs.iter().map(|(name, _)| name.to_string()).collect(),
         series: DRAWN
             .map(|name| {
@@ -413,7 +413,7 @@ fn proof_page(proofs: &[(&str, Soak)]) -> String {
             "Sensors, memory and journal are scaled down together. Figures per sensor are not scaled. The time of \
              a start is processor time, without the waits for other programs."
                 .to_string(),
-        columns: ["demand", "figure", "forecast", "measured", "off by %"]
+        columns: ["demand", "figure", "forecast", "measured", "error, %"]
             .map(String::from)
             .into(),
         rows: rows.collect(),
