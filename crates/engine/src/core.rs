@@ -36,9 +36,6 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 /// Maximum rows appended under one lock, so that readers and background threads get a turn.
 pub(crate) const ROWS_A_LOCK: usize = 1024;
-/// Approximate maximum bytes appended under one lock. Rows may be long, and the disk budget and the
-/// backlogs are checked before each lock.
-pub(crate) const BYTES_A_LOCK: u64 = 64 << 10;
 /// Entries of blocks examined under one lock.
 pub(crate) const ENTRIES_A_LOCK: usize = 128;
 /// Number of times that free memory is returned after a large object was freed. The second time

@@ -2,7 +2,7 @@
 
 use crate::buffer::Number;
 use crate::buffer::run::{Floats, LINES_AHEAD, ROWS_AHEAD};
-use crate::core::{BYTES_A_LOCK, Core, ROWS_A_LOCK};
+use crate::core::{Core, ROWS_A_LOCK};
 use crate::dictionary::names::{NameHash, Names, hash_name};
 use crate::error::{Error, Receipt};
 use crate::head::Head;
@@ -38,11 +38,9 @@ pub(crate) fn append(
         let mut head = turn.head()?;
         scratch.resolve(&mut head, notation, rows, start, &mut receipt);
         let mut values = Vec::new();
-        let mut began = head.buffers().row_bytes();
         for (index, row) in rows.iter().enumerate() {
-            if is_long(&head, began) {
+            if turn.is_long(&head) {
                 head = renew(core, &mut turn, head, &mut receipt)?;
-                began = head.buffers().row_bytes();
             }
             scratch.fetch(&head, index);
             let source = scratch.sources[index];
@@ -98,11 +96,9 @@ pub(crate) fn append_columns(
             return Err(Error::UnknownSource(source.0));
         }
         let mut values = Vec::new();
-        let mut began = head.buffers().row_bytes();
         for row in start..rows.min(start + ROWS_A_LOCK) {
-            if is_long(&head, began) {
+            if turn.is_long(&head) {
                 head = renew(core, &mut turn, head, &mut receipt)?;
-                began = head.buffers().row_bytes();
             }
             cells.clear();
             for ((field, column), next) in fields.iter().zip(&columns.fields).zip(&mut next) {
@@ -208,11 +204,6 @@ pub(crate) fn append_samples(
         note_rows(core, &mut head, &mut receipt);
     }
     Ok(receipt)
-}
-
-/// Returns whether the maximum was appended since the buffers had `began` bytes of rows.
-fn is_long(head: &Head, began: u64) -> bool {
-    head.buffers().row_bytes() - began >= BYTES_A_LOCK
 }
 
 /// Unlocks the head and locks it again. Waits if the store needs time or space for more rows.

@@ -2,13 +2,13 @@
 //!
 //! If two writers compete for the lock of the head, they wake each other at every hold, and each wake-up costs as much
 //! processor time as some hundred rows. A writer therefore takes a *turn*, which lasts for the whole of a short batch.
-//! Within a turn, the head is locked for at most [`ROWS_A_LOCK`](crate::core::ROWS_A_LOCK) rows at a time, so that
-//! readers and background threads wait for one hold only.
+//! Within a turn, the head is locked for at most [`ROWS_A_LOCK`](crate::core::ROWS_A_LOCK) rows and about
+//! [`BYTES_A_LOCK`] bytes at a time, so that readers and background threads wait for one hold only.
 
 use crate::background::done;
 use crate::core::Core;
 use crate::error::Error;
-use crate::head::Backlog;
+use crate::head::{Backlog, Head};
 use crate::jobs::free::headroom;
 use crate::locks::HeadGuard;
 use crate::scheduler::Job;
@@ -17,6 +17,9 @@ use std::time::Duration;
 
 /// Shortest delay for which a throttled writer sleeps.
 const LEAST_DELAY: Duration = Duration::from_millis(2);
+/// Approximate maximum bytes appended under one lock. Rows may be long, and the disk budget and the
+/// backlogs are checked before each lock.
+const BYTES_A_LOCK: u64 = 64 << 10;
 /// Number of holds of the head after which a turn ends if other writers wait.
 const HOLDS_A_TURN: u32 = 16;
 
@@ -25,6 +28,8 @@ pub(crate) struct Turn<'a> {
     core: &'a Core,
     turn: MutexGuard<'a, ()>,
     holds: u32,
+    /// Bytes of the rows in all buffers at the beginning of the present hold.
+    began: u64,
 }
 
 impl<'a> Turn<'a> {
@@ -34,6 +39,7 @@ impl<'a> Turn<'a> {
             core,
             turn: core.writers.lock(),
             holds: 0,
+            began: 0,
         }
     }
 
@@ -48,13 +54,22 @@ impl<'a> Turn<'a> {
             MutexGuard::bump(&mut self.turn);
         }
         let core = self.core;
-        if let Some(head) = head_without_wait(core)? {
-            return Ok(head);
-        }
-        MutexGuard::unlocked(&mut self.turn, || make_way(core))?;
-        let mut head = core.head();
-        core.prepare(&mut head)?;
+        let head = match head_without_wait(core)? {
+            Some(head) => head,
+            None => {
+                MutexGuard::unlocked(&mut self.turn, || make_way(core))?;
+                let mut head = core.head();
+                core.prepare(&mut head)?;
+                head
+            }
+        };
+        self.began = head.buffers().row_bytes();
         Ok(head)
+    }
+
+    /// Returns whether the maximum of bytes was appended in the present hold.
+    pub fn is_long(&self, head: &Head) -> bool {
+        head.buffers().row_bytes() - self.began >= BYTES_A_LOCK
     }
 }
 
