@@ -1,0 +1,157 @@
+//! Rows of a distributed store: the interface that a cluster needs from Cassandra.
+//!
+//! A row belongs to a partition of a table. The rows of a partition are sorted by key, byte by byte. The distributed
+//! store places partitions on nodes and replicates them; this crate knows neither.
+
+use std::sync::Arc;
+use std::time::Duration;
+use thiserror::Error;
+
+/// Maximum length of a value, in bytes. Larger values fail on Cassandra's commit log.
+pub const MAX_VALUE: usize = 8 << 20;
+
+/// Number of replicas that must answer a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Level {
+    /// One replica. Available on both sides of a partition of the network.
+    One,
+    /// More than half of the replicas. A read sees every earlier write of this level.
+    Quorum,
+}
+
+/// Table to create.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TableSpec {
+    /// Name: lower-case letters, digits and underscores, at most 48, beginning with a letter.
+    pub name: String,
+    /// Life of a row. `None`: rows live until they are removed.
+    pub life: Option<Duration>,
+    /// Length of a window of time whose rows share files, so that files die whole (*planing*). `None` for tables
+    /// whose rows are replaced or removed one by one.
+    pub window: Option<Duration>,
+}
+
+/// Row to write.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Row {
+    /// Name of the table.
+    pub table: Arc<str>,
+    /// Key of the partition, at most 65,535 bytes.
+    pub partition: Vec<u8>,
+    /// Key of the row within its partition, at most 65,535 bytes.
+    pub key: Vec<u8>,
+    /// Value, at most [`MAX_VALUE`] bytes. Values of 64 KiB to 1 MiB cost least per byte.
+    pub value: Vec<u8>,
+    /// Life of the row, in whole seconds, instead of that of its table.
+    pub life: Option<Duration>,
+}
+
+/// Selection of rows of one partition.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Range<'a> {
+    /// Name of the table.
+    pub table: &'a str,
+    /// Key of the partition.
+    pub partition: &'a [u8],
+    /// First key, inclusive. Empty: from the first row.
+    pub from: &'a [u8],
+    /// Last key, exclusive. `None`: to the last row.
+    pub to: Option<&'a [u8]>,
+    /// Maximum number of rows, the first ones by key.
+    pub limit: usize,
+}
+
+/// Outcome of a conditional write.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Swap {
+    /// The row had the expected value and has the new value now.
+    Done,
+    /// The row had this value instead (`None`: no row) and is unchanged.
+    Found(Option<Vec<u8>>),
+}
+
+/// Error of a distributed store.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum RowsError {
+    /// Too few replicas answered in time. A write may or may not have happened; repeating it is safe, except for a
+    /// conditional write.
+    #[error("too few replicas answered: {0}")]
+    Unavailable(String),
+    /// The store refused the request; repeating it does not help.
+    #[error("the distributed store refused a request: {0}")]
+    Refused(String),
+}
+
+/// Distributed store of rows. All methods block and may be called from any thread at the same time.
+///
+/// Rows that are written by [`Rows::swap`] must be written by no other method.
+pub trait Rows: Send + Sync {
+    /// Creates the tables that do not exist yet, and waits until all nodes know them.
+    ///
+    /// # Errors
+    /// If a table exists with other columns, or too few nodes answer.
+    fn create(&self, tables: &[TableSpec]) -> Result<(), RowsError>;
+
+    /// Returns the names of the tables, sorted.
+    ///
+    /// # Errors
+    /// If no node answers.
+    fn tables(&self) -> Result<Vec<String>, RowsError>;
+
+    /// Writes rows, in any order and at the same time. A row with the keys of an existing row replaces it. On
+    /// success, all rows are on enough replicas.
+    ///
+    /// # Errors
+    /// If one row or more could not be written. Others may have been written.
+    fn write(&self, rows: Vec<Row>, level: Level) -> Result<(), RowsError>;
+
+    /// Returns the value of a row, if the row exists.
+    ///
+    /// # Errors
+    /// If too few replicas answer.
+    fn read(
+        &self,
+        table: &str,
+        partition: &[u8],
+        key: &[u8],
+        level: Level,
+    ) -> Result<Option<Vec<u8>>, RowsError>;
+
+    /// Returns keys and values of rows, by key.
+    ///
+    /// # Errors
+    /// If too few replicas answer.
+    fn range(&self, range: &Range<'_>, level: Level) -> Result<Vec<(Vec<u8>, Vec<u8>)>, RowsError>;
+
+    /// Removes a row, or with `None` all rows of a partition.
+    ///
+    /// # Errors
+    /// If too few replicas answer. The rows may or may not be removed.
+    fn remove(
+        &self,
+        table: &str,
+        partition: &[u8],
+        key: Option<&[u8]>,
+        level: Level,
+    ) -> Result<(), RowsError>;
+
+    /// Replaces the value of a row if it is `expected` (`None`: if there is no row). All such writes of a partition
+    /// have one order that every node agrees on.
+    ///
+    /// # Errors
+    /// If too few replicas answer. The write may or may not have happened.
+    fn swap(
+        &self,
+        table: &str,
+        partition: &[u8],
+        key: &[u8],
+        expected: Option<&[u8]>,
+        value: &[u8],
+    ) -> Result<Swap, RowsError>;
+
+    /// Returns the keys of all partitions of a table, in no order. Reads the whole table; for checks and exports.
+    ///
+    /// # Errors
+    /// If too few replicas answer.
+    fn partitions(&self, table: &str) -> Result<Vec<Vec<u8>>, RowsError>;
+}
