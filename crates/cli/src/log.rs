@@ -278,7 +278,7 @@ fn tell_lane(
     };
     writeln!(
         out,
-        "lane {:<3} lives {life}: {:.1} % of what comes, {} segments",
+        "lane {:<3} remaining life {life}: {:.1} % of the arriving bytes, {} segments",
         lane.id,
         100.0 * lane.flow_share,
         letters.len()

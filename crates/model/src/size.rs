@@ -1,9 +1,9 @@
-//! Sizes and counts as people write them.
+//! Parsers of sizes and counts, such as `64KiB` and `1e6`.
 
 /// Parses bytes: `64KiB`, `4k`, `1G`, `4096`.
 ///
 /// # Errors
-/// The remedy.
+/// A sentence with the remedy.
 pub fn parse_bytes(text: &str) -> Result<u64, String> {
     let split = text
         .find(|letter: char| !letter.is_ascii_digit() && letter != '.')
@@ -34,7 +34,7 @@ pub fn parse_bytes(text: &str) -> Result<u64, String> {
 /// Parses a count: `100000`, `1e6`, `700k`.
 ///
 /// # Errors
-/// The remedy.
+/// A sentence with the remedy.
 pub fn parse_count(text: &str) -> Result<u64, String> {
     let (number, unit) = match text.strip_suffix(['k', 'M']) {
         Some(number) if text.ends_with('k') => (number, 1e3),

@@ -179,7 +179,7 @@ pub fn plausible_unit(number: i64) -> Option<(&'static str, i64)> {
 ///
 /// # Errors
 /// If the text is none of these. The error text lists the accepted forms. A bare number from 1970 to 2100 is an
-/// error as well, because it is likely a year: the error text says how to write the year and how to write the
+/// error as well, because it is likely a year. The error text states how to write the year, and how to write a
 /// number of nanoseconds or seconds.
 pub fn parse_moment(text: &str, now: i64) -> Result<Moment, TimeError> {
     let exact = |ns| Moment { ns, note: None };

@@ -1,8 +1,7 @@
-//! Critical sections: stretches of code under a lock that many threads want, in which nothing slow may
-//! happen.
+//! Critical sections: code under a contended lock, in which no slow work is permitted.
 //!
-//! Whoever holds such a lock [enters](Section::enter) a section for as long. Slow work, such as a system
-//! call, asserts that it is [outside](assert_outside) all sections of its thread. Both cost nothing in
+//! A thread [enters](Section::enter) a section while it holds such a lock. Slow work, such as a system call,
+//! asserts that its thread is [outside](assert_outside) all sections. Sections and assertions cost nothing in
 //! builds without debug assertions.
 
 use std::marker::PhantomData;
@@ -12,11 +11,11 @@ thread_local! {
     static DEPTH: std::cell::Cell<u32> = const { std::cell::Cell::new(0) };
 }
 
-/// Stay of the current thread in a critical section. It ends with the value.
+/// Guard: the current thread is in a critical section until the guard is dropped.
 pub struct Section(PhantomData<*const ()>);
 
 impl Section {
-    /// Enters a section. Sections may lie in each other.
+    /// Enters a section. Sections can be nested.
     #[inline]
     pub fn enter() -> Section {
         #[cfg(debug_assertions)]
@@ -33,8 +32,8 @@ impl Drop for Section {
     }
 }
 
-/// Runs work that may be slow although the caller is in a section: the caller has made sure that nobody waits
-/// for this thread meanwhile.
+/// Runs slow work inside a section. The caller guarantees that no thread waits for this thread during the
+/// work.
 pub fn aside<T>(work: impl FnOnce() -> T) -> T {
     #[cfg(debug_assertions)]
     let _back = {

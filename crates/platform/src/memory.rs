@@ -4,14 +4,14 @@
 //! block that is still in use. A program with a bound on its memory must limit both. On other platforms the
 //! functions of this module do nothing.
 
-/// Bytes of memory that this process may use: those of the machine, or the least limit of its control groups.
-/// `None` if the system does not say.
+/// Returns the bytes of memory that this process may use: the memory of the machine, or the smallest limit of the
+/// process's control groups if that is less. `None` if the system states neither.
 pub fn usable() -> Option<u64> {
     usable_by(|file| std::fs::read_to_string(file).ok())
 }
 
-/// As [`usable`], from the texts of the system's files: `/proc/meminfo`, `/proc/self/cgroup`, and the limits of
-/// control groups (versions 1 and 2) below `/sys/fs/cgroup`.
+/// Returns the result of [`usable`] for given contents of the system's files: `/proc/meminfo`,
+/// `/proc/self/cgroup`, and the limits of control groups (versions 1 and 2) below `/sys/fs/cgroup`.
 pub fn usable_by(read: impl Fn(&str) -> Option<String>) -> Option<u64> {
     let machine = read("/proc/meminfo").and_then(|text| {
         let line = text
@@ -22,7 +22,7 @@ pub fn usable_by(read: impl Fn(&str) -> Option<String>) -> Option<u64> {
     });
     let groups = read("/proc/self/cgroup").unwrap_or_default();
     let limits = groups.lines().filter_map(|line| {
-        // Number, controllers and path, with colons between. Version 2 has no controllers in this list.
+        // Number, controllers and path, separated by colons. Version 2 has no controllers in this list.
         let (controllers, path) = line.split_once(':')?.1.split_once(':')?;
         let (root, file) = match controllers {
             "" => ("/sys/fs/cgroup", "memory.max"),
@@ -31,8 +31,8 @@ pub fn usable_by(read: impl Fn(&str) -> Option<String>) -> Option<u64> {
             }
             _ => return None,
         };
-        // The limit of a group holds for the groups in it. In a container the path may be one outside of it: then
-        // the root has the limit.
+        // The limit of a group holds for the groups in it. In a container, the path may be that of the host. The
+        // limit is then at the root.
         let folders = path.trim_end_matches('/').match_indices('/');
         let ends = folders
             .map(|(end, _)| end)

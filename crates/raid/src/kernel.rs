@@ -192,7 +192,7 @@ mod tests {
         }
     }
 
-    /// The program `golden/raid/syndromes.c` made the file.
+    /// The program `golden/raid/syndromes.c` wrote the expected syndromes.
     #[test]
     fn syndromes_are_those_of_isa_l() {
         let mut golden = include_bytes!("../../../golden/raid/syndromes.bin").as_slice();

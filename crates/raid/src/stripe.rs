@@ -57,7 +57,7 @@ pub enum StripeJob {
         /// Number of the trim.
         trim: usize,
     },
-    /// Computes the syndromes anew from the data.
+    /// Computes the syndromes from the data.
     Resync {
         /// Number of the request.
         request: usize,

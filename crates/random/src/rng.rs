@@ -14,7 +14,7 @@ pub struct SeededRng<S> {
 /// The usual generator (xoshiro256++).
 pub type Rng = SeededRng<Xoshiro256PlusPlus>;
 
-/// Generator with 8 bytes of state (SplitMix64), for the streams of loads: committed results come from them.
+/// Generator with 8 bytes of state (SplitMix64), for generated loads. Committed results depend on its sequence.
 pub type SplitMixRng = SeededRng<SplitMix64>;
 
 impl<S: Source> SeededRng<S> {
@@ -62,14 +62,14 @@ impl<S: Source> SeededRng<S> {
         &items[self.below(items.len() as u64) as usize]
     }
 
-    /// Puts the items into a random order, each with the same probability (Fisher and Yates).
+    /// Puts the items into a random order. All orders have the same probability (Fisher and Yates).
     pub fn shuffle<T>(&mut self, items: &mut [T]) {
         for last in (1..items.len()).rev() {
             items.swap(last, self.below(last as u64 + 1) as usize);
         }
     }
 
-    /// Fills a slice with random bytes, which no compression shortens.
+    /// Fills a slice with random bytes, which cannot be compressed.
     pub fn fill(&mut self, bytes: &mut [u8]) {
         for piece in bytes.chunks_mut(8) {
             let bits = self.next_u64().to_le_bytes();

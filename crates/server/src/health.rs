@@ -164,7 +164,7 @@ pub fn surroundings(file_system: &FileSystem, process: &ProcessStats) -> Vec<Str
     found
 }
 
-/// Returns the warning about losses that nobody has acknowledged, if there are any.
+/// Returns the warning about unacknowledged losses, if there are any.
 fn loss_warning(losses: &[Loss]) -> Option<String> {
     let first = losses.first()?;
     let count = match losses.len() {

@@ -54,7 +54,7 @@ pub struct LineIngest<'e> {
     /// Beginning of a line whose end has not arrived yet.
     carry: Vec<u8>,
     /// Minimum length of the carry before it is parsed again. A text value with newlines can make
-    /// one line of many, and parsing it anew at each of them would take quadratic time.
+    /// one line of many, and parsing it again at each newline would take quadratic time.
     retry_at: usize,
     rows: Vec<Row<'static>>,
     cells: Vec<Cell<'static>>,

@@ -107,7 +107,7 @@ async fn accept(
     connections.all_closed().await;
 }
 
-/// The usual reason why a connection cannot be accepted is too many open files, which is temporary.
+/// Logs that a connection was not accepted, and waits. The usual cause is too many open files, which is temporary.
 pub async fn out_of_files(error: &std::io::Error) {
     tracing::warn!("a connection was not accepted: {error}");
     tokio::time::sleep(Duration::from_millis(100)).await;

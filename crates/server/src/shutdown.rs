@@ -4,7 +4,7 @@ use std::io;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 
-/// Receiver by which a task learns of the stop.
+/// Receiver that notifies a task of the stop.
 #[derive(Clone)]
 pub struct Stop(watch::Receiver<bool>);
 

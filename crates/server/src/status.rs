@@ -63,7 +63,7 @@ pub fn status(app: &AppState) -> Value {
     })
 }
 
-/// Loss that nobody has acknowledged. Times are texts, because not every reader keeps numbers of this size exact.
+/// Unacknowledged loss. Times are texts, because not every reader keeps numbers of this size exact.
 fn loss(loss: &Loss) -> Value {
     let (from, to) = loss.times.unzip();
     json!({

@@ -6,8 +6,8 @@ use std::time::Duration;
 /// Name of the class of sources that no other class selects.
 pub const DEFAULT: &str = "default";
 
-/// Lifetime of the blocks of a class. A block is kept as long as all rules that are set allow, and for ever if none is
-/// set.
+/// Lifetime of the blocks of a class. A block expires by the first rule that is set and no longer keeps the block.
+/// Without rules, blocks are kept for ever.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Keep {
     /// Maximum age. Older samples are hidden.
@@ -18,7 +18,7 @@ pub struct Keep {
     pub bytes: Option<u64>,
 }
 
-/// Behaviour when data that no rule drops have used up the disk budget.
+/// Behaviour when the disk budget is used up and no rule permits to drop data.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum WhenFull {
     /// Rejects new samples until there is space.

@@ -124,7 +124,7 @@ impl Iterator for Pieces {
     }
 }
 
-/// Returns the samples of a series from `next` on at some times.
+/// Returns the samples of a series at the given times, searching from index `next`.
 fn column(series: &SeriesData, next: &mut usize, times: &[i64]) -> Option<FieldColumn> {
     let mut values = Column::new(series.values.field_type());
     let mut present = Bitmap::new();

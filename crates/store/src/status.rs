@@ -110,7 +110,7 @@ pub struct Status {
     /// segments that are being written.
     pub live_bytes: u64,
     /// Lead of the host's clock over the time that passed while the store ran, ns, after a jump that the store does not
-    /// trust; otherwise 0.
+    /// accept; otherwise 0.
     pub clock_held_ns: u64,
     /// Lead of the time that the store has seen over the host's clock, ns; 0 in a store without ages.
     pub clock_behind_ns: u64,
@@ -138,9 +138,9 @@ pub struct ClassStatus {
     pub step_ns: Option<u64>,
     /// Number of sources.
     pub sources: u64,
-    /// Bytes of live blocks on the disk. The sum over all classes is that of the store.
+    /// Bytes of live blocks on the disk. The sum over all classes is [`Status::live_bytes`].
     pub live: u64,
-    /// Time before which rows are hidden, ns; `i64::MIN` if none are.
+    /// Time before which rows are hidden, ns; `i64::MIN` if no rows are hidden.
     pub hidden_before: i64,
 }
 
@@ -261,11 +261,11 @@ pub struct DecisionRecord {
 /// Failures that an acknowledged row survives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Durability {
-    /// An acknowledged row is on disk and survives a power cut. Costs a flush of the disk, which
-    /// all threads that wait at the same time share.
+    /// An acknowledged row is on disk and survives a power cut. Costs a sync, which all threads that
+    /// wait at the same time share.
     Sync,
-    /// The journal is written and synced at this interval. A crash loses at most the rows of one
-    /// interval, and those that were accepted during the interrupted flush.
+    /// The journal is written and synced at this interval. A crash loses at most the rows that were
+    /// accepted within one interval, and during the interrupted sync.
     Interval(Duration),
     /// There is no journal. A crash loses all rows that are not in a sealed segment yet. Halves the written bytes.
     Memory,

@@ -230,8 +230,8 @@ impl TableLog {
         Ok(())
     }
 
-    /// Remembers a failed write and passes the result on. After a failure nothing is written any more, because it is
-    /// unknown which bytes reached the volume.
+    /// Records a failed write and returns the result unchanged. After a failure nothing is written any more, because
+    /// it is unknown which bytes reached the volume.
     ///
     /// # Errors
     /// The error of `written`.

@@ -70,7 +70,7 @@ export class Log {
         { class: 'cards' },
         card('Disk budget', 'wide', h('dl', { class: 'figures' }, this.used.root, this.files.root, this.allotted.root, this.live.root, this.budget.root, this.hunger.root), this.gauge),
         card('Planing', '', h('dl', { class: 'figures' }, this.state.root, this.size.root, this.bound.root, this.dead.root), this.sentence),
-        card('Bytes written per byte stored', '', h('dl', { class: 'figures' }, this.hour.root, this.day.root, this.start.root), h('p', { class: 'foot' }, 'Blocks sealed and blocks written again by merges; 1 is the least. The journal comes on top.')),
+        card('Bytes written per byte stored', '', h('dl', { class: 'figures' }, this.hour.root, this.day.root, this.start.root), h('p', { class: 'foot' }, 'Sealed blocks, and blocks that merges rewrote. The least is 1. The journal is not included.')),
         card('Flash wear, a day', '', h('dl', { class: 'figures' }, this.device.root, this.own.root, this.life.root), this.deviceName),
       ),
       card('Segments by lane', 'segments-drawn', h('p', { class: 'keys' }, swatch('live'), 'live ', swatch('dead'), 'dead ', swatch('open'), 'being written'), this.lanes, this.description),
@@ -194,7 +194,7 @@ export class Log {
     const show = (lane: api.Lane, segments: api.Segment[], report: api.LogReport): void => {
       const drawn = bars(segments, report.segment_bytes, drawing.parentElement?.clientWidth || WIDTH);
       laid = { bars: drawn, segments, now: report.now };
-      put(label, h('b', {}, `Lane ${lane.id}`), h('span', {}, laneWords(lane)), h('span', { class: 'faint' }, `${format.digits(100 * lane.flow_share)} % of what comes`));
+      put(label, h('b', {}, `Lane ${lane.id}`), h('span', {}, laneWords(lane)), h('span', { class: 'faint' }, `${format.digits(100 * lane.flow_share)} % of the arriving bytes`));
       drawing.setAttribute('height', String(drawn.height));
       drawing.setAttribute('aria-label', `Lane ${lane.id}: ${segments.length} segments`);
       for (const name of ['live', 'dead', 'open'] as const) paths[name].setAttribute('d', drawn[name]);

@@ -366,7 +366,7 @@ fn observe(name: &str, engine: &mut Option<Arc<Engine>>, work: &mut Work<'_>) ->
     })
 }
 
-/// Opens a store whose last user may still hold it.
+/// Opens a store again. Waits until its last user has released the directory.
 fn reopen(path: &Path, options: &Options) -> Result<Arc<Engine>> {
     let start = Instant::now();
     loop {

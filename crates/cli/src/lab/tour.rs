@@ -154,7 +154,7 @@ impl Tour {
                 write.memory_bytes = 256 << 20;
             }
         }
-        // An ordinary user learns which further experiment root could run.
+        // For an ordinary user, the report states which further experiment root could run.
         let align = Align::new(directory(), profile);
         vec![
             Work::Disk(disk),

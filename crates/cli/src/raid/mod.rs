@@ -21,7 +21,7 @@ use clap::{Args, Subcommand};
 /// when that pays.
 ///
 /// `create` makes an array of files or block devices. `serve` runs the array and exports it as a
-/// network block device. The other commands talk to the serving process by its control socket, or
+/// network block device. The other commands use the control socket of the serving process, or
 /// read devices that no process serves. See docs/raid.md.
 #[derive(Args)]
 #[command(subcommand_value_name = "WHAT", subcommand_help_heading = "What")]

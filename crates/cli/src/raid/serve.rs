@@ -33,7 +33,7 @@ pub struct Serve {
     /// Name of the export. Clients that name no export get this one too.
     #[arg(long, value_name = "NAME", default_value = "array")]
     name: String,
-    /// Path of the control socket, by which the other commands talk to this process.
+    /// Path of the control socket, which the other commands use to control this process.
     #[arg(long, value_name = "PATH", default_value = "seiner-raid.sock")]
     control: PathBuf,
     /// Address of this machine for the status page, /metrics for Prometheus and /status as JSON,

@@ -7,8 +7,8 @@
 //! overwritten completely is dead from then on, like a deleted block. Every start repeats the
 //! search.
 //!
-//! Invariant: the overwriting rows are on disk in a sealed segment. Every rule that lets them die
-//! also lets the overwritten rows die, because those are earlier and have the same times.
+//! Invariant: the overwriting rows are on disk in a sealed segment. Every rule by which they die
+//! also applies to the overwritten rows, because those are earlier and have the same times.
 
 use crate::core::Core;
 use crate::error::Error;

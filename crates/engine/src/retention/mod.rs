@@ -91,7 +91,7 @@ pub struct Retention {
     edges: Counts,
     /// Sources with blocks that may overwrite others, and the times of these blocks.
     late: BTreeMap<u32, Interval>,
-    /// Like `late`, for sources whose blocks are partly in segments that are being written.
+    /// Sources as in `late` whose blocks are partly in segments that are being written.
     late_and_open: BTreeMap<u32, Interval>,
     floors: Vec<Floor>,
     /// Rates of classes with a quota: bytes by blocks, [`BLOCK`] of the clock each.

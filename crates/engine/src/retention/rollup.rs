@@ -218,8 +218,7 @@ impl Retention {
         varint::put_i64(to, &mut self.pending);
     }
 
-    /// Lets rows of a class up to a time expire, because the catalog contains the end of their
-    /// roll-up.
+    /// Expires rows of a class up to a time, because the catalog contains the end of their roll-up.
     pub fn expire_rolled_up(&mut self, class: u8, to: i64) {
         let floor = &mut self.floors[class as usize].time;
         *floor = (*floor).max(to);

@@ -47,8 +47,8 @@ pub struct Victim {
     pub live: u64,
     /// Bytes freed.
     pub gain: u64,
-    /// Score that the policy ranked the segment by; higher is taken sooner. The unit depends on the
-    /// policy.
+    /// Score by which the policy ranked the segment. Higher scores are taken sooner. The unit depends
+    /// on the policy.
     pub score: f64,
 }
 
@@ -92,7 +92,7 @@ impl Decision {
     }
 }
 
-/// State of a policy between decisions, complete, to be saved and shown.
+/// Complete state of a policy between decisions, to be saved and displayed.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Memory {
     /// Exponentially weighted average of D over the segments taken (merged or dropped); 0 before
@@ -194,9 +194,9 @@ impl FromStr for MergePolicy {
 
 /// Returns the least dead share of a segment that is worth a merge.
 ///
-/// A byte of space costs `(1 − D)/D` bytes written. The limit is 63 if the store would otherwise
-/// refuse writes. The limit is 7 if a class `may_shed`: the oldest blocks of that class are then
-/// shed sooner than disks are worn and writers slowed by costlier merges.
+/// A merge writes `(1 − D)/D` bytes to free one byte. At most 63 bytes are worth it if the store
+/// would otherwise reject writes. At most 7 are worth it if a class `may_shed`, because shedding the
+/// oldest blocks of that class is then better than merges that wear disks and slow writers.
 pub fn least_dead_share(may_shed: bool) -> f64 {
     match may_shed {
         true => 1.0 / 8.0,
@@ -249,7 +249,7 @@ impl<'a> Deciding<'a> {
     }
 
     /// Returns the segments with live blocks and at least the least dead share, with their scores,
-    /// best first; of equal scores the older segment first.
+    /// best first. Of segments with equal scores, the older one is first.
     fn ranked(&self, score: impl Fn(&SegmentStat) -> f64) -> Vec<(f64, &'a SegmentStat)> {
         let living = |segment: &&SegmentStat| {
             !segment.is_dead() && segment.dead_share() >= self.view.least_dead_share

@@ -141,7 +141,7 @@ pub struct Array {
 }
 
 impl Array {
-    /// Runs an array without records on its members. The caller must know the members and their order. All
+    /// Runs an array without records on its members. The caller states the members and their order. All
     /// members must be present, and their syndromes must match the data (members of zeroes meet this
     /// condition).
     ///

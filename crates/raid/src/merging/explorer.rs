@@ -4,11 +4,14 @@
 //! serves requests sooner stays in use.
 //!
 //! The explorer compares the *cost* of strategies: the time for which requests were outstanding, summed over
-//! requests and divided by the number of answered blocks. By Little's law the cost is the mean time of a block. If
-//! clients keep the same number of requests outstanding, the cost is lowest where the rate is highest, so one
-//! measure serves both kinds of clients. Clients of a third kind need time of their own between requests, so that
-//! their number of outstanding requests varies. Therefore the *time* per answered block decides where strategies
-//! differ in it by more than chance explains.
+//! requests and divided by the number of answered blocks. By Little's law the cost is the mean time of a block. The
+//! cost serves two kinds of clients:
+//!
+//! 1. Clients that send at a fixed rate. The lowest cost means the shortest answer time.
+//! 2. Clients that keep the same number of requests outstanding. The lowest cost means the highest rate.
+//!
+//! Clients of a third kind need time between requests, so their number of outstanding requests varies. If the *time*
+//! per answered block of two strategies differs by more than chance explains, the time decides instead of the cost.
 //!
 //! - Time is divided into *slices* of a number of answers. The strategy in use is measured in every slice. A
 //!   *trial* of another strategy consists of a warm-up, whose answers are not counted, and a slice. If the result
@@ -43,8 +46,8 @@ pub struct ExplorerSettings {
     pub credit: f64,
     /// Maximum overdraft of that time, ns, for trials of strategies that were not given up since the load changed.
     pub debt: f64,
-    /// First and longest pause of a strategy that was given up, ns. Each pause is twice the one before, or four
-    /// times after a hopeless trial.
+    /// First and longest pause of a strategy that was given up, ns. Each pause is twice as long as the previous
+    /// pause, or four times as long after a hopeless trial.
     pub pauses: (Nanos, Nanos),
     /// Maximum number of slices of a tried strategy that are compared before it is given up.
     pub most_slices: u32,
@@ -71,7 +74,7 @@ const FIRST: u64 = 256;
 /// Factor on the best cost above which a trial ends early, and share of the outstanding requests that counts as
 /// answered.
 const HOPELESS: (f64, f64) = (1.2, 1.0);
-/// The same for holding everything while that strategy is in use.
+/// Values that replace [`HOPELESS`] for the strategy in use.
 const STUCK: (f64, f64) = (2.0, 2.0);
 /// Differences that are too small to matter, and differences for which one slice is enough.
 const SMALL: f64 = 0.01;
@@ -288,8 +291,8 @@ impl Explorer {
         }
     }
 
-    /// Returns to the previous strategy if the present one, which did well in trials, does worse in the long run by
-    /// more than chance explains. Returns whether that happened.
+    /// Returns to the previous strategy if the present strategy is worse in the long run by more than chance
+    /// explains, although it did well in trials. Returns true if the strategy changed.
     fn reverts(&mut self) -> bool {
         let used = self.costs[self.used as usize];
         let noise = 2.0 * used.recent_variance().sqrt();
@@ -390,7 +393,7 @@ impl Explorer {
         }
     }
 
-    /// Notes that a strategy is no better. Each pause before its next trial is longer than the one before.
+    /// Records that a strategy is no better. Each pause before its next trial is longer than the previous pause.
     fn dismiss(&mut self, choice: Choice, longer: Nanos) {
         let (longest, now) = (self.settings.pauses.1, self.busy);
         let cost = self.cost_of(choice);
@@ -400,7 +403,7 @@ impl Explorer {
         cost.pause = (longer * cost.pause).min(longest);
     }
 
-    /// Gives control to another strategy. Held writes are judged anew.
+    /// Gives control to another strategy, which decides again which writes are held.
     fn switch_to(&mut self, choice: Choice) {
         self.tried = choice;
         self.model.follow(choice == Choice::Model);

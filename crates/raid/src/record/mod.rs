@@ -102,8 +102,8 @@ pub fn intent_page(intent: &Intent, array: Uuid) -> (u64, Page) {
     (place, Page::copy_of(&intent.encode(array)))
 }
 
-/// Returns a reason why the device may contain data that someone wants to keep; `None` if it seems to contain
-/// only zeroes. The check covers the places where file systems, partition tables and the like have their
+/// Returns a reason why the device may contain data that must be kept; `None` if it seems to contain only
+/// zeroes. The check covers the places where file systems, partition tables and the like have their
 /// signatures, and the first and last 64 KiB.
 ///
 /// # Errors

@@ -8,7 +8,7 @@ use crate::request::{Action, Failure, Nanos, Outcome};
 use crate::stripe::{Execution, Purpose, StripeJob, WritePart};
 
 impl<B: Block> Shard<B> {
-    /// Gives the stripe to a user.
+    /// Begins an execution on a stripe, for a write or a job.
     pub(super) fn begin(
         &mut self,
         now: Nanos,

@@ -42,7 +42,7 @@ pub struct Outcome {
     pub hints: Vec<String>,
 }
 
-/// `GET /api/v1/query`
+/// Answers `GET /api/v1/query`.
 pub async fn query(
     State(app): State<Arc<AppState>>,
     Query(parameters): Query<Parameters>,
@@ -121,22 +121,23 @@ fn ascii_json(texts: &[String]) -> String {
     })
 }
 
-/// Returns the losses that nobody has acknowledged and that may concern an answer for an interval.
+/// Returns the unacknowledged losses that may concern an answer for an interval.
 pub fn losses(store: &dyn Store, interval: &Interval) -> Vec<String> {
     let losses = store.losses().into_iter();
     let concerned = losses.filter(|loss| loss.concerns(interval));
     concerned.map(|loss| loss.to_string()).collect()
 }
 
-/// Returns the parts with less than samples. They follow from the rules of the classes, before anything is read.
+/// Returns the parts of the interval for which roll-ups replaced the samples. The rules of the classes determine these
+/// parts, so nothing is read.
 pub fn levels(store: &dyn Store, plan: &QueryPlan) -> Vec<AnswerLevel> {
     let levels = store.levels(&plan.query).into_iter();
     let levels = levels.map(|LevelSpan { from, to, step_ns }| AnswerLevel { from, to, step_ns });
     levels.collect()
 }
 
-/// Returns the information that is known before the answer begins. JSON has a place for `truncated` at its end;
-/// for the other notations the series are counted first.
+/// Returns the information that is known before the answer begins. JSON states `truncated` at its end. For the other
+/// notations, the series are counted first.
 fn begin(store: &dyn Store, plan: &QueryPlan) -> Outcome {
     let mut hints = plan.notes.clone();
     hints.extend(hints::unknown_names(store, &plan.query));
@@ -164,7 +165,7 @@ fn is_truncated(store: &dyn Store, plan: &QueryPlan) -> bool {
 /// Runs a plan and writes the answer in its notation, series by series, until `is_over` returns true.
 ///
 /// # Errors
-/// The errors of `out`, and a [`ApiError`] in an [`io::Error`].
+/// The errors of `out`, and an [`ApiError`] in an [`io::Error`].
 pub fn write_answer(
     store: &dyn Store,
     plan: &QueryPlan,
@@ -278,7 +279,7 @@ fn write_series<'o, T, W: Write>(
     Ok(outcome)
 }
 
-/// Adds a warning. Damage may be among the warnings already, as a loss or from another pass.
+/// Adds a warning, unless the list contains the same damage already: as a loss, or from an earlier pass.
 fn warn(warnings: &mut Vec<String>, warning: String) {
     let (file, what) = warning.split_once(", ").unwrap_or((&warning, ""));
     let loss = format!("{file}: {what};");
@@ -359,7 +360,8 @@ fn summaries<W: Write>(
     Ok(warning.into_iter().collect())
 }
 
-/// An Arrow stream has one type of values: an error before its beginning is better than a break.
+/// Returns an error if the fields have several types, because an Arrow stream has one type of values. An error before
+/// the stream is better than a broken stream.
 fn check_types(store: &dyn Store, plan: &QueryPlan) -> io::Result<()> {
     let wanted = |field: &str| {
         plan.query

@@ -13,7 +13,8 @@ use std::time::Duration;
 /// space by all means before writers are rejected, ns.
 pub(crate) const QUERY_EVERY: u64 = 1_000_000_000;
 
-/// Counts the bytes of files set aside. They block nothing but count against the budget.
+/// Counts the bytes of files set aside. These files do not block the store, but count against the
+/// budget.
 pub(crate) fn count_set_aside(core: &Core) -> Result<(), Error> {
     let disk = core.writing().space.disk.clone();
     let listing = || "listing what was set aside".to_string();

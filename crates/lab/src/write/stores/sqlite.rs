@@ -18,10 +18,10 @@ pub struct Sqlite {
 }
 
 impl Sqlite {
-    /// Makes the table.
+    /// Creates the table.
     ///
     /// # Errors
-    /// SQLite cannot make it.
+    /// SQLite cannot create the table.
     pub fn make(settings: &Write, sensors: u64, directories: &[PathBuf]) -> Result<Sqlite> {
         let open = || -> rusqlite::Result<Connection> {
             let connection = Connection::open(directories[0].join("samples.sqlite"))?;

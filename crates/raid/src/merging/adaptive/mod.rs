@@ -13,7 +13,7 @@
 //! - **Filling.** Writes wait until their stripe is full, if that makes a write faster. Let F be the time in which
 //!   the stream passes a stripe. With filling, a write waits F/2 in the mean, and then for the write of a full
 //!   stripe. Without filling, it waits for half of the partial write before its own, and for its own. Filling pays
-//!   if `F/2 + T_full < 1.5 · T_partial`. All three times are measured, F anew when filling begins. Filling ends if
+//!   if `F/2 + T_full < 1.5 · T_partial`. All three times are measured, F again when filling begins. Filling ends if
 //!   it does not pay after all, or if a single stripe takes twice as long as it may. It is tried again after a
 //!   pause that doubles each time. A stream fills only if its outstanding blocks and the reads in flight amount to
 //!   a stripe. If all of its blocks wait, nothing is due and no read is in flight, no further write can come, and
