@@ -27,11 +27,7 @@ impl MemoryRows {
     }
 
     /// Calls a function with the partitions of a table.
-    fn with<T>(
-        &self,
-        table: &str,
-        act: impl FnOnce(&mut Partitions) -> T,
-    ) -> Result<T, RowsError> {
+    fn with<T>(&self, table: &str, act: impl FnOnce(&mut Partitions) -> T) -> Result<T, RowsError> {
         match self.tables_locked().get_mut(table) {
             Some(partitions) => Ok(act(partitions)),
             None => Err(RowsError::Refused(format!("there is no table {table}"))),
@@ -55,7 +51,10 @@ impl Rows for MemoryRows {
     fn write(&self, rows: Vec<Row>, _level: Level) -> Result<(), RowsError> {
         for row in rows {
             if row.value.len() > MAX_VALUE {
-                let text = format!("a value has {} bytes of at most {MAX_VALUE}", row.value.len());
+                let text = format!(
+                    "a value has {} bytes of at most {MAX_VALUE}",
+                    row.value.len()
+                );
                 return Err(RowsError::Refused(text));
             }
             self.with(&row.table, |partitions| {

@@ -6,6 +6,7 @@ use crate::commit;
 use crate::core::Core;
 use crate::delete;
 use crate::error::{Error, Receipt};
+use crate::handover;
 use crate::holds::Holds;
 use crate::intake;
 use crate::jobs;
@@ -190,6 +191,30 @@ impl Engine {
     /// If the disk fails: the samples may or may not be deleted.
     pub fn delete(&self, selector: &Selector, interval: Interval) -> Result<u64, Error> {
         delete::delete(&self.core, selector, interval)
+    }
+
+    /// Ends all open blocks, and returns a number that separates the rows accepted so far from later
+    /// rows. [`Engine::scan_before`] reads these rows, and [`Engine::release`] expires them when another
+    /// store has taken them over.
+    ///
+    /// # Errors
+    /// If the store rejects writes, or the disk fails or is full.
+    pub fn cut(&self) -> Result<u64, Error> {
+        handover::cut(&self.core)
+    }
+
+    /// Returns the rows of some sources before a cut, in the given order of sources. The query's
+    /// selector is not used. Rows after the cut are returned if `cut` is [`u64::MAX`].
+    pub fn scan_before(&self, sources: Vec<SourceId>, query: &Query, cut: u64) -> Scan<'_> {
+        handover::scan(&self.core, sources, query, cut)
+    }
+
+    /// Expires all rows before a cut, durably. Call this function when the rows are stored elsewhere.
+    ///
+    /// # Errors
+    /// If the disk fails. The rows may or may not be expired then.
+    pub fn release(&self, cut: u64) -> Result<(), Error> {
+        handover::release(&self.core, cut)
     }
 
     /// Seals all rows into segments and releases the journal. The files are then as small as

@@ -35,8 +35,8 @@
 //! # }
 //! ```
 //!
-//! The [`guide`] has an example for each group of methods. The folder `examples` contains complete programs: ingest from
-//! many sensors, retention, and a crash.
+//! The [`guide`] has an example for each group of methods. The folder `examples` contains complete programs: ingest
+//! from many sensors, retention, and a crash.
 //!
 //! # How it works
 //!
@@ -71,6 +71,7 @@ mod exchange;
 #[cfg(fuzzing)]
 pub mod fuzzing;
 pub mod guide;
+mod handover;
 mod head;
 mod health;
 mod holds;

@@ -50,7 +50,7 @@ use crate::answer::{Query, Step};
 use crate::core::Core;
 use crate::error::Error;
 use crate::report::sources;
-use seiner_model::Interval;
+use seiner_model::{Interval, SourceId};
 
 /// Returns the rows of a query, source by source, in pieces of bounded size. Times ascend strictly
 /// over the pieces of a source. Each [`Error::Damage`] among the items stands for a block that is
@@ -59,6 +59,19 @@ use seiner_model::Interval;
 /// The module's documentation states the memory that a scan takes.
 pub(crate) fn scan<'a>(core: &'a Core, query: &Query) -> Scan<'a> {
     Scan::new(SourceReader::new(core, query), bounds(core, None))
+}
+
+/// Returns the rows of some sources, in the given order, from blocks with numbers below `end`. The
+/// query's selector is not used.
+pub(crate) fn scan_before<'a>(
+    core: &'a Core,
+    sources: Vec<SourceId>,
+    query: &Query,
+    end: u64,
+) -> Scan<'a> {
+    let reader = SourceReader::of(core, sources, query.interval);
+    let reader = reader.with_fields(query.fields.clone()).before(end);
+    Scan::new(reader, bounds(core, None))
 }
 
 /// Returns the samples of a query, series by series, with strictly ascending times. Series without

@@ -73,6 +73,8 @@ pub(crate) struct SourceReader<'a> {
     /// and so are their levels of each rank. Each page is therefore read once.
     pages: HashMap<(usize, u64), LastPage>,
     pub is_over: Option<IsOver>,
+    /// Number from which on blocks are not read.
+    end: u64,
     _share: QueryShare,
 }
 
@@ -134,8 +136,14 @@ impl<'a> SourceReader<'a> {
             interval,
             pages: HashMap::new(),
             is_over: None,
+            end: u64::MAX,
             _share: engine.queries.begin(bytes),
         }
+    }
+
+    /// Limits the blocks to those with numbers below `end`.
+    pub fn before(self, end: u64) -> SourceReader<'a> {
+        SourceReader { end, ..self }
     }
 
     /// Limits the fields.
@@ -162,12 +170,13 @@ impl<'a> SourceReader<'a> {
     }
 
     fn source(&mut self, source: SourceId) -> Result<Source, Error> {
-        let snapshot = {
+        let mut snapshot = {
             let (head, log) = self.engine.present();
             let volume = &*self.engine.volume;
             let (head, log) = (&*head, &*log);
             Snapshot::take(Present { head, log, volume }, source.0, self.interval)
         };
+        snapshot.own.visibility = snapshot.own.visibility.before(self.end);
         let mut damages = Damages::default();
         let mut levels = Vec::new();
         let mut own_interval = self.interval;

@@ -216,6 +216,11 @@ impl Retention {
         self.tombstones.push(tombstone);
     }
 
+    /// Returns the number of classes with a floor, levels included.
+    pub fn class_count(&self) -> u8 {
+        self.floors.len() as u8
+    }
+
     /// Raises the floor of a class, so that blocks below a number die.
     pub fn raise(&mut self, class: u8, number: u64) {
         let floor = &mut self.floors[class as usize].number;
@@ -280,6 +285,7 @@ impl Retention {
                 .filter(|tombstone| tombstone.sources.contains(source))
                 .map(|tombstone| (tombstone.before, tombstone.interval))
                 .collect(),
+            end: u64::MAX,
         }
     }
 

@@ -12,13 +12,28 @@ pub struct VisibilityFilter {
     pub(super) past: u64,
     /// Deletes: for blocks below a number, the deleted times.
     pub(super) deletes: Vec<(u64, Interval)>,
+    /// Number from which on blocks are hidden, for a reader of earlier blocks only.
+    pub(super) end: u64,
 }
 
 impl VisibilityFilter {
+    /// Returns the filter that hides all blocks from a number on as well.
+    pub fn before(self, end: u64) -> VisibilityFilter {
+        VisibilityFilter {
+            end: self.end.min(end),
+            ..self
+        }
+    }
+
+    /// Returns whether a block is hidden because of its number.
+    fn is_outside(&self, number: u64) -> bool {
+        number < self.floor.number || number >= self.end
+    }
+
     /// Returns whether all rows of a block are hidden.
     pub fn hides(&self, entry: &Entry) -> bool {
         let span = Interval::new(entry.first, entry.last);
-        entry.number < self.floor.number
+        self.is_outside(entry.number)
             || entry.last < self.floor.time
             || self.is_past(entry.ordinal)
             || self
@@ -33,12 +48,12 @@ impl VisibilityFilter {
 
     /// Returns whether any row of a block is hidden for a reason other than its age.
     pub fn touches(&self, number: u64, span: &Interval) -> bool {
-        number < self.floor.number || self.deletes(number).any(|delete| delete.overlaps(span))
+        self.is_outside(number) || self.deletes(number).any(|delete| delete.overlaps(span))
     }
 
     /// Returns whether a row of a block is hidden.
     pub fn hides_row(&self, number: u64, time: i64) -> bool {
-        number < self.floor.number
+        self.is_outside(number)
             || time < self.floor.time
             || self.deletes(number).any(|delete| delete.contains(time))
     }

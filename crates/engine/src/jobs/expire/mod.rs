@@ -7,6 +7,7 @@ use crate::core::Core;
 use crate::error::Error;
 use crate::jobs::merging::liveness::scan_all;
 use crate::jobs::writing::Writing;
+use crate::log::Log;
 use crate::retention::class::Class;
 use crate::segment::stats::Share;
 
@@ -157,7 +158,29 @@ fn expire_oldest(core: &Core, class: u8, bytes: u64) -> Result<(), Error> {
     core.write_catalog()?;
     // Open blocks are sealed, so that no row is accepted into a dead block.
     seal_slow(core, class, floor)?;
+    raise(&mut core.log(), class, floor);
+    Ok(())
+}
+
+/// Expires all blocks with numbers below `floor`. All of these blocks must be sealed.
+pub(crate) fn expire_before(core: &Core, floor: u64) -> Result<(), Error> {
+    let classes = {
+        let mut log = core.log();
+        let classes = 0..log.retention.class_count();
+        for class in classes.clone() {
+            log.retention.note_floor(class, floor);
+        }
+        classes
+    };
+    // The floors are on disk before they take effect.
+    core.write_catalog()?;
     let mut log = core.log();
+    classes.for_each(|class| raise(&mut log, class, floor));
+    Ok(())
+}
+
+/// Raises the floor of a class, and requests liveness scans of the segments that lose blocks.
+fn raise(log: &mut Log, class: u8, floor: u64) {
     log.retention.raise(class, floor);
     let touched = |share: &Share| share.class == class && share.first < floor;
     for stats in log.segment_stats_mut() {
@@ -165,17 +188,19 @@ fn expire_oldest(core: &Core, class: u8, bytes: u64) -> Result<(), Error> {
             stats.request_scan();
         }
     }
-    Ok(())
 }
 
 /// Seals open blocks of a class that were begun below the middle between the new floor and the
 /// newest block. Blocks die by their numbers, so open blocks of slow sources would otherwise accept
 /// rows when they are already dead.
 fn seal_slow(core: &Core, class: u8, floor: u64) -> Result<(), Error> {
-    let before = {
-        let next = core.head().next_block();
-        floor + next.saturating_sub(floor) / 2
-    };
+    let next = core.head().next_block();
+    let before = floor + next.saturating_sub(floor) / 2;
+    seal_before(core, class, before)
+}
+
+/// Seals open blocks of a class with numbers below `before`.
+pub(crate) fn seal_before(core: &Core, class: u8, before: u64) -> Result<(), Error> {
     let mut cursor = Some(0);
     while let Some(from) = cursor {
         let (next, is_behind) = {

@@ -1,0 +1,95 @@
+//! Handover: another store takes over all rows up to a moment.
+//!
+//! 1. [`cut`] ends all open blocks. Every row accepted before is in a block with a lower number than the cut.
+//! 2. The caller reads these rows ([`scan`]) and stores them elsewhere, durably.
+//! 3. [`release`] expires the blocks below the cut.
+//!
+//! A crash between these steps loses nothing: the rows stay, and a later cut contains them again.
+
+use crate::answer::Query;
+use crate::core::Core;
+use crate::error::Error;
+use crate::jobs::expire::{expire_before, seal_before};
+use crate::query;
+use crate::query::scan::Scan;
+use seiner_model::SourceId;
+
+/// Ends all open blocks, and returns the number that separates their rows from later ones.
+///
+/// # Errors
+/// If the store rejects writes, or the disk fails or is full.
+pub(crate) fn cut(core: &Core) -> Result<u64, Error> {
+    core.health.writable()?;
+    let cut = core.head().next_block();
+    let classes = core.log().retention.class_count();
+    for class in 0..classes {
+        seal_before(core, class, cut)?;
+    }
+    core.finish_sealing()?;
+    Ok(cut)
+}
+
+/// Returns the rows of some sources, in the given order, without the rows after a cut.
+pub(crate) fn scan<'a>(
+    core: &'a Core,
+    sources: Vec<SourceId>,
+    query: &Query,
+    cut: u64,
+) -> Scan<'a> {
+    query::scan_before(core, sources, query, cut)
+}
+
+/// Expires all rows before a cut. On return, no reader sees them and a later start does not either.
+///
+/// # Errors
+/// If the disk fails. The rows may or may not be expired then.
+pub(crate) fn release(core: &Core, cut: u64) -> Result<(), Error> {
+    expire_before(core, cut)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::jobs::testing::{World, options};
+    use seiner_model::Interval;
+
+    fn times(world: &World, cut: u64) -> Vec<i64> {
+        let query = Query {
+            selector: seiner_model::Selector::all(),
+            fields: None,
+            interval: Interval::ALL,
+        };
+        let sources = crate::report::sources(&world.core, &query.selector);
+        let pieces = scan(&world.core, sources, &query, cut);
+        pieces.flat_map(|piece| piece.unwrap().times).collect()
+    }
+
+    #[test]
+    fn rows_after_a_cut_survive_its_release() {
+        let world = World::new(options());
+        world.append("m", 0..100);
+        let cut = cut(&world.core).unwrap();
+        world.append("m", 100..150);
+        let before: Vec<i64> = times(&world, cut);
+        assert_eq!(before.len(), 100);
+        assert_eq!(times(&world, u64::MAX).len(), 150);
+        release(&world.core, cut).unwrap();
+        assert_eq!(times(&world, cut), []);
+        let after = times(&world, u64::MAX);
+        assert_eq!(after.len(), 50);
+        assert!(after.iter().all(|time| !before.contains(time)));
+    }
+
+    #[test]
+    fn a_second_cut_contains_the_rows_of_a_first_that_was_not_released() {
+        let world = World::new(options());
+        world.append("m", 0..10);
+        let first = cut(&world.core).unwrap();
+        world.append("m", 10..20);
+        let second = cut(&world.core).unwrap();
+        assert!(first < second);
+        assert_eq!(times(&world, second).len(), 20);
+        release(&world.core, second).unwrap();
+        assert_eq!(times(&world, u64::MAX), []);
+    }
+}
