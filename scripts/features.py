@@ -13,7 +13,8 @@ import sys
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-# The build script of RocksDB takes a library from here instead of compiling one. A check does not link, so none is needed.
+# The build script of RocksDB takes a library from here instead of compiling one. A check does not link, so none is
+# needed.
 ENVIRONMENT = os.environ | {"ROCKSDB_LIB_DIR": str(ROOT / "target" / "no-rocksdb")}
 
 

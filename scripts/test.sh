@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# test.sh: runs all tests of the project, step by step. After a failed step, the later steps still run. A list at the end
-# shows the result and the time of each step. SLOW=1 adds thousands of simulated runs, more kills of the server, and fuzzing.
+# test.sh: runs all tests of the project, step by step. After a failed step, the later steps still run. A list at the
+# end shows the result and the time of each step. SLOW=1 adds thousands of simulated runs, more kills of the server, and
+# fuzzing.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 slow=${SLOW:-}

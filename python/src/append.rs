@@ -270,7 +270,7 @@ pub fn times(
         }
         other => {
             return Err(rejection(format!(
-                "{other} is no type for times; use a timestamp, or int64 with ns since 1970"
+                "{other} is not a type for times; use a timestamp, or int64 with ns since 1970"
             )));
         }
     };

@@ -134,7 +134,7 @@ fn of_kind(array: ArrayRef, kind: Option<&str>) -> Result<ArrayRef, Failure> {
         Some("ns") => TimeUnit::Nanosecond,
         Some(other) => {
             return invalid(format!(
-                "{other:?} is no kind of values; there are bool, s, ms, us and ns"
+                "{other:?} is not a kind of values; there are bool, s, ms, us and ns"
             ));
         }
     };

@@ -171,7 +171,7 @@ impl Aggregate {
             None => {
                 let known: Vec<&str> = AGGREGATES.iter().map(|(known, _)| *known).collect();
                 invalid(format!(
-                    "{name:?} is no aggregate; there are {}",
+                    "{name:?} is not an aggregate; there are {}",
                     known.join(", ")
                 ))
             }

@@ -86,7 +86,7 @@ impl Store {
         };
         let Ok(idle_seal) = Duration::try_from_secs_f64(idle_seal_s) else {
             return Ok(invalid(format!(
-                "idle_seal_s = {idle_seal_s} is no number of seconds"
+                "idle_seal_s = {idle_seal_s} is not a number of seconds"
             ))?);
         };
         let options = Options {

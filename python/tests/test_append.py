@@ -237,7 +237,7 @@ def test_line_protocol(store: seiner.Store) -> None:
     assert read(store, 'm{a="1"}')["v"] == ([5_000_000_000], [1.5])
     now = store.query('m{a="2"}', before).by_series()[0].times[0].astype("M8[us]").item()
     assert now.replace(tzinfo=dt.timezone.utc) >= before - dt.timedelta(milliseconds=1)
-    with pytest.raises(seiner.Invalid, match="is no precision"):
+    with pytest.raises(seiner.Invalid, match="is not a precision"):
         store.write_lines(b"m v=1", precision="fortnight")
 
 

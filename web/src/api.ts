@@ -244,7 +244,7 @@ async function get<T>(path: string, parameters: Parameters = {}, signal?: AbortS
     return parse(await response.text()) as T;
   } catch (error) {
     if (signal?.aborted) throw error;
-    throw new ServerError(`The answer to ${path} broke off or is no JSON.`, response.status);
+    throw new ServerError(`The answer to ${path} broke off or is not JSON.`, response.status);
   }
 }
 

@@ -85,7 +85,7 @@ fn checks(outcomes: &[Outcome], others: &[Outcome], parity: &[(usize, usize, f64
     checks
 }
 
-/// Returns the check that computing syndromes is no bottleneck.
+/// Returns the check that computing syndromes is not a bottleneck.
 pub fn parity_check(parity: &[(usize, usize, f64)]) -> Check {
     let in_cache = parity
         .iter()

@@ -244,7 +244,10 @@ fn journal(disk: &dyn Disk) -> Result<Rows, Error> {
             ]
         }));
         for (from, to) in &file.damage {
-            eprintln!("seiner: {}: bytes {from} to {to} are no records", file.file);
+            eprintln!(
+                "seiner: {}: bytes {from} to {to} are not records",
+                file.file
+            );
         }
         if file.torn_bytes > 0 {
             eprintln!(

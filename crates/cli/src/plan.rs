@@ -313,7 +313,7 @@ fn write_soak(out: &mut impl Write, soak: &Soak) -> std::io::Result<()> {
 fn prove_all(machine: &Demand, directory: &Path, page: Option<&Path>) -> Result<(), Failure> {
     if !directory.is_dir() {
         return Err(Failure::Usage(format!(
-            "--prove-all: {} is no directory; make it first",
+            "--prove-all: {} is not a directory; make it first",
             directory.display()
         )));
     }

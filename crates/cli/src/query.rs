@@ -94,7 +94,7 @@ impl Query {
     pub fn run(self) -> Result<(), Failure> {
         if self.format == Format::Arrow && stdout().is_terminal() {
             return Err(Failure::Usage(
-                "an Arrow stream is no text; send it to a file or a program".to_string(),
+                "an Arrow stream is not text; send it to a file or a program".to_string(),
             ));
         }
         let mut out = BufWriter::with_capacity(64 << 10, stdout().lock());

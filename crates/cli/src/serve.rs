@@ -37,7 +37,7 @@ impl Serve {
         settings.apply_retention = self.apply_retention;
         settings.check_exposure().map_err(Failure::Usage)?;
         let filter = EnvFilter::builder().parse(&settings.log).map_err(|error| {
-            Failure::Usage(format!("log: {:?} is no filter ({error}); write info, or a list such as info,seiner_server=debug", settings.log))
+            Failure::Usage(format!("log: {:?} is not a filter ({error}); write info, or a list such as info,seiner_server=debug", settings.log))
         })?;
         tracing_subscriber::fmt()
             .with_env_filter(filter)

@@ -65,7 +65,7 @@ fn a_check_distinguishes_sound_damaged_and_missing_stores() {
 
     let (status, _, err) = seiner(&["check", directory.path().to_str().unwrap()]);
     assert_eq!(status, 2);
-    assert!(err.contains("is no store"), "{err}");
+    assert!(err.contains("is not a store"), "{err}");
 }
 
 #[test]

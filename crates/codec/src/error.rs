@@ -22,7 +22,7 @@ pub enum DecodeError {
         /// Bytes left in the slice.
         left: usize,
     },
-    /// A tag that is no codec of this type.
+    /// A tag that is not a codec of this type.
     #[error("codec tag {found} at byte {offset} is not one for {what}")]
     UnknownCodec {
         /// Name of the value that was read.

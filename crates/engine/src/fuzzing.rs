@@ -203,7 +203,7 @@ fn mend_record(bytes: &mut [u8], at: usize) -> Option<usize> {
         return None;
     }
     seal(bytes, at, at + 4..end)?;
-    // Blank space is no record.
+    // Blank space is not a record.
     (header.body > 0).then_some(end)
 }
 

@@ -1,6 +1,6 @@
 //! Guide: a runnable example for each group of methods of [`Engine`](crate::Engine).
 //!
-//! The examples use a store in a temporary directory, or a simulated disk in memory where a crash is part of the example.
+//! The examples use a store in a temporary directory. The example with a crash uses a simulated disk in memory.
 //!
 //! # Open, append, query
 //!
@@ -50,8 +50,8 @@
 //!
 //! # Options and durability
 //!
-//! [`Options`](crate::Options) are plain data with defaults. With [`Durability::Sync`](crate::Durability::Sync), an append is
-//! durable when [`Engine::wait_durable`](crate::Engine::wait_durable) returns.
+//! [`Options`](crate::Options) are plain data with defaults. With [`Durability::Sync`](crate::Durability::Sync), an
+//! append is durable when [`Engine::wait_durable`](crate::Engine::wait_durable) returns.
 //!
 //! ```
 //! use seiner_engine::{Durability, Engine, Options, SourceKey};
@@ -85,7 +85,8 @@
 //! | [`Store::latest`](crate::Store::latest) | the latest sample of each series |
 //! | [`Engine::time_range`](crate::Engine::time_range) | first and last time, for display |
 //!
-//! Each [`Error::Damage`](crate::Error::Damage) among the items stands for a block that cannot be read. The other items are valid.
+//! Each [`Error::Damage`](crate::Error::Damage) among the items stands for a block that cannot be read. The other items
+//! are valid.
 //!
 //! ```
 //! use seiner_engine::{Engine, Interval, Options, Query, Selector, SourceKey, Step, Store};
@@ -149,9 +150,10 @@
 //!
 //! # Retention
 //!
-//! A [`Class`](crate::Class) contains the sources that its selector matches, and the rules for their samples. The first class
-//! that matches a source applies. Sources without a class are kept for ever. The rules are stored with the data: a later start
-//! that would delete data sooner fails, unless [`Options::apply_retention`](crate::Options::apply_retention) confirms it.
+//! A [`Class`](crate::Class) contains the sources that its selector matches, and the rules for their samples. The first
+//! class that matches a source applies. Sources without a class are kept for ever. The rules are stored with the data.
+//! A later start that would delete data sooner fails, unless
+//! [`Options::apply_retention`](crate::Options::apply_retention) confirms the new rules.
 //!
 //! ```
 //! use seiner_engine::{Class, Classes, Engine, Options, Reason, SourceKey, parse_levels};
@@ -187,7 +189,8 @@
 //!
 //! # Delete
 //!
-//! A delete hides samples that were accepted before the call. It is durable when the call returns. Disk space is freed later.
+//! A delete hides samples that were accepted before the call. The delete is durable when the call returns. Disk space
+//! is freed later.
 //!
 //! ```
 //! use seiner_engine::{Engine, Interval, Options, Query, Selector, SourceKey};
@@ -242,8 +245,8 @@
 //!
 //! # Read and check without a lock
 //!
-//! [`Engine::open_to_read`](crate::Engine::open_to_read) and [`check_directory`](crate::check_directory) change nothing in
-//! the directory, and work while another process writes to it.
+//! [`Engine::open_to_read`](crate::Engine::open_to_read) and [`check_directory`](crate::check_directory) change nothing
+//! in the directory, and work while another process writes to the directory.
 //!
 //! ```
 //! use seiner_engine::{Engine, Options, SourceKey, check_directory};

@@ -157,7 +157,7 @@ impl Options {
         }
         match self.durability {
             Durability::Interval(interval) if interval < Duration::from_millis(1) => {
-                invalid("an interval of less than 1 ms is no interval; choose `sync`".to_string())
+                invalid("an interval must be at least 1 ms; choose `sync`".to_string())
             }
             _ => Ok(()),
         }

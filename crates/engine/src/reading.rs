@@ -121,7 +121,7 @@ pub(crate) fn open(path: &Path) -> Result<Snapshot, Error> {
     {
         true => Ok(disk),
         false => Err(Error::Options(format!(
-            "{} is no store: it has no file `{}`; name the directory of a store",
+            "{} is not a store: it has no file `{}`; name the directory of a store",
             path.display(),
             catalog::NAME
         ))),

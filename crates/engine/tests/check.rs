@@ -316,7 +316,7 @@ fn truncated_and_missing_files_are_found() {
     assert!(!checked(&gone).is_sound());
     assert!(
         check(&SimDisk::new(1), &mut |_, _| {}).is_err(),
-        "an empty directory is no store"
+        "an empty directory is not a store"
     );
 }
 

@@ -147,7 +147,7 @@ fn a_directory_without_a_store_is_an_error_and_is_not_created() {
     assert!(Engine::open_to_read(&missing, options()).is_err());
     assert!(!missing.exists());
     let error = Engine::open_to_read(dir.path(), options()).err().unwrap();
-    assert!(error.to_string().contains("is no store"), "{error}");
+    assert!(error.to_string().contains("is not a store"), "{error}");
     assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
 }
 

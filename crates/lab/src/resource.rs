@@ -62,7 +62,7 @@ pub enum Resource {
 }
 
 impl Resource {
-    /// Removes the resource, or restores the setting. A resource that does not exist is no error.
+    /// Removes the resource, or restores the setting. A resource that does not exist is not an error.
     ///
     /// # Errors
     /// The resource cannot be removed.

@@ -47,7 +47,7 @@ impl Interval {
 
 /// Error of parsing a time or a duration.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{text:?} is no {what}; write {remedy}")]
+#[error("{text:?} is not a {what}; write {remedy}")]
 pub struct TimeError {
     text: String,
     what: &'static str,
@@ -398,7 +398,7 @@ mod tests {
             assert!(error.contains(remedy), "{error}");
             assert_eq!(parse_time(remedy, 0), Ok(ns));
         }
-        // Numbers that are no year of these, or not only a year.
+        // Numbers that are not one of these years, or not only a year.
         for (text, ns) in [
             ("1969", 1969),
             ("2101", 2101),

@@ -79,8 +79,8 @@ impl Ranges {
     fn leave(self: &Arc<Self>, index: usize) {
         let mut state = self.state();
         state.remove(index);
-        // A change may end before it returns and so re-enter this function. One loop starts all changes; recursion would
-        // grow the stack.
+        // A change may end before it returns and so re-enter this function. One loop starts all changes; recursion
+        // would grow the stack.
         if state.waiting.is_empty() || std::mem::replace(&mut state.starting, true) {
             return;
         }

@@ -84,7 +84,7 @@ fn put(
         "processors" => {
             demand.processors = text
                 .parse()
-                .map_err(|_| format!("{text:?} is no number of processors"))?;
+                .map_err(|_| format!("{text:?} is not a number of processors"))?;
         }
         "space" | "room" => demand.disks[0].free_bytes = bytes(text)? as f64,
         "budget" => demand.budget = Some(bytes(text)? as f64),
@@ -115,7 +115,7 @@ fn values(text: &str) -> Result<Values, String> {
         "counters" => Ok(Values::Counters),
         "floats" => Ok(Values::Floats),
         _ => Err(format!(
-            "{text:?} is no kind of values; use decimals, counters or floats"
+            "{text:?} is not a kind of values; use decimals, counters or floats"
         )),
     }
 }
@@ -147,10 +147,10 @@ pub fn raid(text: &str) -> Result<Raid, String> {
     let raid = Raid {
         level: level
             .parse()
-            .map_err(|_| format!("{level:?} is no level"))?,
+            .map_err(|_| format!("{level:?} is not a level"))?,
         members: members
             .parse()
-            .map_err(|_| format!("{members:?} is no number of members"))?,
+            .map_err(|_| format!("{members:?} is not a number of members"))?,
         strip: bytes(strip)?,
     };
     raid.check()?;
@@ -175,7 +175,7 @@ pub fn class(text: &str) -> Result<Lifetime, String> {
     };
     let number = |text: &str| {
         text.parse::<f64>()
-            .map_err(|_| format!("{text:?} is no share; write 90% or 0.9"))
+            .map_err(|_| format!("{text:?} is not a share; write 90% or 0.9"))
     };
     let share = match share.strip_suffix('%') {
         Some(percent) => number(percent)? / 100.0,

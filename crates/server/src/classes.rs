@@ -83,7 +83,7 @@ pub static KEYS: [ClassKey; 8] = [
         help: "Number of latest rows to keep of every source, and up to one block more (a ring).",
         assign: |class, text| {
             let rows = text.parse().map_err(|_| {
-                format!("{text:?} is no count of rows; give a whole number, 1 or more")
+                format!("{text:?} is not a count of rows; give a whole number, 1 or more")
             })?;
             class.keep.rows = Some(rows);
             Ok(())
@@ -104,7 +104,7 @@ pub static KEYS: [ClassKey; 8] = [
         help: "Order of shedding: classes with a lower priority are shed first. The default is 100.",
         assign: |class, text| {
             class.priority = text.parse().map_err(|_| {
-                format!("{text:?} is no priority; give a whole number from 0 to 255")
+                format!("{text:?} is not a priority; give a whole number from 0 to 255")
             })?;
             Ok(())
         },
@@ -141,7 +141,7 @@ impl ClassText {
         let mut class = ClassText::default();
         for pair in split(text, ',') {
             let (key, value) = pair.split_once('=').ok_or_else(|| {
-                format!("{pair:?} is no key with a value; write name=raw,sources=cpu,age=30d")
+                format!("{pair:?} is not a key with a value; write name=raw,sources=cpu,age=30d")
             })?;
             class.put(key.trim(), value.trim().to_string())?;
         }

@@ -64,7 +64,7 @@ pub async fn influx(State(app): State<Arc<AppState>>, body: Body) -> Result<Stat
     let body = IngestStream::new(body).statement().await?;
     let wanted: Influx = serde_json::from_slice(&body).map_err(|error| {
         ApiError::invalid(format!(
-            "the body is no delete ({error}); send {{\"start\":\"2026-01-01T00:00:00Z\",\"stop\":\"2026-02-01T00:00:00Z\",\
+            "the body is not a delete ({error}); send {{\"start\":\"2026-01-01T00:00:00Z\",\"stop\":\"2026-02-01T00:00:00Z\",\
              \"predicate\":\"_measurement=\\\"cpu\\\"\"}}"
         ))
     })?;

@@ -1,9 +1,9 @@
 //! Requests for this server, and requests that browsers send for pages of other sites.
 //!
-//! Every page that a user opens can reach a server on loopback. Two rules keep such pages out.
-//! First, a request must name this server by one of its own addresses or names: a foreign name that was made
-//! to resolve to this address (DNS rebinding) is rejected. Second, statements of a browser about the origin of a request must
-//! not contradict that the page is this server's. Programs other than browsers make no such statements.
+//! Every page that a user opens can reach a server on loopback. Two rules keep such pages out. First, a request must
+//! name this server by one of its own addresses or names: a foreign name that was made to resolve to this address (DNS
+//! rebinding) is rejected. Second, statements of a browser about the origin of a request must not contradict that the
+//! page is this server's. Programs other than browsers make no such statements.
 
 use crate::api_error::ApiError;
 use axum::extract::{ConnectInfo, Request, State};
@@ -174,7 +174,7 @@ impl Hosts {
         let Some(named) = HostName::parse(text) else {
             let text: String = text.chars().take(100).collect();
             return Err(ApiError::invalid(format!(
-                "{text:?} is no host; write a name or an address, and a port"
+                "{text:?} is not a host; write a name or an address, and a port"
             )));
         };
         let is_own = match &named.host {

@@ -78,8 +78,8 @@ async fn ping() -> Response {
     (StatusCode::NO_CONTENT, headers).into_response()
 }
 
-/// Reports whether writes and queries are served. A store that has lost data, or does not accept its clock, serves: load
-/// balancers continue to send requests.
+/// Reports whether writes and queries are served. A store that has lost data, or does not accept its clock, serves:
+/// load balancers continue to send requests.
 async fn health(State(app): State<Arc<AppState>>) -> Response {
     let found = tokio::task::spawn_blocking(move || {
         let classes = app.store.classes();

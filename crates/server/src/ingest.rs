@@ -15,8 +15,8 @@ use serde::Serialize;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Maximum number of rows per call of the store. Writers take turns, and a turn lasts for one call: the more rows a call
-/// has, the fewer threads sleep and wake. The rows and cells of a call still fit into the second-level cache.
+/// Maximum number of rows per call of the store. Writers take turns, and a turn lasts for one call: the more rows a
+/// call has, the fewer threads sleep and wake. The rows and cells of a call still fit into the second-level cache.
 const BATCH_ROWS: usize = 2048;
 
 /// Maximum number of rejected lines that are listed.

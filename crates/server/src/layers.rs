@@ -142,7 +142,7 @@ impl Layers {
         let document = DeTable::parse(text).map_err(|found| {
             error(
                 found.span().map_or(0, |span| span.start),
-                format!("this is no TOML: {}", found.message()),
+                format!("this is not TOML: {}", found.message()),
             )
         })?;
         for (key, value) in document.into_inner() {
@@ -446,12 +446,12 @@ mod tests {
         assert!(error("colour = 1").contains("there are data, "));
         assert!(
             error("data = \"x\"\n\nmemory = \"lots\"")
-                .starts_with("seiner.toml, line 3: memory: \"lots\" is no size; write")
+                .starts_with("seiner.toml, line 3: memory: \"lots\" is not a size; write")
         );
         assert!(
             error("data = [1]").contains("line 1: data takes PATH; write it as a text in quotes")
         );
-        assert!(error("data = ").starts_with("seiner.toml, line 1: this is no TOML"));
+        assert!(error("data = ").starts_with("seiner.toml, line 1: this is not TOML"));
         assert!(
             error("[[class]]\nname = \"a\"\n[[class]]\nname = \"b\"\nsources = \"c\"")
                 .starts_with("seiner.toml, line 3: retention class \"b\": ")

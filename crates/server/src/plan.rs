@@ -116,9 +116,8 @@ pub struct PlanChange {
     pub memory: f64,
 }
 
-/// Returns a plan. Fields have the names of the options of `seiner plan`: `sensors=1e6&every=10s&keep=1y`. `own=true` takes
-/// sensors, fields and rate from this store. Omitted memory, processors and space are those of this
-/// machine.
+/// Returns a plan. Fields have the names of the options of `seiner plan`: `sensors=1e6&every=10s&keep=1y`. `own=true`
+/// takes sensors, fields and rate from this store. Omitted memory, processors and space are those of this machine.
 pub async fn plan(
     State(app): State<Arc<AppState>>,
     Query(fields): Query<Vec<(String, String)>>,

@@ -18,7 +18,7 @@ const UNITS: [(&str, u64); 10] = [
 /// # Errors
 /// A sentence with the remedy.
 pub fn parse_size(text: &str) -> Result<u64, String> {
-    let error = || format!("{text:?} is no size; write a number and a unit, such as 256 MiB");
+    let error = || format!("{text:?} is not a size; write a number and a unit, such as 256 MiB");
     let (number, unit) = match UNITS
         .iter()
         .find_map(|(name, unit)| Some((text.strip_suffix(name)?, *unit)))

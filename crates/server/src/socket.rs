@@ -125,9 +125,7 @@ impl Answer {
             b"431" => {
                 "the head of the request is too large; send at most 100 headers, 32 KiB in all"
             }
-            _ => {
-                "the request is no HTTP/1.1 that can be read; see docs/http.md for what is spoken here"
-            }
+            _ => "the request is not valid HTTP/1.1; see docs/http.md",
         };
         let body = crate::api_error::body("invalid", message).to_string();
         let answer = format!(

@@ -1,4 +1,5 @@
-//! A client of a network block device that sends any bytes in pieces. `crates/nbd/tests/pieces.rs` runs it without a fuzzer.
+//! A client of a network block device that sends any bytes in pieces. `crates/nbd/tests/pieces.rs` runs it without a
+//! fuzzer.
 
 use seiner_nbd::{Limits, Memory, Offer, Session};
 use std::sync::Arc;

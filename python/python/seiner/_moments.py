@@ -38,11 +38,11 @@ def moment(given: Moment | None) -> int | str | None:
         return given
     if isinstance(given, np.datetime64):
         if np.isnat(given):
-            raise Invalid("NaT is no time; pass None for an open end")
+            raise Invalid("NaT is not a time; pass None for an open end")
         return _scaled(given, "M8")
     if isinstance(given, dt.datetime):
         if given != given:
-            raise Invalid("NaT is no time; pass None for an open end")
+            raise Invalid("NaT is not a time; pass None for an open end")
         aware = given if given.tzinfo else given.replace(tzinfo=dt.timezone.utc)
         micros = (aware - _EPOCH) // dt.timedelta(microseconds=1)
         return _in_range(micros * 1000 + getattr(given, "nanosecond", 0), given)

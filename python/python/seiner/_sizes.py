@@ -23,4 +23,4 @@ def byte_count(name: str, size: Size) -> int:
         number, unit = match.groups()
         if (factor := _UNITS.get(unit.lower())) is not None:
             return int(float(number) * factor) if "." in number else int(number) * factor
-    raise Invalid(f"{name} = {size!r} is no size; write bytes, or a text such as '256 MiB'")
+    raise Invalid(f"{name} = {size!r} is not a size; write bytes, or a text such as '256 MiB'")

@@ -145,7 +145,7 @@ export function traces(series: readonly api.Stepped[], fields: readonly api.Fiel
   const columns: Column[] = series.map((one) => {
     const mean = one.times.map((_, i) => api.number(one.mean?.[i]));
     const edges = bands && one.min !== undefined && one.max !== undefined ? [one.min, one.max] : [];
-    // Gaps between the rows of a level are no silence of the sensor.
+    // Gaps between the rows of a level do not mean that the sensor was silent.
     const coarsest = Math.max(0, ...levels.map((level) => level.step_ns / 1e6));
     return breakAtSilence({ times: one.times, values: [mean, ...edges.map((edge) => edge.map((value) => api.number(value)))] }, coarsest);
   });

@@ -31,7 +31,7 @@ const queries = (page: Page): URLSearchParams[] => {
   return seen;
 };
 
-/** Whether something was drawn: some pixel of the canvas has this colour, give or take. */
+/** Returns true if some pixel of a canvas has nearly the colour of a CSS variable. */
 async function drawn(page: Page, variable: string): Promise<boolean> {
   return page.evaluate((name) => {
     const wanted = getComputedStyle(document.documentElement).getPropertyValue(name).trim();

@@ -1,5 +1,5 @@
-// What must work against any server, the mock and the real one. Against the real one a few lines
-// are written first, under a measurement of their own.
+// Tests that pass against the mock and against a real server. On a real server, the tests first write a few lines
+// under a measurement of their own.
 
 import { expect, test } from '@playwright/test';
 

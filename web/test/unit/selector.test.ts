@@ -36,7 +36,7 @@ test('reads what people write', () => {
   expect(parse('{host=~"web-\\d"}').filters).toEqual([{ tag: 'host', operator: '=~', values: ['web-\\d'] }]);
 });
 
-test('an expression that is no alternation of literals stays one', () => {
+test('an expression that is not an alternation of literals stays one', () => {
   expect(literals('a|b')).toEqual(['a', 'b']);
   expect(literals('a\\.b')).toEqual(['a.b']);
   for (const pattern of ['a.*', '[ab]', 'a|b?', '\\d', '(a)', 'trailing\\']) expect(literals(pattern)).toBeNull();

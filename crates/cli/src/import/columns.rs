@@ -104,7 +104,7 @@ impl Columns {
         }
         for name in roles.types.keys() {
             if !places.contains(&place(name)?) {
-                return Err(format!("--types names {name:?}, which is no field"));
+                return Err(format!("--types names {name:?}, which is not a field"));
             }
         }
         if places.is_empty() {
@@ -212,7 +212,7 @@ impl Columns {
                 ),
             }),
             Err(_) => Err(format!(
-                "{text:?} is no time; write a number in {unit}, or a date such as 2026-11-21 08:00:00 or \
+                "{text:?} is not a time; write a number in {unit}, or a date such as 2026-11-21 08:00:00 or \
                  2026-11-21T08:00:00+01:00"
             )),
         }
@@ -244,7 +244,7 @@ impl Columns {
         };
         let value = value.ok_or_else(|| {
             format!(
-                "column {:?}: {text:?} is no {}, and is left out",
+                "column {:?}: {text:?} is not of type {}, and is left out",
                 field.name,
                 field.field_type.name()
             )
@@ -378,9 +378,9 @@ mod tests {
         assert_eq!(time("2026-11-23 05:40+01:00"), time("2026-11-23T04:40"));
         for (bad, words) in [
             ("1795238428644", "--time-unit ms would fit"),
-            ("now", "is no time"),
-            ("-1h", "is no time"),
-            ("", "is no time"),
+            ("now", "is not a time"),
+            ("-1h", "is not a time"),
+            ("", "is not a time"),
         ] {
             assert!(time(bad).is_err_and(|error| error.contains(words)), "{bad}");
         }

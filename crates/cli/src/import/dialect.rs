@@ -115,7 +115,7 @@ pub fn separator(text: &str) -> Result<u8, String> {
         b"tab" | b"\\t" => Ok(b'\t'),
         [byte] if byte.is_ascii() && !b"\"\r\n".contains(byte) => Ok(*byte),
         _ => Err(format!(
-            "{text:?} is no separator; give one character, or tab"
+            "{text:?} is not a separator; give one character, or tab"
         )),
     }
 }

@@ -31,7 +31,7 @@ fn csv_is_imported_exactly() {
     );
     assert_eq!(status, 1);
     assert!(
-        err.contains("\nkinds.csv:4: \"x\" is no time")
+        err.contains("\nkinds.csv:4: \"x\" is not a time")
             && err.contains("note: kinds.csv: column \"s\" is text\n")
             && err.contains("3 rows imported, 1 rejected, 1 without values left out\n"),
         "{err}"
@@ -157,7 +157,7 @@ fn odd_cells_are_rejected_or_stop_the_import() {
     let (status, _, err) = run(path, &["import", "csv", "--data", "d", "few.csv"]);
     assert_eq!(status, 1);
     assert!(
-        err.contains("few.csv:202: column \"temp\": \"bad\" is no f64")
+        err.contains("few.csv:202: column \"temp\": \"bad\" is not of type f64")
             && err.ends_with("201 rows imported, 0 rejected, 1 cells rejected\n"),
         "{err}"
     );

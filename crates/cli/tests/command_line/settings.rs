@@ -54,7 +54,7 @@ fn invalid_settings_exit_with_status_2() {
     for (arguments, words) in [
         (
             &["serve", "--memory", "lots"][..],
-            "flag --memory: memory: \"lots\" is no size",
+            "flag --memory: memory: \"lots\" is not a size",
         ),
         (&["serve", "--listen", "0.0.0.0:1"], "allow_remote = true"),
         (&["serve", "--log", "a=b=c"], "log: "),

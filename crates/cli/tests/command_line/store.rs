@@ -179,7 +179,7 @@ fn queries_print_notes_and_hints_on_stderr() {
     );
     let (status, _, err) = ask(&["m", "--from", "2023"]);
     assert!(
-        status != 0 && err.contains("from: \"2023\" is no time; write 2023-01-01 for the year"),
+        status != 0 && err.contains("from: \"2023\" is not a time; write 2023-01-01 for the year"),
         "{err}"
     );
     let (status, _, err) = ask(&["m"]);

@@ -189,7 +189,7 @@ impl Check<'_> {
                     self.damage(&file.file, 0, what.to_string());
                 }
                 FileKind::OpenSegment => self.note(&file.file, "it was being written; the next start continues behind its last checkpoint, or removes it if it has none: the journal has the rest"),
-                FileKind::Other => self.note(&file.file, "it is no file of a store"),
+                FileKind::Other => self.note(&file.file, "it is not a file of a store"),
                 FileKind::Catalog
                 | FileKind::Segment
                 | FileKind::Journal
@@ -275,7 +275,7 @@ impl Check<'_> {
                 self.note(name, "the last frame is not whole here: it was being added when the power failed, or was damaged since; the next start repairs it");
             } else if bytes > read.end() {
                 let what = format!(
-                    "bytes {} to {bytes} are no frame: they were being written when the power failed",
+                    "bytes {} to {bytes} are not a frame: they were being written when the power failed",
                     read.end()
                 );
                 self.note(name, what);

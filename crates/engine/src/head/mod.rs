@@ -179,7 +179,7 @@ impl Head {
         self.buffers.sources() as u32
     }
 
-    /// Returns the number of series of sources that are no levels.
+    /// Returns the number of series of sources that are not levels.
     pub fn series(&self) -> u64 {
         self.series
     }

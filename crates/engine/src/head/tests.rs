@@ -352,7 +352,7 @@ fn a_new_field_seals_the_block_and_links_the_source_anew() {
     let both = [("w", Value::Bool(true)), ("v", Value::F64(2.0))];
     world.append(source, 2, &both).unwrap();
     assert_eq!((world.parts.head.series, world.blocks().len()), (2, 1));
-    // Fields in another order are no other layout.
+    // Fields in another order do not make another layout.
     world.append(source, 3, &[both[1], both[0]]).unwrap();
     assert_eq!(world.blocks().len(), 1);
     assert!(!world.head().has_one_number(source));

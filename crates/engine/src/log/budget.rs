@@ -169,8 +169,8 @@ impl Log {
         !self.is_crowded() && self.first_to_shed().is_some()
     }
 
-    /// Returns the measure that would free space in a full store. Rings and quotas are no such
-    /// measure: they expire data only when new rows arrive.
+    /// Returns the measure that would free space in a full store. Rings and quotas do
+    /// not count, because they expire data only when new rows arrive.
     pub fn relief(&self) -> Relief {
         if self.is_crowded() {
             return Relief::Others;

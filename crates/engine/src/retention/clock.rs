@@ -50,7 +50,7 @@ impl Retention {
         self.covered = self.covered.max(time);
     }
 
-    /// Records the time that a start finds in the file `clock`. The present is no earlier.
+    /// Records the time that a start finds in the file `clock`. The present is not earlier.
     pub fn recall_time(&mut self, time: i64) {
         self.cover(time);
         self.now = self.now.max(time);

@@ -126,7 +126,7 @@ fn plain(text: &str) -> String {
 
 /// Parses the text. The error describes the fault.
 pub(super) fn decode(bytes: &[u8]) -> Result<Options, String> {
-    let text = std::str::from_utf8(bytes).map_err(|_| "it is no text".to_string())?;
+    let text = std::str::from_utf8(bytes).map_err(|_| "it is not UTF-8 text".to_string())?;
     let head = text.lines().next().unwrap_or_default();
     if head != HEAD {
         return Err(match head.strip_prefix("seiner rules ") {
@@ -150,7 +150,7 @@ pub(super) fn decode(bytes: &[u8]) -> Result<Options, String> {
     for line in body.lines().skip(1) {
         let (key, value) = line
             .split_once(" = ")
-            .ok_or_else(|| format!("{line:?} is no key with a value"))?;
+            .ok_or_else(|| format!("{line:?} is not a key with a value"))?;
         let done = match (key, classes.last_mut()) {
             ("class", _) => {
                 classes.push(Class {
@@ -173,7 +173,7 @@ pub(super) fn decode(bytes: &[u8]) -> Result<Options, String> {
 }
 
 fn number<T: FromStr>(text: &str) -> Result<T, String> {
-    text.parse().map_err(|_| "it is no number".to_string())
+    text.parse().map_err(|_| "it is not a number".to_string())
 }
 
 fn put(options: &mut Options, key: &str, value: &str) -> Result<(), String> {

@@ -111,7 +111,7 @@ fn fields(line: &str) -> Result<(&str, Arrival), String> {
     let [time, source, bytes, keep] = fields[..] else {
         return Err(format!("{} fields instead of 4: {HEAD}", fields.len()));
     };
-    let number = |name: &str, text: &str| format!("{name} '{text}' is no whole number");
+    let number = |name: &str, text: &str| format!("{name} '{text}' is not a whole number");
     let at = time.parse().map_err(|_| number("time", time))?;
     let bytes: u32 = bytes.parse().map_err(|_| number("bytes", bytes))?;
     if bytes == 0 {

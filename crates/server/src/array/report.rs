@@ -64,8 +64,8 @@ pub struct MemberReport {
     pub state: String,
     /// Number of stripes that the member has.
     pub stripes: u64,
-    /// Reason of the loss: `failed`, `silent` or `ordered`. `None` for a present member, and for one that was lost before the
-    /// start.
+    /// Reason of the loss: `failed`, `silent` or `ordered`. `None` for a present member, and for one that was lost
+    /// before the start.
     pub loss: Option<String>,
     /// Number of blocks that did not match their checksums.
     pub corrupt_blocks: u64,

@@ -147,7 +147,8 @@ fn begin(store: &dyn Store, plan: &QueryPlan) -> Outcome {
     }
 }
 
-/// Returns whether more series have samples than the limit permits. Counts them by aggregates of blocks, up to the limit.
+/// Returns true if more series have samples than the limit permits. Counts the series by aggregates of blocks, up to
+/// the limit.
 fn is_truncated(store: &dyn Store, plan: &QueryPlan) -> bool {
     if plan.limit == usize::MAX {
         return false;

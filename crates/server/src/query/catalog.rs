@@ -125,8 +125,8 @@ impl<'a> Source<'a> {
     }
 }
 
-/// Lists sources: `{"total":2,"sources":[{"measurement":"cpu","tags":{"host":"a"}}, …],"truncated":false}`. A header also
-/// reports a list that the limit cut.
+/// Lists sources: `{"total":2,"sources":[{"measurement":"cpu","tags":{"host":"a"}}, …],"truncated":false}`. A header
+/// also reports a list that the limit cut.
 pub async fn sources(
     State(app): State<Arc<AppState>>,
     Query(parameters): Query<Parameters>,

@@ -6,7 +6,8 @@ use crate::nearest::nearest;
 use seiner_model::{Condition, Interval, Selector, rfc3339};
 use seiner_store::{Query, Store};
 
-/// Maximum numbers of sources whose time range is determined, and of values of a tag that are compared, to limit the cost.
+/// Maximum numbers of sources whose time range is determined, and of values of a tag that are compared, to limit the
+/// cost.
 const SOURCES: usize = 16;
 const VALUES: usize = 10_000;
 

@@ -84,7 +84,9 @@ pub static SETTINGS: [Setting; 13] = [
                 .parse()
                 .ok()
                 .filter(|share| (0.1..=0.99).contains(share))
-                .ok_or_else(|| format!("{text:?} is no share; give a number from 0.1 to 0.99"))?;
+                .ok_or_else(|| {
+                    format!("{text:?} is not a share; give a number from 0.1 to 0.99")
+                })?;
             Ok(())
         },
     },
@@ -112,7 +114,7 @@ pub static SETTINGS: [Setting; 13] = [
                 .parse()
                 .ok()
                 .filter(|ratio| (0.0..=10.0).contains(ratio))
-                .ok_or_else(|| format!("{text:?} is no ratio; give a number from 0 to 10"))?;
+                .ok_or_else(|| format!("{text:?} is not a ratio; give a number from 0 to 10"))?;
             Ok(())
         },
     },
@@ -130,7 +132,7 @@ pub static SETTINGS: [Setting; 13] = [
                 .ok()
                 .filter(|lanes| (2..=256).contains(lanes))
                 .ok_or_else(|| {
-                    format!("{text:?} is no count of lanes; give a whole number from 2 to 256")
+                    format!("{text:?} is not a count of lanes; give a whole number from 2 to 256")
                 })?;
             Ok(())
         },

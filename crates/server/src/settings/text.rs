@@ -23,7 +23,7 @@ pub fn host_names(text: &str) -> Result<Vec<HostName>, String> {
         .map(|name| {
             HostName::parse(name).ok_or_else(|| {
                 format!(
-                    "{name:?} is no host; write names such as nas.local or nas.local:8443 with commas between them, or \"none\""
+                    "{name:?} is not a host; write names such as nas.local or nas.local:8443 with commas between them, or \"none\""
                 )
             })
         })
@@ -71,7 +71,7 @@ pub fn count(text: &str) -> Result<usize, String> {
     match text.parse() {
         Ok(count) if (1..=1_000_000).contains(&count) => Ok(count),
         _ => Err(format!(
-            "{text:?} is no count; give a whole number from 1 to 1000000"
+            "{text:?} is not a count; give a whole number from 1 to 1000000"
         )),
     }
 }
@@ -90,7 +90,7 @@ pub fn durability(text: &str) -> Result<Durability, String> {
         "memory" => Ok(Durability::Memory),
         "interval" => Ok(Durability::Interval(Duration::from_millis(100))),
         _ => duration(text).map(Durability::Interval).map_err(|_| {
-            format!("{text:?} is no durability; write sync, memory, or a duration of at least 1ms such as 100ms")
+            format!("{text:?} is not a durability; write sync, memory, or a duration of at least 1ms such as 100ms")
         }),
     }
 }
@@ -100,7 +100,9 @@ pub fn address(text: &str) -> Result<SocketAddr, String> {
         .strip_prefix("localhost:")
         .map(|port| format!("127.0.0.1:{port}"));
     local.as_deref().unwrap_or(text).parse().map_err(|_| {
-        format!("{text:?} is no address; write an IP address and a port, such as 127.0.0.1:7670")
+        format!(
+            "{text:?} is not an address; write an IP address and a port, such as 127.0.0.1:7670"
+        )
     })
 }
 

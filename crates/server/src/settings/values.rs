@@ -154,8 +154,8 @@ impl Settings {
         }
     }
 
-    /// Returns the settings for a store on a dedicated disk, with this space for files in units of this size. The whole space
-    /// is the budget, unless a smaller one was given.
+    /// Returns the settings for a store on a dedicated disk, with this space for files in units of this size. The whole
+    /// space is the budget, unless a smaller one was given.
     ///
     /// # Errors
     /// If a larger budget was given.

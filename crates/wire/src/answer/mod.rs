@@ -41,7 +41,7 @@ impl Format {
 
 /// Error for a text that is not a format.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is no format; there are json, csv and arrow")]
+#[error("{0:?} is not a format; there are json, csv and arrow")]
 pub struct FormatError(String);
 
 impl FromStr for Format {
@@ -283,8 +283,8 @@ impl<W: Write> Answer<W> {
     /// Writes a series of samples that is too long for memory: a list of times with as many values for each part.
     /// Returns whether there was a part.
     ///
-    /// Every call of `parts` begins a pass over the same parts. CSV and Arrow make one pass, JSON makes two: one for the
-    /// times and one for the values.
+    /// Every call of `parts` begins a pass over the same parts. CSV and Arrow make one pass, JSON makes two: one for
+    /// the times and one for the values.
     ///
     /// # Errors
     /// As [`Answer::series`]; the errors of the parts; and if a second pass has another number of samples.

@@ -469,7 +469,7 @@ fn formats_have_names_and_types() {
     let error = "xml".parse::<Format>().expect_err("no format");
     assert_eq!(
         error.to_string(),
-        r#""xml" is no format; there are json, csv and arrow"#
+        r#""xml" is not a format; there are json, csv and arrow"#
     );
     assert_eq!(
         Format::Arrow.content_type(),

@@ -25,7 +25,7 @@ pub enum LineReason {
         field: String,
     },
     /// A value begins like a number but is not one.
-    #[error("field {field:?}: {token} is no number")]
+    #[error("field {field:?}: {token} is not a number")]
     NoNumber {
         /// Name of the field.
         field: String,
@@ -33,7 +33,7 @@ pub enum LineReason {
         token: String,
     },
     /// A value has no valid type.
-    #[error("field {field:?}: {token} is no number or boolean; put texts in double quotes")]
+    #[error("field {field:?}: {token} is not a number or boolean; put texts in double quotes")]
     NoType {
         /// Name of the field.
         field: String,
@@ -74,7 +74,7 @@ pub enum LineReason {
         field: String,
     },
     /// The time is not an integer.
-    #[error("time {token} is no integer; write it in {precision}, or leave it out for now")]
+    #[error("time {token} is not an integer; write it in {precision}, or leave it out for now")]
     NoTime {
         /// Text of the time.
         token: String,

@@ -51,7 +51,7 @@ impl fmt::Display for Precision {
 
 /// Error for a text that is not a precision.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is no precision; there are ns (or n), us (or u, µ, µs), ms, s, m and h")]
+#[error("{0:?} is not a precision; there are ns (or n), us (or u, µ, µs), ms, s, m and h")]
 pub struct PrecisionError(String);
 
 impl FromStr for Precision {

@@ -202,23 +202,23 @@ fn booleans_and_texts() {
 #[test]
 fn invalid_values_are_rejected() {
     for (token, reason) in [
-        ("12x", r#"field "a": 12x is no number"#),
-        ("1.2.3", r#"field "a": 1.2.3 is no number"#),
-        ("-", r#"field "a": - is no number"#),
-        ("+1", r#"field "a": +1 is no number"#),
-        ("1e", r#"field "a": 1e is no number"#),
-        ("-5u", r#"field "a": -5u is no number"#),
-        ("1.5i", r#"field "a": 1.5i is no number"#),
-        ("1_000", r#"field "a": 1_000 is no number"#),
-        ("0x10", r#"field "a": 0x10 is no number"#),
-        ("1\t", "field \"a\": 1\t is no number"),
+        ("12x", r#"field "a": 12x is not a number"#),
+        ("1.2.3", r#"field "a": 1.2.3 is not a number"#),
+        ("-", r#"field "a": - is not a number"#),
+        ("+1", r#"field "a": +1 is not a number"#),
+        ("1e", r#"field "a": 1e is not a number"#),
+        ("-5u", r#"field "a": -5u is not a number"#),
+        ("1.5i", r#"field "a": 1.5i is not a number"#),
+        ("1_000", r#"field "a": 1_000 is not a number"#),
+        ("0x10", r#"field "a": 0x10 is not a number"#),
+        ("1\t", "field \"a\": 1\t is not a number"),
         (
             "i",
-            r#"field "a": i is no number or boolean; put texts in double quotes"#,
+            r#"field "a": i is not a number or boolean; put texts in double quotes"#,
         ),
         (
             "open",
-            r#"field "a": open is no number or boolean; put texts in double quotes"#,
+            r#"field "a": open is not a number or boolean; put texts in double quotes"#,
         ),
         (
             "NaN",
@@ -291,13 +291,13 @@ fn invalid_lines_are_rejected() {
             "line 7: field \"a\" has no value".to_string(),
             "line 8: a field has no name; is there a comma too many, or nothing before the `=`?".to_string(),
             "line 9: field \"b\" has no value".to_string(),
-            "line 10: time 5x is no integer; write it in ns, or leave it out for now".to_string(),
+            "line 10: time 5x is not an integer; write it in ns, or leave it out for now".to_string(),
             "line 11: 6 follows the time; escape spaces within names by a backslash".to_string(),
             "line 12: y follows the time; escape spaces within names by a backslash".to_string(),
             "line 13: time 99999999999999999999 in ns is outside the years 1677 to 2262; is the precision right?"
                 .to_string(),
             format!("line 14: {no_fields}"),
-            "line 16: field \"a\": 12x is no number".to_string(),
+            "line 16: field \"a\": 12x is not a number".to_string(),
             "line 19: field \"b\": the text has no closing quote; all that follows was taken for it".to_string(),
         ]
     );
@@ -353,7 +353,7 @@ fn times_have_a_precision() {
     );
     assert_eq!(
         "d".parse::<Precision>().expect_err("days").to_string(),
-        r#""d" is no precision; there are ns (or n), us (or u, µ, µs), ms, s, m and h"#
+        r#""d" is not a precision; there are ns (or n), us (or u, µ, µs), ms, s, m and h"#
     );
 }
 
