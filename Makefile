@@ -37,14 +37,14 @@ tour: build ## Measure a disk in five minutes, as an ordinary user, with a repor
 tour-root: build ## The same as root, with fresh file systems, a memory limit and alignment
 	$(SUDO) target/release/seiner lab tour --out lab-tour-root $(ARGS)
 
-page: web/dist/index.html ## Build the web page: web/dist
+page: crates/server/dist/index.html ## Build the web page: crates/server/dist
 
 web/node_modules/.package-lock.json: web/package.json web/package-lock.json
 	scripts/need.sh node
 	cd web && npm ci --no-audit --no-fund
 	@touch $@
 
-web/dist/index.html: web/node_modules/.package-lock.json $(page_sources)
+crates/server/dist/index.html: web/node_modules/.package-lock.json $(page_sources)
 	cd web && npm run build
 	@touch $@
 
@@ -132,4 +132,4 @@ doc: ## Build the reference of the Rust crates: target/doc
 	cargo doc --locked --workspace --no-deps
 
 clean: ## Remove everything that was built; data directories stay
-	rm -rf target fuzz/target python/target web/dist web/node_modules
+	rm -rf target fuzz/target python/target crates/server/dist web/node_modules

@@ -3,6 +3,6 @@
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");
     if std::env::var("PROFILE").is_ok_and(|profile| profile == "release") {
-        println!("cargo:rerun-if-changed=../../web/dist");
+        println!("cargo:rerun-if-changed=dist");
     }
 }

@@ -1,9 +1,9 @@
 //! Published figures of the papers. Reports show published figures beside measured figures and never
 //! combine the two.
 
-const BLOCKS: &str = include_str!("../../../lab/papers/blocks.csv");
-const FILES: &str = include_str!("../../../lab/papers/files.csv");
-const ALIGNMENT: &str = include_str!("../../../lab/papers/alignment.csv");
+const BLOCKS: &str = include_str!("../papers/blocks.csv");
+const FILES: &str = include_str!("../papers/files.csv");
+const ALIGNMENT: &str = include_str!("../papers/alignment.csv");
 
 /// Types of block operations in the papers' tables, in their order.
 pub const KINDS: [&str; 8] = ["R", "RM", "RS", "RSM", "W", "WM", "WS", "WSM"];
@@ -106,7 +106,7 @@ mod tests {
     use super::*;
 
     /// The lab measures no arrays. The table is a reference for docs/raid.md.
-    const ARRAY: &str = include_str!("../../../lab/papers/raid.csv");
+    const ARRAY: &str = include_str!("../papers/raid.csv");
 
     #[test]
     fn the_table_of_the_array_is_complete_and_supports_the_claim_of_the_paper() {

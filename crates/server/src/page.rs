@@ -5,8 +5,9 @@ use axum::http::{HeaderMap, Method, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
 use rust_embed::RustEmbed;
 
+/// Files of the built page. Without them the crate builds as well: see its README.
 #[derive(RustEmbed)]
-#[folder = "../../web/dist"]
+#[folder = "dist"]
 #[allow_missing = true]
 struct Files;
 
