@@ -219,7 +219,7 @@ def test_invalid_retention_settings_are_rejected(tmp_path):
 
 
 def test_samples_are_rolled_up_and_stay_so_after_restarts(serve):
-    server = serve(**{"class": "name=raw,age=2s,coarser=1s for 1h then 2s for ever"})
+    server = serve(**{"class": "name=raw,age=2s,rollup=1s for 1h then 2s for ever"})
     now = time.time_ns()
     lines = "".join(f'm,n={n % 3} v={n},ok={"tf"[n % 2]},s="a{n}" {now - n * 1_000_000}\n' for n in range(300))
     assert server.write(lines).status_code == 204
@@ -252,10 +252,10 @@ def test_samples_are_rolled_up_and_stay_so_after_restarts(serve):
 
 
 def test_invalid_levels_are_rejected_with_valid_ones():
-    for coarser, reason in (
+    for levels, reason in (
         ("3s for ever", "say steps of 2s or shorter"),
         ("1s", "write 1m for 365d"),
         ("1s for 1s", "say more than 2s"),
     ):
-        rejected = run("config", "--class", f"name=raw,age=2s,coarser={coarser}")
+        rejected = run("config", "--class", f"name=raw,age=2s,rollup={levels}")
         assert rejected.returncode == 2 and reason in rejected.stderr, rejected.stderr

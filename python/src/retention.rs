@@ -16,7 +16,7 @@ pub enum Span {
 }
 
 /// A class from Python: name, sources, age, rows, bytes, priority, behaviour when the store is full, and
-/// coarser steps for older samples.
+/// levels of roll-ups.
 pub type Given = (
     String,
     String,
@@ -35,7 +35,7 @@ pub fn classes(given: Vec<Given>) -> Result<Classes, Failure> {
 }
 
 fn class(given: Given) -> Result<Class, Failure> {
-    let (name, sources, age, rows, bytes, priority, when_full, coarser) = given;
+    let (name, sources, age, rows, bytes, priority, when_full, rollup) = given;
     let ns = match age {
         None => None,
         Some(Span::Ns(ns)) => Some(ns),
@@ -58,9 +58,9 @@ fn class(given: Given) -> Result<Class, Failure> {
             ));
         }
     };
-    let coarser = match coarser.as_deref().map(parse_levels).transpose() {
+    let rollup = match rollup.as_deref().map(parse_levels).transpose() {
         Ok(levels) => levels.unwrap_or_default(),
-        Err(error) => return invalid(format!("class {name:?}: coarser: {error}")),
+        Err(error) => return invalid(format!("class {name:?}: rollup: {error}")),
     };
     Ok(Class {
         name,
@@ -68,7 +68,7 @@ fn class(given: Given) -> Result<Class, Failure> {
         keep: Keep { age, rows, bytes },
         priority,
         when_full,
-        coarser,
+        rollup,
     })
 }
 

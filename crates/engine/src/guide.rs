@@ -171,7 +171,7 @@
 //! motors.name = "motors".to_string();
 //! motors.sources = "motor{}".to_string();
 //! motors.keep.age = Some(Duration::from_secs(86_400));
-//! motors.coarser = parse_levels("1m for 30d")?;
+//! motors.rollup = parse_levels("1m for 30d")?;
 //! // The latest thousand rows of every other source.
 //! let mut other = Class::forever();
 //! other.keep.rows = Some(1000);

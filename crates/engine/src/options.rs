@@ -182,7 +182,7 @@ impl Options {
             lanes: self.lanes,
             journal: (self.durability != Durability::Memory).then_some(journal),
             ledger: ledger::LEAST_SPACE,
-            has_levels: classes.any(|class| !class.coarser.is_empty()),
+            has_levels: classes.any(|class| !class.rollup.is_empty()),
             merge_from: self.merge_from,
         }
     }

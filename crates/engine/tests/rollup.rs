@@ -30,7 +30,7 @@ fn rules(levels: &str) -> Classes {
             age: Some(Duration::from_secs(600)),
             ..Keep::default()
         },
-        coarser: parse_levels(levels).unwrap(),
+        rollup: parse_levels(levels).unwrap(),
         ..Class::forever()
     }])
     .unwrap()

@@ -65,7 +65,7 @@ pub static KEYS: [ClassKey; 8] = [
         },
     },
     ClassKey {
-        name: "coarser",
+        name: "rollup",
         form: "STEP for DURATION then …",
         help: "Roll-up of samples older than `age`, which otherwise expire: one row per step, with count, sum, \
                minimum, maximum, first and last of each field. `1m for 365d then 1h for ever`: one row per minute \
@@ -73,7 +73,7 @@ pub static KEYS: [ClassKey; 8] = [
                longer. A row needs far less space than its samples, but only the figures remain. Samples stay for \
                up to a 32nd of `age` longer, until they are rolled up.",
         assign: |class, text| {
-            class.coarser = parse_levels(text)?;
+            class.rollup = parse_levels(text)?;
             Ok(())
         },
     },
@@ -126,6 +126,9 @@ pub static KEYS: [ClassKey; 8] = [
     },
 ];
 
+/// Old names of keys, which are accepted for one version, with the new names.
+const OLD_KEYS: [(&str, &str); 1] = [("coarser", "rollup")];
+
 /// Class as it was written: texts by key, not parsed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ClassText {
@@ -158,12 +161,14 @@ impl ClassText {
         texts.map(ClassText::parse).collect()
     }
 
-    /// Adds a key.
+    /// Adds a key. An old name of a key has the same effect as its new name.
     ///
     /// # Errors
     /// If there is no such key, or it is present already.
     pub fn put(&mut self, key: &str, text: String) -> Result<(), String> {
-        let Some(known) = KEYS.iter().find(|known| known.name == key) else {
+        let old = OLD_KEYS.iter().find(|(old, _)| *old == key);
+        let name = old.map_or(key, |(_, new)| new);
+        let Some(known) = KEYS.iter().find(|known| known.name == name) else {
             let names: Vec<&str> = KEYS.iter().map(|known| known.name).collect();
             return Err(format!(
                 "a class has no {key:?}; there are {}",
@@ -259,9 +264,11 @@ mod tests {
     #[test]
     fn levels_are_read_as_they_are_written() {
         for text in ["1m for 365d then 1h for ever", "10s for 2d"] {
-            let class = ClassText::parse(&format!("name=a, age=1d, coarser={text}"));
-            assert_eq!(levels_text(&class.unwrap().class().unwrap().coarser), text);
+            let class = ClassText::parse(&format!("name=a, age=1d, rollup={text}"));
+            assert_eq!(levels_text(&class.unwrap().class().unwrap().rollup), text);
         }
+        let old = ClassText::parse("name=a,age=1d,coarser=1m for 1y").unwrap();
+        assert_eq!(old.to_string(), "name=a,age=1d,rollup=1m for 1y");
     }
 
     #[test]
@@ -270,15 +277,16 @@ mod tests {
             ("raw", "write name=raw"),
             ("nome=raw", "there are name, sources, age"),
             ("name=a,name=b", "twice"),
+            ("name=a,rollup=1m for 1y,coarser=1m for 1y", "twice"),
             ("name=a,age=long", "age: "),
             ("name=a,age=-1s", "age: "),
             ("name=a,rows=-1", "1 or more"),
             ("name=a,bytes=much", "such as 256 MiB"),
             ("name=a,priority=256", "from 0 to 255"),
             ("name=a,when_full=panic", "neither refuse nor shed"),
-            ("name=a,coarser=1m", "write 1m for 365d"),
-            ("name=a,coarser=1m for long", "coarser: "),
-            ("name=a,coarser=-1m for ever", "coarser: "),
+            ("name=a,rollup=1m", "write 1m for 365d"),
+            ("name=a,rollup=1m for long", "rollup: "),
+            ("name=a,rollup=-1m for ever", "rollup: "),
         ] {
             let read = ClassText::parse(text).and_then(|class| class.class().map(drop));
             let error = read.expect_err(text);

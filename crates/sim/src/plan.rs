@@ -192,7 +192,7 @@ fn draw_levels(rng: &mut Rng) -> Classes {
     let mut list = Vec::new();
     for measurement in 0..4 {
         let (age, levels) = *rng.pick(&RULES);
-        let coarser = match rng.below(10) {
+        let rollup = match rng.below(10) {
             0 => continue,
             1 => Vec::new(),
             _ => parse_levels(rng.pick::<&str>(levels)).expect("the texts of the rules are valid"),
@@ -204,7 +204,7 @@ fn draw_levels(rng: &mut Rng) -> Classes {
                 age: Some(Duration::from_secs(age)),
                 ..Keep::default()
             },
-            coarser,
+            rollup,
             ..Class::forever()
         });
     }
@@ -233,7 +233,7 @@ fn draw_classes(rng: &mut Rng) -> Classes {
             keep,
             priority: rng.below(3) as u8,
             when_full: *rng.pick(&[WhenFull::Refuse, WhenFull::Shed, WhenFull::Shed]),
-            coarser: Vec::new(),
+            rollup: Vec::new(),
         });
     }
     if rng.chance(1, 2) {

@@ -35,7 +35,7 @@ impl Rules {
     /// Returns true if a store treats both sets of rules as equal.
     pub(crate) fn is_same(&self, other: &Rules) -> bool {
         let same = |(a, b): (&Class, &Class)| {
-            (&a.name, &a.sources, a.keep, &a.coarser) == (&b.name, &b.sources, b.keep, &b.coarser)
+            (&a.name, &a.sources, a.keep, &a.rollup) == (&b.name, &b.sources, b.keep, &b.rollup)
         };
         self.classes.len() == other.classes.len()
             && self.classes.iter().zip(&other.classes).all(same)

@@ -53,7 +53,7 @@ pub struct Class {
     /// Behaviour when the disk budget is used up.
     pub when_full: WhenFull,
     /// Levels that replace samples older than [`Keep::age`], finest first. If there are none, the samples are dropped.
-    pub coarser: Vec<Level>,
+    pub rollup: Vec<Level>,
 }
 
 /// Parses levels as users write them: `1m for 365d then 1h for ever`.
@@ -105,7 +105,7 @@ impl Class {
             keep: Keep::default(),
             priority: u8::MAX,
             when_full: WhenFull::default(),
-            coarser: Vec::new(),
+            rollup: Vec::new(),
         }
     }
 }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import InitVar, dataclass
 from typing import Literal, TypeAlias
 
 from ._moments import Duration, duration
@@ -25,8 +25,8 @@ class Class:
     """A selector such as ``accel{axis="x"}``; empty for all sources that no earlier class covers."""
     age: Duration | None = None
     """Age at which samples expire."""
-    coarser: str | None = None
-    """Steps for samples older than ``age``, instead of expiry: ``"1m for 365d then 1h for ever"``."""
+    rollup: str | None = None
+    """Roll-up: steps for samples older than ``age``, instead of expiry: ``"1m for 365d then 1h for ever"``."""
     rows: int | None = None
     """Minimum number of latest rows kept per source (a ring)."""
     bytes: Size | None = None
@@ -35,6 +35,12 @@ class Class:
     """Priority, 0 to 255. If several classes may be shed, lower priorities are shed first."""
     when_full: Literal["refuse", "shed"] = "refuse"
     """Behaviour when the disk is full: reject new samples, or shed the oldest of the class."""
+    coarser: InitVar[str | None] = None
+    """Deprecated name of ``rollup``, which takes precedence."""
+
+    def __post_init__(self, coarser: str | None) -> None:
+        if self.rollup is None and coarser is not None:
+            object.__setattr__(self, "rollup", coarser)
 
     def _native(self) -> tuple[str, str, int | str | None, int | None, int | None, int, str, str | None]:
         if not 0 <= self.priority <= 255:
@@ -42,7 +48,7 @@ class Class:
         if self.rows is not None and self.rows < 1:
             raise Invalid(f"class {self.name!r}: a ring of {self.rows} rows keeps nothing; say 1 or more")
         quota = None if self.bytes is None else byte_count("bytes", self.bytes)
-        return (self.name, self.sources, duration(self.age), self.rows, quota, self.priority, self.when_full, self.coarser)
+        return (self.name, self.sources, duration(self.age), self.rows, quota, self.priority, self.when_full, self.rollup)
 
 
 def share_of_disk(disk: int | None, share: int, least: int, most: int) -> int:

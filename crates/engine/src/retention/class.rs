@@ -170,7 +170,7 @@ fn add_levels(list: &mut Vec<Class>) -> Result<Vec<LevelOf>, Error> {
     let mut levels = Vec::new();
     for at in 0..list.len() {
         let class = list[at].clone();
-        for level in &class.coarser {
+        for level in &class.rollup {
             let step = level.step.as_nanos() as u64;
             let name = format!("{}/{}", class.name, duration_text(step));
             if list.iter().any(|other| other.name == name) {
@@ -183,7 +183,7 @@ fn add_levels(list: &mut Vec<Class>) -> Result<Vec<LevelOf>, Error> {
                     age: level.keep,
                     ..Keep::default()
                 },
-                coarser: Vec::new(),
+                rollup: Vec::new(),
                 ..class.clone()
             });
             levels.push(LevelOf {
@@ -202,7 +202,7 @@ pub fn put_classes(classes: &[Class], out: &mut Vec<u8>) {
         name,
         sources,
         keep,
-        coarser,
+        rollup,
         ..
     } in classes
     {
@@ -212,8 +212,8 @@ pub fn put_classes(classes: &[Class], out: &mut Vec<u8>) {
         varint::put_u64(keep.age.map_or(0, |age| age.as_nanos() as u64), out);
         varint::put_u64(keep.rows.unwrap_or(0), out);
         varint::put_u64(keep.bytes.unwrap_or(0), out);
-        varint::put_u64(coarser.len() as u64, out);
-        for level in coarser {
+        varint::put_u64(rollup.len() as u64, out);
+        for level in rollup {
             varint::put_u64(level.step.as_nanos() as u64, out);
             varint::put_u64(level.keep.map_or(0, |keep| keep.as_nanos() as u64), out);
         }
@@ -236,7 +236,7 @@ pub fn get_classes(cursor: &mut Cursor<'_>) -> Result<Classes, Short> {
             ..Class::forever()
         };
         for _ in 0..cursor.count(CLASSES)? {
-            class.coarser.push(Level {
+            class.rollup.push(Level {
                 step: Duration::from_nanos(cursor.varint()?),
                 keep: some(cursor.varint()?).map(Duration::from_nanos),
             });
@@ -287,26 +287,26 @@ fn check(class: &Class) -> Result<(), Error> {
 
 /// Checks whether the levels of a class can follow each other. The error names valid levels.
 fn check_levels(class: &Class) -> Result<(), String> {
-    if class.coarser.is_empty() {
+    if class.rollup.is_empty() {
         return Ok(());
     }
     let text = |duration: Duration| duration_text(duration.as_nanos() as u64);
     let Some(age) = class.keep.age else {
         return Err(
-            "coarser steps replace samples that are too old, and it has no age; set age = \"7d\", or leave coarser out"
+            "rollup replaces samples that are too old, and the class has no age; set age = \"7d\", or leave rollup out"
                 .to_string(),
         );
     };
     if class.keep.rows.is_some() || class.keep.bytes.is_some() {
         return Err(
             "a ring or a quota expires samples before they are rolled up; leave rows and bytes out, or \
-             coarser"
+             rollup"
                 .to_string(),
         );
     }
     let mut step_before = None;
     let mut kept_before = Some(age);
-    for level in &class.coarser {
+    for level in &class.rollup {
         let step = text(level.step);
         if level.step < LEAST_STEP {
             return Err(format!("a step of {step} is too short; say 1s or more"));
@@ -402,7 +402,7 @@ mod tests {
                 age: (age > 0).then(|| Duration::from_secs(age)),
                 ..Keep::default()
             },
-            coarser: levels.iter().map(level).collect(),
+            rollup: levels.iter().map(level).collect(),
             ..class("raw", "cpu")
         }
     }
@@ -431,7 +431,7 @@ mod tests {
         let mut bytes = Vec::new();
         put_classes(rules.named(), &mut bytes);
         let again = get_classes(&mut Cursor(&bytes)).unwrap();
-        assert_eq!(again.list()[0].coarser, rules.list()[0].coarser);
+        assert_eq!(again.list()[0].rollup, rules.list()[0].rollup);
         assert_eq!(again.list().len(), 4);
     }
 

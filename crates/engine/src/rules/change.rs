@@ -96,7 +96,7 @@ fn are_apart(a: &Class, b: &Class) -> bool {
 
 /// Returns the lengths of the steps in ns, with the lifetime of each. Samples have length 0.
 fn stages(class: &Class) -> Vec<(u64, Option<Duration>)> {
-    let levels = class.coarser.iter();
+    let levels = class.rollup.iter();
     let levels = levels.map(|level| (level.step.as_nanos() as u64, level.keep));
     std::iter::once((0, class.keep.age)).chain(levels).collect()
 }
@@ -218,7 +218,7 @@ mod tests {
                 age: days.map(|days| Duration::from_secs(86_400 * days)),
                 ..Keep::default()
             },
-            coarser: match levels {
+            rollup: match levels {
                 "" => Vec::new(),
                 levels => parse_levels(levels).unwrap(),
             },

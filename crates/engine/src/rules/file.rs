@@ -15,8 +15,10 @@ use std::time::Duration;
 pub const NAME: &str = "rules";
 /// Name under which a new file is written before it replaces the old file.
 pub const NEW: &str = "rules.new";
-/// First line of the file. The number is the version.
-const HEAD: &str = "seiner rules 1";
+/// First line of the file, up to the version.
+const HEAD: &str = "seiner rules ";
+/// Version that this program writes. Versions differ in the key of the levels of a class only.
+const VERSION: u32 = 2;
 const SUM: &str = "checksum = ";
 /// Maximum length of a file. A longer file is damaged.
 const LONGEST: u64 = 16 << 20;
@@ -51,12 +53,24 @@ pub fn check(disk: &dyn Disk) -> Result<(), Error> {
     read(disk).map(|_| ())
 }
 
+/// Returns the key of the levels of a class.
+fn levels_key(version: u32) -> &'static str {
+    match version {
+        1 => "coarser",
+        _ => "rollup",
+    }
+}
+
 /// Returns the text of the rules.
 pub(super) fn encode(options: &Options) -> String {
-    let mut text = format!("{HEAD}\n");
+    encode_as(VERSION, options)
+}
+
+fn encode_as(version: u32, options: &Options) -> String {
+    let mut text = format!("{HEAD}{version}\n");
     for rule in Rule::ALL {
         match rule {
-            Rule::Classes => text.push_str(&rule.text(options)),
+            Rule::Classes => text.push_str(&classes_text_as(version, &options.classes)),
             _ => text.push_str(&format!("{} = {}\n", rule.name(), rule.text(options))),
         }
     }
@@ -68,6 +82,10 @@ pub(super) fn encode(options: &Options) -> String {
 /// Returns the lines of all classes: `class = NAME`, followed by the keys of the class that are
 /// set.
 pub(super) fn classes_text(classes: &Classes) -> String {
+    classes_text_as(VERSION, classes)
+}
+
+fn classes_text_as(version: u32, classes: &Classes) -> String {
     let nanos = |duration: Duration| duration_text(duration.as_nanos() as u64);
     let mut text = String::new();
     let mut line = |key: &str, value: String| {
@@ -81,8 +99,8 @@ pub(super) fn classes_text(classes: &Classes) -> String {
         if let Some(age) = class.keep.age {
             line("age", nanos(age));
         }
-        if !class.coarser.is_empty() {
-            line("coarser", levels_text(&class.coarser));
+        if !class.rollup.is_empty() {
+            line(levels_key(version), levels_text(&class.rollup));
         }
         if let Some(rows) = class.keep.rows {
             line("rows", rows.to_string());
@@ -128,13 +146,12 @@ fn plain(text: &str) -> String {
 pub(super) fn decode(bytes: &[u8]) -> Result<Options, String> {
     let text = std::str::from_utf8(bytes).map_err(|_| "it is not UTF-8 text".to_string())?;
     let head = text.lines().next().unwrap_or_default();
-    if head != HEAD {
-        return Err(match head.strip_prefix("seiner rules ") {
-            Some(version) if version.parse::<u32>().is_ok() => {
-                format!("it has version {version}; a newer seiner reads it")
-            }
-            _ => format!("it begins with {head:?}, not with {HEAD:?}"),
-        });
+    let version = head.strip_prefix(HEAD).and_then(|text| text.parse().ok());
+    let Some(version) = version else {
+        return Err(format!("it begins with {head:?}, not with {HEAD:?}"));
+    };
+    if !(1..=VERSION).contains(&version) {
+        return Err(format!("it has version {version}; a newer seiner reads it"));
     }
     let sum = text
         .rfind(SUM)
@@ -159,6 +176,9 @@ pub(super) fn decode(bytes: &[u8]) -> Result<Options, String> {
                 });
                 Ok(())
             }
+            ("coarser" | "rollup", Some(class)) => {
+                parse_levels(&plain(value)).map(|levels| class.rollup = levels)
+            }
             (key, Some(class)) => put_class(class, key, &plain(value)),
             (key, None) => put(&mut options, key, value),
         };
@@ -166,7 +186,7 @@ pub(super) fn decode(bytes: &[u8]) -> Result<Options, String> {
     }
     options.classes = Classes::new(classes).map_err(|error| error.to_string())?;
     // The checksum does not cover the bytes after it.
-    match encode(&options) == text {
+    match encode_as(version, &options) == text {
         true => Ok(options),
         false => Err("it is not written as this version writes it".to_string()),
     }
@@ -201,7 +221,6 @@ fn put_class(class: &mut Class, key: &str, value: &str) -> Result<(), String> {
             let ns = u64::try_from(ns).map_err(|_| "it is negative")?;
             class.keep.age = Some(Duration::from_nanos(ns));
         }
-        "coarser" => class.coarser = parse_levels(value)?,
         "rows" => class.keep.rows = Some(number(value)?),
         "bytes" => class.keep.bytes = Some(number(value)?),
         "priority" => class.priority = number(value)?,
@@ -235,7 +254,7 @@ mod tests {
                 age: Some(7 * day + Duration::from_nanos(1)),
                 ..Keep::default()
             },
-            coarser: parse_levels("1m for 365d then 1h for ever").unwrap(),
+            rollup: parse_levels("1m for 365d then 1h for ever").unwrap(),
             ..class("raw = \\n\nline", "accel{axis=\"x\\\"\"}")
         };
         let ring = Class {
@@ -269,6 +288,9 @@ mod tests {
             let text = encode(&options);
             let back = decode(text.as_bytes()).unwrap();
             assert_eq!(encode(&back), text);
+            let earlier = encode_as(1, &options);
+            assert_eq!(encode(&decode(earlier.as_bytes()).unwrap()), text);
+            assert!(decode(encode_as(3, &options).as_bytes()).is_err());
             for rule in Rule::ALL {
                 assert_eq!(rule.text(&back), rule.text(&options), "{}", rule.name());
             }

@@ -141,7 +141,7 @@ fn older_samples_are_rolled_up_and_answers_state_the_levels() {
                 age: Some(Duration::from_secs(2)),
                 ..Keep::default()
             },
-            coarser: parse_levels("1s for 1h then 2s for ever").unwrap(),
+            rollup: parse_levels("1s for 1h then 2s for ever").unwrap(),
             ..Class::forever()
         }])
         .unwrap();

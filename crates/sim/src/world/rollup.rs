@@ -86,8 +86,8 @@ impl World {
     fn made(&self, engine: &Engine) -> Vec<i64> {
         let rules = &self.plan.options.classes;
         let classes = (0..).zip(engine.log().classes);
-        let coarser = classes.filter(|(number, _)| rules.next_step(*number).is_some());
-        coarser.map(|(_, class)| class.hidden_before).collect()
+        let rolled_up = classes.filter(|(number, _)| rules.next_step(*number).is_some());
+        rolled_up.map(|(_, class)| class.hidden_before).collect()
     }
 
     /// Schedules a crash during a work of the engine, most often a roll-up, then runs the engine.

@@ -434,7 +434,7 @@ mod tests {
     fn rows_that_are_too_old_become_steps_of_a_minute() {
         let world = World::of_class(|class| {
             class.keep.age = Some(Duration::from_secs(3600));
-            class.coarser = vec![Level {
+            class.rollup = vec![Level {
                 step: Duration::from_secs(60),
                 keep: None,
             }];
