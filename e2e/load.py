@@ -35,7 +35,7 @@ class Writer(threading.Thread):
         self.stopping = stopping
         # (time of an acknowledgement by the monotonic clock; rows acknowledged so far)
         self.acknowledged = [(0.0, first)]
-        self.refusal = None
+        self.rejection = None
 
     @property
     def rows(self):
@@ -60,7 +60,7 @@ class Writer(threading.Thread):
                 time.sleep(0.01)
                 continue
             if answer.status != 204:
-                self.refusal = (answer.status, text)
+                self.rejection = (answer.status, text)
                 return
             n += ROWS
             self.acknowledged.append((time.monotonic(), n))
@@ -90,7 +90,7 @@ class Load:
             writer.join(120)
             assert not writer.is_alive(), "a writer hangs"
         for writer in self.writers:
-            assert writer.refusal is None, f"rows were rejected: {writer.refusal}"
+            assert writer.rejection is None, f"rows were rejected: {writer.rejection}"
 
 
 def survivors(server, number):

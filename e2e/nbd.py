@@ -7,7 +7,7 @@ READ, WRITE, DISCONNECT, FLUSH, TRIM = range(5)
 BLOCK = 4096
 
 
-class Refused(Exception):
+class Rejected(Exception):
     """The server answered with an error."""
 
 
@@ -59,7 +59,7 @@ class Client:
         self.send(command, offset, length, data)
         _, error = self.reply()
         if error:
-            raise Refused(error)
+            raise Rejected(error)
         return self._take(length) if command == READ else b""
 
     def flush(self):

@@ -10,7 +10,7 @@ import time
 
 import pytest
 
-from nbd import BLOCK, READ, WRITE, Client, Refused
+from nbd import BLOCK, READ, WRITE, Client, Rejected
 from program import PROGRAM, SLOW
 from volume import STRATEGIES, Disk, Volume, differences, do, make_tree, need, random_file
 
@@ -221,7 +221,7 @@ def read_all(volume, possible):
         for block, tags in enumerate(possible):
             try:
                 found = client.ask(READ, block * BLOCK, BLOCK)
-            except Refused:
+            except Rejected:
                 rejected.append(block)
                 continue
             tag = int.from_bytes(found[:8], "little")

@@ -119,10 +119,10 @@ def test_influxdb_client_with_gzip_and_dictionaries(server):
 
 def test_influxdb_client_receives_the_rejected_lines(server, influx):
     lines = ["good v=1 1", "bad v= 2", "good v=3 3"]
-    with pytest.raises(ApiException) as refusal:
+    with pytest.raises(ApiException) as rejection:
         influx.write_api(write_options=SYNCHRONOUS).write("any", "any", lines)
-    assert refusal.value.status == 400
-    reported = json.loads(refusal.value.body)
+    assert rejection.value.status == 400
+    reported = json.loads(rejection.value.body)
     assert reported["code"] == "invalid"
     assert "line 2" in reported["message"]
     assert server.query("good")["good", "v"]["times"] == [1, 3]
@@ -340,9 +340,9 @@ def test_arrow_keeps_types_and_rejects_a_mix(server):
         table = server.arrow("t", fields=field)
         assert kind in str(table.schema.field("value").type)
         assert table["value"].to_pylist() == [value]
-    refusal = server.ask("query", select="t", from_=0, format="arrow")
-    assert refusal.status_code == 400
-    assert "fields" in refusal.json()["error"]
+    rejection = server.ask("query", select="t", from_=0, format="arrow")
+    assert rejection.status_code == 400
+    assert "fields" in rejection.json()["error"]
 
 
 def test_steps_agree_with_samples(server):

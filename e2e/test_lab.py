@@ -393,7 +393,7 @@ def test_budget_and_classes_are_planned_and_served(tmp_path, serve):
     settings.write_text(done.stdout)
     server = serve(config=settings)
     log = server.ask("log").json()
-    assert log["room"]["budget"] == 2 << 30
+    assert log["space"]["budget"] == 2 << 30
     assert [one["name"] for one in log["classes"]] == ["raw", "rest"]
     done = plan("--sensors", "1e4", "--space", "500GB", "--class", "raw:90%:30d:accel")
     assert done.returncode == 2 and "90.0 %" in done.stderr

@@ -188,9 +188,9 @@ def test_ever_new_sources_stay_within_the_memory(serve):
         assert new_sources(server, first, 5000, 1) == 0
     check("known sources", 1.25)
     server.flush()
-    check("settling", 1.25)
+    check("flush", 1.25)
     resident = rss_bytes(server) / MIB
-    assert resident <= mib + process, f"{resident:.0f} MiB after settling"
+    assert resident <= mib + process, f"{resident:.0f} MiB after the flush"
     for first in range(0, sources // 5000 * 5000, 5000):
         assert new_sources(server, first, 5000, 2) == 0
     time.sleep(0.2)

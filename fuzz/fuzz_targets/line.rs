@@ -17,12 +17,12 @@ fuzz_target!(|bytes: &[u8]| {
     assert_eq!(taken, text.len(), "the last piece is consumed");
 
     let cut = usize::from(cut) % (text.len() + 1);
-    let (arena, mut pieces, mut refused) = (Arena::new(), Batch::new(), Vec::new());
+    let (arena, mut pieces, mut rejected) = (Arena::new(), Batch::new(), Vec::new());
     let mut parser = LineParser::new(Precision::default());
-    let taken = parser.parse(&text[..cut], false, 7, usize::MAX, &arena, &mut pieces, &mut refused);
+    let taken = parser.parse(&text[..cut], false, 7, usize::MAX, &arena, &mut pieces, &mut rejected);
     assert!(taken <= cut);
-    parser.parse(&text[taken..], true, 7, usize::MAX, &arena, &mut pieces, &mut refused);
+    parser.parse(&text[taken..], true, 7, usize::MAX, &arena, &mut pieces, &mut rejected);
     assert_eq!(pieces.rows.len(), batch.rows.len());
     assert_eq!(pieces.cells.len(), batch.cells.len());
-    assert_eq!(refused.len(), errors.len());
+    assert_eq!(rejected.len(), errors.len());
 });

@@ -1,4 +1,4 @@
-//! Servers of the comparison: start, load, settling and queries.
+//! Servers of the comparison: start, load, flush and queries.
 
 pub mod influx;
 pub mod questdb;

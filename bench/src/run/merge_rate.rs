@@ -61,7 +61,7 @@ struct Sustained {
     /// round.
     empty: Vec<f64>,
     /// Reason why the store rejected rows, if it did.
-    refused: Option<String>,
+    rejected: Option<String>,
 }
 
 impl Sustained {
@@ -69,7 +69,7 @@ impl Sustained {
     fn kept(&self) -> Option<f64> {
         let rounds = self.full.iter().zip(&self.empty);
         let ratios = rounds.map(|(full, empty)| full / empty);
-        median(ratios).filter(|_| self.refused.is_none())
+        median(ratios).filter(|_| self.rejected.is_none())
     }
 }
 
@@ -87,7 +87,7 @@ fn sustain(settings: &MergeRateSettings, places: &OutputPaths) -> Result<Vec<Sus
             policy: policy.name(),
             full: Vec::new(),
             empty: Vec::new(),
-            refused: None,
+            rejected: None,
         };
         let mut full = ThreadedStore::start(&load, budget, None, &places.output)?;
         let mut rounds = || -> Result<()> {
@@ -101,7 +101,7 @@ fn sustain(settings: &MergeRateSettings, places: &OutputPaths) -> Result<Vec<Sus
             }
             Ok(())
         };
-        one.refused = rounds().err().map(|error| format!("{error:#}"));
+        one.rejected = rounds().err().map(|error| format!("{error:#}"));
         eprintln!("{one:?}");
         all.push(one);
     }
@@ -119,8 +119,8 @@ fn sustained_table(sustained: &[Sustained]) -> Table {
     let mut table = Table::new(title, &columns);
     let median = |rates: &[f64]| cell(median(rates.iter().copied()));
     for one in sustained {
-        let kept = match &one.refused {
-            Some(_) => "refused".to_string(),
+        let kept = match &one.rejected {
+            Some(_) => "rejected".to_string(),
             None => cell(one.kept()),
         };
         let row = [

@@ -93,7 +93,7 @@ struct Measured {
     /// Counts of the measurement.
     steady: IntervalCounts,
     /// Reason why the store rejected rows, if it did.
-    refused: Option<String>,
+    rejected: Option<String>,
 }
 
 const PURPOSE: &str = "Stores on a small budget, overwritten many times, on real files. Each source keeps its \
@@ -142,7 +142,7 @@ fn hold(
             dead: 0.0,
             empty: IntervalCounts::default(),
             steady: IntervalCounts::default(),
-            refused: None,
+            rejected: None,
         };
         stores.push((SteppedStore::start(&load, &places.output)?, measured));
     }
@@ -150,12 +150,12 @@ fn hold(
     let turns = ((settings.before + settings.turns) / TURN).ceil() as u32;
     let steady = (settings.before / TURN).ceil() as u32;
     for number in 0..turns {
-        for (running, measured) in stores.iter_mut().filter(|store| store.1.refused.is_none()) {
+        for (running, measured) in stores.iter_mut().filter(|store| store.1.rejected.is_none()) {
             match running.feed(turn) {
                 Ok(counts) if number < 2 => measured.empty.add(&counts),
                 Ok(counts) if number >= steady => measured.steady.add(&counts),
                 Ok(_) => {}
-                Err(error) => measured.refused = Some(format!("{error:#}")),
+                Err(error) => measured.rejected = Some(format!("{error:#}")),
             }
         }
     }
@@ -189,7 +189,7 @@ fn finish(running: &SteppedStore, mut measured: Measured) -> Measured {
         cell(Some(measured.steady.rate())),
         cell(Some(measured.empty.rate())),
         measured
-            .refused
+            .rejected
             .as_ref()
             .map_or(String::new(), |why| format!("; rejected rows: {why}")),
     );
@@ -218,8 +218,8 @@ fn table(measured: &[Measured]) -> Table {
     );
     for one in measured {
         let steady = &one.steady;
-        let figures = match one.refused {
-            Some(_) => vec!["refused".to_string(); 8],
+        let figures = match one.rejected {
+            Some(_) => vec!["rejected".to_string(); 8],
             None => vec![
                 cell(Some(steady.device_written())),
                 cell(Some(steady.engine_written())),
@@ -248,7 +248,7 @@ fn checks(measured: &[Measured]) -> Vec<Check> {
         measured
             .iter()
             .find(|one| one.workload == workload && one.policy == policy.name())
-            .filter(|one| one.refused.is_none())
+            .filter(|one| one.rejected.is_none())
     };
     let ours = |workload| of(workload, MergePolicy::default());
     let written = |workload| ours(workload).map(|one| one.steady.device_written());

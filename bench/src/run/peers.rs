@@ -67,8 +67,8 @@ struct Measured {
     peak_rss_bytes: u64,
     bodies_put_off: u64,
     /// Processor time of the server, from the last acknowledgement until the data was flushed.
-    settling_cpu_s: f64,
-    settled: bool,
+    flush_cpu_s: f64,
+    flushed: bool,
     disk_allocated_bytes: u64,
     disk_apparent_bytes: u64,
     /// Allocated bytes per sample that the server holds.
@@ -289,10 +289,10 @@ fn load(
     let load = feed(server.address, peer.write_target(), dataset, &acknowledged)?;
     let after = server.usage()?;
     let mut connection = Connection::open(server.address)?;
-    let settled = peer.flush(&mut connection, folder)?;
+    let flushed = peer.flush(&mut connection, folder)?;
     rustix::fs::sync();
     let disk = DiskUse::of(&peer::data(folder));
-    let settled_usage = server.usage()?;
+    let flushed_usage = server.usage()?;
     let series = |run: usize| Question::Series {
         host: run as u32 * 7 % workload.hosts(),
         sensor: run as u32 * 13 % SENSORS_PER_HOST,
@@ -321,8 +321,8 @@ fn load(
         samples_per_s: samples as f64 / load.wall.as_secs_f64(),
         peak_rss_bytes: after.peak_rss,
         bodies_put_off: load.put_off,
-        settling_cpu_s: settled_usage.cpu_s - after.cpu_s,
-        settled,
+        flush_cpu_s: flushed_usage.cpu_s - after.cpu_s,
+        flushed,
         disk_allocated_bytes: disk.allocated,
         disk_apparent_bytes: disk.apparent,
         bytes_per_sample: disk.allocated as f64 / held as f64,
@@ -372,7 +372,7 @@ fn doubts(measured: &[Measured]) -> Vec<String> {
                 ));
             }
         }
-        if !one.settled {
+        if !one.flushed {
             doubt("still changed its files while they were counted".to_string());
         }
         if one.bodies_put_off > 0 {
@@ -428,7 +428,7 @@ fn table(
             at(|one| one.samples_per_s / 1e6),
             at(|one| one.peak_rss_bytes as f64 / 1e9),
             at(|one| one.bytes_per_sample),
-            at(|one| one.cpu_s + one.settling_cpu_s),
+            at(|one| one.cpu_s + one.flush_cpu_s),
             at(|one| median(one.series_ms.clone()).unwrap_or_default()),
             at(|one| median(one.minute_means_ms.clone()).unwrap_or_default()),
             at(|one| one.stored as f64 / 1e6),

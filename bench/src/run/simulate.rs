@@ -100,7 +100,7 @@ pub fn run(settings: &SimulateSettings, places: &OutputPaths) -> Result<()> {
         "kills": total.kills,
         "errors": total.errors,
         "damages": total.damages,
-        "refusals": total.refusals,
+        "rejections": total.rejections,
         "operations": total.operations,
         "violations": violations.iter().map(ToString::to_string).collect::<Vec<_>>(),
         "works": Work::ALL.map(|work| {

@@ -6,7 +6,7 @@ use seiner_lab::Error;
 /// Converts an error of the lab. A rejected demand becomes a usage error.
 pub fn failure(error: Error) -> Failure {
     match error {
-        Error::Refused(reason) => Failure::Usage(reason),
+        Error::Rejected(reason) => Failure::Usage(reason),
         Error::Interrupted => Failure::Rejected,
         Error::Failed(error) => Failure::Failed(error),
     }

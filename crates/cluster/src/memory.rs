@@ -30,7 +30,7 @@ impl MemoryRows {
     fn with<T>(&self, table: &str, act: impl FnOnce(&mut Partitions) -> T) -> Result<T, RowsError> {
         match self.tables_locked().get_mut(table) {
             Some(partitions) => Ok(act(partitions)),
-            None => Err(RowsError::Refused(format!("there is no table {table}"))),
+            None => Err(RowsError::Rejected(format!("there is no table {table}"))),
         }
     }
 }
@@ -55,7 +55,7 @@ impl Rows for MemoryRows {
                     "a value has {} bytes of at most {MAX_VALUE}",
                     row.value.len()
                 );
-                return Err(RowsError::Refused(text));
+                return Err(RowsError::Rejected(text));
             }
             self.with(&row.table, |partitions| {
                 let rows = partitions.entry(row.partition).or_default();

@@ -77,9 +77,9 @@ pub enum RowsError {
     /// conditional write.
     #[error("too few replicas answered: {0}")]
     Unavailable(String),
-    /// The store refused the request; repeating it does not help.
-    #[error("the distributed store refused a request: {0}")]
-    Refused(String),
+    /// The store rejected the request; repeating it does not help.
+    #[error("the distributed store rejected a request: {0}")]
+    Rejected(String),
 }
 
 /// Distributed store of rows. All methods block and may be called from any thread at the same time.

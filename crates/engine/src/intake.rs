@@ -11,7 +11,7 @@ use crate::writers::Turn;
 use seiner_model::{Batch, Cell, Columns, FieldType, Notation, SourceId, SourceKey, Value};
 
 /// Number that stands for a rejected row instead of a source.
-const REFUSED: u32 = u32::MAX;
+const REJECTED: u32 = u32::MAX;
 
 /// Appends rows in their order. Rows that cannot be accepted are rejected one by one and listed in
 /// the receipt. All other rows are accepted.
@@ -44,7 +44,7 @@ pub(crate) fn append(
             }
             scratch.fetch(&head, index);
             let source = scratch.sources[index];
-            if source == REFUSED {
+            if source == REJECTED {
                 continue;
             }
             let cells = batch.cells_of(row);
@@ -269,7 +269,7 @@ impl Scratch {
                 }
                 None => {
                     self.unknown.push(index);
-                    REFUSED
+                    REJECTED
                 }
             };
             self.sources.push(source);
@@ -323,12 +323,12 @@ impl Scratch {
     #[inline]
     fn fetch(&self, head: &Head, index: usize) {
         if let Some(&ahead) = self.sources.get(index + LINES_AHEAD)
-            && ahead != REFUSED
+            && ahead != REJECTED
         {
             head.prefetch_line(ahead);
         }
         if let Some(&ahead) = self.sources.get(index + ROWS_AHEAD)
-            && ahead != REFUSED
+            && ahead != REJECTED
         {
             head.prefetch_rows(ahead);
         }

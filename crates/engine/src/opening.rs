@@ -58,7 +58,7 @@ fn begin(core: &Core) -> Result<(), Error> {
     }
     // A loss is recorded before the file that proves it is removed.
     put_on_record(core, !core.recovery.losses.is_empty())?;
-    if core.recovery.needs_settling {
+    if core.recovery.needs_flush {
         flush(core)?;
     }
     count_set_aside(core)?;

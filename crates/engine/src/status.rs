@@ -190,7 +190,7 @@ pub struct Recovery {
     /// Segments out of service because of damage, including those set aside earlier.
     pub damaged_segments: u64,
     /// True if everything must be sealed at once, because a journal file must be set aside.
-    pub(crate) needs_settling: bool,
+    pub(crate) needs_flush: bool,
     /// Duration of the start, ns.
     pub took_ns: u64,
 }

@@ -207,7 +207,7 @@ fn the_memory_of_ever_new_sources_stays_within_its_setting() {
     let engine = open(folder.path(), memory);
     check("start after a crash", &engine, before, memory);
     engine.flush().unwrap();
-    check("settling", &engine, before, memory);
+    check("flush", &engine, before, memory);
     let query = Query {
         selector: Selector::all(),
         fields: None,

@@ -8,7 +8,7 @@ use std::io;
 pub enum Error {
     /// The request cannot be carried out or is not allowed. Nothing was created. The text names the
     /// remedy.
-    Refused(String),
+    Rejected(String),
     /// The user stopped the run. Resources were removed; measured cells are kept.
     Interrupted,
     /// An operation failed.
@@ -18,15 +18,15 @@ pub enum Error {
 /// Result of an operation of the lab.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// Returns [`Error::Refused`] with this reason.
+/// Returns [`Error::Rejected`] with this reason.
 pub fn refuse<T>(reason: impl Into<String>) -> Result<T> {
-    Err(Error::Refused(reason.into()))
+    Err(Error::Rejected(reason.into()))
 }
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Error::Refused(reason) => write!(f, "{reason}"),
+            Error::Rejected(reason) => write!(f, "{reason}"),
             Error::Interrupted => write!(f, "interrupted; all temporary resources were removed"),
             Error::Failed(error) => write!(f, "{error:#}"),
         }

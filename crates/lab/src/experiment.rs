@@ -101,7 +101,7 @@ pub trait Experiment {
     /// Checks the settings and the machine. Creates nothing.
     ///
     /// # Errors
-    /// [`Error::Refused`](crate::Error::Refused) if a request cannot be carried out at all.
+    /// [`Error::Rejected`](crate::Error::Rejected) if a request cannot be carried out at all.
     fn plan(&self, profile: Profile) -> Result<ExperimentPlan>;
 
     /// Creates the resources that all cells share. `seed` determines all pseudo-random numbers.

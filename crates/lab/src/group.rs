@@ -31,13 +31,13 @@ pub struct Limit {
 /// Checks that a limit can be set, by setting one.
 ///
 /// # Errors
-/// [`Error::Refused`] with the reason if it cannot.
+/// [`Error::Rejected`] with the reason if it cannot.
 pub fn probe(limit: u64, registry: &Arc<Registry>) -> Result<()> {
     Limit::set(limit, registry)
         .map(drop)
         .map_err(|error| match error {
             Error::Interrupted => Error::Interrupted,
-            other => Error::Refused(format!("memory cannot be limited here: {other}")),
+            other => Error::Rejected(format!("memory cannot be limited here: {other}")),
         })
 }
 
@@ -168,7 +168,7 @@ mod tests {
     fn a_group_without_a_controller_is_rejected() {
         assert!(matches!(
             home("0::/\n", &[mount("cgroup2", "")]),
-            Err(Error::Refused(_))
+            Err(Error::Rejected(_))
         ));
     }
 }

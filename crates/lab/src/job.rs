@@ -104,7 +104,7 @@ impl Job {
     /// run's backend. Creates nothing.
     ///
     /// # Errors
-    /// [`Error::Refused`](crate::Error::Refused) if a request cannot be carried out at all.
+    /// [`Error::Rejected`](crate::Error::Rejected) if a request cannot be carried out at all.
     pub fn plan(&self) -> Result<ExperimentPlan> {
         Ok(self.work.experiment().plan(self.profile)?.paced())
     }

@@ -27,7 +27,7 @@ use std::time::{Duration, Instant};
 /// run.
 ///
 /// # Errors
-/// [`Error::Refused`] before anything is created, [`Error::Interrupted`], or the error of the
+/// [`Error::Rejected`] before anything is created, [`Error::Interrupted`], or the error of the
 /// operation that failed. Measured cells are kept in all cases.
 pub fn run(job: &Job, directory: &Path, interrupt: &Interrupt) -> Result<Results> {
     run_within(job, directory, interrupt, None)
@@ -36,7 +36,7 @@ pub fn run(job: &Job, directory: &Path, interrupt: &Interrupt) -> Result<Results
 /// Returns the expected duration of a job, s.
 ///
 /// # Errors
-/// [`Error::Refused`] if a request cannot be carried out at all.
+/// [`Error::Rejected`] if a request cannot be carried out at all.
 pub fn estimate(job: &Job) -> Result<f64> {
     Ok(job.plan()?.estimate_s())
 }

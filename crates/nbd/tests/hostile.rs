@@ -49,7 +49,7 @@ fn answer(bytes: &[u8]) -> (Result<usize, End>, Vec<u8>, Session) {
 }
 
 /// Returns the type and the text of the last answer to an option.
-fn refusal(bytes: &[u8]) -> (u32, String) {
+fn rejection(bytes: &[u8]) -> (u32, String) {
     let (received, output, session) = answer(bytes);
     assert_eq!(received, Ok(bytes.len()));
     assert!(!session.chosen());
@@ -77,7 +77,7 @@ fn unsupported_options_are_rejected_with_a_reason() {
         ),
         (option(7, &vec![0; 17 << 10]), ERROR + 9, "at most"),
     ] {
-        let (found, reason) = refusal(&bytes);
+        let (found, reason) = rejection(&bytes);
         assert_eq!(found, kind, "{reason}");
         assert!(reason.contains(text), "{reason}");
     }

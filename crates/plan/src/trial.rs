@@ -162,11 +162,11 @@ pub fn trial(demand: &Subject<'_>, rows: u64) -> anyhow::Result<Point> {
     engine.commit()?;
     let filled = engine.status();
     engine.flush()?;
-    let settled = engine.status();
+    let flushed = engine.status();
     let all = (sources * rows) as f64;
     Ok(Point {
         rows: rows as f64,
-        disk_row: settled.block_bytes_sealed as f64 / all,
+        disk_row: flushed.block_bytes_sealed as f64 / all,
         journal_row: (filled.journal_written - before.journal_written) as f64 / all,
     })
 }

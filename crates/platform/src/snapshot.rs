@@ -307,8 +307,8 @@ mod tests {
         assert!(!missing.exists());
         fs::write(dir.path().join("a"), "a").unwrap();
         let disk = Snapshot::open(dir.path(), habit).unwrap();
-        let refused = disk.open("a").unwrap().write_at(0, b"b").unwrap_err();
-        assert_eq!(refused.kind(), io::ErrorKind::ReadOnlyFilesystem);
+        let rejected = disk.open("a").unwrap().write_at(0, b"b").unwrap_err();
+        assert_eq!(rejected.kind(), io::ErrorKind::ReadOnlyFilesystem);
         assert!(disk.create("b").is_err() && disk.remove("a").is_err());
         assert_eq!(fs::read(dir.path().join("a")).unwrap(), b"a");
     }

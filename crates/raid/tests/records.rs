@@ -413,7 +413,7 @@ fn run(seed: u64, forgets: bool) -> Result<Summary, String> {
             return Ok(());
         }
         let before = array.status().unwrap().counters.repaired;
-        array.scrub().map_err(|refusal| refusal.to_string())?;
+        array.scrub().map_err(|rejection| rejection.to_string())?;
         world.wait_for_tasks(&array);
         let status = array.status().unwrap();
         let failed: u64 = status.tasks.iter().map(|task| task.failed).sum();

@@ -27,9 +27,9 @@ impl Rules {
     }
 
     /// Returns true if the store may reject rows, because some class in use is not shed.
-    pub(crate) fn may_refuse(&self) -> bool {
-        let refuses = |class: &u8| self.classes[*class as usize].when_full == WhenFull::Refuse;
-        self.of.iter().any(refuses)
+    pub(crate) fn may_reject(&self) -> bool {
+        let rejects = |class: &u8| self.classes[*class as usize].when_full == WhenFull::Refuse;
+        self.of.iter().any(rejects)
     }
 
     /// Returns true if a store treats both sets of rules as equal.

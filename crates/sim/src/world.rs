@@ -72,7 +72,7 @@ pub struct Report {
     /// Number of bit-flip tests in which samples were missing.
     pub damages: u64,
     /// Number of times that a store rejected rows because its budget or the disk was used up.
-    pub refusals: u64,
+    pub rejections: u64,
     /// Number of rows rejected as too old.
     pub too_old: u64,
     /// Number of sealed blocks.
@@ -97,7 +97,7 @@ impl Report {
         self.kills += other.kills;
         self.errors += other.errors;
         self.damages += other.damages;
-        self.refusals += other.refusals;
+        self.rejections += other.rejections;
         self.too_old += other.too_old;
         self.blocks += other.blocks;
         self.rule_changes += other.rule_changes;
@@ -112,7 +112,7 @@ impl fmt::Display for Report {
         let begun = |work: Work| self.works.of(work).begun;
         write!(
             f,
-            "{} steps, {} rows, {} checks, {} crashes, {} kills, {} errors, {} damages, {} refusals, {} rows too \
+            "{} steps, {} rows, {} checks, {} crashes, {} kills, {} errors, {} damages, {} rejections, {} rows too \
              old, {} blocks, {} seals, {} merges, {} drops, {} roll-up passes, {} deletes, {} changes of rules, {} disk operations",
             self.steps,
             self.rows,
@@ -121,7 +121,7 @@ impl fmt::Display for Report {
             self.kills,
             self.errors,
             self.damages,
-            self.refusals,
+            self.rejections,
             self.too_old,
             self.blocks,
             begun(Work::Seal),
@@ -276,7 +276,7 @@ impl World {
             45..51 => self.append_samples(),
             51..60 => self.commit(),
             60..70 => self.background(),
-            70..72 => self.settle(),
+            70..72 => self.flush(),
             72..77 => self.check_select(),
             77..82 => self.check_aggregate(),
             82..84 => self.check_catalog(),
@@ -394,10 +394,10 @@ impl World {
         Ok(())
     }
 
-    fn settle(&mut self) -> Done {
-        self.event("settle".to_string());
+    fn flush(&mut self) -> Done {
+        self.event("flush".to_string());
         let result = self.engine().flush();
-        if self.done("settle", result)?.is_some() {
+        if self.done("flush", result)?.is_some() {
             self.oracle.set_all_durable();
         }
         Ok(())
@@ -510,7 +510,7 @@ impl World {
     fn done<T>(&mut self, what: &str, result: Result<T, Error>) -> Result<Option<T>, Violation> {
         match result {
             Ok(value) => Ok(Some(value)),
-            Err(error @ Error::Full { .. }) => self.refused(what, error).map(|()| None),
+            Err(error @ Error::Full { .. }) => self.is_full(what, error).map(|()| None),
             Err(error) => self.failed(what, error).map(|()| None),
         }
     }

@@ -114,7 +114,7 @@ struct Measured {
     case: String,
     sources: u32,
     memory_bytes: u64,
-    refused: usize,
+    rejected: usize,
     phases: Vec<Phase>,
     /// Number of segments that were merged.
     merged: u64,
@@ -211,7 +211,7 @@ fn measure(case: &Case, settings: &CoreSettings, output: &Path) -> Result<Measur
         case: case.name.to_string(),
         sources,
         memory_bytes: memory,
-        refused: 0,
+        rejected: 0,
         phases: Vec::new(),
         merged: 0,
         dropped: 0,
@@ -230,10 +230,10 @@ fn measure(case: &Case, settings: &CoreSettings, output: &Path) -> Result<Measur
         );
         anyhow::Ok(())
     };
-    let (mut latencies, mut refused) = (Latencies::default(), 0);
+    let (mut latencies, mut rejected) = (Latencies::default(), 0);
     phase("registration", &mut engine, &mut |engine| {
         let opened = Engine::open_directory(&path, options.clone())?;
-        refused += append(&opened, sources, 0, &mut latencies)?;
+        rejected += append(&opened, sources, 0, &mut latencies)?;
         *engine = Some(opened);
         Ok(())
     })?;
@@ -242,7 +242,7 @@ fn measure(case: &Case, settings: &CoreSettings, output: &Path) -> Result<Measur
         let rounds = 1..i64::from(settings.samples);
         phase("ingest", &mut engine, &mut |engine| {
             for round in rounds.clone() {
-                refused += append(opened(engine)?, sources, round, &mut ignored)?;
+                rejected += append(opened(engine)?, sources, round, &mut ignored)?;
             }
             Ok(())
         })?;
@@ -252,7 +252,7 @@ fn measure(case: &Case, settings: &CoreSettings, output: &Path) -> Result<Measur
         phase("ingest after the flush", &mut engine, &mut |engine| {
             for round in rounds.clone() {
                 let round = round + i64::from(settings.samples);
-                refused += append(opened(engine)?, sources, round, &mut ignored)?;
+                rejected += append(opened(engine)?, sources, round, &mut ignored)?;
             }
             Ok(opened(engine)?.commit()?)
         })?;
@@ -266,7 +266,7 @@ fn measure(case: &Case, settings: &CoreSettings, output: &Path) -> Result<Measur
             let rounds = u64::from(settings.samples) * 2 - 1;
             let expected = u64::from(sources) * rounds;
             ensure!(
-                count == expected || refused > 0,
+                count == expected || rejected > 0,
                 "{count} samples instead of {expected}"
             );
             Ok(())
@@ -284,7 +284,7 @@ fn measure(case: &Case, settings: &CoreSettings, output: &Path) -> Result<Measur
         for name in ["first rounds", "overwriting", "overwriting again"] {
             rounds = rounds.end..rounds.end + MERGING_ROUNDS;
             phase(name, &mut engine, &mut |engine| {
-                refused += merging::append(opened(engine)?, sources, rounds.clone())?;
+                rejected += merging::append(opened(engine)?, sources, rounds.clone())?;
                 Ok(())
             })?;
         }
@@ -302,7 +302,7 @@ fn measure(case: &Case, settings: &CoreSettings, output: &Path) -> Result<Measur
     if let Some(engine) = engine {
         engine.close()?;
     }
-    measured.refused = refused;
+    measured.rejected = rejected;
     if case.part == Part::Registration {
         measured.append_ms = Some(quantiles(latencies.wall_ms));
         measured.append_cpu_ms = Some(quantiles(latencies.cpu_ms));
@@ -384,18 +384,18 @@ fn reopen(path: &Path, options: &Options) -> Result<Arc<Engine>> {
 /// Appends a row to every source and notes each append's latency in ms. Returns the number of
 /// rejected rows.
 fn append(engine: &Engine, sources: u32, round: i64, latencies: &mut Latencies) -> Result<usize> {
-    let (mut refused, mut names) = (0, Names::default());
+    let (mut rejected, mut names) = (0, Names::default());
     let value =
         |source: u32| f64::from(source.wrapping_mul(7).wrapping_add(round as u32) % 1000) / 10.0;
     for first in (0..sources).step_by(BATCH as usize) {
         names.fill(first..first + BATCH)?;
         let batch = names.batch(round, value);
         let (start, cpu_before) = (Instant::now(), cpu_ms());
-        refused += engine.append(&Canonical, &batch)?.rejected_total;
+        rejected += engine.append(&Canonical, &batch)?.rejected_total;
         latencies.cpu_ms.push(cpu_ms() - cpu_before);
         latencies.wall_ms.push(start.elapsed().as_secs_f64() * 1e3);
     }
-    Ok(refused)
+    Ok(rejected)
 }
 
 fn tables(measured: &[Measured]) -> Vec<Table> {
@@ -444,9 +444,9 @@ fn tables(measured: &[Measured]) -> Vec<Table> {
 
 fn checks(measured: &Measured) -> Vec<Check> {
     let mib = f64::from(1 << 20);
-    let refused = Check::new(
+    let rejected = Check::new(
         format!("{}: sources rejected", measured.case),
-        Some(measured.refused as f64),
+        Some(measured.rejected as f64),
         Relation::AtMost,
         Some(0.0),
         "",
@@ -473,5 +473,5 @@ fn checks(measured: &Measured) -> Vec<Check> {
             })
             .collect(),
     };
-    bounds.into_iter().chain([refused]).collect()
+    bounds.into_iter().chain([rejected]).collect()
 }

@@ -1,7 +1,7 @@
 //! Columns of a CSV file and their roles: time, tag or field, with the types of fields.
 
-use super::census::{Census, Verdict};
 use super::dialect::{Decimal, Dialect};
+use super::statistics::{CellStatistics, Verdict};
 use super::value::{boolean, number};
 use csv::StringRecord;
 use seiner_model::{FieldType, Value, parse_date, parse_units, plausible_unit};
@@ -53,7 +53,7 @@ pub struct Field {
     /// Type of the field. If it is not given, it is valid only after all cells were counted.
     pub field_type: FieldType,
     given: bool,
-    census: Census,
+    statistics: CellStatistics,
 }
 
 impl Columns {
@@ -118,7 +118,7 @@ impl Columns {
                 place,
                 field_type: given.unwrap_or(FieldType::Bool),
                 given: given.is_some(),
-                census: Census::default(),
+                statistics: CellStatistics::default(),
             }
         });
         Ok(Columns {
@@ -137,7 +137,9 @@ impl Columns {
         let line = record.position().map_or(0, csv::Position::line);
         for field in self.fields.iter_mut().filter(|field| !field.given) {
             if let Some(text) = present(record, field.place, &self.missing) {
-                field.census.count(text, &self.dialect.number(text), line);
+                field
+                    .statistics
+                    .count(text, &self.dialect.number(text), line);
             }
         }
     }
@@ -151,7 +153,7 @@ impl Columns {
                 field_type,
                 note,
                 doubt,
-            } = field.census.verdict(&field.name);
+            } = field.statistics.verdict(&field.name);
             field.field_type = field_type;
             notes.extend(note);
             doubts.extend(doubt);

@@ -1,13 +1,13 @@
 //! `seiner import csv`: imports comma-separated values.
 //!
 //! The command reads each file at least twice: first to find the types and the rows that would be lost
-//! ([`Survey`]), then to store the rows. If the import would lose rows without permission on the command line,
+//! ([`Scan`]), then to store the rows. If the import would lose rows without permission on the command line,
 //! nothing is stored. Values are exact: each number is the nearest one to its text.
 
 use super::columns::{Columns, Roles};
 use super::dialect::{Decimal, Dialect, separator};
+use super::scan::{Scan, ScanResult};
 use super::sink::{BATCH_ROWS, Sink, escape};
-use super::survey::{Survey, Surveyed};
 use crate::failure::Failure;
 use crate::source;
 use crate::target::Target;
@@ -134,12 +134,12 @@ fn typed(text: &str) -> Result<(String, FieldType), String> {
 impl Csv {
     /// Imports all files.
     pub fn run(self) -> Result<(), Failure> {
-        let surveyed = self.survey()?;
+        let result = self.scan()?;
         if self.dry_run {
-            self.preview(&surveyed)?;
+            self.preview(&result)?;
         }
-        surveyed.report();
-        let stops = surveyed.stops(self.replace, self.allow_empty);
+        result.report();
+        let stops = result.stops(self.replace, self.allow_empty);
         for stop in &stops {
             eprintln!("seiner: {stop}");
         }
@@ -151,7 +151,7 @@ impl Csv {
             return Ok(());
         }
         let mut sink = Sink::new(self.target.open()?);
-        for file in &surveyed.files {
+        for file in &result.files {
             if let Some(span) = file.span
                 && sink.has_samples(&file.measurement, span)
             {
@@ -164,7 +164,7 @@ impl Csv {
             self.import(file, &mut sink)?;
         }
         let counts = sink.finish()?;
-        eprintln!("{}", surveyed.summary(&counts));
+        eprintln!("{}", result.summary(&counts));
         match counts.rejected + counts.rejected_cells {
             0 => Ok(()),
             _ => Err(Failure::Rejected),
@@ -172,7 +172,7 @@ impl Csv {
     }
 
     /// Reads all files, to find types and rows that would be lost.
-    fn survey(&self) -> Result<Surveyed, Failure> {
+    fn scan(&self) -> Result<ScanResult, Failure> {
         let roles = Roles {
             time: self.time_column.clone(),
             unit: self.time_unit.unit(),
@@ -181,7 +181,7 @@ impl Csv {
             types: self.types.iter().cloned().collect(),
             missing: self.missing.clone(),
         };
-        let mut survey = Survey::default();
+        let mut scan = Scan::default();
         for path in &self.files {
             let dialect = match path == Path::new("-") {
                 true => return Err(standard_input()),
@@ -192,32 +192,32 @@ impl Csv {
             let columns = Columns::find(&roles, &input.header, dialect)
                 .map_err(|error| Failure::Usage(format!("{}: {error}", input.name)))?;
             let measurement = self.measurement.clone().unwrap_or_else(|| stem(path));
-            survey.begin(&input.name, path, measurement, dialect, columns);
+            scan.begin(&input.name, path, measurement, dialect, columns);
             while input.next()? {
-                survey.take(&input.record);
+                scan.take(&input.record);
             }
             input.bar.finish_and_clear();
         }
         // If the rows of a source are unordered, the rows are compared in several parts.
-        let mut survey = survey.end();
-        while survey.next_part() {
-            for number in 0..survey.surveyed.files.len() {
-                let (path, dialect) = survey.file(number);
+        let mut scan = scan.end();
+        while scan.next_part() {
+            for number in 0..scan.result.files.len() {
+                let (path, dialect) = scan.file(number);
                 let mut input = Input::open(&path, dialect)?;
                 input
                     .bar
                     .set_message(format!("{}: comparing rows", input.name));
                 while input.next()? {
-                    survey.compare(number, &input.record);
+                    scan.compare(number, &input.record);
                 }
                 input.bar.finish_and_clear();
             }
         }
-        Ok(survey.surveyed())
+        Ok(scan.result())
     }
 
-    fn preview(&self, surveyed: &Surveyed) -> Result<(), Failure> {
-        for file in &surveyed.files {
+    fn preview(&self, result: &ScanResult) -> Result<(), Failure> {
+        for file in &result.files {
             let mut input = Input::open(&file.path, file.dialect)?;
             let mut first = Vec::new();
             while first.len() < super::preview::ROWS && input.next()? {
@@ -234,7 +234,7 @@ impl Csv {
         Ok(())
     }
 
-    fn import(&self, file: &super::survey::File, sink: &mut Sink) -> Result<(), Failure> {
+    fn import(&self, file: &super::scan::File, sink: &mut Sink) -> Result<(), Failure> {
         let mut input = Input::open(&file.path, file.dialect)?;
         let mut records: Vec<StringRecord> = Vec::new();
         loop {
@@ -253,7 +253,7 @@ impl Csv {
 
     fn store(
         &self,
-        file: &super::survey::File,
+        file: &super::scan::File,
         records: &[StringRecord],
         sink: &mut Sink,
         report: &mut dyn FnMut(u64, &str),
@@ -276,7 +276,7 @@ impl Csv {
                     batch.push(name, time, cells);
                     lines.push(line);
                 }
-                // A row without any value stores nothing. The survey has counted it.
+                // A row without any value stores nothing. The scan has counted it.
                 Ok(_) => {}
                 Err(reason) => sink.reject(line, &reason, report),
             }

@@ -1,13 +1,13 @@
 //! `seiner import`: imports data from files of other formats.
 
-mod census;
 mod columns;
 mod comma;
 mod dialect;
 mod preview;
 mod repeats;
+mod scan;
 mod sink;
-mod survey;
+mod statistics;
 mod value;
 
 use crate::failure::Failure;

@@ -1,7 +1,7 @@
 //! Preview of an import: the columns and the first rows.
 
 use super::dialect::Decimal;
-use super::survey::File;
+use super::scan::File;
 use seiner_model::{Cell, Value, rfc3339};
 use std::io::{Result, Write, stdout};
 

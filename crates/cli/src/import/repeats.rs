@@ -42,7 +42,7 @@ pub struct Content {
 
 /// Counts of rows that have the source and time of an earlier row.
 #[derive(Debug, Default)]
-pub struct Tally {
+pub struct Duplicates {
     /// Number of rows that replace a value of an earlier row.
     pub replaced: u64,
     /// Number of rows equal to the earlier row. Storing them again loses nothing.
@@ -51,7 +51,7 @@ pub struct Tally {
     pub places: Vec<(usize, u64)>,
 }
 
-impl Tally {
+impl Duplicates {
     fn count(&mut self, earlier: &mut Content, row: &Row) {
         if *earlier == row.content {
             self.repeated += 1;
@@ -84,7 +84,7 @@ struct Span {
 #[derive(Default)]
 pub struct Spans {
     sources: HashMap<u64, Span>,
-    tally: Tally,
+    duplicates: Duplicates,
     rows: u64,
     unsure: bool,
 }
@@ -109,7 +109,7 @@ impl Spans {
                 if row.time > span.last {
                     (span.last, span.latest) = (row.time, row.content);
                 } else if row.time == span.last {
-                    self.tally.count(&mut span.latest, row);
+                    self.duplicates.count(&mut span.latest, row);
                 } else if row.time < span.first {
                     span.first = row.time;
                 } else {
@@ -124,10 +124,10 @@ impl Spans {
     }
 
     /// Returns the counts. `Err` contains the number of parts in which all rows must be read again.
-    pub fn end(self) -> Result<Tally, u64> {
+    pub fn end(self) -> Result<Duplicates, u64> {
         match self.unsure {
             true => Err(self.rows.div_ceil(PART_ROWS).max(1)),
-            false => Ok(self.tally),
+            false => Ok(self.duplicates),
         }
     }
 }
@@ -149,8 +149,8 @@ impl Part {
         }
     }
 
-    /// Processes the next row and adds its counts to `tally`.
-    pub fn see(&mut self, row: &Row, tally: &mut Tally) {
+    /// Processes the next row and adds its counts to `duplicates`.
+    pub fn see(&mut self, row: &Row, duplicates: &mut Duplicates) {
         let key = fingerprint((row.source, row.time));
         if key % self.of != self.number {
             return;
@@ -159,7 +159,7 @@ impl Part {
             Entry::Vacant(vacant) => {
                 vacant.insert(row.content);
             }
-            Entry::Occupied(mut occupied) => tally.count(occupied.get_mut(), row),
+            Entry::Occupied(mut occupied) => duplicates.count(occupied.get_mut(), row),
         }
     }
 }
@@ -184,23 +184,23 @@ mod tests {
         }
     }
 
-    fn by_spans(rows: &[Row]) -> Result<Tally, u64> {
+    fn by_spans(rows: &[Row]) -> Result<Duplicates, u64> {
         let mut spans = Spans::default();
         rows.iter().for_each(|row| spans.see(row));
         spans.end()
     }
 
-    fn by_parts(rows: &[Row], parts: u64) -> Tally {
-        let mut tally = Tally::default();
+    fn by_parts(rows: &[Row], parts: u64) -> Duplicates {
+        let mut duplicates = Duplicates::default();
         for number in 0..parts {
             let mut part = Part::new(number, parts);
-            rows.iter().for_each(|row| part.see(row, &mut tally));
+            rows.iter().for_each(|row| part.see(row, &mut duplicates));
         }
-        tally
+        duplicates
     }
 
-    fn counts(tally: &Tally) -> (u64, u64) {
-        (tally.replaced, tally.repeated)
+    fn counts(duplicates: &Duplicates) -> (u64, u64) {
+        (duplicates.replaced, duplicates.repeated)
     }
 
     #[test]
@@ -214,9 +214,9 @@ mod tests {
             row(1, 10, 0b10, 9, 6),
             row(1, 11, 0b01, 7, 7),
         ];
-        let tally = by_spans(&rows).unwrap();
-        assert_eq!(counts(&tally), (1, 1));
-        assert_eq!(tally.places, [(0, 5)]);
+        let duplicates = by_spans(&rows).unwrap();
+        assert_eq!(counts(&duplicates), (1, 1));
+        assert_eq!(duplicates.places, [(0, 5)]);
         for parts in [1, 3] {
             assert_eq!(counts(&by_parts(&rows, parts)), (1, 1));
         }
@@ -231,9 +231,9 @@ mod tests {
         let mut mixed = ascending.clone();
         mixed.push(row(1, 4, 1, 5, 99));
         assert_eq!(by_spans(&mixed).unwrap_err(), 1);
-        let tally = by_parts(&mixed, 2);
+        let duplicates = by_parts(&mixed, 2);
         assert_eq!(
-            (counts(&tally), tally.places.as_slice()),
+            (counts(&duplicates), duplicates.places.as_slice()),
             ((1, 0), &[(0, 99)][..])
         );
     }

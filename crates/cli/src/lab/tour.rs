@@ -118,7 +118,7 @@ impl Tour {
             match job.plan() {
                 Ok(_) => route.jobs.push(job),
                 // A tour still runs on a machine without programs that create file systems.
-                Err(Error::Refused(why)) if matches!(job.work, Work::Align(_)) => {
+                Err(Error::Rejected(why)) if matches!(job.work, Work::Align(_)) => {
                     route.left_out.push((job.work.name(), why));
                 }
                 Err(error) => return Err(failure(error)),

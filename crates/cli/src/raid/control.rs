@@ -65,7 +65,7 @@ pub enum Answer {
     /// Status of the array.
     Status(Box<Report>),
     /// The request was not carried out, for this reason.
-    #[serde(rename = "refused")]
+    #[serde(rename = "refused", alias = "rejected")]
     Rejected(String),
 }
 

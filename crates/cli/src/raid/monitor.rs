@@ -57,6 +57,7 @@ pub fn report(array: &Array, status: Status, exports: &[String]) -> Report {
         latencies: latencies(&status.latencies),
         counters: counters(&status.counters, block),
         outstanding: status.outstanding,
+        dirty_regions: status.dirty_regions,
         unsettled_regions: status.dirty_regions,
         doubtful_stripes: status.doubtful_stripes,
         exports: exports.to_vec(),

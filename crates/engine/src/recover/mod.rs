@@ -128,7 +128,7 @@ pub(crate) fn open(
     // it.
     let too_much = head.memory() as u64 > parts.options.memory;
     let losses = !recovery.losses.is_empty();
-    recovery.needs_settling =
+    recovery.needs_flush =
         losses || !damaged.is_empty() || memory && parts.head.pins.files() > 0 || too_much;
     recovery.took_ns = clock.monotonic() - began;
     let mut journal = JournalWriter::new(disk, catalog.store, file_bytes, (sequence, rows), spares);

@@ -24,7 +24,7 @@ use crate::location::{Device, SECTOR, StorageLocation};
 use crate::native::{self, LoopDevice, Mounted, Recipe, ResourceGuards};
 use crate::tree::{self, TreeShape};
 use anyhow::Context;
-use platter::{Tally, replay};
+use platter::{HeadCosts, replay};
 use seiner_chart::{Figure, bytes};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -124,12 +124,12 @@ impl Align {
 /// Returns a device that may be used by the test.
 ///
 /// # Errors
-/// [`Error::Refused`] if the device is in use, has fewer than `needed` bytes, or contains data and
+/// [`Error::Rejected`] if the device is in use, has fewer than `needed` bytes, or contains data and
 /// is not named by `erase`.
 pub fn check_device(path: &Path, erase: Option<&Path>, needed: u64) -> Result<Device> {
     let name = path.display();
     let device = Device::of_node(&path.to_string_lossy())
-        .map_err(|error| Error::Refused(error.to_string()))?;
+        .map_err(|error| Error::Rejected(error.to_string()))?;
     let users = device.users()?;
     if !users.is_empty() {
         return refuse(format!("{name} is {}: it is left alone", users.join(", ")));
@@ -288,7 +288,7 @@ struct Run {
 #[derive(Clone, Copy, Debug, Default)]
 struct Cost {
     clock_s: f64,
-    tally: Tally,
+    costs: HeadCosts,
 }
 
 impl Session for Run {
@@ -308,15 +308,15 @@ impl Session for Run {
                 cell.record(&format!("{name} s clock, {which}"), cost.clock_s / runs);
                 cell.record(
                     &format!("{name} s model, {which}"),
-                    cost.tally.seconds / runs,
+                    cost.costs.seconds / runs,
                 );
                 cell.record(
                     &format!("{name} rmw, {which}"),
-                    cost.tally.read_modify_writes as f64 / runs,
+                    cost.costs.read_modify_writes as f64 / runs,
                 );
                 cell.record(
                     &format!("{name} requests, {which}"),
-                    cost.tally.operations as f64 / runs,
+                    cost.costs.operations as f64 / runs,
                 );
             }
         }
@@ -377,12 +377,12 @@ impl<'a> Pass<'a> {
             })?;
             self.lost += tracer.lost();
             drop(tracer);
-            let tally = replay(&operations, self.recipe.offset);
+            let costs = replay(&operations, self.recipe.offset);
             let sum = sums.entry(name).or_default();
             sum.clock_s += clock_s;
-            sum.tally.seconds += tally.seconds;
-            sum.tally.read_modify_writes += tally.read_modify_writes;
-            sum.tally.operations += tally.operations;
+            sum.costs.seconds += costs.seconds;
+            sum.costs.read_modify_writes += costs.read_modify_writes;
+            sum.costs.operations += costs.operations;
             self.mount()?;
         }
         Ok(())
@@ -458,7 +458,7 @@ mod tests {
         let file = tempfile::NamedTempFile::new().unwrap();
         assert!(matches!(
             check_device(file.path(), None, 0),
-            Err(Error::Refused(_))
+            Err(Error::Rejected(_))
         ));
     }
 }

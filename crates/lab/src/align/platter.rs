@@ -15,7 +15,7 @@ const RATE: f64 = 150e6;
 
 /// Counts of a replay.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Tally {
+pub struct HeadCosts {
     /// Number of requests.
     pub operations: u64,
     /// Number of requests that begin or end inside a physical sector.
@@ -36,8 +36,8 @@ struct Head {
 ///
 /// If a write continues exactly at the end of the last write, the sector that both writes share
 /// needs no read, because the disk still buffers this sector.
-pub fn replay(operations: &[Operation], offset: u64) -> Tally {
-    let mut tally = Tally::default();
+pub fn replay(operations: &[Operation], offset: u64) -> HeadCosts {
+    let mut costs = HeadCosts::default();
     let mut head = Head {
         end: None,
         was_write: false,
@@ -51,35 +51,35 @@ pub fn replay(operations: &[Operation], offset: u64) -> Tally {
         let is_write = writes(&operation.kind);
         let follows = head.end == Some(start) && head.was_write == is_write;
         if !follows {
-            close(&mut tally, &head);
-            tally.seconds += SEEK_S;
+            close(&mut costs, &head);
+            costs.seconds += SEEK_S;
             if is_write && !start.is_multiple_of(PHYSICAL) {
-                read_first(&mut tally);
+                read_first(&mut costs);
             }
         }
-        tally.operations += 1;
-        tally.unaligned +=
+        costs.operations += 1;
+        costs.unaligned +=
             u64::from(!start.is_multiple_of(PHYSICAL) || !end.is_multiple_of(PHYSICAL));
-        tally.seconds += operation.bytes as f64 / RATE;
+        costs.seconds += operation.bytes as f64 / RATE;
         head = Head {
             end: Some(end),
             was_write: is_write,
         };
     }
-    close(&mut tally, &head);
-    tally
+    close(&mut costs, &head);
+    costs
 }
 
 /// Ends a run of writes. If it ends inside a physical sector, that sector must be read first.
-fn close(tally: &mut Tally, head: &Head) {
+fn close(costs: &mut HeadCosts, head: &Head) {
     if head.was_write && head.end.is_some_and(|end| !end.is_multiple_of(PHYSICAL)) {
-        read_first(tally);
+        read_first(costs);
     }
 }
 
-fn read_first(tally: &mut Tally) {
-    tally.read_modify_writes += 1;
-    tally.seconds += TURN_S;
+fn read_first(costs: &mut HeadCosts) {
+    costs.read_modify_writes += 1;
+    costs.seconds += TURN_S;
 }
 
 #[cfg(test)]
@@ -97,16 +97,16 @@ mod tests {
     #[test]
     fn aligned_writes_read_nothing() {
         let operations: Vec<Operation> = (0..200).map(|number| write(number * 800, 4096)).collect();
-        let tally = replay(&operations, 40 * SECTOR);
-        assert_eq!((tally.read_modify_writes, tally.unaligned), (0, 0));
+        let costs = replay(&operations, 40 * SECTOR);
+        assert_eq!((costs.read_modify_writes, costs.unaligned), (0, 0));
     }
 
     #[test]
     fn unaligned_writes_read_both_sectors_that_they_touch() {
         let operations: Vec<Operation> = (0..200).map(|number| write(number * 800, 4096)).collect();
-        let tally = replay(&operations, 34 * SECTOR);
-        assert_eq!((tally.read_modify_writes, tally.unaligned), (400, 200));
-        assert!(tally.seconds > replay(&operations, 40 * SECTOR).seconds * 1.5);
+        let costs = replay(&operations, 34 * SECTOR);
+        assert_eq!((costs.read_modify_writes, costs.unaligned), (400, 200));
+        assert!(costs.seconds > replay(&operations, 40 * SECTOR).seconds * 1.5);
     }
 
     #[test]
@@ -127,7 +127,7 @@ mod tests {
             sector: 1,
             bytes: 4096,
         };
-        let tally = replay(&[read, discard], 0);
-        assert_eq!((tally.operations, tally.read_modify_writes), (1, 0));
+        let costs = replay(&[read, discard], 0);
+        assert_eq!((costs.operations, costs.read_modify_writes), (1, 0));
     }
 }

@@ -64,7 +64,7 @@ impl Tracer {
         guards.0.push(guard);
         let put = |name: &str, value: &str| {
             fs::write(instance.join(name), value)
-                .with_context(|| format!("the tracer refused {value:?} in {name}"))
+                .with_context(|| format!("the tracer rejected {value:?} in {name}"))
         };
         put("buffer_size_kb", BUFFER_KIB)?;
         put("events/block/block_rq_issue/filter", &filter(device)?)?;

@@ -64,7 +64,7 @@ impl Guest {
     /// Reads the description of a prepared guest.
     ///
     /// # Errors
-    /// [`Error::Refused`](crate::Error::Refused) if no machine can be emulated here or no guest was
+    /// [`Error::Rejected`](crate::Error::Rejected) if no machine can be emulated here or no guest was
     /// prepared.
     pub fn read(directory: &Path) -> Result<Guest> {
         if let Some(why) = machine::obstacle() {

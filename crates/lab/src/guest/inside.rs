@@ -42,7 +42,7 @@ pub struct GuestTask {
 /// Runs as the first process of a guest, up to the power-off.
 ///
 /// # Errors
-/// [`Error::Refused`] in any other process, before anything is changed; or the answer cannot be
+/// [`Error::Rejected`] in any other process, before anything is changed; or the answer cannot be
 /// written.
 pub fn run() -> Result<()> {
     if std::process::id() != 1 || !Path::new(ORDER).exists() {
@@ -114,6 +114,6 @@ mod tests {
 
     #[test]
     fn a_run_outside_a_guest_is_rejected() {
-        assert!(matches!(run(), Err(Error::Refused(_))));
+        assert!(matches!(run(), Err(Error::Rejected(_))));
     }
 }

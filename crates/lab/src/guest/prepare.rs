@@ -30,7 +30,7 @@ const PROGRAMS: [&str; 3] = ["mount", "umount", "losetup"];
 /// distribution's archive. An existing guest in the directory is replaced at the end.
 ///
 /// # Errors
-/// [`Error::Refused`](crate::Error::Refused) if a machine cannot be emulated or packages are not
+/// [`Error::Rejected`](crate::Error::Rejected) if a machine cannot be emulated or packages are not
 /// available; otherwise the error of the step that failed.
 pub fn prepare(
     directory: &Path,
@@ -286,7 +286,7 @@ mod tests {
         let home = tempfile::tempdir().unwrap();
         let directory = home.path().join("guest");
         let done = prepare(&directory, &[], false, &|_| {});
-        assert!(matches!(done, Err(crate::Error::Refused(_))));
+        assert!(matches!(done, Err(crate::Error::Rejected(_))));
         assert!(fs::read_dir(home.path()).unwrap().next().is_none());
     }
 }

@@ -250,7 +250,7 @@ impl Session for Run {
         let mut running = LoadedStore::start(&load, &root, &bench.interrupt)?;
         let all = (set.budget_bytes as f64 * set.turns) as u64;
         let measured = measure(&mut running, all, &task.name, bench)?;
-        let cell = measured.unwrap_or_else(|| refused(&running));
+        let cell = measured.unwrap_or_else(|| rejected(&running));
         drop(running);
         guard.release()?;
         Ok(Cell {
@@ -261,7 +261,7 @@ impl Session for Run {
 }
 
 /// Returns the cell of a store that rejected rows, which is a result as well.
-fn refused(running: &LoadedStore) -> Cell {
+fn rejected(running: &LoadedStore) -> Cell {
     let mut cell = Cell::default();
     tell_fill(&mut cell, &running.log());
     cell.notes.push(

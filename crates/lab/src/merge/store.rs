@@ -10,8 +10,8 @@ use crate::interrupt::Interrupt;
 use crate::sensors::register;
 use anyhow::Context;
 use seiner_engine::{
-    Class, Classes, Durability, Engine, Error as Refusal, Keep, LogStatus, MergePolicy, Options,
-    Status,
+    Class, Classes, Durability, Engine, Error as EngineError, Keep, LogStatus, MergePolicy,
+    Options, Status,
 };
 use seiner_model::SourceId;
 use seiner_platform::sim::SimClock;
@@ -231,7 +231,7 @@ impl LoadedStore {
             .append_samples("value", &sources, &times, &values);
         match taken {
             Ok(_) => {}
-            Err(Refusal::Full { .. }) => return Ok(false),
+            Err(EngineError::Full { .. }) => return Ok(false),
             Err(error) => return Err(error.into()),
         }
         while self.engine.step()? {}

@@ -174,7 +174,7 @@ fn sum_of(phases: &[Phase]) -> Phase {
 /// Runs as a writing process: measures a phase for each line of standard input until its end.
 ///
 /// # Errors
-/// [`Error::Refused`] if the process was not started by the lab; or the store fails.
+/// [`Error::Rejected`] if the process was not started by the lab; or the store fails.
 pub fn work() -> Result<()> {
     let mut lines = std::io::stdin().lines();
     let first = lines.next().transpose()?;

@@ -211,9 +211,9 @@ impl<B> Marks<B> {
 
     /// Returns the recorded marks that could be cleared.
     fn clean(&self, dirty: &BTreeSet<Mark>) -> BTreeSet<Mark> {
-        let settled =
+        let clean =
             |mark: &Mark| self.resyncing == 0 && !dirty.contains(mark) && !self.is_unsynced(*mark);
-        self.marked.iter().copied().filter(settled).collect()
+        self.marked.iter().copied().filter(clean).collect()
     }
 
     /// Returns the change of the record for marks that are no longer needed: they were clean at the last

@@ -146,7 +146,7 @@ impl StrategyCost {
 }
 
 impl SliceCounts {
-    /// Returns an empty tally that starts now.
+    /// Returns empty costs that start now.
     pub fn from(now: Nanos) -> SliceCounts {
         SliceCounts {
             began: now,
@@ -159,7 +159,7 @@ impl SliceCounts {
         self.outstanding / self.blocks.max(1) as f64
     }
 
-    /// Returns the time per answered block, ns, if the tally ends now.
+    /// Returns the time per answered block, ns, if the measurement ends now.
     pub fn time(&self, now: Nanos) -> f64 {
         (now - self.began) as f64 / self.blocks.max(1) as f64
     }

@@ -1,5 +1,5 @@
-//! Selection of the devices that form an array, based on their superblocks alone, with the reasons for a
-//! refusal.
+//! Selection of the devices that form an array, based on their superblocks alone, with the reasons
+//! why an array cannot be assembled.
 
 use super::{Superblock, SuperblockError, Uuid};
 use crate::array::Completeness;

@@ -19,7 +19,7 @@ pub struct ShardSettings {
     pub checksums: bool,
     /// True if the user of the volume verifies contents by checksums and, while members are missing, never
     /// writes stripes that hold data. Lost data are then computed even if a power cut came during a write of
-    /// their stripe. Otherwise such data are refused as doubtful.
+    /// their stripe. Otherwise such data are rejected as doubtful.
     pub checked_above: bool,
 }
 

@@ -113,7 +113,7 @@ impl World {
         let receipt = match result {
             Ok(receipt) => receipt,
             // A full store rejects such a small batch before its first row.
-            Err(error @ seiner_engine::Error::Full { .. }) => return self.refused(what, error),
+            Err(error @ seiner_engine::Error::Full { .. }) => return self.is_full(what, error),
             Err(error) => {
                 // If a batch fails, some of its rows may have been accepted, but none after them: the store stops
                 // at the first rejected row.
@@ -135,13 +135,13 @@ impl World {
             let time = entries[at].time;
             return self.violation(format!("{what}: row {at} of {time} is not too old"));
         }
-        let is_refused =
+        let is_rejected =
             |(at, entry): &(usize, &Entry)| entry.defect.is_some() || too_old.contains(at);
-        let refused: Vec<usize> = (entries.iter().enumerate().filter(is_refused))
+        let rejected: Vec<usize> = (entries.iter().enumerate().filter(is_rejected))
             .map(|(at, _)| at)
             .collect();
         let (mut rows, mut samples) = (0, 0);
-        for (_, entry) in entries.iter().enumerate().filter(|row| !is_refused(row)) {
+        for (_, entry) in entries.iter().enumerate().filter(|row| !is_rejected(row)) {
             self.oracle.accept(entry);
             rows += 1;
             samples += entry.cells.len();
@@ -153,9 +153,9 @@ impl World {
         let mut listed: Vec<usize> = receipt.rejected.iter().map(|(index, _)| *index).collect();
         listed.sort_unstable();
         let right = (receipt.rows, receipt.samples, receipt.rejected_total)
-            == (rows, samples, refused.len());
-        if !right || listed != refused[..refused.len().min(Receipt::MAX_REJECTED)] {
-            let flaws: Vec<_> = refused
+            == (rows, samples, rejected.len());
+        if !right || listed != rejected[..rejected.len().min(Receipt::MAX_REJECTED)] {
+            let flaws: Vec<_> = rejected
                 .iter()
                 .map(|&index| (index, entries[index].defect))
                 .collect();

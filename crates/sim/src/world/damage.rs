@@ -38,13 +38,13 @@ impl World {
     /// Makes everything durable, copies the disk, flips bits in the copy and opens it. No answer may be wrong.
     /// Missing data must be reported and must have been in the damaged files.
     pub(super) fn damage(&mut self) -> Done {
-        let settle = !self.plan.journals() || self.rng.chance(1, 3);
-        let result = if settle {
+        let flushes = !self.plan.journals() || self.rng.chance(1, 3);
+        let result = if flushes {
             self.engine().flush()
         } else {
             self.engine().commit()
         };
-        if self.done("settle or commit", result)?.is_none() {
+        if self.done("flush or commit", result)?.is_none() {
             return Ok(());
         }
         self.oracle.set_all_durable();
@@ -224,8 +224,8 @@ impl World {
         damaged_store
             .engine
             .flush()
-            .map_err(|error| format!("settle: {error}"))?;
-        self.same(damaged_store, "once settled")?;
+            .map_err(|error| format!("flush: {error}"))?;
+        self.same(damaged_store, "after a flush")?;
         damaged_store
             .engine
             .close()

@@ -56,7 +56,7 @@ impl World {
             50..54 => self.append_samples(),
             54..61 => self.commit(),
             61..72 => self.background(),
-            72..74 => self.settle(),
+            72..74 => self.flush(),
             74..77 => self.check_select(),
             77..79 => self.check_aggregate(),
             79 => self.check_catalog(),
@@ -255,9 +255,9 @@ impl World {
 
     /// Handles the rejection of rows when the budget is exhausted, if the classes permit it. The simulation
     /// then frees space.
-    pub(super) fn refused(&mut self, what: &str, error: Error) -> Done {
+    pub(super) fn is_full(&mut self, what: &str, error: Error) -> Done {
         self.event(format!("{what} fails: {error}"));
-        self.report.refusals += 1;
+        self.report.rejections += 1;
         if matches!(self.disk.free(), Ok(Some(_))) {
             // Other users fill the disk and then free space, and the store continues.
             self.disk.set_capacity(None);
@@ -269,7 +269,7 @@ impl World {
         let Some(rules) = rules.filter(|_| self.plan.options.disk.is_some()) else {
             return self.violation(format!("{what} fails without a budget: {error}"));
         };
-        if !rules.may_refuse() {
+        if !rules.may_reject() {
             return self.violation(format!("{what} fails, and all could be shed: {error}"));
         }
         match self.rng.below(3) {

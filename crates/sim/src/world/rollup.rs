@@ -56,7 +56,7 @@ impl World {
             44..49 => self.commit(),
             49..66 => self.run_background(),
             66..70 => self.crash_in_rollup(),
-            70..72 => self.settle(),
+            70..72 => self.flush(),
             72..80 => self.check_everything(),
             80..88 => self.pass_a_while(),
             88..90 => self.delete(),

@@ -1,8 +1,8 @@
-//! Reasons to refuse an order.
+//! Reasons to reject an order.
 
 use thiserror::Error;
 
-/// Reason why a running array refused an order.
+/// Reason why a running array rejected an order.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum OrderError {
     /// There is no member of this number.

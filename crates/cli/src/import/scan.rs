@@ -1,13 +1,13 @@
-//! Survey of the files before an import: types of columns, and rows that would be lost.
+//! Scan of the files before an import: types of columns, and rows that would be lost.
 
 use super::columns::Columns;
 use super::dialect::Dialect;
-use super::repeats::{Content, LISTED, Part, Row, Spans, Tally, fingerprint};
+use super::repeats::{Content, Duplicates, LISTED, Part, Row, Spans, fingerprint};
 use super::sink::Counts;
 use csv::StringRecord;
 use std::path::{Path, PathBuf};
 
-/// A surveyed file.
+/// A scanned file.
 pub struct File {
     pub name: String,
     pub path: PathBuf,
@@ -54,14 +54,14 @@ impl File {
     }
 }
 
-/// First pass of a survey over the files.
+/// First pass of a scan over the files.
 #[derive(Default)]
-pub struct Survey {
+pub struct Scan {
     files: Vec<File>,
     spans: Spans,
 }
 
-impl Survey {
+impl Scan {
     /// Begins the next file.
     pub fn begin(
         &mut self,
@@ -124,14 +124,14 @@ impl Survey {
         for file in &mut self.files {
             (file.notes, file.doubts) = file.columns.decide();
         }
-        let (tally, parts) = match self.spans.end() {
-            Ok(tally) => (tally, 0),
-            Err(parts) => (Tally::default(), parts),
+        let (duplicates, parts) = match self.spans.end() {
+            Ok(duplicates) => (duplicates, 0),
+            Err(parts) => (Duplicates::default(), parts),
         };
         Comparison {
-            surveyed: Surveyed {
+            result: ScanResult {
                 files: self.files,
-                tally,
+                duplicates,
             },
             parts,
             part: None,
@@ -142,7 +142,7 @@ impl Survey {
 
 /// Further passes over all files. Each pass compares a part of the rows.
 pub struct Comparison {
-    pub surveyed: Surveyed,
+    pub result: ScanResult,
     parts: u64,
     part: Option<Part>,
     next: u64,
@@ -159,32 +159,32 @@ impl Comparison {
 
     /// Returns the path and the dialect of a file.
     pub fn file(&self, number: usize) -> (PathBuf, Dialect) {
-        let file = &self.surveyed.files[number];
+        let file = &self.result.files[number];
         (file.path.clone(), file.dialect)
     }
 
     /// Processes a record of a file.
     pub fn compare(&mut self, number: usize, record: &StringRecord) {
-        let Surveyed { files, tally } = &mut self.surveyed;
+        let ScanResult { files, duplicates } = &mut self.result;
         if let (Some(part), Some(row)) = (&mut self.part, files[number].row(number, record)) {
-            part.see(&row, tally);
+            part.see(&row, duplicates);
         }
     }
 
     /// Returns the result.
-    pub fn surveyed(mut self) -> Surveyed {
-        self.surveyed.tally.places.sort_unstable();
-        self.surveyed
+    pub fn result(mut self) -> ScanResult {
+        self.result.duplicates.places.sort_unstable();
+        self.result
     }
 }
 
-/// Result of a survey.
-pub struct Surveyed {
+/// Result of a scan.
+pub struct ScanResult {
     pub files: Vec<File>,
-    tally: Tally,
+    duplicates: Duplicates,
 }
 
-impl Surveyed {
+impl ScanResult {
     /// Prints notes about findings that lose no data.
     pub fn report(&self) {
         for file in &self.files {
@@ -199,10 +199,10 @@ impl Surveyed {
                 );
             }
         }
-        if self.tally.repeated > 0 {
+        if self.duplicates.repeated > 0 {
             eprintln!(
                 "note: {} rows are equal to earlier ones, and change nothing",
-                self.tally.repeated
+                self.duplicates.repeated
             );
         }
     }
@@ -229,7 +229,7 @@ impl Surveyed {
                 ));
             }
         }
-        if self.tally.replaced > 0 && !replace {
+        if self.duplicates.replaced > 0 && !replace {
             stops.push(self.replaced());
         }
         stops
@@ -237,9 +237,9 @@ impl Surveyed {
 
     /// Returns the sentence about rows that would be lost, with remedies.
     fn replaced(&self) -> String {
-        let Tally {
+        let Duplicates {
             replaced, places, ..
-        } = &self.tally;
+        } = &self.duplicates;
         let file = places.first().map_or(0, |(file, _)| *file);
         let (file, lines) = (
             &self.files[file],
@@ -276,7 +276,10 @@ impl Surveyed {
         let empty = self.files.iter().map(|file| file.empty.0).sum();
         for (count, what) in [
             (counts.rejected_cells, "cells rejected"),
-            (self.tally.replaced, "replaced earlier rows of the files"),
+            (
+                self.duplicates.replaced,
+                "replaced earlier rows of the files",
+            ),
             (empty, "without values left out"),
         ] {
             if count > 0 {

@@ -1,4 +1,4 @@
-//! Census of a column's cells, from which the column's type is derived.
+//! Statistics of a column's cells, from which the column's type is derived.
 //!
 //! 1. If more than 99 % of the cells are numbers, the column is numeric, and the other cells are rejected.
 //! 2. If fewer than half are numbers, the column is text.
@@ -12,7 +12,7 @@ const QUOTED: usize = 3;
 
 /// Counts of cells by the types that can represent them.
 #[derive(Default)]
-pub struct Census {
+pub struct CellStatistics {
     present: u64,
     booleans: u64,
     numbers: u64,
@@ -31,7 +31,7 @@ pub struct Verdict {
     pub doubt: Option<String>,
 }
 
-impl Census {
+impl CellStatistics {
     /// Counts a cell. `number` is the cell in Rust's notation of numbers.
     pub fn count(&mut self, text: &str, number: &str, line: u64) {
         self.present += 1;
@@ -104,11 +104,11 @@ mod tests {
     use super::*;
 
     fn verdict(cells: &[&str]) -> Verdict {
-        let mut census = Census::default();
+        let mut statistics = CellStatistics::default();
         for (row, cell) in cells.iter().enumerate() {
-            census.count(cell, cell, row as u64 + 2);
+            statistics.count(cell, cell, row as u64 + 2);
         }
-        census.verdict("x")
+        statistics.verdict("x")
     }
 
     fn decided(cells: &[&str]) -> FieldType {
