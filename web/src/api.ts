@@ -67,7 +67,8 @@ export interface Status {
 
 /** Trouble with its remedy. The server lists the worst first. */
 export interface Trouble {
-  severity: 'refusal' | 'warning' | 'notice';
+  /** Status of `/health` to which the trouble leads. */
+  health: 'fail' | 'warn' | 'pass';
   text: string;
 }
 

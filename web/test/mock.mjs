@@ -211,10 +211,10 @@ function status() {
 
 /** What a sick server has to say. */
 const TROUBLES = [
-  { severity: 'refusal', text: 'writes are rejected, because a write to the disk failed: a sync of journal-00012 failed: Input/output error; check that the disk works, is writable and has free space, then start the server again' },
-  { severity: 'warning', text: 'data was lost: segment-00000031.log: the file is missing; 41,527 rows; `/status` lists the losses, and `seiner acknowledge` clears the list' },
-  { severity: 'notice', text: '2 segments or blocks are damaged and not served; the log names them, and `seiner check` finds all' },
-  { severity: 'notice', text: 'no source is in the retention class "rings" (frame)' },
+  { health: 'fail', text: 'writes are rejected, because a write to the disk failed: a sync of journal-00012 failed: Input/output error; check that the disk works, is writable and has free space, then start the server again' },
+  { health: 'warn', text: 'data was lost: segment-00000031.log: the file is missing; 41,527 rows; `/status` lists the losses, and `seiner acknowledge` clears the list' },
+  { health: 'pass', text: '2 segments or blocks are damaged and not served; the log names them, and `seiner check` finds all' },
+  { health: 'pass', text: 'no source is in the retention class "rings" (frame)' },
 ];
 const LOSS = { file: 'segment-00000031.log', what: 'the file is missing', rows: 41_527, at_most: false, from: '1795000000000000000', to: '1795003600000000000', found_at: '1795408380000000000' };
 

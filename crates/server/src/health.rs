@@ -1,6 +1,7 @@
 //! Health: the one list of troubles, each with its severity and its remedy. `/health`, `/status`,
 //! `/api/v1/log` and `/metrics` use this list.
 
+use crate::renamed::old_severity;
 use crate::system::{FileSystem, ProcessStats};
 use seiner_model::duration_text;
 use seiner_store::{ClassStatus, Loss, Status};
@@ -9,16 +10,17 @@ use serde::{Deserialize, Serialize};
 /// Share of the permitted open files from which a notice is given.
 const MANY_FILES: f64 = 0.9;
 
-/// Severity of a trouble, the worst first.
+/// Severity of a trouble, the worst first. In JSON, the status of `/health` to which the trouble leads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
 pub enum Severity {
     /// Writes are rejected, or accepted data are not made durable. `/health` fails.
-    #[serde(rename = "refusal")]
+    #[serde(rename = "fail")]
     Rejecting,
     /// Data were lost, or the clock of the retention is in doubt. `/health` warns.
+    #[serde(rename = "warn")]
     Warning,
     /// A notice. `/health` passes, and mentions it.
+    #[serde(rename = "pass")]
     Notice,
 }
 
@@ -26,14 +28,22 @@ pub enum Severity {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Trouble {
     /// Severity of the trouble.
+    #[serde(rename = "health")]
     pub severity: Severity,
+    /// Severity in the words of the previous version, under their old key.
+    #[serde(rename = "severity", skip_deserializing)]
+    old_severity: &'static str,
     /// Description and remedy.
     pub text: String,
 }
 
 impl Trouble {
     fn new(severity: Severity, text: String) -> Trouble {
-        Trouble { severity, text }
+        Trouble {
+            severity,
+            old_severity: old_severity(severity),
+            text,
+        }
     }
 }
 

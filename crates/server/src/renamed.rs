@@ -1,7 +1,9 @@
 //! Old names of metrics and of keys of `/status`. Both names are sent for one version.
 
+use crate::health::Severity;
+
 /// New and old names, without prefix and without the suffix of counters.
-const RENAMED: [(&str, &str); 28] = [
+const RENAMED: [(&str, &str); 29] = [
     ("memory_used_bytes", "memory_used"),
     ("memory_budget_bytes", "memory_budget"),
     ("journal_written_bytes", "journal_written"),
@@ -30,10 +32,20 @@ const RENAMED: [(&str, &str); 28] = [
     ("log_write_amplification_ratio", "log_written_per_byte"),
     ("member_filled_ratio", "member_filled_share"),
     ("outstanding_operations", "outstanding"),
+    ("dirty_regions", "unsettled_regions"),
 ];
 
 /// Returns the old name of a metric or key that was renamed.
 pub fn old_name(name: &str) -> Option<&'static str> {
     let renamed = RENAMED.iter().find(|(new, _)| *new == name);
     renamed.map(|(_, old)| *old)
+}
+
+/// Returns the value of the old key `severity`. The key `health` replaces it.
+pub fn old_severity(severity: Severity) -> &'static str {
+    match severity {
+        Severity::Rejecting => "refusal",
+        Severity::Warning => "warning",
+        Severity::Notice => "notice",
+    }
 }

@@ -13,7 +13,7 @@ import { ask, exports, firstFields, type Question, type Result, type Trace } fro
 import { statesView } from './states';
 
 /** Time without movement after which a gesture is over, ms. */
-const SETTLE_MS = 180;
+const GESTURE_END_MS = 180;
 /** Maximum time between gestures that form one step of the history, ms. */
 const SAME_GESTURE_MS = 1500;
 const AXIS_PX = 58;
@@ -32,7 +32,7 @@ export class Explorer {
   private before: Interval[] = [];
   private flight: AbortController | null = null;
   private timer: number | undefined;
-  private settle: number | undefined;
+  private gestureTimer: number | undefined;
   private lastGesture = 0;
   private view: Window | null = null;
   /** Fields and number of sources of the last full query. Refreshes of a followed interval reuse them. */
@@ -58,7 +58,7 @@ export class Explorer {
   stop(): void {
     this.flight?.abort();
     window.clearTimeout(this.timer);
-    window.clearTimeout(this.settle);
+    window.clearTimeout(this.gestureTimer);
   }
 
   reload(): void {
@@ -109,13 +109,13 @@ export class Explorer {
     this.flight?.abort();
     for (const pane of this.panes.values()) pane.chart.look(window_);
     this.sayWindow(window_);
-    window.clearTimeout(this.settle);
-    this.settle = window.setTimeout(() => {
+    window.clearTimeout(this.gestureTimer);
+    this.gestureTimer = window.setTimeout(() => {
       const now = Date.now();
       const same = now - this.lastGesture < SAME_GESTURE_MS;
       this.lastGesture = now;
       this.go(window_, same ? 'replace' : 'push');
-    }, SETTLE_MS);
+    }, GESTURE_END_MS);
   }
 
   private async refresh(loud: boolean): Promise<void> {

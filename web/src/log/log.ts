@@ -110,7 +110,7 @@ export class Log {
 
   private show(report: api.LogReport, decisions: api.Decision[]): void {
     put(this.notices, ...warningsOf(report.troubles).map(({ severe, text }) => h('p', { class: severe ? 'notice severe' : 'notice' }, text)));
-    this.showRoom(report);
+    this.showSpace(report);
     this.showWritten(report);
     this.showLanes(report);
     put(this.classes, ...report.classes.map(classRow));
@@ -118,7 +118,7 @@ export class Log {
     put(this.decisions, ...last.map(decisionRow), last.length === 0 && h('tr', {}, h('td', { colspan: 6, class: 'faint' }, 'Nothing was dropped or merged since the server was started.')));
   }
 
-  private showRoom(report: api.LogReport): void {
+  private showSpace(report: api.LogReport): void {
     const { space } = report;
     say(this.used.value, format.bytes(space.used));
     say(this.used.note, space.budget === null ? '' : `U ${space.u.toFixed(3)}`);

@@ -22,7 +22,7 @@ export function segmentsNote(sealed: number | undefined, open: number | undefine
 
 /** Returns the troubles that the server reports, the worst first. */
 export function warningsOf(troubles: readonly Trouble[] = []): Warning[] {
-  return troubles.map(({ severity, text }) => ({ severe: severity !== 'notice', text: sentence(text) }));
+  return troubles.map(({ health, text }) => ({ severe: health !== 'pass', text: sentence(text) }));
 }
 
 /** Returns the troubles for the operator, severe ones first. The server reports some, the page finds others. */

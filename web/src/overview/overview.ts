@@ -170,7 +170,7 @@ export class Overview {
     this.notify(warnings(status));
     this.showLosses(status.losses ?? []);
     this.showIngest(status);
-    this.showRoom(status);
+    this.showFigures(status);
     this.showCounts(status);
     const started = status.uptime_s === undefined ? '' : `up ${format.duration(status.uptime_s * 1e9)}`;
     say(this.about, [`Seiner ${status.version ?? ''}`.trim(), started, status.data_directory ?? ''].filter((part) => part !== '').join(' · '));
@@ -214,7 +214,7 @@ export class Overview {
     if (show !== this.empty.hasChildNodes()) put(this.empty, show && firstLine((status.engine?.sources ?? 0) > 0));
   }
 
-  private showRoom(status: api.Status): void {
+  private showFigures(status: api.Status): void {
     const { engine = {}, disk = {} } = status;
     const f = this.figures;
     say(f.unsynced.value, format.count(engine.unsynced_samples));

@@ -44,9 +44,9 @@ test('warnings appear when there is something to warn of', () => {
     engine: { memory_used_bytes: 99, memory_budget_bytes: 100 },
     disk: { total_bytes: 100, free_bytes: 4 },
     troubles: [
-      { severity: 'refusal', text: 'writes are rejected: sync failed' },
-      { severity: 'warning', text: 'data was lost: segment-00000001.log' },
-      { severity: 'notice', text: 'no source is in the retention class "rings"' },
+      { health: 'fail', text: 'writes are rejected: sync failed' },
+      { health: 'warn', text: 'data was lost: segment-00000001.log' },
+      { health: 'pass', text: 'no source is in the retention class "rings"' },
     ],
   };
   const found = warnings(sick);

@@ -128,9 +128,9 @@ impl Collector for ArrayCollector {
                 report.outstanding as f64,
             ),
             (
-                "unsettled_regions",
+                "dirty_regions",
                 "Regions that would need a resync after a power cut now",
-                report.unsettled_regions as f64,
+                report.dirty_regions as f64,
             ),
             (
                 "doubtful_stripes",

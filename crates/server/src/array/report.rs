@@ -48,6 +48,10 @@ pub struct Report {
     /// Number of requests and member operations in flight.
     pub outstanding: usize,
     /// Number of regions that a power cut now would leave in need of a resync.
+    #[serde(default)]
+    pub dirty_regions: u64,
+    /// Deprecated name of `dirty_regions`.
+    #[serde(default)]
     pub unsettled_regions: u64,
     /// Number of stripes whose lost data cannot be computed reliably.
     pub doubtful_stripes: u64,

@@ -307,6 +307,7 @@ fn health_status_log_and_metrics_have_one_list_of_troubles() {
     site.write("m x=1 1");
     let troubles = site.get("/status").json()["troubles"].clone();
     assert_eq!(troubles.as_array().map(Vec::len), Some(1), "{troubles}");
+    assert_eq!(troubles[0]["health"], "pass");
     assert_eq!(troubles[0]["severity"], "notice");
     let text = troubles[0]["text"].as_str().unwrap();
     assert!(text.contains("retention class \"rings\""), "{text}");
