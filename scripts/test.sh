@@ -50,7 +50,8 @@ step lint cargo clippy --locked --workspace --all-targets -- -D warnings
 step features scripts/features.py
 step dependencies deny
 step documentation env RUSTDOCFLAGS="-D warnings" cargo doc --locked --workspace --no-deps --quiet
-step packages cargo package --workspace --exclude seiner-bench --no-verify --locked --offline --allow-dirty --quiet
+# Proves that every crate compiles from its published files alone. It does not run the tests of the packed crates.
+step packages scripts/packages.py
 step programs cargo build --locked -p seiner -p seiner-sim || finish
 step rust cargo test --locked --workspace --no-fail-fast
 step examples examples
