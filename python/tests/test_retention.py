@@ -92,6 +92,14 @@ def test_invalid_retention_settings_are_rejected(tmp_path: Path, settings: dict[
         seiner.open(tmp_path, **settings)  # type: ignore[arg-type]
 
 
+def test_the_old_name_of_rollup_works(tmp_path: Path) -> None:
+    old = seiner.Class(name="a", age="1d", coarser="1m for 365d")
+    new = seiner.Class(name="a", age="1d", rollup="1m for 365d")
+    assert old == new
+    with seiner.open(tmp_path, classes=[old]) as store:
+        assert [one["name"] for one in store.log()["classes"]][0] == "a"
+
+
 def test_rules_are_stored_with_the_data(tmp_path: Path) -> None:
     ring = [seiner.Class(name="ring", sources="a", rows=500)]
     with seiner.open(tmp_path, classes=ring, block_bytes=512) as store:

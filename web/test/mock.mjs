@@ -209,7 +209,7 @@ function status() {
   };
 }
 
-/** What a sick server has to say. */
+/** Troubles that a server in bad health reports. */
 const TROUBLES = [
   { health: 'fail', text: 'writes are rejected, because a write to the disk failed: a sync of journal-00012 failed: Input/output error; check that the disk works, is writable and has free space, then start the server again' },
   { health: 'warn', text: 'data was lost: segment-00000031.log: the file is missing; 41,527 rows; `/status` lists the losses, and `seiner acknowledge` clears the list' },
