@@ -46,7 +46,7 @@
 //! synchronous and uses no sockets. Disk, clock and memory are accessed through `seiner-platform`,
 //! so the simulator runs the same code with power cuts.
 
-#![cfg_attr(not(test), warn(clippy::disallowed_methods))]
+#![cfg_attr(not(test), warn(clippy::disallowed_methods, clippy::disallowed_types))]
 
 mod aside;
 mod background;
@@ -84,6 +84,7 @@ mod levels;
 #[allow(clippy::disallowed_methods, reason = "measures holds for reports")]
 mod locks;
 mod log;
+mod maps;
 mod members;
 mod memory;
 mod opened;

@@ -5,6 +5,7 @@ use crate::head::Head;
 use crate::journal::files::JournalWriter;
 use crate::ledger::Ledger;
 use crate::log::Log;
+use crate::maps::HashSet;
 use crate::members::Members;
 use crate::options::Options;
 use crate::persisted_clock::PersistedClock;
@@ -12,7 +13,6 @@ use crate::retention::Retention;
 use crate::segment::files::Files;
 use crate::status::Recovery;
 use crate::volume::Volume;
-use std::collections::HashSet;
 use std::sync::Arc;
 
 /// Parts of a store that was read from the disk.

@@ -8,6 +8,7 @@ use crate::core::Core;
 use crate::error::Error;
 use crate::inspect::registry::{Registry, open_catalog};
 use crate::inspect::{FileKind, files};
+use crate::maps::HashMap;
 use crate::retention::class::{Class, Keep};
 use crate::retention::records::rules_of;
 use crate::segment::list::Listing;
@@ -16,7 +17,6 @@ use crate::segment::sealed::Segment;
 use crate::segment::{Entry, uncover};
 use seiner_merge::simulate::{self, Arrival};
 use seiner_platform::Disk;
-use std::collections::HashMap;
 
 /// Blocks of a store, each with the time at which its segment was written.
 #[derive(Default)]
@@ -58,7 +58,10 @@ impl Blocks {
             (Some(first), Some(last)) => written(last) - written(first),
             _ => 0,
         };
-        let (mut sources, mut classes) = (HashMap::<u32, Sum>::new(), HashMap::<u8, Sum>::new());
+        let (mut sources, mut classes) = (
+            HashMap::<u32, Sum>::default(),
+            HashMap::<u8, Sum>::default(),
+        );
         for (entry, _) in &blocks {
             sources.entry(entry.source).or_default().count(entry);
             classes

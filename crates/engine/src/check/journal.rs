@@ -10,8 +10,9 @@ use crate::journal::reader::{FileReader, JournalFileState};
 use crate::journal::record::JournalRecord;
 use crate::journal::rows::{JournalRows, RecordRow, is_too_large};
 use crate::ledger::{Contents, JournalFile};
+use crate::maps::HashMap;
 use seiner_platform::Disk;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
 
@@ -39,7 +40,7 @@ pub(super) fn check(
     let mut replay = Replay {
         registry,
         listed: &ledger.journal,
-        blocks: HashMap::new(),
+        blocks: HashMap::default(),
         scratch: Vec::new(),
         end: None,
     };

@@ -3,9 +3,9 @@
 use super::directory::Directory;
 use super::pages::{Pages, Runs};
 use super::sources::Sources;
+use crate::maps::HashMap;
 use hashbrown::HashTable;
 use roaring::RoaringBitmap;
-use std::collections::HashMap;
 use std::hash::BuildHasher;
 
 /// Flag in the source list of a pair. Without it, the list is the number of a single source; with
@@ -17,7 +17,7 @@ const NONE: u32 = u32::MAX;
 #[derive(Default)]
 pub struct Pairs {
     tags: Vec<Tag>,
-    tag_numbers: HashMap<Box<[u8]>, u32, foldhash::fast::FixedState>,
+    tag_numbers: HashMap<Box<[u8]>, u32>,
     /// Tag of each pair.
     tag_of: Pages<u32>,
     /// Value of each pair.

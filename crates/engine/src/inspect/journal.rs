@@ -5,8 +5,8 @@ use crate::error::{Error, io_error};
 use crate::journal::files;
 use crate::journal::reader::FileReader;
 use crate::journal::rows::JournalRows;
+use crate::maps::HashSet;
 use seiner_platform::Disk;
-use std::collections::HashSet;
 
 /// Journal file with its records.
 #[derive(Clone, Debug)]
@@ -136,7 +136,7 @@ fn next(reader: &mut FileReader) -> Option<RecordView> {
             .sum();
         (view.rows, view.new_sources, view.new_layouts) =
             (record.rows, record.new_sources, record.new_layouts);
-        let mut sources = HashSet::new();
+        let mut sources = HashSet::default();
         let mut rows = JournalRows::new(&record);
         for row in rows.by_ref().flatten() {
             sources.insert(row.source);

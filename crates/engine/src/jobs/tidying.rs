@@ -15,9 +15,9 @@ use crate::jobs::merging::rewriting::RewritePlan;
 use crate::jobs::merging::rewriting::{may_coalesce, merge_segments, plan_rewriting};
 use crate::jobs::merging::victims::most_blocks;
 use crate::jobs::writing::Writing;
+use crate::maps::HashSet;
 use crate::retention::expected::Clocks;
 use crate::segment::stats::SegmentStats;
-use std::collections::HashSet;
 
 /// Maximum number of segments that are coalesced together.
 const TOGETHER: usize = 4;

@@ -6,10 +6,10 @@ use crate::jobs::idle::memory::IdleMemory;
 use crate::jobs::merging::memory::MergeMemory;
 use crate::jobs::rollup::pass::RollupPass;
 use crate::jobs::segments::memory::SegmentMemory;
+use crate::maps::{HashMap, HashSet};
 use crate::segment::Entry;
 use parking_lot::MutexGuard;
 use roaring::RoaringBitmap;
-use std::collections::{HashMap, HashSet};
 use std::ops::{Deref, DerefMut};
 
 /// State that each job keeps between its steps.
@@ -35,8 +35,8 @@ impl Writing {
             space,
             merge,
             rollup: None,
-            overwritten: HashMap::new(),
-            tidy: HashSet::new(),
+            overwritten: HashMap::default(),
+            tidy: HashSet::default(),
         }
     }
 

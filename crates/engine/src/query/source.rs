@@ -8,6 +8,7 @@ use crate::buffer::OpenBlock;
 use crate::buffer::columns;
 use crate::core::Core;
 use crate::error::Error;
+use crate::maps::HashMap;
 use crate::query::blocks::Blocks;
 use crate::query::bounds;
 use crate::query::memory::QueryShare;
@@ -20,7 +21,6 @@ use crate::segment::Entry;
 use crate::segment::sealed::LastPage;
 use seiner_model::{Columns, FieldColumn, FieldType, Interval, SourceId, SourceKey};
 use seiner_store::IsOver;
-use std::collections::HashMap;
 use std::sync::Arc;
 
 /// Maximum number of footer pages that a query keeps: some megabytes.
@@ -134,7 +134,7 @@ impl<'a> SourceReader<'a> {
             sources: sources.into_iter(),
             fields: None,
             interval,
-            pages: HashMap::new(),
+            pages: HashMap::default(),
             is_over: None,
             end: u64::MAX,
             _share: engine.queries.begin(bytes),

@@ -7,12 +7,13 @@
 //! earliest rows, and decodes the blocks again when it reaches the other rows.
 
 use crate::error::Error;
+use crate::maps::HashMap;
 use crate::query::parallel::Ordered;
 use crate::query::rows::{Rows, merge};
 use crate::query::source::{Damages, SourceView};
 use seiner_model::Interval;
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, HashMap, VecDeque};
+use std::collections::{BinaryHeap, VecDeque};
 use std::sync::Arc;
 
 /// Maximum rows of a piece, without the last block that is added to it.
@@ -201,7 +202,7 @@ impl Sweep {
             interval,
             wanted,
             bounds,
-            again: HashMap::new(),
+            again: HashMap::default(),
             ahead: VecDeque::new(),
             groups: Ordered::new(bounds.threads),
             reached: i64::MIN,

@@ -10,9 +10,9 @@
 //! ordinals that they contain, and block starts store the number of earlier rows. Rows that no
 //! block contains are lost.
 
+use crate::maps::HashMap;
 use crate::segment::Entry;
 use crate::status::Loss;
-use std::collections::HashMap;
 
 /// Ordinal that is not known.
 const UNKNOWN: u64 = u64::MAX;
@@ -195,7 +195,7 @@ impl Missing {
         entries: impl Iterator<Item = &'e Entry>,
         now: i64,
     ) -> (Vec<Loss>, u64) {
-        let mut held: HashMap<u32, Vec<(u64, u64)>> = HashMap::new();
+        let mut held: HashMap<u32, Vec<(u64, u64)>> = HashMap::default();
         for entry in entries {
             let rows = held.entry(entry.source).or_default();
             rows.push((entry.before.min(entry.ordinal), entry.ordinal));

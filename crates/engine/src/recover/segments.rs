@@ -4,6 +4,7 @@ use crate::error::{Error, io_error};
 use crate::head::Head;
 use crate::ledger::Ledger;
 use crate::log::Log;
+use crate::maps::HashSet;
 use crate::opened::Parts;
 use crate::recover::losses::{loss_of_page, note_of, unknown_loss};
 use crate::retention::pace::Begun;
@@ -14,7 +15,7 @@ use crate::segment::sealed::{Segment, read_index, read_page};
 use crate::segment::stats::LivenessScan;
 use crate::status::{Loss, Recovery};
 use crate::volume::{SlotState, Volume};
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// Description of a loss: the index of a segment is unreadable.
@@ -43,9 +44,9 @@ impl FoundSegments {
             files: Arc::new(Files::new(volume.clone())),
             volume,
             store,
-            merging: HashSet::new(),
+            merging: HashSet::default(),
             victims: BTreeMap::new(),
-            copied: HashSet::new(),
+            copied: HashSet::default(),
             resumed: Vec::new(),
             aside: Vec::new(),
         }

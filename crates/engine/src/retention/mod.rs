@@ -35,12 +35,13 @@ use self::pace::Pace;
 use self::records::put_tombstone;
 use self::visibility::VisibilityFilter;
 use self::watch::Watch;
+use crate::maps::HashMap;
 use crate::members::Members;
 use crate::segment::Entry;
 use roaring::RoaringBitmap;
 use seiner_merge::Rate;
 use seiner_model::Interval;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// Delete: hides rows of `sources` in `interval`, in blocks older than `before`.
@@ -158,10 +159,10 @@ impl Retention {
             floors: vec![NO_FLOOR; count],
             rates: vec![Rate::default(); count],
             tombstones: Vec::new(),
-            past: HashMap::new(),
+            past: HashMap::default(),
             known_rules: None,
-            known_floors: HashMap::new(),
-            known_made: HashMap::new(),
+            known_floors: HashMap::default(),
+            known_made: HashMap::default(),
             older: BTreeMap::new(),
             rolled_up: Arc::default(),
             pace: Pace::default(),

@@ -3,8 +3,8 @@
 //! A pace keeps a few hundred marks of block number and time. When it is full, every other mark is
 //! dropped, so that the marks reach back to the beginning.
 
+use crate::maps::HashMap;
 use crate::segment::Entry;
-use std::collections::HashMap;
 
 /// Maximum number of marks.
 const MARKS: usize = 512;

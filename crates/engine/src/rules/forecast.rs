@@ -2,12 +2,13 @@
 
 use crate::closing::flush;
 use crate::error::Error;
+use crate::maps::HashMap;
 use crate::opening::open_under;
 use crate::options::Options;
 use crate::retention::class::{Class, WhenFull};
 use seiner_platform::{Clock, Disk};
 use seiner_store::{ClassOutlook, Outlook};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// Block that is live under the old rules.

@@ -1,7 +1,8 @@
 //! Queue of taken buffers that are not yet in the log.
 
 use crate::buffer::slab::BufferSlot;
-use std::collections::{HashMap, VecDeque};
+use crate::maps::HashMap;
+use std::collections::VecDeque;
 
 /// Buffer that was taken from its source and is not yet in the log.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -41,7 +42,7 @@ pub struct Queue {
     /// Position of the front: number of buffers that have left the queue.
     front: u64,
     /// Position of each source's latest buffer.
-    latest: HashMap<u32, u64, foldhash::fast::FixedState>,
+    latest: HashMap<u32, u64>,
     bytes: u64,
     slot_bytes: usize,
 }

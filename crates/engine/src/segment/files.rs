@@ -5,9 +5,9 @@
 //! a removed file that is still open keeps its disk space (*Riak*, the failures of the original).
 
 use crate::error::Error;
+use crate::maps::HashMap;
 use crate::volume::{SlotState, Volume};
 use seiner_platform::File;
-use std::collections::HashMap;
 use std::io;
 use std::sync::{Arc, Mutex};
 

@@ -7,7 +7,7 @@
 //! is read without the store's lock while the list grows.
 
 use super::Entry;
-use std::collections::HashMap;
+use crate::maps::HashMap;
 use std::sync::Arc;
 
 /// Blocks of a page.
@@ -33,7 +33,7 @@ pub struct BlockList {
     pages: Vec<ListPage>,
     len: usize,
     /// Index of the latest block of each source.
-    latest: Vec<HashMap<u32, u32, foldhash::fast::FixedState>>,
+    latest: Vec<HashMap<u32, u32>>,
     /// Bytes of the parts of `latest`.
     latest_bytes: usize,
     /// Lowest block number in the list.

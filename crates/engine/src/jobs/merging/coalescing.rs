@@ -4,9 +4,9 @@
 //! live rows from its first block number to its last, and any of the coalesced blocks that is found
 //! again elsewhere is known to be a duplicate (`docs/format/segment.md`).
 
+use crate::maps::HashMap;
 use crate::query::rows::Rows;
 use crate::segment::{Entry, uncover};
-use std::collections::HashMap;
 
 /// Maximum rows of a source that are searched for overwritten rows.
 const MASK_ROWS: u64 = 1 << 18;

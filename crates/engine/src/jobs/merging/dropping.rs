@@ -6,9 +6,9 @@ use crate::error::Error;
 use crate::jobs::segments::write_checkpoints;
 use crate::jobs::writing::Writing;
 use crate::log::Log;
+use crate::maps::HashSet;
 use crate::segment::sealed::Segment;
 use crate::volume::SlotState;
-use std::collections::HashSet;
 use std::sync::Arc;
 
 /// Takes segments out of service. Their space is freed when their last readers are done.

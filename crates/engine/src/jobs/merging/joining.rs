@@ -7,11 +7,11 @@ use crate::core::Core;
 use crate::dictionary::layouts::Layout;
 use crate::error::Error;
 use crate::jobs::segments::write_all_pieces;
+use crate::maps::HashMap;
 use crate::query::rows::{Rows, merge};
 use crate::retention::visibility::VisibilityFilter;
 use crate::segment::Entry;
 use seiner_model::{Column, Columns, FieldColumn};
-use std::collections::HashMap;
 
 /// Bytes of blocks, by victim and offset.
 type Blocks = HashMap<(usize, u32), Vec<u8>>;
@@ -25,7 +25,7 @@ pub(super) fn coalesce_rows(
     let live = groups
         .iter()
         .flat_map(|group| group.outputs.iter().flatten());
-    let (mut blocks, mut read) = (Blocks::new(), 0);
+    let (mut blocks, mut read) = (Blocks::default(), 0);
     let mut live: Vec<Live> = live.copied().collect();
     for run in runs(&mut live, GAP_BETWEEN_SOURCES) {
         let victim = &mut victims[run.victim()];

@@ -4,13 +4,13 @@ use crate::core::Core;
 use crate::error::Error;
 use crate::jobs::writing::Writing;
 use crate::log::Log;
+use crate::maps::HashSet;
 use crate::recover::losses::loss_of_page;
 use crate::segment::Entry;
 use crate::segment::sealed::Segment;
 use crate::segment::stats::LivenessScan;
 use crate::space::Load;
 use seiner_merge::{Fill, SegmentStat};
-use std::collections::HashSet;
 use std::sync::Arc;
 
 /// Segment and its live blocks.

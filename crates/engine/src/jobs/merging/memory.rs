@@ -1,11 +1,12 @@
 //! Memory of merging between its steps, with its latest decisions.
 
+use crate::maps::{HashMap, HashSet};
 use crate::segment::sealed::Segment;
 use crate::volume::SlotState;
 use seiner_merge::Policy;
 pub use seiner_store::DecisionRecord;
 use std::cell::Cell;
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 /// Memory of merging between its steps.
@@ -46,13 +47,13 @@ impl MergeMemory {
         MergeMemory {
             policy,
             merged: Vec::new(),
-            partial: HashMap::new(),
+            partial: HashMap::default(),
             recompressions: Recompressions::default(),
             paused: None,
             interrupted: merging.clone(),
             merging,
             copied,
-            unreadable: HashSet::new(),
+            unreadable: HashSet::default(),
             obsolete: Vec::new(),
             scanned: 0,
         }

@@ -15,10 +15,10 @@ use crate::error::Error;
 use crate::jobs::merging::liveness::live_blocks;
 use crate::jobs::segments::write_all_pieces;
 use crate::jobs::writing::Writing;
+use crate::maps::HashSet;
 use crate::volume::SlotState;
 use seiner_codec::Effort;
 use seiner_model::Columns;
-use std::collections::HashSet;
 
 /// Blocks copied under one lock.
 const COPIES_A_LOCK: usize = 32;

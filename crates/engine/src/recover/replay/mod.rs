@@ -9,6 +9,7 @@ use crate::journal::files;
 use crate::journal::pins::Pins;
 use crate::journal::reader::JournalFileState;
 use crate::ledger::{JournalFile, Ledger};
+use crate::maps::HashMap;
 use crate::opened::Parts;
 use crate::recover::losses::unknown_loss;
 use crate::recover::missing::Missing;
@@ -21,7 +22,7 @@ use crate::status::{Loss, Recovery};
 use crate::volume::Volume;
 use roaring::RoaringTreemap;
 use seiner_platform::Disk;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
 /// State of a replay.
 pub(super) struct Replay<'a> {
@@ -86,7 +87,7 @@ impl<'a> Replay<'a> {
             damaged: Vec::new(),
             sequence: 1,
             sealed_blocks: RoaringTreemap::new(),
-            coalesced: HashMap::new(),
+            coalesced: HashMap::default(),
             linked,
             follows: Vec::new(),
             recounted: Counts::default(),
@@ -96,7 +97,7 @@ impl<'a> Replay<'a> {
             lowest,
             missing: Missing::default(),
             unreadable: 0,
-            without_layout: HashMap::new(),
+            without_layout: HashMap::default(),
         }
     }
 
