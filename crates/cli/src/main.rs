@@ -4,6 +4,8 @@
 //! The exit status is 0 for success, 1 if something failed or was rejected, and 2 if the command line or the
 //! settings are not valid.
 
+#![cfg_attr(not(test), warn(clippy::disallowed_methods))]
+
 mod acknowledge;
 mod check;
 mod clock;
@@ -36,6 +38,7 @@ mod source;
 #[cfg(any(feature = "lab", feature = "raid"))]
 mod stray;
 mod target;
+mod time;
 mod write;
 
 use clap::{CommandFactory, Parser, Subcommand};

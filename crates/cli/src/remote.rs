@@ -63,7 +63,7 @@ impl Remote {
             let mut response = sent.with_context(|| self.unreachable())?;
             match response.status() {
                 StatusCode::NO_CONTENT | StatusCode::OK => return Ok(Written::default()),
-                StatusCode::SERVICE_UNAVAILABLE => std::thread::sleep(retry_after(&response)),
+                StatusCode::SERVICE_UNAVAILABLE => crate::time::sleep(retry_after(&response)),
                 status => return rejection(status, &message(&mut response)),
             }
         }

@@ -7,7 +7,7 @@ use crate::registry::Registry;
 use indicatif::{ProgressBar, ProgressStyle};
 use std::io::{IsTerminal, stderr};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Ticks of the progress bar per estimated second.
 const TICKS: f64 = 10.0;
@@ -83,14 +83,14 @@ impl Bench {
     /// # Errors
     /// [`Error::Interrupted`](crate::Error::Interrupted).
     pub fn sleep(&self, how_long: Duration) -> Result<()> {
-        let end = Instant::now() + how_long;
+        let end = crate::time::now() + how_long;
         loop {
             self.interrupt.check()?;
-            let left = end.saturating_duration_since(Instant::now());
+            let left = end.saturating_duration_since(crate::time::now());
             if left.is_zero() {
                 return Ok(());
             }
-            std::thread::sleep(left.min(Duration::from_millis(100)));
+            crate::time::sleep(left.min(Duration::from_millis(100)));
         }
     }
 }

@@ -21,7 +21,6 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::time::Instant;
 
 /// Name of the case that uses the directory's own file system instead of a new one.
 const AS_MOUNTED: &str = "as mounted";
@@ -413,7 +412,7 @@ impl Run {
         ];
         let mut seconds = Vec::new();
         for operation in operations {
-            let start = Instant::now();
+            let start = crate::time::now();
             operation()?;
             target.write_back()?;
             seconds.push(start.elapsed().as_secs_f64());

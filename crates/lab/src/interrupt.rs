@@ -37,7 +37,7 @@ impl Interrupt {
             let mut first: Option<Instant> = None;
             for _ in signals.forever() {
                 heard.set();
-                if first.get_or_insert_with(Instant::now).elapsed() > SAME_WISH {
+                if first.get_or_insert_with(crate::time::now).elapsed() > SAME_WISH {
                     low_level::exit(STOPPED);
                 }
             }
@@ -60,13 +60,13 @@ impl Interrupt {
 
     /// Returns true if the run must stop only because of the time limit.
     pub fn is_late(&self) -> bool {
-        let passed = self.deadline.is_some_and(|end| Instant::now() >= end);
+        let passed = self.deadline.is_some_and(|end| crate::time::now() >= end);
         passed && !self.wish.load(Ordering::Relaxed)
     }
 
     /// Returns true if `time` is left before the limit.
     pub fn has(&self, time: Duration) -> bool {
-        let end = Instant::now() + time;
+        let end = crate::time::now() + time;
         self.deadline.is_none_or(|deadline| end <= deadline)
     }
 

@@ -11,6 +11,8 @@
 //!
 //! This crate opens no sockets, and the engine does not depend on it.
 
+#![cfg_attr(not(test), warn(clippy::disallowed_methods))]
+
 pub mod align;
 pub mod backend;
 pub mod bench;
@@ -37,6 +39,7 @@ pub mod resource;
 pub mod results;
 pub mod runner;
 mod sensors;
+mod time;
 mod tool;
 pub mod trace;
 mod tree;

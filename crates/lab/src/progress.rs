@@ -30,7 +30,7 @@ impl ProgressLog {
         every: Duration,
         write: impl Fn(&str) + Send + 'static,
     ) -> ProgressLog {
-        let started = Instant::now();
+        let started = crate::time::now();
         let activity = Arc::new(Mutex::new(Activity {
             what: "preparing".to_string(),
             since: started,
@@ -62,7 +62,7 @@ impl ProgressLog {
         if let Ok(mut activity) = self.activity.lock() {
             *activity = Activity {
                 what: what.to_string(),
-                since: Instant::now(),
+                since: crate::time::now(),
             };
         }
     }
@@ -90,9 +90,9 @@ mod tests {
         let write = move |line: &str| kept.lock().unwrap().push(line.to_string());
         let log = ProgressLog::begin(30.0, Duration::from_millis(5), write);
         log.say("files F=1000");
-        let end = Instant::now() + Duration::from_secs(10);
-        while lines.lock().unwrap().len() < 3 && Instant::now() < end {
-            std::thread::sleep(Duration::from_millis(5));
+        let end = crate::time::now() + Duration::from_secs(10);
+        while lines.lock().unwrap().len() < 3 && crate::time::now() < end {
+            crate::time::sleep(Duration::from_millis(5));
         }
         drop(log);
         let lines = lines.lock().unwrap();

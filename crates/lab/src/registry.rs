@@ -293,7 +293,7 @@ fn open_locked(path: &Path) -> Result<File> {
         match lock(&file, path)? {
             Lock::Held => return Ok(file),
             Lock::Gone => {}
-            Lock::Busy if attempt < LOCK_TRIES => std::thread::sleep(LOCK_PAUSE),
+            Lock::Busy if attempt < LOCK_TRIES => crate::time::sleep(LOCK_PAUSE),
             Lock::Busy => {
                 return refuse(format!(
                     "{} is locked: another run of the lab uses this process number",

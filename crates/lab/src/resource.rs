@@ -133,7 +133,7 @@ fn unmount(path: &Path) -> anyhow::Result<()> {
         }
         let _ = tool::run("umount", [path], []);
         if location::mounts()?.iter().any(|mount| mount.point == path) {
-            std::thread::sleep(Duration::from_millis(200));
+            crate::time::sleep(Duration::from_millis(200));
         }
     }
     tool::run("umount", [Path::new("-l"), path], []).map(drop)

@@ -21,7 +21,7 @@ use seiner_chart::about;
 use std::fs::{self, File, OpenOptions};
 use std::io::Write;
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Runs a job into a directory. The directory must be missing, empty, or contain a part of the same
 /// run.
@@ -55,11 +55,11 @@ pub fn run_within(
     let mut plan = job.plan()?;
     let done = begin(job, directory)?;
     let registry = Registry::open(&state_directory()?)?;
-    let interrupt = interrupt.until(limit.map(|limit| Instant::now() + limit));
+    let interrupt = interrupt.until(limit.map(|limit| crate::time::now() + limit));
     let bench = Bench::visible(registry, interrupt, plan.estimate_s());
     let started = match done.first() {
         Some(cell) => cell.started.clone(),
-        None => jiff::Timestamp::now().to_string(),
+        None => crate::time::timestamp().to_string(),
     };
     let mut late = Vec::new();
     let ended = measure(job, &plan, done, directory, &bench, &mut late);
@@ -123,7 +123,7 @@ fn measure(
         }
         opened => opened?,
     };
-    let clock = Instant::now();
+    let clock = crate::time::now();
     let mut estimated = 0.0;
     let skipped = plan.estimate_s() - seconds;
     let mut passed = skipped;
@@ -166,7 +166,11 @@ fn measure_one(task: &Task, session: &mut dyn Session, bench: &Bench, passed: f6
     bench.interrupt.check()?;
     bench.advance(passed);
     bench.say(task.name.clone());
-    let (started, load, clock) = (jiff::Timestamp::now(), machine::load(), Instant::now());
+    let (started, load, clock) = (
+        crate::time::timestamp(),
+        machine::load(),
+        crate::time::now(),
+    );
     let mut cell = session.run(task, bench).map_err(|error| match error {
         Error::Failed(error) => Error::Failed(error.context(format!("the cell {:?}", task.name))),
         other => other,
@@ -237,7 +241,10 @@ mod tests {
         };
         let plan = job.plan().unwrap();
         let registry = Registry::open(&dir.path().join("state")).unwrap();
-        let bench = Bench::silent(registry, Interrupt::default().until(Some(Instant::now())));
+        let bench = Bench::silent(
+            registry,
+            Interrupt::default().until(Some(crate::time::now())),
+        );
         let out = dir.path().join("out");
         fs::create_dir(&out).unwrap();
         let mut late = Vec::new();
@@ -253,7 +260,7 @@ mod tests {
             Err(Error::Interrupted) | Ok((_, Err(Error::Interrupted)))
         ));
         // A run with enough time is not late.
-        let ample = Interrupt::default().until(Some(Instant::now() + Duration::from_secs(600)));
+        let ample = Interrupt::default().until(Some(crate::time::now() + Duration::from_secs(600)));
         assert!(ample.has(Duration::from_secs(60)) && !ample.has(Duration::from_secs(6000)));
         assert!(!ample.is_set());
     }

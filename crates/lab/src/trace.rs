@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Settings of a trace.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -124,7 +124,7 @@ impl Run {
                 "Types are not known: {why}. The device's counters were used."
             ));
         }
-        let start = Instant::now();
+        let start = crate::time::now();
         let mut child = Command::new(&self.0.command[0])
             .args(&self.0.command[1..])
             .stdin(Stdio::null())
@@ -139,7 +139,7 @@ impl Run {
                 child.wait()?;
                 return Err(Error::Interrupted);
             }
-            std::thread::sleep(Duration::from_millis(20));
+            crate::time::sleep(Duration::from_millis(20));
         };
         cell.record("seconds", start.elapsed().as_secs_f64());
         sync_file_system(&self.0.on)?;

@@ -10,7 +10,7 @@ use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, recv, send};
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use thiserror::Error;
 
 /// Capacity of the input buffer in bytes, unless a request needs more.
@@ -62,7 +62,7 @@ pub(crate) fn serve(socket: &OwnedFd, session: Session, handshake: Duration) -> 
 
 impl Connection<'_> {
     fn run(mut self, handshake: Duration) -> Result<Closed, Closed> {
-        let started = Instant::now();
+        let started = crate::time::now();
         let mut closed = None;
         loop {
             // No input is taken from a client that does not read its answers.

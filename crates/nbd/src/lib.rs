@@ -5,6 +5,7 @@
 //! `docs/format/nbd.md` lists the supported part of the protocol. No input of a client causes a panic, or uses more
 //! memory than [`Limits`] permit.
 
+#![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 #![cfg_attr(test, allow(clippy::unwrap_used, reason = "a test may panic"))]
 
 mod blockwise;
@@ -20,6 +21,7 @@ mod protocol;
 mod ranges;
 mod server;
 mod session;
+mod time;
 mod transmission;
 mod zeroing;
 

@@ -11,7 +11,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tracing::{debug, info, warn};
 
 /// Pause after a failed accept, for example when the system has no descriptors left.
@@ -119,7 +119,7 @@ impl Acceptor {
             for (place, _) in ready.iter().enumerate().filter(|(_, ready)| **ready) {
                 if let Err(error) = self.accept(place) {
                     warn!(%error, "a client could not be accepted");
-                    thread::sleep(PAUSE);
+                    crate::time::sleep(PAUSE);
                 }
             }
         }
@@ -168,10 +168,10 @@ impl Acceptor {
             // Reads end as if the client had disconnected; received requests are still answered.
             let _ = shutdown(&**socket, Shutdown::Read);
         }
-        let patience = Instant::now() + Duration::from_secs(5);
+        let patience = crate::time::now() + Duration::from_secs(5);
         for (socket, thread) in self.connections {
-            while !thread.is_finished() && Instant::now() < patience {
-                thread::sleep(Duration::from_millis(5));
+            while !thread.is_finished() && crate::time::now() < patience {
+                crate::time::sleep(Duration::from_millis(5));
             }
             let _ = shutdown(&*socket, Shutdown::Both);
             // A thread whose export never answers is not joined, because that would block the shutdown for ever.

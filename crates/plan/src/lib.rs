@@ -4,6 +4,8 @@
 //! run in memory while the plan is made, so a plan always describes the present version of the engine. Each figure of
 //! a plan states its origin.
 
+#![cfg_attr(not(test), warn(clippy::disallowed_methods))]
+
 pub mod array;
 mod buffer;
 pub mod calibration;
@@ -16,6 +18,7 @@ pub mod observed;
 pub mod plan;
 mod processor;
 pub mod soak;
+mod time;
 mod trial;
 mod words;
 

@@ -11,7 +11,7 @@ use crate::trial::quickest_start;
 use seiner_engine::{Durability, Engine, Options, SegmentInfo};
 use std::path::Path;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Approximate maximum number of samples of a soak.
 const SAMPLES: f64 = 24e6;
@@ -120,7 +120,7 @@ pub fn run(
     let (demand, choice) = scaled(demand, choice, &forecast);
     let forecast = Forecast::make(&demand, calibration, &choice);
     let options = options(&choice, demand.is_synced);
-    let clock = Instant::now();
+    let clock = crate::time::now();
     let engine = Engine::open_directory(directory, options.clone())?;
     let mut load = SampleLoad::register(
         &engine,
@@ -228,7 +228,7 @@ fn open_after_crash(directory: &Path, options: &Options) -> anyhow::Result<(f64,
         let began = processor_s();
         match Engine::open_directory(directory, options.clone()) {
             Err(error) if error.to_string().contains("in use") => {
-                std::thread::sleep(Duration::from_millis(10));
+                crate::time::sleep(Duration::from_millis(10));
             }
             done => {
                 let engine = done?;

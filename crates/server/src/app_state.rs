@@ -114,7 +114,7 @@ impl AppState {
             ),
             plans: Limiter::fixed(1, "plan is", traffic.clone()),
             reports: Limiter::fixed(REPORTS, "reports are", traffic.clone()),
-            started: Instant::now(),
+            started: crate::time::now(),
             store,
             target,
             planner,

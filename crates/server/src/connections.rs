@@ -46,7 +46,7 @@ impl Connections {
             permits: Arc::new(Semaphore::new(size)),
             size,
             least_idle,
-            began: Instant::now(),
+            began: crate::time::now(),
             next: AtomicU64::new(0),
             open: Mutex::new(HashMap::new()),
         })

@@ -1,7 +1,6 @@
 //! Health: the one list of troubles, each with its severity and its remedy. `/health`, `/status`,
 //! `/api/v1/log` and `/metrics` use this list.
 
-use crate::renamed::old_severity;
 use crate::system::{FileSystem, ProcessStats};
 use seiner_model::duration_text;
 use seiner_store::{ClassStatus, Loss, Status};
@@ -44,6 +43,15 @@ impl Trouble {
             old_severity: old_severity(severity),
             text,
         }
+    }
+}
+
+/// Returns the value of the old key `severity`, which is sent for one version.
+fn old_severity(severity: Severity) -> &'static str {
+    match severity {
+        Severity::Rejecting => "refusal",
+        Severity::Warning => "warning",
+        Severity::Notice => "notice",
     }
 }
 

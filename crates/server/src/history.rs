@@ -135,7 +135,7 @@ impl History {
 impl Mark {
     fn now(device: Option<&Device>, status: &Status) -> Mark {
         Mark {
-            at: Instant::now(),
+            at: crate::time::now(),
             stored: status.block_bytes_sealed,
             merged: status.merge_written,
             journal: status.journal_written,
@@ -176,7 +176,7 @@ mod tests {
     #[test]
     fn periods_begin_at_the_first_mark_within_them() {
         let history = History::new(None, &stored(100, 0));
-        let ago = |seconds| Instant::now() - Duration::from_secs(seconds);
+        let ago = |seconds| crate::time::now() - Duration::from_secs(seconds);
         let mark = |seconds, bytes, merged| Mark {
             at: ago(seconds),
             ..Mark::now(None, &stored(bytes, merged))

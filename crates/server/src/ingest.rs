@@ -13,7 +13,7 @@ use seiner_store::{Error, Receipt, Store};
 use seiner_wire::line::{Arena, LineError, LineNotation, LineParser, LineReason, Precision};
 use serde::Serialize;
 use std::sync::atomic::Ordering::Relaxed;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::UNIX_EPOCH;
 
 /// Maximum number of rows per call of the store. Writers take turns, and a turn lasts for one call: the more rows a
 /// call has, the fewer threads sleep and wake. The rows and cells of a call still fit into the second-level cache.
@@ -279,7 +279,7 @@ fn recycle<A, B>(list: &mut Vec<A>) -> Vec<B> {
 
 /// Returns the wall time in ns since 1970.
 pub fn now() -> i64 {
-    SystemTime::now()
+    crate::time::wall()
         .duration_since(UNIX_EPOCH)
         .map_or(0, |since| since.as_nanos() as i64)
 }

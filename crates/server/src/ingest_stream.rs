@@ -32,7 +32,7 @@ impl IngestStream {
     pub fn new(body: Body) -> IngestStream {
         IngestStream {
             body,
-            started: Instant::now(),
+            started: crate::time::now(),
             bytes: 0,
             patience: FRAME_TIMEOUT,
         }

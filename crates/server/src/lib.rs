@@ -4,6 +4,8 @@
 //! Async code ends here: a port reads its socket in a task, and calls the store as plain
 //! functions. Everything that waits here is limited: connections, requests, bodies, time.
 
+#![cfg_attr(not(test), warn(clippy::disallowed_methods))]
+
 mod api_error;
 mod app_state;
 pub mod array;
@@ -43,6 +45,7 @@ mod status;
 mod storage_target;
 mod store_metrics;
 mod system;
+mod time;
 mod traffic;
 mod write;
 

@@ -219,7 +219,6 @@ mod tests {
     use axum::routing::get;
     use seiner_store::MemoryStore;
     use std::net::SocketAddr;
-    use std::time::Instant;
 
     /// Returns a port with short time limits and a router with one large answer.
     async fn port(head_ms: u64, read_ms: u64) -> (SocketAddr, tempfile::TempDir) {
@@ -249,7 +248,7 @@ mod tests {
 
     /// Returns the time until the server closes the connection.
     async fn closed_after(stream: &mut TcpStream) -> Duration {
-        let began = Instant::now();
+        let began = crate::time::now();
         let mut rest = Vec::new();
         let _ = timeout(Duration::from_secs(10), stream.read_to_end(&mut rest)).await;
         began.elapsed()
@@ -261,7 +260,7 @@ mod tests {
         let mut silent = TcpStream::connect(address).await.unwrap();
         assert!(closed_after(&mut silent).await < Duration::from_secs(3));
         let mut slow = TcpStream::connect(address).await.unwrap();
-        let began = Instant::now();
+        let began = crate::time::now();
         while slow.write_all(b"x").await.is_ok() {
             assert!(
                 began.elapsed() < Duration::from_secs(3),

@@ -1,7 +1,5 @@
 //! Old names of metrics and of keys of `/status`. Both names are sent for one version.
 
-use crate::health::Severity;
-
 /// New and old names, without prefix and without the suffix of counters.
 const RENAMED: [(&str, &str); 29] = [
     ("memory_used_bytes", "memory_used"),
@@ -39,13 +37,4 @@ const RENAMED: [(&str, &str); 29] = [
 pub fn old_name(name: &str) -> Option<&'static str> {
     let renamed = RENAMED.iter().find(|(new, _)| *new == name);
     renamed.map(|(_, old)| *old)
-}
-
-/// Returns the value of the old key `severity`. The key `health` replaces it.
-pub fn old_severity(severity: Severity) -> &'static str {
-    match severity {
-        Severity::Rejecting => "refusal",
-        Severity::Warning => "warning",
-        Severity::Notice => "notice",
-    }
 }

@@ -48,7 +48,7 @@ impl TrafficCounters {
             queries: AtomicU64::new(0),
             connections: AtomicU64::new(0),
             rates: Mutex::new(Rates {
-                at: Instant::now(),
+                at: crate::time::now(),
                 rows: 0,
                 samples: 0,
                 rows_per_s: 0.0,
@@ -67,7 +67,7 @@ impl TrafficCounters {
         let seconds = rates.at.elapsed().as_secs_f64().max(1e-3);
         rates.rows_per_s = ((rows - rates.rows) as f64 / seconds).round();
         rates.samples_per_s = ((samples - rates.samples) as f64 / seconds).round();
-        (rates.rows, rates.samples, rates.at) = (rows, samples, Instant::now());
+        (rates.rows, rates.samples, rates.at) = (rows, samples, crate::time::now());
     }
 
     /// Returns the rows and samples per second of the last complete period.

@@ -160,7 +160,9 @@ impl Common {
 
 /// Returns the directory of a run, named after the experiment and the time.
 fn named(job: &Job) -> PathBuf {
-    let now = jiff::Timestamp::now().strftime("%Y%m%d-%H%M%S").to_string();
+    let now = crate::time::timestamp()
+        .strftime("%Y%m%d-%H%M%S")
+        .to_string();
     PathBuf::from(format!("lab-{}-{now}", job.work.name()))
 }
 

@@ -17,7 +17,7 @@ use seiner_lab::write::{StoreKind, Write};
 use seiner_lab::{Error, Interrupt, runner};
 use std::io::{Write as _, stdout};
 use std::path::PathBuf;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Name of the tour's own page, in the tour's directory.
 const PAGE: &str = "report.html";
@@ -75,7 +75,7 @@ impl Tour {
             let name = job.work.name();
             writeln!(stdout(), "== {name}")?;
             let limit = limit(runner::estimate(job).map_err(failure)?) + left;
-            let clock = Instant::now();
+            let clock = crate::time::now();
             let results = measure(job, &self.out.join(name), &interrupt, Some(limit))?;
             left = limit.saturating_sub(clock.elapsed());
             parts.push(TourPart {

@@ -64,7 +64,7 @@ fn wait(array: &Array) {
         if status.tasks.iter().all(|task| task.over) {
             break;
         }
-        std::thread::sleep(Duration::from_millis(100));
+        crate::time::sleep(Duration::from_millis(100));
     }
     bars.values().for_each(ProgressBar::finish);
 }

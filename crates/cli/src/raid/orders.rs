@@ -191,7 +191,7 @@ impl Stop {
     pub fn run(self) -> Result<(), Failure> {
         ask(&self.socket, &Order::Stop)?;
         while self.socket.exists() {
-            std::thread::sleep(Duration::from_millis(10));
+            crate::time::sleep(Duration::from_millis(10));
         }
         Ok(())
     }
@@ -214,6 +214,6 @@ fn wait(socket: &Path, which: impl Fn(&TaskReport) -> bool) -> Result<(), Failur
                 ))),
             };
         }
-        std::thread::sleep(Duration::from_millis(100));
+        crate::time::sleep(Duration::from_millis(100));
     }
 }

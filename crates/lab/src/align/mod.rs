@@ -32,7 +32,6 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-use std::time::Instant;
 
 /// Start of the partition in the papers' two cases, in sectors of 512 bytes.
 const ALIGNED: u64 = 40;
@@ -366,7 +365,7 @@ impl<'a> Pass<'a> {
             self.bench.interrupt.check()?;
             let mut tracer = Tracer::start(&self.disk.device, &self.bench.registry)?;
             let (clock_s, operations) = tracer.during(|| {
-                let start = Instant::now();
+                let start = crate::time::now();
                 self.operation(name)?;
                 if let Some(mounted) = &mut self.mounted {
                     mounted.unmount()?;

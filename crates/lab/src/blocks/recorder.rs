@@ -9,7 +9,6 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
-use std::time::Instant;
 
 /// A running count. Dropping it ends the count.
 pub struct Recorder {
@@ -86,7 +85,7 @@ impl Drop for Recorder {
 
 fn follow(mut tracer: Tracer, stop: &AtomicBool) -> Statistics {
     let mut statistics = Statistics::new(Origin::Tracer);
-    let start = Instant::now();
+    let start = crate::time::now();
     let add = |operation| statistics.add(&operation, start.elapsed().as_secs() as usize);
     // An error of the pipe ends the count; earlier events are kept.
     let _ = tracer.follow(stop, add);
@@ -96,7 +95,10 @@ fn follow(mut tracer: Tracer, stop: &AtomicBool) -> Statistics {
 
 fn watch(device: &Device, stop: &AtomicBool) -> Statistics {
     let mut statistics = Statistics::new(Origin::Counters);
-    let (start, mut before) = (Instant::now(), Counters::read(device).unwrap_or_default());
+    let (start, mut before) = (
+        crate::time::now(),
+        Counters::read(device).unwrap_or_default(),
+    );
     loop {
         let is_last = stop.load(Ordering::Relaxed);
         if is_last || start.elapsed().as_secs() > statistics.seconds.len() as u64 {
@@ -111,6 +113,6 @@ fn watch(device: &Device, stop: &AtomicBool) -> Statistics {
         if is_last {
             return statistics;
         }
-        std::thread::sleep(EVERY);
+        crate::time::sleep(EVERY);
     }
 }

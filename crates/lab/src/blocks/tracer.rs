@@ -144,7 +144,7 @@ impl Tracer {
             if is_over {
                 return Ok(());
             }
-            thread::sleep(EVERY);
+            crate::time::sleep(EVERY);
         }
     }
 

@@ -139,7 +139,7 @@ impl TestFile {
         }
         let slots = (self.bytes / load.bytes).max(1);
         let (next, done) = (AtomicU64::new(0), AtomicU64::new(0));
-        let start = Instant::now();
+        let start = crate::time::now();
         let end = start + load.duration;
         let (rates, latencies) = std::thread::scope(|scope| {
             let workers: Vec<_> = (0..load.depth)
@@ -183,7 +183,7 @@ impl TestFile {
         rng.fill(memory.slice());
         let mut latencies = Vec::new();
         loop {
-            let before = Instant::now();
+            let before = crate::time::now();
             // Each thread sends at least one request, even if a busy machine starts it late.
             if (before >= end && !latencies.is_empty()) || interrupt.is_set() {
                 return Ok(latencies);
@@ -239,11 +239,11 @@ fn watch(
 ) -> Vec<(f64, f64)> {
     let step = (load.duration.as_secs_f64() / POINTS).max(0.05);
     let (mut points, mut before, mut last) = (Vec::new(), 0, start);
-    while Instant::now() < end && !interrupt.is_set() {
-        std::thread::sleep(
-            Duration::from_secs_f64(step).min(end.saturating_duration_since(Instant::now())),
+    while crate::time::now() < end && !interrupt.is_set() {
+        crate::time::sleep(
+            Duration::from_secs_f64(step).min(end.saturating_duration_since(crate::time::now())),
         );
-        let (now, count) = (Instant::now(), done.load(Ordering::Relaxed));
+        let (now, count) = (crate::time::now(), done.load(Ordering::Relaxed));
         let passed = now.duration_since(last).as_secs_f64();
         if passed > step / 2.0 {
             let rate = (count - before) as f64 * load.bytes as f64 / passed / 1e6;

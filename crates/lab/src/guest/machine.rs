@@ -13,7 +13,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 const QEMU: &str = "qemu-system-x86_64";
 /// Multiple of the limit of processor time that may pass on the wall clock.
@@ -134,7 +134,7 @@ fn quoted(path: &Path) -> String {
 }
 
 fn wait(child: &mut Child, limit: Duration, interrupt: &Interrupt) -> Result<()> {
-    let start = Instant::now();
+    let start = crate::time::now();
     loop {
         if let Some(status) = child.try_wait()? {
             if status.success() {
@@ -158,7 +158,7 @@ fn wait(child: &mut Child, limit: Duration, interrupt: &Interrupt) -> Result<()>
                 used.as_secs()
             )));
         }
-        std::thread::sleep(Duration::from_millis(50));
+        crate::time::sleep(Duration::from_millis(50));
     }
 }
 

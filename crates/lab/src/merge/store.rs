@@ -19,7 +19,7 @@ use seiner_platform::{Clock, Directory};
 use seiner_random::SplitMixRng;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Rows per batch.
 const BATCH: usize = 1024;
@@ -183,7 +183,7 @@ impl LoadedStore {
     /// The store fails, or the user stopped the run.
     pub fn feed(&mut self, bytes: u64, interrupt: &Interrupt) -> Result<Option<IntervalCounts>> {
         let before = self.engine.status();
-        let (began, clock) = (Instant::now(), self.clock.monotonic());
+        let (began, clock) = (crate::time::now(), self.clock.monotonic());
         let mut rows = 0;
         let mut last = before.clone();
         while last.block_bytes_sealed - before.block_bytes_sealed < bytes {

@@ -149,7 +149,7 @@ impl<'a> Drive<'a> {
                 contents: &self.contents,
                 content: content as usize,
             };
-            let timed = number.is_multiple_of(TIMED).then(Instant::now);
+            let timed = number.is_multiple_of(TIMED).then(crate::time::now);
             match self.store.put(&portion) {
                 Ok(bytes) => {
                     taken += bytes;
@@ -189,7 +189,7 @@ impl WriteLoad for Drive<'_> {
             stop: AtomicBool::new(false),
             failure: Mutex::new(None),
             rate,
-            start: Instant::now(),
+            start: crate::time::now(),
             interrupt,
         };
         let (rates, mut times) = std::thread::scope(|scope| {
@@ -232,7 +232,7 @@ fn wait_until(seconds: f64, shared: &Shared<'_>) {
         if early <= 0.0005 || shared.stop.load(Ordering::Relaxed) {
             return;
         }
-        std::thread::sleep(Duration::from_secs_f64(early.min(0.05)));
+        crate::time::sleep(Duration::from_secs_f64(early.min(0.05)));
     }
 }
 
@@ -243,7 +243,7 @@ fn watch(shared: &Shared<'_>, duration: Duration, least: u64, most: u64) -> Vec<
     // A phase ends after ten times its duration even if `least` was not reached.
     let patience = duration * 10;
     loop {
-        std::thread::sleep(Duration::from_secs_f64(step.min(0.1)));
+        crate::time::sleep(Duration::from_secs_f64(step.min(0.1)));
         let (now, bytes) = (shared.start.elapsed(), shared.bytes.load(Ordering::Relaxed));
         let seconds = now.as_secs_f64();
         if seconds - last >= step {
@@ -273,7 +273,7 @@ mod tests {
             for sensor in portion.first..portion.first + portion.count {
                 *sensors.entry(sensor).or_default() += 1;
             }
-            std::thread::sleep(Duration::from_micros(20));
+            crate::time::sleep(Duration::from_micros(20));
             Ok(portion.count * 100)
         }
 

@@ -18,7 +18,7 @@ use crate::location::{Device, StorageLocation};
 use crate::native::{self, Fresh, Recipe, ResourceGuards};
 use serde_json::json;
 use std::path::PathBuf;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Minimum share of the planned rate, final sync included, with which a trial of the paced test passes.
 const DELIVERED: f64 = 0.95;
@@ -226,7 +226,7 @@ impl Run {
     ) -> Result<Synced> {
         let seconds = Duration::from_secs_f64(self.settings.seconds);
         let phase = drive.run(seconds, 0, self.settings.most_bytes, rate, &bench.interrupt)?;
-        let start = Instant::now();
+        let start = crate::time::now();
         target.sync()?;
         Ok(Synced {
             phase,

@@ -20,7 +20,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, UNIX_EPOCH};
 
 /// Interval of log messages about readings that are not stored.
 const REPORT_EVERY: Duration = Duration::from_secs(60);
@@ -115,13 +115,13 @@ impl Sensors {
             store: store::Store::default(),
             host: host_name(),
             data,
-            read: Instant::now(),
+            read: crate::time::now(),
         }
     }
 
     fn read(&mut self, store: &dyn Store) -> Readings {
         let seconds = self.read.elapsed().as_secs_f64().max(1e-3);
-        self.read = Instant::now();
+        self.read = crate::time::now();
         let mut readings = Readings {
             host: self.host.clone(),
             sources: Vec::new(),
@@ -178,7 +178,7 @@ impl Host {
                         Err(error) => {
                             // A full store rejects rows every second; one line a minute is enough.
                             if rejected.is_none_or(|at: Instant| at.elapsed() >= REPORT_EVERY) {
-                                rejected = Some(Instant::now());
+                                rejected = Some(crate::time::now());
                                 tracing::warn!("the host's sensors were not stored: {error}");
                             }
                         }
@@ -199,7 +199,7 @@ impl Host {
 
 /// Returns the next whole multiple of the period in ns since 1970, and the time until then.
 fn next_multiple(period: Duration) -> (i64, Duration) {
-    let now = SystemTime::now()
+    let now = crate::time::wall()
         .duration_since(UNIX_EPOCH)
         .unwrap_or_default()
         .as_nanos() as i64;

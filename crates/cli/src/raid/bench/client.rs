@@ -54,7 +54,7 @@ impl Source {
             data: self.data.clone(),
             durable: false,
         };
-        let (begin, sender) = (Instant::now(), sender.clone());
+        let (begin, sender) = (crate::time::now(), sender.clone());
         let then = move |result: Result<Vec<Page>, _>| {
             let took = begin.elapsed().as_nanos() as u64;
             // The receiver is gone if the client has given up.
@@ -76,7 +76,7 @@ pub fn measure(array: &Array, cell: &Cell) -> Result<Outcome> {
     }
     let (sender, receiver) = channel();
     (0..cell.depth).for_each(|_| source.submit(array, &sender));
-    let begin = Instant::now();
+    let begin = crate::time::now();
     let mut measuring: Option<(Instant, Counters)> = None;
     let mut latencies: Vec<u64> = Vec::new();
     let mut outstanding = cell.depth;
@@ -84,7 +84,7 @@ pub fn measure(array: &Array, cell: &Cell) -> Result<Outcome> {
     while outstanding > 0 {
         let (took, result) = receiver.recv().expect("this function holds a sender");
         result.map_err(|failure| anyhow!("a write failed: {failure}"))?;
-        let now = Instant::now();
+        let now = crate::time::now();
         let over = now >= begin + cell.warm_up() + cell.time;
         if over {
             outstanding -= 1;
@@ -97,7 +97,7 @@ pub fn measure(array: &Array, cell: &Cell) -> Result<Outcome> {
         if measuring.is_some() {
             latencies.push(took);
         } else if now >= begin + cell.warm_up() {
-            measuring = Some((Instant::now(), counters(array)?));
+            measuring = Some((crate::time::now(), counters(array)?));
         }
         source.submit(array, &sender);
     }

@@ -1,0 +1,20 @@
+//! Time of the system. No other module of this crate reads a clock or waits.
+
+#![allow(clippy::disallowed_methods, reason = "measures real disks")]
+
+use std::time::{Duration, Instant};
+
+/// Returns the monotonic time.
+pub(crate) fn now() -> Instant {
+    Instant::now()
+}
+
+/// Returns the wall time as a date.
+pub(crate) fn timestamp() -> jiff::Timestamp {
+    jiff::Timestamp::now()
+}
+
+/// Blocks the calling thread.
+pub(crate) fn sleep(duration: Duration) {
+    std::thread::sleep(duration);
+}
