@@ -6,9 +6,9 @@
 //! small. The program prints a line per setting. Only the times depend on the machine.
 #![allow(clippy::unwrap_used, reason = "an example may panic")]
 
+use seiner_engine::sim::{Rng, SimClock, SimDisk};
 use seiner_engine::{Durability, Engine, Options, Query};
 use seiner_model::{Interval, Selector, SourceId, SourceKey};
-use seiner_platform::sim::{Rng, SimClock, SimDisk};
 use std::sync::Arc;
 use std::time::Instant;
 

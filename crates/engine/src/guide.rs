@@ -216,11 +216,11 @@
 //!
 //! [`Engine::open`](crate::Engine::open) takes a disk and a clock and starts no threads: the caller calls
 //! [`Engine::commit`](crate::Engine::commit) and [`Engine::step`](crate::Engine::step). With the simulated disk of
-//! `seiner-platform`, a test can crash a store.
+//! [`sim`](crate::sim), a test can crash a store.
 //!
 //! ```
 //! use seiner_engine::{Engine, Interval, Options, Query, Selector, SourceKey};
-//! use seiner_platform::sim::{SimClock, SimDisk};
+//! use seiner_engine::sim::{SimClock, SimDisk};
 //! use std::sync::Arc;
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {

@@ -132,7 +132,7 @@ pub use seiner_model::{
     Batch, Bitmap, Cell, Column, Columns, FieldColumn, FieldType, Interval, KeyError, Notation,
     Selector, SelectorError, SourceId, SourceKey, Strings, Value,
 };
-pub use seiner_platform::{Clock, Disk};
+pub use seiner_platform::{Clock, Disk, sim};
 pub use seiner_store::IsOver;
 pub use seiner_store::Store;
 pub use seiner_store::{MAX_FIELDS, MAX_TEXT_BYTES};
