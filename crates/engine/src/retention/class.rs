@@ -330,7 +330,7 @@ fn check_levels(class: &Class) -> Result<(), String> {
         {
             let times = (level.step.as_nanos() as f64 / finer.as_nanos() as f64).round();
             return Err(format!(
-                "steps of {step} are not a whole number of steps of {}; set {}",
+                "steps of {step} are not a whole number of steps of {}; say {}",
                 text(finer),
                 text(finer * (times as u32).max(2))
             ));

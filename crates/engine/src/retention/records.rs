@@ -174,14 +174,18 @@ impl Retention {
     ) {
         let mut new = Vec::new();
         put_classes(self.classes.named(), &mut new);
-        let Some(old) = self.known_rules.take() else {
-            // A store without rules has nothing to record: none of its data ever dies.
-            if matches!(self.classes.list(), [only] if only.keep == Keep::default()) {
+        let old = match self.known_rules.take() {
+            Some(old) => old,
+            // Without rules, data dies only by a handover.
+            None if !self.known_floors.is_empty() => Classes::default(),
+            None => {
+                // A store without rules has nothing to record.
+                if !matches!(self.classes.list(), [only] if only.keep == Keep::default()) {
+                    self.pending.push(RULES);
+                    self.pending.extend(new);
+                }
                 return;
             }
-            self.pending.push(RULES);
-            self.pending.extend(new);
-            return;
         };
         let mut known = Vec::new();
         put_classes(old.named(), &mut known);
