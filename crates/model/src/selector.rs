@@ -110,6 +110,41 @@ impl Selector {
     }
 }
 
+impl fmt::Display for Selector {
+    /// Writes the notation that [`Selector::parse`] reads.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(measurement) = &self.measurement {
+            write_name(f, measurement)?;
+        }
+        for (nth, Matcher { tag, condition }) in self.matchers.iter().enumerate() {
+            f.write_char(if nth == 0 { '{' } else { ',' })?;
+            write_name(f, tag)?;
+            let (sign, value) = match condition {
+                Condition::Is(value) => ("=", value.as_str()),
+                Condition::IsNot(value) => ("!=", value.as_str()),
+                Condition::Matches(regex) => ("=~", pattern(regex)),
+                Condition::MatchesNot(regex) => ("!~", pattern(regex)),
+                Condition::StartsWith(value) => ("^=", value.as_str()),
+            };
+            f.write_str(sign)?;
+            write_quoted(f, value)?;
+        }
+        match self.matchers.is_empty() {
+            true => Ok(()),
+            false => f.write_char('}'),
+        }
+    }
+}
+
+/// Returns a regular expression without the anchors that [`anchored`] adds.
+fn pattern(regex: &Regex) -> &str {
+    let text = regex.as_str();
+    let inner = text
+        .strip_prefix("^(?:")
+        .and_then(|text| text.strip_suffix(")$"));
+    inner.unwrap_or(text)
+}
+
 /// Returns whether a character ends an unquoted name.
 fn ends_name(c: char) -> bool {
     "{}=!~^,\"".contains(c) || c.is_whitespace()
@@ -390,5 +425,20 @@ mod tests {
         let other = SourceKey::new("m", [("a", "x")]).unwrap();
         let selector = Selector::parse(r#"{a=~"\u{2e}"}"#).unwrap();
         assert!(selector.holds(&dot) && !selector.holds(&other));
+    }
+
+    #[test]
+    fn a_written_selector_is_read_back() {
+        for text in [
+            "",
+            "cpu",
+            r#"cpu{host="a"}"#,
+            r#"{host!="a",core=~"1|2"}"#,
+            r#""two words"{"a b"="c\"d",e!~"x.*\\d",f^="p"}"#,
+        ] {
+            let once = Selector::parse(text).unwrap().to_string();
+            assert_eq!(Selector::parse(&once).unwrap().to_string(), once);
+            assert_eq!(once, text);
+        }
     }
 }
