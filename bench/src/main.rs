@@ -48,6 +48,8 @@ enum Benchmark {
     Core(run::core::CoreSettings),
     /// Measure the hold times of the engine's lock with a million sources, and one heavy query
     CoreLock(run::core_lock::CoreLockSettings),
+    /// Measure size and speed of bundles: few rows each of many sources
+    Bundles(run::bundles::BundlesSettings),
     /// Measure the duration of starts: cold, and after a kill at full load
     Restart(run::restart::RestartSettings),
     /// Measure the bytes written to the device per byte of sealed blocks
@@ -91,6 +93,7 @@ fn main() -> Result<()> {
         Benchmark::Embedded(settings) => run::embedded::run(&settings, &places),
         Benchmark::Core(settings) => run::core::run(&settings, &places),
         Benchmark::CoreLock(settings) => run::core_lock::run(&settings, &places),
+        Benchmark::Bundles(settings) => run::bundles::run(&settings, &places),
         Benchmark::Restart(settings) => run::restart::run(&settings, &places),
         Benchmark::Amplification(settings) => run::amplification::run(&settings, &places),
         Benchmark::MergeSim(settings) => run::merge_sim::run(&settings, &places),

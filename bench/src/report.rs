@@ -12,11 +12,12 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Names of the benchmarks, in the order in which the page lists them.
-pub const BENCHMARKS: [&str; 19] = [
+pub const BENCHMARKS: [&str; 20] = [
     "peers",
     "embedded",
     "core",
     "core-lock",
+    "bundles",
     "restart",
     "amplification",
     "merge-sim",

@@ -1,6 +1,7 @@
 //! Benchmarks, one per file.
 
 pub mod amplification;
+pub mod bundles;
 pub mod core;
 pub mod core_lock;
 pub mod embedded;

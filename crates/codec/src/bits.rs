@@ -4,24 +4,25 @@
 
 /// Returns the number of bits of `value` without leading zeros; 0 for zero.
 #[inline(always)]
-pub(crate) fn width(value: u64) -> u32 {
+pub fn width(value: u64) -> u32 {
     u64::BITS - value.leading_zeros()
 }
 
 /// Returns the number of bytes that hold `bits` bits.
-pub(crate) fn bytes_for(bits: usize) -> usize {
+pub fn bytes_for(bits: usize) -> usize {
     bits.div_ceil(8)
 }
 
 /// Bit packer that appends numbers of mixed widths to a byte vector.
-pub(crate) struct BitWriter<'a> {
+pub struct BitWriter<'a> {
     out: &'a mut Vec<u8>,
     pending: u64,
     filled: u32,
 }
 
 impl<'a> BitWriter<'a> {
-    pub(crate) fn new(out: &'a mut Vec<u8>) -> BitWriter<'a> {
+    /// Creates a packer that appends to `out`.
+    pub fn new(out: &'a mut Vec<u8>) -> BitWriter<'a> {
         BitWriter {
             out,
             pending: 0,
@@ -31,7 +32,7 @@ impl<'a> BitWriter<'a> {
 
     /// Appends the `width` (0 to 64) lowest bits of `value`; the others must be zero.
     #[inline(always)]
-    pub(crate) fn put(&mut self, value: u64, width: u32) {
+    pub fn put(&mut self, value: u64, width: u32) {
         debug_assert!(width == 64 || value >> width == 0);
         self.pending |= value << self.filled;
         let total = self.filled + width;
@@ -51,7 +52,7 @@ impl<'a> BitWriter<'a> {
     }
 
     /// Writes the pending bits, padded with zeros to a whole byte.
-    pub(crate) fn finish(self) {
+    pub fn finish(self) {
         let bytes = bytes_for(self.filled as usize);
         self.out
             .extend_from_slice(&self.pending.to_le_bytes()[..bytes]);
@@ -59,24 +60,25 @@ impl<'a> BitWriter<'a> {
 }
 
 /// Reader of packed numbers of mixed widths. Past the end it reads zeros; callers check lengths first.
-pub(crate) struct BitReader<'a> {
+pub struct BitReader<'a> {
     bytes: &'a [u8],
     position: usize,
 }
 
 impl<'a> BitReader<'a> {
-    pub(crate) fn new(bytes: &'a [u8]) -> BitReader<'a> {
+    /// Creates a reader at the first bit of `bytes`.
+    pub fn new(bytes: &'a [u8]) -> BitReader<'a> {
         BitReader { bytes, position: 0 }
     }
 
     /// Returns the number of bits read.
-    pub(crate) fn position(&self) -> usize {
+    pub fn position(&self) -> usize {
         self.position
     }
 
     /// Reads a number of `width` (0 to 64) bits.
     #[inline(always)]
-    pub(crate) fn get(&mut self, width: u32) -> u64 {
+    pub fn get(&mut self, width: u32) -> u64 {
         let (byte, shift) = (self.position / 8, self.position % 8);
         self.position += width as usize;
         let mask = low_mask(width);
@@ -92,7 +94,7 @@ impl<'a> BitReader<'a> {
     }
 
     /// Counts ones up to the next zero, which is read too, or up to `most` (at most 32).
-    pub(crate) fn ones(&mut self, most: u32) -> u32 {
+    pub fn ones(&mut self, most: u32) -> u32 {
         let start = self.position;
         let ones = self.get(most).trailing_ones();
         self.position = start + (ones + 1).min(most) as usize;
@@ -111,12 +113,15 @@ impl<'a> BitReader<'a> {
 }
 
 /// Number of bytes that must follow packed bits for [`get`] to read them.
-pub(crate) const PADDING: usize = 16;
+pub const PADDING: usize = 16;
 
 /// Returns the `width` (0 to 64) bits at a bit position. Stateless, for tight loops. At least
 /// [`PADDING`] bytes must follow the packed bits.
+///
+/// # Panics
+/// If fewer than eight bytes follow the position.
 #[inline(always)]
-pub(crate) fn get(padded: &[u8], position: usize, width: u32) -> u64 {
+pub fn get(padded: &[u8], position: usize, width: u32) -> u64 {
     let (byte, shift) = (position / 8, position % 8);
     let bytes: [u8; 8] = padded[byte..byte + 8].try_into().expect("eight bytes");
     let word = u64::from_le_bytes(bytes) >> shift;
@@ -128,7 +133,7 @@ pub(crate) fn get(padded: &[u8], position: usize, width: u32) -> u64 {
 }
 
 /// Returns a mask of the lowest `width` (0 to 64) bits.
-pub(crate) fn low_mask(width: u32) -> u64 {
+pub fn low_mask(width: u32) -> u64 {
     if width == 0 {
         0
     } else {

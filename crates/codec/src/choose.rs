@@ -2,7 +2,7 @@
 
 use std::cell::RefCell;
 
-use seiner_model::{Column, FieldType};
+use seiner_model::{Column, FieldType, Strings};
 
 use crate::reader::{Reader, consume};
 use crate::{DecodeError, booleans, dictionary, floats, integers, texts};
@@ -57,9 +57,17 @@ pub fn decode_column(
             FieldType::I64 => Column::I64(decode_integers(reader, count, |value| value)?),
             FieldType::U64 => Column::U64(decode_integers(reader, count, |value| value as u64)?),
             FieldType::Bool => Column::Bool(booleans::decode(reader, count)?),
-            FieldType::Str => Column::Str(texts::decode(reader, count)?),
+            FieldType::Str => Column::Str(texts::decode(reader, count, u32::MAX)?),
         })
     })
+}
+
+/// Reads `count` texts of at most `most` bytes together, as encoded by [`encode_column`].
+///
+/// # Errors
+/// The bytes are not the encoding of a column of texts with that count, or the texts have more bytes.
+pub fn decode_texts(bytes: &mut &[u8], count: usize, most: u32) -> Result<Strings, DecodeError> {
+    consume(bytes, count, |reader| texts::decode(reader, count, most))
 }
 
 /// Appends unsigned integers as the signed integers with the same bits. Differences wrap, so this is

@@ -11,7 +11,7 @@ use crate::varint::put_u64;
 use crate::{DecodeError, Effort};
 
 /// Largest scale that the encoder tries. Beyond 15 digits the decimals of a double are noise.
-const MAX_SCALE: u8 = 15;
+pub const MAX_SCALE: u8 = 15;
 
 /// Powers of ten that are exact as doubles; the format admits each of them.
 const POWERS: [f64; 23] = [
@@ -20,7 +20,7 @@ const POWERS: [f64; 23] = [
 ];
 
 /// Number of scales that the format admits.
-pub(crate) const SCALES: u8 = POWERS.len() as u8;
+pub const SCALES: u8 = POWERS.len() as u8;
 
 /// Constant that rounds by addition and subtraction; the integer then stands in the lowest bits of the
 /// sum. Valid for magnitudes below 2^51, and needs no instruction that old processors lack.
@@ -55,8 +55,19 @@ fn mantissa<T: Real>(value: T, power: f64) -> (i64, bool) {
     )
 }
 
-/// Returns the smallest scale from `start` on that reproduces the value.
-fn scale_of<T: Real>(value: T, start: u8) -> Option<u8> {
+/// Returns the mantissa that reproduces the value at a scale (at most 22); `None` if there is none below
+/// 2^51 by magnitude.
+///
+/// # Panics
+/// If the scale exceeds 22.
+#[inline(always)]
+pub fn mantissa_at<T: Real>(value: T, scale: u8) -> Option<i64> {
+    let (mantissa, returns) = mantissa(value, POWERS[usize::from(scale)]);
+    returns.then_some(mantissa)
+}
+
+/// Returns the smallest scale from `start` on that reproduces the value; `None` beyond [`MAX_SCALE`].
+pub fn scale_of<T: Real>(value: T, start: u8) -> Option<u8> {
     (start..=MAX_SCALE).find(|&scale| mantissa(value, POWERS[usize::from(scale)]).1)
 }
 
@@ -157,7 +168,11 @@ pub(crate) fn are_found(mantissas: &[i64], scale: u8) -> bool {
 }
 
 /// Returns the value of a mantissa, `mantissa / 10^scale`.
-pub(crate) fn value(mantissa: i64, scale: u8) -> f64 {
+///
+/// # Panics
+/// If the scale exceeds 22.
+#[inline(always)]
+pub fn value(mantissa: i64, scale: u8) -> f64 {
     mantissa as f64 / POWERS[usize::from(scale)]
 }
 

@@ -4,14 +4,14 @@
 use crate::{DecodeError, MAX_COUNT};
 
 /// Unread bytes, and the number of bytes read.
-pub(crate) struct Reader<'a> {
+pub struct Reader<'a> {
     rest: &'a [u8],
     offset: usize,
 }
 
 impl<'a> Reader<'a> {
     /// Creates a reader at the start of `bytes`.
-    pub(crate) fn new(bytes: &'a [u8]) -> Reader<'a> {
+    pub fn new(bytes: &'a [u8]) -> Reader<'a> {
         Reader {
             rest: bytes,
             offset: 0,
@@ -19,21 +19,20 @@ impl<'a> Reader<'a> {
     }
 
     /// Returns the number of bytes read.
-    pub(crate) fn offset(&self) -> usize {
+    pub fn offset(&self) -> usize {
         self.offset
     }
 
     /// Returns the unread bytes.
-    pub(crate) fn rest(&self) -> &'a [u8] {
+    pub fn rest(&self) -> &'a [u8] {
         self.rest
     }
 
     /// Reads `count` bytes.
-    pub(crate) fn take(
-        &mut self,
-        count: usize,
-        what: &'static str,
-    ) -> Result<&'a [u8], DecodeError> {
+    ///
+    /// # Errors
+    /// The bytes end before.
+    pub fn take(&mut self, count: usize, what: &'static str) -> Result<&'a [u8], DecodeError> {
         let Some((taken, rest)) = self.rest.split_at_checked(count) else {
             return Err(DecodeError::Truncated {
                 what,
@@ -48,12 +47,18 @@ impl<'a> Reader<'a> {
     }
 
     /// Reads one byte.
-    pub(crate) fn byte(&mut self, what: &'static str) -> Result<u8, DecodeError> {
+    ///
+    /// # Errors
+    /// The bytes end before.
+    pub fn byte(&mut self, what: &'static str) -> Result<u8, DecodeError> {
         Ok(self.take(1, what)?[0])
     }
 
     /// Reads a LEB128 number.
-    pub(crate) fn varint(&mut self, what: &'static str) -> Result<u64, DecodeError> {
+    ///
+    /// # Errors
+    /// The bytes end before, or the number exceeds 64 bits.
+    pub fn varint(&mut self, what: &'static str) -> Result<u64, DecodeError> {
         let mut value = 0;
         for (index, &byte) in self.rest.iter().take(10).enumerate() {
             if index == 9 && byte > 1 {
@@ -75,16 +80,18 @@ impl<'a> Reader<'a> {
     }
 
     /// Reads a zigzag LEB128 number.
-    pub(crate) fn signed(&mut self, what: &'static str) -> Result<i64, DecodeError> {
+    ///
+    /// # Errors
+    /// The bytes end before.
+    pub fn signed(&mut self, what: &'static str) -> Result<i64, DecodeError> {
         self.varint(what).map(crate::varint::unzigzag)
     }
 
-    /// Reads a length. Fails if the length exceeds `limit`.
-    pub(crate) fn length(
-        &mut self,
-        limit: usize,
-        what: &'static str,
-    ) -> Result<usize, DecodeError> {
+    /// Reads a length.
+    ///
+    /// # Errors
+    /// The bytes end before, or the length exceeds `limit`.
+    pub fn length(&mut self, limit: usize, what: &'static str) -> Result<usize, DecodeError> {
         let value = self.varint(what)?;
         if value > limit as u64 {
             return Err(self.invalid(what));
@@ -93,7 +100,7 @@ impl<'a> Reader<'a> {
     }
 
     /// Returns an error at the present offset.
-    pub(crate) fn invalid(&self, what: &'static str) -> DecodeError {
+    pub fn invalid(&self, what: &'static str) -> DecodeError {
         DecodeError::Invalid {
             what,
             offset: self.offset,
@@ -101,7 +108,7 @@ impl<'a> Reader<'a> {
     }
 
     /// Returns an error about the byte just read.
-    pub(crate) fn unknown(&self, what: &'static str, found: u8) -> DecodeError {
+    pub fn unknown(&self, what: &'static str, found: u8) -> DecodeError {
         DecodeError::UnknownCodec {
             what,
             offset: self.offset.saturating_sub(1),

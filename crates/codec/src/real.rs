@@ -6,7 +6,7 @@ use crate::DecodeError;
 use crate::reader::Reader;
 
 /// A float whose identity is its bits.
-pub(crate) trait Real: Number + Default {
+pub trait Real: Number + Default {
     /// The canonical quiet NaN.
     const NAN: Self;
     /// Bytes of the raw float.
@@ -32,11 +32,17 @@ pub(crate) trait Real: Number + Default {
     }
 
     /// Reads the bits, little-endian.
+    ///
+    /// # Errors
+    /// The bytes end before.
     fn take(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
         reader.take(Self::BYTES, "a float").map(Self::from_bytes)
     }
 
-    /// Returns the float in the first bytes. Panics if there are fewer than `BYTES`.
+    /// Returns the float in the first bytes.
+    ///
+    /// # Panics
+    /// If there are fewer than `BYTES`.
     fn from_bytes(bytes: &[u8]) -> Self {
         let mut word = [0; 8];
         word[..Self::BYTES].copy_from_slice(&bytes[..Self::BYTES]);

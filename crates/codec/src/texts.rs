@@ -90,17 +90,21 @@ fn encode_all(texts: &Strings, effort: Effort, out: &mut Vec<u8>) -> u8 {
     0
 }
 
-/// Reads `count` texts.
-pub(crate) fn decode(reader: &mut Reader<'_>, count: usize) -> Result<Strings, DecodeError> {
+/// Reads `count` texts of at most `most` bytes together.
+pub(crate) fn decode(
+    reader: &mut Reader<'_>,
+    count: usize,
+    most: u32,
+) -> Result<Strings, DecodeError> {
     let tag = reader.byte("a codec tag")?;
     let compressed = tag & COMPRESSED != 0;
     match tag & !COMPRESSED {
-        PLAIN => decode_all(reader, count, compressed),
+        PLAIN => decode_all(reader, count, compressed, most),
         DICTIONARY => {
             let entries =
                 reader.length(count, "a dictionary has more entries than the column texts")?;
-            let entries = decode_all(reader, entries, compressed)?;
-            integers::decode_with(reader, count, |indices| expand(&entries, indices))?
+            let entries = decode_all(reader, entries, compressed, most)?;
+            integers::decode_with(reader, count, |indices| expand(&entries, indices, most))?
                 .ok_or_else(|| reader.invalid("an index or a text exceeds the dictionary's bounds"))
         }
         _ => Err(reader.unknown("texts", tag)),
@@ -108,7 +112,7 @@ pub(crate) fn decode(reader: &mut Reader<'_>, count: usize) -> Result<Strings, D
 }
 
 /// Returns the texts that the indices refer to; `None` if a bound is exceeded.
-fn expand(entries: &Strings, indices: &[i64]) -> Option<Strings> {
+fn expand(entries: &Strings, indices: &[i64], most: u32) -> Option<Strings> {
     let mut total = 0u64;
     for &index in indices {
         let length = entries
@@ -119,7 +123,7 @@ fn expand(entries: &Strings, indices: &[i64]) -> Option<Strings> {
             )
             .len();
         total += length as u64;
-        if length > MAX_ENTRY || total > u64::from(u32::MAX) {
+        if length > MAX_ENTRY || total > u64::from(most) {
             return None;
         }
     }
@@ -137,9 +141,11 @@ fn decode_all(
     reader: &mut Reader<'_>,
     count: usize,
     compressed: bool,
+    most: u32,
 ) -> Result<Strings, DecodeError> {
     let ends = integers::decode_with(reader, count, sums)?
-        .ok_or_else(|| reader.invalid("texts' lengths are negative or exceed 4 GiB"))?;
+        .filter(|ends| ends.last().is_none_or(|&end| end <= most))
+        .ok_or_else(|| reader.invalid("texts' lengths are negative or exceed the limit"))?;
     let total = ends.last().map_or(0, |&end| end as usize);
     let mut bytes = Vec::new();
     if compressed {

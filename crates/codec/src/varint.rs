@@ -34,12 +34,14 @@ pub fn get_i64(bytes: &mut &[u8]) -> Result<i64, DecodeError> {
 }
 
 /// Maps signed numbers near zero to small unsigned ones.
-pub(crate) fn zigzag(value: i64) -> u64 {
+#[inline(always)]
+pub fn zigzag(value: i64) -> u64 {
     ((value << 1) ^ (value >> 63)) as u64
 }
 
 /// Inverts [`zigzag`].
-pub(crate) fn unzigzag(value: u64) -> i64 {
+#[inline(always)]
+pub fn unzigzag(value: u64) -> i64 {
     (value >> 1) as i64 ^ -((value & 1) as i64)
 }
 
