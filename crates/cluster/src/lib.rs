@@ -5,8 +5,41 @@
 
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 
+mod blocks;
+mod check;
+mod classes;
+mod columns;
+pub mod conformance;
+mod deletes;
+mod handover;
+mod journal;
+mod keys;
+mod lease;
+mod load;
 pub mod memory;
+mod merge;
+mod names;
+mod opening;
+mod peers;
+mod port;
+mod ports;
 pub mod rows;
+mod scan;
+mod settings;
+mod shelves;
+mod stamps;
+mod store;
+mod strangers;
+mod tables;
+mod takeover;
+pub mod wire;
 
+pub use check::{ClusterCheck, check};
 pub use memory::MemoryRows;
-pub use rows::{Level, Range, Row, Rows, RowsError, Swap, TableSpec};
+pub use peers::{NoPeers, PeerError, Peers, PortRows, Unflushed};
+pub use port::PortCounts;
+pub use ports::PortInfo;
+pub use rows::{Found, Level, Range, Row, Rows, RowsError, Swap, TableSpec};
+pub use settings::{Acknowledge, PortOptions, SpareDisks, Surroundings};
+pub use shelves::Grid;
+pub use store::ClusterStore;

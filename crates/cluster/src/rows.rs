@@ -36,7 +36,7 @@ pub struct TableSpec {
 pub struct Row {
     /// Name of the table.
     pub table: Arc<str>,
-    /// Key of the partition, at most 65,535 bytes.
+    /// Key of the partition, 1 to 65,535 bytes.
     pub partition: Vec<u8>,
     /// Key of the row within its partition, at most 65,535 bytes.
     pub key: Vec<u8>,
@@ -60,6 +60,9 @@ pub struct Range<'a> {
     /// Maximum number of rows, the first ones by key.
     pub limit: usize,
 }
+
+/// Key and value of a row.
+pub type Found = (Vec<u8>, Vec<u8>);
 
 /// Outcome of a conditional write.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -121,7 +124,7 @@ pub trait Rows: Send + Sync {
     ///
     /// # Errors
     /// If too few replicas answer.
-    fn range(&self, range: &Range<'_>, level: Level) -> Result<Vec<(Vec<u8>, Vec<u8>)>, RowsError>;
+    fn range(&self, range: &Range<'_>, level: Level) -> Result<Vec<Found>, RowsError>;
 
     /// Removes a row, or with `None` all rows of a partition.
     ///

@@ -1,0 +1,133 @@
+//! Blocks of the cluster: bundles in the distributed store, written once under unique keys.
+//!
+//! A bundle consists of a directory and of parts of its data, each a row. A reader of one source reads the directories
+//! of the source's shelf, and then only the parts that contain chunks of the source. `docs/format/cluster.md` describes
+//! the rows.
+
+mod check;
+mod reader;
+mod writer;
+
+pub(crate) use check::check_table;
+pub(crate) use reader::{BlockDamage, Blocks};
+pub(crate) use writer::{Place, Stamped, put};
+
+use crate::keys::{KeyBuilder, KeyReader};
+use crate::rows::TableSpec;
+use std::time::Duration;
+
+/// Kind of a partition in a table of directories: the periods of a shelf.
+const PERIODS: u16 = 0;
+/// Kind of a partition in a table of directories: the directories of a shelf and period.
+const DIRECTORIES: u16 = 1;
+
+/// Unique number of a bundle.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct BundleId {
+    /// Port that wrote the bundle.
+    pub port: String,
+    /// Number of the handover, ascending for the port.
+    pub handover: u64,
+    /// Number of the bundle within the handover.
+    pub nth: u32,
+}
+
+impl BundleId {
+    fn key(&self) -> Vec<u8> {
+        KeyBuilder::new()
+            .text(&self.port)
+            .u64(self.handover)
+            .u32(self.nth)
+            .done()
+    }
+
+    fn parse(key: &[u8]) -> Option<BundleId> {
+        let mut reader = KeyReader(key);
+        Some(BundleId {
+            port: reader.text()?.to_string(),
+            handover: reader.u64()?,
+            nth: reader.u32()?,
+        })
+    }
+}
+
+/// Partition of samples: a shelf and a period of a grid.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct Cell {
+    /// Number of the grid.
+    pub grid: u16,
+    /// Shelf of the sources.
+    pub shelf: u32,
+    /// Period of the times.
+    pub period: i64,
+}
+
+impl Cell {
+    /// Returns the partition with the periods of the shelf.
+    fn periods(&self) -> Vec<u8> {
+        periods(self.grid, self.shelf)
+    }
+
+    /// Returns the partition with the directories.
+    fn directories(&self) -> Vec<u8> {
+        KeyBuilder::new()
+            .u16(DIRECTORIES)
+            .u16(self.grid)
+            .u32(self.shelf)
+            .i64(self.period)
+            .done()
+    }
+
+    /// Returns the partition with the data of a bundle.
+    fn data(&self, bundle: &BundleId) -> Vec<u8> {
+        let mut partition = self.directories();
+        partition.extend(bundle.key());
+        partition
+    }
+}
+
+fn periods(grid: u16, shelf: u32) -> Vec<u8> {
+    KeyBuilder::new().u16(PERIODS).u16(grid).u32(shelf).done()
+}
+
+/// Tables of a retention class.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ClassTables {
+    /// Directories of bundles.
+    pub directories: String,
+    /// Data of bundles.
+    pub data: String,
+}
+
+impl ClassTables {
+    /// Returns the tables of a class. Late bundles have tables of their own: their rows expire sooner than others
+    /// that were written at the same time, and would keep files from dying whole.
+    pub fn of(class: &str, is_late: bool) -> ClassTables {
+        let late = if is_late { "_late" } else { "" };
+        ClassTables {
+            directories: format!("directories_{class}{late}"),
+            data: format!("blocks_{class}{late}"),
+        }
+    }
+
+    /// Returns the specifications of the tables of a class whose samples are kept for `age`.
+    pub fn specs(class: &str, age: Option<Duration>) -> Vec<TableSpec> {
+        let tables = [false, true].map(|is_late| ClassTables::of(class, is_late));
+        let names = tables
+            .into_iter()
+            .flat_map(|tables| [tables.directories, tables.data]);
+        names
+            .map(|name| TableSpec {
+                name,
+                life: None,
+                // Rows have lives of their own. About 25 windows a life keep few files open.
+                window: Some(age.map_or(WINDOW, |age| (age / 25).max(SHORTEST_WINDOW))),
+            })
+            .collect()
+    }
+}
+
+/// Window of a class without an age.
+const WINDOW: Duration = Duration::from_secs(30 * 86_400);
+/// Shortest window.
+const SHORTEST_WINDOW: Duration = Duration::from_secs(60);

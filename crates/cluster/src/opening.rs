@@ -1,0 +1,265 @@
+//! Opening of a port: its journal, its lease and its local engine.
+
+use crate::journal::{JournalId, Mirror, Policy};
+use crate::lease::{self, BEAT, Lease, Record};
+use crate::rows::RowsError;
+use crate::scan::rows_error;
+use crate::settings::{Acknowledge, PortOptions, Surroundings};
+use crate::stamps::Stamps;
+use seiner_engine::{Engine, Options};
+use seiner_platform::{Clock, Disk};
+use seiner_store::Error;
+use std::io;
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
+
+/// Name of the file that states which journal the local disk belongs to.
+const PORT_FILE: &str = "port";
+
+/// Attempts of a request at the start of a port, a second apart.
+const ATTEMPTS: usize = 20;
+
+/// Repeats a request while too few replicas answer: nodes of the distributed store may start at the same time. Repeating
+/// the request must be safe.
+///
+/// # Errors
+/// If too few replicas answer for long, or the request is rejected.
+pub(crate) fn patiently<T>(
+    clock: &dyn Clock,
+    mut request: impl FnMut() -> Result<T, RowsError>,
+) -> Result<T, RowsError> {
+    for _ in 1..ATTEMPTS {
+        match request() {
+            Err(RowsError::Unavailable(text)) => {
+                tracing::warn!("too few replicas answer at the start, which is repeated: {text}");
+                clock.sleep(Duration::from_secs(1));
+            }
+            answered => return answered,
+        }
+    }
+    request()
+}
+
+/// Begin of a journal.
+pub(crate) struct Beginning {
+    /// Lease of the new journal.
+    pub lease: Lease,
+    /// Leases of the port's earlier journals whose rows are on the local disk.
+    pub earlier: Vec<Lease>,
+    /// Stamp of the rows on the local disk, whose journal another port may have finished.
+    pub stamp: Option<u64>,
+}
+
+/// Begins a journal of a port.
+///
+/// # Errors
+/// If too few replicas answer, the disk fails, or it belongs to another port.
+pub(crate) fn begin(
+    options: &PortOptions,
+    around: &Surroundings,
+    stamps: &Stamps,
+) -> Result<Beginning, Error> {
+    let Surroundings {
+        rows, clock, disk, ..
+    } = around;
+    let name = &options.name;
+    let records = patiently(&**clock, || lease::records(&**rows)).map_err(rows_error)?;
+    records.iter().for_each(|record| stamps.see(record.stamp));
+    let local = read_port_file(&**disk)?;
+    if let Some((other, _)) = local.as_ref().filter(|(other, _)| other != name) {
+        return Err(Error::Options(format!(
+            "the directory belongs to the port {other:?}, and this port is named {name:?}; give it a directory of its own"
+        )));
+    }
+    let stamp = match &local {
+        None => None,
+        Some((_, epoch)) => {
+            let id = JournalId {
+                port: name.clone(),
+                epoch: *epoch,
+            };
+            lease::stamp(&**rows, &id).map_err(rows_error)?
+        }
+    };
+    stamp.into_iter().for_each(|stamp| stamps.see(stamp));
+    let mut earlier = Vec::new();
+    for record in records
+        .iter()
+        .filter(|record| record.port == *name && record.owner == *name)
+    {
+        let is_here = local
+            .as_ref()
+            .is_some_and(|(_, epoch)| *epoch == record.epoch);
+        if !is_here && !is_silent(around, record)? {
+            return Err(Error::Options(format!(
+                "another machine runs a port named {name:?}; give each port a name of its own"
+            )));
+        }
+        // The journal of a lost directory is left to the takeover.
+        if is_here {
+            let lease = patiently(&**clock, || {
+                Lease::take(rows.clone(), clock.clone(), record, name)
+            });
+            earlier.extend(lease.map_err(rows_error)?);
+        }
+    }
+    let last = patiently(&**clock, || lease::last_epoch(&**rows, name));
+    let epoch = last.map_err(rows_error)? + 1;
+    let first = stamps.next();
+    let lease = patiently(&**clock, || new_lease(around, name, epoch, first));
+    let lease = lease.map_err(rows_error)?;
+    write_port_file(&**disk, name, epoch)?;
+    Ok(Beginning {
+        lease,
+        earlier,
+        stamp,
+    })
+}
+
+/// Waits to see whether a journal still has an owner. Returns true if it has none.
+fn is_silent(around: &Surroundings, record: &Record) -> Result<bool, Error> {
+    let waits = (2 * BEAT).as_millis() / 100;
+    for _ in 0..waits {
+        around.clock.sleep(Duration::from_millis(100));
+        let records = lease::records(&*around.rows).map_err(rows_error)?;
+        if !records.contains(record) {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// Creates the lease of a new journal.
+///
+/// # Errors
+/// If too few replicas answer.
+pub(crate) fn new_lease(
+    around: &Surroundings,
+    port: &str,
+    epoch: u64,
+    stamp: u64,
+) -> Result<Lease, RowsError> {
+    let record = Record {
+        port: port.to_string(),
+        epoch,
+        owner: port.to_string(),
+        beat: 0,
+        stamp,
+    };
+    Lease::create(around.rows.clone(), around.clock.clone(), record)
+}
+
+/// Disk of a port's engine.
+pub(crate) struct PortDisk {
+    /// Mirror of the journal, if it is replicated.
+    pub mirror: Option<Arc<Mirror>>,
+    /// Disk, which is the mirror if there is one.
+    pub disk: Arc<dyn Disk>,
+}
+
+/// Returns the disk of the engine, which repeats the journal in the distributed store unless the settings say not to.
+pub(crate) fn mirrored(
+    options: &PortOptions,
+    around: &Surroundings,
+    lease: &Arc<RwLock<Arc<Lease>>>,
+    epoch: u64,
+) -> Result<PortDisk, Error> {
+    let Acknowledge::Replicated(level) = options.acknowledge else {
+        return Ok(PortDisk {
+            mirror: None,
+            disk: around.disk.clone(),
+        });
+    };
+    let lease = lease.clone();
+    let is_owner = move || {
+        lease
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+            .is_held()
+    };
+    let policy = Policy {
+        level,
+        is_owner: Box::new(is_owner),
+    };
+    let id = JournalId {
+        port: options.name.clone(),
+        epoch,
+    };
+    let mirror = Mirror::new(
+        around.disk.clone(),
+        around.rows.clone(),
+        around.clock.clone(),
+        id,
+        policy,
+    );
+    let mirror = Arc::new(mirror.map_err(|error| disk_error("reading the journal", error))?);
+    // From here on, the new journal alone suffices for the rows on the local disk that no earlier journal has.
+    mirror
+        .write_all()
+        .map_err(|error| disk_error("replicating the journal", error))?;
+    Ok(PortDisk {
+        mirror: Some(mirror.clone()),
+        disk: mirror,
+    })
+}
+
+/// Opens the local engine.
+///
+/// # Errors
+/// If it cannot be opened.
+pub(crate) fn open_engine(
+    options: &PortOptions,
+    around: &Surroundings,
+    disk: Arc<dyn Disk>,
+    threads: bool,
+) -> Result<Arc<Engine>, Error> {
+    let engine = Options {
+        durability: seiner_store::Durability::Sync,
+        ..options.engine.clone()
+    };
+    match threads {
+        true => Engine::start(disk, engine),
+        false => Engine::open(disk, around.clock.clone(), engine).map(Arc::new),
+    }
+}
+
+fn read_port_file(disk: &dyn Disk) -> Result<Option<(String, u64)>, Error> {
+    let context = "reading the file port";
+    let file = match disk.open(PORT_FILE) {
+        Ok(file) => file,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(disk_error(context, error)),
+    };
+    let mut bytes = vec![0; file.len().map_err(|error| disk_error(context, error))? as usize];
+    file.read_at(0, &mut bytes)
+        .map_err(|error| disk_error(context, error))?;
+    let text = String::from_utf8_lossy(&bytes);
+    let parsed = text.trim().rsplit_once(' ');
+    let parsed = parsed.and_then(|(name, epoch)| Some((name.to_string(), epoch.parse().ok()?)));
+    // A torn file is that of a start that wrote no row.
+    Ok(parsed)
+}
+
+/// Writes the file that states which journal the local disk belongs to.
+///
+/// # Errors
+/// If the disk fails.
+pub(crate) fn write_port_file(disk: &dyn Disk, name: &str, epoch: u64) -> Result<(), Error> {
+    let write = || {
+        let next = format!("{PORT_FILE}.next");
+        let file = disk.create(&next)?;
+        file.write_at(0, format!("{name} {epoch}\n").as_bytes())?;
+        file.sync()?;
+        disk.rename(&next, PORT_FILE)?;
+        disk.sync_names()
+    };
+    write().map_err(|error| disk_error("writing the file port", error))
+}
+
+/// Returns the error of a disk.
+pub(crate) fn disk_error(context: &str, error: io::Error) -> Error {
+    Error::Io {
+        context: context.to_string(),
+        error,
+    }
+}

@@ -1,0 +1,507 @@
+//! Port: the parts of a cluster store, their opening and their maintenance.
+
+use crate::blocks::ClassTables;
+use crate::classes::Classes;
+use crate::deletes::{self, DeleteId, Mark};
+use crate::handover::{Handover, HandoverError, Report};
+use crate::journal::{self, JournalId, Mirror, RemovedBefore};
+use crate::lease::{self, BEAT, Beat, Lease, Observer, Record};
+use crate::load::Rate;
+use crate::names::Names;
+use crate::opening::{
+    Beginning, PortDisk, begin, disk_error, mirrored, new_lease, open_engine, patiently,
+    write_port_file,
+};
+use crate::ports::{self, PortInfo};
+use crate::rows::{Level, TableSpec};
+use crate::scan::rows_error;
+use crate::settings::{PortOptions, Surroundings};
+use crate::shelves::{self, Grid};
+use crate::stamps::Stamps;
+use crate::strangers::Numbers;
+use crate::tables::base_tables;
+use crate::takeover::Takeover;
+use seiner_engine::Engine;
+use seiner_model::Selector;
+use seiner_store::Error;
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+
+/// Counts since the port was opened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PortCounts {
+    /// Completed handovers.
+    pub handovers: u64,
+    /// Samples in bundles of this port.
+    pub samples: u64,
+    /// Bundles.
+    pub bundles: u64,
+    /// Bytes of bundles, once for all replicas.
+    pub bytes: u64,
+    /// Samples that were too old when they were handed over.
+    pub expired: u64,
+    /// Journals of failed ports that this port has finished.
+    pub takeovers: u64,
+}
+
+/// Port of a cluster.
+pub(crate) struct Port {
+    pub options: PortOptions,
+    pub around: Surroundings,
+    pub engine: Arc<Engine>,
+    pub mirror: Option<Arc<Mirror>>,
+    pub lease: Arc<RwLock<Arc<Lease>>>,
+    pub names: Names,
+    pub numbers: Numbers,
+    pub classes: Classes,
+    pub grids: Arc<[Grid]>,
+    pub stamps: Stamps,
+    /// Number of the next handover.
+    pub next: AtomicU64,
+    /// Number of handovers whose rows are stored, raised before the rows leave the engine.
+    pub stored: AtomicU64,
+    /// Journals of failed ports that this port finishes.
+    pub takeovers: Mutex<Vec<Arc<Takeover>>>,
+    pub is_closed: AtomicBool,
+    observer: Mutex<Observer>,
+    /// Serialises handovers of the own engine.
+    handing: Mutex<()>,
+    last_handover: AtomicU64,
+    /// Number of sources of the engine that are registered.
+    registered: AtomicU64,
+    /// Rows accepted before the last handover.
+    rows_handed_over: AtomicU64,
+    last_beat: AtomicU64,
+    /// Marks of the deletes that this port has applied, with true if they are stored.
+    applied: Mutex<BTreeMap<DeleteId, (Mark, bool)>>,
+    /// Serialises the application of deletes.
+    applying: Mutex<()>,
+    /// Serialises beats. Two beats at the same time would each find the record changed.
+    beating: Mutex<()>,
+    /// Rate of accepted samples.
+    rate: Mutex<Rate>,
+    counts: Mutex<PortCounts>,
+    /// Last failure of the maintenance.
+    trouble: Mutex<Option<String>>,
+}
+
+pub(crate) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Port {
+    /// Opens a port: creates tables, begins a journal, recovers the local engine and hands over what it holds.
+    ///
+    /// # Errors
+    /// If too few replicas answer, the settings are invalid or contradict the stored ones, or the local store cannot
+    /// be opened.
+    pub fn open(options: PortOptions, around: Surroundings, threads: bool) -> Result<Port, Error> {
+        options.check()?;
+        let (rows, clock) = (&around.rows, &*around.clock);
+        patiently(clock, || rows.create(&base_tables())).map_err(rows_error)?;
+        let classes = patiently(clock, || Classes::open(&**rows, options.classes.as_deref()));
+        let classes = classes.map_err(rows_error)?;
+        let tables = classes.all().iter();
+        let tables = tables.flat_map(|class| ClassTables::specs(&class.name, class.age));
+        let tables: Vec<TableSpec> = tables.collect();
+        patiently(clock, || rows.create(&tables)).map_err(rows_error)?;
+        let grids =
+            patiently(clock, || shelves::open(&**rows, options.grid)).map_err(rows_error)?;
+        let names = Names::new(rows.clone(), &options.name);
+        patiently(clock, || names.refresh()).map_err(rows_error)?;
+        let stamps = Stamps::new(around.clock.clone());
+        let Beginning {
+            lease,
+            earlier,
+            stamp,
+        } = begin(&options, &around, &stamps)?;
+        let epoch = lease.record().epoch;
+        let lease = Arc::new(RwLock::new(Arc::new(lease)));
+        let PortDisk { mirror, disk } = mirrored(&options, &around, &lease, epoch)?;
+        let engine = open_engine(&options, &around, disk, threads)?;
+        let port = Port {
+            next: AtomicU64::new(epoch << 32),
+            stored: AtomicU64::new(0),
+            takeovers: Mutex::default(),
+            is_closed: AtomicBool::new(false),
+            observer: Mutex::default(),
+            handing: Mutex::default(),
+            last_handover: AtomicU64::new(around.clock.monotonic()),
+            registered: AtomicU64::new(0),
+            rows_handed_over: AtomicU64::new(0),
+            last_beat: AtomicU64::new(around.clock.monotonic()),
+            applied: Mutex::default(),
+            applying: Mutex::default(),
+            beating: Mutex::default(),
+            rate: Mutex::default(),
+            counts: Mutex::default(),
+            trouble: Mutex::default(),
+            grids: grids.into(),
+            options,
+            around,
+            engine,
+            mirror,
+            lease,
+            names,
+            numbers: Numbers::default(),
+            classes,
+            stamps,
+        };
+        // All rows on the local disk were accepted before the deletes that this port has not applied.
+        port.apply_deletes().map_err(handover_error)?;
+        port.finish_earlier(earlier, stamp)?;
+        Ok(port)
+    }
+
+    /// Hands over what earlier starts of this port have left, and ends their journals.
+    fn finish_earlier(&self, earlier: Vec<Lease>, stamp: Option<u64>) -> Result<(), Error> {
+        self.hand_over(stamp).map_err(handover_error)?;
+        for lease in earlier {
+            let id = lease.record().id();
+            journal::forget(&*self.around.rows, &id, Level::Quorum).map_err(rows_error)?;
+            lease.end().map_err(rows_error)?;
+        }
+        Ok(())
+    }
+
+    /// Hands over all rows accepted so far. Their stamp is that of this moment, or `stamp`.
+    ///
+    /// # Errors
+    /// If the distributed store or the engine fails. The rows stay here then.
+    pub fn hand_over(&self, stamp: Option<u64>) -> Result<Report, HandoverError> {
+        let _handing = locked(&self.handing);
+        self.last_handover
+            .store(self.around.clock.monotonic(), Ordering::Relaxed);
+        let stamp = match stamp {
+            Some(stamp) => stamp,
+            None => self.stamp_of_handover()?,
+        };
+        let removed = self.mirror.as_ref().map(|mirror| mirror.removed_so_far());
+        let accepted = self.engine.status().rows_accepted;
+        let cut = self.engine.cut()?;
+        let report = self.handover(&self.engine, stamp).run(cut)?;
+        self.stored.fetch_add(1, Ordering::SeqCst);
+        self.engine.release(cut)?;
+        self.rows_handed_over.store(accepted, Ordering::Relaxed);
+        self.forget(removed);
+        self.count(&report);
+        Ok(report)
+    }
+
+    /// Returns the stamp of a handover. The stamp of the journal is higher from now on: if this port fails, the rows
+    /// that it accepts later are later than the bundles.
+    fn stamp_of_handover(&self) -> Result<u64, HandoverError> {
+        let stamp = self.stamps.next();
+        let _beating = locked(&self.beating);
+        self.prolong()?;
+        Ok(stamp)
+    }
+
+    /// Removes copies of journal files whose rows are handed over. A failure leaves them until the next handover.
+    fn forget(&self, before: Option<RemovedBefore>) {
+        if let Some((mirror, before)) = self.mirror.as_ref().zip(before)
+            && let Err(error) = mirror.forget(before)
+        {
+            tracing::warn!("journal files that are not needed stay for now: {error}");
+        }
+    }
+
+    /// Returns a handover of an engine's rows.
+    pub fn handover<'a>(&'a self, engine: &'a Engine, stamp: u64) -> Handover<'a> {
+        let grid_number = self.grids.len() - 1;
+        Handover {
+            engine,
+            rows: &*self.around.rows,
+            names: &self.names,
+            classes: &self.classes,
+            grid_number: grid_number as u16,
+            grid: self.grids[grid_number],
+            port: &self.options.name,
+            next: &self.next,
+            stamp,
+            now: self.around.clock.now(),
+        }
+    }
+
+    fn count(&self, report: &Report) {
+        let mut counts = locked(&self.counts);
+        counts.handovers += 1;
+        counts.samples += report.samples;
+        counts.bundles += report.bundles;
+        counts.bytes += report.bytes;
+        counts.expired += report.expired_samples;
+    }
+
+    /// Returns the present journal.
+    pub fn journal(&self) -> JournalId {
+        let lease = self.lease.read().unwrap_or_else(PoisonError::into_inner);
+        lease.record().id()
+    }
+
+    /// Returns the counts.
+    pub fn counts(&self) -> PortCounts {
+        *locked(&self.counts)
+    }
+
+    /// Returns the last failure of the maintenance, if the latest run failed.
+    pub fn trouble(&self) -> Option<String> {
+        let stalled = self
+            .mirror
+            .as_ref()
+            .is_some_and(|mirror| mirror.is_stalled());
+        let text = "the journal is not on enough replicas; acknowledgements wait".to_string();
+        stalled
+            .then_some(text)
+            .or_else(|| locked(&self.trouble).clone())
+    }
+
+    /// Performs one run of maintenance: beats, takeovers, a handover if one is due. Call it about once a second.
+    pub fn maintain(&self) {
+        let results = [
+            self.beat(),
+            self.apply_deletes(),
+            self.take_over(),
+            self.register_new(),
+            self.hand_over_if_due(),
+        ];
+        let failed = results.into_iter().find_map(Result::err);
+        let failed = failed.map(|error| error.to_string());
+        let before = std::mem::replace(&mut *locked(&self.trouble), failed.clone());
+        match (before, failed) {
+            // The work is repeated several times a second.
+            (None, Some(error)) => {
+                tracing::warn!("maintenance of the port fails, and is repeated: {error}");
+            }
+            (Some(_), None) => tracing::info!("maintenance of the port succeeds again"),
+            _ => {}
+        }
+    }
+
+    /// Prolongs the leases that this port holds, if a beat is due. A failure is repeated by the next call.
+    pub fn keep_leases(&self) {
+        // The maintenance beats as well, and reports failures.
+        if let Err(error) = self.beat() {
+            tracing::debug!("the leases of the port were not prolonged: {error}");
+        }
+    }
+
+    /// Prolongs the leases that this port holds, if a beat is due.
+    fn beat(&self) -> Result<(), HandoverError> {
+        let Ok(_beating) = self.beating.try_lock() else {
+            return Ok(());
+        };
+        let now = self.around.clock.monotonic();
+        if now < self.last_beat.load(Ordering::Relaxed) + BEAT.as_nanos() as u64 {
+            return Ok(());
+        }
+        self.prolong()?;
+        // Queries need the list while the requests are under way.
+        let takeovers = locked(&self.takeovers).clone();
+        let lost = takeovers.into_iter().filter(|takeover| !takeover.beat());
+        let lost: Vec<_> = lost.collect();
+        locked(&self.takeovers)
+            .retain(|takeover| !lost.iter().any(|lost| Arc::ptr_eq(lost, takeover)));
+        self.last_beat.store(now, Ordering::Relaxed);
+        Ok(ports::publish(&*self.around.rows, &self.info())?)
+    }
+
+    /// Applies the deletes that other ports have stored since the last call.
+    ///
+    /// # Errors
+    /// If too few replicas answer, or the local disk fails. The deletes hide all rows of this port until then.
+    pub fn apply_deletes(&self) -> Result<(), HandoverError> {
+        let _applying = locked(&self.applying);
+        let rows = &*self.around.rows;
+        for delete in deletes::read(rows)? {
+            self.stamps.see(delete.id.0);
+            if delete.marks.contains_key(&self.options.name) {
+                continue;
+            }
+            let known = locked(&self.applied).get(&delete.id).copied();
+            let mark = match known {
+                Some((_, true)) => continue,
+                Some((mark, false)) => mark,
+                None => {
+                    self.engine.delete(&delete.selector, delete.interval)?;
+                    let takeovers = locked(&self.takeovers).clone();
+                    for takeover in takeovers {
+                        takeover.apply(&delete)?;
+                    }
+                    // Read after the delete: a shelf with this number or a higher one is read later.
+                    Mark {
+                        journal: self.journal().epoch,
+                        handover: self.next.load(Ordering::SeqCst),
+                    }
+                }
+            };
+            locked(&self.applied).insert(delete.id.clone(), (mark, false));
+            deletes::mark(rows, &delete.id, &self.options.name, mark)?;
+            locked(&self.applied).insert(delete.id, (mark, true));
+        }
+        Ok(())
+    }
+
+    /// Returns this port as it publishes itself.
+    pub fn info(&self) -> PortInfo {
+        let status = self.engine.status();
+        let now = self.around.clock.monotonic();
+        let since = self.last_handover.load(Ordering::Relaxed);
+        PortInfo {
+            name: self.options.name.clone(),
+            address: self.options.address.clone(),
+            samples_per_second: locked(&self.rate).note(now, status.samples_accepted),
+            fill: match status.disk_budget {
+                0 | u64::MAX => 0.0,
+                budget => (status.disk_used as f64 / budget as f64).min(1.0),
+            },
+            unflushed_rows: self.unflushed_rows(status.rows_accepted),
+            handover_lag_s: now.saturating_sub(since) as f64 / 1e9,
+            trouble: self.trouble(),
+            version: env!("CARGO_PKG_VERSION").to_string(),
+            time: self.around.clock.now(),
+        }
+    }
+
+    /// Returns the rows accepted since the last handover began.
+    fn unflushed_rows(&self, accepted: u64) -> u64 {
+        accepted.saturating_sub(self.rows_handed_over.load(Ordering::Relaxed))
+    }
+
+    /// Prolongs the lease of the present journal, with a new stamp.
+    fn prolong(&self) -> Result<(), HandoverError> {
+        let lease = self
+            .lease
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone();
+        match lease.beat(self.stamps.next())? {
+            Beat::Held => Ok(()),
+            Beat::Lost => self.begin_again(&lease),
+        }
+    }
+
+    /// Begins a new journal, because another port has taken the present one over. All rows are still here.
+    fn begin_again(&self, lost: &Lease) -> Result<(), HandoverError> {
+        let record = lost.record();
+        tracing::warn!(
+            "another port has taken over journal {} of this port; a new one begins",
+            record.epoch
+        );
+        let epoch = lease::last_epoch(&*self.around.rows, &self.options.name)? + 1;
+        let lease = new_lease(&self.around, &self.options.name, epoch, self.stamps.next())?;
+        if let Some(mirror) = &self.mirror {
+            let id = lease.record().id();
+            mirror
+                .begin(id)
+                .map_err(|error| disk_error("beginning a journal", error))?;
+        }
+        write_port_file(&*self.around.disk, &self.options.name, epoch)?;
+        *self.lease.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(lease);
+        Ok(())
+    }
+
+    /// Takes over the journals of failed ports, and finishes those that were taken.
+    fn take_over(&self) -> Result<(), HandoverError> {
+        let records = lease::records(&*self.around.rows)?;
+        records
+            .iter()
+            .for_each(|record| self.stamps.see(record.stamp));
+        let own = &self.options.name;
+        let mut held: Vec<JournalId> = locked(&self.takeovers)
+            .iter()
+            .map(|takeover| takeover.journal())
+            .collect();
+        held.push(self.journal());
+        // A journal of this port's earlier start, whose disk was lost, counts as that of another port.
+        let others = records
+            .into_iter()
+            .filter(|record| !held.contains(&record.id()));
+        let others: Vec<Record> = others.collect();
+        let failed = locked(&self.observer).observe(&others, self.around.clock.monotonic());
+        for record in failed {
+            let Surroundings { rows, clock, .. } = &self.around;
+            if let Some(lease) = Lease::take(rows.clone(), clock.clone(), &record, own)? {
+                tracing::warn!(
+                    "port {} does not answer; this port finishes its journal {}",
+                    record.port,
+                    record.epoch
+                );
+                let takeover = Arc::new(Takeover::new(lease, record.stamp));
+                locked(&self.takeovers).push(takeover);
+            }
+        }
+        let takeovers = locked(&self.takeovers).clone();
+        for takeover in takeovers {
+            let report = takeover.finish(self)?;
+            locked(&self.takeovers).retain(|other| !Arc::ptr_eq(other, &takeover));
+            self.count(&report);
+            locked(&self.counts).takeovers += 1;
+        }
+        Ok(())
+    }
+
+    /// Registers sources that are new since the last call, so that other ports list them. Their fields follow with the
+    /// handover.
+    fn register_new(&self) -> Result<(), HandoverError> {
+        let known = self.registered.load(Ordering::Relaxed);
+        let count = self.engine.status().sources;
+        if count > known {
+            let new = self.engine.sources(&Selector::all()).into_iter();
+            let new = new.filter(|source| u64::from(source.0) >= known);
+            self.handover(&self.engine, 0).register(new.collect())?;
+            self.registered.store(count, Ordering::Relaxed);
+        }
+        Ok(())
+    }
+
+    fn hand_over_if_due(&self) -> Result<(), HandoverError> {
+        let since = self.last_handover.load(Ordering::Relaxed);
+        let passed = self.around.clock.monotonic().saturating_sub(since);
+        let status = self.engine.status();
+        let bytes = status.segment_bytes + status.open_segment_bytes + status.buffer_bytes;
+        let is_due = passed >= self.options.handover_every.as_nanos() as u64
+            || bytes >= self.options.handover_bytes;
+        let has_rows = status.rows_accepted > 0;
+        match is_due && has_rows {
+            true => self.hand_over(None).map(drop),
+            false => Ok(()),
+        }
+    }
+
+    /// Hands over all rows and ends the journal. The next start has nothing to recover.
+    ///
+    /// # Errors
+    /// If the distributed store or the engine fails. The rows stay on the local disk and in the journal.
+    pub fn close(&self) -> Result<(), Error> {
+        if self.is_closed.swap(true, Ordering::SeqCst) {
+            return Ok(());
+        }
+        self.hand_over(None).map_err(handover_error)?;
+        if let Err(error) = ports::withdraw(&*self.around.rows, &self.options.name) {
+            tracing::warn!("the port stays in the directory for some seconds: {error}");
+        }
+        let closed = self.engine.close();
+        if let Some(mirror) = &self.mirror {
+            mirror.close();
+        }
+        closed?;
+        // No row of the journal is needed, so no other port has to finish it.
+        let lease = self
+            .lease
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone();
+        let rows = &*self.around.rows;
+        journal::forget(rows, &lease.record().id(), Level::Quorum).map_err(rows_error)?;
+        lease.end().map_err(rows_error)
+    }
+}
+
+/// Converts the failure of a handover.
+pub(crate) fn handover_error(error: HandoverError) -> Error {
+    match error {
+        HandoverError::Rows(error) => rows_error(error),
+        HandoverError::Engine(error) => error,
+    }
+}

@@ -1,0 +1,557 @@
+//! Store of a cluster: what its users see.
+
+use crate::blocks::{Blocks, ClassTables};
+use crate::deletes::{self, Delete};
+use crate::journal::{self, JournalId};
+use crate::lease;
+use crate::peers::{PortRows, Unflushed};
+use crate::port::{Port, PortCounts, handover_error, locked};
+use crate::ports::{self, PortInfo};
+use crate::rows::Level;
+use crate::scan::{ClusterScan, Inputs, OwnRows, Wanted, local_rows, pairs, rows_error};
+use crate::settings::{PortOptions, Surroundings};
+use seiner_engine::Engine;
+use seiner_model::{Batch, Columns, FieldType, Interval, Notation, Selector, SourceId, SourceKey};
+use seiner_platform::sim::SimDisk;
+use seiner_store::{Cut, Durability, Error, IsOver, Piece, Query, Receipt, Results, Status, Store};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// First number of sources that the local engine does not know.
+const REMOTE: u32 = 1 << 31;
+/// Pause between runs of maintenance.
+const PAUSE: Duration = Duration::from_millis(250);
+
+/// Store of samples on a distributed store, as seen through one port.
+///
+/// New samples go to a local engine, whose journal is replicated. Handovers move them into the distributed store as
+/// bundles. Reads return the samples of all ports.
+pub struct ClusterStore {
+    port: Arc<Port>,
+    threads: Mutex<Vec<JoinHandle<()>>>,
+}
+
+/// Rows of a query in other journals.
+#[derive(Default)]
+struct Others {
+    rows: Vec<Unflushed>,
+    /// Errors of journals that cannot be read.
+    notes: Vec<Error>,
+    /// True if deletes hide some rows.
+    is_hidden: bool,
+}
+
+impl Others {
+    /// Adds rows, without those that deletes hide.
+    fn add(&mut self, rows: Vec<Unflushed>, deletes: &[&Delete]) {
+        for mut rows in rows {
+            self.is_hidden |= deletes::hide(deletes, &mut rows);
+            self.rows.push(rows);
+        }
+    }
+}
+
+impl ClusterStore {
+    /// Opens a port of a cluster, with threads for its maintenance. Hands over the rows that an earlier start has left
+    /// in the local directory.
+    ///
+    /// # Errors
+    /// If too few replicas answer, the settings are invalid or contradict the stored ones, or the local store cannot
+    /// be opened.
+    pub fn start(options: PortOptions, around: Surroundings) -> Result<Arc<ClusterStore>, Error> {
+        let store = ClusterStore {
+            port: Arc::new(Port::open(options, around, true)?),
+            threads: Mutex::default(),
+        };
+        let maintain = store.spawn("seiner-port", Port::maintain)?;
+        // Maintenance may take longer than a lease.
+        let lease = store.spawn("seiner-lease", Port::keep_leases)?;
+        locked(&store.threads).extend([maintain, lease]);
+        Ok(Arc::new(store))
+    }
+
+    /// Starts a thread that repeats some work until the port is closed.
+    fn spawn(&self, name: &str, work: fn(&Port)) -> Result<JoinHandle<()>, Error> {
+        let port = self.port.clone();
+        let run = move || {
+            while !port.is_closed.load(Ordering::SeqCst) {
+                work(&port);
+                port.around.clock.sleep(PAUSE);
+            }
+        };
+        let thread = std::thread::Builder::new().name(name.to_string());
+        thread.spawn(run).map_err(|error| Error::Io {
+            context: "starting a thread of the port".to_string(),
+            error,
+        })
+    }
+
+    /// Opens a port without threads. The caller calls [`ClusterStore::maintain`].
+    ///
+    /// # Errors
+    /// As [`ClusterStore::start`].
+    pub fn open(options: PortOptions, around: Surroundings) -> Result<ClusterStore, Error> {
+        Ok(ClusterStore {
+            port: Arc::new(Port::open(options, around, false)?),
+            threads: Mutex::default(),
+        })
+    }
+
+    /// Performs one run of maintenance: prolongs leases, finishes the journals of failed ports, and hands over rows if
+    /// that is due.
+    pub fn maintain(&self) {
+        self.port.maintain();
+        // An engine without threads works here.
+        while self.port.engine.step().is_ok_and(|more| more) {}
+    }
+
+    /// Prolongs the leases that this port holds, if a beat is due. Other maintenance may take longer than a lease, so
+    /// call this function from a thread of its own, about once a second.
+    pub fn keep_leases(&self) {
+        self.port.keep_leases();
+    }
+
+    /// Hands over all rows accepted so far to the distributed store.
+    ///
+    /// # Errors
+    /// If too few replicas answer, or the local disk fails. The rows stay in the port then.
+    pub fn hand_over(&self) -> Result<(), Error> {
+        self.port.hand_over(None).map(drop).map_err(handover_error)
+    }
+
+    /// Returns counts since the port was opened.
+    pub fn counts(&self) -> PortCounts {
+        self.port.counts()
+    }
+
+    /// Returns the reason why acknowledgements or handovers wait at present, if they do.
+    pub fn trouble(&self) -> Option<String> {
+        self.port.trouble()
+    }
+
+    /// Returns this port as it publishes itself.
+    pub fn info(&self) -> PortInfo {
+        self.port.info()
+    }
+
+    /// Returns the ports of the cluster, by name.
+    ///
+    /// # Errors
+    /// If no replica answers.
+    pub fn ports(&self) -> Result<Vec<PortInfo>, Error> {
+        ports::list(&*self.port.around.rows).map_err(rows_error)
+    }
+
+    /// Returns the secret that the ports of the cluster show to each other. The first port stores its proposal.
+    ///
+    /// # Errors
+    /// If too few replicas answer.
+    pub fn secret(&self, proposal: &str) -> Result<String, Error> {
+        ports::secret(&*self.port.around.rows, proposal).map_err(rows_error)
+    }
+
+    /// Returns the rows of a query that this port has accepted and not handed over, for another port.
+    ///
+    /// # Errors
+    /// If the local disk fails.
+    pub fn unflushed(&self, query: &Query) -> Result<PortRows, Error> {
+        let mut found = self.unflushed_elsewhere(query)?;
+        found
+            .rows
+            .extend(rows_of(&self.port.engine, query, u64::MAX)?);
+        Ok(found)
+    }
+
+    /// Applies the deletes that are stored, for a delete of another port. Returns the number of the next handover.
+    ///
+    /// # Errors
+    /// If too few replicas answer, or the local disk fails.
+    pub fn delete_unflushed(
+        &self,
+        _selector: &Selector,
+        _interval: Interval,
+    ) -> Result<u64, Error> {
+        self.port.apply_deletes().map_err(handover_error)?;
+        Ok(self.port.next.load(Ordering::SeqCst))
+    }
+
+    /// Returns the journals of other ports whose rows are here at present, with their engines and stamps.
+    fn taken_over(&self) -> Vec<(JournalId, Arc<Engine>, u64)> {
+        let takeovers = locked(&self.port.takeovers);
+        let ready = takeovers.iter().filter_map(|takeover| {
+            let (engine, stamp) = takeover.engine()?;
+            Some((takeover.journal(), engine, stamp))
+        });
+        ready.collect()
+    }
+
+    /// Returns the rows of a query in all journals but that of this port. A journal whose owner does not answer is read
+    /// from the replicas. A journal that can be read nowhere is reported as an error among the results. The rows that
+    /// deletes hide are not returned.
+    fn others(&self, query: &Query, deletes: &[Delete]) -> Result<Others, Error> {
+        let records = lease::records(&*self.port.around.rows).map_err(rows_error)?;
+        let own = &self.port.options.name;
+        let mut others = Others::default();
+        let mut journals = Vec::new();
+        let mut add = |port: &String, answer: PortRows, others: &mut Others| {
+            // The port has accepted the rows before it applies these deletes.
+            let unapplied = deletes
+                .iter()
+                .filter(|delete| !delete.marks.contains_key(port));
+            journals.extend(answer.journals);
+            others.add(answer.rows, &unapplied.collect::<Vec<_>>());
+        };
+        add(own, self.unflushed_elsewhere(query)?, &mut others);
+        let owners = records.iter().map(|record| &record.owner);
+        let owners: BTreeSet<&String> = owners.filter(|owner| *owner != own).collect();
+        for owner in owners {
+            if let Ok(answer) = self.port.around.peers.unflushed(owner, query) {
+                add(owner, answer, &mut others);
+            }
+        }
+        for record in &records {
+            let id = record.id();
+            if journals.contains(&id.clone().into()) {
+                continue;
+            }
+            let unapplied = deletes.iter().filter(|delete| delete.hides_journal(&id));
+            match self.replicated(record, query) {
+                Ok(replicated) => others.add(replicated, &unapplied.collect::<Vec<_>>()),
+                Err(error) => others.notes.push(Error::Damage {
+                    file: format!("journal {} of port {}", record.epoch, record.port),
+                    offset: 0,
+                    what: format!(
+                        "the port does not answer, and its latest samples cannot be read: {error}"
+                    ),
+                }),
+            }
+        }
+        Ok(others)
+    }
+
+    /// Returns all deletes, and the rows of a query in all journals but that of this port without the deleted ones.
+    fn deletes_and_others(&self, query: &Query) -> Result<(Vec<Delete>, Others), Error> {
+        let rows = &*self.port.around.rows;
+        // A delete that is not read now is later than this query.
+        let mut deletes = deletes::read(rows).map_err(rows_error)?;
+        loop {
+            let others = self.others(query, &deletes)?;
+            if !others.is_hidden {
+                return Ok((deletes, others));
+            }
+            // A port that has applied a delete in the meantime may have answered with later rows.
+            let now = deletes::read(rows).map_err(rows_error)?;
+            if !deletes::has_new_marks(&deletes, &now) {
+                return Ok((deletes, others));
+            }
+            deletes = now;
+        }
+    }
+
+    /// Returns the rows of a query in journals that this port has taken over, and the journals that need not be read:
+    /// those, and the port's own.
+    fn unflushed_elsewhere(&self, query: &Query) -> Result<PortRows, Error> {
+        let mut found = PortRows {
+            journals: vec![self.port.journal().into()],
+            rows: Vec::new(),
+        };
+        for (journal, engine, stamp) in self.taken_over() {
+            found.journals.push(journal.into());
+            found.rows.extend(rows_of(&engine, query, stamp)?);
+        }
+        Ok(found)
+    }
+
+    /// Reads the rows of a query in a replicated journal, without a disk.
+    fn replicated(&self, record: &lease::Record, query: &Query) -> Result<Vec<Unflushed>, Error> {
+        let disk = Arc::new(SimDisk::new(0));
+        let rows = &*self.port.around.rows;
+        journal::restore(rows, &record.id(), Level::Quorum, &*disk).map_err(
+            |error| match error {
+                journal::RestoreError::Rows(error) => rows_error(error),
+                journal::RestoreError::Disk(error) => Error::Io {
+                    context: "memory for a journal".to_string(),
+                    error,
+                },
+            },
+        )?;
+        if !seiner_platform::Disk::list(&*disk)
+            .is_ok_and(|names| names.iter().any(|name| name == "catalog"))
+        {
+            // The journal is empty, or was finished in the meantime.
+            return Ok(Vec::new());
+        }
+        let engine = Engine::read_disk(disk, self.port.options.engine.clone())?;
+        rows_of(&engine, query, record.stamp)
+    }
+
+    /// Returns the sources of a selector, ascending: those of the engine, and those of the distributed store.
+    fn wanted(&self, selector: &Selector, also: &[Unflushed]) -> Vec<Wanted> {
+        let engine = &self.port.engine;
+        let mut local: HashMap<SourceKey, SourceId> = HashMap::new();
+        for id in engine.sources(selector) {
+            local.extend(engine.source_key(id).map(|key| (key, id)));
+        }
+        let mut found: BTreeMap<SourceId, Wanted> = BTreeMap::new();
+        for (position, named) in self.port.names.select(selector) {
+            let own = local.remove(&*named.key);
+            let id = own.unwrap_or(SourceId(REMOTE + position as u32));
+            found.insert(
+                id,
+                Wanted {
+                    id,
+                    key: named.key.clone(),
+                    local: own,
+                },
+            );
+        }
+        for (key, id) in local {
+            found.insert(
+                id,
+                Wanted {
+                    id,
+                    key: Arc::new(key),
+                    local: Some(id),
+                },
+            );
+        }
+        let known: BTreeSet<Arc<SourceKey>> =
+            found.values().map(|wanted| wanted.key.clone()).collect();
+        let strangers: BTreeSet<&Arc<SourceKey>> = also.iter().map(|rows| &rows.key).collect();
+        for key in strangers.into_iter().filter(|key| !known.contains(*key)) {
+            // No handover has given the source a number yet.
+            let id = SourceId(self.port.numbers.of(key));
+            found.insert(
+                id,
+                Wanted {
+                    id,
+                    key: key.clone(),
+                    local: None,
+                },
+            );
+        }
+        found.into_values().collect()
+    }
+
+    /// Returns the tables of all classes.
+    fn tables(&self) -> Vec<ClassTables> {
+        let classes = self.port.classes.all().iter();
+        let tables = classes
+            .flat_map(|class| [false, true].map(|is_late| ClassTables::of(&class.name, is_late)));
+        tables.collect()
+    }
+
+    fn refresh(&self) -> Result<(), Error> {
+        self.port.names.refresh().map_err(rows_error)
+    }
+}
+
+impl Drop for ClusterStore {
+    /// Ends the maintenance. Rows that are not handed over stay in the journal: call [`Store::close`] before.
+    fn drop(&mut self) {
+        self.port.is_closed.store(true, Ordering::SeqCst);
+        if let Some(mirror) = &self.port.mirror {
+            mirror.close();
+        }
+    }
+}
+
+/// Returns the rows of a query in an engine.
+fn rows_of(engine: &Engine, query: &Query, stamp: u64) -> Result<Vec<Unflushed>, Error> {
+    let mut found = Vec::new();
+    for id in engine.sources(&query.selector) {
+        let Some(key) = engine.source_key(id) else {
+            continue;
+        };
+        let rows = local_rows(engine, query, id, &Arc::new(key))?;
+        found.extend(rows.map(|rows| Unflushed { stamp, ..rows }));
+    }
+    Ok(found)
+}
+
+impl Store for ClusterStore {
+    fn append(&self, notation: &dyn Notation, batch: &Batch<'_>) -> Result<Receipt, Error> {
+        self.port.engine.append(notation, batch)
+    }
+
+    fn register(&self, key: &SourceKey) -> Result<SourceId, Error> {
+        self.port.engine.register(key)
+    }
+
+    fn append_columns(
+        &self,
+        source: SourceId,
+        fields: &[&str],
+        columns: &Columns,
+    ) -> Result<Receipt, Error> {
+        let source = match source.0 < REMOTE {
+            true => source,
+            // The first rows of the source at this port.
+            false => match self.source_key(source)? {
+                Some(key) => self.port.engine.register(&key)?,
+                None => return Err(Error::UnknownSource(source.0)),
+            },
+        };
+        self.port.engine.append_columns(source, fields, columns)
+    }
+
+    fn durability(&self) -> Durability {
+        self.port.engine.durability()
+    }
+
+    fn is_durable(&self, position: u64) -> bool {
+        self.port.engine.is_durable(position)
+    }
+
+    fn wait_durable(&self, position: u64) -> Result<(), Error> {
+        self.port.engine.wait_durable(position)
+    }
+
+    fn delete(&self, selector: &Selector, interval: Interval) -> Result<u64, Error> {
+        self.refresh()?;
+        let port = &self.port;
+        let delete = Delete {
+            id: (port.stamps.next(), port.options.name.clone()),
+            selector: selector.clone(),
+            interval,
+            marks: BTreeMap::new(),
+        };
+        let rows = &*port.around.rows;
+        deletes::write(rows, &delete).map_err(rows_error)?;
+        port.apply_deletes().map_err(handover_error)?;
+        let records = lease::records(rows).map_err(rows_error)?;
+        let owners: BTreeSet<String> = records.into_iter().map(|record| record.owner).collect();
+        for owner in owners.iter().filter(|owner| **owner != port.options.name) {
+            // A port that does not answer applies the delete later. All its rows are hidden until then.
+            if let Err(error) = port.around.peers.delete(owner, selector, interval) {
+                tracing::info!("a delete hides later rows of a port for some time: {error}");
+            }
+        }
+        Ok(self.wanted(selector, &[]).len() as u64)
+    }
+
+    fn measurements(&self) -> Result<Vec<String>, Error> {
+        self.refresh()?;
+        let mut found: BTreeSet<String> = self.port.engine.measurements().into_iter().collect();
+        let named = self.port.names.select(&Selector::all());
+        found.extend(
+            named
+                .iter()
+                .map(|(_, named)| named.key.measurement().to_string()),
+        );
+        Ok(found.into_iter().collect())
+    }
+
+    fn tag_names(&self, selector: &Selector) -> Result<Vec<String>, Error> {
+        self.refresh()?;
+        let mut found: BTreeSet<String> =
+            self.port.engine.tag_names(selector).into_iter().collect();
+        for (_, named) in self.port.names.select(selector) {
+            found.extend(named.key.tags().iter().map(|(name, _)| name.clone()));
+        }
+        Ok(found.into_iter().collect())
+    }
+
+    fn tag_values(
+        &self,
+        selector: &Selector,
+        tag: &str,
+        limit: usize,
+    ) -> Result<Vec<String>, Error> {
+        self.refresh()?;
+        let own = self.port.engine.tag_values(selector, tag, limit);
+        let mut found: BTreeSet<String> = own.into_iter().collect();
+        for (_, named) in self.port.names.select(selector) {
+            let value = named.key.tag(tag);
+            found.extend((!value.is_empty()).then(|| value.to_string()));
+        }
+        Ok(found.into_iter().take(limit).collect())
+    }
+
+    fn fields(&self, selector: &Selector) -> Result<Vec<(String, FieldType)>, Error> {
+        self.refresh()?;
+        let own = self.port.engine.fields(selector);
+        let mut found: BTreeSet<(String, FieldType)> = own.into_iter().collect();
+        for (_, named) in self.port.names.select(selector) {
+            found.extend(pairs(&named.fields));
+        }
+        Ok(found.into_iter().collect())
+    }
+
+    fn sources(&self, selector: &Selector) -> Result<Vec<SourceId>, Error> {
+        self.refresh()?;
+        let wanted = self.wanted(selector, &[]).into_iter();
+        Ok(wanted.map(|wanted| wanted.id).collect())
+    }
+
+    fn source_key(&self, source: SourceId) -> Result<Option<SourceKey>, Error> {
+        Ok(match source.0.checked_sub(REMOTE) {
+            None => self.port.engine.source_key(source),
+            Some(position) => {
+                let named = self.port.names.at(position as usize).map(|named| named.key);
+                let found = named.or_else(|| self.port.numbers.key(source.0));
+                found.map(|key| (*key).clone())
+            }
+        })
+    }
+
+    fn scan(&self, query: &Query, is_over: Option<IsOver>) -> Result<Results<'_, Piece>, Error> {
+        if query.interval.is_empty() {
+            return Ok(Box::new(std::iter::empty()));
+        }
+        // Rows move from ports to bundles, so the ports are asked first.
+        let (deletes, others) = self.deletes_and_others(query)?;
+        let (unflushed, notes) = (others.rows, others.notes);
+        self.refresh()?;
+        let rows = &self.port.around.rows;
+        let sources = self.wanted(&query.selector, &unflushed);
+        let grids = self.port.grids.clone();
+        let blocks = Blocks::new(
+            rows.clone(),
+            grids,
+            self.tables(),
+            Level::Quorum,
+            query.interval,
+        );
+        let now = self.port.around.clock.now();
+        let classes = &self.port.classes;
+        let kept_from = move |key: &SourceKey| classes.at(classes.class_of(key)).kept_from(now);
+        let inputs = Inputs {
+            sources,
+            unflushed,
+            blocks,
+            deletes,
+            kept_from: Box::new(kept_from),
+            notes,
+        };
+        let own = OwnRows {
+            port: &self.port.options.name,
+            engine: &self.port.engine,
+            names: &self.port.names,
+            stored: &self.port.stored,
+        };
+        let scan = ClusterScan::new(query.clone(), own, inputs);
+        let scan = scan.take_while(move |_| is_over.as_ref().is_none_or(|is_over| !is_over()));
+        Ok(Box::new(Cut::new(scan)))
+    }
+
+    fn status(&self) -> Status {
+        let status = self.port.engine.status();
+        Status {
+            sources: status.sources.max(self.port.names.len() as u64),
+            ..status
+        }
+    }
+
+    fn close(&self) -> Result<(), Error> {
+        let closed = self.port.close();
+        for thread in locked(&self.threads).drain(..) {
+            // The thread ends after its present run.
+            let _ = thread.join();
+        }
+        closed
+    }
+}

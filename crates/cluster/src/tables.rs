@@ -1,0 +1,24 @@
+//! Tables of a cluster that do not depend on its retention classes.
+
+use crate::rows::TableSpec;
+use crate::{classes, deletes, journal, lease, names, ports, shelves};
+
+/// Returns the tables that do not depend on classes.
+pub(crate) fn base_tables() -> Vec<TableSpec> {
+    let names = [
+        journal::TABLE,
+        lease::TABLE,
+        names::TABLE,
+        names::NUMBERS,
+        shelves::TABLE,
+        classes::TABLE,
+        deletes::TABLE,
+        ports::TABLE,
+    ];
+    let table = |name: &str| TableSpec {
+        name: name.to_string(),
+        life: None,
+        window: None,
+    };
+    names.map(table).into()
+}

@@ -1,0 +1,281 @@
+//! Several ports of one cluster: reads, failures, takeovers, deletes.
+
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+mod world;
+
+use seiner_cluster::{Acknowledge, ClusterStore};
+use seiner_model::{Column, Columns, FieldColumn, Interval, Selector, SourceKey};
+use seiner_store::{Query, Store};
+use std::collections::BTreeMap;
+use std::ops::Range;
+use world::World;
+
+const SECOND: i64 = 1_000_000_000;
+/// Time of the first rows of the tests, ns.
+const START: i64 = 1_700_000_000 * SECOND;
+
+/// Appends rows of one field, durably: the value is the time plus `offset`.
+fn put(port: &ClusterStore, name: &str, times: Range<i64>, offset: i64) {
+    let key = SourceKey::new(name, [("a", "b")]).unwrap();
+    let source = port.register(&key).unwrap();
+    let columns = Columns {
+        times: times.clone().map(|time| START + time * SECOND).collect(),
+        fields: vec![FieldColumn {
+            present: None,
+            values: Column::I64(times.map(|time| time + offset).collect()),
+        }],
+    };
+    let receipt = port.append_columns(source, &["v"], &columns).unwrap();
+    assert_eq!(receipt.rejected_total, 0);
+    port.wait_durable(receipt.position).unwrap();
+}
+
+/// Returns the samples by measurement: time in seconds and value.
+fn all(port: &ClusterStore) -> BTreeMap<String, Vec<(i64, i64)>> {
+    let query = Query {
+        selector: Selector::all(),
+        fields: None,
+        interval: Interval::ALL,
+    };
+    let mut found = BTreeMap::new();
+    for series in port.select(&query, None).unwrap() {
+        let series = series.unwrap();
+        let Column::I64(values) = series.values else {
+            panic!("the values are integers");
+        };
+        let times = series.times.iter().map(|time| (time - START) / SECOND);
+        let name = series.key.measurement().to_string();
+        let before = found.insert(name, times.zip(values).collect::<Vec<_>>());
+        assert!(before.is_none(), "a series is returned twice");
+    }
+    found
+}
+
+fn expected(name: &str, times: Range<i64>) -> BTreeMap<String, Vec<(i64, i64)>> {
+    let samples = times.map(|time| (time, time)).collect();
+    BTreeMap::from([(name.to_string(), samples)])
+}
+
+#[test]
+fn every_port_reads_the_rows_of_all_ports() {
+    let world = World::new(1);
+    let (a, b) = (world.port("a"), world.port("b"));
+    put(&a, "m", 0..100, 0);
+    put(&b, "m", 100..200, 0);
+    assert_eq!(all(&a), expected("m", 0..200), "nothing is handed over");
+    a.hand_over().unwrap();
+    assert_eq!(all(&b), expected("m", 0..200), "a has handed over");
+    b.hand_over().unwrap();
+    for port in [&a, &b] {
+        assert_eq!(all(port), expected("m", 0..200), "both have");
+    }
+    // The source has one number, because b learned it from a.
+    put(&a, "m", 200..300, 0);
+    assert_eq!(all(&b), expected("m", 0..300));
+    // Sources that only another port knows have a number, and can be written to.
+    let foreign = b.sources(&Selector::parse("m").unwrap()).unwrap();
+    assert_eq!(foreign.len(), 1);
+    assert!(b.source_key(foreign[0]).unwrap().is_some());
+}
+
+#[test]
+fn a_port_that_restarts_loses_nothing_and_repeats_nothing() {
+    let world = World::new(2);
+    let a = world.port("a");
+    put(&a, "m", 0..100, 0);
+    a.hand_over().unwrap();
+    put(&a, "m", 100..200, 0);
+    world.crash("a", a);
+    let a = world.port("a");
+    assert_eq!(all(&a), expected("m", 0..200));
+    assert_eq!(a.counts().samples, 100, "the start handed the rest over");
+    a.close().unwrap();
+    let a = world.port("a");
+    assert_eq!(all(&a), expected("m", 0..200));
+    assert_eq!(a.counts().samples, 0);
+}
+
+#[test]
+fn the_rows_of_a_dead_port_are_read_at_once_and_finished_by_another() {
+    let world = World::new(3);
+    let (a, b) = (world.port("a"), world.port("b"));
+    put(&a, "m", 0..100, 0);
+    a.hand_over().unwrap();
+    put(&a, "m", 100..200, 0);
+    world.crash("a", a);
+    assert_eq!(
+        all(&b),
+        expected("m", 0..200),
+        "from the replicas of its journal"
+    );
+    world.run(30, &[&b]);
+    assert_eq!(b.counts().takeovers, 1);
+    assert_eq!(all(&b), expected("m", 0..200), "from bundles");
+    // The port returns with its disk: its rows are handed over again and count once.
+    let a = world.port("a");
+    assert_eq!(all(&a), expected("m", 0..200));
+    put(&a, "m", 200..300, 0);
+    assert_eq!(all(&b), expected("m", 0..300));
+}
+
+#[test]
+fn a_port_that_returns_without_its_disk_loses_nothing() {
+    let world = World::new(4);
+    let (a, b) = (world.port("a"), world.port("b"));
+    put(&a, "m", 0..100, 0);
+    world.crash("a", a);
+    world.lose_disk("a");
+    let a = world.port("a");
+    put(&a, "m", 100..200, 0);
+    for port in [&a, &b] {
+        assert_eq!(all(port), expected("m", 0..200));
+    }
+    world.run(30, &[&a, &b]);
+    assert_eq!(a.counts().takeovers + b.counts().takeovers, 1);
+    for port in [&a, &b] {
+        assert_eq!(all(port), expected("m", 0..200));
+    }
+}
+
+#[test]
+fn a_paused_port_begins_a_new_journal_and_keeps_its_rows() {
+    let world = World::new(5);
+    let (a, b) = (world.port("a"), world.port("b"));
+    put(&a, "m", 0..100, 0);
+    // Only b runs, and takes the journal of a over.
+    world.run(30, &[&b]);
+    assert_eq!(b.counts().takeovers, 1);
+    assert_eq!(all(&b), expected("m", 0..100));
+    // Now a continues. Its lease has ended, so it begins a new journal before it acknowledges anything.
+    world.run(5, &[&a, &b]);
+    put(&a, "m", 100..200, 0);
+    for port in [&a, &b] {
+        assert_eq!(all(port), expected("m", 0..200));
+    }
+    a.hand_over().unwrap();
+    assert_eq!(all(&b), expected("m", 0..200));
+    assert_eq!(a.trouble(), None);
+}
+
+#[test]
+fn later_handovers_replace_earlier_samples() {
+    let world = World::new(6);
+    let (a, b) = (world.port("a"), world.port("b"));
+    put(&a, "m", 0..10, 5);
+    a.hand_over().unwrap();
+    put(&b, "m", 0..10, 0);
+    assert_eq!(
+        all(&a),
+        expected("m", 0..10),
+        "rows of a port are later than bundles"
+    );
+    b.hand_over().unwrap();
+    assert_eq!(all(&a), expected("m", 0..10), "b handed over later");
+}
+
+#[test]
+fn a_delete_hides_earlier_rows_of_all_ports_and_no_later_ones() {
+    let world = World::new(7);
+    let (a, b, c) = (world.port("a"), world.port("b"), world.port("c"));
+    put(&a, "m", 0..10, 0);
+    a.hand_over().unwrap();
+    put(&b, "m", 10..20, 0);
+    put(&c, "m", 20..30, 0);
+    world.crash("c", c);
+    let everything = Selector::parse("m").unwrap();
+    let deleted = a.delete(
+        &everything,
+        Interval::new(START + 5 * SECOND, START + 24 * SECOND),
+    );
+    assert_eq!(deleted.unwrap(), 1);
+    let mut left = expected("m", 0..5);
+    left.get_mut("m")
+        .unwrap()
+        .extend((25..30).map(|time| (time, time)));
+    for port in [&a, &b] {
+        assert_eq!(all(port), left);
+    }
+    b.hand_over().unwrap();
+    world.run(30, &[&a, &b]);
+    assert_eq!(all(&b), left, "after a handover and a takeover");
+    put(&a, "m", 7..8, 0);
+    left.get_mut("m").unwrap().insert(5, (7, 7));
+    assert_eq!(all(&b), left, "a later row at a deleted time");
+    a.hand_over().unwrap();
+    assert_eq!(all(&b), left);
+}
+
+#[test]
+fn two_ports_with_one_name_are_rejected() {
+    let world = World::new(8);
+    let a = world.port("a");
+    world.lose_disk("a");
+    // The first port beats while the second one looks.
+    let error = world.port_beside("a", &a).err().unwrap().to_string();
+    assert!(error.contains("a name of its own"), "{error}");
+}
+
+#[test]
+fn local_acknowledgements_write_no_journal_rows() {
+    let world = World::new(9);
+    let mut options = world.options("a");
+    options.acknowledge = Acknowledge::Local;
+    let a = world.port_with(options);
+    put(&a, "m", 0..100, 0);
+    assert_eq!(world.rows.partitions("journal").unwrap().len(), 0);
+    a.hand_over().unwrap();
+    assert_eq!(all(&a), expected("m", 0..100));
+    let replicated = world.port("b");
+    put(&replicated, "m", 100..200, 0);
+    assert!(!world.rows.partitions("journal").unwrap().is_empty());
+    replicated.close().unwrap();
+    assert_eq!(all(&a), expected("m", 0..200));
+}
+
+/// The journal of a port stays as short as the rows that it has not handed over.
+#[test]
+fn handovers_remove_the_journal() {
+    let world = World::new(10);
+    let a = world.port("a");
+    let mut most = 0;
+    for round in 0..40 {
+        put(&a, "m", round * 2000..(round + 1) * 2000, 0);
+        a.hand_over().unwrap();
+        world.run(3, &[&a]);
+        most = most.max(world.rows.partitions("journal").unwrap().len());
+    }
+    assert!(most < 30, "{most} partitions");
+    assert_eq!(all(&a), expected("m", 0..80_000));
+}
+
+#[test]
+fn ports_list_each_others_sources_before_a_handover() {
+    let world = World::new(12);
+    let (a, b) = (world.port("a"), world.port("b"));
+    put(&a, "m", 0..10, 0);
+    world.run(1, &[&a, &b]);
+    assert_eq!(b.measurements().unwrap(), ["m"]);
+    assert_eq!(b.fields(&Selector::all()).unwrap().len(), 1);
+    assert_eq!(all(&b), expected("m", 0..10));
+}
+
+#[test]
+fn ports_publish_their_load() {
+    let world = World::new(11);
+    let (a, b) = (world.port("a"), world.port("b"));
+    for round in 0..10 {
+        put(&a, "m", round * 100..(round + 1) * 100, 0);
+        world.run(1, &[&a, &b]);
+    }
+    let ports = b.ports().unwrap();
+    let names: Vec<&str> = ports.iter().map(|port| &*port.name).collect();
+    assert_eq!(names, ["a", "b"]);
+    let rate = ports[0].samples_per_second;
+    assert!((50.0..150.0).contains(&rate), "{rate}");
+    assert!(ports[0].unflushed_rows > 0);
+    let mean = rate / 2.0;
+    assert!(ports[0].weight(mean) < ports[1].weight(mean));
+    a.close().unwrap();
+    assert_eq!(b.ports().unwrap().len(), 1);
+}

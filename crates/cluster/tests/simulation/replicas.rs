@@ -1,0 +1,212 @@
+//! Replicas: the rows of a simulated Cassandra.
+//!
+//! Every replica has every row. A row counts by the timestamp of its write; at equal timestamps a removal counts, then
+//! the larger value. Conditional writes have one order of their own.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// Number of replicas.
+pub const NODES: usize = 3;
+/// More than half of the replicas.
+pub const MAJORITY: usize = 2;
+
+/// Version of a row.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Cell {
+    /// Timestamp of the write, ns.
+    pub stamp: i64,
+    /// True for a removal.
+    pub is_removed: bool,
+    /// Value.
+    pub value: Arc<[u8]>,
+    /// Time at which the row expires, ns.
+    pub expires: i64,
+}
+
+/// Place of a row: table, partition, key. Without a key: the whole partition.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Place {
+    /// Name of the table.
+    pub table: Arc<str>,
+    /// Key of the partition.
+    pub partition: Vec<u8>,
+    /// Key of the row.
+    pub key: Option<Vec<u8>>,
+}
+
+/// Write of a row or removal, as replicas receive it.
+#[derive(Clone, Debug)]
+pub struct Change {
+    /// Place.
+    pub place: Place,
+    /// New version.
+    pub cell: Cell,
+}
+
+/// Partition at one replica.
+#[derive(Clone, Debug)]
+struct Partition {
+    /// Timestamp of the last removal of the whole partition.
+    removed: i64,
+    rows: BTreeMap<Vec<u8>, Cell>,
+}
+
+impl Default for Partition {
+    fn default() -> Partition {
+        Partition {
+            removed: i64::MIN,
+            rows: BTreeMap::new(),
+        }
+    }
+}
+
+impl Partition {
+    fn add(&mut self, other: &Partition) {
+        self.removed = self.removed.max(other.removed);
+        for (key, cell) in &other.rows {
+            self.put(key, cell);
+        }
+    }
+
+    fn put(&mut self, key: &[u8], cell: &Cell) {
+        match self.rows.get_mut(key) {
+            Some(old) if *old < *cell => *old = cell.clone(),
+            Some(_) => {}
+            None => drop(self.rows.insert(key.to_vec(), cell.clone())),
+        }
+    }
+}
+
+/// Partitions of a replica, by table and key.
+type Node = BTreeMap<Arc<str>, BTreeMap<Vec<u8>, Partition>>;
+
+/// Rows of all replicas.
+#[derive(Clone, Default)]
+pub struct Replicas {
+    nodes: [Node; NODES],
+    serial: BTreeMap<(Arc<str>, Vec<u8>), Serial>,
+}
+
+/// Partition whose rows are written conditionally.
+#[derive(Clone, Debug, Default)]
+pub struct Serial {
+    /// Values in the one order of all conditional writes.
+    pub rows: BTreeMap<Vec<u8>, Vec<u8>>,
+    /// Write that was accepted by too few replicas. The next conditional write completes or discards it.
+    pub in_doubt: Option<(Vec<u8>, Vec<u8>)>,
+}
+
+impl Replicas {
+    /// Applies a change at a replica.
+    pub fn apply(&mut self, node: usize, change: &Change) {
+        let Place {
+            table,
+            partition,
+            key,
+        } = &change.place;
+        let table = self.nodes[node].entry(table.clone()).or_default();
+        let found = table.entry(partition.clone()).or_default();
+        match key {
+            Some(key) => found.put(key, &change.cell),
+            None => found.removed = found.removed.max(change.cell.stamp),
+        }
+    }
+
+    /// Returns the rows of a partition as some replicas have them. With `repair`, all of these replicas have the
+    /// newest versions afterwards.
+    pub fn read(
+        &mut self,
+        nodes: &[usize],
+        table: &str,
+        partition: &[u8],
+        now: i64,
+        repair: bool,
+    ) -> Vec<(Vec<u8>, Vec<u8>)> {
+        let mut merged = Partition::default();
+        for &node in nodes {
+            let found = self.nodes[node]
+                .get(table)
+                .and_then(|table| table.get(partition));
+            found.into_iter().for_each(|found| merged.add(found));
+        }
+        if repair && (merged.removed > i64::MIN || !merged.rows.is_empty()) {
+            for &node in nodes {
+                let table = self.nodes[node].entry(table.into()).or_default();
+                table.entry(partition.to_vec()).or_default().add(&merged);
+            }
+        }
+        let Partition { removed, rows } = merged;
+        let live = rows
+            .into_iter()
+            .filter(|(_, cell)| !cell.is_removed && cell.stamp > removed && cell.expires > now);
+        live.map(|(key, cell)| (key, cell.value.to_vec())).collect()
+    }
+
+    /// Returns the keys of the partitions of a table that some replicas have.
+    pub fn partitions(&self, nodes: &[usize], table: &str) -> Vec<Vec<u8>> {
+        let tables = nodes.iter().filter_map(|&node| self.nodes[node].get(table));
+        let mut keys: Vec<Vec<u8>> = tables.flat_map(|table| table.keys().cloned()).collect();
+        keys.sort();
+        keys.dedup();
+        keys
+    }
+
+    /// Returns a partition of conditional writes.
+    pub fn serial(&mut self, table: &str, partition: &[u8]) -> &mut Serial {
+        self.serial
+            .entry((table.into(), partition.to_vec()))
+            .or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn change(key: Option<&str>, stamp: i64, value: Option<&str>) -> Change {
+        Change {
+            place: Place {
+                table: "t".into(),
+                partition: b"p".to_vec(),
+                key: key.map(|key| key.as_bytes().to_vec()),
+            },
+            cell: Cell {
+                stamp,
+                is_removed: value.is_none(),
+                value: value.unwrap_or("").as_bytes().into(),
+                expires: i64::MAX,
+            },
+        }
+    }
+
+    fn values(replicas: &mut Replicas, nodes: &[usize]) -> Vec<String> {
+        let rows = replicas.read(nodes, "t", b"p", 0, false).into_iter();
+        rows.map(|(_, value)| String::from_utf8(value).unwrap())
+            .collect()
+    }
+
+    #[test]
+    fn the_newest_version_of_any_replica_counts() {
+        let mut replicas = Replicas::default();
+        replicas.apply(0, &change(Some("a"), 5, Some("new")));
+        replicas.apply(1, &change(Some("a"), 3, Some("old")));
+        assert_eq!(values(&mut replicas, &[0, 1]), ["new"]);
+        assert_eq!(values(&mut replicas, &[1, 2]), ["old"]);
+        replicas.apply(2, &change(Some("a"), 5, None));
+        assert!(values(&mut replicas, &[0, 2]).is_empty());
+        replicas.apply(0, &change(Some("a"), 9, Some("later")));
+        replicas.apply(1, &change(None, 8, None));
+        assert_eq!(values(&mut replicas, &[0, 1, 2]), ["later"]);
+        replicas.apply(1, &change(None, 9, None));
+        assert!(values(&mut replicas, &[0, 1]).is_empty());
+    }
+
+    #[test]
+    fn a_repaired_replica_has_what_the_reader_saw() {
+        let mut replicas = Replicas::default();
+        replicas.apply(0, &change(Some("a"), 5, Some("new")));
+        assert_eq!(replicas.read(&[0, 1], "t", b"p", 0, true).len(), 1);
+        assert_eq!(values(&mut replicas, &[1, 2]), ["new"]);
+    }
+}

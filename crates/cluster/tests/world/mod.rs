@@ -1,0 +1,213 @@
+//! Ports of one cluster in this process, on rows in memory and simulated disks.
+
+use seiner_cluster::{
+    ClusterStore, Grid, MemoryRows, PeerError, Peers, PortOptions, PortRows, Rows, SpareDisks,
+    Surroundings,
+};
+use seiner_engine::Options;
+use seiner_model::{Interval, Selector};
+use seiner_platform::sim::{SimClock, SimDisk};
+use seiner_platform::{Clock, Disk};
+use seiner_store::Query;
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::{Arc, Mutex, Weak};
+use std::time::Duration;
+
+/// Cluster in this process.
+pub struct World {
+    pub rows: Arc<dyn Rows>,
+    pub clock: Arc<SimClock>,
+    ports: Arc<Ports>,
+    disks: Mutex<BTreeMap<String, SimDisk>>,
+    spare: Arc<Spare>,
+    seed: u64,
+}
+
+/// Ports by name.
+#[derive(Default)]
+struct Ports(Mutex<BTreeMap<String, Weak<ClusterStore>>>);
+
+/// Clock that maintains a port when another one sleeps.
+struct Beside {
+    clock: Arc<SimClock>,
+    other: Arc<ClusterStore>,
+}
+
+impl Clock for Beside {
+    fn now(&self) -> i64 {
+        self.clock.now()
+    }
+
+    fn monotonic(&self) -> u64 {
+        self.clock.monotonic()
+    }
+
+    fn sleep(&self, duration: Duration) {
+        self.clock.sleep(duration);
+        self.other.maintain();
+    }
+}
+
+/// Spare disks by name.
+#[derive(Default)]
+struct Spare(Mutex<BTreeMap<String, SimDisk>>);
+
+impl SpareDisks for Spare {
+    fn create(&self, name: &str) -> io::Result<Arc<dyn Disk>> {
+        let disk = SimDisk::new(9);
+        self.0
+            .lock()
+            .unwrap()
+            .insert(name.to_string(), disk.clone());
+        Ok(Arc::new(disk))
+    }
+
+    fn remove(&self, name: &str) -> io::Result<()> {
+        self.0.lock().unwrap().remove(name);
+        Ok(())
+    }
+}
+
+impl Ports {
+    fn get(&self, port: &str) -> Result<Arc<ClusterStore>, PeerError> {
+        let found = self.0.lock().unwrap().get(port).and_then(Weak::upgrade);
+        found.ok_or_else(|| PeerError {
+            port: port.to_string(),
+            why: "it does not run".to_string(),
+        })
+    }
+}
+
+impl Peers for Ports {
+    fn unflushed(&self, port: &str, query: &Query) -> Result<PortRows, PeerError> {
+        let store = self.get(port)?;
+        store.unflushed(query).map_err(|error| PeerError {
+            port: port.to_string(),
+            why: error.to_string(),
+        })
+    }
+
+    fn delete(
+        &self,
+        port: &str,
+        selector: &Selector,
+        interval: Interval,
+    ) -> Result<u64, PeerError> {
+        let store = self.get(port)?;
+        store
+            .delete_unflushed(selector, interval)
+            .map_err(|error| PeerError {
+                port: port.to_string(),
+                why: error.to_string(),
+            })
+    }
+}
+
+#[allow(dead_code, reason = "each test uses a part")]
+impl World {
+    /// Creates a cluster without ports.
+    pub fn new(seed: u64) -> World {
+        World {
+            rows: Arc::new(MemoryRows::new()),
+            clock: Arc::new(SimClock::new(1_700_000_000_000_000_000)),
+            ports: Arc::default(),
+            disks: Mutex::default(),
+            spare: Arc::default(),
+            seed,
+        }
+    }
+
+    /// Returns the settings of a port.
+    pub fn options(&self, name: &str) -> PortOptions {
+        PortOptions {
+            grid: Grid {
+                shelves: 3,
+                period_ns: 3_600_000_000_000,
+            },
+            engine: Options {
+                memory: 8 << 20,
+                block_bytes: 512,
+                segment_bytes: 256 << 10,
+                journal_bytes: 1 << 20,
+                ..Options::default()
+            },
+            ..PortOptions::new(name)
+        }
+    }
+
+    /// Opens a port on the disk of its name, without threads.
+    pub fn port(&self, name: &str) -> Arc<ClusterStore> {
+        self.try_port(name).unwrap()
+    }
+
+    /// Opens a port with settings, on the disk of its name.
+    pub fn port_with(&self, options: PortOptions) -> Arc<ClusterStore> {
+        self.open(options, self.clock.clone()).unwrap()
+    }
+
+    /// Opens a port while another one runs: whenever the first sleeps, the other is maintained.
+    pub fn port_beside(
+        &self,
+        name: &str,
+        other: &Arc<ClusterStore>,
+    ) -> Result<Arc<ClusterStore>, seiner_store::Error> {
+        let clock = Beside {
+            clock: self.clock.clone(),
+            other: other.clone(),
+        };
+        self.open(self.options(name), Arc::new(clock))
+    }
+
+    /// Opens a port, or returns the error.
+    pub fn try_port(&self, name: &str) -> Result<Arc<ClusterStore>, seiner_store::Error> {
+        self.open(self.options(name), self.clock.clone())
+    }
+
+    fn open(
+        &self,
+        options: PortOptions,
+        clock: Arc<dyn Clock>,
+    ) -> Result<Arc<ClusterStore>, seiner_store::Error> {
+        let name = options.name.clone();
+        let mut disks = self.disks.lock().unwrap();
+        let seed = self.seed + disks.len() as u64;
+        let disk = disks
+            .entry(name.clone())
+            .or_insert_with(|| SimDisk::new(seed));
+        let around = Surroundings {
+            rows: self.rows.clone(),
+            disk: Arc::new(disk.clone()),
+            spare: self.spare.clone(),
+            clock,
+            peers: self.ports.clone(),
+        };
+        let store = Arc::new(ClusterStore::open(options, around)?);
+        let mut ports = self.ports.0.lock().unwrap();
+        ports.insert(name, Arc::downgrade(&store));
+        Ok(store)
+    }
+
+    /// Cuts the power of a port: the store is gone, and its disk keeps what was synced.
+    pub fn crash(&self, name: &str, port: Arc<ClusterStore>) {
+        drop(port);
+        let mut disks = self.disks.lock().unwrap();
+        let crashed = disks[name].crash();
+        disks.insert(name.to_string(), crashed);
+        self.ports.0.lock().unwrap().remove(name);
+    }
+
+    /// Loses the disk of a port.
+    pub fn lose_disk(&self, name: &str) {
+        self.disks.lock().unwrap().remove(name);
+    }
+
+    /// Advances the clock and runs the maintenance of ports, second by second.
+    pub fn run(&self, seconds: u64, ports: &[&Arc<ClusterStore>]) {
+        for _ in 0..seconds {
+            self.clock.advance(1_000_000_000);
+            ports.iter().for_each(|port| port.maintain());
+        }
+        assert!(self.clock.monotonic() > 0);
+    }
+}
