@@ -77,6 +77,8 @@ for tool in "$@"; do
         python) python ;;
         chromium) [ -n "${CHROMIUM:-}" ] || debian chromium chromium ;;
         curl) debian curl curl ;;
+        java) debian java openjdk-17-jre-headless ;;
+        maven) debian mvn maven ;;
         victoria-metrics) debian victoria-metrics victoria-metrics ;;
         influxdb) debian influxd influxdb ;;
         fio) debian fio fio ;;

@@ -1,0 +1,242 @@
+//! Connection to a cluster: reaches a node, and checks or creates the keyspace.
+
+use crate::client::Client;
+use crate::contact::{Contact, Host, Replication, is_name};
+use crate::schema::{MARKER, VERSION, create_keyspace, create_marker};
+use seiner_cluster::{Level, RowsError};
+use std::collections::BTreeMap;
+use std::time::Duration;
+use thiserror::Error;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+use tokio::task::JoinSet;
+use tokio::time::timeout;
+
+/// Time for a host to answer at all.
+const PROBE: Duration = Duration::from_secs(2);
+/// Request OPTIONS of version 4 of Cassandra's protocol: version, flags, stream, operation, length of the body.
+const OPTIONS: [u8; 9] = [4, 0, 0, 0, 5, 0, 0, 0, 0];
+/// Tables of a foreign keyspace that its error names.
+const NAMED_TABLES: usize = 5;
+
+/// Error of a connection.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum ConnectError {
+    /// No node answered.
+    #[error(
+        "no node of the cluster answers: {0}; start the cluster, or correct the hosts, the port, the user or the \
+         password"
+    )]
+    Unreachable(String),
+    /// A setting that cannot be right.
+    #[error("{0}")]
+    Setting(String),
+    /// A keyspace with tables of another program. Nothing was written.
+    #[error(
+        "the keyspace {keyspace} belongs to another program: it has the tables {tables}, and no table {MARKER}; use \
+         another keyspace"
+    )]
+    ForeignKeyspace {
+        /// Name of the keyspace.
+        keyspace: String,
+        /// Names of its first tables.
+        tables: String,
+    },
+    /// A keyspace with tables of another version of Seiner. Nothing was written.
+    #[error(
+        "the keyspace {keyspace} has the schema {found}, and this program needs the schema {VERSION}; use the version \
+         of Seiner that wrote the keyspace, or another keyspace"
+    )]
+    OtherSchema {
+        /// Name of the keyspace.
+        keyspace: String,
+        /// Version of its tables.
+        found: String,
+    },
+    /// The threads of the driver could not be started.
+    #[error("the threads of the Cassandra driver cannot start: {0}")]
+    Threads(String),
+    /// The cluster did not execute a request.
+    #[error("the cluster cannot be used: {0}")]
+    Rows(#[from] RowsError),
+}
+
+/// Connects, and checks or creates the keyspace.
+pub(crate) async fn connect(
+    contact: &Contact,
+    replication: Replication,
+) -> Result<Client, ConnectError> {
+    check_settings(contact, replication)?;
+    let client = reach(contact).await?;
+    if find_keyspace(&client).await? == Found::Ours {
+        return Ok(client);
+    }
+    let datacenters = datacenters(&client);
+    let text = create_keyspace(&client.keyspace, replication.factor, &datacenters);
+    client.change_schema(&text).await?;
+    client
+        .change_schema(&create_marker(&client.keyspace))
+        .await?;
+    let text = format!(
+        "INSERT INTO \"{}\".{MARKER} (name, value) VALUES ('version', '{VERSION}') IF NOT EXISTS",
+        client.keyspace
+    );
+    // If the answer is lost, the next look finds out.
+    let _ = client
+        .patience
+        .once(client.session.query_unpaged(text, ()))
+        .await;
+    match find_keyspace(&client).await? {
+        Found::Ours => Ok(client),
+        Found::Nothing => {
+            let text = "the version of the tables could not be written to most nodes";
+            Err(RowsError::Unavailable(text.to_string()).into())
+        }
+    }
+}
+
+/// Reaches a node, and connects through the hosts that answer. On failure, returns the reason for each host.
+///
+/// The driver waits for hosts that accept connections and do not answer, so such hosts are found first.
+pub(crate) async fn reach(contact: &Contact) -> Result<Client, ConnectError> {
+    let mut probes = JoinSet::new();
+    for (number, host) in contact.hosts.iter().cloned().enumerate() {
+        probes.spawn(async move { (number, probe(&host).await, host) });
+    }
+    let mut hosts = probes.join_all().await;
+    hosts.sort_by_key(|(number, ..)| *number);
+    let mut answering = contact.clone();
+    answering.hosts.clear();
+    for (_, outcome, host) in &hosts {
+        if outcome.is_ok() {
+            answering.hosts.push(host.clone());
+        }
+    }
+    let driver = match answering.hosts.is_empty() {
+        true => String::new(),
+        false => match timeout(contact.timeouts.connect, Client::open(&answering)).await {
+            Ok(Ok(client)) => return Ok(client),
+            Ok(Err(error)) => error.to_string(),
+            Err(_) => format!("no connection within {:?}", contact.timeouts.connect),
+        },
+    };
+    let reasons = hosts.into_iter().map(|(_, outcome, host)| match outcome {
+        Ok(()) => format!("{host} (answers, but: {driver})"),
+        Err(reason) => format!("{host} ({reason})"),
+    });
+    let reasons: Vec<String> = reasons.collect();
+    Err(ConnectError::Unreachable(reasons.join(", ")))
+}
+
+/// Asks a host for the options of the query language.
+async fn probe(host: &Host) -> Result<(), String> {
+    let request = async {
+        let mut stream = TcpStream::connect((host.name.as_str(), host.port)).await?;
+        stream.write_all(&OPTIONS).await?;
+        let mut answer = [0; OPTIONS.len()];
+        stream.read_exact(&mut answer).await?;
+        Ok::<_, std::io::Error>(answer)
+    };
+    match timeout(PROBE, request).await {
+        // The highest bit of the version marks an answer.
+        Ok(Ok([version, ..])) if version & 0x80 != 0 => Ok(()),
+        Ok(Ok(_)) => Err("another protocol than that of Cassandra".to_string()),
+        Ok(Err(error)) => Err(error.to_string()),
+        Err(_) => Err(format!("no answer within {PROBE:?}")),
+    }
+}
+
+fn check_settings(contact: &Contact, replication: Replication) -> Result<(), ConnectError> {
+    let wrong = |text: String| Err(ConnectError::Setting(text));
+    if contact.hosts.is_empty() {
+        return wrong("a cluster needs at least one host; set one".to_string());
+    }
+    if !is_name(&contact.keyspace) {
+        return wrong(format!(
+            "{:?} is no name of a keyspace; use at most 48 lower-case letters, digits and underscores, beginning \
+             with a letter",
+            contact.keyspace
+        ));
+    }
+    if replication.factor == 0 {
+        return wrong("a row needs at least one copy; set a replication of 1 or more".to_string());
+    }
+    Ok(())
+}
+
+/// Keyspace that a client finds.
+#[derive(Debug, PartialEq, Eq)]
+enum Found {
+    /// No keyspace, an empty one, or one whose creation was interrupted.
+    Nothing,
+    /// Keyspace with the tables of this version.
+    Ours,
+}
+
+async fn find_keyspace(client: &Client) -> Result<Found, ConnectError> {
+    let keyspace = &client.keyspace;
+    let tables: Vec<String> = tables(client).await?;
+    if tables.is_empty() {
+        return Ok(Found::Nothing);
+    }
+    let foreign = || {
+        let tables: Vec<&str> = tables.iter().map(String::as_str).collect();
+        ConnectError::ForeignKeyspace {
+            keyspace: keyspace.clone(),
+            tables: tables[..tables.len().min(NAMED_TABLES)].join(", "),
+        }
+    };
+    if !tables.iter().any(|table| table == MARKER) {
+        return Err(foreign());
+    }
+    match version(client).await {
+        Ok(Some(version)) if version == VERSION => Ok(Found::Ours),
+        Ok(Some(found)) => Err(ConnectError::OtherSchema {
+            keyspace: keyspace.clone(),
+            found,
+        }),
+        Ok(None) if tables.len() == 1 => Ok(Found::Nothing),
+        Ok(None) => Err(foreign()),
+        // A table of this name with other columns.
+        Err(RowsError::Rejected(_)) => Err(foreign()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Returns the names of all tables of the keyspace, with the marker.
+pub(crate) async fn tables(client: &Client) -> Result<Vec<String>, RowsError> {
+    let text = format!(
+        "SELECT table_name FROM system_schema.tables WHERE keyspace_name = '{}'",
+        client.keyspace
+    );
+    let rows: Vec<(String,)> = client.select(&text, Level::One).await?;
+    Ok(rows.into_iter().map(|(name,)| name).collect())
+}
+
+/// Returns the version of the tables. One replica is enough if it has the version, so that a client can connect while
+/// most nodes are down.
+async fn version(client: &Client) -> Result<Option<String>, RowsError> {
+    let text = format!(
+        "SELECT value FROM \"{}\".{MARKER} WHERE name = 'version'",
+        client.keyspace
+    );
+    for level in [Level::One, Level::Quorum] {
+        let rows: Vec<(Option<String>,)> = client.select(&text, level).await?;
+        if let Some((Some(version),)) = rows.into_iter().next() {
+            return Ok(Some(version));
+        }
+    }
+    Ok(None)
+}
+
+/// Returns the number of nodes of each data centre.
+fn datacenters(client: &Client) -> BTreeMap<String, usize> {
+    let state = client.session.get_cluster_state();
+    let mut datacenters = BTreeMap::new();
+    for node in state.get_nodes_info() {
+        // All nodes of Cassandra and ScyllaDB have a data centre; this is the name of the only one by default.
+        let name = node.datacenter.as_deref().unwrap_or("datacenter1");
+        *datacenters.entry(name.to_string()).or_default() += 1;
+    }
+    datacenters
+}

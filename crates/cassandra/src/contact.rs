@@ -1,0 +1,356 @@
+//! Addresses and settings of a cluster, and the URL that contains them.
+
+use std::fmt;
+use std::str::FromStr;
+use std::time::Duration;
+use thiserror::Error;
+
+/// Port of Cassandra's query language.
+pub const DEFAULT_PORT: u16 = 9042;
+/// Scheme of a [`ClusterUrl`].
+const SCHEME: &str = "cassandra";
+/// Form of a [`ClusterUrl`], for messages.
+const FORM: &str = "cassandra://[user:password@]host[:port],host/keyspace?rf=3";
+/// Maximum length of the name of a keyspace or table in Cassandra.
+const MAX_NAME: usize = 48;
+
+/// Node through which a client finds all nodes of a cluster.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Host {
+    /// Name or address. An address of IPv6 has no brackets here.
+    pub name: String,
+    /// Port of the query language.
+    pub port: u16,
+}
+
+impl fmt::Display for Host {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.name.contains(':') {
+            true => write!(out, "[{}]:{}", self.name, self.port),
+            false => write!(out, "{}:{}", self.name, self.port),
+        }
+    }
+}
+
+/// User of a cluster. The password is left out of `Debug`.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Login {
+    /// Name of the user.
+    pub user: String,
+    /// Password.
+    pub password: String,
+}
+
+impl fmt::Debug for Login {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "Login({})", self.user)
+    }
+}
+
+/// Limits of time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Timeouts {
+    /// Time for [`crate::CassandraRows::connect`] to reach a node.
+    pub connect: Duration,
+    /// Time for one attempt of a request. Should exceed the timeouts of the nodes, which are 2 to 10 s by default.
+    pub request: Duration,
+    /// Time for a request with all its retries.
+    pub total: Duration,
+    /// Time for a change of the schema to reach all nodes.
+    pub schema: Duration,
+}
+
+impl Default for Timeouts {
+    fn default() -> Timeouts {
+        Timeouts {
+            connect: Duration::from_secs(15),
+            request: Duration::from_secs(12),
+            total: Duration::from_secs(30),
+            schema: Duration::from_secs(60),
+        }
+    }
+}
+
+/// Cluster, keyspace and settings of a client.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Contact {
+    /// Nodes to ask for the other nodes. One reachable node is enough.
+    pub hosts: Vec<Host>,
+    /// Name of the keyspace: lower-case letters, digits and underscores, beginning with a letter.
+    pub keyspace: String,
+    /// User, if the cluster requires one.
+    pub login: Option<Login>,
+    /// Limits of time.
+    pub timeouts: Timeouts,
+    /// Maximum number of rows that are written at the same time, at most 1,024. A node is busy with 32. Large rows
+    /// count as several.
+    pub concurrency: usize,
+}
+
+impl Contact {
+    /// Returns a contact without a user, with the default limits.
+    pub fn new(hosts: Vec<Host>, keyspace: impl Into<String>) -> Contact {
+        Contact {
+            hosts,
+            keyspace: keyspace.into(),
+            login: None,
+            timeouts: Timeouts::default(),
+            concurrency: 32,
+        }
+    }
+}
+
+/// Replication of a keyspace that is created.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Replication {
+    /// Number of copies of a row in each data centre. A smaller data centre has a copy on each node.
+    pub factor: usize,
+}
+
+impl Default for Replication {
+    fn default() -> Replication {
+        Replication { factor: 3 }
+    }
+}
+
+/// Contact and replication in a text: `cassandra://[user:password@]host[:port],host/keyspace?rf=3`.
+///
+/// A port belongs to its own host; without a port, it is [`DEFAULT_PORT`]. Signs in user and password that separate
+/// parts of a URL are written as `%` and two hexadecimal digits.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClusterUrl {
+    /// Cluster and keyspace.
+    pub contact: Contact,
+    /// Replication of the keyspace, if it is created.
+    pub replication: Replication,
+}
+
+/// Error of a [`ClusterUrl`]. No message contains a password.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum UrlError {
+    /// No URL of a cluster.
+    #[error("the URL of a cluster does not begin with cassandra://; write {FORM}")]
+    Scheme,
+    /// No host, or an empty one.
+    #[error(
+        "the URL of a cluster has an empty host; write one host or several, separated by commas: {FORM}"
+    )]
+    Host,
+    /// A port that is no number from 1 to 65535.
+    #[error(
+        "{0} is no port of a host; write a number from 1 to 65535, or leave the port out for 9042"
+    )]
+    Port(String),
+    /// An address of IPv6 without brackets, or with one bracket.
+    #[error("{0} is no host; write an address of IPv6 in brackets, such as [::1]:9042")]
+    Brackets(String),
+    /// No keyspace.
+    #[error("the URL of a cluster has no keyspace; append one, such as /seiner")]
+    NoKeyspace,
+    /// A keyspace with a name that Cassandra does not accept.
+    #[error(
+        "{0:?} is no name of a keyspace; use at most 48 lower-case letters, digits and underscores, \
+         beginning with a letter"
+    )]
+    Keyspace(String),
+    /// User without password.
+    #[error(
+        "the URL of a cluster has a user without a password; write user:password@ before the hosts"
+    )]
+    Login,
+    /// `%` without two hexadecimal digits after it.
+    #[error("user or password has a % without two hexadecimal digits; write the sign % as %25")]
+    Percent,
+    /// Replication that is no number.
+    #[error("rf={0} is no number of copies; write a number from 1 to 100")]
+    Factor(String),
+    /// Unknown setting.
+    #[error(
+        "the URL of a cluster has the unknown setting {0:?}; the only setting is rf, the number of copies"
+    )]
+    Setting(String),
+}
+
+impl FromStr for ClusterUrl {
+    type Err = UrlError;
+
+    fn from_str(text: &str) -> Result<ClusterUrl, UrlError> {
+        let (scheme, rest) = text.split_once("://").ok_or(UrlError::Scheme)?;
+        if scheme != SCHEME {
+            return Err(UrlError::Scheme);
+        }
+        let (rest, settings) = match rest.split_once('?') {
+            Some((rest, settings)) => (rest, Some(settings)),
+            None => (rest, None),
+        };
+        let (authority, keyspace) = match rest.split_once('/') {
+            Some((authority, keyspace)) => (authority, keyspace.trim_end_matches('/')),
+            None => (rest, ""),
+        };
+        let (login, hosts) = match authority.rsplit_once('@') {
+            Some((login, hosts)) => (Some(parse_login(login)?), hosts),
+            None => (None, authority),
+        };
+        let hosts = hosts.split(',').map(parse_host);
+        let hosts = hosts.collect::<Result<Vec<Host>, UrlError>>()?;
+        if keyspace.is_empty() {
+            return Err(UrlError::NoKeyspace);
+        }
+        if !is_name(keyspace) {
+            return Err(UrlError::Keyspace(keyspace.to_string()));
+        }
+        let mut contact = Contact::new(hosts, keyspace);
+        contact.login = login;
+        let replication = parse_settings(settings)?;
+        Ok(ClusterUrl {
+            contact,
+            replication,
+        })
+    }
+}
+
+/// Checks the name of a keyspace or table. Such a name may be written into a statement.
+pub(crate) fn is_name(text: &str) -> bool {
+    let is_sign = |sign: u8| sign.is_ascii_lowercase() || sign.is_ascii_digit() || sign == b'_';
+    text.len() <= MAX_NAME
+        && text.bytes().all(is_sign)
+        && text.starts_with(|first: char| first.is_ascii_lowercase())
+}
+
+fn parse_login(text: &str) -> Result<Login, UrlError> {
+    let (user, password) = text.split_once(':').ok_or(UrlError::Login)?;
+    if user.is_empty() {
+        return Err(UrlError::Login);
+    }
+    Ok(Login {
+        user: unescape(user)?,
+        password: unescape(password)?,
+    })
+}
+
+fn parse_host(text: &str) -> Result<Host, UrlError> {
+    let wrong = || UrlError::Brackets(text.to_string());
+    let (name, port) = match text.strip_prefix('[') {
+        Some(rest) => {
+            let (name, port) = rest.split_once(']').ok_or_else(wrong)?;
+            match port.strip_prefix(':') {
+                None if !port.is_empty() => return Err(wrong()),
+                port => (name, port),
+            }
+        }
+        None => match text.split_once(':') {
+            Some((_, port)) if port.contains(':') => return Err(wrong()),
+            Some((name, port)) => (name, Some(port)),
+            None => (text, None),
+        },
+    };
+    if name.trim().is_empty() {
+        return Err(UrlError::Host);
+    }
+    let port = match port {
+        None => DEFAULT_PORT,
+        Some(port) => match port.parse() {
+            Ok(port) if port > 0 => port,
+            _ => return Err(UrlError::Port(port.to_string())),
+        },
+    };
+    Ok(Host {
+        name: name.to_string(),
+        port,
+    })
+}
+
+fn parse_settings(settings: Option<&str>) -> Result<Replication, UrlError> {
+    let mut replication = Replication::default();
+    let settings = settings.unwrap_or_default().split('&');
+    for setting in settings.filter(|setting| !setting.is_empty()) {
+        match setting.split_once('=') {
+            Some(("rf", factor)) => match factor.parse() {
+                Ok(number @ 1..=100) => replication.factor = number,
+                _ => return Err(UrlError::Factor(factor.to_string())),
+            },
+            _ => return Err(UrlError::Setting(setting.to_string())),
+        }
+    }
+    Ok(replication)
+}
+
+/// Replaces each `%` and two digits by their byte.
+fn unescape(text: &str) -> Result<String, UrlError> {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.bytes();
+    while let Some(byte) = rest.next() {
+        if byte != b'%' {
+            bytes.push(byte);
+            continue;
+        }
+        let mut digit = || {
+            let digit = char::from(rest.next()?).to_digit(16)?;
+            u8::try_from(digit).ok()
+        };
+        match (digit(), digit()) {
+            (Some(high), Some(low)) => bytes.push(high << 4 | low),
+            _ => return Err(UrlError::Percent),
+        }
+    }
+    String::from_utf8(bytes).map_err(|_| UrlError::Percent)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn host(name: &str, port: u16) -> Host {
+        let name = name.to_string();
+        Host { name, port }
+    }
+
+    #[test]
+    fn all_parts_of_a_url_are_found() {
+        let url = "cassandra://ann:p%40ss%3a@db1,db2:9142,[::1]:9242/sensors?rf=2";
+        let url: ClusterUrl = url.parse().unwrap();
+        let hosts = [host("db1", 9042), host("db2", 9142), host("::1", 9242)];
+        assert_eq!(url.contact.hosts, hosts);
+        assert_eq!(url.contact.keyspace, "sensors");
+        assert_eq!(url.replication.factor, 2);
+        let login = url.contact.login.as_ref().unwrap();
+        assert_eq!((&*login.user, &*login.password), ("ann", "p@ss:"));
+        assert!(!format!("{url:?}").contains("p@ss"));
+        assert_eq!(url.contact.hosts[2].to_string(), "[::1]:9242");
+        let url: ClusterUrl = "cassandra://db1/sensors/".parse().unwrap();
+        assert_eq!((url.contact.login, url.replication.factor), (None, 3));
+    }
+
+    #[test]
+    fn each_fault_of_a_url_has_its_message() {
+        let text = String::from;
+        let cases = [
+            ("db1/sensors", UrlError::Scheme),
+            ("scylla://db1/sensors", UrlError::Scheme),
+            ("cassandra:///sensors", UrlError::Host),
+            ("cassandra://db1,,db2/sensors", UrlError::Host),
+            ("cassandra://db1:0/sensors", UrlError::Port(text("0"))),
+            ("cassandra://db1:x/sensors", UrlError::Port(text("x"))),
+            ("cassandra://::1/sensors", UrlError::Brackets(text("::1"))),
+            ("cassandra://[::1/s", UrlError::Brackets(text("[::1"))),
+            ("cassandra://[::1]9/s", UrlError::Brackets(text("[::1]9"))),
+            ("cassandra://db1", UrlError::NoKeyspace),
+            ("cassandra://db1/", UrlError::NoKeyspace),
+            (
+                "cassandra://db1/Sensors",
+                UrlError::Keyspace(text("Sensors")),
+            ),
+            ("cassandra://db1/a\";--", UrlError::Keyspace(text("a\";--"))),
+            ("cassandra://ann@db1/sensors", UrlError::Login),
+            ("cassandra://ann:%4@db1/sensors", UrlError::Percent),
+            ("cassandra://db1/sensors?rf=0", UrlError::Factor(text("0"))),
+            (
+                "cassandra://db1/sensors?a=b",
+                UrlError::Setting(text("a=b")),
+            ),
+        ];
+        for (url, error) in cases {
+            assert_eq!(url.parse::<ClusterUrl>(), Err(error), "{url}");
+        }
+    }
+}
