@@ -134,6 +134,10 @@ impl From<Error> for ApiError {
                 ApiError::invalid(error)
             }
             Error::UnknownSource(_) => ApiError::not_found(error),
+            // Too few replicas of a cluster answer.
+            Error::Io {
+                error: ref cause, ..
+            } if cause.kind() == io::ErrorKind::TimedOut => ApiError::unavailable(error),
             // The limit is that of the file system, whatever the budget is: other processes may free space.
             _ if error.is_out_of_space() => {
                 ApiError::full(format!("{error}; {FREE_SPACE}"), Some(TRY_AGAIN))

@@ -1,6 +1,7 @@
 //! Application state that all ports of a server share.
 
 use crate::array;
+use crate::cluster_view::ClusterView;
 use crate::device::Device;
 use crate::health::{self, Trouble};
 use crate::history::History;
@@ -37,6 +38,10 @@ pub struct Extensions {
     pub target: Option<Arc<dyn StorageTarget>>,
     /// Planner for the page. Without one, `/api/v1/plan` answers 404.
     pub planner: Option<Arc<dyn Planner>>,
+    /// Store that is open. Without one, the server opens a store on the target or in the data directory.
+    pub store: Option<Arc<dyn Store>>,
+    /// Cluster, if the store is a port of one.
+    pub cluster: Option<Arc<dyn ClusterView>>,
 }
 
 /// Store with the parts of the server around it.
@@ -47,6 +52,8 @@ pub struct AppState {
     pub target: Option<Arc<dyn StorageTarget>>,
     /// Planner, if the program has one.
     pub planner: Option<Arc<dyn Planner>>,
+    /// Cluster, if the store is a port of one.
+    pub cluster: Option<Arc<dyn ClusterView>>,
     /// Settings of the server.
     pub settings: Settings,
     /// Counters of all ports.
@@ -81,7 +88,12 @@ fn concurrent_queries(setting: usize, memory: u64) -> usize {
 impl AppState {
     /// Creates the state around a store.
     pub fn new(store: Arc<dyn Store>, extensions: Extensions, settings: Settings) -> AppState {
-        let Extensions { target, planner } = extensions;
+        let Extensions {
+            target,
+            planner,
+            cluster,
+            store: _,
+        } = extensions;
         let traffic = Arc::new(TrafficCounters::new());
         // An array has several devices, and counts its own writes.
         let device = match target {
@@ -118,6 +130,7 @@ impl AppState {
             store,
             target,
             planner,
+            cluster,
             settings,
             traffic,
         }
@@ -147,10 +160,11 @@ impl AppState {
     /// Returns the troubles of the store and of what surrounds it, the worst first. Reads the space of the file system.
     pub fn troubles(&self, status: &Status, classes: &[ClassStatus]) -> Vec<Trouble> {
         let store = health::of_store(status, classes, &self.store.losses());
-        let around = match &self.target {
+        let mut around = match &self.target {
             Some(target) => target.warnings(),
             None => health::surroundings(&self.file_system(), &ProcessStats::now()),
         };
+        around.extend(self.cluster.as_ref().and_then(|cluster| cluster.trouble()));
         health::with_surroundings(store, around)
     }
 

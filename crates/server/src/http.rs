@@ -4,7 +4,9 @@ use crate::api_error::{self, ApiError};
 use crate::app_state::AppState;
 use crate::health::Severity;
 use crate::hosts::{self, Hosts};
-use crate::{array, delete, log, metric_text, page, parameters, plan, query, status, write};
+use crate::{
+    array, cluster, delete, log, metric_text, page, parameters, plan, query, status, write,
+};
 use axum::extract::{DefaultBodyLimit, State};
 use axum::http::{HeaderName, HeaderValue, StatusCode, header};
 use axum::middleware;
@@ -54,6 +56,11 @@ pub fn router(app: Arc<AppState>) -> Router {
         .route("/api/v1/log/why", get(log::why))
         .route("/api/v1/log/trace", get(log::log_trace))
         .route("/api/v1/plan", get(plan::plan))
+        .route("/ports", get(cluster::ports))
+        .route(
+            "/cluster/{request}",
+            post(cluster::exchange).layer(DefaultBodyLimit::max(cluster::MAX_REQUEST)),
+        )
         .fallback(page::file)
         .method_not_allowed_fallback(method_not_allowed)
         .layer(middleware::from_fn(parameters::known))

@@ -40,12 +40,18 @@ impl Server {
         Server::start_extended(Extensions::default(), settings).await
     }
 
-    /// Opens the store on the storage target of the extensions or in a directory, and the ports.
+    /// Opens the store on the storage target of the extensions or in a directory, and the ports. A store of the
+    /// extensions is open already.
     ///
     /// # Errors
     /// The errors of [`Server::start`].
     pub async fn start_extended(extensions: Extensions, mut settings: Settings) -> Result<Server> {
         settings.check_exposure().map_err(|error| anyhow!(error))?;
+        if let Some(store) = extensions.store.clone() {
+            let app =
+                tokio::task::spawn_blocking(move || AppState::new(store, extensions, settings));
+            return Server::serve(Arc::new(app.await?)).await;
+        }
         let target = extensions.target.clone();
         if let Some(target) = &target {
             let unit = target.disk().unit();
@@ -85,10 +91,11 @@ impl Server {
     /// If the settings expose the server without permission, or an address cannot be listened on.
     pub async fn start_with(store: Arc<dyn Store>, settings: Settings) -> Result<Server> {
         settings.check_exposure().map_err(|error| anyhow!(error))?;
-        let app = tokio::task::spawn_blocking(move || {
-            AppState::new(store, Extensions::default(), settings)
-        });
-        Server::serve(Arc::new(app.await?)).await
+        let extensions = Extensions {
+            store: Some(store),
+            ..Extensions::default()
+        };
+        Server::start_extended(extensions, settings).await
     }
 
     async fn serve(app: Arc<AppState>) -> Result<Server> {

@@ -32,6 +32,7 @@ pub fn status(app: &AppState) -> Value {
         "durability": durability(app.store.durability()),
         "data_directory": app.location(),
         "array": app.array(),
+        "cluster": app.cluster.as_ref().map(|cluster| cluster.status()),
         "engine": engine,
         "ingest": {
             "rows_per_s": rows_per_s,

@@ -4,6 +4,7 @@
 //! Every setting is a text with a name, whatever its origin. One function per setting parses the
 //! text. A value therefore has the same meaning and the same error messages in all places.
 
+mod cluster;
 mod page;
 mod ports;
 mod service;
@@ -17,4 +18,4 @@ mod values;
 pub use page::markdown;
 pub use setting::Setting;
 pub use table::{all, named};
-pub use values::{ArrayIo, Settings};
+pub use values::{Acknowledge, ArrayIo, Settings};

@@ -1,19 +1,20 @@
 //! Table of all settings, and the defaults.
 
 use super::setting::Setting;
-use super::values::{ArrayIo, Settings};
-use super::{ports, service, storage, store};
+use super::values::{Acknowledge, ArrayIo, Settings};
+use super::{cluster, ports, service, storage, store};
 use seiner_engine::{Classes, Durability, Given, MergePolicy};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
 /// Groups of settings, in the order of display.
-static GROUPS: [&[Setting]; 4] = [
+static GROUPS: [&[Setting]; 5] = [
     &storage::SETTINGS,
     &ports::SETTINGS,
     &store::SETTINGS,
     &service::SETTINGS,
+    &cluster::SETTINGS,
 ];
 
 /// Returns all settings, in the order of display.
@@ -65,6 +66,13 @@ impl Default for Settings {
             max_connections: 0,
             stop_timeout: Duration::ZERO,
             log: String::new(),
+            cluster: String::new(),
+            port_name: String::new(),
+            port_address: String::new(),
+            acknowledge: Acknowledge::Quorum,
+            handover: Duration::ZERO,
+            shelves: 0,
+            period: Duration::ZERO,
         };
         for setting in all() {
             (setting.assign)(&mut settings, setting.default).expect("a test reads every default");
@@ -114,6 +122,13 @@ mod tests {
             ("max_connections", "many"),
             ("stop_timeout", "soon"),
             ("log", ""),
+            ("cluster", "http://a"),
+            ("port_name", "a b"),
+            ("port_address", ""),
+            ("acknowledge", "all"),
+            ("handover", "soon"),
+            ("shelves", "0"),
+            ("period", "1ms"),
         ] {
             let setting = named(name).expect("the table has the setting");
             let error = (setting.assign)(&mut Settings::default(), bad).expect_err(name);

@@ -30,6 +30,17 @@ pub enum ArrayIo {
     Threads,
 }
 
+/// Replicas that must have a row before a port of a cluster acknowledges it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Acknowledge {
+    /// None: the row is in the journal of this machine.
+    Local,
+    /// One.
+    One,
+    /// More than half.
+    Quorum,
+}
+
 /// Settings of a server: data, not components.
 #[derive(Clone, Debug)]
 pub struct Settings {
@@ -103,6 +114,20 @@ pub struct Settings {
     pub stop_timeout: Duration,
     /// Filter of log messages, such as `info` or `seiner_server=debug`.
     pub log: String,
+    /// Address of the cluster's distributed store; empty for a store of this machine alone.
+    pub cluster: String,
+    /// Name of this port in the cluster; empty for the name of the host.
+    pub port_name: String,
+    /// Address of this port for other ports and clients; empty for `listen`.
+    pub port_address: String,
+    /// Replicas that must have a row before it is acknowledged.
+    pub acknowledge: Acknowledge,
+    /// Longest time between handovers to the distributed store.
+    pub handover: Duration,
+    /// Number of shelves of a new cluster.
+    pub shelves: u32,
+    /// Length of a period of a new cluster.
+    pub period: Duration,
 }
 
 impl Settings {

@@ -1,0 +1,128 @@
+//! Settings of a port of a cluster.
+
+use super::setting::Setting;
+use super::text::{count, duration, non_empty};
+use super::values::Acknowledge;
+use std::time::Duration;
+
+/// Settings, in the order of display.
+pub static SETTINGS: [Setting; 7] = [
+    Setting {
+        name: "cluster",
+        default: "none",
+        form: "cassandra://HOST,.../KEYSPACE|none",
+        help: "Apache Cassandra or ScyllaDB in which the ports of a cluster store their samples: some of its hosts, with \
+               ports if they differ from 9042, and a keyspace, which is created if it is missing. `?rf=3` sets the \
+               number of replicas of a new keyspace. The server becomes an ingest port of the cluster; `data` then \
+               holds the rows that are not handed over yet. `none`: all samples are in `data`, on this machine.",
+        assign: |settings, text| {
+            settings.cluster = match text {
+                "none" => String::new(),
+                text if text.starts_with("cassandra://") => text.to_string(),
+                _ => {
+                    return Err(format!(
+                        "{text:?} does not begin with cassandra://; give cassandra://host1,host2/keyspace, or none"
+                    ));
+                }
+            };
+            Ok(())
+        },
+    },
+    Setting {
+        name: "port_name",
+        default: "auto",
+        form: "NAME|auto",
+        help: "Name of this port, unique in its cluster. The name and the directory `data` belong together. `auto`: the \
+               name of the host.",
+        assign: |settings, text| {
+            let is_valid = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
+            if text.is_empty() || text.len() > 200 || !text.chars().all(is_valid) {
+                return Err(format!(
+                    "{text:?} is not a name of a port; give letters, digits, dots, dashes and underscores"
+                ));
+            }
+            settings.port_name = if text == "auto" {
+                String::new()
+            } else {
+                text.to_string()
+            };
+            Ok(())
+        },
+    },
+    Setting {
+        name: "port_address",
+        default: "auto",
+        form: "HOST:PORT|auto",
+        help: "Address under which other ports and clients reach this port. `auto`: the address in `listen`, which \
+               suffices if that is not 0.0.0.0.",
+        assign: |settings, text| {
+            let text = non_empty(text)?;
+            settings.port_address = if text == "auto" {
+                String::new()
+            } else {
+                text.to_string()
+            };
+            Ok(())
+        },
+    },
+    Setting {
+        name: "acknowledge",
+        default: "quorum",
+        form: "quorum|one|local",
+        help: "Replicas that must have the journal of a row before a port of a cluster acknowledges the row. `quorum`: more \
+               than half. No failure of a minority of machines loses an acknowledged row. `one`: one replica. Ports \
+               accept rows on both sides of a broken network; the loss of that replica and of this machine loses rows. \
+               `local`: the disk of this machine only, which costs least. If the machine is lost before the next \
+               handover, its latest rows are lost.",
+        assign: |settings, text| {
+            settings.acknowledge = match text {
+                "quorum" => Acknowledge::Quorum,
+                "one" => Acknowledge::One,
+                "local" => Acknowledge::Local,
+                _ => return Err(format!("{text:?} is not one of quorum, one, local")),
+            };
+            Ok(())
+        },
+    },
+    Setting {
+        name: "handover",
+        default: "10m",
+        form: "DURATION",
+        help: "Longest time for which a port of a cluster keeps rows before it hands them over to the distributed store. A \
+               longer time makes larger bundles, which take less space and fewer reads. A shorter time keeps the \
+               replicated journal short.",
+        assign: |settings, text| duration(text).map(|time| settings.handover = time),
+    },
+    Setting {
+        name: "shelves",
+        default: "4",
+        form: "COUNT",
+        help: "Number of shelves of a new cluster: the parts of the sources that are stored together (F). More shelves \
+               spread the load over more machines. Fewer shelves make larger bundles, which take less space. An existing \
+               cluster has its own number.",
+        assign: |settings, text| {
+            let shelves = count(text)?;
+            settings.shelves = u32::try_from(shelves)
+                .ok()
+                .filter(|shelves| *shelves <= 1 << 16)
+                .ok_or_else(|| format!("{text:?} is more than 65536 shelves"))?;
+            Ok(())
+        },
+    },
+    Setting {
+        name: "period",
+        default: "24h",
+        form: "DURATION",
+        help: "Length of a period of a new cluster: the samples of a shelf in a period are one partition of the \
+               distributed store. Longer periods need fewer requests for a long interval. Shorter periods keep \
+               partitions small. An existing cluster has its own length.",
+        assign: |settings, text| {
+            let period = duration(text)?;
+            if period < Duration::from_secs(1) {
+                return Err(format!("{text:?} is shorter than a second"));
+            }
+            settings.period = period;
+            Ok(())
+        },
+    },
+];
