@@ -9,6 +9,8 @@
 mod acknowledge;
 mod check;
 mod clock;
+#[cfg(feature = "cluster")]
+mod cluster;
 mod completions;
 mod config;
 mod delete;
@@ -68,6 +70,8 @@ enum Command {
     Inspect(inspect::Inspect),
     Check(check::Check),
     Clock(clock::Clock),
+    #[cfg(feature = "cluster")]
+    Cluster(cluster::Cluster),
     Sim(sim::Sim),
     #[cfg(feature = "lab")]
     Lab(lab::Lab),
@@ -93,6 +97,8 @@ fn main() -> ExitCode {
         Command::Inspect(inspect) => inspect.run(),
         Command::Check(check) => check.run(),
         Command::Clock(clock) => clock.run(),
+        #[cfg(feature = "cluster")]
+        Command::Cluster(cluster) => cluster.run(),
         Command::Sim(sim) => sim.run(),
         #[cfg(feature = "lab")]
         Command::Lab(lab) => lab.run(),

@@ -12,7 +12,8 @@ use tracing_subscriber::EnvFilter;
 /// Works without arguments: the server stores data in ./seiner-data, listens on loopback, and
 /// records the host's own sensors every second. SIGTERM and SIGINT stop it without loss. With
 /// --array, the server stores data without a file system on an array that `seiner raid create`
-/// made: docs/raid.md.
+/// made: docs/raid.md. With --cluster, the server
+/// is a port of a cluster: docs/cluster.md.
 #[derive(Args)]
 pub struct Serve {
     #[command(flatten)]
@@ -40,14 +41,24 @@ impl Serve {
             Failure::Usage(format!("log: {:?} is not a filter ({error}); write info, or a list such as info,seiner_server=debug", settings.log))
         })?;
         tracing_subscriber::fmt()
-            .with_env_filter(filter)
+            .with_env_filter(quiet_driver(filter, &settings.log))
             .with_writer(stderr)
             .with_ansi(stderr().is_terminal())
             .init();
         match settings.array.is_empty() {
+            _ if !settings.cluster.is_empty() => on_cluster(settings),
             true => Ok(seiner_server::run(extensions(), settings, announce)?),
             false => on_array(settings),
         }
+    }
+}
+
+/// Limits the messages of the driver of Cassandra to warnings, unless the setting `log` names the driver: it reports every
+/// connection.
+fn quiet_driver(filter: EnvFilter, log: &str) -> EnvFilter {
+    match log.contains("scylla") {
+        true => filter,
+        false => filter.add_directive("scylla=warn".parse().expect("a valid directive")),
     }
 }
 
@@ -59,7 +70,23 @@ fn extensions() -> Extensions {
         planner: Some(std::sync::Arc::new(crate::planner::PagePlanner)),
         #[cfg(not(feature = "plan"))]
         planner: None,
+        store: None,
+        cluster: None,
     }
+}
+
+#[cfg(feature = "cluster")]
+fn on_cluster(settings: Settings) -> Result<(), Failure> {
+    let extensions = crate::cluster::extend(extensions(), &settings)?;
+    Ok(seiner_server::run(extensions, settings, announce)?)
+}
+
+#[cfg(not(feature = "cluster"))]
+fn on_cluster(_: Settings) -> Result<(), Failure> {
+    Err(Failure::Usage(
+        "cluster: this program was built without the feature `cluster`; build it with the feature, or leave the setting out"
+            .to_string(),
+    ))
 }
 
 #[cfg(feature = "raid")]

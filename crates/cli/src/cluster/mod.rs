@@ -1,0 +1,38 @@
+//! Clusters: the store behind `seiner serve --cluster`, and `seiner cluster`.
+
+mod check;
+mod peers;
+mod spare;
+mod store;
+mod trial;
+
+pub use store::extend;
+
+use crate::failure::Failure;
+use clap::{Args, Subcommand};
+
+/// Try a cluster on this machine, and check a cluster's data.
+///
+/// A server becomes a port of a cluster with `seiner serve --cluster cassandra://HOST,…/KEYSPACE`: docs/cluster.md.
+#[derive(Args)]
+pub struct Cluster {
+    #[command(subcommand)]
+    action: Action,
+}
+
+// The help of each action is the doc comment of its flags. A comment here would replace it.
+#[derive(Subcommand)]
+enum Action {
+    Try(trial::Try),
+    Check(check::Check),
+}
+
+impl Cluster {
+    /// Runs the action.
+    pub fn run(self) -> Result<(), Failure> {
+        match self.action {
+            Action::Try(trial) => trial.run(),
+            Action::Check(check) => check.run(),
+        }
+    }
+}
