@@ -61,8 +61,38 @@ export interface Status {
   ingest?: { rows?: number; rows_per_s?: number; samples_per_s?: number; rejected_lines?: number; requests_in_flight?: number };
   troubles?: Trouble[];
   losses?: Loss[];
+  cluster?: Cluster | null;
   process?: { rss_bytes?: number; cpu_s?: number };
   disk?: { total_bytes?: number; free_bytes?: number; used_by_store_bytes?: number };
+}
+
+/** State of a port of a cluster. */
+export interface Cluster {
+  port: string;
+  keyspace: string;
+  samples_handed_over: number;
+  bundle_bytes: number;
+  takeovers: number;
+  nodes: ClusterNode[];
+}
+
+/** Node of the distributed store. */
+export interface ClusterNode {
+  address: string;
+  is_up: boolean;
+}
+
+/** Port of a cluster as it publishes itself. */
+export interface Port {
+  name: string;
+  address: string;
+  samples_per_second: number;
+  unflushed_rows: number;
+  handover_lag_s: number;
+  /** Share of new load that the port should get, relative to others. */
+  weight: number;
+  trouble: string | null;
+  is_this: boolean;
 }
 
 /** Trouble with its remedy. The server lists the worst first. */
@@ -279,6 +309,8 @@ async function reason(response: Response): Promise<string> {
 }
 
 export const status = (signal?: AbortSignal): Promise<Status> => get('/status', {}, signal);
+export const ports = async (signal?: AbortSignal): Promise<Port[]> =>
+  (await get<{ ports: Port[] }>('/ports', {}, signal)).ports;
 export const log = (signal?: AbortSignal): Promise<LogReport> => get('/api/v1/log', {}, signal);
 export const decisions = (signal?: AbortSignal): Promise<Decision[]> => get('/api/v1/log/why', {}, signal);
 export const plan = (demand: Parameters, signal?: AbortSignal): Promise<Plan> => get('/api/v1/plan', demand, signal);

@@ -6,6 +6,7 @@ import { h, put, say, type Child } from '../dom';
 import * as format from '../format';
 import { drawable } from '../samples';
 import { firstLine } from '../welcome';
+import { ClusterCard } from './cluster';
 import { bytesPerSample, durability, lossCells, segmentsNote, Trail, warnings, type Warning } from './figures';
 import { OWN_SENSORS } from './host';
 import { HostCurves } from './host-curves';
@@ -41,6 +42,7 @@ export class Overview {
   private readonly notices = h('div', { class: 'notices', 'aria-live': 'polite' });
   private readonly losses = h('div', { class: 'losses' });
   private readonly empty = h('div');
+  private readonly cluster = new ClusterCard();
   private readonly trail = new Trail(2, TRAIL_MS);
   private readonly curves = new HostCurves();
   private readonly figures = {
@@ -80,7 +82,7 @@ export class Overview {
 
   constructor() {
     const spark = h('div', { class: 'plot' });
-    put(this.root, this.notices, this.losses, this.empty, this.top(spark), this.facts(), this.curves.root, this.about);
+    put(this.root, this.notices, this.losses, this.empty, this.cluster.root, this.top(spark), this.facts(), this.curves.root, this.about);
     this.sparkline = new Chart(spark, {
       height: () => 132,
       clockOnly: true,
@@ -169,6 +171,7 @@ export class Overview {
     this.root.classList.remove('stale');
     this.notify(warnings(status));
     this.showLosses(status.losses ?? []);
+    void this.cluster.show(status.cluster);
     this.showIngest(status);
     this.showFigures(status);
     this.showCounts(status);
