@@ -17,7 +17,7 @@ SUDO ?= $(if $(filter 0,$(shell id -u)),,sudo)
 
 page_sources := $(shell find web/src web/public -type f 2>/dev/null) web/index.html web/vite.config.ts web/tsconfig.json
 
-.PHONY: help serve build tour tour-root page test test-slow test-engine bench-peers bench-embedded bench-core bench-core-lock bench-restart \
+.PHONY: help serve build cluster tour tour-root page test test-slow test-engine bench-peers bench-embedded bench-core bench-core-lock bench-bundles bench-restart \
         bench-amplification bench-merge-sim bench-merge-writes bench-merge-rate bench-merge-latency bench-merge-figures bench-soak bench-soak-peers \
         bench-simulate bench-raid-matrix bench-raid-heldout bench-raid-phases bench-raid-real bench-raid-faults fuzz fmt doc clean
 
@@ -30,6 +30,10 @@ serve: build ## Build the program if necessary and start the server on 127.0.0.1
 build: page ## Build the optimised program with its web page: target/release/seiner
 	scripts/need.sh cargo compiler
 	cargo build --release --locked -p seiner
+
+cluster: build ## Try a cluster on this machine: three nodes of Cassandra and three ports
+	scripts/need.sh java maven
+	target/release/seiner cluster try $(ARGS)
 
 tour: build ## Measure a disk in five minutes, as an ordinary user, with a report: make tour ARGS=/data
 	target/release/seiner lab tour $(ARGS)
@@ -72,6 +76,9 @@ bench-core: ## Measure memory and appends with millions of sources (ARGS), and r
 
 bench-core-lock: ## Measure the holds of the engine's lock with a million sources, and one heavy query
 	cargo run --release --locked -p seiner-bench -- core-lock $(ARGS)
+
+bench-bundles: ## Measure size and speed of bundles: few rows each of many sources
+	cargo run --release --locked -p seiner-bench -- bundles $(ARGS)
 
 bench-restart: build ## Measure the time to the first answer, after a clean stop and after kill -9
 	cargo run --release --locked -p seiner-bench -- restart $(ARGS)

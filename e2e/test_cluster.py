@@ -1,0 +1,186 @@
+"""A cluster on one machine: real Cassandra, ports that are killed, and a record of every acknowledgement."""
+
+import os
+import re
+import signal
+import socket
+import subprocess
+import threading
+import time
+from pathlib import Path
+
+import pytest
+import requests
+
+from program import PROGRAM, Daemon, environment, run
+
+START_S = 240
+# Times of the rows: consecutive seconds from here on.
+FIRST = 1_700_000_000
+
+
+class Trial(Daemon):
+    """`seiner cluster try` with three nodes and ports."""
+
+    def __init__(self, folder):
+        super().__init__(folder / "log")
+        self.data = folder / "cluster"
+        self.returned = None
+        self.urls = [f"http://127.0.0.1:{port}" for port in (7670, 7671, 7672)]
+
+    def start(self):
+        with open(self.log, "ab") as log:
+            command = [PROGRAM, "cluster", "try", "--data", self.data, "--host-sensors", "off"]
+            self.process = subprocess.Popen(command, stderr=log, stdout=log, env=environment())
+        began = time.monotonic()
+        while "The page is at" not in self.log.read_text().rsplit("The cluster is", 1)[-1] or not self.serves():
+            assert self.process.poll() is None, self.log.read_text()
+            assert time.monotonic() - began < START_S, self.log.read_text()
+            time.sleep(0.2)
+
+    def address(self):
+        """Returns the address of the distributed store."""
+        return re.search(r"The cluster is (\S+)", self.log.read_text()).group(1)
+
+    def serves(self):
+        try:
+            return all(requests.get(url + "/health", timeout=2).status_code == 200 for url in self.urls)
+        except requests.RequestException:
+            return False
+
+    def children(self, word):
+        """Returns the numbers of the processes below this one whose command line contains a word."""
+        found = []
+        for folder in Path("/proc").glob("[0-9]*"):
+            try:
+                command = (folder / "cmdline").read_bytes().decode().rstrip("\0").split("\0")
+            except OSError:
+                continue
+            text = " ".join(command) + " "
+            if word in text and str(self.data) in text and int(folder.name) != self.process.pid:
+                found.append((int(folder.name), command))
+        return found
+
+    def kill_port(self, number):
+        """Kills a port. Returns the command that starts it again."""
+        ((process, command),) = self.children(f"--port-name port{number} ")
+        os.kill(process, signal.SIGKILL)
+        return command
+
+    def start_port(self, command):
+        with open(self.log, "ab") as log:
+            self.returned = subprocess.Popen(command, stderr=log, stdout=log, env=environment())
+        return self.returned
+
+    def kill_node(self, number):
+        for process, command in self.children("CassandraDaemon"):
+            if f"node{number}/" in " ".join(command):
+                os.kill(process, signal.SIGKILL)
+                return
+        raise AssertionError(f"node {number} does not run")
+
+
+class Writer(threading.Thread):
+    """Writes numbered rows of one source, to any port that answers, and keeps what was acknowledged."""
+
+    def __init__(self, urls, source):
+        super().__init__(daemon=True)
+        self.urls = urls
+        self.source = source
+        self.acknowledged = 0
+        self.ends = False
+
+    def run(self):
+        port = 0
+        while not self.ends:
+            first = self.acknowledged
+            lines = "\n".join(f"{self.source} v={number}i {FIRST + number}" for number in range(first, first + 100))
+            try:
+                answer = requests.post(
+                    self.urls[port % 3] + "/write", params={"precision": "s"}, data=lines.encode(), timeout=20
+                )
+                if answer.status_code == 204:
+                    self.acknowledged += 100
+                    continue
+            except requests.RequestException:
+                pass
+            # The rows are sent again, to another port: they must count once.
+            port += 1
+            time.sleep(0.05)
+
+
+def values(url, source):
+    measurement, tag, value = re.fullmatch(r"(\w+),(\w+)=(\w+)", source).groups()
+    query = {"select": f'{measurement}{{{tag}="{value}"}}', "from": FIRST * 10**9, "to": (FIRST + 10**7) * 10**9}
+    answer = requests.get(url + "/api/v1/query", params=query, timeout=120)
+    assert answer.status_code == 200, answer.text
+    (series,) = answer.json()["series"]
+    return [int(value) for value in series["values"]]
+
+
+@pytest.fixture(scope="module")
+def trial(tmp_path_factory):
+    if run("cluster", "--help").returncode != 0:
+        pytest.skip("the program was built without clusters")
+    obstacle = run("cluster", "try", "--nodes", "3", "--check")
+    if obstacle.returncode != 0:
+        print("=" * 100 + f"\nNO CLUSTER CAN RUN ON THIS MACHINE: {obstacle.stderr}\n" + "=" * 100)
+        pytest.skip(f"no cluster can run on this machine: {obstacle.stderr}")
+    for port in (7670, 7671, 7672):
+        with socket.socket() as probe:
+            if probe.connect_ex(("127.0.0.1", port)) == 0:
+                pytest.skip(f"port {port} is in use")
+    trial = Trial(tmp_path_factory.mktemp("cluster"))
+    try:
+        trial.start()
+        yield trial
+    finally:
+        if trial.returned is not None:
+            trial.returned.kill()
+        trial.process.send_signal(signal.SIGTERM)
+        trial.process.wait(120)
+
+
+def test_every_acknowledged_row_survives_kills_of_ports_and_nodes(trial):
+    writers = [Writer(trial.urls[at:] + trial.urls[:at], f"m,writer=w{at}") for at in range(3)]
+    for writer in writers:
+        writer.start()
+    time.sleep(3)
+    restart = trial.kill_port(2)
+    time.sleep(3)
+    trial.kill_node(3)
+    time.sleep(5)
+    # The port returns with its directory.
+    returned = trial.start_port(restart)
+    began = time.monotonic()
+    while not trial.serves():
+        assert time.monotonic() - began < 60, trial.log.read_text()
+        time.sleep(0.2)
+    time.sleep(3)
+    for writer in writers:
+        writer.ends = True
+        writer.join()
+    counts = [writer.acknowledged for writer in writers]
+    print("acknowledged", counts)
+    assert all(count > 1000 for count in counts)
+    for at, writer in enumerate(writers):
+        for url in trial.urls:
+            found = values(url, writer.source)
+            # A batch without an answer may be stored as well.
+            assert found[: writer.acknowledged] == list(range(writer.acknowledged)), (at, url)
+            assert found == list(range(len(found)))
+    ports = requests.get(trial.urls[0] + "/ports", timeout=10).json()["ports"]
+    assert [port["name"] for port in ports] == ["port1", "port2", "port3"]
+    assert all(port["weight"] >= 0 for port in ports)
+    shown = requests.get(trial.urls[0] + "/status", timeout=10).json()["cluster"]
+    assert shown["port"] == "port1" and len(shown["nodes"]) == 3
+    forbidden = requests.post(trial.urls[0] + "/cluster/unflushed", data=b"{}", timeout=10)
+    assert forbidden.status_code == 403
+    returned.send_signal(signal.SIGTERM)
+    assert returned.wait(60) == 0
+    check = run("cluster", "check", trial.address())
+    assert check.returncode == 0, check.stdout + check.stderr
+    # After a clean stop of that port, its rows are in bundles.
+    for writer in writers:
+        found = values(trial.urls[0], writer.source)
+        assert found[: writer.acknowledged] == list(range(writer.acknowledged))
