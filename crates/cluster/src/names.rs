@@ -214,7 +214,8 @@ impl Names {
     }
 
     /// Returns the length of this port's log. An earlier process may have written rows and failed to write their
-    /// length: they count, because readers may have seen the length.
+    /// length: they count, because readers may have seen the length. They are written again, because they may be on too
+    /// few replicas.
     fn end(&self) -> Result<u64, RowsError> {
         let lengths = self.lengths()?.into_iter();
         let own = lengths.filter(|(port, _)| *port == self.port);
@@ -228,10 +229,18 @@ impl Names {
                 limit: usize::MAX,
             };
             let found = self.rows.range(&range, Level::Quorum)?;
-            match found.last().and_then(|(key, _)| KeyReader(key).u64()) {
-                Some(last) => end = last + 1,
-                None => return Ok(end),
-            }
+            let Some(last) = found.last().and_then(|(key, _)| KeyReader(key).u64()) else {
+                return Ok(end);
+            };
+            let again = found.into_iter().map(|(key, value)| Row {
+                table: self.table.clone(),
+                partition: range.partition.to_vec(),
+                key,
+                value,
+                life: None,
+            });
+            self.rows.write(again.collect(), Level::Quorum)?;
+            end = last + 1;
         }
     }
 
@@ -241,6 +250,7 @@ impl Names {
             Some(length) => length,
             None => self.end()?,
         };
+        own.length = Some(length);
         let mut rows = Vec::new();
         let mut next = length;
         for value in encode(entries, ROW_BYTES) {

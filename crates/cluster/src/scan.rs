@@ -129,9 +129,14 @@ impl<'a> ClusterScan<'a> {
             .map_or_else(BTreeMap::new, |named| named.fields.clone());
         for number in named.iter().flat_map(|named| &named.numbers) {
             for layer in self.blocks.layers(*number).map_err(rows_error)? {
-                let names = layer.rows.layout.fields().iter();
+                let layout = layer.rows.layout.fields().iter();
+                // A bundle may have fields that were registered after the names were read.
+                for (name, field_type) in layout.clone() {
+                    let known = fields.entry(name.as_str().into()).or_insert(*field_type);
+                    *known = common_type(*known, *field_type);
+                }
                 let part = Part {
-                    fields: names.map(|(name, _)| name.as_str().into()).collect(),
+                    fields: layout.map(|(name, _)| name.as_str().into()).collect(),
                     rows: layer.rows.rows,
                 };
                 parts.push((layer.stamp, Some(layer.bundle), part));
