@@ -3,6 +3,7 @@
 use crate::workload::{Gauge, PERIOD, START};
 use seiner_bundle::Layout;
 use seiner_model::{Column, Columns, FieldColumn, FieldType, Strings};
+use seiner_random::SplitMixRng;
 use std::sync::Arc;
 
 /// Nature of the rows of a case.
@@ -80,18 +81,6 @@ impl Shape {
     }
 }
 
-/// Pseudo-random numbers: xorshift, the same for every run.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, most: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 >> 16) % most
-    }
-}
-
 /// Rows of all sources of a case, in flat columns.
 pub struct Sources {
     /// Nature of the rows.
@@ -110,7 +99,7 @@ impl Sources {
         let types = shape.fields();
         let count = (samples / rows / types.len().max(1)).max(16);
         let names = (0..).map(|field| format!("f{field}"));
-        let mut random = Random(0x9e37_79b9_7f4a_7c15);
+        let mut random = SplitMixRng::new(1);
         let mut sources = Sources {
             shape,
             layout: Arc::new(Layout::new(names.zip(types.iter().copied()))),
@@ -182,7 +171,7 @@ impl Sources {
 }
 
 /// Returns the times of a source.
-fn clock(shape: Shape, rows: usize, random: &mut Random) -> Vec<i64> {
+fn clock(shape: Shape, rows: usize, random: &mut SplitMixRng) -> Vec<i64> {
     const MS: i64 = 1_000_000;
     let phase = match shape {
         Shape::WholeSeconds => random.below(10) as i64 * 1000 * MS,
@@ -200,12 +189,19 @@ fn clock(shape: Shape, rows: usize, random: &mut Random) -> Vec<i64> {
 }
 
 /// Appends the values of a series.
-fn push_values(column: &mut Column, shape: Shape, series: u32, rows: usize, random: &mut Random) {
+fn push_values(
+    column: &mut Column,
+    shape: Shape,
+    series: u32,
+    rows: usize,
+    random: &mut SplitMixRng,
+) {
     match column {
         Column::F64(values) => match shape {
             Shape::FullMantissas => {
                 let level = random.below(1000) as f64;
-                let part = |random: &mut Random| random.below(1 << 40) as f64 / (1u64 << 40) as f64;
+                let part =
+                    |random: &mut SplitMixRng| random.below(1 << 40) as f64 / (1u64 << 40) as f64;
                 values.extend((0..rows).map(|_| level + part(random)));
             }
             Shape::Constant => {
@@ -237,7 +233,7 @@ fn push_values(column: &mut Column, shape: Shape, series: u32, rows: usize, rand
     }
 }
 
-fn push_states(texts: &mut Strings, rows: usize, random: &mut Random) {
+fn push_states(texts: &mut Strings, rows: usize, random: &mut SplitMixRng) {
     const STATES: [&str; 8] = [
         "idle", "starting", "running", "stopping", "failed", "ok", "warning", "unknown",
     ];
