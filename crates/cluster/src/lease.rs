@@ -131,8 +131,8 @@ pub(crate) struct Lease {
     rows: Arc<dyn Rows>,
     clock: Arc<dyn Clock>,
     record: Mutex<Record>,
-    /// Record of a beat without an answer, which may have been written.
-    unanswered: Mutex<Option<Record>>,
+    /// Record of a beat without an answer, which may have been written, with the time of the first attempt.
+    unanswered: Mutex<Option<(Record, u64)>>,
     /// Monotonic time at which the lease ends, ns.
     until: AtomicU64,
 }
@@ -163,7 +163,7 @@ impl Lease {
             unanswered: Mutex::default(),
             until: AtomicU64::new(0),
         };
-        match lease.swap(None, &record)? {
+        match lease.swap(None, &record, None)? {
             Beat::Held => Ok(lease),
             Beat::Lost => {
                 let JournalId { port, epoch } = record.id();
@@ -196,7 +196,7 @@ impl Lease {
             unanswered: Mutex::default(),
             until: AtomicU64::new(0),
         };
-        Ok(match lease.swap(Some(seen), &record)? {
+        Ok(match lease.swap(Some(seen), &record, None)? {
             Beat::Held => Some(lease),
             Beat::Lost => None,
         })
@@ -219,24 +219,25 @@ impl Lease {
     pub fn beat(&self, stamp: u64) -> Result<Beat, RowsError> {
         // Writing the same record again shows whether the beat without an answer was written.
         let unanswered = locked(&self.unanswered).clone();
-        if let Some(unanswered) = unanswered
-            && self.advance(unanswered)? == Beat::Lost
+        if let Some((unanswered, began)) = unanswered
+            && self.advance(unanswered, began)? == Beat::Lost
         {
             return Ok(Beat::Lost);
         }
         let record = self.record();
-        self.advance(Record {
+        let next = Record {
             beat: record.beat + 1,
             stamp: record.stamp.max(stamp),
             ..record
-        })
+        };
+        self.advance(next, self.clock.monotonic())
     }
 
-    /// Replaces the record by the next one.
-    fn advance(&self, next: Record) -> Result<Beat, RowsError> {
-        *locked(&self.unanswered) = Some(next.clone());
+    /// Replaces the record by the next one. `began` is the time of the first attempt.
+    fn advance(&self, next: Record, began: u64) -> Result<Beat, RowsError> {
+        *locked(&self.unanswered) = Some((next.clone(), began));
         // Others read the record while the request is under way.
-        let beat = self.swap(Some(&self.record()), &next)?;
+        let beat = self.swap(Some(&self.record()), &next, Some(began))?;
         *locked(&self.unanswered) = None;
         if beat == Beat::Held {
             *locked(&self.record) = next;
@@ -245,23 +246,31 @@ impl Lease {
     }
 
     /// Replaces the record. A record that is already the new one counts as replaced: an earlier attempt without an
-    /// answer has written it.
-    fn swap(&self, expected: Option<&Record>, next: &Record) -> Result<Beat, RowsError> {
-        let began = self.clock.monotonic();
+    /// answer has written it. Other ports may have seen it since the first attempt, so the lease counts from `began`.
+    fn swap(
+        &self,
+        expected: Option<&Record>,
+        next: &Record,
+        began: Option<u64>,
+    ) -> Result<Beat, RowsError> {
+        let now = self.clock.monotonic();
         let key = key(&next.id());
         let next = next.encode();
         let expected = expected.map(Record::encode);
         let expected = expected.as_deref();
         let swap = self.rows.swap(TABLE, PARTITION, &key, expected, &next)?;
-        let is_held = match swap {
-            Swap::Done => true,
-            Swap::Found(found) => found.as_ref() == Some(&next),
+        let since = match swap {
+            Swap::Done => now,
+            Swap::Found(found) if found.as_ref() == Some(&next) => match began {
+                Some(began) => began,
+                // An earlier attempt at an unknown time: the lease begins with the next beat.
+                None => return Ok(Beat::Held),
+            },
+            Swap::Found(_) => return Ok(Beat::Lost),
         };
-        if is_held {
-            let until = began + LEASE.as_nanos() as u64;
-            self.until.store(until, Ordering::Release);
-        }
-        Ok(if is_held { Beat::Held } else { Beat::Lost })
+        let until = since + LEASE.as_nanos() as u64;
+        self.until.store(until, Ordering::Release);
+        Ok(Beat::Held)
     }
 
     /// Ends the lease for ever. No row of the journal is needed.
@@ -363,6 +372,42 @@ mod tests {
         assert!(!lease.is_held());
         let again = Lease::take(rows.clone(), clock.clone(), &failed[0], "c").unwrap();
         assert!(again.is_none(), "only one port takes a journal over");
+    }
+
+    /// Other ports see a record from its first attempt on, and count from then.
+    #[test]
+    fn a_beat_without_an_answer_prolongs_a_lease_from_its_first_attempt() {
+        let rows = Arc::new(crate::lost_answers::LostAnswers::default());
+        let table = TableSpec {
+            name: TABLE.to_string(),
+            life: None,
+            window: None,
+        };
+        rows.create(&[table]).unwrap();
+        let clock = Arc::new(SimClock::new(0));
+        let lease = Lease::create(rows.clone(), clock.clone(), record("a", 1)).unwrap();
+        rows.lose(PARTITION, 1);
+        assert!(lease.beat(2).is_err());
+        clock.advance(ns(LEASE));
+        // The record is found as it was written; the next record gets no answer again.
+        let found = lease
+            .advance(
+                Record {
+                    beat: 1,
+                    stamp: 2,
+                    ..record("a", 1)
+                },
+                0,
+            )
+            .unwrap();
+        assert_eq!(found, Beat::Held);
+        assert!(
+            !lease.is_held(),
+            "the record is as old as its first attempt"
+        );
+        assert_eq!(lease.beat(3).unwrap(), Beat::Held);
+        assert!(lease.is_held());
+        assert_eq!(records(&*rows).unwrap()[0].beat, 2);
     }
 
     #[test]

@@ -16,6 +16,8 @@ mod journal;
 mod keys;
 mod lease;
 mod load;
+#[cfg(test)]
+mod lost_answers;
 pub mod memory;
 mod merge;
 mod names;

@@ -424,6 +424,35 @@ mod tests {
         }
     }
 
+    /// A reader may have seen a length whose write failed, and does not read the rows before it again.
+    #[test]
+    fn rows_of_a_log_are_never_replaced_after_a_lost_answer() {
+        for restarts in [false, true] {
+            let rows = Arc::new(crate::lost_answers::LostAnswers::default());
+            let table = |name: &str| TableSpec {
+                name: name.to_string(),
+                life: None,
+                window: None,
+            };
+            rows.create(&[table(TABLE), table(NUMBERS)]).unwrap();
+            let (mut a, b) = (Names::new(rows.clone(), "a"), Names::new(rows.clone(), "b"));
+            let (cpu, x) = (key("cpu"), fields("x", FieldType::F64));
+            rows.lose(LENGTHS, 1);
+            assert!(a.register(&[(&cpu, &x)]).is_err());
+            b.refresh().unwrap();
+            if restarts {
+                a = Names::new(rows.clone(), "a");
+            }
+            let numbers = a.register(&[(&cpu, &x)]).unwrap();
+            b.refresh().unwrap();
+            let found = find(&b, &cpu).numbers;
+            assert!(
+                found.contains(&numbers[0]),
+                "{numbers:?} is not among {found:?}"
+            );
+        }
+    }
+
     #[test]
     fn a_restarted_port_continues_its_log() {
         let rows = rows();

@@ -1,7 +1,7 @@
 //! Opening of a port: its journal, its lease and its local engine.
 
 use crate::journal::{JournalId, Mirror, Policy};
-use crate::lease::{self, BEAT, Lease, Record};
+use crate::lease::{self, BEAT, Beat, Lease, Record};
 use crate::rows::RowsError;
 use crate::scan::rows_error;
 use crate::settings::{Acknowledge, PortOptions, Surroundings};
@@ -108,6 +108,14 @@ pub(crate) fn begin(
     let first = stamps.next();
     let lease = patiently(&**clock, || new_lease(around, name, epoch, first));
     let lease = lease.map_err(rows_error)?;
+    // The first beat begins the lease: an attempt to create it may have succeeded long ago.
+    let beat = patiently(&**clock, || lease.beat(stamps.next())).map_err(rows_error)?;
+    if beat == Beat::Lost {
+        let text = format!(
+            "another port has taken over the new journal of {name:?}; start the port again"
+        );
+        return Err(Error::Options(text));
+    }
     write_port_file(&**disk, name, epoch)?;
     Ok(Beginning {
         lease,

@@ -158,6 +158,76 @@ fn a_paused_port_begins_a_new_journal_and_keeps_its_rows() {
     assert_eq!(a.trouble(), None);
 }
 
+/// The catalog is a part of a journal that begins again.
+#[test]
+fn a_journal_that_began_again_is_finished_after_the_loss_of_its_port() {
+    let world = World::new(50);
+    let (a, b) = (world.port("a"), world.port("b"));
+    put(&a, "m", 0..100, 0);
+    world.run(30, &[&b]);
+    world.run(5, &[&a, &b]);
+    put(&a, "m", 100..200, 0);
+    world.crash("a", a);
+    world.lose_disk("a");
+    assert_eq!(all(&b), expected("m", 0..200), "from the replicas");
+    world.run(30, &[&b]);
+    assert_eq!(all(&b), expected("m", 0..200), "from bundles");
+}
+
+/// A takeover has a higher stamp than the handovers of the failed port.
+#[test]
+fn a_sample_overwritten_after_a_handover_survives_the_loss_of_its_port() {
+    let world = World::new(51);
+    let (a, b) = (world.port("a"), world.port("b"));
+    put(&a, "m", 0..10, 5);
+    world.clock.advance(SECOND as u64);
+    a.hand_over().unwrap();
+    put(&a, "m", 0..10, 0);
+    world.crash("a", a);
+    world.lose_disk("a");
+    assert_eq!(all(&b), expected("m", 0..10), "from the replicas");
+    world.run(30, &[&b]);
+    assert_eq!(all(&b), expected("m", 0..10), "from bundles");
+}
+
+#[test]
+fn a_port_that_returns_after_a_delete_does_not_restore_the_deleted_rows() {
+    let world = World::new(52);
+    let (a, b) = (world.port("a"), world.port("b"));
+    put(&a, "m", 0..10, 0);
+    world.crash("a", a);
+    let everything = Selector::parse("m").unwrap();
+    b.delete(&everything, Interval::ALL).unwrap();
+    world.run(30, &[&b]);
+    assert_eq!(b.counts().takeovers, 1);
+    let a = world.port("a");
+    for port in [&a, &b] {
+        assert_eq!(all(port), BTreeMap::new());
+    }
+    put(&a, "m", 3..5, 0);
+    for port in [&a, &b] {
+        assert_eq!(all(port), expected("m", 3..5));
+    }
+}
+
+/// A delete without an answer of a port must not delete the rows that the port accepts later.
+#[test]
+fn rows_after_a_delete_survive_the_takeover_of_a_port_that_was_not_reached() {
+    let world = World::new(53);
+    let (a, b) = (world.port("a"), world.port("b"));
+    put(&a, "m", 0..10, 0);
+    world.crash("a", a);
+    b.delete(&Selector::parse("m").unwrap(), Interval::ALL)
+        .unwrap();
+    let a = world.port("a");
+    put(&a, "m", 5..10, 0);
+    world.crash("a", a);
+    world.lose_disk("a");
+    assert_eq!(all(&b), expected("m", 5..10), "from the replicas");
+    world.run(30, &[&b]);
+    assert_eq!(all(&b), expected("m", 5..10), "from bundles");
+}
+
 #[test]
 fn later_handovers_replace_earlier_samples() {
     let world = World::new(6);
