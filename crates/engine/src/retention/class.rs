@@ -442,9 +442,9 @@ mod tests {
             (levels(0, &[(60, 0)]), "set age = \"7d\""),
             (levels(600, &[(0, 0)]), "say 1s or more"),
             (levels(600, &[(3600, 0)]), "say steps of 10m or shorter"),
-            (levels(600, &[(60, 1200), (90, 0)]), "set 2m"),
-            (levels(600, &[(60, 1200), (60, 0)]), "set 2m"),
-            (levels(600, &[(60, 1200), (220, 0)]), "set 4m"),
+            (levels(600, &[(60, 1200), (90, 0)]), "say 2m"),
+            (levels(600, &[(60, 1200), (60, 0)]), "say 2m"),
+            (levels(600, &[(60, 1200), (220, 0)]), "say 4m"),
             (levels(600, &[(60, 600)]), "say more than 10m"),
             (levels(600, &[(60, 0), (120, 0)]), "leave 2m out"),
         ] {
