@@ -110,10 +110,14 @@ impl ClassTables {
         }
     }
 
+    /// Returns the tables of a class, and those of its late bundles.
+    pub fn both(class: &str) -> [ClassTables; 2] {
+        [false, true].map(|is_late| ClassTables::of(class, is_late))
+    }
+
     /// Returns the specifications of the tables of a class whose samples are kept for `age`.
     pub fn specs(class: &str, age: Option<Duration>) -> Vec<TableSpec> {
-        let tables = [false, true].map(|is_late| ClassTables::of(class, is_late));
-        let names = tables
+        let names = ClassTables::both(class)
             .into_iter()
             .flat_map(|tables| [tables.directories, tables.data]);
         names

@@ -170,11 +170,7 @@ mod tests {
 
     fn rows() -> MemoryRows {
         let rows = MemoryRows::new();
-        let table = TableSpec {
-            name: TABLE.to_string(),
-            life: None,
-            window: None,
-        };
+        let table = TableSpec::lasting(TABLE);
         rows.create(&[table]).unwrap();
         rows
     }

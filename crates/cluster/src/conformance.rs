@@ -44,11 +44,7 @@ pub fn rows(store: &dyn Rows) {
 }
 
 fn table(name: &str) -> TableSpec {
-    TableSpec {
-        name: name.to_string(),
-        life: None,
-        window: None,
-    }
+    TableSpec::lasting(name)
 }
 
 fn row(partition: &[u8], key: &[u8], value: &[u8]) -> Row {

@@ -55,6 +55,11 @@ pub(crate) struct Delete {
 }
 
 impl Delete {
+    /// Returns whether a port has applied the delete.
+    pub fn is_applied_by(&self, port: &str) -> bool {
+        self.marks.contains_key(port)
+    }
+
     /// Returns whether the delete hides samples of a bundle at a time.
     pub fn hides(&self, bundle: &BundleId, time: i64) -> bool {
         let mark = self.marks.get(&bundle.port);
@@ -116,13 +121,7 @@ fn put(rows: &dyn Rows, key: Vec<u8>, value: Vec<u8>) -> Result<(), RowsError> {
 /// # Errors
 /// If too few replicas answer, or a row is not a delete.
 pub(crate) fn read(rows: &dyn Rows) -> Result<Vec<Delete>, RowsError> {
-    let range = Range {
-        table: TABLE,
-        partition: PARTITION,
-        from: &[],
-        to: None,
-        limit: usize::MAX,
-    };
+    let range = Range::whole(TABLE, PARTITION);
     let mut deletes: Vec<Delete> = Vec::new();
     for (key, value) in rows.range(&range, Level::Quorum)? {
         let damaged =

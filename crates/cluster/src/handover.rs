@@ -25,6 +25,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 const BUNDLE: usize = 1 << 20;
 /// Bytes of unfinished bundles of all periods together, at which the largest is finished.
 const UNFINISHED: usize = 8 << 20;
+
 /// Failure of a handover. It is tried again later.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum HandoverError {
@@ -34,6 +35,15 @@ pub(crate) enum HandoverError {
     /// The engine failed.
     #[error(transparent)]
     Engine(#[from] Error),
+}
+
+impl From<HandoverError> for Error {
+    fn from(error: HandoverError) -> Error {
+        match error {
+            HandoverError::Rows(error) => error.into(),
+            HandoverError::Engine(error) => error,
+        }
+    }
 }
 
 /// Everything that a handover needs.

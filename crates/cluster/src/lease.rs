@@ -7,12 +7,13 @@
 
 use crate::journal::JournalId;
 use crate::keys::{KeyBuilder, KeyReader};
+use crate::locks::locked;
 use crate::rows::{Level, Range, Rows, RowsError, Swap};
 use seiner_platform::Clock;
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 /// Name of the table.
@@ -69,13 +70,7 @@ fn key(id: &JournalId) -> Vec<u8> {
 /// # Errors
 /// If too few replicas answer, or a row is not a record.
 pub(crate) fn records(rows: &dyn Rows) -> Result<Vec<Record>, RowsError> {
-    let range = Range {
-        table: TABLE,
-        partition: PARTITION,
-        from: &[],
-        to: None,
-        limit: usize::MAX,
-    };
+    let range = Range::whole(TABLE, PARTITION);
     let found = rows.range(&range, Level::Quorum)?;
     let open = found.into_iter().filter(|(_, value)| value.len() > ENDED);
     let records = open.map(|(key, value)| {
@@ -120,10 +115,6 @@ pub(crate) fn stamp(rows: &dyn Rows, id: &JournalId) -> Result<Option<u64>, Rows
             .ok()
             .map(|record| record.stamp),
     }))
-}
-
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Lease that this port holds.
@@ -343,11 +334,7 @@ mod tests {
 
     fn rows() -> Arc<MemoryRows> {
         let rows = MemoryRows::new();
-        let table = TableSpec {
-            name: TABLE.to_string(),
-            life: None,
-            window: None,
-        };
+        let table = TableSpec::lasting(TABLE);
         rows.create(&[table]).unwrap();
         Arc::new(rows)
     }
@@ -378,11 +365,7 @@ mod tests {
     #[test]
     fn a_beat_without_an_answer_prolongs_a_lease_from_its_first_attempt() {
         let rows = Arc::new(crate::lost_answers::LostAnswers::default());
-        let table = TableSpec {
-            name: TABLE.to_string(),
-            life: None,
-            window: None,
-        };
+        let table = TableSpec::lasting(TABLE);
         rows.create(&[table]).unwrap();
         let clock = Arc::new(SimClock::new(0));
         let lease = Lease::create(rows.clone(), clock.clone(), record("a", 1)).unwrap();

@@ -16,6 +16,7 @@ mod journal;
 mod keys;
 mod lease;
 mod load;
+mod locks;
 #[cfg(test)]
 mod lost_answers;
 pub mod memory;

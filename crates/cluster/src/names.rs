@@ -9,10 +9,11 @@ mod entry;
 pub(crate) use entry::{Entry, decode, encode};
 
 use crate::keys::{KeyBuilder, KeyReader};
+use crate::locks::{locked, read, written};
 use crate::rows::{Level, Range, Row, Rows, RowsError, Swap};
 use seiner_model::{FieldType, Selector, SourceKey};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, RwLock, RwLockReadGuard};
 
 /// Name of the table with the logs.
 pub(crate) const TABLE: &str = "names";
@@ -68,10 +69,6 @@ struct Own {
 /// Source to register: its key and its fields.
 pub(crate) type Wanted<'a> = (&'a Arc<SourceKey>, &'a [(Arc<str>, FieldType)]);
 
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 impl Names {
     /// Creates an empty list. [`Names::refresh`] reads the logs.
     pub fn new(rows: Arc<dyn Rows>, port: &str) -> Names {
@@ -96,7 +93,7 @@ impl Names {
             let from = self.known().read.get(&port).copied().unwrap_or(0);
             if from < length {
                 let entries = self.read(&port, from..length)?;
-                let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
+                let mut known = written(&self.known);
                 entries.into_iter().for_each(|entry| known.add(entry));
                 let read = known.read.entry(port).or_default();
                 *read = length.max(*read);
@@ -105,19 +102,13 @@ impl Names {
         Ok(())
     }
 
-    fn known(&self) -> std::sync::RwLockReadGuard<'_, Known> {
-        self.known.read().unwrap_or_else(PoisonError::into_inner)
+    fn known(&self) -> RwLockReadGuard<'_, Known> {
+        read(&self.known)
     }
 
     /// Returns the lengths of all logs.
     fn lengths(&self) -> Result<Vec<(String, u64)>, RowsError> {
-        let range = Range {
-            table: TABLE,
-            partition: LENGTHS,
-            from: &[],
-            to: None,
-            limit: usize::MAX,
-        };
+        let range = Range::whole(TABLE, LENGTHS);
         let found = self.rows.range(&range, Level::Quorum)?;
         let lengths = found.into_iter().filter_map(|(key, value)| {
             Some((String::from_utf8(key).ok()?, KeyReader(&value).u64()?))
@@ -176,7 +167,7 @@ impl Names {
         }
         if !new.is_empty() {
             self.append(&mut own, &new)?;
-            let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
+            let mut known = written(&self.known);
             new.into_iter().for_each(|entry| known.add(entry));
         }
         Ok(numbers)
@@ -275,7 +266,7 @@ impl Names {
             life: None,
         };
         self.rows.write(vec![row], Level::Quorum)?;
-        let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
+        let mut known = written(&self.known);
         // A log that an earlier process began has not been read yet.
         if known.read.get(&self.port).copied().unwrap_or(0) == length {
             known.read.insert(self.port.clone(), next);
@@ -337,15 +328,24 @@ impl Known {
             named.numbers.insert(place, entry.number);
         }
         for (name, field_type) in entry.fields {
-            let known = named.fields.entry(name).or_insert(field_type);
-            *known = common_type(*known, field_type);
+            add_field(&mut named.fields, name, field_type);
         }
     }
 }
 
+/// Adds a field to those of a source, or its type to that of the known field.
+pub(crate) fn add_field(
+    fields: &mut BTreeMap<Arc<str>, FieldType>,
+    name: Arc<str>,
+    field_type: FieldType,
+) {
+    let known = fields.entry(name).or_insert(field_type);
+    *known = common_type(*known, field_type);
+}
+
 /// Returns the type of a field that two ports have stored with different types: that of the other if they are equal,
 /// f64 for numbers and booleans, text otherwise.
-pub(crate) fn common_type(a: FieldType, b: FieldType) -> FieldType {
+fn common_type(a: FieldType, b: FieldType) -> FieldType {
     match (a, b) {
         _ if a == b => a,
         (FieldType::Str, _) | (_, FieldType::Str) => FieldType::Str,
@@ -366,11 +366,7 @@ mod tests {
 
     fn rows() -> Arc<MemoryRows> {
         let rows = MemoryRows::new();
-        let table = |name: &str| TableSpec {
-            name: name.to_string(),
-            life: None,
-            window: None,
-        };
+        let table = |name: &str| TableSpec::lasting(name);
         rows.create(&[table(TABLE), table(NUMBERS)]).unwrap();
         Arc::new(rows)
     }
@@ -429,11 +425,7 @@ mod tests {
     fn rows_of_a_log_are_never_replaced_after_a_lost_answer() {
         for restarts in [false, true] {
             let rows = Arc::new(crate::lost_answers::LostAnswers::default());
-            let table = |name: &str| TableSpec {
-                name: name.to_string(),
-                life: None,
-                window: None,
-            };
+            let table = |name: &str| TableSpec::lasting(name);
             rows.create(&[table(TABLE), table(NUMBERS)]).unwrap();
             let (mut a, b) = (Names::new(rows.clone(), "a"), Names::new(rows.clone(), "b"));
             let (cpu, x) = (key("cpu"), fields("x", FieldType::F64));

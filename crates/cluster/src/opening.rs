@@ -2,15 +2,15 @@
 
 use crate::journal::{JournalId, Mirror, Policy};
 use crate::lease::{self, BEAT, Beat, Lease, Record};
+use crate::locks::read;
 use crate::rows::RowsError;
-use crate::scan::rows_error;
 use crate::settings::{Acknowledge, PortOptions, Surroundings};
 use crate::stamps::Stamps;
 use seiner_engine::{Engine, Options};
 use seiner_platform::{Clock, Disk};
 use seiner_store::Error;
 use std::io;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, RwLock};
 use std::time::Duration;
 
 /// Name of the file that states which journal the local disk belongs to.
@@ -63,7 +63,7 @@ pub(crate) fn begin(
         rows, clock, disk, ..
     } = around;
     let name = &options.name;
-    let records = patiently(&**clock, || lease::records(&**rows)).map_err(rows_error)?;
+    let records = patiently(&**clock, || lease::records(&**rows))?;
     records.iter().for_each(|record| stamps.see(record.stamp));
     let local = read_port_file(&**disk)?;
     if let Some((other, _)) = local.as_ref().filter(|(other, _)| other != name) {
@@ -78,7 +78,7 @@ pub(crate) fn begin(
                 port: name.clone(),
                 epoch: *epoch,
             };
-            lease::stamp(&**rows, &id).map_err(rows_error)?
+            lease::stamp(&**rows, &id)?
         }
     };
     stamp.into_iter().for_each(|stamp| stamps.see(stamp));
@@ -100,16 +100,16 @@ pub(crate) fn begin(
             let lease = patiently(&**clock, || {
                 Lease::take(rows.clone(), clock.clone(), record, name)
             });
-            earlier.extend(lease.map_err(rows_error)?);
+            earlier.extend(lease?);
         }
     }
     let last = patiently(&**clock, || lease::last_epoch(&**rows, name));
-    let epoch = last.map_err(rows_error)? + 1;
+    let epoch = last? + 1;
     let first = stamps.next();
     let lease = patiently(&**clock, || new_lease(around, name, epoch, first));
-    let lease = lease.map_err(rows_error)?;
+    let lease = lease?;
     // The first beat begins the lease: an attempt to create it may have succeeded long ago.
-    let beat = patiently(&**clock, || lease.beat(stamps.next())).map_err(rows_error)?;
+    let beat = patiently(&**clock, || lease.beat(stamps.next()))?;
     if beat == Beat::Lost {
         let text = format!(
             "another port has taken over the new journal of {name:?}; start the port again"
@@ -129,7 +129,7 @@ fn is_silent(around: &Surroundings, record: &Record) -> Result<bool, Error> {
     let waits = (2 * BEAT).as_millis() / 100;
     for _ in 0..waits {
         around.clock.sleep(Duration::from_millis(100));
-        let records = lease::records(&*around.rows).map_err(rows_error)?;
+        let records = lease::records(&*around.rows)?;
         if !records.contains(record) {
             return Ok(false);
         }
@@ -179,12 +179,7 @@ pub(crate) fn mirrored(
         });
     };
     let lease = lease.clone();
-    let is_owner = move || {
-        lease
-            .read()
-            .unwrap_or_else(PoisonError::into_inner)
-            .is_held()
-    };
+    let is_owner = move || read(&lease).is_held();
     let policy = Policy {
         level,
         is_owner: Box::new(is_owner),

@@ -1,6 +1,6 @@
 //! Other ports: the interface through which a port asks for rows that are not handed over yet.
 
-use seiner_model::{Columns, FieldType, Interval, Selector, SourceKey};
+use seiner_model::{Columns, FieldType, SourceKey};
 use seiner_store::Query;
 use std::sync::Arc;
 use thiserror::Error;
@@ -45,13 +45,11 @@ pub trait Peers: Send + Sync {
     /// If the port does not answer.
     fn unflushed(&self, port: &str, query: &Query) -> Result<PortRows, PeerError>;
 
-    /// Deletes the rows of an interval that a port has not handed over. Returns the number of the port's next
-    /// handover: the rows in earlier handovers were read before the delete.
+    /// Makes a port apply the stored deletes to the rows that it has not handed over.
     ///
     /// # Errors
-    /// If the port does not answer. The rows may or may not be deleted then.
-    fn delete(&self, port: &str, selector: &Selector, interval: Interval)
-    -> Result<u64, PeerError>;
+    /// If the port does not answer. It may or may not have applied them then, and applies them later in any case.
+    fn apply_deletes(&self, port: &str) -> Result<(), PeerError>;
 }
 
 /// Connections of a cluster with one port.
@@ -62,12 +60,7 @@ impl Peers for NoPeers {
         Err(unknown(port))
     }
 
-    fn delete(
-        &self,
-        port: &str,
-        _selector: &Selector,
-        _interval: Interval,
-    ) -> Result<u64, PeerError> {
+    fn apply_deletes(&self, port: &str) -> Result<(), PeerError> {
         Err(unknown(port))
     }
 }

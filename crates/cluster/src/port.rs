@@ -7,6 +7,7 @@ use crate::handover::{Handover, HandoverError, Report};
 use crate::journal::{self, JournalId, Mirror, RemovedBefore};
 use crate::lease::{self, BEAT, Beat, Lease, Observer, Record};
 use crate::load::Rate;
+use crate::locks::{locked, read, written};
 use crate::names::Names;
 use crate::opening::{
     Beginning, PortDisk, begin, disk_error, mirrored, new_lease, open_engine, patiently,
@@ -14,7 +15,6 @@ use crate::opening::{
 };
 use crate::ports::{self, PortInfo};
 use crate::rows::{Level, TableSpec};
-use crate::scan::rows_error;
 use crate::settings::{PortOptions, Surroundings};
 use crate::shelves::{self, Grid};
 use crate::stamps::Stamps;
@@ -26,7 +26,7 @@ use seiner_model::Selector;
 use seiner_store::Error;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, RwLock};
 
 /// Counts since the port was opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -86,10 +86,6 @@ pub(crate) struct Port {
     trouble: Mutex<Option<String>>,
 }
 
-pub(crate) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 impl Port {
     /// Opens a port: creates tables, begins a journal, recovers the local engine and hands over what it holds.
     ///
@@ -99,17 +95,16 @@ impl Port {
     pub fn open(options: PortOptions, around: Surroundings, threads: bool) -> Result<Port, Error> {
         options.check()?;
         let (rows, clock) = (&around.rows, &*around.clock);
-        patiently(clock, || rows.create(&base_tables())).map_err(rows_error)?;
+        patiently(clock, || rows.create(&base_tables()))?;
         let classes = patiently(clock, || Classes::open(&**rows, options.classes.as_deref()));
-        let classes = classes.map_err(rows_error)?;
+        let classes = classes?;
         let tables = classes.all().iter();
         let tables = tables.flat_map(|class| ClassTables::specs(&class.name, class.age));
         let tables: Vec<TableSpec> = tables.collect();
-        patiently(clock, || rows.create(&tables)).map_err(rows_error)?;
-        let grids =
-            patiently(clock, || shelves::open(&**rows, options.grid)).map_err(rows_error)?;
+        patiently(clock, || rows.create(&tables))?;
+        let grids = patiently(clock, || shelves::open(&**rows, options.grid))?;
         let names = Names::new(rows.clone(), &options.name);
-        patiently(clock, || names.refresh()).map_err(rows_error)?;
+        patiently(clock, || names.refresh())?;
         let stamps = Stamps::new(around.clock.clone());
         let Beginning {
             lease,
@@ -149,18 +144,18 @@ impl Port {
             stamps,
         };
         // All rows on the local disk were accepted before the deletes that this port has not applied.
-        port.apply_deletes().map_err(handover_error)?;
+        port.apply_deletes()?;
         port.finish_earlier(earlier, stamp)?;
         Ok(port)
     }
 
     /// Hands over what earlier starts of this port have left, and ends their journals.
     fn finish_earlier(&self, earlier: Vec<Lease>, stamp: Option<u64>) -> Result<(), Error> {
-        self.hand_over(stamp).map_err(handover_error)?;
+        self.hand_over(stamp)?;
         for lease in earlier {
             let id = lease.record().id();
-            journal::forget(&*self.around.rows, &id, Level::Quorum).map_err(rows_error)?;
-            lease.end().map_err(rows_error)?;
+            journal::forget(&*self.around.rows, &id, Level::Quorum)?;
+            lease.end()?;
         }
         Ok(())
     }
@@ -233,10 +228,14 @@ impl Port {
         counts.expired += report.expired_samples;
     }
 
+    /// Returns the lease of the present journal.
+    fn lease(&self) -> Arc<Lease> {
+        read(&self.lease).clone()
+    }
+
     /// Returns the present journal.
     pub fn journal(&self) -> JournalId {
-        let lease = self.lease.read().unwrap_or_else(PoisonError::into_inner);
-        lease.record().id()
+        self.lease().record().id()
     }
 
     /// Returns the counts.
@@ -315,7 +314,7 @@ impl Port {
         let rows = &*self.around.rows;
         for delete in deletes::read(rows)? {
             self.stamps.see(delete.id.0);
-            if delete.marks.contains_key(&self.options.name) {
+            if delete.is_applied_by(&self.options.name) {
                 continue;
             }
             let known = locked(&self.applied).get(&delete.id).copied();
@@ -370,11 +369,7 @@ impl Port {
 
     /// Prolongs the lease of the present journal, with a new stamp.
     fn prolong(&self) -> Result<(), HandoverError> {
-        let lease = self
-            .lease
-            .read()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone();
+        let lease = self.lease();
         match lease.beat(self.stamps.next())? {
             Beat::Held => Ok(()),
             Beat::Lost => self.begin_again(&lease),
@@ -397,7 +392,7 @@ impl Port {
                 .map_err(|error| disk_error("beginning a journal", error))?;
         }
         write_port_file(&*self.around.disk, &self.options.name, epoch)?;
-        *self.lease.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(lease);
+        *written(&self.lease) = Arc::new(lease);
         Ok(())
     }
 
@@ -477,7 +472,7 @@ impl Port {
         if self.is_closed.swap(true, Ordering::SeqCst) {
             return Ok(());
         }
-        self.hand_over(None).map_err(handover_error)?;
+        self.hand_over(None)?;
         if let Err(error) = ports::withdraw(&*self.around.rows, &self.options.name) {
             tracing::warn!("the port stays in the directory for some seconds: {error}");
         }
@@ -487,21 +482,9 @@ impl Port {
         }
         closed?;
         // No row of the journal is needed, so no other port has to finish it.
-        let lease = self
-            .lease
-            .read()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone();
+        let lease = self.lease();
         let rows = &*self.around.rows;
-        journal::forget(rows, &lease.record().id(), Level::Quorum).map_err(rows_error)?;
-        lease.end().map_err(rows_error)
-    }
-}
-
-/// Converts the failure of a handover.
-pub(crate) fn handover_error(error: HandoverError) -> Error {
-    match error {
-        HandoverError::Rows(error) => rows_error(error),
-        HandoverError::Engine(error) => error,
+        journal::forget(rows, &lease.record().id(), Level::Quorum)?;
+        Ok(lease.end()?)
     }
 }

@@ -75,13 +75,7 @@ pub(crate) fn withdraw(rows: &dyn Rows, name: &str) -> Result<(), RowsError> {
 /// # Errors
 /// If no replica answers.
 pub(crate) fn list(rows: &dyn Rows) -> Result<Vec<PortInfo>, RowsError> {
-    let range = Range {
-        table: TABLE,
-        partition: PARTITION,
-        from: &[],
-        to: None,
-        limit: usize::MAX,
-    };
+    let range = Range::whole(TABLE, PARTITION);
     let found = rows.range(&range, Level::One)?.into_iter();
     let ports = found.filter_map(|(_, value)| serde_json::from_slice(&value).ok());
     Ok(ports.collect())

@@ -3,9 +3,10 @@
 //! A row belongs to a partition of a table. The rows of a partition are sorted by key, byte by byte. The distributed
 //! store places partitions on nodes and replicates them; this crate knows neither.
 
+use seiner_store::Error;
+use std::io;
 use std::sync::Arc;
 use std::time::Duration;
-use thiserror::Error;
 
 /// Maximum length of a value, in bytes. Larger values fail on Cassandra's commit log.
 pub const MAX_VALUE: usize = 8 << 20;
@@ -29,6 +30,17 @@ pub struct TableSpec {
     /// Length of a window of time whose rows share files, so that files die whole (*planing*). `None` for tables
     /// whose rows are replaced or removed one by one.
     pub window: Option<Duration>,
+}
+
+impl TableSpec {
+    /// Returns a table whose rows live until they are removed.
+    pub fn lasting(name: impl Into<String>) -> TableSpec {
+        TableSpec {
+            name: name.into(),
+            life: None,
+            window: None,
+        }
+    }
 }
 
 /// Row to write.
@@ -61,6 +73,19 @@ pub struct Range<'a> {
     pub limit: usize,
 }
 
+impl<'a> Range<'a> {
+    /// Returns the selection of all rows of a partition.
+    pub fn whole(table: &'a str, partition: &'a [u8]) -> Range<'a> {
+        Range {
+            table,
+            partition,
+            from: &[],
+            to: None,
+            limit: usize::MAX,
+        }
+    }
+}
+
 /// Key and value of a row.
 pub type Found = (Vec<u8>, Vec<u8>);
 
@@ -74,7 +99,7 @@ pub enum Swap {
 }
 
 /// Error of a distributed store.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RowsError {
     /// Too few replicas answered in time. A write may or may not have happened; repeating it is safe, except for a
     /// conditional write.
@@ -83,6 +108,20 @@ pub enum RowsError {
     /// The store rejected the request; repeating it does not help.
     #[error("the distributed store rejected a request: {0}")]
     Rejected(String),
+}
+
+impl From<RowsError> for Error {
+    /// Converts a failure of the distributed store behind a store of samples.
+    fn from(error: RowsError) -> Error {
+        let kind = match error {
+            RowsError::Unavailable(_) => io::ErrorKind::TimedOut,
+            RowsError::Rejected(_) => io::ErrorKind::Other,
+        };
+        Error::Io {
+            context: "the distributed store".to_string(),
+            error: io::Error::new(kind, error.to_string()),
+        }
+    }
 }
 
 /// Distributed store of rows. All methods block and may be called from any thread at the same time.

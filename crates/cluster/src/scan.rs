@@ -9,14 +9,12 @@ use crate::blocks::{BlockDamage, Blocks, BundleId};
 use crate::columns::{extend, of_piece};
 use crate::deletes::{self, Delete};
 use crate::merge::{Part, merge};
-use crate::names::{Names, common_type};
+use crate::names::{Names, add_field};
 use crate::peers::Unflushed;
-use crate::rows::RowsError;
 use seiner_engine::Engine;
-use seiner_model::{FieldType, SourceId, SourceKey};
+use seiner_model::{SourceId, SourceKey};
 use seiner_store::{Error, Query, SeriesData};
 use std::collections::{BTreeMap, HashMap, VecDeque};
-use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -117,7 +115,7 @@ impl<'a> ClusterScan<'a> {
         let unapplied = self
             .deletes
             .iter()
-            .filter(|delete| !delete.marks.contains_key(self.own.port));
+            .filter(|delete| !delete.is_applied_by(self.own.port));
         let unapplied: Vec<&Delete> = unapplied.collect();
         local
             .iter_mut()
@@ -128,12 +126,11 @@ impl<'a> ClusterScan<'a> {
             .as_ref()
             .map_or_else(BTreeMap::new, |named| named.fields.clone());
         for number in named.iter().flat_map(|named| &named.numbers) {
-            for layer in self.blocks.layers(*number).map_err(rows_error)? {
+            for layer in self.blocks.layers(*number)? {
                 let layout = layer.rows.layout.fields().iter();
                 // A bundle may have fields that were registered after the names were read.
                 for (name, field_type) in layout.clone() {
-                    let known = fields.entry(name.as_str().into()).or_insert(*field_type);
-                    *known = common_type(*known, *field_type);
+                    add_field(&mut fields, name.as_str().into(), *field_type);
                 }
                 let part = Part {
                     fields: layout.map(|(name, _)| name.as_str().into()).collect(),
@@ -145,8 +142,7 @@ impl<'a> ClusterScan<'a> {
         let others = self.unflushed.remove(&wanted.key).unwrap_or_default();
         for rows in others.into_iter().chain(local) {
             for (name, field_type) in &rows.fields {
-                let known = fields.entry(name.clone()).or_insert(*field_type);
-                *known = common_type(*known, *field_type);
+                add_field(&mut fields, name.clone(), *field_type);
             }
             let names = rows.fields.into_iter().map(|(name, _)| name);
             let part = Part {
@@ -193,14 +189,14 @@ impl ClusterScan<'_> {
         let reads = self.blocks.reads();
         let is_unapplied = |delete: &&Delete| {
             let mut ports = bundles.iter().flatten().map(|bundle| &bundle.port);
-            ports.any(|port| !delete.marks.contains_key(port))
+            ports.any(|port| !delete.is_applied_by(port))
         };
         if self.deletes_of == Some(reads)
             || !deletes::of(&self.deletes, key).iter().any(is_unapplied)
         {
             return Ok(());
         }
-        let now = deletes::read(self.blocks.rows()).map_err(rows_error)?;
+        let now = deletes::read(self.blocks.rows())?;
         for delete in &mut self.deletes {
             if let Some(now) = now.iter().find(|now| now.id == delete.id) {
                 delete.marks.clone_from(&now.marks);
@@ -263,31 +259,10 @@ pub(crate) fn local_rows(
     Ok(found)
 }
 
-/// Converts a failure of the distributed store.
-pub(crate) fn rows_error(error: RowsError) -> Error {
-    let kind = match error {
-        RowsError::Unavailable(_) => io::ErrorKind::TimedOut,
-        RowsError::Rejected(_) => io::ErrorKind::Other,
-    };
-    Error::Io {
-        context: "the distributed store".to_string(),
-        error: io::Error::new(kind, error.to_string()),
-    }
-}
-
 fn damaged(damage: BlockDamage) -> Error {
     Error::Damage {
         file: damage.place,
         offset: 0,
         what: damage.what,
     }
-}
-
-/// Returns the types of a source's fields as pairs.
-pub(crate) fn pairs(
-    fields: &BTreeMap<Arc<str>, FieldType>,
-) -> impl Iterator<Item = (String, FieldType)> {
-    fields
-        .iter()
-        .map(|(name, field_type)| (name.to_string(), *field_type))
 }

@@ -90,13 +90,7 @@ pub(crate) fn open(rows: &dyn Rows, first: Grid) -> Result<Vec<Grid>, RowsError>
 }
 
 fn read(rows: &dyn Rows) -> Result<Vec<Grid>, RowsError> {
-    let range = Range {
-        table: TABLE,
-        partition: PARTITION,
-        from: &[],
-        to: None,
-        limit: usize::MAX,
-    };
+    let range = Range::whole(TABLE, PARTITION);
     let found = rows.range(&range, Level::Quorum)?.into_iter();
     let grids = found.map(|(_, value)| {
         let grid = serde_json::from_slice::<Grid>(&value).map_err(|error| error.to_string());

@@ -4,11 +4,12 @@ use crate::blocks::{Blocks, ClassTables};
 use crate::deletes::{self, Delete};
 use crate::journal::{self, JournalId};
 use crate::lease;
+use crate::locks::locked;
 use crate::peers::{PortRows, Unflushed};
-use crate::port::{Port, PortCounts, handover_error, locked};
+use crate::port::{Port, PortCounts};
 use crate::ports::{self, PortInfo};
 use crate::rows::Level;
-use crate::scan::{ClusterScan, Inputs, OwnRows, Wanted, local_rows, pairs, rows_error};
+use crate::scan::{ClusterScan, Inputs, OwnRows, Wanted, local_rows};
 use crate::settings::{PortOptions, Surroundings};
 use seiner_engine::Engine;
 use seiner_model::{Batch, Columns, FieldType, Interval, Notation, Selector, SourceId, SourceKey};
@@ -119,7 +120,8 @@ impl ClusterStore {
     /// # Errors
     /// If too few replicas answer, or the local disk fails. The rows stay in the port then.
     pub fn hand_over(&self) -> Result<(), Error> {
-        self.port.hand_over(None).map(drop).map_err(handover_error)
+        self.port.hand_over(None)?;
+        Ok(())
     }
 
     /// Returns counts since the port was opened.
@@ -142,7 +144,7 @@ impl ClusterStore {
     /// # Errors
     /// If no replica answers.
     pub fn ports(&self) -> Result<Vec<PortInfo>, Error> {
-        ports::list(&*self.port.around.rows).map_err(rows_error)
+        Ok(ports::list(&*self.port.around.rows)?)
     }
 
     /// Returns the secret that the ports of the cluster show to each other. The first port stores its proposal.
@@ -150,7 +152,7 @@ impl ClusterStore {
     /// # Errors
     /// If too few replicas answer.
     pub fn secret(&self, proposal: &str) -> Result<String, Error> {
-        ports::secret(&*self.port.around.rows, proposal).map_err(rows_error)
+        Ok(ports::secret(&*self.port.around.rows, proposal)?)
     }
 
     /// Returns the rows of a query that this port has accepted and not handed over, for another port.
@@ -165,17 +167,12 @@ impl ClusterStore {
         Ok(found)
     }
 
-    /// Applies the deletes that are stored, for a delete of another port. Returns the number of the next handover.
+    /// Applies the deletes that are stored, for another port that has stored one.
     ///
     /// # Errors
     /// If too few replicas answer, or the local disk fails.
-    pub fn delete_unflushed(
-        &self,
-        _selector: &Selector,
-        _interval: Interval,
-    ) -> Result<u64, Error> {
-        self.port.apply_deletes().map_err(handover_error)?;
-        Ok(self.port.next.load(Ordering::SeqCst))
+    pub fn apply_deletes(&self) -> Result<(), Error> {
+        Ok(self.port.apply_deletes()?)
     }
 
     /// Returns the journals of other ports whose rows are here at present, with their engines and stamps.
@@ -192,15 +189,13 @@ impl ClusterStore {
     /// from the replicas. A journal that can be read nowhere is reported as an error among the results. The rows that
     /// deletes hide are not returned.
     fn others(&self, query: &Query, deletes: &[Delete]) -> Result<Others, Error> {
-        let records = lease::records(&*self.port.around.rows).map_err(rows_error)?;
+        let records = lease::records(&*self.port.around.rows)?;
         let own = &self.port.options.name;
         let mut others = Others::default();
         let mut journals = Vec::new();
         let mut add = |port: &String, answer: PortRows, others: &mut Others| {
             // The port has accepted the rows before it applies these deletes.
-            let unapplied = deletes
-                .iter()
-                .filter(|delete| !delete.marks.contains_key(port));
+            let unapplied = deletes.iter().filter(|delete| !delete.is_applied_by(port));
             journals.extend(answer.journals);
             others.add(answer.rows, &unapplied.collect::<Vec<_>>());
         };
@@ -236,14 +231,14 @@ impl ClusterStore {
     fn deletes_and_others(&self, query: &Query) -> Result<(Vec<Delete>, Others), Error> {
         let rows = &*self.port.around.rows;
         // A delete that is not read now is later than this query.
-        let mut deletes = deletes::read(rows).map_err(rows_error)?;
+        let mut deletes = deletes::read(rows)?;
         loop {
             let others = self.others(query, &deletes)?;
             if !others.is_hidden {
                 return Ok((deletes, others));
             }
             // A port that has applied a delete in the meantime may have answered with later rows.
-            let now = deletes::read(rows).map_err(rows_error)?;
+            let now = deletes::read(rows)?;
             if !deletes::has_new_marks(&deletes, &now) {
                 return Ok((deletes, others));
             }
@@ -271,7 +266,7 @@ impl ClusterStore {
         let rows = &*self.port.around.rows;
         journal::restore(rows, &record.id(), Level::Quorum, &*disk).map_err(
             |error| match error {
-                journal::RestoreError::Rows(error) => rows_error(error),
+                journal::RestoreError::Rows(error) => error.into(),
                 journal::RestoreError::Disk(error) => Error::Io {
                     context: "memory for a journal".to_string(),
                     error,
@@ -339,13 +334,13 @@ impl ClusterStore {
     /// Returns the tables of all classes.
     fn tables(&self) -> Vec<ClassTables> {
         let classes = self.port.classes.all().iter();
-        let tables = classes
-            .flat_map(|class| [false, true].map(|is_late| ClassTables::of(&class.name, is_late)));
-        tables.collect()
+        classes
+            .flat_map(|class| ClassTables::both(&class.name))
+            .collect()
     }
 
     fn refresh(&self) -> Result<(), Error> {
-        self.port.names.refresh().map_err(rows_error)
+        Ok(self.port.names.refresh()?)
     }
 }
 
@@ -420,13 +415,13 @@ impl Store for ClusterStore {
             marks: BTreeMap::new(),
         };
         let rows = &*port.around.rows;
-        deletes::write(rows, &delete).map_err(rows_error)?;
-        port.apply_deletes().map_err(handover_error)?;
-        let records = lease::records(rows).map_err(rows_error)?;
+        deletes::write(rows, &delete)?;
+        port.apply_deletes()?;
+        let records = lease::records(rows)?;
         let owners: BTreeSet<String> = records.into_iter().map(|record| record.owner).collect();
         for owner in owners.iter().filter(|owner| **owner != port.options.name) {
             // A port that does not answer applies the delete later. All its rows are hidden until then.
-            if let Err(error) = port.around.peers.delete(owner, selector, interval) {
+            if let Err(error) = port.around.peers.apply_deletes(owner) {
                 tracing::info!("a delete hides later rows of a port for some time: {error}");
             }
         }
@@ -476,7 +471,8 @@ impl Store for ClusterStore {
         let own = self.port.engine.fields(selector);
         let mut found: BTreeSet<(String, FieldType)> = own.into_iter().collect();
         for (_, named) in self.port.names.select(selector) {
-            found.extend(pairs(&named.fields));
+            let fields = named.fields.into_iter();
+            found.extend(fields.map(|(name, field_type)| (name.to_string(), field_type)));
         }
         Ok(found.into_iter().collect())
     }

@@ -15,10 +15,6 @@ pub(crate) fn base_tables() -> Vec<TableSpec> {
         deletes::TABLE,
         ports::TABLE,
     ];
-    let table = |name: &str| TableSpec {
-        name: name.to_string(),
-        life: None,
-        window: None,
-    };
+    let table = |name: &str| TableSpec::lasting(name);
     names.map(table).into()
 }

@@ -101,11 +101,7 @@ pub fn connect(cluster: &LocalCluster, keyspace: &str) -> CassandraRows {
 
 /// Returns a table whose rows live until they are removed.
 pub fn table(name: &str) -> TableSpec {
-    TableSpec {
-        name: name.to_string(),
-        life: None,
-        window: None,
-    }
+    TableSpec::lasting(name)
 }
 
 /// Returns a row.

@@ -17,7 +17,7 @@ const ANSWER: Duration = Duration::from_secs(60);
 /// Maximum length of an answer, in bytes: more than a port keeps before it hands over.
 const MAX_ANSWER: u64 = 4 << 30;
 
-/// Request about some sources and an interval.
+/// Query of another port, as it is sent.
 #[derive(Serialize, Deserialize)]
 struct About {
     selector: String,
@@ -54,7 +54,7 @@ impl HttpPeers {
     }
 
     /// Sends a request to a port and returns the answer.
-    fn ask(&self, port: &str, request: &str, about: &About) -> Result<Vec<u8>, PeerError> {
+    fn ask(&self, port: &str, request: &str, body: Vec<u8>) -> Result<Vec<u8>, PeerError> {
         let failed = |why: String| PeerError {
             port: port.to_string(),
             why,
@@ -73,7 +73,6 @@ impl HttpPeers {
             .map(|info| info.address);
         let address = address.filter(|address| !address.is_empty());
         let address = address.ok_or_else(|| failed("it publishes no address".to_string()))?;
-        let body = serde_json::to_vec(about).map_err(|error| failed(error.to_string()))?;
         let sent = self
             .agent
             .post(format!("http://{address}/cluster/{request}"))
@@ -106,31 +105,17 @@ impl Peers for HttpPeers {
             first_time: query.interval.start,
             last_time: query.interval.end,
         };
-        let answer = self.ask(port, "unflushed", &about)?;
-        wire::decode(&answer).map_err(|why| PeerError {
+        let failed = |why: String| PeerError {
             port: port.to_string(),
             why,
-        })
+        };
+        let body = serde_json::to_vec(&about).map_err(|error| failed(error.to_string()))?;
+        let answer = self.ask(port, "unflushed", body)?;
+        wire::decode(&answer).map_err(failed)
     }
 
-    fn delete(
-        &self,
-        port: &str,
-        selector: &Selector,
-        interval: Interval,
-    ) -> Result<u64, PeerError> {
-        let about = About {
-            selector: selector.to_string(),
-            fields: None,
-            first_time: interval.start,
-            last_time: interval.end,
-        };
-        let answer = self.ask(port, "delete", &about)?;
-        let number = String::from_utf8_lossy(&answer).parse();
-        number.map_err(|_| PeerError {
-            port: port.to_string(),
-            why: "its answer is not a number".to_string(),
-        })
+    fn apply_deletes(&self, port: &str) -> Result<(), PeerError> {
+        self.ask(port, "delete", Vec::new()).map(drop)
     }
 }
 
@@ -139,25 +124,25 @@ impl Peers for HttpPeers {
 /// # Errors
 /// If the request is invalid, or the store fails.
 pub fn answer(store: &ClusterStore, request: &str, body: &[u8]) -> Result<Vec<u8>, Error> {
-    let about: About = serde_json::from_slice(body)
-        .map_err(|error| Error::Query(format!("the request cannot be read: {error}")))?;
-    let selector = Selector::parse(&about.selector)?;
-    let interval = Interval::new(about.first_time, about.last_time);
     match request {
-        "unflushed" => {
-            let query = Query {
-                selector,
-                fields: about.fields,
-                interval,
-            };
-            Ok(wire::encode(&store.unflushed(&query)?))
-        }
+        "unflushed" => Ok(wire::encode(&store.unflushed(&query(body)?)?)),
         "delete" => {
-            let next = store.delete_unflushed(&selector, interval)?;
-            Ok(next.to_string().into_bytes())
+            store.apply_deletes()?;
+            Ok(Vec::new())
         }
         other => Err(Error::Query(format!(
             "{other:?} is not a request between ports"
         ))),
     }
+}
+
+/// Reads a query from the body of a request.
+fn query(body: &[u8]) -> Result<Query, Error> {
+    let about: About = serde_json::from_slice(body)
+        .map_err(|error| Error::Query(format!("the request cannot be read: {error}")))?;
+    Ok(Query {
+        selector: Selector::parse(&about.selector)?,
+        fields: about.fields,
+        interval: Interval::new(about.first_time, about.last_time),
+    })
 }

@@ -28,13 +28,7 @@ pub(crate) fn check_table(
         let Some(cell) = cell(&partition) else {
             continue;
         };
-        let range = Range {
-            table: &tables.directories,
-            partition: &partition,
-            from: &[],
-            to: None,
-            limit: usize::MAX,
-        };
+        let range = Range::whole(&tables.directories, &partition);
         for (key, value) in rows.range(&range, Level::Quorum)? {
             let bundle = match Opened::parse(&key, &value) {
                 Ok(opened) => read(rows, tables, cell, &opened, value.len())?,
@@ -65,13 +59,8 @@ fn read(
     opened: &Opened,
     directory_bytes: usize,
 ) -> Result<Result<CheckedBundle, String>, RowsError> {
-    let range = Range {
-        table: &tables.data,
-        partition: &cell.data(&opened.id),
-        from: &[],
-        to: None,
-        limit: usize::MAX,
-    };
+    let partition = cell.data(&opened.id);
+    let range = Range::whole(&tables.data, &partition);
     let parts = rows.range(&range, Level::Quorum)?;
     let data: Vec<u8> = parts.into_iter().flat_map(|(_, value)| value).collect();
     let mut bundle = CheckedBundle {

@@ -195,13 +195,8 @@ impl Blocks {
             return Ok(found.clone());
         }
         let name = &self.tables[table].directories;
-        let range = Range {
-            table: name,
-            partition: &cell.directories(),
-            from: &[],
-            to: None,
-            limit: usize::MAX,
-        };
+        let partition = cell.directories();
+        let range = Range::whole(name, &partition);
         self.reads += 1;
         let mut opened = Vec::new();
         for (key, value) in self.rows.range(&range, self.level)? {

@@ -2,12 +2,13 @@
 
 use super::{ANNOUNCED, COMPLETE, JournalId, ROW_BYTES, SET_LENGTH, TABLE, WRITE, is_mirrored};
 use crate::keys::KeyBuilder;
+use crate::locks::locked;
 use crate::rows::{Level, Row, Rows, RowsError};
 use seiner_platform::{Clock, Disk, File};
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 /// Pause before a failed write is repeated.
@@ -81,10 +82,6 @@ enum NameRow {
 /// Position in the list of removed files of a journal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct RemovedBefore(JournalId, usize);
-
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
 
 impl Mirror {
     /// Creates a mirror of a local disk. The mirrored files that exist are written completely before the first sync

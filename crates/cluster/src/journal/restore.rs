@@ -91,13 +91,8 @@ struct Named {
 
 /// Returns the files of a journal, by number.
 fn names(rows: &dyn Rows, journal: &JournalId, level: Level) -> Result<Vec<Named>, RowsError> {
-    let range = Range {
-        table: TABLE,
-        partition: &journal.names(),
-        from: &[],
-        to: None,
-        limit: usize::MAX,
-    };
+    let partition = journal.names();
+    let range = Range::whole(TABLE, &partition);
     let named = rows
         .range(&range, level)?
         .into_iter()

@@ -6,7 +6,6 @@ use crate::world::{Killed, World};
 use seiner_cluster::{
     Level, PeerError, Peers, PortRows, Range, Row, Rows, RowsError, SpareDisks, Swap, TableSpec,
 };
-use seiner_model::{Interval, Selector};
 use seiner_platform::sim::SimDisk;
 use seiner_platform::{Clock, Disk};
 use seiner_store::Query;
@@ -264,18 +263,13 @@ impl Peers for Links {
         }
     }
 
-    fn delete(
-        &self,
-        port: &str,
-        selector: &Selector,
-        interval: Interval,
-    ) -> Result<u64, PeerError> {
+    fn apply_deletes(&self, port: &str) -> Result<(), PeerError> {
         let world = self.0.world();
         world.at_request(self.0.port);
         let store = world
             .peer(self.0.port, port, true)
             .ok_or_else(|| silent(port, "no connection"))?;
-        let found = world.while_deleting(port, || store.delete_unflushed(selector, interval));
+        let found = world.while_deleting(port, || store.apply_deletes());
         let found = found
             .ok_or_else(|| silent(port, "it was killed"))?
             .map_err(|error| silent(port, error));

@@ -5,7 +5,6 @@ use seiner_cluster::{
     Surroundings,
 };
 use seiner_engine::Options;
-use seiner_model::{Interval, Selector};
 use seiner_platform::sim::{SimClock, SimDisk};
 use seiner_platform::{Clock, Disk};
 use seiner_store::Query;
@@ -88,19 +87,12 @@ impl Peers for Ports {
         })
     }
 
-    fn delete(
-        &self,
-        port: &str,
-        selector: &Selector,
-        interval: Interval,
-    ) -> Result<u64, PeerError> {
+    fn apply_deletes(&self, port: &str) -> Result<(), PeerError> {
         let store = self.get(port)?;
-        store
-            .delete_unflushed(selector, interval)
-            .map_err(|error| PeerError {
-                port: port.to_string(),
-                why: error.to_string(),
-            })
+        store.apply_deletes().map_err(|error| PeerError {
+            port: port.to_string(),
+            why: error.to_string(),
+        })
     }
 }
 
