@@ -19,7 +19,8 @@ page_sources := $(shell find web/src web/public -type f 2>/dev/null) web/index.h
 
 .PHONY: help serve build cluster tour tour-root page test test-slow test-engine bench-peers bench-embedded bench-core bench-core-lock bench-bundles bench-restart \
         bench-amplification bench-merge-sim bench-merge-writes bench-merge-rate bench-merge-latency bench-merge-figures bench-soak bench-soak-peers \
-        bench-simulate bench-raid-matrix bench-raid-heldout bench-raid-phases bench-raid-real bench-raid-faults fuzz fmt doc clean
+        bench-simulate bench-raid-matrix bench-raid-heldout bench-raid-phases bench-raid-real bench-raid-faults \
+        bench-cluster-faults bench-cluster-cost bench-cluster-scale bench-cluster-balance fuzz fmt doc clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-20s %s\n", $$1, $$2 }' Makefile
@@ -128,6 +129,22 @@ bench-raid-real: ## Run arrays on real files behind a network block device: veri
 
 bench-raid-faults: ## Run 100,000 seeded runs of the array with faults: ARGS='--runs 1000000' for more
 	cargo run --release --locked -p seiner-bench -- raid-faults $(ARGS)
+
+bench-cluster-faults: build ## Kill, cut off and disturb parts of a cluster; network namespaces need root
+	scripts/need.sh java maven
+	cargo run --release --locked -p seiner-bench -- cluster-faults $(ARGS)
+
+bench-cluster-cost: build ## Measure the cost of a cluster by layer, and reads, against one row per sample
+	scripts/need.sh java maven
+	cargo run --release --locked -p seiner-bench -- cluster-cost $(ARGS)
+
+bench-cluster-scale: build ## Measure the cost of a sample from one node to five
+	scripts/need.sh java maven
+	cargo run --release --locked -p seiner-bench -- cluster-scale $(ARGS)
+
+bench-cluster-balance: build ## Measure how ports balance skewed clients
+	scripts/need.sh java maven
+	cargo run --release --locked -p seiner-bench -- cluster-balance $(ARGS)
 
 fuzz: ## Fuzz every decoder for FUZZ_SECONDS (nightly Rust and cargo-fuzz)
 	scripts/fuzz.sh $(FUZZ_SECONDS)

@@ -22,6 +22,8 @@ pub struct Response {
     pub status: u16,
     /// Body, without the chunked encoding.
     pub body: Vec<u8>,
+    /// Better ports of the cluster that the server names.
+    pub ports: Option<String>,
 }
 
 impl Response {
@@ -74,6 +76,19 @@ impl Connection {
         self.response()
     }
 
+    /// Sends a POST request as [`Connection::post`], and states the rate of this client in rows per second. The server
+    /// may then advise to use another port of its cluster.
+    pub fn post_at_rate(&mut self, target: &str, body: &[u8], rate: f64) -> Result<Response> {
+        let head = format!(
+            "POST {target} HTTP/1.1\r\nHost: {}\r\nContent-Length: {}\r\nX-Seiner-Rate: {rate:.0}\r\n\r\n",
+            self.address,
+            body.len()
+        );
+        self.stream.get_mut().write_all(head.as_bytes())?;
+        self.stream.get_mut().write_all(body)?;
+        self.response()
+    }
+
     /// Sends a POST request with a range of a file as its body.
     pub fn post_file(
         &mut self,
@@ -117,7 +132,7 @@ impl Connection {
             .nth(1)
             .and_then(|status| status.parse().ok())
             .with_context(|| format!("{status_line:?} is not an HTTP status line"))?;
-        let (mut length, mut chunked) = (None, false);
+        let (mut length, mut chunked, mut ports) = (None, false, None);
         loop {
             let header = self.line()?;
             let Some((name, value)) = header.split_once(':') else {
@@ -127,6 +142,8 @@ impl Connection {
                 length = Some(value.trim().parse::<usize>()?);
             } else if name.eq_ignore_ascii_case("transfer-encoding") {
                 chunked = value.trim().eq_ignore_ascii_case("chunked");
+            } else if name.eq_ignore_ascii_case("x-seiner-ports") {
+                ports = Some(value.trim().to_string());
             }
         }
         let body = match (chunked, length) {
@@ -135,7 +152,11 @@ impl Connection {
             (false, None) if status == 204 || status == 304 => Vec::new(),
             (false, None) => bail!("a response without a length and without chunks"),
         };
-        Ok(Response { status, body })
+        Ok(Response {
+            status,
+            body,
+            ports,
+        })
     }
 
     fn bytes(&mut self, length: usize) -> Result<Vec<u8>> {

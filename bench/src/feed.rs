@@ -92,6 +92,19 @@ pub fn feed_generated(
     run(senders)
 }
 
+/// Generates one agent's share of a workload while it is sent.
+pub fn feed_share(
+    address: SocketAddr,
+    target: &str,
+    workload: &Workload,
+    (agent, agents): (u32, u32),
+    lines_per_body: u64,
+) -> Result<()> {
+    let lines = Lines::new(workload, agent, agents);
+    send_generated(address, target, lines, lines_per_body, |_| {})?;
+    Ok(())
+}
+
 fn run<S: FnOnce() -> Result<u64> + Send>(senders: impl Iterator<Item = S>) -> Result<FeedResult> {
     let start = Instant::now();
     let put_off = thread::scope(|scope| {

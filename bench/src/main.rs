@@ -6,6 +6,7 @@
 #![cfg_attr(test, allow(clippy::unwrap_used, reason = "a test may panic"))]
 
 mod client;
+mod cluster;
 mod dataset;
 mod feed;
 mod latency;
@@ -78,6 +79,14 @@ enum Benchmark {
     RaidReal(run::raid_real::RaidRealSettings),
     /// Inject faults into arrays, with many seeds
     RaidFaults(run::raid_faults::RaidFaultsSettings),
+    /// Kill, cut off and disturb parts of a cluster, and look for every acknowledged row
+    ClusterFaults(run::cluster_faults::ClusterFaultsSettings),
+    /// Measure processor time and bytes of a cluster by layer, and reads, against one row per sample
+    ClusterCost(run::cluster_cost::ClusterCostSettings),
+    /// Measure the cost of a sample from one node to five
+    ClusterScale(run::cluster_scale::ClusterScaleSettings),
+    /// Measure how ports balance skewed clients
+    ClusterBalance(run::cluster_balance::ClusterBalanceSettings),
     /// Only update the page
     Summary,
 }
@@ -108,6 +117,10 @@ fn main() -> Result<()> {
         Benchmark::RaidPhases(settings) => run::raid_phases::run(&settings, &places),
         Benchmark::RaidReal(settings) => run::raid_real::run(&settings, &places),
         Benchmark::RaidFaults(settings) => run::raid_faults::run(&settings, &places),
+        Benchmark::ClusterFaults(settings) => run::cluster_faults::run(&settings, &places),
+        Benchmark::ClusterCost(settings) => run::cluster_cost::run(&settings, &places),
+        Benchmark::ClusterScale(settings) => run::cluster_scale::run(&settings, &places),
+        Benchmark::ClusterBalance(settings) => run::cluster_balance::run(&settings, &places),
         Benchmark::Summary => report::summarise(&places),
     }
 }

@@ -75,6 +75,11 @@ impl Server {
         })
     }
 
+    /// Returns the number of the process.
+    pub fn process(&self) -> i32 {
+        self.child.id() as i32
+    }
+
     /// Returns the kernel's counters of the server.
     pub fn usage(&self) -> Result<Usage> {
         Usage::of(self.child.id() as i32)

@@ -12,7 +12,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Names of the benchmarks, in the order in which the page lists them.
-pub const BENCHMARKS: [&str; 20] = [
+pub const BENCHMARKS: [&str; 24] = [
     "peers",
     "embedded",
     "core",
@@ -33,6 +33,10 @@ pub const BENCHMARKS: [&str; 20] = [
     "raid-phases",
     "raid-real",
     "raid-faults",
+    "cluster-faults",
+    "cluster-cost",
+    "cluster-scale",
+    "cluster-balance",
 ];
 
 /// Report of one benchmark.

@@ -2,6 +2,10 @@
 
 pub mod amplification;
 pub mod bundles;
+pub mod cluster_balance;
+pub mod cluster_cost;
+pub mod cluster_faults;
+pub mod cluster_scale;
 pub mod core;
 pub mod core_lock;
 pub mod embedded;

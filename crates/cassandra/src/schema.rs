@@ -61,7 +61,7 @@ pub(crate) enum Uncompressed {
 
 /// Returns a statement that creates a table of rows.
 ///
-/// Blocks are compressed already, so the table has no compression.
+/// A table whose rows are compressed already has no compression.
 pub(crate) fn create_table(
     keyspace: &str,
     table: &TableSpec,
@@ -72,6 +72,7 @@ pub(crate) fn create_table(
         return Err(RowsError::Rejected(text));
     }
     let compression = match uncompressed {
+        _ if table.is_compressed => "'class': 'LZ4Compressor'",
         Uncompressed::Cassandra => "'enabled': 'false'",
         Uncompressed::Scylla => "'sstable_compression': ''",
     };
@@ -161,6 +162,7 @@ mod tests {
             name: "blocks".to_string(),
             life: life.map(Duration::from_secs),
             window: window.map(Duration::from_secs),
+            is_compressed: false,
         }
     }
 
@@ -199,6 +201,8 @@ mod tests {
         assert!(text.contains("'TimeWindowCompactionStrategy'"), "{text}");
         assert!(text.contains("default_time_to_live = 86400"), "{text}");
         assert!(text.contains("gc_grace_seconds = 10800"), "{text}");
+        let text = create(&table(None, None).compressed()).unwrap();
+        assert!(text.contains("'class': 'LZ4Compressor'"), "{text}");
         let text = create(&table(None, None)).unwrap();
         assert!(
             !text.contains("compaction") && !text.contains("live"),

@@ -34,6 +34,7 @@ mod query;
 #[cfg(feature = "raid")]
 mod raid;
 mod remote;
+mod route;
 mod serve;
 mod sim;
 mod source;

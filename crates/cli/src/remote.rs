@@ -1,8 +1,11 @@
 //! Client of a server's HTTP interface.
 
+use crate::route::Route;
 use anyhow::{Context, Result, bail};
+use seiner_server::{PORTS, RATE};
 use seiner_wire::line::Precision;
 use std::io::Read;
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 use ureq::http::{HeaderName, Response, StatusCode};
 use ureq::{Agent, Body};
@@ -10,10 +13,14 @@ use ureq::{Agent, Body};
 /// Maximum number of attempts while a server is too busy, one second apart or as the server requests.
 const ATTEMPTS: usize = 60;
 
-/// A server at an address.
+/// Pause before a request goes to another port of a cluster.
+const CHANGE: Duration = Duration::from_millis(100);
+
+/// A server at an address. If it is a port of a cluster, writes may go to other ports too.
 pub struct Remote {
     agent: Agent,
     address: String,
+    route: Mutex<Route>,
 }
 
 /// A line that the server rejected: its number in the request body, and the reason.
@@ -38,32 +45,52 @@ impl Remote {
             .http_status_as_error(false)
             .timeout_connect(Some(Duration::from_secs(10)))
             .user_agent(concat!("seiner/", env!("CARGO_PKG_VERSION")));
+        let address = address.trim_end_matches('/').to_string();
         Remote {
             agent: config.build().into(),
-            address: address.trim_end_matches('/').to_string(),
+            route: Mutex::new(Route::new(address.clone())),
+            address,
         }
     }
 
-    /// Writes line protocol. Repeats the request while the server is too busy. `allow_1970` permits times in
-    /// 1970.
+    /// Writes line protocol. Repeats the request while the server is too busy, at another port of the cluster if the
+    /// server names one. `allow_1970` permits times in 1970.
     ///
     /// # Errors
-    /// If the server cannot be reached, stays too busy, or rejects the whole body.
+    /// If no port can be reached, all stay too busy, or one rejects the whole body.
     pub fn write(&self, lines: &[u8], precision: Precision, allow_1970: bool) -> Result<Written> {
-        let mut url = format!("{}/write?precision={precision}", self.address);
+        let mut path = format!("/write?precision={precision}");
         if allow_1970 {
-            url.push_str("&allow_1970=true");
+            path.push_str("&allow_1970=true");
+        }
+        let mut route = self.route.lock().unwrap_or_else(PoisonError::into_inner);
+        if route.rate().is_none() {
+            route.learn(self.ports());
         }
         for _ in 0..ATTEMPTS {
-            let sent = self
-                .agent
-                .post(&url)
-                .content_type("text/plain; charset=utf-8")
-                .send(lines);
-            let mut response = sent.with_context(|| self.unreachable())?;
+            let began = crate::time::now();
+            let mut response = match self.send(&route, &path, lines) {
+                Err(_) if route.leave() => {
+                    crate::time::sleep(CHANGE);
+                    continue;
+                }
+                sent => sent.with_context(|| self.unreachable())?,
+            };
+            let advice = header(&response, PORTS).unwrap_or_default().to_string();
             match response.status() {
-                StatusCode::NO_CONTENT | StatusCode::OK => return Ok(Written::default()),
-                StatusCode::SERVICE_UNAVAILABLE => crate::time::sleep(retry_after(&response)),
+                StatusCode::NO_CONTENT | StatusCode::OK => {
+                    let rows = lines.iter().filter(|byte| **byte == b'\n').count();
+                    route.note(rows, began.elapsed());
+                    route.follow(&advice);
+                    return Ok(Written::default());
+                }
+                // All rows of a rejected body are sent again. Those that are stored count once.
+                StatusCode::SERVICE_UNAVAILABLE => {
+                    crate::time::sleep(match route.follow(&advice) {
+                        true => CHANGE,
+                        false => retry_after(&response),
+                    })
+                }
                 status => return rejection(status, &message(&mut response)),
             }
         }
@@ -71,6 +98,33 @@ impl Remote {
             "{} was too busy {ATTEMPTS} times; try again later, or raise its max_requests",
             self.address
         )
+    }
+
+    /// Sends a write to the present port of the route.
+    fn send(&self, route: &Route, path: &str, lines: &[u8]) -> Result<Response<Body>, ureq::Error> {
+        let request = self.agent.post(format!("{}{path}", route.current()));
+        // A client that states its rate follows advice.
+        let request = match route.rate() {
+            Some(rate) => request.header(RATE, format!("{rate:.0}")),
+            None => request,
+        };
+        request
+            .content_type("text/plain; charset=utf-8")
+            .send(lines)
+    }
+
+    /// Returns the addresses of all ports that accept rows, if the server is a port of a cluster.
+    fn ports(&self) -> Vec<String> {
+        let mut text = String::new();
+        let answered = self.get("/ports", &[]);
+        if !answered.is_ok_and(|mut answer| answer.read_to_string(&mut text).is_ok()) {
+            return Vec::new();
+        }
+        let answer: serde_json::Value = serde_json::from_str(&text).unwrap_or_default();
+        let ports = answer["ports"].as_array().into_iter().flatten();
+        let able = ports.filter(|port| port["weight"].as_f64().is_some_and(|weight| weight > 0.0));
+        able.filter_map(|port| Some(format!("http://{}", port["address"].as_str()?)))
+            .collect()
     }
 
     /// Sends a GET request for `path` and returns the body.
@@ -148,11 +202,13 @@ fn message(response: &mut Response<Body>) -> String {
     response.body_mut().read_to_string().unwrap_or_default()
 }
 
+/// Returns the text of a header.
+fn header<'a>(response: &'a Response<Body>, name: &str) -> Option<&'a str> {
+    response.headers().get(name)?.to_str().ok()
+}
+
 fn retry_after(response: &Response<Body>) -> Duration {
-    let seconds = response
-        .headers()
-        .get("retry-after")
-        .and_then(|after| after.to_str().ok()?.parse().ok());
+    let seconds = header(response, "retry-after").and_then(|after| after.parse().ok());
     Duration::from_secs(seconds.unwrap_or(1).clamp(1, 60))
 }
 

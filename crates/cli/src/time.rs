@@ -5,7 +5,6 @@
 use std::time::Duration;
 
 /// Returns the monotonic time.
-#[cfg(any(feature = "lab", feature = "raid"))]
 pub(crate) fn now() -> std::time::Instant {
     std::time::Instant::now()
 }

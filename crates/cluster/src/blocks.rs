@@ -126,6 +126,7 @@ impl ClassTables {
                 life: None,
                 // Rows have lives of their own. About 25 windows a life keep few files open.
                 window: Some(age.map_or(WINDOW, |age| (age / 25).max(SHORTEST_WINDOW))),
+                is_compressed: false,
             })
             .collect()
     }

@@ -5,9 +5,11 @@
 
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 
+mod balance;
 mod blocks;
 mod check;
 mod classes;
+mod clocks;
 mod columns;
 pub mod conformance;
 mod deletes;

@@ -1,6 +1,6 @@
 //! Load of a port.
 
-/// Rate of accepted samples over the last seconds.
+/// Rate of accepted samples or rows over the last seconds.
 #[derive(Default)]
 pub(crate) struct Rate {
     /// Monotonic time in ns and count of the last note.
@@ -9,13 +9,13 @@ pub(crate) struct Rate {
 }
 
 impl Rate {
-    /// Notes a count, and returns the rate: an average that forgets half of its past in about 3 s.
+    /// Notes a count, and returns the rate: an average that forgets half of its past within a second.
     pub fn note(&mut self, now: u64, count: u64) -> f64 {
         let (then, before) = self.last.unwrap_or((now, count));
         let seconds = now.saturating_sub(then) as f64 / 1e9;
         if seconds > 0.1 {
             let rate = count.saturating_sub(before) as f64 / seconds;
-            let kept = 0.5_f64.powf(seconds / 3.0);
+            let kept = 0.5_f64.powf(seconds);
             self.per_second = kept * self.per_second + (1.0 - kept) * rate;
         }
         if self.last.is_none() || seconds > 0.1 {

@@ -1,7 +1,9 @@
 //! Port: the parts of a cluster store, their opening and their maintenance.
 
+use crate::balance::Balance;
 use crate::blocks::ClassTables;
 use crate::classes::Classes;
+use crate::clocks;
 use crate::deletes::{self, DeleteId, Mark};
 use crate::handover::{Handover, HandoverError, Report};
 use crate::journal::{self, JournalId, Mirror, RemovedBefore};
@@ -27,6 +29,10 @@ use seiner_store::Error;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, RwLock};
+use std::time::Duration;
+
+/// Interval at which a port publishes its load.
+const PUBLICATION: Duration = Duration::from_secs(1);
 
 /// Counts since the port was opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -79,8 +85,12 @@ pub(crate) struct Port {
     applying: Mutex<()>,
     /// Serialises beats. Two beats at the same time would each find the record changed.
     beating: Mutex<()>,
-    /// Rate of accepted samples.
-    rate: Mutex<Rate>,
+    /// Rates of accepted samples and rows.
+    rates: Mutex<(Rate, Rate)>,
+    /// Monotonic time of the last publication.
+    last_publication: AtomicU64,
+    /// Clients that this port advises to use another one.
+    balance: Mutex<Balance>,
     counts: Mutex<PortCounts>,
     /// Last failure of the maintenance.
     trouble: Mutex<Option<String>>,
@@ -96,6 +106,8 @@ impl Port {
         options.check()?;
         let (rows, clock) = (&around.rows, &*around.clock);
         patiently(clock, || rows.create(&base_tables()))?;
+        let ports = patiently(clock, || ports::list(&**rows))?;
+        clocks::check(clock.now(), &options.name, &ports)?;
         let classes = patiently(clock, || Classes::open(&**rows, options.classes.as_deref()));
         let classes = classes?;
         let tables = classes.all().iter();
@@ -129,7 +141,9 @@ impl Port {
             applied: Mutex::default(),
             applying: Mutex::default(),
             beating: Mutex::default(),
-            rate: Mutex::default(),
+            rates: Mutex::default(),
+            last_publication: AtomicU64::new(0),
+            balance: Mutex::default(),
             counts: Mutex::default(),
             trouble: Mutex::default(),
             grids: grids.into(),
@@ -259,6 +273,7 @@ impl Port {
     pub fn maintain(&self) {
         let results = [
             self.beat(),
+            self.publish(),
             self.apply_deletes(),
             self.take_over(),
             self.register_new(),
@@ -277,11 +292,12 @@ impl Port {
         }
     }
 
-    /// Prolongs the leases that this port holds, if a beat is due. A failure is repeated by the next call.
+    /// Prolongs the leases that this port holds and publishes its load, if that is due. A failure is repeated by the
+    /// next call.
     pub fn keep_leases(&self) {
         // The maintenance beats as well, and reports failures.
-        if let Err(error) = self.beat() {
-            tracing::debug!("the leases of the port were not prolonged: {error}");
+        if let Err(error) = self.beat().and_then(|()| self.publish()) {
+            tracing::debug!("the leases or the load of the port were not written: {error}");
         }
     }
 
@@ -302,7 +318,32 @@ impl Port {
         locked(&self.takeovers)
             .retain(|takeover| !lost.iter().any(|lost| Arc::ptr_eq(lost, takeover)));
         self.last_beat.store(now, Ordering::Relaxed);
-        Ok(ports::publish(&*self.around.rows, &self.info())?)
+        Ok(())
+    }
+
+    /// Publishes this port, reads the list of ports, and plans the balance of load, if that is due.
+    fn publish(&self) -> Result<(), HandoverError> {
+        let now = self.around.clock.monotonic();
+        let last = self.last_publication.load(Ordering::Relaxed);
+        if last > 0 && now < last + PUBLICATION.as_nanos() as u64 {
+            return Ok(());
+        }
+        self.last_publication.store(now, Ordering::Relaxed);
+        let (rows, info) = (&*self.around.rows, self.info());
+        ports::publish(rows, &info)?;
+        let ports = ports::list(rows)?;
+        locked(&self.balance).plan(now, &info, &ports);
+        Ok(())
+    }
+
+    /// Returns the address of the port to which a client should move that sends so many rows per second.
+    pub fn better_port(&self, rows_per_second: f64) -> Option<String> {
+        locked(&self.balance).better(rows_per_second)
+    }
+
+    /// Returns the addresses of the ports that can receive more, the least loaded one first.
+    pub fn able_ports(&self) -> Vec<String> {
+        locked(&self.balance).able()
     }
 
     /// Applies the deletes that other ports have stored since the last call.
@@ -346,10 +387,12 @@ impl Port {
         let status = self.engine.status();
         let now = self.around.clock.monotonic();
         let since = self.last_handover.load(Ordering::Relaxed);
+        let mut rates = locked(&self.rates);
         PortInfo {
             name: self.options.name.clone(),
             address: self.options.address.clone(),
-            samples_per_second: locked(&self.rate).note(now, status.samples_accepted),
+            samples_per_second: rates.0.note(now, status.samples_accepted),
+            rows_per_second: rates.1.note(now, status.rows_accepted),
             fill: match status.disk_budget {
                 0 | u64::MAX => 0.0,
                 budget => (status.disk_used as f64 / budget as f64).min(1.0),

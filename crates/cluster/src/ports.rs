@@ -9,7 +9,7 @@ pub(crate) const TABLE: &str = "ports";
 const PARTITION: &[u8] = b"ports";
 const SECRET: &[u8] = b"secret";
 /// Life of an entry. A port publishes itself much more often.
-const LIFE: Duration = Duration::from_secs(30);
+pub(crate) const LIFE: Duration = Duration::from_secs(30);
 
 /// Port as it publishes itself.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -20,6 +20,9 @@ pub struct PortInfo {
     pub address: String,
     /// Samples that the port accepted per second, lately.
     pub samples_per_second: f64,
+    /// Rows that the port accepted per second, lately.
+    #[serde(default)]
+    pub rows_per_second: f64,
     /// Share of its limit of rows that are not handed over, 0 to 1. A port at 1 slows its writers.
     pub fill: f64,
     /// Rows that are not handed over.

@@ -30,6 +30,8 @@ pub struct TableSpec {
     /// Length of a window of time whose rows share files, so that files die whole (*planing*). `None` for tables
     /// whose rows are replaced or removed one by one.
     pub window: Option<Duration>,
+    /// True if the store should compress the rows. False for rows that are compressed already.
+    pub is_compressed: bool,
 }
 
 impl TableSpec {
@@ -39,6 +41,15 @@ impl TableSpec {
             name: name.into(),
             life: None,
             window: None,
+            is_compressed: false,
+        }
+    }
+
+    /// Returns this table with rows that the store compresses.
+    pub fn compressed(self) -> TableSpec {
+        TableSpec {
+            is_compressed: true,
+            ..self
         }
     }
 }

@@ -147,6 +147,17 @@ impl ClusterStore {
         Ok(ports::list(&*self.port.around.rows)?)
     }
 
+    /// Returns the address of the port to which a client should move that sends so many rows per second to this one.
+    /// `None` if the client should stay.
+    pub fn better_port(&self, rows_per_second: f64) -> Option<String> {
+        self.port.better_port(rows_per_second)
+    }
+
+    /// Returns the addresses of the other ports that can receive more rows, the least loaded one first.
+    pub fn able_ports(&self) -> Vec<String> {
+        self.port.able_ports()
+    }
+
     /// Returns the secret that the ports of the cluster show to each other. The first port stores its proposal.
     ///
     /// # Errors

@@ -15,6 +15,7 @@ pub(crate) fn base_tables() -> Vec<TableSpec> {
         deletes::TABLE,
         ports::TABLE,
     ];
-    let table = |name: &str| TableSpec::lasting(name);
+    // Bundles are compressed, and no other rows are.
+    let table = |name: &str| TableSpec::lasting(name).compressed();
     names.map(table).into()
 }

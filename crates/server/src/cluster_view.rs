@@ -17,6 +17,19 @@ pub trait ClusterView: Send + Sync {
     /// Returns the reason why this port acknowledges late or not at all, if there is one.
     fn trouble(&self) -> Option<String>;
 
+    /// Returns the address of the port to which a client should move that sends so many rows per second to this one.
+    /// `None` if the client should stay. Does not wait.
+    fn better_port(&self, rows_per_second: f64) -> Option<String>;
+
+    /// Returns the addresses of the other ports that can receive more, the least loaded one first. Does not wait.
+    fn able_ports(&self) -> Vec<String>;
+
+    /// Hands over all rows accepted so far.
+    ///
+    /// # Errors
+    /// If too few replicas answer, or the local disk fails.
+    fn hand_over(&self) -> Result<(), Error>;
+
     /// Returns whether a text is the secret of the cluster.
     fn is_secret(&self, text: &str) -> bool;
 

@@ -155,14 +155,17 @@ async fn acknowledge(State(app): State<Arc<AppState>>) -> Result<Json<Value>, Ap
     Ok(Json(json!({ "acknowledged": losses })))
 }
 
-/// Flushes everything in memory into segments.
+/// Flushes everything in memory into segments. A port of a cluster hands its rows over.
 async fn flush(State(app): State<Arc<AppState>>) -> Result<StatusCode, ApiError> {
     // The permit belongs to the work, which continues when the client has gone.
     let permit = app.reports.acquire()?;
-    let store = app.store.clone();
+    let (store, cluster) = (app.store.clone(), app.cluster.clone());
     let flushed = tokio::task::spawn_blocking(move || {
         let _permit = permit;
-        store.with_log()?.flush()
+        match cluster {
+            Some(cluster) => cluster.hand_over(),
+            None => store.with_log()?.flush(),
+        }
     });
     flushed.await??;
     Ok(StatusCode::NO_CONTENT)

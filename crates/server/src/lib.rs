@@ -6,6 +6,7 @@
 
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 
+mod advice;
 mod api_error;
 mod app_state;
 pub mod array;
@@ -51,6 +52,7 @@ mod time;
 mod traffic;
 mod write;
 
+pub use advice::{PORTS, RATE};
 pub use api_error::ApiError;
 pub use app_state::Extensions;
 pub use cluster::{MAX_REQUEST, SECRET};

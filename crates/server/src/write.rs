@@ -4,10 +4,12 @@
 //! on the thread where it arrives: processing takes less time than handing the frame to another thread,
 //! and the frame is still in the cache.
 
+use crate::advice::advised;
 use crate::api_error::ApiError;
 use crate::app_state::AppState;
 use crate::ingest::{LineIngest, Outcome};
 use crate::ingest_stream::IngestStream;
+use crate::limiter::Permit;
 use axum::Json;
 use axum::body::Body;
 use axum::extract::{Query, State};
@@ -21,10 +23,14 @@ use serde_json::json;
 use std::io::{self, Write};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
 
 /// Compressed bytes that are inflated before other tasks run: at the highest ratio of
 /// deflate they become some 16 MiB.
 const INFLATE_BYTES: usize = 16 << 10;
+
+/// Time after which a client stops waiting for the replicas of a cluster.
+const REPLICAS: Duration = Duration::from_secs(30);
 
 /// Parameters of a write. The others (`db`, `bucket`, …) are for stores that have
 /// such things.
@@ -43,13 +49,14 @@ pub async fn write(
     body: Body,
 ) -> Response {
     let mut stream = IngestStream::new(body);
-    match take(&app, &parameters, &headers, &mut stream).await {
+    let response = match take(&app, &parameters, &headers, &mut stream).await {
         Ok(outcome) => answer(outcome),
         Err(error) => {
             stream.drain().await;
             error.into_response()
         }
-    }
+    };
+    advised(&app, &headers, response)
 }
 
 async fn take(
@@ -58,7 +65,7 @@ async fn take(
     headers: &HeaderMap,
     stream: &mut IngestStream,
 ) -> Result<Outcome, ApiError> {
-    let _permit = app.writes.acquire()?;
+    let permit = app.writes.acquire()?;
     app.traffic.writes.fetch_add(1, Relaxed);
     let precision = match parameters.precision.as_deref() {
         None | Some("") => Precision::Ns,
@@ -102,7 +109,7 @@ async fn take(
     }
     let Sink { ingest, .. } = sink;
     let outcome = app.with_patience(|| ingest.finish())?;
-    durable(app, outcome.position).await?;
+    durable(app, outcome.position, permit).await?;
     Ok(outcome)
 }
 
@@ -137,14 +144,28 @@ fn bad_gzip(error: &io::Error) -> ApiError {
 }
 
 /// Waits until the rows are as durable as the settings require.
-async fn durable(app: &Arc<AppState>, position: u64) -> Result<(), ApiError> {
+async fn durable(app: &Arc<AppState>, position: u64, permit: Permit) -> Result<(), ApiError> {
     let store = &app.store;
     if store.durability() != Durability::Sync || store.is_durable(position) {
         return Ok(());
     }
     let store = store.clone();
-    let waited = tokio::task::spawn_blocking(move || store.wait_durable(position)).await;
-    waited.map_err(ApiError::internal)?.map_err(ApiError::from)
+    let waiting = tokio::task::spawn_blocking(move || {
+        // The permit limits the number of threads that wait, those without a client included.
+        let _permit = permit;
+        store.wait_durable(position)
+    });
+    if app.cluster.is_none() {
+        return Ok(waiting.await??);
+    }
+    match tokio::time::timeout(REPLICAS, waiting).await {
+        Ok(waited) => Ok(waited??),
+        Err(_) => Err(ApiError::unavailable(format!(
+            "the rows are in the journal of this port, but not on enough replicas after {} s; send them again, to \
+             another port if possible: they count once",
+            REPLICAS.as_secs()
+        ))),
+    }
 }
 
 fn answer(outcome: Outcome) -> Response {

@@ -41,6 +41,18 @@ const MAX_NODES: usize = 20;
 /// Interval at which a starting node is looked at.
 const POLL: Duration = Duration::from_millis(100);
 
+/// Address of a node that differs from the usual one, for experiments with networks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// Address on which the node listens.
+    pub address: Ipv4Addr,
+    /// Address that the node publishes to clients, with the same port. `None`: the one on which it listens. Otherwise
+    /// something must forward connections.
+    pub public: Option<Ipv4Addr>,
+    /// Name of the network namespace of the node (`ip netns`). Needs root.
+    pub namespace: Option<String>,
+}
+
 /// Cluster to start.
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -54,6 +66,8 @@ pub struct Options {
     pub heap_mib: u32,
     /// The k of the addresses 127.0.k.n. `None`: a free one.
     pub network: Option<u8>,
+    /// Places of the nodes. Empty: each node has the address 127.0.k.n.
+    pub places: Vec<Place>,
     /// Port of the query language.
     pub port: u16,
     /// Port between nodes.
@@ -71,6 +85,7 @@ impl Options {
             cache: default_cache(),
             heap_mib: 256,
             network: None,
+            places: Vec::new(),
             port: crate::DEFAULT_PORT,
             storage_port: 7000,
             timeout: Duration::from_secs(180),
@@ -175,6 +190,14 @@ impl LocalCluster {
             );
             return Err(LocalError::Machine(text));
         }
+        if !options.places.is_empty() && options.places.len() != options.nodes {
+            let text = format!(
+                "{} nodes have {} places; give each node one, or none",
+                options.nodes,
+                options.places.len()
+            );
+            return Err(LocalError::Machine(text));
+        }
         let java = machine::obstacle(&options).map_err(LocalError::Machine)?;
         let clock = SystemClock::new();
         let jars = jars::fetch(&options.cache, &clock)?;
@@ -216,9 +239,15 @@ impl LocalCluster {
         Contact::new(hosts.collect(), keyspace)
     }
 
-    /// Returns the address of a node. Nodes are numbered from 1.
+    /// Returns the address of a node for clients. Nodes are numbered from 1.
     pub fn address(&self, number: usize) -> Ipv4Addr {
-        settings::address(self.network, number)
+        let place = number
+            .checked_sub(1)
+            .and_then(|at| self.options.places.get(at));
+        match place {
+            Some(place) => place.public.unwrap_or(place.address),
+            None => settings::address(self.network, number),
+        }
     }
 
     /// Returns the number of a node's process, if the node runs.

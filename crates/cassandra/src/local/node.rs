@@ -63,11 +63,11 @@ impl Node {
         self.jmx_port = free_port().map_err(failed("no port is free"))?;
         let mut command = match machine::find("setpriv") {
             Some(setpriv) => {
-                let mut command = Command::new(setpriv);
+                let mut command = self.command(&setpriv);
                 command.args(["--pdeathsig", "KILL"]).arg(&self.java);
                 command
             }
-            None => Command::new(&self.java),
+            None => self.command(&self.java),
         };
         command
             .args(self.settings.java_arguments(&self.jars, self.jmx_port))
@@ -191,12 +191,24 @@ impl Node {
 
     /// Returns the command that runs `nodetool` on this node.
     pub(crate) fn tool(&self, arguments: &[&str]) -> Command {
-        let mut command = Command::new(&self.java);
+        let mut command = self.command(&self.java);
         command
             .args(self.settings.tool_arguments(&self.jars, self.jmx_port))
             .args(arguments)
             .stdin(Stdio::null());
         command
+    }
+
+    /// Returns a command that runs a program in the network of the node.
+    fn command(&self, program: &Path) -> Command {
+        match &self.settings.namespace {
+            None => Command::new(program),
+            Some(namespace) => {
+                let mut command = Command::new("ip");
+                command.args(["netns", "exec", namespace]).arg(program);
+                command
+            }
+        }
     }
 
     /// Returns the file of the node's log.

@@ -1,6 +1,6 @@
 //! Settings of a node: few threads, small caches, and the internal packages of Java that Cassandra uses.
 
-use super::Options;
+use super::{Options, Place};
 use std::fs;
 use std::io;
 use std::net::Ipv4Addr;
@@ -68,10 +68,15 @@ pub(crate) struct Settings {
     pub(crate) address: Ipv4Addr,
     pub(crate) port: u16,
     pub(crate) folder: PathBuf,
+    /// Network namespace of the node.
+    pub(crate) namespace: Option<String>,
+    /// Address that clients are told.
+    public: Ipv4Addr,
     storage_port: u16,
     heap_mib: u32,
     nodes: usize,
-    network: u8,
+    /// Addresses of the nodes that a starting node asks for the others.
+    seeds: Vec<Ipv4Addr>,
 }
 
 /// Returns the address of a node.
@@ -93,15 +98,28 @@ pub(crate) fn mark(folder: &Path) -> String {
 
 impl Settings {
     pub(crate) fn new(options: &Options, network: u8, number: usize) -> Settings {
+        let usual = |number: usize| Place {
+            address: address(network, number),
+            public: None,
+            namespace: None,
+        };
+        let place = |number: usize| match options.places.get(number - 1) {
+            Some(place) => place.clone(),
+            None => usual(number),
+        };
+        let own = place(number);
+        let seeds = 1..=options.nodes.min(SEEDS);
         Settings {
             number,
-            address: address(network, number),
+            address: own.address,
             port: options.port,
             folder: folder_of(&options.folder, number),
+            namespace: own.namespace,
+            public: own.public.unwrap_or(own.address),
             storage_port: options.storage_port,
             heap_mib: options.heap_mib,
             nodes: options.nodes,
-            network,
+            seeds: seeds.map(|seed| place(seed).address).collect(),
         }
     }
 
@@ -116,14 +134,13 @@ impl Settings {
     }
 
     fn cassandra_yaml(&self) -> String {
-        let seeds = (1..=self.nodes.min(SEEDS)).map(|seed| {
-            let address = address(self.network, seed);
-            format!("{address}:{}", self.storage_port)
-        });
+        let seeds = self.seeds.iter();
+        let seeds = seeds.map(|seed| format!("{seed}:{}", self.storage_port));
         let seeds: Vec<String> = seeds.collect();
         CASSANDRA_YAML
             .replace("@FOLDER@", &self.folder.display().to_string())
             .replace("@ADDRESS@", &self.address.to_string())
+            .replace("@PUBLIC@", &self.public.to_string())
             .replace("@PORT@", &self.port.to_string())
             .replace("@STORAGE_PORT@", &self.storage_port.to_string())
             .replace("@SEEDS@", &seeds.join(","))

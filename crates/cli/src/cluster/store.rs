@@ -171,6 +171,18 @@ impl ClusterView for View {
         self.store.trouble()
     }
 
+    fn better_port(&self, rows_per_second: f64) -> Option<String> {
+        self.store.better_port(rows_per_second)
+    }
+
+    fn able_ports(&self) -> Vec<String> {
+        self.store.able_ports()
+    }
+
+    fn hand_over(&self) -> Result<(), Error> {
+        self.store.hand_over()
+    }
+
     fn is_secret(&self, text: &str) -> bool {
         // All bytes are compared, so that the time of an answer does not reveal how many are right.
         let differences = text

@@ -44,6 +44,11 @@ impl Site {
         Site::on(None, extensions, |_| {})
     }
 
+    /// Starts a server with extensions that a program provides. `change` changes the other settings.
+    pub fn extended_with(extensions: Extensions, change: impl FnOnce(&mut Settings)) -> Site {
+        Site::on(None, extensions, change)
+    }
+
     /// Starts a server with a store in memory.
     pub fn in_memory() -> Site {
         Site::on(
