@@ -43,7 +43,7 @@ impl Load {
     }
 }
 
-/// What a writer and its observers share.
+/// Counters and switches of a writer, which its observers read and set.
 struct Shared {
     load: Load,
     ports: Vec<SocketAddr>,
@@ -198,7 +198,7 @@ impl Sender {
     }
 
     fn run(mut self) {
-        let start = Instant::now();
+        let mut due = Instant::now();
         let mut text = String::new();
         while !self.shared.ends.load(SeqCst) {
             let body = self.shared.bodies.load(SeqCst);
@@ -224,7 +224,8 @@ impl Sender {
                 .unwrap_or(rows / took.as_secs_f64().max(1e-6));
             self.rate += LATEST * (latest - self.rate);
             if let Some(rate) = self.shared.load.rate {
-                let due = start + Duration::from_secs_f64((body + 1) as f64 * rows / rate);
+                // A writer that was held up does not catch up: its rate never exceeds the given one.
+                due = Instant::now().max(due + Duration::from_secs_f64(rows / rate));
                 thread::sleep(due.saturating_duration_since(Instant::now()));
             }
         }

@@ -19,6 +19,9 @@ const MAX_BODY: usize = 256 << 20;
 /// Interval at which delayed frames are looked at.
 const POLL: Duration = Duration::from_millis(1);
 
+/// Delayed frame with the time when it is due.
+type Late = (Instant, Vec<u8>);
+
 /// Disturbances of the frames of one direction.
 #[derive(Clone, Copy, Debug)]
 pub struct Disturbance {
@@ -125,7 +128,7 @@ impl Shared {
         to: TcpStream,
         mut random: SplitMixRng,
     ) -> io::Result<()> {
-        let waiting: Arc<Mutex<Vec<(Instant, Vec<u8>)>>> = Arc::default();
+        let waiting: Arc<Mutex<Vec<Late>>> = Arc::default();
         let to = Arc::new(Mutex::new(to));
         let is_over = Arc::new(AtomicBool::new(false));
         let (late, output, over) = (waiting.clone(), to.clone(), is_over.clone());
@@ -155,14 +158,10 @@ impl Shared {
 }
 
 /// Sends delayed frames when they are due.
-fn send_late(
-    waiting: &Mutex<Vec<(Instant, Vec<u8>)>>,
-    to: &Mutex<TcpStream>,
-    is_over: &AtomicBool,
-) {
+fn send_late(waiting: &Mutex<Vec<Late>>, to: &Mutex<TcpStream>, is_over: &AtomicBool) {
     while !is_over.load(SeqCst) {
         let now = Instant::now();
-        let due: Vec<(Instant, Vec<u8>)> = {
+        let due: Vec<Late> = {
             let mut waiting = waiting.lock().expect("no thread panics");
             let (due, later) = waiting.drain(..).partition(|(time, _)| *time <= now);
             *waiting = later;

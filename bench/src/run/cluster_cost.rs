@@ -131,7 +131,7 @@ pub fn run(settings: &ClusterCostSettings, places: &OutputPaths) -> Result<()> {
          after one that warms up; medians",
         settings.sources, settings.ticks, settings.rival, settings.rounds
     ));
-    let embedded = median(embedded.into_iter());
+    let embedded = median(embedded);
     report.tables.push(cost_table(&rounds, embedded));
     report.tables.push(read_table(&reads));
     report.checks = checks(&rounds, embedded);
@@ -377,16 +377,14 @@ fn checks(rounds: &[Round], embedded: Option<f64>) -> Vec<Check> {
             Some(rival? / per_million(rounds, replicas, "port", of)?)
         };
         checks.push(Check::new(
-            &format!("CPU of one row per sample ÷ CPU of the cluster, {replicas} copies"),
+            format!("CPU of one row per sample ÷ CPU of the cluster, {replicas} copies"),
             ratio(&Layers::cpu_s),
             Relation::AtLeast,
             Some(20.0),
             "times",
         ));
         checks.push(Check::new(
-            &format!(
-                "device bytes of one row per sample ÷ those of the cluster, {replicas} copies"
-            ),
+            format!("device bytes of one row per sample ÷ those of the cluster, {replicas} copies"),
             ratio(&|layers| layers.bytes() as f64),
             Relation::AtLeast,
             Some(10.0),
@@ -394,7 +392,7 @@ fn checks(rounds: &[Round], embedded: Option<f64>) -> Vec<Check> {
         ));
         let port = per_million(rounds, replicas, "port", |layers| layers.port_cpu_s);
         checks.push(Check::new(
-            &format!(
+            format!(
                 "CPU of the port without the driver ÷ CPU of the embedded store, {replicas} copies"
             ),
             port.zip(embedded).map(|(port, embedded)| port / embedded),

@@ -489,7 +489,7 @@ impl Stage {
 
 fn table(name: &str, part: &Part) -> Table {
     let mut table = Table::new(
-        &format!("Failures of {name}"),
+        format!("Failures of {name}"),
         &[
             "failure",
             "lasted, s",

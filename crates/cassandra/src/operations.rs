@@ -256,18 +256,39 @@ impl Client {
         Ok(swap)
     }
 
+    /// Returns the keys of all rows of a partition.
+    pub(crate) async fn keys(
+        &self,
+        table: &str,
+        partition: &[u8],
+        level: Level,
+    ) -> Result<Vec<Vec<u8>>, RowsError> {
+        check_key(partition, "partition")?;
+        let (_, statement) = self.statement(table, Kind::Keys, level).await?;
+        self.all_keys(statement, (partition,)).await
+    }
+
     /// Returns the keys of all partitions.
     pub(crate) async fn partitions(&self, table: &str) -> Result<Vec<Vec<u8>>, RowsError> {
         let kind = Kind::Partitions;
-        let (_, mut statement) = self.statement(table, kind, Level::Quorum).await?;
+        let (_, statement) = self.statement(table, kind, Level::Quorum).await?;
+        self.all_keys(statement, ()).await
+    }
+
+    /// Reads all pages of a statement that returns keys.
+    async fn all_keys(
+        &self,
+        mut statement: PreparedStatement,
+        values: impl SerializeRow,
+    ) -> Result<Vec<Vec<u8>>, RowsError> {
         statement.set_page_size(KEYS_PAGE);
         let (mut found, mut place) = (Vec::new(), PagingState::start());
         loop {
-            let (answer, next) = self.page(&statement, &(), place).await?;
+            let (answer, next) = self.page(&statement, &values, place).await?;
             for row in answer.rows::<(&[u8],)>().map_err(unreadable)? {
-                let (partition,) = row.map_err(unreadable)?;
-                self.counters.add_read(partition.len());
-                found.push(partition.to_vec());
+                let (key,) = row.map_err(unreadable)?;
+                self.counters.add_read(key.len());
+                found.push(key.to_vec());
             }
             match next {
                 ControlFlow::Continue(next) => place = next,

@@ -136,6 +136,14 @@ impl Rows for CassandraRows {
         self.wait(self.client.range(range, level))
     }
 
+    fn keys(&self, range: &Range<'_>, level: Level) -> Result<Vec<Vec<u8>>, RowsError> {
+        if *range == Range::whole(range.table, range.partition) {
+            return self.wait(self.client.keys(range.table, range.partition, level));
+        }
+        let found = self.range(range, level)?.into_iter();
+        Ok(found.map(|(key, _)| key).collect())
+    }
+
     fn remove(
         &self,
         table: &str,

@@ -211,9 +211,9 @@ mod tests {
             assert!(model.imbalance() > 1.0);
             let after = model.run(10);
             assert!(after <= 0.15, "seed {seed}: {after}");
-            let settled = model.clients.clone();
+            let before = model.clients.clone();
             model.run(60);
-            let moved = (0..120).filter(|at| model.clients[*at].0 != settled[*at].0);
+            let moved = (0..120).filter(|at| model.clients[*at].0 != before[*at].0);
             assert!(moved.count() <= 12, "clients keep moving");
         }
     }

@@ -4,10 +4,12 @@
 //! of the source's shelf, and then only the parts that contain chunks of the source. `docs/format/cluster.md` describes
 //! the rows.
 
+mod cache;
 mod check;
 mod reader;
 mod writer;
 
+pub(crate) use cache::DirectoryCache;
 pub(crate) use check::check_table;
 pub(crate) use reader::{BlockDamage, Blocks};
 pub(crate) use writer::{Place, Stamped, put};

@@ -67,7 +67,7 @@ fn read(store: &dyn Rows, partition: &[u8], key: &[u8]) -> Option<Vec<u8>> {
     value.expect("a healthy store returns rows")
 }
 
-/// Returns the rows of a partition from `from` to `to`, at most `limit`.
+/// Returns the rows of a partition from `from` to `to`, at most `limit`. Their keys alone must be the same.
 fn range(
     store: &dyn Rows,
     partition: &[u8],
@@ -83,7 +83,14 @@ fn range(
         limit,
     };
     let rows = store.range(&range, Level::Quorum);
-    rows.expect("a healthy store returns rows")
+    let rows = rows.expect("a healthy store returns rows");
+    let keys = store.keys(&range, Level::Quorum);
+    let keys = keys.expect("a healthy store returns keys");
+    assert!(
+        keys.iter().eq(rows.iter().map(|(key, _)| key)),
+        "the keys alone are those of the rows: {keys:?}"
+    );
+    rows
 }
 
 /// Returns the keys of a range as texts.

@@ -9,7 +9,9 @@
 use crate::blocks::{BundleId, Cell, ClassTables, Place, Stamped, put};
 use crate::classes::Classes;
 use crate::columns::{Fields, divide, extend, of_piece, pick, without_empty};
+use crate::locks::locked;
 use crate::names::{Names, Wanted};
+use crate::places::{Places, SourcePlace};
 use crate::rows::{Rows, RowsError};
 use crate::shelves::Grid;
 use seiner_bundle::{BundleWriter, Layout};
@@ -18,8 +20,8 @@ use seiner_model::{Columns, Interval, Selector, SourceId, SourceKey};
 use seiner_store::{Error, Query};
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 
 /// Bytes at which a bundle is finished. Encoding at most this much at a time keeps its scratch memory in the cache.
 const BUNDLE: usize = 1 << 20;
@@ -68,6 +70,8 @@ pub(crate) struct Handover<'a> {
     pub stamp: u64,
     /// Wall time, ns.
     pub now: i64,
+    /// Places of the engine's sources, as far as they are known.
+    pub places: &'a Mutex<Places>,
 }
 
 /// Figures of a handover.
@@ -83,11 +87,10 @@ pub(crate) struct Report {
     pub expired_samples: u64,
 }
 
-/// Source of the engine with its number in the distributed store.
+/// Source of the engine with its place in the distributed store.
 pub(crate) struct Placed {
     id: SourceId,
-    key: Arc<SourceKey>,
-    number: u32,
+    place: SourcePlace,
 }
 
 /// Rows of one source, by period.
@@ -101,29 +104,40 @@ impl Handover<'_> {
     pub fn run(&self, cut: u64) -> Result<Report, HandoverError> {
         let mut report = Report::default();
         for ((class, shelf), mut sources) in self.placed()? {
-            sources.sort_by_key(|source| source.number);
+            sources.sort_by_key(|source| source.place.number);
             self.shelf(class, shelf, sources, cut, &mut report)?;
         }
         Ok(report)
     }
 
-    /// Returns all sources by class and shelf. New sources and fields are registered.
+    /// Returns all sources by class and shelf. New sources are registered.
     fn placed(&self) -> Result<BTreeMap<(usize, u32), Vec<Placed>>, HandoverError> {
         let all = self.engine.sources(&Selector::all());
+        let mut new = all.clone();
+        {
+            let places = locked(self.places);
+            new.retain(|source| places.get(*source).is_none());
+        }
+        self.register(new)?;
+        let places = locked(self.places);
         let mut placed: BTreeMap<(usize, u32), Vec<Placed>> = BTreeMap::new();
-        for source in self.register(all)? {
-            let class = self.classes.class_of(&source.key);
-            let shelf = self.grid.shelf(source.number);
-            placed.entry((class, shelf)).or_default().push(source);
+        for id in all {
+            let place = places.get(id).expect("all sources are registered");
+            let shelf = self.grid.shelf(place.number);
+            let shelf = placed.entry((place.class as usize, shelf)).or_default();
+            shelf.push(Placed { id, place });
         }
         Ok(placed)
     }
 
-    /// Registers sources of the engine with their fields, and returns them with their numbers.
+    /// Registers sources of the engine with their fields, and remembers their places.
     ///
     /// # Errors
     /// If too few replicas answer, or the disk fails.
-    pub fn register(&self, sources: Vec<SourceId>) -> Result<Vec<Placed>, HandoverError> {
+    pub fn register(&self, sources: Vec<SourceId>) -> Result<(), HandoverError> {
+        if sources.is_empty() {
+            return Ok(());
+        }
         // No row has this time, so that the scan returns the names and fields of all sources without decoding rows.
         let nothing = Query {
             interval: Interval::new(i64::MAX, i64::MAX),
@@ -138,9 +152,37 @@ impl Handover<'_> {
         let wanted = found.iter().map(|(_, key, fields)| (key, &fields[..]));
         let wanted: Vec<Wanted<'_>> = wanted.collect();
         let numbers = self.names.register(&wanted)?;
-        let placed = found.into_iter().zip(numbers);
-        let placed = placed.map(|((id, key, _), number)| Placed { id, key, number });
-        Ok(placed.collect())
+        let mut places = locked(self.places);
+        for ((id, key, fields), number) in found.iter().zip(numbers) {
+            let place = SourcePlace {
+                number,
+                class: self.classes.class_of(key) as u32,
+                fields: fields.len() as u32,
+            };
+            places.set(*id, place);
+        }
+        Ok(())
+    }
+
+    /// Registers the fields of a source if it has more than before.
+    fn register_fields(
+        &self,
+        source: &mut Placed,
+        key: &Arc<SourceKey>,
+        fields: &Fields,
+    ) -> Result<(), HandoverError> {
+        if fields.len() as u32 > source.place.fields {
+            self.names.register(&[(key, &fields[..])])?;
+            source.place.fields = fields.len() as u32;
+            locked(self.places).set(source.id, source.place);
+        }
+        Ok(())
+    }
+
+    /// Returns the name of a source, for messages.
+    fn name_of(&self, source: &Placed) -> String {
+        let key = self.engine.source_key(source.id);
+        key.map_or_else(|| format!("source {}", source.id.0), |key| key.to_string())
     }
 
     /// Hands over the rows of one shelf.
@@ -175,7 +217,11 @@ impl Handover<'_> {
                 let done = sources.next().expect("it was peeked");
                 shelf.add(&done, std::mem::take(&mut rows), report)?;
             }
+            let key = piece.key.clone();
             let (fields, piece) = of_piece(piece);
+            if let Some(source) = sources.peek_mut() {
+                self.register_fields(source, &key, &fields)?;
+            }
             for (period, part) in by_period(piece, &self.grid) {
                 match rows.entry(period) {
                     Entry::Vacant(place) => drop(place.insert((fields.clone(), part))),
@@ -236,6 +282,7 @@ impl Shelf<'_> {
         rows: SourceRows,
         report: &mut Report,
     ) -> Result<(), HandoverError> {
+        let of = self.of;
         for (period, (fields, rows)) in rows {
             let (fields, rows) = without_empty(fields, rows);
             let layout = self.layout(&fields);
@@ -247,8 +294,8 @@ impl Shelf<'_> {
                 let writer = self.writers.entry(period);
                 let writer = writer.or_insert_with(|| BundleWriter::new(Default::default()));
                 writer
-                    .push(u64::from(source.number), &layout, part)
-                    .map_err(|error| Error::Query(format!("{}: {error}", source.key)))?;
+                    .push(u64::from(source.place.number), &layout, part)
+                    .map_err(|error| Error::Query(format!("{}: {error}", of.name_of(source))))?;
                 if writer.estimated_bytes() >= BUNDLE {
                     self.finish_one(period, report)?;
                 }

@@ -26,6 +26,7 @@ mod merge;
 mod names;
 mod opening;
 mod peers;
+mod places;
 mod port;
 mod ports;
 pub mod rows;

@@ -5,12 +5,14 @@
 //! looks at both. Numbers are dense, because each port takes them from blocks of [`BLOCK`].
 
 mod entry;
+mod postings;
 
 pub(crate) use entry::{Entry, decode, encode};
 
 use crate::keys::{KeyBuilder, KeyReader};
 use crate::locks::{locked, read, written};
 use crate::rows::{Level, Range, Row, Rows, RowsError, Swap};
+use postings::Postings;
 use seiner_model::{FieldType, Selector, SourceKey};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, RwLock, RwLockReadGuard};
@@ -54,6 +56,7 @@ struct Known {
     /// Sources, in the order in which this port learned of them.
     sources: Vec<Named>,
     by_key: HashMap<Arc<SourceKey>, usize>,
+    postings: Postings,
     /// Lengths of the logs as far as they were read.
     read: HashMap<String, u64>,
 }
@@ -277,11 +280,17 @@ impl Names {
     /// Returns the sources of a selector with their positions: the order in which this port learned of them.
     pub fn select(&self, selector: &Selector) -> Vec<(usize, Named)> {
         let known = self.known();
-        let sources = known.sources.iter().enumerate();
-        sources
-            .filter(|(_, named)| selector.holds(&named.key))
-            .map(|(at, named)| (at, named.clone()))
-            .collect()
+        let found = |at: usize| {
+            let named = known.sources.get(at)?;
+            selector.holds(&named.key).then(|| (at, named.clone()))
+        };
+        match known.postings.of(selector) {
+            Some(posting) => posting
+                .iter()
+                .filter_map(|at| found(*at as usize))
+                .collect(),
+            None => (0..known.sources.len()).filter_map(found).collect(),
+        }
     }
 
     /// Returns the source with a key.
@@ -316,6 +325,7 @@ impl Known {
 
     fn add(&mut self, entry: Entry) {
         let at = *self.by_key.entry(entry.key.clone()).or_insert_with(|| {
+            self.postings.add(&entry.key, self.sources.len() as u32);
             self.sources.push(Named {
                 key: entry.key.clone(),
                 numbers: Vec::new(),

@@ -1,7 +1,7 @@
 //! Port: the parts of a cluster store, their opening and their maintenance.
 
 use crate::balance::Balance;
-use crate::blocks::ClassTables;
+use crate::blocks::{ClassTables, DirectoryCache};
 use crate::classes::Classes;
 use crate::clocks;
 use crate::deletes::{self, DeleteId, Mark};
@@ -15,6 +15,7 @@ use crate::opening::{
     Beginning, PortDisk, begin, disk_error, mirrored, new_lease, open_engine, patiently,
     write_port_file,
 };
+use crate::places::Places;
 use crate::ports::{self, PortInfo};
 use crate::rows::{Level, TableSpec};
 use crate::settings::{PortOptions, Surroundings};
@@ -31,6 +32,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, RwLock};
 use std::time::Duration;
 
+/// Part of the engine's memory that directories may take in addition.
+const CACHE_SHARE: u64 = 16;
 /// Interval at which a port publishes its load.
 const PUBLICATION: Duration = Duration::from_secs(1);
 
@@ -60,6 +63,10 @@ pub(crate) struct Port {
     pub lease: Arc<RwLock<Arc<Lease>>>,
     pub names: Names,
     pub numbers: Numbers,
+    /// Places of the sources of the engine.
+    pub places: Mutex<Places>,
+    /// Directories that queries have read.
+    pub directories: Arc<DirectoryCache>,
     pub classes: Classes,
     pub grids: Arc<[Grid]>,
     pub stamps: Stamps,
@@ -127,6 +134,8 @@ impl Port {
         let lease = Arc::new(RwLock::new(Arc::new(lease)));
         let PortDisk { mirror, disk } = mirrored(&options, &around, &lease, epoch)?;
         let engine = open_engine(&options, &around, disk, threads)?;
+        let memory = (engine.status().memory_budget / CACHE_SHARE).min(1 << 30);
+        let directories = Arc::new(DirectoryCache::new(memory as usize));
         let port = Port {
             next: AtomicU64::new(epoch << 32),
             stored: AtomicU64::new(0),
@@ -154,6 +163,8 @@ impl Port {
             lease,
             names,
             numbers: Numbers::default(),
+            places: Mutex::default(),
+            directories,
             classes,
             stamps,
         };
@@ -189,7 +200,7 @@ impl Port {
         let removed = self.mirror.as_ref().map(|mirror| mirror.removed_so_far());
         let accepted = self.engine.status().rows_accepted;
         let cut = self.engine.cut()?;
-        let report = self.handover(&self.engine, stamp).run(cut)?;
+        let report = self.handover(&self.engine, &self.places, stamp).run(cut)?;
         self.stored.fetch_add(1, Ordering::SeqCst);
         self.engine.release(cut)?;
         self.rows_handed_over.store(accepted, Ordering::Relaxed);
@@ -216,8 +227,13 @@ impl Port {
         }
     }
 
-    /// Returns a handover of an engine's rows.
-    pub fn handover<'a>(&'a self, engine: &'a Engine, stamp: u64) -> Handover<'a> {
+    /// Returns a handover of an engine's rows. `places` belongs to the engine.
+    pub fn handover<'a>(
+        &'a self,
+        engine: &'a Engine,
+        places: &'a Mutex<Places>,
+        stamp: u64,
+    ) -> Handover<'a> {
         let grid_number = self.grids.len() - 1;
         Handover {
             engine,
@@ -230,6 +246,7 @@ impl Port {
             next: &self.next,
             stamp,
             now: self.around.clock.now(),
+            places,
         }
     }
 
@@ -487,7 +504,8 @@ impl Port {
         if count > known {
             let new = self.engine.sources(&Selector::all()).into_iter();
             let new = new.filter(|source| u64::from(source.0) >= known);
-            self.handover(&self.engine, 0).register(new.collect())?;
+            self.handover(&self.engine, &self.places, 0)
+                .register(new.collect())?;
             self.registered.store(count, Ordering::Relaxed);
         }
         Ok(())

@@ -522,6 +522,7 @@ impl Store for ClusterStore {
             self.tables(),
             Level::Quorum,
             query.interval,
+            self.port.directories.clone(),
         );
         let now = self.port.around.clock.now();
         let classes = &self.port.classes;

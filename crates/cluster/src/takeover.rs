@@ -117,7 +117,8 @@ impl Takeover {
         });
         while engine.step()? {}
         let cut = engine.cut()?;
-        let report = port.handover(&engine, self.stamp).run(cut)?;
+        let places = Mutex::default();
+        let report = port.handover(&engine, &places, self.stamp).run(cut)?;
         journal::forget(&*around.rows, &id, Level::Quorum)?;
         self.lease.end()?;
         *locked(&self.engine) = None;

@@ -70,7 +70,7 @@ pub(crate) struct Settings {
     pub(crate) folder: PathBuf,
     /// Network namespace of the node.
     pub(crate) namespace: Option<String>,
-    /// Address that clients are told.
+    /// Address that clients connect to.
     public: Ipv4Addr,
     storage_port: u16,
     heap_mib: u32,

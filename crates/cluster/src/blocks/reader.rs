@@ -1,9 +1,9 @@
 //! Reading of bundles.
 
 use super::writer::VERSION;
-use super::{BundleId, Cell, ClassTables, periods};
+use super::{BundleId, Cell, ClassTables, DirectoryCache, periods};
 use crate::keys::{KeyBuilder, KeyReader};
-use crate::rows::{Level, Range, Rows, RowsError};
+use crate::rows::{Found, Level, Range, Rows, RowsError};
 use crate::shelves::Grid;
 use seiner_bundle::{ChunkRows, Directory, SourceRows};
 use seiner_codec::varint;
@@ -13,6 +13,8 @@ use std::sync::Arc;
 
 /// Decoded chunks that a reader keeps: about 60 KiB each.
 const CHUNKS_KEPT: usize = 1024;
+/// Missing directories that are read one by one. If more are missing, those of the whole cell are read.
+const SINGLE: usize = 4;
 /// Parts of data that a reader keeps: 64 KiB or more each.
 const PARTS_KEPT: usize = 128;
 
@@ -35,7 +37,7 @@ pub(crate) struct BlockDamage {
 }
 
 /// Directory of a bundle with the places of its parts.
-pub(super) struct Opened {
+pub(crate) struct Opened {
     pub id: BundleId,
     stamp: u64,
     /// Ends of the parts in the data.
@@ -56,6 +58,8 @@ pub(crate) struct Blocks {
     tables: Vec<ClassTables>,
     level: Level,
     interval: Interval,
+    /// Directories that earlier queries have read.
+    cache: Arc<DirectoryCache>,
     /// Handovers of this port that the directories contain.
     handovers: u64,
     /// Number of reads of directories.
@@ -76,6 +80,7 @@ impl Blocks {
         tables: Vec<ClassTables>,
         level: Level,
         interval: Interval,
+        cache: Arc<DirectoryCache>,
     ) -> Blocks {
         Blocks {
             rows,
@@ -83,6 +88,7 @@ impl Blocks {
             tables,
             level,
             interval,
+            cache,
             handovers: 0,
             reads: 0,
             periods: HashMap::new(),
@@ -194,14 +200,27 @@ impl Blocks {
         if let Some(found) = self.directories.get(&(table, cell)) {
             return Ok(found.clone());
         }
-        let name = &self.tables[table].directories;
+        let name = self.tables[table].directories.clone();
         let partition = cell.directories();
-        let range = Range::whole(name, &partition);
+        let row = |key: &[u8]| [name.as_bytes(), &[0], &partition, key].concat();
         self.reads += 1;
-        let mut opened = Vec::new();
-        for (key, value) in self.rows.range(&range, self.level)? {
+        let (mut opened, mut missing) = (Vec::new(), Vec::new());
+        for key in self
+            .rows
+            .keys(&Range::whole(&name, &partition), self.level)?
+        {
+            match self.cache.get(&row(&key)) {
+                Some(directory) => opened.push(directory),
+                None => missing.push(key),
+            }
+        }
+        for (key, value) in self.read_directories(&name, &partition, missing)? {
             match Opened::parse(&key, &value) {
-                Ok(directory) => opened.push(Arc::new(directory)),
+                Ok(directory) => {
+                    let directory = Arc::new(directory);
+                    self.cache.insert(row(&key), directory.clone(), value.len());
+                    opened.push(directory);
+                }
                 Err(what) => self.damage.push(BlockDamage {
                     place: format!("{name} {cell:?} {}", String::from_utf8_lossy(&key)),
                     what,
@@ -211,6 +230,30 @@ impl Blocks {
         let opened = Arc::new(opened);
         self.directories.insert((table, cell), opened.clone());
         Ok(opened)
+    }
+
+    /// Reads the rows of some directories of a cell.
+    fn read_directories(
+        &self,
+        table: &str,
+        partition: &[u8],
+        mut keys: Vec<Vec<u8>>,
+    ) -> Result<Vec<Found>, RowsError> {
+        if keys.len() > SINGLE {
+            keys.sort();
+            let found = self
+                .rows
+                .range(&Range::whole(table, partition), self.level)?;
+            let is_wanted = |(key, _): &Found| keys.binary_search(key).is_ok();
+            return Ok(found.into_iter().filter(is_wanted).collect());
+        }
+        let mut found = Vec::with_capacity(keys.len());
+        for key in keys {
+            // A row may have expired since it was listed.
+            let value = self.rows.read(table, partition, &key, self.level)?;
+            found.extend(value.map(|value| (key, value)));
+        }
+        Ok(found)
     }
 
     /// Decodes a chunk. Returns `None` if it is damaged.
