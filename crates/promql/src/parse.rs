@@ -9,6 +9,7 @@ use crate::operators::{aggregator, operator};
 use crate::plan::{
     Aggregate, Binary, Matcher, Matching, Node, Range, Selector, Shift, Side, Subquery,
 };
+use crate::stack::on_large_stack;
 use crate::text::{Times, rewrite};
 use promql_parser::label::{MatchOp, Matchers};
 use promql_parser::parser::{
@@ -52,12 +53,12 @@ pub fn parse_selector(text: &str) -> Result<Vec<Matcher>, Error> {
         step: 1,
         default_step: 1,
     };
-    match parse(text, context)? {
+    on_large_stack(|| match parse(text, context)? {
         Node::Selector(selector) if selector.shift == Shift::default() => Ok(selector.matchers),
         _ => Err(Error::invalid(format!(
             "{text:?} is not a selector of series"
         ))),
-    }
+    })
 }
 
 /// Returns the text of a query in the usual layout.
@@ -71,7 +72,7 @@ pub fn format(text: &str) -> Result<String, Error> {
         step: 1,
         default_step: 1,
     };
-    Ok(syntax(text, context)?.prettify())
+    on_large_stack(|| Ok(syntax(text, context)?.prettify()))
 }
 
 fn syntax(text: &str, context: Context) -> Result<Expr, Error> {

@@ -1,7 +1,7 @@
 //! Queries: evaluation of a text at one time or at many times.
 
 use crate::answer::{Answer, Data, Raw};
-use crate::budget::{Budget, Hold, Limits, Stopper};
+use crate::budget::{Budget, Limits, Stopper};
 use crate::error::Error;
 use crate::evaluator::{Evaluator, samples};
 use crate::functions::relabel::check_unique;
@@ -9,16 +9,15 @@ use crate::kind::Kind;
 use crate::metric;
 use crate::notes::Notes;
 use crate::parse::{Context, parse};
+use crate::plan::Matcher;
 use crate::plan::{Node, Range};
+use crate::raw::collect;
 use crate::reader::Reader;
-use crate::run::Run;
-use crate::series::{Series, Steps, Values, is_absent};
+use crate::series::{Series, Steps, is_absent};
+use crate::stack::on_large_stack;
 use seiner_model::Interval;
 use seiner_store::Store;
-use std::sync::{Arc, Mutex};
-
-/// Stack of the thread that evaluates a query. The nesting of a query is limited so that it suffices.
-const STACK_BYTES: usize = 32 << 20;
+use std::sync::Arc;
 
 /// Options of queries.
 #[derive(Clone, Debug)]
@@ -104,17 +103,29 @@ pub fn range(
     })
 }
 
-fn on_large_stack<T: Send>(work: impl FnOnce() -> Result<T, Error> + Send) -> Result<T, Error> {
-    std::thread::scope(|scope| {
-        let thread = std::thread::Builder::new()
-            .name("seiner-promql".to_string())
-            .stack_size(STACK_BYTES)
-            .spawn_scoped(scope, work)
-            .map_err(|error| Error::execution(format!("no thread for the query: {error}")))?;
-        thread
-            .join()
-            .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-    })
+/// Returns the samples of the selected series in an interval, sorted by their labels, with stale markers. Returns
+/// warnings as well.
+///
+/// # Errors
+/// As [`instant`].
+pub fn samples_of(
+    store: &dyn Store,
+    matchers: &[Matcher],
+    interval: Interval,
+    limits: &Limits,
+    stopper: Option<Stopper>,
+) -> Result<(Vec<Raw>, Vec<String>), Error> {
+    let budget = Arc::new(Budget::new(limits.clone(), stopper));
+    let notes = Notes::default();
+    let reader = Reader {
+        store,
+        budget: &budget,
+        notes: &notes,
+    };
+    let picks = metric::picks(store, matchers)?;
+    let mut found = collect(&reader, &picks, interval, true)?;
+    found.sort_by(|a, b| a.labels.cmp(&b.labels));
+    Ok((found, notes.take().0))
 }
 
 struct Evaluation<'s> {
@@ -261,74 +272,12 @@ impl<'s> Evaluation<'s> {
                     budget,
                     notes: &self.evaluator.notes,
                 };
-                // The samples of all series: the runs add them here, in the order of their numbers.
-                let samples = Arc::new(Mutex::new(Vec::new()));
-                let create = || Collect::new(budget, &samples);
-                reader.read(&picks, interval, &create, &mut |series| {
-                    let mut samples = samples
-                        .lock()
-                        .expect("no thread panics while it adds samples");
-                    let (times, values) = std::mem::take(&mut samples[series.values[0] as usize]);
-                    found.push(Raw {
-                        labels: series.labels,
-                        times,
-                        values,
-                    });
-                    Ok(())
-                })?;
+                found = collect(&reader, &picks, interval, false)?;
             }
         }
         found.retain(|raw| !raw.times.is_empty());
         self.check_points(found.iter().map(|raw| raw.times.len()).sum())?;
         found.sort_by(|a, b| a.labels.cmp(&b.labels));
         Ok(found)
-    }
-}
-
-/// Samples of the series of a query.
-type Collected = Arc<Mutex<Vec<(Vec<i64>, Vec<f64>)>>>;
-
-/// Collection of the samples of one series. Its value is its number among all.
-struct Collect {
-    all: Collected,
-    times: Vec<i64>,
-    samples: Vec<f64>,
-    hold: Hold,
-    budget: Arc<Budget>,
-}
-
-impl Collect {
-    fn new(budget: &Arc<Budget>, all: &Collected) -> Result<Collect, Error> {
-        Ok(Collect {
-            all: all.clone(),
-            times: Vec::new(),
-            samples: Vec::new(),
-            hold: Hold::new(budget, 0)?,
-            budget: budget.clone(),
-        })
-    }
-}
-
-impl Run for Collect {
-    fn push(&mut self, times: &[i64], values: &[f64]) -> Result<(), Error> {
-        self.hold.grow(2 * times.len())?;
-        for (&time, &value) in times
-            .iter()
-            .zip(values)
-            .filter(|(_, value)| !is_absent(**value))
-        {
-            self.times.push(time);
-            self.samples.push(value);
-        }
-        Ok(())
-    }
-
-    fn finish(self) -> Result<Values, Error> {
-        let mut all = self
-            .all
-            .lock()
-            .expect("no thread panics while it adds samples");
-        all.push((self.times, self.samples));
-        Values::filled(&self.budget, 1, (all.len() - 1) as f64)
     }
 }

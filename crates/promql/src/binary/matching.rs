@@ -61,6 +61,10 @@ pub fn vectors(
     let fill = binary.matching.fill.iter().any(Option::is_some);
     for (signature, group) in signatures.iter().zip(&groups) {
         budget.check()?;
+        if let ([many], [one], false) = (&group.many[..], &group.one[..], fill) {
+            pairing.single(signature, *many, *one)?;
+            continue;
+        }
         for at in 0..steps.count {
             if fill || any_many[at] && any_one[at] {
                 pairing.step(at, signature, group)?;
@@ -105,6 +109,37 @@ fn any(steps: Steps, series: &[Series]) -> Vec<bool> {
 }
 
 impl Pairing<'_> {
+    /// Computes all steps of a signature with one series on each side, whose labels are the same at all steps.
+    fn single(&mut self, signature: &Labels, many: usize, one: usize) -> Result<(), Error> {
+        let labels = self.labels(signature, Some(many), Some(one));
+        let pairs = self.many[many]
+            .values
+            .iter()
+            .zip(self.one[one].values.iter());
+        for (at, (&many, &one)) in pairs.enumerate() {
+            if !is_absent(many)
+                && !is_absent(one)
+                && let Some(result) = self.result(many, one)
+            {
+                self.put(at, &labels, result)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns the result of a pair; `None` if a comparison does not hold.
+    fn result(&self, many: f64, one: f64) -> Option<f64> {
+        let (left, right) = match self.binary.matching.many {
+            Some(Side::Right) => (one, many),
+            _ => (many, one),
+        };
+        let result = evaluate(self.binary.operator, left, right);
+        match self.binary.returns_bool {
+            true => Some(f64::from(u8::from(result.is_some()))),
+            false => result,
+        }
+    }
+
     fn step(&mut self, at: usize, signature: &Labels, group: &Group) -> Result<(), Error> {
         let is_many = |series: &&usize| !is_absent(self.many[**series].values[at]);
         let many: Vec<usize> = group.many.iter().filter(is_many).copied().collect();
@@ -169,14 +204,8 @@ impl Pairing<'_> {
         seen: &mut Option<BTreeSet<Labels>>,
     ) -> Result<(), Error> {
         let matching = &self.binary.matching;
-        let result = match matching.many {
-            Some(Side::Right) => evaluate(self.binary.operator, one_value, many_value),
-            _ => evaluate(self.binary.operator, many_value, one_value),
-        };
-        let result = match (self.binary.returns_bool, result) {
-            (true, result) => f64::from(u8::from(result.is_some())),
-            (false, Some(result)) => result,
-            (false, None) => return Ok(()),
+        let Some(result) = self.result(many_value, one_value) else {
+            return Ok(());
         };
         let labels = self.labels(signature, many, one);
         let is_first = seen.is_none();
@@ -194,16 +223,16 @@ impl Pairing<'_> {
             }
             _ => {}
         }
-        self.put(at, labels, result)
+        self.put(at, &labels, result)
     }
 
-    fn put(&mut self, at: usize, labels: Labels, result: f64) -> Result<(), Error> {
-        let place = match self.places.get(&labels) {
+    fn put(&mut self, at: usize, labels: &Labels, result: f64) -> Result<(), Error> {
+        let place = match self.places.get(labels) {
             Some(place) => *place,
             None => {
                 self.places.insert(labels.clone(), self.results.len());
                 self.results.push(Series {
-                    labels,
+                    labels: labels.clone(),
                     drop_name: self.binary.returns_bool,
                     values: Values::filled(self.budget, self.steps.count, ABSENT)?,
                 });

@@ -48,6 +48,7 @@ pub struct Times {
 pub fn rewrite(text: &str, times: Times) -> Result<String, Error> {
     let tokens = tokens(text);
     check_size(text, &tokens)?;
+    check_texts(text, &tokens)?;
     let mut result = String::with_capacity(text.len());
     let (mut copied, mut at) = (0, 0);
     while at < tokens.len() {
@@ -72,8 +73,15 @@ pub fn rewrite(text: &str, times: Times) -> Result<String, Error> {
 }
 
 fn check_size(text: &str, tokens: &[Token]) -> Result<(), Error> {
-    let (mut depth, mut operators) = (0_usize, 0);
+    let (mut depth, mut operators, mut in_braces) = (0_usize, 0, false);
     for token in tokens {
+        match token.kind {
+            Kind::Symbol('{') => in_braces = true,
+            Kind::Symbol('}') => in_braces = false,
+            // Within braces, this is a part of the condition on a label.
+            Kind::Symbol('!') if !in_braces => operators += 1,
+            _ => {}
+        }
         match token.kind {
             Kind::Symbol('(' | '[' | '{') => depth += 1,
             Kind::Symbol(')' | ']' | '}') => depth = depth.saturating_sub(1),
@@ -91,12 +99,7 @@ fn check_size(text: &str, tokens: &[Token]) -> Result<(), Error> {
         .windows(2)
         .filter(|pair| pair[0].is('=') && pair[1].is('='))
         .count();
-    let unequal = tokens
-        .windows(2)
-        .filter(|pair| pair[0].is('!') && pair[1].is('='))
-        .count();
-    // Matchers of labels contain `!=` as well: they are as many as braces permit.
-    if operators + equal > MAX_OPERATORS || unequal > MAX_TOKENS / 10 {
+    if operators + equal > MAX_OPERATORS {
         return Err(Error::Limit(format!(
             "query has more than {MAX_OPERATORS} operators"
         )));
@@ -107,6 +110,32 @@ fn check_size(text: &str, tokens: &[Token]) -> Result<(), Error> {
         ))),
         false => Ok(()),
     }
+}
+
+/// Checks that no text contains an escaped byte that is not ASCII, such as `\xff`: the parser would take it for the
+/// character with this number.
+fn check_texts(text: &str, tokens: &[Token]) -> Result<(), Error> {
+    let texts = tokens.iter().filter(|token| token.kind == Kind::Text);
+    for quoted in texts.map(|token| &text[token.start..token.end]) {
+        let mut rest = if quoted.starts_with('`') { "" } else { quoted };
+        while let Some((_, escaped)) = rest.split_once('\\') {
+            let is_byte = match escaped.as_bytes() {
+                [b'x' | b'X', high, ..] => high.is_ascii_hexdigit() && !(b'0'..b'8').contains(high),
+                [high, ..] => matches!(high, b'2' | b'3'),
+                [] => false,
+            };
+            if is_byte {
+                return Err(Error::invalid(format!(
+                    "invalid text {quoted}: an escaped byte is not UTF-8; use \\u and the number of the character"
+                )));
+            }
+            // Skips the escaped character, which may be another backslash.
+            let mut chars = escaped.chars();
+            chars.next();
+            rest = chars.as_str();
+        }
+    }
+    Ok(())
 }
 
 /// Returns whether the token is the keyword `offset`, and not a name.
@@ -238,9 +267,18 @@ mod tests {
             ("a[NaN]", "expected '(' in duration expression"),
             ("a[5m", "expected ']' in duration expression"),
             ("a[60d]", "a[5184000s]"),
+            (r#"{a="\x41\\xff\u00ff"}"#, r#"{a="\x41\\xff\u00ff"}"#),
+            ("{a=`\\xff`}", "{a=`\\xff`}"),
             ("a[1001ms]", "a[1s1ms]"),
         ] {
             assert_eq!(rewritten(text), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn escaped_bytes_are_errors() {
+        for text in [r#"{a="\xff"}"#, r"{a='b\377'}", r#"{"\xC5"}"#] {
+            assert!(rewritten(text).contains("not UTF-8"), "{text}");
         }
     }
 

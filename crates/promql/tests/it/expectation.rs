@@ -2,9 +2,15 @@
 
 use crate::notation::{self, Point};
 use seiner_promql::{Answer, Data, Labels, is_absent};
+use std::sync::OnceLock;
 
-/// Relative difference of two values that count as equal.
-const TOLERANCE: f64 = 1e-6;
+/// Returns the relative difference of two values that count as equal. The variable `SEINER_PROMQL_TOLERANCE` sets it.
+fn tolerance() -> f64 {
+    static TOLERANCE: OnceLock<f64> = OnceLock::new();
+    let read =
+        || std::env::var("SEINER_PROMQL_TOLERANCE").map_or(1e-6, |text| text.parse().unwrap());
+    *TOLERANCE.get_or_init(read)
+}
 
 /// Expected result of a query.
 #[derive(Debug, Default)]
@@ -194,7 +200,7 @@ pub fn is_close(a: f64, b: f64) -> bool {
     }
     let (difference, sum) = ((a - b).abs(), a.abs() + b.abs());
     match a == 0.0 || b == 0.0 || sum < f64::MIN_POSITIVE {
-        true => difference < TOLERANCE * f64::MIN_POSITIVE,
-        false => difference / sum.min(f64::MAX) < TOLERANCE,
+        true => difference < tolerance() * f64::MIN_POSITIVE,
+        false => difference / sum.min(f64::MAX) < tolerance(),
     }
 }

@@ -62,18 +62,19 @@ fn a_wrong_expectation_is_detected() {
     assert_eq!(wrong, [true, false]);
 }
 
-/// Runs scripts from elsewhere, such as those of Prometheus, which are not part of this repository.
+/// Runs scripts from elsewhere, such as those of Prometheus, which are not part of this repository. Names are dropped at
+/// once in a script whose name ends in `_immediate.test`.
 #[test]
 fn other_scripts_have_the_expected_results() {
     let Ok(folder) = std::env::var("SEINER_PROMQL_TESTDATA") else {
         return;
     };
-    let options = Options {
-        delayed_names: true,
-        ..Options::default()
-    };
     let (mut passed, mut total, mut native) = (0, 0, 0);
     for path in scripts(Path::new(&folder)) {
+        let options = Options {
+            delayed_names: !path.to_string_lossy().ends_with("_immediate.test"),
+            ..Options::default()
+        };
         let outcomes = run(&fs::read_to_string(&path).unwrap(), &options);
         let (of_native, others): (Vec<&Outcome>, Vec<&Outcome>) =
             outcomes.iter().partition(|outcome| outcome.is_native);
@@ -84,6 +85,15 @@ fn other_scripts_have_the_expected_results() {
             .collect();
         print_differences(&path, &wrong);
         let name = path.file_name().unwrap().to_string_lossy();
+        for outcome in of_native
+            .iter()
+            .filter(|outcome| outcome.difference.is_some())
+        {
+            println!(
+                "{name}:{}: native histograms: {}",
+                outcome.line, outcome.text
+            );
+        }
         let right = others.len() - wrong.len();
         println!(
             "{name}: {right} of {}, and {} with native histograms",
