@@ -35,6 +35,7 @@ mod parameters;
 pub mod plan;
 mod port;
 mod predicate;
+mod prometheus;
 pub mod query;
 mod renamed;
 mod response_stream;
