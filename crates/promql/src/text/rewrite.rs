@@ -138,24 +138,27 @@ fn check_texts(text: &str, tokens: &[Token]) -> Result<(), Error> {
     Ok(())
 }
 
-/// Returns whether the token is the keyword `offset`, and not a name.
+/// Returns whether the token is the keyword `offset`, and not a name. No number follows a name.
 fn is_offset(text: &str, tokens: &[Token], at: usize) -> bool {
     let word = |token: &Token| text[token.start..token.end].to_ascii_lowercase();
-    if tokens[at].kind != Kind::Word || word(&tokens[at]) != "offset" || at == 0 {
+    if tokens[at].kind != Kind::Word || word(&tokens[at]) != "offset" {
         return false;
     }
-    let before = &tokens[at - 1];
-    let follows_operand = match before.kind {
+    let Some(next) = tokens.get(at + 1) else {
+        return false;
+    };
+    let before = at.checked_sub(1).map(|before| &tokens[before]);
+    let follows_operand = before.is_some_and(|before| match before.kind {
         Kind::Symbol(symbol) => matches!(symbol, ')' | ']' | '}'),
         Kind::Word => !OPERATORS.contains(&word(before).as_str()),
         Kind::Number => true,
         Kind::Text => false,
-    };
-    let precedes_duration = tokens.get(at + 1).is_some_and(|next| {
-        matches!(next.kind, Kind::Number | Kind::Symbol('+' | '-' | '('))
-            || matches!(word(next).as_str(), "step" | "range" | "min" | "max")
     });
-    follows_operand && precedes_duration
+    match next.kind {
+        Kind::Number => true,
+        Kind::Symbol(symbol) => follows_operand && matches!(symbol, '+' | '-' | '('),
+        _ => follows_operand && matches!(word(next).as_str(), "step" | "range" | "min" | "max"),
+    }
 }
 
 /// Replaces `[5m]`, `[5m:]` and `[5m:1m]`. Returns the number of tokens as well.
@@ -267,6 +270,8 @@ mod tests {
             ("a[NaN]", "expected '(' in duration expression"),
             ("a[5m", "expected ']' in duration expression"),
             ("a[60d]", "a[5184000s]"),
+            ("a and offset + 1", "a and offset + 1"),
+            ("(offset 1e300)", "duration out of range"),
             (r#"{a="\x41\\xff\u00ff"}"#, r#"{a="\x41\\xff\u00ff"}"#),
             ("{a=`\\xff`}", "{a=`\\xff`}"),
             ("a[1001ms]", "a[1s1ms]"),
