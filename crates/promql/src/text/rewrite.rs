@@ -4,7 +4,7 @@
 //! between square brackets and after `offset` is computed here, and replaced by a literal of seconds and milliseconds.
 //! The size of the text is checked as well, so that neither the parser nor the evaluator nests too deep.
 
-use super::duration::Arithmetic;
+use super::duration::{Arithmetic, seconds};
 use super::lexer::{Kind, Token, tokens};
 use crate::error::Error;
 
@@ -156,7 +156,17 @@ fn is_offset(text: &str, tokens: &[Token], at: usize) -> bool {
     });
     match next.kind {
         Kind::Number => true,
-        Kind::Symbol(symbol) => follows_operand && matches!(symbol, '+' | '-' | '('),
+        // A keyword before may be a name as well, as in `by offset -5m`. A sum with a metric named `offset` keeps its
+        // value, because a literal duration is a number of seconds.
+        Kind::Symbol('+' | '-') => {
+            let number = tokens
+                .get(at + 2)
+                .filter(|token| token.kind == Kind::Number);
+            let is_zero =
+                number.is_some_and(|token| seconds(&text[token.start..token.end]) == Some(0.0));
+            follows_operand || before.is_some() && number.is_some() && !is_zero
+        }
+        Kind::Symbol(symbol) => follows_operand && symbol == '(',
         _ => follows_operand && matches!(word(next).as_str(), "step" | "range" | "min" | "max"),
     }
 }
@@ -206,7 +216,7 @@ fn offset(text: &str, tokens: &[Token], times: Times) -> Result<(String, usize),
     let replacement = match (whole_ms(seconds) == 0.0, seconds < 0.0) {
         (true, _) => String::new(),
         (false, true) => format!("offset -{}", literal(-seconds)?),
-        (false, false) => format!("offset {}", literal(seconds)?),
+        (false, false) => format!("offset +{}", literal(seconds)?),
     };
     Ok((replacement, parser.at + 1))
 }
@@ -257,11 +267,11 @@ mod tests {
             ("rate(a[5m])", "rate(a[300s])"),
             ("a[26m + 4m : step()]", "a[1800s:15s]"),
             ("a[1500ms:] offset -(1+1)", "a[1s500ms:] offset -2s"),
-            ("a offset 100 + 2", "a offset 100s + 2"),
+            ("a offset 100 + 2", "a offset +100s + 2"),
             ("a offset 0s", "a "),
             (
                 "sum by (offset) (offset{offset=\"a\"} offset 1m)",
-                "sum by (offset) (offset{offset=\"a\"} offset 60s)",
+                "sum by (offset) (offset{offset=\"a\"} offset +60s)",
             ),
             ("{x=\"[5m]\"}", "{x=\"[5m]\"}"),
             ("a[]", "missing unit character in duration"),
@@ -270,7 +280,8 @@ mod tests {
             ("a[NaN]", "expected '(' in duration expression"),
             ("a[5m", "expected ']' in duration expression"),
             ("a[60d]", "a[5184000s]"),
-            ("a and offset + 1", "a and offset + 1"),
+            ("a and offset + 1", "a and offset +1s"),
+            ("by offset -1e300", "duration out of range"),
             ("(offset 1e300)", "duration out of range"),
             (r#"{a="\x41\\xff\u00ff"}"#, r#"{a="\x41\\xff\u00ff"}"#),
             ("{a=`\\xff`}", "{a=`\\xff`}"),
