@@ -167,7 +167,10 @@ fn is_offset(text: &str, tokens: &[Token], at: usize) -> bool {
             follows_operand || before.is_some() && number.is_some() && !is_zero
         }
         Kind::Symbol(symbol) => follows_operand && symbol == '(',
-        _ => follows_operand && matches!(word(next).as_str(), "step" | "range" | "min" | "max"),
+        _ => {
+            let durations = ["step", "range", "min", "max", "nan", "inf"];
+            follows_operand && durations.contains(&word(next).as_str())
+        }
     }
 }
 
@@ -283,6 +286,8 @@ mod tests {
             ("a and offset + 1", "a and offset +1s"),
             ("by offset -1e300", "duration out of range"),
             ("(offset 1e300)", "duration out of range"),
+            ("a offset NaN", "expected '(' in duration expression"),
+            ("a offset -Inf", "expected '(' in duration expression"),
             (r#"{a="\x41\\xff\u00ff"}"#, r#"{a="\x41\\xff\u00ff"}"#),
             ("{a=`\\xff`}", "{a=`\\xff`}"),
             ("a[1001ms]", "a[1s1ms]"),
