@@ -64,6 +64,21 @@ impl ApiError {
         }
     }
 
+    /// Returns the status.
+    pub(crate) fn status(&self) -> StatusCode {
+        self.status
+    }
+
+    /// Returns the code in the answer.
+    pub(crate) fn code(&self) -> &'static str {
+        self.code
+    }
+
+    /// Returns the time in seconds after which a retry is useful, if known.
+    pub(crate) fn retry_s(&self) -> Option<u64> {
+        self.retry_s
+    }
+
     /// Creates a 404: the address does not exist.
     pub fn not_found(message: impl ToString) -> ApiError {
         ApiError {

@@ -5,7 +5,8 @@ use crate::app_state::AppState;
 use crate::health::Severity;
 use crate::hosts::{self, Hosts};
 use crate::{
-    array, cluster, delete, log, metric_text, page, parameters, plan, query, status, write,
+    array, cluster, delete, log, metric_text, page, parameters, plan, prometheus, query, status,
+    write,
 };
 use axum::extract::{DefaultBodyLimit, State};
 use axum::http::{HeaderName, HeaderValue, StatusCode, header};
@@ -41,7 +42,10 @@ pub fn router(app: Arc<AppState>) -> Router {
         .route("/api/v1/values", get(query::values))
         .route("/api/v1/fields", get(query::fields))
         .route("/api/v1/sources", get(query::sources))
-        .route("/api/v1/query", get(query::query))
+        .route(
+            "/api/v1/query",
+            get(prometheus::either).post(prometheus::instant),
+        )
         .route("/api/v1/flush", post(flush))
         // Deprecated name of `/api/v1/flush`.
         .route("/api/v1/settle", post(flush))
@@ -61,6 +65,7 @@ pub fn router(app: Arc<AppState>) -> Router {
             "/cluster/{request}",
             post(cluster::exchange).layer(DefaultBodyLimit::max(cluster::MAX_REQUEST)),
         )
+        .merge(prometheus::router())
         .fallback(page::file)
         .method_not_allowed_fallback(method_not_allowed)
         .layer(middleware::from_fn(parameters::known))

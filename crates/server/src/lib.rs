@@ -36,6 +36,7 @@ mod parameters;
 pub mod plan;
 mod port;
 mod predicate;
+mod prometheus;
 pub mod query;
 mod renamed;
 mod response_stream;

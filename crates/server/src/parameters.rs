@@ -3,6 +3,7 @@
 
 use crate::api_error::ApiError;
 use crate::nearest::nearest;
+use crate::prometheus;
 use axum::extract::{Query, Request};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
@@ -112,6 +113,9 @@ fn check(uri: &axum::http::Uri) -> Result<(), ApiError> {
     let Some((address, names, influx)) = TABLE.iter().find(|(path, ..)| *path == uri.path()) else {
         return Ok(());
     };
+    if *address == "/api/v1/query" && prometheus::is_promql(uri) {
+        return Ok(());
+    }
     let Query(given) =
         Query::<Vec<(String, String)>>::try_from_uri(uri).map_err(ApiError::invalid)?;
     for (index, (name, _)) in given.iter().enumerate() {
@@ -183,6 +187,7 @@ mod tests {
             "/api/v2/delete?org=o&bucket=b",
             "/query?q=CREATE%20DATABASE%20x&db=x&epoch=ns&pretty=true",
             "/metrics?name[]=x",
+            "/api/v1/query?query=up&time=1",
             "/health?probe=1",
         ] {
             assert_eq!(rejection(uri), None, "{uri}");

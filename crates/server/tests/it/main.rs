@@ -8,6 +8,7 @@ mod lines;
 mod memory;
 mod metrics;
 mod plans;
+mod prometheus;
 mod queries;
 mod retention;
 mod site;

@@ -1,0 +1,9 @@
+//! Tests of the public items: scripts of queries with their results, and properties of single queries.
+
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+mod expectation;
+mod notation;
+mod properties;
+mod runner;
+mod scripts;
