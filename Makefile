@@ -20,7 +20,8 @@ page_sources := $(shell find web/src web/public -type f 2>/dev/null) web/index.h
 .PHONY: help serve build cluster tour tour-root page test test-slow test-engine bench-peers bench-embedded bench-core bench-core-lock bench-bundles bench-restart \
         bench-amplification bench-merge-sim bench-merge-writes bench-merge-rate bench-merge-latency bench-merge-figures bench-soak bench-soak-peers \
         bench-simulate bench-raid-matrix bench-raid-heldout bench-raid-phases bench-raid-real bench-raid-faults \
-        bench-cluster-faults bench-cluster-cost bench-cluster-scale bench-cluster-balance fuzz fmt doc clean
+        bench-cluster-faults bench-cluster-cost bench-cluster-scale bench-cluster-balance \
+        bench-cluster-compaction compaction-jar fuzz fmt doc clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-20s %s\n", $$1, $$2 }' Makefile
@@ -145,6 +146,14 @@ bench-cluster-scale: build ## Measure the cost of a sample from one node to five
 bench-cluster-balance: build ## Measure how ports balance skewed clients
 	scripts/need.sh java maven
 	cargo run --release --locked -p seiner-bench -- cluster-balance $(ARGS)
+
+bench-cluster-compaction: ## Measure the bytes that a node of Cassandra writes: time windows against our compaction
+	scripts/need.sh java maven cargo compiler
+	cargo run --release --locked -p seiner-bench -- cluster-compaction $(ARGS)
+
+compaction-jar: ## Compile the compaction strategy for Cassandra: crates/cassandra/java (JDK 17)
+	scripts/need.sh jdk
+	scripts/compaction-jar.sh
 
 fuzz: ## Fuzz every decoder for FUZZ_SECONDS (nightly Rust and cargo-fuzz)
 	scripts/fuzz.sh $(FUZZ_SECONDS)

@@ -78,6 +78,7 @@ for tool in "$@"; do
         chromium) [ -n "${CHROMIUM:-}" ] || debian chromium chromium ;;
         curl) debian curl curl ;;
         java) debian java openjdk-17-jre-headless ;;
+        jdk) debian javac openjdk-17-jdk-headless ;;
         maven) debian mvn maven ;;
         victoria-metrics) debian victoria-metrics victoria-metrics ;;
         influxdb) debian influxd influxdb ;;

@@ -87,6 +87,8 @@ enum Benchmark {
     ClusterScale(run::cluster_scale::ClusterScaleSettings),
     /// Measure how ports balance skewed clients
     ClusterBalance(run::cluster_balance::ClusterBalanceSettings),
+    /// Measure the bytes that a node writes per byte of rows: time windows against our compaction
+    ClusterCompaction(run::cluster_compaction::ClusterCompactionSettings),
     /// Only update the page
     Summary,
 }
@@ -121,6 +123,7 @@ fn main() -> Result<()> {
         Benchmark::ClusterCost(settings) => run::cluster_cost::run(&settings, &places),
         Benchmark::ClusterScale(settings) => run::cluster_scale::run(&settings, &places),
         Benchmark::ClusterBalance(settings) => run::cluster_balance::run(&settings, &places),
+        Benchmark::ClusterCompaction(settings) => run::cluster_compaction::run(&settings, &places),
         Benchmark::Summary => report::summarise(&places),
     }
 }

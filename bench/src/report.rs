@@ -12,7 +12,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Names of the benchmarks, in the order in which the page lists them.
-pub const BENCHMARKS: [&str; 24] = [
+pub const BENCHMARKS: [&str; 25] = [
     "peers",
     "embedded",
     "core",
@@ -37,6 +37,7 @@ pub const BENCHMARKS: [&str; 24] = [
     "cluster-cost",
     "cluster-scale",
     "cluster-balance",
+    "cluster-compaction",
 ];
 
 /// Report of one benchmark.

@@ -3,6 +3,7 @@
 pub mod amplification;
 pub mod bundles;
 pub mod cluster_balance;
+pub mod cluster_compaction;
 pub mod cluster_cost;
 pub mod cluster_faults;
 pub mod cluster_scale;

@@ -1,8 +1,8 @@
 //! Session of the driver, with all that the operations on rows share.
 
-use crate::contact::{Contact, Timeouts};
+use crate::contact::{Compaction, Contact, Timeouts};
 use crate::retry::{CountedRetries, Patience};
-use crate::schema::Uncompressed;
+use crate::schema::{Form, Uncompressed};
 use crate::statements::{Statements, consistency};
 use crate::statistics::Counters;
 use scylla::client::execution_profile::ExecutionProfile;
@@ -45,6 +45,7 @@ pub(crate) struct Client {
     /// Number of permits.
     pub(crate) concurrency: usize,
     timeouts: Timeouts,
+    compaction: Compaction,
 }
 
 impl Client {
@@ -92,19 +93,24 @@ impl Client {
             permits: Arc::new(Semaphore::new(concurrency)),
             concurrency,
             timeouts,
+            compaction: contact.compaction,
         })
     }
 
-    /// Returns the form of the option that turns compression off. Only nodes of ScyllaDB divide their rows by core.
-    pub(crate) fn uncompressed(&self) -> Uncompressed {
+    /// Returns the form of the options of tables. Only nodes of ScyllaDB divide their rows by core.
+    pub(crate) fn form(&self) -> Form {
         let nodes = self.session.get_cluster_state();
-        match nodes
+        let uncompressed = match nodes
             .get_nodes_info()
             .iter()
             .any(|node| node.sharder().is_some())
         {
             true => Uncompressed::Scylla,
             false => Uncompressed::Cassandra,
+        };
+        Form {
+            uncompressed,
+            compaction: self.compaction,
         }
     }
 

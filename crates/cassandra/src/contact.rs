@@ -9,7 +9,7 @@ use thiserror::Error;
 pub const DEFAULT_PORT: u16 = 9042;
 /// Scheme of a [`ClusterUrl`].
 const SCHEME: &str = "cassandra";
-/// Form of a [`ClusterUrl`], for messages.
+/// Form of a [`ClusterUrl`], for messages. The other settings have a default.
 const FORM: &str = "cassandra://[user:password@]host[:port],host/keyspace?rf=3";
 /// Maximum length of the name of a keyspace or table in Cassandra.
 const MAX_NAME: usize = 48;
@@ -85,6 +85,18 @@ pub struct Contact {
     /// Maximum number of rows that are written at the same time, at most 1,024. A node is busy with 32. Large rows
     /// count as several.
     pub concurrency: usize,
+    /// Compaction of tables that are created.
+    pub compaction: Compaction,
+}
+
+/// Compaction of the tables whose rows die by age. Existing tables keep theirs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Compaction {
+    /// Time windows, which Cassandra and ScyllaDB have.
+    #[default]
+    Windows,
+    /// Strategy of this project: drops files that died whole, and merges none. The nodes of Cassandra need its jar.
+    Fisherman,
 }
 
 impl Contact {
@@ -96,6 +108,7 @@ impl Contact {
             login: None,
             timeouts: Timeouts::default(),
             concurrency: 32,
+            compaction: Compaction::default(),
         }
     }
 }
@@ -114,6 +127,8 @@ impl Default for Replication {
 }
 
 /// Contact and replication in a text: `cassandra://[user:password@]host[:port],host/keyspace?rf=3`.
+///
+/// Settings are separated by `&`: `rf`, the number of copies, and `compaction`, `windows` or `fisherman`.
 ///
 /// A port belongs to its own host; without a port, it is [`DEFAULT_PORT`]. Signs in user and password that separate
 /// parts of a URL are written as `%` and two hexadecimal digits.
@@ -166,9 +181,13 @@ pub enum UrlError {
     Factor(String),
     /// Unknown setting.
     #[error(
-        "the URL of a cluster has the unknown setting {0:?}; the only setting is rf, the number of copies"
+        "the URL of a cluster has the unknown setting {0:?}; the settings are rf, the number of copies, and \
+         compaction, windows or fisherman"
     )]
     Setting(String),
+    /// Unknown compaction.
+    #[error("compaction={0} is no compaction; write windows or fisherman")]
+    Compaction(String),
 }
 
 impl FromStr for ClusterUrl {
@@ -201,7 +220,7 @@ impl FromStr for ClusterUrl {
         }
         let mut contact = Contact::new(hosts, keyspace);
         contact.login = login;
-        let replication = parse_settings(settings)?;
+        let replication = parse_settings(settings, &mut contact.compaction)?;
         Ok(ClusterUrl {
             contact,
             replication,
@@ -260,7 +279,10 @@ fn parse_host(text: &str) -> Result<Host, UrlError> {
     })
 }
 
-fn parse_settings(settings: Option<&str>) -> Result<Replication, UrlError> {
+fn parse_settings(
+    settings: Option<&str>,
+    compaction: &mut Compaction,
+) -> Result<Replication, UrlError> {
     let mut replication = Replication::default();
     let settings = settings.unwrap_or_default().split('&');
     for setting in settings.filter(|setting| !setting.is_empty()) {
@@ -269,6 +291,9 @@ fn parse_settings(settings: Option<&str>) -> Result<Replication, UrlError> {
                 Ok(number @ 1..=100) => replication.factor = number,
                 _ => return Err(UrlError::Factor(factor.to_string())),
             },
+            Some(("compaction", "windows")) => *compaction = Compaction::Windows,
+            Some(("compaction", "fisherman")) => *compaction = Compaction::Fisherman,
+            Some(("compaction", other)) => return Err(UrlError::Compaction(other.to_string())),
             _ => return Err(UrlError::Setting(setting.to_string())),
         }
     }
@@ -319,6 +344,11 @@ mod tests {
         assert_eq!(url.contact.hosts[2].to_string(), "[::1]:9242");
         let url: ClusterUrl = "cassandra://db1/sensors/".parse().unwrap();
         assert_eq!((url.contact.login, url.replication.factor), (None, 3));
+        assert_eq!(url.contact.compaction, Compaction::Windows);
+        let url = "cassandra://db1/sensors?compaction=fisherman&rf=1";
+        let url: ClusterUrl = url.parse().unwrap();
+        assert_eq!(url.contact.compaction, Compaction::Fisherman);
+        assert_eq!(url.replication.factor, 1);
     }
 
     #[test]
@@ -347,6 +377,10 @@ mod tests {
             (
                 "cassandra://db1/sensors?a=b",
                 UrlError::Setting(text("a=b")),
+            ),
+            (
+                "cassandra://db1/sensors?compaction=tiered",
+                UrlError::Compaction(text("tiered")),
             ),
         ];
         for (url, error) in cases {

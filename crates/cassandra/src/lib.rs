@@ -33,7 +33,7 @@ mod writes;
 
 pub use connect::ConnectError;
 pub use contact::{
-    ClusterUrl, Contact, DEFAULT_PORT, Host, Login, Replication, Timeouts, UrlError,
+    ClusterUrl, Compaction, Contact, DEFAULT_PORT, Host, Login, Replication, Timeouts, UrlError,
 };
 pub use rows::{CassandraRows, Node};
 pub use statistics::Statistics;

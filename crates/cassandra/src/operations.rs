@@ -2,7 +2,7 @@
 
 use crate::client::{Client, unreadable};
 use crate::connect;
-use crate::schema::{Column, MARKER, check_columns, create_table};
+use crate::schema::{Column, MARKER, check_columns, create_table, explain};
 use crate::statements::{Kind, TableStatements};
 use scylla::policies::timestamp_generator::TimestampGenerator as _;
 use scylla::response::PagingState;
@@ -36,9 +36,9 @@ impl Client {
     pub(crate) async fn create(&self, tables: &[TableSpec]) -> Result<(), RowsError> {
         let existing = connect::tables(self).await?;
         for table in tables {
-            let text = create_table(&self.keyspace, table, self.uncompressed())?;
+            let text = create_table(&self.keyspace, table, self.form())?;
             if !existing.contains(&table.name) {
-                self.change_schema(&text).await?;
+                self.change_schema(&text).await.map_err(explain)?;
             }
         }
         for table in tables {

@@ -6,7 +6,7 @@
 //! therefore send changes of the schema to the same node, the connected one with the lowest identifier: one node does
 //! them one after the other, and `IF NOT EXISTS` holds.
 
-use crate::contact::is_name;
+use crate::contact::{Compaction, is_name};
 use seiner_cluster::{RowsError, TableSpec};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -17,10 +17,16 @@ pub(crate) const MARKER: &str = "seiner_schema";
 /// Version of the tables.
 pub(crate) const VERSION: &str = "1";
 
-/// Grace of deletions in tables whose rows die by age, in seconds: the time for which Cassandra keeps hints for a node
-/// that is down, 3 h. Hints that are older than the grace are dropped. A longer grace would keep dead rows for longer:
-/// the rows of such a table are never removed one by one, so no removed row can return after it.
+/// Longest grace of deletions in tables whose rows die by age, in seconds: the time for which Cassandra keeps hints for
+/// a node that is down, 3 h. Hints that are older than the grace are dropped. A longer grace would keep dead rows for
+/// longer: the rows of such a table are never removed one by one, so no removed row can return after it. A table whose
+/// rows live for less has a grace of one life: no hint is needed for a row that has expired.
 const GRACE_OF_WINDOWS: u64 = 3 * 3600;
+/// Interval at which time windows look for files that died whole, in seconds: the default of Cassandra. Shorter windows
+/// have an interval of one window.
+const EXPIRY_CHECK: u64 = 600;
+/// Class of the compaction strategy of this project. `java/` has its source and its jar.
+const FISHERMAN: &str = "io.seiner.FishermanCompaction";
 /// Longest life of a row in Cassandra, in seconds: 20 years.
 pub(crate) const LONGEST_LIFE: u64 = 20 * 365 * 86_400;
 
@@ -59,19 +65,26 @@ pub(crate) enum Uncompressed {
     Scylla,
 }
 
+/// Forms of the options of tables.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Form {
+    pub(crate) uncompressed: Uncompressed,
+    pub(crate) compaction: Compaction,
+}
+
 /// Returns a statement that creates a table of rows.
 ///
 /// A table whose rows are compressed already has no compression.
 pub(crate) fn create_table(
     keyspace: &str,
     table: &TableSpec,
-    uncompressed: Uncompressed,
+    form: Form,
 ) -> Result<String, RowsError> {
     if !is_name(&table.name) || table.name == MARKER {
         let text = format!("{:?} is no name of a table", table.name);
         return Err(RowsError::Rejected(text));
     }
-    let compression = match uncompressed {
+    let compression = match form.uncompressed {
         _ if table.is_compressed => "'class': 'LZ4Compressor'",
         Uncompressed::Cassandra => "'enabled': 'false'",
         Uncompressed::Scylla => "'sstable_compression': ''",
@@ -83,18 +96,60 @@ pub(crate) fn create_table(
         table.name
     );
     if let Some(window) = table.window {
-        let (size, unit) = window_of(window);
+        let compaction = compaction_of(window, form)?;
+        let life = table.life.map(life_seconds).transpose()?;
+        let grace = life.map_or(GRACE_OF_WINDOWS, |life| {
+            GRACE_OF_WINDOWS.min(u64::from(life.unsigned_abs()))
+        });
         let _ = write!(
             text,
-            " AND compaction = {{'class': 'TimeWindowCompactionStrategy', \
-             'compaction_window_unit': '{unit}', 'compaction_window_size': '{size}'}} \
-             AND gc_grace_seconds = {GRACE_OF_WINDOWS}"
+            " AND compaction = {{{compaction}}} AND gc_grace_seconds = {grace}"
         );
     }
     if let Some(life) = table.life {
         let _ = write!(text, " AND default_time_to_live = {}", life_seconds(life)?);
     }
     Ok(text)
+}
+
+/// Returns the compaction of a table with a window.
+fn compaction_of(window: Duration, form: Form) -> Result<String, RowsError> {
+    if form.compaction == Compaction::Fisherman {
+        if form.uncompressed == Uncompressed::Scylla {
+            let text = "ScyllaDB runs no compaction strategies in Java; remove compaction=fisherman from the URL";
+            return Err(RowsError::Rejected(text.to_string()));
+        }
+        return Ok(format!("'class': '{FISHERMAN}'"));
+    }
+    let (size, unit) = window_of(window);
+    let mut text = format!(
+        "'class': 'TimeWindowCompactionStrategy', 'compaction_window_unit': '{unit}', \
+         'compaction_window_size': '{size}'"
+    );
+    let check = window.as_secs().max(60);
+    if check < EXPIRY_CHECK {
+        // Writing to a text cannot fail.
+        let _ = write!(
+            text,
+            ", 'expired_sstable_check_frequency_seconds': '{check}'"
+        );
+    }
+    Ok(text)
+}
+
+/// Explains the error of a statement that creates a table. The nodes may lack the class of our compaction strategy.
+pub(crate) fn explain(error: RowsError) -> RowsError {
+    match error {
+        RowsError::Rejected(text)
+            if text.contains(FISHERMAN) && text.contains("Unable to find") =>
+        {
+            RowsError::Rejected(format!(
+                "the nodes of Cassandra do not have the class {FISHERMAN}; copy the jar seiner-compaction to the \
+                 folder lib of every node and restart the nodes, or remove compaction=fisherman from the URL ({text})"
+            ))
+        }
+        error => error,
+    }
 }
 
 /// Returns size and unit of a window: the largest unit that divides the window, rounded up to whole minutes.
@@ -190,9 +245,14 @@ mod tests {
         }
     }
 
+    const PLAIN: Form = Form {
+        uncompressed: Uncompressed::Cassandra,
+        compaction: Compaction::Windows,
+    };
+
     #[test]
     fn the_options_of_a_table_follow_its_spec() {
-        let create = |spec: &TableSpec| create_table("k", spec, Uncompressed::Cassandra);
+        let create = |spec: &TableSpec| create_table("k", spec, PLAIN);
         let text = create(&table(Some(86_400), Some(3600))).unwrap();
         assert!(
             text.contains("compression = {'enabled': 'false'}"),
@@ -213,6 +273,47 @@ mod tests {
             spec.name = name.to_string();
             assert!(create(&spec).is_err(), "{name}");
         }
+    }
+
+    #[test]
+    fn only_tables_with_a_window_have_our_compaction() {
+        let form = Form {
+            compaction: Compaction::Fisherman,
+            ..PLAIN
+        };
+        let text = create_table("k", &table(Some(86_400), Some(3600)), form).unwrap();
+        let expected =
+            "compaction = {'class': 'io.seiner.FishermanCompaction'} AND gc_grace_seconds = 10800";
+        assert!(text.contains(expected), "{text}");
+        assert!(!text.contains("Window"), "{text}");
+        let text = create_table("k", &table(None, None), form).unwrap();
+        assert!(!text.contains("compaction"), "{text}");
+        let form = Form {
+            uncompressed: Uncompressed::Scylla,
+            ..form
+        };
+        let error = create_table("k", &table(None, Some(3600)), form).unwrap_err();
+        assert!(error.to_string().contains("ScyllaDB"), "{error}");
+        assert!(create_table("k", &table(None, None), form).is_ok());
+    }
+
+    #[test]
+    fn short_lives_have_short_graces_and_checks() {
+        let text = create_table("k", &table(Some(90), Some(60)), PLAIN).unwrap();
+        assert!(text.contains("gc_grace_seconds = 90 "), "{text}");
+        let check = "'expired_sstable_check_frequency_seconds': '60'";
+        assert!(text.contains(check), "{text}");
+        let text = create_table("k", &table(None, Some(600)), PLAIN).unwrap();
+        assert!(!text.contains("expired"), "{text}");
+    }
+
+    #[test]
+    fn a_missing_class_is_explained() {
+        let text = format!("Unable to find compaction strategy class '{FISHERMAN}'");
+        let error = explain(RowsError::Rejected(text)).to_string();
+        assert!(error.contains("seiner-compaction"), "{error}");
+        let other = RowsError::Rejected("Unable to find the table".to_string());
+        assert_eq!(explain(other.clone()), other);
     }
 
     #[test]

@@ -72,6 +72,10 @@ pub struct Options {
     pub port: u16,
     /// Port between nodes.
     pub storage_port: u16,
+    /// Memory of a node for rows that are not in files yet, in MiB. A file has half of it, or less.
+    pub memtables_mib: u32,
+    /// True if the nodes have the compaction strategy of this project.
+    pub has_fisherman: bool,
     /// Time for all nodes to start.
     pub timeout: Duration,
 }
@@ -88,6 +92,8 @@ impl Options {
             places: Vec::new(),
             port: crate::DEFAULT_PORT,
             storage_port: 7000,
+            memtables_mib: 192,
+            has_fisherman: true,
             timeout: Duration::from_secs(180),
         }
     }

@@ -17,6 +17,10 @@ const CASSANDRA_YAML: &str = include_str!("cassandra.yaml");
 const LOGBACK: &str = include_str!("logback.xml");
 const LOGBACK_TOOL: &str = include_str!("logback-tool.xml");
 
+/// Compaction strategy of this project: its jar, and the name of the file.
+const FISHERMAN: &[u8] = include_bytes!("../../java/seiner-compaction-5.0.9.jar");
+const FISHERMAN_FILE: &str = "seiner-compaction-5.0.9.jar";
+
 /// Options of Java for all programs of Cassandra: packages of Java that are closed by default.
 const OPEN_PACKAGES: [&str; 19] = [
     "--add-exports=java.base/jdk.internal.misc=ALL-UNNAMED",
@@ -74,6 +78,8 @@ pub(crate) struct Settings {
     public: Ipv4Addr,
     storage_port: u16,
     heap_mib: u32,
+    memtables_mib: u32,
+    has_fisherman: bool,
     nodes: usize,
     /// Addresses of the nodes that a starting node asks for the others.
     seeds: Vec<Ipv4Addr>,
@@ -118,6 +124,8 @@ impl Settings {
             public: own.public.unwrap_or(own.address),
             storage_port: options.storage_port,
             heap_mib: options.heap_mib,
+            memtables_mib: options.memtables_mib,
+            has_fisherman: options.has_fisherman,
             nodes: options.nodes,
             seeds: seeds.map(|seed| place(seed).address).collect(),
         }
@@ -128,9 +136,18 @@ impl Settings {
         let conf = self.folder.join("conf");
         fs::create_dir_all(&conf)?;
         fs::create_dir_all(self.folder.join("log"))?;
+        if let Some(jar) = self.fisherman() {
+            fs::write(jar, FISHERMAN)?;
+        }
         fs::write(conf.join("cassandra.yaml"), self.cassandra_yaml())?;
         fs::write(conf.join("logback.xml"), LOGBACK)?;
         fs::write(conf.join("logback-tool.xml"), LOGBACK_TOOL)
+    }
+
+    /// Returns the file of the jar with the compaction strategy, if the node has it.
+    fn fisherman(&self) -> Option<PathBuf> {
+        self.has_fisherman
+            .then(|| self.folder.join("conf").join(FISHERMAN_FILE))
     }
 
     fn cassandra_yaml(&self) -> String {
@@ -144,6 +161,7 @@ impl Settings {
             .replace("@PORT@", &self.port.to_string())
             .replace("@STORAGE_PORT@", &self.storage_port.to_string())
             .replace("@SEEDS@", &seeds.join(","))
+            .replace("@MEMTABLES@", &self.memtables_mib.to_string())
             .replace("@NUM_TOKENS@", &TOKENS.to_string())
             .replace("@TOKENS@", &tokens(self.nodes, self.number - 1))
     }
@@ -169,7 +187,11 @@ impl Settings {
         if let Some(jamm) = jamm(jars) {
             arguments.push(format!("-javaagent:{}", jamm.display()));
         }
-        arguments.extend(["-cp".to_string(), format!("{conf}:{}/*", jars.display())]);
+        let mut classes = format!("{conf}:{}/*", jars.display());
+        if let Some(jar) = self.fisherman() {
+            classes.push_str(&format!(":{}", jar.display()));
+        }
+        arguments.extend(["-cp".to_string(), classes]);
         arguments.push("org.apache.cassandra.service.CassandraDaemon".to_string());
         arguments
     }

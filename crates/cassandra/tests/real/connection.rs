@@ -10,6 +10,11 @@ use std::time::{Duration, Instant};
 
 /// Runs a statement, as another program would.
 pub fn run(cluster: &LocalCluster, statement: &str) {
+    try_run(cluster, statement).unwrap();
+}
+
+/// Runs a statement, and returns the error of the cluster.
+pub fn try_run(cluster: &LocalCluster, statement: &str) -> Result<(), String> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
@@ -22,8 +27,9 @@ pub fn run(cluster: &LocalCluster, statement: &str) {
             .build()
             .await
             .unwrap();
-        session.query_unpaged(statement, ()).await.unwrap();
-    });
+        let outcome = session.query_unpaged(statement, ()).await;
+        outcome.map(drop).map_err(|error| error.to_string())
+    })
 }
 
 fn rejection(contact: Contact) -> ConnectError {

@@ -6,6 +6,7 @@
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod common;
+mod compaction;
 mod connection;
 mod faults;
 mod rows;
