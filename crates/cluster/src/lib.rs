@@ -6,12 +6,16 @@
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 
 mod blocks;
+mod bundling;
 mod check;
 mod classes;
 mod columns;
 pub mod conformance;
 mod deletes;
+mod export;
+mod failure;
 mod handover;
+mod import;
 mod journal;
 mod keys;
 mod lease;
@@ -24,8 +28,10 @@ mod merge;
 mod names;
 mod opening;
 mod peers;
+mod placement;
 mod port;
 mod ports;
+mod progress;
 pub mod rows;
 mod scan;
 mod settings;
@@ -38,10 +44,13 @@ mod takeover;
 pub mod wire;
 
 pub use check::{ClusterCheck, check};
+pub use export::Export;
+pub use import::{ImportOptions, ImportReport, import};
 pub use memory::MemoryRows;
 pub use peers::{NoPeers, PeerError, Peers, PortRows, Unflushed};
 pub use port::PortCounts;
 pub use ports::PortInfo;
+pub use progress::{Progress, Watch};
 pub use rows::{Found, Level, Range, Row, Rows, RowsError, Swap, TableSpec};
 pub use settings::{Acknowledge, PortOptions, SpareDisks, Surroundings};
 pub use shelves::Grid;

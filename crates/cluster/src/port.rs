@@ -1,9 +1,11 @@
 //! Port: the parts of a cluster store, their opening and their maintenance.
 
 use crate::blocks::ClassTables;
+use crate::bundling::Report;
 use crate::classes::Classes;
 use crate::deletes::{self, DeleteId, Mark};
-use crate::handover::{Handover, HandoverError, Report};
+use crate::failure::HandoverError;
+use crate::handover::Handover;
 use crate::journal::{self, JournalId, Mirror, RemovedBefore};
 use crate::lease::{self, BEAT, Beat, Lease, Observer, Record};
 use crate::load::Rate;
@@ -13,6 +15,7 @@ use crate::opening::{
     Beginning, PortDisk, begin, disk_error, mirrored, new_lease, open_engine, patiently,
     write_port_file,
 };
+use crate::placement;
 use crate::ports::{self, PortInfo};
 use crate::rows::{Level, TableSpec};
 use crate::settings::{PortOptions, Surroundings};
@@ -27,6 +30,10 @@ use seiner_store::Error;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, RwLock};
+use std::time::Duration;
+
+/// Interval at which expired deletes are removed.
+const CLEANUP: Duration = Duration::from_secs(3600);
 
 /// Counts since the port was opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -68,6 +75,8 @@ pub(crate) struct Port {
     /// Serialises handovers of the own engine.
     handing: Mutex<()>,
     last_handover: AtomicU64,
+    /// Monotonic time of the last removal of expired deletes, ns.
+    last_cleanup: AtomicU64,
     /// Number of sources of the engine that are registered.
     registered: AtomicU64,
     /// Rows accepted before the last handover.
@@ -123,6 +132,7 @@ impl Port {
             observer: Mutex::default(),
             handing: Mutex::default(),
             last_handover: AtomicU64::new(around.clock.monotonic()),
+            last_cleanup: AtomicU64::new(around.clock.monotonic()),
             registered: AtomicU64::new(0),
             rows_handed_over: AtomicU64::new(0),
             last_beat: AtomicU64::new(around.clock.monotonic()),
@@ -263,6 +273,7 @@ impl Port {
             self.take_over(),
             self.register_new(),
             self.hand_over_if_due(),
+            self.remove_expired_deletes(),
         ];
         let failed = results.into_iter().find_map(Result::err);
         let failed = failed.map(|error| error.to_string());
@@ -302,7 +313,11 @@ impl Port {
         locked(&self.takeovers)
             .retain(|takeover| !lost.iter().any(|lost| Arc::ptr_eq(lost, takeover)));
         self.last_beat.store(now, Ordering::Relaxed);
-        Ok(ports::publish(&*self.around.rows, &self.info())?)
+        // Nobody reaches a port without an address.
+        match self.options.address.is_empty() {
+            true => Ok(()),
+            false => Ok(ports::publish(&*self.around.rows, &self.info())?),
+        }
     }
 
     /// Applies the deletes that other ports have stored since the last call.
@@ -384,7 +399,14 @@ impl Port {
             record.epoch
         );
         let epoch = lease::last_epoch(&*self.around.rows, &self.options.name)? + 1;
-        let lease = new_lease(&self.around, &self.options.name, epoch, self.stamps.next())?;
+        let next = Record {
+            epoch,
+            beat: 0,
+            owner: record.port.clone(),
+            stamp: self.stamps.next(),
+            ..record
+        };
+        let lease = new_lease(&self.around, next)?;
         if let Some(mirror) = &self.mirror {
             let id = lease.record().id();
             mirror
@@ -411,7 +433,7 @@ impl Port {
         // A journal of this port's earlier start, whose disk was lost, counts as that of another port.
         let others = records
             .into_iter()
-            .filter(|record| !held.contains(&record.id()));
+            .filter(|record| !record.is_local && !held.contains(&record.id()));
         let others: Vec<Record> = others.collect();
         let failed = locked(&self.observer).observe(&others, self.around.clock.monotonic());
         for record in failed {
@@ -444,8 +466,20 @@ impl Port {
         if count > known {
             let new = self.engine.sources(&Selector::all()).into_iter();
             let new = new.filter(|source| u64::from(source.0) >= known);
-            self.handover(&self.engine, 0).register(new.collect())?;
+            placement::register(&self.engine, &self.names, new.collect())?;
             self.registered.store(count, Ordering::Relaxed);
+        }
+        Ok(())
+    }
+
+    /// Removes deletes that hide nothing any more, about once an hour.
+    fn remove_expired_deletes(&self) -> Result<(), HandoverError> {
+        let now = self.around.clock.monotonic();
+        let last = self.last_cleanup.load(Ordering::Relaxed);
+        if now.saturating_sub(last) >= CLEANUP.as_nanos() as u64 {
+            let kept_from = self.classes.kept_from(self.around.clock.now());
+            deletes::remove_expired(&*self.around.rows, kept_from)?;
+            self.last_cleanup.store(now, Ordering::Relaxed);
         }
         Ok(())
     }

@@ -31,7 +31,7 @@ const PAUSE: Duration = Duration::from_millis(250);
 /// New samples go to a local engine, whose journal is replicated. Handovers move them into the distributed store as
 /// bundles. Reads return the samples of all ports.
 pub struct ClusterStore {
-    port: Arc<Port>,
+    pub(crate) port: Arc<Port>,
     threads: Mutex<Vec<JoinHandle<()>>>,
 }
 
@@ -212,6 +212,10 @@ impl ClusterStore {
             if journals.contains(&id.clone().into()) {
                 continue;
             }
+            if record.is_local {
+                others.notes.extend(self.missing(record)?);
+                continue;
+            }
             let unapplied = deletes.iter().filter(|delete| delete.hides_journal(&id));
             match self.replicated(record, query) {
                 Ok(replicated) => others.add(replicated, &unapplied.collect::<Vec<_>>()),
@@ -225,6 +229,18 @@ impl ClusterStore {
             }
         }
         Ok(others)
+    }
+
+    /// Returns an error that states which samples a port keeps to itself, unless it has handed them over by now.
+    fn missing(&self, record: &lease::Record) -> Result<Option<Error>, Error> {
+        let records = lease::records(&*self.port.around.rows)?;
+        let is_open = records.iter().any(|other| other.id() == record.id());
+        Ok(is_open.then(|| Error::Damage {
+            file: format!("journal {} of port {}", record.epoch, record.port),
+            offset: 0,
+            what: "the port does not answer, and its latest samples are only on its own disk"
+                .to_string(),
+        }))
     }
 
     /// Returns all deletes, and the rows of a query in all journals but that of this port without the deleted ones.
@@ -332,7 +348,7 @@ impl ClusterStore {
     }
 
     /// Returns the tables of all classes.
-    fn tables(&self) -> Vec<ClassTables> {
+    pub(crate) fn tables(&self) -> Vec<ClassTables> {
         let classes = self.port.classes.all().iter();
         classes
             .flat_map(|class| ClassTables::both(&class.name))
