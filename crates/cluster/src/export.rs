@@ -11,13 +11,15 @@ use crate::store::ClusterStore;
 use seiner_engine::Engine;
 use seiner_model::{Columns, Interval, Selector, SourceKey};
 use seiner_platform::Disk;
-use seiner_store::{Class, Error, Keep, Piece, Query, Store};
+use seiner_store::{Error, Piece, Query, Store};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::io;
 
 /// Name of the file with the state of an export.
 const FILE: &str = "export";
+/// Name under which that file is written. A crash may leave it behind.
+const NEXT: &str = "export.next";
 
 /// State of an export, and its figures.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -51,7 +53,7 @@ impl Export {
                 wrong("the directory has an export of another keyspace; name another directory")
             }
             Some(export) => Ok(export),
-            None if !names.is_empty() => {
+            None if names.iter().any(|name| name != NEXT) => {
                 wrong("the directory is not empty; name a new one for an export")
             }
             None => {
@@ -147,30 +149,13 @@ impl Export {
     fn write(&self, disk: &dyn Disk) -> Result<(), Error> {
         let text = serde_json::to_vec(self).expect("a state consists of numbers and texts");
         let write = || {
-            let next = format!("{FILE}.next");
-            let file = disk.create(&next)?;
+            let file = disk.create(NEXT)?;
             file.write_at(0, &text)?;
             file.sync()?;
-            disk.rename(&next, FILE)?;
+            disk.rename(NEXT, FILE)?;
             disk.sync_names()
         };
         write().map_err(|error| failed("writing", error))
-    }
-}
-
-impl ClusterStore {
-    /// Returns the retention classes of the cluster, as a single server has them.
-    pub fn retention(&self) -> Vec<Class> {
-        let classes = self.port.classes.all().iter().map(|class| Class {
-            name: class.name.clone(),
-            sources: class.selector_text(),
-            keep: Keep {
-                age: class.age,
-                ..Keep::default()
-            },
-            ..Class::forever()
-        });
-        classes.collect()
     }
 }
 

@@ -14,7 +14,9 @@ use crate::settings::{PortOptions, Surroundings};
 use seiner_engine::Engine;
 use seiner_model::{Batch, Columns, FieldType, Interval, Notation, Selector, SourceId, SourceKey};
 use seiner_platform::sim::SimDisk;
-use seiner_store::{Cut, Durability, Error, IsOver, Piece, Query, Receipt, Results, Status, Store};
+use seiner_store::{
+    Class, Cut, Durability, Error, IsOver, Keep, Piece, Query, Receipt, Results, Status, Store,
+};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
@@ -145,6 +147,20 @@ impl ClusterStore {
     /// If no replica answers.
     pub fn ports(&self) -> Result<Vec<PortInfo>, Error> {
         Ok(ports::list(&*self.port.around.rows)?)
+    }
+
+    /// Returns the retention classes of the cluster, as a single server has them.
+    pub fn retention(&self) -> Vec<Class> {
+        let classes = self.port.classes.all().iter().map(|class| Class {
+            name: class.name.clone(),
+            sources: class.selector_text(),
+            keep: Keep {
+                age: class.age,
+                ..Keep::default()
+            },
+            ..Class::forever()
+        });
+        classes.collect()
     }
 
     /// Returns the secret that the ports of the cluster show to each other. The first port stores its proposal.

@@ -1,7 +1,8 @@
 //! Tables of a cluster that do not depend on its retention classes.
 
+use crate::import::record;
 use crate::rows::TableSpec;
-use crate::{classes, deletes, import, journal, lease, names, ports, shelves};
+use crate::{classes, deletes, journal, lease, names, ports, shelves};
 
 /// Returns the tables that do not depend on classes.
 pub(crate) fn base_tables() -> Vec<TableSpec> {
@@ -13,7 +14,7 @@ pub(crate) fn base_tables() -> Vec<TableSpec> {
         shelves::TABLE,
         classes::TABLE,
         deletes::TABLE,
-        import::TABLE,
+        record::TABLE,
         ports::TABLE,
     ];
     let table = |name: &str| TableSpec::lasting(name);

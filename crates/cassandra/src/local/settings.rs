@@ -1,6 +1,6 @@
 //! Settings of a node: few threads, small caches, and the internal packages of Java that Cassandra uses.
 
-use super::Options;
+use super::{Options, Security};
 use std::fs;
 use std::io;
 use std::net::Ipv4Addr;
@@ -72,6 +72,7 @@ pub(crate) struct Settings {
     heap_mib: u32,
     nodes: usize,
     network: u8,
+    security: Option<Security>,
 }
 
 /// Returns the address of a node.
@@ -102,6 +103,7 @@ impl Settings {
             heap_mib: options.heap_mib,
             nodes: options.nodes,
             network,
+            security: options.security.clone(),
         }
     }
 
@@ -121,7 +123,10 @@ impl Settings {
             format!("{address}:{}", self.storage_port)
         });
         let seeds: Vec<String> = seeds.collect();
+        let security = self.security.as_ref();
         CASSANDRA_YAML
+            .replace("@AUTHENTICATOR@", authenticator(security))
+            .replace("@ENCRYPTION@", &encryption(security))
             .replace("@FOLDER@", &self.folder.display().to_string())
             .replace("@ADDRESS@", &self.address.to_string())
             .replace("@PORT@", &self.port.to_string())
@@ -175,6 +180,32 @@ impl Settings {
         ]);
         arguments
     }
+}
+
+fn authenticator(security: Option<&Security>) -> &'static str {
+    match security {
+        Some(_) => "PasswordAuthenticator",
+        None => "AllowAllAuthenticator",
+    }
+}
+
+/// Returns the settings of encrypted connections of clients.
+fn encryption(security: Option<&Security>) -> String {
+    let Some(security) = security else {
+        return "{enabled: false}".to_string();
+    };
+    let Security {
+        keys,
+        trusted,
+        password,
+        ..
+    } = security;
+    format!(
+        "{{enabled: true, optional: false, require_client_auth: true, store_type: PKCS12, keystore: '{}', \
+         keystore_password: '{password}', truststore: '{}', truststore_password: '{password}'}}",
+        keys.display(),
+        trusted.display()
+    )
 }
 
 fn jamm(jars: &Path) -> Option<PathBuf> {

@@ -11,9 +11,7 @@
 //!
 //! All bundles have the lowest stamp: samples that the cluster has received itself replace imported ones.
 
-mod record;
-
-pub(crate) use record::TABLE;
+pub(crate) mod record;
 
 use crate::blocks::{BundleId, Cell, ClassTables, remove_earlier};
 use crate::bundling::{Destination, Report, Rest, Shelf};
