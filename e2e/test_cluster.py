@@ -189,8 +189,8 @@ def test_every_acknowledged_row_survives_kills_of_ports_and_nodes(trial):
 def lines(count, offset):
     """Rows of three sources, an hour apart, over some days."""
     sources = ((host, row) for host in ("a", "b", "c") for row in range(count))
-    return "\n".join(
-        f'imported,host={host} v={row + offset}i,state="s{row % 3}" {FIRST + row * 3600}' for host, row in sources
+    return "".join(
+        f'imported,host={host} v={row + offset}i,state="s{row % 3}" {FIRST + row * 3600}\n' for host, row in sources
     )
 
 
