@@ -184,3 +184,43 @@ def test_every_acknowledged_row_survives_kills_of_ports_and_nodes(trial):
     for writer in writers:
         found = values(trial.urls[0], writer.source)
         assert found[: writer.acknowledged] == list(range(writer.acknowledged))
+
+
+def lines(count, offset):
+    """Rows of three sources, an hour apart, over some days."""
+    sources = ((host, row) for host in ("a", "b", "c") for row in range(count))
+    return "".join(
+        f'imported,host={host} v={row + offset}i,state="s{row % 3}" {FIRST + row * 3600}\n' for host, row in sources
+    )
+
+
+def table(*arguments):
+    """Returns the lines of a query of all imported samples, sorted."""
+    found = run("query", "imported{}", "--from", str(FIRST - 1), "--to", str(FIRST + 10**7), "--format", "csv", *arguments)
+    assert found.returncode == 0, found.stderr
+    return sorted(found.stdout.splitlines())
+
+
+def test_a_directory_moves_into_the_cluster_and_back(trial, tmp_path):
+    alone, back = tmp_path / "alone", tmp_path / "back"
+    written = run("write", "--data", alone, "--precision", "s", stdin=lines(200, 0))
+    assert written.returncode == 0, written.stderr
+    expected = table("--data", alone)
+    assert len(expected) > 600
+    began = time.monotonic()
+    moved = run("cluster", "import", alone, trial.address())
+    assert moved.returncode == 0, moved.stderr
+    print(moved.stdout, f"imported in {time.monotonic() - began:.1f} s")
+    assert "1200 samples" in moved.stdout, moved.stdout
+    assert table("--server", trial.urls[0]) == expected
+    again = run("cluster", "import", alone, trial.address())
+    assert again.returncode == 0 and "imported before" in again.stdout, again.stdout + again.stderr
+    began = time.monotonic()
+    moved = run("cluster", "export", trial.address(), back)
+    assert moved.returncode == 0, moved.stderr
+    print(moved.stdout, f"exported in {time.monotonic() - began:.1f} s")
+    assert table("--data", back) == expected
+    text = requests.get(trial.urls[0] + "/metrics", timeout=10).text
+    assert 'seiner_cluster_nodes{state="up"}' in text and "seiner_cluster_trouble 0.0" in text
+    rejected = run("cluster", "check", trial.address().replace("://", "://ann:secret@"))
+    assert rejected.returncode == 2 and "secret" not in rejected.stderr, rejected.stderr

@@ -5,6 +5,7 @@ use crate::retry::{CountedRetries, Patience};
 use crate::schema::{Form, Uncompressed};
 use crate::statements::{Statements, consistency};
 use crate::statistics::Counters;
+use crate::tls::TlsConfig;
 use scylla::client::execution_profile::ExecutionProfile;
 use scylla::client::session::Session;
 use scylla::client::session_builder::SessionBuilder;
@@ -50,7 +51,10 @@ pub(crate) struct Client {
 
 impl Client {
     /// Opens a session. Returns the driver's error as it is.
-    pub(crate) async fn open(contact: &Contact) -> Result<Client, NewSessionError> {
+    pub(crate) async fn open(
+        contact: &Contact,
+        tls: Option<TlsConfig>,
+    ) -> Result<Client, NewSessionError> {
         let timeouts = contact.timeouts;
         let counters = Arc::new(Counters::default());
         let retries = CountedRetries {
@@ -77,6 +81,9 @@ impl Client {
             .driver_config_reporting(false);
         if let Some(login) = &contact.login {
             builder = builder.user(&login.user, &login.password);
+        }
+        if let Some(tls) = tls {
+            builder = encrypted(builder, tls);
         }
         let session = builder.build().await?;
         let concurrency = contact.concurrency.clamp(1, 1024);
@@ -159,6 +166,16 @@ impl Client {
         };
         patience.repeat(agreement).await.map(drop)
     }
+}
+
+#[cfg(feature = "tls")]
+fn encrypted(builder: SessionBuilder, tls: TlsConfig) -> SessionBuilder {
+    builder.tls_context(Some(tls))
+}
+
+#[cfg(not(feature = "tls"))]
+fn encrypted(_builder: SessionBuilder, tls: TlsConfig) -> SessionBuilder {
+    match tls {}
 }
 
 /// Describes an answer of another form than the statement has.

@@ -3,6 +3,7 @@
 use crate::client::Client;
 use crate::contact::{Contact, Host, Replication, is_name};
 use crate::schema::{MARKER, VERSION, create_keyspace, create_marker};
+use crate::tls;
 use seiner_cluster::{Level, RowsError};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -24,8 +25,8 @@ const NAMED_TABLES: usize = 5;
 pub enum ConnectError {
     /// No node answered.
     #[error(
-        "no node of the cluster answers: {0}; start the cluster, or correct the hosts, the port, the user or the \
-         password"
+        "no node of the cluster answers: {0}; start the cluster, or correct the hosts, the port, the user, the \
+         password or the files of TLS"
     )]
     Unreachable(String),
     /// A setting that cannot be right.
@@ -99,9 +100,12 @@ pub(crate) async fn connect(
 ///
 /// The driver waits for hosts that accept connections and do not answer, so such hosts are found first.
 pub(crate) async fn reach(contact: &Contact) -> Result<Client, ConnectError> {
+    let tls = contact.tls.as_ref().map(tls::config).transpose();
+    let tls = tls.map_err(ConnectError::Setting)?;
+    let is_plain = tls.is_none();
     let mut probes = JoinSet::new();
     for (number, host) in contact.hosts.iter().cloned().enumerate() {
-        probes.spawn(async move { (number, probe(&host).await, host) });
+        probes.spawn(async move { (number, probe(&host, is_plain).await, host) });
     }
     let mut hosts = probes.join_all().await;
     hosts.sort_by_key(|(number, ..)| *number);
@@ -114,7 +118,7 @@ pub(crate) async fn reach(contact: &Contact) -> Result<Client, ConnectError> {
     }
     let driver = match answering.hosts.is_empty() {
         true => String::new(),
-        false => match timeout(contact.timeouts.connect, Client::open(&answering)).await {
+        false => match timeout(contact.timeouts.connect, Client::open(&answering, tls)).await {
             Ok(Ok(client)) => return Ok(client),
             Ok(Err(error)) => error.to_string(),
             Err(_) => format!("no connection within {:?}", contact.timeouts.connect),
@@ -128,10 +132,13 @@ pub(crate) async fn reach(contact: &Contact) -> Result<Client, ConnectError> {
     Err(ConnectError::Unreachable(reasons.join(", ")))
 }
 
-/// Asks a host for the options of the query language.
-async fn probe(host: &Host) -> Result<(), String> {
+/// Asks a host for the options of the query language. A host with encrypted connections is only reached.
+async fn probe(host: &Host, is_plain: bool) -> Result<(), String> {
     let request = async {
         let mut stream = TcpStream::connect((host.name.as_str(), host.port)).await?;
+        if !is_plain {
+            return Ok([0x80; OPTIONS.len()]);
+        }
         stream.write_all(&OPTIONS).await?;
         let mut answer = [0; OPTIONS.len()];
         stream.read_exact(&mut answer).await?;
@@ -140,7 +147,7 @@ async fn probe(host: &Host) -> Result<(), String> {
     match timeout(PROBE, request).await {
         // The highest bit of the version marks an answer.
         Ok(Ok([version, ..])) if version & 0x80 != 0 => Ok(()),
-        Ok(Ok(_)) => Err("another protocol than that of Cassandra".to_string()),
+        Ok(Ok(_)) => Err("another protocol than that of Cassandra, or TLS".to_string()),
         Ok(Err(error)) => Err(error.to_string()),
         Err(_) => Err(format!("no answer within {PROBE:?}")),
     }

@@ -1,6 +1,7 @@
 //! Addresses and settings of a cluster, and the URL that contains them.
 
 use std::fmt;
+use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 use thiserror::Error;
@@ -10,7 +11,7 @@ pub const DEFAULT_PORT: u16 = 9042;
 /// Scheme of a [`ClusterUrl`].
 const SCHEME: &str = "cassandra";
 /// Form of a [`ClusterUrl`], for messages. The other settings have a default.
-const FORM: &str = "cassandra://[user:password@]host[:port],host/keyspace?rf=3";
+const FORM: &str = "cassandra://[user@]host[:port],host/keyspace?rf=3";
 /// Maximum length of the name of a keyspace or table in Cassandra.
 const MAX_NAME: usize = 48;
 
@@ -37,8 +38,18 @@ impl fmt::Display for Host {
 pub struct Login {
     /// Name of the user.
     pub user: String,
-    /// Password.
+    /// Password. A [`ClusterUrl`] has none, because URLs are shown by programs and logs.
     pub password: String,
+}
+
+/// Files for encrypted connections, in the format PEM.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Tls {
+    /// Certificates of the authorities that sign the certificates of nodes. The certificate of a node must contain the
+    /// address of the node.
+    pub authorities: PathBuf,
+    /// Certificate of the client and its private key, if the nodes require one.
+    pub client: Option<(PathBuf, PathBuf)>,
 }
 
 impl fmt::Debug for Login {
@@ -80,6 +91,8 @@ pub struct Contact {
     pub keyspace: String,
     /// User, if the cluster requires one.
     pub login: Option<Login>,
+    /// Files for encrypted connections. `None`: connections are not encrypted.
+    pub tls: Option<Tls>,
     /// Limits of time.
     pub timeouts: Timeouts,
     /// Maximum number of rows that are written at the same time, at most 1,024. A node is busy with 32. Large rows
@@ -100,12 +113,13 @@ pub enum Compaction {
 }
 
 impl Contact {
-    /// Returns a contact without a user, with the default limits.
+    /// Returns a contact without a user and without encryption, with the default limits.
     pub fn new(hosts: Vec<Host>, keyspace: impl Into<String>) -> Contact {
         Contact {
             hosts,
             keyspace: keyspace.into(),
             login: None,
+            tls: None,
             timeouts: Timeouts::default(),
             concurrency: 32,
             compaction: Compaction::default(),
@@ -126,12 +140,12 @@ impl Default for Replication {
     }
 }
 
-/// Contact and replication in a text: `cassandra://[user:password@]host[:port],host/keyspace?rf=3`.
+/// Contact and replication in a text: `cassandra://[user@]host[:port],host/keyspace?rf=3`.
 ///
 /// Settings are separated by `&`: `rf`, the number of copies, and `compaction`, `windows` or `fisherman`.
 ///
-/// A port belongs to its own host; without a port, it is [`DEFAULT_PORT`]. Signs in user and password that separate
-/// parts of a URL are written as `%` and two hexadecimal digits.
+/// A port belongs to its own host; without a port, it is [`DEFAULT_PORT`]. Signs in the user that separate parts of a
+/// URL are written as `%` and two hexadecimal digits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClusterUrl {
     /// Cluster and keyspace.
@@ -140,7 +154,7 @@ pub struct ClusterUrl {
     pub replication: Replication,
 }
 
-/// Error of a [`ClusterUrl`]. No message contains a password.
+/// Error of a [`ClusterUrl`]. No message contains a user or a password.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum UrlError {
     /// No URL of a cluster.
@@ -168,13 +182,17 @@ pub enum UrlError {
          beginning with a letter"
     )]
     Keyspace(String),
-    /// User without password.
-    #[error(
-        "the URL of a cluster has a user without a password; write user:password@ before the hosts"
-    )]
+    /// Empty user.
+    #[error("the URL of a cluster has an empty user; write user@ before the hosts, or leave @ out")]
     Login,
+    /// Password, which every list of processes would show.
+    #[error(
+        "the URL of a cluster contains a password, which lists of processes and logs show; leave it out, and set \
+         SEINER_CASSANDRA_PASSWORD or cassandra_password_file"
+    )]
+    Password,
     /// `%` without two hexadecimal digits after it.
-    #[error("user or password has a % without two hexadecimal digits; write the sign % as %25")]
+    #[error("the user has a % without two hexadecimal digits; write the sign % as %25")]
     Percent,
     /// Replication that is no number.
     #[error("rf={0} is no number of copies; write a number from 1 to 100")]
@@ -237,13 +255,15 @@ pub(crate) fn is_name(text: &str) -> bool {
 }
 
 fn parse_login(text: &str) -> Result<Login, UrlError> {
-    let (user, password) = text.split_once(':').ok_or(UrlError::Login)?;
-    if user.is_empty() {
+    if text.contains(':') {
+        return Err(UrlError::Password);
+    }
+    if text.is_empty() {
         return Err(UrlError::Login);
     }
     Ok(Login {
-        user: unescape(user)?,
-        password: unescape(password)?,
+        user: unescape(text)?,
+        password: String::new(),
     })
 }
 
@@ -332,15 +352,19 @@ mod tests {
 
     #[test]
     fn all_parts_of_a_url_are_found() {
-        let url = "cassandra://ann:p%40ss%3a@db1,db2:9142,[::1]:9242/sensors?rf=2";
+        let url = "cassandra://an%40n%3a@db1,db2:9142,[::1]:9242/sensors?rf=2";
         let url: ClusterUrl = url.parse().unwrap();
         let hosts = [host("db1", 9042), host("db2", 9142), host("::1", 9242)];
         assert_eq!(url.contact.hosts, hosts);
         assert_eq!(url.contact.keyspace, "sensors");
         assert_eq!(url.replication.factor, 2);
-        let login = url.contact.login.as_ref().unwrap();
-        assert_eq!((&*login.user, &*login.password), ("ann", "p@ss:"));
-        assert!(!format!("{url:?}").contains("p@ss"));
+        let login = url.contact.login.clone().unwrap();
+        assert_eq!((&*login.user, &*login.password), ("an@n:", ""));
+        let login = Login {
+            password: "secret".to_string(),
+            ..login
+        };
+        assert!(!format!("{login:?}").contains("secret"));
         assert_eq!(url.contact.hosts[2].to_string(), "[::1]:9242");
         let url: ClusterUrl = "cassandra://db1/sensors/".parse().unwrap();
         assert_eq!((url.contact.login, url.replication.factor), (None, 3));
@@ -371,8 +395,9 @@ mod tests {
                 UrlError::Keyspace(text("Sensors")),
             ),
             ("cassandra://db1/a\";--", UrlError::Keyspace(text("a\";--"))),
-            ("cassandra://ann@db1/sensors", UrlError::Login),
-            ("cassandra://ann:%4@db1/sensors", UrlError::Percent),
+            ("cassandra://@db1/sensors", UrlError::Login),
+            ("cassandra://ann:secret@db1/sensors", UrlError::Password),
+            ("cassandra://ann%4@db1/sensors", UrlError::Percent),
             ("cassandra://db1/sensors?rf=0", UrlError::Factor(text("0"))),
             (
                 "cassandra://db1/sensors?a=b",

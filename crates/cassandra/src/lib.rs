@@ -29,11 +29,13 @@ mod rows;
 mod schema;
 mod statements;
 mod statistics;
+mod tls;
 mod writes;
 
 pub use connect::ConnectError;
 pub use contact::{
-    ClusterUrl, Compaction, Contact, DEFAULT_PORT, Host, Login, Replication, Timeouts, UrlError,
+    ClusterUrl, Compaction, Contact, DEFAULT_PORT, Host, Login, Replication, Timeouts, Tls,
+    UrlError,
 };
 pub use rows::{CassandraRows, Node};
 pub use statistics::Statistics;

@@ -53,12 +53,17 @@ pub fn open_directory(directory: &Path) -> anyhow::Result<Arc<dyn Store>> {
 
 /// Opens the store in a directory for reading. Nothing in the directory changes, and a server may have it open.
 pub fn read_directory(directory: &Path) -> anyhow::Result<Arc<dyn Store>> {
+    Ok(Arc::new(open_to_read(directory)?))
+}
+
+/// Opens the store in a directory for reading, as an engine.
+pub fn open_to_read(directory: &Path) -> anyhow::Result<Engine> {
     let engine = Engine::open_to_read(directory, process_options()?)
         .with_context(|| format!("the directory {} was not opened", directory.display()))?;
     for (file, why) in &engine.recovery().set_aside {
         eprintln!("warning: {file}: {why}");
     }
-    Ok(Arc::new(engine))
+    Ok(engine)
 }
 
 /// Returns the settings of this process that the environment sets. None of them is a stored rule.

@@ -11,8 +11,8 @@ mod writer;
 
 pub(crate) use cache::DirectoryCache;
 pub(crate) use check::check_table;
-pub(crate) use reader::{BlockDamage, Blocks};
-pub(crate) use writer::{Place, Stamped, put};
+pub(crate) use reader::{BlockDamage, Blocks, periods_of};
+pub(crate) use writer::{Place, Stamped, put, remove_earlier};
 
 use crate::keys::{KeyBuilder, KeyReader};
 use crate::rows::TableSpec;

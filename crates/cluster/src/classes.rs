@@ -38,6 +38,12 @@ pub(crate) struct ClusterClass {
 }
 
 impl ClusterClass {
+    /// Returns the selector of the sources as text; empty for the class of all other sources.
+    pub fn selector_text(&self) -> String {
+        let selector = self.selector.as_ref();
+        selector.map_or_else(String::new, ToString::to_string)
+    }
+
     /// Returns whether a bundle of these times is late, and the remaining life of its rows. A bundle is late if its
     /// period ended long ago, so that its rows expire long before others that are written now.
     pub fn life(&self, times: Interval, now: i64) -> (bool, Option<Duration>) {
@@ -125,10 +131,34 @@ impl Classes {
         &self.0[class]
     }
 
+    /// Returns the earliest time whose samples are kept in some class, ns; [`i64::MIN`] if a class keeps samples for
+    /// ever.
+    pub fn kept_from(&self, now: i64) -> i64 {
+        let earliest = self.0.iter().map(|class| class.kept_from(now)).min();
+        earliest.expect("the last class has all sources")
+    }
+
     /// Returns all classes.
     pub fn all(&self) -> &[ClusterClass] {
         &self.0
     }
+}
+
+/// Returns whether the distributed store has classes.
+///
+/// # Errors
+/// If too few replicas answer.
+pub(crate) fn are_stored(rows: &dyn Rows) -> Result<bool, RowsError> {
+    let found = rows.read(TABLE, PARTITION, KEY, Level::Quorum)?;
+    Ok(found.is_some())
+}
+
+/// Checks that a cluster can keep classes.
+///
+/// # Errors
+/// A sentence with the remedy.
+pub(crate) fn check(classes: &[Class]) -> Result<(), String> {
+    stored(classes).map(drop)
 }
 
 /// Checks given classes, and returns them in the stored form.

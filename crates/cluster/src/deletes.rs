@@ -17,6 +17,7 @@ use crate::rows::{Level, Range, Row, Rows, RowsError};
 use seiner_model::{Interval, Selector, SourceKey};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 /// Name of the table.
 pub(crate) const TABLE: &str = "deletes";
@@ -157,6 +158,29 @@ fn parse(id: DeleteId, value: &[u8]) -> Result<Delete, String> {
         interval: Interval::new(stored.first_time, stored.last_time),
         marks: BTreeMap::new(),
     })
+}
+
+/// Time for which a delete stays after all samples of its times have expired. The clocks of ports may differ by less.
+const EXPIRED: Duration = Duration::from_secs(7 * 86_400);
+
+/// Removes the deletes whose times are before `kept_from` and a week. A replica that misses the removal may return a
+/// delete, which then hides nothing either.
+///
+/// # Errors
+/// If too few replicas answer. Some deletes may be removed.
+pub(crate) fn remove_expired(rows: &dyn Rows, kept_from: i64) -> Result<(), RowsError> {
+    let end = kept_from.saturating_sub(EXPIRED.as_nanos() as i64);
+    for delete in read(rows)? {
+        if delete.interval.end >= end {
+            continue;
+        }
+        // Without its delete, a mark has no effect.
+        let keys = delete.marks.keys().map(|port| key(&delete.id).text(port));
+        for key in std::iter::once(key(&delete.id)).chain(keys) {
+            rows.remove(TABLE, PARTITION, Some(&key.done()), Level::Quorum)?;
+        }
+    }
+    Ok(())
 }
 
 /// Returns whether ports have applied deletes between two reads of all deletes.

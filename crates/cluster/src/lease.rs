@@ -41,6 +41,10 @@ pub(crate) struct Record {
     pub beat: u64,
     /// Stamp of the rows in the journal: higher than those of the bundles that the journal's port has written.
     pub stamp: u64,
+    /// True if the rows are on the disk of their port only. No other port can finish the journal. Left out if false, as
+    /// in records of earlier versions.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_local: bool,
 }
 
 /// Bytes of the row of an ended journal: its stamp.
@@ -325,6 +329,7 @@ mod tests {
             owner: port.to_string(),
             beat: 0,
             stamp: 1,
+            is_local: false,
         }
     }
 

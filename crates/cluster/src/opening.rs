@@ -95,19 +95,29 @@ pub(crate) fn begin(
                 "another machine runs a port named {name:?}; give each port a name of its own"
             )));
         }
-        // The journal of a lost directory is left to the takeover.
-        if is_here {
+        // The replicated journal of a lost directory is left to the takeover.
+        if is_here || record.is_local {
             let lease = patiently(&**clock, || {
                 Lease::take(rows.clone(), clock.clone(), record, name)
-            });
-            earlier.extend(lease?);
+            })?;
+            match is_here {
+                true => earlier.extend(lease),
+                false => give_up(lease)?,
+            }
         }
     }
     let last = patiently(&**clock, || lease::last_epoch(&**rows, name));
     let epoch = last? + 1;
-    let first = stamps.next();
-    let lease = patiently(&**clock, || new_lease(around, name, epoch, first));
-    let lease = lease?;
+    let is_local = options.acknowledge == Acknowledge::Local;
+    let record = Record {
+        port: name.clone(),
+        epoch,
+        owner: name.clone(),
+        beat: 0,
+        stamp: stamps.next(),
+        is_local,
+    };
+    let lease = patiently(&**clock, || new_lease(around, record.clone()))?;
     // The first beat begins the lease: an attempt to create it may have succeeded long ago.
     let beat = patiently(&**clock, || lease.beat(stamps.next()))?;
     if beat == Beat::Lost {
@@ -122,6 +132,18 @@ pub(crate) fn begin(
         earlier,
         stamp,
     })
+}
+
+/// Ends a journal whose only disk is gone.
+fn give_up(lease: Option<Lease>) -> Result<(), RowsError> {
+    let Some(lease) = lease else {
+        return Ok(());
+    };
+    tracing::warn!(
+        "the samples of journal {} of this port were on its earlier disk only, and are lost",
+        lease.record().epoch
+    );
+    lease.end()
 }
 
 /// Waits to see whether a journal still has an owner. Returns true if it has none.
@@ -141,19 +163,7 @@ fn is_silent(around: &Surroundings, record: &Record) -> Result<bool, Error> {
 ///
 /// # Errors
 /// If too few replicas answer.
-pub(crate) fn new_lease(
-    around: &Surroundings,
-    port: &str,
-    epoch: u64,
-    stamp: u64,
-) -> Result<Lease, RowsError> {
-    let record = Record {
-        port: port.to_string(),
-        epoch,
-        owner: port.to_string(),
-        beat: 0,
-        stamp,
-    };
+pub(crate) fn new_lease(around: &Surroundings, record: Record) -> Result<Lease, RowsError> {
     Lease::create(around.rows.clone(), around.clock.clone(), record)
 }
 

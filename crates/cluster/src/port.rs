@@ -2,10 +2,12 @@
 
 use crate::balance::Balance;
 use crate::blocks::{ClassTables, DirectoryCache};
+use crate::bundling::Report;
 use crate::classes::Classes;
 use crate::clocks;
 use crate::deletes::{self, DeleteId, Mark};
-use crate::handover::{Handover, HandoverError, Report};
+use crate::failure::HandoverError;
+use crate::handover::Handover;
 use crate::journal::{self, JournalId, Mirror, RemovedBefore};
 use crate::lease::{self, BEAT, Beat, Lease, Observer, Record};
 use crate::load::Rate;
@@ -15,6 +17,7 @@ use crate::opening::{
     Beginning, PortDisk, begin, disk_error, mirrored, new_lease, open_engine, patiently,
     write_port_file,
 };
+use crate::placement::Registrar;
 use crate::places::Places;
 use crate::ports::{self, PortInfo};
 use crate::rows::{Level, TableSpec};
@@ -36,6 +39,8 @@ use std::time::Duration;
 const CACHE_SHARE: u64 = 16;
 /// Interval at which a port publishes its load.
 const PUBLICATION: Duration = Duration::from_secs(1);
+/// Interval at which expired deletes are removed.
+const CLEANUP: Duration = Duration::from_secs(3600);
 
 /// Counts since the port was opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -81,6 +86,8 @@ pub(crate) struct Port {
     /// Serialises handovers of the own engine.
     handing: Mutex<()>,
     last_handover: AtomicU64,
+    /// Monotonic time of the last removal of expired deletes, ns.
+    last_cleanup: AtomicU64,
     /// Number of sources of the engine that are registered.
     registered: AtomicU64,
     /// Rows accepted before the last handover.
@@ -144,6 +151,7 @@ impl Port {
             observer: Mutex::default(),
             handing: Mutex::default(),
             last_handover: AtomicU64::new(around.clock.monotonic()),
+            last_cleanup: AtomicU64::new(around.clock.monotonic()),
             registered: AtomicU64::new(0),
             rows_handed_over: AtomicU64::new(0),
             last_beat: AtomicU64::new(around.clock.monotonic()),
@@ -227,6 +235,16 @@ impl Port {
         }
     }
 
+    /// Returns a registrar of an engine's sources. `places` belongs to the engine.
+    fn registrar<'a>(&'a self, engine: &'a Engine, places: &'a Mutex<Places>) -> Registrar<'a> {
+        Registrar {
+            engine,
+            names: &self.names,
+            classes: &self.classes,
+            places,
+        }
+    }
+
     /// Returns a handover of an engine's rows. `places` belongs to the engine.
     pub fn handover<'a>(
         &'a self,
@@ -236,17 +254,14 @@ impl Port {
     ) -> Handover<'a> {
         let grid_number = self.grids.len() - 1;
         Handover {
-            engine,
+            of: self.registrar(engine, places),
             rows: &*self.around.rows,
-            names: &self.names,
-            classes: &self.classes,
             grid_number: grid_number as u16,
             grid: self.grids[grid_number],
             port: &self.options.name,
             next: &self.next,
             stamp,
             now: self.around.clock.now(),
-            places,
         }
     }
 
@@ -295,6 +310,7 @@ impl Port {
             self.take_over(),
             self.register_new(),
             self.hand_over_if_due(),
+            self.remove_expired_deletes(),
         ];
         let failed = results.into_iter().find_map(Result::err);
         let failed = failed.map(|error| error.to_string());
@@ -347,7 +363,10 @@ impl Port {
         }
         self.last_publication.store(now, Ordering::Relaxed);
         let (rows, info) = (&*self.around.rows, self.info());
-        ports::publish(rows, &info)?;
+        // Nobody reaches a port without an address.
+        if !info.address.is_empty() {
+            ports::publish(rows, &info)?;
+        }
         let ports = ports::list(rows)?;
         locked(&self.balance).plan(now, &info, &ports);
         Ok(())
@@ -444,7 +463,14 @@ impl Port {
             record.epoch
         );
         let epoch = lease::last_epoch(&*self.around.rows, &self.options.name)? + 1;
-        let lease = new_lease(&self.around, &self.options.name, epoch, self.stamps.next())?;
+        let next = Record {
+            epoch,
+            beat: 0,
+            owner: record.port.clone(),
+            stamp: self.stamps.next(),
+            ..record
+        };
+        let lease = new_lease(&self.around, next)?;
         if let Some(mirror) = &self.mirror {
             let id = lease.record().id();
             mirror
@@ -471,7 +497,7 @@ impl Port {
         // A journal of this port's earlier start, whose disk was lost, counts as that of another port.
         let others = records
             .into_iter()
-            .filter(|record| !held.contains(&record.id()));
+            .filter(|record| !record.is_local && !held.contains(&record.id()));
         let others: Vec<Record> = others.collect();
         let failed = locked(&self.observer).observe(&others, self.around.clock.monotonic());
         for record in failed {
@@ -504,9 +530,21 @@ impl Port {
         if count > known {
             let new = self.engine.sources(&Selector::all()).into_iter();
             let new = new.filter(|source| u64::from(source.0) >= known);
-            self.handover(&self.engine, &self.places, 0)
+            self.registrar(&self.engine, &self.places)
                 .register(new.collect())?;
             self.registered.store(count, Ordering::Relaxed);
+        }
+        Ok(())
+    }
+
+    /// Removes deletes that hide nothing any more, about once an hour.
+    fn remove_expired_deletes(&self) -> Result<(), HandoverError> {
+        let now = self.around.clock.monotonic();
+        let last = self.last_cleanup.load(Ordering::Relaxed);
+        if now.saturating_sub(last) >= CLEANUP.as_nanos() as u64 {
+            let kept_from = self.classes.kept_from(self.around.clock.now());
+            deletes::remove_expired(&*self.around.rows, kept_from)?;
+            self.last_cleanup.store(now, Ordering::Relaxed);
         }
         Ok(())
     }

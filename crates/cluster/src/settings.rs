@@ -24,7 +24,7 @@ pub enum Acknowledge {
 pub struct PortOptions {
     /// Name of the port, unique in the cluster: letters, digits, dots, dashes and underscores.
     pub name: String,
-    /// Address of the port's server for other ports and for clients, `host:port`. Empty: none.
+    /// Address of the port's server for other ports and for clients, `host:port`. Empty: the port is not listed.
     pub address: String,
     /// Failures that an acknowledged row survives. `Replicated(Level::Quorum)` by default.
     pub acknowledge: Acknowledge,

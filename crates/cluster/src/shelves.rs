@@ -67,8 +67,11 @@ impl Grid {
 
     /// Returns the times of a period.
     pub(crate) fn times(&self, period: i64) -> Interval {
-        let start = period.saturating_mul(self.period_ns as i64);
-        Interval::new(start, start.saturating_add(self.period_ns as i64 - 1))
+        let start = i128::from(period) * i128::from(self.period_ns);
+        let end = start + i128::from(self.period_ns) - 1;
+        // The first and last periods end at the limits of times.
+        let time = |time: i128| time.clamp(i128::from(i64::MIN), i128::from(i64::MAX)) as i64;
+        Interval::new(time(start), time(end))
     }
 }
 
@@ -124,9 +127,7 @@ mod tests {
         let grid = Grid::default();
         for time in [0, -1, 1, i64::MAX, i64::MIN, 86_400_000_000_000] {
             let period = grid.period(time);
-            // The first and last periods end at the limits of times.
-            let times = grid.times(period);
-            assert!(times.contains(time) || times.start == i64::MIN || times.end == i64::MAX);
+            assert!(grid.times(period).contains(time));
         }
         assert_eq!(grid.times(0).end + 1, grid.times(1).start);
     }

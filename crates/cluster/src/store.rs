@@ -14,7 +14,9 @@ use crate::settings::{PortOptions, Surroundings};
 use seiner_engine::Engine;
 use seiner_model::{Batch, Columns, FieldType, Interval, Notation, Selector, SourceId, SourceKey};
 use seiner_platform::sim::SimDisk;
-use seiner_store::{Cut, Durability, Error, IsOver, Piece, Query, Receipt, Results, Status, Store};
+use seiner_store::{
+    Class, Cut, Durability, Error, IsOver, Keep, Piece, Query, Receipt, Results, Status, Store,
+};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
@@ -31,7 +33,7 @@ const PAUSE: Duration = Duration::from_millis(250);
 /// New samples go to a local engine, whose journal is replicated. Handovers move them into the distributed store as
 /// bundles. Reads return the samples of all ports.
 pub struct ClusterStore {
-    port: Arc<Port>,
+    pub(crate) port: Arc<Port>,
     threads: Mutex<Vec<JoinHandle<()>>>,
 }
 
@@ -158,6 +160,20 @@ impl ClusterStore {
         self.port.able_ports()
     }
 
+    /// Returns the retention classes of the cluster, as a single server has them.
+    pub fn retention(&self) -> Vec<Class> {
+        let classes = self.port.classes.all().iter().map(|class| Class {
+            name: class.name.clone(),
+            sources: class.selector_text(),
+            keep: Keep {
+                age: class.age,
+                ..Keep::default()
+            },
+            ..Class::forever()
+        });
+        classes.collect()
+    }
+
     /// Returns the secret that the ports of the cluster show to each other. The first port stores its proposal.
     ///
     /// # Errors
@@ -223,6 +239,10 @@ impl ClusterStore {
             if journals.contains(&id.clone().into()) {
                 continue;
             }
+            if record.is_local {
+                others.notes.extend(self.missing(record)?);
+                continue;
+            }
             let unapplied = deletes.iter().filter(|delete| delete.hides_journal(&id));
             match self.replicated(record, query) {
                 Ok(replicated) => others.add(replicated, &unapplied.collect::<Vec<_>>()),
@@ -236,6 +256,18 @@ impl ClusterStore {
             }
         }
         Ok(others)
+    }
+
+    /// Returns an error that states which samples a port keeps to itself, unless it has handed them over by now.
+    fn missing(&self, record: &lease::Record) -> Result<Option<Error>, Error> {
+        let records = lease::records(&*self.port.around.rows)?;
+        let is_open = records.iter().any(|other| other.id() == record.id());
+        Ok(is_open.then(|| Error::Damage {
+            file: format!("journal {} of port {}", record.epoch, record.port),
+            offset: 0,
+            what: "the port does not answer, and its latest samples are only on its own disk"
+                .to_string(),
+        }))
     }
 
     /// Returns all deletes, and the rows of a query in all journals but that of this port without the deleted ones.
@@ -343,7 +375,7 @@ impl ClusterStore {
     }
 
     /// Returns the tables of all classes.
-    fn tables(&self) -> Vec<ClassTables> {
+    pub(crate) fn tables(&self) -> Vec<ClassTables> {
         let classes = self.port.classes.all().iter();
         classes
             .flat_map(|class| ClassTables::both(&class.name))

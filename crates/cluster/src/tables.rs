@@ -1,5 +1,6 @@
 //! Tables of a cluster that do not depend on its retention classes.
 
+use crate::import::record;
 use crate::rows::TableSpec;
 use crate::{classes, deletes, journal, lease, names, ports, shelves};
 
@@ -13,6 +14,7 @@ pub(crate) fn base_tables() -> Vec<TableSpec> {
         shelves::TABLE,
         classes::TABLE,
         deletes::TABLE,
+        record::TABLE,
         ports::TABLE,
     ];
     // Bundles are compressed, and no other rows are.

@@ -1,7 +1,8 @@
 //! Takeover: a port finishes the journal of a failed port.
 
+use crate::bundling::Report;
 use crate::deletes::{self, Delete};
-use crate::handover::{HandoverError, Report};
+use crate::failure::HandoverError;
 use crate::journal::{self, JournalId, restore};
 use crate::lease::{Beat, Lease};
 use crate::locks::locked;

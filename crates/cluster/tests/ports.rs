@@ -2,13 +2,16 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
+mod killed;
 mod world;
 
-use seiner_cluster::{Acknowledge, ClusterStore};
+use killed::Killed;
+use seiner_cluster::{Acknowledge, ClusterStore, Level, Range as RowRange};
 use seiner_model::{Column, Columns, FieldColumn, Interval, Selector, SourceKey};
-use seiner_store::{Query, Store};
+use seiner_store::{Class, Error, Keep, Query, Store};
 use std::collections::BTreeMap;
 use std::ops::Range;
+use std::time::Duration;
 use world::World;
 
 const SECOND: i64 = 1_000_000_000;
@@ -301,6 +304,95 @@ fn local_acknowledgements_write_no_journal_rows() {
     assert!(!world.rows.partitions("journal").unwrap().is_empty());
     replicated.close().unwrap();
     assert_eq!(all(&a), expected("m", 0..200));
+}
+
+/// Returns what the first item of an answer states to be missing.
+fn missing(port: &ClusterStore) -> Option<String> {
+    let query = Query {
+        selector: Selector::all(),
+        fields: None,
+        interval: Interval::ALL,
+    };
+    match port.select(&query, None).unwrap().next() {
+        Some(Err(error @ Error::Damage { .. })) => Some(error.to_string()),
+        _ => None,
+    }
+}
+
+/// Only the disk of a port with local acknowledgements has its latest rows.
+#[test]
+fn answers_state_that_the_rows_of_a_local_port_are_missing() {
+    let world = World::new(13);
+    let mut options = world.options("a");
+    options.acknowledge = Acknowledge::Local;
+    let (a, b) = (world.port_with(options.clone()), world.port("b"));
+    put(&a, "m", 0..100, 0);
+    assert_eq!(missing(&b), None);
+    world.crash("a", a);
+    assert!(missing(&b).unwrap().contains("port a"));
+    // No other port can finish the journal.
+    world.run(30, &[&b]);
+    assert_eq!(b.counts().takeovers, 0);
+    assert!(missing(&b).is_some());
+    let a = world.port_with(options.clone());
+    assert_eq!(missing(&b), None);
+    assert_eq!(all(&b), expected("m", 0..100));
+    // A start without the disk gives the rows up.
+    put(&a, "m", 100..200, 0);
+    world.crash("a", a);
+    assert!(missing(&b).is_some());
+    world.lose_disk("a");
+    let _a = world.port_with(options);
+    assert_eq!(all(&b), expected("m", 0..100));
+}
+
+#[test]
+fn a_port_without_a_majority_states_its_trouble() {
+    let mut world = World::new(14);
+    let rows = Killed::after(world.rows.clone(), u64::MAX);
+    world.rows = rows.clone();
+    let a = world.port("a");
+    put(&a, "m", 0..10, 0);
+    world.run(5, &[&a]);
+    assert_eq!(a.trouble(), None);
+    rows.set_limit(0);
+    world.run(5, &[&a]);
+    let trouble = a.trouble().unwrap();
+    assert!(trouble.contains("too few replicas"), "{trouble}");
+    rows.set_limit(u64::MAX);
+    world.run(5, &[&a]);
+    assert_eq!(a.trouble(), None);
+}
+
+#[test]
+fn deletes_are_removed_when_all_classes_have_forgotten_their_times() {
+    let world = World::new(15);
+    let mut options = world.options("a");
+    let day = Duration::from_secs(86_400);
+    options.classes = Some(vec![Class {
+        keep: Keep {
+            age: Some(10 * day),
+            ..Keep::default()
+        },
+        ..Class::forever()
+    }]);
+    let a = world.port_with(options);
+    put(&a, "m", 0..100, 0);
+    let interval = Interval::new(START, START + 9 * SECOND);
+    a.delete(&Selector::all(), interval).unwrap();
+    a.delete(&Selector::all(), Interval::ALL).unwrap();
+    let deletes = || {
+        world
+            .rows
+            .range(&RowRange::whole("deletes", b"deletes"), Level::Quorum)
+    };
+    assert_eq!(deletes().unwrap().len(), 4, "two deletes with a mark each");
+    // A week after the samples.
+    for (days, left) in [(16, 4), (2, 2)] {
+        world.clock.advance(days * day.as_nanos() as u64);
+        world.run(1, &[&a]);
+        assert_eq!(deletes().unwrap().len(), left, "after {days} more days");
+    }
 }
 
 /// The journal of a port stays as short as the rows that it has not handed over.

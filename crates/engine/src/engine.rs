@@ -107,6 +107,11 @@ impl Engine {
         report::rules_changed(&self.core)
     }
 
+    /// Returns the number of this store, which is unique and stays the same in copies of its files.
+    pub fn identity(&self) -> u64 {
+        self.core.store
+    }
+
     /// Returns the effective settings. The rules among them are stored with the data.
     pub fn options(&self) -> Options {
         self.core.options()

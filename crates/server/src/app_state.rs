@@ -108,6 +108,7 @@ impl AppState {
                 store.clone(),
                 traffic.clone(),
                 history.clone(),
+                cluster.clone(),
                 settings.device_tbw,
             ),
             history,

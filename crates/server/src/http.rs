@@ -3,7 +3,7 @@
 use crate::api_error::{self, ApiError};
 use crate::app_state::AppState;
 use crate::health::Severity;
-use crate::hosts::{self, Hosts};
+use crate::hosts::{self, HostName, Hosts};
 use crate::{
     array, cluster, delete, log, metric_text, page, parameters, plan, prometheus, query, status,
     write,
@@ -27,7 +27,10 @@ const ALLOW: &str =
 /// Returns all addresses.
 pub fn router(app: Arc<AppState>) -> Router {
     let settings = &app.settings;
-    let hosts = Hosts::new(settings.listen, settings.allowed_hosts.clone(), ALLOW);
+    let mut names = settings.allowed_hosts.clone();
+    // The other ports of a cluster use this address.
+    names.extend(HostName::parse(&settings.port_address));
+    let hosts = Hosts::new(settings.listen, names, ALLOW);
     Router::new()
         .route("/write", post(write::write))
         .route("/api/v2/write", post(write::write))

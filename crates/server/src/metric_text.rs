@@ -37,8 +37,18 @@ pub fn counter(
     help: &str,
     value: u64,
 ) -> fmt::Result {
-    let counter = ConstCounter::new(value);
-    put(encoder, name, help, MetricType::Counter, Some(&counter))
+    known_counter(encoder, name, help, Some(value))
+}
+
+/// Encodes a counter, without a value if it is unknown.
+pub fn known_counter(
+    encoder: &mut DescriptorEncoder<'_>,
+    name: &str,
+    help: &str,
+    value: Option<u64>,
+) -> fmt::Result {
+    let counter = value.map(ConstCounter::new);
+    put(encoder, name, help, MetricType::Counter, counter.as_ref())
 }
 
 /// Encodes a counter of fractions.

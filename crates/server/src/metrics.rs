@@ -1,5 +1,7 @@
 //! `/metrics`: every metric of store, ports and process in OpenMetrics text.
 
+use crate::cluster_metrics;
+use crate::cluster_view::ClusterView;
 use crate::device::Device;
 use crate::health::{Severity, Trouble, of_store};
 use crate::history::{History, Period, Written};
@@ -25,6 +27,7 @@ struct StoreCollector {
     store: Arc<dyn Store>,
     traffic: Arc<TrafficCounters>,
     history: Arc<History>,
+    cluster: Option<Arc<dyn ClusterView>>,
     /// Bytes that may be written to the device in its lifetime.
     device_tbw: Option<u64>,
 }
@@ -44,6 +47,7 @@ pub fn registry(
     store: Arc<dyn Store>,
     traffic: Arc<TrafficCounters>,
     history: Arc<History>,
+    cluster: Option<Arc<dyn ClusterView>>,
     device_tbw: Option<u64>,
 ) -> Registry {
     let mut registry = Registry::default();
@@ -52,6 +56,7 @@ pub fn registry(
         store,
         traffic,
         history,
+        cluster,
         device_tbw,
     }));
     registry.register_collector(Box::new(ProcessCollector));
@@ -94,6 +99,8 @@ impl Collector for StoreCollector {
             log(&embedded.log(), encoder)?;
         }
         self.written(&self.history.written(&status), encoder)?;
+        let cluster = self.cluster.as_ref().map(|cluster| cluster.status());
+        cluster_metrics::encode(cluster.as_ref(), encoder)?;
         old_process_names(encoder, &ProcessStats::now())
     }
 }

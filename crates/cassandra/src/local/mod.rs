@@ -17,7 +17,7 @@ mod parent;
 mod settings;
 
 use crate::connect::{self, ConnectError};
-use crate::contact::{Contact, Host};
+use crate::contact::{Contact, Host, Login, Tls};
 use crate::rows;
 use node::Node;
 use parent::Parent;
@@ -78,6 +78,22 @@ pub struct Options {
     pub has_fisherman: bool,
     /// Time for all nodes to start.
     pub timeout: Duration,
+    /// Login and encryption that the nodes require of clients. `None`: neither.
+    pub security: Option<Security>,
+}
+
+/// Login and encryption that nodes require of clients. The user is `cassandra` with the password `cassandra`, which
+/// every new Cassandra has.
+#[derive(Clone, Debug)]
+pub struct Security {
+    /// Key and certificate of all nodes, in the format PKCS12. The certificate contains the address of each node.
+    pub keys: PathBuf,
+    /// Certificates of the authorities of clients, in the same format.
+    pub trusted: PathBuf,
+    /// Password of both files.
+    pub password: String,
+    /// Files of the client.
+    pub client: Tls,
 }
 
 impl Options {
@@ -95,6 +111,7 @@ impl Options {
             memtables_mib: 192,
             has_fisherman: true,
             timeout: Duration::from_secs(180),
+            security: None,
         }
     }
 }
@@ -242,7 +259,16 @@ impl LocalCluster {
             name: self.address(number).to_string(),
             port: self.options.port,
         });
-        Contact::new(hosts.collect(), keyspace)
+        let security = self.options.security.as_ref();
+        let name = || "cassandra".to_string();
+        Contact {
+            login: security.map(|_| Login {
+                user: name(),
+                password: name(),
+            }),
+            tls: security.map(|security| security.client.clone()),
+            ..Contact::new(hosts.collect(), keyspace)
+        }
     }
 
     /// Returns the address of a node for clients. Nodes are numbered from 1.

@@ -1,6 +1,6 @@
 //! Settings of a node: few threads, small caches, and the internal packages of Java that Cassandra uses.
 
-use super::{Options, Place};
+use super::{Options, Place, Security};
 use std::fs;
 use std::io;
 use std::net::Ipv4Addr;
@@ -83,6 +83,7 @@ pub(crate) struct Settings {
     nodes: usize,
     /// Addresses of the nodes that a starting node asks for the others.
     seeds: Vec<Ipv4Addr>,
+    security: Option<Security>,
 }
 
 /// Returns the address of a node.
@@ -128,6 +129,7 @@ impl Settings {
             has_fisherman: options.has_fisherman,
             nodes: options.nodes,
             seeds: seeds.map(|seed| place(seed).address).collect(),
+            security: options.security.clone(),
         }
     }
 
@@ -154,7 +156,10 @@ impl Settings {
         let seeds = self.seeds.iter();
         let seeds = seeds.map(|seed| format!("{seed}:{}", self.storage_port));
         let seeds: Vec<String> = seeds.collect();
+        let security = self.security.as_ref();
         CASSANDRA_YAML
+            .replace("@AUTHENTICATOR@", authenticator(security))
+            .replace("@ENCRYPTION@", &encryption(security))
             .replace("@FOLDER@", &self.folder.display().to_string())
             .replace("@ADDRESS@", &self.address.to_string())
             .replace("@PUBLIC@", &self.public.to_string())
@@ -214,6 +219,32 @@ impl Settings {
         ]);
         arguments
     }
+}
+
+fn authenticator(security: Option<&Security>) -> &'static str {
+    match security {
+        Some(_) => "PasswordAuthenticator",
+        None => "AllowAllAuthenticator",
+    }
+}
+
+/// Returns the settings of encrypted connections of clients.
+fn encryption(security: Option<&Security>) -> String {
+    let Some(security) = security else {
+        return "{enabled: false}".to_string();
+    };
+    let Security {
+        keys,
+        trusted,
+        password,
+        ..
+    } = security;
+    format!(
+        "{{enabled: true, optional: false, require_client_auth: true, store_type: PKCS12, keystore: '{}', \
+         keystore_password: '{password}', truststore: '{}', truststore_password: '{password}'}}",
+        keys.display(),
+        trusted.display()
+    )
 }
 
 fn jamm(jars: &Path) -> Option<PathBuf> {

@@ -1,9 +1,8 @@
 //! `seiner cluster check`: reads all bundles of a cluster and reports damage.
 
+use super::connect::Access;
 use crate::failure::Failure;
-use anyhow::Context;
 use clap::Args;
-use seiner_cassandra::{CassandraRows, ClusterUrl};
 use seiner_cluster::{Rows, check};
 use std::sync::Arc;
 
@@ -14,18 +13,14 @@ use std::sync::Arc;
 pub struct Check {
     /// Cluster: cassandra://HOST,…/KEYSPACE.
     cluster: String,
+    #[command(flatten)]
+    access: Access,
 }
 
 impl Check {
     /// Runs the check.
     pub fn run(self) -> Result<(), Failure> {
-        let url: ClusterUrl = self
-            .cluster
-            .parse()
-            .map_err(|error| Failure::Usage(format!("cluster: {error}")))?;
-        let rows = CassandraRows::connect(url.contact, url.replication)
-            .context("the cluster was not reached")?;
-        let rows: Arc<dyn Rows> = Arc::new(rows);
+        let rows: Arc<dyn Rows> = Arc::new(self.access.connect_with_environment(&self.cluster)?);
         let report = check(&rows, &mut |line| println!("{line}"))?;
         println!(
             "{} bundles with {} samples of {} sources in {} bytes; {} journals that no port has finished",

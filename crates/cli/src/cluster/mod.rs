@@ -1,6 +1,9 @@
 //! Clusters: the store behind `seiner serve --cluster`, and `seiner cluster`.
 
 mod check;
+mod connect;
+mod export;
+mod import;
 mod peers;
 mod spare;
 mod store;
@@ -11,7 +14,7 @@ pub use store::extend;
 use crate::failure::Failure;
 use clap::{Args, Subcommand};
 
-/// Try a cluster on this machine, and check a cluster's data.
+/// Try a cluster on this machine, check a cluster's data, and move data into or out of a cluster.
 ///
 /// A server becomes a port of a cluster with `seiner serve --cluster cassandra://HOST,…/KEYSPACE`: docs/cluster.md.
 #[derive(Args)]
@@ -25,6 +28,8 @@ pub struct Cluster {
 enum Action {
     Try(trial::Try),
     Check(check::Check),
+    Import(import::Import),
+    Export(export::Export),
 }
 
 impl Cluster {
@@ -33,6 +38,8 @@ impl Cluster {
         match self.action {
             Action::Try(trial) => trial.run(),
             Action::Check(check) => check.run(),
+            Action::Import(import) => import.run(),
+            Action::Export(export) => export.run(),
         }
     }
 }

@@ -1,13 +1,14 @@
 //! Store of `seiner serve --cluster`: a port on Cassandra.
 
+use super::connect::Access;
 use super::peers::{HttpPeers, answer};
 use super::spare::SpareDirectories;
 use crate::failure::Failure;
 use anyhow::Context;
-use seiner_cassandra::{CassandraRows, ClusterUrl};
+use seiner_cassandra::CassandraRows;
 use seiner_cluster::{Acknowledge, ClusterStore, Grid, Level, PortInfo, PortOptions, Surroundings};
 use seiner_platform::{Directory, SystemClock};
-use seiner_server::{ClusterView, Extensions, Settings};
+use seiner_server::{ClusterStatus, ClusterView, Extensions, NodeStatus, Settings};
 use seiner_store::{Class, DEFAULT, Error, Keep};
 use serde_json::{Value, json};
 use std::hash::{BuildHasher, RandomState};
@@ -24,13 +25,7 @@ pub fn extend(extensions: Extensions, settings: &Settings) -> Result<Extensions,
         let text = "cluster: a port keeps its rows in a directory; leave `array` out";
         return Err(Failure::Usage(text.to_string()));
     }
-    let url: ClusterUrl = settings
-        .cluster
-        .parse()
-        .map_err(|error| Failure::Usage(format!("cluster: {error}")))?;
-    let rows = CassandraRows::connect(url.contact, url.replication)
-        .context("the cluster was not reached")?;
-    let rows = Arc::new(rows);
+    let rows = Arc::new(Access::of(settings).connect(&settings.cluster)?);
     let data = &settings.data;
     let opened = Directory::open(data.join(ENGINE));
     let disk =
@@ -61,7 +56,7 @@ pub fn extend(extensions: Extensions, settings: &Settings) -> Result<Extensions,
 
 /// Returns a text that nobody can guess, for a cluster that has no secret yet.
 #[allow(clippy::disallowed_methods, reason = "a secret must be random")]
-fn proposal() -> String {
+pub fn proposal() -> String {
     let part = || RandomState::new().hash_one("seiner");
     format!(
         "{:016x}{:016x}{:016x}{:016x}",
@@ -140,31 +135,31 @@ impl ClusterView for View {
         Ok(Value::Array(shown.collect()))
     }
 
-    fn status(&self) -> Value {
+    fn status(&self) -> ClusterStatus {
         let (info, counts) = (self.store.info(), self.store.counts());
         let statistics = self.rows.statistics();
-        let nodes = self.rows.nodes();
-        let nodes = nodes
-            .iter()
-            .map(|node| json!({ "address": node.address.to_string(), "is_up": node.is_up }));
-        json!({
-            "port": info.name,
-            "keyspace": self.rows.keyspace(),
-            "unflushed_rows": info.unflushed_rows,
-            "handover_lag_s": info.handover_lag_s,
-            "handovers": counts.handovers,
-            "samples_handed_over": counts.samples,
-            "bundles": counts.bundles,
-            "bundle_bytes": counts.bytes,
-            "expired_samples": counts.expired,
-            "takeovers": counts.takeovers,
-            "requests": statistics.requests,
-            "retries": statistics.retries,
-            "written_bytes": statistics.bytes_written,
-            "read_bytes": statistics.bytes_read,
-            "nodes": nodes.collect::<Vec<Value>>(),
-            "trouble": info.trouble,
-        })
+        let nodes = self.rows.nodes().into_iter().map(|node| NodeStatus {
+            address: node.address.to_string(),
+            is_up: node.is_up,
+        });
+        ClusterStatus {
+            port: info.name,
+            keyspace: self.rows.keyspace().to_string(),
+            unflushed_rows: info.unflushed_rows,
+            handover_lag_s: info.handover_lag_s,
+            handovers: counts.handovers,
+            samples_handed_over: counts.samples,
+            bundles: counts.bundles,
+            bundle_bytes: counts.bytes,
+            expired_samples: counts.expired,
+            takeovers: counts.takeovers,
+            requests: statistics.requests,
+            retries: statistics.retries,
+            written_bytes: statistics.bytes_written,
+            read_bytes: statistics.bytes_read,
+            nodes: nodes.collect(),
+            trouble: info.trouble,
+        }
     }
 
     fn trouble(&self) -> Option<String> {

@@ -50,6 +50,22 @@ type Directories = Arc<Vec<Arc<Opened>>>;
 /// Identity of a chunk or part: table, cell, bundle, number.
 type PartKey = (usize, Cell, BundleId, usize);
 
+/// Returns the periods of a shelf that have bundles.
+///
+/// # Errors
+/// If too few replicas answer.
+pub(crate) fn periods_of(
+    rows: &dyn Rows,
+    tables: &ClassTables,
+    grid: u16,
+    shelf: u32,
+) -> Result<Vec<i64>, RowsError> {
+    let partition = periods(grid, shelf);
+    let range = Range::whole(&tables.directories, &partition);
+    let found = rows.range(&range, Level::Quorum)?.into_iter();
+    Ok(found.filter_map(|(key, _)| KeyReader(&key).i64()).collect())
+}
+
 /// Reader of the bundles of one query. It keeps what it has read, because neighbouring sources share chunks.
 pub(crate) struct Blocks {
     rows: Arc<dyn Rows>,

@@ -2,7 +2,7 @@
 
 use super::{BundleId, Cell, ClassTables};
 use crate::keys::KeyBuilder;
-use crate::rows::{Level, Row, Rows, RowsError};
+use crate::rows::{Level, Range, Row, Rows, RowsError};
 use seiner_bundle::{Bundle, Directory};
 use seiner_codec::varint;
 use std::time::Duration;
@@ -80,6 +80,36 @@ pub(crate) fn put(
         ),
     ];
     rows.write(visible, level)
+}
+
+/// Removes the bundles of a port in a cell whose numbers are lower than that of `first`. Their samples are stored in
+/// other bundles.
+///
+/// # Errors
+/// If too few replicas answer. Some bundles may be removed.
+pub(crate) fn remove_earlier(
+    rows: &dyn Rows,
+    tables: &ClassTables,
+    cell: Cell,
+    first: &BundleId,
+    level: Level,
+) -> Result<(), RowsError> {
+    let partition = cell.directories();
+    let range = Range {
+        table: &tables.directories,
+        partition: &partition,
+        from: &KeyBuilder::new().text(&first.port).done(),
+        to: Some(&first.key()),
+        limit: usize::MAX,
+    };
+    for (key, _) in rows.range(&range, level)? {
+        // Without its directory, no reader looks for the data.
+        rows.remove(&tables.directories, &partition, Some(&key), level)?;
+        if let Some(id) = BundleId::parse(&key) {
+            rows.remove(&tables.data, &cell.data(&id), None, level)?;
+        }
+    }
+    Ok(())
 }
 
 /// Returns the ends of the parts of a bundle's data. A part contains whole chunks.

@@ -113,6 +113,7 @@ impl World {
     /// Returns the settings of a port.
     pub fn options(&self, name: &str) -> PortOptions {
         PortOptions {
+            address: format!("{name}:7670"),
             grid: Grid {
                 shelves: 3,
                 period_ns: 3_600_000_000_000,

@@ -3,21 +3,28 @@
 use super::setting::Setting;
 use super::text::{count, duration, non_empty};
 use super::values::Acknowledge;
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// Settings, in the order of display.
-pub static SETTINGS: [Setting; 7] = [
+pub static SETTINGS: [Setting; 11] = [
     Setting {
         name: "cluster",
         default: "none",
         form: "cassandra://HOST,.../KEYSPACE|none",
         help: "Apache Cassandra or ScyllaDB in which the ports of a cluster store their samples: some of its hosts, with \
                ports if they differ from 9042, and a keyspace, which is created if it is missing. `?rf=3` sets the \
-               number of replicas of a new keyspace. The server becomes an ingest port of the cluster; `data` then \
+               number of replicas of a new keyspace. `USER@` before the hosts names a user; its password is in \
+               `cassandra_password_file`, or in the variable SEINER_CASSANDRA_PASSWORD. The server becomes an ingest port of the cluster; `data` then \
                holds the rows that are not handed over yet. `none`: all samples are in `data`, on this machine.",
         assign: |settings, text| {
             settings.cluster = match text {
                 "none" => String::new(),
+                text if has_password(text) => {
+                    let text = "the address of a cluster contains a password, which lists of processes and logs show; \
+                                leave it out, and give cassandra_password_file";
+                    return Err(text.to_string());
+                }
                 text if text.starts_with("cassandra://") => text.to_string(),
                 _ => {
                     return Err(format!(
@@ -25,6 +32,50 @@ pub static SETTINGS: [Setting; 7] = [
                     ));
                 }
             };
+            Ok(())
+        },
+    },
+    Setting {
+        name: "cassandra_password_file",
+        default: "none",
+        form: "PATH|none",
+        help: "File with the password of the user in `cluster`. A line break at its end does not count. `none`: the \
+               variable SEINER_CASSANDRA_PASSWORD, if there is a user.",
+        assign: |settings, text| {
+            settings.cassandra_password_file = file(text)?;
+            Ok(())
+        },
+    },
+    Setting {
+        name: "cassandra_ca_file",
+        default: "none",
+        form: "PATH|none",
+        help: "File (PEM) with the certificates of the authorities that sign the certificates of the cluster's nodes. \
+               Connections to the nodes are then encrypted, and the certificate of a node must contain the address of \
+               the node. Needs a program built with the feature `cluster-tls`. `none`: connections are not encrypted.",
+        assign: |settings, text| {
+            settings.cassandra_ca_file = file(text)?;
+            Ok(())
+        },
+    },
+    Setting {
+        name: "cassandra_certificate_file",
+        default: "none",
+        form: "PATH|none",
+        help: "File (PEM) with the certificate that this port shows to the nodes, if they require one. Needs \
+               `cassandra_ca_file` and `cassandra_key_file`.",
+        assign: |settings, text| {
+            settings.cassandra_certificate_file = file(text)?;
+            Ok(())
+        },
+    },
+    Setting {
+        name: "cassandra_key_file",
+        default: "none",
+        form: "PATH|none",
+        help: "File (PEM) with the private key of the certificate in `cassandra_certificate_file`.",
+        assign: |settings, text| {
+            settings.cassandra_key_file = file(text)?;
             Ok(())
         },
     },
@@ -126,3 +177,18 @@ pub static SETTINGS: [Setting; 7] = [
         },
     },
 ];
+
+/// Returns whether the address of a cluster contains a password.
+fn has_password(text: &str) -> bool {
+    let rest = text.split_once("://").map_or(text, |(_, rest)| rest);
+    let login = rest.rsplit_once('@').map(|(login, _)| login);
+    login.is_some_and(|login| login.contains(':'))
+}
+
+/// Parses the path of a file.
+fn file(text: &str) -> Result<Option<PathBuf>, String> {
+    Ok(match non_empty(text)? {
+        "none" => None,
+        path => Some(PathBuf::from(path)),
+    })
+}

@@ -116,6 +116,15 @@ pub struct Settings {
     pub log: String,
     /// Address of the cluster's distributed store; empty for a store of this machine alone.
     pub cluster: String,
+    /// File with the password of the cluster's user.
+    pub cassandra_password_file: Option<PathBuf>,
+    /// File with the certificates of the authorities that sign the certificates of the cluster's nodes. `None`:
+    /// connections are not encrypted.
+    pub cassandra_ca_file: Option<PathBuf>,
+    /// File with the certificate that this port shows to the nodes.
+    pub cassandra_certificate_file: Option<PathBuf>,
+    /// File with the private key of that certificate.
+    pub cassandra_key_file: Option<PathBuf>,
     /// Name of this port in the cluster; empty for the name of the host.
     pub port_name: String,
     /// Address of this port for other ports and clients; empty for `listen`.

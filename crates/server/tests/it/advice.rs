@@ -2,7 +2,7 @@
 
 use crate::limits::until;
 use crate::site::Site;
-use seiner_server::{ClusterView, Extensions, PORTS, RATE};
+use seiner_server::{ClusterStatus, ClusterView, Extensions, PORTS, RATE};
 use seiner_store::Error;
 use serde_json::{Value, json};
 use std::io::Write;
@@ -17,8 +17,8 @@ impl ClusterView for Cluster {
         Ok(json!([]))
     }
 
-    fn status(&self) -> Value {
-        Value::Null
+    fn status(&self) -> ClusterStatus {
+        ClusterStatus::default()
     }
 
     fn trouble(&self) -> Option<String> {

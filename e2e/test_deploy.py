@@ -1,0 +1,43 @@
+"""Files in deploy/: units of systemd, compose file, settings."""
+
+import shutil
+import subprocess
+
+import pytest
+import yaml
+
+from program import PROGRAM, ROOT, run
+
+DEPLOY = ROOT / "deploy"
+
+
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd-analyze is missing")
+@pytest.mark.parametrize("unit", ["seiner.service", "cassandra.service"])
+def test_units_are_valid(unit, tmp_path):
+    text = (DEPLOY / unit).read_text()
+    # The programs need not be installed here.
+    for installed in ("/usr/local/bin/seiner", "/opt/cassandra/bin/cassandra"):
+        text = text.replace(installed, str(PROGRAM))
+    (tmp_path / unit).write_text(text)
+    found = subprocess.run(["systemd-analyze", "verify", tmp_path / unit], capture_output=True, text=True)
+    problems = [line for line in found.stderr.splitlines() if unit in line]
+    assert found.returncode == 0 and not problems, found.stderr
+
+
+def test_the_compose_file_has_as_many_ports_as_nodes():
+    services = yaml.safe_load((DEPLOY / "compose.yaml").read_text())["services"]
+    kinds = [name.rstrip("0123456789") for name in services]
+    assert kinds.count("port") == kinds.count("cassandra") == 3
+    for name, service in services.items():
+        volumes = [volume.split(":")[0] for volume in service["volumes"]]
+        assert volumes == [name], "each service has a volume of its own"
+        if name.startswith("port"):
+            known = run("config", env={key: str(value) for key, value in service["environment"].items()})
+            assert known.returncode == 0, known.stderr
+            assert f"{name}:7670" in known.stdout
+
+
+def test_the_settings_of_a_port_are_known():
+    known = run("config", "--config", DEPLOY / "port.toml")
+    assert known.returncode == 0, known.stderr
+    assert "10.0.0.1:7670" in known.stdout
