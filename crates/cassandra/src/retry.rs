@@ -126,6 +126,11 @@ fn is_rejection(error: &ExecutionError) -> bool {
 
 fn is_rejected_attempt(error: &RequestAttemptError) -> bool {
     match error {
+        RequestAttemptError::DbError(DbError::Invalid | DbError::ConfigError, text)
+            if lacks_schema(text) =>
+        {
+            false
+        }
         RequestAttemptError::DbError(error, _) => matches!(
             error,
             DbError::SyntaxError
@@ -141,6 +146,13 @@ fn is_rejected_attempt(error: &RequestAttemptError) -> bool {
         | RequestAttemptError::CqlRequestSerialization(_) => true,
         _ => false,
     }
+}
+
+/// Returns whether a node does not know the keyspace or table of a request. Both exist when requests are made, but a
+/// node that has just started may answer before it has the schema from the other nodes.
+fn lacks_schema(text: &str) -> bool {
+    const MISSING: [&str; 3] = [" does not exist", " doesn't exist", "unconfigured table"];
+    MISSING.iter().any(|missing| text.contains(missing))
 }
 
 #[cfg(test)]
@@ -189,6 +201,23 @@ mod tests {
             "{outcome:?}"
         );
         assert_eq!(patience.counters.get().retries, 0);
+    }
+
+    #[test]
+    fn a_node_without_the_schema_is_asked_again() {
+        let patience = patience(Duration::from_secs(9));
+        let attempts = Cell::new(0);
+        let outcome = wait(patience.repeat(|| async {
+            attempts.set(attempts.get() + 1);
+            let text = match attempts.get() {
+                1 => "keyspace faults does not exist",
+                2 => "unconfigured table names",
+                _ => return Ok("done"),
+            };
+            let error = RequestAttemptError::DbError(DbError::Invalid, text.to_string());
+            Err(ExecutionError::LastAttemptError(error))
+        }));
+        assert_eq!(outcome, Ok("done"));
     }
 
     #[test]
