@@ -108,9 +108,9 @@ pub fn run(settings: &ClusterCostSettings, places: &OutputPaths) -> Result<()> {
                     });
                 }
             }
-            if replicas == 1 && round > 0 {
-                embedded.push(embedded_cost(settings, round, &places.output)?);
-            }
+        }
+        if replicas == 1 {
+            embedded = embedded_costs(settings, &places.output)?;
         }
         reads.extend(trial.reads(false)?);
         for node in 1..=NODES {
@@ -274,32 +274,29 @@ fn workload(settings: &ClusterCostSettings, sources: u32, round: u32) -> Workloa
     }
 }
 
-/// Returns the CPU-seconds per million samples of the same server without a cluster.
-fn embedded_cost(
-    settings: &ClusterCostSettings,
-    round: u32,
-    output: &std::path::Path,
-) -> Result<f64> {
+/// Returns the CPU-seconds per million samples of the same server without a cluster, one figure for each round. As with
+/// the port, a round before them registers the sources.
+fn embedded_costs(settings: &ClusterCostSettings, output: &std::path::Path) -> Result<Vec<f64>> {
     let folder = tempfile::tempdir_in(output)?;
     let peer = Seiner {
         durability: "sync",
         ..Seiner::new(&settings.seiner)
     };
     let server = peer::start(&peer, folder.path())?;
-    // The first load warms nothing up: the program is compiled.
-    let workload = workload(settings, settings.sources, round);
-    let before = server.usage()?.cpu_s;
-    feed_generated(
-        server.address,
-        peer.write_target(),
-        &workload,
-        AGENTS,
-        LINES,
-    )?;
-    hand_over(server.address).context("flushing the embedded store")?;
-    let cost = server.usage()?.cpu_s - before;
+    let mut costs = Vec::new();
+    for round in 0..=settings.rounds {
+        let workload = workload(settings, settings.sources, round);
+        let before = server.usage()?.cpu_s;
+        let target = peer.write_target();
+        feed_generated(server.address, target, &workload, AGENTS, LINES)?;
+        hand_over(server.address).context("flushing the embedded store")?;
+        let cost = server.usage()?.cpu_s - before;
+        if round > 0 {
+            costs.push(cost / workload.samples() as f64 * 1e6);
+        }
+    }
     server.stop()?;
-    Ok(cost / workload.samples() as f64 * 1e6)
+    Ok(costs)
 }
 
 /// Returns the median of a figure per million samples.
