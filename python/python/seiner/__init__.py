@@ -11,6 +11,7 @@ See `open`, `Store` and `Result`. Every error is a `SeinerError`.
 
 from __future__ import annotations
 
+from ._client import Client, Unreachable, Written
 from ._listing import Listing
 from ._moments import Duration, Moment
 from ._receipt import Receipt
@@ -21,6 +22,7 @@ from .errors import Closed, Damaged, DiskError, DiskFull, InUse, Invalid, Poison
 
 __all__ = [
     "Class",
+    "Client",
     "Closed",
     "Damaged",
     "DiskError",
@@ -40,5 +42,7 @@ __all__ = [
     "SeriesKey",
     "Source",
     "Store",
+    "Unreachable",
+    "Written",
     "open",
 ]

@@ -1,0 +1,237 @@
+"""Client that writes to a server over HTTP, or to the ports of a cluster."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import time
+from typing import Any, NamedTuple
+
+from .errors import Closed, Invalid, SeinerError
+
+__all__ = ["Client", "Unreachable", "Written"]
+
+ATTEMPTS = 60
+"""Attempts of a write, at all ports together."""
+LATEST = 0.3
+"""Weight of the latest request in the rate."""
+CHANGE = 0.1
+"""Seconds before a request goes to another port."""
+MAX_KNOWN = 64
+"""Ports to remember."""
+PAUSES = (1.0, 60.0)
+"""Shortest and longest pause, in seconds, that a server may request."""
+PRECISIONS = ("ns", "us", "ms", "s")
+
+
+class Unreachable(SeinerError, OSError):
+    """No server answered, or all stayed too busy. Whether the rows are stored is not known; write them again."""
+
+
+class Written(NamedTuple):
+    """Outcome of a write over the network. All lines that are not rejected are stored."""
+
+    rejected: list[tuple[int, str]]
+    """The first rejected lines: number of the line, from 1, and reason."""
+    rejected_total: int
+    """Number of lines rejected in total."""
+
+
+class Client:
+    """Client of a server, or of a cluster.
+
+    A port of a cluster may name better ports, and the client follows. If a port is overloaded or does not answer, the
+    same rows go to another port. Rows that a port has stored already count once.
+
+        with seiner.Client("10.0.0.1:7670", "10.0.0.2:7670") as client:
+            client.write_lines("cpu,host=a usage=12.5 1795248000000000000")
+
+    A client may not be used by several threads at a time.
+    """
+
+    def __init__(self, *addresses: str, timeout: float = 60.0) -> None:
+        """Creates a client. Nothing is sent yet.
+
+        Args:
+            addresses: `HOST:PORT` or `http://HOST:PORT` of one or more servers. One port of a cluster is enough.
+            timeout: seconds to wait for one answer. A port waits up to 30 s for its replicas.
+
+        Raises:
+            Invalid: if there is no address, or one has another form.
+        """
+        if not addresses:
+            raise Invalid("a client needs the address of a server, as in Client(\"127.0.0.1:7670\")")
+        self._current, *self._others = [_host(address) for address in addresses]
+        self._timeout = timeout
+        self._rate: float | None = None
+        self._connection: http.client.HTTPConnection | None = None
+        self._is_closed = False
+
+    @property
+    def address(self) -> str:
+        """Address of the server that receives the next rows."""
+        return self._current
+
+    def write_lines(self, lines: str | bytes, *, precision: str = "ns") -> Written:
+        """Writes line protocol. All lines that can be parsed are stored, and the answer lists the others.
+
+        Args:
+            lines: lines of Influx line protocol, separated by newlines.
+            precision: unit of the times: `ns`, `us`, `ms` or `s`.
+
+        Raises:
+            Invalid: if the server rejects the request as a whole.
+            Unreachable: if no server answers, or all stay too busy.
+        """
+        if self._is_closed:
+            raise Closed("the client was closed")
+        if precision not in PRECISIONS:
+            raise Invalid(f'precision "{precision}" is none of {", ".join(PRECISIONS)}')
+        body = lines.encode() if isinstance(lines, str) else bytes(lines)
+        if self._rate is None:
+            self._learn(self._ports())
+        rows = sum(1 for line in body.splitlines() if line.strip() and not line.lstrip().startswith(b"#"))
+        return self._write(f"/write?precision={precision}", body, rows)
+
+    def close(self) -> None:
+        """Closes the connection."""
+        self._is_closed = True
+        self._disconnect()
+
+    def __enter__(self) -> Client:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _write(self, path: str, body: bytes, rows: int) -> Written:
+        """Sends a body to one port after the other until one accepts it."""
+        reason = "no answer"
+        for _ in range(ATTEMPTS):
+            began = time.monotonic()
+            try:
+                status, headers, text = self._request("POST", path, body)
+            except (OSError, http.client.HTTPException) as error:
+                reason = f"{self._current}: {error!r}"
+                time.sleep(CHANGE if self._leave() else PAUSES[0])
+                continue
+            advice = headers.get("X-Seiner-Ports", "")
+            if status == 503:
+                reason = f"{self._current} is too busy: {_error(text)}"
+                time.sleep(CHANGE if self._follow(advice) else _pause(headers.get("Retry-After")))
+                continue
+            self._note(rows, time.monotonic() - began)
+            if status in (200, 204):
+                self._follow(advice)
+                return Written([], 0)
+            return _rejection(status, text)
+        raise Unreachable(f"the rows were not accepted within {ATTEMPTS} attempts; the last one: {reason}")
+
+    def _request(self, method: str, path: str, body: bytes | None = None) -> tuple[int, Any, bytes]:
+        """Sends a request to the present server. Returns status, headers and body of the answer."""
+        if self._connection is None:
+            self._connection = http.client.HTTPConnection(self._current, timeout=self._timeout)
+        headers = {"Content-Type": "text/plain; charset=utf-8"}
+        if self._rate is not None:
+            # A client that states its rate follows advice.
+            headers["X-Seiner-Rate"] = f"{self._rate:.0f}"
+        try:
+            self._connection.request(method, path, body, headers)
+            answer = self._connection.getresponse()
+            return answer.status, answer.headers, answer.read()
+        except BaseException:
+            # The rest of an answer must not be taken for the next one.
+            self._disconnect()
+            raise
+
+    def _disconnect(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    def _ports(self) -> list[str]:
+        """Returns the ports that accept rows, if the server is a port of a cluster."""
+        try:
+            status, _, text = self._request("GET", "/ports")
+            ports = json.loads(text)["ports"] if status == 200 else []
+            return [port["address"] for port in ports if port["weight"] > 0]
+        except (OSError, http.client.HTTPException, ValueError, KeyError, TypeError):
+            return []
+
+    def _note(self, rows: int, seconds: float) -> None:
+        rate = rows / max(seconds, 1e-6)
+        before = rate if self._rate is None else self._rate
+        self._rate = before + LATEST * (rate - before)
+
+    def _follow(self, advice: str) -> bool:
+        """Goes to the first of the named ports. Returns false if none is named."""
+        named = [port.strip() for port in advice.split(",")]
+        named = [port for port in named if port and port != self._current]
+        if not named:
+            return False
+        left = self._current
+        self._go(named[0])
+        self._learn([*named[1:], left])
+        return True
+
+    def _leave(self) -> bool:
+        """Goes to the next known port. Returns false if there is none."""
+        if not self._others:
+            return False
+        left = self._current
+        self._go(self._others.pop(0))
+        self._others.append(left)
+        return True
+
+    def _go(self, port: str) -> None:
+        self._disconnect()
+        self._current = port
+
+    def _learn(self, ports: list[str]) -> None:
+        """Remembers other ports. The latest come first."""
+        known = dict.fromkeys([*ports, *self._others])
+        known.pop(self._current, None)
+        self._others = list(known)[:MAX_KNOWN]
+
+
+def _host(address: str) -> str:
+    host = address.removeprefix("http://").rstrip("/")
+    name, colon, port = host.rpartition(":")
+    if "/" in host or not name or not colon or not port.isdecimal():
+        raise Invalid(f'"{address}" is not an address; write HOST:PORT, as in 127.0.0.1:7670')
+    return host
+
+
+def _pause(retry_after: str | None) -> float:
+    try:
+        seconds = float(retry_after or 1)
+    except ValueError:
+        seconds = 1.0
+    return min(max(seconds, PAUSES[0]), PAUSES[1])
+
+
+def _parsed(text: bytes) -> dict[str, Any]:
+    try:
+        answer = json.loads(text)
+    except ValueError:
+        return {}
+    return answer if isinstance(answer, dict) else {}
+
+
+def _error(text: bytes) -> str:
+    return str(_parsed(text).get("error") or text.decode(errors="replace").strip() or "no reason given")
+
+
+def _rejection(status: int, text: bytes) -> Written:
+    """Returns the rejected lines of a body.
+
+    Raises:
+        Invalid: if the server rejected the body as a whole.
+        SeinerError: if the server failed.
+    """
+    answer = _parsed(text)
+    total, lines = answer.get("rejected"), answer.get("lines")
+    if isinstance(total, int) and isinstance(lines, list):
+        lines = [line for line in lines if isinstance(line, dict)]
+        return Written([(int(line.get("line", 0)), str(line.get("reason", ""))) for line in lines], total)
+    raise (Invalid if status < 500 else SeinerError)(f"the server answered {status}: {_error(text)}")
