@@ -17,6 +17,7 @@ pub mod merging;
 pub mod observed;
 pub mod plan;
 mod processor;
+pub mod scaling;
 pub mod soak;
 mod time;
 mod trial;

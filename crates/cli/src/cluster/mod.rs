@@ -5,6 +5,8 @@ mod connect;
 mod export;
 mod import;
 mod peers;
+#[cfg(feature = "plan")]
+mod scale;
 mod spare;
 mod store;
 mod trial;
@@ -14,7 +16,7 @@ pub use store::extend;
 use crate::failure::Failure;
 use clap::{Args, Subcommand};
 
-/// Try a cluster on this machine, check a cluster's data, and move data into or out of a cluster.
+/// Try a cluster on this machine, check a cluster's data, move data into or out of a cluster, and compute its rate.
 ///
 /// A server becomes a port of a cluster with `seiner serve --cluster cassandra://HOST,…/KEYSPACE`: docs/cluster.md.
 #[derive(Args)]
@@ -30,6 +32,8 @@ enum Action {
     Check(check::Check),
     Import(import::Import),
     Export(export::Export),
+    #[cfg(feature = "plan")]
+    Scale(scale::Scale),
 }
 
 impl Cluster {
@@ -40,6 +44,8 @@ impl Cluster {
             Action::Check(check) => check.run(),
             Action::Import(import) => import.run(),
             Action::Export(export) => export.run(),
+            #[cfg(feature = "plan")]
+            Action::Scale(scale) => scale.run(),
         }
     }
 }
