@@ -127,7 +127,7 @@ fn is_rejection(error: &ExecutionError) -> bool {
 fn is_rejected_attempt(error: &RequestAttemptError) -> bool {
     match error {
         RequestAttemptError::DbError(DbError::Invalid | DbError::ConfigError, text)
-            if lacks_schema(text) =>
+            if lacks_keyspace(text) =>
         {
             false
         }
@@ -148,11 +148,10 @@ fn is_rejected_attempt(error: &RequestAttemptError) -> bool {
     }
 }
 
-/// Returns whether a node does not know the keyspace or table of a request. Both exist when requests are made, but a
-/// node that has just started may answer before it has the schema from the other nodes.
-fn lacks_schema(text: &str) -> bool {
-    const MISSING: [&str; 3] = [" does not exist", " doesn't exist", "unconfigured table"];
-    MISSING.iter().any(|missing| text.contains(missing))
+/// Returns whether a node does not know the keyspace of a request. The keyspace exists when requests are made, but a node
+/// that has just started may answer before it has the schema from the other nodes.
+fn lacks_keyspace(text: &str) -> bool {
+    text.starts_with("keyspace ") && text.ends_with(" does not exist")
 }
 
 #[cfg(test)]
@@ -169,6 +168,11 @@ mod tests {
 
     fn failed(error: DbError) -> ExecutionError {
         ExecutionError::LastAttemptError(RequestAttemptError::DbError(error, String::new()))
+    }
+
+    fn invalid(text: &str) -> ExecutionError {
+        let error = RequestAttemptError::DbError(DbError::Invalid, text.to_string());
+        ExecutionError::LastAttemptError(error)
     }
 
     fn wait<T>(future: impl Future<Output = T>) -> T {
@@ -204,20 +208,23 @@ mod tests {
     }
 
     #[test]
-    fn a_node_without_the_schema_is_asked_again() {
+    fn a_node_without_the_keyspace_is_asked_again() {
         let patience = patience(Duration::from_secs(9));
         let attempts = Cell::new(0);
         let outcome = wait(patience.repeat(|| async {
             attempts.set(attempts.get() + 1);
-            let text = match attempts.get() {
-                1 => "keyspace faults does not exist",
-                2 => "unconfigured table names",
-                _ => return Ok("done"),
-            };
-            let error = RequestAttemptError::DbError(DbError::Invalid, text.to_string());
-            Err(ExecutionError::LastAttemptError(error))
+            match attempts.get() {
+                1 => Err(invalid("keyspace faults does not exist")),
+                _ => Ok("done"),
+            }
         }));
         assert_eq!(outcome, Ok("done"));
+        let missing =
+            wait(patience.repeat(|| async { Err::<(), _>(invalid("table names does not exist")) }));
+        assert!(
+            matches!(missing, Err(RowsError::Rejected(_))),
+            "{missing:?}"
+        );
     }
 
     #[test]
