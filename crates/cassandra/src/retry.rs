@@ -148,8 +148,8 @@ fn is_rejected_attempt(error: &RequestAttemptError) -> bool {
     }
 }
 
-/// Returns whether a node does not know the keyspace of a request. The keyspace exists when requests are made, but a node
-/// that has just started may answer before it has the schema from the other nodes.
+/// Returns whether a node does not know the keyspace of a request. The keyspace exists when requests are made, but a
+/// node that has just started may answer before it has the schema from the other nodes.
 fn lacks_keyspace(text: &str) -> bool {
     text.starts_with("keyspace ") && text.ends_with(" does not exist")
 }

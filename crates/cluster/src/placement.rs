@@ -45,11 +45,11 @@ impl Registrar<'_> {
     /// If too few replicas answer, or the disk fails.
     pub fn placement(&self, grid: &Grid) -> Result<Placement, HandoverError> {
         let all = self.engine.sources(&Selector::all());
-        let mut new = all.clone();
-        {
+        let new = {
             let places = locked(self.places);
-            new.retain(|source| places.get(*source).is_none());
-        }
+            let is_new = |source: &SourceId| places.get(*source).is_none();
+            all.iter().copied().filter(is_new).collect()
+        };
         self.register(new)?;
         let places = locked(self.places);
         let mut found = Placement::new();

@@ -4,12 +4,12 @@
 //! resources bound the rate of N nodes with R copies, and the smallest bound holds:
 //!
 //! - **Disks**: R copies of each byte, each written W times, are spread over N disks of rate d: `N·d / (R·W)`.
-//! - **Network**: a copy belongs to another node with probability `1 − 1/N`. A node's link with rate g in each direction
-//!   carries the copies from the other nodes, and the rows from sources, s bytes for each byte of bundles:
+//! - **Network**: a copy belongs to another node with probability `1 − 1/N`. A node's link with rate g in each
+//!   direction carries the copies from the other nodes, and the rows from sources, s bytes for each byte of bundles:
 //!   `N·g / (R·(1 − 1/N) + s)`.
-//! - **Requests**: a node has at most M requests of B bytes under way. A request takes the time `t`, and `t'` more if its
-//!   copy belongs to another node: `N·M·B / (R·(t + (1 − 1/N)·t'))`. This is the paper's explanation of the influence of
-//!   M ("Storage of sensor data in Riak", section 4.5).
+//! - **Requests**: a node has at most M requests of B bytes under way. A request takes the time `t`, and `t'` more if
+//!   its copy belongs to another node: `N·M·B / (R·(t + (1 − 1/N)·t'))`. This is the paper's explanation of the
+//!   influence of M ("Storage of sensor data in Riak", section 4.5).
 //! - **Switch**: from three nodes on, N − 2 requests may wait in the buffer of a switch for a link that is in use. If
 //!   they do not fit, the switch holds the senders back with pause frames (IEEE 802.3x). The network is then used for
 //!   `buffer / ((N − 2)·B)` of the time.
@@ -128,9 +128,9 @@ pub struct PaperLine {
 }
 
 /// Returns the lines C to F of figure 13 of "Storage of sensor data in Riak" (section 4.5), from the paper's figures: a
-/// node writes 85 MB/s, objects have 128 KiB, one copy, links of 120 MB/s, and on line F a switch with 1 Mbit of memory.
-/// The paper gives no times of requests. On line C, M is just sufficient for one node, and a request for another node
-/// takes twice as long. On the lines D to F, M is twice as large.
+/// node writes 85 MB/s, objects have 128 KiB, one copy, links of 120 MB/s, and on line F a switch with 1 Mbit of
+/// memory. The paper gives no times of requests. On line C, M is just sufficient for one node, and a request for
+/// another node takes twice as long. On the lines D to F, M is twice as large.
 pub fn paper_lines() -> Vec<PaperLine> {
     let disk = 85e6;
     let request_bytes = 131_072.0;

@@ -14,9 +14,9 @@ const MAX_NODES: u32 = 1000;
 
 /// Compute the rate of a cluster against its number of nodes.
 ///
-/// Shows which resource bounds the rate: disks, network, requests under way, or the buffer of a switch. This is a model;
-/// measure each step of a real cluster, as the paper recommends. Measure a disk with `seiner lab disk`. Rates are bytes
-/// of bundles, about 1 byte per sample; `seiner plan` computes the bytes per sample of your data.
+/// Shows which resource bounds the rate: disks, network, requests under way, or the buffer of a switch. This is a
+/// model; measure each step of a real cluster, as the paper recommends. Measure a disk with `seiner lab disk`. Rates
+/// are bytes of bundles, about 1 byte per sample; `seiner plan` computes the bytes per sample of your data.
 #[derive(Args)]
 pub struct Scale {
     /// Largest number of nodes.
