@@ -49,7 +49,7 @@ impl Steps {
     }
 }
 
-/// Values of a series, one for each step. [`ABSENT`] stands for no value.
+/// Values of a series, one for each step. [`is_absent`] recognises a step without a value.
 #[derive(Debug)]
 pub struct Values {
     values: Vec<f64>,
