@@ -198,12 +198,12 @@ impl Engine {
         delete::delete(&self.core, selector, interval)
     }
 
-    /// Ends all open blocks, and returns a number that separates the rows accepted so far from later
+    /// Closes all open blocks to later rows, and returns a number that separates the rows accepted so far from later
     /// rows. [`Engine::scan_before`] reads these rows, and [`Engine::release`] expires them when another
     /// store has taken them over.
     ///
     /// # Errors
-    /// If the store rejects writes, or the disk fails or is full.
+    /// If the store rejects writes.
     pub fn cut(&self) -> Result<u64, Error> {
         handover::cut(&self.core)
     }

@@ -1,31 +1,31 @@
 //! Handover: another store takes over all rows up to a moment.
 //!
-//! 1. [`cut`] ends all open blocks. Every row accepted before is in a block with a lower number than the cut.
+//! 1. [`cut`] closes all open blocks to later rows. Every row accepted before is in a block with a lower number than
+//!    the cut. The buffers stay where they are: only a block whose source sends more rows is sealed.
 //! 2. The caller reads these rows ([`scan`]) and stores them elsewhere, durably.
-//! 3. [`release`] expires the blocks below the cut.
+//! 3. [`release`] expires the blocks below the cut, and discards those that are still in buffers. They were never
+//!    encoded, and nothing but the journal was written for them.
 //!
 //! A crash between these steps loses nothing: the rows stay, and a later cut contains them again.
 
 use crate::answer::Query;
 use crate::core::Core;
 use crate::error::Error;
-use crate::jobs::expire::{expire_before, seal_before};
+use crate::jobs::expire::expire_before;
+use crate::jobs::segments::release_journal;
 use crate::query;
 use crate::query::scan::Scan;
 use seiner_model::SourceId;
 
-/// Ends all open blocks, and returns the number that separates their rows from later ones.
+/// Closes all open blocks to later rows, and returns the number that separates their rows from later ones.
 ///
 /// # Errors
-/// If the store rejects writes, or the disk fails or is full.
+/// If the store rejects writes.
 pub(crate) fn cut(core: &Core) -> Result<u64, Error> {
     core.health.writable()?;
-    let cut = core.head().next_block();
-    let classes = core.log().retention.class_count();
-    for class in 0..classes {
-        seal_before(core, class, cut)?;
-    }
-    core.finish_sealing()?;
+    let mut head = core.head();
+    let cut = head.next_block();
+    head.close_blocks(cut);
     Ok(cut)
 }
 
@@ -44,7 +44,13 @@ pub(crate) fn scan<'a>(
 /// # Errors
 /// If the disk fails. The rows may or may not be expired then.
 pub(crate) fn release(core: &Core, cut: u64) -> Result<(), Error> {
-    expire_before(core, cut)
+    expire_before(core, cut)?;
+    let mut cursor = Some(0);
+    while let Some(from) = cursor {
+        cursor = core.head().discard_some(cut, from);
+    }
+    core.request_trim();
+    release_journal(core, true)
 }
 
 #[cfg(test)]
@@ -78,6 +84,24 @@ mod tests {
         let after = times(&world, u64::MAX);
         assert_eq!(after.len(), 50);
         assert!(after.iter().all(|time| !before.contains(time)));
+    }
+
+    #[test]
+    fn a_handover_writes_no_blocks_for_quiet_sources() {
+        let world = World::new(options());
+        world.append("quiet", 0..20);
+        world.append("busy", 0..20);
+        let cut = cut(&world.core).unwrap();
+        world.append("busy", 20..40);
+        assert_eq!(times(&world, cut).len(), 40);
+        let taken = world.core.head().sealing().len();
+        assert_eq!(taken, 1, "only the closed block of a busy source is sealed");
+        release(&world.core, cut).unwrap();
+        assert_eq!(times(&world, u64::MAX).len(), 20);
+        world.append("quiet", 20..30);
+        world.flush();
+        assert_eq!(times(&world, u64::MAX).len(), 30);
+        assert_eq!(world.core.head().buffers().rows(), 0);
     }
 
     #[test]

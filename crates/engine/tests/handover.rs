@@ -63,3 +63,27 @@ fn released_rows_do_not_return_after_a_power_cut() {
         assert_eq!(times(&engine), (100..200).collect::<Vec<i64>>());
     }
 }
+
+/// A start replays the blocks of released rows as open blocks. A later row in such a block would be
+/// hidden with it.
+#[test]
+fn rows_after_a_power_cut_do_not_join_released_blocks() {
+    for seed in 0..50 {
+        let disk = SimDisk::new(seed);
+        let engine = open(&disk);
+        append(&engine, 0..5);
+        let cut = engine.cut().unwrap();
+        engine.release(cut).unwrap();
+        drop(engine);
+        let engine = open(&disk.crash());
+        assert_eq!(times(&engine), [] as [i64; 0]);
+        append(&engine, 5..8);
+        assert_eq!(times(&engine), [5, 6, 7]);
+        if seed % 2 == 0 {
+            engine.flush().unwrap();
+        }
+        drop(engine);
+        let engine = open(&disk.crash());
+        assert_eq!(times(&engine), [5, 6, 7]);
+    }
+}

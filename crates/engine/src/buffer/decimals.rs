@@ -151,12 +151,16 @@ mod tests {
     use super::*;
     use crate::block::{self, BlockHead};
     use crate::buffer::run::{Encoded, Floats};
-    use crate::buffer::{Buffers, Number, columns};
+    use crate::buffer::{Buffers, Limit, Number, columns};
     use crate::dictionary::layouts::Layouts;
     use proptest::prelude::*;
     use seiner_codec::Effort;
     use seiner_model::{Column, SourceId};
 
+    const LIMIT: Limit = Limit {
+        bytes: 1 << 20,
+        first_block: 0,
+    };
     const HEAD: BlockHead = BlockHead {
         source: 3,
         number: 70,
@@ -179,7 +183,7 @@ mod tests {
         let (mut encoded, mut staged, mut row) = (Encoded::default(), Vec::new(), 0);
         while row < times.len() {
             if runs {
-                row += buffers.append_floats(layout, 1, 1 << 20, floats.from(row), &mut encoded);
+                row += buffers.append_floats(layout, 1, LIMIT, floats.from(row), &mut encoded);
                 staged.extend_from_slice(encoded.payload());
                 if row == times.len() {
                     break;
@@ -188,7 +192,7 @@ mod tests {
             let layout = layouts.get(layout).unwrap();
             let number = Number::F64(values[row]);
             buffers.make_space(0, layout);
-            let coded = buffers.append_number(0, 1, 1 << 20, times[row], number);
+            let coded = buffers.append_number(0, 1, LIMIT, times[row], number);
             let (time, value) = coded.unwrap();
             row::put_word(time, &mut staged);
             row::put_word(value, &mut staged);

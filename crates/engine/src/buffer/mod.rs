@@ -131,6 +131,23 @@ impl Number {
     }
 }
 
+/// Condition on an open block that accepts another row.
+#[derive(Clone, Copy)]
+pub struct Limit {
+    /// Maximum bytes of the rows before it.
+    pub bytes: u32,
+    /// Lowest number of a block that accepts rows.
+    pub first_block: u64,
+}
+
+impl Limit {
+    /// Returns whether the open block of a line accepts no more rows.
+    #[inline(always)]
+    pub fn is_reached(self, line: &Line) -> bool {
+        line.bytes > self.bytes || line.rows == u16::MAX || line.block < self.first_block
+    }
+}
+
 /// Copy of an open block, for readers.
 #[derive(Clone)]
 pub struct OpenBlock {
@@ -262,19 +279,19 @@ impl Buffers {
 
     /// Appends a row of a source whose only column has the type of `value`, which is not a text.
     /// Faster path for the most frequent case of [`Buffers::append`]. Returns `None` if the slot
-    /// has no space for the row, or if the buffer would exceed `limit` bytes.
+    /// has no space for the row, or if the open block accepts no more rows.
     #[inline(always)]
     pub fn append_number(
         &mut self,
         source: u32,
         tick: u16,
-        limit: u32,
+        limit: Limit,
         time: i64,
         value: Number,
     ) -> Option<(Coded, Coded)> {
         let line = &mut self.pages[source as usize / LINES][source as usize % LINES];
         let at = line.bytes as usize;
-        if line.bytes > limit || line.rows == u16::MAX || line.rows_slot == BufferSlot::NONE {
+        if limit.is_reached(line) || line.rows_slot == BufferSlot::NONE {
             return None;
         }
         let window: &mut [u8; NUMBER_BYTES] = self.slab.window_mut(line.rows_slot, at)?;
@@ -303,7 +320,7 @@ impl Buffers {
         &mut self,
         layout: u32,
         tick: u16,
-        limit: u32,
+        limit: Limit,
         floats: Floats<'_>,
         encoded: &mut Encoded,
     ) -> usize {
@@ -325,7 +342,8 @@ impl Buffers {
             let line = &mut self.pages[source as usize / LINES][source as usize % LINES];
             // Between the first row and the last row that the line can count.
             let follows = line.rows.wrapping_sub(1) < u16::MAX - 1;
-            if line.layout != layout || !follows || line.bytes > limit {
+            let is_full = line.bytes > limit.bytes || line.block < limit.first_block;
+            if line.layout != layout || !follows || is_full {
                 break;
             }
             let mut state = line.first();

@@ -14,7 +14,7 @@ pub use self::memory::Backlog;
 pub use self::registry::Extent;
 use crate::buffer::row::{self, Row};
 use crate::buffer::run::{self, Encoded, Floats};
-use crate::buffer::{Buffers, Line, NUMBER_BYTES, Number};
+use crate::buffer::{Buffers, Limit, Line, NUMBER_BYTES, Number};
 use crate::counters::Accepted;
 use crate::dictionary::Dictionary;
 use crate::dictionary::layouts::{Layout, Layouts};
@@ -67,6 +67,8 @@ pub struct Head {
     /// Number of accepted rows and registrations: the position for durability.
     position: u64,
     next_block: u64,
+    /// Lowest number of an open block that accepts rows.
+    first_block: u64,
     /// Numbers of sources and layouts in the catalog.
     catalogued: (u32, u32),
     /// Sources in the catalog whose layout has changed since.
@@ -127,6 +129,7 @@ impl Head {
             counters: Accepted::default(),
             position: 0,
             next_block: 1,
+            first_block: 0,
             catalogued: (0, 1),
             relinked: Vec::new(),
             frame_waits: false,
@@ -414,7 +417,7 @@ impl Head {
     /// Appends a row to a source whose only column has the type of the number.
     #[inline(always)]
     pub fn put_number(&mut self, source: u32, time: i64, number: Number) {
-        let limit = self.options.block_bytes - NUMBER_BYTES as u32;
+        let limit = self.number_limit();
         self.position += 1;
         if let Some(coded) = self
             .buffers
@@ -431,7 +434,7 @@ impl Head {
     /// Appends rows to sources of one layout, whose only column is a float, up to the first unusual
     /// row. Returns the number of appended rows. The next row, if any, needs another path.
     pub fn put_floats(&mut self, layout: u32, floats: Floats<'_>) -> usize {
-        let limit = self.options.block_bytes - NUMBER_BYTES as u32;
+        let limit = self.number_limit();
         let mut done = 0;
         loop {
             let (rest, encoded) = (floats.from(done), &mut self.encoded);
@@ -453,9 +456,8 @@ impl Head {
     /// space.
     #[cold]
     fn put_number_slowly(&mut self, source: u32, time: i64, number: Number) {
-        let limit = self.options.block_bytes - NUMBER_BYTES as u32;
-        let line = self.buffers.line(source);
-        if line.bytes > limit || line.rows == u16::MAX {
+        let limit = self.number_limit();
+        if limit.is_reached(self.buffers.line(source)) {
             self.seal(source);
         }
         let start = if self.buffers.line(source).rows == 0 {
@@ -474,6 +476,15 @@ impl Head {
         if self.journalled {
             self.staging
                 .number(source, start, coded.expect("space was allocated"));
+        }
+    }
+
+    /// Returns the limit of the open block of a source with one number.
+    #[inline(always)]
+    fn number_limit(&self) -> Limit {
+        Limit {
+            bytes: self.options.block_bytes - NUMBER_BYTES as u32,
+            first_block: self.first_block,
         }
     }
 
@@ -505,10 +516,12 @@ impl Head {
         values: impl Iterator<Item = Option<Value<'a>>>,
         bound: usize,
     ) {
-        let line = self.buffers.line(source);
-        if line.rows != 0
-            && (line.bytes as usize + bound > self.buffer_limit(layout) || line.rows == u16::MAX)
-        {
+        let limit = Limit {
+            bytes: self.buffer_limit(layout).saturating_sub(bound) as u32,
+            first_block: self.first_block,
+        };
+        // A source without an open block has nothing to seal.
+        if limit.is_reached(self.buffers.line(source)) {
             self.seal(source);
         }
         let line = self.buffers.line_mut(source);

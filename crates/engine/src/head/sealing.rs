@@ -21,12 +21,7 @@ impl Head {
         }
         let (number, layout, journal_file) = (line.block, line.layout, line.journal_file);
         let (bytes, rows) = (line.bytes, u32::from(line.rows));
-        // Rows that later rows of the block replace are counted as well, as in the buffer and the
-        // journal. With a smaller count, rows that the ring has expired would return.
-        let counted = self.rows.of(source);
-        let before = *counted;
-        *counted += u64::from(rows);
-        let ordinal = *counted;
+        let (before, ordinal) = self.count_rows(source, rows);
         let slot = self.buffers.detach(source);
         let taken = Taken {
             source,
@@ -42,6 +37,43 @@ impl Head {
         };
         self.sealing
             .push(taken, self.buffers.slab().bytes(slot).len());
+    }
+
+    /// Counts the rows of a source's open block as taken. Returns the numbers of rows before and
+    /// after the block. Rows that later rows of the block replace are counted as well, as in the
+    /// buffer and the journal. With a smaller count, rows that the ring has expired would return.
+    fn count_rows(&mut self, source: u32, rows: u32) -> (u64, u64) {
+        let counted = self.rows.of(source);
+        let before = *counted;
+        *counted += u64::from(rows);
+        (before, *counted)
+    }
+
+    /// Closes open blocks with numbers below `before` to later rows, without sealing them. A
+    /// closed block is sealed when its source sends another row.
+    pub fn close_blocks(&mut self, before: u64) {
+        self.first_block = self.first_block.max(before);
+    }
+
+    /// Discards open blocks with numbers below `before`, whose rows have expired, of some sources
+    /// from `cursor` on. Returns the next cursor, unless all sources were examined.
+    pub fn discard_some(&mut self, before: u64, cursor: u32) -> Option<u32> {
+        let sources = self.sources();
+        let end = sources.min(cursor + SOURCES_A_LOCK);
+        for source in cursor..end {
+            let line = self.buffers.line(source);
+            if line.rows == 0 || line.block >= before {
+                continue;
+            }
+            let (rows, bytes, file) = (u32::from(line.rows), line.bytes, line.journal_file);
+            self.count_rows(source, rows);
+            let slot = self.buffers.detach(source);
+            self.buffers.free(slot, rows, bytes);
+            if self.journalled {
+                self.pins.unpin(file, 1);
+            }
+        }
+        (end < sources).then_some(end)
     }
 
     /// Copies the blocks of a source that are in memory and not in the log, oldest first: taken
@@ -110,18 +142,6 @@ impl Head {
     pub fn seal_all(&mut self) {
         for source in 0..self.sources() {
             self.seal(source);
-        }
-    }
-
-    /// Seals open blocks that are older than a delete of their source. Later rows must not be added
-    /// to these replayed blocks. `is_deleted` returns whether a block is older, from its source and
-    /// number.
-    pub fn seal_deleted(&mut self, is_deleted: impl Fn(u32, u64) -> bool) {
-        for source in 0..self.sources() {
-            let line = self.buffers.line(source);
-            if line.rows != 0 && is_deleted(source, line.block) {
-                self.seal(source);
-            }
         }
     }
 

@@ -111,7 +111,8 @@ pub(crate) fn open(
         // row.
         head.seal_all();
     }
-    head.seal_deleted(|source, number| log.retention.is_before_delete(source, number));
+    // Floors and deletes hide rows by the numbers of their blocks.
+    head.close_blocks(log.retention.next_block());
     sealer::run_alone(&mut parts, &*volume, &mut encoder)?;
     let Parts { head, log, .. } = &mut parts;
     let next_block = head.next_block();

@@ -326,13 +326,6 @@ impl Retention {
         ring.max(older)
     }
 
-    /// Returns whether a block was begun before a delete of rows of its source.
-    pub fn is_before_delete(&self, source: u32, number: u64) -> bool {
-        self.tombstones
-            .iter()
-            .any(|tombstone| number < tombstone.before && tombstone.sources.contains(source))
-    }
-
     fn is_deleted(&self, entry: &Entry) -> bool {
         let span = Interval::new(entry.first, entry.last);
         self.tombstones.iter().any(|tombstone| {

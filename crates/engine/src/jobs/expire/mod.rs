@@ -162,7 +162,7 @@ fn expire_oldest(core: &Core, class: u8, bytes: u64) -> Result<(), Error> {
     Ok(())
 }
 
-/// Expires all blocks with numbers below `floor`. All of these blocks must be sealed.
+/// Expires all blocks with numbers below `floor`. No later row may be added to an open block among them.
 pub(crate) fn expire_before(core: &Core, floor: u64) -> Result<(), Error> {
     let classes = {
         let mut log = core.log();
