@@ -177,7 +177,7 @@ def test_every_acknowledged_row_survives_kills_of_ports_and_nodes(trial):
     forbidden = requests.post(trial.urls[0] + "/cluster/unflushed", data=b"{}", timeout=10)
     assert forbidden.status_code == 403
     returned.send_signal(signal.SIGTERM)
-    assert returned.wait(60) == 0
+    assert returned.wait(120) == 0, trial.log.read_text()[-4000:]
     check = run("cluster", "check", trial.address())
     assert check.returncode == 0, check.stdout + check.stderr
     # After a clean stop of that port, its rows are in bundles.

@@ -11,6 +11,7 @@ mod bundling;
 mod check;
 mod classes;
 mod clocks;
+mod closing;
 mod columns;
 pub mod conformance;
 mod deletes;

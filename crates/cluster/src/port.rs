@@ -5,6 +5,7 @@ use crate::blocks::{ClassTables, DirectoryCache};
 use crate::bundling::Report;
 use crate::classes::Classes;
 use crate::clocks;
+use crate::closing;
 use crate::deletes::{self, DeleteId, Mark};
 use crate::failure::HandoverError;
 use crate::handover::Handover;
@@ -571,7 +572,8 @@ impl Port {
         if self.is_closed.swap(true, Ordering::SeqCst) {
             return Ok(());
         }
-        self.hand_over(None)?;
+        let clock = &*self.around.clock;
+        closing::patiently(clock, || self.hand_over(None))?;
         if let Err(error) = ports::withdraw(&*self.around.rows, &self.options.name) {
             tracing::warn!("the port stays in the directory for some seconds: {error}");
         }
@@ -582,8 +584,8 @@ impl Port {
         closed?;
         // No row of the journal is needed, so no other port has to finish it.
         let lease = self.lease();
-        let rows = &*self.around.rows;
-        journal::forget(rows, &lease.record().id(), Level::Quorum)?;
-        Ok(lease.end()?)
+        let (rows, id) = (&*self.around.rows, lease.record().id());
+        closing::patiently(clock, || Ok(journal::forget(rows, &id, Level::Quorum)?))?;
+        Ok(closing::patiently(clock, || Ok(lease.end()?))?)
     }
 }
