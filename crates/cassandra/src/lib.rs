@@ -24,6 +24,7 @@ mod contact;
 #[cfg(target_os = "linux")]
 pub mod local;
 mod operations;
+mod reads;
 mod retry;
 mod rows;
 mod schema;

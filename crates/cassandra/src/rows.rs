@@ -4,7 +4,7 @@ use crate::client::Client;
 use crate::connect::{self, ConnectError};
 use crate::contact::{Contact, Replication};
 use crate::statistics::Statistics;
-use seiner_cluster::{Level, Range, Row, Rows, RowsError, Swap, TableSpec};
+use seiner_cluster::{Found, Level, Range, Reading, Row, Rows, RowsError, Swap, TableSpec};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use tokio::runtime::{Builder, Runtime};
@@ -142,6 +142,10 @@ impl Rows for CassandraRows {
         }
         let found = self.range(range, level)?.into_iter();
         Ok(found.map(|(key, _)| key).collect())
+    }
+
+    fn read_all(&self, readings: Vec<Reading>, level: Level) -> Result<Vec<Vec<Found>>, RowsError> {
+        self.wait(self.client.read_all(readings, level))
     }
 
     fn remove(

@@ -55,7 +55,7 @@ pub use peers::{NoPeers, PeerError, Peers, PortRows, Unflushed};
 pub use port::PortCounts;
 pub use ports::PortInfo;
 pub use progress::{Progress, Watch};
-pub use rows::{Found, Level, Range, Row, Rows, RowsError, Swap, TableSpec};
+pub use rows::{Found, Level, Range, Reading, Row, Rows, RowsError, Selection, Swap, TableSpec};
 pub use settings::{Acknowledge, PortOptions, SpareDisks, Surroundings};
 pub use shelves::Grid;
 pub use store::ClusterStore;

@@ -97,6 +97,30 @@ impl<'a> Range<'a> {
     }
 }
 
+/// Read request among several ([`Rows::read_all`]).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reading {
+    /// Name of the table.
+    pub table: Arc<str>,
+    /// Key of the partition.
+    pub partition: Vec<u8>,
+    /// Selection of its rows.
+    pub rows: Selection,
+}
+
+/// Rows of a [`Reading`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Selection {
+    /// Row with this key, if it exists.
+    One(Vec<u8>),
+    /// All rows.
+    All,
+    /// Rows from a key on, and before another key.
+    Between(Vec<u8>, Vec<u8>),
+    /// Keys of all rows. The values are empty in the answer.
+    Keys,
+}
+
 /// Key and value of a row.
 pub type Found = (Vec<u8>, Vec<u8>);
 
@@ -183,6 +207,36 @@ pub trait Rows: Send + Sync {
     fn keys(&self, range: &Range<'_>, level: Level) -> Result<Vec<Vec<u8>>, RowsError> {
         let found = self.range(range, level)?.into_iter();
         Ok(found.map(|(key, _)| key).collect())
+    }
+
+    /// Answers several requests, in their order. A store may work on them at the same time.
+    ///
+    /// # Errors
+    /// If too few replicas answer one of them.
+    fn read_all(&self, readings: Vec<Reading>, level: Level) -> Result<Vec<Vec<Found>>, RowsError> {
+        let answers = readings.into_iter().map(|reading| {
+            let (table, partition) = (&*reading.table, &*reading.partition);
+            let whole = Range::whole(table, partition);
+            match reading.rows {
+                Selection::One(key) => {
+                    let value = self.read(table, partition, &key, level)?;
+                    Ok(value
+                        .into_iter()
+                        .map(|value| (key.clone(), value))
+                        .collect())
+                }
+                Selection::All => self.range(&whole, level),
+                Selection::Between(from, to) => {
+                    let (from, to) = (&*from, Some(&*to));
+                    self.range(&Range { from, to, ..whole }, level)
+                }
+                Selection::Keys => {
+                    let keys = self.keys(&whole, level)?.into_iter();
+                    Ok(keys.map(|key| (key, Vec::new())).collect())
+                }
+            }
+        });
+        answers.collect()
     }
 
     /// Removes a row, or with `None` all rows of a partition.

@@ -3,7 +3,7 @@
 use super::writer::VERSION;
 use super::{BundleId, Cell, ClassTables, DirectoryCache, periods};
 use crate::keys::{KeyBuilder, KeyReader};
-use crate::rows::{Found, Level, Range, Rows, RowsError};
+use crate::rows::{Found, Level, Range, Reading, Rows, RowsError, Selection};
 use crate::shelves::Grid;
 use seiner_bundle::{ChunkRows, Directory, SourceRows};
 use seiner_codec::varint;
@@ -17,6 +17,11 @@ const CHUNKS_KEPT: usize = 1024;
 const SINGLE: usize = 4;
 /// Parts of data that a reader keeps: 64 KiB or more each.
 const PARTS_KEPT: usize = 128;
+
+/// Periods of an interval that are taken without being looked up: fewer requests that follow each other.
+const FEW_PERIODS: i64 = 2;
+/// Parts that are read at the same time.
+const PARTS_AT_ONCE: usize = 32;
 
 /// Rows of one source in a bundle.
 pub(crate) struct Layer {
@@ -43,6 +48,16 @@ pub(crate) struct Opened {
     /// Ends of the parts in the data.
     ends: Vec<usize>,
     pub directory: Directory,
+}
+
+/// Chunk that may have rows of a source.
+struct Wanted {
+    /// Number of the table.
+    table: usize,
+    cell: Cell,
+    opened: Arc<Opened>,
+    /// Number of the chunk in the bundle.
+    index: usize,
 }
 
 /// Directories of a cell, opened.
@@ -145,131 +160,252 @@ impl Blocks {
     /// # Errors
     /// If too few replicas answer.
     pub fn layers(&mut self, number: u32) -> Result<Vec<Layer>, RowsError> {
+        let cells = self.cells(number)?;
+        self.read_directories(&cells)?;
+        let wanted = self.wanted_chunks(&cells, number);
+        self.read_parts(&wanted)?;
         let mut layers = Vec::new();
-        for table in 0..self.tables.len() {
-            for (grid, rules) in self.grids.clone().iter().enumerate() {
-                let (grid, shelf) = (grid as u16, rules.shelf(number));
-                for &period in &*self.periods(table, grid, shelf)? {
-                    let cell = Cell {
-                        grid,
-                        shelf,
-                        period,
-                    };
-                    self.read_cell(table, cell, number, &mut layers)?;
-                }
+        for Wanted {
+            table,
+            cell,
+            opened,
+            index,
+        } in wanted
+        {
+            let Some(rows) = self.chunk(table, cell, &opened, index)? else {
+                continue;
+            };
+            if let Some(rows) = rows.find(u64::from(number)) {
+                layers.push(Layer {
+                    stamp: opened.stamp,
+                    bundle: opened.id.clone(),
+                    rows,
+                });
             }
         }
         Ok(layers)
     }
 
-    /// Returns the periods of a shelf that overlap the interval and have bundles.
-    fn periods(&mut self, table: usize, grid: u16, shelf: u32) -> Result<Arc<[i64]>, RowsError> {
-        if let Some(found) = self.periods.get(&(table, grid, shelf)) {
-            return Ok(found.clone());
+    /// Returns the cells that may have bundles with rows of a source in the interval, with the numbers of their tables.
+    fn cells(&mut self, number: u32) -> Result<Vec<(usize, Cell)>, RowsError> {
+        let mut shelves = Vec::new();
+        for table in 0..self.tables.len() {
+            for (grid, rules) in self.grids.iter().enumerate() {
+                shelves.push((table, grid as u16, rules.shelf(number)));
+            }
         }
-        let rules = &self.grids[grid as usize];
-        let first = rules.period(self.interval.start);
-        let last = rules.period(self.interval.end);
-        let key = |period: i64| KeyBuilder::new().i64(period).done();
-        let range = Range {
-            table: &self.tables[table].directories,
-            partition: &periods(grid, shelf),
-            from: &key(first),
-            to: Some(&key(last.saturating_add(1))),
-            limit: usize::MAX,
-        };
-        let found = self.rows.range(&range, self.level)?.into_iter();
-        let found: Arc<[i64]> = found.filter_map(|(key, _)| KeyReader(&key).i64()).collect();
-        self.periods.insert((table, grid, shelf), found.clone());
-        Ok(found)
+        self.read_periods(&shelves)?;
+        let cells = shelves.into_iter().flat_map(|key| {
+            let (table, grid, shelf) = key;
+            let cell = move |&period: &i64| Cell {
+                grid,
+                shelf,
+                period,
+            };
+            let periods = self.periods[&key].iter();
+            periods.map(move |period| (table, cell(period)))
+        });
+        Ok(cells.collect())
     }
 
-    /// Adds the rows of a source in one cell.
-    fn read_cell(
-        &mut self,
-        table: usize,
-        cell: Cell,
-        number: u32,
-        layers: &mut Vec<Layer>,
-    ) -> Result<(), RowsError> {
-        for opened in &*self.directories(table, cell)? {
-            for chunk in opened.directory.find(u64::from(number)) {
-                if !chunk.interval.overlaps(&self.interval) {
-                    continue;
-                }
-                let Some(rows) = self.chunk(table, cell, opened, chunk.index)? else {
-                    continue;
-                };
-                if let Some(rows) = rows.find(u64::from(number)) {
-                    layers.push(Layer {
-                        stamp: opened.stamp,
-                        bundle: opened.id.clone(),
-                        rows,
-                    });
-                }
+    /// Finds the periods of shelves that overlap the interval and have bundles. A few periods are taken without being
+    /// looked up: a period without bundles has no directories.
+    fn read_periods(&mut self, shelves: &[(usize, u16, u32)]) -> Result<(), RowsError> {
+        let (mut missing, mut readings) = (Vec::new(), Vec::new());
+        for &(table, grid, shelf) in shelves {
+            if self.periods.contains_key(&(table, grid, shelf)) {
+                continue;
             }
+            let rules = &self.grids[grid as usize];
+            let first = rules.period(self.interval.start);
+            let last = rules.period(self.interval.end);
+            if last.saturating_sub(first) < FEW_PERIODS {
+                let few: Arc<[i64]> = (first..=last).collect();
+                self.periods.insert((table, grid, shelf), few);
+                continue;
+            }
+            let key = |period: i64| KeyBuilder::new().i64(period).done();
+            missing.push((table, grid, shelf));
+            readings.push(Reading {
+                table: self.tables[table].directories.as_str().into(),
+                partition: periods(grid, shelf),
+                rows: Selection::Between(key(first), key(last.saturating_add(1))),
+            });
+        }
+        let answers = self.answers(readings)?;
+        for (key, found) in missing.into_iter().zip(answers) {
+            let found = found.into_iter();
+            let found = found.filter_map(|(key, _)| KeyReader(&key).i64()).collect();
+            self.periods.insert(key, found);
         }
         Ok(())
     }
 
-    fn directories(&mut self, table: usize, cell: Cell) -> Result<Directories, RowsError> {
-        if let Some(found) = self.directories.get(&(table, cell)) {
-            return Ok(found.clone());
+    /// Opens the directories of cells, unless they are open.
+    fn read_directories(&mut self, cells: &[(usize, Cell)]) -> Result<(), RowsError> {
+        let missing = cells
+            .iter()
+            .filter(|cell| !self.directories.contains_key(cell));
+        let missing: Vec<(usize, Cell)> = missing.copied().collect();
+        if missing.is_empty() {
+            return Ok(());
         }
-        let name = self.tables[table].directories.clone();
-        let partition = cell.directories();
-        let row = |key: &[u8]| [name.as_bytes(), &[0], &partition, key].concat();
         self.reads += 1;
-        let (mut opened, mut missing) = (Vec::new(), Vec::new());
-        for key in self
-            .rows
-            .keys(&Range::whole(&name, &partition), self.level)?
-        {
-            match self.cache.get(&row(&key)) {
-                Some(directory) => opened.push(directory),
-                None => missing.push(key),
+        let reading = |&(table, cell): &(usize, Cell), rows: Selection| Reading {
+            table: self.tables[table].directories.as_str().into(),
+            partition: cell.directories(),
+            rows,
+        };
+        let listings = missing.iter().map(|cell| reading(cell, Selection::Keys));
+        let listed = self.answers(listings.collect())?;
+        let mut opened: Vec<Vec<Arc<Opened>>> = Vec::new();
+        // Directories that the cache lacks: the position of the cell, and the request.
+        let mut lacking = Vec::new();
+        for (at, (cell, keys)) in missing.iter().zip(listed).enumerate() {
+            let (known, keys) = self.cached(*cell, keys);
+            opened.push(known);
+            match keys.len() > SINGLE {
+                true => lacking.push((at, reading(cell, Selection::All))),
+                false => lacking.extend(
+                    keys.into_iter()
+                        .map(|key| (at, reading(cell, Selection::One(key)))),
+                ),
             }
         }
-        for (key, value) in self.read_directories(&name, &partition, missing)? {
+        let (places, readings): (Vec<usize>, Vec<Reading>) = lacking.into_iter().unzip();
+        for (at, found) in places.into_iter().zip(self.answers(readings)?) {
+            self.open(missing[at], found, &mut opened[at]);
+        }
+        for (cell, opened) in missing.into_iter().zip(opened) {
+            self.directories.insert(cell, Arc::new(opened));
+        }
+        Ok(())
+    }
+
+    /// Divides the directories of a cell into those of the cache, and the keys of the others.
+    fn cached(
+        &self,
+        (table, cell): (usize, Cell),
+        keys: Vec<Found>,
+    ) -> (Vec<Arc<Opened>>, Vec<Vec<u8>>) {
+        let (mut known, mut others) = (Vec::new(), Vec::new());
+        for (key, _) in keys {
+            match self.cache.get(&self.cache_key(table, cell, &key)) {
+                Some(directory) => known.push(directory),
+                None => others.push(key),
+            }
+        }
+        (known, others)
+    }
+
+    /// Opens the found directories of a cell that are not open. A row may have expired since it was listed.
+    fn open(
+        &mut self,
+        (table, cell): (usize, Cell),
+        found: Vec<Found>,
+        opened: &mut Vec<Arc<Opened>>,
+    ) {
+        for (key, value) in found {
             match Opened::parse(&key, &value) {
+                Ok(directory) if opened.iter().any(|known| known.id == directory.id) => {}
                 Ok(directory) => {
                     let directory = Arc::new(directory);
-                    self.cache.insert(row(&key), directory.clone(), value.len());
+                    let row = self.cache_key(table, cell, &key);
+                    self.cache.insert(row, directory.clone(), value.len());
                     opened.push(directory);
                 }
                 Err(what) => self.damage.push(BlockDamage {
-                    place: format!("{name} {cell:?} {}", String::from_utf8_lossy(&key)),
+                    place: format!(
+                        "{} {cell:?} {}",
+                        self.tables[table].directories,
+                        String::from_utf8_lossy(&key)
+                    ),
                     what,
                 }),
             }
         }
-        let opened = Arc::new(opened);
-        self.directories.insert((table, cell), opened.clone());
-        Ok(opened)
     }
 
-    /// Reads the rows of some directories of a cell.
-    fn read_directories(
-        &self,
-        table: &str,
-        partition: &[u8],
-        mut keys: Vec<Vec<u8>>,
-    ) -> Result<Vec<Found>, RowsError> {
-        if keys.len() > SINGLE {
-            keys.sort();
-            let found = self
-                .rows
-                .range(&Range::whole(table, partition), self.level)?;
-            let is_wanted = |(key, _): &Found| keys.binary_search(key).is_ok();
-            return Ok(found.into_iter().filter(is_wanted).collect());
+    fn cache_key(&self, table: usize, cell: Cell, key: &[u8]) -> Vec<u8> {
+        let name = self.tables[table].directories.as_bytes();
+        [name, &[0], &cell.directories(), key].concat()
+    }
+
+    /// Returns the chunks of cells that may have rows of a source in the interval.
+    fn wanted_chunks(&self, cells: &[(usize, Cell)], number: u32) -> Vec<Wanted> {
+        let mut wanted = Vec::new();
+        for &(table, cell) in cells {
+            for opened in &*self.directories[&(table, cell)] {
+                let chunks = opened.directory.find(u64::from(number));
+                let chunks = chunks.filter(|chunk| chunk.interval.overlaps(&self.interval));
+                wanted.extend(chunks.map(|chunk| Wanted {
+                    table,
+                    cell,
+                    opened: opened.clone(),
+                    index: chunk.index,
+                }));
+            }
         }
-        let mut found = Vec::with_capacity(keys.len());
-        for key in keys {
-            // A row may have expired since it was listed.
-            let value = self.rows.read(table, partition, &key, self.level)?;
-            found.extend(value.map(|value| (key, value)));
+        wanted
+    }
+
+    /// Reads the first parts that chunks need and that are missing here, as many as are kept.
+    fn read_parts(&mut self, wanted: &[Wanted]) -> Result<(), RowsError> {
+        let mut missing: Vec<PartKey> = Vec::new();
+        let mut readings = Vec::new();
+        for chunk in wanted {
+            let Wanted {
+                table,
+                cell,
+                opened,
+                index,
+            } = chunk;
+            if self
+                .chunks
+                .contains_key(&(*table, *cell, opened.id.clone(), *index))
+            {
+                continue;
+            }
+            let key = (*table, *cell, opened.id.clone(), opened.part_of(*index));
+            if self.parts.contains_key(&key) || missing.contains(&key) {
+                continue;
+            }
+            readings.push(self.part_reading(&key));
+            missing.push(key);
+            if missing.len() == PARTS_AT_ONCE {
+                break;
+            }
         }
-        Ok(found)
+        for (key, found) in missing.into_iter().zip(self.answers(readings)?) {
+            self.keep_part(key, found);
+        }
+        Ok(())
+    }
+
+    fn answers(&self, readings: Vec<Reading>) -> Result<Vec<Vec<Found>>, RowsError> {
+        match readings.is_empty() {
+            true => Ok(Vec::new()),
+            false => self.rows.read_all(readings, self.level),
+        }
+    }
+
+    fn part_reading(&self, (table, cell, id, part): &PartKey) -> Reading {
+        Reading {
+            table: self.tables[*table].data.as_str().into(),
+            partition: cell.data(id),
+            rows: Selection::One(KeyBuilder::new().u32(*part as u32).done()),
+        }
+    }
+
+    /// Keeps the answer to a [`Blocks::part_reading`]; empty if the row does not exist.
+    fn keep_part(&mut self, key: PartKey, found: Vec<Found>) -> Arc<Vec<u8>> {
+        let bytes = found.into_iter().next().map(|(_, value)| value);
+        let bytes = Arc::new(bytes.unwrap_or_default());
+        if self.parts.len() >= PARTS_KEPT {
+            self.parts.clear();
+        }
+        self.parts.insert(key, bytes.clone());
+        bytes
     }
 
     /// Decodes a chunk. Returns `None` if it is damaged.
@@ -289,7 +425,7 @@ impl Blocks {
             .chunks()
             .nth(index)
             .expect("an index of the directory");
-        let part = opened.ends.partition_point(|&end| end < chunk.end);
+        let part = opened.part_of(index);
         let start = part.checked_sub(1).map_or(0, |before| opened.ends[before]);
         let bytes = self.part(table, cell, opened, part)?;
         let decoded =
@@ -320,7 +456,7 @@ impl Blocks {
         }
     }
 
-    /// Reads a part of a bundle's data; empty if the row does not exist.
+    /// Returns a part of a bundle's data; empty if the row does not exist.
     fn part(
         &mut self,
         table: usize,
@@ -332,21 +468,20 @@ impl Blocks {
         if let Some(found) = self.parts.get(&key) {
             return Ok(found.clone());
         }
-        let row = KeyBuilder::new().u32(part as u32).done();
-        let name = &self.tables[table].data;
-        let found = self
-            .rows
-            .read(name, &cell.data(&opened.id), &row, self.level)?;
-        let bytes = Arc::new(found.unwrap_or_default());
-        if self.parts.len() >= PARTS_KEPT {
-            self.parts.clear();
-        }
-        self.parts.insert(key, bytes.clone());
-        Ok(bytes)
+        let reading = self.part_reading(&key);
+        let found = self.answers(vec![reading])?.pop();
+        Ok(self.keep_part(key, found.unwrap_or_default()))
     }
 }
 
 impl Opened {
+    /// Returns the number of the part that contains a chunk.
+    fn part_of(&self, chunk: usize) -> usize {
+        let chunk = self.directory.chunks().nth(chunk);
+        let end = chunk.expect("an index of the directory").end;
+        self.ends.partition_point(|&part| part < end)
+    }
+
     /// Parses the row of a directory.
     pub fn parse(key: &[u8], mut value: &[u8]) -> Result<Opened, String> {
         let id = BundleId::parse(key).ok_or("its key is not that of a bundle")?;

@@ -1,0 +1,57 @@
+//! Several reads at the same time.
+
+use crate::client::Client;
+use seiner_cluster::{Found, Level, Range, Reading, RowsError, Selection};
+use std::sync::Arc;
+
+impl Client {
+    /// Answers several requests at the same time, in their order.
+    pub(crate) async fn read_all(
+        self: &Arc<Client>,
+        readings: Vec<Reading>,
+        level: Level,
+    ) -> Result<Vec<Vec<Found>>, RowsError> {
+        let mut tasks = Vec::with_capacity(readings.len());
+        for reading in readings {
+            let permit = Arc::clone(&self.permits).acquire_owned().await;
+            let permit = permit.expect("the semaphore is never closed");
+            let client = Arc::clone(self);
+            tasks.push(tokio::spawn(async move {
+                let answer = client.answer(&reading, level).await;
+                drop(permit);
+                answer
+            }));
+        }
+        let mut answers = Vec::with_capacity(tasks.len());
+        for task in tasks {
+            match task.await {
+                Ok(answer) => answers.push(answer?),
+                Err(error) => std::panic::resume_unwind(error.into_panic()),
+            }
+        }
+        Ok(answers)
+    }
+
+    async fn answer(&self, reading: &Reading, level: Level) -> Result<Vec<Found>, RowsError> {
+        let (table, partition) = (&*reading.table, &*reading.partition);
+        let whole = Range::whole(table, partition);
+        match &reading.rows {
+            Selection::One(key) => {
+                let value = self.read(table, partition, key, level).await?;
+                Ok(value
+                    .into_iter()
+                    .map(|value| (key.clone(), value))
+                    .collect())
+            }
+            Selection::All => self.range(&whole, level).await,
+            Selection::Between(from, to) => {
+                let (from, to) = (&**from, Some(&**to));
+                self.range(&Range { from, to, ..whole }, level).await
+            }
+            Selection::Keys => {
+                let keys = self.keys(table, partition, level).await?.into_iter();
+                Ok(keys.map(|key| (key, Vec::new())).collect())
+            }
+        }
+    }
+}
