@@ -28,7 +28,7 @@ use crate::stamps::Stamps;
 use crate::strangers::Numbers;
 use crate::tables::base_tables;
 use crate::takeover::Takeover;
-use seiner_engine::Engine;
+use seiner_engine::{Cut, Engine};
 use seiner_model::Selector;
 use seiner_store::Error;
 use std::collections::BTreeMap;
@@ -209,11 +209,13 @@ impl Port {
         let removed = self.mirror.as_ref().map(|mirror| mirror.removed_so_far());
         let accepted = self.engine.status().rows_accepted;
         let cut = self.engine.cut()?;
-        let report = self.handover(&self.engine, &self.places, stamp).run(cut)?;
+        let report = self
+            .handover(&self.engine, &self.places, stamp)
+            .run(cut.block)?;
         self.stored.fetch_add(1, Ordering::SeqCst);
         self.engine.release(cut)?;
         self.rows_handed_over.store(accepted, Ordering::Relaxed);
-        self.forget(removed);
+        self.forget(removed, &cut);
         self.count(&report);
         Ok(report)
     }
@@ -228,9 +230,9 @@ impl Port {
     }
 
     /// Removes copies of journal files whose rows are handed over. A failure leaves them until the next handover.
-    fn forget(&self, before: Option<RemovedBefore>) {
+    fn forget(&self, before: Option<RemovedBefore>, cut: &Cut) {
         if let Some((mirror, before)) = self.mirror.as_ref().zip(before)
-            && let Err(error) = mirror.forget(before)
+            && let Err(error) = mirror.forget(before, |file| cut.covers(file))
         {
             tracing::warn!("journal files that are not needed stay for now: {error}");
         }

@@ -119,7 +119,7 @@ impl Takeover {
         while engine.step()? {}
         let cut = engine.cut()?;
         let places = Mutex::default();
-        let report = port.handover(&engine, &places, self.stamp).run(cut)?;
+        let report = port.handover(&engine, &places, self.stamp).run(cut.block)?;
         journal::forget(&*around.rows, &id, Level::Quorum)?;
         self.lease.end()?;
         *locked(&self.engine) = None;

@@ -6,7 +6,7 @@ use crate::commit;
 use crate::core::Core;
 use crate::delete;
 use crate::error::{Error, Receipt};
-use crate::handover;
+use crate::handover::{self, Cut};
 use crate::holds::Holds;
 use crate::intake;
 use crate::jobs;
@@ -198,27 +198,27 @@ impl Engine {
         delete::delete(&self.core, selector, interval)
     }
 
-    /// Closes all open blocks to later rows, and returns a number that separates the rows accepted so far from later
-    /// rows. [`Engine::scan_before`] reads these rows, and [`Engine::release`] expires them when another
-    /// store has taken them over.
+    /// Separates the rows accepted so far from later rows. [`Engine::scan_before`] reads the earlier
+    /// rows, and [`Engine::release`] expires them when another store has taken them over.
     ///
     /// # Errors
     /// If the store rejects writes.
-    pub fn cut(&self) -> Result<u64, Error> {
+    pub fn cut(&self) -> Result<Cut, Error> {
         handover::cut(&self.core)
     }
 
-    /// Returns the rows of some sources before a cut, in the given order of sources. The query's
-    /// selector is not used. Rows after the cut are returned if `cut` is [`u64::MAX`].
-    pub fn scan_before(&self, sources: Vec<SourceId>, query: &Query, cut: u64) -> Scan<'_> {
-        handover::scan(&self.core, sources, query, cut)
+    /// Returns the rows of some sources in blocks with numbers below `block`, in the given order of
+    /// sources. The query's selector is not used. [`u64::MAX`] selects all rows.
+    pub fn scan_before(&self, sources: Vec<SourceId>, query: &Query, block: u64) -> Scan<'_> {
+        handover::scan(&self.core, sources, query, block)
     }
 
     /// Expires all rows before a cut, durably. Call this function when the rows are stored elsewhere.
+    /// On return, a copy of the store needs no files that the cut covers ([`Cut::covers`]).
     ///
     /// # Errors
     /// If the disk fails. The rows may or may not be expired then.
-    pub fn release(&self, cut: u64) -> Result<(), Error> {
+    pub fn release(&self, cut: Cut) -> Result<(), Error> {
         handover::release(&self.core, cut)
     }
 

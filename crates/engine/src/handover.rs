@@ -12,21 +12,36 @@ use crate::answer::Query;
 use crate::core::Core;
 use crate::error::Error;
 use crate::jobs::expire::expire_before;
-use crate::jobs::segments::release_journal;
+use crate::jobs::segments::{release_journal, unpin_before};
+use crate::journal::files;
 use crate::query;
 use crate::query::scan::Scan;
 use seiner_model::SourceId;
 
-/// Closes all open blocks to later rows, and returns the number that separates their rows from later ones.
+/// Line between the rows accepted so far and later rows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cut {
+    /// Number of the first block with later rows.
+    pub block: u64,
+    /// Number of the first journal file that may have later rows.
+    pub journal_file: u32,
+}
+
+impl Cut {
+    /// Returns whether all rows in a file of the store are before the cut: the file is of the
+    /// journal and ended with the cut.
+    pub fn covers(&self, file: &str) -> bool {
+        files::number(file).is_some_and(|number| number < self.journal_file)
+    }
+}
+
+/// Closes all open blocks and the journal file to later rows.
 ///
 /// # Errors
 /// If the store rejects writes.
-pub(crate) fn cut(core: &Core) -> Result<u64, Error> {
+pub(crate) fn cut(core: &Core) -> Result<Cut, Error> {
     core.health.writable()?;
-    let mut head = core.head();
-    let cut = head.next_block();
-    head.close_blocks(cut);
-    Ok(cut)
+    Ok(core.head().cut())
 }
 
 /// Returns the rows of some sources, in the given order, without the rows after a cut.
@@ -43,12 +58,13 @@ pub(crate) fn scan<'a>(
 ///
 /// # Errors
 /// If the disk fails. The rows may or may not be expired then.
-pub(crate) fn release(core: &Core, cut: u64) -> Result<(), Error> {
-    expire_before(core, cut)?;
+pub(crate) fn release(core: &Core, cut: Cut) -> Result<(), Error> {
+    expire_before(core, cut.block)?;
     let mut cursor = Some(0);
     while let Some(from) = cursor {
-        cursor = core.head().discard_some(cut, from);
+        cursor = core.head().discard_some(cut.block, from);
     }
+    unpin_before(core, cut.journal_file);
     core.request_trim();
     release_journal(core, true)
 }
@@ -59,14 +75,14 @@ mod tests {
     use crate::jobs::testing::{World, options};
     use seiner_model::Interval;
 
-    fn times(world: &World, cut: u64) -> Vec<i64> {
+    fn times(world: &World, block: u64) -> Vec<i64> {
         let query = Query {
             selector: seiner_model::Selector::all(),
             fields: None,
             interval: Interval::ALL,
         };
         let sources = crate::report::sources(&world.core, &query.selector);
-        let pieces = scan(&world.core, sources, &query, cut);
+        let pieces = scan(&world.core, sources, &query, block);
         pieces.flat_map(|piece| piece.unwrap().times).collect()
     }
 
@@ -76,11 +92,11 @@ mod tests {
         world.append("m", 0..100);
         let cut = cut(&world.core).unwrap();
         world.append("m", 100..150);
-        let before: Vec<i64> = times(&world, cut);
+        let before: Vec<i64> = times(&world, cut.block);
         assert_eq!(before.len(), 100);
         assert_eq!(times(&world, u64::MAX).len(), 150);
         release(&world.core, cut).unwrap();
-        assert_eq!(times(&world, cut), []);
+        assert_eq!(times(&world, cut.block), []);
         let after = times(&world, u64::MAX);
         assert_eq!(after.len(), 50);
         assert!(after.iter().all(|time| !before.contains(time)));
@@ -93,7 +109,7 @@ mod tests {
         world.append("busy", 0..20);
         let cut = cut(&world.core).unwrap();
         world.append("busy", 20..40);
-        assert_eq!(times(&world, cut).len(), 40);
+        assert_eq!(times(&world, cut.block).len(), 40);
         let taken = world.core.head().sealing().len();
         assert_eq!(taken, 1, "only the closed block of a busy source is sealed");
         release(&world.core, cut).unwrap();
@@ -111,8 +127,8 @@ mod tests {
         let first = cut(&world.core).unwrap();
         world.append("m", 10..20);
         let second = cut(&world.core).unwrap();
-        assert!(first < second);
-        assert_eq!(times(&world, second).len(), 20);
+        assert!(first.block < second.block);
+        assert_eq!(times(&world, second.block).len(), 20);
         release(&world.core, second).unwrap();
         assert_eq!(times(&world, u64::MAX), []);
     }

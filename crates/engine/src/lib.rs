@@ -116,6 +116,7 @@ pub use answer::{Bucket, Exact, LevelSpan, Query, SeriesData, SeriesSummary, Ste
 pub use check::{CheckReport, Damage, Note, check};
 pub use engine::Engine;
 pub use error::{Error, Reason, Receipt, Relief};
+pub use handover::Cut;
 pub use holds::Holds;
 pub use jobs::merging::memory::DecisionRecord;
 pub use options::{Durability, Options};

@@ -51,8 +51,8 @@ struct State {
     next_file: u64,
     /// Mirrored files by name.
     files: BTreeMap<String, Copy>,
-    /// Numbers of files that no longer exist on the local disk, oldest first.
-    removed: Vec<u64>,
+    /// Files that no longer exist on the local disk, in the order of their removal.
+    removed: Vec<RemovedFile>,
 }
 
 /// Copy of a file in the distributed store.
@@ -66,6 +66,13 @@ struct Copy {
     next: u64,
     /// Changes that are not written yet, in their order, as values of rows.
     changes: Vec<Vec<u8>>,
+}
+
+/// File that no longer exists on the local disk.
+#[derive(Clone)]
+struct RemovedFile {
+    name: String,
+    number: u64,
 }
 
 /// State of the row with a file's number and name.
@@ -154,12 +161,16 @@ impl Mirror {
         RemovedBefore(state.journal.clone(), state.removed.len())
     }
 
-    /// Removes the copies of the files that were removed before a position. Call this function when no row of these
-    /// files is needed.
+    /// Removes the copies of the files that were removed before a position, and of removed files for which `is_covered`
+    /// returns true. Call this function when no row of these files is needed.
     ///
     /// # Errors
     /// If too few replicas answer. A later call removes the rest.
-    pub fn forget(&self, before: RemovedBefore) -> Result<(), RowsError> {
+    pub fn forget(
+        &self,
+        before: RemovedBefore,
+        is_covered: impl Fn(&str) -> bool,
+    ) -> Result<(), RowsError> {
         let RemovedBefore(journal, count) = before;
         let removed: Vec<u64> = {
             let state = locked(&self.shared.state);
@@ -167,7 +178,9 @@ impl Mirror {
             if state.journal != journal {
                 return Ok(());
             }
-            state.removed.iter().take(count).copied().collect()
+            let removed = state.removed.iter().enumerate();
+            let removed = removed.filter(|(nth, file)| *nth < count || is_covered(&file.name));
+            removed.map(|(_, file)| file.number).collect()
         };
         let Shared { rows, policy, .. } = &*self.shared;
         for &number in &removed {
@@ -182,7 +195,7 @@ impl Mirror {
         }
         let mut state = locked(&self.shared.state);
         if state.journal == journal {
-            state.removed.drain(..removed.len());
+            state.removed.retain(|file| !removed.contains(&file.number));
         }
         Ok(())
     }
@@ -222,14 +235,21 @@ impl State {
         };
         self.next_file += 1;
         if let Some(old) = self.files.insert(name.to_string(), copy) {
-            self.removed.push(old.number);
+            self.note_removed(name, old.number);
         }
     }
 
     fn remove(&mut self, name: &str) {
         if let Some(copy) = self.files.remove(name) {
-            self.removed.push(copy.number);
+            self.note_removed(name, copy.number);
         }
+    }
+
+    fn note_removed(&mut self, name: &str, number: u64) {
+        self.removed.push(RemovedFile {
+            name: name.to_string(),
+            number,
+        });
     }
 }
 

@@ -3,6 +3,7 @@
 
 use super::Head;
 use crate::buffer::OpenBlock;
+use crate::handover::Cut;
 use crate::retention::visibility::VisibilityFilter;
 use crate::sealing::encode::Encoder;
 use crate::sealing::queue::Taken;
@@ -53,6 +54,16 @@ impl Head {
     /// closed block is sealed when its source sends another row.
     pub fn close_blocks(&mut self, before: u64) {
         self.first_block = self.first_block.max(before);
+    }
+
+    /// Closes all open blocks to later rows, and directs later rows to another journal file.
+    pub fn cut(&mut self) -> Cut {
+        self.close_blocks(self.next_block);
+        self.pins.rotate();
+        Cut {
+            block: self.next_block,
+            journal_file: self.pins.current(),
+        }
     }
 
     /// Discards open blocks with numbers below `before`, whose rows have expired, of some sources

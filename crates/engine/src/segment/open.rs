@@ -291,6 +291,11 @@ impl OpenSegment {
         std::mem::take(&mut self.pins)
     }
 
+    /// Takes the pins of journal files with numbers below `file`: their blocks have expired.
+    pub fn take_pins_before(&mut self, file: u32) -> Vec<(u32, u64)> {
+        self.pins.extract_if(.., |pin| pin.0 < file).collect()
+    }
+
     /// Returns the end of the last checkpoint.
     pub fn checkpoint_end(&self) -> u64 {
         self.checkpoint_end

@@ -320,6 +320,18 @@ fn unpin(core: &Core, pins: &[(u32, u64)]) {
     }
 }
 
+/// Releases journal files with numbers below `file` from the blocks of open segments, which have
+/// all expired: a start after a crash may lose them.
+pub(crate) fn unpin_before(core: &Core, file: u32) {
+    let mut log = core.log();
+    let pins = log
+        .iter_open_mut()
+        .flat_map(|open| open.take_pins_before(file));
+    let pins: Vec<(u32, u64)> = pins.collect();
+    drop(log);
+    unpin(core, &pins);
+}
+
 /// Records that blocks are on disk, so that rings may expire by them. Releases the lock from time
 /// to time.
 fn note_durable(core: &Core, entries: &[Entry]) {
