@@ -56,5 +56,5 @@ pub use ports::PortInfo;
 pub use progress::{Progress, Watch};
 pub use rows::{Found, Level, Range, Row, Rows, RowsError, Swap, TableSpec};
 pub use settings::{Acknowledge, PortOptions, SpareDisks, Surroundings};
-pub use shelves::Grid;
+pub use shelves::{Grid, GridChange, change_grid, grids};
 pub use store::ClusterStore;

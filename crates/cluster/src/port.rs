@@ -22,7 +22,7 @@ use crate::places::Places;
 use crate::ports::{self, PortInfo};
 use crate::rows::{Level, TableSpec};
 use crate::settings::{PortOptions, Surroundings};
-use crate::shelves::{self, Grid};
+use crate::shelves::Grids;
 use crate::stamps::Stamps;
 use crate::strangers::Numbers;
 use crate::tables::base_tables;
@@ -73,7 +73,7 @@ pub(crate) struct Port {
     /// Directories that queries have read.
     pub directories: Arc<DirectoryCache>,
     pub classes: Classes,
-    pub grids: Arc<[Grid]>,
+    pub grids: Arc<Grids>,
     pub stamps: Stamps,
     /// Number of the next handover.
     pub next: AtomicU64,
@@ -128,7 +128,7 @@ impl Port {
         let tables = tables.flat_map(|class| ClassTables::specs(&class.name, class.age));
         let tables: Vec<TableSpec> = tables.collect();
         patiently(clock, || rows.create(&tables))?;
-        let grids = patiently(clock, || shelves::open(&**rows, options.grid))?;
+        let grids = patiently(clock, || Grids::open(&**rows, options.grid))?;
         let names = Names::new(rows.clone(), &options.name);
         patiently(clock, || names.refresh())?;
         let stamps = Stamps::new(around.clock.clone());
@@ -163,7 +163,7 @@ impl Port {
             balance: Mutex::default(),
             counts: Mutex::default(),
             trouble: Mutex::default(),
-            grids: grids.into(),
+            grids: Arc::new(grids),
             options,
             around,
             engine,
@@ -208,7 +208,8 @@ impl Port {
         let removed = self.mirror.as_ref().map(|mirror| mirror.removed_so_far());
         let accepted = self.engine.status().rows_accepted;
         let cut = self.engine.cut()?;
-        let report = self.handover(&self.engine, &self.places, stamp).run(cut)?;
+        let handover = self.handover(&self.engine, &self.places, stamp)?;
+        let report = handover.run(cut)?;
         self.stored.fetch_add(1, Ordering::SeqCst);
         self.engine.release(cut)?;
         self.rows_handed_over.store(accepted, Ordering::Relaxed);
@@ -245,24 +246,28 @@ impl Port {
         }
     }
 
-    /// Returns a handover of an engine's rows. `places` belongs to the engine.
+    /// Returns a handover of an engine's rows into the latest grid. `places` belongs to the engine.
+    ///
+    /// # Errors
+    /// If too few replicas answer.
     pub fn handover<'a>(
         &'a self,
         engine: &'a Engine,
         places: &'a Mutex<Places>,
         stamp: u64,
-    ) -> Handover<'a> {
-        let grid_number = self.grids.len() - 1;
-        Handover {
+    ) -> Result<Handover<'a>, HandoverError> {
+        let grids = self.grids.refresh(&*self.around.rows)?;
+        let grid_number = grids.len() - 1;
+        Ok(Handover {
             of: self.registrar(engine, places),
             rows: &*self.around.rows,
             grid_number: grid_number as u16,
-            grid: self.grids[grid_number],
+            grid: grids[grid_number],
             port: &self.options.name,
             next: &self.next,
             stamp,
             now: self.around.clock.now(),
-        }
+        })
     }
 
     fn count(&self, report: &Report) {

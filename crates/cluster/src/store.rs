@@ -547,10 +547,10 @@ impl Store for ClusterStore {
         self.refresh()?;
         let rows = &self.port.around.rows;
         let sources = self.wanted(&query.selector, &unflushed);
-        let grids = self.port.grids.clone();
+        self.port.grids.refresh(&**rows)?;
         let blocks = Blocks::new(
             rows.clone(),
-            grids,
+            self.port.grids.clone(),
             self.tables(),
             Level::Quorum,
             query.interval,

@@ -4,7 +4,7 @@ use super::writer::VERSION;
 use super::{BundleId, Cell, ClassTables, DirectoryCache, periods};
 use crate::keys::{KeyBuilder, KeyReader};
 use crate::rows::{Found, Level, Range, Rows, RowsError};
-use crate::shelves::Grid;
+use crate::shelves::{Grid, Grids};
 use seiner_bundle::{ChunkRows, Directory, SourceRows};
 use seiner_codec::varint;
 use seiner_model::Interval;
@@ -69,6 +69,9 @@ pub(crate) fn periods_of(
 /// Reader of the bundles of one query. It keeps what it has read, because neighbouring sources share chunks.
 pub(crate) struct Blocks {
     rows: Arc<dyn Rows>,
+    /// Grids that the port knows.
+    known: Arc<Grids>,
+    /// Grids to look at.
     grids: Arc<[Grid]>,
     /// Tables of all classes, late ones included.
     tables: Vec<ClassTables>,
@@ -92,7 +95,7 @@ impl Blocks {
     /// Creates a reader of an interval.
     pub fn new(
         rows: Arc<dyn Rows>,
-        grids: Arc<[Grid]>,
+        known: Arc<Grids>,
         tables: Vec<ClassTables>,
         level: Level,
         interval: Interval,
@@ -100,7 +103,8 @@ impl Blocks {
     ) -> Blocks {
         Blocks {
             rows,
-            grids,
+            grids: known.known(),
+            known,
             tables,
             level,
             interval,
@@ -119,6 +123,8 @@ impl Blocks {
     pub fn refresh(&mut self, handovers: u64) {
         if self.handovers != handovers {
             self.handovers = handovers;
+            // The handovers may have used a new grid.
+            self.grids = self.known.known();
             self.periods.clear();
             self.directories.clear();
         }
