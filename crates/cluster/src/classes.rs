@@ -80,8 +80,7 @@ impl Classes {
         let found = match rows.swap(TABLE, PARTITION, KEY, None, &value)? {
             Swap::Done => first,
             Swap::Found(None) => first,
-            Swap::Found(Some(found)) => serde_json::from_slice(&found)
-                .map_err(|error| RowsError::Rejected(format!("the stored classes: {error}")))?,
+            Swap::Found(Some(found)) => decode(&found)?,
         };
         if let Some(wanted) = wanted
             && wanted != found
@@ -90,6 +89,21 @@ impl Classes {
                         remove them from the settings, or use another keyspace";
             return Err(RowsError::Rejected(text.to_string()));
         }
+        Classes::parse(found)
+    }
+
+    /// Reads the stored classes, if there are any.
+    ///
+    /// # Errors
+    /// If too few replicas answer, or the stored classes cannot be read.
+    pub fn read(rows: &dyn Rows) -> Result<Option<Classes>, RowsError> {
+        let found = rows.read(TABLE, PARTITION, KEY, Level::Quorum)?;
+        found
+            .map(|found| Classes::parse(decode(&found)?))
+            .transpose()
+    }
+
+    fn parse(found: Vec<Stored>) -> Result<Classes, RowsError> {
         let mut classes = Vec::new();
         for class in found {
             let selector = match class.sources.trim() {
@@ -144,6 +158,11 @@ impl Classes {
     }
 }
 
+fn decode(found: &[u8]) -> Result<Vec<Stored>, RowsError> {
+    serde_json::from_slice(found)
+        .map_err(|error| RowsError::Rejected(format!("the stored classes: {error}")))
+}
+
 /// Returns whether the distributed store has classes.
 ///
 /// # Errors
@@ -151,6 +170,16 @@ impl Classes {
 pub(crate) fn are_stored(rows: &dyn Rows) -> Result<bool, RowsError> {
     let found = rows.read(TABLE, PARTITION, KEY, Level::Quorum)?;
     Ok(found.is_some())
+}
+
+/// Returns the shortest age of the retention classes; `None` if there is none, or samples are kept for ever.
+///
+/// # Errors
+/// If too few replicas answer, or the stored classes cannot be read.
+pub fn shortest_age(rows: &dyn Rows) -> Result<Option<Duration>, RowsError> {
+    let classes = Classes::read(rows)?;
+    let ages = classes.iter().flat_map(Classes::all);
+    Ok(ages.filter_map(|class| class.age).min())
 }
 
 /// Checks that a cluster can keep classes.

@@ -47,6 +47,7 @@ mod takeover;
 pub mod wire;
 
 pub use check::{ClusterCheck, check};
+pub use classes::shortest_age;
 pub use export::Export;
 pub use import::{ImportOptions, ImportReport, import};
 pub use memory::MemoryRows;
