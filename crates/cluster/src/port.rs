@@ -125,7 +125,7 @@ impl Port {
         let classes = patiently(clock, || Classes::open(&**rows, options.classes.as_deref()));
         let classes = classes?;
         let tables = classes.all().iter();
-        let tables = tables.flat_map(|class| ClassTables::specs(&class.name, class.age));
+        let tables = tables.flat_map(ClassTables::specs);
         let tables: Vec<TableSpec> = tables.collect();
         patiently(clock, || rows.create(&tables))?;
         let grids = patiently(clock, || Grids::open(&**rows, options.grid))?;

@@ -18,13 +18,18 @@ pub enum Level {
     One,
     /// More than half of the replicas. A read sees every earlier write of this level.
     Quorum,
+    /// All replicas. A read of any level sees every earlier write of this level.
+    All,
 }
 
 /// Table to create.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TableSpec {
-    /// Name: lower-case letters, digits and underscores, at most 48, beginning with a letter.
+    /// Name: lower-case letters, digits and underscores, at most 48, beginning with a letter. `SPACE.NAME` names a table
+    /// in a space of its own, whose tables have another number of copies.
     pub name: String,
+    /// Copies of the rows of a table in a space of its own. The first table of a space determines the number.
+    pub copies: Option<u32>,
     /// Life of a row. `None`: rows live until they are removed.
     pub life: Option<Duration>,
     /// Length of a window of time whose rows share files, so that files die whole (*planing*). `None` for tables
@@ -39,6 +44,7 @@ impl TableSpec {
     pub fn lasting(name: impl Into<String>) -> TableSpec {
         TableSpec {
             name: name.into(),
+            copies: None,
             life: None,
             window: None,
             is_compressed: false,
@@ -145,7 +151,7 @@ pub trait Rows: Send + Sync {
     /// If a table exists with other columns, or too few nodes answer.
     fn create(&self, tables: &[TableSpec]) -> Result<(), RowsError>;
 
-    /// Returns the names of the tables, sorted.
+    /// Returns the names of the tables, sorted, without those in spaces of their own.
     ///
     /// # Errors
     /// If no node answers.

@@ -75,7 +75,6 @@ pub(crate) struct Blocks {
     grids: Arc<[Grid]>,
     /// Tables of all classes, late ones included.
     tables: Vec<ClassTables>,
-    level: Level,
     interval: Interval,
     /// Directories that earlier queries have read.
     cache: Arc<DirectoryCache>,
@@ -97,7 +96,6 @@ impl Blocks {
         rows: Arc<dyn Rows>,
         known: Arc<Grids>,
         tables: Vec<ClassTables>,
-        level: Level,
         interval: Interval,
         cache: Arc<DirectoryCache>,
     ) -> Blocks {
@@ -106,7 +104,6 @@ impl Blocks {
             grids: known.known(),
             known,
             tables,
-            level,
             interval,
             cache,
             handovers: 0,
@@ -184,7 +181,8 @@ impl Blocks {
             to: Some(&key(last.saturating_add(1))),
             limit: usize::MAX,
         };
-        let found = self.rows.range(&range, self.level)?.into_iter();
+        let level = self.tables[table].read;
+        let found = self.rows.range(&range, level)?.into_iter();
         let found: Arc<[i64]> = found.filter_map(|(key, _)| KeyReader(&key).i64()).collect();
         self.periods.insert((table, grid, shelf), found.clone());
         Ok(found)
@@ -222,21 +220,22 @@ impl Blocks {
         if let Some(found) = self.directories.get(&(table, cell)) {
             return Ok(found.clone());
         }
-        let name = self.tables[table].directories.clone();
+        let ClassTables {
+            directories: name,
+            read: level,
+            ..
+        } = self.tables[table].clone();
         let partition = cell.directories();
         let row = |key: &[u8]| [name.as_bytes(), &[0], &partition, key].concat();
         self.reads += 1;
         let (mut opened, mut missing) = (Vec::new(), Vec::new());
-        for key in self
-            .rows
-            .keys(&Range::whole(&name, &partition), self.level)?
-        {
+        for key in self.rows.keys(&Range::whole(&name, &partition), level)? {
             match self.cache.get(&row(&key)) {
                 Some(directory) => opened.push(directory),
                 None => missing.push(key),
             }
         }
-        for (key, value) in self.read_directories(&name, &partition, missing)? {
+        for (key, value) in self.read_directories(table, &partition, missing)? {
             match Opened::parse(&key, &value) {
                 Ok(directory) => {
                     let directory = Arc::new(directory);
@@ -257,22 +256,25 @@ impl Blocks {
     /// Reads the rows of some directories of a cell.
     fn read_directories(
         &self,
-        table: &str,
+        table: usize,
         partition: &[u8],
         mut keys: Vec<Vec<u8>>,
     ) -> Result<Vec<Found>, RowsError> {
+        let ClassTables {
+            directories: table,
+            read: level,
+            ..
+        } = &self.tables[table];
         if keys.len() > SINGLE {
             keys.sort();
-            let found = self
-                .rows
-                .range(&Range::whole(table, partition), self.level)?;
+            let found = self.rows.range(&Range::whole(table, partition), *level)?;
             let is_wanted = |(key, _): &Found| keys.binary_search(key).is_ok();
             return Ok(found.into_iter().filter(is_wanted).collect());
         }
         let mut found = Vec::with_capacity(keys.len());
         for key in keys {
             // A row may have expired since it was listed.
-            let value = self.rows.read(table, partition, &key, self.level)?;
+            let value = self.rows.read(table, partition, &key, *level)?;
             found.extend(value.map(|value| (key, value)));
         }
         Ok(found)
@@ -339,10 +341,11 @@ impl Blocks {
             return Ok(found.clone());
         }
         let row = KeyBuilder::new().u32(part as u32).done();
-        let name = &self.tables[table].data;
-        let found = self
-            .rows
-            .read(name, &cell.data(&opened.id), &row, self.level)?;
+        let ClassTables {
+            data, read: level, ..
+        } = &self.tables[table];
+        let partition = cell.data(&opened.id);
+        let found = self.rows.read(data, &partition, &row, *level)?;
         let bytes = Arc::new(found.unwrap_or_default());
         if self.parts.len() >= PARTS_KEPT {
             self.parts.clear();

@@ -83,7 +83,7 @@ pub fn import(
         false => Classes::open(&**rows, Some(&given))?,
     };
     let tables = classes.all().iter();
-    let tables = tables.flat_map(|class| ClassTables::specs(&class.name, class.age));
+    let tables = tables.flat_map(ClassTables::specs);
     rows.create(&tables.collect::<Vec<_>>())?;
     let grids = Grids::open(&**rows, options.grid)?.known();
     let (record, was_complete) = begin(&**rows, engine, grids.len() as u16 - 1, options.again)?;
@@ -331,8 +331,8 @@ impl Import<'_> {
                 handover: self.record.attempt,
                 nth: 0,
             };
-            for tables in ClassTables::both(&class.name) {
-                remove_earlier(self.rows, &tables, cell, &first, class.level)?;
+            for tables in ClassTables::both(class) {
+                remove_earlier(self.rows, &tables, cell, &first, class.write)?;
             }
         }
         Ok(report)
