@@ -300,7 +300,7 @@ impl ShelvingFigures {
 
     /// Returns the figures with their reasons, as lines of text.
     pub fn reasons(&self, of: Shelving) -> Vec<String> {
-        let whole = self.window_s as u64 % of.period_s.max(1) == 0;
+        let whole = (self.window_s as u64).is_multiple_of(of.period_s.max(1));
         let holds = match whole {
             true => "holds whole periods, so files die whole",
             false => "does not hold whole periods, so some files die later",

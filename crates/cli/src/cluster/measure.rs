@@ -2,6 +2,7 @@
 
 use crate::failure::Failure;
 use seiner_plan::shelving::ClusterDemand;
+use seiner_platform::{Clock, SystemClock};
 use serde_json::Value;
 use std::time::Duration;
 
@@ -28,7 +29,7 @@ pub fn load(url: &str, seconds: f64, stated: ClusterDemand) -> Result<ClusterDem
     }
     let addresses = ports(url)?;
     let before = counts(&addresses)?;
-    std::thread::sleep(Duration::from_secs_f64(seconds));
+    SystemClock::new().sleep(Duration::from_secs_f64(seconds));
     let after = counts(&addresses)?;
     let measured = demand(before, after, seconds, addresses.len(), stated);
     measured.map_err(|what| Failure::Usage(format!("--from: {what}")))
