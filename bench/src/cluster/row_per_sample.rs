@@ -32,6 +32,7 @@ impl RowPerSample {
     pub fn create(rows: CassandraRows) -> Result<RowPerSample> {
         rows.create(&[TableSpec {
             name: TABLE.to_string(),
+            copies: None,
             life: Some(LIFE),
             window: Some(WINDOW),
             is_compressed: true,

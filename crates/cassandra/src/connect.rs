@@ -2,7 +2,7 @@
 
 use crate::client::Client;
 use crate::contact::{Contact, Host, Replication, is_name};
-use crate::schema::{MARKER, VERSION, create_keyspace, create_marker};
+use crate::schema::{EARLIER, MARKER, OWNER, VERSION, create_keyspace, create_marker};
 use crate::tls;
 use seiner_cluster::{Level, RowsError};
 use std::collections::BTreeMap;
@@ -78,15 +78,7 @@ pub(crate) async fn connect(
     client
         .change_schema(&create_marker(&client.keyspace))
         .await?;
-    let text = format!(
-        "INSERT INTO \"{}\".{MARKER} (name, value) VALUES ('version', '{VERSION}') IF NOT EXISTS",
-        client.keyspace
-    );
-    // If the answer is lost, the next look finds out.
-    let _ = client
-        .patience
-        .once(client.session.query_unpaged(text, ()))
-        .await;
+    mark(&client, &client.keyspace, "version", VERSION).await;
     match find_keyspace(&client).await? {
         Found::Ours => Ok(client),
         Found::Nothing => {
@@ -94,6 +86,17 @@ pub(crate) async fn connect(
             Err(RowsError::Unavailable(text.to_string()).into())
         }
     }
+}
+
+/// Writes a row of a marker, unless the row exists. If the answer is lost, the next look finds out.
+pub(crate) async fn mark(client: &Client, keyspace: &str, name: &str, value: &str) {
+    let text = format!(
+        "INSERT INTO \"{keyspace}\".{MARKER} (name, value) VALUES ('{name}', '{value}') IF NOT EXISTS"
+    );
+    let _ = client
+        .patience
+        .once(client.session.query_unpaged(text, ()))
+        .await;
 }
 
 /// Reaches a node, and connects through the hosts that answer. On failure, returns the reason for each host.
@@ -182,7 +185,7 @@ enum Found {
 
 async fn find_keyspace(client: &Client) -> Result<Found, ConnectError> {
     let keyspace = &client.keyspace;
-    let tables: Vec<String> = tables(client).await?;
+    let tables: Vec<String> = tables(client, keyspace).await?;
     if tables.is_empty() {
         return Ok(Found::Nothing);
     }
@@ -196,8 +199,15 @@ async fn find_keyspace(client: &Client) -> Result<Found, ConnectError> {
     if !tables.iter().any(|table| table == MARKER) {
         return Err(foreign());
     }
+    if let Ok(Some(owner)) = marked(client, keyspace, OWNER, &[Level::One]).await {
+        let text = format!(
+            "the keyspace {keyspace} has the tables of a retention class of the keyspace {owner}; name {owner}, or \
+             another keyspace"
+        );
+        return Err(ConnectError::Setting(text));
+    }
     match version(client).await {
-        Ok(Some(version)) if version == VERSION => Ok(Found::Ours),
+        Ok(Some(version)) if version == VERSION || version == EARLIER => Ok(Found::Ours),
         Ok(Some(found)) => Err(ConnectError::OtherSchema {
             keyspace: keyspace.clone(),
             found,
@@ -210,34 +220,45 @@ async fn find_keyspace(client: &Client) -> Result<Found, ConnectError> {
     }
 }
 
-/// Returns the names of all tables of the keyspace, with the marker.
-pub(crate) async fn tables(client: &Client) -> Result<Vec<String>, RowsError> {
-    let text = format!(
-        "SELECT table_name FROM system_schema.tables WHERE keyspace_name = '{}'",
-        client.keyspace
-    );
+/// Returns the names of all tables of a keyspace, with the marker.
+pub(crate) async fn tables(client: &Client, keyspace: &str) -> Result<Vec<String>, RowsError> {
+    let text =
+        format!("SELECT table_name FROM system_schema.tables WHERE keyspace_name = '{keyspace}'");
     let rows: Vec<(String,)> = client.select(&text, Level::One).await?;
     Ok(rows.into_iter().map(|(name,)| name).collect())
 }
 
 /// Returns the version of the tables. One replica is enough if it has the version, so that a client can connect while
 /// most nodes are down.
-async fn version(client: &Client) -> Result<Option<String>, RowsError> {
-    let text = format!(
-        "SELECT value FROM \"{}\".{MARKER} WHERE name = 'version'",
-        client.keyspace
-    );
-    for level in [Level::One, Level::Quorum] {
-        let rows: Vec<(Option<String>,)> = client.select(&text, level).await?;
-        if let Some((Some(version),)) = rows.into_iter().next() {
-            return Ok(Some(version));
+pub(crate) async fn version(client: &Client) -> Result<Option<String>, RowsError> {
+    marked(
+        client,
+        &client.keyspace,
+        "version",
+        &[Level::One, Level::Quorum],
+    )
+    .await
+}
+
+/// Returns the value of a row of a marker, as found at the first level that finds the row.
+pub(crate) async fn marked(
+    client: &Client,
+    keyspace: &str,
+    name: &str,
+    levels: &[Level],
+) -> Result<Option<String>, RowsError> {
+    let text = format!("SELECT value FROM \"{keyspace}\".{MARKER} WHERE name = '{name}'");
+    for level in levels {
+        let rows: Vec<(Option<String>,)> = client.select(&text, *level).await?;
+        if let Some((Some(value),)) = rows.into_iter().next() {
+            return Ok(Some(value));
         }
     }
     Ok(None)
 }
 
 /// Returns the number of nodes of each data centre.
-fn datacenters(client: &Client) -> BTreeMap<String, usize> {
+pub(crate) fn datacenters(client: &Client) -> BTreeMap<String, usize> {
     let state = client.session.get_cluster_state();
     let mut datacenters = BTreeMap::new();
     for node in state.get_nodes_info() {

@@ -246,6 +246,27 @@ impl FromStr for ClusterUrl {
     }
 }
 
+/// Returns the keyspace and the name of a table: `SPACE.NAME` is the table `NAME` in the keyspace `KEYSPACE_SPACE`.
+///
+/// # Errors
+/// A sentence with the remedy if a name is invalid. Valid names may be written into statements.
+pub(crate) fn place_of<'t>(keyspace: &str, table: &'t str) -> Result<(String, &'t str), String> {
+    let (space, name) = match table.split_once('.') {
+        None => (keyspace.to_string(), table),
+        Some((space, name)) => (format!("{keyspace}_{space}"), name),
+    };
+    if !is_name(&space) {
+        return Err(format!(
+            "{space:?}, the keyspace of a class with its own replication, is no name of a keyspace; use a shorter name \
+             of the class or of the keyspace (together at most 47 letters, digits and underscores)"
+        ));
+    }
+    match is_name(name) {
+        true => Ok((space, name)),
+        false => Err(format!("{name:?} is no name of a table")),
+    }
+}
+
 /// Checks the name of a keyspace or table. Such a name may be written into a statement.
 pub(crate) fn is_name(text: &str) -> bool {
     let is_sign = |sign: u8| sign.is_ascii_lowercase() || sign.is_ascii_digit() || sign == b'_';
@@ -373,6 +394,20 @@ mod tests {
         let url: ClusterUrl = url.parse().unwrap();
         assert_eq!(url.contact.compaction, Compaction::Fisherman);
         assert_eq!(url.replication.factor, 1);
+    }
+
+    #[test]
+    fn a_table_in_a_space_has_a_keyspace_of_its_own() {
+        let place = |table| place_of("sensors", table);
+        assert_eq!(place("blocks"), Ok(("sensors".to_string(), "blocks")));
+        let own = ("sensors_raw".to_string(), "blocks_raw");
+        assert_eq!(place("raw.blocks_raw"), Ok(own));
+        for wrong in ["Raw.blocks", "raw.", ".", "raw.blocks\"", "a\".b"] {
+            assert!(place(wrong).is_err(), "{wrong}");
+        }
+        let long = format!("{}.t", "a".repeat(41));
+        let error = place(&long).unwrap_err();
+        assert!(error.contains("shorter name"), "{error}");
     }
 
     #[test]

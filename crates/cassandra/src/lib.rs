@@ -21,6 +21,7 @@
 mod client;
 mod connect;
 mod contact;
+mod creation;
 #[cfg(target_os = "linux")]
 pub mod local;
 mod operations;

@@ -2,7 +2,7 @@
 
 use crate::client::{Client, unreadable};
 use crate::connect;
-use crate::schema::{Column, MARKER, check_columns, create_table, explain};
+use crate::schema::MARKER;
 use crate::statements::{Kind, TableStatements};
 use scylla::policies::timestamp_generator::TimestampGenerator as _;
 use scylla::response::PagingState;
@@ -11,7 +11,7 @@ use scylla::serialize::row::SerializeRow;
 use scylla::statement::prepared::PreparedStatement;
 use scylla::value::{CqlValue, Row as AnyRow};
 use seiner_cluster::rows::MAX_VALUE;
-use seiner_cluster::{Level, Range, RowsError, Swap, TableSpec};
+use seiner_cluster::{Level, Range, RowsError, Swap};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
@@ -32,30 +32,9 @@ struct Pages<'a> {
 pub(crate) type Entry = (Vec<u8>, Vec<u8>);
 
 impl Client {
-    /// Creates the tables that do not exist yet.
-    pub(crate) async fn create(&self, tables: &[TableSpec]) -> Result<(), RowsError> {
-        let existing = connect::tables(self).await?;
-        for table in tables {
-            let text = create_table(&self.keyspace, table, self.form())?;
-            if !existing.contains(&table.name) {
-                self.change_schema(&text).await.map_err(explain)?;
-            }
-        }
-        for table in tables {
-            let text = format!(
-                "SELECT column_name, kind, position, type FROM system_schema.columns \
-                 WHERE keyspace_name = '{}' AND table_name = '{}'",
-                self.keyspace, table.name
-            );
-            let columns: Vec<Column> = self.select(&text, Level::One).await?;
-            check_columns(&table.name, columns)?;
-        }
-        Ok(())
-    }
-
     /// Returns the names of the tables of rows, sorted.
     pub(crate) async fn tables(&self) -> Result<Vec<String>, RowsError> {
-        let mut names = connect::tables(self).await?;
+        let mut names = connect::tables(self, &self.keyspace).await?;
         names.retain(|name| name != MARKER);
         names.sort();
         Ok(names)

@@ -1,7 +1,7 @@
 //! Several reads at the same time.
 
 use crate::client::Client;
-use seiner_cluster::{Found, Level, Range, Reading, RowsError, Selection};
+use seiner_cluster::{Found, Range, Reading, RowsError, Selection};
 use std::sync::Arc;
 
 impl Client {
@@ -9,7 +9,6 @@ impl Client {
     pub(crate) async fn read_all(
         self: &Arc<Client>,
         readings: Vec<Reading>,
-        level: Level,
     ) -> Result<Vec<Vec<Found>>, RowsError> {
         let mut tasks = Vec::with_capacity(readings.len());
         for reading in readings {
@@ -17,7 +16,7 @@ impl Client {
             let permit = permit.expect("the semaphore is never closed");
             let client = Arc::clone(self);
             tasks.push(tokio::spawn(async move {
-                let answer = client.answer(&reading, level).await;
+                let answer = client.answer(&reading).await;
                 drop(permit);
                 answer
             }));
@@ -32,9 +31,9 @@ impl Client {
         Ok(answers)
     }
 
-    async fn answer(&self, reading: &Reading, level: Level) -> Result<Vec<Found>, RowsError> {
+    async fn answer(&self, reading: &Reading) -> Result<Vec<Found>, RowsError> {
         let (table, partition) = (&*reading.table, &*reading.partition);
-        let whole = Range::whole(table, partition);
+        let (whole, level) = (Range::whole(table, partition), reading.level);
         match &reading.rows {
             Selection::One(key) => {
                 let value = self.read(table, partition, key, level).await?;

@@ -3,6 +3,7 @@
 use crate::client::Client;
 use crate::connect::{self, ConnectError};
 use crate::contact::{Contact, Replication};
+use crate::creation;
 use crate::statistics::Statistics;
 use seiner_cluster::{Found, Level, Range, Reading, Row, Rows, RowsError, Swap, TableSpec};
 use std::net::SocketAddr;
@@ -111,7 +112,7 @@ pub(crate) fn nodes(client: &Client) -> Vec<Node> {
 
 impl Rows for CassandraRows {
     fn create(&self, tables: &[TableSpec]) -> Result<(), RowsError> {
-        self.wait(self.client.create(tables))
+        self.wait(creation::create(&self.client, tables))
     }
 
     fn tables(&self) -> Result<Vec<String>, RowsError> {
@@ -144,8 +145,8 @@ impl Rows for CassandraRows {
         Ok(found.map(|(key, _)| key).collect())
     }
 
-    fn read_all(&self, readings: Vec<Reading>, level: Level) -> Result<Vec<Vec<Found>>, RowsError> {
-        self.wait(self.client.read_all(readings, level))
+    fn read_all(&self, readings: Vec<Reading>) -> Result<Vec<Vec<Found>>, RowsError> {
+        self.wait(self.client.read_all(readings))
     }
 
     fn remove(

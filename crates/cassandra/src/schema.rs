@@ -6,7 +6,7 @@
 //! therefore send changes of the schema to the same node, the connected one with the lowest identifier: one node does
 //! them one after the other, and `IF NOT EXISTS` holds.
 
-use crate::contact::{Compaction, is_name};
+use crate::contact::{Compaction, place_of};
 use seiner_cluster::{RowsError, TableSpec};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -14,8 +14,12 @@ use std::time::Duration;
 
 /// Table that marks the keyspaces of Seiner.
 pub(crate) const MARKER: &str = "seiner_schema";
-/// Version of the tables.
-pub(crate) const VERSION: &str = "1";
+/// Version of the tables. Version 1 has no classes with their own copies, and its programs look for no new grids.
+pub(crate) const VERSION: &str = "2";
+/// Version that is readable, and becomes the present one when a port creates its tables.
+pub(crate) const EARLIER: &str = "1";
+/// Name of the row of a marker that contains the keyspace to which a keyspace of a class belongs.
+pub(crate) const OWNER: &str = "belongs_to";
 
 /// Longest grace of deletions in tables whose rows die by age, in seconds: the time for which Cassandra keeps hints for
 /// a node that is down, 3 h. Hints that are older than the grace are dropped. A longer grace would keep dead rows for
@@ -80,8 +84,9 @@ pub(crate) fn create_table(
     table: &TableSpec,
     form: Form,
 ) -> Result<String, RowsError> {
-    if !is_name(&table.name) || table.name == MARKER {
-        let text = format!("{:?} is no name of a table", table.name);
+    let (keyspace, name) = place_of(keyspace, &table.name).map_err(RowsError::Rejected)?;
+    if name == MARKER {
+        let text = format!("{name:?} is no name of a table of rows");
         return Err(RowsError::Rejected(text));
     }
     let compression = match form.uncompressed {
@@ -90,10 +95,9 @@ pub(crate) fn create_table(
         Uncompressed::Scylla => "'sstable_compression': ''",
     };
     let mut text = format!(
-        "CREATE TABLE IF NOT EXISTS \"{keyspace}\".\"{}\" \
+        "CREATE TABLE IF NOT EXISTS \"{keyspace}\".\"{name}\" \
          (partition blob, key blob, value blob, PRIMARY KEY (partition, key)) \
-         WITH CLUSTERING ORDER BY (key ASC) AND compression = {{{compression}}}",
-        table.name
+         WITH CLUSTERING ORDER BY (key ASC) AND compression = {{{compression}}}"
     );
     if let Some(window) = table.window {
         let compaction = compaction_of(window, form)?;
@@ -215,6 +219,7 @@ mod tests {
     fn table(life: Option<u64>, window: Option<u64>) -> TableSpec {
         TableSpec {
             name: "blocks".to_string(),
+            copies: None,
             life: life.map(Duration::from_secs),
             window: window.map(Duration::from_secs),
             is_compressed: false,
@@ -273,6 +278,14 @@ mod tests {
             spec.name = name.to_string();
             assert!(create(&spec).is_err(), "{name}");
         }
+    }
+
+    #[test]
+    fn a_table_in_a_space_is_created_in_its_keyspace() {
+        let mut spec = table(None, Some(3600));
+        spec.name = "raw.blocks_raw".to_string();
+        let text = create_table("k", &spec, PLAIN).unwrap();
+        assert!(text.contains(r#""k_raw"."blocks_raw""#), "{text}");
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Prepared statements of the tables.
 
-use crate::contact::is_name;
+use crate::contact::place_of;
 use crate::retry::Patience;
 use scylla::client::session::Session;
 use scylla::errors::ExecutionError;
@@ -76,6 +76,7 @@ impl Kind {
 
 /// Statements of one table, prepared when they are first needed.
 pub(crate) struct TableStatements {
+    keyspace: String,
     table: String,
     prepared: [OnceCell<PreparedStatement>; KINDS],
     /// Number of rows of this table that fill a page.
@@ -129,14 +130,12 @@ impl Statements {
             return Ok(Arc::clone(found));
         }
         drop(tables);
-        if !is_name(table) {
-            let text = format!("{table:?} is no name of a table");
-            return Err(RowsError::Rejected(text));
-        }
+        let (keyspace, name) = place_of(&self.keyspace, table).map_err(RowsError::Rejected)?;
         let mut tables = self.tables.write().unwrap_or_else(PoisonError::into_inner);
         let entry = tables.entry(table.to_string()).or_insert_with(|| {
             Arc::new(TableStatements {
-                table: table.to_string(),
+                keyspace,
+                table: name.to_string(),
                 prepared: [const { OnceCell::const_new() }; KINDS],
                 page_rows: AtomicI32::new(FIRST_PAGE),
             })
@@ -155,7 +154,7 @@ impl Statements {
     ) -> Result<PreparedStatement, RowsError> {
         let cell = &table.prepared[kind as usize];
         let prepare = || async {
-            let text = kind.text(&self.keyspace, &table.table);
+            let text = kind.text(&table.keyspace, &table.table);
             let prepared = patience.repeat(|| async {
                 let prepared = session.prepare(&*text).await;
                 prepared.map_err(ExecutionError::PrepareError)
@@ -181,6 +180,7 @@ pub(crate) fn consistency(level: Level) -> Consistency {
     match level {
         Level::One => Consistency::One,
         Level::Quorum => Consistency::Quorum,
+        Level::All => Consistency::All,
     }
 }
 

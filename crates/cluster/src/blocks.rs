@@ -14,8 +14,9 @@ pub(crate) use check::check_table;
 pub(crate) use reader::{BlockDamage, Blocks, periods_of};
 pub(crate) use writer::{Place, Stamped, put, remove_earlier};
 
+use crate::classes::ClusterClass;
 use crate::keys::{KeyBuilder, KeyReader};
-use crate::rows::TableSpec;
+use crate::rows::{Level, TableSpec};
 use std::time::Duration;
 
 /// Kind of a partition in a table of directories: the periods of a shelf.
@@ -99,35 +100,48 @@ pub(crate) struct ClassTables {
     pub directories: String,
     /// Data of bundles.
     pub data: String,
+    /// Replicas that must answer a read of the class.
+    pub read: Level,
 }
 
 impl ClassTables {
     /// Returns the tables of a class. Late bundles have tables of their own: their rows expire sooner than others
     /// that were written at the same time, and would keep files from dying whole.
-    pub fn of(class: &str, is_late: bool) -> ClassTables {
+    pub fn of(class: &ClusterClass, is_late: bool) -> ClassTables {
         let late = if is_late { "_late" } else { "" };
+        let name = &class.name;
+        // A class with its own number of copies has a space of its own.
+        let space = match class.copies {
+            Some(_) => format!("{name}."),
+            None => String::new(),
+        };
         ClassTables {
-            directories: format!("directories_{class}{late}"),
-            data: format!("blocks_{class}{late}"),
+            directories: format!("{space}directories_{name}{late}"),
+            data: format!("{space}blocks_{name}{late}"),
+            read: class.read,
         }
     }
 
     /// Returns the tables of a class, and those of its late bundles.
-    pub fn both(class: &str) -> [ClassTables; 2] {
+    pub fn both(class: &ClusterClass) -> [ClassTables; 2] {
         [false, true].map(|is_late| ClassTables::of(class, is_late))
     }
 
-    /// Returns the specifications of the tables of a class whose samples are kept for `age`.
-    pub fn specs(class: &str, age: Option<Duration>) -> Vec<TableSpec> {
+    /// Returns the specifications of the tables of a class.
+    pub fn specs(class: &ClusterClass) -> Vec<TableSpec> {
+        let window = class
+            .age
+            .map_or(WINDOW, |age| (age / 25).max(SHORTEST_WINDOW));
         let names = ClassTables::both(class)
             .into_iter()
             .flat_map(|tables| [tables.directories, tables.data]);
         names
             .map(|name| TableSpec {
                 name,
+                copies: class.copies,
                 life: None,
                 // Rows have lives of their own. About 25 windows a life keep few files open.
-                window: Some(age.map_or(WINDOW, |age| (age / 25).max(SHORTEST_WINDOW))),
+                window: Some(window),
                 is_compressed: false,
             })
             .collect()

@@ -212,7 +212,7 @@ impl<'a> Shelf<'a> {
             report.expired_samples += samples;
             return Ok(());
         }
-        let tables = ClassTables::of(&class.name, is_late);
+        let tables = ClassTables::of(class, is_late);
         let place = Place {
             tables: &tables,
             cell,
@@ -230,7 +230,7 @@ impl<'a> Shelf<'a> {
             stamp: of.stamp,
             bundle,
         };
-        put(of.rows, &place, &stamped, class.level)?;
+        put(of.rows, &place, &stamped, class.write)?;
         self.nth += 1;
         Ok(())
     }

@@ -1,6 +1,7 @@
 //! Check of a cluster's data.
 
 use crate::blocks::{ClassTables, check_table};
+use crate::classes::Classes;
 use crate::lease;
 use crate::names::Names;
 use crate::rows::{Rows, RowsError};
@@ -64,10 +65,9 @@ pub fn check(
 
 /// Returns the tables of all classes, late ones included.
 fn tables(rows: &dyn Rows) -> Result<Vec<ClassTables>, RowsError> {
-    let names = rows.tables()?.into_iter();
-    let classes = names.filter_map(|name| {
-        let class = name.strip_prefix("directories_")?.to_string();
-        Some(ClassTables::of(&class, false))
-    });
-    Ok(classes.collect())
+    let Some(classes) = Classes::read(rows)? else {
+        let text = "the keyspace has no retention classes, because no port was started on it; name another keyspace";
+        return Err(RowsError::Rejected(text.to_string()));
+    };
+    Ok(classes.all().iter().flat_map(ClassTables::both).collect())
 }

@@ -5,7 +5,7 @@
 
 use crate::rows::{Level, Rows, RowsError, Swap};
 use seiner_model::{Interval, Selector, SourceKey};
-use seiner_store::Class;
+use seiner_store::{Class, Consistency, Copies};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
@@ -13,9 +13,6 @@ use std::time::Duration;
 pub(crate) const TABLE: &str = "rules";
 const PARTITION: &[u8] = b"rules";
 const KEY: &[u8] = b"classes";
-/// Replicas that must have a bundle: it replaces the replicated journal.
-const LEVEL: Level = Level::Quorum;
-
 /// Class as it is stored.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Stored {
@@ -23,6 +20,21 @@ struct Stored {
     sources: String,
     /// Age in ns.
     age_ns: Option<u64>,
+    /// Number of copies, if the class has its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    replication: Option<u32>,
+    /// Replicas that must answer; `quorum` is left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    consistency: Option<StoredConsistency>,
+}
+
+/// Replicas that must answer, as they are stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum StoredConsistency {
+    One,
+    Quorum,
+    All,
 }
 
 /// Class.
@@ -33,8 +45,12 @@ pub(crate) struct ClusterClass {
     selector: Option<Selector>,
     /// Age up to which samples are kept.
     pub age: Option<Duration>,
+    /// Number of copies, if it differs from that of the other tables. The class has a space of its own then.
+    pub copies: Option<u32>,
     /// Replicas that must have a bundle.
-    pub level: Level,
+    pub write: Level,
+    /// Replicas that must answer a read.
+    pub read: Level,
 }
 
 impl ClusterClass {
@@ -42,6 +58,19 @@ impl ClusterClass {
     pub fn selector_text(&self) -> String {
         let selector = self.selector.as_ref();
         selector.map_or_else(String::new, ToString::to_string)
+    }
+
+    /// Returns the copies as settings have them.
+    pub fn copies(&self) -> Copies {
+        let consistency = match self.write {
+            Level::One => Consistency::One,
+            Level::Quorum => Consistency::Quorum,
+            Level::All => Consistency::All,
+        };
+        Copies {
+            replication: self.copies,
+            consistency,
+        }
     }
 
     /// Returns whether a bundle of these times is late, and the remaining life of its rows. A bundle is late if its
@@ -80,8 +109,7 @@ impl Classes {
         let found = match rows.swap(TABLE, PARTITION, KEY, None, &value)? {
             Swap::Done => first,
             Swap::Found(None) => first,
-            Swap::Found(Some(found)) => serde_json::from_slice(&found)
-                .map_err(|error| RowsError::Rejected(format!("the stored classes: {error}")))?,
+            Swap::Found(Some(found)) => decode(&found)?,
         };
         if let Some(wanted) = wanted
             && wanted != found
@@ -90,6 +118,21 @@ impl Classes {
                         remove them from the settings, or use another keyspace";
             return Err(RowsError::Rejected(text.to_string()));
         }
+        Classes::parse(found)
+    }
+
+    /// Reads the stored classes, if there are any.
+    ///
+    /// # Errors
+    /// If too few replicas answer, or the stored classes cannot be read.
+    pub fn read(rows: &dyn Rows) -> Result<Option<Classes>, RowsError> {
+        let found = rows.read(TABLE, PARTITION, KEY, Level::Quorum)?;
+        found
+            .map(|found| Classes::parse(decode(&found)?))
+            .transpose()
+    }
+
+    fn parse(found: Vec<Stored>) -> Result<Classes, RowsError> {
         let mut classes = Vec::new();
         for class in found {
             let selector = match class.sources.trim() {
@@ -98,11 +141,14 @@ impl Classes {
                     RowsError::Rejected(format!("class {}: {error}", class.name))
                 })?),
             };
+            let (write, read) = levels(class.consistency);
             classes.push(ClusterClass {
                 name: class.name,
                 selector,
                 age: class.age_ns.map(Duration::from_nanos),
-                level: LEVEL,
+                copies: class.replication,
+                write,
+                read,
             });
         }
         if classes.last().is_none_or(|last| last.selector.is_some()) {
@@ -110,7 +156,9 @@ impl Classes {
                 name: seiner_store::DEFAULT.to_string(),
                 selector: None,
                 age: None,
-                level: LEVEL,
+                copies: None,
+                write: Level::Quorum,
+                read: Level::Quorum,
             });
         }
         Ok(Classes(classes))
@@ -144,6 +192,20 @@ impl Classes {
     }
 }
 
+/// Returns the levels of writes and reads of a class. After a write to all replicas, each of them has the bundle.
+fn levels(of: Option<StoredConsistency>) -> (Level, Level) {
+    match of {
+        Some(StoredConsistency::One) => (Level::One, Level::One),
+        None | Some(StoredConsistency::Quorum) => (Level::Quorum, Level::Quorum),
+        Some(StoredConsistency::All) => (Level::All, Level::One),
+    }
+}
+
+fn decode(found: &[u8]) -> Result<Vec<Stored>, RowsError> {
+    serde_json::from_slice(found)
+        .map_err(|error| RowsError::Rejected(format!("the stored classes: {error}")))
+}
+
 /// Returns whether the distributed store has classes.
 ///
 /// # Errors
@@ -151,6 +213,16 @@ impl Classes {
 pub(crate) fn are_stored(rows: &dyn Rows) -> Result<bool, RowsError> {
     let found = rows.read(TABLE, PARTITION, KEY, Level::Quorum)?;
     Ok(found.is_some())
+}
+
+/// Returns the shortest age of the retention classes; `None` if there is none, or samples are kept for ever.
+///
+/// # Errors
+/// If too few replicas answer, or the stored classes cannot be read.
+pub fn shortest_age(rows: &dyn Rows) -> Result<Option<Duration>, RowsError> {
+    let classes = Classes::read(rows)?;
+    let ages = classes.iter().flat_map(Classes::all);
+    Ok(ages.filter_map(|class| class.age).min())
 }
 
 /// Checks that a cluster can keep classes.
@@ -177,6 +249,15 @@ fn stored(classes: &[Class]) -> Result<Vec<Stored>, String> {
                 "class {name:?}: in a cluster a class has at most 24 lower-case letters, digits and underscores"
             ));
         }
+        if class
+            .copies
+            .replication
+            .is_some_and(|factor| !(1..=100).contains(&factor))
+        {
+            return Err(format!(
+                "class {name:?}: a class has 1 to 100 replicas; change replication"
+            ));
+        }
         if class.keep.rows.is_some() || class.keep.bytes.is_some() || !class.rollup.is_empty() {
             return Err(format!(
                 "class {name:?}: a cluster keeps samples by age only; remove rows, bytes and roll-up levels"
@@ -186,6 +267,12 @@ fn stored(classes: &[Class]) -> Result<Vec<Stored>, String> {
             name: name.clone(),
             sources: class.sources.clone(),
             age_ns: class.keep.age.map(|age| age.as_nanos() as u64),
+            replication: class.copies.replication,
+            consistency: match class.copies.consistency {
+                Consistency::One => Some(StoredConsistency::One),
+                Consistency::Quorum => None,
+                Consistency::All => Some(StoredConsistency::All),
+            },
         });
     }
     Ok(found)
@@ -245,13 +332,34 @@ mod tests {
     }
 
     #[test]
+    fn classes_without_copies_are_stored_as_before() {
+        let rows = rows();
+        let plain = br#"[{"name":"raw","sources":"cpu","age_ns":9}]"#;
+        rows.swap(TABLE, PARTITION, KEY, None, plain).unwrap();
+        let found = Classes::read(&rows).unwrap().unwrap();
+        assert_eq!(found.at(0).copies(), Copies::default());
+        let given = Class {
+            keep: Keep {
+                age: Some(Duration::from_nanos(9)),
+                ..Keep::default()
+            },
+            ..class("raw", "cpu", None)
+        };
+        let text = serde_json::to_vec(&stored(&[given]).unwrap()).unwrap();
+        assert_eq!(text, plain);
+        assert_eq!(shortest_age(&rows), Ok(Some(Duration::from_nanos(9))));
+    }
+
+    #[test]
     fn late_bundles_live_for_the_rest_of_their_age() {
         let second = 1_000_000_000;
         let class = ClusterClass {
             name: "raw".to_string(),
             selector: None,
             age: Some(Duration::from_secs(1000)),
-            level: Level::Quorum,
+            copies: None,
+            write: Level::Quorum,
+            read: Level::Quorum,
         };
         let times = Interval::new(0, 100 * second);
         let life = |now: i64| class.life(times, now * second);

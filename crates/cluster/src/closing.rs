@@ -14,7 +14,7 @@ const PAUSE: Duration = Duration::from_secs(1);
 ///
 /// # Errors
 /// The last error of the distributed store, or the first error of the engine.
-pub(crate) fn patiently<T>(
+pub(crate) fn repeat<T>(
     clock: &dyn Clock,
     step: impl Fn() -> Result<T, HandoverError>,
 ) -> Result<T, HandoverError> {
@@ -48,7 +48,7 @@ mod tests {
             attempts.set(attempts.get() + 1);
             (attempts.get() == 5).then_some(7).ok_or_else(unavailable)
         };
-        assert_eq!(patiently(&SimClock::new(0), step).unwrap(), 7);
+        assert_eq!(repeat(&SimClock::new(0), step).unwrap(), 7);
         assert_eq!(attempts.get(), 5);
     }
 
@@ -56,7 +56,7 @@ mod tests {
     fn patience_ends() {
         let clock = SimClock::new(0);
         let never = || -> Result<(), HandoverError> { Err(unavailable()) };
-        assert!(patiently(&clock, never).is_err());
+        assert!(repeat(&clock, never).is_err());
         assert_eq!(clock.monotonic(), PATIENCE.as_nanos() as u64);
     }
 }

@@ -162,9 +162,10 @@ impl Export {
 /// Returns the times that divide the samples: beginnings of periods with bundles, and of the times after them.
 fn cuts(store: &ClusterStore) -> Result<BTreeSet<i64>, Error> {
     let port = &store.port;
+    let grids = port.grids.refresh(&*port.around.rows)?;
     let mut cuts = BTreeSet::new();
     for table in store.tables() {
-        for (number, grid) in port.grids.iter().enumerate() {
+        for (number, grid) in grids.iter().enumerate() {
             for shelf in 0..grid.shelves {
                 for period in periods_of(&*port.around.rows, &table, number as u16, shelf)? {
                     let times = grid.times(period);

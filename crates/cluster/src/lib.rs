@@ -48,6 +48,7 @@ mod takeover;
 pub mod wire;
 
 pub use check::{ClusterCheck, check};
+pub use classes::shortest_age;
 pub use export::Export;
 pub use import::{ImportOptions, ImportReport, import};
 pub use memory::MemoryRows;
@@ -57,5 +58,5 @@ pub use ports::PortInfo;
 pub use progress::{Progress, Watch};
 pub use rows::{Found, Level, Range, Reading, Row, Rows, RowsError, Selection, Swap, TableSpec};
 pub use settings::{Acknowledge, PortOptions, SpareDisks, Surroundings};
-pub use shelves::Grid;
+pub use shelves::{Grid, GridChange, change_grid, grids};
 pub use store::ClusterStore;

@@ -23,7 +23,7 @@ use crate::places::Places;
 use crate::ports::{self, PortInfo};
 use crate::rows::{Level, TableSpec};
 use crate::settings::{PortOptions, Surroundings};
-use crate::shelves::{self, Grid};
+use crate::shelves::Grids;
 use crate::stamps::Stamps;
 use crate::strangers::Numbers;
 use crate::tables::base_tables;
@@ -74,7 +74,7 @@ pub(crate) struct Port {
     /// Directories that queries have read.
     pub directories: Arc<DirectoryCache>,
     pub classes: Classes,
-    pub grids: Arc<[Grid]>,
+    pub grids: Arc<Grids>,
     pub stamps: Stamps,
     /// Number of the next handover.
     pub next: AtomicU64,
@@ -126,10 +126,10 @@ impl Port {
         let classes = patiently(clock, || Classes::open(&**rows, options.classes.as_deref()));
         let classes = classes?;
         let tables = classes.all().iter();
-        let tables = tables.flat_map(|class| ClassTables::specs(&class.name, class.age));
+        let tables = tables.flat_map(ClassTables::specs);
         let tables: Vec<TableSpec> = tables.collect();
         patiently(clock, || rows.create(&tables))?;
-        let grids = patiently(clock, || shelves::open(&**rows, options.grid))?;
+        let grids = patiently(clock, || Grids::open(&**rows, options.grid))?;
         let names = Names::new(rows.clone(), &options.name);
         patiently(clock, || names.refresh())?;
         let stamps = Stamps::new(around.clock.clone());
@@ -164,7 +164,7 @@ impl Port {
             balance: Mutex::default(),
             counts: Mutex::default(),
             trouble: Mutex::default(),
-            grids: grids.into(),
+            grids: Arc::new(grids),
             options,
             around,
             engine,
@@ -209,9 +209,8 @@ impl Port {
         let removed = self.mirror.as_ref().map(|mirror| mirror.removed_so_far());
         let accepted = self.engine.status().rows_accepted;
         let cut = self.engine.cut()?;
-        let report = self
-            .handover(&self.engine, &self.places, stamp)
-            .run(cut.block)?;
+        let handover = self.handover(&self.engine, &self.places, stamp)?;
+        let report = handover.run(cut.block)?;
         self.stored.fetch_add(1, Ordering::SeqCst);
         self.engine.release(cut)?;
         self.rows_handed_over.store(accepted, Ordering::Relaxed);
@@ -248,24 +247,28 @@ impl Port {
         }
     }
 
-    /// Returns a handover of an engine's rows. `places` belongs to the engine.
+    /// Returns a handover of an engine's rows into the latest grid. `places` belongs to the engine.
+    ///
+    /// # Errors
+    /// If too few replicas answer.
     pub fn handover<'a>(
         &'a self,
         engine: &'a Engine,
         places: &'a Mutex<Places>,
         stamp: u64,
-    ) -> Handover<'a> {
-        let grid_number = self.grids.len() - 1;
-        Handover {
+    ) -> Result<Handover<'a>, HandoverError> {
+        let grids = self.grids.refresh(&*self.around.rows)?;
+        let grid_number = grids.len() - 1;
+        Ok(Handover {
             of: self.registrar(engine, places),
             rows: &*self.around.rows,
             grid_number: grid_number as u16,
-            grid: self.grids[grid_number],
+            grid: grids[grid_number],
             port: &self.options.name,
             next: &self.next,
             stamp,
             now: self.around.clock.now(),
-        }
+        })
     }
 
     fn count(&self, report: &Report) {
@@ -575,7 +578,7 @@ impl Port {
             return Ok(());
         }
         let clock = &*self.around.clock;
-        closing::patiently(clock, || self.hand_over(None))?;
+        closing::repeat(clock, || self.hand_over(None))?;
         if let Err(error) = ports::withdraw(&*self.around.rows, &self.options.name) {
             tracing::warn!("the port stays in the directory for some seconds: {error}");
         }
@@ -587,7 +590,7 @@ impl Port {
         // No row of the journal is needed, so no other port has to finish it.
         let lease = self.lease();
         let (rows, id) = (&*self.around.rows, lease.record().id());
-        closing::patiently(clock, || Ok(journal::forget(rows, &id, Level::Quorum)?))?;
-        Ok(closing::patiently(clock, || Ok(lease.end()?))?)
+        closing::repeat(clock, || Ok(journal::forget(rows, &id, Level::Quorum)?))?;
+        Ok(closing::repeat(clock, || Ok(lease.end()?))?)
     }
 }

@@ -18,13 +18,18 @@ pub enum Level {
     One,
     /// More than half of the replicas. A read sees every earlier write of this level.
     Quorum,
+    /// All replicas. A read of any level sees every earlier write of this level.
+    All,
 }
 
 /// Table to create.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TableSpec {
-    /// Name: lower-case letters, digits and underscores, at most 48, beginning with a letter.
+    /// Name: lower-case letters, digits and underscores, at most 48, beginning with a letter. `SPACE.NAME` names a table
+    /// in a space of its own, whose tables have another number of copies.
     pub name: String,
+    /// Copies of the rows of a table in a space of its own. The first table of a space determines the number.
+    pub copies: Option<u32>,
     /// Life of a row. `None`: rows live until they are removed.
     pub life: Option<Duration>,
     /// Length of a window of time whose rows share files, so that files die whole (*planing*). `None` for tables
@@ -39,6 +44,7 @@ impl TableSpec {
     pub fn lasting(name: impl Into<String>) -> TableSpec {
         TableSpec {
             name: name.into(),
+            copies: None,
             life: None,
             window: None,
             is_compressed: false,
@@ -106,6 +112,8 @@ pub struct Reading {
     pub partition: Vec<u8>,
     /// Selection of its rows.
     pub rows: Selection,
+    /// Number of replicas that must answer.
+    pub level: Level,
 }
 
 /// Rows of a [`Reading`].
@@ -169,7 +177,7 @@ pub trait Rows: Send + Sync {
     /// If a table exists with other columns, or too few nodes answer.
     fn create(&self, tables: &[TableSpec]) -> Result<(), RowsError>;
 
-    /// Returns the names of the tables, sorted.
+    /// Returns the names of the tables, sorted, without those in spaces of their own.
     ///
     /// # Errors
     /// If no node answers.
@@ -213,10 +221,10 @@ pub trait Rows: Send + Sync {
     ///
     /// # Errors
     /// If too few replicas answer one of them.
-    fn read_all(&self, readings: Vec<Reading>, level: Level) -> Result<Vec<Vec<Found>>, RowsError> {
+    fn read_all(&self, readings: Vec<Reading>) -> Result<Vec<Vec<Found>>, RowsError> {
         let answers = readings.into_iter().map(|reading| {
             let (table, partition) = (&*reading.table, &*reading.partition);
-            let whole = Range::whole(table, partition);
+            let (whole, level) = (Range::whole(table, partition), reading.level);
             match reading.rows {
                 Selection::One(key) => {
                     let value = self.read(table, partition, &key, level)?;

@@ -4,15 +4,26 @@
 //! 1 ≤ F ≤ S; *FS* §2). A *period* is an interval of sample times. The samples of a shelf and a period are in one
 //! partition. Both are properties of a *grid*. Grids are stored; a later grid holds for later bundles, and readers look
 //! at all grids.
+//!
+//! A grid is added while ports run:
+//!
+//! 1. A conditional write stores the grid under the next number. Stored grids never change.
+//! 2. Each port reads the next number before each handover. The port may write into a grid as soon as it has read it.
+//! 3. Each query reads the next number after the ports have answered and before it reads periods. A row that a port no
+//!    longer has is in a bundle whose grid was stored before, so the query finds the grid.
 
+use crate::locks::{read as locked_for_reading, written};
 use crate::rows::{Level, Range, Rows, RowsError, Swap};
 use seiner_model::Interval;
 use serde::{Deserialize, Serialize};
+use std::sync::{Arc, RwLock};
 use std::time::Duration;
 
 /// Name of the table.
 pub(crate) const TABLE: &str = "grids";
 const PARTITION: &[u8] = b"grids";
+/// Maximum number of grids. Each grid adds requests to each query.
+const MOST: usize = 64;
 /// Consecutive numbers of sources that share a shelf, so that a bundle has dense numbers.
 const RUN: u32 = 256;
 
@@ -75,18 +86,111 @@ impl Grid {
     }
 }
 
-/// Reads all grids, oldest first; creates the first one if there is none.
+/// Grids of a cluster, as far as a port knows them.
+pub(crate) struct Grids(RwLock<Arc<[Grid]>>);
+
+impl Grids {
+    /// Reads all grids; creates the first one if there is none.
+    ///
+    /// # Errors
+    /// If too few replicas answer, or a row is not a grid.
+    pub fn open(rows: &dyn Rows, first: Grid) -> Result<Grids, RowsError> {
+        let grids = open(rows, first)?;
+        Ok(Grids(RwLock::new(grids.into())))
+    }
+
+    /// Returns the grids that are known, oldest first.
+    pub fn known(&self) -> Arc<[Grid]> {
+        locked_for_reading(&self.0).clone()
+    }
+
+    /// Returns all grids, oldest first. Costs a request.
+    ///
+    /// # Errors
+    /// If too few replicas answer, or a row is not a grid.
+    pub fn refresh(&self, rows: &dyn Rows) -> Result<Arc<[Grid]>, RowsError> {
+        let known = self.known();
+        let next = rows.read(TABLE, PARTITION, &key(known.len()), Level::Quorum)?;
+        if next.is_none() {
+            return Ok(known);
+        }
+        let all: Arc<[Grid]> = read(rows)?.into();
+        let mut known = written(&self.0);
+        // Another thread may have read later.
+        if all.len() > known.len() {
+            *known = all;
+        }
+        Ok(known.clone())
+    }
+}
+
+/// Outcome of [`change_grid`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum GridChange {
+    /// The grid is stored under this number. Each port uses it from its next handover on.
+    Stored(u16),
+    /// The grid is the present one. Nothing was written.
+    Unchanged,
+}
+
+/// Returns the grids of a cluster, oldest first. The last one is used for new bundles.
 ///
 /// # Errors
-/// If too few replicas answer, or a row is not a grid.
-pub(crate) fn open(rows: &dyn Rows, first: Grid) -> Result<Vec<Grid>, RowsError> {
+/// If too few replicas answer, or the keyspace has no grid: no port was started yet.
+pub fn grids(rows: &dyn Rows) -> Result<Vec<Grid>, RowsError> {
+    let is_there = rows.tables()?.iter().any(|table| table == TABLE);
+    let found = if is_there { read(rows)? } else { Vec::new() };
+    if found.is_empty() {
+        let text = "the keyspace has no grid, because no port was started on it; start the first port with the \
+                    settings shelves and period";
+        return Err(RowsError::Rejected(text.to_string()));
+    }
+    Ok(found)
+}
+
+/// Stores a grid for later bundles. Earlier bundles stay where they are, and readable.
+///
+/// # Errors
+/// If the grid is invalid, too few replicas answer, no port was started yet, or another process stores a grid at the
+/// same time. If too few replicas answer, the grid may be stored or not; repeating the call is safe.
+pub fn change_grid(rows: &dyn Rows, next: Grid) -> Result<GridChange, RowsError> {
+    next.check().map_err(RowsError::Rejected)?;
+    let known = grids(rows)?;
+    if known.last() == Some(&next) {
+        return Ok(GridChange::Unchanged);
+    }
+    let number = known.len();
+    if number >= MOST {
+        let text = format!(
+            "the keyspace has had {number} grids, and each adds requests to each query; import the data into a new \
+             keyspace"
+        );
+        return Err(RowsError::Rejected(text));
+    }
+    match rows.swap(TABLE, PARTITION, &key(number), None, &encode(&next))? {
+        Swap::Done => Ok(GridChange::Stored(number as u16)),
+        Swap::Found(_) => {
+            let text = "another process has stored a grid at the same time; look at the present grid and try again";
+            Err(RowsError::Rejected(text.to_string()))
+        }
+    }
+}
+
+fn key(number: usize) -> [u8; 2] {
+    (number as u16).to_be_bytes()
+}
+
+fn encode(grid: &Grid) -> Vec<u8> {
+    serde_json::to_vec(grid).expect("a grid consists of numbers")
+}
+
+/// Reads all grids, oldest first; creates the first one if there is none.
+fn open(rows: &dyn Rows, first: Grid) -> Result<Vec<Grid>, RowsError> {
     let found = read(rows)?;
     if !found.is_empty() {
         return Ok(found);
     }
-    let value = serde_json::to_vec(&first).expect("a grid consists of numbers");
-    let key = 0_u16.to_be_bytes();
-    match rows.swap(TABLE, PARTITION, &key, None, &value)? {
+    match rows.swap(TABLE, PARTITION, &key(0), None, &encode(&first))? {
         Swap::Done => Ok(vec![first]),
         Swap::Found(_) => read(rows),
     }
@@ -106,6 +210,8 @@ fn read(rows: &dyn Rows) -> Result<Vec<Grid>, RowsError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::memory::MemoryRows;
+    use crate::rows::TableSpec;
 
     #[test]
     fn sources_spread_evenly_over_shelves_in_runs() {
@@ -120,6 +226,50 @@ mod tests {
         }
         let (least, most) = (counts.iter().min().unwrap(), counts.iter().max().unwrap());
         assert!(most - least < most / 50, "{counts:?}");
+    }
+
+    #[test]
+    fn a_grid_is_added_once_and_found_by_a_refresh() {
+        let rows = MemoryRows::new();
+        let error = grids(&rows).unwrap_err();
+        assert!(error.to_string().contains("no port was started"), "{error}");
+        rows.create(&[TableSpec::lasting(TABLE)]).unwrap();
+        assert!(grids(&rows).is_err(), "an empty table");
+        let first = Grid::default();
+        let known = Grids::open(&rows, first).unwrap();
+        assert_eq!(change_grid(&rows, first), Ok(GridChange::Unchanged));
+        let next = Grid {
+            shelves: 9,
+            ..first
+        };
+        assert_eq!(change_grid(&rows, next), Ok(GridChange::Stored(1)));
+        assert_eq!(known.known()[..], [first]);
+        assert_eq!(known.refresh(&rows).unwrap()[..], [first, next]);
+        assert_eq!(known.known()[..], [first, next]);
+        let none = Grid {
+            shelves: 0,
+            ..first
+        };
+        assert!(change_grid(&rows, none).is_err());
+        // Back to the first one: a grid of its own.
+        assert_eq!(change_grid(&rows, first), Ok(GridChange::Stored(2)));
+        assert_eq!(grids(&rows).unwrap(), [first, next, first]);
+    }
+
+    #[test]
+    fn the_number_of_grids_is_bounded() {
+        let rows = MemoryRows::new();
+        rows.create(&[TableSpec::lasting(TABLE)]).unwrap();
+        let grid = |shelves: usize| Grid {
+            shelves: shelves as u32,
+            ..Grid::default()
+        };
+        open(&rows, grid(1)).unwrap();
+        for shelves in 2..=MOST {
+            assert!(change_grid(&rows, grid(shelves)).is_ok(), "{shelves}");
+        }
+        let error = change_grid(&rows, grid(MOST + 1)).unwrap_err();
+        assert!(error.to_string().contains("new keyspace"), "{error}");
     }
 
     #[test]

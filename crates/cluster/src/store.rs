@@ -169,6 +169,7 @@ impl ClusterStore {
                 age: class.age,
                 ..Keep::default()
             },
+            copies: class.copies(),
             ..Class::forever()
         });
         classes.collect()
@@ -377,9 +378,7 @@ impl ClusterStore {
     /// Returns the tables of all classes.
     pub(crate) fn tables(&self) -> Vec<ClassTables> {
         let classes = self.port.classes.all().iter();
-        classes
-            .flat_map(|class| ClassTables::both(&class.name))
-            .collect()
+        classes.flat_map(ClassTables::both).collect()
     }
 
     fn refresh(&self) -> Result<(), Error> {
@@ -547,12 +546,11 @@ impl Store for ClusterStore {
         self.refresh()?;
         let rows = &self.port.around.rows;
         let sources = self.wanted(&query.selector, &unflushed);
-        let grids = self.port.grids.clone();
+        self.port.grids.refresh(&**rows)?;
         let blocks = Blocks::new(
             rows.clone(),
-            grids,
+            self.port.grids.clone(),
             self.tables(),
-            Level::Quorum,
             query.interval,
             self.port.directories.clone(),
         );

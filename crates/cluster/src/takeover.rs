@@ -119,7 +119,8 @@ impl Takeover {
         while engine.step()? {}
         let cut = engine.cut()?;
         let places = Mutex::default();
-        let report = port.handover(&engine, &places, self.stamp).run(cut.block)?;
+        let handover = port.handover(&engine, &places, self.stamp)?;
+        let report = handover.run(cut.block)?;
         journal::forget(&*around.rows, &id, Level::Quorum)?;
         self.lease.end()?;
         *locked(&self.engine) = None;

@@ -18,6 +18,7 @@ pub mod observed;
 pub mod plan;
 mod processor;
 pub mod scaling;
+pub mod shelving;
 pub mod soak;
 mod time;
 mod trial;

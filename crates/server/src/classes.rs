@@ -5,6 +5,7 @@
 use crate::size::parse_size;
 use seiner_engine::{Class, WhenFull, parse_levels};
 use seiner_model::parse_duration;
+use seiner_store::Consistency;
 use std::fmt;
 use std::time::Duration;
 
@@ -28,7 +29,7 @@ pub struct ClassKey {
 }
 
 /// Every key of a class.
-pub static KEYS: [ClassKey; 8] = [
+pub static KEYS: [ClassKey; 10] = [
     ClassKey {
         name: "name",
         form: "TEXT",
@@ -120,6 +121,42 @@ pub static KEYS: [ClassKey; 8] = [
                 "refuse" => WhenFull::Refuse,
                 "shed" => WhenFull::Shed,
                 _ => return Err(format!("{text:?} is neither refuse nor shed")),
+            };
+            Ok(())
+        },
+    },
+    ClassKey {
+        name: "replication",
+        form: "COUNT",
+        help: "In a cluster: number of replicas of the samples of the class (default: that of the keyspace). More \
+               replicas survive the loss of more machines, and each costs its disk and network. The tables of the \
+               class are then in a keyspace of their own, `KEYSPACE_NAME`.",
+        assign: |class, text| {
+            class.copies.replication = match text.parse() {
+                Ok(factor @ 1..=100) => Some(factor),
+                _ => {
+                    return Err(format!(
+                        "{text:?} is not a number of replicas; give a whole number from 1 to 100"
+                    ));
+                }
+            };
+            Ok(())
+        },
+    },
+    ClassKey {
+        name: "consistency",
+        form: "one|quorum|all",
+        help: "In a cluster: replicas that must answer before a bundle of the class counts as stored or read. `quorum` \
+               (the default): more than half, for both. `one`: one, for both; works while one replica is up, but its \
+               loss loses samples, and reads may miss samples until the replicas are equal. `all`: all for a write, \
+               one for a read; reads are cheapest, but rows wait in their port while any replica is down. \
+               `acknowledge` governs the journal, which all classes share.",
+        assign: |class, text| {
+            class.copies.consistency = match text {
+                "one" => Consistency::One,
+                "quorum" => Consistency::Quorum,
+                "all" => Consistency::All,
+                _ => return Err(format!("{text:?} is neither one, quorum nor all")),
             };
             Ok(())
         },
@@ -284,6 +321,8 @@ mod tests {
             ("name=a,bytes=much", "such as 256 MiB"),
             ("name=a,priority=256", "from 0 to 255"),
             ("name=a,when_full=panic", "neither refuse nor shed"),
+            ("name=a,replication=0", "a whole number from 1 to 100"),
+            ("name=a,consistency=two", "neither one, quorum nor all"),
             ("name=a,rollup=1m", "write 1m for 365d"),
             ("name=a,rollup=1m for long", "rollup: "),
             ("name=a,rollup=-1m for ever", "rollup: "),

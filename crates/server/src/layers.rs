@@ -7,6 +7,7 @@ use crate::classes::{self, ClassText};
 use crate::nearest::nearest;
 use crate::settings::{self, Setting, Settings};
 use seiner_engine::{Class, Classes, Given, Rule};
+use seiner_store::Copies;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use toml::de::{DeTable, DeValue};
@@ -248,6 +249,7 @@ impl Layers {
                 .map_err(|error| SettingsError(format!("{origin}: {}: {error}", setting.name)))?;
         }
         settings.classes = self.read_classes()?;
+        check_copies(&settings)?;
         settings.given = self.given(&settings);
         let options = settings.options();
         options
@@ -285,6 +287,18 @@ impl Layers {
             classes = Classes::new(list.clone()).map_err(|error| rejected(error.to_string()))?;
         }
         Ok(classes)
+    }
+}
+
+/// Checks that only classes of a cluster have settings of their copies.
+fn check_copies(settings: &Settings) -> Result<(), SettingsError> {
+    let mut classes = settings.classes.named().iter();
+    match classes.find(|class| class.copies != Copies::default()) {
+        Some(class) if settings.cluster.is_empty() => Err(SettingsError(format!(
+            "class {:?}: replication and consistency are settings of a cluster; remove them, or set cluster",
+            class.name
+        ))),
+        _ => Ok(()),
     }
 }
 
@@ -402,6 +416,18 @@ mod tests {
         assert_eq!(given("disk = \"all\"\n"), Given::these(sizes));
         let class = "[[class]]\nname = \"default\"\n";
         assert_eq!(given(class), Given::these([Rule::Classes]));
+    }
+
+    #[test]
+    fn copies_of_classes_need_a_cluster() {
+        let class = "[[class]]\nname = \"raw\"\nreplication = 2\nconsistency = \"all\"\n";
+        let error = file(class).unwrap().settings().unwrap_err().to_string();
+        assert!(error.contains("or set cluster"), "{error}");
+        let text = format!("cluster = \"cassandra://db1/sensors\"\n{class}");
+        let settings = file(&text).unwrap().settings().unwrap();
+        let copies = settings.classes.list()[0].copies;
+        assert_eq!(copies.replication, Some(2));
+        assert_eq!(copies.consistency, seiner_store::Consistency::All);
     }
 
     #[test]

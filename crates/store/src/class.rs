@@ -38,6 +38,29 @@ pub struct Level {
     pub keep: Option<Duration>,
 }
 
+/// Replicas of a cluster that must answer a write or a read of a class before it counts as done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Consistency {
+    /// One replica answers writes and reads. Available while one replica is; samples are lost with it, and reads may miss
+    /// samples until the replicas are equal.
+    One,
+    /// More than half of the replicas answer writes and reads. A read finds every write.
+    #[default]
+    Quorum,
+    /// All replicas answer writes, and one answers reads. A read finds every write, and is cheapest; a single replica
+    /// that is down holds up writes.
+    All,
+}
+
+/// Copies of the samples of a class in a cluster. A single server has one copy, and rejects other settings.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Copies {
+    /// Number of replicas. `None`: that of the keyspace.
+    pub replication: Option<u32>,
+    /// Replicas that must answer.
+    pub consistency: Consistency,
+}
+
 /// Retention class.
 #[derive(Clone, Debug)]
 pub struct Class {
@@ -54,6 +77,8 @@ pub struct Class {
     pub when_full: WhenFull,
     /// Levels that replace samples older than [`Keep::age`], finest first. If there are none, the samples are dropped.
     pub rollup: Vec<Level>,
+    /// Copies of the samples. Only clusters keep more than one.
+    pub copies: Copies,
 }
 
 /// Parses levels as users write them: `1m for 365d then 1h for ever`.
@@ -106,6 +131,7 @@ impl Class {
             priority: u8::MAX,
             when_full: WhenFull::default(),
             rollup: Vec::new(),
+            copies: Copies::default(),
         }
     }
 }

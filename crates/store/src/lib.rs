@@ -18,7 +18,9 @@ mod status;
 mod store;
 
 pub use answer::{Bucket, Exact, LevelSpan, Query, SeriesData, SeriesSummary, Step};
-pub use class::{Class, DEFAULT, Keep, Level, WhenFull, levels_text, parse_levels};
+pub use class::{
+    Class, Consistency, Copies, DEFAULT, Keep, Level, WhenFull, levels_text, parse_levels,
+};
 pub use error::{Error, Reason, Receipt, Relief};
 pub use memory::MemoryStore;
 pub use outlook::{Change, ClassOutlook, Outlook};

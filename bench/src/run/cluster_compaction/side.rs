@@ -44,6 +44,7 @@ pub struct Reads {
 pub fn spec(life: Duration, window: Duration) -> TableSpec {
     TableSpec {
         name: TABLE.to_string(),
+        copies: None,
         life: Some(life),
         window: Some(window),
         is_compressed: false,

@@ -21,6 +21,7 @@ fn connect(cluster: &LocalCluster, keyspace: &str) -> CassandraRows {
 fn table(life: Option<Duration>) -> TableSpec {
     TableSpec {
         name: "blocks".to_string(),
+        copies: None,
         life,
         window: Some(Duration::from_secs(3600)),
         is_compressed: false,

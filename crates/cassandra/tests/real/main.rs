@@ -10,4 +10,5 @@ mod compaction;
 mod connection;
 mod faults;
 mod rows;
+mod spaces;
 mod store;

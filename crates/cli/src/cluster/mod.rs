@@ -4,7 +4,11 @@ mod check;
 mod connect;
 mod export;
 mod import;
+#[cfg(feature = "plan")]
+mod measure;
 mod peers;
+#[cfg(feature = "plan")]
+mod plan;
 #[cfg(feature = "plan")]
 mod scale;
 mod spare;
@@ -16,7 +20,7 @@ pub use store::extend;
 use crate::failure::Failure;
 use clap::{Args, Subcommand};
 
-/// Try a cluster on this machine, check a cluster's data, move data into or out of a cluster, and compute its rate.
+/// Try a cluster on this machine, check a cluster's data, move data into or out of a cluster, and plan a cluster.
 ///
 /// A server becomes a port of a cluster with `seiner serve --cluster cassandra://HOST,…/KEYSPACE`: docs/cluster.md.
 #[derive(Args)]
@@ -33,6 +37,8 @@ enum Action {
     Import(import::Import),
     Export(export::Export),
     #[cfg(feature = "plan")]
+    Plan(plan::Plan),
+    #[cfg(feature = "plan")]
     Scale(scale::Scale),
 }
 
@@ -44,6 +50,8 @@ impl Cluster {
             Action::Check(check) => check.run(),
             Action::Import(import) => import.run(),
             Action::Export(export) => export.run(),
+            #[cfg(feature = "plan")]
+            Action::Plan(plan) => plan.run(),
             #[cfg(feature = "plan")]
             Action::Scale(scale) => scale.run(),
         }

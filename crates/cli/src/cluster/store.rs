@@ -9,7 +9,7 @@ use seiner_cassandra::CassandraRows;
 use seiner_cluster::{Acknowledge, ClusterStore, Grid, Level, PortInfo, PortOptions, Surroundings};
 use seiner_platform::{Directory, SystemClock};
 use seiner_server::{ClusterStatus, ClusterView, Extensions, NodeStatus, Settings};
-use seiner_store::{Class, DEFAULT, Error, Keep};
+use seiner_store::{Class, Copies, DEFAULT, Error, Keep};
 use serde_json::{Value, json};
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
@@ -85,7 +85,10 @@ fn options(settings: &Settings) -> Result<PortOptions, Failure> {
         false => settings.port_address.clone(),
     };
     let classes = settings.classes.named().iter();
-    let is_plain = |class: &&Class| class.name == DEFAULT && class.keep == Keep::default();
+    let is_plain = |class: &&Class| {
+        let (keep, copies) = (Keep::default(), Copies::default());
+        class.name == DEFAULT && class.keep == keep && class.copies == copies
+    };
     let classes: Vec<Class> = classes.filter(|class| !is_plain(class)).cloned().collect();
     Ok(PortOptions {
         address,

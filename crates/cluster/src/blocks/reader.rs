@@ -4,7 +4,7 @@ use super::writer::VERSION;
 use super::{BundleId, Cell, ClassTables, DirectoryCache, periods};
 use crate::keys::{KeyBuilder, KeyReader};
 use crate::rows::{Found, Level, Range, Reading, Rows, RowsError, Selection};
-use crate::shelves::Grid;
+use crate::shelves::{Grid, Grids};
 use seiner_bundle::{ChunkRows, Directory, SourceRows};
 use seiner_codec::varint;
 use seiner_model::Interval;
@@ -84,10 +84,12 @@ pub(crate) fn periods_of(
 /// Reader of the bundles of one query. It keeps what it has read, because neighbouring sources share chunks.
 pub(crate) struct Blocks {
     rows: Arc<dyn Rows>,
+    /// Grids that the port knows.
+    known: Arc<Grids>,
+    /// Grids to look at.
     grids: Arc<[Grid]>,
     /// Tables of all classes, late ones included.
     tables: Vec<ClassTables>,
-    level: Level,
     interval: Interval,
     /// Directories that earlier queries have read.
     cache: Arc<DirectoryCache>,
@@ -107,17 +109,16 @@ impl Blocks {
     /// Creates a reader of an interval.
     pub fn new(
         rows: Arc<dyn Rows>,
-        grids: Arc<[Grid]>,
+        known: Arc<Grids>,
         tables: Vec<ClassTables>,
-        level: Level,
         interval: Interval,
         cache: Arc<DirectoryCache>,
     ) -> Blocks {
         Blocks {
             rows,
-            grids,
+            grids: known.known(),
+            known,
             tables,
-            level,
             interval,
             cache,
             handovers: 0,
@@ -134,6 +135,8 @@ impl Blocks {
     pub fn refresh(&mut self, handovers: u64) {
         if self.handovers != handovers {
             self.handovers = handovers;
+            // The handovers may have used a new grid.
+            self.grids = self.known.known();
             self.periods.clear();
             self.directories.clear();
         }
@@ -230,6 +233,7 @@ impl Blocks {
                 table: self.tables[table].directories.as_str().into(),
                 partition: periods(grid, shelf),
                 rows: Selection::Between(key(first), key(last.saturating_add(1))),
+                level: self.tables[table].read,
             });
         }
         let answers = self.answers(readings)?;
@@ -255,6 +259,7 @@ impl Blocks {
             table: self.tables[table].directories.as_str().into(),
             partition: cell.directories(),
             rows,
+            level: self.tables[table].read,
         };
         let listings = missing.iter().map(|cell| reading(cell, Selection::Keys));
         let listed = self.answers(listings.collect())?;
@@ -385,7 +390,7 @@ impl Blocks {
     fn answers(&self, readings: Vec<Reading>) -> Result<Vec<Vec<Found>>, RowsError> {
         match readings.is_empty() {
             true => Ok(Vec::new()),
-            false => self.rows.read_all(readings, self.level),
+            false => self.rows.read_all(readings),
         }
     }
 
@@ -394,6 +399,7 @@ impl Blocks {
             table: self.tables[*table].data.as_str().into(),
             partition: cell.data(id),
             rows: Selection::One(KeyBuilder::new().u32(*part as u32).done()),
+            level: self.tables[*table].read,
         }
     }
 

@@ -21,7 +21,7 @@ use crate::names::Names;
 use crate::placement::{Placement, Registrar};
 use crate::progress::{Progress, Watch, share};
 use crate::rows::Rows;
-use crate::shelves::{self, Grid};
+use crate::shelves::{Grid, Grids};
 use crate::tables::base_tables;
 use record::Record;
 use seiner_engine::Engine;
@@ -83,9 +83,9 @@ pub fn import(
         false => Classes::open(&**rows, Some(&given))?,
     };
     let tables = classes.all().iter();
-    let tables = tables.flat_map(|class| ClassTables::specs(&class.name, class.age));
+    let tables = tables.flat_map(ClassTables::specs);
     rows.create(&tables.collect::<Vec<_>>())?;
-    let grids = shelves::open(&**rows, options.grid)?;
+    let grids = Grids::open(&**rows, options.grid)?.known();
     let (record, was_complete) = begin(&**rows, engine, grids.len() as u16 - 1, options.again)?;
     let port = port(engine);
     // Each attempt has a log of names of its own. Two processes never append to the same log.
@@ -331,8 +331,8 @@ impl Import<'_> {
                 handover: self.record.attempt,
                 nth: 0,
             };
-            for tables in ClassTables::both(&class.name) {
-                remove_earlier(self.rows, &tables, cell, &first, class.level)?;
+            for tables in ClassTables::both(class) {
+                remove_earlier(self.rows, &tables, cell, &first, class.write)?;
             }
         }
         Ok(report)

@@ -4,7 +4,7 @@ use crate::oracle::{Answer, Question};
 use crate::plan::Canary;
 use crate::workload::{FIELDS, Rows, SOURCES, key, source_of, text, time};
 use crate::world::{Operation, PORTS, Report, SECOND, Violation, World};
-use seiner_cluster::ClusterStore;
+use seiner_cluster::{ClusterStore, Grid, GridChange, change_grid};
 use seiner_model::{Interval, Selector};
 use seiner_store::{Query, Store};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -68,7 +68,7 @@ impl World {
     pub fn act(self: &Arc<World>) {
         self.note_marks();
         let weights = &self.plan.weights;
-        let actions: [(u64, Action); 11] = [
+        let actions: [(u64, Action); 12] = [
             (weights.append, World::append),
             (weights.hand_over, World::hand_over),
             (weights.maintain, World::maintain),
@@ -80,6 +80,7 @@ impl World {
             (weights.node, World::change_node),
             (weights.path, World::change_path),
             (weights.link, World::change_link),
+            (weights.grid, World::change_grid),
         ];
         let total = actions.iter().map(|action| action.0).sum();
         let (mut drawn, port) = self.rng(|rng| (rng.below(total), rng.below(3) as usize));
@@ -232,6 +233,25 @@ impl World {
             false => report.incomplete += 1,
         }
         is_complete
+    }
+
+    /// Stores another grid through the connection of a port, which uses the grid later.
+    fn change_grid(self: &Arc<World>, port: usize) {
+        if !self.can(port, Operation::Query) {
+            return;
+        }
+        let grid = self.rng(|rng| Grid {
+            shelves: rng.between(1, 4) as u32,
+            period_ns: rng.between(10, 300) * SECOND,
+        });
+        let Some(rows) = self.slots[port].process.lock().unwrap().clone() else {
+            return;
+        };
+        let done = self.operate(port, Operation::Query, |_| change_grid(&*rows, grid));
+        self.note(|| format!("{} stores {grid:?}: {done:?}", PORTS[port]));
+        if let Some(Ok(GridChange::Stored(_))) = done {
+            self.report.lock().unwrap().grids += 1;
+        }
     }
 
     fn delete(self: &Arc<World>, port: usize) {

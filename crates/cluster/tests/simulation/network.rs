@@ -142,6 +142,7 @@ impl Network {
             Level::One => 1,
             Level::Quorum if self.canary == Some(Canary::LooseQuorum) => 1,
             Level::Quorum => MAJORITY,
+            Level::All => 3,
         }
     }
 

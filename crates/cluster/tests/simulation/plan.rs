@@ -68,6 +68,7 @@ pub struct Weights {
     pub node: u64,
     pub path: u64,
     pub link: u64,
+    pub grid: u64,
 }
 
 impl Plan {
@@ -101,6 +102,7 @@ impl Plan {
             node: some(6),
             path: some(6),
             link: some(6),
+            grid: some(2),
             append: 40,
             hand_over: some(16),
             maintain: some(20),

@@ -84,6 +84,7 @@ pub struct Report {
     pub complete: u64,
     pub incomplete: u64,
     pub deletes: u64,
+    pub grids: u64,
     /// Simulated time with failures, s.
     pub seconds: u64,
     /// Digest of all events.
@@ -101,6 +102,7 @@ impl Report {
         self.complete += other.complete;
         self.incomplete += other.incomplete;
         self.deletes += other.deletes;
+        self.grids += other.grids;
         self.seconds += other.seconds;
     }
 }
@@ -108,7 +110,7 @@ impl Report {
 /// Port with its machine.
 pub struct Slot {
     pub store: Mutex<Option<Arc<ClusterStore>>>,
-    process: Mutex<Option<Arc<Process>>>,
+    pub process: Mutex<Option<Arc<Process>>>,
     disk: Mutex<SimDisk>,
     spare: Arc<Spare>,
     /// Time until which the port stands still, ns.

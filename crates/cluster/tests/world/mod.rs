@@ -139,6 +139,11 @@ impl World {
         self.open(options, self.clock.clone()).unwrap()
     }
 
+    /// Opens a port with settings, or returns the error.
+    pub fn try_with(&self, options: PortOptions) -> Result<Arc<ClusterStore>, seiner_store::Error> {
+        self.open(options, self.clock.clone())
+    }
+
     /// Opens a port while another one runs: whenever the first sleeps, the other is maintained.
     pub fn port_beside(
         &self,

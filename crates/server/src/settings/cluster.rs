@@ -14,7 +14,10 @@ pub static SETTINGS: [Setting; 11] = [
         form: "cassandra://HOST,.../KEYSPACE|none",
         help: "Apache Cassandra or ScyllaDB in which the ports of a cluster store their samples: some of its hosts, with \
                ports if they differ from 9042, and a keyspace, which is created if it is missing. `?rf=3` sets the \
-               number of replicas of a new keyspace. `USER@` before the hosts names a user; its password is in \
+               number of replicas of a new keyspace; more replicas survive the loss of more machines, and each costs its \
+               disk and network. `&compaction=fisherman` gives new tables the compaction of this project, which never \
+               merges files and needs a jar on every node; `windows` (the default) needs nothing and writes more. \
+               `USER@` before the hosts names a user; its password is in \
                `cassandra_password_file`, or in the variable SEINER_CASSANDRA_PASSWORD. The server becomes an ingest port of the cluster; `data` then \
                holds the rows that are not handed over yet. `none`: all samples are in `data`, on this machine.",
         assign: |settings, text| {
@@ -150,7 +153,8 @@ pub static SETTINGS: [Setting; 11] = [
         form: "COUNT",
         help: "Number of shelves of a new cluster: the parts of the sources that are stored together (F). More shelves \
                spread the load over more machines. Fewer shelves make larger bundles, which take less space. An existing \
-               cluster has its own number.",
+               cluster has its own number: `seiner cluster plan` computes a number for a load, and changes it while ports \
+               run.",
         assign: |settings, text| {
             let shelves = count(text)?;
             settings.shelves = u32::try_from(shelves)
@@ -166,7 +170,7 @@ pub static SETTINGS: [Setting; 11] = [
         form: "DURATION",
         help: "Length of a period of a new cluster: the samples of a shelf in a period are one partition of the \
                distributed store. Longer periods need fewer requests for a long interval. Shorter periods keep \
-               partitions small. An existing cluster has its own length.",
+               partitions small. An existing cluster has its own length, which `seiner cluster plan` changes.",
         assign: |settings, text| {
             let period = duration(text)?;
             if period < Duration::from_secs(1) {
