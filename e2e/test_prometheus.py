@@ -242,7 +242,7 @@ class Target(threading.Thread):
 
 @needs_prometheus
 def test_prometheus_writes_remotely(serve, prometheus):
-    """What Prometheus scraped returns equal: from the server's API, and from it by remote read, with stale markers."""
+    """Samples that Prometheus scraped return unchanged, with stale markers: from the API, and by remote read."""
     server, target = serve(), Target()
     target.start()
     writer = prometheus(
@@ -287,8 +287,8 @@ def labels_of(metric, target):
 
 
 def by_labels(result):
-    """Returns the samples of a result by the labels of their series."""
-    return {frozenset(found["metric"].items()): found["values"] for found in result}
+    """Returns the samples of a result by the labels of their series. Returns nothing without a result."""
+    return {frozenset(found["metric"].items()): found["values"] for found in result or []}
 
 
 def read_from(server):

@@ -5,10 +5,10 @@ use crate::cluster_view::ClusterView;
 use crate::device::Device;
 use crate::health::{self, Trouble};
 use crate::history::History;
-use crate::limiter::{ByteLimiter, Limiter};
+use crate::limiter::{ByteLimiter, Limiter, MAX_WHOLE_BODY};
+use crate::metric_metadata::MetricMetadata;
 use crate::plan::Planner;
 use crate::port;
-use crate::remote_write::{self, MetricMetadata};
 use crate::settings::Settings;
 use crate::storage_target::{self, StorageTarget};
 use crate::system::{FileSystem, ProcessStats};
@@ -32,7 +32,7 @@ const QUERY_MEMORY: u64 = 16 << 20;
 /// Divisor of the memory budget that gives the memory for bodies in memory as a whole.
 const BODIES_SHARE: u64 = 8;
 /// Minimum memory for bodies: twice the largest one, before and after decompression.
-const LEAST_BODIES: u64 = 2 * remote_write::MAX_REQUEST;
+const LEAST_BODIES: u64 = 2 * MAX_WHOLE_BODY;
 /// Concurrent queries that a store with little memory permits.
 const FEW_QUERIES: u64 = 4;
 

@@ -30,6 +30,7 @@ mod limiter;
 mod line_tcp;
 mod listen;
 pub mod log;
+mod metric_metadata;
 mod metric_text;
 mod metrics;
 mod nearest;

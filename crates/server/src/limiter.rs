@@ -9,6 +9,10 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
+/// Maximum length of a body that is in memory as a whole, before and after decompression, in bytes. `max_body` may be
+/// less.
+pub const MAX_WHOLE_BODY: u64 = 32 << 20;
+
 /// Limiter with a fixed number of permits.
 pub struct Limiter {
     permits: Arc<Semaphore>,

@@ -4,12 +4,9 @@ use crate::api_error::ApiError;
 use crate::app_state::AppState;
 use crate::ingest_stream::IngestStream;
 use crate::intake;
-use crate::limiter::Permit;
+use crate::limiter::{MAX_WHOLE_BODY, Permit};
 use crate::port;
 use std::ops::Deref;
-
-/// Maximum length of a request, before and after decompression, in bytes. `max_body` may be less.
-pub const MAX_REQUEST: u64 = 32 << 20;
 
 /// Bytes for which memory is reserved at the begin of a body.
 const FIRST_BYTES: usize = 64 << 10;
@@ -38,7 +35,7 @@ impl Deref for Held {
 /// # Errors
 /// If the body is too long, too slow or not Snappy, or if other bodies take too much memory.
 pub async fn receive(app: &AppState, stream: &mut IngestStream) -> Result<Held, ApiError> {
-    let limit = app.settings.max_body.min(MAX_REQUEST) as usize;
+    let limit = app.settings.max_body.min(MAX_WHOLE_BODY) as usize;
     let compressed = collect(app, stream, limit).await?;
     let len = decompressed_len(&compressed, limit)?;
     let permit = app.bodies.acquire(len)?;
@@ -101,7 +98,7 @@ fn decompressed_len(body: &[u8], limit: usize) -> Result<usize, ApiError> {
 }
 
 fn too_long(limit: usize) -> ApiError {
-    let rest = format!(", which is {} MiB at most here", MAX_REQUEST >> 20);
+    let rest = format!(", which is {} MiB at most here", MAX_WHOLE_BODY >> 20);
     intake::too_long(limit as u64, &rest)
 }
 
@@ -117,7 +114,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bombs_are_refused_by_their_stated_length() {
+    fn bombs_are_rejected_by_their_stated_length() {
         // 4 GiB, 1 MiB, and no data.
         for body in [&b"\xff\xff\xff\xff\x0f"[..], b"\x80\x80\x40", b"\xff"] {
             assert!(decompressed_len(body, 2 << 20).is_err(), "{body:?}");

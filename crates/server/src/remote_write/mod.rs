@@ -6,10 +6,6 @@
 
 mod body;
 mod ingest;
-mod metadata;
-
-pub use body::MAX_REQUEST;
-pub use metadata::MetricMetadata;
 
 use crate::advice::advised;
 use crate::api_error::ApiError;

@@ -154,7 +154,7 @@ impl<'a> WriteDecoder<'a> {
                 Some((number, Content::Bytes(message))) if number == numbers.series => {
                     self.series += 1;
                     let message = self.request.inner(message);
-                    self.open = Some(self.survey(message)?);
+                    self.open = Some(self.scan(message)?);
                 }
                 Some((number, Content::Bytes(message))) if number == numbers.request_metadata => {
                     let metadata = metadata::of_version_1(self.request.inner(message))?;
@@ -178,7 +178,7 @@ impl<'a> WriteDecoder<'a> {
     }
 
     /// Counts the fields of a series, and finds its name.
-    fn survey(&mut self, message: Fields<'a>) -> Result<Series<'a>, Malformed> {
+    fn scan(&mut self, message: Fields<'a>) -> Result<Series<'a>, Malformed> {
         let numbers = self.version.numbers();
         let mut fields = message;
         let mut first_sample = None;
@@ -323,7 +323,7 @@ fn join_labels(series: Fields<'_>, name: &mut Vec<u8>) {
         match fields.next() {
             Ok(Some((LABELS, _))) => name.extend_from_slice(series.between(begin, fields.at())),
             Ok(Some(_)) => {}
-            // The survey found no error.
+            // The scan found no error.
             Ok(None) | Err(_) => return,
         }
     }

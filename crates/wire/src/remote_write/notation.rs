@@ -1,6 +1,6 @@
 //! Names of series: labels as remote write 1 encodes them.
 
-use super::fields::{Content, Fields, Malformed, put_number};
+use super::fields::{Content, Fault, Fields, Malformed, put_number};
 use seiner_model::{KeyError, Notation, SourceKey};
 use std::borrow::Cow;
 
@@ -33,7 +33,7 @@ impl Notation for LabelNotation {
         let mut tags: Vec<(&str, &str)> = Vec::new();
         let mut last: Option<&str> = None;
         for label in Labels::new(name) {
-            let (label, value) = label.map_err(|error| refused(error.to_string()))?;
+            let (label, value) = label.map_err(|error| invalid(error.to_string()))?;
             let (label, value) = (text(label)?, text(value)?);
             check(last, label, value)?;
             last = Some(label);
@@ -43,7 +43,7 @@ impl Notation for LabelNotation {
             }
         }
         let Some(metric) = metric else {
-            return Err(refused(format!("the label {METRIC_NAME} is missing")));
+            return Err(invalid(format!("the label {METRIC_NAME} is missing")));
         };
         SourceKey::new(metric, tags)
     }
@@ -52,16 +52,16 @@ impl Notation for LabelNotation {
 /// Checks a label against the one before it.
 fn check(last: Option<&str>, label: &str, value: &str) -> Result<(), KeyError> {
     if label.is_empty() {
-        return Err(refused("a label has an empty name"));
+        return Err(invalid("a label has an empty name"));
     }
     if value.is_empty() {
-        return Err(refused(format!(
+        return Err(invalid(format!(
             "label {label:?} has an empty value; leave the label out instead"
         )));
     }
     match last {
         Some(last) if last == label => Err(KeyError::DuplicateTag(label.to_string())),
-        Some(last) if last > label => Err(refused(format!(
+        Some(last) if last > label => Err(invalid(format!(
             "label {label:?} follows {last:?}; sort the labels by name"
         ))),
         _ => Ok(()),
@@ -70,10 +70,10 @@ fn check(last: Option<&str>, label: &str, value: &str) -> Result<(), KeyError> {
 
 fn text(bytes: &[u8]) -> Result<&str, KeyError> {
     std::str::from_utf8(bytes)
-        .map_err(|_| refused(format!("{:?} is not UTF-8", String::from_utf8_lossy(bytes))))
+        .map_err(|_| invalid(format!("{:?} is not UTF-8", String::from_utf8_lossy(bytes))))
 }
 
-fn refused(text: impl Into<String>) -> KeyError {
+fn invalid(text: impl Into<String>) -> KeyError {
     KeyError::Notation(text.into())
 }
 
@@ -95,6 +95,9 @@ fn number_len(number: usize) -> usize {
     bits.div_ceil(7)
 }
 
+/// Name and value of a label.
+type Label<'a> = (&'a [u8], &'a [u8]);
+
 /// Labels of a name: pairs of name and value, in their order.
 pub(super) struct Labels<'a>(Fields<'a>);
 
@@ -103,11 +106,11 @@ impl<'a> Labels<'a> {
         Labels(Fields::new(name, 0))
     }
 
-    fn label(&mut self) -> Result<Option<(&'a [u8], &'a [u8])>, Malformed> {
+    fn label(&mut self) -> Result<Option<Label<'a>>, Malformed> {
         let message = match self.0.next()? {
             None => return Ok(None),
             Some((LABELS, Content::Bytes(message))) => message,
-            Some(_) => return Err(self.0.error(super::fields::Fault::FieldType)),
+            Some(_) => return Err(self.0.error(Fault::FieldType)),
         };
         let (mut label, mut value): (&[u8], &[u8]) = (b"", b"");
         let mut fields = self.0.inner(message);
@@ -115,7 +118,7 @@ impl<'a> Labels<'a> {
             match field {
                 (1, Content::Bytes(bytes)) => label = bytes,
                 (2, Content::Bytes(bytes)) => value = bytes,
-                (1 | 2, _) => return Err(fields.error(super::fields::Fault::FieldType)),
+                (1 | 2, _) => return Err(fields.error(Fault::FieldType)),
                 _ => {}
             }
         }
@@ -124,7 +127,7 @@ impl<'a> Labels<'a> {
 }
 
 impl<'a> Iterator for Labels<'a> {
-    type Item = Result<(&'a [u8], &'a [u8]), Malformed>;
+    type Item = Result<Label<'a>, Malformed>;
 
     fn next(&mut self) -> Option<Self::Item> {
         let found = self.label();
