@@ -1,7 +1,7 @@
 """Writers that record which of their rows were acknowledged.
 
 Each writer sends rows with a sequence number, request after request. Row `n` of writer `w` belongs to
-sensor `n mod SENSORS`, has the time START + n µs, and the value `value(w, n)`. So the later answers of a
+sensor `n mod SENSORS`, has the time START + n steps, and the value `value(w, n)`. So the later answers of a
 server show which rows survived, and if their values are correct.
 """
 
@@ -11,10 +11,14 @@ import time
 
 import numpy
 
+import protobuf
+
 SENSORS = 7
 ROWS = 150
 START = 1_700_000_000_000_000_000
 STEP_NS = 1_000
+# Step of remote write, whose times are milliseconds.
+REMOTE_STEP_NS = 1_000_000
 
 
 def value(writer, n):
@@ -24,7 +28,10 @@ def value(writer, n):
 
 
 class Writer(threading.Thread):
-    """Sends rows, beginning with `first`, until the connection breaks or `stopping` is set."""
+    """Sends rows as line protocol, beginning with `first`, until the connection breaks or `stopping` is set."""
+
+    path = "/write"
+    headers = {}
 
     def __init__(self, server, number, first, stopping):
         super().__init__(daemon=True)
@@ -50,7 +57,7 @@ class Writer(threading.Thread):
         n = self.first
         while not self.stopping.is_set():
             try:
-                self.connection.request("POST", "/write", self.body(n))
+                self.connection.request("POST", self.path, self.body(n), self.headers)
                 answer = self.connection.getresponse()
                 text = answer.read()
             except (OSError, http.client.HTTPException):
@@ -72,12 +79,30 @@ class Writer(threading.Thread):
         ).encode()
 
 
+class RemoteWriter(Writer):
+    """Sends rows by Prometheus remote write."""
+
+    path = "/prometheus/api/v1/write"
+    headers = {"Content-Type": "application/x-protobuf", "Content-Encoding": "snappy"}
+
+    def body(self, first):
+        start_ms, step_ms = START // 1_000_000, REMOTE_STEP_NS // 1_000_000
+        request = b"".join(
+            protobuf.series(
+                {"__name__": "load", "sensor": str(n % SENSORS), "writer": str(self.number)},
+                [(start_ms + n * step_ms, value(self.number, n))],
+            )
+            for n in range(first, first + ROWS)
+        )
+        return protobuf.literal(request)
+
+
 class Load:
     """Several concurrent writers."""
 
-    def __init__(self, server, firsts):
+    def __init__(self, server, firsts, kind=Writer):
         self.stopping = threading.Event()
-        self.writers = [Writer(server, number, first, self.stopping) for number, first in enumerate(firsts)]
+        self.writers = [kind(server, number, first, self.stopping) for number, first in enumerate(firsts)]
 
     def __enter__(self):
         for writer in self.writers:
@@ -93,14 +118,14 @@ class Load:
             assert writer.rejection is None, f"rows were rejected: {writer.rejection}"
 
 
-def survivors(server, number):
+def survivors(server, number, step_ns=STEP_NS):
     """Returns the sequence numbers of a writer that a server has, in order. Checks their values."""
     answer = server.arrow(f'load{{writer="{number}"}}', fields="value")
     if answer.num_rows == 0:
         return numpy.array([], dtype=numpy.int64)
     times = answer["time"].cast("int64").to_numpy()
     values = answer["value"].to_numpy()
-    rows, rest = numpy.divmod(times - START, STEP_NS)
+    rows, rest = numpy.divmod(times - START, step_ns)
     assert not rest.any(), "a time that was never sent"
     assert len(numpy.unique(rows)) == len(rows), "a row is there twice"
     assert (values == value(number, rows)).all(), "a value that was never sent for this time"

@@ -5,7 +5,7 @@ import time
 import numpy
 import pytest
 
-from load import ROWS, Load, survivors
+from load import REMOTE_STEP_NS, ROWS, STEP_NS, Load, RemoteWriter, Writer, survivors
 from program import SLOW
 
 WRITERS = 4
@@ -18,9 +18,9 @@ TIGHT = {"memory": "16 MiB", "block_bytes": "512 B", "segment_bytes": "1 MiB", "
 LOSS_S = 1.0
 
 
-def run_under_load(server, firsts, seconds):
+def run_under_load(server, firsts, seconds, kind=Writer):
     """Loads a server and kills it. Returns the writers and the time of the kill."""
-    with Load(server, firsts) as load:
+    with Load(server, firsts, kind) as load:
         time.sleep(seconds)
         killed = time.monotonic()
         server.kill()
@@ -41,15 +41,19 @@ def exercised(server, settings):
         assert server.status()["engine"]["segments"] > 1
 
 
-@pytest.mark.parametrize("settings", [{}, TIGHT], ids=["default", "tight"])
-def test_sync_loses_nothing_acknowledged(serve, dice, settings):
+@pytest.mark.parametrize(
+    ("settings", "kind", "step_ns"),
+    [({}, Writer, STEP_NS), (TIGHT, Writer, STEP_NS), (TIGHT, RemoteWriter, REMOTE_STEP_NS)],
+    ids=["default", "tight", "remote-write"],
+)
+def test_sync_loses_nothing_acknowledged(serve, dice, settings, kind, step_ns):
     server = serve(durability="sync", **settings)
     firsts = [0] * WRITERS
     for kill in range(KILLS):
-        writers, _ = run_under_load(server, firsts, dice.uniform(0.3, 1.5))
+        writers, _ = run_under_load(server, firsts, dice.uniform(0.3, 1.5), kind)
         server.start()
         for writer in writers:
-            rows = survivors(server, writer.number)
+            rows = survivors(server, writer.number, step_ns)
             whole(rows, f"kill {kill}, writer {writer.number}")
             assert len(rows) >= writer.rows, (
                 f"kill {kill}, writer {writer.number}: {writer.rows} rows were acknowledged, {len(rows)} survived"

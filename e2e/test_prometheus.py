@@ -1,20 +1,56 @@
 """PromQL over the interface of Prometheus, with the requests that Grafana sends, and with Prometheus as a client."""
 
+import http.server
 import json
 import math
 import shutil
 import socket
-import struct
 import subprocess
+import threading
 import time
 
 import pytest
 import requests
 
+from protobuf import literal, message, series, varint
+
 SECOND = 1_000_000_000
 # The samples begin at this time, in seconds.
 BEGIN = 1_700_000_000
 MINUTES = 60
+
+
+needs_prometheus = pytest.mark.skipif(
+    not shutil.which("prometheus"), reason="prometheus is not installed: run scripts/need.sh prometheus"
+)
+
+
+@pytest.fixture
+def prometheus(tmp_path):
+    """Starts Prometheus with a configuration, and returns its address."""
+    running = []
+
+    def start(**config):
+        folder = tmp_path / f"prometheus-{len(running)}"
+        folder.mkdir()
+        # A keyword of Python ends in an underscore.
+        named = {name.rstrip("_"): value for name, value in config.items()}
+        (folder / "prometheus.yml").write_text(json.dumps(named))
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            address = f"127.0.0.1:{free.getsockname()[1]}"
+        flags = [
+            f"--config.file={folder / 'prometheus.yml'}",
+            f"--storage.tsdb.path={folder / 'tsdb'}",
+            f"--web.listen-address={address}",
+        ]
+        with open(folder / "log", "wb") as log:
+            running.append(subprocess.Popen(["prometheus", *flags], stdout=log, stderr=log))
+        return address
+
+    yield start
+    for process in running:
+        process.kill()
+        process.wait()
 
 
 @pytest.fixture
@@ -127,23 +163,6 @@ def test_errors_have_the_form_of_prometheus(server, path, parameters, status, ki
 # Remote read
 
 
-def varint(number):
-    encoded = b""
-    while number >= 0x80:
-        encoded += bytes([number & 0x7F | 0x80])
-        number >>= 7
-    return encoded + bytes([number])
-
-
-def message(tag, content):
-    return varint(tag << 3 | 2) + varint(len(content)) + content
-
-
-def literal(content):
-    """Snappy without compression."""
-    return varint(len(content)) + bytes([61 << 2]) + struct.pack("<H", len(content) - 1) + content
-
-
 def test_remote_read(server):
     matcher = message(2, b"__name__") + message(3, b"requests_total")
     query = b"\x08" + varint(BEGIN * 1000) + b"\x10" + varint((BEGIN + 120) * 1000) + message(3, matcher)
@@ -155,33 +174,142 @@ def test_remote_read(server):
     assert requests.post(url, data=b"garbage", timeout=60).status_code == 400
 
 
-@pytest.mark.skipif(not shutil.which("prometheus"), reason="prometheus is not installed")
-def test_prometheus_reads_remotely(server, tmp_path):
+@needs_prometheus
+def test_prometheus_reads_remotely(server, prometheus):
     """Prometheus evaluates a query on samples that it reads from the server."""
-    config = tmp_path / "prometheus.yml"
-    read = [{"url": f"{server.url}/prometheus/api/v1/read", "read_recent": True}]
-    config.write_text(json.dumps({"remote_read": read}))
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        address = f"127.0.0.1:{free.getsockname()[1]}"
-    flags = [f"--config.file={config}", f"--storage.tsdb.path={tmp_path / 'tsdb'}", f"--web.listen-address={address}"]
-    with open(tmp_path / "prometheus.log", "wb") as log:
-        process = subprocess.Popen(["prometheus", *flags], stdout=log, stderr=log)
+    reader = prometheus(remote_read=[read_from(server)])
+    query = {"query": "sum(increase(requests_total[10m]))", "time": BEGIN + 3000}
+    result = soon(lambda: asked(reader, **query))
+    assert math.isclose(float(result[0]["value"][1]), 3600)
+
+
+# Remote write
+
+
+def test_remote_write(server):
+    """Answers to a complete write, a partial one, and one that is no remote write."""
+    url = f"{server.url}/prometheus/api/v1/write"
+    headers = {"Content-Type": "application/x-protobuf", "Content-Encoding": "snappy"}
+    good = series({"__name__": "up", "job": "a"}, [(BEGIN * 1000, 1.0)])
+    answer = requests.post(url, data=literal(good), headers=headers, timeout=60)
+    assert (answer.status_code, answer.content) == (204, b"")
+    bad = series({"job": "a", "__name__": "up"}, [(BEGIN * 1000, 1.0)])
+    answer = requests.post(url, data=literal(bad + good), headers=headers, timeout=60)
+    assert answer.status_code == 400
+    assert (answer.json()["accepted"], answer.json()["rejected"]) == (1, 1)
+    assert "sort the labels" in answer.text
+    answer = requests.post(url, data=literal(good), headers={**headers, "Content-Encoding": "zstd"}, timeout=60)
+    assert answer.status_code == 415
+    assert ask(server, "query", query="up", time=BEGIN)["result"][0]["metric"] == {"__name__": "up", "job": "a"}
+
+
+class Target(threading.Thread):
+    """Target of scrapes: counters, values that are hard to print, and a series that disappears."""
+
+    def __init__(self):
+        super().__init__(daemon=True)
+        target = self
+        self.scrapes = 0
+        self.is_complete = True
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            def do_GET(self):
+                target.scrapes += 1
+                self.send_response(200)
+                self.end_headers()
+                self.wfile.write(target.text().encode())
+
+            def log_message(self, *_):
+                pass
+
+        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.address = f"127.0.0.1:{self.server.server_address[1]}"
+
+    def run(self):
+        self.server.serve_forever()
+
+    def text(self):
+        lines = ["# HELP scrapes_total Scrapes of this target.", "# TYPE scrapes_total counter"]
+        lines.append(f"scrapes_total {self.scrapes}")
+        for nth, value in enumerate([0.1, 1e300, 5e-324, "NaN", "+Inf", "-Inf", 123456789012345680]):
+            lines.append(f'special{{nth="{nth}",text="a,b=\\"c\\" ü\\\\"}} {value}')
+        for bucket in ["0.1", "1", "+Inf"]:
+            lines.append(f'delay_bucket{{le="{bucket}"}} {self.scrapes}')
+        if self.is_complete:
+            lines.append(f"short_lived {self.scrapes}")
+        return "\n".join(lines) + "\n"
+
+
+@needs_prometheus
+def test_prometheus_writes_remotely(serve, prometheus):
+    """Samples that Prometheus scraped return unchanged, with stale markers: from the API, and by remote read."""
+    server, target = serve(), Target()
+    target.start()
+    writer = prometheus(
+        global_={"scrape_interval": "250ms", "scrape_timeout": "250ms"},
+        scrape_configs=[{"job_name": "test", "static_configs": [{"targets": [target.address]}]}],
+        remote_write=[
+            {
+                "url": f"{server.url}/prometheus/api/v1/write",
+                "queue_config": {"batch_send_deadline": "100ms"},
+                "metadata_config": {"send_interval": "500ms"},
+            }
+        ],
+    )
+    soon(lambda: target.scrapes >= 10)
+    target.is_complete = False
+    seen = target.scrapes
+    soon(lambda: target.scrapes >= seen + 6)
+    # The end of the comparison: samples of later scrapes may still be on their way.
+    end = time.time() - 0.5
+    everything = {"query": '{__name__=~".+"}[1h]', "time": end}
+    scraped = by_labels(asked(writer, **everything))
+    assert len(scraped) > 15 and len(scraped[labels_of("scrapes_total", target)]) >= 10
+    ours = f"{server.address}/prometheus"
+    soon(lambda: by_labels(asked(ours, **everything)) == scraped)
+    # The series has ended at once, not after the lookback of five minutes.
+    for source in (writer, ours):
+        assert asked(source, query="short_lived", time=end) == []
+        assert len(asked(source, query="scrapes_total", time=end)) == 1
+    # By remote read, in another Prometheus.
+    reader = prometheus(remote_read=[read_from(server)])
+    soon(lambda: by_labels(asked(reader, **everything)) == scraped)
+    assert asked(reader, query="short_lived", time=end) == []
+    metadata = soon(lambda: ask(server, "metadata", metric="scrapes_total"))
+    assert metadata == {"scrapes_total": [{"type": "counter", "help": "Scrapes of this target.", "unit": ""}]}
+    metrics = requests.get(f"{server.url}/metrics", timeout=60).text
+    assert 'seiner_ingest_rejected_rows_total{protocol="remote_write"} 0\n' in metrics
+    target.server.shutdown()
+
+
+def labels_of(metric, target):
+    return frozenset({"__name__": metric, "instance": target.address, "job": "test"}.items())
+
+
+def by_labels(result):
+    """Returns the samples of a result by the labels of their series. Returns nothing without a result."""
+    return {frozenset(found["metric"].items()): found["values"] for found in result or []}
+
+
+def read_from(server):
+    return {"url": f"{server.url}/prometheus/api/v1/read", "read_recent": True}
+
+
+def asked(address, **parameters):
+    """Returns the result of an instant query; `None` while the server does not answer."""
     try:
-        query = {"query": "sum(increase(requests_total[10m]))", "time": BEGIN + 3000}
-        assert math.isclose(float(value_of(address, query)), 3600)
-    finally:
-        process.kill()
-        process.wait()
+        answer = requests.get(f"http://{address}/api/v1/query", params=parameters, timeout=60)
+    except requests.ConnectionError:
+        return None
+    return answer.json()["data"]["result"] if answer.status_code == 200 else None
 
 
-def value_of(address, query):
-    """Returns the value of a query, as soon as Prometheus answers."""
-    for _ in range(100):
-        try:
-            answer = requests.get(f"http://{address}/api/v1/query", params=query, timeout=10)
-            if answer.status_code == 200:
-                return answer.json()["data"]["result"][0]["value"][1]
-        except requests.ConnectionError:
-            pass
+def soon(look, seconds=30):
+    """Returns the first result of `look` that is true."""
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        found = look()
+        if found:
+            return found
         time.sleep(0.1)
-    raise AssertionError("Prometheus does not answer")
+    raise AssertionError(f"not within {seconds} s")

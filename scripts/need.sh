@@ -81,6 +81,7 @@ for tool in "$@"; do
         jdk) debian javac openjdk-17-jdk-headless ;;
         maven) debian mvn maven ;;
         victoria-metrics) debian victoria-metrics victoria-metrics ;;
+        prometheus) debian prometheus prometheus ;;
         influxdb) debian influxd influxdb ;;
         fio) debian fio fio ;;
         nbdkit) debian nbdkit nbdkit ;;

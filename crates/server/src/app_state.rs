@@ -5,7 +5,8 @@ use crate::cluster_view::ClusterView;
 use crate::device::Device;
 use crate::health::{self, Trouble};
 use crate::history::History;
-use crate::limiter::Limiter;
+use crate::limiter::{ByteLimiter, Limiter, MAX_WHOLE_BODY};
+use crate::metric_metadata::MetricMetadata;
 use crate::plan::Planner;
 use crate::port;
 use crate::settings::Settings;
@@ -28,6 +29,10 @@ const REPORTS: usize = 8;
 
 /// Memory of the store for each concurrent query, in bytes. A scan of a year at 1 Hz uses about 12 MiB.
 const QUERY_MEMORY: u64 = 16 << 20;
+/// Divisor of the memory budget that gives the memory for bodies in memory as a whole.
+const BODIES_SHARE: u64 = 8;
+/// Minimum memory for bodies: twice the largest one, before and after decompression.
+const LEAST_BODIES: u64 = 2 * MAX_WHOLE_BODY;
 /// Concurrent queries that a store with little memory permits.
 const FEW_QUERIES: u64 = 4;
 
@@ -66,6 +71,10 @@ pub struct AppState {
     pub tight: AtomicBool,
     /// Permits for writes.
     pub writes: Limiter,
+    /// Permits for the bytes of bodies that must be in memory as a whole.
+    pub bodies: ByteLimiter,
+    /// Metadata of metrics, which senders of remote write report.
+    pub metric_metadata: Arc<MetricMetadata>,
     /// Permits for queries.
     pub queries: Limiter,
     /// Permit for a plan: a plan takes a processor for seconds, and some hundred MiB.
@@ -119,6 +128,8 @@ impl AppState {
                 "max_requests",
                 traffic.clone(),
             ),
+            bodies: ByteLimiter::new((memory / BODIES_SHARE).max(LEAST_BODIES), traffic.clone()),
+            metric_metadata: Arc::default(),
             queries: Limiter::new(
                 concurrent_queries(settings.max_queries, memory),
                 "queries are",

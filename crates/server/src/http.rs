@@ -5,8 +5,8 @@ use crate::app_state::AppState;
 use crate::health::Severity;
 use crate::hosts::{self, HostName, Hosts};
 use crate::{
-    array, cluster, delete, log, metric_text, page, parameters, plan, prometheus, query, status,
-    write,
+    array, cluster, delete, log, metric_text, page, parameters, plan, prometheus, query,
+    remote_write, status, write,
 };
 use axum::extract::{DefaultBodyLimit, State};
 use axum::http::{HeaderName, HeaderValue, StatusCode, header};
@@ -32,8 +32,8 @@ pub fn router(app: Arc<AppState>) -> Router {
     names.extend(HostName::parse(&settings.port_address));
     let hosts = Hosts::new(settings.listen, names, ALLOW);
     Router::new()
-        .route("/write", post(write::write))
-        .route("/api/v2/write", post(write::write))
+        .merge(write::router(&app))
+        .merge(remote_write::router(&app))
         .route("/query", get(query::influx).post(query::influx))
         .route("/ping", get(ping))
         .route("/health", get(health))

@@ -5,19 +5,22 @@
 //! batches that stay in the processor's cache. No memory is allocated, and nothing is counted or logged, for a
 //! single line.
 
-use crate::traffic::TrafficCounters;
+use crate::intake::Lists;
+use crate::traffic::ProtocolCounters;
 use memchr::{memchr, memrchr};
 
-use seiner_model::{Batch, Cell, Row};
 use seiner_store::{Error, Receipt, Store};
 use seiner_wire::line::{Arena, LineError, LineNotation, LineParser, LineReason, Precision};
 use serde::Serialize;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::UNIX_EPOCH;
 
+/// Name of line protocol in metrics.
+pub(crate) const PROTOCOL: &str = "line";
+
 /// Maximum number of rows per call of the store. Writers take turns, and a turn lasts for one call: the more rows a
 /// call has, the fewer threads sleep and wake. The rows and cells of a call still fit into the second-level cache.
-const BATCH_ROWS: usize = 2048;
+pub(crate) const BATCH_ROWS: usize = 2048;
 
 /// Maximum number of rejected lines that are listed.
 const MAX_LISTED: usize = 100;
@@ -49,15 +52,14 @@ pub struct Outcome {
 /// Ingest of one text of line protocol, piece by piece, into a store.
 pub struct LineIngest<'e> {
     store: &'e dyn Store,
-    traffic: Option<&'e TrafficCounters>,
+    traffic: Option<&'e ProtocolCounters>,
     parser: LineParser,
     /// Beginning of a line whose end has not arrived yet.
     carry: Vec<u8>,
     /// Minimum length of the carry before it is parsed again. A text value with newlines can make
     /// one line of many, and parsing it again at each newline would take quadratic time.
     retry_at: usize,
-    rows: Vec<Row<'static>>,
-    cells: Vec<Cell<'static>>,
+    lists: Lists,
     arena: Arena,
     errors: Vec<LineError>,
     outcome: Outcome,
@@ -69,7 +71,7 @@ impl<'e> LineIngest<'e> {
     /// Creates an ingest at line 1. Counts go to `traffic`, if given.
     pub fn new(
         store: &'e dyn Store,
-        traffic: Option<&'e TrafficCounters>,
+        traffic: Option<&'e ProtocolCounters>,
         precision: Precision,
     ) -> LineIngest<'e> {
         LineIngest {
@@ -78,8 +80,7 @@ impl<'e> LineIngest<'e> {
             parser: LineParser::new(precision),
             carry: Vec::new(),
             retry_at: 0,
-            rows: Vec::new(),
-            cells: Vec::new(),
+            lists: Lists::default(),
             arena: Arena::new(),
             errors: Vec::new(),
             outcome: Outcome::default(),
@@ -177,7 +178,7 @@ impl<'e> LineIngest<'e> {
             .samples
             .fetch_add(self.reported.1 - samples, Relaxed);
         traffic
-            .rejected_lines
+            .rejected
             .fetch_add(self.reported.2 - rejected, Relaxed);
     }
 
@@ -201,10 +202,7 @@ impl<'e> LineIngest<'e> {
         let now = now();
         let mut done = 0;
         loop {
-            let mut batch = Batch {
-                rows: recycle(&mut self.rows),
-                cells: recycle(&mut self.cells),
-            };
+            let mut batch = self.lists.batch();
             let (arena, errors) = (&self.arena, &mut self.errors);
             done += self.parser.parse(
                 &text[done..],
@@ -221,8 +219,7 @@ impl<'e> LineIngest<'e> {
             } else {
                 self.store.append(&LineNotation, &batch).map(Some)
             };
-            self.rows = recycle(&mut batch.rows);
-            self.cells = recycle(&mut batch.cells);
+            self.lists.take_back(batch);
             self.arena.clear();
             self.note(appended?);
             if !full {
@@ -267,32 +264,9 @@ impl<'e> LineIngest<'e> {
     }
 }
 
-/// Returns an empty list in the memory of another list. Items of both lists must have the same
-/// size. Collecting in place keeps the allocation (a test checks the standard library).
-fn recycle<A, B>(list: &mut Vec<A>) -> Vec<B> {
-    list.clear();
-    std::mem::take(list)
-        .into_iter()
-        .map(|_| unreachable!("the list is empty"))
-        .collect()
-}
-
 /// Returns the wall time in ns since 1970.
 pub fn now() -> i64 {
     crate::time::wall()
         .duration_since(UNIX_EPOCH)
         .map_or(0, |since| since.as_nanos() as i64)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn recycled_lists_keep_their_memory() {
-        let mut rows: Vec<Row<'static>> = Vec::with_capacity(1000);
-        let place = rows.as_ptr() as usize;
-        let rows: Vec<Row<'_>> = recycle(&mut rows);
-        assert_eq!((rows.as_ptr() as usize, rows.capacity()), (place, 1000));
-    }
 }

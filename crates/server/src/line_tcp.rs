@@ -7,7 +7,7 @@
 use crate::api_error;
 use crate::app_state::AppState;
 use crate::connections::{Connection, Connections};
-use crate::ingest::LineIngest;
+use crate::ingest::{LineIngest, PROTOCOL};
 use crate::listen::out_of_files;
 use crate::port;
 use crate::shutdown::Stop;
@@ -84,7 +84,8 @@ async fn take(
     mut stop: Stop,
     peer: &str,
 ) {
-    let mut ingest = LineIngest::new(&*app.store, Some(&app.traffic), Precision::Ns)
+    let counters = app.traffic.protocol(PROTOCOL);
+    let mut ingest = LineIngest::new(&*app.store, Some(&counters), Precision::Ns)
         .reject_1970(!app.settings.allow_1970);
     let mut opening = Some(Opening::default());
     let mut frame = vec![0; FRAME_BYTES];
@@ -157,7 +158,8 @@ async fn take(
 
 /// Informs an HTTP client that the port is the wrong one. Nothing of its request is stored.
 async fn reject_request(mut stream: TcpStream, app: &AppState, peer: &str) {
-    app.traffic.rejected_lines.fetch_add(1, Relaxed);
+    let counters = app.traffic.protocol(PROTOCOL);
+    counters.rejected.fetch_add(1, Relaxed);
     tracing::warn!(
         "an HTTP request from {peer} came to the port of line protocol and was rejected"
     );

@@ -100,6 +100,23 @@ pub fn labelled(
     })
 }
 
+/// Encodes a counter with one value per value of a label.
+pub fn labelled_counters(
+    encoder: &mut DescriptorEncoder<'_>,
+    name: &str,
+    help: &str,
+    label: &str,
+    values: &[(&str, u64)],
+) -> fmt::Result {
+    under_all_names(name, help, |name, help| {
+        let mut family = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
+        for (of, value) in values {
+            ConstCounter::new(*value).encode(family.encode_family(&[(label, *of)])?)?;
+        }
+        Ok(())
+    })
+}
+
 fn put<M: EncodeMetric>(
     encoder: &mut DescriptorEncoder<'_>,
     name: &str,

@@ -5,10 +5,10 @@ use crate::cluster_view::ClusterView;
 use crate::device::Device;
 use crate::health::{Severity, Trouble, of_store};
 use crate::history::{History, Period, Written};
-use crate::metric_text::{counter, float_counter, gauge, known, labelled};
+use crate::metric_text::{counter, float_counter, gauge, known, labelled, labelled_counters};
 use crate::store_metrics::{MetricKind, STORE_METRICS};
 use crate::system::ProcessStats;
-use crate::traffic::TrafficCounters;
+use crate::traffic::{ProtocolCounters, TrafficCounters};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
 use prometheus_client::metrics::MetricType;
@@ -17,6 +17,7 @@ use prometheus_client::registry::Registry;
 use seiner_store::{ClassStatus, LogStatus, Status, Store};
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
 /// Seconds of a day.
@@ -227,25 +228,47 @@ impl StoreCollector {
         Ok(())
     }
 
-    fn ports(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
-        let traffic = &self.traffic;
-        for (name, help, count) in [
-            ("ingest_rows", "Rows accepted at the ports", &traffic.rows),
+    /// Encodes the counters of each protocol.
+    fn protocols(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        type Counter = fn(&ProtocolCounters) -> &AtomicU64;
+        let counters: [(&str, &str, Counter); 5] = [
             (
-                "ingest_samples",
-                "Samples accepted at the ports",
-                &traffic.samples,
+                "ingest_rows",
+                "Rows accepted at the ports, by protocol",
+                |of| &of.rows,
             ),
             (
-                "ingest_rejected_lines",
-                "Lines rejected at the ports",
-                &traffic.rejected_lines,
+                "ingest_samples",
+                "Samples accepted at the ports, by protocol",
+                |of| &of.samples,
+            ),
+            (
+                "ingest_rejected_rows",
+                "Lines of line protocol and samples of remote write that were rejected at the ports, by protocol",
+                |of| &of.rejected,
+            ),
+            (
+                "ingest_ignored",
+                "Items that senders may send and this store does not keep, such as exemplars, by protocol",
+                |of| &of.ignored,
             ),
             (
                 "ingest_bytes",
-                "Bytes of line protocol received, after decompression",
-                &traffic.bytes,
+                "Bytes received, after decompression, by protocol",
+                |of| &of.bytes,
             ),
+        ];
+        for (name, help, counter) in counters {
+            let counts = self.traffic.by_protocol(counter);
+            labelled_counters(encoder, name, help, "protocol", &counts)?;
+        }
+        Ok(())
+    }
+
+    fn ports(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        let traffic = &self.traffic;
+        self.protocols(encoder)?;
+        for (name, help, count) in [
             ("http_writes", "Writes started over HTTP", &traffic.writes),
             (
                 "http_queries",

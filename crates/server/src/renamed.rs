@@ -1,7 +1,7 @@
 //! Old names of metrics and of keys of `/status`. Both names are sent for one version.
 
 /// New and old names, without prefix and without the suffix of counters.
-const RENAMED: [(&str, &str); 29] = [
+const RENAMED: [(&str, &str); 30] = [
     ("memory_used_bytes", "memory_used"),
     ("memory_budget_bytes", "memory_budget"),
     ("journal_written_bytes", "journal_written"),
@@ -22,6 +22,7 @@ const RENAMED: [(&str, &str); 29] = [
     ("writes_rejected", "writes_refused"),
     ("new_sources_rejected", "new_sources_refused"),
     ("rejected_requests", "turned_away"),
+    ("ingest_rejected_rows", "ingest_rejected_lines"),
     ("log_used_ratio", "log_used_share"),
     ("log_live_ratio", "log_live_share"),
     ("log_merge_ratio", "log_merge_share"),

@@ -232,7 +232,9 @@ pub fn run(
         let mut signals = Signals::listen()?;
         let server = Server::start_extended(extensions, settings).await?;
         started(&server);
-        tracing::info!("{}: stopping", signals.next().await);
+        // A macro does not evaluate its arguments if the log leaves the message out.
+        let signal = signals.next().await;
+        tracing::info!("{signal}: stopping");
         server.stop().await
     });
     // Queries that were cut off may still read; they hold nothing that must be kept.

@@ -37,9 +37,9 @@ pub fn status(app: &AppState) -> Value {
         "ingest": {
             "rows_per_s": rows_per_s,
             "samples_per_s": samples_per_s,
-            "rows": app.traffic.rows.load(Relaxed),
-            "samples": app.traffic.samples.load(Relaxed),
-            "rejected_lines": app.traffic.rejected_lines.load(Relaxed),
+            "rows": app.traffic.total(|protocol| &protocol.rows),
+            "samples": app.traffic.total(|protocol| &protocol.samples),
+            "rejected_lines": app.traffic.total(|protocol| &protocol.rejected),
             "requests_in_flight": app.writes.in_use(),
             "queries_in_flight": app.queries.in_use(),
             "rejected_requests": rejected_requests,

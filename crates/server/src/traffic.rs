@@ -2,20 +2,30 @@
 //!
 //! They are updated once per frame or request, never once per line.
 
-use std::sync::Mutex;
+use std::collections::BTreeMap;
 use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
-/// Counters since the start of the server.
-pub struct TrafficCounters {
+/// Counters of one protocol since the start of the server.
+#[derive(Default)]
+pub struct ProtocolCounters {
     /// Accepted rows.
     pub rows: AtomicU64,
     /// Accepted samples.
     pub samples: AtomicU64,
-    /// Rejected lines.
-    pub rejected_lines: AtomicU64,
-    /// Bytes of line protocol, after decompression.
+    /// Rejected rows: lines of line protocol, samples of remote write.
+    pub rejected: AtomicU64,
+    /// Ignored items, which this store does not keep, such as exemplars.
+    pub ignored: AtomicU64,
+    /// Received bytes, after decompression.
     pub bytes: AtomicU64,
+}
+
+/// Counters since the start of the server.
+pub struct TrafficCounters {
+    protocols: Mutex<BTreeMap<&'static str, Arc<ProtocolCounters>>>,
     /// Started writes.
     pub writes: AtomicU64,
     /// Writes, queries and connections rejected because there were too many.
@@ -39,10 +49,7 @@ impl TrafficCounters {
     /// Creates counters of zero.
     pub fn new() -> TrafficCounters {
         TrafficCounters {
-            rows: AtomicU64::new(0),
-            samples: AtomicU64::new(0),
-            rejected_lines: AtomicU64::new(0),
-            bytes: AtomicU64::new(0),
+            protocols: Mutex::default(),
             writes: AtomicU64::new(0),
             rejected_requests: AtomicU64::new(0),
             queries: AtomicU64::new(0),
@@ -55,6 +62,37 @@ impl TrafficCounters {
                 samples_per_s: 0.0,
             }),
         }
+    }
+
+    /// Returns the counters of a protocol, which begin at 0. The name is the value of the metrics' label `protocol`.
+    pub fn protocol(&self, name: &'static str) -> Arc<ProtocolCounters> {
+        self.all().entry(name).or_default().clone()
+    }
+
+    /// Returns the names of all protocols with the value of one counter, sorted by name.
+    pub fn by_protocol(
+        &self,
+        counter: impl Fn(&ProtocolCounters) -> &AtomicU64,
+    ) -> Vec<(&'static str, u64)> {
+        let all = self.all();
+        let counts = all
+            .iter()
+            .map(|(name, counters)| (*name, counter(counters).load(Relaxed)));
+        counts.collect()
+    }
+
+    /// Returns the sum of one counter over all protocols.
+    pub fn total(&self, counter: impl Fn(&ProtocolCounters) -> &AtomicU64) -> u64 {
+        self.by_protocol(counter)
+            .iter()
+            .map(|(_, count)| count)
+            .sum()
+    }
+
+    fn all(&self) -> std::sync::MutexGuard<'_, BTreeMap<&'static str, Arc<ProtocolCounters>>> {
+        self.protocols
+            .lock()
+            .expect("no thread panics while it holds the counters")
     }
 
     /// Ends a period of the rates. Called about once a second with the number of rows and samples that the store has

@@ -7,42 +7,46 @@
 use crate::advice::advised;
 use crate::api_error::ApiError;
 use crate::app_state::AppState;
-use crate::ingest::{LineIngest, Outcome};
+use crate::ingest::{LineIngest, Outcome, PROTOCOL};
 use crate::ingest_stream::IngestStream;
-use crate::limiter::Permit;
-use axum::Json;
+use crate::intake::{self, Intake, Place};
 use axum::body::Body;
 use axum::extract::{Query, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use axum::routing::post;
+use axum::{Json, Router};
 use flate2::write::MultiGzDecoder;
-use seiner_store::{Durability, Error};
+use seiner_store::Error;
 use seiner_wire::line::Precision;
 use serde::Deserialize;
 use serde_json::json;
 use std::io::{self, Write};
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
-use std::time::Duration;
 
 /// Compressed bytes that are inflated before other tasks run: at the highest ratio of
 /// deflate they become some 16 MiB.
 const INFLATE_BYTES: usize = 16 << 10;
 
-/// Time after which a client stops waiting for the replicas of a cluster.
-const REPLICAS: Duration = Duration::from_secs(30);
-
 /// Parameters of a write. The others (`db`, `bucket`, …) are for stores that have
 /// such things.
 #[derive(Deserialize)]
-pub struct Parameters {
+struct Parameters {
     precision: Option<String>,
     /// True if times in 1970 are stored although they look like present seconds or milliseconds.
     allow_1970: Option<String>,
 }
 
+/// Returns the addresses.
+pub fn router(app: &AppState) -> Router<Arc<AppState>> {
+    app.traffic.protocol(PROTOCOL);
+    Router::new()
+        .route("/write", post(write))
+        .route("/api/v2/write", post(write))
+}
+
 /// Receives a body.
-pub async fn write(
+async fn write(
     State(app): State<Arc<AppState>>,
     Query(parameters): Query<Parameters>,
     headers: HeaderMap,
@@ -65,8 +69,7 @@ async fn take(
     headers: &HeaderMap,
     stream: &mut IngestStream,
 ) -> Result<Outcome, ApiError> {
-    let permit = app.writes.acquire()?;
-    app.traffic.writes.fetch_add(1, Relaxed);
+    let intake = Intake::begin(app, PROTOCOL)?;
     let precision = match parameters.precision.as_deref() {
         None | Some("") => Precision::Ns,
         Some(text) => text.parse().map_err(ApiError::invalid)?,
@@ -83,7 +86,7 @@ async fn take(
     };
     let limit = app.settings.max_body;
     let ingest =
-        LineIngest::new(&*app.store, Some(&app.traffic), precision).reject_1970(!allow_1970);
+        LineIngest::new(&*app.store, Some(&intake.counters), precision).reject_1970(!allow_1970);
     let mut sink = Sink {
         app,
         ingest,
@@ -109,7 +112,7 @@ async fn take(
     }
     let Sink { ingest, .. } = sink;
     let outcome = app.with_patience(|| ingest.finish())?;
-    durable(app, outcome.position, permit).await?;
+    intake.durable(outcome.position).await?;
     Ok(outcome)
 }
 
@@ -143,54 +146,15 @@ fn bad_gzip(error: &io::Error) -> ApiError {
     ))
 }
 
-/// Waits until the rows are as durable as the settings require.
-async fn durable(app: &Arc<AppState>, position: u64, permit: Permit) -> Result<(), ApiError> {
-    let store = &app.store;
-    if store.durability() != Durability::Sync || store.is_durable(position) {
-        return Ok(());
-    }
-    let store = store.clone();
-    let waiting = tokio::task::spawn_blocking(move || {
-        // The permit limits the number of threads that wait, those without a client included.
-        let _permit = permit;
-        store.wait_durable(position)
-    });
-    if app.cluster.is_none() {
-        return Ok(waiting.await??);
-    }
-    match tokio::time::timeout(REPLICAS, waiting).await {
-        Ok(waited) => Ok(waited??),
-        Err(_) => Err(ApiError::unavailable(format!(
-            "the rows are in the journal of this port, but not on enough replicas after {} s; send them again, to \
-             another port if possible: they count once",
-            REPLICAS.as_secs()
-        ))),
-    }
-}
-
 fn answer(outcome: Outcome) -> Response {
     if outcome.rejected == 0 {
         return StatusCode::NO_CONTENT.into_response();
     }
-    let total = outcome.accepted + outcome.rejected;
-    let verb = if outcome.rejected == 1 { "was" } else { "were" };
-    let mut message = format!(
-        "partial write: {} of {total} lines {verb} rejected, the rest is stored",
-        outcome.rejected
-    );
-    for (index, rejected) in outcome.listed.iter().enumerate() {
-        let lead = if index == 0 { ": " } else { "; " };
-        message.push_str(&format!(
-            "{lead}line {}: {}",
-            rejected.line, rejected.reason
-        ));
-    }
-    if outcome.rejected > outcome.listed.len() as u64 {
-        message.push_str(&format!(
-            "; and {} more",
-            outcome.rejected - outcome.listed.len() as u64
-        ));
-    }
+    let places = outcome.listed.iter().map(|rejected| Place {
+        text: format!("line {}: {}", rejected.line, rejected.reason),
+        rows: 1,
+    });
+    let message = intake::partial("lines", outcome.accepted, outcome.rejected, places);
     let body = json!({
         "error": message,
         "code": "invalid",
@@ -214,13 +178,10 @@ struct Sink<'e> {
 
 impl Sink<'_> {
     fn take(&mut self, bytes: &[u8]) -> Result<(), ApiError> {
-        self.left = self.left.checked_sub(bytes.len() as u64).ok_or_else(|| {
-            ApiError::too_large(format!(
-                "the body is longer than {} bytes, after decompression; send several shorter ones, or raise max_body; \
-                 the lines before it are stored",
-                self.limit
-            ))
-        })?;
+        self.left = self
+            .left
+            .checked_sub(bytes.len() as u64)
+            .ok_or_else(|| intake::too_long(self.limit, "; the lines before it are stored"))?;
         let ingest = &mut self.ingest;
         let taken = self.app.with_patience(|| ingest.take(bytes));
         taken.map_err(|error: Error| error.into())

@@ -1,4 +1,4 @@
-//! Formats on the socket: parses line protocol into batches, writes answers as JSON, CSV and Arrow.
+//! Formats on the socket: parses line protocol and remote write into batches, writes answers as JSON, CSV and Arrow.
 //!
 //! This crate depends on the types of `seiner-model` only. It contains no stores, sockets or files.
 
@@ -6,3 +6,4 @@
 
 pub mod answer;
 pub mod line;
+pub mod remote_write;

@@ -14,6 +14,7 @@ use axum::response::{IntoResponse, Response};
 use seiner_promql::Error;
 use seiner_store::Store;
 use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
 use std::io::Write;
 use std::sync::Arc;
 
@@ -97,22 +98,25 @@ pub async fn label_values(
     Ok(cut(values, limit))
 }
 
-/// Answers `metadata`: all metrics. Their types are unknown.
+/// Answers `metadata`: all metrics, with the metadata that senders of remote write reported. Other metrics have an
+/// unknown type.
 pub async fn metadata(State(app): State<Arc<AppState>>, uri: Uri) -> Result<Json<Value>, Failure> {
     let form = Form::of(&uri);
-    let (limit, only) = (
-        form.limit()?.unwrap_or(usize::MAX),
-        form.get("metric").map(str::to_string),
-    );
+    let limit = form.limit()?.unwrap_or(usize::MAX);
     let metrics = look(&app, seiner_promql::metrics).await?;
-    let wanted = metrics
-        .into_iter()
-        .filter(|metric| only.as_ref().is_none_or(|only| *only == metric.name));
-    let entries = wanted.take(limit).map(|metric| {
-        let entry = json!([{ "type": "unknown", "help": "", "unit": "" }]);
+    let unknown = |metric: seiner_promql::Metric| {
+        let entry = json!({ "type": "unknown", "help": "", "unit": "" });
         (metric.name, entry)
-    });
-    let data: Map<String, Value> = entries.collect();
+    };
+    let mut entries: BTreeMap<String, Value> = metrics.into_iter().map(unknown).collect();
+    entries.extend(app.metric_metadata.entries());
+    if let Some(only) = form.get("metric") {
+        entries.retain(|name, _| name == only);
+    }
+    let entries = entries.into_iter().take(limit);
+    let data: Map<String, Value> = entries
+        .map(|(name, entry)| (name, json!([entry])))
+        .collect();
     Ok(Json(json!({ "status": "success", "data": data })))
 }
 

@@ -11,6 +11,7 @@ mod metrics;
 mod plans;
 mod prometheus;
 mod queries;
+mod remote_write;
 mod retention;
 mod site;
 mod stops;

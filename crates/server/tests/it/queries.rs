@@ -325,7 +325,9 @@ fn health_status_and_metrics_describe_the_store() {
         metrics.text
     );
     assert!(
-        metrics.text.contains("\nseiner_ingest_rows_total 201\n")
+        metrics
+            .text
+            .contains("\nseiner_ingest_rows_total{protocol=\"line\"} 201\n")
             && metrics.text.ends_with("# EOF\n")
     );
     assert_eq!(site.get("/nowhere").status, 404);

@@ -20,10 +20,12 @@ pub struct Site {
     agent: Agent,
 }
 
-/// Answer of the server: status, headers and text.
+/// Answer of the server: status, headers and body, also as text.
 pub struct Reply {
     pub status: u16,
     pub headers: ureq::http::HeaderMap,
+    pub bytes: Vec<u8>,
+    /// In an Arrow answer, names are readable.
     pub text: String,
 }
 
@@ -179,15 +181,12 @@ impl Site {
 }
 
 fn reply(mut response: Response<ureq::Body>) -> Reply {
+    let body = response.body_mut().with_config().limit(1 << 30);
+    let bytes = body.read_to_vec().unwrap();
     Reply {
         status: response.status().as_u16(),
         headers: response.headers().clone(),
-        text: text(&mut response),
+        text: String::from_utf8_lossy(&bytes).into_owned(),
+        bytes,
     }
-}
-
-/// Returns the text of an answer. In an Arrow answer, names are readable.
-fn text(response: &mut Response<ureq::Body>) -> String {
-    let body = response.body_mut().with_config().limit(1 << 30);
-    String::from_utf8_lossy(&body.read_to_vec().unwrap()).into_owned()
 }

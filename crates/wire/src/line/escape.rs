@@ -17,6 +17,11 @@ impl Arena {
         self.0.reset();
     }
 
+    /// Returns a copy of bytes that lives until the arena is cleared.
+    pub(crate) fn keep(&self, bytes: &[u8]) -> &[u8] {
+        self.0.alloc_slice_copy(bytes)
+    }
+
     /// Returns `raw` without the backslashes that escape a byte of `escapable`. A backslash before any other
     /// byte is literal.
     pub(super) fn unescape<'a>(&'a self, raw: &'a [u8], escapable: &[u8]) -> &'a [u8] {

@@ -1,0 +1,20 @@
+//! Prometheus remote write, versions 1 and 2: requests become batches of rows.
+//!
+//! The decoder reads the bytes of a request without a tree of messages in between. Names of version 1 borrow from the
+//! request. A store that sees a name for the first time decodes it with [`LabelNotation`]. Every sample is a row with
+//! one cell, the field [`VALUE`].
+
+mod decoder;
+mod fields;
+mod metadata;
+mod notation;
+mod rejections;
+mod symbols;
+#[cfg(test)]
+mod tests;
+
+pub use decoder::{VALUE, Version, WriteDecoder};
+pub use fields::{Fault, Malformed};
+pub use metadata::{METRIC_TYPES, Metadata};
+pub use notation::{LabelNotation, METRIC_NAME};
+pub use rejections::{MAX_LISTED, Rejection, Rejections};
