@@ -75,6 +75,8 @@ pub(crate) struct Shelf<'a> {
     nth: u32,
     writers: BTreeMap<i64, BundleWriter>,
     layouts: BTreeMap<Layout, Arc<Layout>>,
+    /// Layout of the latest source: neighbours often have the same fields.
+    latest: (Fields, Arc<Layout>),
 }
 
 impl<'a> Shelf<'a> {
@@ -85,6 +87,7 @@ impl<'a> Shelf<'a> {
             nth: 0,
             writers: BTreeMap::new(),
             layouts: BTreeMap::new(),
+            latest: (Fields::new(), Arc::new(Layout::new::<&str>([]))),
         }
     }
 
@@ -147,8 +150,8 @@ impl<'a> Shelf<'a> {
     ) -> Result<(), HandoverError> {
         for (period, (fields, rows)) in rows {
             let (fields, rows) = without_empty(fields, rows);
-            let layout = self.layout(&fields);
-            for (nth, part) in divide(&rows).iter().enumerate() {
+            let layout = self.layout(fields);
+            for (nth, part) in divide(rows).iter().enumerate() {
                 if nth > 0 {
                     // The same source cannot follow in the same bundle.
                     self.finish_one(period, report)?;
@@ -182,10 +185,14 @@ impl<'a> Shelf<'a> {
     }
 
     /// Returns the layout of fields, which equal layouts share.
-    fn layout(&mut self, fields: &Fields) -> Arc<Layout> {
-        let layout = Layout::new(fields.iter().map(|(name, kind)| (name.to_string(), *kind)));
-        let shared = self.layouts.entry(layout.clone());
-        shared.or_insert_with(|| Arc::new(layout)).clone()
+    fn layout(&mut self, fields: Fields) -> Arc<Layout> {
+        if fields != self.latest.0 {
+            let layout = Layout::new(fields.iter().map(|(name, kind)| (name.to_string(), *kind)));
+            let shared = self.layouts.entry(layout.clone());
+            let shared = shared.or_insert_with(|| Arc::new(layout)).clone();
+            self.latest = (fields, shared);
+        }
+        self.latest.1.clone()
     }
 
     /// Finishes the bundle of a period.

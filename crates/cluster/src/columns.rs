@@ -26,17 +26,14 @@ fn text_bytes(rows: &Columns) -> usize {
 }
 
 /// Divides rows into parts that are within the limits of one bundle.
-pub(crate) fn divide(rows: &Columns) -> Vec<Columns> {
-    if fit(rows) {
-        return vec![rows.clone()];
-    }
+pub(crate) fn divide(rows: Columns) -> Vec<Columns> {
     let count = rows.times.len();
-    if count <= 1 {
-        return vec![rows.clone()];
+    if count <= 1 || fit(&rows) {
+        return vec![rows];
     }
     let (left, right): (Vec<usize>, Vec<usize>) = (0..count).partition(|row| *row < count / 2);
-    let mut parts = divide(&pick(rows, &left));
-    parts.extend(divide(&pick(rows, &right)));
+    let mut parts = divide(pick(&rows, &left));
+    parts.extend(divide(pick(&rows, &right)));
     parts
 }
 
@@ -132,7 +129,7 @@ mod tests {
     #[test]
     fn parts_fit_and_joined_are_the_whole() {
         let whole = rows(250_001);
-        let parts = divide(&whole);
+        let parts = divide(whole.clone());
         assert!(parts.len() > 1 && parts.iter().all(fit));
         let mut parts = parts.into_iter();
         let mut joined = parts.next().unwrap();

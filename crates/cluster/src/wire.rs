@@ -56,7 +56,7 @@ fn put_bundles(stamp: u64, rows: &[(u32, &Unflushed)], out: &mut Vec<u8>) {
             .iter()
             .map(|(name, kind)| (name.to_string(), *kind));
         let layout = Arc::new(Layout::new(fields));
-        for part in crate::columns::divide(&rows.rows) {
+        for part in crate::columns::divide(rows.rows.clone()) {
             // The rows of a source are ascending and within the limits of a bundle.
             if writer.push(u64::from(*nth), &layout, &part).is_err() {
                 finish(
