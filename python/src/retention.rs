@@ -69,6 +69,7 @@ fn class(given: Given) -> Result<Class, Failure> {
         priority,
         when_full,
         rollup,
+        ..Class::forever()
     })
 }
 

@@ -233,7 +233,7 @@ fn draw_classes(rng: &mut Rng) -> Classes {
             keep,
             priority: rng.below(3) as u8,
             when_full: *rng.pick(&[WhenFull::Refuse, WhenFull::Shed, WhenFull::Shed]),
-            rollup: Vec::new(),
+            ..Class::forever()
         });
     }
     if rng.chance(1, 2) {
