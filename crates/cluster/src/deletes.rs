@@ -13,7 +13,7 @@ use crate::columns::pick;
 use crate::journal::JournalId;
 use crate::keys::{KeyBuilder, KeyReader};
 use crate::peers::Unflushed;
-use crate::rows::{Level, Range, Row, Rows, RowsError};
+use crate::rows::{Found, Level, Range, Reading, Row, Rows, RowsError};
 use seiner_model::{Interval, Selector, SourceKey};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -123,8 +123,21 @@ fn put(rows: &dyn Rows, key: Vec<u8>, value: Vec<u8>) -> Result<(), RowsError> {
 /// If too few replicas answer, or a row is not a delete.
 pub(crate) fn read(rows: &dyn Rows) -> Result<Vec<Delete>, RowsError> {
     let range = Range::whole(TABLE, PARTITION);
+    decode(rows.range(&range, Level::Quorum)?)
+}
+
+/// Returns the request for all deletes.
+pub(crate) fn reading() -> Reading {
+    Reading::whole(TABLE, PARTITION)
+}
+
+/// Decodes the answer to a [`reading`].
+///
+/// # Errors
+/// If a row is not a delete.
+pub(crate) fn decode(found: Vec<Found>) -> Result<Vec<Delete>, RowsError> {
     let mut deletes: Vec<Delete> = Vec::new();
-    for (key, value) in rows.range(&range, Level::Quorum)? {
+    for (key, value) in found {
         let damaged =
             |what: &str| RowsError::Rejected(format!("a row in the table {TABLE}: {what}"));
         let mut reader = KeyReader(&key);

@@ -8,7 +8,7 @@
 use crate::journal::JournalId;
 use crate::keys::{KeyBuilder, KeyReader};
 use crate::locks::locked;
-use crate::rows::{Level, Range, Rows, RowsError, Swap};
+use crate::rows::{Found, Level, Range, Reading, Rows, RowsError, Swap};
 use seiner_platform::Clock;
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
@@ -75,7 +75,19 @@ fn key(id: &JournalId) -> Vec<u8> {
 /// If too few replicas answer, or a row is not a record.
 pub(crate) fn records(rows: &dyn Rows) -> Result<Vec<Record>, RowsError> {
     let range = Range::whole(TABLE, PARTITION);
-    let found = rows.range(&range, Level::Quorum)?;
+    decode(rows.range(&range, Level::Quorum)?)
+}
+
+/// Returns the request for the records of all open journals.
+pub(crate) fn reading() -> Reading {
+    Reading::whole(TABLE, PARTITION)
+}
+
+/// Decodes the answer to a [`reading`].
+///
+/// # Errors
+/// If a record cannot be read.
+pub(crate) fn decode(found: Vec<Found>) -> Result<Vec<Record>, RowsError> {
     let open = found.into_iter().filter(|(_, value)| value.len() > ENDED);
     let records = open.map(|(key, value)| {
         serde_json::from_slice(&value).map_err(|error| {

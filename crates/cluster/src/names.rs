@@ -11,7 +11,7 @@ pub(crate) use entry::{Entry, decode, encode};
 
 use crate::keys::{KeyBuilder, KeyReader};
 use crate::locks::{locked, read, written};
-use crate::rows::{Level, Range, Row, Rows, RowsError, Swap};
+use crate::rows::{Found, Level, Range, Reading, Row, Rows, RowsError, Swap};
 use postings::Postings;
 use seiner_model::{FieldType, Selector, SourceKey};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -92,7 +92,21 @@ impl Names {
     /// # Errors
     /// If too few replicas answer.
     pub fn refresh(&self) -> Result<(), RowsError> {
-        for (port, length) in self.lengths()? {
+        let range = Range::whole(TABLE, LENGTHS);
+        self.refresh_to(self.rows.range(&range, Level::Quorum)?)
+    }
+
+    /// Returns the request for the lengths of all logs.
+    pub fn reading() -> Reading {
+        Reading::whole(TABLE, LENGTHS)
+    }
+
+    /// Reads the names up to the lengths that answer a [`Names::reading`].
+    ///
+    /// # Errors
+    /// If too few replicas answer.
+    pub fn refresh_to(&self, lengths: Vec<Found>) -> Result<(), RowsError> {
+        for (port, length) in lengths_of(lengths) {
             let from = self.known().read.get(&port).copied().unwrap_or(0);
             if from < length {
                 let entries = self.read(&port, from..length)?;
@@ -105,18 +119,14 @@ impl Names {
         Ok(())
     }
 
-    fn known(&self) -> RwLockReadGuard<'_, Known> {
-        read(&self.known)
-    }
-
     /// Returns the lengths of all logs.
     fn lengths(&self) -> Result<Vec<(String, u64)>, RowsError> {
         let range = Range::whole(TABLE, LENGTHS);
-        let found = self.rows.range(&range, Level::Quorum)?;
-        let lengths = found.into_iter().filter_map(|(key, value)| {
-            Some((String::from_utf8(key).ok()?, KeyReader(&value).u64()?))
-        });
-        Ok(lengths.collect())
+        Ok(lengths_of(self.rows.range(&range, Level::Quorum)?))
+    }
+
+    fn known(&self) -> RwLockReadGuard<'_, Known> {
+        read(&self.known)
     }
 
     /// Reads rows of a log.
@@ -361,6 +371,14 @@ fn common_type(a: FieldType, b: FieldType) -> FieldType {
         (FieldType::Str, _) | (_, FieldType::Str) => FieldType::Str,
         _ => FieldType::F64,
     }
+}
+
+/// Returns the ports with the lengths of their logs.
+fn lengths_of(found: Vec<Found>) -> Vec<(String, u64)> {
+    let lengths = found
+        .into_iter()
+        .filter_map(|(key, value)| Some((String::from_utf8(key).ok()?, KeyReader(&value).u64()?)));
+    lengths.collect()
 }
 
 /// Returns a partition of a port's log.

@@ -116,6 +116,18 @@ pub struct Reading {
     pub level: Level,
 }
 
+impl Reading {
+    /// Returns the request for all rows of a partition, from more than half of the replicas.
+    pub fn whole(table: &str, partition: &[u8]) -> Reading {
+        Reading {
+            table: table.into(),
+            partition: partition.to_vec(),
+            rows: Selection::All,
+            level: Level::Quorum,
+        }
+    }
+}
+
 /// Rows of a [`Reading`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Selection {

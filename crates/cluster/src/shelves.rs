@@ -13,7 +13,7 @@
 //!    longer has is in a bundle whose grid was stored before, so the query finds the grid.
 
 use crate::locks::{read as locked_for_reading, written};
-use crate::rows::{Level, Range, Rows, RowsError, Swap};
+use crate::rows::{Found, Level, Range, Reading, Rows, RowsError, Selection, Swap};
 use seiner_model::Interval;
 use serde::{Deserialize, Serialize};
 use std::sync::{Arc, RwLock};
@@ -109,9 +109,25 @@ impl Grids {
     /// # Errors
     /// If too few replicas answer, or a row is not a grid.
     pub fn refresh(&self, rows: &dyn Rows) -> Result<Arc<[Grid]>, RowsError> {
+        let found = rows.read_all(vec![self.reading()])?;
+        self.refresh_by(rows, found.into_iter().flatten().collect())
+    }
+
+    /// Returns the request for the first grid that is not known.
+    pub fn reading(&self) -> Reading {
+        Reading {
+            rows: Selection::One(key(self.known().len()).to_vec()),
+            ..Reading::whole(TABLE, PARTITION)
+        }
+    }
+
+    /// Returns all grids, oldest first. `found` answers a [`Grids::reading`].
+    ///
+    /// # Errors
+    /// If too few replicas answer, or a row is not a grid.
+    pub fn refresh_by(&self, rows: &dyn Rows, found: Vec<Found>) -> Result<Arc<[Grid]>, RowsError> {
         let known = self.known();
-        let next = rows.read(TABLE, PARTITION, &key(known.len()), Level::Quorum)?;
-        if next.is_none() {
+        if found.is_empty() {
             return Ok(known);
         }
         let all: Arc<[Grid]> = read(rows)?.into();

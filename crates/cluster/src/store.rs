@@ -1,19 +1,19 @@
 //! Store of a cluster: what its users see.
 
+mod unflushed;
+
+use self::unflushed::rows_of;
 use crate::blocks::{Blocks, ClassTables};
 use crate::deletes::{self, Delete};
-use crate::journal::{self, JournalId};
 use crate::lease;
 use crate::locks::locked;
+use crate::names::Names;
 use crate::peers::{PortRows, Unflushed};
 use crate::port::{Port, PortCounts};
 use crate::ports::{self, PortInfo};
-use crate::rows::Level;
-use crate::scan::{ClusterScan, Inputs, OwnRows, Wanted, local_rows};
+use crate::scan::{ClusterScan, Inputs, OwnRows, Wanted};
 use crate::settings::{PortOptions, Surroundings};
-use seiner_engine::Engine;
 use seiner_model::{Batch, Columns, FieldType, Interval, Notation, Selector, SourceId, SourceKey};
-use seiner_platform::sim::SimDisk;
 use seiner_store::{
     Class, Cut, Durability, Error, IsOver, Keep, Piece, Query, Receipt, Results, Status, Store,
 };
@@ -35,26 +35,6 @@ const PAUSE: Duration = Duration::from_millis(250);
 pub struct ClusterStore {
     pub(crate) port: Arc<Port>,
     threads: Mutex<Vec<JoinHandle<()>>>,
-}
-
-/// Rows of a query in other journals.
-#[derive(Default)]
-struct Others {
-    rows: Vec<Unflushed>,
-    /// Errors of journals that cannot be read.
-    notes: Vec<Error>,
-    /// True if deletes hide some rows.
-    is_hidden: bool,
-}
-
-impl Others {
-    /// Adds rows, without those that deletes hide.
-    fn add(&mut self, rows: Vec<Unflushed>, deletes: &[&Delete]) {
-        for mut rows in rows {
-            self.is_hidden |= deletes::hide(deletes, &mut rows);
-            self.rows.push(rows);
-        }
-    }
 }
 
 impl ClusterStore {
@@ -203,128 +183,16 @@ impl ClusterStore {
         Ok(self.port.apply_deletes()?)
     }
 
-    /// Returns the journals of other ports whose rows are here at present, with their engines and stamps.
-    fn taken_over(&self) -> Vec<(JournalId, Arc<Engine>, u64)> {
-        let takeovers = locked(&self.port.takeovers);
-        let ready = takeovers.iter().filter_map(|takeover| {
-            let (engine, stamp) = takeover.engine()?;
-            Some((takeover.journal(), engine, stamp))
-        });
-        ready.collect()
-    }
-
-    /// Returns the rows of a query in all journals but that of this port. A journal whose owner does not answer is read
-    /// from the replicas. A journal that can be read nowhere is reported as an error among the results. The rows that
-    /// deletes hide are not returned.
-    fn others(&self, query: &Query, deletes: &[Delete]) -> Result<Others, Error> {
-        let records = lease::records(&*self.port.around.rows)?;
-        let own = &self.port.options.name;
-        let mut others = Others::default();
-        let mut journals = Vec::new();
-        let mut add = |port: &String, answer: PortRows, others: &mut Others| {
-            // The port has accepted the rows before it applies these deletes.
-            let unapplied = deletes.iter().filter(|delete| !delete.is_applied_by(port));
-            journals.extend(answer.journals);
-            others.add(answer.rows, &unapplied.collect::<Vec<_>>());
-        };
-        add(own, self.unflushed_elsewhere(query)?, &mut others);
-        let owners = records.iter().map(|record| &record.owner);
-        let owners: BTreeSet<&String> = owners.filter(|owner| *owner != own).collect();
-        for owner in owners {
-            if let Ok(answer) = self.port.around.peers.unflushed(owner, query) {
-                add(owner, answer, &mut others);
-            }
-        }
-        for record in &records {
-            let id = record.id();
-            if journals.contains(&id.clone().into()) {
-                continue;
-            }
-            if record.is_local {
-                others.notes.extend(self.missing(record)?);
-                continue;
-            }
-            let unapplied = deletes.iter().filter(|delete| delete.hides_journal(&id));
-            match self.replicated(record, query) {
-                Ok(replicated) => others.add(replicated, &unapplied.collect::<Vec<_>>()),
-                Err(error) => others.notes.push(Error::Damage {
-                    file: format!("journal {} of port {}", record.epoch, record.port),
-                    offset: 0,
-                    what: format!(
-                        "the port does not answer, and its latest samples cannot be read: {error}"
-                    ),
-                }),
-            }
-        }
-        Ok(others)
-    }
-
-    /// Returns an error that states which samples a port keeps to itself, unless it has handed them over by now.
-    fn missing(&self, record: &lease::Record) -> Result<Option<Error>, Error> {
-        let records = lease::records(&*self.port.around.rows)?;
-        let is_open = records.iter().any(|other| other.id() == record.id());
-        Ok(is_open.then(|| Error::Damage {
-            file: format!("journal {} of port {}", record.epoch, record.port),
-            offset: 0,
-            what: "the port does not answer, and its latest samples are only on its own disk"
-                .to_string(),
-        }))
-    }
-
-    /// Returns all deletes, and the rows of a query in all journals but that of this port without the deleted ones.
-    fn deletes_and_others(&self, query: &Query) -> Result<(Vec<Delete>, Others), Error> {
-        let rows = &*self.port.around.rows;
-        // A delete that is not read now is later than this query.
-        let mut deletes = deletes::read(rows)?;
-        loop {
-            let others = self.others(query, &deletes)?;
-            if !others.is_hidden {
-                return Ok((deletes, others));
-            }
-            // A port that has applied a delete in the meantime may have answered with later rows.
-            let now = deletes::read(rows)?;
-            if !deletes::has_new_marks(&deletes, &now) {
-                return Ok((deletes, others));
-            }
-            deletes = now;
-        }
-    }
-
-    /// Returns the rows of a query in journals that this port has taken over, and the journals that need not be read:
-    /// those, and the port's own.
-    fn unflushed_elsewhere(&self, query: &Query) -> Result<PortRows, Error> {
-        let mut found = PortRows {
-            journals: vec![self.port.journal().into()],
-            rows: Vec::new(),
-        };
-        for (journal, engine, stamp) in self.taken_over() {
-            found.journals.push(journal.into());
-            found.rows.extend(rows_of(&engine, query, stamp)?);
-        }
-        Ok(found)
-    }
-
-    /// Reads the rows of a query in a replicated journal, without a disk.
-    fn replicated(&self, record: &lease::Record, query: &Query) -> Result<Vec<Unflushed>, Error> {
-        let disk = Arc::new(SimDisk::new(0));
-        let rows = &*self.port.around.rows;
-        journal::restore(rows, &record.id(), Level::Quorum, &*disk).map_err(
-            |error| match error {
-                journal::RestoreError::Rows(error) => error.into(),
-                journal::RestoreError::Disk(error) => Error::Io {
-                    context: "memory for a journal".to_string(),
-                    error,
-                },
-            },
-        )?;
-        if !seiner_platform::Disk::list(&*disk)
-            .is_ok_and(|names| names.iter().any(|name| name == "catalog"))
-        {
-            // The journal is empty, or was finished in the meantime.
-            return Ok(Vec::new());
-        }
-        let engine = Engine::read_disk(disk, self.port.options.engine.clone())?;
-        rows_of(&engine, query, record.stamp)
+    /// Reads the names and grids that other ports have added.
+    fn refresh_names_and_grids(&self) -> Result<(), Error> {
+        let (rows, port) = (&*self.port.around.rows, &self.port);
+        let mut found = rows
+            .read_all(vec![Names::reading(), port.grids.reading()])?
+            .into_iter();
+        port.names.refresh_to(found.next().unwrap_or_default())?;
+        let grid = found.next().unwrap_or_default();
+        port.grids.refresh_by(rows, grid)?;
+        Ok(())
     }
 
     /// Returns the sources of a selector, ascending: those of the engine, and those of the distributed store.
@@ -394,19 +262,6 @@ impl Drop for ClusterStore {
             mirror.close();
         }
     }
-}
-
-/// Returns the rows of a query in an engine.
-fn rows_of(engine: &Engine, query: &Query, stamp: u64) -> Result<Vec<Unflushed>, Error> {
-    let mut found = Vec::new();
-    for id in engine.sources(&query.selector) {
-        let Some(key) = engine.source_key(id) else {
-            continue;
-        };
-        let rows = local_rows(engine, query, id, &Arc::new(key))?;
-        found.extend(rows.map(|rows| Unflushed { stamp, ..rows }));
-    }
-    Ok(found)
 }
 
 impl Store for ClusterStore {
@@ -543,10 +398,9 @@ impl Store for ClusterStore {
         // Rows move from ports to bundles, so the ports are asked first.
         let (deletes, others) = self.deletes_and_others(query)?;
         let (unflushed, notes) = (others.rows, others.notes);
-        self.refresh()?;
+        self.refresh_names_and_grids()?;
         let rows = &self.port.around.rows;
         let sources = self.wanted(&query.selector, &unflushed);
-        self.port.grids.refresh(&**rows)?;
         let blocks = Blocks::new(
             rows.clone(),
             self.port.grids.clone(),
