@@ -88,6 +88,11 @@ pub fn run(settings: &ClusterCostSettings, places: &OutputPaths) -> Result<()> {
     let mut embedded = Vec::new();
     for replicas in [1, 3] {
         let mut trial = Trial::start(settings, &nodes, replicas, folder.path())?;
+        report.notes.push(format!(
+            "{replicas} copies: a flush without new samples writes {} MB, which every round includes, and the rival's \
+             rounds have fewer samples",
+            short(trial.idle()?.bytes() as f64 / 1e6)
+        ));
         for round in 0..=settings.rounds {
             for (system, measured) in [
                 ("port", trial.port(round)?),
@@ -177,6 +182,14 @@ impl<'n> Trial<'n> {
             ports,
             rival: RowPerSample::create(rows)?,
         })
+    }
+
+    /// Returns the cost of a flush without new samples.
+    fn idle(&self) -> Result<Layers> {
+        self.flush()?;
+        let before = self.layers()?;
+        self.flush()?;
+        Ok(self.layers()? - before)
     }
 
     /// Loads a port, hands its rows over, and returns the cost.
