@@ -4,53 +4,51 @@ use crate::client::Client;
 use seiner_cluster::{Found, Range, Reading, RowsError, Selection};
 use std::sync::Arc;
 
-impl Client {
-    /// Answers several requests at the same time, in their order.
-    pub(crate) async fn read_all(
-        self: &Arc<Client>,
-        readings: Vec<Reading>,
-    ) -> Result<Vec<Vec<Found>>, RowsError> {
-        let mut tasks = Vec::with_capacity(readings.len());
-        for reading in readings {
-            let permit = Arc::clone(&self.permits).acquire_owned().await;
-            let permit = permit.expect("the semaphore is never closed");
-            let client = Arc::clone(self);
-            tasks.push(tokio::spawn(async move {
-                let answer = client.answer(&reading).await;
-                drop(permit);
-                answer
-            }));
-        }
-        let mut answers = Vec::with_capacity(tasks.len());
-        for task in tasks {
-            match task.await {
-                Ok(answer) => answers.push(answer?),
-                Err(error) => std::panic::resume_unwind(error.into_panic()),
-            }
-        }
-        Ok(answers)
+/// Answers several requests at the same time, in their order.
+pub(crate) async fn read_all(
+    client: &Arc<Client>,
+    readings: Vec<Reading>,
+) -> Result<Vec<Vec<Found>>, RowsError> {
+    let mut tasks = Vec::with_capacity(readings.len());
+    for reading in readings {
+        let permit = Arc::clone(&client.permits).acquire_owned().await;
+        let permit = permit.expect("the semaphore is never closed");
+        let client = Arc::clone(client);
+        tasks.push(tokio::spawn(async move {
+            let answer = answer(&client, &reading).await;
+            drop(permit);
+            answer
+        }));
     }
+    let mut answers = Vec::with_capacity(tasks.len());
+    for task in tasks {
+        match task.await {
+            Ok(answer) => answers.push(answer?),
+            Err(error) => std::panic::resume_unwind(error.into_panic()),
+        }
+    }
+    Ok(answers)
+}
 
-    async fn answer(&self, reading: &Reading) -> Result<Vec<Found>, RowsError> {
-        let (table, partition) = (&*reading.table, &*reading.partition);
-        let (whole, level) = (Range::whole(table, partition), reading.level);
-        match &reading.rows {
-            Selection::One(key) => {
-                let value = self.read(table, partition, key, level).await?;
-                Ok(value
-                    .into_iter()
-                    .map(|value| (key.clone(), value))
-                    .collect())
-            }
-            Selection::All => self.range(&whole, level).await,
-            Selection::Between(from, to) => {
-                let (from, to) = (&**from, Some(&**to));
-                self.range(&Range { from, to, ..whole }, level).await
-            }
-            Selection::Keys => {
-                let keys = self.keys(table, partition, level).await?.into_iter();
-                Ok(keys.map(|key| (key, Vec::new())).collect())
-            }
+async fn answer(client: &Client, reading: &Reading) -> Result<Vec<Found>, RowsError> {
+    let (table, partition) = (&*reading.table, &*reading.partition);
+    let (whole, level) = (Range::whole(table, partition), reading.level);
+    match &reading.rows {
+        Selection::One(key) => {
+            let value = client.read(table, partition, key, level).await?;
+            Ok(value
+                .into_iter()
+                .map(|value| (key.clone(), value))
+                .collect())
+        }
+        Selection::All => client.range(&whole, level).await,
+        Selection::Between(from, to) => {
+            let (from, to) = (&**from, Some(&**to));
+            client.range(&Range { from, to, ..whole }, level).await
+        }
+        Selection::Keys => {
+            let keys = client.keys(table, partition, level).await?.into_iter();
+            Ok(keys.map(|key| (key, Vec::new())).collect())
         }
     }
 }

@@ -4,6 +4,7 @@ use crate::client::Client;
 use crate::connect::{self, ConnectError};
 use crate::contact::{Contact, Replication};
 use crate::creation;
+use crate::reads::read_all;
 use crate::statistics::Statistics;
 use seiner_cluster::{Found, Level, Range, Reading, Row, Rows, RowsError, Swap, TableSpec};
 use std::net::SocketAddr;
@@ -146,7 +147,7 @@ impl Rows for CassandraRows {
     }
 
     fn read_all(&self, readings: Vec<Reading>) -> Result<Vec<Vec<Found>>, RowsError> {
-        self.wait(self.client.read_all(readings))
+        self.wait(read_all(&self.client, readings))
     }
 
     fn remove(

@@ -2,7 +2,7 @@
 
 mod unflushed;
 
-use self::unflushed::rows_of;
+use self::unflushed::{Elsewhere, rows_of};
 use crate::blocks::{Blocks, ClassTables};
 use crate::deletes::{self, Delete};
 use crate::lease;
@@ -168,7 +168,7 @@ impl ClusterStore {
     /// # Errors
     /// If the local disk fails.
     pub fn unflushed(&self, query: &Query) -> Result<PortRows, Error> {
-        let mut found = self.unflushed_elsewhere(query)?;
+        let mut found = self.elsewhere().taken_over_rows(query)?;
         found
             .rows
             .extend(rows_of(&self.port.engine, query, u64::MAX)?);
@@ -181,6 +181,10 @@ impl ClusterStore {
     /// If too few replicas answer, or the local disk fails.
     pub fn apply_deletes(&self) -> Result<(), Error> {
         Ok(self.port.apply_deletes()?)
+    }
+
+    fn elsewhere(&self) -> Elsewhere<'_> {
+        Elsewhere { port: &self.port }
     }
 
     /// Reads the names and grids that other ports have added.
@@ -396,7 +400,7 @@ impl Store for ClusterStore {
             return Ok(Box::new(std::iter::empty()));
         }
         // Rows move from ports to bundles, so the ports are asked first.
-        let (deletes, others) = self.deletes_and_others(query)?;
+        let (deletes, others) = self.elsewhere().deletes_and_others(query)?;
         let (unflushed, notes) = (others.rows, others.notes);
         self.refresh_names_and_grids()?;
         let rows = &self.port.around.rows;

@@ -1,12 +1,12 @@
 //! Rows that are not handed over yet, as a query finds them: at other ports, in journals that were taken over, and in
 //! replicated journals.
 
-use super::ClusterStore;
 use crate::deletes::{self, Delete};
 use crate::journal::{self, JournalId};
 use crate::lease;
 use crate::locks::locked;
 use crate::peers::{PortRows, Unflushed};
+use crate::port::Port;
 use crate::rows::Level;
 use crate::scan::local_rows;
 use seiner_engine::Engine;
@@ -36,7 +36,13 @@ impl Others {
     }
 }
 
-impl ClusterStore {
+/// Rows of other journals, as one port finds them.
+pub(super) struct Elsewhere<'p> {
+    /// The port that looks for them.
+    pub port: &'p Port,
+}
+
+impl Elsewhere<'_> {
     /// Returns the journals of other ports whose rows are here at present, with their engines and stamps.
     fn taken_over(&self) -> Vec<(JournalId, Arc<Engine>, u64)> {
         let takeovers = locked(&self.port.takeovers);
@@ -65,7 +71,7 @@ impl ClusterStore {
             journals.extend(answer.journals);
             others.add(answer.rows, &unapplied.collect::<Vec<_>>());
         };
-        add(own, self.unflushed_elsewhere(query)?, &mut others);
+        add(own, self.taken_over_rows(query)?, &mut others);
         let owners = records.iter().map(|record| &record.owner);
         let owners: BTreeSet<&String> = owners.filter(|owner| *owner != own).collect();
         for owner in owners {
@@ -110,7 +116,7 @@ impl ClusterStore {
     }
 
     /// Returns all deletes, and the rows of a query in all journals but that of this port without the deleted ones.
-    pub(super) fn deletes_and_others(&self, query: &Query) -> Result<(Vec<Delete>, Others), Error> {
+    pub fn deletes_and_others(&self, query: &Query) -> Result<(Vec<Delete>, Others), Error> {
         // A delete that is not read now is later than this query.
         let (mut deletes, mut records) = self.deletes_and_records()?;
         loop {
@@ -137,7 +143,7 @@ impl ClusterStore {
 
     /// Returns the rows of a query in journals that this port has taken over, and the journals that need not be read:
     /// those, and the port's own.
-    pub(super) fn unflushed_elsewhere(&self, query: &Query) -> Result<PortRows, Error> {
+    pub fn taken_over_rows(&self, query: &Query) -> Result<PortRows, Error> {
         let mut found = PortRows {
             journals: vec![self.port.journal().into()],
             rows: Vec::new(),
