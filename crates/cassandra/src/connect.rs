@@ -32,6 +32,11 @@ pub enum ConnectError {
     /// A setting that cannot be right.
     #[error("{0}")]
     Setting(String),
+    /// A keyspace that does not exist or has no tables of ours. Nothing was written.
+    #[error(
+        "the cluster has no keyspace {0} of Seiner; correct its name, or start a port, which creates it"
+    )]
+    NoKeyspace(String),
     /// A keyspace with tables of another program. Nothing was written.
     #[error(
         "the keyspace {keyspace} belongs to another program: it has the tables {tables}, and no table {MARKER}; use \
@@ -85,6 +90,16 @@ pub(crate) async fn connect(
             let text = "the version of the tables could not be written to most nodes";
             Err(RowsError::Unavailable(text.to_string()).into())
         }
+    }
+}
+
+/// Connects to a keyspace that exists.
+pub(crate) async fn open(contact: &Contact) -> Result<Client, ConnectError> {
+    check_settings(contact, Replication::default())?;
+    let client = reach(contact).await?;
+    match find_keyspace(&client).await? {
+        Found::Ours => Ok(client),
+        Found::Nothing => Err(ConnectError::NoKeyspace(contact.keyspace.clone())),
     }
 }
 

@@ -47,10 +47,24 @@ impl CassandraRows {
     ) -> Result<CassandraRows, ConnectError> {
         let runtime = start_threads()?;
         let client = runtime.block_on(connect::connect(&contact, replication))?;
-        Ok(CassandraRows {
+        Ok(CassandraRows::of(client, runtime))
+    }
+
+    /// Connects to the keyspace of a cluster, and creates nothing.
+    ///
+    /// # Errors
+    /// As [`CassandraRows::connect`], and if the keyspace does not exist.
+    pub fn open(contact: &Contact) -> Result<CassandraRows, ConnectError> {
+        let runtime = start_threads()?;
+        let client = runtime.block_on(connect::open(contact))?;
+        Ok(CassandraRows::of(client, runtime))
+    }
+
+    fn of(client: Client, runtime: Runtime) -> CassandraRows {
+        CassandraRows {
             client: Arc::new(client),
             runtime: Some(runtime),
-        })
+        }
     }
 
     /// Returns the counts of requests and bytes since the connection.

@@ -82,6 +82,19 @@ fn the_keyspace_of_another_program_stays_unchanged() {
 }
 
 #[test]
+fn a_missing_keyspace_is_opened_by_nobody_and_stays_missing() {
+    let Some(shared) = healthy() else { return };
+    for _ in 0..2 {
+        let found = CassandraRows::open(&shared.cluster.contact("misspelt"));
+        let error = found.map(drop).unwrap_err();
+        assert_eq!(error, ConnectError::NoKeyspace("misspelt".to_string()));
+    }
+    drop(connect(shared.cluster, "opened"));
+    let opened = CassandraRows::open(&shared.cluster.contact("opened")).unwrap();
+    assert_eq!(opened.tables(), Ok(Vec::new()));
+}
+
+#[test]
 fn another_version_of_the_schema_is_rejected() {
     let Some(shared) = healthy() else { return };
     drop(connect(shared.cluster, "newer"));

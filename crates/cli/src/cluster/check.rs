@@ -20,7 +20,7 @@ pub struct Check {
 impl Check {
     /// Runs the check.
     pub fn run(self) -> Result<(), Failure> {
-        let rows: Arc<dyn Rows> = Arc::new(self.access.connect_with_environment(&self.cluster)?);
+        let rows: Arc<dyn Rows> = Arc::new(self.access.with_environment()?.open(&self.cluster)?);
         let report = check(&rows, &mut |line| println!("{line}"))?;
         println!(
             "{} bundles with {} samples of {} sources in {} bytes; {} journals that no port has finished",

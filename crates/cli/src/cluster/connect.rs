@@ -3,7 +3,7 @@
 use crate::failure::Failure;
 use anyhow::Context;
 use clap::Args;
-use seiner_cassandra::{CassandraRows, ClusterUrl, Tls};
+use seiner_cassandra::{CassandraRows, ClusterUrl, Contact, Replication, Tls};
 use seiner_server::{Layers, Settings};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -39,15 +39,15 @@ impl Access {
         }
     }
 
-    /// Connects to a cluster. The variables of the server's settings count where a flag is missing.
+    /// Returns this access with the variables of the server's settings where a flag is missing.
     ///
     /// # Errors
-    /// As [`Access::connect`].
-    pub fn connect_with_environment(self, url: &str) -> Result<CassandraRows, Failure> {
+    /// If a variable is invalid.
+    pub fn with_environment(self) -> Result<Access, Failure> {
         let mut layers = Layers::default();
         layers.environment(|variable| std::env::var(variable).ok())?;
         let around = Access::of(&layers.settings()?);
-        let access = Access {
+        Ok(Access {
             cassandra_password_file: self
                 .cassandra_password_file
                 .or(around.cassandra_password_file),
@@ -56,15 +56,29 @@ impl Access {
                 .cassandra_certificate_file
                 .or(around.cassandra_certificate_file),
             cassandra_key_file: self.cassandra_key_file.or(around.cassandra_key_file),
-        };
-        access.connect(url)
+        })
     }
 
-    /// Connects to a cluster.
+    /// Connects to a cluster, and creates the keyspace if it is missing.
     ///
     /// # Errors
     /// If the URL or a file is invalid, or no node answers.
     pub fn connect(&self, url: &str) -> Result<CassandraRows, Failure> {
+        let (contact, replication) = self.contact(url)?;
+        let rows = CassandraRows::connect(contact, replication);
+        Ok(rows.context("the cluster was not reached")?)
+    }
+
+    /// Connects to a cluster whose keyspace exists.
+    ///
+    /// # Errors
+    /// As [`Access::connect`], and if the keyspace does not exist.
+    pub fn open(&self, url: &str) -> Result<CassandraRows, Failure> {
+        let (contact, _) = self.contact(url)?;
+        Ok(CassandraRows::open(&contact).context("the cluster cannot be used")?)
+    }
+
+    fn contact(&self, url: &str) -> Result<(Contact, Replication), Failure> {
         let url: ClusterUrl = url
             .parse()
             .map_err(|error| Failure::Usage(format!("cluster: {error}")))?;
@@ -73,8 +87,7 @@ impl Access {
             login.password = self.password(&login.user)?;
         }
         contact.tls = self.tls()?;
-        let rows = CassandraRows::connect(contact, url.replication);
-        Ok(rows.context("the cluster was not reached")?)
+        Ok((contact, url.replication))
     }
 
     /// Returns the password of a user.

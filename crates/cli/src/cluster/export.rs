@@ -43,7 +43,7 @@ pub struct Export {
 impl Export {
     /// Runs the export.
     pub fn run(self) -> Result<(), Failure> {
-        let rows = self.access.connect_with_environment(&self.cluster)?;
+        let rows = self.access.with_environment()?.open(&self.cluster)?;
         if !rows.tables()?.iter().any(|table| table == "rules") {
             return Err(Failure::Usage(format!(
                 "no port has stored samples in the keyspace {}; correct its name",

@@ -34,7 +34,7 @@ impl Import {
     /// Runs the import.
     pub fn run(self) -> Result<(), Failure> {
         let engine = target::open_to_read(&self.directory)?;
-        let rows: Arc<dyn Rows> = Arc::new(self.access.connect_with_environment(&self.cluster)?);
+        let rows: Arc<dyn Rows> = Arc::new(self.access.with_environment()?.connect(&self.cluster)?);
         let options = ImportOptions {
             again: self.again,
             ..ImportOptions::default()

@@ -79,9 +79,8 @@ struct Outcome {
 impl Plan {
     /// Chooses, compares and stores.
     pub fn run(mut self) -> Result<(), Failure> {
-        let access = std::mem::take(&mut self.access);
-        let cluster = self.cluster.as_deref();
-        let rows = cluster.map(|url| access.connect_with_environment(url));
+        let access = std::mem::take(&mut self.access).with_environment()?;
+        let rows = self.cluster.as_deref().map(|url| access.open(url));
         let rows = rows.transpose()?;
         let present = rows.as_ref().map(present).transpose()?;
         let demand = self.demand(rows.as_ref())?;
