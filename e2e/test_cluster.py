@@ -1,5 +1,6 @@
 """A cluster on one machine: real Cassandra, ports that are killed, and a record of every acknowledgement."""
 
+import json
 import os
 import re
 import signal
@@ -224,3 +225,34 @@ def test_a_directory_moves_into_the_cluster_and_back(trial, tmp_path):
     assert 'seiner_cluster_nodes{state="up"}' in text and "seiner_cluster_trouble 0.0" in text
     rejected = run("cluster", "check", trial.address().replace("://", "://ann:secret@"))
     assert rejected.returncode == 2 and "secret" not in rejected.stderr, rejected.stderr
+
+
+def test_a_plan_changes_the_shelves_while_ports_run(trial):
+    writer = Writer(trial.urls, "m,writer=plan")
+    writer.start()
+    plan = run("cluster", "plan", trial.address(), "--from", trial.urls[0], "--for", "3s", "--json")
+    assert plan.returncode == 0, plan.stderr
+    print(json.loads(plan.stdout))
+    applied = run("cluster", "plan", trial.address(), "--sensors", "1e6", "--shelves", "7", "--period", "6h", "--apply")
+    assert applied.returncode == 0, applied.stdout + applied.stderr
+    time.sleep(2)
+    writer.ends = True
+    writer.join()
+    for url in trial.urls[1:]:
+        handed = requests.post(url + "/api/v1/flush", timeout=120)
+        assert handed.status_code < 300, handed.text
+    for url in trial.urls:
+        found = values(url, writer.source)
+        assert found[: writer.acknowledged] == list(range(writer.acknowledged)), url
+        assert found == list(range(len(found)))
+    check = run("cluster", "check", trial.address())
+    assert check.returncode == 0, check.stdout + check.stderr
+
+
+def test_a_misspelt_keyspace_is_not_created(trial):
+    address = trial.address()
+    wrong = re.sub(r"/\w+(?=\?|$)", "/misspelt", address)
+    assert wrong != address
+    for arguments in (("check", wrong), ("plan", wrong, "--sensors", "10"), ("check", wrong)):
+        found = run("cluster", *arguments)
+        assert found.returncode != 0 and "no keyspace misspelt" in found.stderr, found.stdout + found.stderr
