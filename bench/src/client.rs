@@ -43,7 +43,7 @@ impl Response {
 
 /// Returns the first few hundred characters.
 pub fn shortened(text: &str) -> String {
-    text.trim().chars().take(300).collect()
+    text.trim().chars().take(1000).collect()
 }
 
 impl Connection {

@@ -314,14 +314,29 @@ fn write_body(writer: usize, load: &Load, body: u64, text: &mut String) {
     }
 }
 
+/// Time for which a read that fails is repeated: a node that has returned may not answer all reads at once.
+const REPEATED: Duration = Duration::from_secs(60);
+
 /// Compares records with the rows that a port returns.
 pub fn verify(port: SocketAddr, records: &[Record]) -> Result<Verdict> {
     let mut verdict = Verdict::default();
     let mut connection = Connection::open(port)?;
     for record in records {
         for source in 0..record.load.sources {
-            let found = stored(&mut connection, record.number, source)
-                .with_context(|| format!("source {source} of writer {}", record.number))?;
+            let start = Instant::now();
+            let found = loop {
+                let found = stored(&mut connection, record.number, source)
+                    .with_context(|| format!("source {source} of writer {}", record.number));
+                match found {
+                    Ok(found) => break found,
+                    Err(error) if start.elapsed() < REPEATED => {
+                        eprintln!("a read is repeated: {error:#}");
+                        std::thread::sleep(Duration::from_secs(1));
+                        connection = Connection::open(port)?;
+                    }
+                    Err(error) => return Err(error),
+                }
+            };
             verdict.add(compare(record, &found));
         }
     }

@@ -110,7 +110,7 @@ pub(crate) async fn mark(client: &Client, keyspace: &str, name: &str, value: &st
     );
     let _ = client
         .patience
-        .once(client.session.query_unpaged(text, ()))
+        .once(|| client.session.query_unpaged(&*text, ()))
         .await;
 }
 

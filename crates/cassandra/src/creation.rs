@@ -112,7 +112,7 @@ async fn upgrade(client: &Client) -> Result<(), RowsError> {
         "UPDATE \"{}\".{MARKER} SET value = '{VERSION}' WHERE name = 'version' IF value = '{EARLIER}'",
         client.keyspace
     );
-    let request = client.session.query_unpaged(text, ());
+    let request = || client.session.query_unpaged(&*text, ());
     client.patience.once(request).await.map(drop)
 }
 

@@ -218,12 +218,12 @@ impl Client {
         let answer = match expected {
             None => {
                 let values = (partition, key, value);
-                let request = session.execute_unpaged(&statement, values);
+                let request = || session.execute_unpaged(&statement, values);
                 self.patience.once(request).await?
             }
             Some(expected) => {
                 let values = (value, partition, key, expected);
-                let request = session.execute_unpaged(&statement, values);
+                let request = || session.execute_unpaged(&statement, values);
                 self.patience.once(request).await?
             }
         };

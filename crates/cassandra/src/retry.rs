@@ -88,17 +88,27 @@ impl Patience {
         }
     }
 
-    /// Runs a request once.
-    pub(crate) async fn once<T>(
-        &self,
-        attempt: impl Future<Output = Result<T, ExecutionError>>,
-    ) -> Result<T, RowsError> {
+    /// Runs a request that may not be repeated. Only a node without the keyspace is asked again: it has executed nothing.
+    pub(crate) async fn once<T, F>(&self, attempt: impl Fn() -> F) -> Result<T, RowsError>
+    where
+        F: Future<Output = Result<T, ExecutionError>>,
+    {
+        let end = Instant::now() + self.total;
         self.counters.add_request();
-        match tokio::time::timeout(self.total, attempt).await {
-            Ok(outcome) => outcome.map_err(|error| sort(&error)),
-            Err(_) => {
+        loop {
+            let Ok(outcome) = timeout_at(end, attempt()).await else {
                 let text = format!("no answer within {:?}", self.total);
-                Err(RowsError::Unavailable(text))
+                return Err(RowsError::Unavailable(text));
+            };
+            match outcome {
+                Err(error)
+                    if is_unknown_keyspace(&error) && Instant::now() + LONGEST_PAUSE < end =>
+                {
+                    tracing::debug!("a request to Cassandra is repeated: {error}");
+                    sleep(LONGEST_PAUSE).await;
+                    self.counters.add_retry();
+                }
+                outcome => return outcome.map_err(|error| sort(&error)),
             }
         }
     }
@@ -124,13 +134,20 @@ fn is_rejection(error: &ExecutionError) -> bool {
     }
 }
 
+/// Returns whether a node has rejected a request because it does not know the keyspace.
+fn is_unknown_keyspace(error: &ExecutionError) -> bool {
+    match error {
+        ExecutionError::LastAttemptError(attempt) => lacks_keyspace(attempt),
+        ExecutionError::PrepareError(PrepareError::AllAttemptsFailed { first_attempt }) => {
+            lacks_keyspace(first_attempt)
+        }
+        _ => false,
+    }
+}
+
 fn is_rejected_attempt(error: &RequestAttemptError) -> bool {
     match error {
-        RequestAttemptError::DbError(DbError::Invalid | DbError::ConfigError, text)
-            if lacks_keyspace(text) =>
-        {
-            false
-        }
+        error if lacks_keyspace(error) => false,
         RequestAttemptError::DbError(error, _) => matches!(
             error,
             DbError::SyntaxError
@@ -150,8 +167,13 @@ fn is_rejected_attempt(error: &RequestAttemptError) -> bool {
 
 /// Returns whether a node does not know the keyspace of a request. The keyspace exists when requests are made, but a
 /// node that has just started may answer before it has the schema from the other nodes.
-fn lacks_keyspace(text: &str) -> bool {
-    text.starts_with("keyspace ") && text.ends_with(" does not exist")
+fn lacks_keyspace(error: &RequestAttemptError) -> bool {
+    match error {
+        RequestAttemptError::DbError(DbError::Invalid | DbError::ConfigError, text) => {
+            text.starts_with("keyspace ") && text.ends_with(" does not exist")
+        }
+        _ => false,
+    }
 }
 
 #[cfg(test)]
@@ -225,6 +247,24 @@ mod tests {
             matches!(missing, Err(RowsError::Rejected(_))),
             "{missing:?}"
         );
+    }
+
+    #[test]
+    fn a_conditional_write_is_repeated_only_if_no_node_has_executed_it() {
+        let patience = patience(Duration::from_secs(9));
+        let attempts = Cell::new(0);
+        let outcome = wait(patience.once(|| async {
+            attempts.set(attempts.get() + 1);
+            match attempts.get() {
+                1 => Err(invalid("keyspace faults does not exist")),
+                _ => Err::<(), _>(failed(DbError::Overloaded)),
+            }
+        }));
+        assert!(
+            matches!(outcome, Err(RowsError::Unavailable(_))),
+            "{outcome:?}"
+        );
+        assert_eq!(attempts.get(), 2);
     }
 
     #[test]
