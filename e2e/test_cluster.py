@@ -238,10 +238,12 @@ def test_a_plan_changes_the_shelves_while_ports_run(trial):
     time.sleep(2)
     writer.ends = True
     writer.join()
-    for url in trial.urls[1:]:
+    # An earlier test has stopped the second port.
+    serving = [trial.urls[0], trial.urls[2]]
+    for url in serving:
         handed = requests.post(url + "/api/v1/flush", timeout=120)
         assert handed.status_code < 300, handed.text
-    for url in trial.urls:
+    for url in serving:
         found = values(url, writer.source)
         assert found[: writer.acknowledged] == list(range(writer.acknowledged)), url
         assert found == list(range(len(found)))
