@@ -13,6 +13,7 @@ use std::time::Duration;
 pub(crate) const TABLE: &str = "rules";
 const PARTITION: &[u8] = b"rules";
 const KEY: &[u8] = b"classes";
+
 /// Class as it is stored.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Stored {

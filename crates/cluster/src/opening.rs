@@ -3,11 +3,12 @@
 use crate::journal::{JournalId, Mirror, Policy};
 use crate::lease::{self, BEAT, Beat, Lease, Record};
 use crate::locks::read;
+use crate::patience::at_start;
 use crate::rows::RowsError;
 use crate::settings::{Acknowledge, PortOptions, Surroundings};
 use crate::stamps::Stamps;
 use seiner_engine::{Engine, Options};
-use seiner_platform::{Clock, Disk};
+use seiner_platform::Disk;
 use seiner_store::Error;
 use std::io;
 use std::sync::{Arc, RwLock};
@@ -15,30 +16,6 @@ use std::time::Duration;
 
 /// Name of the file that states which journal the local disk belongs to.
 const PORT_FILE: &str = "port";
-
-/// Attempts of a request at the start of a port, a second apart.
-const ATTEMPTS: usize = 20;
-
-/// Repeats a request while too few replicas answer: nodes of the distributed store may start at the same time. Repeating
-/// the request must be safe.
-///
-/// # Errors
-/// If too few replicas answer for long, or the request is rejected.
-pub(crate) fn patiently<T>(
-    clock: &dyn Clock,
-    mut request: impl FnMut() -> Result<T, RowsError>,
-) -> Result<T, RowsError> {
-    for _ in 1..ATTEMPTS {
-        match request() {
-            Err(RowsError::Unavailable(text)) => {
-                tracing::warn!("too few replicas answer at the start, which is repeated: {text}");
-                clock.sleep(Duration::from_secs(1));
-            }
-            answered => return answered,
-        }
-    }
-    request()
-}
 
 /// Begin of a journal.
 pub(crate) struct Beginning {
@@ -63,7 +40,7 @@ pub(crate) fn begin(
         rows, clock, disk, ..
     } = around;
     let name = &options.name;
-    let records = patiently(&**clock, || lease::records(&**rows))?;
+    let records = at_start(&**clock, || lease::records(&**rows))?;
     records.iter().for_each(|record| stamps.see(record.stamp));
     let local = read_port_file(&**disk)?;
     if let Some((other, _)) = local.as_ref().filter(|(other, _)| other != name) {
@@ -97,7 +74,7 @@ pub(crate) fn begin(
         }
         // The replicated journal of a lost directory is left to the takeover.
         if is_here || record.is_local {
-            let lease = patiently(&**clock, || {
+            let lease = at_start(&**clock, || {
                 Lease::take(rows.clone(), clock.clone(), record, name)
             })?;
             match is_here {
@@ -106,7 +83,7 @@ pub(crate) fn begin(
             }
         }
     }
-    let last = patiently(&**clock, || lease::last_epoch(&**rows, name));
+    let last = at_start(&**clock, || lease::last_epoch(&**rows, name));
     let epoch = last? + 1;
     let is_local = options.acknowledge == Acknowledge::Local;
     let record = Record {
@@ -117,9 +94,9 @@ pub(crate) fn begin(
         stamp: stamps.next(),
         is_local,
     };
-    let lease = patiently(&**clock, || new_lease(around, record.clone()))?;
+    let lease = at_start(&**clock, || new_lease(around, record.clone()))?;
     // The first beat begins the lease: an attempt to create it may have succeeded long ago.
-    let beat = patiently(&**clock, || lease.beat(stamps.next()))?;
+    let beat = at_start(&**clock, || lease.beat(stamps.next()))?;
     if beat == Beat::Lost {
         let text = format!(
             "another port has taken over the new journal of {name:?}; start the port again"

@@ -5,7 +5,6 @@ use crate::blocks::{ClassTables, DirectoryCache};
 use crate::bundling::Report;
 use crate::classes::Classes;
 use crate::clocks;
-use crate::closing;
 use crate::deletes::{self, DeleteId, Mark};
 use crate::failure::HandoverError;
 use crate::handover::Handover;
@@ -15,9 +14,9 @@ use crate::load::Rate;
 use crate::locks::{locked, read, written};
 use crate::names::Names;
 use crate::opening::{
-    Beginning, PortDisk, begin, disk_error, mirrored, new_lease, open_engine, patiently,
-    write_port_file,
+    Beginning, PortDisk, begin, disk_error, mirrored, new_lease, open_engine, write_port_file,
 };
+use crate::patience::{at_end, at_start};
 use crate::placement::Registrar;
 use crate::places::Places;
 use crate::ports::{self, PortInfo};
@@ -120,18 +119,18 @@ impl Port {
     pub fn open(options: PortOptions, around: Surroundings, threads: bool) -> Result<Port, Error> {
         options.check()?;
         let (rows, clock) = (&around.rows, &*around.clock);
-        patiently(clock, || rows.create(&base_tables()))?;
-        let ports = patiently(clock, || ports::list(&**rows))?;
+        at_start(clock, || rows.create(&base_tables()))?;
+        let ports = at_start(clock, || ports::list(&**rows))?;
         clocks::check(clock.now(), &options.name, &ports)?;
-        let classes = patiently(clock, || Classes::open(&**rows, options.classes.as_deref()));
+        let classes = at_start(clock, || Classes::open(&**rows, options.classes.as_deref()));
         let classes = classes?;
         let tables = classes.all().iter();
         let tables = tables.flat_map(ClassTables::specs);
         let tables: Vec<TableSpec> = tables.collect();
-        patiently(clock, || rows.create(&tables))?;
-        let grids = patiently(clock, || Grids::open(&**rows, options.grid))?;
+        at_start(clock, || rows.create(&tables))?;
+        let grids = at_start(clock, || Grids::open(&**rows, options.grid))?;
         let names = Names::new(rows.clone(), &options.name);
-        patiently(clock, || names.refresh())?;
+        at_start(clock, || names.refresh())?;
         let stamps = Stamps::new(around.clock.clone());
         let Beginning {
             lease,
@@ -578,7 +577,7 @@ impl Port {
             return Ok(());
         }
         let clock = &*self.around.clock;
-        closing::repeat(clock, || self.hand_over(None))?;
+        at_end(clock, || self.hand_over(None))?;
         if let Err(error) = ports::withdraw(&*self.around.rows, &self.options.name) {
             tracing::warn!("the port stays in the directory for some seconds: {error}");
         }
@@ -590,7 +589,7 @@ impl Port {
         // No row of the journal is needed, so no other port has to finish it.
         let lease = self.lease();
         let (rows, id) = (&*self.around.rows, lease.record().id());
-        closing::repeat(clock, || Ok(journal::forget(rows, &id, Level::Quorum)?))?;
-        Ok(closing::repeat(clock, || Ok(lease.end()?))?)
+        at_end(clock, || Ok(journal::forget(rows, &id, Level::Quorum)?))?;
+        Ok(at_end(clock, || Ok(lease.end()?))?)
     }
 }
