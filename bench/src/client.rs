@@ -41,7 +41,7 @@ impl Response {
     }
 }
 
-/// Returns the first few hundred characters.
+/// Returns the first thousand characters.
 pub fn shortened(text: &str) -> String {
     text.trim().chars().take(1000).collect()
 }

@@ -1,6 +1,7 @@
 //! Several reads at the same time.
 
 use crate::client::Client;
+use crate::writes::joined;
 use seiner_cluster::{Found, Range, Reading, RowsError, Selection};
 use std::sync::Arc;
 
@@ -22,10 +23,7 @@ pub(crate) async fn read_all(
     }
     let mut answers = Vec::with_capacity(tasks.len());
     for task in tasks {
-        match task.await {
-            Ok(answer) => answers.push(answer?),
-            Err(error) => std::panic::resume_unwind(error.into_panic()),
-        }
+        answers.push(joined(task.await)?);
     }
     Ok(answers)
 }

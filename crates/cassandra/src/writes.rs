@@ -178,7 +178,8 @@ fn batches(mut rows: Vec<Row>) -> Vec<Vec<Row>> {
     batches
 }
 
-fn joined(done: Result<Result<(), RowsError>, JoinError>) -> Result<(), RowsError> {
+/// Returns the outcome of a task. A panic of the task goes on here.
+pub(crate) fn joined<T>(done: Result<Result<T, RowsError>, JoinError>) -> Result<T, RowsError> {
     match done {
         Ok(outcome) => outcome,
         Err(error) => std::panic::resume_unwind(error.into_panic()),

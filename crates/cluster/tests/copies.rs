@@ -2,20 +2,19 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
+mod samples;
 mod world;
 
+use samples::put;
 use seiner_cluster::{
     ClusterStore, Found, Level, MemoryRows, Range, Row, Rows, RowsError, Swap, TableSpec, check,
 };
-use seiner_model::{Column, Columns, FieldColumn, Interval, Selector, SourceKey};
+use seiner_model::{Interval, Selector};
 use seiner_store::{Class, Consistency, Copies, Keep, Query, Store};
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use world::World;
-
-const SECOND: i64 = 1_000_000_000;
-const START: i64 = 1_700_000_000 * SECOND;
 
 /// Rows in memory that note the levels of requests to tables of bundles, and the copies of tables.
 #[derive(Default)]
@@ -123,22 +122,6 @@ fn port(world: &World, classes: &[Class]) -> Arc<ClusterStore> {
     world.port_with(options)
 }
 
-/// Appends a hundred rows of one field, durably.
-fn put(port: &ClusterStore, name: &str) {
-    let source = port
-        .register(&SourceKey::new(name, [("a", "b")]).unwrap())
-        .unwrap();
-    let columns = Columns {
-        times: (0..100).map(|time| START + time * SECOND).collect(),
-        fields: vec![FieldColumn {
-            present: None,
-            values: Column::I64((0..100).collect()),
-        }],
-    };
-    let receipt = port.append_columns(source, &["v"], &columns).unwrap();
-    port.wait_durable(receipt.position).unwrap();
-}
-
 /// Returns the number of all samples.
 fn samples(port: &ClusterStore) -> usize {
     let query = Query {
@@ -168,7 +151,7 @@ fn each_class_has_its_tables_and_levels() {
     ];
     let a = port(&world, &classes);
     for name in ["m", "n", "o", "p"] {
-        put(&a, name);
+        put(&a, name, 0..100, 0);
     }
     a.hand_over().unwrap();
     assert_eq!(samples(&a), 400);

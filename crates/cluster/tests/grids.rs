@@ -2,39 +2,22 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
+mod samples;
 mod world;
 
+use samples::{SECOND, START, put};
 use seiner_cluster::{ClusterStore, Grid, GridChange, change_grid, grids};
-use seiner_model::{Column, Columns, FieldColumn, Interval, Selector, SourceKey};
+use seiner_model::{Column, Interval, Selector};
 use seiner_store::{Query, Store};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use world::World;
 
-const SECOND: i64 = 1_000_000_000;
-/// Time of the first rows of the tests, ns.
-const START: i64 = 1_700_000_000 * SECOND;
 /// Grid of the change: more shelves, and shorter periods.
 const NEXT: Grid = Grid {
     shelves: 7,
     period_ns: 60_000_000_000,
 };
-
-/// Appends rows of one field, durably: the value is the time plus `offset`.
-fn put(port: &ClusterStore, name: &str, times: Range<i64>, offset: i64) {
-    let key = SourceKey::new(name, [("a", "b")]).unwrap();
-    let source = port.register(&key).unwrap();
-    let columns = Columns {
-        times: times.clone().map(|time| START + time * SECOND).collect(),
-        fields: vec![FieldColumn {
-            present: None,
-            values: Column::I64(times.map(|time| time + offset).collect()),
-        }],
-    };
-    let receipt = port.append_columns(source, &["v"], &columns).unwrap();
-    assert_eq!(receipt.rejected_total, 0);
-    port.wait_durable(receipt.position).unwrap();
-}
 
 fn everything() -> Query {
     Query {

@@ -3,9 +3,11 @@
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod killed;
+mod samples;
 mod world;
 
 use killed::Killed;
+use samples::{SECOND, START};
 use seiner_cluster::{
     ClusterStore, Export, ImportOptions, ImportReport, Progress, Rows, check, import,
 };
@@ -19,9 +21,6 @@ use std::sync::Arc;
 use std::time::Duration;
 use world::World;
 
-const SECOND: i64 = 1_000_000_000;
-/// Time of the first rows, ns.
-const START: i64 = 1_700_000_000 * SECOND;
 /// Rows of a source: five hours, with a gap of some days before the last ones.
 const ROWS: i64 = 300;
 

@@ -3,36 +3,18 @@
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod killed;
+mod samples;
 mod world;
 
 use killed::Killed;
+use samples::{SECOND, START, put};
 use seiner_cluster::{Acknowledge, ClusterStore, Level, Range as RowRange};
-use seiner_model::{Column, Columns, FieldColumn, Interval, Selector, SourceKey};
+use seiner_model::{Column, Interval, Selector};
 use seiner_store::{Class, Error, Keep, Query, Store};
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::time::Duration;
 use world::World;
-
-const SECOND: i64 = 1_000_000_000;
-/// Time of the first rows of the tests, ns.
-const START: i64 = 1_700_000_000 * SECOND;
-
-/// Appends rows of one field, durably: the value is the time plus `offset`.
-fn put(port: &ClusterStore, name: &str, times: Range<i64>, offset: i64) {
-    let key = SourceKey::new(name, [("a", "b")]).unwrap();
-    let source = port.register(&key).unwrap();
-    let columns = Columns {
-        times: times.clone().map(|time| START + time * SECOND).collect(),
-        fields: vec![FieldColumn {
-            present: None,
-            values: Column::I64(times.map(|time| time + offset).collect()),
-        }],
-    };
-    let receipt = port.append_columns(source, &["v"], &columns).unwrap();
-    assert_eq!(receipt.rejected_total, 0);
-    port.wait_durable(receipt.position).unwrap();
-}
 
 /// Returns the samples by measurement: time in seconds and value.
 fn all(port: &ClusterStore) -> BTreeMap<String, Vec<(i64, i64)>> {

@@ -200,7 +200,7 @@ fn seal_slow(core: &Core, class: u8, floor: u64) -> Result<(), Error> {
 }
 
 /// Seals open blocks of a class with numbers below `before`.
-pub(crate) fn seal_before(core: &Core, class: u8, before: u64) -> Result<(), Error> {
+fn seal_before(core: &Core, class: u8, before: u64) -> Result<(), Error> {
     let mut cursor = Some(0);
     while let Some(from) = cursor {
         let (next, is_behind) = {
