@@ -45,7 +45,7 @@ const OPEN_PACKAGES: [&str; 19] = [
 ];
 
 /// Options of Java for a light node: the serial collector, and the first compiler only. Both save threads and memory.
-const LIGHT: [&str; 15] = [
+const LIGHT: [&str; 13] = [
     "-XX:+UseSerialGC",
     "-XX:TieredStopAtLevel=1",
     "-XX:MaxDirectMemorySize=256M",
@@ -56,10 +56,6 @@ const LIGHT: [&str; 15] = [
     "-Djava.security.manager=allow",
     "-Djdk.attach.allowAttachSelf=true",
     "-Dio.netty.tryReflectionSetAccessible=true",
-    // Changes of the schema stay in the commit log, instead of files of their own. A kill loses nothing, and a power cut
-    // of the machine may lose the last ten seconds.
-    "-Dcassandra.unsafesystem=true",
-    "-Dcassandra.test.flush_local_schema_changes=false",
     // Waits of a starting node for news of the other nodes. They are short, because all nodes are on one machine.
     "-Dcassandra.ring_delay_ms=5000",
     "-Dcassandra.gossip_settle_min_wait_ms=1000",
