@@ -76,9 +76,16 @@ pub fn run(settings: &ClusterBalanceSettings, places: &OutputPaths) -> Result<()
         program: settings.seiner.clone(),
         keyspace: "balance".to_string(),
         replicas: settings.nodes.min(3),
-        arguments: ["--handover", "10s", "--memory", "64 MiB"]
-            .map(String::from)
-            .to_vec(),
+        arguments: [
+            "--handover",
+            "10s",
+            "--memory",
+            "64 MiB",
+            "--replica-sync",
+            "none",
+        ]
+        .map(String::from)
+        .to_vec(),
     };
     let mut ports = Ports::start(
         port_settings,

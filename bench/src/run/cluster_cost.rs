@@ -166,9 +166,16 @@ impl<'n> Trial<'n> {
             program: settings.seiner.clone(),
             keyspace: format!("cost{replicas}"),
             replicas,
-            arguments: ["--handover", "1h", "--allow-1970", "true"]
-                .map(String::from)
-                .to_vec(),
+            arguments: [
+                "--handover",
+                "1h",
+                "--allow-1970",
+                "true",
+                "--replica-sync",
+                "none",
+            ]
+            .map(String::from)
+            .to_vec(),
         };
         let ports = Ports::start(port_settings, nodes, NODES, loopback_places(1)?, &folder)?;
         let rows = CassandraRows::connect(

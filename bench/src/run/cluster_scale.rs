@@ -104,9 +104,16 @@ fn measure(settings: &ClusterScaleSettings, count: usize, output: &Path) -> Resu
         program: settings.seiner.clone(),
         keyspace: "scale".to_string(),
         replicas: settings.replicas,
-        arguments: ["--handover", "1h", "--memory", "256 MiB"]
-            .map(String::from)
-            .to_vec(),
+        arguments: [
+            "--handover",
+            "1h",
+            "--memory",
+            "256 MiB",
+            "--replica-sync",
+            "none",
+        ]
+        .map(String::from)
+        .to_vec(),
     };
     let mut ports = Ports::start(
         port_settings,

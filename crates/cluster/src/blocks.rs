@@ -12,7 +12,7 @@ mod writer;
 pub(crate) use cache::DirectoryCache;
 pub(crate) use check::check_table;
 pub(crate) use reader::{BlockDamage, Blocks, periods_of};
-pub(crate) use writer::{Place, Stamped, put, remove_earlier};
+pub(crate) use writer::{Directories, Place, Stamped, put, remove_earlier};
 
 use crate::classes::ClusterClass;
 use crate::keys::{KeyBuilder, KeyReader};

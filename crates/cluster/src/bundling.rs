@@ -1,6 +1,6 @@
 //! Bundling: the rows of an engine's sources become bundles of a shelf, one or more for each period.
 
-use crate::blocks::{BundleId, Cell, ClassTables, Place, Stamped, put};
+use crate::blocks::{BundleId, Cell, ClassTables, Directories, Place, Stamped, put};
 use crate::classes::ClusterClass;
 use crate::columns::{Fields, divide, extend, of_piece, pick, without_empty};
 use crate::failure::HandoverError;
@@ -77,6 +77,7 @@ pub(crate) struct Shelf<'a> {
     layouts: BTreeMap<Layout, Arc<Layout>>,
     /// Layout of the latest source: neighbours often have the same fields.
     latest: (Fields, Arc<Layout>),
+    directories: Directories,
 }
 
 impl<'a> Shelf<'a> {
@@ -88,6 +89,7 @@ impl<'a> Shelf<'a> {
             writers: BTreeMap::new(),
             layouts: BTreeMap::new(),
             latest: (Fields::new(), Arc::new(Layout::new::<&str>([]))),
+            directories: Directories::default(),
         }
     }
 
@@ -237,20 +239,26 @@ impl<'a> Shelf<'a> {
             stamp: of.stamp,
             bundle,
         };
-        put(of.rows, &place, &stamped, class.write)?;
+        put(
+            of.rows,
+            &place,
+            &stamped,
+            class.write,
+            &mut self.directories,
+        )?;
         self.nth += 1;
         Ok(())
     }
 
-    /// Finishes all bundles.
+    /// Finishes all bundles, and returns their directories, which are not written yet.
     ///
     /// # Errors
     /// If too few replicas answer.
-    pub fn finish(mut self, report: &mut Report) -> Result<(), HandoverError> {
+    pub fn finish(mut self, report: &mut Report) -> Result<Directories, HandoverError> {
         while let Some((&period, _)) = self.writers.first_key_value() {
             self.finish_one(period, report)?;
         }
-        Ok(())
+        Ok(self.directories)
     }
 }
 

@@ -1,11 +1,15 @@
 //! Handover: the rows of an engine become bundles in the distributed store.
 //!
 //! 1. The engine ends its open blocks. All rows accepted before are below the *cut*.
-//! 2. Class by class and shelf by shelf, the rows below the cut are read by source and written as bundles.
-//! 3. The engine expires the rows below the cut, and the copies of the journal files that held them are removed.
+//! 2. Class by class and shelf by shelf, the rows below the cut are read by source and written as bundles, without their
+//!    directories.
+//! 3. When the replicas have synced the data, the directories are written. The bundles are visible now.
+//! 4. When the replicas have synced the directories, the engine expires the rows below the cut, and the copies of the
+//!    journal files that held them are removed.
 //!
 //! A crash between these steps loses nothing: the rows are handed over again, and equal samples count once.
 
+use crate::blocks::Directories;
 use crate::bundling::{Destination, Report, Rest, Shelf};
 use crate::failure::HandoverError;
 use crate::placement::{Placed, Registrar};
@@ -35,16 +39,16 @@ pub(crate) struct Handover<'a> {
 }
 
 impl Handover<'_> {
-    /// Hands over the rows below a cut. The caller releases the cut afterwards.
+    /// Writes the data of bundles with the rows below a cut. The caller writes their directories, and releases the cut.
     ///
     /// # Errors
-    /// If the distributed store or the engine fails. Some rows may have been handed over; doing it again is safe.
-    pub fn run(&self, cut: u64) -> Result<Report, HandoverError> {
-        let mut report = Report::default();
+    /// If the distributed store or the engine fails. Doing it again is safe.
+    pub fn run(&self, cut: u64) -> Result<(Report, Directories), HandoverError> {
+        let (mut report, mut directories) = (Report::default(), Directories::default());
         for ((class, shelf), sources) in self.of.placement(&self.grid)? {
-            self.shelf(class, shelf, &sources, cut, &mut report)?;
+            directories.extend(self.shelf(class, shelf, &sources, cut, &mut report)?);
         }
-        Ok(report)
+        Ok((report, directories))
     }
 
     /// Hands over the rows of one shelf.
@@ -55,7 +59,7 @@ impl Handover<'_> {
         sources: &[Placed],
         cut: u64,
         report: &mut Report,
-    ) -> Result<(), HandoverError> {
+    ) -> Result<Directories, HandoverError> {
         let mut shelf = Shelf::new(Destination {
             rows: self.rows,
             class: self.of.classes.at(class),

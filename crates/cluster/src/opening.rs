@@ -84,7 +84,8 @@ pub(crate) fn begin(
         }
     }
     let last = at_start(&**clock, || lease::last_epoch(&**rows, name));
-    let epoch = last? + 1;
+    // Replicas that lost their power may have lost the latest journals.
+    let epoch = last?.max(local.map_or(0, |(_, epoch)| epoch)) + 1;
     let is_local = options.acknowledge == Acknowledge::Local;
     let record = Record {
         port: name.clone(),

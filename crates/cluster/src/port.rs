@@ -1,16 +1,14 @@
 //! Port: the parts of a cluster store, their opening and their maintenance.
 
-use crate::balance::Balance;
 use crate::blocks::{ClassTables, DirectoryCache};
-use crate::bundling::Report;
 use crate::classes::Classes;
 use crate::clocks;
+use crate::counts::PortCounts;
 use crate::deletes::{self, DeleteId, Mark};
 use crate::failure::HandoverError;
 use crate::handover::Handover;
-use crate::journal::{self, JournalId, Mirror, RemovedBefore};
+use crate::journal::{self, JournalId, Mirror};
 use crate::lease::{self, BEAT, Beat, Lease, Observer, Record};
-use crate::load::Rate;
 use crate::locks::{locked, read, written};
 use crate::names::Names;
 use crate::opening::{
@@ -20,6 +18,8 @@ use crate::patience::{at_end, at_start};
 use crate::placement::Registrar;
 use crate::places::Places;
 use crate::ports::{self, PortInfo};
+use crate::publication::Publication;
+use crate::release::{StoredRows, SyncTime};
 use crate::rows::{Level, TableSpec};
 use crate::settings::{PortOptions, Surroundings};
 use crate::shelves::Grids;
@@ -27,7 +27,7 @@ use crate::stamps::Stamps;
 use crate::strangers::Numbers;
 use crate::tables::base_tables;
 use crate::takeover::Takeover;
-use seiner_engine::{Cut, Engine};
+use seiner_engine::Engine;
 use seiner_model::Selector;
 use seiner_store::Error;
 use std::collections::BTreeMap;
@@ -37,27 +37,8 @@ use std::time::Duration;
 
 /// Part of the engine's memory that directories may take in addition.
 const CACHE_SHARE: u64 = 16;
-/// Interval at which a port publishes its load.
-const PUBLICATION: Duration = Duration::from_secs(1);
 /// Interval at which expired deletes are removed.
 const CLEANUP: Duration = Duration::from_secs(3600);
-
-/// Counts since the port was opened.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct PortCounts {
-    /// Completed handovers.
-    pub handovers: u64,
-    /// Samples in bundles of this port.
-    pub samples: u64,
-    /// Bundles.
-    pub bundles: u64,
-    /// Bytes of bundles, once for all replicas.
-    pub bytes: u64,
-    /// Samples that were too old when they were handed over.
-    pub expired: u64,
-    /// Journals of failed ports that this port has finished.
-    pub takeovers: u64,
-}
 
 /// Port of a cluster.
 pub(crate) struct Port {
@@ -83,8 +64,8 @@ pub(crate) struct Port {
     pub takeovers: Mutex<Vec<Arc<Takeover>>>,
     pub is_closed: AtomicBool,
     observer: Mutex<Observer>,
-    /// Serialises handovers of the own engine.
-    handing: Mutex<()>,
+    /// Serialises handovers of the own engine. Rows that wait for their release.
+    handing: Mutex<Option<StoredRows>>,
     last_handover: AtomicU64,
     /// Monotonic time of the last removal of expired deletes, ns.
     last_cleanup: AtomicU64,
@@ -99,12 +80,8 @@ pub(crate) struct Port {
     applying: Mutex<()>,
     /// Serialises beats. Two beats at the same time would each find the record changed.
     beating: Mutex<()>,
-    /// Rates of accepted samples and rows.
-    rates: Mutex<(Rate, Rate)>,
-    /// Monotonic time of the last publication.
-    last_publication: AtomicU64,
-    /// Clients that this port advises to use another one.
-    balance: Mutex<Balance>,
+    /// Load of this port, and the balance with the others.
+    pub publication: Publication,
     counts: Mutex<PortCounts>,
     /// Last failure of the maintenance.
     trouble: Mutex<Option<String>>,
@@ -158,9 +135,7 @@ impl Port {
             applied: Mutex::default(),
             applying: Mutex::default(),
             beating: Mutex::default(),
-            rates: Mutex::default(),
-            last_publication: AtomicU64::new(0),
-            balance: Mutex::default(),
+            publication: Publication::default(),
             counts: Mutex::default(),
             trouble: Mutex::default(),
             grids: Arc::new(grids),
@@ -193,12 +168,23 @@ impl Port {
         Ok(())
     }
 
-    /// Hands over all rows accepted so far. Their stamp is that of this moment, or `stamp`.
+    /// Hands over all rows accepted so far, and waits for their release. Their stamp is that of this moment, or `stamp`.
     ///
     /// # Errors
     /// If the distributed store or the engine fails. The rows stay here then.
-    pub fn hand_over(&self, stamp: Option<u64>) -> Result<Report, HandoverError> {
-        let _handing = locked(&self.handing);
+    pub fn hand_over(&self, stamp: Option<u64>) -> Result<(), HandoverError> {
+        let mut waiting = locked(&self.handing);
+        self.wait_for_release(&mut waiting)?;
+        self.store_rows(&mut waiting, stamp)?;
+        self.wait_for_release(&mut waiting)
+    }
+
+    /// Writes the data of bundles with all rows accepted so far. The rows wait for their release.
+    fn store_rows(
+        &self,
+        waiting: &mut Option<StoredRows>,
+        stamp: Option<u64>,
+    ) -> Result<(), HandoverError> {
         self.last_handover
             .store(self.around.clock.monotonic(), Ordering::Relaxed);
         let stamp = match stamp {
@@ -209,13 +195,53 @@ impl Port {
         let accepted = self.engine.status().rows_accepted;
         let cut = self.engine.cut()?;
         let handover = self.handover(&self.engine, &self.places, stamp)?;
-        let report = handover.run(cut.block)?;
-        self.stored.fetch_add(1, Ordering::SeqCst);
-        self.engine.release(cut)?;
-        self.rows_handed_over.store(accepted, Ordering::Relaxed);
-        self.forget(removed, &cut);
-        self.count(&report);
-        Ok(report)
+        let (report, directories) = handover.run(cut.block)?;
+        *waiting = Some(StoredRows {
+            cut,
+            accepted,
+            removed,
+            // Without bundles, there is nothing to wait for.
+            synced: match directories.is_empty() {
+                true => SyncTime::after(&*self.around.clock, Duration::ZERO),
+                false => self.sync_time(),
+            },
+            directories,
+            report,
+        });
+        Ok(())
+    }
+
+    /// Returns the time at which the replicas have synced what they have acknowledged until now.
+    pub fn sync_time(&self) -> SyncTime {
+        SyncTime::after(&*self.around.clock, self.options.replica_sync)
+    }
+
+    fn wait_for_release(&self, waiting: &mut Option<StoredRows>) -> Result<(), HandoverError> {
+        while let Some(rows) = waiting {
+            rows.synced.wait(&*self.around.clock);
+            self.advance(waiting)?;
+        }
+        Ok(())
+    }
+
+    /// Advances stored rows, if everything is synced: their directories are written, or the rows are released.
+    fn advance(&self, waiting: &mut Option<StoredRows>) -> Result<(), HandoverError> {
+        while let Some(rows) = waiting
+            && rows.synced.has_come(&*self.around.clock)
+        {
+            if !rows.directories.is_empty() {
+                rows.directories.write(&*self.around.rows)?;
+                self.stored.fetch_add(1, Ordering::SeqCst);
+                rows.synced = self.sync_time();
+                continue;
+            }
+            rows.release(&self.engine, self.mirror.as_deref())?;
+            self.rows_handed_over
+                .store(rows.accepted, Ordering::Relaxed);
+            locked(&self.counts).add(&rows.report);
+            *waiting = None;
+        }
+        Ok(())
     }
 
     /// Returns the stamp of a handover. The stamp of the journal is higher from now on: if this port fails, the rows
@@ -225,15 +251,6 @@ impl Port {
         let _beating = locked(&self.beating);
         self.prolong()?;
         Ok(stamp)
-    }
-
-    /// Removes copies of journal files whose rows are handed over. A failure leaves them until the next handover.
-    fn forget(&self, before: Option<RemovedBefore>, cut: &Cut) {
-        if let Some((mirror, before)) = self.mirror.as_ref().zip(before)
-            && let Err(error) = mirror.forget(before, |file| cut.covers(file))
-        {
-            tracing::warn!("journal files that are not needed stay for now: {error}");
-        }
     }
 
     /// Returns a registrar of an engine's sources. `places` belongs to the engine.
@@ -268,15 +285,6 @@ impl Port {
             stamp,
             now: self.around.clock.now(),
         })
-    }
-
-    fn count(&self, report: &Report) {
-        let mut counts = locked(&self.counts);
-        counts.handovers += 1;
-        counts.samples += report.samples;
-        counts.bundles += report.bundles;
-        counts.bytes += report.bytes;
-        counts.expired += report.expired_samples;
     }
 
     /// Returns the lease of the present journal.
@@ -359,32 +367,11 @@ impl Port {
         Ok(())
     }
 
-    /// Publishes this port, reads the list of ports, and plans the balance of load, if that is due.
+    /// Publishes this port, if that is due.
     fn publish(&self) -> Result<(), HandoverError> {
         let now = self.around.clock.monotonic();
-        let last = self.last_publication.load(Ordering::Relaxed);
-        if last > 0 && now < last + PUBLICATION.as_nanos() as u64 {
-            return Ok(());
-        }
-        self.last_publication.store(now, Ordering::Relaxed);
-        let (rows, info) = (&*self.around.rows, self.info());
-        // Nobody reaches a port without an address.
-        if !info.address.is_empty() {
-            ports::publish(rows, &info)?;
-        }
-        let ports = ports::list(rows)?;
-        locked(&self.balance).plan(now, &info, &ports);
-        Ok(())
-    }
-
-    /// Returns the address of the port to which a client should move that sends so many rows per second.
-    pub fn better_port(&self, rows_per_second: f64) -> Option<String> {
-        locked(&self.balance).better(rows_per_second)
-    }
-
-    /// Returns the addresses of the ports that can receive more, the least loaded one first.
-    pub fn able_ports(&self) -> Vec<String> {
-        locked(&self.balance).able()
+        let info = || self.info();
+        Ok(self.publication.publish(now, &*self.around.rows, info)?)
     }
 
     /// Applies the deletes that other ports have stored since the last call.
@@ -428,12 +415,13 @@ impl Port {
         let status = self.engine.status();
         let now = self.around.clock.monotonic();
         let since = self.last_handover.load(Ordering::Relaxed);
-        let mut rates = locked(&self.rates);
+        let (samples, rows) = (status.samples_accepted, status.rows_accepted);
+        let (samples_per_second, rows_per_second) = self.publication.rates(now, samples, rows);
         PortInfo {
             name: self.options.name.clone(),
             address: self.options.address.clone(),
-            samples_per_second: rates.0.note(now, status.samples_accepted),
-            rows_per_second: rates.1.note(now, status.rows_accepted),
+            samples_per_second,
+            rows_per_second,
             fill: match status.disk_budget {
                 0 | u64::MAX => 0.0,
                 budget => (status.disk_used as f64 / budget as f64).min(1.0),
@@ -521,8 +509,9 @@ impl Port {
         for takeover in takeovers {
             let report = takeover.finish(self)?;
             locked(&self.takeovers).retain(|other| !Arc::ptr_eq(other, &takeover));
-            self.count(&report);
-            locked(&self.counts).takeovers += 1;
+            let mut counts = locked(&self.counts);
+            counts.add(&report);
+            counts.takeovers += 1;
         }
         Ok(())
     }
@@ -554,7 +543,15 @@ impl Port {
         Ok(())
     }
 
+    /// Advances stored rows. If there are none, begins a handover if one is due.
     fn hand_over_if_due(&self) -> Result<(), HandoverError> {
+        let Ok(mut waiting) = self.handing.try_lock() else {
+            return Ok(());
+        };
+        self.advance(&mut waiting)?;
+        if waiting.is_some() {
+            return Ok(());
+        }
         let since = self.last_handover.load(Ordering::Relaxed);
         let passed = self.around.clock.monotonic().saturating_sub(since);
         let status = self.engine.status();
@@ -563,9 +560,10 @@ impl Port {
             || bytes >= self.options.handover_bytes;
         let has_rows = status.rows_accepted > 0;
         match is_due && has_rows {
-            true => self.hand_over(None).map(drop),
-            false => Ok(()),
+            true => self.store_rows(&mut waiting, None)?,
+            false => return Ok(()),
         }
+        self.advance(&mut waiting)
     }
 
     /// Hands over all rows and ends the journal. The next start has nothing to recover.

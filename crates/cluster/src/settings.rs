@@ -32,6 +32,9 @@ pub struct PortOptions {
     pub handover_every: Duration,
     /// Bytes of the local log at which a handover begins earlier.
     pub handover_bytes: u64,
+    /// Time after which a replica has synced what it has acknowledged. The rows of a handover stay in the journal for
+    /// this time. Cassandra syncs every 10 s by default, and may be late by half of that.
+    pub replica_sync: Duration,
     /// Grid of a new cluster. An existing cluster has its own.
     pub grid: Grid,
     /// Retention classes of a new cluster. `None`: those that are stored.
@@ -49,6 +52,7 @@ impl PortOptions {
             acknowledge: Acknowledge::Replicated(Level::Quorum),
             handover_every: Duration::from_secs(600),
             handover_bytes: 256 << 20,
+            replica_sync: Duration::from_secs(20),
             grid: Grid::default(),
             classes: None,
             engine: Options::default(),

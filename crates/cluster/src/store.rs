@@ -4,12 +4,13 @@ mod unflushed;
 
 use self::unflushed::{Elsewhere, rows_of};
 use crate::blocks::{Blocks, ClassTables};
+use crate::counts::PortCounts;
 use crate::deletes::{self, Delete};
 use crate::lease;
 use crate::locks::locked;
 use crate::names::Names;
 use crate::peers::{PortRows, Unflushed};
-use crate::port::{Port, PortCounts};
+use crate::port::Port;
 use crate::ports::{self, PortInfo};
 use crate::scan::{ClusterScan, Inputs, OwnRows, Wanted};
 use crate::settings::{PortOptions, Surroundings};
@@ -132,12 +133,12 @@ impl ClusterStore {
     /// Returns the address of the port to which a client should move that sends so many rows per second to this one.
     /// `None` if the client should stay.
     pub fn better_port(&self, rows_per_second: f64) -> Option<String> {
-        self.port.better_port(rows_per_second)
+        self.port.publication.better_port(rows_per_second)
     }
 
     /// Returns the addresses of the other ports that can receive more rows, the least loaded one first.
     pub fn able_ports(&self) -> Vec<String> {
-        self.port.able_ports()
+        self.port.publication.able_ports()
     }
 
     /// Returns the retention classes of the cluster, as a single server has them.

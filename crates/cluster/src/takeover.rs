@@ -120,7 +120,12 @@ impl Takeover {
         let cut = engine.cut()?;
         let places = Mutex::default();
         let handover = port.handover(&engine, &places, self.stamp)?;
-        let report = handover.run(cut.block)?;
+        let (report, mut directories) = handover.run(cut.block)?;
+        if !directories.is_empty() {
+            port.sync_time().wait(&*around.clock);
+            directories.write(&*around.rows)?;
+            port.sync_time().wait(&*around.clock);
+        }
         journal::forget(&*around.rows, &id, Level::Quorum)?;
         self.lease.end()?;
         *locked(&self.engine) = None;

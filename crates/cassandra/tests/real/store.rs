@@ -128,6 +128,7 @@ fn port(rows: &Arc<dyn Rows>, name: &str, disk: &SimDisk) -> Arc<ClusterStore> {
         peers: Arc::new(NoPeers),
     };
     let options = PortOptions {
+        replica_sync: Duration::ZERO,
         grid: Grid {
             shelves: 2,
             period_ns: 3_600_000_000_000,

@@ -98,6 +98,7 @@ fn options(settings: &Settings) -> Result<PortOptions, Failure> {
             seiner_server::Acknowledge::Quorum => Acknowledge::Replicated(Level::Quorum),
         },
         handover_every: settings.handover,
+        replica_sync: settings.replica_sync,
         grid: Grid {
             shelves: settings.shelves,
             period_ns: settings.period.as_nanos() as u64,

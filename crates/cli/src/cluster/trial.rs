@@ -94,6 +94,9 @@ impl Try {
         command.args([
             "--handover",
             "1m",
+            // The nodes stop in good order after the ports.
+            "--replica-sync",
+            "none",
             "--memory",
             "128 MiB",
             "--host-sensors",

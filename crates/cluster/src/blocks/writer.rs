@@ -34,15 +34,44 @@ pub(crate) struct Stamped {
     pub bundle: Bundle,
 }
 
-/// Writes a bundle. Its data is on enough replicas before its directory is visible.
+/// Directories of bundles whose data is written. Without its directory, a bundle is not visible.
+#[derive(Debug, Default)]
+pub(crate) struct Directories(Vec<(Level, Vec<Row>)>);
+
+impl Directories {
+    /// Returns whether no directory is left to write.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Adds others.
+    pub fn extend(&mut self, others: Directories) {
+        self.0.extend(others.0);
+    }
+
+    /// Writes the directories. Those that are written are removed from here.
+    ///
+    /// # Errors
+    /// If too few replicas answer. Some bundles may be visible then; writing them again is safe.
+    pub fn write(&mut self, rows: &dyn Rows) -> Result<(), RowsError> {
+        while let Some((level, directory)) = self.0.last() {
+            rows.write(directory.clone(), *level)?;
+            self.0.pop();
+        }
+        Ok(())
+    }
+}
+
+/// Writes the data of a bundle, and adds its directory to `directories`.
 ///
 /// # Errors
-/// If too few replicas answer. The bundle may or may not be visible then; writing it again is safe.
+/// If too few replicas answer.
 pub(crate) fn put(
     rows: &dyn Rows,
     place: &Place<'_>,
     bundle: &Stamped,
     level: Level,
+    directories: &mut Directories,
 ) -> Result<(), RowsError> {
     let ends = part_ends(&bundle.bundle);
     let row = |table: &str, partition: Vec<u8>, key: Vec<u8>, value: Vec<u8>| Row {
@@ -69,9 +98,9 @@ pub(crate) fn put(
     }
     value.extend_from_slice(&bundle.bundle.directory);
     let period = KeyBuilder::new().i64(place.cell.period).done();
-    let directories = place.cell.directories();
+    let partition = place.cell.directories();
     let visible = vec![
-        row(&tables.directories, directories, place.id.key(), value),
+        row(&tables.directories, partition, place.id.key(), value),
         row(
             &tables.directories,
             place.cell.periods(),
@@ -79,7 +108,8 @@ pub(crate) fn put(
             Vec::new(),
         ),
     ];
-    rows.write(visible, level)
+    directories.0.push((level, visible));
+    Ok(())
 }
 
 /// Removes the bundles of a port in a cell whose numbers are lower than that of `first`. Their samples are stored in

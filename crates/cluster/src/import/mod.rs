@@ -318,7 +318,7 @@ impl Import<'_> {
                 watch(Progress::Damaged(damage.to_string()));
                 Ok(())
             })?;
-            bundles.finish(&mut report)?;
+            bundles.finish(&mut report)?.write(self.rows)?;
         }
         if self.record.replaces || self.resumed == Some(period) {
             let cell = Cell {

@@ -2,8 +2,9 @@
 
 use crate::oracle::{Answer, Question};
 use crate::plan::Canary;
+use crate::report::Report;
 use crate::workload::{FIELDS, Rows, SOURCES, key, source_of, text, time};
-use crate::world::{Operation, PORTS, Report, SECOND, Violation, World};
+use crate::world::{Crash, Operation, PORTS, SECOND, Violation, World};
 use seiner_cluster::{ClusterStore, Grid, GridChange, change_grid};
 use seiner_model::{Interval, Selector};
 use seiner_store::{Query, Store};
@@ -68,7 +69,7 @@ impl World {
     pub fn act(self: &Arc<World>) {
         self.note_marks();
         let weights = &self.plan.weights;
-        let actions: [(u64, Action); 12] = [
+        let actions: [(u64, Action); 13] = [
             (weights.append, World::append),
             (weights.hand_over, World::hand_over),
             (weights.maintain, World::maintain),
@@ -81,6 +82,7 @@ impl World {
             (weights.path, World::change_path),
             (weights.link, World::change_link),
             (weights.grid, World::change_grid),
+            (weights.power, World::cut_power),
         ];
         let total = actions.iter().map(|action| action.0).sum();
         let (mut drawn, port) = self.rng(|rng| (rng.below(total), rng.below(3) as usize));
@@ -305,6 +307,14 @@ impl World {
         self.crash(port);
     }
 
+    /// Cuts the power of all machines.
+    fn cut_power(self: &Arc<World>, _: usize) {
+        self.note(|| "the power fails everywhere".to_string());
+        ports().for_each(|port| self.crash_by(port, Crash::PowerCut));
+        self.network().cut_power();
+        self.report.lock().unwrap().power_cuts += 1;
+    }
+
     fn reopen(self: &Arc<World>, port: usize) {
         if self.can(port, Operation::Open) {
             let _ = self.open(port);
@@ -441,7 +451,9 @@ impl World {
         let partitions = network.partitions(0, "journal").unwrap();
         drop(network);
         if open.len() != PORTS.len() {
-            self.fail(format!("{} journals are open", open.len()));
+            let open = open.iter().map(|key| key.escape_ascii().to_string());
+            let open: Vec<String> = open.collect();
+            self.fail(format!("{} journals are open: {open:?}", open.len()));
         }
         let ended = partitions
             .iter()
@@ -458,7 +470,9 @@ impl World {
         let agree = most
             .zip(least)
             .is_some_and(|(most, least)| most - least < 4 * SECOND as i64);
-        if agree && !ended.is_empty() {
+        // A power cut may cost a removal.
+        let is_powered = self.plan.weights.power == 0;
+        if agree && is_powered && !ended.is_empty() {
             self.fail(format!("partitions of ended journals are left: {ended:?}"));
         }
         if partitions.len() > PORTS.len() * JOURNAL {

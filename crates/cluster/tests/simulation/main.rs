@@ -11,15 +11,17 @@ mod network;
 mod oracle;
 mod plan;
 mod replicas;
+mod report;
 mod surroundings;
 mod workload;
 mod world;
 
 use actions::run;
 use plan::Canary;
+use report::Report;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
-use world::{Report, Violation};
+use world::Violation;
 
 /// Seeds of a plain run of the tests.
 const RUNS: u64 = 60;
@@ -128,4 +130,9 @@ fn handovers_numbered_after_their_scan_are_detected() {
 #[test]
 fn writes_on_one_replica_are_detected() {
     detects(Canary::LooseQuorum);
+}
+
+#[test]
+fn rows_that_leave_their_port_before_replicas_have_synced_are_detected() {
+    detects(Canary::EarlyRelease);
 }

@@ -77,10 +77,16 @@ impl Network {
         let late = std::mem::take(&mut self.late);
         for (at, node, change) in late {
             match (all || at <= now) && up[node] {
-                true => self.replicas.apply(node, &change),
+                true => self.replicas.apply(now, node, &change),
                 false => self.late.push((at, node, change)),
             }
         }
+    }
+
+    /// Cuts the power of all nodes, which start again.
+    pub fn cut_power(&mut self) {
+        let Network { replicas, rng, .. } = self;
+        replicas.cut_power(self.now, |unsynced| rng.below(unsynced as u64 + 1) as usize);
     }
 
     /// Makes a change arrive at a node later.
@@ -122,7 +128,7 @@ impl Network {
             };
             for node in 0..NODES {
                 match nodes.iter().position(|&other| other == node) {
-                    Some(at) if (at as u64) < count => self.replicas.apply(node, change),
+                    Some(at) if (at as u64) < count => self.replicas.apply(self.now, node, change),
                     // A hint, or a slow replica. Others never get the change.
                     _ if self.rng.chance(u64::from(self.plan.hints), 1000) => {
                         self.delay(node, change)
@@ -275,7 +281,7 @@ impl Network {
         let count = self.rng.between(MAJORITY as u64, nodes.len() as u64) as usize;
         for node in 0..NODES {
             match nodes[..count].contains(&node) {
-                true => self.replicas.apply(node, &change),
+                true => self.replicas.apply_synced(node, &change),
                 false => self.delay(node, &change),
             }
         }

@@ -17,6 +17,8 @@ pub enum Canary {
     LateNumbers,
     /// One replica is enough for every write and read.
     LooseQuorum,
+    /// Rows leave their port as soon as their bundles are acknowledged.
+    EarlyRelease,
 }
 
 /// Rates are per mille of the events of a kind.
@@ -69,6 +71,9 @@ pub struct Weights {
     pub path: u64,
     pub link: u64,
     pub grid: u64,
+    /// The power of all machines fails. The latest changes of the replicas are lost then, deletes among them. So a run
+    /// with power cuts has no deletes, and no port loses its disk.
+    pub power: u64,
 }
 
 impl Plan {
@@ -95,8 +100,13 @@ impl Plan {
             true => 0,
             false => rng.between(1, most),
         };
+        let power = some(6).saturating_sub(4);
         let weights = Weights {
-            delete: some(8),
+            delete: match power {
+                0 => some(8),
+                _ => 0,
+            },
+            power,
             crash: some(6),
             pause: some(4),
             node: some(6),

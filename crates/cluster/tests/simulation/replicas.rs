@@ -3,13 +3,16 @@
 //! Every replica has every row. A row counts by the timestamp of its write; at equal timestamps a removal counts, then
 //! the larger value. Conditional writes have one order of their own.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 /// Number of replicas.
 pub const NODES: usize = 3;
 /// More than half of the replicas.
 pub const MAJORITY: usize = 2;
+
+/// Longest time for which a replica has a change in memory only, ns.
+const UNSYNCED: u64 = 500_000_000;
 
 /// Version of a row.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -81,10 +84,28 @@ impl Partition {
 /// Partitions of a replica, by table and key.
 type Node = BTreeMap<Arc<str>, BTreeMap<Vec<u8>, Partition>>;
 
+fn apply(node: &mut Node, change: &Change) {
+    let Place {
+        table,
+        partition,
+        key,
+    } = &change.place;
+    let table = node.entry(table.clone()).or_default();
+    let found = table.entry(partition.clone()).or_default();
+    match key {
+        Some(key) => found.put(key, &change.cell),
+        None => found.removed = found.removed.max(change.cell.stamp),
+    }
+}
+
 /// Rows of all replicas.
 #[derive(Clone, Default)]
 pub struct Replicas {
     nodes: [Node; NODES],
+    /// Rows that survive a power cut: those of changes that are older than `UNSYNCED`.
+    synced: [Node; NODES],
+    /// Later changes with their times, ns, in the order of their arrival.
+    unsynced: [VecDeque<(u64, Change)>; NODES],
     serial: BTreeMap<(Arc<str>, Vec<u8>), Serial>,
 }
 
@@ -98,18 +119,34 @@ pub struct Serial {
 }
 
 impl Replicas {
-    /// Applies a change at a replica.
-    pub fn apply(&mut self, node: usize, change: &Change) {
-        let Place {
-            table,
-            partition,
-            key,
-        } = &change.place;
-        let table = self.nodes[node].entry(table.clone()).or_default();
-        let found = table.entry(partition.clone()).or_default();
-        match key {
-            Some(key) => found.put(key, &change.cell),
-            None => found.removed = found.removed.max(change.cell.stamp),
+    /// Applies a change at a replica at a time, ns.
+    pub fn apply(&mut self, now: u64, node: usize, change: &Change) {
+        apply(&mut self.nodes[node], change);
+        let unsynced = &mut self.unsynced[node];
+        unsynced.push_back((now, change.clone()));
+        while unsynced.front().is_some_and(|(at, _)| at + UNSYNCED < now) {
+            let (_, change) = unsynced.pop_front().expect("there is a first change");
+            apply(&mut self.synced[node], &change);
+        }
+    }
+
+    /// Applies a conditional write at a replica, which syncs it.
+    pub fn apply_synced(&mut self, node: usize, change: &Change) {
+        apply(&mut self.nodes[node], change);
+        apply(&mut self.synced[node], change);
+    }
+
+    /// Cuts the power of all replicas. Of the unsynced changes of a replica, the first ones survive; `survivors` chooses
+    /// how many of them. Conditional writes survive, and repairs may not.
+    pub fn cut_power(&mut self, now: u64, mut survivors: impl FnMut(usize) -> usize) {
+        for node in 0..NODES {
+            let changes = std::mem::take(&mut self.unsynced[node]);
+            let synced = changes.iter().filter(|(at, _)| at + UNSYNCED < now).count();
+            let kept = synced + survivors(changes.len() - synced);
+            for (_, change) in changes.iter().take(kept) {
+                apply(&mut self.synced[node], change);
+            }
+            self.nodes[node] = self.synced[node].clone();
         }
     }
 
@@ -189,23 +226,36 @@ mod tests {
     #[test]
     fn the_newest_version_of_any_replica_counts() {
         let mut replicas = Replicas::default();
-        replicas.apply(0, &change(Some("a"), 5, Some("new")));
-        replicas.apply(1, &change(Some("a"), 3, Some("old")));
+        replicas.apply(0, 0, &change(Some("a"), 5, Some("new")));
+        replicas.apply(0, 1, &change(Some("a"), 3, Some("old")));
         assert_eq!(values(&mut replicas, &[0, 1]), ["new"]);
         assert_eq!(values(&mut replicas, &[1, 2]), ["old"]);
-        replicas.apply(2, &change(Some("a"), 5, None));
+        replicas.apply(0, 2, &change(Some("a"), 5, None));
         assert!(values(&mut replicas, &[0, 2]).is_empty());
-        replicas.apply(0, &change(Some("a"), 9, Some("later")));
-        replicas.apply(1, &change(None, 8, None));
+        replicas.apply(0, 0, &change(Some("a"), 9, Some("later")));
+        replicas.apply(0, 1, &change(None, 8, None));
         assert_eq!(values(&mut replicas, &[0, 1, 2]), ["later"]);
-        replicas.apply(1, &change(None, 9, None));
+        replicas.apply(0, 1, &change(None, 9, None));
         assert!(values(&mut replicas, &[0, 1]).is_empty());
+    }
+
+    #[test]
+    fn a_power_cut_costs_the_latest_changes() {
+        let mut replicas = Replicas::default();
+        let rows = [(0, "a"), (UNSYNCED, "b"), (UNSYNCED + 2, "c")];
+        for (stamp, (at, key)) in rows.into_iter().enumerate() {
+            replicas.apply(at, 0, &change(Some(key), stamp as i64, Some(key)));
+        }
+        replicas.cut_power(UNSYNCED + 2, |unsynced| unsynced.min(1));
+        assert_eq!(values(&mut replicas, &[0]), ["a", "b"]);
+        replicas.cut_power(UNSYNCED + 2, |_| 0);
+        assert_eq!(values(&mut replicas, &[0]), ["a", "b"]);
     }
 
     #[test]
     fn a_repaired_replica_has_what_the_reader_saw() {
         let mut replicas = Replicas::default();
-        replicas.apply(0, &change(Some("a"), 5, Some("new")));
+        replicas.apply(0, 0, &change(Some("a"), 5, Some("new")));
         assert_eq!(replicas.read(&[0, 1], "t", b"p", 0, true).len(), 1);
         assert_eq!(values(&mut replicas, &[1, 2]), ["new"]);
     }

@@ -7,6 +7,7 @@ use crate::network::Network;
 use crate::oracle::Oracle;
 use crate::plan::{Canary, Plan};
 use crate::replicas::Replicas;
+use crate::report::Report;
 use crate::surroundings::{Links, Process, Spare};
 use crate::workload::Rows;
 use seiner_cluster::{Acknowledge, ClusterStore, Grid, PortOptions, Surroundings};
@@ -70,40 +71,6 @@ impl std::fmt::Display for Violation {
             to,
             "{what}\nto repeat: SEINER_SIM_SEED={seed} cargo test -p seiner-cluster --test simulation seeds"
         )
-    }
-}
-
-/// Figures of a run.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Report {
-    pub acknowledged: u64,
-    pub compared: u64,
-    pub takeovers: u64,
-    pub handovers: u64,
-    pub crashes: u64,
-    pub complete: u64,
-    pub incomplete: u64,
-    pub deletes: u64,
-    pub grids: u64,
-    /// Simulated time with failures, s.
-    pub seconds: u64,
-    /// Digest of all events.
-    pub digest: u64,
-}
-
-impl Report {
-    /// Adds the figures of another run.
-    pub fn add(&mut self, other: &Report) {
-        self.acknowledged += other.acknowledged;
-        self.compared += other.compared;
-        self.takeovers += other.takeovers;
-        self.handovers += other.handovers;
-        self.crashes += other.crashes;
-        self.complete += other.complete;
-        self.incomplete += other.incomplete;
-        self.deletes += other.deletes;
-        self.grids += other.grids;
-        self.seconds += other.seconds;
     }
 }
 
@@ -481,7 +448,16 @@ impl World {
 
     /// Crashes a port, in the middle of its operation if there is one.
     pub fn crash(&self, port: usize) {
-        let crash = self.rng(|rng| *rng.pick(&[Crash::Kill, Crash::PowerCut, Crash::Loss]));
+        let kinds: &[Crash] = match self.plan.weights.power {
+            0 => &[Crash::Kill, Crash::PowerCut, Crash::Loss],
+            _ => &[Crash::Kill, Crash::PowerCut],
+        };
+        let crash = self.rng(|rng| *rng.pick(kinds));
+        self.crash_by(port, crash);
+    }
+
+    /// Crashes a port in one way.
+    pub fn crash_by(&self, port: usize, crash: Crash) {
         let slot = &self.slots[port];
         let Some(process) = slot.process.lock().unwrap().take() else {
             return;
@@ -562,6 +538,10 @@ impl World {
         PortOptions {
             acknowledge,
             handover_every: Duration::from_secs(20),
+            replica_sync: match self.canary {
+                Some(Canary::EarlyRelease) => Duration::ZERO,
+                _ => Duration::from_millis(600),
+            },
             grid: Grid {
                 shelves: 2,
                 period_ns: 60 * SECOND,

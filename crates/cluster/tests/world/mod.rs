@@ -114,6 +114,7 @@ impl World {
     pub fn options(&self, name: &str) -> PortOptions {
         PortOptions {
             address: format!("{name}:7670"),
+            replica_sync: Duration::ZERO,
             grid: Grid {
                 shelves: 3,
                 period_ns: 3_600_000_000_000,

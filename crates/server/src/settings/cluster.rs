@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 /// Settings, in the order of display.
-pub static SETTINGS: [Setting; 11] = [
+pub static SETTINGS: [Setting; 12] = [
     Setting {
         name: "cluster",
         default: "none",
@@ -146,6 +146,23 @@ pub static SETTINGS: [Setting; 11] = [
                longer time makes larger bundles, which take less space and fewer reads. A shorter time keeps the \
                replicated journal short.",
         assign: |settings, text| duration(text).map(|time| settings.handover = time),
+    },
+    Setting {
+        name: "replica_sync",
+        default: "20s",
+        form: "DURATION|none",
+        help: "Time after which a replica has certainly synced what it has acknowledged to its disk. A handover waits this \
+               long twice, once for the data of its bundles and once for their directories; until then its rows stay in \
+               the journal, and a port that stops waits. If the power of several replicas fails, a shorter time than \
+               theirs loses rows. The default suits `commitlog_sync: periodic` with 10 s, which is Cassandra's default. \
+               `none`: replicas sync before they acknowledge (`commitlog_sync: group` or `batch`).",
+        assign: |settings, text| {
+            settings.replica_sync = match text {
+                "none" => Duration::ZERO,
+                text => duration(text)?,
+            };
+            Ok(())
+        },
     },
     Setting {
         name: "shelves",

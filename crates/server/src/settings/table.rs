@@ -75,6 +75,7 @@ impl Default for Settings {
             port_address: String::new(),
             acknowledge: Acknowledge::Quorum,
             handover: Duration::ZERO,
+            replica_sync: Duration::ZERO,
             shelves: 0,
             period: Duration::ZERO,
         };
@@ -136,6 +137,7 @@ mod tests {
             ("port_address", ""),
             ("acknowledge", "all"),
             ("handover", "soon"),
+            ("replica_sync", "never"),
             ("shelves", "0"),
             ("period", "1ms"),
         ] {

@@ -133,6 +133,8 @@ pub struct Settings {
     pub acknowledge: Acknowledge,
     /// Longest time between handovers to the distributed store.
     pub handover: Duration,
+    /// Time after which a replica has synced what it has acknowledged.
+    pub replica_sync: Duration,
     /// Number of shelves of a new cluster.
     pub shelves: u32,
     /// Length of a period of a new cluster.
