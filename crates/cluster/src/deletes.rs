@@ -9,14 +9,18 @@
 //! cannot be reached applies a delete later; rows that the port accepts until then are deleted, too.
 
 use crate::blocks::BundleId;
+use crate::classes::Classes;
 use crate::columns::pick;
+use crate::failure::HandoverError;
 use crate::journal::JournalId;
 use crate::keys::{KeyBuilder, KeyReader};
 use crate::peers::Unflushed;
 use crate::rows::{Found, Level, Range, Reading, Row, Rows, RowsError};
 use seiner_model::{Interval, Selector, SourceKey};
+use seiner_platform::Clock;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 /// Name of the table.
@@ -175,6 +179,42 @@ fn parse(id: DeleteId, value: &[u8]) -> Result<Delete, String> {
 
 /// Time for which a delete stays after all samples of its times have expired. The clocks of ports may differ by less.
 const EXPIRED: Duration = Duration::from_secs(7 * 86_400);
+
+/// Interval at which expired deletes are removed.
+const CLEANUP: Duration = Duration::from_secs(3600);
+
+/// Regular removal of expired deletes.
+pub(crate) struct Cleanup {
+    /// Monotonic time of the last removal, ns.
+    last: AtomicU64,
+}
+
+impl Cleanup {
+    /// Creates a cleanup that is due after its interval.
+    pub fn new(clock: &dyn Clock) -> Cleanup {
+        Cleanup {
+            last: AtomicU64::new(clock.monotonic()),
+        }
+    }
+
+    /// Removes the deletes that hide nothing any more, if that is due.
+    ///
+    /// # Errors
+    /// If too few replicas answer.
+    pub fn run(
+        &self,
+        rows: &dyn Rows,
+        clock: &dyn Clock,
+        classes: &Classes,
+    ) -> Result<(), HandoverError> {
+        let (now, last) = (clock.monotonic(), self.last.load(Ordering::Relaxed));
+        if now.saturating_sub(last) >= CLEANUP.as_nanos() as u64 {
+            remove_expired(rows, classes.kept_from(clock.now()))?;
+            self.last.store(now, Ordering::Relaxed);
+        }
+        Ok(())
+    }
+}
 
 /// Removes the deletes whose times are before `kept_from` and a week. A replica that misses the removal may return a
 /// delete, which then hides nothing either.

@@ -21,9 +21,15 @@ const PORT_FILE: &str = "port";
 pub(crate) struct Beginning {
     /// Lease of the new journal.
     pub lease: Lease,
-    /// Leases of the port's earlier journals whose rows are on the local disk.
-    pub earlier: Vec<Lease>,
-    /// Stamp of the rows on the local disk, whose journal another port may have finished.
+    /// What earlier starts have left.
+    pub earlier: Earlier,
+}
+
+/// Rows on the local disk that earlier starts of a port have left.
+pub(crate) struct Earlier {
+    /// Leases of their journals.
+    pub leases: Vec<Lease>,
+    /// Stamp of the rows, whose journal another port may have finished.
     pub stamp: Option<u64>,
 }
 
@@ -59,7 +65,7 @@ pub(crate) fn begin(
         }
     };
     stamp.into_iter().for_each(|stamp| stamps.see(stamp));
-    let mut earlier = Vec::new();
+    let mut leases = Vec::new();
     for record in records
         .iter()
         .filter(|record| record.port == *name && record.owner == *name)
@@ -78,7 +84,7 @@ pub(crate) fn begin(
                 Lease::take(rows.clone(), clock.clone(), record, name)
             })?;
             match is_here {
-                true => earlier.extend(lease),
+                true => leases.extend(lease),
                 false => give_up(lease)?,
             }
         }
@@ -107,8 +113,7 @@ pub(crate) fn begin(
     write_port_file(&**disk, name, epoch)?;
     Ok(Beginning {
         lease,
-        earlier,
-        stamp,
+        earlier: Earlier { leases, stamp },
     })
 }
 

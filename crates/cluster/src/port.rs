@@ -4,7 +4,7 @@ use crate::blocks::{ClassTables, DirectoryCache};
 use crate::classes::Classes;
 use crate::clocks;
 use crate::counts::PortCounts;
-use crate::deletes::{self, DeleteId, Mark};
+use crate::deletes::{self, Cleanup, DeleteId, Mark};
 use crate::failure::HandoverError;
 use crate::handover::Handover;
 use crate::journal::{self, JournalId, Mirror};
@@ -12,7 +12,8 @@ use crate::lease::{self, BEAT, Beat, Lease, Observer, Record};
 use crate::locks::{locked, read, written};
 use crate::names::Names;
 use crate::opening::{
-    Beginning, PortDisk, begin, disk_error, mirrored, new_lease, open_engine, write_port_file,
+    Beginning, Earlier, PortDisk, begin, disk_error, mirrored, new_lease, open_engine,
+    write_port_file,
 };
 use crate::patience::{at_end, at_start};
 use crate::placement::Registrar;
@@ -37,8 +38,8 @@ use std::time::Duration;
 
 /// Part of the engine's memory that directories may take in addition.
 const CACHE_SHARE: u64 = 16;
-/// Interval at which expired deletes are removed.
-const CLEANUP: Duration = Duration::from_secs(3600);
+/// Sleep of a port that waits, between beats of its leases.
+const NAP: Duration = Duration::from_millis(100);
 
 /// Port of a cluster.
 pub(crate) struct Port {
@@ -67,8 +68,7 @@ pub(crate) struct Port {
     /// Serialises handovers of the own engine. Rows that wait for their release.
     handing: Mutex<Option<StoredRows>>,
     last_handover: AtomicU64,
-    /// Monotonic time of the last removal of expired deletes, ns.
-    last_cleanup: AtomicU64,
+    cleanup: Cleanup,
     /// Number of sources of the engine that are registered.
     registered: AtomicU64,
     /// Rows accepted before the last handover.
@@ -88,12 +88,17 @@ pub(crate) struct Port {
 }
 
 impl Port {
-    /// Opens a port: creates tables, begins a journal, recovers the local engine and hands over what it holds.
+    /// Opens a port: creates tables, begins a journal, and recovers the local engine. The caller calls
+    /// [`Port::finish_earlier`], which may take longer than a lease.
     ///
     /// # Errors
     /// If too few replicas answer, the settings are invalid or contradict the stored ones, or the local store cannot
     /// be opened.
-    pub fn open(options: PortOptions, around: Surroundings, threads: bool) -> Result<Port, Error> {
+    pub fn open(
+        options: PortOptions,
+        around: Surroundings,
+        threads: bool,
+    ) -> Result<(Port, Earlier), Error> {
         options.check()?;
         let (rows, clock) = (&around.rows, &*around.clock);
         at_start(clock, || rows.create(&base_tables()))?;
@@ -109,11 +114,7 @@ impl Port {
         let names = Names::new(rows.clone(), &options.name);
         at_start(clock, || names.refresh())?;
         let stamps = Stamps::new(around.clock.clone());
-        let Beginning {
-            lease,
-            earlier,
-            stamp,
-        } = begin(&options, &around, &stamps)?;
+        let Beginning { lease, earlier } = begin(&options, &around, &stamps)?;
         let epoch = lease.record().epoch;
         let lease = Arc::new(RwLock::new(Arc::new(lease)));
         let PortDisk { mirror, disk } = mirrored(&options, &around, &lease, epoch)?;
@@ -128,7 +129,7 @@ impl Port {
             observer: Mutex::default(),
             handing: Mutex::default(),
             last_handover: AtomicU64::new(around.clock.monotonic()),
-            last_cleanup: AtomicU64::new(around.clock.monotonic()),
+            cleanup: Cleanup::new(&*around.clock),
             registered: AtomicU64::new(0),
             rows_handed_over: AtomicU64::new(0),
             last_beat: AtomicU64::new(around.clock.monotonic()),
@@ -153,14 +154,19 @@ impl Port {
         };
         // All rows on the local disk were accepted before the deletes that this port has not applied.
         port.apply_deletes()?;
-        port.finish_earlier(earlier, stamp)?;
-        Ok(port)
+        Ok((port, earlier))
     }
 
-    /// Hands over what earlier starts of this port have left, and ends their journals.
-    fn finish_earlier(&self, earlier: Vec<Lease>, stamp: Option<u64>) -> Result<(), Error> {
-        self.hand_over(stamp)?;
-        for lease in earlier {
+    /// Hands over what earlier starts of this port have left, and ends their journals. The rows wait for their release,
+    /// and the present journal has them until then.
+    ///
+    /// # Errors
+    /// If the distributed store or the engine fails.
+    pub fn finish_earlier(&self, earlier: Earlier) -> Result<(), Error> {
+        let mut waiting = locked(&self.handing);
+        self.store_rows(&mut waiting, earlier.stamp)?;
+        self.advance(&mut waiting)?;
+        for lease in earlier.leases {
             let id = lease.record().id();
             journal::forget(&*self.around.rows, &id, Level::Quorum)?;
             lease.end()?;
@@ -218,10 +224,18 @@ impl Port {
 
     fn wait_for_release(&self, waiting: &mut Option<StoredRows>) -> Result<(), HandoverError> {
         while let Some(rows) = waiting {
-            rows.synced.wait(&*self.around.clock);
+            self.wait_until(rows.synced);
             self.advance(waiting)?;
         }
         Ok(())
+    }
+
+    /// Waits, which may take longer than a lease.
+    pub fn wait_until(&self, time: SyncTime) {
+        while !time.has_come(&*self.around.clock) {
+            self.keep_leases();
+            self.around.clock.sleep(NAP);
+        }
     }
 
     /// Advances stored rows, if everything is synced: their directories are written, or the rows are released.
@@ -531,16 +545,9 @@ impl Port {
         Ok(())
     }
 
-    /// Removes deletes that hide nothing any more, about once an hour.
     fn remove_expired_deletes(&self) -> Result<(), HandoverError> {
-        let now = self.around.clock.monotonic();
-        let last = self.last_cleanup.load(Ordering::Relaxed);
-        if now.saturating_sub(last) >= CLEANUP.as_nanos() as u64 {
-            let kept_from = self.classes.kept_from(self.around.clock.now());
-            deletes::remove_expired(&*self.around.rows, kept_from)?;
-            self.last_cleanup.store(now, Ordering::Relaxed);
-        }
-        Ok(())
+        let Surroundings { rows, clock, .. } = &self.around;
+        self.cleanup.run(&**rows, &**clock, &self.classes)
     }
 
     /// Advances stored rows. If there are none, begins a handover if one is due.

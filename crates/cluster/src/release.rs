@@ -13,10 +13,6 @@ use seiner_platform::Clock;
 use seiner_store::Error;
 use std::time::Duration;
 
-/// Longest and shortest sleep while rows wait.
-const LONGEST: Duration = Duration::from_millis(100);
-const SHORTEST: Duration = Duration::from_millis(1);
-
 /// Monotonic time, ns, at which the replicas have synced what they have acknowledged so far.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SyncTime(u64);
@@ -31,14 +27,6 @@ impl SyncTime {
     /// Returns whether the time has come.
     pub fn has_come(self, clock: &dyn Clock) -> bool {
         clock.monotonic() >= self.0
-    }
-
-    /// Waits for the time.
-    pub fn wait(self, clock: &dyn Clock) {
-        while !self.has_come(clock) {
-            let rest = Duration::from_nanos(self.0.saturating_sub(clock.monotonic()));
-            clock.sleep(rest.clamp(SHORTEST, LONGEST));
-        }
     }
 }
 

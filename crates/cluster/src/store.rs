@@ -46,19 +46,26 @@ impl ClusterStore {
     /// If too few replicas answer, the settings are invalid or contradict the stored ones, or the local store cannot
     /// be opened.
     pub fn start(options: PortOptions, around: Surroundings) -> Result<Arc<ClusterStore>, Error> {
+        let (port, earlier) = Port::open(options, around, true)?;
         let store = ClusterStore {
-            port: Arc::new(Port::open(options, around, true)?),
+            port: Arc::new(port),
             threads: Mutex::default(),
         };
-        let maintain = store.spawn("seiner-port", Port::maintain)?;
-        // Maintenance may take longer than a lease.
-        let lease = store.spawn("seiner-lease", Port::keep_leases)?;
-        locked(&store.threads).extend([maintain, lease]);
+        // Other work may take longer than a lease.
+        let begun = store
+            .begin("seiner-lease", Port::keep_leases)
+            .and_then(|()| store.port.finish_earlier(earlier))
+            .and_then(|()| store.begin("seiner-port", Port::maintain));
+        if let Err(error) = begun {
+            store.port.is_closed.store(true, Ordering::SeqCst);
+            store.join();
+            return Err(error);
+        }
         Ok(Arc::new(store))
     }
 
-    /// Starts a thread that repeats some work until the port is closed.
-    fn spawn(&self, name: &str, work: fn(&Port)) -> Result<JoinHandle<()>, Error> {
+    /// Begins a thread that repeats some work until the port is closed.
+    fn begin(&self, name: &str, work: fn(&Port)) -> Result<(), Error> {
         let port = self.port.clone();
         let run = move || {
             while !port.is_closed.load(Ordering::SeqCst) {
@@ -67,10 +74,19 @@ impl ClusterStore {
             }
         };
         let thread = std::thread::Builder::new().name(name.to_string());
-        thread.spawn(run).map_err(|error| Error::Io {
+        let thread = thread.spawn(run).map_err(|error| Error::Io {
             context: "starting a thread of the port".to_string(),
             error,
-        })
+        })?;
+        locked(&self.threads).push(thread);
+        Ok(())
+    }
+
+    /// Waits for the ends of the threads, after their present runs.
+    fn join(&self) {
+        for thread in locked(&self.threads).drain(..) {
+            let _ = thread.join();
+        }
     }
 
     /// Opens a port without threads. The caller calls [`ClusterStore::maintain`].
@@ -78,8 +94,10 @@ impl ClusterStore {
     /// # Errors
     /// As [`ClusterStore::start`].
     pub fn open(options: PortOptions, around: Surroundings) -> Result<ClusterStore, Error> {
+        let (port, earlier) = Port::open(options, around, false)?;
+        port.finish_earlier(earlier)?;
         Ok(ClusterStore {
-            port: Arc::new(Port::open(options, around, false)?),
+            port: Arc::new(port),
             threads: Mutex::default(),
         })
     }
@@ -445,10 +463,7 @@ impl Store for ClusterStore {
 
     fn close(&self) -> Result<(), Error> {
         let closed = self.port.close();
-        for thread in locked(&self.threads).drain(..) {
-            // The thread ends after its present run.
-            let _ = thread.join();
-        }
+        self.join();
         closed
     }
 }

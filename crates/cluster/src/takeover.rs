@@ -122,9 +122,9 @@ impl Takeover {
         let handover = port.handover(&engine, &places, self.stamp)?;
         let (report, mut directories) = handover.run(cut.block)?;
         if !directories.is_empty() {
-            port.sync_time().wait(&*around.clock);
+            port.wait_until(port.sync_time());
             directories.write(&*around.rows)?;
-            port.sync_time().wait(&*around.clock);
+            port.wait_until(port.sync_time());
         }
         journal::forget(&*around.rows, &id, Level::Quorum)?;
         self.lease.end()?;

@@ -267,7 +267,11 @@ fn two_ports_with_one_name_are_rejected() {
     let a = world.port("a");
     world.lose_disk("a");
     // The first port beats while the second one looks.
-    let error = world.port_beside("a", &a).err().unwrap().to_string();
+    let error = world
+        .port_beside(world.options("a"), &a)
+        .err()
+        .unwrap()
+        .to_string();
     assert!(error.contains("a name of its own"), "{error}");
 }
 
@@ -391,6 +395,22 @@ fn handovers_remove_the_journal() {
     }
     assert!(most < 30, "{most} partitions");
     assert_eq!(all(&a), expected("m", 0..80_000));
+}
+
+/// The waits of a handover take longer than a lease.
+#[test]
+fn a_port_that_waits_for_its_replicas_keeps_its_lease() {
+    let world = World::new(1);
+    let b = world.port("b");
+    let mut options = world.options("a");
+    options.replica_sync = Duration::from_secs(40);
+    let a = world.port_beside(options, &b).unwrap();
+    put(&a, "m", 0..100, 0);
+    a.hand_over().unwrap();
+    put(&a, "m", 100..200, 0);
+    a.close().unwrap();
+    assert_eq!(b.counts().takeovers, 0);
+    assert_eq!(all(&b), expected("m", 0..200));
 }
 
 #[test]

@@ -145,17 +145,17 @@ impl World {
         self.open(options, self.clock.clone())
     }
 
-    /// Opens a port while another one runs: whenever the first sleeps, the other is maintained.
+    /// Opens a port with settings while another one runs: whenever the first sleeps, the other is maintained.
     pub fn port_beside(
         &self,
-        name: &str,
+        options: PortOptions,
         other: &Arc<ClusterStore>,
     ) -> Result<Arc<ClusterStore>, seiner_store::Error> {
         let clock = Beside {
             clock: self.clock.clone(),
             other: other.clone(),
         };
-        self.open(self.options(name), Arc::new(clock))
+        self.open(options, Arc::new(clock))
     }
 
     /// Opens a port, or returns the error.
