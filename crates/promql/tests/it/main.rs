@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod expectation;
+mod names;
 mod notation;
 mod properties;
 mod runner;
