@@ -129,6 +129,10 @@ def test_names_for_the_metric_browser(server):
     series = ask(server, "series", "POST", match='{host="a"}', start=BEGIN, end=BEGIN + 60)
     assert {"__name__": "cpu_usage", "core": "0", "host": "a"} in series and len(series) == 3
     assert ask(server, "series", match='{host="a"}', start=0, end=60) == []
+    # Series without samples in the interval are omitted.
+    assert ask(server, "label/__name__/values", start=BEGIN, end=BEGIN + 60) == ["cpu_up", "cpu_usage", "requests_total"]
+    assert ask(server, "label/host/values", match="cpu_usage", start=BEGIN - 60, end=BEGIN - 1) == []
+    assert ask(server, "labels", start=BEGIN - 60, end=BEGIN - 1) == []
     assert set(ask(server, "metadata")) == {"cpu_up", "cpu_usage", "requests_total"}
     assert ask(server, "status/buildinfo")["version"].startswith("3.")
     assert ask(server, "query_exemplars", query="up", start=0, end=1) == []
@@ -198,7 +202,7 @@ def test_remote_write(server):
     assert answer.status_code == 400
     assert (answer.json()["accepted"], answer.json()["rejected"]) == (1, 1)
     assert "sort the labels" in answer.text
-    answer = requests.post(url, data=literal(good), headers={**headers, "Content-Encoding": "zstd"}, timeout=60)
+    answer = requests.post(url, data=literal(good), headers={**headers, "Content-Encoding": "gzip"}, timeout=60)
     assert answer.status_code == 415
     assert ask(server, "query", query="up", time=BEGIN)["result"][0]["metric"] == {"__name__": "up", "job": "a"}
 

@@ -84,6 +84,14 @@ impl Store for Engine {
         Ok(Engine::sources(self, selector))
     }
 
+    fn sources_within(
+        &self,
+        selector: &Selector,
+        interval: Interval,
+    ) -> Result<Vec<SourceId>, Error> {
+        Engine::sources_within(self, selector, interval)
+    }
+
     fn source_key(&self, source: SourceId) -> Result<Option<SourceKey>, Error> {
         Ok(Engine::source_key(self, source))
     }

@@ -304,6 +304,20 @@ impl Engine {
         report::sources(&self.core, selector)
     }
 
+    /// Returns the selected sources without those that are known to have no sample in an interval,
+    /// ascending. Reads the indexes of segments and decodes buffers, but no block: a returned source
+    /// may have samples only before and after the interval.
+    ///
+    /// # Errors
+    /// If the disk fails.
+    pub fn sources_within(
+        &self,
+        selector: &Selector,
+        interval: Interval,
+    ) -> Result<Vec<SourceId>, Error> {
+        query::sources_within(&self.core, selector, interval)
+    }
+
     /// Returns the measurement and tags of a source.
     pub fn source_key(&self, id: SourceId) -> Option<SourceKey> {
         report::source_key(&self.core, id)

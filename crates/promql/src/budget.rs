@@ -4,14 +4,20 @@ use crate::error::Error;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 
-/// Values that the labels of a series count as, because they need memory as well.
-pub const SERIES_VALUES: usize = 24;
+/// Bytes of a value.
+pub const VALUE: usize = size_of::<f64>();
+/// Bytes of a sample: a time and a value.
+pub const SAMPLE: usize = 2 * VALUE;
+/// Bytes that a series counts besides its values and labels: its place in lists and maps.
+pub const SERIES: usize = 192;
 
 /// Limits of one query.
 #[derive(Clone, Debug)]
 pub struct Limits {
-    /// Maximum number of values (steps times series, and samples of windows) in memory. A value has 8 bytes.
-    pub values: usize,
+    /// Maximum bytes in memory: values of all steps and series, samples of windows, rows that were read, and labels.
+    pub bytes: usize,
+    /// Rule by which `bytes` was set, for the error of a query that exceeds the limit. May be empty.
+    pub bytes_rule: &'static str,
     /// Maximum number of samples read from the store.
     pub samples: u64,
     /// Maximum number of points of an answer.
@@ -23,7 +29,8 @@ pub struct Limits {
 impl Default for Limits {
     fn default() -> Limits {
         Limits {
-            values: 32 << 20,
+            bytes: 256 << 20,
+            bytes_rule: "",
             samples: 1_000_000_000,
             points: 20_000_000,
             steps: 1_000_000,
@@ -93,47 +100,55 @@ impl Budget {
         }
     }
 
-    /// Counts values that are in memory from now on.
-    pub fn hold(&self, values: usize) -> Result<(), Error> {
-        let total = self.held.fetch_add(values, Relaxed) + values;
-        match total > self.limits.values {
+    /// Counts bytes that are in memory from now on.
+    fn hold(&self, bytes: usize) -> Result<(), Error> {
+        let total = self.held.fetch_add(bytes, Relaxed) + bytes;
+        match total > self.limits.bytes {
             true => Err(Error::Limit(format!(
-                "query processing would load too many samples into memory in query execution: more than {} values \
-                 (limit max_values_held); use a longer step, a shorter range or fewer series",
-                self.limits.values
+                "query processing would load too many samples into memory in query execution: more than {} bytes \
+                 (limit max_bytes_held{}{}); use a longer step, a shorter range, fewer series or shorter labels",
+                self.limits.bytes,
+                if self.limits.bytes_rule.is_empty() {
+                    ""
+                } else {
+                    ", "
+                },
+                self.limits.bytes_rule,
             ))),
             false => Ok(()),
         }
     }
-
-    /// Counts values that are not in memory any more.
-    pub fn release(&self, values: usize) {
-        self.held.fetch_sub(values, Relaxed);
-    }
 }
 
-/// Values in memory that the budget counts until this is dropped.
+/// Bytes in memory that the budget counts until this is dropped.
 #[derive(Debug)]
 pub struct Hold {
     budget: Arc<Budget>,
-    values: usize,
+    bytes: usize,
 }
 
 impl Hold {
-    /// Counts values.
-    pub fn new(budget: &Arc<Budget>, values: usize) -> Result<Hold, Error> {
+    /// Counts bytes.
+    pub fn new(budget: &Arc<Budget>, bytes: usize) -> Result<Hold, Error> {
         let mut hold = Hold {
             budget: budget.clone(),
-            values: 0,
+            bytes: 0,
         };
-        hold.grow(values)?;
+        hold.grow(bytes)?;
         Ok(hold)
     }
 
-    /// Counts more values.
-    pub fn grow(&mut self, values: usize) -> Result<(), Error> {
-        self.values += values;
-        self.budget.hold(values)
+    /// Counts more bytes.
+    pub fn grow(&mut self, bytes: usize) -> Result<(), Error> {
+        self.bytes += bytes;
+        self.budget.hold(bytes)
+    }
+
+    /// Counts fewer bytes.
+    pub fn shrink(&mut self, bytes: usize) {
+        let bytes = bytes.min(self.bytes);
+        self.bytes -= bytes;
+        self.budget.held.fetch_sub(bytes, Relaxed);
     }
 
     /// Returns the budget.
@@ -144,7 +159,7 @@ impl Hold {
 
 impl Drop for Hold {
     fn drop(&mut self) {
-        self.budget.release(self.values);
+        self.shrink(self.bytes);
     }
 }
 

@@ -8,6 +8,9 @@ use seiner_model::{FieldType, Interval, Selector};
 use seiner_store::{Query, Step, Store};
 use std::collections::{BTreeMap, BTreeSet};
 
+/// Maximum number of sources whose times are compared with the interval of a request for names.
+const MAX_LOOKED_AT: usize = 100_000;
+
 /// Metric of the store.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Metric {
@@ -144,12 +147,28 @@ fn labels(tags: &[(String, String)], metric: &str) -> Labels {
     labels
 }
 
-/// Returns the names of the labels of the selected series, sorted.
+/// Returns the names of the labels of the selected series, sorted. With an interval, series are omitted that are known
+/// to have no samples in it.
 ///
 /// # Errors
 /// If the names cannot be read.
-pub fn label_names(store: &dyn Store, selectors: &[Vec<Matcher>]) -> Result<Vec<String>, Error> {
+pub fn label_names(
+    store: &dyn Store,
+    selectors: &[Vec<Matcher>],
+    interval: Option<Interval>,
+) -> Result<Vec<String>, Error> {
     let mut names = BTreeSet::new();
+    if let Some(interval) = looked_at(store, selectors, interval)? {
+        for pick in picks(store, selectors)? {
+            for source in store.sources_within(&pick.selector, interval)? {
+                names.insert(METRIC_NAME.to_string());
+                let key = store.source_key(source)?;
+                let tags = key.iter().flat_map(|key| key.tags());
+                names.extend(tags.map(|(name, _)| name.clone()));
+            }
+        }
+        return Ok(names.into_iter().collect());
+    }
     if selectors.is_empty() {
         names.extend(store.tag_names(&Selector::all())?);
         if !store.measurements()?.is_empty() {
@@ -164,25 +183,62 @@ pub fn label_names(store: &dyn Store, selectors: &[Vec<Matcher>]) -> Result<Vec<
     Ok(names.into_iter().collect())
 }
 
-/// Returns up to `limit` values of a label among the selected series, sorted.
+/// Returns up to `limit` values of a label among the selected series, sorted. With an interval, series are omitted that
+/// are known to have no samples in it.
 ///
 /// # Errors
 /// If the names cannot be read.
 pub fn label_values(
     store: &dyn Store,
     selectors: &[Vec<Matcher>],
+    interval: Option<Interval>,
     label: &str,
     limit: usize,
 ) -> Result<Vec<String>, Error> {
     let mut values = BTreeSet::new();
-    if label != METRIC_NAME && selectors.is_empty() {
+    let within = looked_at(store, selectors, interval)?;
+    if label != METRIC_NAME && selectors.is_empty() && within.is_none() {
         return Ok(store.tag_values(&Selector::all(), label, limit)?);
     }
     for pick in picks(store, selectors)? {
-        match label {
-            METRIC_NAME => values.extend(pick.fields.iter().map(|(_, metric)| metric.to_string())),
-            label => values.extend(store.tag_values(&pick.selector, label, limit)?),
+        let metrics = pick.fields.iter().map(|(_, metric)| metric.to_string());
+        match (label, within) {
+            (METRIC_NAME, None) => values.extend(metrics),
+            (METRIC_NAME, Some(interval)) => {
+                if !store.sources_within(&pick.selector, interval)?.is_empty() {
+                    values.extend(metrics);
+                }
+            }
+            (label, None) => values.extend(store.tag_values(&pick.selector, label, limit)?),
+            (label, Some(interval)) => {
+                for source in store.sources_within(&pick.selector, interval)? {
+                    let key = store.source_key(source)?;
+                    let value = key.as_ref().map_or("", |key| key.tag(label));
+                    if !value.is_empty() && !values.contains(value) {
+                        values.insert(value.to_string());
+                    }
+                }
+            }
         }
     }
     Ok(values.into_iter().take(limit).collect())
+}
+
+/// Returns the interval, unless so many sources are selected that a look at each of them would take too long.
+fn looked_at(
+    store: &dyn Store,
+    selectors: &[Vec<Matcher>],
+    interval: Option<Interval>,
+) -> Result<Option<Interval>, Error> {
+    let Some(interval) = interval.filter(|interval| *interval != Interval::ALL) else {
+        return Ok(None);
+    };
+    let mut sources = 0;
+    for pick in picks(store, selectors)? {
+        sources += store.sources(&pick.selector)?.len();
+        if sources > MAX_LOOKED_AT {
+            return Ok(None);
+        }
+    }
+    Ok(Some(interval))
 }

@@ -7,6 +7,8 @@ use std::sync::Arc;
 pub const METRIC_NAME: &str = "__name__";
 /// Name of the label that contains the upper bound of a bucket of a classic histogram.
 pub const BUCKET: &str = "le";
+/// Bytes of a label besides its texts: their counters, and the place in two lists.
+const PAIR_BYTES: usize = 32 + 2 * size_of::<(Arc<str>, Arc<str>)>();
 /// Labels that describe a metric. Operations that change the meaning of a value drop them.
 const METADATA: [&str; 3] = [METRIC_NAME, "__type__", "__unit__"];
 
@@ -65,6 +67,12 @@ impl Labels {
     /// Iterates over names and values, sorted by name.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
         self.0.iter().map(|(name, value)| (&**name, &**value))
+    }
+
+    /// Returns the bytes of memory of the texts, and of two lists of them.
+    pub fn bytes(&self) -> usize {
+        let texts = self.iter().map(|(name, value)| name.len() + value.len());
+        texts.sum::<usize>() + self.0.len() * PAIR_BYTES
     }
 
     /// Returns the hash by which `limit_ratio` chooses series. Equal to that of Prometheus: XXH64 of all names and

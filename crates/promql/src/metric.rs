@@ -13,6 +13,9 @@ use std::sync::Arc;
 /// Field whose metric has the name of its measurement.
 pub const VALUE: &str = "value";
 
+/// Bytes of a field besides its names.
+const NAME_BYTES: usize = 64;
+
 /// Fields of a measurement that a query reads.
 #[derive(Clone, Debug)]
 pub struct Pick {
@@ -20,6 +23,15 @@ pub struct Pick {
     pub selector: Selector,
     /// Fields, with the names of their metrics.
     pub fields: Vec<(Arc<str>, Arc<str>)>,
+}
+
+impl Pick {
+    /// Returns the bytes of memory of the names.
+    pub fn bytes(&self) -> usize {
+        let names = self.fields.iter();
+        let names = names.map(|(field, metric)| NAME_BYTES + field.len() + metric.len());
+        names.sum::<usize>() + size_of::<Pick>()
+    }
 }
 
 /// Returns the name of the metric of a field.

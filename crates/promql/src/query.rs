@@ -1,7 +1,7 @@
 //! Queries: evaluation of a text at one time or at many times.
 
 use crate::answer::{Answer, Data, Raw};
-use crate::budget::{Budget, Limits, Stopper};
+use crate::budget::{Budget, Hold, Limits, SAMPLE, Stopper};
 use crate::error::Error;
 use crate::evaluator::{Evaluator, samples};
 use crate::functions::relabel::check_unique;
@@ -254,6 +254,8 @@ impl<'s> Evaluation<'s> {
                     return Ok(found);
                 };
                 let series = self.finish(self.evaluator.vector(&subquery.node, inner)?)?;
+                let samples_of_all = SAMPLE * inner.count * series.len();
+                let _hold = Hold::new(budget, samples_of_all)?;
                 found.extend(series.into_iter().map(|series| {
                     let (times, values) = samples(&series.values, inner);
                     Raw {

@@ -1,6 +1,6 @@
 //! Function of the samples within a range, at each step.
 
-use crate::budget::Hold;
+use crate::budget::{Hold, SAMPLE};
 use crate::error::Error;
 use crate::functions::samples::{Compute, Window};
 use crate::plan::Shift;
@@ -107,8 +107,8 @@ impl Ranges {
             }
         }
         if self.times.capacity() > self.held {
-            // A sample is a time and a value.
-            self.hold.grow(2 * (self.times.capacity() - self.held))?;
+            self.hold
+                .grow(SAMPLE * (self.times.capacity() - self.held))?;
             self.held = self.times.capacity();
         }
         Ok(())

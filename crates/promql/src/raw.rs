@@ -1,7 +1,7 @@
 //! Samples of series, without an evaluation.
 
 use crate::answer::Raw;
-use crate::budget::{Budget, Hold};
+use crate::budget::{Budget, Hold, SAMPLE};
 use crate::error::Error;
 use crate::metric::Pick;
 use crate::reader::Reader;
@@ -58,8 +58,7 @@ struct Collect {
 
 impl Run for Collect {
     fn push(&mut self, times: &[i64], values: &[f64]) -> Result<(), Error> {
-        // A sample is a time and a value.
-        self.hold.grow(2 * times.len())?;
+        self.hold.grow(SAMPLE * times.len())?;
         for (&time, &value) in times.iter().zip(values) {
             if self.keeps_stale || !is_absent(value) {
                 self.times.push(time);

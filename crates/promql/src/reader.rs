@@ -1,6 +1,6 @@
 //! Reading of series from the store, source by source.
 
-use crate::budget::{Budget, Stopper};
+use crate::budget::{Budget, Hold, SERIES, Stopper, VALUE};
 use crate::error::Error;
 use crate::labels::{Labels, METRIC_NAME};
 use crate::metric::{Pick, ambiguous};
@@ -14,10 +14,13 @@ use std::borrow::Cow;
 use std::collections::HashSet;
 use std::sync::Arc;
 
-/// Number of rows of a source in memory, after which its evaluation begins.
-const SOURCE_ROWS: usize = 1 << 18;
-/// Number of rows of one item of work for a thread.
-const BATCH_ROWS: usize = 1 << 15;
+/// Bytes of a source in memory, after which its evaluation begins.
+const SOURCE_BYTES: usize = 4 << 20;
+/// Bytes of one item of work for a thread.
+const BATCH_BYTES: usize = 512 << 10;
+/// Share of the bytes that a query may hold, as another bound of a source and of an item. About two items per thread
+/// are in memory, which leaves most of the bytes to the results.
+const SHARE: usize = 64;
 /// Maximum number of sources of one item of work.
 const BATCH_SOURCES: usize = 64;
 
@@ -42,11 +45,15 @@ impl Reader<'_> {
     ) -> Result<(), Error> {
         let metric = ambiguous(picks);
         let mut seen = HashSet::new();
+        let mut hold = Hold::new(self.budget, picks.iter().map(Pick::bytes).sum())?;
         let mut unique = |series: Series| {
             if let Some(metric) = &metric
                 && series.labels.get(METRIC_NAME) == &**metric
-                && !seen.insert(series.labels.clone())
             {
+                hold.grow(SERIES + series.labels.bytes())?;
+                if seen.insert(series.labels.clone()) {
+                    return sink(series);
+                }
                 return Err(Error::execution(format!(
                     "two fields are the metric {metric:?} with the labels {}; rename one of them",
                     series.labels
@@ -128,7 +135,9 @@ fn finish<R: Run>(batch: Vec<Source<R>>, budget: &Budget) -> Result<Vec<(Labels,
         budget.check()?;
         source.push()?;
         for (labels, run) in source.runs {
-            found.push((labels, run.finish()?));
+            let mut values = run.finish()?;
+            values.hold_labels(&labels)?;
+            found.push((labels, values));
         }
     }
     Ok(found)
@@ -141,7 +150,9 @@ struct Source<R> {
     /// Indices of these fields in the pieces.
     columns: Vec<usize>,
     pieces: Vec<Piece>,
-    rows: usize,
+    bytes: usize,
+    /// Account of the pieces.
+    hold: Hold,
 }
 
 impl<R: Run> Source<R> {
@@ -149,6 +160,7 @@ impl<R: Run> Source<R> {
         piece: &Piece,
         pick: &Pick,
         create: &(dyn Fn() -> Result<R, Error> + Sync),
+        hold: Hold,
     ) -> Result<Source<R>, Error> {
         let (mut runs, mut columns) = (Vec::new(), Vec::new());
         for (at, (field, _)) in piece.fields.iter().enumerate() {
@@ -167,7 +179,8 @@ impl<R: Run> Source<R> {
             runs,
             columns,
             pieces: Vec::new(),
-            rows: 0,
+            bytes: 0,
+            hold,
         })
     }
 
@@ -180,7 +193,8 @@ impl<R: Run> Source<R> {
                 }
             }
         }
-        self.rows = 0;
+        self.hold.shrink(self.bytes);
+        self.bytes = 0;
         Ok(())
     }
 }
@@ -217,7 +231,7 @@ struct Batches<'q, R> {
     /// First piece of the next source.
     next: Option<Piece>,
     notes: &'q Notes,
-    budget: &'q Budget,
+    budget: &'q Arc<Budget>,
     pick: &'q Pick,
     create: &'q (dyn Fn() -> Result<R, Error> + Sync),
 }
@@ -226,11 +240,11 @@ impl<R: Run> Iterator for Batches<'_, R> {
     type Item = Result<Vec<Source<R>>, Error>;
 
     fn next(&mut self) -> Option<Result<Vec<Source<R>>, Error>> {
-        let (mut batch, mut rows) = (Vec::new(), 0);
-        while batch.len() < BATCH_SOURCES && rows < BATCH_ROWS {
+        let (mut batch, mut bytes) = (Vec::new(), 0);
+        while batch.len() < BATCH_SOURCES && bytes < self.at_most(BATCH_BYTES) {
             match self.source() {
                 Ok(Some(source)) => {
-                    rows += source.rows;
+                    bytes += source.bytes;
                     batch.push(source);
                 }
                 Ok(None) => break,
@@ -245,6 +259,11 @@ impl<R: Run> Iterator for Batches<'_, R> {
 }
 
 impl<R: Run> Batches<'_, R> {
+    /// Returns a number of bytes, or less if the query may hold few bytes.
+    fn at_most(&self, bytes: usize) -> usize {
+        bytes.min(self.budget.limits().bytes / SHARE)
+    }
+
     /// Returns the next source.
     fn source(&mut self) -> Result<Option<Source<R>>, Error> {
         let first = match self.next.take() {
@@ -255,7 +274,7 @@ impl<R: Run> Batches<'_, R> {
             },
         };
         let number = first.source;
-        let mut source = Source::new(&first, self.pick, self.create)?;
+        let mut source = Source::new(&first, self.pick, self.create, Hold::new(self.budget, 0)?)?;
         let mut piece = Some(first);
         while let Some(current) = piece {
             if current.source != number {
@@ -264,9 +283,12 @@ impl<R: Run> Batches<'_, R> {
             }
             self.budget
                 .read(current.times.len() * source.columns.len().max(1))?;
-            source.rows += current.times.len();
+            let columns = current.columns.iter().flatten().count();
+            let bytes = current.times.len() * (1 + columns) * VALUE;
+            source.hold.grow(bytes)?;
+            source.bytes += bytes;
             source.pieces.push(current);
-            if source.rows >= SOURCE_ROWS {
+            if source.bytes >= self.at_most(SOURCE_BYTES) {
                 source.push()?;
             }
             piece = self.piece()?;

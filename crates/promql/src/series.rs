@@ -1,6 +1,6 @@
 //! Series of step values.
 
-use crate::budget::{Budget, Hold, SERIES_VALUES};
+use crate::budget::{Budget, Hold, SERIES, VALUE};
 use crate::error::Error;
 use crate::labels::Labels;
 use std::collections::HashMap;
@@ -59,16 +59,26 @@ pub struct Values {
 impl Values {
     /// Returns `count` times the same value.
     pub fn filled(budget: &Arc<Budget>, count: usize, value: f64) -> Result<Values, Error> {
-        let hold = Hold::new(budget, count + SERIES_VALUES)?;
+        let hold = Hold::new(budget, count * VALUE + SERIES)?;
         Ok(Values {
             values: vec![value; count],
             hold,
         })
     }
 
+    /// Counts the bytes of labels that belong to these values.
+    pub fn hold_labels(&mut self, labels: &Labels) -> Result<(), Error> {
+        self.hold.grow(labels.bytes())
+    }
+
+    /// Counts bytes that belong to these values.
+    pub fn hold_bytes(&mut self, bytes: usize) -> Result<(), Error> {
+        self.hold.grow(bytes)
+    }
+
     /// Returns a copy.
     pub fn copy(&self) -> Result<Values, Error> {
-        let hold = Hold::new(self.hold.budget(), self.values.len() + SERIES_VALUES)?;
+        let hold = Hold::new(self.hold.budget(), self.values.len() * VALUE + SERIES)?;
         Ok(Values {
             values: self.values.clone(),
             hold,

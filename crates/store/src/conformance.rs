@@ -47,6 +47,7 @@ pub fn all(make: &dyn Fn() -> Arc<dyn Store>) {
         later_values_replace_earlier_ones,
         positions_become_durable,
         lists_names,
+        omits_no_source_with_samples_in_an_interval,
         scans_an_interval_and_fields,
         pieces_are_bounded_and_in_order,
         pieces_and_series_are_the_same_samples,
@@ -277,6 +278,24 @@ fn lists_names(store: &dyn Store) {
     assert_eq!(sources.len(), 3);
     assert!(sources.is_sorted(), "{sources:?}");
     assert!(store.sources(&selector("disk")).expect("names").is_empty());
+}
+
+fn omits_no_source_with_samples_in_an_interval(store: &dyn Store) {
+    let x: &[(&str, Value<'_>)] = &[("x", Value::F64(1.0))];
+    must_put(
+        store,
+        &[("a", 1, x), ("a", 9, x), ("b", 5, x), ("c", 20, x)],
+    );
+    let all = selector("");
+    for (start, end) in [(1, 1), (2, 8), (5, 9), (10, 30), (40, 50)] {
+        let interval = Interval::new(start, end);
+        let found = store.sources_within(&all, interval).expect("names");
+        assert!(found.is_sorted(), "{found:?}");
+        let pieces = pieces(store, &query("", &[], interval));
+        assert!(pieces.iter().all(|piece| found.contains(&piece.source)));
+    }
+    let only = store.sources_within(&selector("b"), Interval::ALL);
+    assert_eq!(only.expect("names").len(), 1);
 }
 
 fn scans_an_interval_and_fields(store: &dyn Store) {

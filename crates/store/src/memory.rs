@@ -203,6 +203,15 @@ impl Data {
 }
 
 impl Source {
+    /// Returns whether a field has a sample in an interval.
+    fn has_samples(&self, interval: Interval) -> bool {
+        let within = |field: &Field| {
+            let mut samples = field.samples.range(interval.start..=interval.end);
+            samples.next().is_some()
+        };
+        !interval.is_empty() && self.fields.iter().any(within)
+    }
+
     /// Returns the samples of the wanted fields in an interval.
     fn series(&self, source: SourceId, query: &Query) -> Vec<SeriesData> {
         let mut found = Vec::new();
@@ -392,6 +401,18 @@ impl Store for MemoryStore {
     fn sources(&self, selector: &Selector) -> Result<Vec<SourceId>, Error> {
         let data = self.data();
         Ok(data.selected(selector).map(|(source, _)| source).collect())
+    }
+
+    fn sources_within(
+        &self,
+        selector: &Selector,
+        interval: Interval,
+    ) -> Result<Vec<SourceId>, Error> {
+        let data = self.data();
+        let within = data
+            .selected(selector)
+            .filter(|(_, source)| source.has_samples(interval));
+        Ok(within.map(|(source, _)| source).collect())
     }
 
     fn source_key(&self, source: SourceId) -> Result<Option<SourceKey>, Error> {

@@ -170,6 +170,20 @@ pub trait Store: Send + Sync {
     /// If the names cannot be read.
     fn sources(&self, selector: &Selector) -> Result<Vec<SourceId>, Error>;
 
+    /// Returns the selected sources without those that are known to have no sample in an interval, ascending. Decodes
+    /// no sealed block, so a returned source may have samples only before and after the interval. The default
+    /// implementation returns all selected sources.
+    ///
+    /// # Errors
+    /// If the names cannot be read, or the disk fails.
+    fn sources_within(
+        &self,
+        selector: &Selector,
+        _interval: Interval,
+    ) -> Result<Vec<SourceId>, Error> {
+        self.sources(selector)
+    }
+
     /// Returns the measurement and tags of a source, if it is registered.
     ///
     /// # Errors

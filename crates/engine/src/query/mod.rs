@@ -50,7 +50,7 @@ use crate::answer::{Query, Step};
 use crate::core::Core;
 use crate::error::Error;
 use crate::report::sources;
-use seiner_model::{Interval, SourceId};
+use seiner_model::{Interval, Selector, SourceId};
 
 /// Returns the rows of a query, source by source, in pieces of bounded size. Times ascend strictly
 /// over the pieces of a source. Each [`Error::Damage`] among the items stands for a block that is
@@ -117,6 +117,27 @@ pub(crate) fn time_range(core: &Core, query: &Query, most: usize) -> Option<Inte
     buckets
         .map(|bucket| Interval::new(bucket.first.0, bucket.last.0))
         .reduce(|a, b| Interval::new(a.start.min(b.start), a.end.max(b.end)))
+}
+
+/// Returns the selected sources that may have samples in an interval. A source with a damaged index
+/// may have some.
+pub(crate) fn sources_within(
+    core: &Core,
+    selector: &Selector,
+    interval: Interval,
+) -> Result<Vec<SourceId>, Error> {
+    if interval.is_empty() {
+        return Ok(Vec::new());
+    }
+    let mut reader = SourceReader::of(core, sources(core, selector), interval);
+    let mut found = Vec::new();
+    while let Some(source) = reader.next_source() {
+        let source = source?;
+        if source.may_have_rows() {
+            found.push(source.own.source);
+        }
+    }
+    Ok(found)
 }
 
 /// Returns the bounds of a query. While others run, a query has fewer threads and less memory. A store

@@ -292,9 +292,31 @@ impl Source {
         let levels = self.levels.iter().map(|(_, view)| view.rows_at_most());
         self.own.rows_at_most() + levels.sum::<u64>()
     }
+
+    /// Returns whether blocks overlap the interval, or buffers have rows in it. True if an index is
+    /// damaged.
+    pub fn may_have_rows(&self) -> bool {
+        let levels = self.levels.iter().map(|(_, view)| view);
+        let mut views = levels.chain([&self.own]);
+        !self.damages.0.is_empty() || views.any(|view| view.may_have_rows(self.interval))
+    }
 }
 
 impl SourceView {
+    /// Returns whether blocks overlap an interval, or buffers have rows in it.
+    fn may_have_rows(&self, interval: Interval) -> bool {
+        if self
+            .blocks
+            .iter()
+            .any(|entry| interval.overlaps(&entry.span()))
+        {
+            return true;
+        }
+        let nothing = vec![false; self.wanted.len()];
+        let mut open = self.open_rows(&nothing).into_iter();
+        open.any(|rows| rows.times.iter().any(|time| interval.contains(*time)))
+    }
+
     /// Returns the names of all columns.
     pub fn names(&self) -> &[Arc<str>] {
         self.layouts.present.names()

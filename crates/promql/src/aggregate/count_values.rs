@@ -35,10 +35,12 @@ pub fn count_values(
                 Some(place) => *place,
                 None => {
                     places.insert(labels.clone(), results.len());
+                    let mut values = Values::filled(budget, steps.count, ABSENT)?;
+                    values.hold_labels(&labels)?;
                     results.push(Series {
                         labels,
                         drop_name: false,
-                        values: Values::filled(budget, steps.count, ABSENT)?,
+                        values,
                     });
                     results.len() - 1
                 }

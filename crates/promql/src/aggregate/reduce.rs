@@ -2,7 +2,7 @@
 //! `quantile`.
 
 use super::{Grouping, Groups};
-use crate::budget::{Budget, Hold};
+use crate::budget::{Budget, Hold, SERIES, VALUE};
 use crate::error::Error;
 use crate::notes::Notes;
 use crate::numbers::{Mean, Sum, quantile};
@@ -62,7 +62,10 @@ impl Reducer {
         let group = self.groups.of(&series.labels, || {
             Ok::<Group, Error>(Group {
                 drop_name: series.drop_name,
-                _hold: Hold::new(&self.budget, self.steps.count * STEP_VALUES)?,
+                _hold: Hold::new(
+                    &self.budget,
+                    self.steps.count * STEP_VALUES * VALUE + SERIES + series.labels.bytes(),
+                )?,
                 states: vec![State::Empty; self.steps.count],
             })
         })?;

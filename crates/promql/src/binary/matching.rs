@@ -1,7 +1,7 @@
 //! Arithmetic and comparison of two vectors: pairs of series by their labels.
 
 use super::{evaluate, signature};
-use crate::budget::Budget;
+use crate::budget::{Budget, Hold, SERIES};
 use crate::error::Error;
 use crate::labels::Labels;
 use crate::plan::{Binary, Matching, Operator, Side};
@@ -55,7 +55,8 @@ pub fn vectors(
         results: Vec::new(),
         places: HashMap::new(),
     };
-    let (signatures, groups) = groups(&binary.matching, many, one);
+    let mut hold = Hold::new(budget, 0)?;
+    let (signatures, groups) = groups(&binary.matching, many, one, &mut hold)?;
     // A step without any value on one side has no result, and no error either.
     let (any_many, any_one) = (any(steps, many), any(steps, one));
     let fill = binary.matching.fill.iter().any(Option::is_some);
@@ -77,24 +78,34 @@ pub fn vectors(
     Ok(pairing.results)
 }
 
-fn groups(matching: &Matching, many: &[Series], one: &[Series]) -> (Vec<Labels>, Vec<Group>) {
+fn groups(
+    matching: &Matching,
+    many: &[Series],
+    one: &[Series],
+    hold: &mut Hold,
+) -> Result<(Vec<Labels>, Vec<Group>), Error> {
     let mut places: HashMap<Labels, usize> = HashMap::new();
     let (mut signatures, mut groups): (Vec<Labels>, Vec<Group>) = (Vec::new(), Vec::new());
     for (is_one, series) in [(false, many), (true, one)] {
         for (at, series) in series.iter().enumerate() {
             let labels = signature(matching, &series.labels);
-            let place = *places.entry(labels.clone()).or_insert_with(|| {
-                signatures.push(labels);
-                groups.push(Group::default());
-                groups.len() - 1
-            });
+            let place = match places.get(&labels) {
+                Some(place) => *place,
+                None => {
+                    hold.grow(SERIES + labels.bytes())?;
+                    places.insert(labels.clone(), groups.len());
+                    signatures.push(labels);
+                    groups.push(Group::default());
+                    groups.len() - 1
+                }
+            };
             match is_one {
                 true => groups[place].one.push(at),
                 false => groups[place].many.push(at),
             }
         }
     }
-    (signatures, groups)
+    Ok((signatures, groups))
 }
 
 /// Returns the steps at which some series has a value.
@@ -231,10 +242,12 @@ impl Pairing<'_> {
             Some(place) => *place,
             None => {
                 self.places.insert(labels.clone(), self.results.len());
+                let mut values = Values::filled(self.budget, self.steps.count, ABSENT)?;
+                values.hold_labels(labels)?;
                 self.results.push(Series {
                     labels: labels.clone(),
                     drop_name: self.binary.returns_bool,
-                    values: Values::filled(self.budget, self.steps.count, ABSENT)?,
+                    values,
                 });
                 self.results.len() - 1
             }

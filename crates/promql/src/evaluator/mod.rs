@@ -166,7 +166,8 @@ impl Evaluator<'_> {
                 );
                 let results = match binary.operator {
                     Operator::Set(operator) => {
-                        let results = binary::sets(operator, &binary.matching, left, right);
+                        let results =
+                            binary::sets(&self.budget, operator, &binary.matching, left, right)?;
                         match operator {
                             Set::Or if !self.delayed_names => join_equal(results)?,
                             _ => results,

@@ -1,7 +1,7 @@
 //! Evaluation of functions of range vectors.
 
 use super::{Evaluator, expected, interval, pass};
-use crate::budget::Hold;
+use crate::budget::{Hold, SAMPLE};
 use crate::error::Error;
 use crate::functions::window::WindowFunction;
 use crate::functions::{over_time, relabel};
@@ -98,10 +98,12 @@ impl Evaluator<'_> {
                 let inner = self.subquery_steps(subquery, steps)?;
                 let Some(inner) = inner else { return Ok(()) };
                 self.each(&subquery.node, inner, &mut |series| {
+                    let _hold = Hold::new(&self.budget, SAMPLE * inner.count)?;
                     let (times, values) = samples(&series.values, inner);
                     let mut run = create(subquery.shift, subquery.range)?;
                     run.push(&times, &values)?;
-                    let values = run.finish()?;
+                    let mut values = run.finish()?;
+                    values.hold_labels(&series.labels)?;
                     match values.is_all_absent() {
                         true => Ok(()),
                         false => sink(Series { values, ..series }),

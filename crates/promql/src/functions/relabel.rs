@@ -27,6 +27,9 @@ pub fn replace(
     for one in series.iter_mut() {
         let value = one.labels.get(source);
         if let Some(captures) = regex.captures(value) {
+            // Each reference inserts at most the whole value.
+            let longest = replacement.len() + replacement.matches('$').count() * value.len();
+            one.values.hold_bytes(longest)?;
             let mut text = String::new();
             captures.expand(replacement, &mut text);
             set(one, target, text);
@@ -53,6 +56,10 @@ pub fn join(
         )));
     }
     for one in series.iter_mut() {
+        let lengths = sources
+            .iter()
+            .map(|source| one.labels.get(source).len() + separator.len());
+        one.values.hold_bytes(lengths.sum())?;
         let values: Vec<&str> = sources
             .iter()
             .map(|source| one.labels.get(source))

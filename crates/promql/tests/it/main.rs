@@ -3,6 +3,8 @@
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod expectation;
+mod memory;
+mod names;
 mod notation;
 mod properties;
 mod runner;

@@ -47,7 +47,8 @@ fn limits_are_named() {
     let store = MemoryStore::new();
     let options = Options {
         limits: Limits {
-            values: 1_000,
+            bytes: 8_000,
+            bytes_rule: "an eighth",
             steps: 100,
             ..Limits::default()
         },
@@ -66,5 +67,8 @@ fn limits_are_named() {
     assert!(error.to_string().contains("max_steps"), "{error}");
     let sums = format!("{}vector(1){}", "vector(1) + (".repeat(20), ")".repeat(20));
     let error = range(&store, &sums, (0, 99, 1), &options, None).unwrap_err();
-    assert!(error.to_string().contains("max_values_held"), "{error}");
+    assert!(
+        error.to_string().contains("max_bytes_held, an eighth"),
+        "{error}"
+    );
 }

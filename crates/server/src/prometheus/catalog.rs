@@ -68,10 +68,10 @@ pub async fn labels(
     body: Body,
 ) -> Result<Json<Value>, Failure> {
     let form = Form::read(&uri, body).await?;
-    let selectors = form.selectors()?;
+    let (selectors, interval) = (form.selectors()?, form.interval()?);
     let limit = form.limit()?;
     let names = look(&app, move |store| {
-        seiner_promql::label_names(store, &selectors)
+        seiner_promql::label_names(store, &selectors, interval)
     })
     .await?;
     Ok(cut(names, limit))
@@ -89,10 +89,10 @@ pub async fn label_values(
             .ok_or_else(|| invalid("name", format!("invalid label name: {name:?}")))?,
         None => name,
     };
-    let (selectors, limit) = (form.selectors()?, form.limit()?);
+    let (selectors, interval, limit) = (form.selectors()?, form.interval()?, form.limit()?);
     let most = limit.map_or(MAX_NAMES, |limit| limit.saturating_add(1));
     let values = look(&app, move |store| {
-        seiner_promql::label_values(store, &selectors, &label, most)
+        seiner_promql::label_values(store, &selectors, interval, &label, most)
     })
     .await?;
     Ok(cut(values, limit))

@@ -21,10 +21,12 @@ use std::time::{Duration, Instant};
 
 /// Maximum number of steps of a range query, as in Prometheus.
 const MAX_STEPS: i128 = 11_000;
-/// Share of the store's memory that the values of one query may take.
+/// Share of the store's memory that one query may hold.
 const MEMORY_SHARE: u64 = 8;
-/// Minimum number of values that a query may hold.
-const MIN_VALUES: usize = 4 << 20;
+/// Minimum bytes that a query may hold.
+const MIN_BYTES: usize = 32 << 20;
+/// This rule in errors. The default of the limit is the maximum.
+const BYTES_RULE: &str = "an eighth of the setting `memory`, from 32 MiB to 256 MiB";
 
 /// Answers `query`: the value of an expression at one time.
 pub async fn instant(
@@ -101,8 +103,9 @@ pub fn limits(app: &AppState) -> Limits {
     let mut limits = Limits::default();
     let memory = app.store.status().memory_budget;
     if memory != 0 {
-        let values = usize::try_from(memory / MEMORY_SHARE / 8).unwrap_or(usize::MAX);
-        limits.values = values.clamp(MIN_VALUES, limits.values);
+        let bytes = usize::try_from(memory / MEMORY_SHARE).unwrap_or(usize::MAX);
+        limits.bytes = bytes.clamp(MIN_BYTES, limits.bytes);
+        limits.bytes_rule = BYTES_RULE;
     }
     limits
 }

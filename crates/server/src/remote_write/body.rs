@@ -16,6 +16,15 @@ const LONG_BYTES: usize = 1 << 20;
 const LEAST_COPY: usize = 3;
 const COPY_BYTES: usize = 64;
 
+/// Compression of a body.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Encoding {
+    /// One block of Snappy, as Prometheus sends it.
+    Snappy,
+    /// Frames of Zstandard, as agents of VictoriaMetrics send them.
+    Zstd,
+}
+
 /// Bytes with a permit for their memory.
 pub struct Held {
     bytes: Vec<u8>,
@@ -33,16 +42,26 @@ impl Deref for Held {
 /// Receives and decompresses the body of a request.
 ///
 /// # Errors
-/// If the body is too long, too slow or not Snappy, or if other bodies take too much memory.
-pub async fn receive(app: &AppState, stream: &mut IngestStream) -> Result<Held, ApiError> {
+/// If the body is too long, too slow or in another encoding, or if other bodies take too much memory.
+pub async fn receive(
+    app: &AppState,
+    encoding: Encoding,
+    stream: &mut IngestStream,
+) -> Result<Held, ApiError> {
     let limit = app.settings.max_body.min(MAX_WHOLE_BODY) as usize;
     let compressed = collect(app, stream, limit).await?;
-    let len = decompressed_len(&compressed, limit)?;
+    let len = match encoding {
+        Encoding::Snappy => decompressed_len(&compressed, limit)?,
+        Encoding::Zstd => zstd_len(&compressed, limit)?,
+    };
     let permit = app.bodies.acquire(len)?;
-    let decompress = || {
-        let mut bytes = vec![0; len];
-        let written = snap::raw::Decoder::new().decompress(&compressed, &mut bytes);
-        written.map(|_| bytes).map_err(bad_snappy)
+    let decompress = || match encoding {
+        Encoding::Snappy => {
+            let mut bytes = vec![0; len];
+            let written = snap::raw::Decoder::new().decompress(&compressed, &mut bytes);
+            written.map(|_| bytes).map_err(bad_snappy)
+        }
+        Encoding::Zstd => zstd::bulk::decompress(&compressed, len).map_err(bad_zstd),
     };
     let bytes = match len < LONG_BYTES {
         true => decompress(),
@@ -97,6 +116,24 @@ fn decompressed_len(body: &[u8], limit: usize) -> Result<usize, ApiError> {
     Ok(len)
 }
 
+/// Returns the length after decompression, which the first frame states. Without it, a body may have the maximum.
+fn zstd_len(body: &[u8], limit: usize) -> Result<usize, ApiError> {
+    let stated = zstd::zstd_safe::get_frame_content_size(body)
+        .map_err(|_| bad_zstd("it does not begin with a frame"))?;
+    match stated.map(usize::try_from) {
+        None => Ok(limit),
+        Some(Ok(len)) if len <= limit => Ok(len),
+        Some(_) => Err(too_long(limit)),
+    }
+}
+
+fn bad_zstd(error: impl ToString) -> ApiError {
+    ApiError::invalid(format!(
+        "the body is not Zstandard of the stated length: {}",
+        error.to_string()
+    ))
+}
+
 fn too_long(limit: usize) -> ApiError {
     let rest = format!(", which is {} MiB at most here", MAX_WHOLE_BODY >> 20);
     intake::too_long(limit as u64, &rest)
@@ -112,6 +149,21 @@ fn bad_snappy(error: impl ToString) -> ApiError {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn bombs_of_zstd_are_rejected() {
+        let zeros = vec![0; 1 << 20];
+        let body = zstd::bulk::compress(&zeros, 1).unwrap();
+        assert_eq!(zstd_len(&body, 1 << 20).unwrap(), 1 << 20);
+        assert!(zstd_len(&body, (1 << 20) - 1).is_err());
+        // A frame without its length has at most the limit.
+        let unstated = zstd::stream::encode_all(&zeros[..], 1).unwrap();
+        assert_eq!(zstd_len(&unstated, 4096).unwrap(), 4096);
+        assert!(zstd::bulk::decompress(&unstated, 4096).is_err());
+        for bad in [&b""[..], b"\x28\xb5", b"no frame at all"] {
+            assert!(zstd_len(bad, 1 << 20).is_err(), "{bad:?}");
+        }
+    }
 
     #[test]
     fn bombs_are_rejected_by_their_stated_length() {

@@ -1,8 +1,8 @@
 //! Prometheus remote write 1 and 2: `POST /prometheus/api/v1/write`, and `/api/v1/write` as at VictoriaMetrics.
 //!
-//! A body is one block of Snappy, so it is in memory as a whole, within a limit for all bodies together. Its samples go
-//! to the store in the batches of line protocol. Errors have status 400 if a retry is useless: Prometheus then drops
-//! the request, whose valid samples are stored.
+//! A body is one block of Snappy, or Zstandard from agents of VictoriaMetrics. It is in memory as a whole, within a
+//! limit for all bodies together. Its samples go to the store in the batches of line protocol. Errors have status 400
+//! if a retry is useless: Prometheus then drops the request, whose valid samples are stored.
 
 mod body;
 mod ingest;
@@ -18,6 +18,7 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::post;
 use axum::{Json, Router};
+use body::Encoding;
 use ingest::Written;
 use seiner_wire::remote_write::{Rejection, Version};
 use serde_json::{Value, json};
@@ -78,9 +79,9 @@ async fn take(
     stream: &mut IngestStream,
     written: &mut Written,
 ) -> Result<(), ApiError> {
-    check_encoding(headers)?;
+    let encoding = encoding(headers)?;
     let intake = Intake::begin(app, PROTOCOL)?;
-    let request = body::receive(app, stream).await?;
+    let request = body::receive(app, encoding, stream).await?;
     let stored = ingest::store(app, &intake.counters, version, &request, written).await;
     drop(request);
     stored?;
@@ -108,12 +109,17 @@ fn version(headers: &HeaderMap) -> Result<Version, ApiError> {
     }
 }
 
-/// Checks the encoding. A request without one is Snappy, as for Prometheus.
-fn check_encoding(headers: &HeaderMap) -> Result<(), ApiError> {
-    match headers.get(header::CONTENT_ENCODING) {
-        None => Ok(()),
-        Some(encoding) if encoding.as_bytes().eq_ignore_ascii_case(b"snappy") => Ok(()),
-        Some(_) => Err(unsupported("Content-Encoding can be snappy, as one block")),
+/// Returns the encoding. A request without one is Snappy, as for Prometheus.
+fn encoding(headers: &HeaderMap) -> Result<Encoding, ApiError> {
+    let Some(stated) = headers.get(header::CONTENT_ENCODING) else {
+        return Ok(Encoding::Snappy);
+    };
+    match stated.as_bytes().to_ascii_lowercase().as_slice() {
+        b"snappy" => Ok(Encoding::Snappy),
+        b"zstd" => Ok(Encoding::Zstd),
+        _ => Err(unsupported(
+            "Content-Encoding can be snappy, as one block, or zstd",
+        )),
     }
 }
 
@@ -194,14 +200,15 @@ mod tests {
     }
 
     #[test]
-    fn encodings_other_than_snappy_are_unsupported() {
-        let status = |text: &str| {
-            let checked = check_encoding(&of(header::CONTENT_ENCODING, text));
-            checked.map_err(|error| error.status())
+    fn other_encodings_are_unsupported() {
+        let encoding = |text: &str| {
+            let stated = encoding(&of(header::CONTENT_ENCODING, text));
+            stated.map_err(|error| error.status())
         };
-        assert_eq!(status("snappy"), Ok(()));
-        for text in ["zstd", "gzip", "identity"] {
-            assert_eq!(status(text), Err(StatusCode::UNSUPPORTED_MEDIA_TYPE));
+        assert_eq!(encoding("Snappy"), Ok(Encoding::Snappy));
+        assert_eq!(encoding("zstd"), Ok(Encoding::Zstd));
+        for text in ["gzip", "identity", "zstd, gzip"] {
+            assert_eq!(encoding(text), Err(StatusCode::UNSUPPORTED_MEDIA_TYPE));
         }
     }
 }

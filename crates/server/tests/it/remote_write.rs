@@ -346,10 +346,12 @@ fn what_cannot_be_read_is_an_error_without_a_retry() {
     };
     let good = good.encode_to_vec();
     let block = |bytes: &[u8]| snap::raw::Encoder::new().compress_vec(bytes).unwrap();
+    let zstd = |bytes: &[u8]| zstd::bulk::compress(bytes, 3).unwrap();
     let post = |kind: &str, encoding: &str, body: &[u8]| {
         let headers = [("content-type", kind), ("content-encoding", encoding)];
         site.post(ADDRESS, &headers, body)
     };
+    assert_eq!(post(V1, "zstd", &zstd(&good)).status, 204);
     for (kind, encoding, body, status, part) in [
         (
             "application/json",
@@ -365,7 +367,16 @@ fn what_cannot_be_read_is_an_error_without_a_retry() {
             415,
             "proto=",
         ),
-        (V1, "zstd", block(&good), 415, "Content-Encoding"),
+        (V1, "gzip", block(&good), 415, "Content-Encoding"),
+        (V1, "zstd", block(&good), 400, "Zstandard"),
+        (V1, "zstd", zstd(&vec![0; (1 << 20) + 1]), 413, "max_body"),
+        (
+            V1,
+            "zstd",
+            [zstd(&good), zstd(&good)].concat(),
+            400,
+            "Zstandard",
+        ),
         (V1, "snappy", good.clone(), 400, "Snappy"),
         (V1, "snappy", Vec::new(), 400, "Snappy"),
         (
