@@ -33,6 +33,7 @@ pub mod log;
 mod metric_metadata;
 mod metric_text;
 mod metrics;
+mod mqtt;
 pub mod mqtt_topics;
 mod nearest;
 mod page;
