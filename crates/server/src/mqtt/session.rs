@@ -22,8 +22,6 @@ use tokio::time::Instant;
 const FRAME_BYTES: usize = 64 << 10;
 /// Maximum time for writing to a socket.
 const WRITE_TIME: Duration = Duration::from_secs(30);
-/// Maximum time from a PINGREQ to its answer.
-const PING_TIME: Duration = Duration::from_secs(20);
 
 /// Reason of the end of a session, for people.
 pub type Ended = String;
@@ -36,6 +34,8 @@ pub struct Session<R: RoleType> {
     /// Bytes to be written.
     out: Vec<u8>,
     timers: Timers,
+    /// Maximum time from a PINGREQ to its answer.
+    ping_time: Duration,
     ended: Option<Ended>,
     /// Packets that were received, and not returned yet.
     packets: Vec<Packet>,
@@ -72,16 +72,22 @@ impl Timers {
 
 impl Session<Client> {
     /// Creates a session with a broker. A broker of version 3.1.1 does not receive the maximum length of a packet, and
-    /// would repeat a longer one for ever. The session therefore takes packets of any length from that broker.
-    pub fn with_broker(stream: TcpStream, version: Version, max_packet: u32) -> Session<Client> {
+    /// would repeat a longer one for ever. The session therefore takes packets of any length from that broker. The
+    /// session ends if a ping has no answer within `ping_time`.
+    pub fn with_broker(
+        stream: TcpStream,
+        version: Version,
+        max_packet: u32,
+        ping_time: Duration,
+    ) -> Session<Client> {
         let max_packet = match version {
             Version::V5_0 => max_packet,
             _ => MQTT_PACKET_SIZE_NO_LIMIT,
         };
         let mut session = Session::new(stream, version, max_packet);
-        session
-            .connection
-            .set_pingresp_recv_timeout(PING_TIME.as_millis() as u64);
+        session.ping_time = ping_time;
+        let ms = ping_time.as_millis() as u64;
+        session.connection.set_pingresp_recv_timeout(ms);
         session
     }
 
@@ -113,6 +119,7 @@ impl<R: RoleType> Session<R> {
             frame: vec![0; FRAME_BYTES],
             out: Vec::new(),
             timers: Timers::default(),
+            ping_time: Duration::ZERO,
             ended: None,
             packets: Vec::new(),
         }
@@ -255,7 +262,7 @@ impl<R: RoleType> Session<R> {
         };
         // The answers to pings were not read.
         if let Some(at) = &mut self.timers.expect_answer {
-            *at = (*at).max(Instant::now() + PING_TIME);
+            *at = (*at).max(Instant::now() + self.ping_time);
         }
         Ok(done)
     }
@@ -268,5 +275,76 @@ fn fault(error: MqttError) -> Ended {
             "a packet is longer than mqtt_max_packet; send shorter ones, or raise it".to_string()
         }
         error => format!("the other side violates the protocol ({error})"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::mqtt::packets::{Login, connect, connected};
+    use tokio::net::TcpListener;
+
+    const PING: [u8; 2] = [0xc0, 0];
+    const PONG: [u8; 2] = [0xd0, 0];
+
+    /// Returns a session that is connected, and the socket of the broker.
+    async fn pair() -> (Session<Client>, TcpStream) {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let stream = TcpStream::connect(listener.local_addr().unwrap())
+            .await
+            .unwrap();
+        let mut broker = listener.accept().await.unwrap().0;
+        let ping_time = Duration::from_millis(300);
+        let mut session = Session::with_broker(stream, Version::V3_1_1, 1024, ping_time);
+        let login = Login {
+            client_id: "a",
+            user: "",
+            password: None,
+            keep_alive_s: 1,
+            session_s: 1,
+            receive_maximum: 1,
+        };
+        session.send(connect(session.version(), &login).unwrap());
+        session.flush().await.unwrap();
+        let mut request = [0; 15];
+        broker.read_exact(&mut request).await.unwrap();
+        broker.write_all(&[0x20, 2, 0, 0]).await.unwrap();
+        let packets = session.receive().await.unwrap();
+        assert_eq!(connected(&packets[0]), Some(Ok(())));
+        (session, broker)
+    }
+
+    #[tokio::test]
+    async fn a_silent_broker_is_noticed() {
+        let (mut session, mut broker) = pair().await;
+        let mut ping = [0; 2];
+        for _ in 0..2 {
+            assert_eq!(session.receive().await.unwrap().len(), 0);
+            broker.read_exact(&mut ping).await.unwrap();
+            assert_eq!(ping, PING);
+            broker.write_all(&PONG).await.unwrap();
+            assert_eq!(session.receive().await.unwrap().len(), 1);
+        }
+        let began = Instant::now();
+        let ended = loop {
+            if let Err(ended) = session.receive().await {
+                break ended;
+            }
+        };
+        assert!(ended.contains("silent"), "{ended}");
+        assert!(began.elapsed() < Duration::from_secs(10));
+    }
+
+    #[tokio::test]
+    async fn pings_are_sent_while_the_store_is_busy() {
+        let (mut session, mut broker) = pair().await;
+        let busy = tokio::time::sleep(Duration::from_millis(1600));
+        session.while_busy(busy).await.unwrap();
+        let mut ping = [0; 2];
+        broker.read_exact(&mut ping).await.unwrap();
+        assert_eq!(ping, PING);
+        // The answer was not read in time, but arrived.
+        broker.write_all(&PONG).await.unwrap();
+        assert_eq!(session.receive().await.unwrap().len(), 1);
     }
 }

@@ -38,6 +38,8 @@ struct Inner {
     is_connected: bool,
     /// True if a connection was attempted and did not succeed, or ended.
     is_failing: bool,
+    /// Rejection of subscriptions by the broker of the present connection.
+    rejected_subscriptions: Option<String>,
     last_error: Option<String>,
     last_rejection: Option<Value>,
     /// Time of the last message about a rejection in the log.
@@ -67,6 +69,7 @@ impl MqttState {
         self.connects.fetch_add(1, Relaxed);
         let mut inner = self.inner();
         (inner.is_connected, inner.is_failing) = (true, false);
+        inner.rejected_subscriptions = None;
     }
 
     /// Notes that a connection to the broker failed or ended. Returns true if the reason differs from the last one.
@@ -82,6 +85,13 @@ impl MqttState {
     /// Notes that the connection to the broker ended as intended.
     pub fn note_stopped(&self) {
         self.inner().is_connected = false;
+    }
+
+    /// Notes that the broker rejected subscriptions.
+    pub fn note_rejected_subscriptions(&self, reason: String) {
+        let mut inner = self.inner();
+        inner.rejected_subscriptions = Some(reason.clone());
+        inner.last_error = Some(reason);
     }
 
     /// Notes a trouble of a connection that continues.
@@ -113,16 +123,17 @@ impl MqttState {
     pub fn trouble(&self) -> Option<String> {
         let broker = self.broker.as_ref()?;
         let inner = self.inner();
+        if !inner.is_failing {
+            return inner.rejected_subscriptions.clone();
+        }
         let reason = inner
             .last_error
             .as_deref()
             .unwrap_or("the reason is unknown");
-        inner.is_failing.then(|| {
-            format!(
-                "the server is not connected to the MQTT broker {broker}: {reason}; the server tries again at least every 30 \
-                 s, and the broker keeps messages of QoS 1 until then"
-            )
-        })
+        Some(format!(
+            "the server is not connected to the MQTT broker {broker}: {reason}; the server tries again at least every 30 s, \
+             and the broker keeps messages of QoS 1 until then"
+        ))
     }
 
     /// Returns the state for `/status`; null if MQTT is not in use.

@@ -28,6 +28,8 @@ const PASSWORD: &str = "SEINER_MQTT_PASSWORD";
 const DELAY: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(30));
 /// Maximum time for a connection, and for the answer to a CONNECT.
 const CONNECT_TIME: Duration = Duration::from_secs(10);
+/// Maximum time from a PINGREQ to its answer.
+const PING_TIME: Duration = Duration::from_secs(20);
 /// Maximum silence of the client.
 const KEEP_ALIVE_S: u16 = 60;
 /// Maximum number of messages of version 5 without an acknowledgement.
@@ -103,7 +105,7 @@ async fn open(broker: &Broker, app: &AppState) -> Result<(Session<Client>, Vec<P
         MqttVersion::V3 => Version::V3_1_1,
         MqttVersion::V5 => Version::V5_0,
     };
-    let mut session = Session::with_broker(stream, version, settings.max_packet);
+    let mut session = Session::with_broker(stream, version, settings.max_packet, PING_TIME);
     let client_id = client_id(app);
     let login = Login {
         client_id: &client_id,
@@ -155,7 +157,7 @@ async fn receive(
                     "the broker rejects {count} subscriptions ({code}); check the topics, and the permissions of the user"
                 );
                 tracing::warn!("{reason}");
-                app.mqtt.note_error(reason);
+                app.mqtt.note_rejected_subscriptions(reason);
             }
         }
         packets = tokio::select! {

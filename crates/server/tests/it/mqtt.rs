@@ -383,6 +383,11 @@ fn subscriber(settings: &mut Settings, address: SocketAddr, version: MqttVersion
 
 /// Accepts the server. Returns the connection after the SUBSCRIBE.
 fn accept(listener: &TcpListener, level: u8) -> Peer {
+    accept_with(listener, level, &[1, 1, 1])
+}
+
+/// Accepts the server, and answers its subscriptions with `codes`.
+fn accept_with(listener: &TcpListener, level: u8, codes: &[u8]) -> Peer {
     let mut peer = Peer::of(listener.accept().unwrap().0, level);
     let (kind, body) = peer.packet();
     assert_eq!((kind, body[6]), (0x10, level));
@@ -399,7 +404,7 @@ fn accept(listener: &TcpListener, level: u8) -> Peer {
             "{filter}: {body:?}"
         );
     }
-    let answer = [&body[..2], peer.properties(), &[1, 1, 1]].concat();
+    let answer = [&body[..2], peer.properties(), codes].concat();
     peer.send(&packet(SUBACK, &answer));
     peer
 }
@@ -447,6 +452,23 @@ fn a_broker_that_disappears_is_connected_again() {
         let metrics = site.get("/metrics").text;
         assert!(metrics.contains("seiner_mqtt_connected 1"), "{metrics}");
     }
+}
+
+#[test]
+fn rejected_subscriptions_are_shown() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let site = Site::with(|settings| subscriber(settings, address, MqttVersion::V3));
+    let mut broker = accept_with(&listener, 4, &[1, 0x80, 1]);
+    broker.silent();
+    let status = site.get("/status").json();
+    assert_eq!(status["mqtt"]["connected"], json!(true));
+    assert!(
+        status["troubles"]
+            .to_string()
+            .contains("rejects 1 subscriptions"),
+        "{status}"
+    );
 }
 
 #[test]
