@@ -24,8 +24,6 @@ use tokio::net::{TcpListener, TcpStream};
 const CONNECT_TIME: Duration = Duration::from_secs(10);
 /// Idle time of a device after which its connection may be closed for a new one. Devices connect again.
 const LEAST_IDLE: Duration = Duration::from_secs(60);
-/// Maximum number of messages of version 5 without an acknowledgement.
-const RECEIVE_MAXIMUM: u16 = 1024;
 
 /// Receives messages until the stop.
 pub async fn serve(listener: TcpListener, app: Arc<AppState>, mut stop: Stop) {
@@ -73,7 +71,6 @@ async fn attend(
 ) -> Result<(), Ended> {
     let max_packet = app.settings.mqtt.max_packet;
     let limits = PortLimits {
-        receive_maximum: RECEIVE_MAXIMUM,
         max_packet,
         connection: number,
     };

@@ -146,7 +146,6 @@ pub struct Login<'a> {
     pub password: Option<&'a str>,
     pub keep_alive_s: u16,
     pub session_s: u32,
-    pub receive_maximum: u16,
 }
 
 /// Returns the CONNECT of the subscriber, with a session that outlives the connection.
@@ -154,7 +153,8 @@ pub fn connect(version: Version, login: &Login<'_>) -> Result<Packet, MqttError>
     if version == Version::V5_0 {
         let properties: Vec<Property> = vec![
             SessionExpiryInterval::new(login.session_s)?.into(),
-            ReceiveMaximum::new(login.receive_maximum)?.into(),
+            // Mosquitto sends 20 messages ahead unless a client states more.
+            ReceiveMaximum::new(u16::MAX)?.into(),
         ];
         let mut packet = v5_0::Connect::builder()
             .client_id(login.client_id)?
@@ -301,7 +301,6 @@ pub fn connack(packet: &Packet, limits: PortLimits) -> Result<(Packet, bool), Mq
 /// Limits that the port for devices states to a client of version 5.
 #[derive(Clone, Copy)]
 pub struct PortLimits {
-    pub receive_maximum: u16,
     pub max_packet: u32,
     /// Number of the connection, for the identifier of a client without one.
     pub connection: u64,
@@ -314,9 +313,9 @@ impl PortLimits {
             WildcardSubscriptionAvailable,
         };
         let mut properties: Vec<Property> = vec![
-            // No session outlives its connection.
+            // No session outlives its connection. There is no maximum of messages ahead: clients such as paho exceed it
+            // when they connect again, and would be disconnected for ever.
             SessionExpiryInterval::new(0)?.into(),
-            ReceiveMaximum::new(self.receive_maximum)?.into(),
             MaximumPacketSize::new(self.max_packet)?.into(),
             WildcardSubscriptionAvailable::new(0)?.into(),
             SubscriptionIdentifierAvailable::new(0)?.into(),

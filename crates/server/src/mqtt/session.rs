@@ -302,7 +302,6 @@ mod tests {
             password: None,
             keep_alive_s: 1,
             session_s: 1,
-            receive_maximum: 1,
         };
         session.send(connect(session.version(), &login).unwrap());
         session.flush().await.unwrap();

@@ -32,8 +32,6 @@ const CONNECT_TIME: Duration = Duration::from_secs(10);
 const PING_TIME: Duration = Duration::from_secs(20);
 /// Maximum silence of the client.
 const KEEP_ALIVE_S: u16 = 60;
-/// Maximum number of messages of version 5 without an acknowledgement.
-const RECEIVE_MAXIMUM: u16 = 4096;
 
 /// Subscribes to a broker until the stop.
 pub async fn subscribe(broker: Broker, app: Arc<AppState>, mut stop: Stop) {
@@ -113,7 +111,6 @@ async fn open(broker: &Broker, app: &AppState) -> Result<(Session<Client>, Vec<P
         password: password.as_deref(),
         keep_alive_s: KEEP_ALIVE_S,
         session_s: u32::try_from(settings.session.as_secs().max(1)).unwrap_or(u32::MAX),
-        receive_maximum: RECEIVE_MAXIMUM,
     };
     session.send(connect(version, &login).map_err(|error| error.to_string())?);
     session.flush().await?;
