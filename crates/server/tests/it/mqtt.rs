@@ -253,6 +253,26 @@ fn rejected_messages_are_acknowledged_counted_and_shown() {
 }
 
 #[test]
+fn devices_may_send_many_messages_ahead() {
+    let site = Site::with(port);
+    for qos in [1, 2] {
+        let mut device = Peer::device(site.mqtt_address.unwrap(), 5, 60);
+        let topic = format!("home/qos{qos}/x");
+        let messages = (1..=5000).map(|id| device.message(&topic, "1", qos, id));
+        let messages: Vec<u8> = messages.flatten().collect();
+        device.send(&messages);
+        for id in 1..=5000 {
+            device.acknowledged(if qos == 1 { PUBACK } else { PUBREC }, id);
+        }
+        let select = format!("climate{{room=\"qos{qos}\"}}");
+        assert_eq!(
+            site.values(&select)["values"].as_array().unwrap().len(),
+            5000
+        );
+    }
+}
+
+#[test]
 fn subscriptions_are_rejected() {
     let site = Site::with(port);
     for (level, code) in [(4, 0x80), (5, 0x83)] {
