@@ -86,6 +86,7 @@ for tool in "$@"; do
         fio) debian fio fio ;;
         nbdkit) debian nbdkit nbdkit ;;
         libclang) libclang ;;
+        mosquitto) debian mosquitto mosquitto && debian mosquitto_pub mosquitto-clients ;;
         libnbd) debian nbdfuse libnbd-bin ;;
         qemu-img) debian qemu-img qemu-utils ;;
         mkfs.ext4) debian mkfs.ext4 e2fsprogs ;;

@@ -5,7 +5,7 @@ use crate::flags::SettingFlags;
 use clap::Args;
 use seiner_engine::Rule;
 
-use seiner_server::{Effective, Origin, classes};
+use seiner_server::{Effective, Origin, classes, mqtt_topics};
 use std::io::Write;
 
 /// Print the effective settings as a TOML file, with the source of each setting.
@@ -46,6 +46,13 @@ impl Config {
             let origin = class.origin.to_string();
             lines.push((format!("[[{}]]", classes::KEY), origin.clone()));
             for (key, text) in class.text.texts() {
+                lines.push((format!("{key} = {}", quoted(text)), origin.clone()));
+            }
+        }
+        for topic in layers.topics() {
+            let origin = topic.origin.to_string();
+            lines.push((format!("[[{}]]", mqtt_topics::KEY), origin.clone()));
+            for (key, text) in topic.text.texts() {
                 lines.push((format!("{key} = {}", quoted(text)), origin.clone()));
             }
         }

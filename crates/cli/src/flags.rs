@@ -2,9 +2,8 @@
 
 use crate::failure::Failure;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, Error, FromArgMatches, value_parser};
-use seiner_server::Layers;
-use seiner_server::classes;
 use seiner_server::settings::{self, Setting};
+use seiner_server::{Layers, RepeatedFlags, classes, mqtt_topics};
 use std::collections::HashMap;
 use std::path::PathBuf;
 
@@ -13,13 +12,18 @@ pub struct SettingFlags {
     config: Option<PathBuf>,
     given: HashMap<&'static str, String>,
     classes: Vec<String>,
+    topics: Vec<String>,
 }
 
 impl SettingFlags {
     /// Merges the settings of all layers: flags, environment, file, defaults.
     pub fn layers(&self) -> Result<Layers, Failure> {
         let flag = |setting: &Setting| self.given.get(setting.name).cloned();
-        Layers::gather(self.config.as_deref(), flag, &self.classes)
+        let repeated = RepeatedFlags {
+            classes: &self.classes,
+            topics: &self.topics,
+        };
+        Layers::gather(self.config.as_deref(), flag, repeated)
             .map_err(|error| Failure::Usage(error.to_string()))
     }
 }
@@ -34,9 +38,8 @@ impl FromArgMatches for SettingFlags {
         Ok(SettingFlags {
             config: matches.get_one::<PathBuf>("config").cloned(),
             given: given.collect(),
-            classes: matches
-                .get_many::<String>(classes::KEY)
-                .map_or_else(Vec::new, |texts| texts.cloned().collect()),
+            classes: repeated(matches, classes::KEY),
+            topics: repeated(matches, mqtt_topics::KEY),
         })
     }
 
@@ -44,6 +47,12 @@ impl FromArgMatches for SettingFlags {
         *self = SettingFlags::from_arg_matches(matches)?;
         Ok(())
     }
+}
+
+/// Returns the texts of a flag that may be given several times.
+fn repeated(matches: &ArgMatches, name: &str) -> Vec<String> {
+    let texts = matches.get_many::<String>(name);
+    texts.map_or_else(Vec::new, |texts| texts.cloned().collect())
 }
 
 impl Args for SettingFlags {
@@ -78,11 +87,22 @@ impl Args for SettingFlags {
                  to the first class whose selector matches it [variable: {}, separated by semicolons]",
                 classes::VARIABLE
             ));
+        let topic = Arg::new(mqtt_topics::KEY)
+            .long(mqtt_topics::FLAG)
+            .value_name("KEY=TEXT,...")
+            .action(ArgAction::Append)
+            .help(format!(
+                "Rule for topics of MQTT, such as topic=home/{{room}}/{{field}},measurement=climate. May be given several \
+                 times: a message belongs to the first rule whose pattern matches its topic [variable: {}, separated by \
+                 semicolons]",
+                mqtt_topics::VARIABLE
+            ));
         command
             .arg(config)
             .next_help_heading("Settings")
             .args(settings)
             .arg(class)
+            .arg(topic)
     }
 
     fn augment_args_for_update(command: Command) -> Command {

@@ -7,6 +7,7 @@ use crate::health::{self, Trouble};
 use crate::history::History;
 use crate::limiter::{ByteLimiter, Limiter, MAX_WHOLE_BODY};
 use crate::metric_metadata::MetricMetadata;
+use crate::mqtt::MqttState;
 use crate::plan::Planner;
 use crate::port;
 use crate::settings::Settings;
@@ -75,6 +76,8 @@ pub struct AppState {
     pub bodies: ByteLimiter,
     /// Metadata of metrics, which senders of remote write report.
     pub metric_metadata: Arc<MetricMetadata>,
+    /// State of MQTT.
+    pub mqtt: Arc<MqttState>,
     /// Permits for queries.
     pub queries: Limiter,
     /// Permit for a plan: a plan takes a processor for seconds, and some hundred MiB.
@@ -112,12 +115,14 @@ impl AppState {
         let status = store.status();
         let memory = status.memory_budget;
         let history = Arc::new(History::new(device, &status));
+        let mqtt = Arc::new(MqttState::new(&settings.mqtt));
         AppState {
             registry: crate::metrics::registry(
                 store.clone(),
                 traffic.clone(),
                 history.clone(),
                 cluster.clone(),
+                mqtt.clone(),
                 settings.device_tbw,
             ),
             history,
@@ -130,6 +135,7 @@ impl AppState {
             ),
             bodies: ByteLimiter::new((memory / BODIES_SHARE).max(LEAST_BODIES), traffic.clone()),
             metric_metadata: Arc::default(),
+            mqtt,
             queries: Limiter::new(
                 concurrent_queries(settings.max_queries, memory),
                 "queries are",
@@ -177,6 +183,7 @@ impl AppState {
             None => health::surroundings(&self.file_system(), &ProcessStats::now()),
         };
         around.extend(self.cluster.as_ref().and_then(|cluster| cluster.trouble()));
+        around.extend(self.mqtt.trouble());
         health::with_surroundings(store, around)
     }
 

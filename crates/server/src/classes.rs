@@ -179,11 +179,8 @@ impl ClassText {
     /// A sentence with the remedy.
     pub fn parse(text: &str) -> Result<ClassText, String> {
         let mut class = ClassText::default();
-        for pair in split(text, ',') {
-            let (key, value) = pair.split_once('=').ok_or_else(|| {
-                format!("{pair:?} is not a key with a value; write name=raw,sources=cpu,age=30d")
-            })?;
-            class.put(key.trim(), value.trim().to_string())?;
+        for (key, value) in pairs(text, "name=raw,sources=cpu,age=30d")? {
+            class.put(key, value.to_string())?;
         }
         Ok(class)
     }
@@ -193,9 +190,7 @@ impl ClassText {
     /// # Errors
     /// The errors of [`ClassText::parse`].
     pub fn parse_list(text: &str) -> Result<Vec<ClassText>, String> {
-        let texts = split(text, ';').into_iter().map(str::trim);
-        let texts = texts.filter(|text| !text.is_empty());
-        texts.map(ClassText::parse).collect()
+        list(text, ClassText::parse)
     }
 
     /// Adds a key. An old name of a key has the same effect as its new name.
@@ -253,6 +248,27 @@ impl fmt::Display for ClassText {
             .collect();
         f.write_str(&pairs.join(","))
     }
+}
+
+/// Returns the keys and values of a text such as `example`.
+pub(crate) fn pairs<'a>(text: &'a str, example: &str) -> Result<Vec<(&'a str, &'a str)>, String> {
+    let pairs = split(text, ',').into_iter().map(|pair| {
+        let (key, value) = pair
+            .split_once('=')
+            .ok_or_else(|| format!("{pair:?} is not a key with a value; write {example}"))?;
+        Ok((key.trim(), value.trim()))
+    });
+    pairs.collect()
+}
+
+/// Parses the texts that semicolons separate.
+pub(crate) fn list<T>(
+    text: &str,
+    parse: impl Fn(&str) -> Result<T, String>,
+) -> Result<Vec<T>, String> {
+    let texts = split(text, ';').into_iter().map(str::trim);
+    let texts = texts.filter(|text| !text.is_empty());
+    texts.map(parse).collect()
 }
 
 /// Returns the parts of a text between separators outside braces and quotes.

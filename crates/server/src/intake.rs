@@ -44,8 +44,20 @@ impl<'a> Intake<'a> {
     /// # Errors
     /// If the rows do not become durable, or not in time.
     pub async fn durable(self, position: u64) -> Result<(), ApiError> {
+        match self.app.store.durability() {
+            Durability::Sync => self.on_disk(position).await,
+            _ => Ok(()),
+        }
+    }
+
+    /// Waits until the rows up to a position are on the disk, or on the replicas of a cluster, whatever the settings
+    /// require. A store without a journal does not wait.
+    ///
+    /// # Errors
+    /// If the rows do not become durable, or not in time.
+    pub async fn on_disk(self, position: u64) -> Result<(), ApiError> {
         let store = &self.app.store;
-        if store.durability() != Durability::Sync || store.is_durable(position) {
+        if store.is_durable(position) {
             return Ok(());
         }
         let (store, permit) = (store.clone(), self.permit);

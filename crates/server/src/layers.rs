@@ -4,6 +4,7 @@
 //! `seiner config` can show why a value applies.
 
 use crate::classes::{self, ClassText};
+use crate::mqtt_topics::{self, TopicText};
 use crate::nearest::nearest;
 use crate::settings::{self, Setting, Settings};
 use seiner_engine::{Class, Classes, Given, Rule};
@@ -57,6 +58,23 @@ pub struct GivenClass {
     pub origin: Origin,
 }
 
+/// Rule for topics of MQTT as it was written, and its origin.
+pub struct GivenTopic {
+    /// Text of the rule.
+    pub text: TopicText,
+    /// Origin of the rule.
+    pub origin: Origin,
+}
+
+/// Flags that may be given several times.
+#[derive(Clone, Copy, Default)]
+pub struct RepeatedFlags<'a> {
+    /// Retention classes.
+    pub classes: &'a [String],
+    /// Rules for topics of MQTT.
+    pub topics: &'a [String],
+}
+
 /// Reason why settings cannot be used. The text names the place and the remedy.
 #[derive(Debug)]
 pub struct SettingsError(String);
@@ -73,6 +91,7 @@ impl std::error::Error for SettingsError {}
 pub struct Layers {
     effective: Vec<Effective>,
     classes: Vec<GivenClass>,
+    topics: Vec<GivenTopic>,
 }
 
 impl Default for Layers {
@@ -85,14 +104,14 @@ impl Default for Layers {
         Layers {
             effective: effective.collect(),
             classes: Vec::new(),
+            topics: Vec::new(),
         }
     }
 }
 
 impl Layers {
     /// Collects all three layers over the defaults: the file (`config`, or [`DEFAULT_FILE`] if it exists),
-    /// the environment, and the flags. `flag` returns the value of a flag; `classes` are the retention
-    /// classes among the flags.
+    /// the environment, and the flags. `flag` returns the value of a flag that is given once.
     ///
     /// # Errors
     /// If the file cannot be read, contains unknown keys, or values that are not texts,
@@ -100,7 +119,7 @@ impl Layers {
     pub fn gather(
         config: Option<&Path>,
         flag: impl Fn(&Setting) -> Option<String>,
-        classes: &[String],
+        repeated: RepeatedFlags<'_>,
     ) -> Result<Layers, SettingsError> {
         let mut layers = Layers::default();
         if let Some(path) = config {
@@ -114,9 +133,14 @@ impl Layers {
                 layers.put(setting, text, Origin::Flag(setting.flag()));
             }
         }
+        let RepeatedFlags { classes, topics } = repeated;
         if !classes.is_empty() {
             let texts = classes.iter().map(|text| ClassText::parse(text)).collect();
             layers.put_classes(texts, Origin::Flag(classes::KEY.to_string()))?;
+        }
+        if !topics.is_empty() {
+            let texts = topics.iter().map(|text| TopicText::parse(text)).collect();
+            layers.put_topics(texts, Origin::Flag(mqtt_topics::FLAG.to_string()))?;
         }
         Ok(layers)
     }
@@ -154,10 +178,24 @@ impl Layers {
                     .ok_or_else(|| error(at, "classes are tables, each under [[class]]".into()))?;
                 self.classes.clear();
                 for (at, table) in tables {
-                    self.classes.push(GivenClass {
-                        text: class(table).map_err(|what| error(at, what))?,
-                        origin: Origin::File(path.to_path_buf(), line(at)),
-                    });
+                    let mut text = ClassText::default();
+                    put_all(table, "a class", |key, value| text.put(key, value))
+                        .map_err(|what| error(at, what))?;
+                    let origin = Origin::File(path.to_path_buf(), line(at));
+                    self.classes.push(GivenClass { text, origin });
+                }
+                continue;
+            }
+            if key == mqtt_topics::KEY {
+                let what = "topics of MQTT are tables, each under [[mqtt_topic]]";
+                let tables = tables(value.get_ref()).ok_or_else(|| error(at, what.into()))?;
+                self.topics.clear();
+                for (at, table) in tables {
+                    let mut text = TopicText::default();
+                    put_all(table, "a topic", |key, value| text.put(key, value))
+                        .map_err(|what| error(at, what))?;
+                    let origin = Origin::File(path.to_path_buf(), line(at));
+                    self.topics.push(GivenTopic { text, origin });
                 }
                 continue;
             }
@@ -186,6 +224,10 @@ impl Layers {
             let origin = Origin::Environment(classes::VARIABLE.to_string());
             self.put_classes(ClassText::parse_list(&text), origin)?;
         }
+        if let Some(text) = variable(mqtt_topics::VARIABLE) {
+            let origin = Origin::Environment(mqtt_topics::VARIABLE.to_string());
+            self.put_topics(TopicText::parse_list(&text), origin)?;
+        }
         for setting in settings::all() {
             let name = setting.variable();
             if let Some(text) = variable(&name) {
@@ -207,6 +249,21 @@ impl Layers {
             origin: origin.clone(),
         });
         self.classes = given.collect();
+        Ok(())
+    }
+
+    /// Rules of a higher layer replace all those of lower layers, as classes do.
+    fn put_topics(
+        &mut self,
+        texts: Result<Vec<TopicText>, String>,
+        origin: Origin,
+    ) -> Result<(), SettingsError> {
+        let texts = texts.map_err(|error| SettingsError(format!("{origin}: {error}")))?;
+        let given = texts.into_iter().map(|text| GivenTopic {
+            text,
+            origin: origin.clone(),
+        });
+        self.topics = given.collect();
         Ok(())
     }
 
@@ -232,6 +289,11 @@ impl Layers {
         &self.classes
     }
 
+    /// Returns the rules for topics of MQTT with their origins, in the order in which patterns are tried.
+    pub fn topics(&self) -> &[GivenTopic] {
+        &self.topics
+    }
+
     /// Parses the texts.
     ///
     /// # Errors
@@ -249,6 +311,12 @@ impl Layers {
                 .map_err(|error| SettingsError(format!("{origin}: {}: {error}", setting.name)))?;
         }
         settings.classes = self.read_classes()?;
+        for GivenTopic { text, origin } in &self.topics {
+            let rule = text.rule();
+            let rule = rule.map_err(|error| SettingsError(format!("{origin}: topic: {error}")))?;
+            settings.mqtt.topics.push(rule);
+        }
+        settings.mqtt.check().map_err(SettingsError)?;
         check_copies(&settings)?;
         settings.given = self.given(&settings);
         let options = settings.options();
@@ -325,15 +393,19 @@ fn tables<'a, 'd>(value: &'a DeValue<'d>) -> Option<Vec<(usize, &'a DeTable<'d>)
     array.iter().map(table).collect()
 }
 
-fn class(table: &DeTable<'_>) -> Result<ClassText, String> {
-    let mut text = ClassText::default();
+/// Passes the keys of a table with their texts to `put`. `of` names the table in errors.
+fn put_all(
+    table: &DeTable<'_>,
+    of: &str,
+    mut put: impl FnMut(&str, String) -> Result<(), String>,
+) -> Result<(), String> {
     for (key, value) in table.iter() {
         let key = key.get_ref();
         let value = plain(value.get_ref())
-            .ok_or_else(|| format!("{key} of a class is a text, a number or a size in quotes"))?;
-        text.put(key, value)?;
+            .ok_or_else(|| format!("{key} of {of} is a text, a number or a size in quotes"))?;
+        put(key, value)?;
     }
-    Ok(text)
+    Ok(())
 }
 
 /// Returns the error for an unknown key, with the nearest known key.

@@ -33,6 +33,8 @@ pub mod log;
 mod metric_metadata;
 mod metric_text;
 mod metrics;
+mod mqtt;
+pub mod mqtt_topics;
 mod nearest;
 mod page;
 mod parameters;
@@ -63,7 +65,9 @@ pub use app_state::Extensions;
 pub use cluster::{MAX_REQUEST, SECRET};
 pub use cluster_view::{ClusterStatus, ClusterView, NodeStatus};
 pub use history::{Period, Written};
-pub use layers::{DEFAULT_FILE, Effective, GivenClass, Layers, Origin, SettingsError};
+pub use layers::{
+    DEFAULT_FILE, Effective, GivenClass, GivenTopic, Layers, Origin, RepeatedFlags, SettingsError,
+};
 pub use server::{Server, run};
 pub use settings::{Acknowledge, ArrayIo, Settings};
 pub use size::parse_size;

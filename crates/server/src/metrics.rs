@@ -6,6 +6,7 @@ use crate::device::Device;
 use crate::health::{Severity, Trouble, of_store};
 use crate::history::{History, Period, Written};
 use crate::metric_text::{counter, float_counter, gauge, known, labelled, labelled_counters};
+use crate::mqtt::MqttState;
 use crate::store_metrics::{MetricKind, STORE_METRICS};
 use crate::system::ProcessStats;
 use crate::traffic::{ProtocolCounters, TrafficCounters};
@@ -29,6 +30,7 @@ struct StoreCollector {
     traffic: Arc<TrafficCounters>,
     history: Arc<History>,
     cluster: Option<Arc<dyn ClusterView>>,
+    mqtt: Arc<MqttState>,
     /// Bytes that may be written to the device in its lifetime.
     device_tbw: Option<u64>,
 }
@@ -49,6 +51,7 @@ pub fn registry(
     traffic: Arc<TrafficCounters>,
     history: Arc<History>,
     cluster: Option<Arc<dyn ClusterView>>,
+    mqtt: Arc<MqttState>,
     device_tbw: Option<u64>,
 ) -> Registry {
     let mut registry = Registry::default();
@@ -58,6 +61,7 @@ pub fn registry(
         traffic,
         history,
         cluster,
+        mqtt,
         device_tbw,
     }));
     registry.register_collector(Box::new(ProcessCollector));
@@ -102,6 +106,7 @@ impl Collector for StoreCollector {
         self.written(&self.history.written(&status), encoder)?;
         let cluster = self.cluster.as_ref().map(|cluster| cluster.status());
         cluster_metrics::encode(cluster.as_ref(), encoder)?;
+        self.mqtt.encode(encoder)?;
         old_process_names(encoder, &ProcessStats::now())
     }
 }
@@ -244,7 +249,7 @@ impl StoreCollector {
             ),
             (
                 "ingest_rejected_rows",
-                "Lines of line protocol and samples of remote write that were rejected at the ports, by protocol",
+                "Lines of line protocol, samples of remote write and messages of MQTT that were rejected at the ports, by protocol",
                 |of| &of.rejected,
             ),
             (

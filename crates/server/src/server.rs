@@ -8,7 +8,7 @@ use crate::health::{clock_warning, idle_classes};
 use crate::host::Host;
 use crate::settings::Settings;
 use crate::shutdown::{Signals, Stop};
-use crate::{line_tcp, listen, shutdown};
+use crate::{line_tcp, listen, mqtt, shutdown};
 use anyhow::{Context, Result, anyhow};
 use seiner_engine::Engine;
 use seiner_store::Store;
@@ -25,6 +25,7 @@ pub struct Server {
     app: Arc<AppState>,
     address: SocketAddr,
     line_address: Option<SocketAddr>,
+    mqtt_address: Option<SocketAddr>,
     stopping: watch::Sender<bool>,
     ports: JoinSet<()>,
     host: Option<Host>,
@@ -116,6 +117,7 @@ impl Server {
         let mut server = Server {
             address: app.settings.listen,
             line_address: None,
+            mqtt_address: None,
             stopping,
             ports: JoinSet::new(),
             host: None,
@@ -138,6 +140,16 @@ impl Server {
             self.ports
                 .spawn(line_tcp::serve(listener, self.app.clone(), stop.clone()));
         }
+        if let Some(address) = settings.mqtt.listen {
+            let listener = bind(address, "mqtt_listen").await?;
+            self.mqtt_address = Some(listener.local_addr()?);
+            self.ports
+                .spawn(mqtt::serve(listener, self.app.clone(), stop.clone()));
+        }
+        if let Some(broker) = settings.mqtt.broker.clone() {
+            self.ports
+                .spawn(mqtt::subscribe(broker, self.app.clone(), stop.clone()));
+        }
         if let Some(period) = settings.host_sensors {
             self.host = Some(Host::start(
                 self.app.store.clone(),
@@ -159,6 +171,11 @@ impl Server {
     /// Returns the address of line protocol over TCP, if there is one.
     pub fn line_address(&self) -> Option<SocketAddr> {
         self.line_address
+    }
+
+    /// Returns the address of MQTT for devices, if there is one.
+    pub fn mqtt_address(&self) -> Option<SocketAddr> {
+        self.mqtt_address
     }
 
     /// Returns the store.

@@ -46,6 +46,7 @@ pub fn status(app: &AppState) -> Value {
             // The old key.
             "turned_away": rejected_requests,
         },
+        "mqtt": app.mqtt.status(),
         "process": {
             "rss_bytes": process.rss_bytes,
             "cpu_s": process.cpu_s,

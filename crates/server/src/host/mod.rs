@@ -137,7 +137,8 @@ impl Sensors {
     }
 }
 
-fn host_name() -> String {
+/// Returns the name of the host.
+pub(crate) fn host_name() -> String {
     let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     match name.trim() {
         "" => "localhost".to_string(),

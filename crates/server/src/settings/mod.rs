@@ -5,6 +5,8 @@
 //! text. A value therefore has the same meaning and the same error messages in all places.
 
 mod cluster;
+mod mqtt;
+mod mqtt_values;
 mod page;
 mod ports;
 mod service;
@@ -15,6 +17,7 @@ mod table;
 mod text;
 mod values;
 
+pub use mqtt_values::{Broker, MqttSettings, MqttVersion};
 pub use page::markdown;
 pub use setting::Setting;
 pub use table::{all, named};

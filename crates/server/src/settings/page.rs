@@ -2,6 +2,7 @@
 
 use super::table;
 use crate::classes::{KEYS, VARIABLE};
+use crate::mqtt_topics;
 use std::fmt::Write as _;
 
 /// Returns the page `docs/config.md`, generated from the table.
@@ -33,8 +34,29 @@ pub fn markdown() -> String {
         )
         .expect("a write to a String does not fail");
     }
+    page.push_str(&topics_markdown());
     page.push_str(&classes_markdown());
     page
+}
+
+fn topics_markdown() -> String {
+    let mut section = format!(
+        "\n## Topics of MQTT\n\n\
+         Rules for topics map messages of MQTT to rows: see [mqtt.md](mqtt.md). A rule is a table of the file, a flag\n\
+         `--{}`, or a part of the variable `{}`. Rules given as flags replace all rules of the variable,\n\
+         and these replace all rules of the file. A message belongs to the first rule whose pattern matches its topic.\n\n\
+         ```toml\n[[mqtt_topic]]\ntopic = \"home/{{room}}/{{field}}\"\nmeasurement = \"climate\"\n```\n\n\
+         ```sh\nseiner serve --mqtt-broker nas.local --mqtt-topic 'topic=home/{{room}}/{{field}},measurement=climate'\n```\n\n\
+         | key | form | effect |\n| --- | --- | --- |\n",
+        mqtt_topics::FLAG,
+        mqtt_topics::VARIABLE,
+    );
+    for key in &mqtt_topics::KEYS {
+        let form = key.form.replace('|', "\\|");
+        writeln!(section, "| `{}` | `{form}` | {} |", key.name, key.help)
+            .expect("a write to a String does not fail");
+    }
+    section
 }
 
 fn classes_markdown() -> String {

@@ -1,17 +1,19 @@
 //! Table of all settings, and the defaults.
 
+use super::mqtt_values::MqttSettings;
 use super::setting::Setting;
 use super::values::{Acknowledge, ArrayIo, Settings};
-use super::{cluster, ports, service, storage, store};
+use super::{cluster, mqtt, ports, service, storage, store};
 use seiner_engine::{Classes, Durability, Given, MergePolicy};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
 /// Groups of settings, in the order of display.
-static GROUPS: [&[Setting]; 5] = [
+static GROUPS: [&[Setting]; 6] = [
     &storage::SETTINGS,
     &ports::SETTINGS,
+    &mqtt::SETTINGS,
     &store::SETTINGS,
     &service::SETTINGS,
     &cluster::SETTINGS,
@@ -42,6 +44,7 @@ impl Default for Settings {
             line_tcp: None,
             allow_remote: false,
             allowed_hosts: Vec::new(),
+            mqtt: MqttSettings::default(),
             durability: Durability::Memory,
             memory: None,
             block_bytes: 0,
@@ -104,6 +107,14 @@ mod tests {
             ("line_tcp", "yes"),
             ("allow_remote", "maybe"),
             ("allowed_hosts", "https://nas.local"),
+            ("mqtt_broker", "mqtts://nas"),
+            ("mqtt_password_file", ""),
+            ("mqtt_client_id", ""),
+            ("mqtt_version", "3.1"),
+            ("mqtt_qos", "2"),
+            ("mqtt_session", "long"),
+            ("mqtt_listen", "1883"),
+            ("mqtt_max_packet", "1 GiB"),
             ("durability", "often"),
             ("memory", "1 KiB"),
             ("block_bytes", "1 GiB"),

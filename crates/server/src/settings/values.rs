@@ -1,5 +1,6 @@
 //! Values of the settings: data, and what follows from several of them together.
 
+use super::mqtt_values::MqttSettings;
 use crate::hosts::HostName;
 use crate::size::format_size;
 use seiner_engine::{Classes, Durability, Given, MergePolicy, Options};
@@ -66,6 +67,8 @@ pub struct Settings {
     pub allow_remote: bool,
     /// Names of the server besides its addresses.
     pub allowed_hosts: Vec<HostName>,
+    /// Settings of MQTT.
+    pub mqtt: MqttSettings,
     /// Durability of acknowledged rows.
     pub durability: Durability,
     /// Memory of the store, bytes; `None`: a share of the machine's.
@@ -217,7 +220,11 @@ impl Settings {
     /// # Errors
     /// A sentence that names the setting and the remedy.
     pub fn check_exposure(&self) -> Result<(), String> {
-        let addresses = [("listen", Some(self.listen)), ("line_tcp", self.line_tcp)];
+        let addresses = [
+            ("listen", Some(self.listen)),
+            ("line_tcp", self.line_tcp),
+            ("mqtt_listen", self.mqtt.listen),
+        ];
         for (name, address) in addresses {
             if let Some(address) = address
                 && !address.ip().is_loopback()
@@ -303,6 +310,9 @@ mod tests {
     fn addresses_beyond_loopback_need_permission() {
         let mut settings = Settings::default();
         assert_eq!(settings.check_exposure(), Ok(()));
+        settings.mqtt.listen = Some("0.0.0.0:1883".parse().unwrap());
+        let error = settings.check_exposure().unwrap_err();
+        assert!(error.contains("mqtt_listen"), "{error}");
         settings.line_tcp = Some("[::]:7671".parse().unwrap());
         assert!(
             settings

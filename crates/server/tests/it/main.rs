@@ -4,10 +4,12 @@
 
 mod advice;
 mod cluster;
+mod gate;
 mod limits;
 mod lines;
 mod memory;
 mod metrics;
+mod mqtt;
 mod plans;
 mod prometheus;
 mod queries;

@@ -22,6 +22,11 @@ impl Arena {
         self.0.alloc_slice_copy(bytes)
     }
 
+    /// Returns a copy of a text that lives until the arena is cleared.
+    pub(crate) fn keep_str(&self, text: &str) -> &str {
+        self.0.alloc_str(text)
+    }
+
     /// Returns `raw` without the backslashes that escape a byte of `escapable`. A backslash before any other
     /// byte is literal.
     pub(super) fn unescape<'a>(&'a self, raw: &'a [u8], escapable: &[u8]) -> &'a [u8] {
@@ -45,8 +50,17 @@ pub const IN_TEXT: &[u8] = b"\"\\";
 /// Appends the name or value of a tag in the notation of lines, with backslashes where necessary. A name that
 /// ends in a backslash cannot be written in a line: its last byte would escape the byte that follows.
 pub(crate) fn escape_name(name: &str, text: &mut String) {
+    escape(name, IN_NAME, text);
+}
+
+/// Appends a measurement as [`escape_name`] appends names.
+pub(crate) fn escape_measurement(name: &str, text: &mut String) {
+    escape(name, IN_MEASUREMENT, text);
+}
+
+fn escape(name: &str, escapable: &[u8], text: &mut String) {
     for c in name.chars() {
-        if u8::try_from(c).is_ok_and(|byte| IN_NAME.contains(&byte)) {
+        if u8::try_from(c).is_ok_and(|byte| escapable.contains(&byte)) {
             text.push('\\');
         }
         text.push(c);

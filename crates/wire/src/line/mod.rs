@@ -16,14 +16,14 @@ mod scan;
 mod tests;
 
 pub use escape::Arena;
-pub(crate) use escape::escape_name;
+pub(crate) use escape::{escape_measurement, escape_name};
+pub(crate) use fault::shown;
 pub use fault::{LineError, LineReason};
 pub use notation::LineNotation;
 pub use precision::{Precision, PrecisionError};
 
 use end::LineEnd;
 use escape::{IN_NAME, IN_TEXT, find_quote, is_escaped};
-use fault::shown;
 use memchr::{memchr, memchr_iter, memrchr};
 use number::{Number, NumberFault};
 use seiner_model::{Batch, Cell, Row, Value, plausible_unit, rfc3339};

@@ -1,0 +1,148 @@
+//! Port for devices that publish without a broker.
+//!
+//! The port takes messages of QoS 0 to 2 and rejects subscriptions. No session outlives its connection: a device sends
+//! messages without an acknowledgement again when it connects.
+
+use crate::app_state::AppState;
+use crate::connections::{Connection, Connections};
+use crate::listen::out_of_files;
+use crate::mqtt::exchange::Exchange;
+use crate::mqtt::packets::{PortLimits, connack, disconnect, no_subscriptions};
+use crate::mqtt::session::{Ended, Session};
+use crate::port;
+use crate::shutdown::Stop;
+use mqtt_protocol_core::mqtt::Version;
+use mqtt_protocol_core::mqtt::packet::Packet;
+use mqtt_protocol_core::mqtt::result_code::DisconnectReasonCode;
+use mqtt_protocol_core::mqtt::role::Server;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+use tokio::net::{TcpListener, TcpStream};
+
+/// Maximum time from the connection to the CONNECT.
+const CONNECT_TIME: Duration = Duration::from_secs(10);
+/// Idle time of a device after which its connection may be closed for a new one. Devices connect again.
+const LEAST_IDLE: Duration = Duration::from_secs(60);
+
+/// Receives messages until the stop.
+pub async fn serve(listener: TcpListener, app: Arc<AppState>, mut stop: Stop) {
+    let connections = Connections::new(app.settings.max_connections, LEAST_IDLE);
+    loop {
+        let (stream, peer) = tokio::select! {
+            accepted = listener.accept() => match accepted {
+                Ok(accepted) => accepted,
+                Err(error) => {
+                    out_of_files(&error).await;
+                    continue;
+                }
+            },
+            () = stop.wanted() => break,
+        };
+        let number = app.traffic.connections.fetch_add(1, Relaxed);
+        let (app, stop, connections) = (app.clone(), stop.clone(), connections.clone());
+        // The permit is taken here, so that connections get permits in the order of their arrival.
+        let opened = connections.open();
+        tokio::spawn(port::polled(async move {
+            let opened = match opened {
+                Some(connection) => Some(connection),
+                None => connections.replace_idle().await,
+            };
+            let Some(connection) = opened else {
+                app.traffic.rejected_requests.fetch_add(1, Relaxed);
+                return;
+            };
+            if let Err(ended) = attend(stream, &app, &connection, stop, number).await {
+                tracing::debug!("MQTT from {peer}: {ended}");
+            }
+        }));
+    }
+    drop(listener);
+    connections.all_closed().await;
+}
+
+/// Serves one device.
+async fn attend(
+    stream: TcpStream,
+    app: &Arc<AppState>,
+    connection: &Arc<Connection>,
+    mut stop: Stop,
+    number: u64,
+) -> Result<(), Ended> {
+    let max_packet = app.settings.mqtt.max_packet;
+    let limits = PortLimits {
+        max_packet,
+        connection: number,
+    };
+    let mut session = Session::with_device(stream, max_packet);
+    let mut exchange = Exchange::with_device(app, &stop);
+    let opening = open(&mut session, limits);
+    let opened = tokio::select! {
+        opened = tokio::time::timeout(CONNECT_TIME, opening) => opened,
+        () = stop.wanted() => return Ok(()),
+    };
+    let mut packets = opened.map_err(|_| "no CONNECT arrived")??;
+    loop {
+        let serving = connection.serve();
+        for packet in exchange.take(&mut session, packets).await? {
+            if !answer(&mut session, &packet)? {
+                return Ok(());
+            }
+        }
+        session.flush().await?;
+        drop(serving);
+        packets = tokio::select! {
+            // Packets may arrive all the time.
+            biased;
+            () = stop.wanted() => return end(session, DisconnectReasonCode::ServerShuttingDown).await,
+            received = session.receive() => received?,
+            () = connection.must_close() => {
+                tracing::warn!("a device was idle the longest and is closed for another connection; raise max_connections");
+                return end(session, DisconnectReasonCode::QuotaExceeded).await;
+            }
+        };
+    }
+}
+
+/// Answers the CONNECT of a device. Returns the packets after it.
+async fn open(session: &mut Session<Server>, limits: PortLimits) -> Result<Vec<Packet>, Ended> {
+    loop {
+        let mut packets = session.receive().await?;
+        if packets.is_empty() {
+            continue;
+        }
+        let first = packets.remove(0);
+        let (answer, is_accepted) =
+            connack(&first, limits).map_err(|_| "the first packet is not a CONNECT")?;
+        session.send(answer);
+        session.flush().await?;
+        match is_accepted {
+            true => return Ok(packets),
+            false => return Err("the CONNECT was rejected".to_string()),
+        }
+    }
+}
+
+/// Answers a packet that is not a message. Returns false if the device disconnects.
+fn answer(session: &mut Session<Server>, packet: &Packet) -> Result<bool, Ended> {
+    match packet {
+        Packet::V3_1_1Disconnect(_) | Packet::V5_0Disconnect(_) => return Ok(false),
+        Packet::V3_1_1Pingreq(_) | Packet::V5_0Pingreq(_) => return Ok(true),
+        _ => {}
+    }
+    let rejection = no_subscriptions(packet).map_err(|error| error.to_string())?;
+    let rejection = rejection.ok_or("a packet arrived that only a broker sends")?;
+    session.send(rejection);
+    Ok(true)
+}
+
+/// Ends a session with a reason.
+async fn end(mut session: Session<Server>, reason: DisconnectReasonCode) -> Result<(), Ended> {
+    // Version 3.1.1 has no DISCONNECT of a server.
+    if session.version() == Version::V5_0 {
+        let packet = disconnect(session.version(), reason).map_err(|error| error.to_string())?;
+        session.send(packet);
+        session.flush().await?;
+    }
+    Ok(())
+}
