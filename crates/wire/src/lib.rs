@@ -1,4 +1,5 @@
-//! Formats on the socket: parses line protocol and remote write into batches, writes answers as JSON, CSV and Arrow.
+//! Formats on the socket: parses line protocol, remote write and OTLP into batches, writes answers as JSON, CSV and
+//! Arrow.
 //!
 //! This crate depends on the types of `seiner-model` only. It contains no stores, sockets or files.
 
@@ -6,4 +7,6 @@
 
 pub mod answer;
 pub mod line;
+pub mod otlp;
+mod protobuf;
 pub mod remote_write;
