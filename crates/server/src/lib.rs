@@ -34,6 +34,7 @@ mod metric_metadata;
 mod metric_text;
 mod metrics;
 mod nearest;
+mod otlp;
 mod page;
 mod parameters;
 pub mod plan;
@@ -55,6 +56,7 @@ mod store_metrics;
 mod system;
 mod time;
 mod traffic;
+mod whole_body;
 mod write;
 
 pub use advice::{PORTS, RATE};

@@ -244,7 +244,7 @@ impl StoreCollector {
             ),
             (
                 "ingest_rejected_rows",
-                "Lines of line protocol and samples of remote write that were rejected at the ports, by protocol",
+                "Lines of line protocol, samples of remote write and data points of OTLP that were rejected at the ports, by protocol",
                 |of| &of.rejected,
             ),
             (

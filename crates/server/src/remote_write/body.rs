@@ -1,41 +1,23 @@
-//! Bodies: reception as a whole, and decompression, within limits.
+//! Bodies: decompression of Snappy, within limits.
 
 use crate::api_error::ApiError;
 use crate::app_state::AppState;
 use crate::ingest_stream::IngestStream;
-use crate::intake;
-use crate::limiter::{MAX_WHOLE_BODY, Permit};
 use crate::port;
-use std::ops::Deref;
+use crate::whole_body::{self, Held, collect, too_long};
 
-/// Bytes for which memory is reserved at the begin of a body.
-const FIRST_BYTES: usize = 64 << 10;
 /// Length of a request from which other tasks leave the thread before decompression.
 const LONG_BYTES: usize = 1 << 20;
 /// Bytes that Snappy expands to at most 64: a copy with an offset of two bytes.
 const LEAST_COPY: usize = 3;
 const COPY_BYTES: usize = 64;
 
-/// Bytes with a permit for their memory.
-pub struct Held {
-    bytes: Vec<u8>,
-    _permit: Option<Permit>,
-}
-
-impl Deref for Held {
-    type Target = [u8];
-
-    fn deref(&self) -> &[u8] {
-        &self.bytes
-    }
-}
-
 /// Receives and decompresses the body of a request.
 ///
 /// # Errors
 /// If the body is too long, too slow or not Snappy, or if other bodies take too much memory.
 pub async fn receive(app: &AppState, stream: &mut IngestStream) -> Result<Held, ApiError> {
-    let limit = app.settings.max_body.min(MAX_WHOLE_BODY) as usize;
+    let limit = whole_body::limit(app);
     let compressed = collect(app, stream, limit).await?;
     let len = decompressed_len(&compressed, limit)?;
     let permit = app.bodies.acquire(len)?;
@@ -48,41 +30,7 @@ pub async fn receive(app: &AppState, stream: &mut IngestStream) -> Result<Held, 
         true => decompress(),
         false => port::waiting(decompress),
     };
-    Ok(Held {
-        bytes: bytes?,
-        _permit: Some(permit),
-    })
-}
-
-/// Receives a body. Memory is reserved as bytes arrive.
-async fn collect(
-    app: &AppState,
-    stream: &mut IngestStream,
-    limit: usize,
-) -> Result<Held, ApiError> {
-    let mut bytes: Vec<u8> = Vec::new();
-    let (mut permit, mut reserved): (Option<Permit>, usize) = (None, 0);
-    while let Some(frame) = stream.next().await? {
-        let len = bytes.len() + frame.len();
-        if len > limit {
-            return Err(too_long(limit));
-        }
-        if len > reserved {
-            let more = len.max(2 * reserved).max(FIRST_BYTES).min(limit) - reserved;
-            let added = app.bodies.acquire(more)?;
-            match &mut permit {
-                Some(permit) => permit.merge(added),
-                None => permit = Some(added),
-            }
-            reserved += more;
-            bytes.reserve_exact(reserved - bytes.len());
-        }
-        bytes.extend_from_slice(&frame);
-    }
-    Ok(Held {
-        bytes,
-        _permit: permit,
-    })
+    Ok(Held::new(bytes?, permit))
 }
 
 /// Returns the length after decompression, which the body states, if the body can be that long.
@@ -95,11 +43,6 @@ fn decompressed_len(body: &[u8], limit: usize) -> Result<usize, ApiError> {
         return Err(bad_snappy("it states more bytes than it contains"));
     }
     Ok(len)
-}
-
-fn too_long(limit: usize) -> ApiError {
-    let rest = format!(", which is {} MiB at most here", MAX_WHOLE_BODY >> 20);
-    intake::too_long(limit as u64, &rest)
 }
 
 fn bad_snappy(error: impl ToString) -> ApiError {

@@ -62,6 +62,8 @@ pub struct Settings {
     pub listen: SocketAddr,
     /// Address of the port for line protocol over plain TCP, if there is one.
     pub line_tcp: Option<SocketAddr>,
+    /// Attributes of OTLP resources that become labels of all their series.
+    pub otlp_labels: Vec<String>,
     /// True if addresses other than loopback are allowed.
     pub allow_remote: bool,
     /// Names of the server besides its addresses.

@@ -8,6 +8,7 @@ mod limits;
 mod lines;
 mod memory;
 mod metrics;
+mod otlp;
 mod plans;
 mod prometheus;
 mod queries;
