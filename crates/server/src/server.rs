@@ -8,7 +8,7 @@ use crate::health::{clock_warning, idle_classes};
 use crate::host::Host;
 use crate::settings::Settings;
 use crate::shutdown::{Signals, Stop};
-use crate::{line_tcp, listen, shutdown};
+use crate::{line_tcp, listen, otlp, shutdown};
 use anyhow::{Context, Result, anyhow};
 use seiner_engine::Engine;
 use seiner_store::Store;
@@ -25,6 +25,7 @@ pub struct Server {
     app: Arc<AppState>,
     address: SocketAddr,
     line_address: Option<SocketAddr>,
+    otlp_address: Option<SocketAddr>,
     stopping: watch::Sender<bool>,
     ports: JoinSet<()>,
     host: Option<Host>,
@@ -116,6 +117,7 @@ impl Server {
         let mut server = Server {
             address: app.settings.listen,
             line_address: None,
+            otlp_address: None,
             stopping,
             ports: JoinSet::new(),
             host: None,
@@ -138,6 +140,12 @@ impl Server {
             self.ports
                 .spawn(line_tcp::serve(listener, self.app.clone(), stop.clone()));
         }
+        if let Some(address) = settings.otlp_grpc {
+            let listener = bind(address, "otlp_grpc").await?;
+            self.otlp_address = Some(listener.local_addr()?);
+            let served = otlp::grpc::serve(listener, self.app.clone(), stop.clone());
+            self.ports.spawn(served);
+        }
         if let Some(period) = settings.host_sensors {
             self.host = Some(Host::start(
                 self.app.store.clone(),
@@ -159,6 +167,11 @@ impl Server {
     /// Returns the address of line protocol over TCP, if there is one.
     pub fn line_address(&self) -> Option<SocketAddr> {
         self.line_address
+    }
+
+    /// Returns the address of OTLP over gRPC, if there is one.
+    pub fn otlp_address(&self) -> Option<SocketAddr> {
+        self.otlp_address
     }
 
     /// Returns the store.

@@ -22,6 +22,8 @@ pub struct Held {
     permit: Option<Permit>,
     /// Number of bytes that the permit covers.
     reserved: usize,
+    /// Number of bytes at the begin that are left out.
+    begin: usize,
 }
 
 impl Held {
@@ -30,8 +32,15 @@ impl Held {
         Held {
             reserved: bytes.len(),
             permit: Some(permit),
+            begin: 0,
             bytes,
         }
+    }
+
+    /// Leaves out bytes at the begin. The caller has checked that they exist.
+    pub fn without_first(mut self, bytes: usize) -> Held {
+        self.begin += bytes;
+        self
     }
 
     /// Appends bytes. Memory is reserved for up to twice as many, but not for more than `limit`.
@@ -62,7 +71,7 @@ impl Deref for Held {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
-        &self.bytes
+        &self.bytes[self.begin..]
     }
 }
 

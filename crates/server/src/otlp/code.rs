@@ -3,7 +3,8 @@
 use crate::api_error::ApiError;
 use axum::http::StatusCode;
 
-const INVALID_ARGUMENT: i32 = 3;
+pub(super) const INVALID_ARGUMENT: i32 = 3;
+pub(super) const UNIMPLEMENTED: i32 = 12;
 const RESOURCE_EXHAUSTED: i32 = 8;
 const INTERNAL: i32 = 13;
 const UNAVAILABLE: i32 = 14;

@@ -6,6 +6,7 @@
 //! rejected, the answer is a partial success: a retry would be useless.
 
 mod code;
+pub mod grpc;
 mod ingest;
 mod messages;
 

@@ -4,7 +4,7 @@ use super::setting::Setting;
 use super::text::{address, boolean, host_names, names};
 
 /// Settings, in the order of display.
-pub static SETTINGS: [Setting; 5] = [
+pub static SETTINGS: [Setting; 6] = [
     Setting {
         name: "listen",
         default: "127.0.0.1:7670",
@@ -21,6 +21,21 @@ pub static SETTINGS: [Setting; 5] = [
                lowest cost for senders, but it acknowledges nothing. Rejected lines are only counted and logged.",
         assign: |settings, text| {
             settings.line_tcp = if text == "off" {
+                None
+            } else {
+                Some(address(text)?)
+            };
+            Ok(())
+        },
+    },
+    Setting {
+        name: "otlp_grpc",
+        default: "off",
+        form: "ADDRESS:PORT|off",
+        help: "Address of a port for OTLP metrics over gRPC, without TLS; 127.0.0.1:4317 is usual. The HTTP port receives \
+               OTLP metrics over HTTP in any case.",
+        assign: |settings, text| {
+            settings.otlp_grpc = if text == "off" {
                 None
             } else {
                 Some(address(text)?)

@@ -62,6 +62,8 @@ pub struct Settings {
     pub listen: SocketAddr,
     /// Address of the port for line protocol over plain TCP, if there is one.
     pub line_tcp: Option<SocketAddr>,
+    /// Address of the port for OTLP metrics over gRPC, if there is one.
+    pub otlp_grpc: Option<SocketAddr>,
     /// Attributes of OTLP resources that become labels of all their series.
     pub otlp_labels: Vec<String>,
     /// True if addresses other than loopback are allowed.
@@ -217,7 +219,11 @@ impl Settings {
     /// # Errors
     /// A sentence that names the setting and the remedy.
     pub fn check_exposure(&self) -> Result<(), String> {
-        let addresses = [("listen", Some(self.listen)), ("line_tcp", self.line_tcp)];
+        let addresses = [
+            ("listen", Some(self.listen)),
+            ("line_tcp", self.line_tcp),
+            ("otlp_grpc", self.otlp_grpc),
+        ];
         for (name, address) in addresses {
             if let Some(address) = address
                 && !address.ip().is_loopback()

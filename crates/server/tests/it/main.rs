@@ -9,6 +9,7 @@ mod lines;
 mod memory;
 mod metrics;
 mod otlp;
+mod otlp_grpc;
 mod plans;
 mod prometheus;
 mod queries;
