@@ -21,7 +21,7 @@ const PORT_FILE: &str = "port";
 pub(crate) struct Beginning {
     /// Lease of the new journal.
     pub lease: Lease,
-    /// What earlier starts have left.
+    /// Rows that earlier starts have left.
     pub earlier: Earlier,
 }
 

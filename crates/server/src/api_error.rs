@@ -212,9 +212,11 @@ fn code(status: StatusCode) -> &'static str {
 pub async fn in_json(request: Request, next: Next) -> Response {
     let response = next.run(request).await;
     let status = response.status();
-    let is_json = |kind: &HeaderValue| kind.as_bytes().starts_with(b"application/json");
+    // OTLP answers have the encoding of their requests.
+    let own_kinds = [&b"application/json"[..], b"application/x-protobuf"];
+    let is_own = |kind: &HeaderValue| own_kinds.iter().any(|own| kind.as_bytes().starts_with(own));
     let kind = response.headers().get(header::CONTENT_TYPE);
-    if !(status.is_client_error() || status.is_server_error()) || kind.is_some_and(is_json) {
+    if !(status.is_client_error() || status.is_server_error()) || kind.is_some_and(is_own) {
         return response;
     }
     let (mut parts, body) = response.into_parts();

@@ -5,7 +5,7 @@ use crate::app_state::AppState;
 use crate::health::Severity;
 use crate::hosts::{self, HostName, Hosts};
 use crate::{
-    array, cluster, delete, log, metric_text, page, parameters, plan, prometheus, query,
+    array, cluster, delete, log, metric_text, otlp, page, parameters, plan, prometheus, query,
     remote_write, status, write,
 };
 use axum::extract::{DefaultBodyLimit, State};
@@ -34,6 +34,7 @@ pub fn router(app: Arc<AppState>) -> Router {
     Router::new()
         .merge(write::router(&app))
         .merge(remote_write::router(&app))
+        .merge(otlp::router(&app))
         .route("/query", get(query::influx).post(query::influx))
         .route("/ping", get(ping))
         .route("/health", get(health))

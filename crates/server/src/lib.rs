@@ -36,6 +36,7 @@ mod metrics;
 mod mqtt;
 pub mod mqtt_topics;
 mod nearest;
+mod otlp;
 mod page;
 mod parameters;
 pub mod plan;
@@ -57,6 +58,7 @@ mod store_metrics;
 mod system;
 mod time;
 mod traffic;
+mod whole_body;
 mod write;
 
 pub use advice::{PORTS, RATE};

@@ -22,7 +22,6 @@ struct Known {
     bytes: usize,
 }
 
-#[derive(PartialEq)]
 struct Entry {
     kind: &'static str,
     help: Box<str>,
@@ -66,15 +65,16 @@ impl Known {
         if family.is_empty() || family.len() > MAX_TEXT {
             return false;
         }
+        // Senders repeat their metadata in every request.
+        let before = self.entries.get(family);
+        if before.is_some_and(|entry| entry.is(metadata)) {
+            return true;
+        }
         let entry = Entry {
             kind: metadata.kind,
             help: text(metadata.help),
             unit: text(metadata.unit),
         };
-        let before = self.entries.get(family);
-        if before == Some(&entry) {
-            return true;
-        }
         let size = |entry: &Entry| family.len() + ENTRY_BYTES + entry.help.len() + entry.unit.len();
         let bytes = self.bytes - before.map_or(0, size) + size(&entry);
         if bytes > MAX_BYTES {
@@ -86,10 +86,22 @@ impl Known {
     }
 }
 
+impl Entry {
+    /// Returns whether the entry has the texts of metadata. Texts that are not UTF-8 count as others.
+    fn is(&self, metadata: &Metadata<'_>) -> bool {
+        self.kind == metadata.kind
+            && self.help.as_bytes() == cut(metadata.help)
+            && self.unit.as_bytes() == cut(metadata.unit)
+    }
+}
+
 /// Returns a text for people, cut to [`MAX_TEXT`].
 fn text(bytes: &[u8]) -> Box<str> {
-    let cut = &bytes[..bytes.len().min(MAX_TEXT)];
-    String::from_utf8_lossy(cut).into()
+    String::from_utf8_lossy(cut(bytes)).into()
+}
+
+fn cut(bytes: &[u8]) -> &[u8] {
+    &bytes[..bytes.len().min(MAX_TEXT)]
 }
 
 #[cfg(test)]

@@ -249,7 +249,7 @@ impl StoreCollector {
             ),
             (
                 "ingest_rejected_rows",
-                "Lines of line protocol, samples of remote write and messages of MQTT that were rejected at the ports, by protocol",
+                "Lines of line protocol, samples of remote write, data points of OTLP and messages of MQTT that were rejected at the ports, by protocol",
                 |of| &of.rejected,
             ),
             (

@@ -26,11 +26,14 @@ const WRITE: &[&str] = &["precision", "allow_1970"];
 
 /// Addresses with their parameters, and whether those of [`INFLUX`] are allowed. Probes and the page are missing:
 /// nothing depends on their parameters. `/api/v1/plan` reads its own.
-const TABLE: [(&str, &[&str], bool); 18] = [
+const TABLE: [(&str, &[&str], bool); 21] = [
     ("/write", WRITE, true),
     ("/api/v2/write", WRITE, true),
     ("/prometheus/api/v1/write", &[], false),
     ("/api/v1/write", &[], false),
+    ("/v1/metrics", &[], false),
+    ("/opentelemetry/v1/metrics", &[], false),
+    ("/prometheus/api/v1/otlp/v1/metrics", &[], false),
     ("/api/v2/delete", &["precision"], true),
     (
         "/query",

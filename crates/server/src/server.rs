@@ -8,7 +8,7 @@ use crate::health::{clock_warning, idle_classes};
 use crate::host::Host;
 use crate::settings::Settings;
 use crate::shutdown::{Signals, Stop};
-use crate::{line_tcp, listen, mqtt, shutdown};
+use crate::{line_tcp, listen, mqtt, otlp, shutdown};
 use anyhow::{Context, Result, anyhow};
 use seiner_engine::Engine;
 use seiner_store::Store;
@@ -26,6 +26,7 @@ pub struct Server {
     address: SocketAddr,
     line_address: Option<SocketAddr>,
     mqtt_address: Option<SocketAddr>,
+    otlp_address: Option<SocketAddr>,
     stopping: watch::Sender<bool>,
     ports: JoinSet<()>,
     host: Option<Host>,
@@ -118,6 +119,7 @@ impl Server {
             address: app.settings.listen,
             line_address: None,
             mqtt_address: None,
+            otlp_address: None,
             stopping,
             ports: JoinSet::new(),
             host: None,
@@ -150,6 +152,12 @@ impl Server {
             self.ports
                 .spawn(mqtt::subscribe(broker, self.app.clone(), stop.clone()));
         }
+        if let Some(address) = settings.otlp_grpc {
+            let listener = bind(address, "otlp_grpc").await?;
+            self.otlp_address = Some(listener.local_addr()?);
+            let served = otlp::grpc::serve(listener, self.app.clone(), stop.clone());
+            self.ports.spawn(served);
+        }
         if let Some(period) = settings.host_sensors {
             self.host = Some(Host::start(
                 self.app.store.clone(),
@@ -176,6 +184,11 @@ impl Server {
     /// Returns the address of MQTT for devices, if there is one.
     pub fn mqtt_address(&self) -> Option<SocketAddr> {
         self.mqtt_address
+    }
+
+    /// Returns the address of OTLP over gRPC, if there is one.
+    pub fn otlp_address(&self) -> Option<SocketAddr> {
+        self.otlp_address
     }
 
     /// Returns the store.

@@ -15,7 +15,7 @@ pub struct ProtocolCounters {
     pub rows: AtomicU64,
     /// Accepted samples.
     pub samples: AtomicU64,
-    /// Rejected rows: lines of line protocol, samples of remote write.
+    /// Rejected rows: lines of line protocol, samples of remote write, points of OTLP.
     pub rejected: AtomicU64,
     /// Ignored items, which this store does not keep, such as exemplars.
     pub ignored: AtomicU64,

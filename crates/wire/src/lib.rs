@@ -1,5 +1,5 @@
-//! Formats on the socket: parses line protocol, remote write and MQTT messages into batches, and writes answers as JSON,
-//! CSV and Arrow.
+//! Formats on the socket: parses line protocol, remote write, OTLP and MQTT messages into batches, and writes answers as
+//! JSON, CSV and Arrow.
 //!
 //! This crate depends on the types of `seiner-model` only. It contains no stores, sockets or files.
 
@@ -8,4 +8,6 @@
 pub mod answer;
 pub mod line;
 pub mod mqtt;
+pub mod otlp;
+mod protobuf;
 pub mod remote_write;

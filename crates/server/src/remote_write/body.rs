@@ -1,15 +1,11 @@
-//! Bodies: reception as a whole, and decompression, within limits.
+//! Bodies: decompression of Snappy, within limits.
 
 use crate::api_error::ApiError;
 use crate::app_state::AppState;
 use crate::ingest_stream::IngestStream;
-use crate::intake;
-use crate::limiter::{MAX_WHOLE_BODY, Permit};
 use crate::port;
-use std::ops::Deref;
+use crate::whole_body::{self, Held, collect, too_long};
 
-/// Bytes for which memory is reserved at the begin of a body.
-const FIRST_BYTES: usize = 64 << 10;
 /// Length of a request from which other tasks leave the thread before decompression.
 const LONG_BYTES: usize = 1 << 20;
 /// Bytes that Snappy expands to at most 64: a copy with an offset of two bytes.
@@ -25,20 +21,6 @@ pub enum Encoding {
     Zstd,
 }
 
-/// Bytes with a permit for their memory.
-pub struct Held {
-    bytes: Vec<u8>,
-    _permit: Option<Permit>,
-}
-
-impl Deref for Held {
-    type Target = [u8];
-
-    fn deref(&self) -> &[u8] {
-        &self.bytes
-    }
-}
-
 /// Receives and decompresses the body of a request.
 ///
 /// # Errors
@@ -48,7 +30,7 @@ pub async fn receive(
     encoding: Encoding,
     stream: &mut IngestStream,
 ) -> Result<Held, ApiError> {
-    let limit = app.settings.max_body.min(MAX_WHOLE_BODY) as usize;
+    let limit = whole_body::limit(app);
     let compressed = collect(app, stream, limit).await?;
     let len = match encoding {
         Encoding::Snappy => decompressed_len(&compressed, limit)?,
@@ -67,41 +49,7 @@ pub async fn receive(
         true => decompress(),
         false => port::waiting(decompress),
     };
-    Ok(Held {
-        bytes: bytes?,
-        _permit: Some(permit),
-    })
-}
-
-/// Receives a body. Memory is reserved as bytes arrive.
-async fn collect(
-    app: &AppState,
-    stream: &mut IngestStream,
-    limit: usize,
-) -> Result<Held, ApiError> {
-    let mut bytes: Vec<u8> = Vec::new();
-    let (mut permit, mut reserved): (Option<Permit>, usize) = (None, 0);
-    while let Some(frame) = stream.next().await? {
-        let len = bytes.len() + frame.len();
-        if len > limit {
-            return Err(too_long(limit));
-        }
-        if len > reserved {
-            let more = len.max(2 * reserved).max(FIRST_BYTES).min(limit) - reserved;
-            let added = app.bodies.acquire(more)?;
-            match &mut permit {
-                Some(permit) => permit.merge(added),
-                None => permit = Some(added),
-            }
-            reserved += more;
-            bytes.reserve_exact(reserved - bytes.len());
-        }
-        bytes.extend_from_slice(&frame);
-    }
-    Ok(Held {
-        bytes,
-        _permit: permit,
-    })
+    Ok(Held::new(bytes?, permit))
 }
 
 /// Returns the length after decompression, which the body states, if the body can be that long.
@@ -132,11 +80,6 @@ fn bad_zstd(error: impl ToString) -> ApiError {
         "the body is not Zstandard of the stated length: {}",
         error.to_string()
     ))
-}
-
-fn too_long(limit: usize) -> ApiError {
-    let rest = format!(", which is {} MiB at most here", MAX_WHOLE_BODY >> 20);
-    intake::too_long(limit as u64, &rest)
 }
 
 fn bad_snappy(error: impl ToString) -> ApiError {

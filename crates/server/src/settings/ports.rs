@@ -1,10 +1,10 @@
 //! Settings of the ports, and of who may use them.
 
 use super::setting::Setting;
-use super::text::{address, boolean, host_names};
+use super::text::{address, boolean, host_names, names};
 
 /// Settings, in the order of display.
-pub static SETTINGS: [Setting; 4] = [
+pub static SETTINGS: [Setting; 6] = [
     Setting {
         name: "listen",
         default: "127.0.0.1:7670",
@@ -24,6 +24,36 @@ pub static SETTINGS: [Setting; 4] = [
                 None
             } else {
                 Some(address(text)?)
+            };
+            Ok(())
+        },
+    },
+    Setting {
+        name: "otlp_grpc",
+        default: "off",
+        form: "ADDRESS:PORT|off",
+        help: "Address of a port for OTLP metrics over gRPC, without TLS; 127.0.0.1:4317 is usual. The HTTP port receives \
+               OTLP metrics over HTTP in any case.",
+        assign: |settings, text| {
+            settings.otlp_grpc = if text == "off" {
+                None
+            } else {
+                Some(address(text)?)
+            };
+            Ok(())
+        },
+    },
+    Setting {
+        name: "otlp_labels",
+        default: "none",
+        form: "ATTRIBUTE,...|none",
+        help: "Attributes of resources in OTLP metrics that become labels of all series of the resource, besides `job` and \
+               `instance`: for example `host.name,k8s.namespace.name`. All attributes are in `target_info`. With more \
+               labels, a changed attribute begins new series.",
+        assign: |settings, text| {
+            settings.otlp_labels = match text {
+                "none" => Vec::new(),
+                _ => names(text)?,
             };
             Ok(())
         },

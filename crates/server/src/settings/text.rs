@@ -30,6 +30,19 @@ pub fn host_names(text: &str) -> Result<Vec<HostName>, String> {
         .collect()
 }
 
+/// Returns names of attributes separated by commas.
+pub fn names(text: &str) -> Result<Vec<String>, String> {
+    let names = text.split(',').map(str::trim);
+    names
+        .map(|name| match name {
+            "" => Err(format!(
+                "{text:?} has an empty name; write names such as host.name with commas between them, or \"none\""
+            )),
+            name => Ok(name.to_string()),
+        })
+        .collect()
+}
+
 /// Returns paths separated by commas.
 pub fn members(text: &str) -> Result<Vec<PathBuf>, String> {
     let members = text.split(',').map(str::trim);

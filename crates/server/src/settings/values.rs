@@ -63,6 +63,10 @@ pub struct Settings {
     pub listen: SocketAddr,
     /// Address of the port for line protocol over plain TCP, if there is one.
     pub line_tcp: Option<SocketAddr>,
+    /// Address of the port for OTLP metrics over gRPC, if there is one.
+    pub otlp_grpc: Option<SocketAddr>,
+    /// Attributes of OTLP resources that become labels of all their series.
+    pub otlp_labels: Vec<String>,
     /// True if addresses other than loopback are allowed.
     pub allow_remote: bool,
     /// Names of the server besides its addresses.
@@ -224,6 +228,7 @@ impl Settings {
             ("listen", Some(self.listen)),
             ("line_tcp", self.line_tcp),
             ("mqtt_listen", self.mqtt.listen),
+            ("otlp_grpc", self.otlp_grpc),
         ];
         for (name, address) in addresses {
             if let Some(address) = address

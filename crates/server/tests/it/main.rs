@@ -10,6 +10,8 @@ mod lines;
 mod memory;
 mod metrics;
 mod mqtt;
+mod otlp;
+mod otlp_grpc;
 mod plans;
 mod prometheus;
 mod queries;

@@ -16,6 +16,7 @@ pub struct Site {
     pub address: SocketAddr,
     pub line_address: Option<SocketAddr>,
     pub mqtt_address: Option<SocketAddr>,
+    pub otlp_address: Option<SocketAddr>,
     runtime: Runtime,
     server: Option<Server>,
     agent: Agent,
@@ -96,6 +97,7 @@ impl Site {
             address: server.address(),
             line_address: server.line_address(),
             mqtt_address: server.mqtt_address(),
+            otlp_address: server.otlp_address(),
             runtime,
             server: Some(server),
             agent,
@@ -167,6 +169,11 @@ impl Site {
         let series = answer.json()["series"].clone();
         assert_eq!(series.as_array().map(Vec::len), Some(1), "{series}");
         series[0].clone()
+    }
+
+    /// Runs a task beside the server.
+    pub fn run<T>(&self, task: impl Future<Output = T>) -> T {
+        self.runtime.block_on(task)
     }
 
     /// Stops the server with an orderly shutdown. The directory stays.

@@ -27,6 +27,18 @@ impl Arena {
         self.0.alloc_str(text)
     }
 
+    /// Returns the parts as one piece that lives until the arena is cleared.
+    pub(crate) fn keep_joined<const N: usize>(&self, parts: [&[u8]; N]) -> &[u8] {
+        let len = parts.iter().map(|part| part.len()).sum();
+        let bytes = self.0.alloc_slice_fill_copy(len, 0);
+        let mut at = 0;
+        for part in parts {
+            bytes[at..at + part.len()].copy_from_slice(part);
+            at += part.len();
+        }
+        bytes
+    }
+
     /// Returns `raw` without the backslashes that escape a byte of `escapable`. A backslash before any other
     /// byte is literal.
     pub(super) fn unescape<'a>(&'a self, raw: &'a [u8], escapable: &[u8]) -> &'a [u8] {

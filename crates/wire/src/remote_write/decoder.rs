@@ -1,11 +1,11 @@
 //! Decoder of requests into batches.
 
-use super::fields::{Content, Fault, Fields, Malformed};
 use super::metadata::{self, Metadata};
 use super::notation::{LABELS, METRIC_NAME};
 use super::rejections::Rejections;
 use super::symbols::Symbols;
 use crate::line::Arena;
+use crate::protobuf::{Content, Fault, Fields, Malformed};
 use seiner_model::{Batch, Cell, Value};
 
 /// Field of all samples.

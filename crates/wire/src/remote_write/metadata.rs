@@ -1,7 +1,7 @@
 //! Metadata of metrics: type, help and unit.
 
-use super::fields::{Content, Fault, Fields, Malformed};
 use super::symbols::Symbols;
+use crate::protobuf::{Content, Fault, Fields, Malformed};
 
 /// Types of metrics by their number on the wire, as the metadata of the Prometheus API names them.
 pub const METRIC_TYPES: [&str; 8] = [

@@ -5,16 +5,15 @@
 //! one cell, the field [`VALUE`].
 
 mod decoder;
-mod fields;
 mod metadata;
-mod notation;
+pub(crate) mod notation;
 mod rejections;
 mod symbols;
 #[cfg(test)]
 mod tests;
 
+pub use crate::protobuf::{Fault, Malformed};
 pub use decoder::{VALUE, Version, WriteDecoder};
-pub use fields::{Fault, Malformed};
 pub use metadata::{METRIC_TYPES, Metadata};
 pub use notation::{LabelNotation, METRIC_NAME};
 pub use rejections::{MAX_LISTED, Rejection, Rejections};

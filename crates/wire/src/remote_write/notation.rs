@@ -1,6 +1,6 @@
 //! Names of series: labels as remote write 1 encodes them.
 
-use super::fields::{Content, Fault, Fields, Malformed, put_number};
+use crate::protobuf::{Content, Fault, Fields, Malformed, put_number};
 use seiner_model::{KeyError, Notation, SourceKey};
 use std::borrow::Cow;
 
@@ -78,7 +78,7 @@ fn invalid(text: impl Into<String>) -> KeyError {
 }
 
 /// Appends a label to a name.
-pub(super) fn put_label(label: &[u8], value: &[u8], name: &mut Vec<u8>) {
+pub(crate) fn put_label(label: &[u8], value: &[u8], name: &mut Vec<u8>) {
     let long = |bytes: &[u8]| 1 + number_len(bytes.len()) + bytes.len();
     name.push(LABEL_TAG);
     put_number((long(label) + long(value)) as u64, name);

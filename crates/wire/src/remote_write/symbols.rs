@@ -1,7 +1,7 @@
 //! Table of symbols: the texts of a request of version 2.
 
-use super::fields::{Content, Fault, Fields, Malformed};
 use super::notation::put_label;
+use crate::protobuf::{Content, Fault, Fields, Malformed};
 
 /// Number of the field that contains a symbol.
 const SYMBOLS: u32 = 4;

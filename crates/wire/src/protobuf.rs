@@ -47,12 +47,12 @@ impl fmt::Display for Fault {
 
 /// Content of a field.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Content<'a> {
+pub(crate) enum Content<'a> {
     /// Number of variable length.
     Number(u64),
     /// Eight bytes.
     Fixed(u64),
-    /// Four bytes, which no message of remote write contains.
+    /// Four bytes, which no message of remote write or of OTLP metrics contains.
     Short,
     /// Text, message or packed list.
     Bytes(&'a [u8]),
@@ -62,7 +62,7 @@ pub(super) enum Content<'a> {
 ///
 /// Offsets count from the begin of the request.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Fields<'a> {
+pub(crate) struct Fields<'a> {
     bytes: &'a [u8],
     at: usize,
     /// Offset of `bytes` in the request.
@@ -191,7 +191,7 @@ impl<'a> Fields<'a> {
 }
 
 /// Appends a number of variable length.
-pub(super) fn put_number(mut number: u64, out: &mut Vec<u8>) {
+pub(crate) fn put_number(mut number: u64, out: &mut Vec<u8>) {
     while number >= 0x80 {
         out.push(number as u8 | 0x80);
         number >>= 7;

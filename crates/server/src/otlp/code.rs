@@ -1,0 +1,24 @@
+//! Codes of gRPC for errors.
+
+use crate::api_error::ApiError;
+use axum::http::StatusCode;
+
+pub(super) const INVALID_ARGUMENT: i32 = 3;
+pub(super) const UNIMPLEMENTED: i32 = 12;
+const RESOURCE_EXHAUSTED: i32 = 8;
+const INTERNAL: i32 = 13;
+const UNAVAILABLE: i32 = 14;
+const DEADLINE_EXCEEDED: i32 = 4;
+
+/// Returns the code of an error. Clients repeat requests with the code `UNAVAILABLE` only.
+pub fn of(error: &ApiError) -> i32 {
+    match error.status() {
+        StatusCode::SERVICE_UNAVAILABLE => UNAVAILABLE,
+        // There will be space if waiting helps.
+        StatusCode::INSUFFICIENT_STORAGE if error.retry_s().is_some() => UNAVAILABLE,
+        StatusCode::INSUFFICIENT_STORAGE => RESOURCE_EXHAUSTED,
+        StatusCode::REQUEST_TIMEOUT => DEADLINE_EXCEEDED,
+        status if status.is_client_error() => INVALID_ARGUMENT,
+        _ => INTERNAL,
+    }
+}

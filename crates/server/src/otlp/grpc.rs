@@ -1,0 +1,286 @@
+//! OTLP over gRPC: the method `Export` of the service of metrics, over HTTP/2 without TLS.
+//!
+//! A call is one request of HTTP/2. Its body is a message with a prefix of five bytes. The result is in the trailers of
+//! the answer, or in its head if there is no message.
+
+use super::code::{self, UNIMPLEMENTED};
+use super::{PROTOCOL, is_gzip, write};
+use crate::api_error::ApiError;
+use crate::app_state::AppState;
+use crate::connections::{Connection, Connections};
+use crate::ingest_stream::IngestStream;
+use crate::intake::Intake;
+use crate::listen::out_of_files;
+use crate::port;
+use crate::shutdown::Stop;
+use crate::socket::Socket;
+use crate::whole_body::{self, collect, gunzip};
+use axum::body::Body;
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Request, Response, StatusCode, header};
+use bytes::{BufMut, Bytes, BytesMut};
+use http_body_util::{BodyExt, Full};
+use hyper::body::Incoming;
+use hyper::server::conn::http2;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use prost::Message;
+use std::convert::Infallible;
+use std::future::Future;
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::time::timeout;
+
+const EXPORT: &str = "/opentelemetry.proto.collector.metrics.v1.MetricsService/Export";
+const MEDIA_TYPE: &str = "application/grpc";
+const ENCODING: HeaderName = HeaderName::from_static("grpc-encoding");
+const ACCEPT_ENCODING: HeaderName = HeaderName::from_static("grpc-accept-encoding");
+const STATUS: HeaderName = HeaderName::from_static("grpc-status");
+const MESSAGE: HeaderName = HeaderName::from_static("grpc-message");
+/// Length of the prefix of a message: a flag for compression, and the length.
+const PREFIX: usize = 5;
+
+/// Limits of a connection.
+const STREAMS: u32 = 64;
+const STREAM_WINDOW: u32 = 256 << 10;
+const CONNECTION_WINDOW: u32 = 1 << 20;
+const FRAME_BYTES: u32 = 64 << 10;
+const HEAD_BYTES: u32 = 16 << 10;
+/// Maximum time without reading from an answer.
+const READ_TIME: Duration = Duration::from_secs(30);
+/// Silence after which the client must answer a ping, and maximum time for this answer.
+const SILENCE: Duration = Duration::from_secs(75);
+const PING_TIME: Duration = Duration::from_secs(20);
+/// Idle time after which a connection may be closed for a new one.
+const LEAST_IDLE: Duration = Duration::from_secs(1);
+/// Time for a client to end its connection before the server closes it.
+const LEAVE_TIME: Duration = Duration::from_millis(500);
+
+/// Serves gRPC until the stop, then finishes the calls in flight.
+pub async fn serve(listener: TcpListener, app: Arc<AppState>, mut stop: Stop) {
+    let connections = Connections::new(app.settings.max_connections, LEAST_IDLE);
+    loop {
+        let stream = tokio::select! {
+            accepted = listener.accept() => match accepted {
+                Ok((stream, _)) => stream,
+                Err(error) => {
+                    out_of_files(&error).await;
+                    continue;
+                }
+            },
+            () = stop.wanted() => break,
+        };
+        app.traffic.connections.fetch_add(1, Relaxed);
+        let (app, stop, connections) = (app.clone(), stop.clone(), connections.clone());
+        // The permit is taken here, so that connections get permits in the order of their arrival.
+        let opened = connections.open();
+        tokio::spawn(port::polled(async move {
+            let opened = match opened {
+                Some(connection) => Some(connection),
+                None => connections.replace_idle().await,
+            };
+            match opened {
+                Some(connection) => serve_connection(stream, app, connection, stop).await,
+                None => {
+                    app.traffic.rejected_requests.fetch_add(1, Relaxed);
+                }
+            }
+        }));
+    }
+    drop(listener);
+    connections.all_closed().await;
+}
+
+/// Executor of the calls of a connection.
+#[derive(Clone)]
+struct Calls;
+
+impl<F: Future<Output = ()> + Send + 'static> hyper::rt::Executor<F> for Calls {
+    fn execute(&self, call: F) {
+        tokio::spawn(port::polled(call));
+    }
+}
+
+async fn serve_connection(
+    stream: TcpStream,
+    app: Arc<AppState>,
+    slot: Arc<Connection>,
+    mut stop: Stop,
+) {
+    // Answers are written in one piece: waiting for more would only delay them.
+    let _ = stream.set_nodelay(true);
+    let busy = slot.clone();
+    let service = service_fn(move |request: Request<Incoming>| {
+        let (app, serving) = (app.clone(), busy.serve());
+        async move {
+            let answer = call(&app, request).await;
+            drop(serving);
+            Ok::<_, Infallible>(answer)
+        }
+    });
+    let socket = Socket::new(stream, slot.clone(), READ_TIME);
+    let connection = http2::Builder::new(Calls)
+        .timer(TokioTimer::new())
+        .max_concurrent_streams(STREAMS)
+        .initial_stream_window_size(STREAM_WINDOW)
+        .initial_connection_window_size(CONNECTION_WINDOW)
+        .max_frame_size(FRAME_BYTES)
+        .max_header_list_size(HEAD_BYTES)
+        .keep_alive_interval(SILENCE)
+        .keep_alive_timeout(PING_TIME)
+        .serve_connection(TokioIo::new(socket), service);
+    let mut connection = pin!(connection);
+    let served = tokio::select! {
+        served = connection.as_mut() => served,
+        () = stop.wanted() => {
+            connection.as_mut().graceful_shutdown();
+            connection.await
+        }
+        () = slot.must_close() => {
+            connection.as_mut().graceful_shutdown();
+            loop {
+                match timeout(LEAVE_TIME, connection.as_mut()).await {
+                    Ok(served) => break served,
+                    // A call came at the last moment.
+                    Err(_) if slot.is_busy() => {}
+                    Err(_) => break Ok(()),
+                }
+            }
+        }
+    };
+    if let Err(error) = served {
+        tracing::debug!("gRPC: {error}");
+    }
+}
+
+/// Answers a call.
+async fn call(app: &Arc<AppState>, request: Request<Incoming>) -> Response<Body> {
+    let (head, body) = request.into_parts();
+    let kind = head.headers.get(header::CONTENT_TYPE);
+    if !kind.is_some_and(|kind| kind.as_bytes().starts_with(MEDIA_TYPE.as_bytes())) {
+        let mut response = Response::new(Body::empty());
+        *response.status_mut() = StatusCode::UNSUPPORTED_MEDIA_TYPE;
+        return response;
+    }
+    if head.uri.path() != EXPORT {
+        let text = format!("{} does not exist; this port has {EXPORT}", head.uri.path());
+        return failure(UNIMPLEMENTED, &text);
+    }
+    match export(app, &head.headers, Body::new(body)).await {
+        Ok(message) => answer(message),
+        Err(error) if error.status() == StatusCode::UNSUPPORTED_MEDIA_TYPE => {
+            failure(UNIMPLEMENTED, &error.to_string())
+        }
+        Err(error) => failure(code::of(&error), &error.to_string()),
+    }
+}
+
+/// Writes the points of a call. Returns the message of the answer.
+async fn export(app: &Arc<AppState>, head: &HeaderMap, body: Body) -> Result<Vec<u8>, ApiError> {
+    let has_encoding = is_gzip(head.get(ENCODING))?;
+    let intake = Intake::begin(app, PROTOCOL)?;
+    let limit = whole_body::limit(app);
+    let body = collect(app, &mut IngestStream::new(body), limit + PREFIX).await?;
+    let (is_compressed, message) = message(&body)?;
+    let request = match (is_compressed, has_encoding) {
+        (false, _) => body.without_first(PREFIX),
+        (true, true) => {
+            let request = gunzip(app, message, limit)?;
+            drop(body);
+            request
+        }
+        (true, false) => {
+            return Err(ApiError::invalid(
+                "the message is compressed, but the header grpc-encoding is missing",
+            ));
+        }
+    };
+    let written = write(app, intake, request).await?;
+    Ok(written.response().encode_to_vec())
+}
+
+/// Returns whether the message of a call is compressed, and the message.
+fn message(body: &[u8]) -> Result<(bool, &[u8]), ApiError> {
+    let Some((&[flag, a, b, c, d], message)) = body.split_first_chunk() else {
+        return Err(ApiError::invalid("the body has no message"));
+    };
+    if u32::from_be_bytes([a, b, c, d]) as usize != message.len() || flag > 1 {
+        return Err(ApiError::invalid(
+            "the body is not one message of the length that its prefix states",
+        ));
+    }
+    Ok((flag == 1, message))
+}
+
+fn head() -> Response<()> {
+    let mut head = Response::new(());
+    let headers = head.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(MEDIA_TYPE));
+    headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity,gzip"));
+    head
+}
+
+/// Returns the answer to a call that succeeded.
+fn answer(message: Vec<u8>) -> Response<Body> {
+    let mut framed = BytesMut::with_capacity(PREFIX + message.len());
+    framed.put_u8(0);
+    framed.put_u32(message.len() as u32);
+    framed.put_slice(&message);
+    let trailers = HeaderMap::from_iter([(STATUS, HeaderValue::from(0))]);
+    let body = Full::<Bytes>::new(framed.freeze())
+        .with_trailers(async move { Some(Ok::<_, Infallible>(trailers)) });
+    head().map(|()| Body::new(body))
+}
+
+/// Returns the answer to a call that failed.
+fn failure(code: i32, message: &str) -> Response<Body> {
+    let mut response = head().map(|()| Body::empty());
+    let headers = response.headers_mut();
+    headers.insert(STATUS, HeaderValue::from(code));
+    if let Ok(message) = HeaderValue::try_from(percent_encoded(message)) {
+        headers.insert(MESSAGE, message);
+    }
+    response
+}
+
+/// Encodes a message as gRPC does: all bytes but visible ASCII are encoded, and the percent sign.
+fn percent_encoded(message: &str) -> String {
+    let mut encoded = String::with_capacity(message.len());
+    for byte in message.bytes() {
+        match byte {
+            b'%' => encoded.push_str("%25"),
+            b' '..=b'~' => encoded.push(char::from(byte)),
+            byte => encoded.push_str(&format!("%{byte:02X}")),
+        }
+    }
+    encoded
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bodies_are_one_message() {
+        assert_eq!(message(b"\0\0\0\0\x02ab").unwrap(), (false, &b"ab"[..]));
+        assert_eq!(message(b"\x01\0\0\0\0").unwrap(), (true, &b""[..]));
+        for body in [
+            &b""[..],
+            b"\0\0\0\0",
+            b"\0\0\0\0\x03ab",
+            b"\0\0\0\0\x01ab",
+            b"\0\xff\xff\xff\xffab",
+            b"\x02\0\0\0\x02ab",
+        ] {
+            let error = message(body).unwrap_err();
+            assert_eq!(code::of(&error), code::INVALID_ARGUMENT);
+        }
+    }
+
+    #[test]
+    fn messages_are_encoded() {
+        assert_eq!(percent_encoded("50 %: ä\n"), "50 %25: %C3%A4%0A");
+    }
+}

@@ -1,0 +1,129 @@
+//! Bodies that are in memory as a whole: reception and decompression, within limits.
+
+use crate::api_error::ApiError;
+use crate::app_state::AppState;
+use crate::ingest_stream::IngestStream;
+use crate::intake;
+use crate::limiter::{MAX_WHOLE_BODY, Permit};
+use crate::port;
+use flate2::bufread::MultiGzDecoder;
+use std::io::Read;
+use std::ops::Deref;
+
+/// Bytes for which memory is reserved at the begin of a body.
+const FIRST_BYTES: usize = 64 << 10;
+/// Length of a compressed body from which other tasks leave the thread before decompression.
+const LONG_BYTES: usize = 64 << 10;
+
+/// Bytes with a permit for their memory.
+#[derive(Default)]
+pub struct Held {
+    bytes: Vec<u8>,
+    permit: Option<Permit>,
+    /// Number of bytes that the permit covers.
+    reserved: usize,
+    /// Number of bytes at the begin that are left out.
+    begin: usize,
+}
+
+impl Held {
+    /// Returns bytes whose memory a permit covers.
+    pub fn new(bytes: Vec<u8>, permit: Permit) -> Held {
+        Held {
+            reserved: bytes.len(),
+            permit: Some(permit),
+            begin: 0,
+            bytes,
+        }
+    }
+
+    /// Leaves out bytes at the begin. The caller has checked that they exist.
+    pub fn without_first(mut self, bytes: usize) -> Held {
+        self.begin += bytes;
+        self
+    }
+
+    /// Appends bytes. Memory is reserved for up to twice as many, but not for more than `limit`.
+    ///
+    /// # Errors
+    /// If the bytes exceed the limit, or if other bodies take too much memory.
+    fn extend(&mut self, app: &AppState, limit: usize, more: &[u8]) -> Result<(), ApiError> {
+        let len = self.bytes.len() + more.len();
+        if len > limit {
+            return Err(too_long(limit));
+        }
+        if len > self.reserved {
+            let reserved = len.max(2 * self.reserved).max(FIRST_BYTES).min(limit);
+            let added = app.bodies.acquire(reserved - self.reserved)?;
+            match &mut self.permit {
+                Some(permit) => permit.merge(added),
+                None => self.permit = Some(added),
+            }
+            self.reserved = reserved;
+            self.bytes.reserve_exact(reserved - self.bytes.len());
+        }
+        self.bytes.extend_from_slice(more);
+        Ok(())
+    }
+}
+
+impl Deref for Held {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.bytes[self.begin..]
+    }
+}
+
+/// Returns the maximum length of such a body, before and after decompression.
+pub fn limit(app: &AppState) -> usize {
+    app.settings.max_body.min(MAX_WHOLE_BODY) as usize
+}
+
+/// Receives a body. Memory is reserved as bytes arrive.
+///
+/// # Errors
+/// If the body is too long or too slow, or if other bodies take too much memory.
+pub async fn collect(
+    app: &AppState,
+    stream: &mut IngestStream,
+    limit: usize,
+) -> Result<Held, ApiError> {
+    let mut held = Held::default();
+    while let Some(frame) = stream.next().await? {
+        held.extend(app, limit, &frame)?;
+    }
+    Ok(held)
+}
+
+/// Decompresses gzip.
+///
+/// # Errors
+/// If the bytes are not gzip, or too long after decompression, or if other bodies take too much memory.
+pub fn gunzip(app: &AppState, compressed: &[u8], limit: usize) -> Result<Held, ApiError> {
+    let inflate = || {
+        let (mut held, mut piece) = (Held::default(), vec![0; FIRST_BYTES]);
+        let mut decoder = MultiGzDecoder::new(compressed);
+        loop {
+            match decoder.read(&mut piece) {
+                Ok(0) => return Ok(held),
+                Ok(len) => held.extend(app, limit, &piece[..len])?,
+                Err(error) => {
+                    return Err(ApiError::invalid(format!(
+                        "the body is not the gzip that its header states: {error}"
+                    )));
+                }
+            }
+        }
+    };
+    match compressed.len() < LONG_BYTES {
+        true => inflate(),
+        false => port::waiting(inflate),
+    }
+}
+
+/// Returns the error of a body that exceeds the limit.
+pub fn too_long(limit: usize) -> ApiError {
+    let rest = format!(", which is {} MiB at most here", MAX_WHOLE_BODY >> 20);
+    intake::too_long(limit as u64, &rest)
+}

@@ -1,0 +1,204 @@
+//! OTLP metrics over gRPC, with the HTTP/2 client of `hyper`.
+
+use crate::otlp::{Response, gzip, request};
+use crate::site::Site;
+use http_body_util::{BodyExt, Full};
+use hyper::body::Bytes;
+use hyper::client::conn::http2;
+use hyper::{HeaderMap, Request};
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use prost::Message;
+use serde_json::json;
+use tokio::net::TcpStream;
+
+const EXPORT: &str = "/opentelemetry.proto.collector.metrics.v1.MetricsService/Export";
+
+/// Result of a call: HTTP status, headers and trailers together, and the body.
+struct Called {
+    status: u16,
+    headers: HeaderMap,
+    body: Vec<u8>,
+}
+
+impl Called {
+    fn header(&self, name: &str) -> &str {
+        self.headers
+            .get(name)
+            .map_or("", |value| value.to_str().unwrap())
+    }
+
+    /// Returns the message of a successful call.
+    fn message(&self) -> Response {
+        assert_eq!(
+            self.header("grpc-status"),
+            "0",
+            "{}",
+            self.header("grpc-message")
+        );
+        let (prefix, message) = self.body.split_first_chunk::<5>().unwrap();
+        assert_eq!(prefix[0], 0);
+        assert_eq!(prefix[1..], (message.len() as u32).to_be_bytes());
+        Response::decode(message).unwrap()
+    }
+}
+
+fn site(max_body: u64) -> Site {
+    Site::with(|settings| {
+        settings.otlp_grpc = Some("127.0.0.1:0".parse().unwrap());
+        settings.max_body = max_body;
+    })
+}
+
+fn framed(flag: u8, message: &[u8]) -> Vec<u8> {
+    let len = (message.len() as u32).to_be_bytes();
+    [&[flag][..], &len, message].concat()
+}
+
+fn call(site: &Site, path: &str, headers: &[(&str, &str)], body: Vec<u8>) -> Called {
+    let address = site.otlp_address.unwrap();
+    site.run(async {
+        let stream = TcpStream::connect(address).await.unwrap();
+        let connected = http2::handshake(TokioExecutor::new(), TokioIo::new(stream)).await;
+        let (mut sender, connection) = connected.unwrap();
+        let driver = tokio::spawn(connection);
+        let mut request = Request::post(format!("http://{address}{path}"));
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        let request = request.body(Full::new(Bytes::from(body))).unwrap();
+        let response = sender.send_request(request).await.unwrap();
+        let (head, body) = response.into_parts();
+        let body = body.collect().await.unwrap();
+        let mut headers = head.headers;
+        headers.extend(body.trailers().cloned().unwrap_or_default());
+        driver.abort();
+        Called {
+            status: head.status.as_u16(),
+            headers,
+            body: body.to_bytes().to_vec(),
+        }
+    })
+}
+
+fn export(site: &Site, encoding: &str, body: Vec<u8>) -> Called {
+    let headers = [
+        ("content-type", "application/grpc"),
+        ("grpc-encoding", encoding),
+    ];
+    call(site, EXPORT, &headers, body)
+}
+
+#[test]
+fn calls_store_points() {
+    let site = site(1 << 20);
+    let first = request(&[("m", &[(1, Some(1.5))])]);
+    let called = export(&site, "identity", framed(0, &first));
+    assert_eq!((called.status, called.message().partial), (200, None));
+    assert_eq!(called.header("content-type"), "application/grpc");
+    let second = request(&[("m", &[(2, Some(2.5)), (3, None)])]);
+    let called = export(&site, "gzip", framed(1, &gzip(&second)));
+    let partial = called.message().partial.unwrap();
+    assert_eq!(partial.rejected, 1);
+    assert!(
+        partial.message.contains("it has no value"),
+        "{}",
+        partial.message
+    );
+    // A sender with gzip may leave short messages uncompressed.
+    let third = request(&[("m", &[(4, Some(3.5))])]);
+    assert_eq!(
+        export(&site, "gzip", framed(0, &third)).message().partial,
+        None
+    );
+    assert_eq!(site.values("m")["values"], json!([1.5, 2.5, 3.5]));
+    let metrics = site.get("/metrics").text;
+    let line = "seiner_ingest_samples_total{protocol=\"otlp\"} 3";
+    assert!(metrics.contains(line), "{metrics}");
+}
+
+#[test]
+fn errors_are_in_the_head_of_the_answer() {
+    let site = site(1 << 16);
+    let good = framed(0, &request(&[("m", &[(1, Some(1.0))])]));
+    let bomb = framed(1, &gzip(&vec![0; (1 << 16) + 1]));
+    for (encoding, body, code, part) in [
+        ("identity", framed(0, b"\x0a\x09"), "3", "byte "),
+        ("identity", b"\0\0\0".to_vec(), "3", "no message"),
+        ("identity", [&good[..], b"x"].concat(), "3", "prefix"),
+        ("identity", framed(1, b""), "3", "grpc-encoding"),
+        ("gzip", framed(1, b"x"), "3", "gzip"),
+        ("gzip", bomb, "3", "max_body"),
+        (
+            "identity",
+            framed(0, &vec![0; (1 << 16) + 1]),
+            "3",
+            "max_body",
+        ),
+        ("zstd", good.clone(), "12", "gzip"),
+    ] {
+        let called = export(&site, encoding, body);
+        assert_eq!(
+            (called.status, called.header("grpc-status")),
+            (200, code),
+            "{part}"
+        );
+        let message = called.header("grpc-message");
+        assert!(message.contains(part), "{part}: {message}");
+        assert!(called.body.is_empty());
+    }
+    let kind = [("content-type", "application/grpc+proto")];
+    let called = call(&site, "/opentelemetry.Traces/Export", &kind, good.clone());
+    assert_eq!(called.header("grpc-status"), "12");
+    let called = call(
+        &site,
+        EXPORT,
+        &[("content-type", "text/plain")],
+        good.clone(),
+    );
+    assert_eq!(called.status, 415);
+    assert_eq!(call(&site, EXPORT, &kind, good).message().partial, None);
+}
+
+#[test]
+fn too_many_calls_are_unavailable() {
+    let site = Site::with(|settings| {
+        settings.otlp_grpc = Some("127.0.0.1:0".parse().unwrap());
+        settings.max_requests = 1;
+    });
+    let good = framed(0, &request(&[("m", &[(1, Some(1.0))])]));
+    // A body over HTTP that does not end takes the only place.
+    let mut slow = std::net::TcpStream::connect(site.address).unwrap();
+    let head = "POST /v1/metrics HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/x-protobuf\r\n\
+                content-length: 10\r\n\r\n";
+    std::io::Write::write_all(&mut slow, head.as_bytes()).unwrap();
+    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(20);
+    loop {
+        let called = export(&site, "identity", good.clone());
+        if called.header("grpc-status") == "14" {
+            break;
+        }
+        assert!(std::time::Instant::now() < deadline, "the place is free");
+    }
+    let kind = [("content-type", "application/x-protobuf")];
+    let reply = site.post("/v1/metrics", &kind, &[]);
+    assert_eq!(reply.status, 503);
+    assert_eq!(reply.headers["retry-after"], "1");
+    drop(slow);
+}
+
+#[test]
+fn a_stop_ends_idle_connections() {
+    let mut site = site(1 << 20);
+    let address = site.otlp_address.unwrap();
+    let idle = site.run(async {
+        let stream = TcpStream::connect(address).await.unwrap();
+        let connected =
+            http2::handshake::<_, _, Full<Bytes>>(TokioExecutor::new(), TokioIo::new(stream)).await;
+        let (sender, connection) = connected.unwrap();
+        (sender, tokio::spawn(connection))
+    });
+    let began = std::time::Instant::now();
+    site.stop();
+    assert!(began.elapsed() < std::time::Duration::from_secs(5));
+    drop(idle);
+}
