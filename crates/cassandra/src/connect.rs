@@ -67,6 +67,10 @@ pub enum ConnectError {
     Rows(#[from] RowsError),
 }
 
+/// Longest wait for the nodes of a new keyspace, and the interval at which they are looked for.
+const NODES_WAIT: Duration = Duration::from_secs(30);
+const NODES_POLL: Duration = Duration::from_millis(200);
+
 /// Connects, and checks or creates the keyspace.
 pub(crate) async fn connect(
     contact: &Contact,
@@ -77,7 +81,7 @@ pub(crate) async fn connect(
     if find_keyspace(&client).await? == Found::Ours {
         return Ok(client);
     }
-    let datacenters = datacenters(&client);
+    let datacenters = all_datacenters(&client, contact, replication.factor).await?;
     let text = create_keyspace(&client.keyspace, replication.factor, &datacenters);
     client.change_schema(&text).await?;
     client
@@ -270,6 +274,42 @@ pub(crate) async fn marked(
         }
     }
     Ok(None)
+}
+
+/// Returns the number of nodes of each data centre for a new keyspace. A node that started a moment ago may not know all
+/// others, and the keyspace would have fewer copies for ever. So this function waits until the driver knows as many
+/// nodes as hosts were named, or as a row needs.
+async fn all_datacenters(
+    client: &Client,
+    contact: &Contact,
+    factor: usize,
+) -> Result<BTreeMap<String, usize>, ConnectError> {
+    let needed = factor.min(contact.hosts.len());
+    let mut found = datacenters(client);
+    for _ in 0..NODES_WAIT.as_millis() / NODES_POLL.as_millis() {
+        if found.values().sum::<usize>() >= needed {
+            break;
+        }
+        tokio::time::sleep(NODES_POLL).await;
+        // A failure leaves the nodes that were known.
+        let _ = client.session.refresh_metadata().await;
+        found = datacenters(client);
+    }
+    let nodes = found.values().sum::<usize>();
+    if nodes < needed {
+        let text = format!(
+            "only {nodes} of {} hosts are known as nodes of one cluster; look at `nodetool status`, and start the \
+             port when all nodes are up",
+            contact.hosts.len()
+        );
+        return Err(RowsError::Unavailable(text).into());
+    }
+    for (datacenter, nodes) in found.iter().filter(|(_, nodes)| **nodes < factor) {
+        tracing::warn!(
+            "the data centre {datacenter} has {nodes} nodes, so its rows get {nodes} copies instead of {factor}"
+        );
+    }
+    Ok(found)
 }
 
 /// Returns the number of nodes of each data centre.
