@@ -223,10 +223,16 @@ fn prepare(mut source: Source, bounds: Bounds) -> Result<Prepared, Error> {
     };
     if fits {
         let source = prepared.source.clone();
-        let wanted = source.own.wanted.clone();
-        let mut rows = SourceRows::new(source, wanted, bounds.alone());
-        prepared.rows = Some(rows.all()?);
-        prepared.damages.extend(rows.damages);
+        prepared.rows = Some(match source.single_run() {
+            Some(rows) => rows,
+            None => {
+                let wanted = source.own.wanted.clone();
+                let mut rows = SourceRows::new(source, wanted, bounds.alone());
+                let all = rows.all()?;
+                prepared.damages.extend(rows.damages);
+                all
+            }
+        });
     }
     Ok(prepared)
 }
