@@ -6,6 +6,7 @@
 
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 
+mod accept;
 mod advice;
 mod api_error;
 mod app_state;

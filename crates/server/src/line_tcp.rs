@@ -4,12 +4,11 @@
 //! the store is busy. A sender may die in the middle of a line, so a line counts only with its
 //! newline.
 
+use crate::accept::{Arrival, accept, close};
 use crate::api_error;
 use crate::app_state::AppState;
-use crate::connections::{Connection, Connections};
+use crate::connections::Connection;
 use crate::ingest::{LineIngest, PROTOCOL};
-use crate::listen::out_of_files;
-use crate::port;
 use crate::shutdown::Stop;
 use seiner_wire::line::Precision;
 use std::sync::Arc;
@@ -43,38 +42,16 @@ const METHODS: [&[u8]; 10] = [
 const REQUEST_LINE_BYTES: usize = 64 << 10;
 
 /// Receives lines until the stop. Lines that have arrived by then are stored.
-pub async fn serve(listener: TcpListener, app: Arc<AppState>, mut stop: Stop) {
-    let connections = Connections::new(app.settings.max_connections, LEAST_IDLE);
-    loop {
-        let (stream, peer) = tokio::select! {
-            accepted = listener.accept() => match accepted {
-                Ok(accepted) => accepted,
-                Err(error) => {
-                    out_of_files(&error).await;
-                    continue;
-                }
-            },
-            () = stop.wanted() => break,
-        };
-        app.traffic.connections.fetch_add(1, Relaxed);
-        let (app, stop, connections) = (app.clone(), stop.clone(), connections.clone());
-        // The permit is taken here, so that connections get permits in the order of their arrival.
-        let opened = connections.open();
-        tokio::spawn(port::polled(async move {
-            let opened = match opened {
-                Some(connection) => Some(connection),
-                None => connections.replace_idle().await,
-            };
-            match opened {
-                Some(connection) => take(stream, &app, &connection, stop, &peer.to_string()).await,
-                None => {
-                    app.traffic.rejected_requests.fetch_add(1, Relaxed);
-                }
-            }
-        }));
-    }
-    drop(listener);
-    connections.all_closed().await;
+pub async fn serve(listener: TcpListener, app: Arc<AppState>, stop: Stop) {
+    let (of, until) = (app.clone(), stop.clone());
+    let serve = move |arrival: Arrival, connection: Arc<Connection>| {
+        let (app, stop) = (of.clone(), until.clone());
+        async move {
+            let peer = arrival.peer.to_string();
+            take(arrival.stream, &app, &connection, stop, &peer).await;
+        }
+    };
+    accept(listener, app, stop, LEAST_IDLE, serve, close).await;
 }
 
 async fn take(

@@ -1,10 +1,10 @@
 //! HTTP port: accepts connections, with limits of number, size and time.
 
+use crate::accept::{Arrival, accept, drive};
 use crate::app_state::AppState;
-use crate::connections::{Connection, Connections, Serving};
+use crate::connections::{Connection, Serving};
 use crate::hosts::Local;
 use crate::http;
-use crate::port;
 use crate::shutdown::Stop;
 use crate::socket::Socket;
 use axum::Router;
@@ -17,14 +17,12 @@ use hyper::service::{Service, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use std::convert::Infallible;
-use std::pin::{Pin, pin};
+use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
 use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::time::timeout;
 
 /// Maximum size of a frame. At 64 KiB the cost of a frame is about 10 ns a line; more than 128 KiB
 /// gains nothing, and each connection would hold more memory.
@@ -60,57 +58,27 @@ const FULL: &str = "{\"error\":\"too many connections; try again, or raise max_c
 /// Serves HTTP until the stop, then finishes the requests in flight.
 pub async fn serve(listener: TcpListener, app: Arc<AppState>, stop: Stop) {
     let router = http::router(app.clone());
-    accept(listener, router, app, stop, PATIENCE).await;
+    accept_all(listener, router, app, stop, PATIENCE).await;
 }
 
-async fn accept(
+async fn accept_all(
     listener: TcpListener,
     router: Router,
     app: Arc<AppState>,
-    mut stop: Stop,
+    stop: Stop,
     patience: Patience,
 ) {
-    let connections = Connections::new(app.settings.max_connections, patience.idle);
-    loop {
-        let stream = tokio::select! {
-            accepted = listener.accept() => match accepted {
-                Ok((stream, _)) => stream,
-                Err(error) => {
-                    out_of_files(&error).await;
-                    continue;
-                }
-            },
-            () = stop.wanted() => break,
-        };
-        app.traffic.connections.fetch_add(1, Relaxed);
-        let (connections, router) = (connections.clone(), router.clone());
-        let (app, stop) = (app.clone(), stop.clone());
-        // The permit is taken here, so that connections get permits in the order of their arrival.
-        let opened = connections.open();
-        tokio::spawn(port::polled(async move {
-            let opened = match opened {
-                Some(connection) => Some(connection),
-                None => connections.replace_idle().await,
-            };
-            match opened {
-                Some(connection) => {
-                    serve_connection(stream, router, stop, connection, patience).await
-                }
-                None => {
-                    app.traffic.rejected_requests.fetch_add(1, Relaxed);
-                    turn_away(stream).await;
-                }
-            }
-        }));
-    }
-    drop(listener);
-    connections.all_closed().await;
-}
-
-/// Logs that a connection was not accepted, and waits. The usual cause is too many open files, which is temporary.
-pub async fn out_of_files(error: &std::io::Error) {
-    tracing::warn!("a connection was not accepted: {error}");
-    tokio::time::sleep(Duration::from_millis(100)).await;
+    let until = stop.clone();
+    let serve = move |arrival: Arrival, connection| {
+        serve_connection(
+            arrival.stream,
+            router.clone(),
+            until.clone(),
+            connection,
+            patience,
+        )
+    };
+    accept(listener, app, stop, patience.idle, serve, turn_away).await;
 }
 
 async fn turn_away(mut stream: TcpStream) {
@@ -132,7 +100,7 @@ async fn turn_away(mut stream: TcpStream) {
 async fn serve_connection(
     stream: TcpStream,
     router: Router,
-    mut stop: Stop,
+    stop: Stop,
     slot: Arc<Connection>,
     patience: Patience,
 ) {
@@ -162,25 +130,8 @@ async fn serve_connection(
         .max_header_size(HEAD_BYTES)
         .max_buf_size(FRAME_BYTES)
         .serve_connection(TokioIo::new(socket), service);
-    let mut connection = pin!(connection);
-    let served = tokio::select! {
-        served = connection.as_mut() => served,
-        () = stop.wanted() => {
-            connection.as_mut().graceful_shutdown();
-            connection.await
-        }
-        () = slot.must_close() => {
-            connection.as_mut().graceful_shutdown();
-            loop {
-                match timeout(LEAVE_TIME, connection.as_mut()).await {
-                    Ok(served) => break served,
-                    // A request came at the last moment.
-                    Err(_) if slot.is_busy() => {}
-                    Err(_) => break Ok(()),
-                }
-            }
-        }
-    };
+    let leave = |connection: Pin<&mut http1::Connection<_, _>>| connection.graceful_shutdown();
+    let served = drive(connection, &slot, stop, LEAVE_TIME, leave).await;
     if let Err(error) = served {
         tracing::debug!("connection: {error}");
     }
@@ -219,6 +170,7 @@ mod tests {
     use axum::routing::get;
     use seiner_store::MemoryStore;
     use std::net::SocketAddr;
+    use tokio::time::timeout;
 
     /// Returns a port with short time limits and a router with one large answer.
     async fn port(head_ms: u64, read_ms: u64) -> (SocketAddr, tempfile::TempDir) {
@@ -241,7 +193,7 @@ mod tests {
         let (switch, stop) = crate::shutdown::stop();
         tokio::spawn(async move {
             let _switch = switch;
-            accept(listener, router, app, stop, patience).await;
+            accept_all(listener, router, app, stop, patience).await;
         });
         (address, data)
     }

@@ -3,22 +3,20 @@
 //! The port takes messages of QoS 0 to 2 and rejects subscriptions. No session outlives its connection: a device sends
 //! messages without an acknowledgement again when it connects.
 
+use crate::accept::{Arrival, accept, close};
 use crate::app_state::AppState;
-use crate::connections::{Connection, Connections};
-use crate::listen::out_of_files;
+use crate::connections::Connection;
 use crate::mqtt::exchange::Exchange;
 use crate::mqtt::packets::{PortLimits, connack, disconnect, no_subscriptions};
 use crate::mqtt::session::{Ended, Session};
-use crate::port;
 use crate::shutdown::Stop;
 use mqtt_protocol_core::mqtt::Version;
 use mqtt_protocol_core::mqtt::packet::Packet;
 use mqtt_protocol_core::mqtt::result_code::DisconnectReasonCode;
 use mqtt_protocol_core::mqtt::role::Server;
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpListener;
 
 /// Maximum time from the connection to the CONNECT.
 const CONNECT_TIME: Duration = Duration::from_secs(10);
@@ -26,55 +24,33 @@ const CONNECT_TIME: Duration = Duration::from_secs(10);
 const LEAST_IDLE: Duration = Duration::from_secs(60);
 
 /// Receives messages until the stop.
-pub async fn serve(listener: TcpListener, app: Arc<AppState>, mut stop: Stop) {
-    let connections = Connections::new(app.settings.max_connections, LEAST_IDLE);
-    loop {
-        let (stream, peer) = tokio::select! {
-            accepted = listener.accept() => match accepted {
-                Ok(accepted) => accepted,
-                Err(error) => {
-                    out_of_files(&error).await;
-                    continue;
-                }
-            },
-            () = stop.wanted() => break,
-        };
-        let number = app.traffic.connections.fetch_add(1, Relaxed);
-        let (app, stop, connections) = (app.clone(), stop.clone(), connections.clone());
-        // The permit is taken here, so that connections get permits in the order of their arrival.
-        let opened = connections.open();
-        tokio::spawn(port::polled(async move {
-            let opened = match opened {
-                Some(connection) => Some(connection),
-                None => connections.replace_idle().await,
-            };
-            let Some(connection) = opened else {
-                app.traffic.rejected_requests.fetch_add(1, Relaxed);
-                return;
-            };
-            if let Err(ended) = attend(stream, &app, &connection, stop, number).await {
+pub async fn serve(listener: TcpListener, app: Arc<AppState>, stop: Stop) {
+    let (of, until) = (app.clone(), stop.clone());
+    let serve = move |arrival: Arrival, connection: Arc<Connection>| {
+        let (app, stop) = (of.clone(), until.clone());
+        async move {
+            let peer = arrival.peer;
+            if let Err(ended) = attend(arrival, &app, &connection, stop).await {
                 tracing::debug!("MQTT from {peer}: {ended}");
             }
-        }));
-    }
-    drop(listener);
-    connections.all_closed().await;
+        }
+    };
+    accept(listener, app, stop, LEAST_IDLE, serve, close).await;
 }
 
 /// Serves one device.
 async fn attend(
-    stream: TcpStream,
+    arrival: Arrival,
     app: &Arc<AppState>,
     connection: &Arc<Connection>,
     mut stop: Stop,
-    number: u64,
 ) -> Result<(), Ended> {
     let max_packet = app.settings.mqtt.max_packet;
     let limits = PortLimits {
         max_packet,
-        connection: number,
+        connection: arrival.number,
     };
-    let mut session = Session::with_device(stream, max_packet);
+    let mut session = Session::with_device(arrival.stream, max_packet);
     let mut exchange = Exchange::with_device(app, &stop);
     let opening = open(&mut session, limits);
     let opened = tokio::select! {

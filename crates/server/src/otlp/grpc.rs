@@ -5,12 +5,12 @@
 
 use super::code::{self, UNIMPLEMENTED};
 use super::{PROTOCOL, is_gzip, write};
+use crate::accept::{Arrival, accept, close, drive};
 use crate::api_error::ApiError;
 use crate::app_state::AppState;
-use crate::connections::{Connection, Connections};
+use crate::connections::Connection;
 use crate::ingest_stream::IngestStream;
 use crate::intake::Intake;
-use crate::listen::out_of_files;
 use crate::port;
 use crate::shutdown::Stop;
 use crate::socket::Socket;
@@ -26,12 +26,10 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use prost::Message;
 use std::convert::Infallible;
 use std::future::Future;
-use std::pin::pin;
+use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::time::timeout;
 
 const EXPORT: &str = "/opentelemetry.proto.collector.metrics.v1.MetricsService/Export";
 const MEDIA_TYPE: &str = "application/grpc";
@@ -59,38 +57,12 @@ const LEAST_IDLE: Duration = Duration::from_secs(1);
 const LEAVE_TIME: Duration = Duration::from_millis(500);
 
 /// Serves gRPC until the stop, then finishes the calls in flight.
-pub async fn serve(listener: TcpListener, app: Arc<AppState>, mut stop: Stop) {
-    let connections = Connections::new(app.settings.max_connections, LEAST_IDLE);
-    loop {
-        let stream = tokio::select! {
-            accepted = listener.accept() => match accepted {
-                Ok((stream, _)) => stream,
-                Err(error) => {
-                    out_of_files(&error).await;
-                    continue;
-                }
-            },
-            () = stop.wanted() => break,
-        };
-        app.traffic.connections.fetch_add(1, Relaxed);
-        let (app, stop, connections) = (app.clone(), stop.clone(), connections.clone());
-        // The permit is taken here, so that connections get permits in the order of their arrival.
-        let opened = connections.open();
-        tokio::spawn(port::polled(async move {
-            let opened = match opened {
-                Some(connection) => Some(connection),
-                None => connections.replace_idle().await,
-            };
-            match opened {
-                Some(connection) => serve_connection(stream, app, connection, stop).await,
-                None => {
-                    app.traffic.rejected_requests.fetch_add(1, Relaxed);
-                }
-            }
-        }));
-    }
-    drop(listener);
-    connections.all_closed().await;
+pub async fn serve(listener: TcpListener, app: Arc<AppState>, stop: Stop) {
+    let (of, until) = (app.clone(), stop.clone());
+    let serve = move |arrival: Arrival, connection| {
+        serve_connection(arrival.stream, of.clone(), connection, until.clone())
+    };
+    accept(listener, app, stop, LEAST_IDLE, serve, close).await;
 }
 
 /// Executor of the calls of a connection.
@@ -107,7 +79,7 @@ async fn serve_connection(
     stream: TcpStream,
     app: Arc<AppState>,
     slot: Arc<Connection>,
-    mut stop: Stop,
+    stop: Stop,
 ) {
     // Answers are written in one piece: waiting for more would only delay them.
     let _ = stream.set_nodelay(true);
@@ -131,25 +103,8 @@ async fn serve_connection(
         .keep_alive_interval(SILENCE)
         .keep_alive_timeout(PING_TIME)
         .serve_connection(TokioIo::new(socket), service);
-    let mut connection = pin!(connection);
-    let served = tokio::select! {
-        served = connection.as_mut() => served,
-        () = stop.wanted() => {
-            connection.as_mut().graceful_shutdown();
-            connection.await
-        }
-        () = slot.must_close() => {
-            connection.as_mut().graceful_shutdown();
-            loop {
-                match timeout(LEAVE_TIME, connection.as_mut()).await {
-                    Ok(served) => break served,
-                    // A call came at the last moment.
-                    Err(_) if slot.is_busy() => {}
-                    Err(_) => break Ok(()),
-                }
-            }
-        }
-    };
+    let leave = |connection: Pin<&mut http2::Connection<_, _, _>>| connection.graceful_shutdown();
+    let served = drive(connection, &slot, stop, LEAVE_TIME, leave).await;
     if let Err(error) = served {
         tracing::debug!("gRPC: {error}");
     }
