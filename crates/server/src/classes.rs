@@ -2,6 +2,7 @@
 //! as a flag. Both are keys with texts, parsed by one table, so that a value has the same meaning and
 //! the same error messages in both.
 
+use crate::key_texts::{Key, KeyTexts, list, pairs};
 use crate::size::parse_size;
 use seiner_engine::{Class, WhenFull, parse_levels};
 use seiner_model::parse_duration;
@@ -16,21 +17,9 @@ pub const VARIABLE: &str = "SEINER_CLASS";
 /// Priority of classes without a given priority. Classes with a lower priority are shed first.
 const PRIORITY: u8 = 100;
 
-/// Key of a class.
-pub struct ClassKey {
-    /// Name of the key.
-    pub name: &'static str,
-    /// Kind of the expected text.
-    pub form: &'static str,
-    /// Effect of the key.
-    pub help: &'static str,
-    /// Parses a text into the class. The error contains the remedy.
-    assign: fn(&mut Class, &str) -> Result<(), String>,
-}
-
 /// Every key of a class.
-pub static KEYS: [ClassKey; 10] = [
-    ClassKey {
+pub static KEYS: [Key<Class>; 10] = [
+    Key {
         name: "name",
         form: "TEXT",
         help: "Name of the class in reports and metrics; required. `default` is the class of all sources that no \
@@ -40,7 +29,7 @@ pub static KEYS: [ClassKey; 10] = [
             Ok(())
         },
     },
-    ClassKey {
+    Key {
         name: "sources",
         form: "SELECTOR",
         help: "Selector of the sources, as in queries: `accel{axis=\"x\"}`. A source belongs to the first class \
@@ -50,7 +39,7 @@ pub static KEYS: [ClassKey; 10] = [
             Ok(())
         },
     },
-    ClassKey {
+    Key {
         name: "age",
         form: "DURATION",
         help: "Maximum age of samples. Older samples expire. A higher age needs more disk.",
@@ -65,7 +54,7 @@ pub static KEYS: [ClassKey; 10] = [
             Ok(())
         },
     },
-    ClassKey {
+    Key {
         name: "rollup",
         form: "STEP for DURATION then …",
         help: "Roll-up of samples older than `age`, which otherwise expire: one row per step, with count, sum, \
@@ -78,7 +67,7 @@ pub static KEYS: [ClassKey; 10] = [
             Ok(())
         },
     },
-    ClassKey {
+    Key {
         name: "rows",
         form: "COUNT",
         help: "Number of latest rows to keep of every source, and up to one block more (a ring).",
@@ -90,7 +79,7 @@ pub static KEYS: [ClassKey; 10] = [
             Ok(())
         },
     },
-    ClassKey {
+    Key {
         name: "bytes",
         form: "SIZE",
         help: "Approximate number of latest bytes to keep, of all sources of the class together (a quota).",
@@ -99,7 +88,7 @@ pub static KEYS: [ClassKey; 10] = [
             Ok(())
         },
     },
-    ClassKey {
+    Key {
         name: "priority",
         form: "0 to 255",
         help: "Order of shedding: classes with a lower priority are shed first. The default is 100.",
@@ -110,7 +99,7 @@ pub static KEYS: [ClassKey; 10] = [
             Ok(())
         },
     },
-    ClassKey {
+    Key {
         name: "when_full",
         form: "refuse|shed",
         help: "Behaviour when `disk` is used up by data that no rule expires. `refuse` (the default): new samples \
@@ -125,7 +114,7 @@ pub static KEYS: [ClassKey; 10] = [
             Ok(())
         },
     },
-    ClassKey {
+    Key {
         name: "replication",
         form: "COUNT",
         help: "In a cluster: number of replicas of the samples of the class (default: that of the keyspace). More \
@@ -143,7 +132,7 @@ pub static KEYS: [ClassKey; 10] = [
             Ok(())
         },
     },
-    ClassKey {
+    Key {
         name: "consistency",
         form: "one|quorum|all",
         help: "In a cluster: replicas that must answer before a bundle of the class counts as stored or read. `quorum` \
@@ -169,7 +158,7 @@ const OLD_KEYS: [(&str, &str); 1] = [("coarser", "rollup")];
 /// Class as it was written: texts by key, not parsed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ClassText {
-    texts: Vec<(&'static str, String)>,
+    texts: KeyTexts,
 }
 
 impl ClassText {
@@ -200,23 +189,12 @@ impl ClassText {
     pub fn put(&mut self, key: &str, text: String) -> Result<(), String> {
         let old = OLD_KEYS.iter().find(|(old, _)| *old == key);
         let name = old.map_or(key, |(_, new)| new);
-        let Some(known) = KEYS.iter().find(|known| known.name == name) else {
-            let names: Vec<&str> = KEYS.iter().map(|known| known.name).collect();
-            return Err(format!(
-                "a class has no {key:?}; there are {}",
-                names.join(", ")
-            ));
-        };
-        if self.texts.iter().any(|(name, _)| *name == known.name) {
-            return Err(format!("{key} is given twice"));
-        }
-        self.texts.push((known.name, text));
-        Ok(())
+        self.texts.put(&KEYS, "a class", name, key, text)
     }
 
     /// Returns keys and texts, in their order.
     pub fn texts(&self) -> &[(&'static str, String)] {
-        &self.texts
+        self.texts.texts()
     }
 
     /// Parses the texts into a class.
@@ -229,11 +207,7 @@ impl ClassText {
             priority: PRIORITY,
             ..Class::forever()
         };
-        for (name, text) in &self.texts {
-            let key = KEYS.iter().find(|key| key.name == *name);
-            let key = key.expect("only known keys are put");
-            (key.assign)(&mut class, text.trim()).map_err(|error| format!("{name}: {error}"))?;
-        }
+        self.texts.assign(&KEYS, &mut class)?;
         Ok(class)
     }
 }
@@ -242,52 +216,12 @@ impl ClassText {
 impl fmt::Display for ClassText {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let pairs: Vec<String> = self
-            .texts
+            .texts()
             .iter()
             .map(|(name, text)| format!("{name}={text}"))
             .collect();
         f.write_str(&pairs.join(","))
     }
-}
-
-/// Returns the keys and values of a text such as `example`.
-pub(crate) fn pairs<'a>(text: &'a str, example: &str) -> Result<Vec<(&'a str, &'a str)>, String> {
-    let pairs = split(text, ',').into_iter().map(|pair| {
-        let (key, value) = pair
-            .split_once('=')
-            .ok_or_else(|| format!("{pair:?} is not a key with a value; write {example}"))?;
-        Ok((key.trim(), value.trim()))
-    });
-    pairs.collect()
-}
-
-/// Parses the texts that semicolons separate.
-pub(crate) fn list<T>(
-    text: &str,
-    parse: impl Fn(&str) -> Result<T, String>,
-) -> Result<Vec<T>, String> {
-    let texts = split(text, ';').into_iter().map(str::trim);
-    let texts = texts.filter(|text| !text.is_empty());
-    texts.map(parse).collect()
-}
-
-/// Returns the parts of a text between separators outside braces and quotes.
-fn split(text: &str, separator: char) -> Vec<&str> {
-    let (mut depth, mut quoted, mut escaped) = (0_usize, false, false);
-    text.split(|letter: char| {
-        if std::mem::take(&mut escaped) {
-            return false;
-        }
-        match letter {
-            '\\' => escaped = quoted,
-            '"' => quoted = !quoted,
-            '{' if !quoted => depth += 1,
-            '}' if !quoted => depth = depth.saturating_sub(1),
-            _ => return letter == separator && !quoted && depth == 0,
-        }
-        false
-    })
-    .collect()
 }
 
 #[cfg(test)]

@@ -50,21 +50,18 @@ pub struct Effective {
     pub origin: Origin,
 }
 
-/// Retention class as it was written, and its origin.
-pub struct GivenClass {
-    /// Text of the class.
-    pub text: ClassText,
-    /// Origin of the class.
+/// Item that settings may contain several times, as it was written, and its origin.
+pub struct Written<T> {
+    /// Text of the item.
+    pub text: T,
+    /// Origin of the item.
     pub origin: Origin,
 }
 
-/// Rule for topics of MQTT as it was written, and its origin.
-pub struct GivenTopic {
-    /// Text of the rule.
-    pub text: TopicText,
-    /// Origin of the rule.
-    pub origin: Origin,
-}
+/// Retention class as it was written.
+pub type GivenClass = Written<ClassText>;
+/// Rule for topics of MQTT as it was written.
+pub type GivenTopic = Written<TopicText>;
 
 /// Flags that may be given several times.
 #[derive(Clone, Copy, Default)]
@@ -136,11 +133,11 @@ impl Layers {
         let RepeatedFlags { classes, topics } = repeated;
         if !classes.is_empty() {
             let texts = classes.iter().map(|text| ClassText::parse(text)).collect();
-            layers.put_classes(texts, Origin::Flag(classes::KEY.to_string()))?;
+            layers.classes = written(texts, &Origin::Flag(classes::KEY.to_string()))?;
         }
         if !topics.is_empty() {
             let texts = topics.iter().map(|text| TopicText::parse(text)).collect();
-            layers.put_topics(texts, Origin::Flag(mqtt_topics::FLAG.to_string()))?;
+            layers.topics = written(texts, &Origin::Flag(mqtt_topics::FLAG.to_string()))?;
         }
         Ok(layers)
     }
@@ -173,30 +170,19 @@ impl Layers {
         for (key, value) in document.into_inner() {
             let at = key.span().start;
             let key = key.get_ref();
+            let of_file = |at| Origin::File(path.to_path_buf(), line(at));
+            let rejected = |(at, what): (usize, String)| error(at, what);
             if key == classes::KEY {
-                let tables = tables(value.get_ref())
-                    .ok_or_else(|| error(at, "classes are tables, each under [[class]]".into()))?;
-                self.classes.clear();
-                for (at, table) in tables {
-                    let mut text = ClassText::default();
-                    put_all(table, "a class", |key, value| text.put(key, value))
-                        .map_err(|what| error(at, what))?;
-                    let origin = Origin::File(path.to_path_buf(), line(at));
-                    self.classes.push(GivenClass { text, origin });
-                }
+                let others = (at, "classes are tables, each under [[class]]".to_string());
+                let found = tables(value.get_ref(), others, "a class", ClassText::put, of_file);
+                self.classes = found.map_err(rejected)?;
                 continue;
             }
             if key == mqtt_topics::KEY {
-                let what = "topics of MQTT are tables, each under [[mqtt_topic]]";
-                let tables = tables(value.get_ref()).ok_or_else(|| error(at, what.into()))?;
-                self.topics.clear();
-                for (at, table) in tables {
-                    let mut text = TopicText::default();
-                    put_all(table, "a topic", |key, value| text.put(key, value))
-                        .map_err(|what| error(at, what))?;
-                    let origin = Origin::File(path.to_path_buf(), line(at));
-                    self.topics.push(GivenTopic { text, origin });
-                }
+                let text = "topics of MQTT are tables, each under [[mqtt_topic]]";
+                let others = (at, text.to_string());
+                let found = tables(value.get_ref(), others, "a topic", TopicText::put, of_file);
+                self.topics = found.map_err(rejected)?;
                 continue;
             }
             let setting = settings::named(key).ok_or_else(|| error(at, unknown(key)))?;
@@ -207,7 +193,7 @@ impl Layers {
                     format!("{key} takes {form}; write it as a text in quotes"),
                 )
             })?;
-            self.put(setting, text, Origin::File(path.to_path_buf(), line(at)));
+            self.put(setting, text, of_file(at));
         }
         Ok(())
     }
@@ -222,11 +208,11 @@ impl Layers {
     ) -> Result<(), SettingsError> {
         if let Some(text) = variable(classes::VARIABLE) {
             let origin = Origin::Environment(classes::VARIABLE.to_string());
-            self.put_classes(ClassText::parse_list(&text), origin)?;
+            self.classes = written(ClassText::parse_list(&text), &origin)?;
         }
         if let Some(text) = variable(mqtt_topics::VARIABLE) {
             let origin = Origin::Environment(mqtt_topics::VARIABLE.to_string());
-            self.put_topics(TopicText::parse_list(&text), origin)?;
+            self.topics = written(TopicText::parse_list(&text), &origin)?;
         }
         for setting in settings::all() {
             let name = setting.variable();
@@ -234,36 +220,6 @@ impl Layers {
                 self.put(setting, text, Origin::Environment(name));
             }
         }
-        Ok(())
-    }
-
-    /// Classes of a higher layer replace all those of lower layers, because their order counts.
-    fn put_classes(
-        &mut self,
-        texts: Result<Vec<ClassText>, String>,
-        origin: Origin,
-    ) -> Result<(), SettingsError> {
-        let texts = texts.map_err(|error| SettingsError(format!("{origin}: {error}")))?;
-        let given = texts.into_iter().map(|text| GivenClass {
-            text,
-            origin: origin.clone(),
-        });
-        self.classes = given.collect();
-        Ok(())
-    }
-
-    /// Rules of a higher layer replace all those of lower layers, as classes do.
-    fn put_topics(
-        &mut self,
-        texts: Result<Vec<TopicText>, String>,
-        origin: Origin,
-    ) -> Result<(), SettingsError> {
-        let texts = texts.map_err(|error| SettingsError(format!("{origin}: {error}")))?;
-        let given = texts.into_iter().map(|text| GivenTopic {
-            text,
-            origin: origin.clone(),
-        });
-        self.topics = given.collect();
         Ok(())
     }
 
@@ -381,31 +337,51 @@ fn plain(value: &DeValue<'_>) -> Option<String> {
     }
 }
 
-/// Returns the tables of an array with their positions.
-fn tables<'a, 'd>(value: &'a DeValue<'d>) -> Option<Vec<(usize, &'a DeTable<'d>)>> {
+/// Returns the items of texts with their origin. Those of a higher layer replace all those of lower layers, because their
+/// order counts.
+fn written<T>(
+    texts: Result<Vec<T>, String>,
+    origin: &Origin,
+) -> Result<Vec<Written<T>>, SettingsError> {
+    let texts = texts.map_err(|error| SettingsError(format!("{origin}: {error}")))?;
+    let written = texts.into_iter().map(|text| Written {
+        text,
+        origin: origin.clone(),
+    });
+    Ok(written.collect())
+}
+
+/// Returns the items of an array of tables. `item` names an item in errors, and `put` adds a key to it. `others` is the
+/// error for all other values. Errors have their position.
+fn tables<'a, 'd, T: Default>(
+    value: &'a DeValue<'d>,
+    others: (usize, String),
+    item: &str,
+    put: fn(&mut T, &str, String) -> Result<(), String>,
+    origin: impl Fn(usize) -> Origin,
+) -> Result<Vec<Written<T>>, (usize, String)> {
     let DeValue::Array(array) = value else {
-        return None;
+        return Err(others);
     };
     let table = |value: &'a toml::Spanned<DeValue<'d>>| match value.get_ref() {
         DeValue::Table(table) => Some((value.span().start, table)),
         _ => None,
     };
-    array.iter().map(table).collect()
-}
-
-/// Passes the keys of a table with their texts to `put`. `of` names the table in errors.
-fn put_all(
-    table: &DeTable<'_>,
-    of: &str,
-    mut put: impl FnMut(&str, String) -> Result<(), String>,
-) -> Result<(), String> {
-    for (key, value) in table.iter() {
-        let key = key.get_ref();
-        let value = plain(value.get_ref())
-            .ok_or_else(|| format!("{key} of {of} is a text, a number or a size in quotes"))?;
-        put(key, value)?;
+    let tables: Option<Vec<(usize, &DeTable<'_>)>> = array.iter().map(table).collect();
+    let mut found = Vec::new();
+    for (at, table) in tables.ok_or(others)? {
+        let mut text = T::default();
+        for (key, value) in table.iter() {
+            let key = key.get_ref();
+            let value = plain(value.get_ref())
+                .ok_or_else(|| format!("{key} of {item} is a text, a number or a size in quotes"));
+            let added = value.and_then(|value| put(&mut text, key, value));
+            added.map_err(|what| (at, what))?;
+        }
+        let origin = origin(at);
+        found.push(Written { text, origin });
     }
-    Ok(())
+    Ok(found)
 }
 
 /// Returns the error for an unknown key, with the nearest known key.

@@ -26,6 +26,7 @@ mod http;
 pub mod ingest;
 mod ingest_stream;
 mod intake;
+pub mod key_texts;
 mod layers;
 mod limiter;
 mod line_tcp;

@@ -2,7 +2,7 @@
 //! flag. Both are keys with texts, parsed by one table, so that a value has the same meaning and the same error messages
 //! in both.
 
-use crate::classes::{list, pairs};
+use crate::key_texts::{Key, KeyTexts, list, pairs};
 use seiner_wire::mqtt::{Rule, RuleDraft};
 
 /// Key in the file: `[[mqtt_topic]]`.
@@ -12,21 +12,9 @@ pub const FLAG: &str = "mqtt-topic";
 /// Environment variable: rules in the form of flags, separated by semicolons.
 pub const VARIABLE: &str = "SEINER_MQTT_TOPIC";
 
-/// Key of a rule.
-pub struct TopicKey {
-    /// Name of the key.
-    pub name: &'static str,
-    /// Kind of the expected text.
-    pub form: &'static str,
-    /// Effect of the key.
-    pub help: &'static str,
-    /// Parses a text into the rule. The error contains the remedy.
-    assign: fn(&mut RuleDraft, &str) -> Result<(), String>,
-}
-
 /// Every key of a rule.
-pub static KEYS: [TopicKey; 8] = [
-    TopicKey {
+pub static KEYS: [Key<RuleDraft>; 8] = [
+    Key {
         name: "topic",
         form: "PATTERN",
         help: "Pattern of topics, level by level; required. `{measurement}` and `{field}` name the measurement and the \
@@ -38,7 +26,7 @@ pub static KEYS: [TopicKey; 8] = [
             Ok(())
         },
     },
-    TopicKey {
+    Key {
         name: "filter",
         form: "FILTER",
         help: "Topic filter of the subscription, if it is not the one that follows from `topic` (`home/+/+`), such as \
@@ -48,7 +36,7 @@ pub static KEYS: [TopicKey; 8] = [
             Ok(())
         },
     },
-    TopicKey {
+    Key {
         name: "measurement",
         form: "TEXT",
         help: "Measurement of the rows; required unless the topic has `{measurement}` or the payload is `line`.",
@@ -57,7 +45,7 @@ pub static KEYS: [TopicKey; 8] = [
             Ok(())
         },
     },
-    TopicKey {
+    Key {
         name: "tags",
         form: "NAME=TEXT ...",
         help: "Further tags of all rows, with spaces between them: `site=north floor=2`.",
@@ -74,7 +62,7 @@ pub static KEYS: [TopicKey; 8] = [
             Ok(())
         },
     },
-    TopicKey {
+    Key {
         name: "field",
         form: "TEXT",
         help: "Field of a number, `value` unless given. For JSON objects, the begin of the names of all fields.",
@@ -83,7 +71,7 @@ pub static KEYS: [TopicKey; 8] = [
             Ok(())
         },
     },
-    TopicKey {
+    Key {
         name: "payload",
         form: "auto|number|json|line",
         help: "Form of the payload. `auto` (the default): JSON if it begins like an object, an array or a text, otherwise \
@@ -93,7 +81,7 @@ pub static KEYS: [TopicKey; 8] = [
             Ok(())
         },
     },
-    TopicKey {
+    Key {
         name: "time",
         form: "NAME[.NAME...]",
         help: "Place of the time in JSON, such as `time` or `meta.sent`. Without one, the time of reception counts.",
@@ -102,7 +90,7 @@ pub static KEYS: [TopicKey; 8] = [
             Ok(())
         },
     },
-    TopicKey {
+    Key {
         name: "time_unit",
         form: "auto|s|ms|us|ns",
         help: "Unit of times in JSON and in lines. `auto` (the default): in JSON, the unit that places the time between \
@@ -120,7 +108,7 @@ pub static KEYS: [TopicKey; 8] = [
 /// Rule as it was written: texts by key, not parsed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TopicText {
-    texts: Vec<(&'static str, String)>,
+    texts: KeyTexts,
 }
 
 impl TopicText {
@@ -149,23 +137,12 @@ impl TopicText {
     /// # Errors
     /// If there is no such key, or it is present already.
     pub fn put(&mut self, key: &str, text: String) -> Result<(), String> {
-        let Some(known) = KEYS.iter().find(|known| known.name == key) else {
-            let names: Vec<&str> = KEYS.iter().map(|known| known.name).collect();
-            return Err(format!(
-                "a topic has no {key:?}; there are {}",
-                names.join(", ")
-            ));
-        };
-        if self.texts.iter().any(|(name, _)| *name == known.name) {
-            return Err(format!("{key} is given twice"));
-        }
-        self.texts.push((known.name, text));
-        Ok(())
+        self.texts.put(&KEYS, "a topic", key, key, text)
     }
 
     /// Returns keys and texts, in their order.
     pub fn texts(&self) -> &[(&'static str, String)] {
-        &self.texts
+        self.texts.texts()
     }
 
     /// Parses the texts into a rule.
@@ -174,11 +151,7 @@ impl TopicText {
     /// The first text that cannot be parsed, with its key and the remedy.
     pub fn rule(&self) -> Result<Rule, String> {
         let mut draft = RuleDraft::default();
-        for (name, text) in &self.texts {
-            let key = KEYS.iter().find(|key| key.name == *name);
-            let key = key.expect("only known keys are put");
-            (key.assign)(&mut draft, text.trim()).map_err(|error| format!("{name}: {error}"))?;
-        }
+        self.texts.assign(&KEYS, &mut draft)?;
         Rule::new(draft).map_err(|error| error.to_string())
     }
 }
