@@ -2,6 +2,7 @@
 //! `e2e/test_mqtt.py` has Mosquitto as the broker.
 
 use crate::gate::Gate;
+use crate::limits::until;
 use crate::site::Site;
 use seiner_server::mqtt_topics::TopicText;
 use seiner_server::settings::{Broker, MqttVersion};
@@ -164,14 +165,6 @@ impl Peer {
             "{error}"
         );
         self.stream.set_read_timeout(Some(PATIENCE)).unwrap();
-    }
-}
-
-fn until(what: &str, mut holds: impl FnMut() -> bool) {
-    let deadline = Instant::now() + PATIENCE;
-    while !holds() {
-        assert!(Instant::now() < deadline, "{what}");
-        std::thread::sleep(Duration::from_millis(10));
     }
 }
 
