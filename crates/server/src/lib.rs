@@ -49,6 +49,7 @@ pub mod query;
 mod remote_write;
 mod renamed;
 mod response_stream;
+mod series;
 mod server;
 pub mod settings;
 mod shutdown;

@@ -114,7 +114,7 @@ async fn write(app: &AppState, intake: Intake<'_>, request: Held) -> Result<Writ
     let stored = ingest::store(app, &intake.counters, &request, &mut written).await;
     drop(request);
     stored?;
-    intake.durable(written.position).await?;
+    intake.durable(written.stored.position).await?;
     Ok(written)
 }
 

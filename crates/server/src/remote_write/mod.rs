@@ -11,7 +11,8 @@ use crate::advice::advised;
 use crate::api_error::ApiError;
 use crate::app_state::AppState;
 use crate::ingest_stream::IngestStream;
-use crate::intake::{self, Intake, Place};
+use crate::intake::{self, Intake};
+use crate::series;
 use axum::body::Body;
 use axum::extract::State;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
@@ -65,7 +66,7 @@ async fn receive(State(app): State<Arc<AppState>>, headers: HeaderMap, body: Bod
     };
     if version == Some(Version::V2) {
         let headers = response.headers_mut();
-        headers.insert(SAMPLES_WRITTEN, HeaderValue::from(written.accepted));
+        headers.insert(SAMPLES_WRITTEN, HeaderValue::from(written.stored.samples));
         headers.insert(HISTOGRAMS_WRITTEN, HeaderValue::from(0));
         headers.insert(EXEMPLARS_WRITTEN, HeaderValue::from(0));
     }
@@ -85,7 +86,7 @@ async fn take(
     let stored = ingest::store(app, &intake.counters, version, &request, written).await;
     drop(request);
     stored?;
-    intake.durable(written.position).await
+    intake.durable(written.stored.position).await
 }
 
 /// Returns the version that the content type states. A request without a content type has version 1.
@@ -132,36 +133,20 @@ fn answer(written: &Written) -> Response {
     if rejections.samples == 0 {
         return StatusCode::NO_CONTENT.into_response();
     }
-    let places = rejections.listed.iter().map(|rejection| Place {
-        text: place(rejection),
-        rows: rejection.samples,
-    });
-    let message = intake::partial("samples", written.accepted, rejections.samples, places);
+    let places = series::places(rejections, "series", "sample");
+    let accepted = written.stored.samples;
+    let message = intake::partial("samples", accepted, rejections.samples, places);
     let series: Vec<Value> = rejections.listed.iter().map(in_json).collect();
     let body = json!({
         "error": message,
         "code": "invalid",
         "message": message,
-        "accepted": written.accepted,
+        "accepted": accepted,
         "rejected": rejections.samples,
         "histograms": rejections.histograms,
         "series": series,
     });
     (StatusCode::BAD_REQUEST, Json(body)).into_response()
-}
-
-fn place(rejection: &Rejection) -> String {
-    let Rejection {
-        series,
-        name,
-        samples,
-        reason,
-    } = rejection;
-    let count = match samples {
-        1 => "1 sample".to_string(),
-        samples => format!("{samples} samples"),
-    };
-    format!("series {series} ({name}), {count}: {reason}")
 }
 
 fn in_json(rejection: &Rejection) -> Value {
