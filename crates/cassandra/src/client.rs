@@ -45,15 +45,19 @@ pub(crate) struct Client {
     pub(crate) permits: Arc<Semaphore>,
     /// Number of permits.
     pub(crate) concurrency: usize,
+    /// Number of hosts that the user named.
+    pub(crate) named_hosts: usize,
     timeouts: Timeouts,
     compaction: Compaction,
 }
 
 impl Client {
-    /// Opens a session. Returns the driver's error as it is.
+    /// Opens a session through the hosts of a contact: those that answer, of all that were named. Returns the driver's
+    /// error as it is.
     pub(crate) async fn open(
         contact: &Contact,
         tls: Option<TlsConfig>,
+        named_hosts: usize,
     ) -> Result<Client, NewSessionError> {
         let timeouts = contact.timeouts;
         let counters = Arc::new(Counters::default());
@@ -99,6 +103,7 @@ impl Client {
             timestamps: MonotonicTimestampGenerator::new(),
             permits: Arc::new(Semaphore::new(concurrency)),
             concurrency,
+            named_hosts,
             timeouts,
             compaction: contact.compaction,
         })

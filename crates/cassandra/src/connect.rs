@@ -81,7 +81,7 @@ pub(crate) async fn connect(
     if find_keyspace(&client).await? == Found::Ours {
         return Ok(client);
     }
-    let datacenters = all_datacenters(&client, contact, replication.factor).await?;
+    let datacenters = datacenters(&client, replication.factor).await?;
     let text = create_keyspace(&client.keyspace, replication.factor, &datacenters);
     client.change_schema(&text).await?;
     client
@@ -138,9 +138,10 @@ pub(crate) async fn reach(contact: &Contact) -> Result<Client, ConnectError> {
             answering.hosts.push(host.clone());
         }
     }
+    let open_client = Client::open(&answering, tls, contact.hosts.len());
     let driver = match answering.hosts.is_empty() {
         true => String::new(),
-        false => match timeout(contact.timeouts.connect, Client::open(&answering, tls)).await {
+        false => match timeout(contact.timeouts.connect, open_client).await {
             Ok(Ok(client)) => return Ok(client),
             Ok(Err(error)) => error.to_string(),
             Err(_) => format!("no connection within {:?}", contact.timeouts.connect),
@@ -276,16 +277,18 @@ pub(crate) async fn marked(
     Ok(None)
 }
 
-/// Returns the number of nodes of each data centre for a new keyspace. A node that started a moment ago may not know all
-/// others, and the keyspace would have fewer copies for ever. So this function waits until the driver knows as many
+/// Returns the number of nodes of each data centre, for a new keyspace. A node that started a moment ago may not know
+/// all others, and the keyspace would have fewer copies for ever. So this function waits until the driver knows as many
 /// nodes as hosts were named, or as a row needs.
-async fn all_datacenters(
+///
+/// # Errors
+/// If the driver knows fewer after a while.
+pub(crate) async fn datacenters(
     client: &Client,
-    contact: &Contact,
     factor: usize,
-) -> Result<BTreeMap<String, usize>, ConnectError> {
-    let needed = factor.min(contact.hosts.len());
-    let mut found = datacenters(client);
+) -> Result<BTreeMap<String, usize>, RowsError> {
+    let needed = factor.min(client.named_hosts);
+    let mut found = known_datacenters(client);
     for _ in 0..NODES_WAIT.as_millis() / NODES_POLL.as_millis() {
         if found.values().sum::<usize>() >= needed {
             break;
@@ -293,16 +296,16 @@ async fn all_datacenters(
         tokio::time::sleep(NODES_POLL).await;
         // A failure leaves the nodes that were known.
         let _ = client.session.refresh_metadata().await;
-        found = datacenters(client);
+        found = known_datacenters(client);
     }
     let nodes = found.values().sum::<usize>();
     if nodes < needed {
         let text = format!(
             "only {nodes} of {} hosts are known as nodes of one cluster; look at `nodetool status`, and start the \
              port when all nodes are up",
-            contact.hosts.len()
+            client.named_hosts
         );
-        return Err(RowsError::Unavailable(text).into());
+        return Err(RowsError::Unavailable(text));
     }
     for (datacenter, nodes) in found.iter().filter(|(_, nodes)| **nodes < factor) {
         tracing::warn!(
@@ -312,8 +315,8 @@ async fn all_datacenters(
     Ok(found)
 }
 
-/// Returns the number of nodes of each data centre.
-pub(crate) fn datacenters(client: &Client) -> BTreeMap<String, usize> {
+/// Returns the number of nodes of each data centre that the driver knows.
+fn known_datacenters(client: &Client) -> BTreeMap<String, usize> {
     let state = client.session.get_cluster_state();
     let mut datacenters = BTreeMap::new();
     for node in state.get_nodes_info() {

@@ -61,7 +61,9 @@ async fn create_space(client: &Client, keyspace: &str, copies: u32) -> Result<()
     if owns(client, keyspace).await? {
         return Ok(());
     }
-    let text = create_keyspace(keyspace, copies as usize, &datacenters(client));
+    let copies = copies as usize;
+    let datacenters = datacenters(client, copies).await?;
+    let text = create_keyspace(keyspace, copies, &datacenters);
     client.change_schema(&text).await?;
     client.change_schema(&create_marker(keyspace)).await?;
     mark(client, keyspace, OWNER, &client.keyspace).await;
