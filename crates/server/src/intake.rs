@@ -50,8 +50,8 @@ impl<'a> Intake<'a> {
         }
     }
 
-    /// Waits until the rows up to a position are on the disk, or on the replicas of a cluster, whatever the settings
-    /// require. A store without a journal does not wait.
+    /// Waits until the rows up to a position are on the disk, or on the replicas of a cluster, even if the settings
+    /// require less. A store without a journal does not wait.
     ///
     /// # Errors
     /// If the rows do not become durable, or not in time.

@@ -1,8 +1,8 @@
 //! MQTT: a subscriber of the user's broker, and a port for devices without a broker.
 //!
 //! Both read packets in a session, and store the messages of all packets that have arrived by one call of the store. A
-//! message of QoS 1 or 2 is acknowledged when its rows are on the disk, whatever `durability` is. While the store does
-//! not accept rows, nothing is acknowledged and nothing is read. The sender keeps these messages.
+//! message of QoS 1 or 2 is acknowledged when its rows are on the disk, with every `durability` but `memory`. While the
+//! store does not accept rows, nothing is acknowledged and nothing is read. The sender keeps these messages.
 
 mod exchange;
 mod ingest;

@@ -72,8 +72,8 @@ impl Timers {
 
 impl Session<Client> {
     /// Creates a session with a broker. A broker of version 3.1.1 does not receive the maximum length of a packet, and
-    /// would repeat a longer one for ever. The session therefore takes packets of any length from that broker. The
-    /// session ends if a ping has no answer within `ping_time`.
+    /// would repeat a longer one for ever. So the session takes packets of any length from that broker. The session
+    /// ends if a ping has no answer within `ping_time`.
     pub fn with_broker(
         stream: TcpStream,
         version: Version,

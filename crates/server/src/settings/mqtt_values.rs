@@ -84,7 +84,7 @@ impl MqttSettings {
 }
 
 impl Broker {
-    /// Parses `USER@HOST:PORT`, of which user and port may be missing.
+    /// Parses `USER@HOST:PORT`. User and port may be missing.
     ///
     /// # Errors
     /// A sentence with the remedy.
