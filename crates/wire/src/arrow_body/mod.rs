@@ -16,6 +16,7 @@ use arrow_ipc::reader::StreamDecoder;
 use bytes::Bytes;
 use roles::Roles;
 use seiner_model::{Columns, SourceKey};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// Names and units that the schema of a stream does not contain.
 #[derive(Clone, Debug, Default)]
@@ -134,9 +135,17 @@ impl ArrowDecoder {
                 "an earlier part of the body is not valid",
             ));
         }
-        let decoded = self.stream.decode(buffer).map_err(|error| {
-            ArrowBodyError::new(format!("the body is not a stream of Arrow: {error}"))
-        });
+        // The library panics on some damaged messages (offsets beyond the body, unknown types). A body that breaks the
+        // decoder is not used any further, so that no state of a broken decoder matters.
+        let decoded = catch_unwind(AssertUnwindSafe(|| self.stream.decode(buffer)));
+        let decoded = match decoded {
+            Ok(decoded) => decoded.map_err(|error| {
+                ArrowBodyError::new(format!("the body is not a stream of Arrow: {error}"))
+            }),
+            Err(_) => Err(ArrowBodyError::new(
+                "the body is not a stream of Arrow: a message is damaged",
+            )),
+        };
         self.is_broken = decoded.is_err();
         decoded
     }

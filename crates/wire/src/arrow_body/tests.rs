@@ -6,7 +6,7 @@ use crate::answer::{Format, TimeUnit};
 use arrow_array::builder::StringDictionaryBuilder;
 use arrow_array::types::Int8Type;
 use arrow_array::{
-    ArrayRef, Float64Array, Int32Array, Int64Array, ListArray, StringArray,
+    ArrayRef, BooleanArray, Float64Array, Int32Array, Int64Array, ListArray, StringArray,
     TimestampMillisecondArray,
 };
 use arrow_ipc::writer::StreamWriter;
@@ -208,7 +208,46 @@ const TYPES: [FieldType; 5] = [
     FieldType::Str,
 ];
 
+/// Returns a valid body with columns of every kind.
+fn varied() -> Vec<u8> {
+    let mut host = StringDictionaryBuilder::<Int8Type>::new();
+    [Some("a"), None, Some("b")]
+        .into_iter()
+        .for_each(|value| host.append_option(value));
+    body(vec![
+        ("time", times(&[Some(1), Some(2), None])),
+        ("host", Arc::new(host.finish())),
+        (
+            "usage",
+            Arc::new(Float64Array::from(vec![Some(1.0), None, Some(4.0)])),
+        ),
+        (
+            "state",
+            Arc::new(StringArray::from(vec![None, Some(""), Some("on")])),
+        ),
+        ("up", Arc::new(BooleanArray::from(vec![true, false, true]))),
+    ])
+}
+
 proptest! {
+    /// Damage of a body is an error, or changes rows, and never a panic.
+    #[test]
+    fn damaged_bodies_cause_no_panic(
+        changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..4),
+        cut in prop::option::of(any::<prop::sample::Index>()),
+    ) {
+        let mut body = varied();
+        for (place, byte) in changes {
+            let at = place.index(body.len());
+            body[at] = byte;
+        }
+        if let Some(cut) = cut {
+            body.truncate(cut.index(body.len()));
+        }
+        if let Ok(rows) = decode(&body, of("m"), usize::MAX) {
+            prop_assert!(rows.sources.iter().all(|rows| rows.numbers.len() == rows.columns.times.len()));
+        }
+    }
     /// Every row of a wide answer comes back as it was. A source has one type for each field, and sources differ.
     #[test]
     fn wide_answers_are_bodies(rows in prop::collection::vec(row(), 1..40), piece in 1_usize..500) {
