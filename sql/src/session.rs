@@ -125,6 +125,13 @@ pub fn message(error: &DataFusionError, memory_bytes: usize) -> String {
             memory_bytes >> 20
         ),
         DataFusionError::Execution(reason) => reason.clone(),
-        other => other.strip_backtrace(),
+        other => {
+            let text = other.strip_backtrace();
+            // Nobody can change the setting that DataFusion recommends.
+            text.replace(
+                " or disable the datafusion.sql_parser.enable_ident_normalization configuration",
+                "",
+            )
+        }
     }
 }
