@@ -76,10 +76,13 @@ async fn by_body(
 ) -> Response {
     let content_type = headers
         .get(header::CONTENT_TYPE)
-        .and_then(|value| value.to_str().ok())
-        .unwrap_or_default();
-    if content_type.starts_with("application/x-www-form-urlencoded") {
-        for (name, value) in form_urlencoded::parse(&body) {
+        .and_then(|value| value.to_str().ok());
+    let is_form =
+        content_type.is_some_and(|text| text.starts_with("application/x-www-form-urlencoded"));
+    // curl sends a bare text as a form, too.
+    let pairs: Vec<_> = form_urlencoded::parse(&body).filter(|_| is_form).collect();
+    if pairs.iter().any(|(name, _)| name == "q") {
+        for (name, value) in pairs {
             match name.as_ref() {
                 "q" => parameters.q = Some(value.into_owned()),
                 "format" => match serde_json::from_value(value.as_ref().into()) {

@@ -121,6 +121,8 @@ impl OnlyReads {
             Statement::StartTransaction { .. }
             | Statement::Commit { .. }
             | Statement::Rollback { .. } => Verdict::Allowed,
+            // Pools of connections send this. A connection has nothing to discard.
+            Statement::Discard { .. } => Verdict::Ignored("DISCARD ALL"),
             Statement::Set(set) => {
                 let text = set.to_string().to_lowercase();
                 let mut words = text.split_whitespace().skip(1);
@@ -129,7 +131,7 @@ impl OnlyReads {
                         Verdict::Refused("SET of datafusion's settings".into())
                     }
                     Some(name) if SETTINGS.contains(&name) => Verdict::Allowed,
-                    _ => Verdict::Ignored,
+                    _ => Verdict::Ignored("SET"),
                 }
             }
             other => refused_statement(other).map_or(Verdict::Allowed, Verdict::Refused),
@@ -139,7 +141,7 @@ impl OnlyReads {
     fn response(statement: &Statement) -> Option<PgWireResult<Response>> {
         match OnlyReads::verdict(statement) {
             Verdict::Allowed => None,
-            Verdict::Ignored => Some(Ok(Response::Execution(Tag::new("SET")))),
+            Verdict::Ignored(tag) => Some(Ok(Response::Execution(Tag::new(tag)))),
             Verdict::Refused(name) => Some(Err(refusal(&name))),
         }
     }
@@ -148,7 +150,7 @@ impl OnlyReads {
 enum Verdict {
     Allowed,
     /// Answered as done, without effect.
-    Ignored,
+    Ignored(&'static str),
     Refused(String),
 }
 
@@ -181,7 +183,7 @@ impl QueryHook for OnlyReads {
     ) -> Option<PgWireResult<LogicalPlan>> {
         match OnlyReads::verdict(statement) {
             Verdict::Refused(name) => Some(Err(refusal(&name))),
-            Verdict::Allowed | Verdict::Ignored => None,
+            Verdict::Allowed | Verdict::Ignored(_) => None,
         }
     }
 
