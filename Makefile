@@ -17,7 +17,7 @@ SUDO ?= $(if $(filter 0,$(shell id -u)),,sudo)
 
 page_sources := $(shell find web/src web/public -type f 2>/dev/null) web/index.html web/vite.config.ts web/tsconfig.json
 
-.PHONY: help serve build cluster tour tour-root page test test-slow test-engine bench-peers bench-embedded bench-core bench-core-lock bench-bundles bench-restart \
+.PHONY: help serve build sql cluster tour tour-root page test test-slow test-engine bench-peers bench-embedded bench-core bench-core-lock bench-bundles bench-restart \
         bench-amplification bench-merge-sim bench-merge-writes bench-merge-rate bench-merge-latency bench-merge-figures bench-soak bench-soak-peers \
         bench-simulate bench-raid-matrix bench-raid-heldout bench-raid-phases bench-raid-real bench-raid-faults \
         bench-cluster-faults bench-cluster-cost bench-cluster-scale bench-cluster-balance \
@@ -32,6 +32,12 @@ serve: build ## Build the program if necessary and start the server on 127.0.0.1
 build: page ## Build the optimised program with its web page: target/release/seiner
 	scripts/need.sh cargo compiler
 	cargo build --release --locked -p seiner
+
+sql: ## Build the program that answers SQL, beside the server: target/release/seiner-sql (8 minutes on two cores)
+	scripts/need.sh cargo compiler
+	CARGO_TARGET_DIR=$(CURDIR)/target/sql cargo build --locked --profile sql --manifest-path sql/Cargo.toml
+	mkdir -p target/release
+	cp target/sql/sql/seiner-sql target/release/
 
 cluster: build ## Try a cluster on this machine: three nodes of Cassandra and three ports
 	scripts/need.sh java maven

@@ -39,6 +39,12 @@ examples() {
     rm -rf "$folder"
 }
 
+# sql: builds and tests the program that answers SQL, and puts it beside the server. Its profile keeps the build short.
+sql() {
+    CARGO_TARGET_DIR=$PWD/target/sql cargo test --locked --profile sql --manifest-path sql/Cargo.toml &&
+        CARGO_TARGET_DIR=$PWD/target/sql cargo build --locked --profile sql --manifest-path sql/Cargo.toml &&
+        cp target/sql/sql/seiner-sql target/debug/
+}
 web() { (cd web && npm run --silent "$1"); }
 deny() { PATH=$PWD/target/tools/bin:$PATH cargo deny --locked check bans licenses sources; }
 e2e() { target/e2e-venv/bin/python -m pytest e2e -q --tb=short --durations=5 -p no:cacheprovider; }
@@ -46,6 +52,7 @@ e2e() { target/e2e-venv/bin/python -m pytest e2e -q --tb=short --durations=5 -p 
 step tools scripts/need.sh cargo compiler node python chromium curl cargo-deny || finish
 step page make page || finish
 step format cargo fmt --all --check -- -l
+step format-sql cargo fmt --check --manifest-path sql/Cargo.toml -- -l
 step lint cargo clippy --locked --workspace --all-targets -- -D warnings
 step features scripts/features.py
 step dependencies deny
@@ -65,8 +72,10 @@ step page-units web test:unit
 step page-browser web test:browser
 step page-live scripts/page-live.sh
 step python python/run-tests.sh
+step sql sql
 # Tests that need a missing tool are skipped, with a message.
 scripts/need.sh fio libnbd qemu-img || echo "Tests of the block device are skipped"
+scripts/need.sh psql || echo "Tests with psql are skipped"
 scripts/need.sh prometheus || echo "Tests with Prometheus as sender and reader are skipped"
 scripts/need.sh mosquitto || echo "Tests with Mosquitto as broker are skipped"
 [ -z "$slow" ] || scripts/need.sh mkfs.ext4 mkfs.xfs || echo "Tests of file systems are skipped"

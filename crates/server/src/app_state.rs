@@ -11,6 +11,7 @@ use crate::mqtt::MqttState;
 use crate::plan::Planner;
 use crate::port;
 use crate::settings::Settings;
+use crate::sql_program::SqlProgram;
 use crate::storage_target::{self, StorageTarget};
 use crate::system::{FileSystem, ProcessStats};
 use crate::traffic::TrafficCounters;
@@ -60,6 +61,8 @@ pub struct AppState {
     pub planner: Option<Arc<dyn Planner>>,
     /// Cluster, if the store is a port of one.
     pub cluster: Option<Arc<dyn ClusterView>>,
+    /// Program that answers SQL.
+    pub sql: SqlProgram,
     /// Settings of the server.
     pub settings: Settings,
     /// Counters of all ports.
@@ -145,6 +148,7 @@ impl AppState {
             plans: Limiter::fixed(1, "plan is", traffic.clone()),
             reports: Limiter::fixed(REPORTS, "reports are", traffic.clone()),
             started: crate::time::now(),
+            sql: SqlProgram::new(&settings),
             store,
             target,
             planner,

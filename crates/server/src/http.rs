@@ -6,7 +6,7 @@ use crate::health::Severity;
 use crate::hosts::{self, HostName, Hosts};
 use crate::{
     array, cluster, delete, log, metric_text, otlp, page, parameters, plan, prometheus, query,
-    remote_write, status, write,
+    remote_write, sql, status, write,
 };
 use axum::extract::{DefaultBodyLimit, State};
 use axum::http::{HeaderName, HeaderValue, StatusCode, header};
@@ -64,6 +64,12 @@ pub fn router(app: Arc<AppState>) -> Router {
         .route("/api/v1/log/why", get(log::why))
         .route("/api/v1/log/trace", get(log::log_trace))
         .route("/api/v1/plan", get(plan::plan))
+        .route(
+            "/api/v1/sql",
+            get(sql::answer)
+                .post(sql::answer)
+                .layer(DefaultBodyLimit::max(sql::MAX_QUERY)),
+        )
         .route("/ports", get(cluster::ports))
         .route(
             "/cluster/{request}",

@@ -56,6 +56,8 @@ pub mod settings;
 mod shutdown;
 mod size;
 mod socket;
+mod sql;
+mod sql_program;
 mod status;
 mod storage_target;
 mod store_metrics;

@@ -26,7 +26,7 @@ const WRITE: &[&str] = &["precision", "allow_1970", "measurement", "tags"];
 
 /// Addresses with their parameters, and whether those of [`INFLUX`] are allowed. Probes and the page are missing:
 /// nothing depends on their parameters. `/api/v1/plan` reads its own.
-const TABLE: [(&str, &[&str], bool); 21] = [
+const TABLE: [(&str, &[&str], bool); 22] = [
     ("/write", WRITE, true),
     ("/api/v2/write", WRITE, true),
     ("/prometheus/api/v1/write", &[], false),
@@ -66,6 +66,7 @@ const TABLE: [(&str, &[&str], bool); 21] = [
         ],
         false,
     ),
+    ("/api/v1/sql", &["q", "format"], false),
     ("/api/v1/delete", &["select", "from", "to"], false),
     ("/api/v1/measurements", &[], false),
     ("/api/v1/tags", SELECT, false),

@@ -8,7 +8,7 @@ use crate::health::{clock_warning, idle_classes};
 use crate::host::Host;
 use crate::settings::Settings;
 use crate::shutdown::{Signals, Stop};
-use crate::{line_tcp, listen, mqtt, otlp, shutdown};
+use crate::{line_tcp, listen, mqtt, otlp, shutdown, sql};
 use anyhow::{Context, Result, anyhow};
 use seiner_engine::Engine;
 use seiner_store::Store;
@@ -27,6 +27,7 @@ pub struct Server {
     line_address: Option<SocketAddr>,
     mqtt_address: Option<SocketAddr>,
     otlp_address: Option<SocketAddr>,
+    postgres_address: Option<SocketAddr>,
     stopping: watch::Sender<bool>,
     ports: JoinSet<()>,
     host: Option<Host>,
@@ -120,6 +121,7 @@ impl Server {
             line_address: None,
             mqtt_address: None,
             otlp_address: None,
+            postgres_address: None,
             stopping,
             ports: JoinSet::new(),
             host: None,
@@ -136,6 +138,7 @@ impl Server {
         let settings = &self.app.settings;
         let listener = bind(settings.listen, "listen").await?;
         self.address = listener.local_addr()?;
+        self.app.sql.set_server(self.address);
         if let Some(address) = settings.line_tcp {
             let listener = bind(address, "line_tcp").await?;
             self.line_address = Some(listener.local_addr()?);
@@ -157,6 +160,15 @@ impl Server {
             self.otlp_address = Some(listener.local_addr()?);
             let served = otlp::grpc::serve(listener, self.app.clone(), stop.clone());
             self.ports.spawn(served);
+        }
+        if let Some(address) = settings.postgres_listen {
+            let listener = bind(address, "postgres_listen").await?;
+            self.postgres_address = Some(listener.local_addr()?);
+            self.ports.spawn(sql::serve_postgres(
+                listener,
+                self.app.clone(),
+                stop.clone(),
+            ));
         }
         if let Some(period) = settings.host_sensors {
             self.host = Some(Host::start(
@@ -191,6 +203,11 @@ impl Server {
         self.otlp_address
     }
 
+    /// Returns the address of PostgreSQL's protocol, if there is one.
+    pub fn postgres_address(&self) -> Option<SocketAddr> {
+        self.postgres_address
+    }
+
     /// Returns the store.
     pub fn store(&self) -> &Arc<dyn Store> {
         &self.app.store
@@ -209,6 +226,7 @@ impl Server {
             tracing::warn!("{cut} requests were not finished within stop_timeout and are cut off");
         }
         self.ports.abort_all();
+        self.app.sql.stop().await;
         let (store, host) = (self.app.store.clone(), self.host.take());
         let closed = tokio::task::spawn_blocking(move || {
             host.into_iter().for_each(Host::stop);

@@ -11,6 +11,7 @@ mod page;
 mod ports;
 mod service;
 mod setting;
+mod sql;
 mod storage;
 mod store;
 mod table;

@@ -3,17 +3,18 @@
 use super::mqtt_values::MqttSettings;
 use super::setting::Setting;
 use super::values::{Acknowledge, ArrayIo, Settings};
-use super::{cluster, mqtt, ports, service, storage, store};
+use super::{cluster, mqtt, ports, service, sql, storage, store};
 use seiner_engine::{Classes, Durability, Given, MergePolicy};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
 /// Groups of settings, in the order of display.
-static GROUPS: [&[Setting]; 6] = [
+static GROUPS: [&[Setting]; 7] = [
     &storage::SETTINGS,
     &ports::SETTINGS,
     &mqtt::SETTINGS,
+    &sql::SETTINGS,
     &store::SETTINGS,
     &service::SETTINGS,
     &cluster::SETTINGS,
@@ -47,6 +48,9 @@ impl Default for Settings {
             allow_remote: false,
             allowed_hosts: Vec::new(),
             mqtt: MqttSettings::default(),
+            sql_program: None,
+            sql_memory: 0,
+            postgres_listen: None,
             durability: Durability::Memory,
             memory: None,
             block_bytes: 0,
@@ -108,6 +112,9 @@ mod tests {
             ("listen", "7670"),
             ("line_tcp", "yes"),
             ("otlp_grpc", "4317"),
+            ("sql_program", ""),
+            ("sql_memory", "1MiB"),
+            ("postgres_listen", "5432"),
             ("otlp_labels", "host.name,,os.type"),
             ("allow_remote", "maybe"),
             ("allowed_hosts", "https://nas.local"),

@@ -73,6 +73,12 @@ pub struct Settings {
     pub allowed_hosts: Vec<HostName>,
     /// Settings of MQTT.
     pub mqtt: MqttSettings,
+    /// Program that answers SQL; `None` for `seiner-sql` beside this program.
+    pub sql_program: Option<PathBuf>,
+    /// Maximum memory of all SQL queries together, bytes.
+    pub sql_memory: u64,
+    /// Address of the port for PostgreSQL clients, if there is one.
+    pub postgres_listen: Option<SocketAddr>,
     /// Durability of acknowledged rows.
     pub durability: Durability,
     /// Memory of the store, bytes; `None`: a share of the machine's.
@@ -229,6 +235,7 @@ impl Settings {
             ("line_tcp", self.line_tcp),
             ("mqtt_listen", self.mqtt.listen),
             ("otlp_grpc", self.otlp_grpc),
+            ("postgres_listen", self.postgres_listen),
         ];
         for (name, address) in addresses {
             if let Some(address) = address

@@ -1,0 +1,131 @@
+"""SQL over HTTP and for PostgreSQL clients, by the program `seiner-sql`."""
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import time
+
+import pyarrow
+import pytest
+import requests
+from program import PROGRAM
+
+SQL = PROGRAM.with_name("seiner-sql")
+SECOND = 10**9
+
+needs_sql = pytest.mark.skipif(not SQL.is_file(), reason=f"{SQL} is missing: run `make sql`, or scripts/test.sh up to its step sql")
+
+
+def fill(server):
+    """Writes a minute of two sources, of which one has a tag more, and a field with two types."""
+    lines = []
+    for second in range(60):
+        at = second * SECOND
+        lines.append(f"cpu,host=a,rack=r1 usage={second},n={second}i {at}")
+        lines.append(f"cpu,host=b usage={2 * second} {at}")
+    lines += ["mix,host=a v=1.5 0", "mix,host=b v=2i 0"]
+    answer = requests.post(f"{server.url}/write", data="\n".join(lines), timeout=60)
+    assert answer.status_code == 204, answer.text
+
+
+def ask(server, query, **parameters):
+    answer = requests.get(f"{server.url}/api/v1/sql", params={"q": query, **parameters}, timeout=60)
+    assert answer.status_code == 200, answer.text
+    return answer
+
+
+def free_port():
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        return free.getsockname()[1]
+
+
+def pid(server):
+    """Returns the process of `seiner-sql` that the server started."""
+    found = subprocess.run(["ps", "--ppid", str(server.process.pid), "-o", "pid="], capture_output=True, text=True)
+    return int(found.stdout.split()[0])
+
+
+def test_without_the_program_the_command_that_builds_it_is_named(serve):
+    server = serve(sql_program="/nowhere/seiner-sql")
+    answer = requests.get(f"{server.url}/api/v1/sql", params={"q": "SELECT 1"}, timeout=60)
+    assert answer.status_code == 503
+    assert "make sql" in answer.json()["error"]
+
+
+@needs_sql
+def test_queries_over_http(serve):
+    server = serve()
+    fill(server)
+    query = "SELECT host, rack, count(*) AS rows, count(n) AS n, last(usage, time) AS last, rate(usage, time) AS rate FROM cpu "
+    rows = ask(server, query + "GROUP BY 1, 2 ORDER BY 1").json()
+    assert rows == [
+        {"host": "a", "rack": "r1", "rows": 60, "n": 60, "last": 59.0, "rate": 1.0},
+        {"host": "b", "rack": None, "rows": 60, "n": 0, "last": 118.0, "rate": 2.0},
+    ]
+    narrowed = "SELECT usage FROM cpu WHERE host LIKE 'b%' AND time > '1970-01-01T00:00:57Z' ORDER BY time"
+    assert ask(server, narrowed, format="csv").text == "usage\n116.0\n118.0\n"
+    table = pyarrow.ipc.open_stream(ask(server, "SELECT * FROM mix ORDER BY host", format="arrow").content).read_all()
+    assert table.column_names == ["time", "host", "v::f64", "v::i64"]
+    assert table["v::f64"].to_pylist() == [1.5, None]
+    assert table["v::i64"].to_pylist() == [None, 2]
+    steps = "SELECT sum(count) AS count, max(max) AS max FROM aggregates('cpu', '10s') WHERE field = 'usage'"
+    assert ask(server, steps).json() == [{"count": 120, "max": 118.0}]
+    posted = requests.post(f"{server.url}/api/v1/sql", data={"q": "SELECT 1 AS one"}, timeout=60)
+    assert posted.json() == [{"one": 1}]
+    for mistake, reason in [("INSERT INTO cpu VALUES (1)", "INSERT is refused"), ("SELECT nope FROM cpu", "nope"), ("", "q is missing")]:
+        answer = requests.get(f"{server.url}/api/v1/sql", params={"q": mistake}, timeout=60)
+        assert answer.status_code == 400
+        assert reason in answer.json()["error"]
+    server.stop()
+
+
+@needs_sql
+def test_the_program_is_started_again_and_ends_with_the_server(serve):
+    server = serve()
+    assert ask(server, "SELECT 1 AS one").json() == [{"one": 1}]
+    os.kill(pid(server), signal.SIGKILL)
+    assert ask(server, "SELECT 1 AS one").json() == [{"one": 1}]
+    program = pid(server)
+    # A server that is killed cannot end the program, which watches its input.
+    server.kill()
+    end = time.monotonic() + 10
+    while os.path.exists(f"/proc/{program}"):
+        assert time.monotonic() < end, "seiner-sql outlives its server"
+        time.sleep(0.05)
+
+
+@needs_sql
+def test_a_query_without_end_ends_with_its_client(serve):
+    server = serve()
+    ask(server, "SELECT 1")
+    query = "SELECT count(*) FROM generate_series(1, 1000000) a, generate_series(1, 1000000) b WHERE a.value + b.value = -1"
+    for _ in range(6):
+        # More than the program permits at one time.
+        with pytest.raises(requests.Timeout):
+            requests.get(f"{server.url}/api/v1/sql", params={"q": query}, timeout=0.3)
+    assert ask(server, "SELECT 1 AS one").json() == [{"one": 1}]
+
+
+@needs_sql
+def test_postgres_clients(serve):
+    psycopg = pytest.importorskip("psycopg", reason="psycopg is not installed: pip install -r requirements.txt")
+    port = free_port()
+    server = serve(postgres_listen=f"127.0.0.1:{port}")
+    fill(server)
+    with psycopg.connect(host="127.0.0.1", port=port, user="any", dbname="seiner", autocommit=True) as connection:
+        found = connection.execute("SELECT host, avg(usage) FROM cpu WHERE host = %s GROUP BY 1", ("b",)).fetchall()
+        assert found == [("b", 59.0)]
+        first = connection.execute("SELECT * FROM cpu ORDER BY time, host LIMIT 1").fetchone()
+        assert (first[0].timestamp(), *first[1:]) == (0, "a", "r1", 0, 0.0)
+        for statement in ["INSERT INTO cpu VALUES (1)", "DROP TABLE cpu", "SET datafusion.execution.batch_size = 1"]:
+            with pytest.raises(psycopg.errors.ReadOnlySqlTransaction):
+                connection.execute(statement)
+    if shutil.which("psql") is None:
+        pytest.skip("psql is not installed: scripts/need.sh psql")
+    address = ["psql", "-h", "127.0.0.1", "-p", str(port), "-U", "any", "-d", "seiner", "-A", "-t", "-c"]
+    for command, expected in [("SELECT count(*) FROM cpu", "120"), (r"\dt", "cpu")]:
+        printed = subprocess.run([*address, command], capture_output=True, text=True, timeout=60)
+        assert printed.returncode == 0, printed.stderr
+        assert expected in printed.stdout

@@ -1,0 +1,213 @@
+//! HTTP endpoint `/sql`. An answer is sent as the query computes it. If the client closes the connection, the query
+//! ends.
+
+use crate::answer::{AnswerWriter, Format};
+use crate::session::{message, query};
+use axum::Router;
+use axum::body::Body;
+use axum::extract::{DefaultBodyLimit, Query, State};
+use axum::http::{HeaderMap, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use bytes::Bytes;
+use datafusion::error::{DataFusionError, Result};
+use datafusion::execution::SendableRecordBatchStream;
+use datafusion::prelude::SessionContext;
+use futures::StreamExt;
+use serde::Deserialize;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::Instant;
+
+/// Maximum length of a query, bytes.
+const MAX_QUERY_BYTES: usize = 1 << 20;
+
+/// Limits of queries.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Memory of all queries, bytes.
+    pub memory_bytes: usize,
+    /// Number of queries at one time. Further ones are answered 503.
+    pub queries: usize,
+    /// Maximum time of a query.
+    pub time: Duration,
+}
+
+/// Session with its limits.
+#[derive(Clone)]
+struct App {
+    context: Arc<SessionContext>,
+    limits: Limits,
+    permits: Arc<Semaphore>,
+}
+
+/// Parameters of a query.
+#[derive(Debug, Default, Deserialize)]
+struct Parameters {
+    q: Option<String>,
+    #[serde(default)]
+    format: Format,
+}
+
+/// Returns the service.
+pub fn router(context: Arc<SessionContext>, limits: Limits) -> Router {
+    let permits = Arc::new(Semaphore::new(limits.queries));
+    Router::new()
+        .route("/sql", get(by_address).post(by_body))
+        .layer(DefaultBodyLimit::max(MAX_QUERY_BYTES))
+        .with_state(App {
+            context,
+            limits,
+            permits,
+        })
+}
+
+async fn by_address(State(app): State<App>, Query(parameters): Query<Parameters>) -> Response {
+    app.answer(parameters).await
+}
+
+/// Answers a POST: the body is a form with `q` and `format`, or the text of the query.
+async fn by_body(
+    State(app): State<App>,
+    Query(mut parameters): Query<Parameters>,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Response {
+    let content_type = headers
+        .get(header::CONTENT_TYPE)
+        .and_then(|value| value.to_str().ok());
+    let is_form =
+        content_type.is_some_and(|text| text.starts_with("application/x-www-form-urlencoded"));
+    // curl sends a bare text as a form, too.
+    let pairs: Vec<_> = form_urlencoded::parse(&body).filter(|_| is_form).collect();
+    if pairs.iter().any(|(name, _)| name == "q") {
+        for (name, value) in pairs {
+            match name.as_ref() {
+                "q" => parameters.q = Some(value.into_owned()),
+                "format" => match serde_json::from_value(value.as_ref().into()) {
+                    Ok(format) => parameters.format = format,
+                    Err(_) => {
+                        return failure(
+                            StatusCode::BAD_REQUEST,
+                            "format is none of json, csv, arrow",
+                        );
+                    }
+                },
+                _ => {}
+            }
+        }
+    } else if !body.is_empty() {
+        match String::from_utf8(body.to_vec()) {
+            Ok(text) => parameters.q = Some(text),
+            Err(_) => return failure(StatusCode::BAD_REQUEST, "the query is not UTF-8"),
+        }
+    }
+    app.answer(parameters).await
+}
+
+fn failure(status: StatusCode, text: &str) -> Response {
+    let body = serde_json::json!({ "error": text }).to_string();
+    (status, [(header::CONTENT_TYPE, "application/json")], body).into_response()
+}
+
+impl App {
+    async fn answer(self, parameters: Parameters) -> Response {
+        let Some(text) = parameters.q.filter(|text| !text.trim().is_empty()) else {
+            return failure(StatusCode::BAD_REQUEST, "q is missing; write q=SELECT 1");
+        };
+        let Ok(permit) = self.permits.clone().try_acquire_owned() else {
+            return failure(
+                StatusCode::SERVICE_UNAVAILABLE,
+                "too many SQL queries at one time; try again",
+            );
+        };
+        match self.begin(&text, parameters.format, permit).await {
+            Ok(body) => (
+                [(header::CONTENT_TYPE, parameters.format.content_type())],
+                body,
+            )
+                .into_response(),
+            Err(reason) => failure(
+                StatusCode::BAD_REQUEST,
+                &message(&reason, self.limits.memory_bytes),
+            ),
+        }
+    }
+
+    /// Runs a query up to its first batch, so that most errors have a status. The body contains the rest.
+    async fn begin(
+        &self,
+        text: &str,
+        format: Format,
+        permit: OwnedSemaphorePermit,
+    ) -> Result<Body> {
+        let deadline = Instant::now() + self.limits.time;
+        let rows = within(deadline, self.limits.time, query(&self.context, text)).await?;
+        let mut running = Running {
+            writer: AnswerWriter::new(format, &rows.schema())?,
+            rows,
+            deadline,
+            limits: self.limits,
+            is_over: false,
+            _permit: permit,
+        };
+        let first = running.next().await?.unwrap_or_default();
+        let rest = futures::stream::try_unfold(running, |mut running| async move {
+            let next = running.next().await?;
+            Ok::<_, DataFusionError>(next.map(|bytes| (bytes, running)))
+        });
+        let first = futures::stream::once(async move { Ok(first) });
+        Ok(Body::from_stream(first.chain(rest)))
+    }
+}
+
+async fn within<T>(
+    deadline: Instant,
+    time: Duration,
+    work: impl Future<Output = Result<T>>,
+) -> Result<T> {
+    let late = |_| {
+        crate::client::error(format!(
+            "the query took longer than {} s (--timeout)",
+            time.as_secs()
+        ))
+    };
+    tokio::time::timeout_at(deadline, work)
+        .await
+        .map_err(late)?
+}
+
+/// Query whose answer is being sent.
+struct Running {
+    rows: SendableRecordBatchStream,
+    writer: AnswerWriter,
+    deadline: Instant,
+    limits: Limits,
+    is_over: bool,
+    _permit: OwnedSemaphorePermit,
+}
+
+impl Running {
+    /// Returns the next bytes; `None` after the end.
+    async fn next(&mut self) -> Result<Option<Bytes>> {
+        while !self.is_over {
+            let next = within(self.deadline, self.limits.time, async {
+                self.rows.next().await.transpose()
+            })
+            .await?;
+            match next {
+                Some(batch) => self.writer.write(&batch)?,
+                None => {
+                    self.is_over = true;
+                    self.writer.finish()?;
+                }
+            }
+            let bytes = self.writer.take();
+            if !bytes.is_empty() {
+                return Ok(Some(bytes.into()));
+            }
+        }
+        Ok(None)
+    }
+}

@@ -1,0 +1,184 @@
+//! The program `seiner-sql`: SQL over the data of a Seiner server. It reads the server's Arrow streams, so that a large
+//! query or a crash of this program does not touch the server.
+
+mod aggregates;
+mod answer;
+mod arrow_stream;
+mod catalog;
+mod client;
+mod columns;
+mod functions;
+mod http;
+mod postgres;
+mod pushdown;
+mod session;
+mod table;
+#[cfg(test)]
+mod tests;
+
+use answer::{AnswerWriter, Format};
+use anyhow::{Context, Result, ensure};
+use arrow::util::pretty::pretty_format_batches;
+use clap::Parser;
+use client::Client;
+use datafusion::prelude::SessionContext;
+use futures::{StreamExt, TryStreamExt};
+use http::Limits;
+use std::io::Write;
+use std::net::SocketAddr;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::io::AsyncReadExt;
+use tokio::net::TcpListener;
+
+/// SQL over the data of a Seiner server.
+#[derive(Debug, Parser)]
+#[command(name = "seiner-sql", version)]
+struct Arguments {
+    /// Address of the server
+    #[arg(long, default_value = "http://127.0.0.1:7670")]
+    server: String,
+    /// Run this query, print the answer and exit
+    #[arg(long, short, conflicts_with_all = ["listen", "postgres"])]
+    query: Option<String>,
+    /// Notation of the answer to --query; a table by default
+    #[arg(long, requires = "query")]
+    format: Option<Format>,
+    /// Answer queries of HTTP on this loopback address. The program prints `http ADDRESS`
+    #[arg(long)]
+    listen: Option<SocketAddr>,
+    /// Answer PostgreSQL clients on this loopback address. The program prints `postgres ADDRESS`
+    #[arg(long)]
+    postgres: Option<SocketAddr>,
+    /// Memory of all queries together, MiB
+    #[arg(long, default_value_t = 1024, value_parser = clap::value_parser!(u32).range(16..))]
+    memory: u32,
+    /// Number of HTTP queries at one time
+    #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..))]
+    queries: u16,
+    /// Maximum time of an HTTP query, seconds
+    #[arg(long, default_value_t = 300, value_parser = clap::value_parser!(u32).range(1..))]
+    timeout: u32,
+    /// Exit when the standard input ends, so that the program ends with the program that started it
+    #[arg(long)]
+    end_with_stdin: bool,
+}
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    match start(arguments) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("seiner-sql: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn start(arguments: Arguments) -> Result<()> {
+    tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .context("threads cannot be started")?
+        .block_on(run(arguments))
+}
+
+async fn run(arguments: Arguments) -> Result<()> {
+    let memory_bytes = arguments.memory as usize * (1 << 20);
+    let context = Arc::new(session::session(
+        Client::new(&arguments.server)?,
+        memory_bytes,
+    )?);
+    if let Some(text) = &arguments.query {
+        let printed = print(&context, text, arguments.format).await;
+        return printed.map_err(|reason| anyhow::anyhow!(session::message(&reason, memory_bytes)));
+    }
+    ensure!(
+        arguments.listen.is_some() || arguments.postgres.is_some(),
+        "give --query 'SELECT 1', or --listen or --postgres with an address such as 127.0.0.1:0"
+    );
+    let http = listen("http", arguments.listen).await?;
+    let postgres = listen("postgres", arguments.postgres).await?;
+    let limits = Limits {
+        memory_bytes,
+        queries: arguments.queries.into(),
+        time: Duration::from_secs(arguments.timeout.into()),
+    };
+    let router = http::router(context.clone(), limits);
+    let serve_http = async {
+        match http {
+            Some(listener) => axum::serve(listener, router).await,
+            None => std::future::pending().await,
+        }
+    };
+    let serve_postgres = async {
+        match postgres {
+            Some(listener) => postgres::serve(listener, context).await,
+            None => std::future::pending().await,
+        }
+    };
+    tokio::select! {
+        ended = serve_http => ended.context("HTTP"),
+        ended = serve_postgres => ended.context("PostgreSQL"),
+        () = stdin_end(arguments.end_with_stdin) => Ok(()),
+    }
+}
+
+/// Opens a listener and prints its address.
+async fn listen(name: &str, address: Option<SocketAddr>) -> Result<Option<TcpListener>> {
+    let Some(address) = address else {
+        return Ok(None);
+    };
+    // There are no passwords. The server forwards connections from elsewhere, if its settings permit them.
+    ensure!(
+        address.ip().is_loopback(),
+        "{name}: {address} is not a loopback address such as 127.0.0.1:0"
+    );
+    let listener = TcpListener::bind(address)
+        .await
+        .with_context(|| format!("{name}: {address}"))?;
+    println!("{name} {}", listener.local_addr()?);
+    std::io::stdout().flush()?;
+    Ok(Some(listener))
+}
+
+/// Waits for the end of the standard input; forever if it is not to be watched.
+async fn stdin_end(is_watched: bool) {
+    if !is_watched {
+        return std::future::pending().await;
+    }
+    let mut stdin = tokio::io::stdin();
+    let mut bytes = [0; 64];
+    while matches!(stdin.read(&mut bytes).await, Ok(len) if len > 0) {}
+}
+
+/// Runs a query and prints its answer.
+async fn print(
+    context: &SessionContext,
+    text: &str,
+    format: Option<Format>,
+) -> datafusion::error::Result<()> {
+    let mut rows = session::query(context, text).await?;
+    let mut stdout = std::io::stdout();
+    let Some(format) = format else {
+        let schema = rows.schema();
+        let batches: Vec<_> = rows.try_collect().await?;
+        let batches = if batches.is_empty() {
+            vec![arrow::array::RecordBatch::new_empty(schema)]
+        } else {
+            batches
+        };
+        writeln!(stdout, "{}", pretty_format_batches(&batches)?)?;
+        return Ok(());
+    };
+    let mut writer = AnswerWriter::new(format, &rows.schema())?;
+    while let Some(batch) = rows.next().await {
+        writer.write(&batch?)?;
+        stdout.write_all(&writer.take())?;
+    }
+    writer.finish()?;
+    stdout.write_all(&writer.take())?;
+    stdout.flush()?;
+    Ok(())
+}

@@ -1,0 +1,137 @@
+//! Session of DataFusion over the measurements of a server. It only reads.
+
+use crate::aggregates::Aggregates;
+use crate::catalog::Catalog;
+use crate::client::{Client, error};
+use crate::functions;
+use datafusion::catalog::{CatalogProvider, MemoryCatalogProvider};
+use datafusion::error::{DataFusionError, Result};
+use datafusion::execution::SendableRecordBatchStream;
+use datafusion::execution::disk_manager::{DiskManagerBuilder, DiskManagerMode};
+use datafusion::execution::memory_pool::{FairSpillPool, TrackConsumersPool};
+use datafusion::execution::runtime_env::RuntimeEnvBuilder;
+use datafusion::prelude::{SQLOptions, SessionConfig, SessionContext};
+use datafusion::sql::parser::{DFParser, Statement};
+use datafusion::sql::sqlparser::ast;
+use datafusion_postgres::datafusion_pg_catalog::pg_catalog::context::EmptyContextProvider;
+use datafusion_postgres::datafusion_pg_catalog::pg_catalog::setup_pg_catalog;
+use std::num::NonZeroUsize;
+use std::sync::Arc;
+
+/// Number of consumers of memory that an error lists.
+const LISTED_CONSUMERS: NonZeroUsize = NonZeroUsize::new(3).expect("3 is not 0");
+/// Name of the catalog: the name of the database for PostgreSQL clients.
+const DATABASE: &str = "seiner";
+
+/// Returns a session whose queries use at most `memory_bytes` together.
+///
+/// # Errors
+/// If DataFusion rejects the settings.
+pub fn session(client: Client, memory_bytes: usize) -> Result<SessionContext> {
+    let config = SessionConfig::new()
+        .with_default_catalog_and_schema(DATABASE, "public")
+        .with_create_default_catalog_and_schema(false)
+        .with_information_schema(true)
+        .set_str("datafusion.execution.time_zone", "UTC");
+    let runtime = RuntimeEnvBuilder::new()
+        .with_memory_pool(Arc::new(TrackConsumersPool::new(
+            FairSpillPool::new(memory_bytes),
+            LISTED_CONSUMERS,
+        )))
+        .with_disk_manager_builder(
+            DiskManagerBuilder::default().with_mode(DiskManagerMode::Disabled),
+        )
+        .build_arc()?;
+    let context = SessionContext::new_with_config_rt(config, runtime);
+    let measurements = Arc::new(Catalog::new(client));
+    let catalog = MemoryCatalogProvider::new();
+    catalog.register_schema("public", measurements.clone())?;
+    context.register_catalog(DATABASE, Arc::new(catalog));
+    functions::register(&context);
+    context.register_udtf("aggregates", Arc::new(Aggregates(measurements)));
+    setup_pg_catalog(&context, DATABASE, EmptyContextProvider).map_err(|wrong| *wrong)?;
+    Ok(context)
+}
+
+/// Plans a query and starts it.
+///
+/// # Errors
+/// If the text is not one statement that reads, or with the mistake in it.
+pub async fn query(context: &SessionContext, text: &str) -> Result<SendableRecordBatchStream> {
+    let mut statements = DFParser::parse_sql_with_dialect(text, &ast_dialect())?;
+    let statement = statements
+        .pop_front()
+        .ok_or_else(|| error("the query is empty"))?;
+    if !statements.is_empty() {
+        return Err(error("write one statement; there are several"));
+    }
+    if let Some(name) = refused(&statement) {
+        return Err(error(format!("{name} is refused: SQL only reads")));
+    }
+    let plan = context.state().statement_to_plan(statement).await?;
+    only_reads().verify_plan(&plan)?;
+    context
+        .execute_logical_plan(plan)
+        .await?
+        .execute_stream()
+        .await
+}
+
+fn ast_dialect() -> datafusion::sql::sqlparser::dialect::PostgreSqlDialect {
+    datafusion::sql::sqlparser::dialect::PostgreSqlDialect {}
+}
+
+/// Returns the rules of plans: no writing, no changes of settings.
+pub fn only_reads() -> SQLOptions {
+    SQLOptions::new()
+        .with_allow_ddl(false)
+        .with_allow_dml(false)
+        .with_allow_statements(false)
+}
+
+fn refused(statement: &Statement) -> Option<String> {
+    match statement {
+        Statement::Statement(statement) => refused_statement(statement),
+        Statement::Explain(explain) => refused(&explain.statement),
+        other => Some(first_word(&other.to_string())),
+    }
+}
+
+/// Returns the name of a statement that does not only read.
+pub fn refused_statement(statement: &ast::Statement) -> Option<String> {
+    match statement {
+        ast::Statement::Query(_)
+        | ast::Statement::ShowTables { .. }
+        | ast::Statement::ShowColumns { .. }
+        | ast::Statement::ShowVariable { .. }
+        | ast::Statement::ExplainTable { .. } => None,
+        ast::Statement::Explain { statement, .. } => refused_statement(statement),
+        other => Some(first_word(&other.to_string())),
+    }
+}
+
+fn first_word(text: &str) -> String {
+    text.split_whitespace()
+        .next()
+        .unwrap_or_default()
+        .to_uppercase()
+}
+
+/// Returns the text of an error for the user: the limit is named if memory is exhausted.
+pub fn message(error: &DataFusionError, memory_bytes: usize) -> String {
+    match error.find_root() {
+        DataFusionError::ResourcesExhausted(reason) => format!(
+            "the query needs more memory than the limit of {} MiB (--memory, sql_memory); select fewer rows or groups: {reason}",
+            memory_bytes >> 20
+        ),
+        DataFusionError::Execution(reason) => reason.clone(),
+        other => {
+            let text = other.strip_backtrace();
+            // Nobody can change the setting that DataFusion recommends.
+            text.replace(
+                " or disable the datafusion.sql_parser.enable_ident_normalization configuration",
+                "",
+            )
+        }
+    }
+}
