@@ -70,6 +70,10 @@ pub struct Query {
     /// Format of the answer. Arrow is an IPC stream, for other programs.
     #[arg(long, value_enum, default_value_t = Format::Table)]
     format: Format,
+    /// Shape of the answer: long has one value per row, with the name of its field; wide has the rows as they were
+    /// written, with one column per tag and per field.
+    #[arg(long, value_name = "SHAPE", value_parser = ["long", "wide"])]
+    shape: Option<String>,
     /// Address of the server.
     #[arg(long, value_name = "URL", default_value = DEFAULT_SERVER, conflicts_with = "data")]
     server: String,
@@ -171,6 +175,7 @@ impl Query {
             times: None,
             // The printed note replaces the marker line.
             marker: Some("false".to_string()),
+            shape: self.shape.clone(),
         }
     }
 

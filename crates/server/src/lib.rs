@@ -11,6 +11,7 @@ mod advice;
 mod api_error;
 mod app_state;
 pub mod array;
+mod arrow_body;
 pub mod classes;
 mod cluster;
 mod cluster_metrics;

@@ -22,7 +22,7 @@ const INFLUX: [&str; 9] = [
 ];
 
 const SELECT: &[&str] = &["select"];
-const WRITE: &[&str] = &["precision", "allow_1970"];
+const WRITE: &[&str] = &["precision", "allow_1970", "measurement", "tags"];
 
 /// Addresses with their parameters, and whether those of [`INFLUX`] are allowed. Probes and the page are missing:
 /// nothing depends on their parameters. `/api/v1/plan` reads its own.
@@ -62,6 +62,7 @@ const TABLE: [(&str, &[&str], bool); 22] = [
             "format",
             "times",
             "marker",
+            "shape",
         ],
         false,
     ),
@@ -214,7 +215,8 @@ mod tests {
             limit: text.clone(),
             format: text.clone(),
             times: text.clone(),
-            marker: text,
+            marker: text.clone(),
+            shape: text,
         };
         for (name, _) in all.pairs() {
             assert_eq!(rejection(&format!("/api/v1/query?{name}=")), None, "{name}");

@@ -1,4 +1,4 @@
-//! `POST /write` and `POST /api/v2/write`: bodies of line protocol.
+//! `POST /write` and `POST /api/v2/write`: bodies of line protocol, or of Arrow (`arrow_body.rs`).
 //!
 //! A body is streamed into the store frame by frame and never held as a whole. A frame is processed
 //! on the thread where it arrives: processing takes less time than handing the frame to another thread,
@@ -7,6 +7,7 @@
 use crate::advice::advised;
 use crate::api_error::ApiError;
 use crate::app_state::AppState;
+use crate::arrow_body;
 use crate::ingest::{LineIngest, Outcome, PROTOCOL};
 use crate::ingest_stream::IngestStream;
 use crate::intake::{self, Intake, Place};
@@ -35,11 +36,14 @@ struct Parameters {
     precision: Option<String>,
     /// True if times in 1970 are stored although they look like present seconds or milliseconds.
     allow_1970: Option<String>,
+    #[serde(flatten)]
+    arrow: arrow_body::Parameters,
 }
 
 /// Returns the addresses.
 pub fn router(app: &AppState) -> Router<Arc<AppState>> {
     app.traffic.protocol(PROTOCOL);
+    app.traffic.protocol(arrow_body::PROTOCOL);
     Router::new()
         .route("/write", post(write))
         .route("/api/v2/write", post(write))
@@ -53,6 +57,11 @@ async fn write(
     body: Body,
 ) -> Response {
     let mut stream = IngestStream::new(body);
+    if arrow_body::is_stated(&headers) {
+        let precision = parameters.precision.as_deref();
+        let response = arrow_body::receive(&app, &parameters.arrow, precision, &headers, stream);
+        return advised(&app, &headers, response.await);
+    }
     let response = match take(&app, &parameters, &headers, &mut stream).await {
         Ok(outcome) => answer(outcome),
         Err(error) => {
@@ -70,10 +79,7 @@ async fn take(
     stream: &mut IngestStream,
 ) -> Result<Outcome, ApiError> {
     let intake = Intake::begin(app, PROTOCOL)?;
-    let precision = match parameters.precision.as_deref() {
-        None | Some("") => Precision::Ns,
-        Some(text) => text.parse().map_err(ApiError::invalid)?,
-    };
+    let precision = precision(parameters.precision.as_deref())?;
     let allow_1970 = match parameters.allow_1970.as_deref() {
         None => app.settings.allow_1970,
         Some("true") => true,
@@ -114,6 +120,14 @@ async fn take(
     let outcome = app.with_patience(|| ingest.finish())?;
     intake.durable(outcome.position).await?;
     Ok(outcome)
+}
+
+/// Parses the unit of times; nanoseconds without one.
+pub fn precision(text: Option<&str>) -> Result<Precision, ApiError> {
+    match text {
+        None | Some("") => Ok(Precision::Ns),
+        Some(text) => text.parse().map_err(ApiError::invalid),
+    }
 }
 
 async fn inflate<'e>(stream: &mut IngestStream, sink: Sink<'e>) -> Result<Sink<'e>, ApiError> {

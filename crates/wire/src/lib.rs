@@ -6,6 +6,7 @@
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 
 pub mod answer;
+pub mod arrow_body;
 pub mod line;
 pub mod mqtt;
 pub mod otlp;

@@ -2,7 +2,8 @@
 
 use super::aggregates::AggregateColumn;
 use super::hints;
-use super::plan::{Aggregate, Parameters, QueryPlan};
+use super::plan::{Aggregate, Parameters, QueryPlan, Shape};
+use super::wide::write_rows;
 use crate::api_error::ApiError;
 use crate::app_state::AppState;
 use crate::ingest::now;
@@ -183,6 +184,9 @@ fn continue_answer(
     out: &mut impl Write,
     is_over: IsOver,
 ) -> io::Result<Outcome> {
+    if plan.shape == Shape::Wide {
+        return write_rows(store, plan, begun, out, is_over);
+    }
     let Some(step) = plan.step else {
         if plan.format == Format::Arrow {
             check_types(store, plan)?;
@@ -281,7 +285,7 @@ fn write_series<'o, T, W: Write>(
 }
 
 /// Adds a warning, unless the list contains the same damage already: as a loss, or from an earlier pass.
-fn warn(warnings: &mut Vec<String>, warning: String) {
+pub fn warn(warnings: &mut Vec<String>, warning: String) {
     let (file, what) = warning.split_once(", ").unwrap_or((&warning, ""));
     let loss = format!("{file}: {what};");
     let is_known = |known: &String| *known == warning || known.starts_with(&loss);

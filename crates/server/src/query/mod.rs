@@ -6,10 +6,11 @@ mod catalog;
 mod hints;
 mod influx;
 mod plan;
+mod wide;
 
 pub(crate) use answer::query;
 pub use answer::{HINTS, LEVELS, LOSSES, Outcome, TRUNCATED, levels, losses, write_answer};
 pub(crate) use catalog::{fields, measurements, sources, tags, values};
 pub(crate) use influx::influx;
 pub(crate) use plan::time;
-pub use plan::{Aggregate, Parameters, QueryPlan};
+pub use plan::{Aggregate, Parameters, QueryPlan, Shape};

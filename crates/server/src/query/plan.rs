@@ -31,6 +31,8 @@ pub struct Parameters {
     pub times: Option<String>,
     /// `false` omits the last line of a truncated CSV answer.
     pub marker: Option<String>,
+    /// `long` or `wide`.
+    pub shape: Option<String>,
 }
 
 impl Parameters {
@@ -48,6 +50,7 @@ impl Parameters {
             ("limit", &self.limit),
             ("format", &self.format),
             ("times", &self.times),
+            ("shape", &self.shape),
         ];
         all.into_iter()
             .filter_map(|(name, text)| Some((name, text.clone()?)))
@@ -91,6 +94,16 @@ impl Aggregate {
     }
 }
 
+/// Shape of an answer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Shape {
+    /// Series by series: one value per row, with the name of its field.
+    #[default]
+    Long,
+    /// Rows as they were written, with one column per tag and per field.
+    Wide,
+}
+
 /// Query that can be run.
 #[derive(Clone, Debug)]
 pub struct QueryPlan {
@@ -106,6 +119,8 @@ pub struct QueryPlan {
     pub format: Format,
     /// Notation of times.
     pub time_unit: TimeUnit,
+    /// Shape of the answer. A wide answer has neither steps nor a limit.
+    pub shape: Shape,
     /// True if a truncated CSV answer ends in a line that reports it.
     pub marker: bool,
     /// Notes on the interpretation of the address.
@@ -140,6 +155,7 @@ impl QueryPlan {
                 "aggregate needs steps; give step=10s, or points=1000",
             ));
         }
+        let shape = shape(parameters)?;
         Ok(QueryPlan {
             query,
             step,
@@ -169,9 +185,33 @@ impl QueryPlan {
                     )));
                 }
             },
+            shape,
             notes,
         })
     }
+}
+
+fn shape(parameters: &Parameters) -> Result<Shape, ApiError> {
+    match parameters.shape.as_deref() {
+        None | Some("long") => return Ok(Shape::Long),
+        Some("wide") => {}
+        Some(other) => {
+            return Err(ApiError::invalid(format!(
+                "shape {other:?} is neither long nor wide"
+            )));
+        }
+    }
+    if parameters.step.is_some() || parameters.points.is_some() {
+        return Err(ApiError::invalid(
+            "shape=wide returns rows as they were written; leave out step and points, or write shape=long",
+        ));
+    }
+    if parameters.limit.is_some() {
+        return Err(ApiError::invalid(
+            "limit counts series, which shape=wide does not have; narrow select= or the interval",
+        ));
+    }
+    Ok(Shape::Wide)
 }
 
 /// Parses a time. Adds a note to `notes` if a bare number was not read as nanoseconds.
@@ -351,6 +391,9 @@ mod tests {
             |p| p.format = Some("xml".into()),
             |p| p.times = Some("s".into()),
             |p| p.marker = Some("1".into()),
+            |p| p.shape = Some("tall".into()),
+            |p| (p.shape, p.step) = (Some("wide".into()), Some("1s".into())),
+            |p| (p.shape, p.limit) = (Some("wide".into()), Some("5".into())),
         ] {
             assert!(read(change).is_err());
         }

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod advice;
+mod arrow;
 mod cluster;
 mod gate;
 mod limits;

@@ -280,7 +280,7 @@ fn array(column: Column) -> ArrayRef {
     }
 }
 
-fn io_error(error: ArrowError) -> io::Error {
+pub fn io_error(error: ArrowError) -> io::Error {
     match error {
         ArrowError::IoError(_, error) => error,
         error => io::Error::other(error),

@@ -68,7 +68,7 @@ impl<W: Write> CsvAnswer<W> {
 
 /// Appends a text as RFC 4180 specifies: in quotes if it contains a separator or a quote, with its quotes
 /// doubled.
-fn push_cell(bytes: &mut Vec<u8>, text: &str) {
+pub fn push_cell(bytes: &mut Vec<u8>, text: &str) {
     if !text.contains(['"', ',', '\n', '\r']) {
         bytes.extend_from_slice(text.as_bytes());
         return;

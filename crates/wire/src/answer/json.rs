@@ -11,38 +11,29 @@ pub struct JsonAnswer<W> {
     shape: AnswerShape,
     time_unit: TimeUnit,
     begun: bool,
-    hints: Vec<String>,
-    range: Option<(i64, i64)>,
+    notes: Notes,
 }
 
 impl<W: Write> JsonAnswer<W> {
     pub fn begin(out: W, head: &Head) -> JsonAnswer<W> {
         let mut out = Gathering::new(out);
-        // Strings, because many readers round integers of this size.
-        push_text(&mut out.bytes, "{\"from\":\"");
-        push_integer(&mut out.bytes, head.from);
-        push_text(&mut out.bytes, "\",\"to\":\"");
-        push_integer(&mut out.bytes, head.to);
-        out.bytes.push(b'"');
-        if let AnswerShape::Steps { step_ns, .. } = &head.shape {
-            push_text(&mut out.bytes, ",\"step_ns\":");
-            push_integer(&mut out.bytes, *step_ns);
-        }
-        push_levels(&mut out.bytes, &head.levels);
+        let step_ns = match &head.shape {
+            AnswerShape::Samples => None,
+            AnswerShape::Steps { step_ns, .. } => Some(*step_ns),
+        };
+        push_begin(&mut out.bytes, head.from, head.to, step_ns, &head.levels);
         push_text(&mut out.bytes, ",\"series\":[");
         JsonAnswer {
             out,
             shape: head.shape.clone(),
             time_unit: head.time_unit,
             begun: false,
-            hints: Vec::new(),
-            range: None,
+            notes: Notes::default(),
         }
     }
 
     pub fn hint(&mut self, hints: &[String], range: Option<(i64, i64)>) {
-        self.hints.extend_from_slice(hints);
-        self.range = range.or(self.range);
+        self.notes.add(hints, range);
     }
 
     pub fn series(&mut self, series: &Series<'_>) -> io::Result<()> {
@@ -167,26 +158,65 @@ impl<W: Write> JsonAnswer<W> {
     }
 
     pub fn end(mut self, truncated: bool, warnings: &[String]) -> io::Result<W> {
-        push_text(&mut self.out.bytes, "],\"truncated\":");
-        push_text(
-            &mut self.out.bytes,
-            if truncated { "true" } else { "false" },
-        );
+        let bytes = &mut self.out.bytes;
+        self.notes.push_end(bytes, truncated, warnings);
+        self.out.finish()
+    }
+}
+
+/// Sentences for the reader at the end of an answer.
+#[derive(Debug, Default)]
+pub struct Notes {
+    hints: Vec<String>,
+    /// Times of the first and the last sample, for an interval without samples.
+    range: Option<(i64, i64)>,
+}
+
+impl Notes {
+    pub fn add(&mut self, hints: &[String], range: Option<(i64, i64)>) {
+        self.hints.extend_from_slice(hints);
+        self.range = range.or(self.range);
+    }
+
+    /// Appends the end of the last array and of the answer.
+    pub fn push_end(&self, bytes: &mut Vec<u8>, truncated: bool, warnings: &[String]) {
+        push_text(bytes, "],\"truncated\":");
+        push_text(bytes, if truncated { "true" } else { "false" });
         if !warnings.is_empty() {
-            push_text(&mut self.out.bytes, ",\"warnings\":");
-            serde_json::to_writer(&mut self.out.bytes, warnings).expect("texts are JSON");
+            push_text(bytes, ",\"warnings\":");
+            serde_json::to_writer(&mut *bytes, warnings).expect("texts are JSON");
         }
         if !self.hints.is_empty() {
-            push_text(&mut self.out.bytes, ",\"hints\":");
-            serde_json::to_writer(&mut self.out.bytes, &self.hints).expect("texts are JSON");
+            push_text(bytes, ",\"hints\":");
+            serde_json::to_writer(&mut *bytes, &self.hints).expect("texts are JSON");
         }
         if let Some((from, to)) = self.range {
             let text = format!(",\"range\":{{\"from\":\"{from}\",\"to\":\"{to}\"}}");
-            push_text(&mut self.out.bytes, &text);
+            push_text(bytes, &text);
         }
-        self.out.bytes.push(b'}');
-        self.out.finish()
+        bytes.push(b'}');
     }
+}
+
+/// Appends the begin of an answer: its interval, its step, and its levels.
+pub fn push_begin(
+    bytes: &mut Vec<u8>,
+    from: i64,
+    to: i64,
+    step_ns: Option<i64>,
+    levels: &[AnswerLevel],
+) {
+    // Strings, because many readers round integers of this size.
+    push_text(bytes, "{\"from\":\"");
+    push_integer(bytes, from);
+    push_text(bytes, "\",\"to\":\"");
+    push_integer(bytes, to);
+    bytes.push(b'"');
+    if let Some(step_ns) = step_ns {
+        push_text(bytes, ",\"step_ns\":");
+        push_integer(bytes, step_ns);
+    }
+    push_levels(bytes, levels);
 }
 
 /// Appends the levels. Writes nothing if there are no levels: all rows are samples, or are computed from
@@ -206,11 +236,11 @@ fn push_levels(bytes: &mut Vec<u8>, levels: &[AnswerLevel]) {
     }
 }
 
-fn push_text(bytes: &mut Vec<u8>, text: &str) {
+pub fn push_text(bytes: &mut Vec<u8>, text: &str) {
     bytes.extend_from_slice(text.as_bytes());
 }
 
-fn push_string(bytes: &mut Vec<u8>, text: &str) {
+pub fn push_string(bytes: &mut Vec<u8>, text: &str) {
     serde_json::to_writer(bytes, text)
         .expect("a string has a JSON form, and a write to a Vec does not fail");
 }

@@ -10,6 +10,7 @@ mod json;
 #[cfg(test)]
 mod tests;
 mod text;
+pub mod wide;
 
 use seiner_model::{Column, FieldType, SourceKey};
 use std::collections::BTreeMap;

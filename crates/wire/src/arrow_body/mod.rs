@@ -1,0 +1,166 @@
+//! Bodies of Arrow: a stream of record batches in the shape of a [wide answer](crate::answer::wide).
+//!
+//! The rows of a record batch are sorted by source, so that a store can append them by columns. Bytes come in pieces,
+//! and at most one record batch is in memory.
+
+mod gather;
+mod roles;
+mod sources;
+#[cfg(test)]
+mod tests;
+
+use crate::line::Precision;
+use arrow_array::RecordBatch;
+use arrow_buffer::Buffer;
+use arrow_ipc::reader::StreamDecoder;
+use bytes::Bytes;
+use roles::Roles;
+use seiner_model::{Columns, SourceKey};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+/// Names and units that the schema of a stream does not contain.
+#[derive(Clone, Debug, Default)]
+pub struct BodyOptions {
+    /// Measurement of all rows, for streams without the column `measurement`.
+    pub measurement: Option<String>,
+    /// Names of columns of texts that are tags. Columns with a dictionary always are, unless their metadata differ.
+    pub tags: Vec<String>,
+    /// Unit of times that are integers. Without one, only timestamps are accepted: a wrong guess would store rows at
+    /// wrong times.
+    pub precision: Option<Precision>,
+}
+
+/// Error for a body that is not a stream of Arrow, or whose columns cannot be rows.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct ArrowBodyError(String);
+
+impl ArrowBodyError {
+    fn new(text: impl Into<String>) -> ArrowBodyError {
+        ArrowBodyError(text.into())
+    }
+}
+
+/// Rows of one source.
+#[derive(Clone, Debug)]
+pub struct SourceRows {
+    /// Measurement and tags.
+    pub key: SourceKey,
+    /// Names of the fields.
+    pub fields: Vec<String>,
+    /// Times in ns since 1970, and a column for each field.
+    pub columns: Columns,
+    /// Number of each row in the stream, from 1.
+    pub numbers: Vec<u64>,
+}
+
+/// Rows that cannot be stored.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BadRows {
+    /// Number of the first row in the stream, from 1.
+    pub first: u64,
+    /// Number of rows.
+    pub count: u64,
+    /// Reason, and the remedy.
+    pub reason: String,
+}
+
+/// Contents of a record batch.
+#[derive(Clone, Debug, Default)]
+pub struct BodyRows {
+    /// Rows by source. The rows of a source are in the order of the stream.
+    pub sources: Vec<SourceRows>,
+    /// Rows that cannot be stored.
+    pub bad: Vec<BadRows>,
+}
+
+/// Decoder of one body.
+pub struct ArrowDecoder {
+    stream: StreamDecoder,
+    options: BodyOptions,
+    roles: Option<Roles>,
+    /// Number of rows so far.
+    rows: u64,
+    is_broken: bool,
+}
+
+impl ArrowDecoder {
+    /// Creates a decoder at the beginning of a body.
+    pub fn new(options: BodyOptions) -> ArrowDecoder {
+        ArrowDecoder {
+            stream: StreamDecoder::new(),
+            options,
+            roles: None,
+            rows: 0,
+            is_broken: false,
+        }
+    }
+
+    /// Decodes the next bytes, and passes the rows of each record batch to a function.
+    ///
+    /// # Errors
+    /// The errors of the function, and [`ArrowBodyError`] if the bytes are not a stream of Arrow or a column has no
+    /// meaning. The decoder rejects all further bytes then.
+    pub fn take<E: From<ArrowBodyError>>(
+        &mut self,
+        bytes: Bytes,
+        mut rows: impl FnMut(BodyRows) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let mut buffer = Buffer::from(bytes);
+        while !buffer.is_empty() {
+            if let Some(batch) = self.decode(&mut buffer)? {
+                rows(self.batch(&batch)?)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Checks that the stream ended at the end of a message.
+    ///
+    /// # Errors
+    /// If the body is empty or incomplete.
+    pub fn finish(mut self) -> Result<(), ArrowBodyError> {
+        if self.stream.schema().is_none() {
+            return Err(ArrowBodyError::new(
+                "the body has no schema; it is empty or incomplete",
+            ));
+        }
+        let finished = self.stream.finish();
+        finished.map_err(|error| ArrowBodyError::new(format!("the body is incomplete: {error}")))
+    }
+
+    fn decode(&mut self, buffer: &mut Buffer) -> Result<Option<RecordBatch>, ArrowBodyError> {
+        if self.is_broken {
+            return Err(ArrowBodyError::new(
+                "an earlier part of the body is not valid",
+            ));
+        }
+        // The library panics on some damaged messages (offsets beyond the body, unknown types). A body that breaks the
+        // decoder is not used any further, so that no state of a broken decoder matters.
+        let decoded = catch_unwind(AssertUnwindSafe(|| self.stream.decode(buffer)));
+        let decoded = match decoded {
+            Ok(decoded) => decoded.map_err(|error| {
+                ArrowBodyError::new(format!("the body is not a stream of Arrow: {error}"))
+            }),
+            Err(_) => Err(ArrowBodyError::new(
+                "the body is not a stream of Arrow: a message is damaged",
+            )),
+        };
+        self.is_broken = decoded.is_err();
+        decoded
+    }
+
+    fn batch(&mut self, batch: &RecordBatch) -> Result<BodyRows, ArrowBodyError> {
+        let roles = match &self.roles {
+            Some(roles) => roles,
+            None => {
+                let roles = Roles::new(&batch.schema(), &self.options);
+                self.is_broken = roles.is_err();
+                self.roles.insert(roles?)
+            }
+        };
+        let before = self.rows;
+        self.rows += batch.num_rows() as u64;
+        Ok(sources::divide(batch, roles, before))
+    }
+}
