@@ -77,7 +77,10 @@ fn main() -> ExitCode {
 }
 
 fn start(arguments: Arguments) -> Result<()> {
+    // A query may compute for seconds between two of its waits, and does so on a thread per processor.
+    let processors = std::thread::available_parallelism().map_or(1, usize::from);
     tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(processors * (usize::from(arguments.queries) + 1) + 1)
         .enable_all()
         .build()
         .context("threads cannot be started")?

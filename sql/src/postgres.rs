@@ -1,6 +1,6 @@
 //! PostgreSQL's protocol. There are no passwords: the listener belongs on loopback.
 
-use crate::session::refused_statement;
+use crate::session::rejected_statement;
 use async_trait::async_trait;
 use datafusion::common::ParamValues;
 use datafusion::logical_expr::LogicalPlan;
@@ -108,7 +108,7 @@ impl PgWireServerHandlers for Handlers {
     }
 }
 
-/// Refuses statements that do not only read, before they are planned.
+/// Rejects statements that do not only read, before they are planned.
 #[derive(Debug)]
 struct OnlyReads;
 
@@ -128,13 +128,13 @@ impl OnlyReads {
                 let mut words = text.split_whitespace().skip(1);
                 match words.next() {
                     Some(name) if name.starts_with("datafusion.") => {
-                        Verdict::Refused("SET of datafusion's settings".into())
+                        Verdict::Rejected("SET of datafusion's settings".into())
                     }
                     Some(name) if SETTINGS.contains(&name) => Verdict::Allowed,
                     _ => Verdict::Ignored("SET"),
                 }
             }
-            other => refused_statement(other).map_or(Verdict::Allowed, Verdict::Refused),
+            other => rejected_statement(other).map_or(Verdict::Allowed, Verdict::Rejected),
         }
     }
 
@@ -142,7 +142,7 @@ impl OnlyReads {
         match OnlyReads::verdict(statement) {
             Verdict::Allowed => None,
             Verdict::Ignored(tag) => Some(Ok(Response::Execution(Tag::new(tag)))),
-            Verdict::Refused(name) => Some(Err(refusal(&name))),
+            Verdict::Rejected(name) => Some(Err(rejection(&name))),
         }
     }
 }
@@ -151,12 +151,12 @@ enum Verdict {
     Allowed,
     /// Answered as done, without effect.
     Ignored(&'static str),
-    Refused(String),
+    Rejected(String),
 }
 
-fn refusal(name: &str) -> PgWireError {
+fn rejection(name: &str) -> PgWireError {
     // 25006: read_only_sql_transaction.
-    let text = format!("{name} is refused: SQL only reads");
+    let text = format!("{name} is rejected: SQL only reads");
     PgWireError::UserError(Box::new(ErrorInfo::new(
         "ERROR".into(),
         "25006".into(),
@@ -182,7 +182,7 @@ impl QueryHook for OnlyReads {
         _client: &(dyn ClientInfo + Send + Sync),
     ) -> Option<PgWireResult<LogicalPlan>> {
         match OnlyReads::verdict(statement) {
-            Verdict::Refused(name) => Some(Err(refusal(&name))),
+            Verdict::Rejected(name) => Some(Err(rejection(&name))),
             Verdict::Allowed | Verdict::Ignored(_) => None,
         }
     }

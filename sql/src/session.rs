@@ -65,8 +65,8 @@ pub async fn query(context: &SessionContext, text: &str) -> Result<SendableRecor
     if !statements.is_empty() {
         return Err(error("write one statement; there are several"));
     }
-    if let Some(name) = refused(&statement) {
-        return Err(error(format!("{name} is refused: SQL only reads")));
+    if let Some(name) = rejected(&statement) {
+        return Err(error(format!("{name} is rejected: SQL only reads")));
     }
     let plan = context.state().statement_to_plan(statement).await?;
     only_reads().verify_plan(&plan)?;
@@ -89,23 +89,23 @@ pub fn only_reads() -> SQLOptions {
         .with_allow_statements(false)
 }
 
-fn refused(statement: &Statement) -> Option<String> {
+fn rejected(statement: &Statement) -> Option<String> {
     match statement {
-        Statement::Statement(statement) => refused_statement(statement),
-        Statement::Explain(explain) => refused(&explain.statement),
+        Statement::Statement(statement) => rejected_statement(statement),
+        Statement::Explain(explain) => rejected(&explain.statement),
         other => Some(first_word(&other.to_string())),
     }
 }
 
 /// Returns the name of a statement that does not only read.
-pub fn refused_statement(statement: &ast::Statement) -> Option<String> {
+pub fn rejected_statement(statement: &ast::Statement) -> Option<String> {
     match statement {
         ast::Statement::Query(_)
         | ast::Statement::ShowTables { .. }
         | ast::Statement::ShowColumns { .. }
         | ast::Statement::ShowVariable { .. }
         | ast::Statement::ExplainTable { .. } => None,
-        ast::Statement::Explain { statement, .. } => refused_statement(statement),
+        ast::Statement::Explain { statement, .. } => rejected_statement(statement),
         other => Some(first_word(&other.to_string())),
     }
 }

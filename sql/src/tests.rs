@@ -324,7 +324,7 @@ async fn only_statements_that_read_are_accepted() {
     ] {
         let error = site.run(statement).await.unwrap_err();
         assert!(
-            error.contains(&format!("{name} is refused")),
+            error.contains(&format!("{name} is rejected")),
             "{statement}: {error}"
         );
     }

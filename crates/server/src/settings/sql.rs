@@ -22,9 +22,9 @@ pub static SETTINGS: [Setting; 3] = [
     },
     Setting {
         name: "sql_memory",
-        default: "1GiB",
+        default: "1 GiB",
         form: "SIZE",
-        help: "Maximum memory of all SQL queries together, at least 16MiB. A query that needs more fails.",
+        help: "Maximum memory of all SQL queries together, at least 16 MiB. A query that needs more fails.",
         assign: |settings, text| at_least(text, 16 << 20).map(|bytes| settings.sql_memory = bytes),
     },
     Setting {
