@@ -5,8 +5,9 @@ use crate::answer::{AnswerWriter, Format};
 use crate::session::{message, query};
 use axum::Router;
 use axum::body::Body;
-use axum::extract::{DefaultBodyLimit, Query, State};
+use axum::extract::{DefaultBodyLimit, Query, Request, State};
 use axum::http::{HeaderMap, StatusCode, header};
+use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use bytes::Bytes;
@@ -15,6 +16,7 @@ use datafusion::execution::SendableRecordBatchStream;
 use datafusion::prelude::SessionContext;
 use futures::StreamExt;
 use serde::Deserialize;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -56,11 +58,39 @@ pub fn router(context: Arc<SessionContext>, limits: Limits) -> Router {
     Router::new()
         .route("/sql", get(by_address).post(by_body))
         .layer(DefaultBodyLimit::max(MAX_QUERY_BYTES))
+        .layer(middleware::from_fn(reject_pages))
         .with_state(App {
             context,
             limits,
             permits,
         })
+}
+
+/// Rejects requests of web pages. A page in a browser can send requests to any port of this machine: with the header
+/// `Origin`, or with the name of its own host in `Host`.
+async fn reject_pages(request: Request, next: Next) -> Response {
+    let headers = request.headers();
+    let host = headers
+        .get(header::HOST)
+        .and_then(|host| host.to_str().ok());
+    if headers.contains_key(header::ORIGIN) || !host.is_some_and(is_address) {
+        return failure(
+            StatusCode::FORBIDDEN,
+            "this port is for programs, which send an IP address or localhost as Host, and no Origin",
+        );
+    }
+    next.run(request).await
+}
+
+/// Returns whether the text of `Host` is `localhost` or an IP address, with or without a port.
+fn is_address(host: &str) -> bool {
+    let name = host
+        .strip_suffix(|c: char| c.is_ascii_digit())
+        .map_or(host, |_| {
+            host.rsplit_once(':').map_or(host, |(name, _)| name)
+        });
+    let bare = |text: &str| text.trim_matches(['[', ']']).parse::<IpAddr>().is_ok();
+    name == "localhost" || bare(name) || bare(host)
 }
 
 async fn by_address(State(app): State<App>, Query(parameters): Query<Parameters>) -> Response {
@@ -209,5 +239,34 @@ impl Running {
             }
         }
         Ok(None)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hosts_are_addresses() {
+        for host in [
+            "localhost",
+            "localhost:80",
+            "127.0.0.1",
+            "127.0.0.1:9",
+            "[::1]",
+            "[::1]:9",
+            "10.0.0.1:9",
+        ] {
+            assert!(is_address(host), "{host}");
+        }
+        for host in [
+            "",
+            "example.org",
+            "example.org:80",
+            "127.0.0.1.example.org:1",
+            "localhost.example.org",
+        ] {
+            assert!(!is_address(host), "{host}");
+        }
     }
 }
