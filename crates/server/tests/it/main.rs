@@ -5,6 +5,7 @@
 mod advice;
 mod cluster;
 mod gate;
+mod graphite;
 mod limits;
 mod lines;
 mod memory;

@@ -137,6 +137,12 @@ impl LineParser {
         at
     }
 
+    /// Ends a text that was parsed to its end. The next piece begins a new text, with the next line number.
+    pub fn end_text(&mut self) {
+        self.passing = None;
+        self.inner_newlines = 0;
+    }
+
     /// Returns the number of the line at the front of the next piece, from 1.
     pub fn line(&self) -> u64 {
         self.line
