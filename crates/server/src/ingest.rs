@@ -96,6 +96,13 @@ impl<'e> LineIngest<'e> {
         self
     }
 
+    /// Gives each time the unit that its number suggests; see [`LineParser::guess_unit`].
+    #[must_use]
+    pub fn guess_unit(mut self, guess: bool) -> LineIngest<'e> {
+        self.parser = self.parser.guess_unit(guess);
+        self
+    }
+
     /// Parses the next bytes of the text.
     ///
     /// # Errors

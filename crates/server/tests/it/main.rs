@@ -6,6 +6,7 @@ mod advice;
 mod cluster;
 mod gate;
 mod graphite;
+mod influx3;
 mod limits;
 mod lines;
 mod memory;
