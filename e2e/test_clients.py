@@ -11,6 +11,7 @@ import struct
 import subprocess
 import time
 
+import influxdb_client_3
 import numpy
 import pytest
 import questdb
@@ -277,6 +278,32 @@ def test_values_are_returned_bit_for_bit(server):
     server.stop()
     server.start()
     check()
+
+
+@pytest.mark.parametrize("options", [{}, {"no_sync": True}, {"accept_partial": False}])
+@pytest.mark.parametrize("precision, time", [("ns", 1_700_000_000 * 10**9), ("s", 1_700_000_000)])
+def test_a_client_of_influxdb_3_writes(server, options, precision, time):
+    write = influxdb_client_3.WriteOptions(
+        write_type=influxdb_client_3.WriteType.synchronous, use_v2_api=False, write_precision=precision, **options
+    )
+    settings = influxdb_client_3.write_client_options(write_options=write)
+    with influxdb_client_3.InfluxDBClient3(
+        host=server.url, token="none", database="home", write_client_options=settings, enable_gzip=True
+    ) as client:
+        client.write([f"three,room=a v={n} {time + n}" for n in range(100)])
+        with pytest.raises(influxdb_client_3.InfluxDBError, match="write_lp|partial write"):
+            client.write(["three,room=a v=1 1", "bad"])
+    series = server.query("three", from_=10**18)["three,room=a", "v"]
+    assert series["values"] == list(range(100))
+    unit = 10**9 if precision == "s" else 1
+    assert series["times"] == [(time + n) * unit for n in range(100)]
+
+
+def test_buckets_and_organizations_are_found(server):
+    with InfluxDBClient(server.url, token="none", org="home") as client:
+        assert client.buckets_api().find_bucket_by_name("sensors").name == "sensors"
+        assert client.buckets_api().create_bucket(bucket_name="new", org="home").name == "new"
+        assert client.organizations_api().find_organizations(org="home")[0].name == "home"
 
 
 def test_line_protocol_over_tcp(serve):

@@ -15,6 +15,7 @@ use crate::sql_program::SqlProgram;
 use crate::storage_target::{self, StorageTarget};
 use crate::system::{FileSystem, ProcessStats};
 use crate::traffic::TrafficCounters;
+use crate::udp_drops::UdpDrops;
 use prometheus_client::registry::Registry;
 use seiner_store::{ClassStatus, Status, Store};
 use std::sync::Arc;
@@ -87,6 +88,8 @@ pub struct AppState {
     pub plans: Limiter,
     /// Permits for reports and for flushes, which wait for the present merge.
     pub reports: Limiter,
+    /// Sockets of UDP whose dropped datagrams are counted.
+    pub udp_drops: UdpDrops,
     /// Time of the server's start.
     pub started: Instant,
 }
@@ -147,6 +150,7 @@ impl AppState {
             ),
             plans: Limiter::fixed(1, "plan is", traffic.clone()),
             reports: Limiter::fixed(REPORTS, "reports are", traffic.clone()),
+            udp_drops: UdpDrops::default(),
             started: crate::time::now(),
             sql: SqlProgram::new(&settings),
             store,
@@ -206,6 +210,7 @@ impl AppState {
         self.traffic
             .tick(status.rows_accepted, status.samples_accepted);
         self.history.note(&status);
+        self.udp_drops.read();
         let tight = status.disk_used as f64 >= TIGHT * status.disk_budget as f64;
         self.tight.store(tight, Relaxed);
     }

@@ -36,6 +36,11 @@ pub fn router(app: Arc<AppState>) -> Router {
         .merge(remote_write::router(&app))
         .merge(otlp::router(&app))
         .route("/query", get(query::influx).post(query::influx))
+        .route(
+            "/api/v2/buckets",
+            get(query::buckets).post(query::create_bucket),
+        )
+        .route("/api/v2/orgs", get(query::organizations))
         .route("/ping", get(ping))
         .route("/health", get(health))
         .route("/ready", get(ready))

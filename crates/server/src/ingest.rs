@@ -23,7 +23,7 @@ pub(crate) const PROTOCOL: &str = "line";
 pub(crate) const BATCH_ROWS: usize = 2048;
 
 /// Maximum number of rejected lines that are listed.
-const MAX_LISTED: usize = 100;
+pub(crate) const MAX_LISTED: usize = 100;
 
 /// Rejected line.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -96,6 +96,13 @@ impl<'e> LineIngest<'e> {
         self
     }
 
+    /// Gives each time the unit that its number suggests; see [`LineParser::guess_unit`].
+    #[must_use]
+    pub fn guess_unit(mut self, guess: bool) -> LineIngest<'e> {
+        self.parser = self.parser.guess_unit(guess);
+        self
+    }
+
     /// Parses the next bytes of the text.
     ///
     /// # Errors
@@ -138,15 +145,35 @@ impl<'e> LineIngest<'e> {
         taken.map(|()| self.outcome)
     }
 
-    /// Ends a text that may have been cut off anywhere, and returns its result. The last line is
-    /// rejected if it has no newline: it may be the beginning of another value.
+    /// Parses a text that is complete, such as a datagram. The last line needs no newline.
+    ///
+    /// # Errors
+    /// The errors of [`LineIngest::take`].
+    pub fn whole(&mut self, text: &[u8]) -> Result<(), Error> {
+        let taken = self.read(text, true).map(|_| ());
+        self.parser.end_text();
+        self.report(text.len());
+        taken
+    }
+
+    /// Ends a text as [`LineIngest::end_lines`] does, and returns its result.
     ///
     /// # Errors
     /// The errors of [`LineIngest::take`].
     pub fn finish_lines(mut self) -> Result<Outcome, Error> {
+        self.end_lines().map(|()| self.outcome)
+    }
+
+    /// Ends a text that may have been cut off anywhere. The last line is
+    /// rejected if it has no newline: it may be the beginning of another value.
+    ///
+    /// # Errors
+    /// The errors of [`LineIngest::take`].
+    pub fn end_lines(&mut self) -> Result<(), Error> {
         self.retry_at = 0;
         let taken = self.read_carry(false);
-        let rest = self.carry.trim_ascii_start();
+        let carry = std::mem::take(&mut self.carry);
+        let rest = carry.trim_ascii_start();
         if taken.is_ok() && !rest.is_empty() && !rest.starts_with(b"#") {
             self.errors.push(LineError {
                 line: self.parser.line(),
@@ -155,12 +182,17 @@ impl<'e> LineIngest<'e> {
             self.note_rejected(Receipt::default());
         }
         self.report(0);
-        taken.map(|()| self.outcome)
+        taken
     }
 
     /// Returns the result of the text so far.
     pub fn outcome(&self) -> &Outcome {
         &self.outcome
+    }
+
+    /// Returns the rejected lines that were listed since the last call.
+    pub fn take_listed(&mut self) -> Vec<RejectedLine> {
+        std::mem::take(&mut self.outcome.listed)
     }
 
     /// Adds new counts to the counters.

@@ -236,7 +236,7 @@ impl StoreCollector {
     /// Encodes the counters of each protocol.
     fn protocols(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
         type Counter = fn(&ProtocolCounters) -> &AtomicU64;
-        let counters: [(&str, &str, Counter); 5] = [
+        let counters: [(&str, &str, Counter); 6] = [
             (
                 "ingest_rows",
                 "Rows accepted at the ports, by protocol",
@@ -249,7 +249,7 @@ impl StoreCollector {
             ),
             (
                 "ingest_rejected_rows",
-                "Lines of line protocol, samples of remote write, data points of OTLP and messages of MQTT that were rejected at the ports, by protocol",
+                "Lines, samples, data points and messages that were rejected at the ports, by protocol",
                 |of| &of.rejected,
             ),
             (
@@ -261,6 +261,11 @@ impl StoreCollector {
                 "ingest_bytes",
                 "Bytes received, after decompression, by protocol",
                 |of| &of.bytes,
+            ),
+            (
+                "ingest_dropped_datagrams",
+                "Datagrams of UDP that the kernel dropped because its buffer was full, by protocol",
+                |of| &of.dropped,
             ),
         ];
         for (name, help, counter) in counters {

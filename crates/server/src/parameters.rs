@@ -21,14 +21,30 @@ const INFLUX: [&str; 9] = [
     "orgID",
 ];
 
+const NAMES: &[&str] = &[
+    "name",
+    "id",
+    "limit",
+    "offset",
+    "after",
+    "descending",
+    "userID",
+];
 const SELECT: &[&str] = &["select"];
 const WRITE: &[&str] = &["precision", "allow_1970", "measurement", "tags"];
 
 /// Addresses with their parameters, and whether those of [`INFLUX`] are allowed. Probes and the page are missing:
 /// nothing depends on their parameters. `/api/v1/plan` reads its own.
-const TABLE: [(&str, &[&str], bool); 22] = [
+const TABLE: [(&str, &[&str], bool); 25] = [
     ("/write", WRITE, true),
     ("/api/v2/write", WRITE, true),
+    (
+        "/api/v3/write_lp",
+        &["precision", "accept_partial", "no_sync", "allow_1970"],
+        true,
+    ),
+    ("/api/v2/buckets", NAMES, true),
+    ("/api/v2/orgs", NAMES, true),
     ("/prometheus/api/v1/write", &[], false),
     ("/api/v1/write", &[], false),
     ("/v1/metrics", &[], false),

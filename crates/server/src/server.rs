@@ -8,7 +8,8 @@ use crate::health::{clock_warning, idle_classes};
 use crate::host::Host;
 use crate::settings::Settings;
 use crate::shutdown::{Signals, Stop};
-use crate::{line_tcp, listen, mqtt, otlp, shutdown, sql};
+use crate::text::{self, tcp, udp};
+use crate::{graphite, listen, mqtt, otlp, shutdown, sql};
 use anyhow::{Context, Result, anyhow};
 use seiner_engine::Engine;
 use seiner_store::Store;
@@ -28,6 +29,8 @@ pub struct Server {
     mqtt_address: Option<SocketAddr>,
     otlp_address: Option<SocketAddr>,
     postgres_address: Option<SocketAddr>,
+    /// Addresses of the ports without answers, by the name of their setting.
+    text_addresses: Vec<(&'static str, SocketAddr)>,
     stopping: watch::Sender<bool>,
     ports: JoinSet<()>,
     host: Option<Host>,
@@ -122,6 +125,7 @@ impl Server {
             mqtt_address: None,
             otlp_address: None,
             postgres_address: None,
+            text_addresses: Vec::new(),
             stopping,
             ports: JoinSet::new(),
             host: None,
@@ -142,9 +146,15 @@ impl Server {
         if let Some(address) = settings.line_tcp {
             let listener = bind(address, "line_tcp").await?;
             self.line_address = Some(listener.local_addr()?);
-            self.ports
-                .spawn(line_tcp::serve(listener, self.app.clone(), stop.clone()));
+            self.ports.spawn(tcp::serve(
+                &text::LINE,
+                listener,
+                self.app.clone(),
+                stop.clone(),
+            ));
         }
+        self.open_text_ports(&stop).await?;
+        let settings = &self.app.settings;
         if let Some(address) = settings.mqtt.listen {
             let listener = bind(address, "mqtt_listen").await?;
             self.mqtt_address = Some(listener.local_addr()?);
@@ -181,6 +191,46 @@ impl Server {
         self.ports
             .spawn(listen::serve(listener, self.app.clone(), stop));
         Ok(())
+    }
+
+    /// Opens the ports for protocols without answers. A number of 0 for TCP and UDP together is chosen for TCP.
+    async fn open_text_ports(&mut self, stop: &Stop) -> Result<()> {
+        let ports = self.app.settings.text_ports;
+        if let Some(address) = ports.line_udp {
+            let socket = udp::bind(address, "line_udp_listen").await?;
+            let address = socket.local_addr()?;
+            self.text_addresses.push(("line_udp_listen", address));
+            let served = udp::serve(&text::LINE, socket, self.app.clone(), stop.clone());
+            self.ports.spawn(served);
+        }
+        if let Some(address) = ports.graphite {
+            let listener = bind(address, "graphite_listen").await?;
+            let address = listener.local_addr()?;
+            let socket = udp::bind(address, "graphite_listen").await?;
+            self.text_addresses.push(("graphite_listen", address));
+            let protocol = &graphite::PLAINTEXT;
+            let served = tcp::serve(protocol, listener, self.app.clone(), stop.clone());
+            self.ports.spawn(served);
+            let served = udp::serve(protocol, socket, self.app.clone(), stop.clone());
+            self.ports.spawn(served);
+        }
+        if let Some(address) = ports.graphite_pickle {
+            let listener = bind(address, "graphite_pickle_listen").await?;
+            let address = listener.local_addr()?;
+            self.text_addresses
+                .push(("graphite_pickle_listen", address));
+            let served = graphite::pickle::serve(listener, self.app.clone(), stop.clone());
+            self.ports.spawn(served);
+        }
+        Ok(())
+    }
+
+    /// Returns the address of a port without answers, by the name of its setting, if there is one.
+    pub fn text_address(&self, setting: &str) -> Option<SocketAddr> {
+        let mut addresses = self.text_addresses.iter();
+        addresses
+            .find(|(name, _)| *name == setting)
+            .map(|(_, address)| *address)
     }
 
     /// Returns the address of HTTP.

@@ -21,6 +21,8 @@ pub struct ProtocolCounters {
     pub ignored: AtomicU64,
     /// Received bytes, after decompression.
     pub bytes: AtomicU64,
+    /// Datagrams of UDP that the kernel dropped because its buffer was full.
+    pub dropped: AtomicU64,
 }
 
 /// Counters since the start of the server.

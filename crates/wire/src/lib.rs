@@ -1,4 +1,4 @@
-//! Formats on the socket: parses line protocol, remote write, OTLP and MQTT messages into batches, and writes answers as
+//! Formats on the socket: parses line protocol, remote write, OTLP, MQTT messages and Graphite into batches, and writes answers as
 //! JSON, CSV and Arrow.
 //!
 //! This crate depends on the types of `seiner-model` only. It contains no stores, sockets or files.
@@ -7,8 +7,12 @@
 
 pub mod answer;
 pub mod arrow_body;
+pub mod graphite;
 pub mod line;
 pub mod mqtt;
 pub mod otlp;
 mod protobuf;
 pub mod remote_write;
+mod skipped;
+
+pub use skipped::Skipped;

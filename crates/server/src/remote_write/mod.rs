@@ -4,7 +4,7 @@
 //! limit for all bodies together. Its samples go to the store in the batches of line protocol. Errors have status 400
 //! if a retry is useless: Prometheus then drops the request, whose valid samples are stored.
 
-mod body;
+pub mod body;
 mod ingest;
 
 use crate::advice::advised;

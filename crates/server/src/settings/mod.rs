@@ -16,10 +16,13 @@ mod storage;
 mod store;
 mod table;
 mod text;
+mod text_port_values;
+mod text_ports;
 mod values;
 
 pub use mqtt_values::{Broker, MqttSettings, MqttVersion};
 pub use page::markdown;
 pub use setting::Setting;
 pub use table::{all, named};
+pub use text_port_values::TextPorts;
 pub use values::{Acknowledge, ArrayIo, Settings};

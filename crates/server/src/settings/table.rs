@@ -2,17 +2,19 @@
 
 use super::mqtt_values::MqttSettings;
 use super::setting::Setting;
+use super::text_port_values::TextPorts;
 use super::values::{Acknowledge, ArrayIo, Settings};
-use super::{cluster, mqtt, ports, service, sql, storage, store};
+use super::{cluster, mqtt, ports, service, sql, storage, store, text_ports};
 use seiner_engine::{Classes, Durability, Given, MergePolicy};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
 /// Groups of settings, in the order of display.
-static GROUPS: [&[Setting]; 7] = [
+static GROUPS: [&[Setting]; 8] = [
     &storage::SETTINGS,
     &ports::SETTINGS,
+    &text_ports::SETTINGS,
     &mqtt::SETTINGS,
     &sql::SETTINGS,
     &store::SETTINGS,
@@ -47,6 +49,7 @@ impl Default for Settings {
             otlp_labels: Vec::new(),
             allow_remote: false,
             allowed_hosts: Vec::new(),
+            text_ports: TextPorts::default(),
             mqtt: MqttSettings::default(),
             sql_program: None,
             sql_memory: 0,
@@ -118,6 +121,9 @@ mod tests {
             ("otlp_labels", "host.name,,os.type"),
             ("allow_remote", "maybe"),
             ("allowed_hosts", "https://nas.local"),
+            ("line_udp_listen", "8089"),
+            ("graphite_listen", "2003"),
+            ("graphite_pickle_listen", "on"),
             ("mqtt_broker", "mqtts://nas"),
             ("mqtt_password_file", ""),
             ("mqtt_client_id", ""),

@@ -119,6 +119,14 @@ pub fn address(text: &str) -> Result<SocketAddr, String> {
     })
 }
 
+/// Parses the address of a port; `None` if there is none.
+pub fn address_or_off(text: &str) -> Result<Option<SocketAddr>, String> {
+    match text {
+        "off" => Ok(None),
+        _ => address(text).map(Some),
+    }
+}
+
 /// Parses a size; `None` if it follows from other settings.
 pub fn automatic(text: &str, least: u64) -> Result<Option<u64>, String> {
     match text {

@@ -1,6 +1,7 @@
 //! Values of the settings: data, and what follows from several of them together.
 
 use super::mqtt_values::MqttSettings;
+use super::text_port_values::TextPorts;
 use crate::hosts::HostName;
 use crate::size::format_size;
 use seiner_engine::{Classes, Durability, Given, MergePolicy, Options};
@@ -71,6 +72,8 @@ pub struct Settings {
     pub allow_remote: bool,
     /// Names of the server besides its addresses.
     pub allowed_hosts: Vec<HostName>,
+    /// Addresses of the ports for protocols without answers.
+    pub text_ports: TextPorts,
     /// Settings of MQTT.
     pub mqtt: MqttSettings,
     /// Program that answers SQL; `None` for `seiner-sql` beside this program.
@@ -233,6 +236,9 @@ impl Settings {
         let addresses = [
             ("listen", Some(self.listen)),
             ("line_tcp", self.line_tcp),
+            ("line_udp_listen", self.text_ports.line_udp),
+            ("graphite_listen", self.text_ports.graphite),
+            ("graphite_pickle_listen", self.text_ports.graphite_pickle),
             ("mqtt_listen", self.mqtt.listen),
             ("otlp_grpc", self.otlp_grpc),
             ("postgres_listen", self.postgres_listen),

@@ -69,6 +69,36 @@ fn a_line_without_its_newline_is_dropped_and_counted() {
 }
 
 #[test]
+fn a_datagram_is_a_whole_text() {
+    let site = Site::with(|settings| {
+        settings.text_ports.line_udp = Some("127.0.0.1:0".parse().unwrap());
+    });
+    let address = site.text_address("line_udp_listen");
+    let socket = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    // The second text has no closing quote, and the third one is not a part of it.
+    for text in [
+        "m x=1 1\nm x=2 2",
+        "m note=\"a",
+        "m x=3 3\n",
+        "nonsense\nm x=4 4",
+    ] {
+        socket.send_to(text.as_bytes(), address).unwrap();
+    }
+    site.await_metric("seiner_ingest_rows_total{protocol=\"line\"}", 4);
+    site.await_metric("seiner_ingest_rejected_rows_total{protocol=\"line\"}", 2);
+    let values = site.query(&[
+        ("select", "m"),
+        ("from", "0ns"),
+        ("to", "9ns"),
+        ("fields", "x"),
+    ]);
+    assert_eq!(
+        values.json()["series"][0]["values"],
+        json!([1.0, 2.0, 3.0, 4.0])
+    );
+}
+
+#[test]
 fn an_http_request_to_the_line_port_stores_nothing() {
     let site = Site::with(|settings| settings.line_tcp = Some("127.0.0.1:0".parse().unwrap()));
     let body = "x v=1 1\n".repeat(1000);

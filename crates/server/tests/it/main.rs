@@ -6,6 +6,8 @@ mod advice;
 mod arrow;
 mod cluster;
 mod gate;
+mod graphite;
+mod influx3;
 mod limits;
 mod lines;
 mod memory;

@@ -159,6 +159,26 @@ impl Site {
         assert_eq!(written.status, 204, "{}", written.text);
     }
 
+    /// Returns the address of a port without answers.
+    pub fn text_address(&self, setting: &str) -> SocketAddr {
+        let server = self.server.as_ref().expect("the server runs");
+        server.text_address(setting).expect("the port is open")
+    }
+
+    /// Waits until a protocol has a value of a counter. `counter` is the name in the metrics with its labels.
+    pub fn await_metric(&self, counter: &str, value: u64) {
+        let deadline = std::time::Instant::now() + std::time::Duration::from_secs(20);
+        let wanted = format!("{counter} {value}");
+        loop {
+            let text = self.get("/metrics").text;
+            if text.lines().any(|line| line == wanted) {
+                return;
+            }
+            assert!(std::time::Instant::now() < deadline, "{wanted}: {text}");
+            std::thread::sleep(std::time::Duration::from_millis(10));
+        }
+    }
+
     /// Returns the values of the only series of a selector, over all times.
     pub fn values(&self, select: &str) -> Value {
         let answer = self.query(&[

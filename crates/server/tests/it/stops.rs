@@ -8,7 +8,7 @@ use std::net::TcpStream;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-fn stored(engine: &Engine, measurement: &str) -> Vec<f64> {
+pub fn stored(engine: &Engine, measurement: &str) -> Vec<f64> {
     let query = Query {
         selector: Selector::parse(measurement).unwrap(),
         fields: None,

@@ -35,6 +35,8 @@ use seiner_model::{Batch, Cell, Row, Value, plausible_unit, rfc3339};
 pub struct LineParser {
     precision: Precision,
     refuse_1970: bool,
+    /// True if the unit of a time follows from its number.
+    guess_unit: bool,
     /// Number of the line at the front of the next piece, from 1.
     line: u64,
     /// Number of newlines within quoted texts of the current line.
@@ -58,6 +60,7 @@ impl LineParser {
         LineParser {
             precision,
             refuse_1970: false,
+            guess_unit: false,
             line: 1,
             inner_newlines: 0,
             strides: Vec::new(),
@@ -71,6 +74,18 @@ impl LineParser {
     #[must_use]
     pub fn refuse_1970(mut self, refuse: bool) -> LineParser {
         self.refuse_1970 = refuse;
+        self
+    }
+
+    /// Gives each time the unit that its number suggests, as InfluxDB 3 does: numbers below 5·10⁹ are seconds, below
+    /// 5·10¹² milliseconds, below 5·10¹⁵ microseconds, and larger ones nanoseconds. The precision has no effect then.
+    #[must_use]
+    pub fn guess_unit(mut self, guess: bool) -> LineParser {
+        self.guess_unit = guess;
+        if guess {
+            // Times of 19 digits are ns in any case.
+            self.precision = Precision::Ns;
+        }
         self
     }
 
@@ -135,6 +150,12 @@ impl LineParser {
             at += self.refuse(LineReason::TooLong, &text[at..], errors);
         }
         at
+    }
+
+    /// Ends a text that was parsed to its end. The next piece begins a new text, with the next line number.
+    pub fn end_text(&mut self) {
+        self.passing = None;
+        self.inner_newlines = 0;
     }
 
     /// Returns the number of the line at the front of the next piece, from 1.
@@ -318,8 +339,12 @@ impl LineParser {
                 token: shown(token(text, at)),
             }));
         }
-        let (token, precision) = (token(text, start), self.precision);
-        let time = number::integer(token)
+        let (token, mut precision) = (token(text, start), self.precision);
+        let units = number::integer(token);
+        if let (true, Ok(units)) = (self.guess_unit, &units) {
+            precision = Precision::of(*units);
+        }
+        let time = units
             .and_then(|units| units.checked_mul(precision.ns()).ok_or(NumberFault::Range))
             .map_err(|fault| match fault {
                 NumberFault::Range => LineReason::TimeRange {

@@ -22,6 +22,16 @@ pub enum Precision {
 }
 
 impl Precision {
+    /// Returns the unit that a number suggests.
+    pub(super) fn of(units: i64) -> Precision {
+        match units.unsigned_abs() {
+            0..5_000_000_000 => Precision::S,
+            5_000_000_000..5_000_000_000_000 => Precision::Ms,
+            5_000_000_000_000..5_000_000_000_000_000 => Precision::Us,
+            _ => Precision::Ns,
+        }
+    }
+
     /// Returns the length of one unit in ns.
     pub fn ns(self) -> i64 {
         match self {

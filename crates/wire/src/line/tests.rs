@@ -1,6 +1,7 @@
 //! Tests of the meaning of lines, by tables.
 
 mod differential;
+mod texts;
 
 use super::*;
 use seiner_model::{FieldType, KeyError, Notation, SourceKey};

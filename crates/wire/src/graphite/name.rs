@@ -1,0 +1,65 @@
+//! Paths with tags: `disk.used;host=a;mount=/`.
+
+use crate::Skipped;
+use crate::line::{Arena, escape_measurement, escape_name, shown};
+use seiner_model::SourceKey;
+
+/// Returns the name of the source of a path, in the notation of lines.
+pub(super) fn source_name<'b>(path: &'b [u8], arena: &'b Arena) -> Result<&'b [u8], Skipped> {
+    if path.is_empty() {
+        return Err(Skipped::because("the path is empty"));
+    }
+    if path.len() > SourceKey::MAX_BYTES {
+        return Err(Skipped::because(format!(
+            "the path is longer than {} bytes",
+            SourceKey::MAX_BYTES
+        )));
+    }
+    let Ok(text) = std::str::from_utf8(path) else {
+        return Err(Skipped::because(format!(
+            "path {:?} is not UTF-8",
+            shown(path)
+        )));
+    };
+    // The usual path is its own name in the notation of lines.
+    if !path
+        .iter()
+        .any(|byte| matches!(byte, b';' | b',' | b' ' | b'\\'))
+    {
+        return Ok(path);
+    }
+    let mut parts = text.split(';');
+    let measurement = parts.next().unwrap_or_default();
+    if measurement.is_empty() {
+        return Err(Skipped::because("the path has no name before its tags"));
+    }
+    let mut name = String::new();
+    escape_measurement(in_lines(measurement)?, &mut name);
+    for part in parts {
+        let (tag, value) = match part.split_once('=') {
+            Some((tag, value)) if !tag.is_empty() && !value.is_empty() => (tag, value),
+            _ => {
+                let part = shown(part.as_bytes());
+                return Err(Skipped::because(format!(
+                    "{part:?} is not a tag; write ;tag=value"
+                )));
+            }
+        };
+        name.push(',');
+        escape_name(in_lines(tag)?, &mut name);
+        name.push('=');
+        escape_name(in_lines(value)?, &mut name);
+    }
+    Ok(arena.keep(name.as_bytes()))
+}
+
+/// Checks that the notation of lines can contain a text.
+fn in_lines(text: &str) -> Result<&str, Skipped> {
+    match text.ends_with('\\') {
+        true => Err(Skipped::because(format!(
+            "{:?} ends in a backslash, which no name may",
+            shown(text.as_bytes())
+        ))),
+        false => Ok(text),
+    }
+}
