@@ -4,6 +4,7 @@ import re
 import subprocess
 import sys
 import time
+import warnings
 
 import pytest
 
@@ -36,6 +37,9 @@ def test_commands_work_as_printed(serve, tmp_path):
             for line in block.splitlines()
             if line.startswith("curl") and PORT in line or line.startswith("seiner query 'host_cpu")
         ]
+        if not PROGRAM.with_name("seiner-sql").is_file():
+            warnings.warn("the examples in SQL are left out: seiner-sql is missing, run `make sql`")
+            shell = [line for line in shell if "/api/v1/sql" not in line]
         for line in shell:
             line = line.replace(PORT, server.address).replace("curl ", "curl -sSf ")
             if line.startswith("seiner"):
