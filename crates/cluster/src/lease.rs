@@ -219,6 +219,12 @@ impl Lease {
         self.clock.monotonic() < self.until.load(Ordering::Acquire)
     }
 
+    /// Returns whether a beat is due.
+    pub fn is_due(&self) -> bool {
+        let rest = (LEASE - BEAT).as_nanos() as u64;
+        self.clock.monotonic() + rest >= self.until.load(Ordering::Acquire)
+    }
+
     /// Prolongs the lease.
     ///
     /// # Errors

@@ -1,6 +1,6 @@
 //! Opening of a port: its journal, its lease and its local engine.
 
-use crate::journal::{JournalId, Mirror, Policy};
+use crate::journal::{JournalId, Mirror, Ownership, Policy};
 use crate::lease::{self, BEAT, Beat, Lease, Record};
 use crate::locks::read;
 use crate::patience::at_start;
@@ -11,7 +11,8 @@ use seiner_engine::{Engine, Options};
 use seiner_platform::Disk;
 use seiner_store::Error;
 use std::io;
-use std::sync::{Arc, RwLock};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, RwLock};
 use std::time::Duration;
 
 /// Name of the file that states which journal the local disk belongs to.
@@ -150,19 +151,93 @@ pub(crate) fn new_lease(around: &Surroundings, record: Record) -> Result<Lease, 
     Lease::create(around.rows.clone(), around.clock.clone(), record)
 }
 
-/// Disk of a port's engine.
-pub(crate) struct PortDisk {
-    /// Mirror of the journal, if it is replicated.
-    pub mirror: Option<Arc<Mirror>>,
-    /// Disk, which is the mirror if there is one.
-    pub disk: Arc<dyn Disk>,
+/// Lease of a port while it is opened. The port, which prolongs its lease later, does not exist yet, and recovery may
+/// take longer than a lease.
+pub(crate) struct OpeningLease {
+    lease: Arc<RwLock<Arc<Lease>>>,
+    is_open: AtomicBool,
+    /// Serialises beats.
+    beating: Mutex<()>,
 }
 
-/// Returns the disk of the engine, which repeats the journal in the distributed store unless the settings say not to.
-pub(crate) fn mirrored(
+impl OpeningLease {
+    fn new(lease: Arc<RwLock<Arc<Lease>>>) -> OpeningLease {
+        OpeningLease {
+            lease,
+            is_open: AtomicBool::new(false),
+            beating: Mutex::default(),
+        }
+    }
+
+    /// Leaves the lease to the port, which prolongs it from now on.
+    pub fn end(&self) {
+        self.is_open.store(true, Ordering::Release);
+    }
+
+    /// Returns the state of the lease. Until the port is open, prolongs it if that is due.
+    fn ownership(&self) -> Ownership {
+        let lease = read(&self.lease).clone();
+        if !self.is_open.load(Ordering::Acquire)
+            && let Ok(_beating) = self.beating.try_lock()
+            && lease.is_due()
+        {
+            // An opening port accepts no rows, so the stamp stays.
+            match lease.beat(0) {
+                Ok(Beat::Held) => {}
+                Ok(Beat::Lost) => return Ownership::Lost,
+                Err(error) => tracing::debug!("the lease was not prolonged: {error}"),
+            }
+        }
+        match lease.is_held() {
+            true => Ownership::Held,
+            false => Ownership::Ended,
+        }
+    }
+}
+
+/// Local part of a port.
+pub(crate) struct Local {
+    /// Mirror of the journal, if it is replicated.
+    pub mirror: Option<Arc<Mirror>>,
+    /// Engine, whose disk is the mirror if there is one.
+    pub engine: Arc<Engine>,
+    /// Lease, which this value prolongs until its end.
+    pub opening: Arc<OpeningLease>,
+}
+
+/// Replicates the journal that the local disk has, and opens the local engine. Keeps the lease meanwhile.
+///
+/// # Errors
+/// If another port takes the journal over, or the engine cannot be opened.
+pub(crate) fn open_local(
     options: &PortOptions,
     around: &Surroundings,
     lease: &Arc<RwLock<Arc<Lease>>>,
+    threads: bool,
+) -> Result<Local, Error> {
+    let epoch = read(lease).record().epoch;
+    let opening = Arc::new(OpeningLease::new(lease.clone()));
+    let PortDisk { mirror, disk } = mirrored(options, around, &opening, epoch)?;
+    let engine = open_engine(options, around, disk, threads)?;
+    Ok(Local {
+        mirror,
+        engine,
+        opening,
+    })
+}
+
+/// Disk of a port's engine.
+struct PortDisk {
+    mirror: Option<Arc<Mirror>>,
+    /// Disk, which is the mirror if there is one.
+    disk: Arc<dyn Disk>,
+}
+
+/// Returns the disk of the engine, which repeats the journal in the distributed store unless the settings say not to.
+fn mirrored(
+    options: &PortOptions,
+    around: &Surroundings,
+    lease: &Arc<OpeningLease>,
     epoch: u64,
 ) -> Result<PortDisk, Error> {
     let Acknowledge::Replicated(level) = options.acknowledge else {
@@ -172,10 +247,9 @@ pub(crate) fn mirrored(
         });
     };
     let lease = lease.clone();
-    let is_owner = move || read(&lease).is_held();
     let policy = Policy {
         level,
-        is_owner: Box::new(is_owner),
+        ownership: Box::new(move || lease.ownership()),
     };
     let id = JournalId {
         port: options.name.clone(),
@@ -203,7 +277,7 @@ pub(crate) fn mirrored(
 ///
 /// # Errors
 /// If it cannot be opened.
-pub(crate) fn open_engine(
+fn open_engine(
     options: &PortOptions,
     around: &Surroundings,
     disk: Arc<dyn Disk>,

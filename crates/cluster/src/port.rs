@@ -12,8 +12,7 @@ use crate::lease::{self, BEAT, Beat, Lease, Observer, Record};
 use crate::locks::{locked, read, written};
 use crate::names::Names;
 use crate::opening::{
-    Beginning, Earlier, PortDisk, begin, disk_error, mirrored, new_lease, open_engine,
-    write_port_file,
+    Beginning, Earlier, OpeningLease, begin, disk_error, new_lease, open_local, write_port_file,
 };
 use crate::patience::{at_end, at_start};
 use crate::placement::Registrar;
@@ -89,7 +88,7 @@ pub(crate) struct Port {
 
 impl Port {
     /// Opens a port: creates tables, begins a journal, and recovers the local engine. The caller calls
-    /// [`Port::finish_earlier`], which may take longer than a lease.
+    /// [`Port::finish_earlier`], which may take longer than a lease, and ends the third value, which keeps the lease.
     ///
     /// # Errors
     /// If too few replicas answer, the settings are invalid or contradict the stored ones, or the local store cannot
@@ -98,7 +97,7 @@ impl Port {
         options: PortOptions,
         around: Surroundings,
         threads: bool,
-    ) -> Result<(Port, Earlier), Error> {
+    ) -> Result<(Port, Earlier, Arc<OpeningLease>), Error> {
         options.check()?;
         let (rows, clock) = (&around.rows, &*around.clock);
         at_start(clock, || rows.create(&base_tables()))?;
@@ -117,8 +116,8 @@ impl Port {
         let Beginning { lease, earlier } = begin(&options, &around, &stamps)?;
         let epoch = lease.record().epoch;
         let lease = Arc::new(RwLock::new(Arc::new(lease)));
-        let PortDisk { mirror, disk } = mirrored(&options, &around, &lease, epoch)?;
-        let engine = open_engine(&options, &around, disk, threads)?;
+        let local = open_local(&options, &around, &lease, threads)?;
+        let (mirror, engine) = (local.mirror, local.engine);
         let memory = (engine.status().memory_budget / CACHE_SHARE).min(1 << 30);
         let directories = Arc::new(DirectoryCache::new(memory as usize));
         let port = Port {
@@ -132,7 +131,7 @@ impl Port {
             cleanup: Cleanup::new(&*around.clock),
             registered: AtomicU64::new(0),
             rows_handed_over: AtomicU64::new(0),
-            last_beat: AtomicU64::new(around.clock.monotonic()),
+            last_beat: AtomicU64::new(0),
             applied: Mutex::default(),
             applying: Mutex::default(),
             beating: Mutex::default(),
@@ -154,7 +153,7 @@ impl Port {
         };
         // All rows on the local disk were accepted before the deletes that this port has not applied.
         port.apply_deletes()?;
-        Ok((port, earlier))
+        Ok((port, earlier, local.opening))
     }
 
     /// Hands over what earlier starts of this port have left, and ends their journals. The rows wait for their release,

@@ -46,7 +46,8 @@ impl ClusterStore {
     /// If too few replicas answer, the settings are invalid or contradict the stored ones, or the local store cannot
     /// be opened.
     pub fn start(options: PortOptions, around: Surroundings) -> Result<Arc<ClusterStore>, Error> {
-        let (port, earlier) = Port::open(options, around, true)?;
+        let (port, earlier, opening) = Port::open(options, around, true)?;
+        opening.end();
         let store = ClusterStore {
             port: Arc::new(port),
             threads: Mutex::default(),
@@ -94,8 +95,9 @@ impl ClusterStore {
     /// # Errors
     /// As [`ClusterStore::start`].
     pub fn open(options: PortOptions, around: Surroundings) -> Result<ClusterStore, Error> {
-        let (port, earlier) = Port::open(options, around, false)?;
+        let (port, earlier, opening) = Port::open(options, around, false)?;
         port.finish_earlier(earlier)?;
+        opening.end();
         Ok(ClusterStore {
             port: Arc::new(port),
             threads: Mutex::default(),

@@ -413,6 +413,37 @@ fn a_port_that_waits_for_its_replicas_keeps_its_lease() {
     assert_eq!(all(&b), expected("m", 0..200));
 }
 
+/// The local disk takes longer than a lease, and less than the time after which others take a journal over.
+#[test]
+fn a_port_that_opens_slowly_keeps_its_lease() {
+    let world = World::new(1);
+    let (a, b) = (world.port("a"), world.port("b"));
+    put(&a, "m", 0..100, 0);
+    drop(a);
+    let a = world.slow_port_beside("a", Duration::from_secs(12), &b);
+    let a = a.unwrap();
+    put(&a, "m", 100..200, 0);
+    assert_eq!(all(&b), expected("m", 0..200));
+    a.close().unwrap();
+    assert_eq!(all(&b), expected("m", 0..200));
+}
+
+#[test]
+fn a_port_whose_new_journal_is_taken_over_does_not_start_and_loses_nothing() {
+    let world = World::new(1);
+    let (a, b) = (world.port("a"), world.port("b"));
+    put(&a, "m", 0..100, 0);
+    drop(a);
+    let error = world.slow_port_beside("a", Duration::from_secs(30), &b);
+    let error = error.err().expect("the journal was taken over").to_string();
+    assert!(error.contains("start the port again"), "{error}");
+    world.run(60, &[&b]);
+    assert_eq!(all(&b), expected("m", 0..100));
+    let a = world.port("a");
+    put(&a, "m", 100..200, 0);
+    assert_eq!(all(&b), expected("m", 0..200));
+}
+
 #[test]
 fn ports_list_each_others_sources_before_a_handover() {
     let world = World::new(12);

@@ -17,12 +17,27 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// Reason why a sync waits for a new journal.
 const NO_LEASE: &str = "the lease of the journal has ended";
 
+/// Reason why a sync fails while its port is being opened.
+const LOST: &str =
+    "another port has taken over the journal of this port during its start; start the port again";
+
 /// Rules of a mirror.
 pub(crate) struct Policy {
     /// Replicas that must have the rows before a sync returns.
     pub level: Level,
     /// Returns whether this port still owns its journal. A sync returns only while it does.
-    pub is_owner: Box<dyn Fn() -> bool + Send + Sync>,
+    pub ownership: Box<dyn Fn() -> Ownership + Send + Sync>,
+}
+
+/// State of a journal's lease.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ownership {
+    /// The port owns the journal.
+    Held,
+    /// The lease has ended. The port may prolong it, or begin a new journal.
+    Ended,
+    /// Another port has taken the journal over, and this port will not begin a new one.
+    Lost,
 }
 
 /// Disk that repeats the changes of the journal and the catalog as rows.
@@ -297,7 +312,7 @@ impl Shared {
                 let _syncing = locked(&self.syncing);
                 match self.try_write(only) {
                     // Another port that took the journal over may not have read the rows.
-                    Ok(()) if (self.policy.is_owner)() => {
+                    Ok(()) if self.is_owner() => {
                         self.is_stalled.store(false, Ordering::Relaxed);
                         return Ok(());
                     }
@@ -306,6 +321,9 @@ impl Shared {
                     Err(RowsError::Unavailable(text)) => text,
                 }
             };
+            if (self.policy.ownership)() == Ownership::Lost {
+                return Err(io::Error::other(LOST));
+            }
             self.is_stalled.store(true, Ordering::Relaxed);
             if self.is_closed.load(Ordering::Relaxed) {
                 let text = format!("the journal could not be replicated: {failure}");
@@ -313,6 +331,15 @@ impl Shared {
             }
             self.clock.sleep(PAUSE);
         }
+    }
+
+    /// Lets a port that is being opened prolong its lease: recovery reads many files before it syncs one.
+    fn keep_lease(&self) {
+        self.is_owner();
+    }
+
+    fn is_owner(&self) -> bool {
+        (self.policy.ownership)() == Ownership::Held
     }
 
     fn try_write(&self, only: Option<&str>) -> Result<(), RowsError> {
@@ -338,7 +365,7 @@ impl Shared {
 
     fn write_rows(&self, rows: Vec<Row>) -> Result<(), RowsError> {
         // Rows that are written after a takeover would stay for ever.
-        if !(self.policy.is_owner)() {
+        if !self.is_owner() {
             return Err(RowsError::Unavailable(NO_LEASE.to_string()));
         }
         match rows.is_empty() {
@@ -422,10 +449,12 @@ struct Taken {
 
 impl Disk for Mirror {
     fn list(&self) -> io::Result<Vec<String>> {
+        self.shared.keep_lease();
         self.shared.local.list()
     }
 
     fn open(&self, name: &str) -> io::Result<Arc<dyn File>> {
+        self.shared.keep_lease();
         let file = self.shared.local.open(name)?;
         Ok(self.file(name, file))
     }

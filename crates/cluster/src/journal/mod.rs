@@ -8,7 +8,7 @@
 mod mirror;
 mod restore;
 
-pub(crate) use mirror::{Mirror, Policy, RemovedBefore};
+pub(crate) use mirror::{Mirror, Ownership, Policy, RemovedBefore};
 pub(crate) use restore::{RestoreError, forget, restore};
 
 use crate::keys::KeyBuilder;

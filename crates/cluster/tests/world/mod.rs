@@ -6,7 +6,7 @@ use seiner_cluster::{
 };
 use seiner_engine::Options;
 use seiner_platform::sim::{SimClock, SimDisk};
-use seiner_platform::{Clock, Disk};
+use seiner_platform::{Clock, Disk, File};
 use seiner_store::Query;
 use std::collections::BTreeMap;
 use std::io;
@@ -45,6 +45,42 @@ impl Clock for Beside {
     fn sleep(&self, duration: Duration) {
         self.clock.sleep(duration);
         self.other.maintain();
+    }
+}
+
+/// Disk on which a list of its files takes long. Opening a port lists them several times.
+struct SlowDisk {
+    disk: SimDisk,
+    clock: Arc<dyn Clock>,
+    delay: Duration,
+}
+
+impl Disk for SlowDisk {
+    fn list(&self) -> io::Result<Vec<String>> {
+        for _ in 0..self.delay.as_secs() {
+            self.clock.sleep(Duration::from_secs(1));
+        }
+        self.disk.list()
+    }
+
+    fn open(&self, name: &str) -> io::Result<Arc<dyn File>> {
+        self.disk.open(name)
+    }
+
+    fn create(&self, name: &str) -> io::Result<Arc<dyn File>> {
+        self.disk.create(name)
+    }
+
+    fn remove(&self, name: &str) -> io::Result<()> {
+        self.disk.remove(name)
+    }
+
+    fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        self.disk.rename(from, to)
+    }
+
+    fn sync_names(&self) -> io::Result<()> {
+        self.disk.sync_names()
     }
 }
 
@@ -158,6 +194,25 @@ impl World {
         self.open(options, Arc::new(clock))
     }
 
+    /// Opens a port as [`World::port_beside`], on a disk that takes `delay` for some operations.
+    pub fn slow_port_beside(
+        &self,
+        name: &str,
+        delay: Duration,
+        other: &Arc<ClusterStore>,
+    ) -> Result<Arc<ClusterStore>, seiner_store::Error> {
+        let clock = Arc::new(Beside {
+            clock: self.clock.clone(),
+            other: other.clone(),
+        });
+        let disk = Arc::new(SlowDisk {
+            disk: self.disk(name),
+            clock: clock.clone(),
+            delay,
+        });
+        self.open_on(self.options(name), clock, disk)
+    }
+
     /// Opens a port, or returns the error.
     pub fn try_port(&self, name: &str) -> Result<Arc<ClusterStore>, seiner_store::Error> {
         self.open(self.options(name), self.clock.clone())
@@ -168,15 +223,28 @@ impl World {
         options: PortOptions,
         clock: Arc<dyn Clock>,
     ) -> Result<Arc<ClusterStore>, seiner_store::Error> {
-        let name = options.name.clone();
+        let disk = Arc::new(self.disk(&options.name));
+        self.open_on(options, clock, disk)
+    }
+
+    /// Returns the disk of a port.
+    fn disk(&self, name: &str) -> SimDisk {
         let mut disks = self.disks.lock().unwrap();
         let seed = self.seed + disks.len() as u64;
-        let disk = disks
-            .entry(name.clone())
-            .or_insert_with(|| SimDisk::new(seed));
+        let disk = disks.entry(name.to_string());
+        disk.or_insert_with(|| SimDisk::new(seed)).clone()
+    }
+
+    fn open_on(
+        &self,
+        options: PortOptions,
+        clock: Arc<dyn Clock>,
+        disk: Arc<dyn Disk>,
+    ) -> Result<Arc<ClusterStore>, seiner_store::Error> {
+        let name = options.name.clone();
         let around = Surroundings {
             rows: self.rows.clone(),
-            disk: Arc::new(disk.clone()),
+            disk,
             spare: self.spare.clone(),
             clock,
             peers: self.ports.clone(),

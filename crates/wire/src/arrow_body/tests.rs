@@ -76,7 +76,7 @@ fn rows_are_grouped_by_dictionaries_and_bad_rows_are_reported() {
     ]);
     for piece in [1, 100, usize::MAX] {
         let rows = decode(&body, of("cpu"), piece).expect("a body");
-        let read: Vec<(String, Vec<i64>, Vec<String>, Vec<u64>)> = rows
+        let read: Vec<_> = rows
             .sources
             .into_iter()
             .map(|rows| {
@@ -174,7 +174,10 @@ fn cell() -> impl Strategy<Value = Option<(usize, i64)>> {
     prop::option::of((0_usize..5, -3_i64..3))
 }
 
-/// One row: source, time step, and a value of each of two fields.
+/// Time, and the values of two fields.
+type TimedRow = (i64, [Option<i64>; 2]);
+
+/// One row: source, and type and value of each of two fields.
 fn row() -> impl Strategy<Value = (usize, [Option<(usize, i64)>; 2])> {
     (0_usize..3, [cell(), cell()])
 }
@@ -251,7 +254,7 @@ proptest! {
     /// Every row of a wide answer comes back as it was. A source has one type for each field, and sources differ.
     #[test]
     fn wide_answers_are_bodies(rows in prop::collection::vec(row(), 1..40), piece in 1_usize..500) {
-        let mut sources: BTreeMap<usize, Vec<(i64, [Option<i64>; 2])>> = BTreeMap::new();
+        let mut sources: BTreeMap<usize, Vec<TimedRow>> = BTreeMap::new();
         for (time, (source, cells)) in rows.iter().enumerate() {
             let cells = cells.map(|cell| cell.map(|(_, value)| value));
             if cells.iter().any(Option::is_some) {
