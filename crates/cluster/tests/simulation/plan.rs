@@ -100,7 +100,7 @@ impl Plan {
             true => 0,
             false => rng.between(1, most),
         };
-        let power = some(6).saturating_sub(4);
+        let power = some(18).saturating_sub(12);
         let weights = Weights {
             delete: match power {
                 0 => some(8),
