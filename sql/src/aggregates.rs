@@ -6,7 +6,7 @@ use crate::catalog::{Catalog, wait};
 use crate::client::{Client, error};
 use crate::columns::{Columns, Kind, time_type};
 use crate::functions::duration_ns;
-use crate::pushdown::{Condition, Selection, push, scalar_text};
+use crate::pushdown::{Condition, Selection, push, text};
 use arrow::array::{Array, ArrayRef, DictionaryArray, RecordBatch, StringArray, StringViewBuilder};
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Field, Int32Type, Schema, SchemaRef};
@@ -32,7 +32,7 @@ pub struct Aggregates(pub Arc<Catalog>);
 
 impl TableFunctionImpl for Aggregates {
     fn call_with_args(&self, args: TableFunctionArgs) -> Result<Arc<dyn TableProvider>> {
-        let texts: Vec<Option<String>> = args.exprs().iter().map(literal).collect();
+        let texts: Vec<Option<String>> = args.exprs().iter().map(text).collect();
         let [Some(measurement), Some(step)] = &texts[..] else {
             return Err(error("aggregates: write aggregates('measurement', '1m')"));
         };
@@ -48,13 +48,6 @@ impl TableFunctionImpl for Aggregates {
             step_ns,
             &columns,
         )))
-    }
-}
-
-fn literal(expr: &Expr) -> Option<String> {
-    match expr {
-        Expr::Literal(value, _) => scalar_text(value),
-        _ => None,
     }
 }
 

@@ -208,7 +208,8 @@ fn literal(expr: &Expr) -> Option<&ScalarValue> {
     }
 }
 
-fn text(expr: &Expr) -> Option<String> {
+/// Returns the text of an expression that is a literal; `None` for others, NULL and other types.
+pub fn text(expr: &Expr) -> Option<String> {
     scalar_text(literal(expr)?)
 }
 
@@ -223,7 +224,7 @@ pub fn scalar_text(value: &ScalarValue) -> Option<String> {
     }
 }
 
-/// Conditions of one query of a measurement, all of which must be met.
+/// Conditions of one query of a measurement. A row must meet all of them.
 #[derive(Clone, Debug)]
 pub struct Selection {
     /// Selector in the notation of the server.
@@ -232,7 +233,7 @@ pub struct Selection {
     pub from: i64,
     /// Last time, ns. No row is selected if it is before `from`.
     pub to: i64,
-    /// Fields of which at least one row value is required.
+    /// Names of fields that a row must have.
     pub required_fields: Vec<String>,
 }
 

@@ -4,9 +4,9 @@
 
 use crate::api_error::ApiError;
 use crate::app_state::AppState;
+use crate::ingest::MAX_LISTED;
 use crate::ingest_stream::IngestStream;
-use crate::intake::{self, Intake, Place};
-use crate::write::precision;
+use crate::intake::{self, Intake, Place, precision};
 use axum::Json;
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
@@ -22,9 +22,6 @@ use std::sync::atomic::Ordering::Relaxed;
 
 /// Name of the protocol in metrics.
 pub const PROTOCOL: &str = "arrow";
-
-/// Maximum number of rejected rows, or runs of them, that are listed.
-const MAX_LISTED: usize = 100;
 
 /// Parameters of a write of Arrow.
 #[derive(Deserialize)]

@@ -9,6 +9,7 @@ use crate::limiter::Permit;
 use crate::traffic::ProtocolCounters;
 use seiner_model::{Batch, Cell, Row};
 use seiner_store::Durability;
+use seiner_wire::line::Precision;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
@@ -77,6 +78,14 @@ impl<'a> Intake<'a> {
                 REPLICAS.as_secs()
             ))),
         }
+    }
+}
+
+/// Parses the unit of times; nanoseconds without one.
+pub fn precision(text: Option<&str>) -> Result<Precision, ApiError> {
+    match text {
+        None | Some("") => Ok(Precision::Ns),
+        Some(text) => text.parse().map_err(ApiError::invalid),
     }
 }
 

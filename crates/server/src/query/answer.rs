@@ -43,6 +43,16 @@ pub struct Outcome {
     pub hints: Vec<String>,
 }
 
+impl Outcome {
+    /// Adds a hint to an answer without samples if there are samples outside its interval. Returns the times of the
+    /// first and the last sample.
+    pub fn note_elsewhere(&mut self, store: &dyn Store, plan: &QueryPlan) -> Option<(i64, i64)> {
+        let (hint, range) = hints::elsewhere(store, plan)?;
+        self.hints.push(hint);
+        Some((range.start, range.end))
+    }
+}
+
 /// Answers `GET /api/v1/query`.
 pub async fn query(
     State(app): State<Arc<AppState>>,
@@ -274,11 +284,7 @@ fn write_series<'o, T, W: Write>(
         }
     }
     let empty = written == 0 && !outcome.truncated && warnings.is_empty();
-    let elsewhere = empty.then(|| hints::elsewhere(store, plan)).flatten();
-    let range = elsewhere.map(|(hint, range)| {
-        outcome.hints.push(hint);
-        (range.start, range.end)
-    });
+    let range = empty.then(|| outcome.note_elsewhere(store, plan)).flatten();
     answer.hint(&outcome.hints, range);
     answer.end(outcome.truncated, &warnings)?;
     Ok(outcome)

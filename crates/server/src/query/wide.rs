@@ -1,7 +1,6 @@
 //! Rows in the wide shape: as they were written, with one column per tag and per field.
 
 use super::answer::{Outcome, levels, losses, warn};
-use super::hints;
 use super::plan::QueryPlan;
 use crate::api_error::ApiError;
 use seiner_model::FieldType;
@@ -56,11 +55,8 @@ pub fn write_rows(
         }
     }
     let is_empty = is_empty && warnings.is_empty();
-    let elsewhere = is_empty.then(|| hints::elsewhere(store, plan)).flatten();
-    let range = elsewhere.map(|(hint, range)| {
-        outcome.hints.push(hint);
-        (range.start, range.end)
-    });
+    let elsewhere = is_empty.then(|| outcome.note_elsewhere(store, plan));
+    let range = elsewhere.flatten();
     answer.hint(&outcome.hints, range);
     answer.end(&warnings)?;
     Ok(outcome)

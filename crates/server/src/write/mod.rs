@@ -14,7 +14,7 @@ use crate::app_state::AppState;
 use crate::arrow_body;
 use crate::ingest::{LineIngest, Outcome, PROTOCOL};
 use crate::ingest_stream::IngestStream;
-use crate::intake::{self, Intake, Place};
+use crate::intake::{self, Intake, Place, precision};
 use axum::body::Body;
 use axum::extract::{Query, State};
 use axum::http::{HeaderMap, StatusCode};
@@ -22,7 +22,6 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::post;
 use axum::{Json, Router};
 use body::Sink;
-use seiner_wire::line::Precision;
 use serde::Deserialize;
 use serde_json::json;
 use std::sync::Arc;
@@ -86,14 +85,6 @@ async fn take(
     let outcome = app.with_patience(|| ingest.finish())?;
     intake.durable(outcome.position).await?;
     Ok(outcome)
-}
-
-/// Parses the unit of times; nanoseconds without one.
-pub fn precision(text: Option<&str>) -> Result<Precision, ApiError> {
-    match text {
-        None | Some("") => Ok(Precision::Ns),
-        Some(text) => text.parse().map_err(ApiError::invalid),
-    }
 }
 
 /// Returns whether times in 1970 are stored: by the parameter, or by the setting.

@@ -143,6 +143,9 @@ impl Divided<'_> {
                 "the time is missing, or outside the years 1677 to 2262",
             );
         }
+        if timed.is_empty() {
+            return;
+        }
         let (mut fields, mut columns) = (Vec::<String>::new(), Vec::new());
         for Named { name, column } in &self.roles.fields {
             let values = gather::field(self.batch.column(*column).as_ref(), &timed);
@@ -153,9 +156,6 @@ impl Divided<'_> {
             }
             fields.push(name.clone());
             columns.push(values);
-        }
-        if timed.is_empty() {
-            return;
         }
         if fields.is_empty() {
             return self.reject(&timed, "the row has no field");

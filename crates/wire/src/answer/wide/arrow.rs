@@ -1,7 +1,7 @@
 //! Wide Arrow answers: `time`, `measurement` and the tags as dictionaries, and one column per field.
 //!
-//! The metadata of each column contain `kind` and `name`, so that readers can tell tags from fields and need not
-//! interpret titles.
+//! Each column has `kind` and `name` in its metadata, so that readers can tell tags from fields and need not interpret
+//! titles.
 
 use super::super::{arrow::io_error, levels_text};
 use super::{Assigned, Kind, WideColumn, WideHead};

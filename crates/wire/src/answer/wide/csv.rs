@@ -3,7 +3,7 @@
 use super::super::csv::push_cell;
 use super::super::text::{self, Gathering, push_time};
 use super::super::{Cells, TimeUnit};
-use super::{Assigned, Cursor, WideHead};
+use super::{Assigned, WideHead};
 use std::io::{self, Write};
 
 #[derive(Debug)]
@@ -37,18 +37,14 @@ impl<W: Write> CsvRows<W> {
                 push_text(&mut names, value);
             }
         }
-        let mut cursors: Vec<Option<Cursor<'_>>> = rows
-            .fields
-            .iter()
-            .map(|field| field.map(Cursor::new))
-            .collect();
+        let mut cursors = rows.cursors();
         for &time in rows.times {
             let bytes = &mut self.out.bytes;
             push_time(bytes, time, self.time_unit);
             bytes.extend_from_slice(&names);
             for cursor in &mut cursors {
                 bytes.push(b',');
-                if let Some((column, at)) = cursor.as_mut().and_then(Cursor::next) {
+                if let Some((column, at)) = cursor.next() {
                     text::push_cell(bytes, Cells::Values(column), at, "", push_text);
                 }
             }

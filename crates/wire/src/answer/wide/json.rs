@@ -3,7 +3,7 @@
 use super::super::json::{Notes, push_begin, push_string, push_text};
 use super::super::text::{Gathering, push_cell, push_time};
 use super::super::{Cells, TimeUnit};
-use super::{Assigned, Cursor, Kind, WideHead};
+use super::{Assigned, Kind, WideHead};
 use std::io::{self, Write};
 
 #[derive(Debug)]
@@ -63,11 +63,7 @@ impl<W: Write> JsonRows<W> {
                 None => push_text(&mut names, "null"),
             }
         }
-        let mut cursors: Vec<Option<Cursor<'_>>> = rows
-            .fields
-            .iter()
-            .map(|field| field.map(Cursor::new))
-            .collect();
+        let mut cursors = rows.cursors();
         for &time in rows.times {
             self.out.separate(self.written)?;
             self.written += 1;
@@ -77,7 +73,7 @@ impl<W: Write> JsonRows<W> {
             bytes.extend_from_slice(&names);
             for cursor in &mut cursors {
                 bytes.push(b',');
-                match cursor.as_mut().and_then(Cursor::next) {
+                match cursor.next() {
                     Some((column, at)) => {
                         push_cell(bytes, Cells::Values(column), at, "\"", push_string);
                     }

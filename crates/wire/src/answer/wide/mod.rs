@@ -12,7 +12,7 @@ mod tests;
 
 use super::{AnswerLevel, Format, TimeUnit};
 pub use columns::{Kind, MAX_COLUMNS, TooManyColumns, WideColumn, WideColumns};
-use seiner_model::{Bitmap, Column, FieldColumn, FieldType, SourceKey};
+use seiner_model::{Column, FieldColumn, FieldType, SourceKey};
 use std::io::{self, Write};
 use std::sync::Arc;
 
@@ -89,34 +89,38 @@ impl<'a> Assigned<'a> {
             fields,
         })
     }
+
+    /// Returns a reader of each field column, at the first row.
+    fn cursors(&self) -> Vec<Cursor<'a>> {
+        let fields = self.fields.iter();
+        let cursors = fields.map(|&field| Cursor {
+            field,
+            row: 0,
+            value: 0,
+        });
+        cursors.collect()
+    }
 }
 
 /// Reader of the values of one field, row by row.
 struct Cursor<'a> {
-    values: &'a Column,
-    present: Option<&'a Bitmap>,
+    /// Values; `None` if no row has one.
+    field: Option<&'a FieldColumn>,
     /// Index of the next row, and of its value among the values.
     row: usize,
     value: usize,
 }
 
 impl<'a> Cursor<'a> {
-    fn new(column: &'a FieldColumn) -> Cursor<'a> {
-        Cursor {
-            values: &column.values,
-            present: column.present.as_ref(),
-            row: 0,
-            value: 0,
-        }
-    }
-
     /// Returns the column and the index of the value of the next row, if the row has one.
     fn next(&mut self) -> Option<(&'a Column, usize)> {
-        let has = self.present.is_none_or(|present| present.get(self.row));
+        let FieldColumn { present, values } = self.field?;
+        let present = present.as_ref();
+        let has = present.is_none_or(|present| present.get(self.row));
         self.row += 1;
         has.then(|| {
             self.value += 1;
-            (self.values, self.value - 1)
+            (values, self.value - 1)
         })
     }
 }

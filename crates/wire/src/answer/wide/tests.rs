@@ -5,7 +5,7 @@ use arrow_array::RecordBatch;
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Float64Type, Int64Type};
 use arrow_ipc::reader::StreamReader;
-use seiner_model::Strings;
+use seiner_model::{Bitmap, Strings};
 
 fn key(measurement: &str, tags: &[(&str, &str)]) -> SourceKey {
     SourceKey::new(measurement, tags.iter().copied()).expect("a key")
