@@ -8,11 +8,12 @@ mod world;
 
 use killed::Killed;
 use samples::{SECOND, START, put};
-use seiner_cluster::{Acknowledge, ClusterStore, Level, Range as RowRange};
+use seiner_cluster::{Acknowledge, ClusterStore, Level, PortOptions, Range as RowRange};
 use seiner_model::{Column, Interval, Selector};
 use seiner_store::{Class, Error, Keep, Query, Store};
 use std::collections::BTreeMap;
 use std::ops::Range;
+use std::sync::Arc;
 use std::time::Duration;
 use world::World;
 
@@ -442,6 +443,48 @@ fn a_port_whose_new_journal_is_taken_over_does_not_start_and_loses_nothing() {
     let a = world.port("a");
     put(&a, "m", 100..200, 0);
     assert_eq!(all(&b), expected("m", 0..200));
+}
+
+/// Opens the port `a` whose replicas need a minute to sync: its rows stay in its journal.
+fn start_slowly_synced(world: &World, acknowledge: Acknowledge) -> Arc<ClusterStore> {
+    world.port_with(PortOptions {
+        replica_sync: Duration::from_secs(60),
+        acknowledge,
+        ..world.options("a")
+    })
+}
+
+#[test]
+fn a_port_that_starts_and_fails_during_a_query_hides_no_rows() {
+    let world = Arc::new(World::new(1));
+    let replicated = Acknowledge::Replicated(Level::Quorum);
+    let (a, b) = (start_slowly_synced(&world, replicated), world.port("b"));
+    put(&a, "m", 0..100, 0);
+    world.crash("a", a);
+    let also = world.clone();
+    world.when_asked(move || {
+        // The query knows the first journal. The start moves its rows to a second one.
+        let a = start_slowly_synced(&also, replicated);
+        also.crash("a", a);
+    });
+    assert_eq!(all(&b), expected("m", 0..100));
+}
+
+#[test]
+fn a_local_port_that_starts_and_fails_during_a_query_is_reported() {
+    let world = Arc::new(World::new(1));
+    let (a, b) = (
+        start_slowly_synced(&world, Acknowledge::Local),
+        world.port("b"),
+    );
+    put(&a, "m", 0..100, 0);
+    world.crash("a", a);
+    let also = world.clone();
+    world.when_asked(move || {
+        let a = start_slowly_synced(&also, Acknowledge::Local);
+        also.crash("a", a);
+    });
+    assert!(missing(&b).is_some());
 }
 
 #[test]

@@ -24,6 +24,8 @@ pub(super) struct Others {
     pub notes: Vec<Error>,
     /// True if deletes hide some rows.
     is_hidden: bool,
+    /// True if ports did not answer for some journals, which were read from the replicas.
+    has_silent: bool,
 }
 
 impl Others {
@@ -84,6 +86,7 @@ impl Elsewhere<'_> {
             if journals.contains(&id.clone().into()) {
                 continue;
             }
+            others.has_silent = true;
             if record.is_local {
                 others.notes.extend(self.missing(record)?);
                 continue;
@@ -121,12 +124,15 @@ impl Elsewhere<'_> {
         let (mut deletes, mut records) = self.deletes_and_records()?;
         loop {
             let others = self.others(query, &deletes, &records)?;
-            if !others.is_hidden {
+            if !others.is_hidden && !others.has_silent {
                 return Ok((deletes, others));
             }
-            // A port that has applied a delete in the meantime may have answered with later rows.
             let (now, then) = self.deletes_and_records()?;
-            if !deletes::has_new_marks(&deletes, &now) {
+            // A port that has applied a delete in the meantime may have answered with later rows.
+            let is_stale = others.is_hidden && deletes::has_new_marks(&deletes, &now);
+            // A port that has started in the meantime has moved its rows from a silent journal to a new one.
+            let is_moved = others.has_silent && has_new_journals(&records, &then);
+            if !is_stale && !is_moved {
                 return Ok((deletes, others));
             }
             (deletes, records) = (now, then);
@@ -177,6 +183,12 @@ impl Elsewhere<'_> {
         let engine = Engine::read_disk(disk, self.port.options.engine.clone())?;
         rows_of(&engine, query, record.stamp)
     }
+}
+
+/// Returns whether journals have begun between two readings of the records.
+fn has_new_journals(before: &[lease::Record], after: &[lease::Record]) -> bool {
+    let is_known = |record: &lease::Record| before.iter().any(|known| known.id() == record.id());
+    after.iter().any(|record| !is_known(record))
 }
 
 /// Returns the rows of a query in an engine.

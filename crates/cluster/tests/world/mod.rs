@@ -25,7 +25,14 @@ pub struct World {
 
 /// Ports by name.
 #[derive(Default)]
-struct Ports(Mutex<BTreeMap<String, Weak<ClusterStore>>>);
+struct Ports {
+    running: Mutex<BTreeMap<String, Weak<ClusterStore>>>,
+    /// Event that happens when a port is asked next.
+    event: Mutex<Option<Event>>,
+}
+
+/// Event of a test.
+type Event = Box<dyn FnOnce() + Send>;
 
 /// Clock that maintains a port when another one sleeps.
 struct Beside {
@@ -106,7 +113,8 @@ impl SpareDisks for Spare {
 
 impl Ports {
     fn get(&self, port: &str) -> Result<Arc<ClusterStore>, PeerError> {
-        let found = self.0.lock().unwrap().get(port).and_then(Weak::upgrade);
+        let running = self.running.lock().unwrap();
+        let found = running.get(port).and_then(Weak::upgrade);
         found.ok_or_else(|| PeerError {
             port: port.to_string(),
             why: "it does not run".to_string(),
@@ -116,6 +124,8 @@ impl Ports {
 
 impl Peers for Ports {
     fn unflushed(&self, port: &str, query: &Query) -> Result<PortRows, PeerError> {
+        let event = self.event.lock().unwrap().take();
+        event.into_iter().for_each(|event| event());
         let store = self.get(port)?;
         store.unflushed(query).map_err(|error| PeerError {
             port: port.to_string(),
@@ -250,7 +260,7 @@ impl World {
             peers: self.ports.clone(),
         };
         let store = Arc::new(ClusterStore::open(options, around)?);
-        let mut ports = self.ports.0.lock().unwrap();
+        let mut ports = self.ports.running.lock().unwrap();
         ports.insert(name, Arc::downgrade(&store));
         Ok(store)
     }
@@ -261,7 +271,12 @@ impl World {
         let mut disks = self.disks.lock().unwrap();
         let crashed = disks[name].crash();
         disks.insert(name.to_string(), crashed);
-        self.ports.0.lock().unwrap().remove(name);
+        self.ports.running.lock().unwrap().remove(name);
+    }
+
+    /// Makes something happen when a port asks another one next.
+    pub fn when_asked(&self, event: impl FnOnce() + Send + 'static) {
+        *self.ports.event.lock().unwrap() = Some(Box::new(event));
     }
 
     /// Loses the disk of a port.
