@@ -2,6 +2,7 @@
 
 use crate::oracle::{Answer, Question};
 use crate::plan::Canary;
+use crate::replicas::UNSYNCED;
 use crate::report::Report;
 use crate::workload::{FIELDS, Rows, SOURCES, key, source_of, text, time};
 use crate::world::{Crash, Operation, PORTS, SECOND, Violation, World};
@@ -148,7 +149,8 @@ impl World {
         });
         match result {
             Some(Ok(())) => {
-                self.oracle.lock().unwrap().acknowledge(port, &samples);
+                let now = self.time();
+                self.oracle.lock().unwrap().acknowledge(now, port, &samples);
                 self.note(|| format!("{} acknowledges {} samples", PORTS[port], samples.len()));
             }
             Some(Err(error)) => self.note(|| format!("{}: {error}", PORTS[port])),
@@ -312,6 +314,8 @@ impl World {
         self.note(|| "the power fails everywhere".to_string());
         ports().for_each(|port| self.crash_by(port, Crash::PowerCut));
         self.network().cut_power();
+        let unsynced_since = self.time().saturating_sub(UNSYNCED);
+        self.oracle.lock().unwrap().cut_power(unsynced_since);
         self.report.lock().unwrap().power_cuts += 1;
     }
 

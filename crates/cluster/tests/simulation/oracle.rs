@@ -5,6 +5,8 @@
 //! issued. A delete may delete the samples that a port accepts until the port has applied the delete. A sample is
 //! replaced by a later sample that the same port has acknowledged. The order of samples of
 //! different ports is that of their handovers, which the model does not know, so that each of them may be returned.
+//! A power cut of all replicas may cost the copies of the latest samples. They are on the disks of their ports, and need
+//! not be returned until these run again.
 
 use std::collections::BTreeMap;
 
@@ -22,6 +24,10 @@ struct Sample {
     port: usize,
     issued: Moment,
     acknowledged: Option<Moment>,
+    /// Time of the acknowledgement, ns.
+    acknowledged_at: u64,
+    /// True if a power cut may have left the sample on the disk of its port only.
+    is_local: bool,
     value: String,
 }
 
@@ -93,12 +99,14 @@ impl Oracle {
             port,
             issued,
             acknowledged: None,
+            acknowledged_at: 0,
+            is_local: false,
             value,
         });
     }
 
-    /// Notes the acknowledgement of samples by their series, times and values.
-    pub fn acknowledge(&mut self, port: usize, samples: &[(SeriesId, i64, String)]) {
+    /// Notes the acknowledgement of samples at a time, by their series, times and values.
+    pub fn acknowledge(&mut self, at: u64, port: usize, samples: &[(SeriesId, i64, String)]) {
         let now = self.tick();
         for (series, time, value) in samples {
             let found = self
@@ -108,9 +116,38 @@ impl Oracle {
             let found = found.into_iter().flatten();
             let mut own = found.filter(|sample| sample.port == port && sample.value == *value);
             let sample = own.next_back().expect("the sample was issued");
-            sample.acknowledged.get_or_insert(now);
+            if sample.acknowledged.is_none() {
+                (sample.acknowledged, sample.acknowledged_at) = (Some(now), at);
+            }
             self.acknowledged += 1;
         }
+    }
+
+    /// Notes that the power of all replicas failed, which had not synced the changes since a time.
+    pub fn cut_power(&mut self, unsynced_since: u64) {
+        for sample in self.all_samples() {
+            let is_unsynced = sample.acknowledged_at >= unsynced_since;
+            if sample.acknowledged.is_some() && is_unsynced {
+                (sample.acknowledged, sample.is_local) = (None, true);
+            }
+        }
+    }
+
+    /// Notes that a port runs again, with the samples on its disk.
+    pub fn runs(&mut self, port: usize) {
+        let now = self.tick();
+        for sample in self.all_samples() {
+            if sample.is_local && sample.port == port {
+                (sample.acknowledged, sample.is_local) = (Some(now), false);
+            }
+        }
+    }
+
+    fn all_samples(&mut self) -> impl Iterator<Item = &mut Sample> {
+        self.samples
+            .values_mut()
+            .flat_map(BTreeMap::values_mut)
+            .flatten()
     }
 
     /// Notes that a delete begins. Returns its number.

@@ -12,7 +12,7 @@ pub const NODES: usize = 3;
 pub const MAJORITY: usize = 2;
 
 /// Longest time for which a replica has a change in memory only, ns.
-const UNSYNCED: u64 = 500_000_000;
+pub const UNSYNCED: u64 = 500_000_000;
 
 /// Version of a row.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -518,6 +518,7 @@ impl World {
         match opened.unwrap_or(Err(seiner_store::Error::Closed)) {
             Ok(store) if is_alive => {
                 self.note(|| format!("{} runs", PORTS[port]));
+                self.oracle.lock().unwrap().runs(port);
                 *slot.store.lock().unwrap() = Some(Arc::new(store));
                 Ok(())
             }
