@@ -15,6 +15,7 @@ mod columns;
 pub mod conformance;
 mod counts;
 mod deletes;
+mod earlier;
 mod export;
 mod failure;
 mod handover;

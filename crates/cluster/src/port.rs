@@ -5,6 +5,7 @@ use crate::classes::Classes;
 use crate::clocks;
 use crate::counts::PortCounts;
 use crate::deletes::{self, Cleanup, DeleteId, Mark};
+use crate::earlier::EarlierJournals;
 use crate::failure::HandoverError;
 use crate::handover::Handover;
 use crate::journal::{self, JournalId, Mirror};
@@ -62,6 +63,7 @@ pub(crate) struct Port {
     pub stored: AtomicU64,
     /// Journals of failed ports that this port finishes.
     pub takeovers: Mutex<Vec<Arc<Takeover>>>,
+    pub earlier: EarlierJournals,
     pub is_closed: AtomicBool,
     observer: Mutex<Observer>,
     /// Serialises handovers of the own engine. Rows that wait for their release.
@@ -124,6 +126,7 @@ impl Port {
             next: AtomicU64::new(epoch << 32),
             stored: AtomicU64::new(0),
             takeovers: Mutex::default(),
+            earlier: EarlierJournals::default(),
             is_closed: AtomicBool::new(false),
             observer: Mutex::default(),
             handing: Mutex::default(),
@@ -156,21 +159,16 @@ impl Port {
         Ok((port, earlier, local.opening))
     }
 
-    /// Hands over what earlier starts of this port have left, and ends their journals. The rows wait for their release,
-    /// and the present journal has them until then.
+    /// Hands over what earlier starts of this port have left. The rows wait for their release, and their journals end
+    /// then.
     ///
     /// # Errors
     /// If the distributed store or the engine fails.
     pub fn finish_earlier(&self, earlier: Earlier) -> Result<(), Error> {
+        self.earlier.keep(earlier.leases)?;
         let mut waiting = locked(&self.handing);
         self.store_rows(&mut waiting, earlier.stamp)?;
-        self.advance(&mut waiting)?;
-        for lease in earlier.leases {
-            let id = lease.record().id();
-            journal::forget(&*self.around.rows, &id, Level::Quorum)?;
-            lease.end()?;
-        }
-        Ok(())
+        Ok(self.advance(&mut waiting)?)
     }
 
     /// Hands over all rows accepted so far, and waits for their release. Their stamp is that of this moment, or `stamp`.
@@ -248,6 +246,7 @@ impl Port {
                 rows.synced = self.sync_time();
                 continue;
             }
+            self.earlier.end(&*self.around.rows)?;
             rows.release(&self.engine, self.mirror.as_deref())?;
             self.rows_handed_over
                 .store(rows.accepted, Ordering::Relaxed);
@@ -370,6 +369,7 @@ impl Port {
             return Ok(());
         }
         self.prolong()?;
+        self.earlier.beat();
         // Queries need the list while the requests are under way.
         let takeovers = locked(&self.takeovers).clone();
         let lost = takeovers.into_iter().filter(|takeover| !takeover.beat());
@@ -500,6 +500,7 @@ impl Port {
             .map(|takeover| takeover.journal())
             .collect();
         held.push(self.journal());
+        held.extend(self.earlier.journals());
         // A journal of this port's earlier start, whose disk was lost, counts as that of another port.
         let others = records
             .into_iter()

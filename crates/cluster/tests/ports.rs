@@ -8,7 +8,7 @@ mod world;
 
 use killed::Killed;
 use samples::{SECOND, START, put};
-use seiner_cluster::{Acknowledge, ClusterStore, Level, PortOptions, Range as RowRange};
+use seiner_cluster::{Acknowledge, ClusterStore, Level, Range as RowRange};
 use seiner_model::{Column, Interval, Selector};
 use seiner_store::{Class, Error, Keep, Query, Store};
 use std::collections::BTreeMap;
@@ -447,11 +447,12 @@ fn a_port_whose_new_journal_is_taken_over_does_not_start_and_loses_nothing() {
 
 /// Opens the port `a` whose replicas need a minute to sync: its rows stay in its journal.
 fn start_slowly_synced(world: &World, acknowledge: Acknowledge) -> Arc<ClusterStore> {
-    world.port_with(PortOptions {
-        replica_sync: Duration::from_secs(60),
-        acknowledge,
-        ..world.options("a")
-    })
+    let mut options = world.options("a");
+    options.replica_sync = Duration::from_secs(60);
+    options.acknowledge = acknowledge;
+    options.engine.segment_bytes = 64 << 10;
+    options.engine.journal_bytes = 256 << 10;
+    world.port_with(options)
 }
 
 #[test]
@@ -485,6 +486,48 @@ fn a_local_port_that_starts_and_fails_during_a_query_is_reported() {
         also.crash("a", a);
     });
     assert!(missing(&b).is_some());
+}
+
+/// Returns the numbers of the journals of the port `a` that have rows.
+fn journals(world: &World) -> Vec<u8> {
+    let keys = world.rows.partitions("journal").unwrap().into_iter();
+    let keys = keys.filter(|key| key.ends_with(b"names\0") && key[0] == b'a');
+    keys.map(|key| key[key.len() - 7]).collect()
+}
+
+#[test]
+fn an_earlier_journal_stays_until_its_rows_are_released() {
+    let world = World::new(1);
+    let replicated = Acknowledge::Replicated(Level::Quorum);
+    let (a, b) = (start_slowly_synced(&world, replicated), world.port("b"));
+    put(&a, "m", 0..100, 0);
+    world.crash("a", a);
+    let a = start_slowly_synced(&world, replicated);
+    world.run(50, &[&a, &b]);
+    assert_eq!(journals(&world), [1, 2]);
+    assert_eq!(all(&b), expected("m", 0..100));
+    world.run(100, &[&a, &b]);
+    assert_eq!(journals(&world), [2]);
+    assert_eq!(b.counts().takeovers, 0);
+    assert_eq!(all(&b), expected("m", 0..100));
+}
+
+#[test]
+fn rows_in_segments_survive_two_failures_of_their_port_and_the_loss_of_its_disk() {
+    let world = World::new(1);
+    let replicated = Acknowledge::Replicated(Level::Quorum);
+    let (a, b) = (start_slowly_synced(&world, replicated), world.port("b"));
+    for round in 0..40 {
+        put(&a, "m", round * 10_000..(round + 1) * 10_000, 0);
+        a.maintain();
+    }
+    world.crash("a", a);
+    let a = start_slowly_synced(&world, replicated);
+    world.crash("a", a);
+    world.lose_disk("a");
+    assert_eq!(all(&b), expected("m", 0..400_000));
+    world.run(60, &[&b]);
+    assert_eq!(all(&b), expected("m", 0..400_000));
 }
 
 #[test]

@@ -148,12 +148,14 @@ impl Elsewhere<'_> {
     }
 
     /// Returns the rows of a query in journals that this port has taken over, and the journals that need not be read:
-    /// those, and the port's own.
+    /// those, the port's own, and those of its earlier starts, whose rows its engine has.
     pub fn taken_over_rows(&self, query: &Query) -> Result<PortRows, Error> {
         let mut found = PortRows {
             journals: vec![self.port.journal().into()],
             rows: Vec::new(),
         };
+        let earlier = self.port.earlier.journals();
+        found.journals.extend(earlier.into_iter().map(Into::into));
         for (journal, engine, stamp) in self.taken_over() {
             found.journals.push(journal.into());
             found.rows.extend(rows_of(&engine, query, stamp)?);
