@@ -16,7 +16,8 @@ pub const MAX_VALUE: usize = 8 << 20;
 pub enum Level {
     /// One replica. Available on both sides of a partition of the network.
     One,
-    /// More than half of the replicas. A read sees every earlier write of this level.
+    /// More than half of the replicas. A read sees every earlier write of this level, and every row that an earlier
+    /// read of this level has seen, even if its write failed: the store repairs replicas before it answers.
     Quorum,
     /// All replicas. A read of any level sees every earlier write of this level.
     All,

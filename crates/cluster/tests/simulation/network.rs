@@ -172,7 +172,7 @@ impl Network {
         level: Level,
     ) -> Result<Vec<Found>, RowsError> {
         let nodes = self.readers(port, level)?;
-        let repair = self.plan.read_repair && level == Level::Quorum;
+        let repair = level == Level::Quorum;
         Ok(self
             .replicas
             .read(&nodes, table, partition, self.now as i64, repair))

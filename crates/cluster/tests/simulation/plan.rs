@@ -36,8 +36,6 @@ pub struct Plan {
     pub missing: u32,
     /// Missed changes that arrive later. Others never arrive.
     pub hints: u32,
-    /// True if reads repair the replicas that they read, as Cassandra does by default.
-    pub read_repair: bool,
     /// Requests during which another port acts.
     pub interlude: u32,
     /// Requests during which their port stands still.
@@ -126,7 +124,6 @@ impl Plan {
             swap_timeout,
             missing,
             hints: rng.below(1001) as u32,
-            read_repair: rng.chance(1, 2),
             interlude,
             stall,
             kill,

@@ -137,7 +137,7 @@ impl Replicas {
     }
 
     /// Cuts the power of all replicas. Of the unsynced changes of a replica, the first ones survive; `survivors` chooses
-    /// how many of them. Conditional writes survive, and repairs may not.
+    /// how many of them. Conditional writes survive.
     pub fn cut_power(&mut self, now: u64, mut survivors: impl FnMut(usize) -> usize) {
         for node in 0..NODES {
             let changes = std::mem::take(&mut self.unsynced[node]);
@@ -151,7 +151,7 @@ impl Replicas {
     }
 
     /// Returns the rows of a partition as some replicas have them. With `repair`, all of these replicas have the
-    /// newest versions afterwards.
+    /// newest versions afterwards, as with Cassandra's blocking repair.
     pub fn read(
         &mut self,
         nodes: &[usize],
@@ -167,17 +167,52 @@ impl Replicas {
                 .and_then(|table| table.get(partition));
             found.into_iter().for_each(|found| merged.add(found));
         }
-        if repair && (merged.removed > i64::MIN || !merged.rows.is_empty()) {
-            for &node in nodes {
-                let table = self.nodes[node].entry(table.into()).or_default();
-                table.entry(partition.to_vec()).or_default().add(&merged);
-            }
+        if repair {
+            self.repair(nodes, table, partition, now as u64, &merged);
         }
         let Partition { removed, rows } = merged;
         let live = rows
             .into_iter()
             .filter(|(_, cell)| !cell.is_removed && cell.stamp > removed && cell.expires > now);
         live.map(|(key, cell)| (key, cell.value.to_vec())).collect()
+    }
+
+    /// Writes what a read has merged to the replicas that it has asked.
+    fn repair(
+        &mut self,
+        nodes: &[usize],
+        table: &str,
+        partition: &[u8],
+        now: u64,
+        merged: &Partition,
+    ) {
+        let change = |key: Option<&Vec<u8>>, cell: Cell| Change {
+            place: Place {
+                table: table.into(),
+                partition: partition.to_vec(),
+                key: key.cloned(),
+            },
+            cell,
+        };
+        for &node in nodes {
+            let found = self.nodes[node].get(table);
+            let own = found.and_then(|table| table.get(partition)).cloned();
+            let own = own.unwrap_or_default();
+            if own.removed < merged.removed {
+                let removal = Cell {
+                    stamp: merged.removed,
+                    is_removed: true,
+                    value: [].into(),
+                    expires: i64::MAX,
+                };
+                self.apply(now, node, &change(None, removal));
+            }
+            for (key, cell) in &merged.rows {
+                if own.rows.get(key).is_none_or(|own| own < cell) {
+                    self.apply(now, node, &change(Some(key), cell.clone()));
+                }
+            }
+        }
     }
 
     /// Returns the keys of the partitions of a table that some replicas have.
