@@ -5,8 +5,8 @@ use crate::app_state::AppState;
 use crate::health::Severity;
 use crate::hosts::{self, HostName, Hosts};
 use crate::{
-    array, cluster, delete, log, metric_text, otlp, page, parameters, plan, prometheus, query,
-    remote_write, sql, status, write,
+    array, cluster, delete, log, metric_text, opentsdb, otlp, page, parameters, plan, prometheus,
+    query, remote_write, sql, status, write,
 };
 use axum::extract::{DefaultBodyLimit, State};
 use axum::http::{HeaderName, HeaderValue, StatusCode, header};
@@ -35,6 +35,7 @@ pub fn router(app: Arc<AppState>) -> Router {
         .merge(write::router(&app))
         .merge(remote_write::router(&app))
         .merge(otlp::router(&app))
+        .merge(opentsdb::put::router(&app))
         .route("/query", get(query::influx).post(query::influx))
         .route(
             "/api/v2/buckets",

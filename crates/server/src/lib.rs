@@ -39,6 +39,7 @@ mod metrics;
 mod mqtt;
 pub mod mqtt_topics;
 mod nearest;
+mod opentsdb;
 mod otlp;
 mod page;
 mod parameters;

@@ -9,7 +9,7 @@ use crate::host::Host;
 use crate::settings::Settings;
 use crate::shutdown::{Signals, Stop};
 use crate::text::{self, tcp, udp};
-use crate::{graphite, listen, mqtt, otlp, shutdown, sql};
+use crate::{graphite, listen, mqtt, opentsdb, otlp, shutdown, sql};
 use anyhow::{Context, Result, anyhow};
 use seiner_engine::Engine;
 use seiner_store::Store;
@@ -220,6 +220,14 @@ impl Server {
             self.text_addresses
                 .push(("graphite_pickle_listen", address));
             let served = graphite::pickle::serve(listener, self.app.clone(), stop.clone());
+            self.ports.spawn(served);
+        }
+        if let Some(address) = ports.opentsdb {
+            let listener = bind(address, "opentsdb_listen").await?;
+            let address = listener.local_addr()?;
+            self.text_addresses.push(("opentsdb_listen", address));
+            let protocol = &opentsdb::TELNET;
+            let served = tcp::serve(protocol, listener, self.app.clone(), stop.clone());
             self.ports.spawn(served);
         }
         Ok(())

@@ -6,6 +6,7 @@ use crate::ingest_stream::IngestStream;
 use crate::intake;
 use crate::limiter::{MAX_WHOLE_BODY, Permit};
 use crate::port;
+use axum::http::{HeaderValue, StatusCode};
 use flate2::bufread::MultiGzDecoder;
 use std::io::Read;
 use std::ops::Deref;
@@ -94,6 +95,22 @@ pub async fn collect(
         held.extend(app, limit, &frame)?;
     }
     Ok(held)
+}
+
+/// Returns whether a header states that the body is gzip.
+///
+/// # Errors
+/// If the body has another encoding.
+pub fn is_gzip(encoding: Option<&HeaderValue>) -> Result<bool, ApiError> {
+    match encoding.map(HeaderValue::as_bytes) {
+        None | Some(b"" | b"identity") => Ok(false),
+        Some(b"gzip" | b"x-gzip") => Ok(true),
+        Some(_) => Err(ApiError::with(
+            StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            "invalid",
+            "the encoding of a body can be gzip or left out",
+        )),
+    }
 }
 
 /// Decompresses gzip.

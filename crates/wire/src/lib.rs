@@ -1,5 +1,5 @@
-//! Formats on the socket: parses line protocol, remote write, OTLP, MQTT messages and Graphite into batches, and writes answers as
-//! JSON, CSV and Arrow.
+//! Formats on the socket: parses line protocol, remote write, OTLP, MQTT messages, Graphite and OpenTSDB into batches, and
+//! writes answers as JSON, CSV and Arrow.
 //!
 //! This crate depends on the types of `seiner-model` only. It contains no stores, sockets or files.
 
@@ -10,6 +10,8 @@ pub mod arrow_body;
 pub mod graphite;
 pub mod line;
 pub mod mqtt;
+mod names;
+pub mod opentsdb;
 pub mod otlp;
 mod protobuf;
 pub mod remote_write;

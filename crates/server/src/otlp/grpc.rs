@@ -4,7 +4,7 @@
 //! the answer, or in its head if there is no message.
 
 use super::code::{self, UNIMPLEMENTED};
-use super::{PROTOCOL, is_gzip, write};
+use super::{PROTOCOL, write};
 use crate::accept::{Arrival, accept, close, drive};
 use crate::api_error::ApiError;
 use crate::app_state::AppState;
@@ -14,7 +14,7 @@ use crate::intake::Intake;
 use crate::port;
 use crate::shutdown::Stop;
 use crate::socket::Socket;
-use crate::whole_body::{self, collect, gunzip};
+use crate::whole_body::{self, collect, gunzip, is_gzip};
 use axum::body::Body;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Request, Response, StatusCode, header};
 use bytes::{BufMut, Bytes, BytesMut};

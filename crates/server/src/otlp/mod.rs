@@ -15,7 +15,7 @@ use crate::api_error::ApiError;
 use crate::app_state::AppState;
 use crate::ingest_stream::IngestStream;
 use crate::intake::Intake;
-use crate::whole_body::{self, Held, collect, gunzip, too_long};
+use crate::whole_body::{self, Held, collect, gunzip, is_gzip, too_long};
 use axum::Router;
 use axum::body::Body;
 use axum::extract::State;
@@ -140,17 +140,6 @@ fn encoding(headers: &HeaderMap) -> Result<Encoding, ApiError> {
         "application/json" => Ok(Encoding::Json),
         _ => Err(unsupported(
             "Content-Type must be application/x-protobuf or application/json",
-        )),
-    }
-}
-
-/// Returns whether a header states that the body is gzip.
-fn is_gzip(encoding: Option<&HeaderValue>) -> Result<bool, ApiError> {
-    match encoding.map(HeaderValue::as_bytes) {
-        None | Some(b"" | b"identity") => Ok(false),
-        Some(b"gzip" | b"x-gzip") => Ok(true),
-        Some(_) => Err(unsupported(
-            "the encoding of a body can be gzip or left out",
         )),
     }
 }

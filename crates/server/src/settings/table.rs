@@ -124,6 +124,7 @@ mod tests {
             ("line_udp_listen", "8089"),
             ("graphite_listen", "2003"),
             ("graphite_pickle_listen", "on"),
+            ("opentsdb_listen", "4242"),
             ("mqtt_broker", "mqtts://nas"),
             ("mqtt_password_file", ""),
             ("mqtt_client_id", ""),

@@ -11,4 +11,6 @@ pub struct TextPorts {
     pub graphite: Option<SocketAddr>,
     /// Pickles of Graphite.
     pub graphite_pickle: Option<SocketAddr>,
+    /// Telnet protocol of OpenTSDB.
+    pub opentsdb: Option<SocketAddr>,
 }

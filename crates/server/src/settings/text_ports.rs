@@ -4,7 +4,7 @@ use super::setting::Setting;
 use super::text::address_or_off;
 
 /// Settings, in the order of display.
-pub static SETTINGS: [Setting; 3] = [
+pub static SETTINGS: [Setting; 4] = [
     Setting {
         name: "line_udp_listen",
         default: "off",
@@ -33,6 +33,16 @@ pub static SETTINGS: [Setting; 3] = [
                lists, tuples, texts and numbers only.",
         assign: |settings, text| {
             address_or_off(text).map(|address| settings.text_ports.graphite_pickle = address)
+        },
+    },
+    Setting {
+        name: "opentsdb_listen",
+        default: "off",
+        form: "ADDRESS:PORT|off",
+        help: "Address of a port for lines `put …` of OpenTSDB over TCP; 127.0.0.1:4242 is usual. Nothing is acknowledged: \
+               JSON at `/api/put` of the server is safer. docs/opentsdb.md has examples.",
+        assign: |settings, text| {
+            address_or_off(text).map(|address| settings.text_ports.opentsdb = address)
         },
     },
 ];

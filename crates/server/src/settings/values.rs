@@ -239,6 +239,7 @@ impl Settings {
             ("line_udp_listen", self.text_ports.line_udp),
             ("graphite_listen", self.text_ports.graphite),
             ("graphite_pickle_listen", self.text_ports.graphite_pickle),
+            ("opentsdb_listen", self.text_ports.opentsdb),
             ("mqtt_listen", self.mqtt.listen),
             ("otlp_grpc", self.otlp_grpc),
             ("postgres_listen", self.postgres_listen),

@@ -1,4 +1,4 @@
-//! Lines with one sample each, from a stream or a datagram into the store.
+//! Lines with one sample each, from a stream, a datagram or a list into the store.
 
 use crate::ingest::{BATCH_ROWS, MAX_LISTED, Outcome, RejectedLine, now};
 use crate::intake::Lists;
@@ -59,25 +59,39 @@ impl<'s> RowLines<'s> {
     /// Stores lines. The last one needs no newline.
     fn read(&mut self, text: &[u8]) -> Result<(), Error> {
         let now = now();
-        let mut rest = text;
-        while !rest.is_empty() {
-            rest = self.batch(rest, now)?;
-        }
+        let mut lines = Lines(text);
+        while self.batch(&mut lines, now)? {}
         Ok(())
     }
 
-    /// Stores the lines of one batch. Returns the other lines.
-    fn batch<'t>(&mut self, text: &'t [u8], now: i64) -> Result<&'t [u8], Error> {
+    /// Stores records that are not lines of a text. They are numbered as lines are.
+    ///
+    /// # Errors
+    /// If the store accepts no more.
+    pub fn records(&mut self, records: &[&[u8]]) -> Result<(), Error> {
+        let now = now();
+        let mut records = records.iter().copied();
+        while self.batch(&mut records, now)? {}
+        Ok(())
+    }
+
+    /// Stores the lines of one batch. Returns true if the batch is full, so that there may be other lines.
+    fn batch<'t>(
+        &mut self,
+        lines: &mut impl Iterator<Item = &'t [u8]>,
+        now: i64,
+    ) -> Result<bool, Error> {
         let mut batch = self.lists.batch();
         let mut rejected = Vec::new();
-        let (mut rest, mut ignored) = (text, 0);
+        let mut ignored = 0;
         self.lines.clear();
-        while !rest.is_empty() && batch.rows.len() < BATCH_ROWS && rejected.len() < BATCH_ROWS {
-            let (line, after) = match memchr(b'\n', rest) {
-                Some(end) => (&rest[..end], &rest[end + 1..]),
-                None => (rest, &rest[rest.len()..]),
+        let is_full = loop {
+            if batch.rows.len() >= BATCH_ROWS || rejected.len() >= BATCH_ROWS {
+                break true;
+            }
+            let Some(line) = lines.next() else {
+                break false;
             };
-            rest = after;
             self.line += 1;
             let decoded = match line.len() > MAX_LINE {
                 true => Err(too_long()),
@@ -91,7 +105,7 @@ impl<'s> RowLines<'s> {
                     reason,
                 }),
             }
-        }
+        };
         let appended = match batch.rows.is_empty() {
             true => Ok(Receipt::default()),
             false => self.store.append(&LineNotation, &batch),
@@ -100,7 +114,7 @@ impl<'s> RowLines<'s> {
         self.arena.clear();
         self.counters.ignored.fetch_add(ignored, Relaxed);
         self.note(appended, rejected)?;
-        Ok(rest)
+        Ok(is_full)
     }
 
     fn note(
@@ -158,6 +172,25 @@ impl<'s> RowLines<'s> {
             return Ok(());
         };
         self.reject(reason)
+    }
+}
+
+/// Lines of a text, without their newlines. The last one needs none.
+struct Lines<'t>(&'t [u8]);
+
+impl<'t> Iterator for Lines<'t> {
+    type Item = &'t [u8];
+
+    fn next(&mut self) -> Option<&'t [u8]> {
+        if self.0.is_empty() {
+            return None;
+        }
+        let (line, rest) = match memchr(b'\n', self.0) {
+            Some(end) => (&self.0[..end], &self.0[end + 1..]),
+            None => (self.0, &[][..]),
+        };
+        self.0 = rest;
+        Some(line)
     }
 }
 

@@ -13,6 +13,7 @@ mod lines;
 mod memory;
 mod metrics;
 mod mqtt;
+mod opentsdb;
 mod otlp;
 mod otlp_grpc;
 mod plans;

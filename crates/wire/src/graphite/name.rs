@@ -2,6 +2,7 @@
 
 use crate::Skipped;
 use crate::line::{Arena, escape_measurement, escape_name, shown};
+use crate::names::in_lines;
 use seiner_model::SourceKey;
 
 /// Returns the name of the source of a path, in the notation of lines.
@@ -51,15 +52,4 @@ pub(super) fn source_name<'b>(path: &'b [u8], arena: &'b Arena) -> Result<&'b [u
         escape_name(in_lines(value)?, &mut name);
     }
     Ok(arena.keep(name.as_bytes()))
-}
-
-/// Checks that the notation of lines can contain a text.
-fn in_lines(text: &str) -> Result<&str, Skipped> {
-    match text.ends_with('\\') {
-        true => Err(Skipped::because(format!(
-            "{:?} ends in a backslash, which no name may",
-            shown(text.as_bytes())
-        ))),
-        false => Ok(text),
-    }
 }
