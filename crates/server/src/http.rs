@@ -35,7 +35,7 @@ pub fn router(app: Arc<AppState>) -> Router {
         .merge(write::router(&app))
         .merge(remote_write::router(&app))
         .merge(otlp::router(&app))
-        .merge(opentsdb::put::router(&app))
+        .merge(opentsdb::router(&app))
         .route("/query", get(query::influx).post(query::influx))
         .route(
             "/api/v2/buckets",

@@ -11,12 +11,11 @@ use crate::port;
 use crate::text::{RowLines, TextIngest};
 use crate::traffic::ProtocolCounters;
 use crate::whole_body::{self, collect, gunzip, is_gzip};
+use axum::Json;
 use axum::body::Body;
 use axum::extract::{Query, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use axum::routing::post;
-use axum::{Json, Router};
 use seiner_store::Error;
 use seiner_wire::opentsdb::{decode_point, each_point};
 use serde::Deserialize;
@@ -26,23 +25,15 @@ use std::sync::atomic::Ordering::Relaxed;
 
 /// Parameters of a request. Others of OpenTSDB have no effect.
 #[derive(Deserialize)]
-struct Parameters {
+pub struct Parameters {
     /// If given, the answer has the numbers of points.
     summary: Option<String>,
     /// If given, the answer has the numbers of points and the errors.
     details: Option<String>,
 }
 
-/// Returns the addresses.
-pub fn router(app: &AppState) -> Router<Arc<AppState>> {
-    app.traffic.protocol(METRIC);
-    Router::new()
-        .route("/api/put", post(receive))
-        .route("/opentsdb/api/put", post(receive))
-}
-
 /// Receives a request.
-async fn receive(
+pub async fn receive(
     State(app): State<Arc<AppState>>,
     Query(parameters): Query<Parameters>,
     headers: HeaderMap,

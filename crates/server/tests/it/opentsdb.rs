@@ -40,6 +40,7 @@ fn points_over_http_become_rows_and_others_are_listed() {
     let site = site();
     let point =
         |time: i64| json!({"metric": "m", "timestamp": time, "value": time, "tags": {"a": "b"}});
+    assert_eq!(site.get("/api/version").json()["version"], json!("2.4.1"));
     let sent = post(&site, "/api/put", &point(1).to_string());
     assert_eq!((sent.status, sent.text.as_str()), (204, ""));
     let sent = post(
