@@ -63,6 +63,7 @@ pub(crate) struct Port {
     pub stored: AtomicU64,
     /// Journals of failed ports that this port finishes.
     pub takeovers: Mutex<Vec<Arc<Takeover>>>,
+    /// Journals of earlier starts, until their rows are released.
     pub earlier: EarlierJournals,
     pub is_closed: AtomicBool,
     observer: Mutex<Observer>,
@@ -159,8 +160,7 @@ impl Port {
         Ok((port, earlier, local.opening))
     }
 
-    /// Hands over what earlier starts of this port have left. The rows wait for their release, and their journals end
-    /// then.
+    /// Hands over what earlier starts of this port have left. The rows and their journals wait for their release.
     ///
     /// # Errors
     /// If the distributed store or the engine fails.

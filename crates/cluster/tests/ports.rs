@@ -455,36 +455,31 @@ fn start_slowly_synced(world: &World, acknowledge: Acknowledge) -> Arc<ClusterSt
     world.port_with(options)
 }
 
-#[test]
-fn a_port_that_starts_and_fails_during_a_query_hides_no_rows() {
+/// Returns a port `b` that knows the journal of the failed port `a`, with 100 rows. When `b` asks for them next, `a` starts,
+/// which moves the rows to a second journal, and fails again.
+fn start_and_failure_when_asked(acknowledge: Acknowledge) -> (Arc<World>, Arc<ClusterStore>) {
     let world = Arc::new(World::new(1));
-    let replicated = Acknowledge::Replicated(Level::Quorum);
-    let (a, b) = (start_slowly_synced(&world, replicated), world.port("b"));
+    let (a, b) = (start_slowly_synced(&world, acknowledge), world.port("b"));
     put(&a, "m", 0..100, 0);
     world.crash("a", a);
     let also = world.clone();
     world.when_asked(move || {
-        // The query knows the first journal. The start moves its rows to a second one.
-        let a = start_slowly_synced(&also, replicated);
+        let a = start_slowly_synced(&also, acknowledge);
         also.crash("a", a);
     });
+    (world, b)
+}
+
+#[test]
+fn a_port_that_starts_and_fails_during_a_query_hides_no_rows() {
+    let replicated = Acknowledge::Replicated(Level::Quorum);
+    let (_world, b) = start_and_failure_when_asked(replicated);
     assert_eq!(all(&b), expected("m", 0..100));
 }
 
 #[test]
 fn a_local_port_that_starts_and_fails_during_a_query_is_reported() {
-    let world = Arc::new(World::new(1));
-    let (a, b) = (
-        start_slowly_synced(&world, Acknowledge::Local),
-        world.port("b"),
-    );
-    put(&a, "m", 0..100, 0);
-    world.crash("a", a);
-    let also = world.clone();
-    world.when_asked(move || {
-        let a = start_slowly_synced(&also, Acknowledge::Local);
-        also.crash("a", a);
-    });
+    let (_world, b) = start_and_failure_when_asked(Acknowledge::Local);
     assert!(missing(&b).is_some());
 }
 

@@ -52,10 +52,7 @@ pub async fn receive(
 ) -> Response {
     match take(app, parameters, precision, headers, &mut stream).await {
         Ok(written) => written.answer(),
-        Err(error) => {
-            stream.drain().await;
-            error.into_response()
-        }
+        Err(error) => stream.reject(error).await,
     }
 }
 

@@ -2,6 +2,7 @@
 
 use crate::api_error::ApiError;
 use axum::body::Body;
+use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use http_body_util::BodyExt;
 use std::time::{Duration, Instant};
@@ -60,6 +61,12 @@ impl IngestStream {
                 };
             }
         }
+    }
+
+    /// Discards the rest of the body, and returns the answer with an error.
+    pub async fn reject(self, error: ApiError) -> Response {
+        self.drain().await;
+        error.into_response()
     }
 
     /// Discards the rest of the body, within limits.

@@ -97,6 +97,23 @@ pub async fn collect(
     Ok(held)
 }
 
+/// Receives a body that may be gzip.
+///
+/// # Errors
+/// As [`collect`] and [`gunzip`].
+pub async fn receive(
+    app: &AppState,
+    is_gzip: bool,
+    stream: &mut IngestStream,
+) -> Result<Held, ApiError> {
+    let limit = limit(app);
+    let body = collect(app, stream, limit).await?;
+    match is_gzip {
+        true => gunzip(app, &body, limit),
+        false => Ok(body),
+    }
+}
+
 /// Returns whether a header states that the body is gzip.
 ///
 /// # Errors

@@ -10,11 +10,11 @@ pub mod arrow_body;
 pub mod graphite;
 pub mod line;
 pub mod mqtt;
-mod names;
 pub mod opentsdb;
 pub mod otlp;
 mod protobuf;
 pub mod remote_write;
+mod sample;
 mod skipped;
 
 pub use skipped::Skipped;

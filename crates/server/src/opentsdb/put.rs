@@ -10,7 +10,7 @@ use crate::intake::{self, Intake, Place};
 use crate::port;
 use crate::text::{RowLines, TextIngest};
 use crate::traffic::ProtocolCounters;
-use crate::whole_body::{self, collect, gunzip, is_gzip};
+use crate::whole_body::{self, is_gzip};
 use axum::Json;
 use axum::body::Body;
 use axum::extract::{Query, State};
@@ -42,10 +42,7 @@ pub async fn receive(
     let mut stream = IngestStream::new(body);
     let response = match take(&app, &headers, &mut stream).await {
         Ok(outcome) => answer(&outcome, &parameters),
-        Err(error) => {
-            stream.drain().await;
-            error.into_response()
-        }
+        Err(error) => stream.reject(error).await,
     };
     advised(&app, &headers, response)
 }
@@ -57,11 +54,7 @@ async fn take(
 ) -> Result<Outcome, ApiError> {
     let is_gzip = is_gzip(headers.get(header::CONTENT_ENCODING))?;
     let intake = Intake::begin(app, METRIC)?;
-    let limit = whole_body::limit(app);
-    let mut body = collect(app, stream, limit).await?;
-    if is_gzip {
-        body = gunzip(app, &body, limit)?;
-    }
+    let body = whole_body::receive(app, is_gzip, stream).await?;
     let outcome = port::waiting(|| store(app, &intake.counters, &body))?;
     drop(body);
     intake.durable(outcome.position).await?;

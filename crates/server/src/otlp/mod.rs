@@ -15,7 +15,7 @@ use crate::api_error::ApiError;
 use crate::app_state::AppState;
 use crate::ingest_stream::IngestStream;
 use crate::intake::Intake;
-use crate::whole_body::{self, Held, collect, gunzip, is_gzip, too_long};
+use crate::whole_body::{self, Held, is_gzip, too_long};
 use axum::Router;
 use axum::body::Body;
 use axum::extract::State;
@@ -97,13 +97,9 @@ async fn take(
 ) -> Result<Written, ApiError> {
     let is_gzip = is_gzip(headers.get(header::CONTENT_ENCODING))?;
     let intake = Intake::begin(app, PROTOCOL)?;
-    let limit = whole_body::limit(app);
-    let mut body = collect(app, stream, limit).await?;
-    if is_gzip {
-        body = gunzip(app, &body, limit)?;
-    }
+    let mut body = whole_body::receive(app, is_gzip, stream).await?;
     if encoding == Encoding::Json {
-        body = converted(app, &body, limit)?;
+        body = converted(app, &body, whole_body::limit(app))?;
     }
     write(app, intake, body).await
 }

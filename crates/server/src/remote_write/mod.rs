@@ -59,10 +59,7 @@ async fn receive(State(app): State<Arc<AppState>>, headers: HeaderMap, body: Bod
     };
     let mut response = match error {
         None => answer(&written),
-        Some(error) => {
-            stream.drain().await;
-            error.into_response()
-        }
+        Some(error) => stream.reject(error).await,
     };
     if version == Some(Version::V2) {
         let headers = response.headers_mut();

@@ -62,10 +62,7 @@ async fn write(
     }
     let response = match take(&app, &parameters, &headers, &mut stream).await {
         Ok(outcome) => answer(outcome),
-        Err(error) => {
-            stream.drain().await;
-            error.into_response()
-        }
+        Err(error) => stream.reject(error).await,
     };
     advised(&app, &headers, response)
 }

@@ -59,10 +59,7 @@ pub async fn write(
         Ok(Written::Invalid(line)) => {
             rejection("parsing failed for write_lp endpoint", fault(&line))
         }
-        Err(error) => {
-            stream.drain().await;
-            error.into_response()
-        }
+        Err(error) => stream.reject(error).await,
     };
     advised(&app, &headers, response)
 }

@@ -368,9 +368,7 @@ fn tags_text(key: &SourceKey) -> String {
         if !text.is_empty() {
             text.push(',');
         }
-        crate::line::escape_name(name, &mut text);
-        text.push('=');
-        crate::line::escape_name(value, &mut text);
+        crate::line::escape_tag(name, value, &mut text);
     }
     text
 }

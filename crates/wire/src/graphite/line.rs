@@ -3,6 +3,7 @@
 use super::sample::push;
 use crate::Skipped;
 use crate::line::{Arena, shown};
+use crate::sample::number;
 use seiner_model::Batch;
 
 /// Appends the sample of a line without its newline. A blank line is no sample.
@@ -36,11 +37,4 @@ pub fn decode_line<'b>(
         Some(time) => Some(number("time", time)?),
     };
     push(path, value, time, now, arena, batch)
-}
-
-fn number(part: &str, word: &[u8]) -> Result<f64, Skipped> {
-    let parsed = std::str::from_utf8(word)
-        .ok()
-        .and_then(|text| text.parse().ok());
-    parsed.ok_or_else(|| Skipped::because(format!("{part} {:?} is not a number", shown(word))))
 }

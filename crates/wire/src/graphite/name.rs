@@ -1,8 +1,8 @@
 //! Paths with tags: `disk.used;host=a;mount=/`.
 
 use crate::Skipped;
-use crate::line::{Arena, escape_measurement, escape_name, shown};
-use crate::names::in_lines;
+use crate::line::{Arena, shown};
+use crate::sample::Name;
 use seiner_model::SourceKey;
 
 /// Returns the name of the source of a path, in the notation of lines.
@@ -34,8 +34,7 @@ pub(super) fn source_name<'b>(path: &'b [u8], arena: &'b Arena) -> Result<&'b [u
     if measurement.is_empty() {
         return Err(Skipped::because("the path has no name before its tags"));
     }
-    let mut name = String::new();
-    escape_measurement(in_lines(measurement)?, &mut name);
+    let mut name = Name::new(measurement)?;
     for part in parts {
         let (tag, value) = match part.split_once('=') {
             Some((tag, value)) if !tag.is_empty() && !value.is_empty() => (tag, value),
@@ -46,10 +45,7 @@ pub(super) fn source_name<'b>(path: &'b [u8], arena: &'b Arena) -> Result<&'b [u
                 )));
             }
         };
-        name.push(',');
-        escape_name(in_lines(tag)?, &mut name);
-        name.push('=');
-        escape_name(in_lines(value)?, &mut name);
+        name.tag(tag, value)?;
     }
     Ok(arena.keep(name.as_bytes()))
 }

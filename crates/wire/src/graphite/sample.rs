@@ -3,10 +3,8 @@
 use super::name::source_name;
 use crate::Skipped;
 use crate::line::Arena;
-use seiner_model::{Batch, Cell, Value};
-
-/// Name of the field of all rows.
-const FIELD: &[u8] = b"value";
+use crate::sample::{self, finite};
+use seiner_model::Batch;
 
 /// Nanoseconds of a second.
 const SECOND: f64 = 1e9;
@@ -21,22 +19,12 @@ pub(super) fn push<'b>(
     batch: &mut Batch<'b>,
 ) -> Result<(), Skipped> {
     let name = source_name(path, arena)?;
-    if value.is_nan() {
-        return Err(Skipped::NotANumber);
-    }
-    if value.is_infinite() {
-        let reason = "the value is not finite; leave the sample out instead";
-        return Err(Skipped::because(reason));
-    }
+    let value = finite(value)?;
     let time = match time {
         None | Some(-1.0) => now,
         Some(seconds) => nanoseconds(seconds)?,
     };
-    let cell = Cell {
-        field: FIELD,
-        value: Value::F64(value),
-    };
-    batch.push(name, time, [cell]);
+    sample::push(name, time, value, batch);
     Ok(())
 }
 

@@ -59,13 +59,15 @@ pub const IN_NAME: &[u8] = b",= ";
 /// Bytes that a backslash escapes in a quoted text.
 pub const IN_TEXT: &[u8] = b"\"\\";
 
-/// Appends the name or value of a tag in the notation of lines, with backslashes where necessary. A name that
-/// ends in a backslash cannot be written in a line: its last byte would escape the byte that follows.
-pub(crate) fn escape_name(name: &str, text: &mut String) {
-    escape(name, IN_NAME, text);
+/// Appends `tag=value` in the notation of lines, with backslashes where necessary. A name that ends in a backslash
+/// cannot be written in a line: its last byte would escape the byte that follows.
+pub(crate) fn escape_tag(tag: &str, value: &str, text: &mut String) {
+    escape(tag, IN_NAME, text);
+    text.push('=');
+    escape(value, IN_NAME, text);
 }
 
-/// Appends a measurement as [`escape_name`] appends names.
+/// Appends a measurement as [`escape_tag`] appends tags.
 pub(crate) fn escape_measurement(name: &str, text: &mut String) {
     escape(name, IN_MEASUREMENT, text);
 }

@@ -16,7 +16,7 @@ mod scan;
 mod tests;
 
 pub use escape::Arena;
-pub(crate) use escape::{escape_measurement, escape_name};
+pub(crate) use escape::{escape_measurement, escape_tag};
 pub(crate) use fault::shown;
 pub use fault::{LineError, LineReason};
 pub use notation::LineNotation;

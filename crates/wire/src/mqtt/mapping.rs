@@ -4,7 +4,7 @@ use super::json::{self, Target};
 use super::number::scalar;
 use super::pattern::Captures;
 use super::rule::{PayloadKind, Rule};
-use crate::line::{Arena, LineParser, escape_measurement, escape_name, shown};
+use crate::line::{Arena, LineParser, escape_measurement, escape_tag, shown};
 use seiner_model::{Batch, Cell};
 
 /// Message with the time of its reception.
@@ -199,9 +199,7 @@ fn name<'b>(
     let fixed = rule.tags.iter().map(|(tag, value)| (&**tag, &**value));
     for (tag, value) in fixed.chain(captures.tags.iter().copied()) {
         name.push(',');
-        escape_name(tag, &mut name);
-        name.push('=');
-        escape_name(value, &mut name);
+        escape_tag(tag, value, &mut name);
     }
     Ok(arena.keep(name.as_bytes()))
 }

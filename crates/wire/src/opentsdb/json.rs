@@ -1,6 +1,6 @@
 //! Bodies of `/api/put`: a point in JSON, or a list of points.
 
-use super::point::Name;
+use super::point::Point;
 use crate::Skipped;
 use crate::line::{Arena, shown};
 use seiner_model::Batch;
@@ -12,7 +12,7 @@ use std::fmt;
 
 /// Point as OpenTSDB has it. Numbers may be texts.
 #[derive(Deserialize)]
-struct Point<'t> {
+struct Written<'t> {
     metric: String,
     #[serde(borrow)]
     timestamp: &'t RawValue,
@@ -71,18 +71,18 @@ pub fn decode_point<'b>(
     arena: &'b Arena,
     batch: &mut Batch<'b>,
 ) -> Result<(), Skipped> {
-    let point: Point<'_> = serde_json::from_slice(json).map_err(|error| {
+    let written: Written<'_> = serde_json::from_slice(json).map_err(|error| {
         Skipped::because(format!(
             "{:?} is not a point with metric, timestamp, value and tags: {error}",
             shown(json)
         ))
     })?;
-    let mut name = Name::new(&point.metric)?;
-    for (tag, value) in &point.tags {
-        name.tag(tag, &text(value)?)?;
+    let mut point = Point::new(&written.metric)?;
+    for (tag, value) in &written.tags {
+        point.tag(tag, &text(value)?)?;
     }
-    let (time, value) = (text(point.timestamp)?, text(point.value)?);
-    name.push(&time, &value, arena, batch)
+    let (time, value) = (text(written.timestamp)?, text(written.value)?);
+    point.push(&time, &value, arena, batch)
 }
 
 /// Returns a text, or a number as it is written.

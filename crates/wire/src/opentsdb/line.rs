@@ -1,6 +1,6 @@
 //! The telnet protocol: one point in a line.
 
-use super::point::Name;
+use super::point::Point;
 use crate::Skipped;
 use crate::line::{Arena, shown};
 use seiner_model::Batch;
@@ -29,12 +29,12 @@ pub fn decode_line<'b>(
     if command != "put" {
         return Err(no_put(line));
     }
-    let mut name = Name::new(metric)?;
+    let mut point = Point::new(metric)?;
     for word in words {
         let (tag, value) = word.split_once('=').unwrap_or((word, ""));
-        name.tag(tag, value)?;
+        point.tag(tag, value)?;
     }
-    name.push(time, value, arena, batch)
+    point.push(time, value, arena, batch)
 }
 
 fn no_put(line: &[u8]) -> Skipped {

@@ -1,28 +1,23 @@
-//! Names, times and values of points.
+//! Points: their names, times and values.
 
 use crate::Skipped;
-use crate::line::{Arena, escape_measurement, escape_name, shown};
-use crate::names::in_lines;
-use seiner_model::{Batch, Cell, SourceKey, Value};
-
-/// Name of the field of all rows.
-const FIELD: &[u8] = b"value";
+use crate::line::{Arena, shown};
+use crate::sample::{self, Name, finite, number};
+use seiner_model::{Batch, SourceKey};
 
 /// Least number that is a time in ms. Smaller ones are in seconds, as at OpenTSDB.
 const LEAST_MS: i64 = 1 << 32;
 
-/// Name of a source while its parts are read.
-pub(super) struct Name(String);
+/// Point whose tags are read one by one.
+pub(super) struct Point(Name);
 
-impl Name {
-    /// Begins the name of a source with its metric.
-    pub fn new(metric: &str) -> Result<Name, Skipped> {
-        if metric.is_empty() {
-            return Err(Skipped::because("the metric is empty"));
+impl Point {
+    /// Begins a point with its metric.
+    pub fn new(metric: &str) -> Result<Point, Skipped> {
+        match metric {
+            "" => Err(Skipped::because("the metric is empty")),
+            metric => Ok(Point(Name::new(metric)?)),
         }
-        let mut name = String::with_capacity(metric.len());
-        escape_measurement(in_lines(metric)?, &mut name);
-        Ok(Name(name))
     }
 
     /// Adds a tag.
@@ -34,14 +29,10 @@ impl Name {
                 shown(text.as_bytes())
             )));
         }
-        self.0.push(',');
-        escape_name(in_lines(tag)?, &mut self.0);
-        self.0.push('=');
-        escape_name(in_lines(value)?, &mut self.0);
-        Ok(())
+        self.0.tag(tag, value)
     }
 
-    /// Appends a row of the source. The time and the value are written as numbers.
+    /// Appends the row. The time and the value are written as numbers.
     pub fn push<'b>(
         self,
         time: &str,
@@ -49,34 +40,16 @@ impl Name {
         arena: &'b Arena,
         batch: &mut Batch<'b>,
     ) -> Result<(), Skipped> {
-        if self.0.len() > SourceKey::MAX_BYTES {
+        let name = self.0.as_bytes();
+        if name.len() > SourceKey::MAX_BYTES {
             return Err(Skipped::because(format!(
                 "the metric with its tags is longer than {} bytes",
                 SourceKey::MAX_BYTES
             )));
         }
-        let cell = Cell {
-            field: FIELD,
-            value: Value::F64(number(value)?),
-        };
-        batch.push(arena.keep(self.0.as_bytes()), nanoseconds(time)?, [cell]);
+        let value = finite(number("value", value.as_bytes())?)?;
+        sample::push(arena.keep(name), nanoseconds(time)?, value, batch);
         Ok(())
-    }
-}
-
-fn number(text: &str) -> Result<f64, Skipped> {
-    let value: f64 = text.parse().map_err(|_| {
-        Skipped::because(format!(
-            "value {:?} is not a number",
-            shown(text.as_bytes())
-        ))
-    })?;
-    match value {
-        value if value.is_nan() => Err(Skipped::NotANumber),
-        value if value.is_infinite() => Err(Skipped::because(
-            "the value is not finite; leave the sample out instead",
-        )),
-        value => Ok(value),
     }
 }
 

@@ -43,9 +43,8 @@ fn lines_and_points_become_rows() {
         row(decode_line, "put m 2.25 1"),
         Ok((key, 2_250_000_000, 1.0))
     );
-    let blank = (Arena::new(), Batch::new());
-    let mut batch = blank.1;
-    decode_line(b" \r", 5, &blank.0, &mut batch).unwrap();
+    let (arena, mut batch) = (Arena::new(), Batch::new());
+    decode_line(b" \r", 5, &arena, &mut batch).unwrap();
     assert!(batch.rows.is_empty());
 }
 

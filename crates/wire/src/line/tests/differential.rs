@@ -205,10 +205,9 @@ proptest! {
         tag in r"[ab,= \\µ]{0,4}[ab,= ]",
         value in r"[ab,= \\µ]{0,4}[ab,= ]",
     ) {
-        let (mut written_tag, mut written_value) = (String::new(), String::new());
-        escape_name(&tag, &mut written_tag);
-        escape_name(&value, &mut written_value);
-        let name = format!("{},{written_tag}={written_value},z=1", escaped(&measurement, ", "));
+        let mut written = String::new();
+        escape_tag(&tag, &value, &mut written);
+        let name = format!("{},{written},z=1", escaped(&measurement, ", "));
         let key = SourceKey::new(measurement, [(tag, value), ("z".to_string(), "1".to_string())]);
         prop_assert_eq!(LineNotation.source_key(name.as_bytes()), key);
     }
