@@ -5,8 +5,8 @@ use crate::app_state::AppState;
 use crate::health::Severity;
 use crate::hosts::{self, HostName, Hosts};
 use crate::{
-    array, cluster, delete, log, metric_text, opentsdb, otlp, page, parameters, plan, prometheus,
-    query, remote_write, sql, status, write,
+    array, cluster, delete, influx, log, metric_text, opentsdb, otlp, page, parameters, plan,
+    prometheus, query, remote_write, sql, status, write,
 };
 use axum::extract::{DefaultBodyLimit, State};
 use axum::http::{HeaderName, HeaderValue, StatusCode, header};
@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 use std::sync::Arc;
 
 /// Version that InfluxDB clients see: they look for one that accepts `/write`.
-const INFLUX_VERSION: &str = "1.8.10";
+pub const INFLUX_VERSION: &str = "1.8.10";
 
 /// Advice to clients that use an unknown host name.
 const ALLOW: &str =
@@ -36,12 +36,7 @@ pub fn router(app: Arc<AppState>) -> Router {
         .merge(remote_write::router(&app))
         .merge(otlp::router(&app))
         .merge(opentsdb::router(&app))
-        .route("/query", get(query::influx).post(query::influx))
-        .route(
-            "/api/v2/buckets",
-            get(query::buckets).post(query::create_bucket),
-        )
-        .route("/api/v2/orgs", get(query::organizations))
+        .merge(influx::router())
         .route("/ping", get(ping))
         .route("/health", get(health))
         .route("/ready", get(ready))
@@ -56,6 +51,7 @@ pub fn router(app: Arc<AppState>) -> Router {
             "/api/v1/query",
             get(prometheus::either).post(prometheus::instant),
         )
+        .route("/api/v1/latest", get(query::latest))
         .route("/api/v1/flush", post(flush))
         // Deprecated name of `/api/v1/flush`.
         .route("/api/v1/settle", post(flush))

@@ -25,6 +25,7 @@ mod history;
 mod host;
 pub mod hosts;
 mod http;
+mod influx;
 pub mod ingest;
 mod ingest_stream;
 mod intake;

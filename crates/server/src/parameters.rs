@@ -35,7 +35,7 @@ const WRITE: &[&str] = &["precision", "allow_1970", "measurement", "tags"];
 
 /// Addresses with their parameters, and whether those of [`INFLUX`] are allowed. Probes and the page are missing:
 /// nothing depends on their parameters. `/api/v1/plan` reads its own.
-const TABLE: [(&str, &[&str], bool); 25] = [
+const TABLE: [(&str, &[&str], bool); 26] = [
     ("/write", WRITE, true),
     ("/api/v2/write", WRITE, true),
     (
@@ -79,6 +79,13 @@ const TABLE: [(&str, &[&str], bool); 25] = [
             "times",
             "marker",
             "shape",
+        ],
+        false,
+    ),
+    (
+        "/api/v1/latest",
+        &[
+            "select", "fields", "from", "to", "limit", "format", "times", "marker",
         ],
         false,
     ),

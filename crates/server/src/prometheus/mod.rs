@@ -20,6 +20,7 @@ use axum::extract::{Query, State};
 use axum::http::Uri;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
+pub use evaluate::limits;
 use failure::Failure;
 use std::sync::Arc;
 

@@ -13,7 +13,7 @@ use axum::http::{HeaderName, HeaderValue, header};
 use axum::response::{IntoResponse, Response};
 
 use seiner_model::{FieldType, Interval};
-use seiner_store::{IsOver, LevelSpan, Samples, SeriesSummary, Step, Store};
+use seiner_store::{IsOver, LevelSpan, Results, Samples, SeriesData, SeriesSummary, Step, Store};
 use seiner_wire::answer::{
     Answer, AnswerLevel, AnswerShape, Cells, Format, Head, Series, levels_text, one_type,
 };
@@ -59,6 +59,19 @@ pub async fn query(
     Query(parameters): Query<Parameters>,
 ) -> Result<Response, ApiError> {
     let plan = QueryPlan::read(&parameters, now())?;
+    respond(app, plan).await
+}
+
+/// Answers `GET /api/v1/latest`: the latest sample of each series.
+pub async fn latest(
+    State(app): State<Arc<AppState>>,
+    Query(parameters): Query<Parameters>,
+) -> Result<Response, ApiError> {
+    let plan = QueryPlan::read_latest(&parameters, now())?;
+    respond(app, plan).await
+}
+
+async fn respond(app: Arc<AppState>, plan: QueryPlan) -> Result<Response, ApiError> {
     // The permit is shared: the thread that works last frees it.
     let permit = Arc::new(app.queries.acquire()?);
     app.traffic.queries.fetch_add(1, Relaxed);
@@ -201,9 +214,12 @@ fn continue_answer(
         if plan.format == Format::Arrow {
             check_types(store, plan)?;
         }
-        let all = store
-            .series(&plan.query, Some(is_over))
-            .map_err(ApiError::from)?;
+        let all = match plan.latest {
+            true => latest_samples(store, plan, is_over)?,
+            false => store
+                .series(&plan.query, Some(is_over))
+                .map_err(ApiError::from)?,
+        };
         let continues = plan.format == Format::Json;
         return write_series(
             store,
@@ -231,6 +247,28 @@ fn continue_answer(
     write_series(store, plan, begun, all, shape, out, |answer, summary| {
         summaries(answer, summary, &plan.aggregates, exact)
     })
+}
+
+/// Returns the latest sample of each series, as a series of one sample.
+fn latest_samples<'a>(
+    store: &'a dyn Store,
+    plan: &QueryPlan,
+    is_over: IsOver,
+) -> io::Result<Results<'a, Samples<'a>>> {
+    let latest = store
+        .latest(&plan.query, Some(is_over))
+        .map_err(ApiError::from)?;
+    let series = latest.map(|latest| {
+        let latest = latest?;
+        Ok(Samples::Whole(SeriesData {
+            source: latest.source,
+            key: latest.key,
+            field: latest.field,
+            times: vec![latest.time],
+            values: latest.value,
+        }))
+    });
+    Ok(Box::new(series))
 }
 
 /// Writes the results of the store, up to the limit.

@@ -121,6 +121,8 @@ pub struct QueryPlan {
     pub time_unit: TimeUnit,
     /// Shape of the answer. A wide answer has neither steps nor a limit.
     pub shape: Shape,
+    /// True for the latest sample of each series only.
+    pub latest: bool,
     /// True if a truncated CSV answer ends in a line that reports it.
     pub marker: bool,
     /// Notes on the interpretation of the address.
@@ -186,8 +188,22 @@ impl QueryPlan {
                 }
             },
             shape,
+            latest: false,
             notes,
         })
+    }
+
+    /// Parses the parameters of a query for the latest sample of each series. Without `from`, the interval has no begin.
+    ///
+    /// # Errors
+    /// As [`QueryPlan::read`].
+    pub fn read_latest(parameters: &Parameters, now: i64) -> Result<QueryPlan, ApiError> {
+        let mut plan = QueryPlan::read(parameters, now)?;
+        if parameters.from.is_none() {
+            plan.query.interval.start = i64::MIN;
+        }
+        plan.latest = true;
+        Ok(plan)
     }
 }
 

@@ -540,3 +540,37 @@ fn a_bare_year_is_rejected_with_the_remedies() {
     let answer = site.query(&[("select", "cpu"), ("from", "2026ns"), ("to", "2027ns")]);
     assert_eq!(answer.json()["from"], "2026");
 }
+
+#[test]
+fn latest_samples_have_their_own_times_and_types() {
+    let site = Site::new();
+    let lines = b"room,room=a t=1.5,n=7i,state=\"on\" 10\nroom,room=a t=2.5 20\nroom,room=b n=-3i,up=true 15";
+    site.post("/write?precision=s", &[], lines);
+    for flushed in [false, true] {
+        if flushed {
+            site.post("/api/v1/flush", &[], b"");
+        }
+        let answer = site.get("/api/v1/latest?select=room&format=csv").text;
+        let mut rows: Vec<&str> = answer.lines().skip(1).collect();
+        rows.sort_unstable();
+        assert_eq!(rows.len(), 5, "{answer}");
+        for part in [
+            "10000000000,7",
+            "10000000000,on",
+            "20000000000,2.5",
+            "15000000000,-3",
+            "15000000000,true",
+        ] {
+            assert!(answer.contains(part), "{part}: {answer}");
+        }
+        let recent = site
+            .get("/api/v1/latest?select=room&from=15000000000&fields=n,t&limit=9")
+            .json();
+        assert_eq!(
+            recent["series"].as_array().map(Vec::len),
+            Some(2),
+            "{recent}"
+        );
+    }
+    assert_eq!(site.get("/api/v1/latest?select=room&step=5s").status, 400);
+}

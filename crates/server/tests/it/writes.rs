@@ -232,9 +232,42 @@ fn introductory_requests_of_influxdb_clients_are_answered() {
             .status,
         200
     );
-    let other = site.get("/query?q=select+*+from+cpu");
-    assert_eq!(other.status, 400);
-    assert!(other.text.contains("/api/v1/query"));
+}
+
+#[test]
+fn statements_in_influxql_are_answered() {
+    let site = Site::new();
+    site.post(
+        "/write?precision=s",
+        &[],
+        b"cpu,host=a usage=1.5 10\ncpu,host=a usage=2.5 20",
+    );
+    let answer = site
+        .get("/query?epoch=s&q=select+usage+from+cpu%3B+select+mean(host)+from+cpu;+show+tag+keys");
+    assert_eq!(answer.status, 200);
+    let expected = [
+        r#"{"results":[{"statement_id":0,"series":[{"name":"cpu","columns":["time","usage"],"values":[[10,1.5],[20,2.5]]}]},"#,
+        r#"{"statement_id":1},{"statement_id":2,"series":[{"name":"cpu","columns":["tagKey"],"values":[["host"]]}]}]}"#,
+    ];
+    assert_eq!(answer.text.trim(), expected.concat());
+    let form = [("content-type", "application/x-www-form-urlencoded")];
+    let bound = site.post(
+        "/query",
+        &form,
+        b"q=select+usage+from+cpu+where+usage>$u&params={\"u\":2}&chunked=true",
+    );
+    assert_eq!(bound.text.matches("2.5").count(), 1, "{}", bound.text);
+    assert!(!bound.text.contains("1.5"));
+    for (query, text) in [
+        ("q=drop+measurement+cpu", "DROP is not supported"),
+        ("q=select", "at character 7"),
+        ("q=select+1+from+cpu&epoch=d", "epoch"),
+        ("epoch=s", "required parameter"),
+    ] {
+        let rejected = site.get(&format!("/query?{query}"));
+        assert_eq!(rejected.status, 400, "{query}");
+        assert!(rejected.text.contains(text), "{query}: {}", rejected.text);
+    }
 }
 
 #[test]

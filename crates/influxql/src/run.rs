@@ -1,0 +1,35 @@
+//! Answers of statements.
+
+use crate::answer::Answer;
+use crate::budget::{Budget, Limits, Stopper};
+use crate::context::Context;
+use crate::error::Error;
+use crate::select::select;
+use crate::show::show;
+use crate::text::statement::Statement;
+use seiner_store::Store;
+
+/// Answers a statement. `now` is the value of `now()` in ns. The statement ends when `stopper` gives a reason.
+///
+/// # Errors
+/// If the statement has no meaning for the data, exceeds a limit, or the store fails.
+pub fn run(
+    store: &dyn Store,
+    statement: &Statement,
+    now: i64,
+    limits: Limits,
+    stopper: Stopper,
+) -> Result<Answer, Error> {
+    let context = Context::new(store, now, Budget::new(limits, stopper));
+    let tables = match statement {
+        Statement::Select(query) => select(&context, query)?,
+        Statement::Show(query) => show(&context, query)?,
+        Statement::Create => Vec::new(),
+    };
+    // A query that the store ended early has no error of its own.
+    context.budget.check()?;
+    Ok(Answer {
+        tables,
+        warnings: context.into_warnings(),
+    })
+}
