@@ -69,7 +69,17 @@ pub enum Value<'a> {
     Str(&'a str),
 }
 
-impl Value<'_> {
+impl<'a> Value<'a> {
+    /// Returns the value in a type: itself, if it has the type, or the same integer with or without a sign. Returns
+    /// `None` if the type cannot hold the value.
+    pub fn in_type(self, field_type: FieldType) -> Option<Value<'a>> {
+        match (self, field_type) {
+            (Value::I64(value), FieldType::U64) => u64::try_from(value).ok().map(Value::U64),
+            (Value::U64(value), FieldType::I64) => i64::try_from(value).ok().map(Value::I64),
+            _ => (self.field_type() == field_type).then_some(self),
+        }
+    }
+
     /// Returns the type of this value.
     pub fn field_type(&self) -> FieldType {
         match self {

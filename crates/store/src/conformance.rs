@@ -44,6 +44,7 @@ pub fn all(make: &dyn Fn() -> Arc<dyn Store>) {
     for test in [
         accepts_and_rejects_row_by_row,
         takes_columns_and_samples_of_registered_sources,
+        takes_integers_with_and_without_a_sign,
         later_values_replace_earlier_ones,
         positions_become_durable,
         lists_names,
@@ -161,6 +162,46 @@ fn accepts_and_rejects_row_by_row(store: &dyn Store) {
     let found = values(store, &query("a", &[], Interval::ALL));
     let expected = [(1, text(Value::F64(1.0))), (3, text(Value::F64(3.0)))];
     assert_eq!(found, expected);
+}
+
+/// Checks that the first value fixes the type of an integer, and that later ones are converted if they fit.
+fn takes_integers_with_and_without_a_sign(store: &dyn Store) {
+    must_put(
+        store,
+        &[("a", 1, &[("i", Value::I64(-1)), ("u", Value::U64(1))])],
+    );
+    let receipt = put(
+        store,
+        &[
+            ("a", 2, &[("i", Value::U64(2)), ("u", Value::I64(2))]),
+            ("a", 3, &[("i", Value::U64(1 << 63))]),
+            ("a", 4, &[("u", Value::I64(-1))]),
+        ],
+    )
+    .expect("the store accepts rows");
+    assert_eq!((receipt.rows, receipt.samples), (1, 2));
+    let rows: Vec<usize> = receipt.rejected.iter().map(|(row, _)| *row).collect();
+    assert_eq!(rows, [1, 2]);
+    let key = SourceKey::new("a", [("", ""); 0]).expect("a valid key");
+    let source = store.register(&key).expect("the store accepts sources");
+    let columns = Columns {
+        times: vec![5, 6],
+        fields: vec![FieldColumn {
+            present: None,
+            values: Column::U64(vec![5, u64::MAX]),
+        }],
+    };
+    let receipt = store.append_columns(source, &["i"], &columns);
+    let receipt = receipt.expect("the store accepts rows");
+    assert_eq!((receipt.rows, receipt.rejected_total), (1, 1));
+    let found = values(store, &query("a", &["i"], Interval::ALL));
+    let expected = [(1, -1), (2, 2), (5, 5)].map(|(time, value)| (time, text(Value::I64(value))));
+    assert_eq!(found, expected);
+    let found = values(store, &query("a", &["u"], Interval::ALL));
+    assert_eq!(
+        found,
+        [1, 2].map(|time| (time as i64, text(Value::U64(time))))
+    );
 }
 
 fn takes_columns_and_samples_of_registered_sources(store: &dyn Store) {

@@ -159,13 +159,12 @@ impl Data {
             let known = fields
                 .iter()
                 .find(|field| field.name.as_bytes() == cell.field);
-            let sent = cell.value.field_type();
             match known {
-                Some(field) if field.field_type != sent => {
+                Some(field) if cell.value.in_type(field.field_type).is_none() => {
                     return Err(Reason::FieldType {
                         field: field.name.to_string(),
                         stored: field.field_type,
-                        sent,
+                        sent: cell.value.field_type(),
                     });
                 }
                 Some(_) => {}
@@ -187,7 +186,10 @@ impl Data {
                 });
                 fields.len() - 1
             });
-            fields[at].samples.insert(time, Held::of(cell.value));
+            let field = &mut fields[at];
+            let value = cell.value.in_type(field.field_type);
+            let value = Held::of(value.expect("types were checked"));
+            field.samples.insert(time, value);
         }
         Ok(())
     }

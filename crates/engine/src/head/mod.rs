@@ -380,17 +380,12 @@ impl Head {
         let mut new: Vec<&Cell<'a>> = Vec::new();
         for (expected, cell) in cells.iter().enumerate() {
             match layout.column(cell.field, expected) {
-                Some(column) if layout.types()[column] != cell.value.field_type() => {
-                    let field = String::from_utf8_lossy(cell.field).into_owned();
-                    let (stored, sent) = (layout.types()[column], cell.value.field_type());
-                    return Err(Reason::FieldType {
-                        field,
-                        stored,
-                        sent,
-                    });
-                }
                 Some(column) if values[column].is_some() => return Err(Reason::Fields),
-                Some(column) => values[column] = Some(cell.value),
+                Some(column) => {
+                    let stored = layout.types()[column];
+                    let value = cell.value.in_type(stored);
+                    values[column] = Some(value.ok_or_else(|| other_type(cell, stored))?);
+                }
                 None if new.iter().any(|other| other.field == cell.field) => {
                     return Err(Reason::Fields);
                 }
@@ -581,6 +576,16 @@ fn check_cells(cells: &[Cell<'_>], texts: usize) -> Result<(), Reason> {
         }
     }
     Ok(())
+}
+
+/// Returns the reason to reject a value whose field has another type.
+#[cold]
+fn other_type(cell: &Cell<'_>, stored: FieldType) -> Reason {
+    Reason::FieldType {
+        field: String::from_utf8_lossy(cell.field).into_owned(),
+        stored,
+        sent: cell.value.field_type(),
+    }
 }
 
 #[cfg(test)]
