@@ -10,7 +10,9 @@ use crate::traffic::ProtocolCounters;
 use memchr::{memchr, memrchr};
 
 use seiner_store::{Error, Receipt, Store};
-use seiner_wire::line::{Arena, LineError, LineNotation, LineParser, LineReason, Precision};
+use seiner_wire::line::{
+    AddedTag, Arena, LineError, LineNotation, LineParser, LineReason, Precision,
+};
 use serde::Serialize;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::UNIX_EPOCH;
@@ -54,6 +56,8 @@ pub struct LineIngest<'e> {
     store: &'e dyn Store,
     traffic: Option<&'e ProtocolCounters>,
     parser: LineParser,
+    /// Tag that all lines get.
+    tag: Option<AddedTag>,
     /// Beginning of a line whose end has not arrived yet.
     carry: Vec<u8>,
     /// Minimum length of the carry before it is parsed again. A text value with newlines can make
@@ -78,6 +82,7 @@ impl<'e> LineIngest<'e> {
             store,
             traffic,
             parser: LineParser::new(precision),
+            tag: None,
             carry: Vec::new(),
             retry_at: 0,
             lists: Lists::default(),
@@ -100,6 +105,13 @@ impl<'e> LineIngest<'e> {
     #[must_use]
     pub fn guess_unit(mut self, guess: bool) -> LineIngest<'e> {
         self.parser = self.parser.guess_unit(guess);
+        self
+    }
+
+    /// Adds a tag to all lines.
+    #[must_use]
+    pub fn add_tag(mut self, tag: Option<AddedTag>) -> LineIngest<'e> {
+        self.tag = tag;
         self
     }
 
@@ -245,6 +257,9 @@ impl<'e> LineIngest<'e> {
                 &mut batch,
                 errors,
             );
+            if let Some(tag) = &self.tag {
+                tag.add(&mut batch, arena);
+            }
             let full = batch.rows.len() >= BATCH_ROWS;
             let appended = if batch.rows.is_empty() {
                 Ok(None)

@@ -1,11 +1,11 @@
 //! Settings of the service: the host's own sensors, limits of requests, the stop and the messages.
 
 use super::setting::Setting;
-use super::text::{at_least, boolean, count, duration, non_empty};
+use super::text::{at_least, boolean, count, duration, non_empty, tag_name};
 use std::time::Duration;
 
 /// Settings, in the order of display.
-pub static SETTINGS: [Setting; 8] = [
+pub static SETTINGS: [Setting; 9] = [
     Setting {
         name: "host_sensors",
         default: "1s",
@@ -31,6 +31,16 @@ pub static SETTINGS: [Setting; 8] = [
                1700000000 in ns. Usually the precision is missing, so such lines are rejected by default. A single write \
                can permit them with `allow_1970=true` in its address.",
         assign: |settings, text| boolean(text).map(|allow| settings.allow_1970 = allow),
+    },
+    Setting {
+        name: "database_tag",
+        default: "off",
+        form: "NAME|off",
+        help: "Tag that keeps the name of the database (`db`) or bucket to which a client of InfluxDB writes lines. There is \
+               one store: without the tag, lines with the same measurement and tags are one series, whatever their \
+               database is. With it, they are separate, every line has one tag more, and lines that have a tag of this \
+               name already are rejected.",
+        assign: |settings, text| tag_name(text).map(|name| settings.database_tag = name),
     },
     Setting {
         name: "max_body",

@@ -16,6 +16,16 @@ pub fn non_empty(text: &str) -> Result<&str, String> {
     }
 }
 
+/// Returns the name of a tag; `None` for `off`.
+pub fn tag_name(text: &str) -> Result<Option<String>, String> {
+    let is_plain = |c: char| c.is_alphanumeric() || "_-.:".contains(c);
+    match text {
+        "off" => Ok(None),
+        _ if !text.is_empty() && text.chars().all(is_plain) => Ok(Some(text.to_string())),
+        _ => Err("give a name of letters, digits, _, -, . and :, or \"off\"".to_string()),
+    }
+}
+
 /// Returns hosts separated by commas.
 pub fn host_names(text: &str) -> Result<Vec<HostName>, String> {
     let names = text.split(',').map(str::trim);

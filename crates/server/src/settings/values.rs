@@ -118,6 +118,8 @@ pub struct Settings {
     pub host_sensors: Option<Duration>,
     /// True if times in 1970 are stored although they look like present seconds or milliseconds.
     pub allow_1970: bool,
+    /// Name of the tag that keeps the database or bucket of a write; `None` if writes to all of them are merged.
+    pub database_tag: Option<String>,
     /// Maximum body of a write, bytes after decompression.
     pub max_body: u64,
     /// Maximum number of concurrent writes.

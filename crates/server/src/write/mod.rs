@@ -22,15 +22,20 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::post;
 use axum::{Json, Router};
 use body::Sink;
+use seiner_wire::line::AddedTag;
 use serde::Deserialize;
 use serde_json::json;
 use std::sync::Arc;
 
-/// Parameters of a write. The others (`db`, `bucket`, …) are for stores that have
+/// Parameters of a write. The others (`rp`, `org`, …) are for stores that have
 /// such things.
 #[derive(Deserialize)]
 struct Parameters {
     precision: Option<String>,
+    /// Database of InfluxDB 1.
+    db: Option<String>,
+    /// Bucket of InfluxDB 2.
+    bucket: Option<String>,
     /// True if times in 1970 are stored although they look like present seconds or milliseconds.
     allow_1970: Option<String>,
     #[serde(flatten)]
@@ -76,12 +81,25 @@ async fn take(
     let intake = Intake::begin(app, PROTOCOL)?;
     let precision = precision(parameters.precision.as_deref())?;
     let allow_1970 = allows_1970(app, parameters.allow_1970.as_deref())?;
-    let ingest =
-        LineIngest::new(&*app.store, Some(&intake.counters), precision).reject_1970(!allow_1970);
+    let database = parameters.db.as_deref().or(parameters.bucket.as_deref());
+    let ingest = LineIngest::new(&*app.store, Some(&intake.counters), precision)
+        .reject_1970(!allow_1970)
+        .add_tag(database_tag(app, database)?);
     let ingest = Sink::new(app, ingest).receive(stream, headers).await?;
     let outcome = app.with_patience(|| ingest.finish())?;
     intake.durable(outcome.position).await?;
     Ok(outcome)
+}
+
+/// Returns the tag that lines of a database or bucket get, if the setting has one.
+fn database_tag(app: &AppState, database: Option<&str>) -> Result<Option<AddedTag>, ApiError> {
+    let database = database.filter(|database| !database.is_empty());
+    match (&app.settings.database_tag, database) {
+        (Some(tag), Some(database)) => AddedTag::new(tag, database).map(Some).map_err(|error| {
+            ApiError::invalid(format!("the database or bucket is {database:?}: {error}"))
+        }),
+        _ => Ok(None),
+    }
 }
 
 /// Returns whether times in 1970 are stored: by the parameter, or by the setting.

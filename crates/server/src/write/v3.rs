@@ -1,7 +1,7 @@
 //! `POST /api/v3/write_lp` of InfluxDB 3: line protocol with a precision that may follow from the numbers.
 
 use super::body::{self, Sink};
-use super::{allows_1970, boolean};
+use super::{allows_1970, boolean, database_tag};
 use crate::advice::advised;
 use crate::api_error::ApiError;
 use crate::app_state::AppState;
@@ -20,7 +20,7 @@ use serde_json::{Value, json};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// Parameters of a write. `db` has no effect.
+/// Parameters of a write.
 #[derive(Deserialize)]
 pub struct Parameters {
     precision: Option<String>,
@@ -29,6 +29,7 @@ pub struct Parameters {
     /// True if the answer does not wait until the rows are durable.
     no_sync: Option<String>,
     allow_1970: Option<String>,
+    db: Option<String>,
 }
 
 /// Unit of times.
@@ -77,7 +78,8 @@ async fn take(
     let no_sync = boolean("no_sync", parameters.no_sync.as_deref(), false)?;
     let ingest = LineIngest::new(&*app.store, Some(&intake.counters), unit.precision)
         .reject_1970(reject_1970)
-        .guess_unit(unit.guessed);
+        .guess_unit(unit.guessed)
+        .add_tag(database_tag(app, parameters.db.as_deref())?);
     let sink = Sink::new(app, ingest);
     let ingest = if partial {
         sink.receive(stream, headers).await?

@@ -235,6 +235,37 @@ fn introductory_requests_of_influxdb_clients_are_answered() {
 }
 
 #[test]
+fn databases_are_kept_as_a_tag_if_the_setting_says_so() {
+    let site = Site::with(|settings| settings.database_tag = Some("db".to_string()));
+    for address in [
+        "/write?db=a+b",
+        "/api/v2/write?bucket=b2&org=o",
+        "/api/v3/write_lp?db=d3",
+        "/write",
+    ] {
+        let written = site.post(address, &[], b"cpu,host=x v=1");
+        assert_eq!(written.status, 204, "{address}: {}", written.text);
+    }
+    let sources = site.get("/api/v1/sources?select=cpu").text;
+    for source in [
+        r#"{"db":"a b","host":"x"}"#,
+        r#"{"db":"b2","host":"x"}"#,
+        r#"{"db":"d3","host":"x"}"#,
+        r#"{"host":"x"}"#,
+    ] {
+        assert!(sources.contains(source), "{sources}");
+    }
+    let twice = site.post("/write?db=x", &[], b"cpu,db=y v=1\ncpu v=1");
+    assert_eq!(twice.status, 400);
+    assert!(
+        twice.text.contains("line 1: tag \\\"db\\\" stands twice"),
+        "{}",
+        twice.text
+    );
+    assert_eq!(site.post("/write?db=x%0A", &[], b"cpu v=1").status, 400);
+}
+
+#[test]
 fn statements_in_influxql_are_answered() {
     let site = Site::new();
     site.post(

@@ -5,6 +5,7 @@
 //! store that sees the name for the first time parses it with [`LineNotation`]. A line with an error is
 //! rejected as a whole and reported by number; other lines are not affected.
 
+mod added_tag;
 mod end;
 mod escape;
 mod fault;
@@ -15,6 +16,7 @@ mod scan;
 #[cfg(test)]
 mod tests;
 
+pub use added_tag::{AddedTag, AddedTagError};
 pub use escape::Arena;
 pub(crate) use escape::{escape_measurement, escape_tag};
 pub(crate) use fault::shown;
