@@ -10,6 +10,7 @@ use crate::metric_metadata::MetricMetadata;
 use crate::mqtt::MqttState;
 use crate::plan::Planner;
 use crate::port;
+use crate::scrape::ScrapeState;
 use crate::settings::Settings;
 use crate::sql_program::SqlProgram;
 use crate::storage_target::{self, StorageTarget};
@@ -36,6 +37,9 @@ const QUERY_MEMORY: u64 = 16 << 20;
 const BODIES_SHARE: u64 = 8;
 /// Minimum memory for bodies: twice the largest one, before and after decompression.
 const LEAST_BODIES: u64 = 2 * MAX_WHOLE_BODY;
+/// Divisor of the memory budget that gives the memory for the names of scraped series, and the minimum in bytes.
+const NAMES_SHARE: u64 = 16;
+const LEAST_NAMES: u64 = 16 << 20;
 /// Concurrent queries that a store with little memory permits.
 const FEW_QUERIES: u64 = 4;
 
@@ -82,6 +86,8 @@ pub struct AppState {
     pub metric_metadata: Arc<MetricMetadata>,
     /// State of MQTT.
     pub mqtt: Arc<MqttState>,
+    /// State of scraping.
+    pub scrape: Arc<ScrapeState>,
     /// Permits for queries.
     pub queries: Limiter,
     /// Permit for a plan: a plan takes a processor for seconds, and some hundred MiB.
@@ -122,6 +128,8 @@ impl AppState {
         let memory = status.memory_budget;
         let history = Arc::new(History::new(device, &status));
         let mqtt = Arc::new(MqttState::new(&settings.mqtt));
+        let names = (memory / NAMES_SHARE).max(LEAST_NAMES) as usize;
+        let scrape = Arc::new(ScrapeState::new(&settings.scrape, names));
         AppState {
             registry: crate::metrics::registry(
                 store.clone(),
@@ -129,6 +137,7 @@ impl AppState {
                 history.clone(),
                 cluster.clone(),
                 mqtt.clone(),
+                scrape.clone(),
                 settings.device_tbw,
             ),
             history,
@@ -142,6 +151,7 @@ impl AppState {
             bodies: ByteLimiter::new((memory / BODIES_SHARE).max(LEAST_BODIES), traffic.clone()),
             metric_metadata: Arc::default(),
             mqtt,
+            scrape,
             queries: Limiter::new(
                 concurrent_queries(settings.max_queries, memory),
                 "queries are",

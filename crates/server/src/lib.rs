@@ -51,6 +51,8 @@ pub mod query;
 mod remote_write;
 mod renamed;
 mod response_stream;
+mod scrape;
+pub mod scrape_jobs;
 mod series;
 mod server;
 pub mod settings;
@@ -77,7 +79,8 @@ pub use cluster::{MAX_REQUEST, SECRET};
 pub use cluster_view::{ClusterStatus, ClusterView, NodeStatus};
 pub use history::{Period, Written};
 pub use layers::{
-    DEFAULT_FILE, Effective, GivenClass, GivenTopic, Layers, Origin, RepeatedFlags, SettingsError,
+    DEFAULT_FILE, Effective, GivenClass, GivenJob, GivenTopic, Layers, Origin, RepeatedFlags,
+    SettingsError,
 };
 pub use server::{Server, run};
 pub use settings::{Acknowledge, ArrayIo, Settings};

@@ -7,6 +7,7 @@ use crate::health::{Severity, Trouble, of_store};
 use crate::history::{History, Period, Written};
 use crate::metric_text::{counter, float_counter, gauge, known, labelled, labelled_counters};
 use crate::mqtt::MqttState;
+use crate::scrape::ScrapeState;
 use crate::store_metrics::{MetricKind, STORE_METRICS};
 use crate::system::ProcessStats;
 use crate::traffic::{ProtocolCounters, TrafficCounters};
@@ -31,6 +32,7 @@ struct StoreCollector {
     history: Arc<History>,
     cluster: Option<Arc<dyn ClusterView>>,
     mqtt: Arc<MqttState>,
+    scrape: Arc<ScrapeState>,
     /// Bytes that may be written to the device in its lifetime.
     device_tbw: Option<u64>,
 }
@@ -52,6 +54,7 @@ pub fn registry(
     history: Arc<History>,
     cluster: Option<Arc<dyn ClusterView>>,
     mqtt: Arc<MqttState>,
+    scrape: Arc<ScrapeState>,
     device_tbw: Option<u64>,
 ) -> Registry {
     let mut registry = Registry::default();
@@ -62,6 +65,7 @@ pub fn registry(
         history,
         cluster,
         mqtt,
+        scrape,
         device_tbw,
     }));
     registry.register_collector(Box::new(ProcessCollector));
@@ -107,6 +111,7 @@ impl Collector for StoreCollector {
         let cluster = self.cluster.as_ref().map(|cluster| cluster.status());
         cluster_metrics::encode(cluster.as_ref(), encoder)?;
         self.mqtt.encode(encoder)?;
+        self.scrape.encode(encoder)?;
         old_process_names(encoder, &ProcessStats::now())
     }
 }

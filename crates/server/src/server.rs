@@ -9,7 +9,7 @@ use crate::host::Host;
 use crate::settings::Settings;
 use crate::shutdown::{Signals, Stop};
 use crate::text::{self, tcp, udp};
-use crate::{graphite, listen, mqtt, opentsdb, otlp, shutdown, sql};
+use crate::{graphite, listen, mqtt, opentsdb, otlp, scrape, shutdown, sql};
 use anyhow::{Context, Result, anyhow};
 use seiner_engine::Engine;
 use seiner_store::Store;
@@ -164,6 +164,10 @@ impl Server {
         if let Some(broker) = settings.mqtt.broker.clone() {
             self.ports
                 .spawn(mqtt::subscribe(broker, self.app.clone(), stop.clone()));
+        }
+        if !settings.scrape.is_empty() {
+            self.ports
+                .spawn(scrape::serve(self.app.clone(), stop.clone()));
         }
         if let Some(address) = settings.otlp_grpc {
             let listener = bind(address, "otlp_grpc").await?;

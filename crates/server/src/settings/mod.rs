@@ -9,6 +9,7 @@ mod mqtt;
 mod mqtt_values;
 mod page;
 mod ports;
+mod scrape_values;
 mod service;
 mod setting;
 mod sql;
@@ -22,6 +23,7 @@ mod values;
 
 pub use mqtt_values::{Broker, MqttSettings, MqttVersion};
 pub use page::markdown;
+pub use scrape_values::{ScrapeJob, TargetAddress};
 pub use setting::Setting;
 pub use table::{all, named};
 pub use text_port_values::TextPorts;

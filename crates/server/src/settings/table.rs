@@ -51,6 +51,7 @@ impl Default for Settings {
             allowed_hosts: Vec::new(),
             text_ports: TextPorts::default(),
             mqtt: MqttSettings::default(),
+            scrape: Vec::new(),
             sql_program: None,
             sql_memory: 0,
             postgres_listen: None,

@@ -1,6 +1,7 @@
 //! Values of the settings: data, and what follows from several of them together.
 
 use super::mqtt_values::MqttSettings;
+use super::scrape_values::ScrapeJob;
 use super::text_port_values::TextPorts;
 use crate::hosts::HostName;
 use crate::size::format_size;
@@ -76,6 +77,8 @@ pub struct Settings {
     pub text_ports: TextPorts,
     /// Settings of MQTT.
     pub mqtt: MqttSettings,
+    /// Jobs of scraping.
+    pub scrape: Vec<ScrapeJob>,
     /// Program that answers SQL; `None` for `seiner-sql` beside this program.
     pub sql_program: Option<PathBuf>,
     /// Maximum memory of all SQL queries together, bytes.
