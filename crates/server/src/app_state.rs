@@ -7,12 +7,14 @@ use crate::health::{self, Trouble};
 use crate::history::History;
 use crate::limiter::{ByteLimiter, Limiter, MAX_WHOLE_BODY};
 use crate::metric_metadata::MetricMetadata;
+use crate::metrics::{self, StoreCollector};
 use crate::mqtt::MqttState;
 use crate::plan::Planner;
 use crate::port;
 use crate::scrape::ScrapeState;
 use crate::settings::Settings;
 use crate::sql_program::SqlProgram;
+use crate::statsd::StatsdState;
 use crate::storage_target::{self, StorageTarget};
 use crate::system::{FileSystem, ProcessStats};
 use crate::traffic::TrafficCounters;
@@ -86,6 +88,8 @@ pub struct AppState {
     pub metric_metadata: Arc<MetricMetadata>,
     /// State of MQTT.
     pub mqtt: Arc<MqttState>,
+    /// Metrics of StatsD in the present interval.
+    pub statsd: Arc<StatsdState>,
     /// State of scraping.
     pub scrape: Arc<ScrapeState>,
     /// Permits for queries.
@@ -128,18 +132,20 @@ impl AppState {
         let memory = status.memory_budget;
         let history = Arc::new(History::new(device, &status));
         let mqtt = Arc::new(MqttState::new(&settings.mqtt));
+        let statsd = Arc::new(StatsdState::new(&settings.statsd));
         let names = (memory / NAMES_SHARE).max(LEAST_NAMES) as usize;
         let scrape = Arc::new(ScrapeState::new(&settings.scrape, names));
         AppState {
-            registry: crate::metrics::registry(
-                store.clone(),
-                traffic.clone(),
-                history.clone(),
-                cluster.clone(),
-                mqtt.clone(),
-                scrape.clone(),
-                settings.device_tbw,
-            ),
+            registry: metrics::registry(StoreCollector {
+                store: store.clone(),
+                traffic: traffic.clone(),
+                history: history.clone(),
+                cluster: cluster.clone(),
+                mqtt: mqtt.clone(),
+                scrape: scrape.clone(),
+                statsd: statsd.clone(),
+                device_tbw: settings.device_tbw,
+            }),
             history,
             tight: AtomicBool::new(false),
             writes: Limiter::new(
@@ -151,6 +157,7 @@ impl AppState {
             bodies: ByteLimiter::new((memory / BODIES_SHARE).max(LEAST_BODIES), traffic.clone()),
             metric_metadata: Arc::default(),
             mqtt,
+            statsd,
             scrape,
             queries: Limiter::new(
                 concurrent_queries(settings.max_queries, memory),

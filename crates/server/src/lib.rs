@@ -61,6 +61,7 @@ mod size;
 mod socket;
 mod sql;
 mod sql_program;
+mod statsd;
 mod status;
 mod storage_target;
 mod store_metrics;

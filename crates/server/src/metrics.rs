@@ -8,6 +8,7 @@ use crate::history::{History, Period, Written};
 use crate::metric_text::{counter, float_counter, gauge, known, labelled, labelled_counters};
 use crate::mqtt::MqttState;
 use crate::scrape::ScrapeState;
+use crate::statsd::StatsdState;
 use crate::store_metrics::{MetricKind, STORE_METRICS};
 use crate::system::ProcessStats;
 use crate::traffic::{ProtocolCounters, TrafficCounters};
@@ -26,15 +27,23 @@ use std::sync::atomic::Ordering::Relaxed;
 const DAY_S: f64 = 86_400.0;
 
 /// Collector that reads all values on request, so that nothing is counted twice.
-struct StoreCollector {
-    store: Arc<dyn Store>,
-    traffic: Arc<TrafficCounters>,
-    history: Arc<History>,
-    cluster: Option<Arc<dyn ClusterView>>,
-    mqtt: Arc<MqttState>,
-    scrape: Arc<ScrapeState>,
+pub struct StoreCollector {
+    /// The store.
+    pub store: Arc<dyn Store>,
+    /// Counters of all ports.
+    pub traffic: Arc<TrafficCounters>,
+    /// Bytes written lately.
+    pub history: Arc<History>,
+    /// Cluster, if the store is a port of one.
+    pub cluster: Option<Arc<dyn ClusterView>>,
+    /// State of MQTT.
+    pub mqtt: Arc<MqttState>,
+    /// State of scraping.
+    pub scrape: Arc<ScrapeState>,
+    /// Metrics of StatsD.
+    pub statsd: Arc<StatsdState>,
     /// Bytes that may be written to the device in its lifetime.
-    device_tbw: Option<u64>,
+    pub device_tbw: Option<u64>,
 }
 
 impl fmt::Debug for StoreCollector {
@@ -48,26 +57,10 @@ impl fmt::Debug for StoreCollector {
 struct ProcessCollector;
 
 /// Creates a registry with all metrics.
-pub fn registry(
-    store: Arc<dyn Store>,
-    traffic: Arc<TrafficCounters>,
-    history: Arc<History>,
-    cluster: Option<Arc<dyn ClusterView>>,
-    mqtt: Arc<MqttState>,
-    scrape: Arc<ScrapeState>,
-    device_tbw: Option<u64>,
-) -> Registry {
+pub fn registry(collector: StoreCollector) -> Registry {
     let mut registry = Registry::default();
     let seiner = registry.sub_registry_with_prefix("seiner");
-    seiner.register_collector(Box::new(StoreCollector {
-        store,
-        traffic,
-        history,
-        cluster,
-        mqtt,
-        scrape,
-        device_tbw,
-    }));
+    seiner.register_collector(Box::new(collector));
     registry.register_collector(Box::new(ProcessCollector));
     registry
 }
@@ -112,6 +105,7 @@ impl Collector for StoreCollector {
         cluster_metrics::encode(cluster.as_ref(), encoder)?;
         self.mqtt.encode(encoder)?;
         self.scrape.encode(encoder)?;
+        self.statsd.encode(encoder)?;
         old_process_names(encoder, &ProcessStats::now())
     }
 }

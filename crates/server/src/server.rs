@@ -9,7 +9,7 @@ use crate::host::Host;
 use crate::settings::Settings;
 use crate::shutdown::{Signals, Stop};
 use crate::text::{self, tcp, udp};
-use crate::{graphite, listen, mqtt, opentsdb, otlp, scrape, shutdown, sql};
+use crate::{graphite, listen, mqtt, opentsdb, otlp, scrape, shutdown, sql, statsd};
 use anyhow::{Context, Result, anyhow};
 use seiner_engine::Engine;
 use seiner_store::Store;
@@ -232,6 +232,14 @@ impl Server {
             self.text_addresses.push(("opentsdb_listen", address));
             let protocol = &opentsdb::TELNET;
             let served = tcp::serve(protocol, listener, self.app.clone(), stop.clone());
+            self.ports.spawn(served);
+        }
+        if let Some(address) = self.app.settings.statsd.listen {
+            let listener = bind(address, "statsd_listen").await?;
+            let address = listener.local_addr()?;
+            let socket = udp::bind(address, "statsd_listen").await?;
+            self.text_addresses.push(("statsd_listen", address));
+            let served = statsd::serve(socket, listener, self.app.clone(), stop.clone());
             self.ports.spawn(served);
         }
         Ok(())

@@ -48,6 +48,7 @@ pub fn status(app: &AppState) -> Value {
         },
         "mqtt": app.mqtt.status(),
         "scrape": app.scrape.status(),
+        "statsd": app.statsd.status(),
         "process": {
             "rss_bytes": process.rss_bytes,
             "cpu_s": process.cpu_s,

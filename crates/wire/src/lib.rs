@@ -1,5 +1,5 @@
-//! Formats on the socket: parses line protocol, remote write, scraped texts, OTLP, MQTT messages, Graphite and OpenTSDB
-//! into batches, and writes answers as JSON, CSV and Arrow.
+//! Formats on the socket: parses line protocol, remote write, scraped texts, OTLP, MQTT messages, Graphite, OpenTSDB
+//! and StatsD into batches, and writes answers as JSON, CSV and Arrow.
 //!
 //! This crate depends on the types of `seiner-model` only. It contains no stores, sockets or files.
 
@@ -17,5 +17,6 @@ mod protobuf;
 pub mod remote_write;
 mod sample;
 mod skipped;
+pub mod statsd;
 
 pub use skipped::Skipped;

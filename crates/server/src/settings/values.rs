@@ -2,6 +2,7 @@
 
 use super::mqtt_values::MqttSettings;
 use super::scrape_values::ScrapeJob;
+use super::statsd_values::StatsdSettings;
 use super::text_port_values::TextPorts;
 use crate::hosts::HostName;
 use crate::size::format_size;
@@ -75,6 +76,8 @@ pub struct Settings {
     pub allowed_hosts: Vec<HostName>,
     /// Addresses of the ports for protocols without answers.
     pub text_ports: TextPorts,
+    /// Settings of StatsD.
+    pub statsd: StatsdSettings,
     /// Settings of MQTT.
     pub mqtt: MqttSettings,
     /// Jobs of scraping.
@@ -243,6 +246,7 @@ impl Settings {
             ("graphite_listen", self.text_ports.graphite),
             ("graphite_pickle_listen", self.text_ports.graphite_pickle),
             ("opentsdb_listen", self.text_ports.opentsdb),
+            ("statsd_listen", self.statsd.listen),
             ("mqtt_listen", self.mqtt.listen),
             ("otlp_grpc", self.otlp_grpc),
             ("postgres_listen", self.postgres_listen),
