@@ -21,9 +21,10 @@ use crate::traffic::TrafficCounters;
 use crate::udp_drops::UdpDrops;
 use prometheus_client::registry::Registry;
 use seiner_store::{ClassStatus, Status, Store};
-use std::sync::Arc;
+use seiner_wire::collectd::Packets;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
 /// Share of the budget from which a writer may have to wait for space, with a margin.
@@ -90,6 +91,8 @@ pub struct AppState {
     pub mqtt: Arc<MqttState>,
     /// Metrics of StatsD in the present interval.
     pub statsd: Arc<StatsdState>,
+    /// Decoder of packets of collectd, from its port's opening on.
+    pub collectd: OnceLock<Packets>,
     /// State of scraping.
     pub scrape: Arc<ScrapeState>,
     /// Permits for queries.
@@ -158,6 +161,7 @@ impl AppState {
             metric_metadata: Arc::default(),
             mqtt,
             statsd,
+            collectd: OnceLock::new(),
             scrape,
             queries: Limiter::new(
                 concurrent_queries(settings.max_queries, memory),

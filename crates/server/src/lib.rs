@@ -16,6 +16,7 @@ pub mod classes;
 mod cluster;
 mod cluster_metrics;
 mod cluster_view;
+mod collectd;
 mod connections;
 mod delete;
 mod device;

@@ -9,7 +9,7 @@ use crate::host::Host;
 use crate::settings::Settings;
 use crate::shutdown::{Signals, Stop};
 use crate::text::{self, tcp, udp};
-use crate::{graphite, listen, mqtt, opentsdb, otlp, scrape, shutdown, sql, statsd};
+use crate::{collectd, graphite, listen, mqtt, opentsdb, otlp, scrape, shutdown, sql, statsd};
 use anyhow::{Context, Result, anyhow};
 use seiner_engine::Engine;
 use seiner_store::Store;
@@ -242,6 +242,23 @@ impl Server {
             let served = statsd::serve(socket, listener, self.app.clone(), stop.clone());
             self.ports.spawn(served);
         }
+        self.open_collectd(stop).await
+    }
+
+    /// Opens the port of collectd, after its files were read.
+    async fn open_collectd(&mut self, stop: &Stop) -> Result<()> {
+        let Some(address) = self.app.settings.collectd.listen else {
+            return Ok(());
+        };
+        let app = self.app.clone();
+        let read = tokio::task::spawn_blocking(move || collectd::packets(&app.settings.collectd));
+        let packets = read.await??;
+        self.app.collectd.get_or_init(|| packets);
+        let socket = udp::bind(address, "collectd_listen").await?;
+        let address = socket.local_addr()?;
+        self.text_addresses.push(("collectd_listen", address));
+        let served = udp::serve(&collectd::PACKETS, socket, self.app.clone(), stop.clone());
+        self.ports.spawn(served);
         Ok(())
     }
 

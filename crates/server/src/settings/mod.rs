@@ -5,6 +5,8 @@
 //! text. A value therefore has the same meaning and the same error messages in all places.
 
 mod cluster;
+mod collectd;
+mod collectd_values;
 mod mqtt;
 mod mqtt_values;
 mod page;
@@ -23,6 +25,7 @@ mod text_port_values;
 mod text_ports;
 mod values;
 
+pub use collectd_values::CollectdSettings;
 pub use mqtt_values::{Broker, MqttSettings, MqttVersion};
 pub use page::markdown;
 pub use scrape_values::{ScrapeJob, TargetAddress};

@@ -1,5 +1,6 @@
 //! Values of the settings: data, and what follows from several of them together.
 
+use super::collectd_values::CollectdSettings;
 use super::mqtt_values::MqttSettings;
 use super::scrape_values::ScrapeJob;
 use super::statsd_values::StatsdSettings;
@@ -78,6 +79,8 @@ pub struct Settings {
     pub text_ports: TextPorts,
     /// Settings of StatsD.
     pub statsd: StatsdSettings,
+    /// Settings of collectd.
+    pub collectd: CollectdSettings,
     /// Settings of MQTT.
     pub mqtt: MqttSettings,
     /// Jobs of scraping.
@@ -247,6 +250,7 @@ impl Settings {
             ("graphite_pickle_listen", self.text_ports.graphite_pickle),
             ("opentsdb_listen", self.text_ports.opentsdb),
             ("statsd_listen", self.statsd.listen),
+            ("collectd_listen", self.collectd.listen),
             ("mqtt_listen", self.mqtt.listen),
             ("otlp_grpc", self.otlp_grpc),
             ("postgres_listen", self.postgres_listen),
