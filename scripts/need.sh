@@ -82,6 +82,8 @@ for tool in "$@"; do
         maven) debian mvn maven ;;
         victoria-metrics) debian victoria-metrics victoria-metrics ;;
         prometheus) debian prometheus prometheus ;;
+        node-exporter) debian prometheus-node-exporter prometheus-node-exporter ;;
+        collectd) debian collectd collectd-core ;;
         psql) debian psql postgresql-client ;;
         influxdb) debian influxd influxdb ;;
         fio) debian fio fio ;;

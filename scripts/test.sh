@@ -77,6 +77,8 @@ step sql sql
 scripts/need.sh fio libnbd qemu-img || echo "Tests of the block device are skipped"
 scripts/need.sh psql || echo "Tests with psql are skipped"
 scripts/need.sh prometheus || echo "Tests with Prometheus as sender and reader are skipped"
+scripts/need.sh node-exporter || echo "Tests with node-exporter are skipped"
+scripts/need.sh collectd || echo "Tests with collectd are skipped"
 scripts/need.sh mosquitto || echo "Tests with Mosquitto as broker are skipped"
 [ -z "$slow" ] || scripts/need.sh mkfs.ext4 mkfs.xfs || echo "Tests of file systems are skipped"
 step e2e-environment scripts/venv.sh target/e2e-venv e2e/requirements.txt && step e2e e2e

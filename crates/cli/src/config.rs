@@ -5,7 +5,7 @@ use crate::flags::SettingFlags;
 use clap::Args;
 use seiner_engine::Rule;
 
-use seiner_server::{Effective, Origin, classes, mqtt_topics};
+use seiner_server::{Effective, Origin, classes, mqtt_topics, scrape_jobs};
 use std::io::Write;
 
 /// Print the effective settings as a TOML file, with the source of each setting.
@@ -53,6 +53,13 @@ impl Config {
             let origin = topic.origin.to_string();
             lines.push((format!("[[{}]]", mqtt_topics::KEY), origin.clone()));
             for (key, text) in topic.text.texts() {
+                lines.push((format!("{key} = {}", quoted(text)), origin.clone()));
+            }
+        }
+        for job in layers.jobs() {
+            let origin = job.origin.to_string();
+            lines.push((format!("[[{}]]", scrape_jobs::KEY), origin.clone()));
+            for (key, text) in job.text.texts() {
                 lines.push((format!("{key} = {}", quoted(text)), origin.clone()));
             }
         }

@@ -3,7 +3,7 @@
 use crate::failure::Failure;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, Error, FromArgMatches, value_parser};
 use seiner_server::settings::{self, Setting};
-use seiner_server::{Layers, RepeatedFlags, classes, mqtt_topics};
+use seiner_server::{Layers, RepeatedFlags, classes, mqtt_topics, scrape_jobs};
 use std::collections::HashMap;
 use std::path::PathBuf;
 
@@ -13,6 +13,7 @@ pub struct SettingFlags {
     given: HashMap<&'static str, String>,
     classes: Vec<String>,
     topics: Vec<String>,
+    jobs: Vec<String>,
 }
 
 impl SettingFlags {
@@ -22,6 +23,7 @@ impl SettingFlags {
         let repeated = RepeatedFlags {
             classes: &self.classes,
             topics: &self.topics,
+            jobs: &self.jobs,
         };
         Layers::gather(self.config.as_deref(), flag, repeated)
             .map_err(|error| Failure::Usage(error.to_string()))
@@ -40,6 +42,7 @@ impl FromArgMatches for SettingFlags {
             given: given.collect(),
             classes: repeated(matches, classes::KEY),
             topics: repeated(matches, mqtt_topics::KEY),
+            jobs: repeated(matches, scrape_jobs::KEY),
         })
     }
 
@@ -97,12 +100,22 @@ impl Args for SettingFlags {
                  semicolons]",
                 mqtt_topics::VARIABLE
             ));
+        let job = Arg::new(scrape_jobs::KEY)
+            .long(scrape_jobs::KEY)
+            .value_name("KEY=TEXT,...")
+            .action(ArgAction::Append)
+            .help(format!(
+                "Job of scraping, such as name=node,targets=localhost:9100. May be given several times [variable: {}, \
+                 separated by semicolons]",
+                scrape_jobs::VARIABLE
+            ));
         command
             .arg(config)
             .next_help_heading("Settings")
             .args(settings)
             .arg(class)
             .arg(topic)
+            .arg(job)
     }
 
     fn augment_args_for_update(command: Command) -> Command {

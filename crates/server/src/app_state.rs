@@ -7,20 +7,24 @@ use crate::health::{self, Trouble};
 use crate::history::History;
 use crate::limiter::{ByteLimiter, Limiter, MAX_WHOLE_BODY};
 use crate::metric_metadata::MetricMetadata;
+use crate::metrics::{self, StoreCollector};
 use crate::mqtt::MqttState;
 use crate::plan::Planner;
 use crate::port;
+use crate::scrape::ScrapeState;
 use crate::settings::Settings;
 use crate::sql_program::SqlProgram;
+use crate::statsd::StatsdState;
 use crate::storage_target::{self, StorageTarget};
 use crate::system::{FileSystem, ProcessStats};
 use crate::traffic::TrafficCounters;
 use crate::udp_drops::UdpDrops;
 use prometheus_client::registry::Registry;
 use seiner_store::{ClassStatus, Status, Store};
-use std::sync::Arc;
+use seiner_wire::collectd::Packets;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
 /// Share of the budget from which a writer may have to wait for space, with a margin.
@@ -36,6 +40,9 @@ const QUERY_MEMORY: u64 = 16 << 20;
 const BODIES_SHARE: u64 = 8;
 /// Minimum memory for bodies: twice the largest one, before and after decompression.
 const LEAST_BODIES: u64 = 2 * MAX_WHOLE_BODY;
+/// Divisor of the memory budget that gives the memory for the names of scraped series, and the minimum in bytes.
+const NAMES_SHARE: u64 = 16;
+const LEAST_NAMES: u64 = 16 << 20;
 /// Concurrent queries that a store with little memory permits.
 const FEW_QUERIES: u64 = 4;
 
@@ -82,6 +89,12 @@ pub struct AppState {
     pub metric_metadata: Arc<MetricMetadata>,
     /// State of MQTT.
     pub mqtt: Arc<MqttState>,
+    /// Metrics of StatsD in the present interval.
+    pub statsd: Arc<StatsdState>,
+    /// Decoder of packets of collectd, from its port's opening on.
+    pub collectd: OnceLock<Packets>,
+    /// State of scraping.
+    pub scrape: Arc<ScrapeState>,
     /// Permits for queries.
     pub queries: Limiter,
     /// Permit for a plan: a plan takes a processor for seconds, and some hundred MiB.
@@ -122,15 +135,20 @@ impl AppState {
         let memory = status.memory_budget;
         let history = Arc::new(History::new(device, &status));
         let mqtt = Arc::new(MqttState::new(&settings.mqtt));
+        let statsd = Arc::new(StatsdState::new(&settings.statsd));
+        let names = (memory / NAMES_SHARE).max(LEAST_NAMES) as usize;
+        let scrape = Arc::new(ScrapeState::new(&settings.scrape, names));
         AppState {
-            registry: crate::metrics::registry(
-                store.clone(),
-                traffic.clone(),
-                history.clone(),
-                cluster.clone(),
-                mqtt.clone(),
-                settings.device_tbw,
-            ),
+            registry: metrics::registry(StoreCollector {
+                store: store.clone(),
+                traffic: traffic.clone(),
+                history: history.clone(),
+                cluster: cluster.clone(),
+                mqtt: mqtt.clone(),
+                scrape: scrape.clone(),
+                statsd: statsd.clone(),
+                device_tbw: settings.device_tbw,
+            }),
             history,
             tight: AtomicBool::new(false),
             writes: Limiter::new(
@@ -142,6 +160,9 @@ impl AppState {
             bodies: ByteLimiter::new((memory / BODIES_SHARE).max(LEAST_BODIES), traffic.clone()),
             metric_metadata: Arc::default(),
             mqtt,
+            statsd,
+            collectd: OnceLock::new(),
+            scrape,
             queries: Limiter::new(
                 concurrent_queries(settings.max_queries, memory),
                 "queries are",

@@ -6,6 +6,7 @@
 use crate::classes::{self, ClassText};
 use crate::mqtt_topics::{self, TopicText};
 use crate::nearest::nearest;
+use crate::scrape_jobs::{self, JobText};
 use crate::settings::{self, Setting, Settings};
 use seiner_engine::{Class, Classes, Given, Rule};
 use seiner_store::Copies;
@@ -62,6 +63,8 @@ pub struct Written<T> {
 pub type GivenClass = Written<ClassText>;
 /// Rule for topics of MQTT as it was written.
 pub type GivenTopic = Written<TopicText>;
+/// Job of scraping as it was written.
+pub type GivenJob = Written<JobText>;
 
 /// Flags that may be given several times.
 #[derive(Clone, Copy, Default)]
@@ -70,6 +73,8 @@ pub struct RepeatedFlags<'a> {
     pub classes: &'a [String],
     /// Rules for topics of MQTT.
     pub topics: &'a [String],
+    /// Jobs of scraping.
+    pub jobs: &'a [String],
 }
 
 /// Reason why settings cannot be used. The text names the place and the remedy.
@@ -89,6 +94,7 @@ pub struct Layers {
     effective: Vec<Effective>,
     classes: Vec<GivenClass>,
     topics: Vec<GivenTopic>,
+    jobs: Vec<GivenJob>,
 }
 
 impl Default for Layers {
@@ -102,6 +108,7 @@ impl Default for Layers {
             effective: effective.collect(),
             classes: Vec::new(),
             topics: Vec::new(),
+            jobs: Vec::new(),
         }
     }
 }
@@ -130,7 +137,11 @@ impl Layers {
                 layers.put(setting, text, Origin::Flag(setting.flag()));
             }
         }
-        let RepeatedFlags { classes, topics } = repeated;
+        let RepeatedFlags {
+            classes,
+            topics,
+            jobs,
+        } = repeated;
         if !classes.is_empty() {
             let texts = classes.iter().map(|text| ClassText::parse(text)).collect();
             layers.classes = written(texts, &Origin::Flag(classes::KEY.to_string()))?;
@@ -138,6 +149,10 @@ impl Layers {
         if !topics.is_empty() {
             let texts = topics.iter().map(|text| TopicText::parse(text)).collect();
             layers.topics = written(texts, &Origin::Flag(mqtt_topics::FLAG.to_string()))?;
+        }
+        if !jobs.is_empty() {
+            let texts = jobs.iter().map(|text| JobText::parse(text)).collect();
+            layers.jobs = written(texts, &Origin::Flag(scrape_jobs::KEY.to_string()))?;
         }
         Ok(layers)
     }
@@ -185,6 +200,13 @@ impl Layers {
                 self.topics = found.map_err(rejected)?;
                 continue;
             }
+            if key == scrape_jobs::KEY {
+                let text = "jobs of scraping are tables, each under [[scrape]]";
+                let others = (at, text.to_string());
+                let found = tables(value.get_ref(), others, "a job", JobText::put, of_file);
+                self.jobs = found.map_err(rejected)?;
+                continue;
+            }
             let setting = settings::named(key).ok_or_else(|| error(at, unknown(key)))?;
             let text = plain(value.get_ref()).ok_or_else(|| {
                 let form = setting.form;
@@ -213,6 +235,10 @@ impl Layers {
         if let Some(text) = variable(mqtt_topics::VARIABLE) {
             let origin = Origin::Environment(mqtt_topics::VARIABLE.to_string());
             self.topics = written(TopicText::parse_list(&text), &origin)?;
+        }
+        if let Some(text) = variable(scrape_jobs::VARIABLE) {
+            let origin = Origin::Environment(scrape_jobs::VARIABLE.to_string());
+            self.jobs = written(JobText::parse_list(&text), &origin)?;
         }
         for setting in settings::all() {
             let name = setting.variable();
@@ -250,6 +276,11 @@ impl Layers {
         &self.topics
     }
 
+    /// Returns the jobs of scraping with their origins.
+    pub fn jobs(&self) -> &[GivenJob] {
+        &self.jobs
+    }
+
     /// Parses the texts.
     ///
     /// # Errors
@@ -273,6 +304,17 @@ impl Layers {
             settings.mqtt.topics.push(rule);
         }
         settings.mqtt.check().map_err(SettingsError)?;
+        for GivenJob { text, origin } in &self.jobs {
+            let job = text.job();
+            let job = job.map_err(|error| SettingsError(format!("{origin}: scrape: {error}")))?;
+            if settings.scrape.iter().any(|other| other.name == job.name) {
+                let name = job.name;
+                return Err(SettingsError(format!(
+                    "{origin}: scrape: another job has the name {name:?}; choose another name"
+                )));
+            }
+            settings.scrape.push(job);
+        }
         check_copies(&settings)?;
         settings.given = self.given(&settings);
         let options = settings.options();

@@ -16,6 +16,7 @@ pub mod classes;
 mod cluster;
 mod cluster_metrics;
 mod cluster_view;
+mod collectd;
 mod connections;
 mod delete;
 mod device;
@@ -52,6 +53,8 @@ pub mod query;
 mod remote_write;
 mod renamed;
 mod response_stream;
+mod scrape;
+pub mod scrape_jobs;
 mod series;
 mod server;
 pub mod settings;
@@ -60,6 +63,7 @@ mod size;
 mod socket;
 mod sql;
 mod sql_program;
+mod statsd;
 mod status;
 mod storage_target;
 mod store_metrics;
@@ -78,7 +82,8 @@ pub use cluster::{MAX_REQUEST, SECRET};
 pub use cluster_view::{ClusterStatus, ClusterView, NodeStatus};
 pub use history::{Period, Written};
 pub use layers::{
-    DEFAULT_FILE, Effective, GivenClass, GivenTopic, Layers, Origin, RepeatedFlags, SettingsError,
+    DEFAULT_FILE, Effective, GivenClass, GivenJob, GivenTopic, Layers, Origin, RepeatedFlags,
+    SettingsError,
 };
 pub use server::{Server, run};
 pub use settings::{Acknowledge, ArrayIo, Settings};

@@ -7,6 +7,8 @@ use crate::health::{Severity, Trouble, of_store};
 use crate::history::{History, Period, Written};
 use crate::metric_text::{counter, float_counter, gauge, known, labelled, labelled_counters};
 use crate::mqtt::MqttState;
+use crate::scrape::ScrapeState;
+use crate::statsd::StatsdState;
 use crate::store_metrics::{MetricKind, STORE_METRICS};
 use crate::system::ProcessStats;
 use crate::traffic::{ProtocolCounters, TrafficCounters};
@@ -25,14 +27,23 @@ use std::sync::atomic::Ordering::Relaxed;
 const DAY_S: f64 = 86_400.0;
 
 /// Collector that reads all values on request, so that nothing is counted twice.
-struct StoreCollector {
-    store: Arc<dyn Store>,
-    traffic: Arc<TrafficCounters>,
-    history: Arc<History>,
-    cluster: Option<Arc<dyn ClusterView>>,
-    mqtt: Arc<MqttState>,
+pub struct StoreCollector {
+    /// The store.
+    pub store: Arc<dyn Store>,
+    /// Counters of all ports.
+    pub traffic: Arc<TrafficCounters>,
+    /// Bytes written lately.
+    pub history: Arc<History>,
+    /// Cluster, if the store is a port of one.
+    pub cluster: Option<Arc<dyn ClusterView>>,
+    /// State of MQTT.
+    pub mqtt: Arc<MqttState>,
+    /// State of scraping.
+    pub scrape: Arc<ScrapeState>,
+    /// Metrics of StatsD.
+    pub statsd: Arc<StatsdState>,
     /// Bytes that may be written to the device in its lifetime.
-    device_tbw: Option<u64>,
+    pub device_tbw: Option<u64>,
 }
 
 impl fmt::Debug for StoreCollector {
@@ -46,24 +57,10 @@ impl fmt::Debug for StoreCollector {
 struct ProcessCollector;
 
 /// Creates a registry with all metrics.
-pub fn registry(
-    store: Arc<dyn Store>,
-    traffic: Arc<TrafficCounters>,
-    history: Arc<History>,
-    cluster: Option<Arc<dyn ClusterView>>,
-    mqtt: Arc<MqttState>,
-    device_tbw: Option<u64>,
-) -> Registry {
+pub fn registry(collector: StoreCollector) -> Registry {
     let mut registry = Registry::default();
     let seiner = registry.sub_registry_with_prefix("seiner");
-    seiner.register_collector(Box::new(StoreCollector {
-        store,
-        traffic,
-        history,
-        cluster,
-        mqtt,
-        device_tbw,
-    }));
+    seiner.register_collector(Box::new(collector));
     registry.register_collector(Box::new(ProcessCollector));
     registry
 }
@@ -107,6 +104,8 @@ impl Collector for StoreCollector {
         let cluster = self.cluster.as_ref().map(|cluster| cluster.status());
         cluster_metrics::encode(cluster.as_ref(), encoder)?;
         self.mqtt.encode(encoder)?;
+        self.scrape.encode(encoder)?;
+        self.statsd.encode(encoder)?;
         old_process_names(encoder, &ProcessStats::now())
     }
 }

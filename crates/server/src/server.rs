@@ -9,7 +9,7 @@ use crate::host::Host;
 use crate::settings::Settings;
 use crate::shutdown::{Signals, Stop};
 use crate::text::{self, tcp, udp};
-use crate::{graphite, listen, mqtt, opentsdb, otlp, shutdown, sql};
+use crate::{collectd, graphite, listen, mqtt, opentsdb, otlp, scrape, shutdown, sql, statsd};
 use anyhow::{Context, Result, anyhow};
 use seiner_engine::Engine;
 use seiner_store::Store;
@@ -165,6 +165,10 @@ impl Server {
             self.ports
                 .spawn(mqtt::subscribe(broker, self.app.clone(), stop.clone()));
         }
+        if !settings.scrape.is_empty() {
+            self.ports
+                .spawn(scrape::serve(self.app.clone(), stop.clone()));
+        }
         if let Some(address) = settings.otlp_grpc {
             let listener = bind(address, "otlp_grpc").await?;
             self.otlp_address = Some(listener.local_addr()?);
@@ -230,6 +234,31 @@ impl Server {
             let served = tcp::serve(protocol, listener, self.app.clone(), stop.clone());
             self.ports.spawn(served);
         }
+        if let Some(address) = self.app.settings.statsd.listen {
+            let listener = bind(address, "statsd_listen").await?;
+            let address = listener.local_addr()?;
+            let socket = udp::bind(address, "statsd_listen").await?;
+            self.text_addresses.push(("statsd_listen", address));
+            let served = statsd::serve(socket, listener, self.app.clone(), stop.clone());
+            self.ports.spawn(served);
+        }
+        self.open_collectd(stop).await
+    }
+
+    /// Opens the port of collectd, after its files were read.
+    async fn open_collectd(&mut self, stop: &Stop) -> Result<()> {
+        let Some(address) = self.app.settings.collectd.listen else {
+            return Ok(());
+        };
+        let app = self.app.clone();
+        let read = tokio::task::spawn_blocking(move || collectd::packets(&app.settings.collectd));
+        let packets = read.await??;
+        self.app.collectd.get_or_init(|| packets);
+        let socket = udp::bind(address, "collectd_listen").await?;
+        let address = socket.local_addr()?;
+        self.text_addresses.push(("collectd_listen", address));
+        let served = udp::serve(&collectd::PACKETS, socket, self.app.clone(), stop.clone());
+        self.ports.spawn(served);
         Ok(())
     }
 

@@ -47,6 +47,8 @@ pub fn status(app: &AppState) -> Value {
             "turned_away": rejected_requests,
         },
         "mqtt": app.mqtt.status(),
+        "scrape": app.scrape.status(),
+        "statsd": app.statsd.status(),
         "process": {
             "rss_bytes": process.rss_bytes,
             "cpu_s": process.cpu_s,

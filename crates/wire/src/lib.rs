@@ -1,5 +1,5 @@
-//! Formats on the socket: parses line protocol, remote write, OTLP, MQTT messages, Graphite and OpenTSDB into batches, and
-//! writes answers as JSON, CSV and Arrow.
+//! Formats on the socket: parses line protocol, remote write, scraped texts, OTLP, MQTT messages, Graphite, OpenTSDB,
+//! StatsD and collectd into batches, and writes answers as JSON, CSV and Arrow.
 //!
 //! This crate depends on the types of `seiner-model` only. It contains no stores, sockets or files.
 
@@ -7,6 +7,8 @@
 
 pub mod answer;
 pub mod arrow_body;
+pub mod collectd;
+pub mod exposition;
 pub mod graphite;
 pub mod line;
 pub mod mqtt;
@@ -16,5 +18,6 @@ mod protobuf;
 pub mod remote_write;
 mod sample;
 mod skipped;
+pub mod statsd;
 
 pub use skipped::Skipped;

@@ -10,6 +10,7 @@ mod json;
 mod messages;
 mod remote_read;
 mod stubs;
+mod targets;
 
 use crate::api_error::ApiError;
 use crate::app_state::AppState;
@@ -38,6 +39,8 @@ pub fn router() -> Router<Arc<AppState>> {
         .route("/label/{name}/values", get(catalog::label_values))
         .route("/metadata", get(catalog::metadata))
         .route("/read", post(remote_read::read))
+        .route("/targets", get(targets::targets))
+        .route("/scrape_pools", get(targets::pools))
         .route("/query_exemplars", get(stubs::list).post(stubs::list))
         .route("/rules", get(stubs::rules))
         .route("/alerts", get(stubs::alerts))

@@ -5,13 +5,18 @@
 //! text. A value therefore has the same meaning and the same error messages in all places.
 
 mod cluster;
+mod collectd;
+mod collectd_values;
 mod mqtt;
 mod mqtt_values;
 mod page;
 mod ports;
+mod scrape_values;
 mod service;
 mod setting;
 mod sql;
+mod statsd;
+mod statsd_values;
 mod storage;
 mod store;
 mod table;
@@ -20,9 +25,12 @@ mod text_port_values;
 mod text_ports;
 mod values;
 
+pub use collectd_values::CollectdSettings;
 pub use mqtt_values::{Broker, MqttSettings, MqttVersion};
 pub use page::markdown;
+pub use scrape_values::{ScrapeJob, TargetAddress};
 pub use setting::Setting;
+pub use statsd_values::StatsdSettings;
 pub use table::{all, named};
 pub use text_port_values::TextPorts;
 pub use values::{Acknowledge, ArrayIo, Settings};

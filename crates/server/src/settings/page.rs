@@ -3,6 +3,7 @@
 use super::table;
 use crate::classes::{KEYS, VARIABLE};
 use crate::mqtt_topics;
+use crate::scrape_jobs;
 use std::fmt::Write as _;
 
 /// Returns the page `docs/config.md`, generated from the table.
@@ -35,6 +36,7 @@ pub fn markdown() -> String {
         .expect("a write to a String does not fail");
     }
     page.push_str(&topics_markdown());
+    page.push_str(&jobs_markdown());
     page.push_str(&classes_markdown());
     page
 }
@@ -52,6 +54,26 @@ fn topics_markdown() -> String {
         mqtt_topics::VARIABLE,
     );
     for key in &mqtt_topics::KEYS {
+        let form = key.form.replace('|', "\\|");
+        writeln!(section, "| `{}` | `{form}` | {} |", key.name, key.help)
+            .expect("a write to a String does not fail");
+    }
+    section
+}
+
+fn jobs_markdown() -> String {
+    let mut section = format!(
+        "\n## Jobs of scraping\n\n\
+         Jobs make the server scrape targets as Prometheus does: see [scrape.md](scrape.md). A job is a table of the file, a\n\
+         flag `--{}`, or a part of the variable `{}`. Jobs given as flags replace all jobs of the variable, and these\n\
+         replace all jobs of the file. There is no job unless one is given.\n\n\
+         ```toml\n[[scrape]]\nname = \"node\"\ntargets = \"localhost:9100 nas.local:9100\"\n```\n\n\
+         ```sh\nseiner serve --scrape 'name=node,targets=localhost:9100,interval=5s'\n```\n\n\
+         | key | form | effect |\n| --- | --- | --- |\n",
+        scrape_jobs::KEY,
+        scrape_jobs::VARIABLE,
+    );
+    for key in &scrape_jobs::KEYS {
         let form = key.form.replace('|', "\\|");
         writeln!(section, "| `{}` | `{form}` | {} |", key.name, key.help)
             .expect("a write to a String does not fail");

@@ -1,20 +1,24 @@
 //! Table of all settings, and the defaults.
 
+use super::collectd_values::CollectdSettings;
 use super::mqtt_values::MqttSettings;
 use super::setting::Setting;
+use super::statsd_values::StatsdSettings;
 use super::text_port_values::TextPorts;
 use super::values::{Acknowledge, ArrayIo, Settings};
-use super::{cluster, mqtt, ports, service, sql, storage, store, text_ports};
+use super::{cluster, collectd, mqtt, ports, service, sql, statsd, storage, store, text_ports};
 use seiner_engine::{Classes, Durability, Given, MergePolicy};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
 /// Groups of settings, in the order of display.
-static GROUPS: [&[Setting]; 8] = [
+static GROUPS: [&[Setting]; 10] = [
     &storage::SETTINGS,
     &ports::SETTINGS,
     &text_ports::SETTINGS,
+    &statsd::SETTINGS,
+    &collectd::SETTINGS,
     &mqtt::SETTINGS,
     &sql::SETTINGS,
     &store::SETTINGS,
@@ -50,7 +54,10 @@ impl Default for Settings {
             allow_remote: false,
             allowed_hosts: Vec::new(),
             text_ports: TextPorts::default(),
+            statsd: StatsdSettings::default(),
+            collectd: CollectdSettings::default(),
             mqtt: MqttSettings::default(),
+            scrape: Vec::new(),
             sql_program: None,
             sql_memory: 0,
             postgres_listen: None,
@@ -126,6 +133,13 @@ mod tests {
             ("graphite_listen", "2003"),
             ("graphite_pickle_listen", "on"),
             ("opentsdb_listen", "4242"),
+            ("statsd_listen", "8125"),
+            ("statsd_interval", "10"),
+            ("statsd_memory", "1 KiB"),
+            ("collectd_listen", "25826"),
+            ("collectd_types_db", "a,,b"),
+            ("collectd_security", "high"),
+            ("collectd_auth_file", ""),
             ("mqtt_broker", "mqtts://nas"),
             ("mqtt_password_file", ""),
             ("mqtt_client_id", ""),

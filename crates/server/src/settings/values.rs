@@ -1,6 +1,9 @@
 //! Values of the settings: data, and what follows from several of them together.
 
+use super::collectd_values::CollectdSettings;
 use super::mqtt_values::MqttSettings;
+use super::scrape_values::ScrapeJob;
+use super::statsd_values::StatsdSettings;
 use super::text_port_values::TextPorts;
 use crate::hosts::HostName;
 use crate::size::format_size;
@@ -74,8 +77,14 @@ pub struct Settings {
     pub allowed_hosts: Vec<HostName>,
     /// Addresses of the ports for protocols without answers.
     pub text_ports: TextPorts,
+    /// Settings of StatsD.
+    pub statsd: StatsdSettings,
+    /// Settings of collectd.
+    pub collectd: CollectdSettings,
     /// Settings of MQTT.
     pub mqtt: MqttSettings,
+    /// Jobs of scraping.
+    pub scrape: Vec<ScrapeJob>,
     /// Program that answers SQL; `None` for `seiner-sql` beside this program.
     pub sql_program: Option<PathBuf>,
     /// Maximum memory of all SQL queries together, bytes.
@@ -242,6 +251,8 @@ impl Settings {
             ("graphite_listen", self.text_ports.graphite),
             ("graphite_pickle_listen", self.text_ports.graphite_pickle),
             ("opentsdb_listen", self.text_ports.opentsdb),
+            ("statsd_listen", self.statsd.listen),
+            ("collectd_listen", self.collectd.listen),
             ("mqtt_listen", self.mqtt.listen),
             ("otlp_grpc", self.otlp_grpc),
             ("postgres_listen", self.postgres_listen),

@@ -15,13 +15,15 @@ use std::sync::atomic::Ordering::Relaxed;
 const MAX_LINE: usize = 32 << 10;
 
 /// Decoder of a line. The number is the time `now` in ns.
-pub type Decode = for<'b> fn(&'b [u8], i64, &'b Arena, &mut Batch<'b>) -> Result<(), Skipped>;
+type Decode<'s> = Box<
+    dyn for<'b> Fn(&'b [u8], i64, &'b Arena, &mut Batch<'b>) -> Result<(), Skipped> + Send + 's,
+>;
 
 /// Ingest of lines by a decoder.
 pub struct RowLines<'s> {
     store: &'s dyn Store,
     counters: &'s ProtocolCounters,
-    decode: Decode,
+    decode: Decode<'s>,
     /// Beginning of a line whose end has not arrived yet.
     carry: Vec<u8>,
     /// True while the rest of a line that is too long is skipped.
@@ -40,12 +42,14 @@ impl<'s> RowLines<'s> {
     pub fn new(
         store: &'s dyn Store,
         counters: &'s ProtocolCounters,
-        decode: Decode,
+        decode: impl for<'b> Fn(&'b [u8], i64, &'b Arena, &mut Batch<'b>) -> Result<(), Skipped>
+        + Send
+        + 's,
     ) -> RowLines<'s> {
         RowLines {
             store,
             counters,
-            decode,
+            decode: Box::new(decode),
             carry: Vec::new(),
             skipping: false,
             line: 0,

@@ -119,7 +119,7 @@ impl Port<'_> {
         if let Some(first) = self.ingest.take_listed().first() {
             let reason = &first.reason;
             self.log(&format!(
-                "a line of {name} from {peer} was rejected: {reason}"
+                "{name} from {peer} was rejected in part: {reason}"
             ));
         }
     }

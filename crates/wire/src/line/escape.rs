@@ -18,7 +18,7 @@ impl Arena {
     }
 
     /// Returns a copy of bytes that lives until the arena is cleared.
-    pub(crate) fn keep(&self, bytes: &[u8]) -> &[u8] {
+    pub fn keep(&self, bytes: &[u8]) -> &[u8] {
         self.0.alloc_slice_copy(bytes)
     }
 
