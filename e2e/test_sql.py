@@ -1,10 +1,12 @@
-"""SQL over HTTP and for PostgreSQL clients, by the program `seiner-sql`."""
+"""SQL over HTTP and for clients of PostgreSQL and Flight SQL, by the program `seiner-sql`."""
 
+import contextlib
 import os
 import shutil
 import signal
 import socket
 import subprocess
+import threading
 import time
 
 import pyarrow
@@ -39,6 +41,33 @@ def ask(server, query, **parameters):
 def free_port():
     with socket.create_server(("127.0.0.1", 0)) as free:
         return free.getsockname()[1]
+
+
+@contextlib.contextmanager
+def sql_program(server, *arguments):
+    """Runs `seiner-sql` without its server, with other limits. Returns the addresses by protocol."""
+    ports = [argument for name in ("--listen", "--postgres", "--flight") for argument in (name, "127.0.0.1:0")]
+    command = [SQL, "--server", server.url, *ports, "--end-with-stdin", *arguments]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as program:
+        # A query without end fails instead of the whole run.
+        guard = threading.Timer(60, program.kill)
+        guard.start()
+        yield dict(program.stdout.readline().split() for _ in range(3))
+        guard.cancel()
+
+
+def flight_command(name, query):
+    """Returns a command of Flight SQL: the field 1 of a message in a message of type Any."""
+    flight = pytest.importorskip("pyarrow.flight")
+
+    def field(number, content):
+        length, encoded = len(content), bytes([number << 3 | 2])
+        while length >= 128:
+            encoded, length = encoded + bytes([length & 127 | 128]), length >> 7
+        return encoded + bytes([length]) + content
+
+    address = b"type.googleapis.com/arrow.flight.protocol.sql." + name.encode()
+    return flight.FlightDescriptor.for_command(field(1, address) + field(2, field(1, query.encode())))
 
 
 def pid(server):
@@ -132,3 +161,101 @@ def test_postgres_clients(serve):
         printed = subprocess.run([*address, command], capture_output=True, text=True, timeout=60)
         assert printed.returncode == 0, printed.stderr
         assert expected in printed.stdout
+
+
+@needs_sql
+def test_flight_sql_with_adbc_and_pandas(serve):
+    adbc = pytest.importorskip("adbc_driver_flightsql.dbapi", reason="adbc-driver-flightsql is not installed: pip install -r requirements.txt")
+    pandas = pytest.importorskip("pandas", reason="pandas is not installed: pip install -r requirements.txt")
+    port = free_port()
+    server = serve(flight_sql_listen=f"127.0.0.1:{port}")
+    fill(server)
+    with adbc.connect(f"grpc://127.0.0.1:{port}", autocommit=True) as connection, connection.cursor() as cursor:
+        frame = pandas.read_sql("SELECT * FROM cpu ORDER BY time, host", connection)
+        assert list(frame.columns) == ["time", "host", "rack", "n", "usage"]
+        assert len(frame) == 120
+        assert frame["usage"].sum() == 59 * 60 / 2 * 3
+        assert frame["time"].iloc[-1] == pandas.Timestamp("1970-01-01T00:00:59Z")
+        # The same prepared statement with two values of its parameters.
+        narrowed = "SELECT usage FROM cpu WHERE host = $1 AND n > $2 ORDER BY time DESC"
+        for n, expected in [(57, [(59,), (58,)]), (58, [(59,)])]:
+            cursor.execute(narrowed, ("a", n))
+            assert cursor.fetchall() == expected
+        objects = connection.adbc_get_objects(depth="all", table_name_filter="c%").read_all().to_pylist()
+        (schema,) = objects[0]["catalog_db_schemas"]
+        (table,) = schema["db_schema_tables"]
+        assert (objects[0]["catalog_name"], schema["db_schema_name"], table["table_name"]) == ("seiner", "public", "cpu")
+        assert [column["column_name"] for column in table["table_columns"]] == list(frame.columns)
+        assert connection.adbc_get_table_schema("mix").names == ["time", "host", "v::f64", "v::i64"]
+        assert connection.adbc_get_table_types() == ["TABLE"]
+        assert connection.adbc_get_info()["vendor_name"] == "Seiner"
+        for mistake, kind, reason in [
+            ("INSERT INTO cpu VALUES (1)", adbc.NotSupportedError, "INSERT is rejected: SQL only reads"),
+            ("SELECT nope FROM cpu", adbc.ProgrammingError, "No field named nope"),
+        ]:
+            with pytest.raises(kind, match=reason):
+                cursor.execute(mistake)
+        with pytest.raises(adbc.NotSupportedError, match="bulk ingestion is rejected"):
+            cursor.adbc_ingest("cpu", pyarrow.table({"a": [1]}))
+    # Some clients send a user and a password, which nobody checks.
+    with adbc.connect(f"grpc://127.0.0.1:{port}", {"username": "any", "password": "any"}, autocommit=True) as connection:
+        assert connection.execute("SELECT 1").fetchone() == (1,)
+
+
+@needs_sql
+def test_flight_sql_streams_and_ends_with_its_client(serve):
+    flight = pytest.importorskip("pyarrow.flight")
+    port = free_port()
+    server = serve(flight_sql_listen=f"127.0.0.1:{port}")
+    client = flight.connect(f"grpc://127.0.0.1:{port}")
+
+    def rows(query):
+        info = client.get_flight_info(flight_command("CommandStatementQuery", query))
+        return info, client.do_get(info.endpoints[0].ticket)
+
+    info, answer = rows("SELECT value AS n, 'x' AS text FROM generate_series(1, 3)")
+    assert answer.read_all().to_pydict() == {"n": [1, 2, 3], "text": ["x"] * 3}
+    assert info.schema == pyarrow.schema({"n": pyarrow.int64(), "text": pyarrow.string()})
+    # An answer of 16 TB begins at once. As many as are permitted at one time run until they are cancelled.
+    running = [rows("SELECT value, value + 1 FROM generate_series(1, 1000000000000)")[1] for _ in range(4)]
+    assert all(answer.read_chunk().data.num_rows > 0 for answer in running)
+    with pytest.raises(flight.FlightUnavailableError, match="too many SQL queries"):
+        rows("SELECT 1")
+    for answer in running:
+        answer.cancel()
+    end = time.monotonic() + 20
+    while True:
+        try:
+            assert rows("SELECT 1 AS one")[1].read_all().to_pydict() == {"one": [1]}
+            break
+        except flight.FlightUnavailableError:
+            assert time.monotonic() < end, "queries outlive their clients"
+            time.sleep(0.1)
+    damaged = flight.Ticket(info.endpoints[0].ticket.ticket[:-1])
+    with pytest.raises(pyarrow.ArrowInvalid):
+        client.do_get(damaged).read_all()
+    client.close()
+
+
+@needs_sql
+def test_queries_have_a_time_limit(serve):
+    flight = pytest.importorskip("pyarrow.flight")
+    psycopg = pytest.importorskip("psycopg", reason="psycopg is not installed: pip install -r requirements.txt")
+    server = serve()
+    # Rows without end, and a computation without rows.
+    endless = ["SELECT value FROM generate_series(1, 1000000000000)", "SELECT count(*) FROM generate_series(1, 1000000000000) WHERE value < 0"]
+    with sql_program(server, "--timeout", "1") as addresses, flight.connect(f"grpc://{addresses['flight']}") as client:
+        host, port = addresses["postgres"].split(":")
+        for query in endless:
+            info = client.get_flight_info(flight_command("CommandStatementQuery", query))
+            with pytest.raises(flight.FlightTimedOutError, match="longer than 1 s"):
+                for _ in client.do_get(info.endpoints[0].ticket):
+                    pass
+            with psycopg.connect(host=host, port=port, user="any", dbname="seiner", autocommit=True) as connection:
+                for parameters in (None, ()):
+                    with pytest.raises(psycopg.errors.QueryCanceled, match="longer than 1 s"), connection.cursor() as cursor:
+                        for _ in cursor.stream(query, parameters):
+                            pass
+                assert connection.execute("SELECT 1").fetchone() == (1,)
+        answer = requests.get(f"http://{addresses['http']}/sql", params={"q": endless[1]}, timeout=60)
+        assert (answer.status_code, answer.json()["error"]) == (400, "the query took longer than 1 s")

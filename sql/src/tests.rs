@@ -1,8 +1,9 @@
 //! Queries against a server that answers with fixed streams and records its requests.
 
+use crate::catalog::Catalog;
 use crate::client::Client;
 use crate::columns::time_type;
-use crate::session::{message, query, session};
+use crate::session::{message, plan, session};
 use arrow::array::{
     ArrayRef, DictionaryArray, Float64Array, Int64Array, RecordBatch, TimestampNanosecondArray,
 };
@@ -16,7 +17,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use bytes::Bytes;
 use datafusion::prelude::SessionContext;
-use futures::{StreamExt, TryStreamExt};
+use futures::StreamExt;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -65,15 +66,17 @@ impl Site {
         tokio::spawn(async move { axum::serve(listener, router).await });
         Site {
             mock,
-            context: session(client, MEMORY).unwrap(),
+            context: session(Arc::new(Catalog::new(client)), MEMORY).unwrap(),
         }
     }
 
     async fn run(&self, text: &str) -> Result<String, String> {
         let rows = async {
-            query(&self.context, text)
+            let plan = plan(&self.context, text).await?;
+            self.context
+                .execute_logical_plan(plan)
                 .await?
-                .try_collect::<Vec<_>>()
+                .collect()
                 .await
         };
         let batches = rows.await.map_err(|error| message(&error, MEMORY))?;
