@@ -11,6 +11,7 @@ mod flight;
 mod functions;
 mod http;
 mod postgres;
+mod postgres_time;
 mod pushdown;
 mod queries;
 mod refusal;
@@ -126,7 +127,7 @@ async fn run(arguments: Arguments) -> Result<()> {
     };
     let serve_postgres = async {
         match postgres {
-            Some(listener) => postgres::serve(listener, context).await,
+            Some(listener) => postgres::serve(listener, context, limits.time).await,
             None => std::future::pending().await,
         }
     };
