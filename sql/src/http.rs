@@ -3,7 +3,7 @@
 
 use crate::answer::{AnswerWriter, Format};
 use crate::queries::{Answer, MAX_QUERY_BYTES, Queries};
-use crate::refusal::Refusal;
+use crate::rejection::Rejection;
 use axum::Router;
 use axum::body::Body;
 use axum::extract::{DefaultBodyLimit, Query, Request, State};
@@ -125,8 +125,8 @@ impl App {
             )
                 .into_response(),
             Err(reason) => {
-                let status = match Refusal::of(&reason) {
-                    Some(Refusal::Busy) => StatusCode::SERVICE_UNAVAILABLE,
+                let status = match Rejection::of(&reason) {
+                    Some(Rejection::Busy) => StatusCode::SERVICE_UNAVAILABLE,
                     _ => StatusCode::BAD_REQUEST,
                 };
                 failure(status, &self.0.message(&reason))

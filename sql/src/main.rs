@@ -14,7 +14,7 @@ mod postgres;
 mod postgres_time;
 mod pushdown;
 mod queries;
-mod refusal;
+mod rejection;
 mod session;
 mod table;
 #[cfg(test)]

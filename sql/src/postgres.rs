@@ -1,7 +1,7 @@
 //! PostgreSQL's protocol. There are no passwords: the listener belongs on loopback.
 
 use crate::postgres_time::TimedService;
-use crate::refusal::Refusal;
+use crate::rejection::Rejection;
 use crate::session::rejected_statement;
 use async_trait::async_trait;
 use datafusion::common::ParamValues;
@@ -163,7 +163,7 @@ enum Verdict {
 
 fn rejection(name: &str) -> PgWireError {
     // 25006: read_only_sql_transaction.
-    let text = Refusal::Write(name.to_string()).to_string();
+    let text = Rejection::Write(name.to_string()).to_string();
     PgWireError::UserError(Box::new(ErrorInfo::new(
         "ERROR".into(),
         "25006".into(),

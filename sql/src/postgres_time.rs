@@ -1,6 +1,6 @@
 //! Maximum time of a query of a PostgreSQL client, from its start to its last row.
 
-use crate::refusal::Refusal;
+use crate::rejection::Rejection;
 use async_trait::async_trait;
 use datafusion::prelude::SessionContext;
 use datafusion_postgres::pgwire::api::portal::Portal;
@@ -64,7 +64,7 @@ struct Limit {
 impl Limit {
     fn late(self) -> PgWireError {
         // 57014: query_canceled.
-        let text = Refusal::Late(self.time).to_string();
+        let text = Rejection::Late(self.time).to_string();
         PgWireError::UserError(Box::new(ErrorInfo::new(
             "ERROR".into(),
             "57014".into(),

@@ -3,7 +3,7 @@
 
 use crate::catalog::Catalog;
 use crate::client::error;
-use crate::refusal::Refusal;
+use crate::rejection::Rejection;
 use crate::session::{message, plan};
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
@@ -73,7 +73,7 @@ impl Queries {
     /// If too many queries run, if the work takes too long, or with the error of the work.
     pub async fn within_limits<T>(&self, work: impl Future<Output = Result<T>>) -> Result<T> {
         let _permit = self.permit()?;
-        let late = |_| Refusal::Late(self.limits.time);
+        let late = |_| Rejection::Late(self.limits.time);
         tokio::time::timeout(self.limits.time, work)
             .await
             .map_err(late)?
@@ -105,7 +105,7 @@ impl Queries {
     pub async fn run(&self, text: &str, parameters: Option<ParamValues>) -> Result<Answer> {
         let permit = self.permit()?;
         let deadline = Instant::now() + self.limits.time;
-        let late = || Refusal::Late(self.limits.time);
+        let late = || Rejection::Late(self.limits.time);
         let start = async {
             let plan = self.bound(text, parameters).await?;
             let rows = self.context.execute_logical_plan(plan).await?;
@@ -126,7 +126,7 @@ impl Queries {
 
     fn permit(&self) -> Result<OwnedSemaphorePermit> {
         let permit = self.permits.clone().try_acquire_owned();
-        permit.map_err(|_| Refusal::Busy.into())
+        permit.map_err(|_| Rejection::Busy.into())
     }
 }
 
@@ -134,7 +134,7 @@ impl Queries {
 struct Running {
     rows: SendableRecordBatchStream,
     deadline: Instant,
-    late: Refusal,
+    late: Rejection,
     permit: OwnedSemaphorePermit,
 }
 

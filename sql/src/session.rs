@@ -1,11 +1,12 @@
 //! Session of DataFusion over the measurements of a server. It only reads.
 
 use crate::aggregates::Aggregates;
-use crate::catalog::Catalog;
+use crate::catalog::{Catalog, is_other_case, quotes_hint};
 use crate::client::error;
 use crate::functions;
-use crate::refusal::Refusal;
+use crate::rejection::Rejection;
 use datafusion::catalog::{CatalogProvider, MemoryCatalogProvider};
+use datafusion::common::SchemaError;
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::disk_manager::{DiskManagerBuilder, DiskManagerMode};
 use datafusion::execution::memory_pool::{FairSpillPool, TrackConsumersPool};
@@ -68,7 +69,7 @@ pub async fn plan(context: &SessionContext, text: &str) -> Result<LogicalPlan> {
         return Err(error("write one statement; there are several"));
     }
     if let Some(name) = rejected(&statement) {
-        return Err(Refusal::Write(name).into());
+        return Err(Rejection::Write(name).into());
     }
     let plan = context.state().statement_to_plan(statement).await?;
     only_reads().verify_plan(&plan)?;
@@ -125,13 +126,25 @@ pub fn message(error: &DataFusionError, memory_bytes: usize) -> String {
         ),
         DataFusionError::Execution(reason) => reason.clone(),
         DataFusionError::External(reason) => reason.to_string(),
-        other => {
-            let text = other.strip_backtrace();
-            // Nobody can change the setting that DataFusion recommends.
-            text.replace(
-                " or disable the datafusion.sql_parser.enable_ident_normalization configuration",
-                "",
-            )
+        DataFusionError::SchemaError(reason, _) => {
+            column_hint(reason).unwrap_or_else(|| error.find_root().strip_backtrace())
         }
+        other => other.strip_backtrace(),
     }
+}
+
+/// Returns the text of an error for a column whose name has capital letters. The text of DataFusion recommends a setting
+/// that nobody can change.
+fn column_hint(reason: &SchemaError) -> Option<String> {
+    let SchemaError::FieldNotFound {
+        field,
+        valid_fields,
+    } = reason
+    else {
+        return None;
+    };
+    let known = valid_fields
+        .iter()
+        .find(|known| is_other_case(&known.name, &field.name))?;
+    Some(quotes_hint("column", &field.name, &known.name))
 }

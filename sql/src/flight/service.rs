@@ -5,7 +5,7 @@ use super::metadata;
 use super::statement::{Statement, parameters};
 use crate::client::error;
 use crate::queries::{Answer, Queries};
-use crate::refusal::Refusal;
+use crate::rejection::Rejection;
 use crate::session::first_word;
 use arrow::array::RecordBatch;
 use arrow::datatypes::{Schema, SchemaRef};
@@ -150,16 +150,16 @@ impl Service {
     }
 
     fn rejected<T>(&self, name: &str) -> Answered<T> {
-        Err(self.status(&Refusal::Write(name.to_string()).into()))
+        Err(self.status(&Rejection::Write(name.to_string()).into()))
     }
 }
 
 /// Returns the code of gRPC of an error.
 fn code(reason: &DataFusionError) -> Code {
-    match (Refusal::of(reason), reason.find_root()) {
-        (Some(Refusal::Busy), _) => Code::Unavailable,
-        (Some(Refusal::Late(_)), _) => Code::DeadlineExceeded,
-        (Some(Refusal::Write(_)), _) => Code::Unimplemented,
+    match (Rejection::of(reason), reason.find_root()) {
+        (Some(Rejection::Busy), _) => Code::Unavailable,
+        (Some(Rejection::Late(_)), _) => Code::DeadlineExceeded,
+        (Some(Rejection::Write(_)), _) => Code::Unimplemented,
         (None, DataFusionError::ResourcesExhausted(_)) => Code::ResourceExhausted,
         (None, DataFusionError::NotImplemented(_)) => Code::Unimplemented,
         (None, DataFusionError::Internal(_)) => Code::Internal,

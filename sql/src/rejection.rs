@@ -7,7 +7,7 @@ use std::time::Duration;
 
 /// Reason for which a query does not run or ends early.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Refusal {
+pub enum Rejection {
     /// As many queries run as are permitted.
     Busy,
     /// The query reached its maximum time.
@@ -16,9 +16,9 @@ pub enum Refusal {
     Write(String),
 }
 
-impl Refusal {
-    /// Returns the refusal that is the cause of an error.
-    pub fn of(error: &DataFusionError) -> Option<&Refusal> {
+impl Rejection {
+    /// Returns the rejection that is the cause of an error.
+    pub fn of(error: &DataFusionError) -> Option<&Rejection> {
         match error.find_root() {
             DataFusionError::External(reason) => reason.downcast_ref(),
             _ => None,
@@ -26,23 +26,23 @@ impl Refusal {
     }
 }
 
-impl fmt::Display for Refusal {
+impl fmt::Display for Rejection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Refusal::Busy => write!(f, "too many SQL queries at one time; try again"),
-            Refusal::Late(time) => {
+            Rejection::Busy => write!(f, "too many SQL queries at one time; try again"),
+            Rejection::Late(time) => {
                 let seconds = time.as_secs_f64();
                 write!(f, "the query took longer than {seconds} s")
             }
-            Refusal::Write(name) => write!(f, "{name} is rejected: SQL only reads"),
+            Rejection::Write(name) => write!(f, "{name} is rejected: SQL only reads"),
         }
     }
 }
 
-impl Error for Refusal {}
+impl Error for Rejection {}
 
-impl From<Refusal> for DataFusionError {
-    fn from(refusal: Refusal) -> DataFusionError {
-        DataFusionError::External(Box::new(refusal))
+impl From<Rejection> for DataFusionError {
+    fn from(rejection: Rejection) -> DataFusionError {
+        DataFusionError::External(Box::new(rejection))
     }
 }
