@@ -9,7 +9,9 @@ import subprocess
 import threading
 import time
 
+import numpy
 import pyarrow
+import pyarrow.compute
 import pytest
 import requests
 from program import PROGRAM
@@ -108,6 +110,43 @@ def test_queries_over_http(serve):
         assert answer.status_code == 400
         assert reason in answer.json()["error"]
     server.stop()
+
+
+@needs_sql
+def test_interpolation_is_that_of_numpy(serve):
+    server = serve()
+    random = numpy.random.default_rng(7)
+    sources = {}
+    for host in ("a", "b"):
+        times = numpy.unique(random.integers(0, 600 * SECOND, 200))
+        sources[host] = times, random.normal(size=len(times)).round(6)
+    lines = [f"temp,host={host} v={v} {t}" for host, (times, values) in sources.items() for t, v in zip(times, values)]
+    assert requests.post(f"{server.url}/write", data="\n".join(lines), timeout=60).status_code == 204
+    steps = "SELECT value AS step FROM generate_series(timestamp '1970-01-01', timestamp '1970-01-01 00:10:00', interval '7 seconds')"
+    query = f"WITH steps AS ({steps}) SELECT host, step, interpolate(v, time, step) AS v FROM temp CROSS JOIN steps GROUP BY 1, 2 ORDER BY 1, 2"
+    table = pyarrow.ipc.open_stream(ask(server, query, format="arrow").content).read_all()
+    for host, (times, values) in sources.items():
+        rows = table.filter(pyarrow.compute.equal(table["host"], host))
+        at = rows["step"].cast(pyarrow.int64()).to_numpy()
+        assert len(at) == 600 // 7 + 1
+        expected = numpy.interp(at, times, values, left=numpy.nan, right=numpy.nan)
+        assert 0 < numpy.isnan(expected).sum() < 10, "the steps before the first row have no value"
+        numpy.testing.assert_allclose(rows["v"].to_numpy(), expected, rtol=1e-9, atol=1e-12)
+
+
+@needs_sql
+def test_names_with_capital_letters_are_hinted_at(serve):
+    psycopg = pytest.importorskip("psycopg", reason="psycopg is not installed: pip install -r requirements.txt")
+    port = free_port()
+    server = serve(postgres_listen=f"127.0.0.1:{port}")
+    assert requests.post(f"{server.url}/write", data="Boiler TempC=20.5 0", timeout=60).status_code == 204
+    assert ask(server, 'SELECT "TempC" FROM "Boiler"').json() == [{"TempC": 20.5}]
+    for query, known in [("SELECT * FROM Boiler", '"Boiler"'), ('SELECT TempC FROM "Boiler"', '"TempC"')]:
+        answer = requests.get(f"{server.url}/api/v1/sql", params={"q": query}, timeout=60)
+        assert f"but {known}; write double quotes" in answer.json()["error"]
+        with psycopg.connect(host="127.0.0.1", port=port, user="any", dbname="seiner", autocommit=True) as connection:
+            with pytest.raises(psycopg.Error, match="double quotes"):
+                connection.execute(query)
 
 
 @needs_sql

@@ -104,15 +104,16 @@ impl Catalog {
     }
 }
 
-/// Returns whether a name becomes another one if the letters of both are small.
+/// Returns whether two names differ only in capital letters.
 pub fn is_other_case(known: &str, name: &str) -> bool {
     known != name && known.to_lowercase() == name.to_lowercase()
 }
 
-/// Returns the text of an error for a name that SQL changed to small letters.
+/// Returns the text of an error for a name that differs from a known one only in capital letters. SQL changes names
+/// without quotes to small letters.
 pub fn quotes_hint(kind: &str, name: &str, known: &str) -> String {
     format!(
-        "there is no {kind} \"{name}\"; names with capital letters need double quotes: \"{known}\""
+        "there is no {kind} \"{name}\", but \"{known}\"; write double quotes around names with capital letters"
     )
 }
 

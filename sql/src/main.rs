@@ -10,6 +10,7 @@ mod columns;
 mod flight;
 mod functions;
 mod http;
+mod plain;
 mod postgres;
 mod postgres_time;
 mod pushdown;

@@ -291,11 +291,11 @@ async fn names_with_capital_letters_need_double_quotes() {
     for (query, expected) in [
         (
             "SELECT * FROM Boiler",
-            r#"there is no table "boiler"; names with capital letters need double quotes: "Boiler""#,
+            r#"there is no table "boiler", but "Boiler"; write double quotes around names with capital letters"#,
         ),
         (
             "SELECT TempC FROM \"Boiler\"",
-            r#"there is no column "tempc"; names with capital letters need double quotes: "TempC""#,
+            r#"there is no column "tempc", but "TempC"; write double quotes around names with capital letters"#,
         ),
     ] {
         assert_eq!(site.run(query).await.unwrap_err(), expected);

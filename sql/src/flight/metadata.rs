@@ -1,6 +1,6 @@
 //! Lists of Flight SQL: catalogs, schemas, tables, types, and properties of the program.
 
-use super::batches::plain_schema;
+use crate::plain::plain_schema;
 use crate::queries::Queries;
 use crate::session::{DATABASE, SCHEMA};
 use arrow::array::{AsArray, RecordBatch};

@@ -3,7 +3,6 @@
 //! The program keeps nothing between two requests. A ticket contains its query, and the handle of a prepared statement
 //! contains the query and the values of its parameters.
 
-mod batches;
 mod metadata;
 mod service;
 mod statement;

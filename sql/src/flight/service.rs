@@ -1,9 +1,9 @@
 //! Service of Flight SQL: its requests, and the codes of its errors.
 
-use super::batches::{plain_batch, plain_schema};
 use super::metadata;
 use super::statement::{Statement, parameters};
 use crate::client::error;
+use crate::plain::{plain_batch, plain_schema};
 use crate::queries::{Answer, Queries};
 use crate::rejection::Rejection;
 use crate::session::first_word;
@@ -118,7 +118,7 @@ impl Service {
             Ok::<_, DataFusionError>(batch.map(|batch| (batch, answer)))
         });
         let batches = batches.map(move |batch| {
-            let batch = batch.and_then(|batch| plain_batch(&batch, &columns));
+            let batch = batch.and_then(|batch| Ok(plain_batch(&batch, &columns)?));
             batch.map_err(|reason| FlightError::from(service.status(&reason)))
         });
         let encoder = FlightDataEncoderBuilder::new().with_schema(schema);

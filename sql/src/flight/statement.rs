@@ -1,7 +1,7 @@
 //! Prepared statement. All of it is in the handle that the client keeps.
 
-use super::batches::plain_type;
 use crate::client::error;
+use crate::plain::plain_type;
 use arrow::array::RecordBatch;
 use arrow::buffer::Buffer;
 use arrow::datatypes::{DataType, Field, Schema};

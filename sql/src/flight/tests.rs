@@ -1,9 +1,9 @@
 //! Handles and types of Flight SQL without a network.
 
-use super::batches::{plain_batch, plain_schema};
 use super::statement::{Statement, parameters};
 use crate::catalog::Catalog;
 use crate::client::Client;
+use crate::plain::{plain_batch, plain_schema};
 use crate::session::{plan, session};
 use arrow::array::{
     Array, ArrayRef, AsArray, Int64Array, RecordBatch, StringArray, StringViewArray,

@@ -1,9 +1,9 @@
-//! Batches in the types that all clients of Flight SQL have: texts and bytes in their plain form, and no dictionaries.
+//! Batches in the types that all readers of Arrow have: texts and bytes in their plain form, and no dictionaries.
 
 use arrow::array::{RecordBatch, RecordBatchOptions};
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef};
-use datafusion::error::Result;
+use arrow::error::ArrowError;
 use std::sync::Arc;
 
 /// Returns the columns with plain types. Every column may contain NULL, so that the columns of a plan and of its
@@ -39,15 +39,11 @@ pub fn plain_type(of: &DataType) -> DataType {
 ///
 /// # Errors
 /// If a value does not fit, such as texts of more than 2 GiB in a batch.
-pub fn plain_batch(batch: &RecordBatch, schema: &SchemaRef) -> Result<RecordBatch> {
+pub fn plain_batch(batch: &RecordBatch, schema: &SchemaRef) -> Result<RecordBatch, ArrowError> {
     let columns = batch.columns().iter().zip(schema.fields());
-    let columns: std::result::Result<Vec<_>, _> = columns
+    let columns: Result<Vec<_>, _> = columns
         .map(|(column, field)| cast(column, field.data_type()))
         .collect();
     let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
-    Ok(RecordBatch::try_new_with_options(
-        schema.clone(),
-        columns?,
-        &options,
-    )?)
+    RecordBatch::try_new_with_options(schema.clone(), columns?, &options)
 }
