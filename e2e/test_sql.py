@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import pathlib
 import shutil
 import signal
 import socket
@@ -14,10 +15,12 @@ import pyarrow
 import pyarrow.compute
 import pytest
 import requests
-from program import PROGRAM
+from program import PROGRAM, SLOW
 
 SQL = PROGRAM.with_name("seiner-sql")
 SECOND = 10**9
+# Rows without end, and a computation without rows.
+ENDLESS = ["SELECT value FROM generate_series(1, 1000000000000)", "SELECT count(*) FROM generate_series(1, 1000000000000) WHERE value < 0"]
 
 needs_sql = pytest.mark.skipif(not SQL.is_file(), reason=f"{SQL} is missing: run `make sql`, or scripts/test.sh up to its step sql")
 
@@ -132,6 +135,55 @@ def test_interpolation_is_that_of_numpy(serve):
         expected = numpy.interp(at, times, values, left=numpy.nan, right=numpy.nan)
         assert 0 < numpy.isnan(expected).sum() < 10, "the steps before the first row have no value"
         numpy.testing.assert_allclose(rows["v"].to_numpy(), expected, rtol=1e-9, atol=1e-12)
+
+
+@needs_sql
+def test_postgres_clients_cancel_queries(serve):
+    psycopg = pytest.importorskip("psycopg", reason="psycopg is not installed: pip install -r requirements.txt")
+    server = serve()
+    with sql_program(server, "--timeout", "40") as addresses:
+        host, port = addresses["postgres"].split(":")
+        for query in ENDLESS:
+            with psycopg.connect(host=host, port=port, user="any", dbname="seiner", autocommit=True) as connection:
+                started = time.monotonic()
+                threading.Timer(0.3, connection.cancel_safe).start()
+                with pytest.raises(psycopg.errors.QueryCanceled), connection.cursor() as cursor:
+                    for _ in cursor.stream(query):
+                        pass
+                assert time.monotonic() - started < 20
+                connection.execute("SET statement_timeout = '200ms'")
+                with pytest.raises(psycopg.errors.QueryCanceled, match="longer than 0.2 s"), connection.cursor() as cursor:
+                    for _ in cursor.stream(query):
+                        pass
+                assert connection.execute("SELECT 1").fetchone() == (1,)
+
+
+@needs_sql
+@pytest.mark.skipif(not SLOW, reason="PostgreSQL's JDBC driver, which Maven fetches: SEINER_SLOW=1")
+def test_jdbc(serve, tmp_path):
+    for tool in ("mvn", "javac"):
+        if shutil.which(tool) is None:
+            pytest.skip(f"{tool} is not installed: scripts/need.sh jdk maven")
+    fetch = ["mvn", "--batch-mode", "--quiet", "dependency:copy", f"-DoutputDirectory={tmp_path}"]
+    subprocess.run([*fetch, "-Dartifact=org.postgresql:postgresql:42.7.8"], check=True, timeout=300, cwd=tmp_path)
+    port = free_port()
+    server = serve(postgres_listen=f"127.0.0.1:{port}")
+    fill(server)
+    program = pathlib.Path(__file__).with_name("Jdbc.java")
+    command = ["java", "-cp", tmp_path / "postgresql-42.7.8.jar", program, f"jdbc:postgresql://127.0.0.1:{port}/seiner"]
+    printed = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert printed.returncode == 0, printed.stderr
+    assert printed.stdout.splitlines() == [
+        "valid: true",
+        "tables: [cpu, mix]",
+        "columns: [time, host, rack, n, usage]",
+        "types: [timestamptz, text, text, int8, float8]",
+        "prepared: [[1970-01-01T00:00:58Z, 58.0, 58], [1970-01-01T00:00:59Z, 59.0, 59]]",
+        "parts: 120",
+        "timeout: 57014",
+        "after: 120",
+        "write: 25006",
+    ]
 
 
 @needs_sql
@@ -281,11 +333,9 @@ def test_queries_have_a_time_limit(serve):
     flight = pytest.importorskip("pyarrow.flight")
     psycopg = pytest.importorskip("psycopg", reason="psycopg is not installed: pip install -r requirements.txt")
     server = serve()
-    # Rows without end, and a computation without rows.
-    endless = ["SELECT value FROM generate_series(1, 1000000000000)", "SELECT count(*) FROM generate_series(1, 1000000000000) WHERE value < 0"]
     with sql_program(server, "--timeout", "1") as addresses, flight.connect(f"grpc://{addresses['flight']}") as client:
         host, port = addresses["postgres"].split(":")
-        for query in endless:
+        for query in ENDLESS:
             info = client.get_flight_info(flight_command("CommandStatementQuery", query))
             with pytest.raises(flight.FlightTimedOutError, match="longer than 1 s"):
                 for _ in client.do_get(info.endpoints[0].ticket):
@@ -296,5 +346,5 @@ def test_queries_have_a_time_limit(serve):
                         for _ in cursor.stream(query, parameters):
                             pass
                 assert connection.execute("SELECT 1").fetchone() == (1,)
-        answer = requests.get(f"http://{addresses['http']}/sql", params={"q": endless[1]}, timeout=60)
+        answer = requests.get(f"http://{addresses['http']}/sql", params={"q": ENDLESS[1]}, timeout=60)
         assert (answer.status_code, answer.json()["error"]) == (400, "the query took longer than 1 s")

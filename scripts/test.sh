@@ -85,6 +85,7 @@ scripts/need.sh fio libnbd qemu-img || echo "Tests of the block device are skipp
 scripts/need.sh psql || echo "Tests with psql are skipped"
 scripts/need.sh prometheus || echo "Tests with Prometheus as sender and reader are skipped"
 scripts/need.sh mosquitto || echo "Tests with Mosquitto as broker are skipped"
+[ -z "$slow" ] || scripts/need.sh jdk maven || echo "Tests with JDBC are skipped"
 [ -z "$slow" ] || scripts/need.sh mkfs.ext4 mkfs.xfs || echo "Tests of file systems are skipped"
 step e2e-environment scripts/venv.sh target/e2e-venv e2e/requirements.txt && step e2e e2e
 [ -z "$slow" ] || step fuzz scripts/fuzz.sh "${FUZZ_SECONDS:-60}"

@@ -12,7 +12,7 @@ mod functions;
 mod http;
 mod plain;
 mod postgres;
-mod postgres_time;
+mod postgres_end;
 mod pushdown;
 mod queries;
 mod rejection;

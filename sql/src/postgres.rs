@@ -1,6 +1,6 @@
 //! PostgreSQL's protocol. There are no passwords: the listener belongs on loopback.
 
-use crate::postgres_time::TimedService;
+use crate::postgres_end::TimedService;
 use crate::rejection::Rejection;
 use crate::session::rejected_statement;
 use async_trait::async_trait;

@@ -1,4 +1,4 @@
-//! Maximum time of a query of a PostgreSQL client, from its start to its last row.
+//! End of a query of a PostgreSQL client before its last row: at the time limit, or when the client cancels it.
 
 use crate::rejection::Rejection;
 use async_trait::async_trait;
@@ -7,11 +7,12 @@ use datafusion_postgres::pgwire::api::portal::Portal;
 use datafusion_postgres::pgwire::api::query::{ExtendedQueryHandler, SimpleQueryHandler};
 use datafusion_postgres::pgwire::api::results::Response;
 use datafusion_postgres::pgwire::api::store::PortalStore;
-use datafusion_postgres::pgwire::api::{ClientInfo, ClientPortalStore};
+use datafusion_postgres::pgwire::api::{ClientInfo, ClientPortalStore, ConnectionHandle};
 use datafusion_postgres::pgwire::error::{ErrorInfo, PgWireError, PgWireResult};
 use datafusion_postgres::pgwire::messages::PgWireBackendMessage;
 use datafusion_postgres::{DfSessionService, QueryHook};
-use futures::{Sink, StreamExt};
+use futures::future::{BoxFuture, Shared};
+use futures::{FutureExt, Sink, StreamExt};
 use std::fmt::Debug;
 use std::sync::Arc;
 use std::time::Duration;
@@ -77,26 +78,55 @@ impl Limit {
         timeout_at(self.deadline, work).await.map_err(late)?
     }
 
-    /// Limits the time until the last row.
-    fn limited(self, response: Response) -> Response {
+    /// Ends the rows of a response early, if the time is over or the query is cancelled.
+    fn limited(self, response: Response, cancelled: &Cancelled) -> Response {
         let Response::Query(mut answer) = response else {
             return response;
         };
-        let rows = Some(answer.data_rows);
+        let rows = Some((answer.data_rows, cancelled.clone()));
         let rows = futures::stream::unfold(rows, move |rows| async move {
-            let mut rows = rows?;
+            let (mut rows, mut cancelled) = rows?;
             // The timer alone does not stop rows that never have to be waited for.
-            if Instant::now() < self.deadline
-                && let Ok(row) = timeout_at(self.deadline, rows.next()).await
-            {
-                return Some((row?, Some(rows)));
-            }
+            let reason = if Instant::now() >= self.deadline {
+                self.late()
+            } else {
+                tokio::select! {
+                    row = timeout_at(self.deadline, rows.next()) => match row {
+                        Ok(row) => return Some((row?, Some((rows, cancelled)))),
+                        Err(_) => self.late(),
+                    },
+                    () = &mut cancelled => PgWireError::QueryCanceled,
+                }
+            };
             // The query ends here, because its rows are dropped.
-            Some((Err(self.late()), None))
+            Some((Err(reason), None))
         });
         answer.data_rows = Box::pin(rows);
         Response::Query(answer)
     }
+}
+
+/// End of the wait for the client to cancel a query; never, if another query follows.
+type Cancelled = Shared<BoxFuture<'static, ()>>;
+
+/// Begins to wait for the client to cancel its query. pgwire itself waits only until the first row.
+async fn cancelled(client: &impl ClientInfo) -> Cancelled {
+    let connection = client.session_extensions().get::<Arc<ConnectionHandle>>();
+    let cancelled = match connection {
+        // This ends the wait of pgwire for the same query. It is the last step before the query is handed to pgwire.
+        Some(connection) => Some(connection.start_query().await),
+        None => None,
+    };
+    let wait = async move {
+        let is_cancelled = match cancelled {
+            Some(cancelled) => cancelled.await.is_ok(),
+            None => false,
+        };
+        if !is_cancelled {
+            std::future::pending().await
+        }
+    };
+    wait.boxed().shared()
 }
 
 #[async_trait]
@@ -111,9 +141,10 @@ impl SimpleQueryHandler for TimedService {
         let limit = self.limit(client);
         let work = SimpleQueryHandler::do_query(&self.service, client, query);
         let responses = limit.start(work).await?;
+        let cancelled = cancelled(client).await;
         Ok(responses
             .into_iter()
-            .map(|response| limit.limited(response))
+            .map(|response| limit.limited(response, &cancelled))
             .collect())
     }
 }
@@ -141,6 +172,7 @@ impl ExtendedQueryHandler for TimedService {
     {
         let limit = self.limit(client);
         let work = ExtendedQueryHandler::do_query(&self.service, client, portal, max_rows);
-        Ok(limit.limited(limit.start(work).await?))
+        let response = limit.start(work).await?;
+        Ok(limit.limited(response, &cancelled(client).await))
     }
 }
