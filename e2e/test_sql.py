@@ -341,10 +341,13 @@ def test_queries_have_a_time_limit(serve):
                 for _ in client.do_get(info.endpoints[0].ticket):
                     pass
             with psycopg.connect(host=host, port=port, user="any", dbname="seiner", autocommit=True) as connection:
-                for parameters in (None, ()):
-                    with pytest.raises(psycopg.errors.QueryCanceled, match="longer than 1 s"), connection.cursor() as cursor:
-                        for _ in cursor.stream(query, parameters):
-                            pass
+                with pytest.raises(psycopg.errors.QueryCanceled, match="longer than 1 s"), connection.cursor() as cursor:
+                    for _ in cursor.stream(query):
+                        pass
                 assert connection.execute("SELECT 1").fetchone() == (1,)
+        # A cursor of this kind sends the text of the query at once, without a prepared statement.
+        with psycopg.connect(host=host, port=port, user="any", dbname="seiner", cursor_factory=psycopg.ClientCursor) as connection:
+            with pytest.raises(psycopg.errors.QueryCanceled, match="longer than 1 s"):
+                connection.execute(ENDLESS[1])
         answer = requests.get(f"http://{addresses['http']}/sql", params={"q": ENDLESS[1]}, timeout=60)
         assert (answer.status_code, answer.json()["error"]) == (400, "the query took longer than 1 s")
