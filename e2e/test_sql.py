@@ -307,6 +307,11 @@ def test_flight_sql_streams_and_ends_with_its_client(serve):
     info, answer = rows("SELECT value AS n, 'x' AS text FROM generate_series(1, 3)")
     assert answer.read_all().to_pydict() == {"n": [1, 2, 3], "text": ["x"] * 3}
     assert info.schema == pyarrow.schema({"n": pyarrow.int64(), "text": pyarrow.string()})
+    # Clients that draw tables ask for their keys. There are none.
+    for name, columns in [("PrimaryKeys", 6), ("ImportedKeys", 13), ("ExportedKeys", 13), ("CrossReference", 13)]:
+        info_of_keys = client.get_flight_info(flight_command(f"CommandGet{name}", "seiner"))
+        keys = client.do_get(info_of_keys.endpoints[0].ticket).read_all()
+        assert (keys.num_rows, keys.num_columns, keys.schema) == (0, columns, info_of_keys.schema)
     # An answer of 16 TB begins at once. As many as are permitted at one time run until they are cancelled.
     running = [rows("SELECT value, value + 1 FROM generate_series(1, 1000000000000)")[1] for _ in range(4)]
     assert all(answer.read_chunk().data.num_rows > 0 for answer in running)

@@ -4,7 +4,7 @@ use crate::plain::plain_schema;
 use crate::queries::Queries;
 use crate::session::{DATABASE, SCHEMA};
 use arrow::array::{AsArray, RecordBatch};
-use arrow::datatypes::Schema;
+use arrow::datatypes::{DataType, Field, Schema};
 use arrow_flight::error::FlightError;
 use arrow_flight::sql::metadata::{
     GetTablesBuilder, SqlInfoData, SqlInfoDataBuilder, XdbcTypeInfo, XdbcTypeInfoData,
@@ -70,6 +70,37 @@ pub async fn tables(command: CommandGetTables, queries: &Queries) -> Result<Reco
         }
     }
     with_columns.build().map_err(external)
+}
+
+/// Returns the columns of a list of primary keys. Measurements have none.
+pub fn primary_keys() -> Schema {
+    Schema::new(vec![
+        Field::new("catalog_name", DataType::Utf8, true),
+        Field::new("db_schema_name", DataType::Utf8, true),
+        Field::new("table_name", DataType::Utf8, false),
+        Field::new("column_name", DataType::Utf8, false),
+        Field::new("key_name", DataType::Utf8, true),
+        Field::new("key_sequence", DataType::Int32, false),
+    ])
+}
+
+/// Returns the columns of a list of foreign keys. Measurements have none.
+pub fn foreign_keys() -> Schema {
+    Schema::new(vec![
+        Field::new("pk_catalog_name", DataType::Utf8, true),
+        Field::new("pk_db_schema_name", DataType::Utf8, true),
+        Field::new("pk_table_name", DataType::Utf8, false),
+        Field::new("pk_column_name", DataType::Utf8, false),
+        Field::new("fk_catalog_name", DataType::Utf8, true),
+        Field::new("fk_db_schema_name", DataType::Utf8, true),
+        Field::new("fk_table_name", DataType::Utf8, false),
+        Field::new("fk_column_name", DataType::Utf8, false),
+        Field::new("key_sequence", DataType::Int32, false),
+        Field::new("fk_key_name", DataType::Utf8, true),
+        Field::new("pk_key_name", DataType::Utf8, true),
+        Field::new("update_rule", DataType::UInt8, false),
+        Field::new("delete_rule", DataType::UInt8, false),
+    ])
 }
 
 /// Returns an error of the library.

@@ -18,7 +18,8 @@ use arrow_flight::sql::metadata::{SqlInfoData, XdbcTypeInfoData};
 use arrow_flight::sql::server::{FlightSqlService, PeekableFlightDataStream};
 use arrow_flight::sql::{
     ActionClosePreparedStatementRequest, ActionCreatePreparedStatementRequest,
-    ActionCreatePreparedStatementResult, CommandGetCatalogs, CommandGetDbSchemas,
+    ActionCreatePreparedStatementResult, CommandGetCatalogs, CommandGetCrossReference,
+    CommandGetDbSchemas, CommandGetExportedKeys, CommandGetImportedKeys, CommandGetPrimaryKeys,
     CommandGetSqlInfo, CommandGetTableTypes, CommandGetTables, CommandGetXdbcTypeInfo,
     CommandPreparedStatementQuery, CommandPreparedStatementUpdate, CommandStatementIngest,
     CommandStatementQuery, CommandStatementUpdate, DoPutPreparedStatementResult, ProstMessageExt,
@@ -425,6 +426,70 @@ impl FlightSqlService for Service {
     ) -> Answered<Response<<Self as FlightService>::DoGetStream>> {
         let batch = command.into_builder(&self.types).build();
         self.list(batch.map_err(metadata::external))
+    }
+
+    async fn get_flight_info_primary_keys(
+        &self,
+        command: CommandGetPrimaryKeys,
+        descriptor: Request<FlightDescriptor>,
+    ) -> Answered<Response<FlightInfo>> {
+        self.info(&command, &metadata::primary_keys(), descriptor)
+    }
+
+    async fn do_get_primary_keys(
+        &self,
+        _command: CommandGetPrimaryKeys,
+        _request: Request<Ticket>,
+    ) -> Answered<Response<<Self as FlightService>::DoGetStream>> {
+        self.list(Ok(RecordBatch::new_empty(metadata::primary_keys().into())))
+    }
+
+    async fn get_flight_info_exported_keys(
+        &self,
+        command: CommandGetExportedKeys,
+        descriptor: Request<FlightDescriptor>,
+    ) -> Answered<Response<FlightInfo>> {
+        self.info(&command, &metadata::foreign_keys(), descriptor)
+    }
+
+    async fn do_get_exported_keys(
+        &self,
+        _command: CommandGetExportedKeys,
+        _request: Request<Ticket>,
+    ) -> Answered<Response<<Self as FlightService>::DoGetStream>> {
+        self.list(Ok(RecordBatch::new_empty(metadata::foreign_keys().into())))
+    }
+
+    async fn get_flight_info_imported_keys(
+        &self,
+        command: CommandGetImportedKeys,
+        descriptor: Request<FlightDescriptor>,
+    ) -> Answered<Response<FlightInfo>> {
+        self.info(&command, &metadata::foreign_keys(), descriptor)
+    }
+
+    async fn do_get_imported_keys(
+        &self,
+        _command: CommandGetImportedKeys,
+        _request: Request<Ticket>,
+    ) -> Answered<Response<<Self as FlightService>::DoGetStream>> {
+        self.list(Ok(RecordBatch::new_empty(metadata::foreign_keys().into())))
+    }
+
+    async fn get_flight_info_cross_reference(
+        &self,
+        command: CommandGetCrossReference,
+        descriptor: Request<FlightDescriptor>,
+    ) -> Answered<Response<FlightInfo>> {
+        self.info(&command, &metadata::foreign_keys(), descriptor)
+    }
+
+    async fn do_get_cross_reference(
+        &self,
+        _command: CommandGetCrossReference,
+        _request: Request<Ticket>,
+    ) -> Answered<Response<<Self as FlightService>::DoGetStream>> {
+        self.list(Ok(RecordBatch::new_empty(metadata::foreign_keys().into())))
     }
 
     async fn register_sql_info(&self, _id: i32, _result: &SqlInfo) {}
