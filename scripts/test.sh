@@ -39,14 +39,20 @@ examples() {
     rm -rf "$folder"
 }
 
-# sql: builds and tests the program that answers SQL, and puts it beside the server. Its profile keeps the build short.
+# sql: builds, lints and tests the program that answers SQL, and puts it beside the server. Its profile keeps the build
+# short. The driver of clippy compiles the tests: `cargo clippy` would compile all dependencies once more.
 sql() {
-    CARGO_TARGET_DIR=$PWD/target/sql cargo test --locked --profile sql --manifest-path sql/Cargo.toml &&
+    RUSTC_WORKSPACE_WRAPPER=clippy-driver CLIPPY_ARGS='-Dwarnings__CLIPPY_HACKERY__' CARGO_TARGET_DIR=$PWD/target/sql \
+        cargo test --locked --profile sql --manifest-path sql/Cargo.toml &&
         CARGO_TARGET_DIR=$PWD/target/sql cargo build --locked --profile sql --manifest-path sql/Cargo.toml &&
         cp target/sql/sql/seiner-sql target/debug/
 }
 web() { (cd web && npm run --silent "$1"); }
-deny() { PATH=$PWD/target/tools/bin:$PATH cargo deny --locked check bans licenses sources; }
+# deny FOLDER: checks the dependencies of a workspace with its rules.
+deny() {
+    PATH=$PWD/target/tools/bin:$PATH \
+        cargo deny --locked --manifest-path "$1/Cargo.toml" --config "$1/deny.toml" check bans licenses sources
+}
 e2e() { target/e2e-venv/bin/python -m pytest e2e -q --tb=short --durations=5 -p no:cacheprovider; }
 
 step tools scripts/need.sh cargo compiler node python chromium curl cargo-deny || finish
@@ -55,7 +61,8 @@ step format cargo fmt --all --check -- -l
 step format-sql cargo fmt --check --manifest-path sql/Cargo.toml -- -l
 step lint cargo clippy --locked --workspace --all-targets -- -D warnings
 step features scripts/features.py
-step dependencies deny
+step dependencies deny .
+step dependencies-sql deny sql
 step documentation env RUSTDOCFLAGS="-D warnings" cargo doc --locked --workspace --no-deps --quiet
 # Proves that every crate compiles from its published files alone. It does not run the tests of the packed crates.
 step packages scripts/packages.py
@@ -80,6 +87,7 @@ scripts/need.sh prometheus || echo "Tests with Prometheus as sender and reader a
 scripts/need.sh node-exporter || echo "Tests with node-exporter are skipped"
 scripts/need.sh collectd || echo "Tests with collectd are skipped"
 scripts/need.sh mosquitto || echo "Tests with Mosquitto as broker are skipped"
+[ -z "$slow" ] || scripts/need.sh jdk maven || echo "Tests with JDBC are skipped"
 [ -z "$slow" ] || scripts/need.sh mkfs.ext4 mkfs.xfs || echo "Tests of file systems are skipped"
 step e2e-environment scripts/venv.sh target/e2e-venv e2e/requirements.txt && step e2e e2e
 [ -z "$slow" ] || step fuzz scripts/fuzz.sh "${FUZZ_SECONDS:-60}"

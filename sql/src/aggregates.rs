@@ -268,10 +268,7 @@ fn parse_tags(text: &str) -> Vec<(String, String)> {
     let mut chars = text.chars().peekable();
     while let Some(c) = chars.next() {
         let c = match c {
-            '\\' => match chars.next_if(|next| ",= ".contains(*next)) {
-                Some(escaped) => escaped,
-                None => '\\',
-            },
+            '\\' => chars.next_if(|next| ",= ".contains(*next)).unwrap_or('\\'),
             ',' => {
                 pairs.push((std::mem::take(&mut name), std::mem::take(&mut value)));
                 is_value = false;

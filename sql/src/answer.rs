@@ -1,5 +1,6 @@
 //! Notations of an answer: JSON, CSV, an Arrow stream, and a table for a person.
 
+use crate::plain::{plain_batch, plain_schema};
 use arrow::array::RecordBatch;
 use arrow::csv::{Writer as CsvWriter, WriterBuilder as CsvBuilder};
 use arrow::datatypes::SchemaRef;
@@ -60,7 +61,7 @@ pub struct AnswerWriter {
 enum Inner {
     Json(Box<JsonWriter<Written, JsonArray>>),
     Csv(Box<CsvWriter<Written>>),
-    Arrow(Box<StreamWriter<Written>>),
+    Arrow(Box<StreamWriter<Written>>, SchemaRef),
 }
 
 impl AnswerWriter {
@@ -82,7 +83,9 @@ impl AnswerWriter {
                 Inner::Csv(Box::new(writer))
             }
             Format::Arrow => {
-                Inner::Arrow(Box::new(StreamWriter::try_new(written.clone(), schema)?))
+                let schema = plain_schema(schema);
+                let writer = StreamWriter::try_new(written.clone(), &schema)?;
+                Inner::Arrow(Box::new(writer), schema)
             }
         };
         Ok(AnswerWriter { written, inner })
@@ -96,7 +99,7 @@ impl AnswerWriter {
         match &mut self.inner {
             Inner::Json(writer) => writer.write(batch),
             Inner::Csv(writer) => writer.write(batch),
-            Inner::Arrow(writer) => writer.write(batch),
+            Inner::Arrow(writer, schema) => writer.write(&plain_batch(batch, schema)?),
         }
     }
 
@@ -108,7 +111,7 @@ impl AnswerWriter {
         match &mut self.inner {
             Inner::Json(writer) => writer.finish(),
             Inner::Csv(_) => Ok(()),
-            Inner::Arrow(writer) => writer.finish(),
+            Inner::Arrow(writer, _) => writer.finish(),
         }
     }
 

@@ -1,7 +1,7 @@
 //! Schema `public`: one table per measurement of the server. Names are read when a query needs them, and kept for a
 //! few seconds.
 
-use crate::client::Client;
+use crate::client::{Client, error};
 use crate::columns::Columns;
 use crate::pushdown::quoted;
 use crate::table::Measurement;
@@ -104,6 +104,19 @@ impl Catalog {
     }
 }
 
+/// Returns whether two names differ only in capital letters.
+pub fn is_other_case(known: &str, name: &str) -> bool {
+    known != name && known.to_lowercase() == name.to_lowercase()
+}
+
+/// Returns the text of an error for a name that differs from a known one only in capital letters. SQL changes names
+/// without quotes to small letters.
+pub fn quotes_hint(kind: &str, name: &str, known: &str) -> String {
+    format!(
+        "there is no {kind} \"{name}\", but \"{known}\"; write double quotes around names with capital letters"
+    )
+}
+
 /// Runs a request to its end on a thread that is allowed to block.
 pub fn wait<T>(work: impl Future<Output = T>) -> T {
     tokio::task::block_in_place(|| tokio::runtime::Handle::current().block_on(work))
@@ -118,6 +131,12 @@ impl SchemaProvider for Catalog {
 
     async fn table(&self, name: &str) -> Result<Option<Arc<dyn TableProvider>>> {
         let columns = self.columns(name).await?;
+        if columns.is_none() {
+            let names = self.measurements().await?;
+            if let Some(known) = names.iter().find(|known| is_other_case(known, name)) {
+                return Err(error(quotes_hint("table", name, known)));
+            }
+        }
         let table = |columns| {
             Arc::new(Measurement::new(self.client.clone(), name, columns)) as Arc<dyn TableProvider>
         };

@@ -2,7 +2,8 @@
 //! ends.
 
 use crate::answer::{AnswerWriter, Format};
-use crate::session::{message, query};
+use crate::queries::{Answer, MAX_QUERY_BYTES, Queries};
+use crate::rejection::Rejection;
 use axum::Router;
 use axum::body::Body;
 use axum::extract::{DefaultBodyLimit, Query, Request, State};
@@ -12,37 +13,13 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use bytes::Bytes;
 use datafusion::error::{DataFusionError, Result};
-use datafusion::execution::SendableRecordBatchStream;
-use datafusion::prelude::SessionContext;
 use futures::StreamExt;
 use serde::Deserialize;
 use std::net::IpAddr;
-use std::sync::Arc;
-use std::time::Duration;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tokio::time::Instant;
 
-/// Maximum length of a query, bytes.
-const MAX_QUERY_BYTES: usize = 1 << 20;
-
-/// Limits of queries.
-#[derive(Clone, Copy, Debug)]
-pub struct Limits {
-    /// Memory of all queries, bytes.
-    pub memory_bytes: usize,
-    /// Number of queries at one time. Further ones are answered 503.
-    pub queries: usize,
-    /// Maximum time of a query.
-    pub time: Duration,
-}
-
-/// Session with its limits.
+/// Service over the queries of a session.
 #[derive(Clone)]
-struct App {
-    context: Arc<SessionContext>,
-    limits: Limits,
-    permits: Arc<Semaphore>,
-}
+struct App(Queries);
 
 /// Parameters of a query.
 #[derive(Debug, Default, Deserialize)]
@@ -53,17 +30,12 @@ struct Parameters {
 }
 
 /// Returns the service.
-pub fn router(context: Arc<SessionContext>, limits: Limits) -> Router {
-    let permits = Arc::new(Semaphore::new(limits.queries));
+pub fn router(queries: Queries) -> Router {
     Router::new()
         .route("/sql", get(by_address).post(by_body))
         .layer(DefaultBodyLimit::max(MAX_QUERY_BYTES))
         .layer(middleware::from_fn(reject_pages))
-        .with_state(App {
-            context,
-            limits,
-            permits,
-        })
+        .with_state(App(queries))
 }
 
 /// Rejects requests of web pages. A page in a browser can send requests to any port of this machine: with the header
@@ -146,41 +118,29 @@ impl App {
         let Some(text) = parameters.q.filter(|text| !text.trim().is_empty()) else {
             return failure(StatusCode::BAD_REQUEST, "q is missing; write q=SELECT 1");
         };
-        let Ok(permit) = self.permits.clone().try_acquire_owned() else {
-            return failure(
-                StatusCode::SERVICE_UNAVAILABLE,
-                "too many SQL queries at one time; try again",
-            );
-        };
-        match self.begin(&text, parameters.format, permit).await {
+        match self.begin(&text, parameters.format).await {
             Ok(body) => (
                 [(header::CONTENT_TYPE, parameters.format.content_type())],
                 body,
             )
                 .into_response(),
-            Err(reason) => failure(
-                StatusCode::BAD_REQUEST,
-                &message(&reason, self.limits.memory_bytes),
-            ),
+            Err(reason) => {
+                let status = match Rejection::of(&reason) {
+                    Some(Rejection::Busy) => StatusCode::SERVICE_UNAVAILABLE,
+                    _ => StatusCode::BAD_REQUEST,
+                };
+                failure(status, &self.0.message(&reason))
+            }
         }
     }
 
     /// Runs a query up to its first batch, so that most errors have a status. The body contains the rest.
-    async fn begin(
-        &self,
-        text: &str,
-        format: Format,
-        permit: OwnedSemaphorePermit,
-    ) -> Result<Body> {
-        let deadline = Instant::now() + self.limits.time;
-        let rows = within(deadline, self.limits.time, query(&self.context, text)).await?;
+    async fn begin(&self, text: &str, format: Format) -> Result<Body> {
+        let answer = self.0.run(text, None).await?;
         let mut running = Running {
-            writer: AnswerWriter::new(format, &rows.schema())?,
-            rows,
-            deadline,
-            limits: self.limits,
+            writer: AnswerWriter::new(format, &answer.schema())?,
+            answer,
             is_over: false,
-            _permit: permit,
         };
         let first = running.next().await?.unwrap_or_default();
         let rest = futures::stream::try_unfold(running, |mut running| async move {
@@ -192,41 +152,18 @@ impl App {
     }
 }
 
-async fn within<T>(
-    deadline: Instant,
-    time: Duration,
-    work: impl Future<Output = Result<T>>,
-) -> Result<T> {
-    let late = |_| {
-        crate::client::error(format!(
-            "the query took longer than {} s (--timeout)",
-            time.as_secs()
-        ))
-    };
-    tokio::time::timeout_at(deadline, work)
-        .await
-        .map_err(late)?
-}
-
 /// Query whose answer is being sent.
 struct Running {
-    rows: SendableRecordBatchStream,
+    answer: Answer,
     writer: AnswerWriter,
-    deadline: Instant,
-    limits: Limits,
     is_over: bool,
-    _permit: OwnedSemaphorePermit,
 }
 
 impl Running {
     /// Returns the next bytes; `None` after the end.
     async fn next(&mut self) -> Result<Option<Bytes>> {
         while !self.is_over {
-            let next = within(self.deadline, self.limits.time, async {
-                self.rows.next().await.transpose()
-            })
-            .await?;
-            match next {
+            match self.answer.next().await? {
                 Some(batch) => self.writer.write(&batch)?,
                 None => {
                     self.is_over = true;

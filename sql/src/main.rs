@@ -7,10 +7,15 @@ mod arrow_stream;
 mod catalog;
 mod client;
 mod columns;
+mod flight;
 mod functions;
 mod http;
+mod plain;
 mod postgres;
+mod postgres_end;
 mod pushdown;
+mod queries;
+mod rejection;
 mod session;
 mod table;
 #[cfg(test)]
@@ -19,11 +24,12 @@ mod tests;
 use answer::{AnswerWriter, Format};
 use anyhow::{Context, Result, ensure};
 use arrow::util::pretty::pretty_format_batches;
+use catalog::Catalog;
 use clap::Parser;
 use client::Client;
 use datafusion::prelude::SessionContext;
 use futures::{StreamExt, TryStreamExt};
-use http::Limits;
+use queries::{Limits, Queries};
 use std::io::Write;
 use std::net::SocketAddr;
 use std::process::ExitCode;
@@ -40,7 +46,7 @@ struct Arguments {
     #[arg(long, default_value = "http://127.0.0.1:7670")]
     server: String,
     /// Run this query, print the answer and exit
-    #[arg(long, short, conflicts_with_all = ["listen", "postgres"])]
+    #[arg(long, short, conflicts_with_all = ["listen", "postgres", "flight"])]
     query: Option<String>,
     /// Notation of the answer to --query; a table by default
     #[arg(long, requires = "query")]
@@ -51,13 +57,16 @@ struct Arguments {
     /// Answer PostgreSQL clients on this loopback address. The program prints `postgres ADDRESS`
     #[arg(long)]
     postgres: Option<SocketAddr>,
+    /// Answer clients of Arrow Flight SQL on this loopback address. The program prints `flight ADDRESS`
+    #[arg(long)]
+    flight: Option<SocketAddr>,
     /// Memory of all queries together, MiB
     #[arg(long, default_value_t = 1024, value_parser = clap::value_parser!(u32).range(16..))]
     memory: u32,
-    /// Number of HTTP queries at one time
+    /// Number of queries of HTTP and of Flight SQL at one time
     #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..))]
     queries: u16,
-    /// Maximum time of an HTTP query, seconds
+    /// Maximum time of a query, seconds
     #[arg(long, default_value_t = 300, value_parser = clap::value_parser!(u32).range(1..))]
     timeout: u32,
     /// Exit when the standard input ends, so that the program ends with the program that started it
@@ -89,26 +98,28 @@ fn start(arguments: Arguments) -> Result<()> {
 
 async fn run(arguments: Arguments) -> Result<()> {
     let memory_bytes = arguments.memory as usize * (1 << 20);
-    let context = Arc::new(session::session(
-        Client::new(&arguments.server)?,
-        memory_bytes,
-    )?);
+    let measurements = Arc::new(Catalog::new(Client::new(&arguments.server)?));
+    let context = Arc::new(session::session(measurements.clone(), memory_bytes)?);
     if let Some(text) = &arguments.query {
         let printed = print(&context, text, arguments.format).await;
         return printed.map_err(|reason| anyhow::anyhow!(session::message(&reason, memory_bytes)));
     }
     ensure!(
-        arguments.listen.is_some() || arguments.postgres.is_some(),
-        "give --query 'SELECT 1', or --listen or --postgres with an address such as 127.0.0.1:0"
+        [arguments.listen, arguments.postgres, arguments.flight]
+            .iter()
+            .any(Option::is_some),
+        "give --query 'SELECT 1', or --listen, --postgres or --flight with an address such as 127.0.0.1:0"
     );
     let http = listen("http", arguments.listen).await?;
     let postgres = listen("postgres", arguments.postgres).await?;
+    let flight = listen("flight", arguments.flight).await?;
     let limits = Limits {
         memory_bytes,
         queries: arguments.queries.into(),
         time: Duration::from_secs(arguments.timeout.into()),
     };
-    let router = http::router(context.clone(), limits);
+    let queries = Queries::new(context.clone(), measurements, limits);
+    let router = http::router(queries.clone());
     let serve_http = async {
         match http {
             Some(listener) => axum::serve(listener, router).await,
@@ -117,13 +128,20 @@ async fn run(arguments: Arguments) -> Result<()> {
     };
     let serve_postgres = async {
         match postgres {
-            Some(listener) => postgres::serve(listener, context).await,
+            Some(listener) => postgres::serve(listener, context, limits.time).await,
+            None => std::future::pending().await,
+        }
+    };
+    let serve_flight = async {
+        match flight {
+            Some(listener) => flight::serve(listener, queries).await,
             None => std::future::pending().await,
         }
     };
     tokio::select! {
         ended = serve_http => ended.context("HTTP"),
         ended = serve_postgres => ended.context("PostgreSQL"),
+        ended = serve_flight => ended.context("Flight SQL"),
         () = stdin_end(arguments.end_with_stdin) => Ok(()),
     }
 }
@@ -162,7 +180,9 @@ async fn print(
     text: &str,
     format: Option<Format>,
 ) -> datafusion::error::Result<()> {
-    let mut rows = session::query(context, text).await?;
+    let plan = session::plan(context, text).await?;
+    let answer = context.execute_logical_plan(plan).await?;
+    let mut rows = answer.execute_stream().await?;
     let mut stdout = std::io::stdout();
     let Some(format) = format else {
         let schema = rows.schema();

@@ -1,11 +1,14 @@
 //! PostgreSQL's protocol. There are no passwords: the listener belongs on loopback.
 
+use crate::postgres_end::TimedService;
+use crate::rejection::Rejection;
 use crate::session::rejected_statement;
 use async_trait::async_trait;
 use datafusion::common::ParamValues;
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::prelude::SessionContext;
 use datafusion::sql::sqlparser::ast::Statement;
+use datafusion_postgres::QueryHook;
 use datafusion_postgres::hooks::HookClient;
 use datafusion_postgres::hooks::cursor::CursorStatementHook;
 use datafusion_postgres::hooks::set_show::SetShowHook;
@@ -18,8 +21,8 @@ use datafusion_postgres::pgwire::api::results::{Response, Tag};
 use datafusion_postgres::pgwire::api::{ClientInfo, ConnectionManager, PgWireServerHandlers};
 use datafusion_postgres::pgwire::error::{ErrorInfo, PgWireError, PgWireResult};
 use datafusion_postgres::pgwire::tokio::process_socket;
-use datafusion_postgres::{DfSessionService, QueryHook};
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
 
@@ -36,12 +39,16 @@ const SETTINGS: [&str; 7] = [
     "search_path",
 ];
 
-/// Accepts connections until the listener fails.
+/// Accepts connections until the listener fails. A query takes at most `time`.
 ///
 /// # Errors
 /// If the listener fails.
-pub async fn serve(listener: TcpListener, context: Arc<SessionContext>) -> std::io::Result<()> {
-    let handlers = Arc::new(Handlers::new(context));
+pub async fn serve(
+    listener: TcpListener,
+    context: Arc<SessionContext>,
+    time: Duration,
+) -> std::io::Result<()> {
+    let handlers = Arc::new(Handlers::new(context, time));
     let permits = Arc::new(Semaphore::new(CONNECTIONS));
     loop {
         let (socket, _) = listener.accept().await?;
@@ -59,7 +66,7 @@ pub async fn serve(listener: TcpListener, context: Arc<SessionContext>) -> std::
 }
 
 struct Handlers {
-    service: Arc<DfSessionService>,
+    service: Arc<TimedService>,
     startup: Arc<Startup>,
     cancel: Arc<DefaultCancelHandler>,
 }
@@ -74,7 +81,7 @@ impl NoopStartupHandler for Startup {
 }
 
 impl Handlers {
-    fn new(context: Arc<SessionContext>) -> Handlers {
+    fn new(context: Arc<SessionContext>, time: Duration) -> Handlers {
         let connections = Arc::new(ConnectionManager::new());
         let hooks: Vec<Arc<dyn QueryHook>> = vec![
             Arc::new(TransactionStatementHook),
@@ -83,7 +90,7 @@ impl Handlers {
             Arc::new(SetShowHook),
         ];
         Handlers {
-            service: Arc::new(DfSessionService::new_with_hooks(context, hooks)),
+            service: Arc::new(TimedService::new(context, hooks, time)),
             startup: Arc::new(Startup(connections.clone())),
             cancel: Arc::new(DefaultCancelHandler::new(connections)),
         }
@@ -156,7 +163,7 @@ enum Verdict {
 
 fn rejection(name: &str) -> PgWireError {
     // 25006: read_only_sql_transaction.
-    let text = format!("{name} is rejected: SQL only reads");
+    let text = Rejection::Write(name.to_string()).to_string();
     PgWireError::UserError(Box::new(ErrorInfo::new(
         "ERROR".into(),
         "25006".into(),

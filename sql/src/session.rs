@@ -1,15 +1,17 @@
 //! Session of DataFusion over the measurements of a server. It only reads.
 
 use crate::aggregates::Aggregates;
-use crate::catalog::Catalog;
-use crate::client::{Client, error};
+use crate::catalog::{Catalog, is_other_case, quotes_hint};
+use crate::client::error;
 use crate::functions;
+use crate::rejection::Rejection;
 use datafusion::catalog::{CatalogProvider, MemoryCatalogProvider};
+use datafusion::common::SchemaError;
 use datafusion::error::{DataFusionError, Result};
-use datafusion::execution::SendableRecordBatchStream;
 use datafusion::execution::disk_manager::{DiskManagerBuilder, DiskManagerMode};
 use datafusion::execution::memory_pool::{FairSpillPool, TrackConsumersPool};
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
+use datafusion::logical_expr::LogicalPlan;
 use datafusion::prelude::{SQLOptions, SessionConfig, SessionContext};
 use datafusion::sql::parser::{DFParser, Statement};
 use datafusion::sql::sqlparser::ast;
@@ -21,15 +23,17 @@ use std::sync::Arc;
 /// Number of consumers of memory that an error lists.
 const LISTED_CONSUMERS: NonZeroUsize = NonZeroUsize::new(3).expect("3 is not 0");
 /// Name of the catalog: the name of the database for PostgreSQL clients.
-const DATABASE: &str = "seiner";
+pub const DATABASE: &str = "seiner";
+/// Name of the schema of the measurements.
+pub const SCHEMA: &str = "public";
 
-/// Returns a session whose queries use at most `memory_bytes` together.
+/// Returns a session whose queries read these measurements and use at most `memory_bytes` together.
 ///
 /// # Errors
 /// If DataFusion rejects the settings.
-pub fn session(client: Client, memory_bytes: usize) -> Result<SessionContext> {
+pub fn session(measurements: Arc<Catalog>, memory_bytes: usize) -> Result<SessionContext> {
     let config = SessionConfig::new()
-        .with_default_catalog_and_schema(DATABASE, "public")
+        .with_default_catalog_and_schema(DATABASE, SCHEMA)
         .with_create_default_catalog_and_schema(false)
         .with_information_schema(true)
         .set_str("datafusion.execution.time_zone", "UTC");
@@ -43,9 +47,8 @@ pub fn session(client: Client, memory_bytes: usize) -> Result<SessionContext> {
         )
         .build_arc()?;
     let context = SessionContext::new_with_config_rt(config, runtime);
-    let measurements = Arc::new(Catalog::new(client));
     let catalog = MemoryCatalogProvider::new();
-    catalog.register_schema("public", measurements.clone())?;
+    catalog.register_schema(SCHEMA, measurements.clone())?;
     context.register_catalog(DATABASE, Arc::new(catalog));
     functions::register(&context);
     context.register_udtf("aggregates", Arc::new(Aggregates(measurements)));
@@ -53,11 +56,11 @@ pub fn session(client: Client, memory_bytes: usize) -> Result<SessionContext> {
     Ok(context)
 }
 
-/// Plans a query and starts it.
+/// Plans a query.
 ///
 /// # Errors
 /// If the text is not one statement that reads, or with the mistake in it.
-pub async fn query(context: &SessionContext, text: &str) -> Result<SendableRecordBatchStream> {
+pub async fn plan(context: &SessionContext, text: &str) -> Result<LogicalPlan> {
     let mut statements = DFParser::parse_sql_with_dialect(text, &ast_dialect())?;
     let statement = statements
         .pop_front()
@@ -66,15 +69,11 @@ pub async fn query(context: &SessionContext, text: &str) -> Result<SendableRecor
         return Err(error("write one statement; there are several"));
     }
     if let Some(name) = rejected(&statement) {
-        return Err(error(format!("{name} is rejected: SQL only reads")));
+        return Err(Rejection::Write(name).into());
     }
     let plan = context.state().statement_to_plan(statement).await?;
     only_reads().verify_plan(&plan)?;
-    context
-        .execute_logical_plan(plan)
-        .await?
-        .execute_stream()
-        .await
+    Ok(plan)
 }
 
 fn ast_dialect() -> datafusion::sql::sqlparser::dialect::PostgreSqlDialect {
@@ -110,7 +109,8 @@ pub fn rejected_statement(statement: &ast::Statement) -> Option<String> {
     }
 }
 
-fn first_word(text: &str) -> String {
+/// Returns the name of a statement.
+pub fn first_word(text: &str) -> String {
     text.split_whitespace()
         .next()
         .unwrap_or_default()
@@ -125,13 +125,26 @@ pub fn message(error: &DataFusionError, memory_bytes: usize) -> String {
             memory_bytes >> 20
         ),
         DataFusionError::Execution(reason) => reason.clone(),
-        other => {
-            let text = other.strip_backtrace();
-            // Nobody can change the setting that DataFusion recommends.
-            text.replace(
-                " or disable the datafusion.sql_parser.enable_ident_normalization configuration",
-                "",
-            )
+        DataFusionError::External(reason) => reason.to_string(),
+        DataFusionError::SchemaError(reason, _) => {
+            column_hint(reason).unwrap_or_else(|| error.find_root().strip_backtrace())
         }
+        other => other.strip_backtrace(),
     }
+}
+
+/// Returns the text of an error for a column whose name has capital letters. The text of DataFusion recommends a setting
+/// that nobody can change.
+fn column_hint(reason: &SchemaError) -> Option<String> {
+    let SchemaError::FieldNotFound {
+        field,
+        valid_fields,
+    } = reason
+    else {
+        return None;
+    };
+    let known = valid_fields
+        .iter()
+        .find(|known| is_other_case(&known.name, &field.name))?;
+    Some(quotes_hint("column", &field.name, &known.name))
 }

@@ -1,8 +1,9 @@
 //! Queries against a server that answers with fixed streams and records its requests.
 
+use crate::catalog::Catalog;
 use crate::client::Client;
 use crate::columns::time_type;
-use crate::session::{message, query, session};
+use crate::session::{message, plan, session};
 use arrow::array::{
     ArrayRef, DictionaryArray, Float64Array, Int64Array, RecordBatch, TimestampNanosecondArray,
 };
@@ -16,7 +17,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use bytes::Bytes;
 use datafusion::prelude::SessionContext;
-use futures::{StreamExt, TryStreamExt};
+use futures::StreamExt;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -55,7 +56,7 @@ impl Site {
         });
         let json = |text: &'static str| get(move || async move { text });
         let router = Router::new()
-            .route("/api/v1/measurements", json(r#"["cpu"]"#))
+            .route("/api/v1/measurements", json(r#"["Boiler","cpu"]"#))
             .route("/api/v1/tags", json(r#"["host","rack"]"#))
             .route("/api/v1/fields", get(fields))
             .route("/api/v1/query", get(stream))
@@ -65,15 +66,17 @@ impl Site {
         tokio::spawn(async move { axum::serve(listener, router).await });
         Site {
             mock,
-            context: session(client, MEMORY).unwrap(),
+            context: session(Arc::new(Catalog::new(client)), MEMORY).unwrap(),
         }
     }
 
     async fn run(&self, text: &str) -> Result<String, String> {
         let rows = async {
-            query(&self.context, text)
+            let plan = plan(&self.context, text).await?;
+            self.context
+                .execute_logical_plan(plan)
                 .await?
-                .try_collect::<Vec<_>>()
+                .collect()
                 .await
         };
         let batches = rows.await.map_err(|error| message(&error, MEMORY))?;
@@ -104,6 +107,7 @@ impl Site {
 async fn fields(Query(parameters): Query<BTreeMap<String, String>>) -> &'static str {
     match parameters["select"].as_str() {
         "\"cpu\"{}" => r#"[{"name":"n","type":"i64"},{"name":"usage","type":"f64"}]"#,
+        "\"Boiler\"{}" => r#"[{"name":"TempC","type":"f64"}]"#,
         _ => "[]",
     }
 }
@@ -263,11 +267,43 @@ async fn functions_of_time() {
         .await;
     // From 1 to 4, a reset to 2, and to 63: 3 + 2 + 61 in 61 s.
     assert_eq!(rows.unwrap(), format!("1,5,{}", 66.0 / 61.0));
+    let at = |at: &str| format!("SELECT interpolate(usage, time, {at}) FROM cpu");
+    for (time, expected) in [
+        ("'1970-01-01T00:00:01.5Z'", "3.0"),
+        ("timestamp '1970-01-01 00:00:31.5'", "32.5"),
+        ("'1970-01-01T00:02:00Z'", ""),
+        ("NULL", ""),
+    ] {
+        assert_eq!(site.run(&at(time)).await.unwrap(), expected, "{time}");
+    }
+    let error = site.run(&at("time")).await.unwrap_err();
+    assert!(error.contains("GROUP BY"), "{error}");
     let error = site
         .run("SELECT time_bucket('1 minute', time) FROM cpu")
         .await
         .unwrap_err();
     assert!(error.contains("1h30m"), "{error}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn names_with_capital_letters_need_double_quotes() {
+    let site = Site::start(End::Complete).await;
+    for (query, expected) in [
+        (
+            "SELECT * FROM Boiler",
+            r#"there is no table "boiler", but "Boiler"; write double quotes around names with capital letters"#,
+        ),
+        (
+            "SELECT TempC FROM \"Boiler\"",
+            r#"there is no column "tempc", but "TempC"; write double quotes around names with capital letters"#,
+        ),
+    ] {
+        assert_eq!(site.run(query).await.unwrap_err(), expected);
+    }
+    let error = site.run("SELECT * FROM nope").await.unwrap_err();
+    assert!(error.contains("not found"), "{error}");
+    let error = site.run("SELECT nope FROM cpu").await.unwrap_err();
+    assert!(error.contains("Valid fields are"), "{error}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -8,6 +8,7 @@ use crate::health::{clock_warning, idle_classes};
 use crate::host::Host;
 use crate::settings::Settings;
 use crate::shutdown::{Signals, Stop};
+use crate::sql::Protocol;
 use crate::text::{self, tcp, udp};
 use crate::{collectd, graphite, listen, mqtt, opentsdb, otlp, scrape, shutdown, sql, statsd};
 use anyhow::{Context, Result, anyhow};
@@ -29,6 +30,7 @@ pub struct Server {
     mqtt_address: Option<SocketAddr>,
     otlp_address: Option<SocketAddr>,
     postgres_address: Option<SocketAddr>,
+    flight_sql_address: Option<SocketAddr>,
     /// Addresses of the ports without answers, by the name of their setting.
     text_addresses: Vec<(&'static str, SocketAddr)>,
     stopping: watch::Sender<bool>,
@@ -125,6 +127,7 @@ impl Server {
             mqtt_address: None,
             otlp_address: None,
             postgres_address: None,
+            flight_sql_address: None,
             text_addresses: Vec::new(),
             stopping,
             ports: JoinSet::new(),
@@ -175,15 +178,12 @@ impl Server {
             let served = otlp::grpc::serve(listener, self.app.clone(), stop.clone());
             self.ports.spawn(served);
         }
-        if let Some(address) = settings.postgres_listen {
-            let listener = bind(address, "postgres_listen").await?;
-            self.postgres_address = Some(listener.local_addr()?);
-            self.ports.spawn(sql::serve_postgres(
-                listener,
-                self.app.clone(),
-                stop.clone(),
-            ));
-        }
+        let (postgres, flight) = (settings.postgres_listen, settings.flight_sql_listen);
+        self.postgres_address = self
+            .open_sql_port(Protocol::Postgres, postgres, &stop)
+            .await?;
+        self.flight_sql_address = self.open_sql_port(Protocol::Flight, flight, &stop).await?;
+        let settings = &self.app.settings;
         if let Some(period) = settings.host_sensors {
             self.host = Some(Host::start(
                 self.app.store.clone(),
@@ -195,6 +195,23 @@ impl Server {
         self.ports
             .spawn(listen::serve(listener, self.app.clone(), stop));
         Ok(())
+    }
+
+    /// Opens a port whose connections are passed on to `seiner-sql`, if it has an address.
+    async fn open_sql_port(
+        &mut self,
+        protocol: Protocol,
+        address: Option<SocketAddr>,
+        stop: &Stop,
+    ) -> Result<Option<SocketAddr>> {
+        let Some(address) = address else {
+            return Ok(None);
+        };
+        let listener = bind(address, protocol.setting()).await?;
+        let address = listener.local_addr()?;
+        let (app, stop) = (self.app.clone(), stop.clone());
+        self.ports.spawn(sql::serve(protocol, listener, app, stop));
+        Ok(Some(address))
     }
 
     /// Opens the ports for protocols without answers. A number of 0 for TCP and UDP together is chosen for TCP.
@@ -293,6 +310,11 @@ impl Server {
     /// Returns the address of PostgreSQL's protocol, if there is one.
     pub fn postgres_address(&self) -> Option<SocketAddr> {
         self.postgres_address
+    }
+
+    /// Returns the address of Flight SQL, if there is one.
+    pub fn flight_sql_address(&self) -> Option<SocketAddr> {
+        self.flight_sql_address
     }
 
     /// Returns the store.

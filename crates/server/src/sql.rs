@@ -1,10 +1,12 @@
-//! SQL: passes queries of `/api/v1/sql` and connections of PostgreSQL clients on to the program `seiner-sql`.
+//! SQL: passes queries of `/api/v1/sql` and connections of clients of PostgreSQL and Flight SQL on to the program
+//! `seiner-sql`.
 
 use crate::accept::{Arrival, accept, close};
 use crate::api_error::ApiError;
 use crate::app_state::AppState;
 use crate::connections::Connection;
 use crate::shutdown::Stop;
+use crate::sql_program::SqlAddresses;
 use axum::body::{Body, Bytes};
 use axum::extract::{RawQuery, State};
 use axum::http::{HeaderMap, Method, header};
@@ -12,6 +14,7 @@ use axum::response::{IntoResponse, Response};
 use http_body_util::Full;
 use hyper::Request;
 use hyper_util::rt::TokioIo;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
@@ -19,8 +22,34 @@ use tokio::net::{TcpListener, TcpStream};
 /// Maximum length of a query, bytes.
 pub const MAX_QUERY: usize = 1 << 20;
 
-/// Idle time of a PostgreSQL client after which its connection may be closed for a new one.
+/// Idle time of a client after which its connection may be closed for a new one.
 const LEAST_IDLE: Duration = Duration::from_secs(60);
+
+/// Protocol of the connections of a port.
+#[derive(Clone, Copy, Debug)]
+pub enum Protocol {
+    /// PostgreSQL's.
+    Postgres,
+    /// Arrow Flight SQL.
+    Flight,
+}
+
+impl Protocol {
+    /// Returns the setting with the address of the port.
+    pub fn setting(self) -> &'static str {
+        match self {
+            Protocol::Postgres => "postgres_listen",
+            Protocol::Flight => "flight_sql_listen",
+        }
+    }
+
+    fn address(self, addresses: &SqlAddresses) -> SocketAddr {
+        match self {
+            Protocol::Postgres => addresses.postgres,
+            Protocol::Flight => addresses.flight,
+        }
+    }
+}
 
 /// Answers a query in SQL with the answer of the program. The program limits the number of queries. If the client
 /// closes the connection, the query ends.
@@ -71,15 +100,15 @@ pub async fn answer(
         .into_response())
 }
 
-/// Passes connections of PostgreSQL clients on to the program until the stop.
-pub async fn serve_postgres(listener: TcpListener, app: Arc<AppState>, stop: Stop) {
+/// Passes the connections of a port on to the program until the stop.
+pub async fn serve(protocol: Protocol, listener: TcpListener, app: Arc<AppState>, stop: Stop) {
     let (of, until) = (app.clone(), stop.clone());
     let serve = move |arrival: Arrival, connection: Arc<Connection>| {
         let (app, stop) = (of.clone(), until.clone());
         async move {
             let peer = arrival.peer;
-            if let Err(error) = forward(arrival.stream, &app, &connection, stop).await {
-                tracing::warn!("the PostgreSQL client {peer} was closed: {error:#}");
+            if let Err(error) = forward(protocol, arrival.stream, &app, &connection, stop).await {
+                tracing::warn!("the {protocol:?} client {peer} was closed: {error:#}");
             }
         }
     };
@@ -87,13 +116,14 @@ pub async fn serve_postgres(listener: TcpListener, app: Arc<AppState>, stop: Sto
 }
 
 async fn forward(
+    protocol: Protocol,
     mut client: TcpStream,
     app: &AppState,
     connection: &Connection,
     mut stop: Stop,
 ) -> anyhow::Result<()> {
     let addresses = app.sql.addresses().await?;
-    let mut program = TcpStream::connect(addresses.postgres).await?;
+    let mut program = TcpStream::connect(protocol.address(&addresses)).await?;
     tokio::select! {
         // A connection that breaks off is the end of a connection.
         _ = tokio::io::copy_bidirectional(&mut client, &mut program) => {}

@@ -22,6 +22,8 @@ pub struct SqlAddresses {
     pub http: SocketAddr,
     /// Address of PostgreSQL's protocol.
     pub postgres: SocketAddr,
+    /// Address of Flight SQL.
+    pub flight: SocketAddr,
 }
 
 /// Program that answers SQL.
@@ -88,6 +90,7 @@ impl SqlProgram {
         command
             .args(["--server", &format!("http://{server}"), "--end-with-stdin"])
             .args(["--listen", "127.0.0.1:0", "--postgres", "127.0.0.1:0"])
+            .args(["--flight", "127.0.0.1:0"])
             .args(["--memory", &self.memory_mib.to_string()])
             .stdin(Stdio::piped())
             .stdout(Stdio::piped());
@@ -126,7 +129,7 @@ impl Drop for Killed {
     }
 }
 
-/// Reads the lines `http ADDRESS` and `postgres ADDRESS`.
+/// Reads the lines `http ADDRESS`, `postgres ADDRESS` and `flight ADDRESS`.
 fn read_addresses(stdout: impl Read) -> Result<SqlAddresses> {
     let mut lines = BufReader::new(stdout.take(MAX_LINES)).lines();
     let mut address = |name: &str| -> Result<SocketAddr> {
@@ -144,6 +147,7 @@ fn read_addresses(stdout: impl Read) -> Result<SqlAddresses> {
     Ok(SqlAddresses {
         http: address("http ")?,
         postgres: address("postgres ")?,
+        flight: address("flight ")?,
     })
 }
 
@@ -160,13 +164,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses_are_read_from_two_lines() {
-        let addresses = read_addresses(&b"http 127.0.0.1:1\npostgres 127.0.0.1:2\n"[..]).unwrap();
+    fn addresses_are_read_from_three_lines() {
+        let printed = "http 127.0.0.1:1\npostgres 127.0.0.1:2\nflight 127.0.0.1:3\n";
+        let addresses = read_addresses(printed.as_bytes()).unwrap();
         assert_eq!((addresses.http.port(), addresses.postgres.port()), (1, 2));
+        assert_eq!(addresses.flight.port(), 3);
         for wrong in [
             "",
             "http 127.0.0.1:1\n",
-            "http x\npostgres 127.0.0.1:2\n",
+            "http x\npostgres 127.0.0.1:2\nflight 127.0.0.1:3\n",
+            "http 127.0.0.1:1\npostgres 127.0.0.1:2\n",
             "panic\n",
         ] {
             assert!(read_addresses(wrong.as_bytes()).is_err(), "{wrong}");

@@ -1,6 +1,7 @@
 //! Functions that SQL itself does not have.
 
 mod first_last;
+mod interpolate;
 mod rate;
 mod time_bucket;
 
@@ -15,6 +16,7 @@ pub fn register(context: &SessionContext) {
     context.register_udaf(AggregateUDF::from(first_last::FirstLast::first()));
     context.register_udaf(AggregateUDF::from(first_last::FirstLast::last()));
     context.register_udaf(AggregateUDF::from(rate::Rate::new()));
+    context.register_udaf(AggregateUDF::from(interpolate::Interpolate::new()));
 }
 
 /// Parses a duration such as `90s` or `1h30m` into ns. Units: ns, us, ms, s, m, h, d, w.

@@ -5,7 +5,7 @@ use super::text::{address, at_least, non_empty};
 use std::path::PathBuf;
 
 /// Settings, in the order of display.
-pub static SETTINGS: [Setting; 3] = [
+pub static SETTINGS: [Setting; 4] = [
     Setting {
         name: "sql_program",
         default: "beside",
@@ -35,6 +35,20 @@ pub static SETTINGS: [Setting; 3] = [
                password: every user and every database name are accepted.",
         assign: |settings, text| {
             settings.postgres_listen = match text {
+                "off" => None,
+                _ => Some(address(text)?),
+            };
+            Ok(())
+        },
+    },
+    Setting {
+        name: "flight_sql_listen",
+        default: "off",
+        form: "ADDRESS:PORT|off",
+        help: "Address of a port for clients of Arrow Flight SQL, such as ADBC, which can only read; 127.0.0.1:32010 is \
+               usual. There is no password: every user is accepted.",
+        assign: |settings, text| {
+            settings.flight_sql_listen = match text {
                 "off" => None,
                 _ => Some(address(text)?),
             };

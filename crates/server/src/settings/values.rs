@@ -91,6 +91,8 @@ pub struct Settings {
     pub sql_memory: u64,
     /// Address of the port for PostgreSQL clients, if there is one.
     pub postgres_listen: Option<SocketAddr>,
+    /// Address of the port for clients of Flight SQL, if there is one.
+    pub flight_sql_listen: Option<SocketAddr>,
     /// Durability of acknowledged rows.
     pub durability: Durability,
     /// Memory of the store, bytes; `None`: a share of the machine's.
@@ -256,6 +258,7 @@ impl Settings {
             ("mqtt_listen", self.mqtt.listen),
             ("otlp_grpc", self.otlp_grpc),
             ("postgres_listen", self.postgres_listen),
+            ("flight_sql_listen", self.flight_sql_listen),
         ];
         for (name, address) in addresses {
             if let Some(address) = address
