@@ -50,14 +50,14 @@ def free_port():
 
 @contextlib.contextmanager
 def sql_program(server, *arguments):
-    """Runs `seiner-sql` without its server, with other limits. Returns the addresses by protocol."""
+    """Runs `seiner-sql` without its server, with other limits. Returns the addresses by protocol, and the process."""
     ports = [argument for name in ("--listen", "--postgres", "--flight") for argument in (name, "127.0.0.1:0")]
     command = [SQL, "--server", server.url, *ports, "--end-with-stdin", *arguments]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as program:
         # A query without end fails instead of the whole run.
         guard = threading.Timer(60, program.kill)
         guard.start()
-        yield dict(program.stdout.readline().split() for _ in range(3))
+        yield dict(program.stdout.readline().split() for _ in range(3)) | {"process": program.pid}
         guard.cancel()
 
 
@@ -334,6 +334,21 @@ def test_flight_sql_streams_and_ends_with_its_client(serve):
 
 
 @needs_sql
+def test_rows_of_long_answers_stay_in_memory_only_until_they_are_sent(serve):
+    psycopg = pytest.importorskip("psycopg", reason="psycopg is not installed: pip install -r requirements.txt")
+    with sql_program(serve(), "--timeout", "4") as addresses:
+        host, port = addresses["postgres"].split(":")
+        with psycopg.connect(host=host, port=port, user="any", dbname="seiner", autocommit=True) as connection:
+            with pytest.raises(psycopg.errors.QueryCanceled, match="longer than 4 s"), connection.cursor() as cursor:
+                for _ in cursor.stream(ENDLESS[0]):
+                    pass
+            assert connection.execute("SELECT 1").fetchone() == (1,)
+        with open(f"/proc/{addresses['process']}/status") as status:
+            peak = next(int(line.split()[1]) for line in status if line.startswith("VmHWM"))
+        # All rows of 4 s took 1 GB.
+        assert peak < 400_000, f"{peak} KiB"
+
+
 def test_queries_have_a_time_limit(serve):
     flight = pytest.importorskip("pyarrow.flight")
     psycopg = pytest.importorskip("psycopg", reason="psycopg is not installed: pip install -r requirements.txt")

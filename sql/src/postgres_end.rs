@@ -5,14 +5,14 @@ use async_trait::async_trait;
 use datafusion::prelude::SessionContext;
 use datafusion_postgres::pgwire::api::portal::Portal;
 use datafusion_postgres::pgwire::api::query::{ExtendedQueryHandler, SimpleQueryHandler};
-use datafusion_postgres::pgwire::api::results::Response;
+use datafusion_postgres::pgwire::api::results::{QueryResponse, Response, Tag};
 use datafusion_postgres::pgwire::api::store::PortalStore;
 use datafusion_postgres::pgwire::api::{ClientInfo, ClientPortalStore, ConnectionHandle};
 use datafusion_postgres::pgwire::error::{ErrorInfo, PgWireError, PgWireResult};
 use datafusion_postgres::pgwire::messages::PgWireBackendMessage;
 use datafusion_postgres::{DfSessionService, QueryHook};
 use futures::future::{BoxFuture, Shared};
-use futures::{FutureExt, Sink, StreamExt};
+use futures::{FutureExt, Sink, SinkExt, StreamExt};
 use std::fmt::Debug;
 use std::sync::Arc;
 use std::time::Duration;
@@ -80,9 +80,13 @@ impl Limit {
 
     /// Ends the rows of a response early, if the time is over or the query is cancelled.
     fn limited(self, response: Response, cancelled: &Cancelled) -> Response {
-        let Response::Query(mut answer) = response else {
-            return response;
-        };
+        match response {
+            Response::Query(answer) => Response::Query(self.limited_rows(answer, cancelled)),
+            response => response,
+        }
+    }
+
+    fn limited_rows(self, mut answer: QueryResponse, cancelled: &Cancelled) -> QueryResponse {
         let rows = Some((answer.data_rows, cancelled.clone()));
         let rows = futures::stream::unfold(rows, move |rows| async move {
             let (mut rows, mut cancelled) = rows?;
@@ -102,7 +106,7 @@ impl Limit {
             Some((Err(reason), None))
         });
         answer.data_rows = Box::pin(rows);
-        Response::Query(answer)
+        answer
     }
 }
 
@@ -173,6 +177,35 @@ impl ExtendedQueryHandler for TimedService {
         let limit = self.limit(client);
         let work = ExtendedQueryHandler::do_query(&self.service, client, portal, max_rows);
         let response = limit.start(work).await?;
-        Ok(limit.limited(response, &cancelled(client).await))
+        match response {
+            // Of a client that wants all rows at once, pgwire would collect the rows in memory before it sends them.
+            Response::Query(answer) if max_rows == 0 => {
+                // pgwire itself waits for the client to cancel the query until this function returns.
+                let never: Cancelled = std::future::pending().boxed().shared();
+                let tag = send(client, limit.limited_rows(answer, &never), limit).await?;
+                // The portal has no more rows.
+                let none = QueryResponse::new(Arc::new(Vec::new()), futures::stream::empty());
+                portal.start(none).await;
+                Ok(Response::Execution(tag))
+            }
+            response => Ok(limit.limited(response, &cancelled(client).await)),
+        }
     }
+}
+
+/// Sends the rows of an answer as they arrive. Returns the tag of the end, which is sent after them.
+async fn send<C>(client: &mut C, mut answer: QueryResponse, limit: Limit) -> PgWireResult<Tag>
+where
+    C: Sink<PgWireBackendMessage> + Unpin,
+    PgWireError: From<<C as Sink<PgWireBackendMessage>>::Error>,
+{
+    let mut count = 0;
+    while let Some(row) = answer.data_rows.next().await {
+        let message = PgWireBackendMessage::DataRow(row?);
+        // A client that does not read ends at the limit, too.
+        let sent = async { client.feed(message).await.map_err(PgWireError::from) };
+        limit.start(sent).await?;
+        count += 1;
+    }
+    Ok(Tag::new(&answer.command_tag).with_rows(count))
 }
