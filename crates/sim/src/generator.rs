@@ -244,10 +244,10 @@ impl Generator {
                 if !known.contains_key(&(entry.source, *field)) {
                     return;
                 }
-                let wrong = if datum.field_type() == FieldType::I64 {
-                    Datum::Bool(true)
-                } else {
-                    Datum::I64(1)
+                let wrong = match datum.field_type() {
+                    FieldType::I64 => Datum::Bool(true),
+                    // A field of unsigned integers takes signed ones that are not negative.
+                    _ => Datum::I64(-1),
                 };
                 entry.cells[0] = (*field, wrong);
             }
