@@ -89,32 +89,22 @@ fn inherited(query: &Select, outer: Option<&Outer>) -> Select {
 
 /// Returns the clauses that an inner query inherits.
 fn limits(context: &Context, query: &Select, outer: Option<&Outer>) -> Result<Outer, Error> {
-    let times = match &query.condition {
-        None => Condition::default(),
-        Some(condition) => condition::split(condition, &Schema::default(), context.now)?,
-    };
-    let (mut interval, mut bounds) = (times.interval, times.bounds);
-    if let Some(outer) = outer {
-        interval.start = interval.start.max(outer.interval.start);
-        interval.end = interval.end.min(outer.interval.end);
-        bounds = (bounds.0 || outer.bounds.0, bounds.1 || outer.bounds.1);
-    }
+    let condition = condition(context, query, outer, &Schema::default())?;
     Ok(Outer {
-        interval,
-        bounds,
+        interval: condition.interval,
+        bounds: condition.bounds,
         every: query.every,
         dimensions: query.dimensions.clone(),
     })
 }
 
-fn of_input(
+/// Returns the condition of a query within the times of the query that reads its result.
+fn condition(
     context: &Context,
     query: &Select,
     outer: Option<&Outer>,
-    name: &str,
     schema: &Schema,
-    input: &Input<'_>,
-) -> Result<Vec<Table>, Error> {
+) -> Result<Condition, Error> {
     let mut condition = match &query.condition {
         None => Condition::default(),
         Some(condition) => condition::split(condition, schema, context.now)?,
@@ -126,6 +116,18 @@ fn of_input(
         condition.bounds.0 |= outer.bounds.0;
         condition.bounds.1 |= outer.bounds.1;
     }
+    Ok(condition)
+}
+
+fn of_input(
+    context: &Context,
+    query: &Select,
+    outer: Option<&Outer>,
+    name: &str,
+    schema: &Schema,
+    input: &Input<'_>,
+) -> Result<Vec<Table>, Error> {
+    let mut condition = condition(context, query, outer, schema)?;
     // As in InfluxDB, buckets end now if nothing else is said.
     if query.every.is_some() && !condition.bounds.1 {
         condition.interval.end = condition.interval.end.min(context.now);
