@@ -8,9 +8,16 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use std::path::PathBuf;
 use std::process::{Child, Command};
+use std::time::Duration;
 
 /// First number of the ports of HTTP.
 const FIRST_HTTP_PORT: u16 = 7670;
+/// Interval at which signals and ports are checked.
+const POLL: Duration = Duration::from_millis(200);
+/// Time before a port is started again.
+const PAUSE: Duration = Duration::from_secs(2);
+/// Maximum number of restarts of a port.
+const MAX_RESTARTS: u32 = 5;
 
 /// Run a cluster on this machine: nodes of Cassandra and a server for each.
 ///
@@ -60,12 +67,16 @@ impl Try {
         }
         eprintln!("The cluster is {url}");
         eprintln!("The page is at http://127.0.0.1:{FIRST_HTTP_PORT}/. Ctrl-C stops the cluster.");
-        let signal = signals.forever().next();
-        eprintln!("Stopping after signal {}", signal.unwrap_or_default());
+        let ended = supervise(&mut signals, &mut ports);
+        match &ended {
+            Ok(signal) => eprintln!("Stopping after signal {signal}"),
+            Err(error) => eprintln!("Stopping: {error}"),
+        }
         // All ports are stopped before the nodes, even if one of them fails.
         let stopped: Vec<anyhow::Result<()>> = ports.into_iter().map(Port::stop).collect();
         let nodes = cluster.stop();
         nodes.context("Cassandra was not stopped cleanly")?;
+        ended?;
         for port in stopped {
             port?;
         }
@@ -106,23 +117,65 @@ impl Try {
         let child = command
             .spawn()
             .with_context(|| format!("{name} was not started"))?;
-        Ok(Port { name, child })
+        Ok(Port {
+            name,
+            command,
+            child,
+            restarts: 0,
+        })
+    }
+}
+
+/// Starts ports again that fail, as a service manager does, until a signal arrives. Returns the signal.
+fn supervise(signals: &mut Signals, ports: &mut [Port]) -> anyhow::Result<i32> {
+    loop {
+        if let Some(signal) = signals.pending().next() {
+            return Ok(signal);
+        }
+        for port in ports.iter_mut() {
+            port.revive()?;
+        }
+        crate::time::sleep(POLL);
     }
 }
 
 /// Server of the trial.
 struct Port {
     name: String,
+    command: Command,
     child: Child,
+    restarts: u32,
 }
 
 impl Port {
+    /// Starts the server again if it has failed: a node that is still starting may have answered too late. A server that
+    /// was killed stays down, so that its takeover can be tried out.
+    fn revive(&mut self) -> anyhow::Result<()> {
+        let status = match self.child.try_wait()? {
+            Some(status) if status.code().is_some_and(|code| code != 0) => status,
+            _ => return Ok(()),
+        };
+        if self.restarts == MAX_RESTARTS {
+            bail!(
+                "{} failed more than {MAX_RESTARTS} times; the last time it ended with {status}",
+                self.name
+            );
+        }
+        self.restarts += 1;
+        eprintln!("{} ended with {status}; it is started again", self.name);
+        crate::time::sleep(PAUSE);
+        self.child = self.command.spawn()?;
+        Ok(())
+    }
+
     /// Stops the server and waits until it has handed its rows over.
     fn stop(mut self) -> anyhow::Result<()> {
         // The signal of the terminal has reached the server already; this one is for other signals.
-        let id = rustix::process::Pid::from_child(&self.child);
-        // A server that has ended gets no signal.
-        let _ = rustix::process::kill_process(id, rustix::process::Signal::TERM);
+        if self.child.try_wait()?.is_none() {
+            let id = rustix::process::Pid::from_child(&self.child);
+            // A server that ends now gets no signal.
+            let _ = rustix::process::kill_process(id, rustix::process::Signal::TERM);
+        }
         let status = self.child.wait()?;
         if !status.success() {
             bail!("{} ended with {status}", self.name);
