@@ -1,7 +1,7 @@
 //! Limits of one statement, and the memory that it uses.
 
 use crate::error::Error;
-use seiner_store::IsOver;
+use seiner_store::{IsOver, Stop, Stopper};
 use std::cell::Cell;
 use std::sync::Arc;
 
@@ -23,18 +23,6 @@ impl Default for Limits {
     }
 }
 
-/// Reason to end a statement early.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stop {
-    /// The time is over.
-    TimedOut,
-    /// The reader has gone.
-    Canceled,
-}
-
-/// Function that returns a reason to end the statement, if there is one.
-pub type Stopper = Arc<dyn Fn() -> Option<Stop> + Send + Sync>;
-
 /// Memory of one statement.
 pub struct Budget {
     limits: Limits,
@@ -43,7 +31,7 @@ pub struct Budget {
 }
 
 impl Budget {
-    /// Creates a budget of which nothing is used.
+    /// Creates a budget with all of its memory free.
     pub fn new(limits: Limits, stopper: Stopper) -> Budget {
         Budget {
             limits,

@@ -21,9 +21,10 @@ mod show;
 mod text;
 
 pub use answer::{Answer, Table};
-pub use budget::{Limits, Stop, Stopper};
+pub use budget::Limits;
 pub use cell::Cell;
 pub use error::Error;
 pub use run::run;
+pub use seiner_store::{Stop, Stopper};
 pub use text::parse::parse;
 pub use text::statement::Statement;

@@ -1,13 +1,13 @@
 //! Answers of statements.
 
 use crate::answer::Answer;
-use crate::budget::{Budget, Limits, Stopper};
+use crate::budget::{Budget, Limits};
 use crate::context::Context;
 use crate::error::Error;
 use crate::select::select;
 use crate::show::show;
 use crate::text::statement::Statement;
-use seiner_store::Store;
+use seiner_store::{Stopper, Store};
 
 /// Answers a statement. `now` is the value of `now()` in ns. The statement ends when `stopper` gives a reason.
 ///

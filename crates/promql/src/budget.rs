@@ -1,6 +1,7 @@
 //! Limits of one query, and the memory and samples that the query uses.
 
 use crate::error::Error;
+use seiner_store::{Stop, Stopper};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 
@@ -37,18 +38,6 @@ impl Default for Limits {
         }
     }
 }
-
-/// Reason to end a query early.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stop {
-    /// The time is over.
-    TimedOut,
-    /// The reader has gone.
-    Canceled,
-}
-
-/// Function that returns a reason to end the query, if there is one.
-pub type Stopper = Arc<dyn Fn() -> Option<Stop> + Send + Sync>;
 
 /// Consumption of one query.
 pub struct Budget {

@@ -38,7 +38,7 @@ mod text;
 mod unique;
 
 pub use answer::{Answer, Data, Raw};
-pub use budget::{Limits, Stop, Stopper};
+pub use budget::Limits;
 pub use catalog::{Metric, label_names, label_values, metrics, series};
 pub use error::Error;
 pub use labels::{Labels, METRIC_NAME, is_plain_name};
@@ -46,5 +46,6 @@ pub use numbers::number_text;
 pub use parse::{format, parse_selector};
 pub use plan::Matcher;
 pub use query::{Options, instant, range, samples_of};
+pub use seiner_store::{Stop, Stopper};
 pub use series::{Series, Steps, Values, is_absent};
 pub use text::duration::seconds as parse_seconds;

@@ -1,7 +1,7 @@
 //! Queries: evaluation of a text at one time or at many times.
 
 use crate::answer::{Answer, Data, Raw};
-use crate::budget::{Budget, Hold, Limits, SAMPLE, Stopper};
+use crate::budget::{Budget, Hold, Limits, SAMPLE};
 use crate::error::Error;
 use crate::evaluator::{Evaluator, samples};
 use crate::functions::relabel::check_unique;
@@ -16,7 +16,7 @@ use crate::reader::Reader;
 use crate::series::{Series, Steps, is_absent};
 use crate::stack::on_large_stack;
 use seiner_model::Interval;
-use seiner_store::Store;
+use seiner_store::{Stopper, Store};
 use std::sync::Arc;
 
 /// Options of queries.

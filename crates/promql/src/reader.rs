@@ -1,6 +1,6 @@
 //! Reading of series from the store, source by source.
 
-use crate::budget::{Budget, Hold, SERIES, Stopper, VALUE};
+use crate::budget::{Budget, Hold, SERIES, VALUE};
 use crate::error::Error;
 use crate::labels::{Labels, METRIC_NAME};
 use crate::metric::{Pick, ambiguous};
@@ -9,7 +9,7 @@ use crate::pool;
 use crate::run::Run;
 use crate::series::{Series, Sink, Values};
 use seiner_model::{Column, FieldColumn, Interval};
-use seiner_store::{IsOver, Piece, Query, Results, Store};
+use seiner_store::{IsOver, Piece, Query, Results, Stopper, Store};
 use std::borrow::Cow;
 use std::collections::HashSet;
 use std::sync::Arc;

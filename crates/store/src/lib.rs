@@ -15,6 +15,7 @@ mod outlook;
 mod piece;
 mod series;
 mod status;
+mod stop;
 mod store;
 
 pub use answer::{Bucket, Exact, LevelSpan, Query, SeriesData, SeriesSummary, Step};
@@ -29,6 +30,7 @@ pub use series::{LongSeries, Part, Results, Samples};
 pub use status::{
     ClassStatus, DecisionRecord, Durability, LogStatus, Loss, SegmentStatus, Status, Trouble,
 };
+pub use stop::{Stop, Stopper};
 pub use store::{Embedded, IsOver, Latest, Store};
 
 /// Maximum number of fields of a source.

@@ -11,13 +11,12 @@ use axum::body::Body;
 use axum::extract::State;
 use axum::http::{HeaderName, HeaderValue, Uri, header};
 use axum::response::{IntoResponse, Response};
-use seiner_influxql::{Cell, Limits, Stop, Stopper, parse, run};
-use seiner_store::IsOver;
+use seiner_influxql::{Cell, Limits, parse, run};
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Maximum duration of all statements of a request.
 const TIMEOUT: Duration = Duration::from_secs(120);
@@ -50,7 +49,7 @@ pub async fn query(
     let store = app.store.clone();
     let body = response_stream::body(move |out| {
         let _permit = permit;
-        let stopper = stopper(out.is_over());
+        let stopper = prometheus::stopper(out.is_over(), TIMEOUT);
         let now = now();
         if !notation.is_chunked() {
             out.write_all(b"{\"results\":[")?;
@@ -147,17 +146,6 @@ fn notation(form: &BTreeMap<String, String>) -> Result<Notation, ApiError> {
     Ok(Notation {
         unit_ns,
         chunk_rows: is_chunked.then_some(rows),
-    })
-}
-
-/// Returns a function that ends the statements when their reader has gone or their time is over.
-fn stopper(is_over: IsOver) -> Stopper {
-    let started: Instant = crate::time::now();
-    Arc::new(move || {
-        if is_over() {
-            return Some(Stop::Canceled);
-        }
-        (started.elapsed() >= TIMEOUT).then_some(Stop::TimedOut)
     })
 }
 

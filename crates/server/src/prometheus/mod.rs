@@ -21,7 +21,7 @@ use axum::extract::{Query, State};
 use axum::http::Uri;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
-pub use evaluate::limits;
+pub use evaluate::{limits, stopper};
 use failure::Failure;
 use std::sync::Arc;
 
