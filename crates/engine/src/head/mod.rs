@@ -383,8 +383,10 @@ impl Head {
                 Some(column) if values[column].is_some() => return Err(Reason::Fields),
                 Some(column) => {
                     let stored = layout.types()[column];
-                    let value = cell.value.in_type(stored);
-                    values[column] = Some(value.ok_or_else(|| other_type(cell, stored))?);
+                    values[column] = Some(match cell.value.field_type() == stored {
+                        true => cell.value,
+                        false => converted(cell, stored)?,
+                    });
                 }
                 None if new.iter().any(|other| other.field == cell.field) => {
                     return Err(Reason::Fields);
@@ -578,14 +580,15 @@ fn check_cells(cells: &[Cell<'_>], texts: usize) -> Result<(), Reason> {
     Ok(())
 }
 
-/// Returns the reason to reject a value whose field has another type.
+/// Returns a value in the type of its field, which is another one.
 #[cold]
-fn other_type(cell: &Cell<'_>, stored: FieldType) -> Reason {
-    Reason::FieldType {
+fn converted<'a>(cell: &Cell<'a>, stored: FieldType) -> Result<Value<'a>, Reason> {
+    let value = cell.value.in_type(stored);
+    value.ok_or_else(|| Reason::FieldType {
         field: String::from_utf8_lossy(cell.field).into_owned(),
         stored,
         sent: cell.value.field_type(),
-    }
+    })
 }
 
 #[cfg(test)]
