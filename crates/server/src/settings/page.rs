@@ -2,6 +2,7 @@
 
 use super::table;
 use crate::classes::{KEYS, VARIABLE};
+use crate::key_texts::Key;
 use crate::mqtt_topics;
 use crate::scrape_jobs;
 use std::fmt::Write as _;
@@ -41,6 +42,16 @@ pub fn markdown() -> String {
     page
 }
 
+/// Appends a table of the keys of a rule.
+fn put_keys<T>(section: &mut String, keys: &[Key<T>]) {
+    section.push_str("| key | form | effect |\n| --- | --- | --- |\n");
+    for key in keys {
+        let form = key.form.replace('|', "\\|");
+        writeln!(section, "| `{}` | `{form}` | {} |", key.name, key.help)
+            .expect("a write to a String does not fail");
+    }
+}
+
 fn topics_markdown() -> String {
     let mut section = format!(
         "\n## Topics of MQTT\n\n\
@@ -48,16 +59,11 @@ fn topics_markdown() -> String {
          `--{}`, or a part of the variable `{}`. Rules given as flags replace all rules of the variable,\n\
          and these replace all rules of the file. A message belongs to the first rule whose pattern matches its topic.\n\n\
          ```toml\n[[mqtt_topic]]\ntopic = \"home/{{room}}/{{field}}\"\nmeasurement = \"climate\"\n```\n\n\
-         ```sh\nseiner serve --mqtt-broker nas.local --mqtt-topic 'topic=home/{{room}}/{{field}},measurement=climate'\n```\n\n\
-         | key | form | effect |\n| --- | --- | --- |\n",
+         ```sh\nseiner serve --mqtt-broker nas.local --mqtt-topic 'topic=home/{{room}}/{{field}},measurement=climate'\n```\n\n",
         mqtt_topics::FLAG,
         mqtt_topics::VARIABLE,
     );
-    for key in &mqtt_topics::KEYS {
-        let form = key.form.replace('|', "\\|");
-        writeln!(section, "| `{}` | `{form}` | {} |", key.name, key.help)
-            .expect("a write to a String does not fail");
-    }
+    put_keys(&mut section, &mqtt_topics::KEYS);
     section
 }
 
@@ -68,16 +74,11 @@ fn jobs_markdown() -> String {
          flag `--{}`, or a part of the variable `{}`. Jobs given as flags replace all jobs of the variable, and these\n\
          replace all jobs of the file. There is no job unless one is given.\n\n\
          ```toml\n[[scrape]]\nname = \"node\"\ntargets = \"localhost:9100 nas.local:9100\"\n```\n\n\
-         ```sh\nseiner serve --scrape 'name=node,targets=localhost:9100,interval=5s'\n```\n\n\
-         | key | form | effect |\n| --- | --- | --- |\n",
+         ```sh\nseiner serve --scrape 'name=node,targets=localhost:9100,interval=5s'\n```\n\n",
         scrape_jobs::KEY,
         scrape_jobs::VARIABLE,
     );
-    for key in &scrape_jobs::KEYS {
-        let form = key.form.replace('|', "\\|");
-        writeln!(section, "| `{}` | `{form}` | {} |", key.name, key.help)
-            .expect("a write to a String does not fail");
-    }
+    put_keys(&mut section, &scrape_jobs::KEYS);
     section
 }
 
@@ -89,14 +90,9 @@ fn classes_markdown() -> String {
          and these replace all classes of the file. A source belongs to the first class whose selector matches it.\n\n\
          ```toml\n[[class]]\nname = \"raw\"\nsources = 'accel{{axis=\"x\"}}'\nage = \"30d\"\nwhen_full = \"shed\"\n```\n\n\
          ```sh\nseiner serve --class 'name=raw,sources=accel{{axis=\"x\"}},age=30d,when_full=shed' --class 'name=rest,sources=cpu,rows=100000'\n\
-         SEINER_CLASS='name=raw,sources=accel,age=30d; name=rest,sources=cpu,rows=100000' seiner serve\n```\n\n\
-         | key | form | effect |\n| --- | --- | --- |\n"
+         SEINER_CLASS='name=raw,sources=accel,age=30d; name=rest,sources=cpu,rows=100000' seiner serve\n```\n\n"
     );
-    for key in &KEYS {
-        let form = key.form.replace('|', "\\|");
-        writeln!(section, "| `{}` | `{form}` | {} |", key.name, key.help)
-            .expect("a write to a String does not fail");
-    }
+    put_keys(&mut section, &KEYS);
     section
 }
 
