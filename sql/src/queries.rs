@@ -43,7 +43,7 @@ pub struct Queries {
 }
 
 impl Queries {
-    /// Returns a session of which no query runs.
+    /// Returns a session without a running query.
     pub fn new(
         context: Arc<SessionContext>,
         measurements: Arc<Catalog>,

@@ -58,12 +58,19 @@ impl Schema {
 
     /// Returns whether all values of a field are numbers.
     pub fn is_numeric(&self, field: &str) -> bool {
-        let is_number =
-            |field_type: &FieldType| !matches!(field_type, FieldType::Bool | FieldType::Str);
-        self.fields
-            .get(field)
-            .is_some_and(|types| types.iter().all(is_number))
+        let types = self.fields.get(field);
+        types.is_some_and(|types| types.iter().all(is_number))
     }
+
+    /// Returns whether a field has numbers, in some sources at least.
+    pub fn has_numbers(&self, field: &str) -> bool {
+        let types = self.fields.get(field);
+        types.is_some_and(|types| types.iter().any(is_number))
+    }
+}
+
+fn is_number(field_type: &FieldType) -> bool {
+    !matches!(field_type, FieldType::Bool | FieldType::Str)
 }
 
 fn field_type(cell: &Cell) -> FieldType {

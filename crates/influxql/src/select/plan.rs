@@ -2,7 +2,7 @@
 
 use super::compile::{is_math, math, node};
 use super::condition::{Condition, condition_node};
-use super::function::{Aggregate, Function, Transform, function, is_over_rows, takes_any_type};
+use super::function::{Aggregate, Function, Transform, function, takes_any_type};
 use super::names;
 use crate::cell::{Cell, is_true};
 use crate::error::Error;
@@ -392,18 +392,7 @@ impl Builder<'_, '_> {
         };
         let schema = self.variables.schema;
         let is_known = schema.fields.contains_key(name);
-        let has_numbers = || {
-            let types = schema.fields.get(name);
-            types.is_some_and(|types| {
-                types.iter().any(|one| {
-                    !matches!(
-                        one,
-                        seiner_model::FieldType::Bool | seiner_model::FieldType::Str
-                    )
-                })
-            })
-        };
-        if is_known && is_over_rows(function) && !takes_any_type(function) && !has_numbers() {
+        if is_known && !takes_any_type(function) && !schema.has_numbers(name) {
             return Err(Error::invalid(format!(
                 "{function}() needs numbers, and field {name:?} has none"
             )));

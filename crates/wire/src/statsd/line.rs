@@ -22,7 +22,7 @@ pub enum Kind {
     Gauge,
     /// Times in ms.
     Timing,
-    /// Values of which aggregates are kept.
+    /// Values that are aggregated.
     Histogram,
     /// The same, under the name of DogStatsD.
     Distribution,
