@@ -47,14 +47,24 @@ sql() {
         CARGO_TARGET_DIR=$PWD/target/sql cargo build --locked --profile sql --manifest-path sql/Cargo.toml &&
         cp target/sql/sql/seiner-sql target/debug/
 }
+# room: checks the free space: 16 GB for the first builds, 4 GB later. A full disk would fail tests of all kinds, an hour
+# after the start.
+room() {
+    local free needed=4
+    [ -d target/sql ] || needed=16
+    free=$(df --output=avail -BG . | tail -n 1 | tr -dc 0-9)
+    echo "    $free GB are free, $needed GB are needed"
+    [ "$free" -ge "$needed" ]
+}
 web() { (cd web && npm run --silent "$1"); }
 # deny FOLDER: checks the dependencies of a workspace with its rules.
 deny() {
     PATH=$PWD/target/tools/bin:$PATH \
         cargo deny --locked --manifest-path "$1/Cargo.toml" --config "$1/deny.toml" check bans licenses sources
 }
-e2e() { target/e2e-venv/bin/python -m pytest e2e -q --tb=short --durations=5 -p no:cacheprovider; }
+e2e() { target/e2e-venv/bin/python -m pytest e2e -q --tb=short --durations=5 -p no:cacheprovider --maxfail=40; }
 
+step room-for-builds room || finish
 step tools scripts/need.sh cargo compiler node python chromium curl cargo-deny || finish
 step page make page || finish
 step format cargo fmt --all --check -- -l
@@ -74,7 +84,8 @@ step examples examples
 array_runs=50000
 [ -z "$slow" ] || array_runs=250000
 step array-faults env SEINER_SIM_RUNS="${SEINER_SIM_RUNS:-$array_runs}" cargo test --locked -p seiner-raid --test faults
-step simulation target/debug/simulate "${simulations:-1000}"
+# The step rust runs the first 250 seeds.
+step simulation env SEINER_SIM_FIRST=250 target/debug/simulate "${simulations:-750}"
 step page-units web test:unit
 step page-browser web test:browser
 step page-live scripts/page-live.sh
@@ -90,6 +101,7 @@ scripts/need.sh collectd || echo "Tests with collectd are skipped"
 scripts/need.sh mosquitto || echo "Tests with Mosquitto as broker are skipped"
 [ -z "$slow" ] || scripts/need.sh jdk maven || echo "Tests with JDBC are skipped"
 [ -z "$slow" ] || scripts/need.sh mkfs.ext4 mkfs.xfs || echo "Tests of file systems are skipped"
+step room-for-tests room
 step e2e-environment scripts/venv.sh target/e2e-venv e2e/requirements.txt && step e2e e2e
 [ -z "$slow" ] || step fuzz scripts/fuzz.sh "${FUZZ_SECONDS:-60}"
 finish

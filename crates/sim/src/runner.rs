@@ -33,8 +33,8 @@ pub struct Outcome {
 
 impl Campaign {
     /// Returns a campaign for the seeds named by the environment: the single seed
-    /// `SEINER_SIM_SEED`, with each step on stderr; otherwise the first `SEINER_SIM_RUNS` seeds;
-    /// otherwise the first `runs` seeds.
+    /// `SEINER_SIM_SEED`, with each step on stderr; otherwise `SEINER_SIM_RUNS` seeds, or else
+    /// `runs` seeds, from `SEINER_SIM_FIRST` (default 0).
     ///
     /// # Panics
     /// If a variable is not a whole number.
@@ -47,10 +47,11 @@ impl Campaign {
             )
         };
         let seed = number("SEINER_SIM_SEED");
+        let first = number("SEINER_SIM_FIRST").unwrap_or(0);
         Campaign {
             seeds: match seed {
                 Some(seed) => seed..seed + 1,
-                None => 0..number("SEINER_SIM_RUNS").unwrap_or(runs),
+                None => first..first + number("SEINER_SIM_RUNS").unwrap_or(runs),
             },
             wrap: World::plain,
             verbose: seed.is_some(),

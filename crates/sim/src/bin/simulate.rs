@@ -1,7 +1,7 @@
 //! Runs the simulation with a progress line: `simulate [runs]`.
 //!
-//! `SEINER_SIM_RUNS` and `SEINER_SIM_SEED` override the argument. The exit status is 1 after a
-//! violation, and 2 for a wrong argument.
+//! `SEINER_SIM_RUNS` and `SEINER_SIM_SEED` override the argument; `SEINER_SIM_FIRST` is the first
+//! seed. The exit status is 1 after a violation, and 2 for a wrong argument.
 
 use seiner_sim::Campaign;
 use std::io::IsTerminal;
