@@ -10,11 +10,12 @@ use crate::intake::{self, Intake, Place, precision};
 use axum::Json;
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use seiner_store::Error;
+use seiner_store::{Error, Receipt};
 use seiner_wire::answer::Format;
 use seiner_wire::arrow_body::{
     ArrowBodyError, ArrowDecoder, BadRows, BodyOptions, BodyRows, SourceRows,
 };
+use seiner_wire::line::LineNotation;
 use serde::Deserialize;
 use serde_json::json;
 use std::sync::Arc;
@@ -158,14 +159,34 @@ struct Written {
 }
 
 impl Written {
-    fn append(&mut self, app: &AppState, rows: &BodyRows) -> Result<(), Error> {
+    fn append(&mut self, app: &AppState, rows: &BodyRows<'_>) -> Result<(), Error> {
         for bad in &rows.bad {
             self.reject(bad.clone());
+        }
+        if !rows.singles.numbers.is_empty() {
+            let receipt = app.store.append(&LineNotation, &rows.singles.batch)?;
+            self.note(&receipt, &rows.singles.numbers);
         }
         for source in &rows.sources {
             self.append_source(app, source)?;
         }
         Ok(())
+    }
+
+    /// Adds a receipt for rows with these numbers.
+    fn note(&mut self, receipt: &Receipt, numbers: &[u64]) {
+        self.rows += receipt.rows as u64;
+        self.samples += receipt.samples as u64;
+        self.position = self.position.max(receipt.position);
+        for (row, reason) in &receipt.rejected {
+            self.reject(BadRows {
+                first: numbers[*row],
+                count: 1,
+                reason: reason.to_string(),
+            });
+        }
+        // The receipt lists the first ones only.
+        self.rejected += (receipt.rejected_total - receipt.rejected.len()) as u64;
     }
 
     fn append_source(&mut self, app: &AppState, rows: &SourceRows) -> Result<(), Error> {
@@ -183,18 +204,7 @@ impl Written {
         };
         let fields: Vec<&str> = rows.fields.iter().map(String::as_str).collect();
         let receipt = app.store.append_columns(source, &fields, &rows.columns)?;
-        self.rows += receipt.rows as u64;
-        self.samples += receipt.samples as u64;
-        self.position = self.position.max(receipt.position);
-        for (row, reason) in &receipt.rejected {
-            self.reject(BadRows {
-                first: rows.numbers[*row],
-                count: 1,
-                reason: reason.to_string(),
-            });
-        }
-        // The receipt lists the first ones only.
-        self.rejected += (receipt.rejected_total - receipt.rejected.len()) as u64;
+        self.note(&receipt, &rows.numbers);
         Ok(())
     }
 

@@ -8,6 +8,7 @@ use arrow_array::types::{
 use arrow_array::{Array, ArrayAccessor};
 use arrow_schema::DataType;
 use seiner_model::{Bitmap, Column, FieldColumn, Strings};
+use std::ops::Range;
 
 /// Returns the values of some rows of a field; `None` if no row has one.
 pub fn field(array: &dyn Array, rows: &[u32]) -> Option<FieldColumn> {
@@ -63,10 +64,22 @@ where
 {
     let array = array.as_primitive::<T>();
     let all = array.values();
+    if let Some(range) = range(rows)
+        && array.null_count() == 0
+    {
+        return all[range].iter().map(|value| (*value).into()).collect();
+    }
     match array.null_count() {
         0 => rows.iter().map(|&row| all[row as usize].into()).collect(),
         _ => valid(array, rows).map(|row| all[row].into()).collect(),
     }
+}
+
+/// Returns the rows as a range, if each follows the one before.
+pub fn range(rows: &[u32]) -> Option<Range<usize>> {
+    let (first, last) = (*rows.first()? as usize, *rows.last()? as usize);
+    // Rows are in ascending order.
+    (last - first + 1 == rows.len()).then_some(first..last + 1)
 }
 
 /// Returns those rows that have a value.
@@ -75,13 +88,15 @@ fn valid<'a, A: Array + ?Sized>(array: &'a A, rows: &'a [u32]) -> impl Iterator<
     rows.filter(|&row| array.is_valid(row))
 }
 
+/// Number of a row without a text.
+const NULL: u32 = u32::MAX;
+
 /// Column of texts: plain, or as a dictionary.
 pub struct Texts<'a> {
-    array: &'a dyn Array,
     /// Text of each row, or of each number of the dictionary; `None` for null.
     texts: Vec<Option<&'a str>>,
-    /// Number of each row in the dictionary.
-    numbers: Option<Vec<usize>>,
+    /// Number of each row in the dictionary, or [`NULL`].
+    numbers: Option<Vec<u32>>,
 }
 
 impl<'a> Texts<'a> {
@@ -89,7 +104,6 @@ impl<'a> Texts<'a> {
     pub fn new(array: &'a dyn Array) -> Texts<'a> {
         let DataType::Dictionary(..) = array.data_type() else {
             return Texts {
-                array,
                 texts: plain(array),
                 numbers: None,
             };
@@ -98,11 +112,10 @@ impl<'a> Texts<'a> {
         let texts = plain(dictionary.values().as_ref());
         let numbers = match texts.is_empty() {
             // All rows are null.
-            true => Vec::new(),
-            false => dictionary.normalized_keys(),
+            true => vec![NULL; array.len()],
+            false => numbers_by_row(array, &dictionary.normalized_keys()),
         };
         Texts {
-            array,
             texts,
             numbers: Some(numbers),
         }
@@ -110,25 +123,47 @@ impl<'a> Texts<'a> {
 
     /// Returns the text of a row.
     pub fn get(&self, row: usize) -> Option<&'a str> {
-        if self.array.is_null(row) {
-            return None;
-        }
+        self.find(row).map(|(_, text)| text)
+    }
+
+    /// Returns the text of a row, and its number in [`Texts::distinct`].
+    #[inline]
+    pub fn find(&self, row: usize) -> Option<(usize, &'a str)> {
         let at = match &self.numbers {
-            Some(numbers) => *numbers.get(row)?,
+            Some(numbers) => numbers[row] as usize,
             None => row,
         };
-        self.texts.get(at).copied().flatten()
+        let text = self.texts.get(at).copied().flatten()?;
+        Some((at, text))
+    }
+
+    /// Returns the texts of the dictionary, or those of all rows.
+    pub fn distinct(&self) -> impl Iterator<Item = Option<&'a str>> {
+        self.texts.iter().copied()
     }
 
     /// Returns whether two rows certainly have the same text. Rows with equal texts may have different numbers in a
     /// dictionary.
+    #[inline]
     pub fn is_same(&self, row: usize, other: usize) -> bool {
         match &self.numbers {
-            Some(numbers) => {
-                self.array.is_null(row) == self.array.is_null(other)
-                    && numbers.get(row) == numbers.get(other)
-            }
-            None => self.get(row) == self.get(other),
+            Some(numbers) => numbers[row] == numbers[other],
+            None => self.texts[row] == self.texts[other],
+        }
+    }
+}
+
+/// Returns the numbers of a dictionary by row. A dictionary has less than 2³² texts: each takes a byte of a body.
+fn numbers_by_row(array: &dyn Array, keys: &[usize]) -> Vec<u32> {
+    match array.null_count() {
+        0 => keys.iter().map(|key| *key as u32).collect(),
+        _ => {
+            let rows = keys.iter().enumerate();
+            let number = |(row, key): (usize, &usize)| match array.is_null(row) {
+                true => NULL,
+                false => *key as u32,
+            };
+            rows.map(number).collect()
         }
     }
 }
@@ -138,8 +173,8 @@ fn plain(array: &dyn Array) -> Vec<Option<&str>> {
         DataType::Utf8 => all(array.as_string::<i32>()),
         DataType::LargeUtf8 => all(array.as_string::<i64>()),
         DataType::Utf8View => all(array.as_string_view()),
-        // The roles permit no other type.
-        _ => vec![None; array.len()],
+        // The roles permit no other type for a text.
+        _ => Vec::new(),
     }
 }
 

@@ -5,6 +5,7 @@
 
 mod gather;
 mod roles;
+mod singles;
 mod sources;
 #[cfg(test)]
 mod tests;
@@ -13,10 +14,13 @@ use crate::line::Precision;
 use arrow_array::RecordBatch;
 use arrow_buffer::Buffer;
 use arrow_ipc::reader::StreamDecoder;
+use arrow_schema::Schema;
 use bytes::Bytes;
 use roles::Roles;
 use seiner_model::{Columns, SourceKey};
 use std::panic::{AssertUnwindSafe, catch_unwind};
+
+pub use singles::SingleRows;
 
 /// Names and units that the schema of a stream does not contain.
 #[derive(Clone, Debug, Default)]
@@ -65,22 +69,55 @@ pub struct BadRows {
     pub reason: String,
 }
 
-/// Contents of a record batch.
-#[derive(Clone, Debug, Default)]
-pub struct BodyRows {
-    /// Rows by source. The rows of a source are in the order of the stream.
+/// Contents of a record batch, or of a part of it.
+#[derive(Debug, Default)]
+pub struct BodyRows<'b> {
+    /// Rows one by one, in the order of the stream.
+    pub singles: SingleRows<'b>,
+    /// Rows of other sources, by source. The rows of a source are in the order of the stream.
     pub sources: Vec<SourceRows>,
     /// Rows that cannot be stored.
     pub bad: Vec<BadRows>,
+}
+
+/// Divides record batches of one schema into rows.
+pub struct BatchDivider {
+    roles: Roles,
+    /// Number of rows so far.
+    rows: u64,
+}
+
+impl BatchDivider {
+    /// Creates a divider for batches of a schema.
+    ///
+    /// # Errors
+    /// If a column has no meaning, or a column is missing.
+    pub fn new(schema: &Schema, options: &BodyOptions) -> Result<BatchDivider, ArrowBodyError> {
+        let roles = Roles::new(schema, options)?;
+        Ok(BatchDivider { roles, rows: 0 })
+    }
+
+    /// Passes the rows of the next batch to a function, in one or more calls. The batch must have the schema of this
+    /// divider.
+    ///
+    /// # Errors
+    /// Those of the function.
+    pub fn divide<E>(
+        &mut self,
+        batch: &RecordBatch,
+        rows: &mut impl FnMut(BodyRows<'_>) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let before = self.rows;
+        self.rows += batch.num_rows() as u64;
+        sources::divide(batch, &self.roles, before, rows)
+    }
 }
 
 /// Decoder of one body.
 pub struct ArrowDecoder {
     stream: StreamDecoder,
     options: BodyOptions,
-    roles: Option<Roles>,
-    /// Number of rows so far.
-    rows: u64,
+    divider: Option<BatchDivider>,
     is_broken: bool,
 }
 
@@ -90,13 +127,12 @@ impl ArrowDecoder {
         ArrowDecoder {
             stream: StreamDecoder::new(),
             options,
-            roles: None,
-            rows: 0,
+            divider: None,
             is_broken: false,
         }
     }
 
-    /// Decodes the next bytes, and passes the rows of each record batch to a function.
+    /// Decodes the next bytes, and passes the rows of each record batch to a function, in one or more calls.
     ///
     /// # Errors
     /// The errors of the function, and [`ArrowBodyError`] if the bytes are not a stream of Arrow or a column has no
@@ -104,12 +140,12 @@ impl ArrowDecoder {
     pub fn take<E: From<ArrowBodyError>>(
         &mut self,
         bytes: Bytes,
-        mut rows: impl FnMut(BodyRows) -> Result<(), E>,
+        mut rows: impl FnMut(BodyRows<'_>) -> Result<(), E>,
     ) -> Result<(), E> {
         let mut buffer = Buffer::from(bytes);
         while !buffer.is_empty() {
             if let Some(batch) = self.decode(&mut buffer)? {
-                rows(self.batch(&batch)?)?;
+                self.batch(&batch, &mut rows)?;
             }
         }
         Ok(())
@@ -150,17 +186,19 @@ impl ArrowDecoder {
         decoded
     }
 
-    fn batch(&mut self, batch: &RecordBatch) -> Result<BodyRows, ArrowBodyError> {
-        let roles = match &self.roles {
-            Some(roles) => roles,
+    fn batch<E: From<ArrowBodyError>>(
+        &mut self,
+        batch: &RecordBatch,
+        rows: &mut impl FnMut(BodyRows<'_>) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let divider = match &mut self.divider {
+            Some(divider) => divider,
             None => {
-                let roles = Roles::new(&batch.schema(), &self.options);
-                self.is_broken = roles.is_err();
-                self.roles.insert(roles?)
+                let divider = BatchDivider::new(&batch.schema(), &self.options);
+                self.is_broken = divider.is_err();
+                self.divider.insert(divider?)
             }
         };
-        let before = self.rows;
-        self.rows += batch.num_rows() as u64;
-        Ok(sources::divide(batch, roles, before))
+        divider.divide(batch, rows)
     }
 }

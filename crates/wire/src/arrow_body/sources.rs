@@ -2,34 +2,88 @@
 
 use super::gather::{self, Texts};
 use super::roles::{Measurement, Named, Roles};
+use super::singles::{Columns as ColumnsByRow, Name, SingleRows};
 use super::{BadRows, BodyRows, SourceRows};
-use arrow_array::RecordBatch;
 use arrow_array::cast::AsArray;
 use arrow_array::types::{
     Int64Type, TimestampMicrosecondType, TimestampMillisecondType, TimestampNanosecondType,
     TimestampSecondType,
 };
+use arrow_array::{Array, RecordBatch};
 use arrow_schema::{DataType, TimeUnit};
 use seiner_model::{Columns, SourceKey};
+use std::borrow::Cow;
 use std::collections::HashMap;
 
-/// Divides the rows of a record batch. `before` is the number of earlier rows of the stream.
-pub fn divide(batch: &RecordBatch, roles: &Roles, before: u64) -> BodyRows {
-    let mut out = Divided {
+/// Minimum number of rows of a record batch that is passed on row by row.
+const MANY: usize = 256;
+/// Number of neighbouring rows of one source, in the mean, from which on appending by columns pays.
+const RUN: usize = 16;
+/// Maximum number of single rows of one call.
+const SINGLES: usize = 4096;
+
+/// Passes the rows of a record batch on: by source, or one by one if neighbouring rows are of different sources.
+/// `before` is the number of earlier rows of the stream.
+pub fn divide<E>(
+    batch: &RecordBatch,
+    roles: &Roles,
+    before: u64,
+    pass: &mut impl FnMut(BodyRows<'_>) -> Result<(), E>,
+) -> Result<(), E> {
+    let divided = Divided {
         batch,
         roles,
         before,
         rows: BodyRows::default(),
     };
-    let times = out.times();
+    let times = divided.times();
     let names = Names::new(batch, roles);
-    for group in names.groups(batch.num_rows()) {
-        match names.key(group[0] as usize) {
-            Ok(key) => out.source(key, &group, &times),
-            Err(reason) => out.reject(&group, &reason),
-        }
+    // A record batch has less than 2^31 rows with a time: every time takes 8 bytes of a body.
+    let mut rows: Vec<u32> = (0..batch.num_rows() as u32).collect();
+    let is_scattered = rows.len() >= MANY && names.runs(rows.len()) * RUN > rows.len();
+    if is_scattered && let Some(columns) = ColumnsByRow::new(batch, roles) {
+        rows = pass_singles(&rows, &columns, &times, before, pass)?;
     }
-    out.rows
+    pass(divided.by_source(&names, &rows, &times))
+}
+
+/// Passes rows on one by one. Returns the rows that cannot be passed on in this way.
+fn pass_singles<E>(
+    rows: &[u32],
+    columns: &ColumnsByRow<'_>,
+    times: &Times,
+    before: u64,
+    pass: &mut impl FnMut(BodyRows<'_>) -> Result<(), E>,
+) -> Result<Vec<u32>, E> {
+    let (mut others, mut names) = (Vec::new(), Vec::new());
+    for rows in rows.chunks(SINGLES) {
+        names.clear();
+        let mut found = Vec::with_capacity(rows.len());
+        for &row in rows {
+            match (times.get(row), columns.put_name(row as usize, &mut names)) {
+                (Some(time), Name::Plain(range)) => found.push((row, time, range)),
+                _ => others.push(row),
+            }
+        }
+        let mut singles = SingleRows::default();
+        for (row, time, range) in found {
+            let cells = singles.batch.cells.len();
+            singles
+                .batch
+                .push(&names[range], time, columns.cells(row as usize));
+            if singles.batch.cells.len() == cells {
+                singles.batch.rows.pop();
+                others.push(row);
+                continue;
+            }
+            singles.numbers.push(before + u64::from(row) + 1);
+        }
+        pass(BodyRows {
+            singles,
+            ..BodyRows::default()
+        })?;
+    }
+    Ok(others)
 }
 
 /// Columns that name the source of a row.
@@ -54,21 +108,28 @@ impl<'a> Names<'a> {
     }
 
     /// Returns the rows of each source, in the order of the sources' first rows.
-    fn groups(&self, rows: usize) -> Vec<Vec<u32>> {
+    fn groups(&self, rows: &[u32]) -> Vec<Vec<u32>> {
         let mut groups: Vec<Vec<u32>> = Vec::new();
         let mut known: HashMap<Vec<Option<&str>>, usize> = HashMap::new();
         let mut current = 0;
-        for row in 0..rows {
-            if row == 0 || !self.is_same(row, row - 1) {
+        let mut last = None;
+        for &number in rows {
+            let row = number as usize;
+            if last.is_none_or(|last| !self.is_same(row, last)) {
                 current = *known.entry(self.texts(row)).or_insert_with(|| {
                     groups.push(Vec::new());
                     groups.len() - 1
                 });
             }
-            // A record batch has less than 2^31 rows with a time: every time takes 8 bytes of a body.
-            groups[current].push(row as u32);
+            groups[current].push(number);
+            last = Some(row);
         }
         groups
+    }
+
+    /// Returns the number of runs of neighbouring rows of one source.
+    fn runs(&self, rows: usize) -> usize {
+        1 + (1..rows).filter(|row| !self.is_same(*row, row - 1)).count()
     }
 
     fn columns(&self) -> impl Iterator<Item = &Texts<'a>> {
@@ -97,17 +158,86 @@ impl<'a> Names<'a> {
     }
 }
 
+/// Times of the rows of a record batch.
+struct Times {
+    /// ns since 1970; 0 for a row without a time.
+    values: Vec<i64>,
+    /// Whether each row has a time; `None` if all have one.
+    present: Option<Vec<bool>>,
+}
+
+impl Times {
+    /// Reads times in a unit. A row has no time if it is null, or does not fit.
+    fn new(array: &dyn Array, values: &[i64], unit_ns: i64) -> Times {
+        let limit = i64::MAX / unit_ns;
+        let fits = |value: &i64| (-limit..=limit).contains(value);
+        if array.null_count() == 0 && values.iter().all(fits) {
+            return Times {
+                values: values.iter().map(|value| value * unit_ns).collect(),
+                present: None,
+            };
+        }
+        let rows = values.iter().enumerate();
+        let times: Vec<Option<i64>> = rows
+            .map(|(row, value)| value.checked_mul(unit_ns).filter(|_| array.is_valid(row)))
+            .collect();
+        Times {
+            values: times.iter().map(|time| time.unwrap_or_default()).collect(),
+            present: Some(times.iter().map(Option::is_some).collect()),
+        }
+    }
+
+    fn get(&self, row: u32) -> Option<i64> {
+        let has = self
+            .present
+            .as_ref()
+            .is_none_or(|present| present[row as usize]);
+        has.then(|| self.values[row as usize])
+    }
+
+    /// Returns those rows that have a time.
+    fn timed<'r>(&self, rows: &'r [u32]) -> Cow<'r, [u32]> {
+        match &self.present {
+            None => Cow::Borrowed(rows),
+            Some(present) => rows
+                .iter()
+                .copied()
+                .filter(|row| present[*row as usize])
+                .collect(),
+        }
+    }
+
+    /// Returns the times of rows that have one.
+    fn of(&self, rows: &[u32]) -> Vec<i64> {
+        match gather::range(rows) {
+            Some(range) => self.values[range].to_vec(),
+            None => rows.iter().map(|row| self.values[*row as usize]).collect(),
+        }
+    }
+}
+
 /// Record batch whose rows are being divided.
 struct Divided<'a> {
     batch: &'a RecordBatch,
     roles: &'a Roles,
     before: u64,
-    rows: BodyRows,
+    rows: BodyRows<'static>,
 }
 
 impl Divided<'_> {
-    /// Returns the times of all rows, ns; `None` if a row has none or it does not fit.
-    fn times(&self) -> Vec<Option<i64>> {
+    /// Divides rows by source.
+    fn by_source(mut self, names: &Names<'_>, rows: &[u32], times: &Times) -> BodyRows<'static> {
+        for group in names.groups(rows) {
+            match names.key(group[0] as usize) {
+                Ok(key) => self.source(key, &group, times),
+                Err(reason) => self.reject(&group, &reason),
+            }
+        }
+        self.rows
+    }
+
+    /// Returns the times of all rows.
+    fn times(&self) -> Times {
         let array = self.batch.column(self.roles.time).as_ref();
         let values: &[i64] = match array.data_type() {
             DataType::Timestamp(TimeUnit::Nanosecond, _) => {
@@ -124,20 +254,18 @@ impl Divided<'_> {
             }
             _ => array.as_primitive::<Int64Type>().values(),
         };
-        let rows = values.iter().enumerate();
-        rows.map(|(row, value)| match array.is_valid(row) {
-            true => value.checked_mul(self.roles.unit_ns),
-            false => None,
-        })
-        .collect()
+        Times::new(array, values, self.roles.unit_ns)
     }
 
     /// Adds the rows of a source.
-    fn source(&mut self, key: SourceKey, group: &[u32], times: &[Option<i64>]) {
-        let (timed, untimed): (Vec<u32>, Vec<u32>) = group
-            .iter()
-            .partition(|&&row| times[row as usize].is_some());
-        if !untimed.is_empty() {
+    fn source(&mut self, key: SourceKey, group: &[u32], times: &Times) {
+        let timed = times.timed(group);
+        if timed.len() < group.len() {
+            let untimed: Vec<u32> = group
+                .iter()
+                .copied()
+                .filter(|row| times.get(*row).is_none())
+                .collect();
             self.reject(
                 &untimed,
                 "the time is missing, or outside the years 1677 to 2262",
@@ -164,10 +292,7 @@ impl Divided<'_> {
             key,
             fields,
             columns: Columns {
-                times: timed
-                    .iter()
-                    .filter_map(|&row| times[row as usize])
-                    .collect(),
+                times: times.of(&timed),
                 fields: columns,
             },
             numbers: timed.iter().map(|&row| self.number(row)).collect(),

@@ -3,15 +3,16 @@
 use super::*;
 use crate::answer::wide::{WideAnswer, WideColumns, WideHead, WideRows};
 use crate::answer::{Format, TimeUnit};
+use crate::line::LineNotation;
 use arrow_array::builder::StringDictionaryBuilder;
-use arrow_array::types::Int8Type;
+use arrow_array::types::{Int8Type, Int16Type};
 use arrow_array::{
     ArrayRef, BooleanArray, Float64Array, Int32Array, Int64Array, ListArray, StringArray,
     TimestampMillisecondArray,
 };
 use arrow_ipc::writer::StreamWriter;
 use proptest::prelude::*;
-use seiner_model::{Bitmap, Column, FieldColumn, FieldType, Strings};
+use seiner_model::{Bitmap, Column, FieldColumn, FieldType, Notation, Strings};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -22,11 +23,17 @@ fn body(columns: Vec<(&str, ArrayRef)>) -> Vec<u8> {
     writer.into_inner().expect("a Vec")
 }
 
-fn decode(body: &[u8], options: BodyOptions, piece: usize) -> Result<BodyRows, ArrowBodyError> {
+/// Decodes a body whose record batches are too small to be passed on row by row.
+fn decode(
+    body: &[u8],
+    options: BodyOptions,
+    piece: usize,
+) -> Result<BodyRows<'static>, ArrowBodyError> {
     let mut all = BodyRows::default();
     let mut decoder = ArrowDecoder::new(options);
     for piece in body.chunks(piece) {
         decoder.take(Bytes::copy_from_slice(piece), |rows| {
+            assert!(rows.singles.numbers.is_empty());
             all.sources.extend(rows.sources);
             all.bad.extend(rows.bad);
             Ok::<(), ArrowBodyError>(())
@@ -230,6 +237,129 @@ fn varied() -> Vec<u8> {
         ),
         ("up", Arc::new(BooleanArray::from(vec![true, false, true]))),
     ])
+}
+
+/// Row of a body: its number, the key of its source, its time, and the fields with their values.
+type NumberedRow = (u64, String, i64, Vec<(String, String)>);
+
+/// Returns the rows of a body, the number of those that were passed on one by one, and the number of bad rows.
+fn rows_of(body: &[u8]) -> (Vec<NumberedRow>, usize, usize) {
+    let (mut all, mut singles, mut bad) = (Vec::new(), 0, 0);
+    let mut decoder = ArrowDecoder::new(BodyOptions::default());
+    let mut take = |rows: BodyRows<'_>| {
+        singles += rows.singles.numbers.len();
+        let batch = &rows.singles.batch;
+        for (row, number) in batch.rows.iter().zip(&rows.singles.numbers) {
+            let key = LineNotation
+                .source_key(row.name)
+                .expect("a name")
+                .to_string();
+            let cells = batch.cells_of(row).iter();
+            let cells = cells.map(|cell| {
+                let field = String::from_utf8_lossy(cell.field).into_owned();
+                (field, format!("{:?}", cell.value))
+            });
+            all.push((*number, key, row.time, cells.collect()));
+        }
+        for source in &rows.sources {
+            for (at, number) in source.numbers.iter().enumerate() {
+                let columns = source.fields.iter().zip(&source.columns.fields);
+                let cells = columns.filter_map(|(field, column)| {
+                    let index = match &column.present {
+                        None => at,
+                        Some(present) if present.get(at) => {
+                            (0..at).filter(|row| present.get(*row)).count()
+                        }
+                        Some(_) => return None,
+                    };
+                    Some((field.clone(), format!("{:?}", column.values.get(index))))
+                });
+                let cells = cells.collect();
+                all.push((
+                    *number,
+                    source.key.to_string(),
+                    source.columns.times[at],
+                    cells,
+                ));
+            }
+        }
+        bad += rows
+            .bad
+            .iter()
+            .map(|rows| rows.count as usize)
+            .sum::<usize>();
+        Ok::<(), ArrowBodyError>(())
+    };
+    decoder
+        .take(Bytes::copy_from_slice(body), &mut take)
+        .expect("a body");
+    decoder.finish().expect("a whole body");
+    all.sort();
+    (all, singles, bad)
+}
+
+#[test]
+fn rows_one_by_one_equal_rows_by_source() {
+    const ROWS: usize = 600;
+    let host = |row: usize| match row % 200 {
+        0 => None,
+        1 => Some("a b".to_string()),
+        2 => Some("a,b".to_string()),
+        3 => Some("a=b\\".to_string()),
+        source => Some(format!("host-{source}")),
+    };
+    let rows = 0..ROWS;
+    let mut hosts = StringDictionaryBuilder::<Int16Type>::new();
+    rows.clone().for_each(|row| hosts.append_option(host(row)));
+    let measurement =
+        |row: usize| (row % 77 != 5).then_some(if row % 2 == 0 { "cpu" } else { "m" });
+    let measurements: StringArray = rows.clone().map(measurement).collect();
+    let mut kinds = StringDictionaryBuilder::<Int8Type>::new();
+    measurements
+        .iter()
+        .for_each(|text| kinds.append_option(text));
+    let stamps: Vec<Option<i64>> = rows
+        .clone()
+        .map(|row| (row % 50 != 7).then_some(row as i64))
+        .collect();
+    let usage: Float64Array = rows
+        .clone()
+        .map(|row| (row % 3 > 0).then_some(row as f64))
+        .collect();
+    let count: Int32Array = rows
+        .clone()
+        .map(|row| (row % 5 > 0).then_some(-(row as i32)))
+        .collect();
+    let up: BooleanArray = rows
+        .clone()
+        .map(|row| (row % 4 > 1).then_some(row % 8 > 3))
+        .collect();
+    let state: StringArray = rows
+        .map(|row| (row % 9 == 0).then_some("on, \"off\""))
+        .collect();
+    let columns: Vec<(&str, ArrayRef)> = vec![
+        ("measurement", Arc::new(kinds.finish())),
+        ("time", times(&stamps)),
+        ("host", Arc::new(hosts.finish())),
+        ("usage", Arc::new(usage)),
+        ("count", Arc::new(count)),
+        ("up", Arc::new(up)),
+        ("state", Arc::new(state)),
+    ];
+    let batch = RecordBatch::try_from_iter(columns).expect("columns of one length");
+    let write = |length: usize| {
+        let mut writer = StreamWriter::try_new(Vec::new(), &batch.schema()).expect("a Vec");
+        for start in (0..ROWS).step_by(length) {
+            writer.write(&batch.slice(start, length)).expect("a Vec");
+        }
+        writer.into_inner().expect("a Vec")
+    };
+    let (one_by_one, singles, bad) = rows_of(&write(ROWS));
+    let (by_source, none, bad_by_source) = rows_of(&write(200));
+    assert!(singles > ROWS / 2 && none == 0, "{singles} {none}");
+    assert_eq!(one_by_one, by_source);
+    assert_eq!(bad, bad_by_source);
+    assert!(bad > 20 && bad + one_by_one.len() == ROWS);
 }
 
 proptest! {
