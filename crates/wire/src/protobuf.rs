@@ -85,6 +85,11 @@ impl<'a> Fields<'a> {
         self.at
     }
 
+    /// Returns the bytes of the next fields.
+    pub fn rest(&self) -> &'a [u8] {
+        &self.bytes[self.at..]
+    }
+
     /// Returns the bytes of the message between two offsets.
     pub fn between(&self, from: usize, to: usize) -> &'a [u8] {
         &self.bytes[from..to]

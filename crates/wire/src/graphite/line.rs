@@ -4,6 +4,7 @@ use super::sample::push;
 use crate::Skipped;
 use crate::line::{Arena, shown};
 use crate::sample::number;
+use memchr::memchr3;
 use seiner_model::Batch;
 
 /// Appends the sample of a line without its newline. A blank line is no sample.
@@ -19,13 +20,11 @@ pub fn decode_line<'b>(
     arena: &'b Arena,
     batch: &mut Batch<'b>,
 ) -> Result<(), Skipped> {
-    let mut words = line
-        .split(u8::is_ascii_whitespace)
-        .filter(|word| !word.is_empty());
-    let Some(path) = words.next() else {
+    let mut rest = line;
+    let Some(path) = word(&mut rest) else {
         return Ok(());
     };
-    let (Some(value), time, None) = (words.next(), words.next(), words.next()) else {
+    let (Some(value), time, None) = (word(&mut rest), word(&mut rest), word(&mut rest)) else {
         return Err(Skipped::because(format!(
             "{:?} is not `path value time`",
             shown(line)
@@ -37,4 +36,13 @@ pub fn decode_line<'b>(
         Some(time) => Some(number("time", time)?),
     };
     push(path, value, time, now, arena, batch)
+}
+
+/// Takes the next word of a line.
+fn word<'l>(line: &mut &'l [u8]) -> Option<&'l [u8]> {
+    let text = line.trim_ascii_start();
+    let end = memchr3(b' ', b'\t', b'\r', text).unwrap_or(text.len());
+    let (word, rest) = text.split_at(end);
+    *line = rest;
+    (!word.is_empty()).then_some(word)
 }

@@ -3,6 +3,7 @@
 use crate::Skipped;
 use crate::line::{Arena, shown};
 use crate::sample::Name;
+use memchr::{memchr, memchr3};
 use seiner_model::SourceKey;
 
 /// Returns the name of the source of a path, in the notation of lines.
@@ -22,12 +23,15 @@ pub(super) fn source_name<'b>(path: &'b [u8], arena: &'b Arena) -> Result<&'b [u
             shown(path)
         )));
     };
-    // The usual path is its own name in the notation of lines.
-    if !path
-        .iter()
-        .any(|byte| matches!(byte, b';' | b',' | b' ' | b'\\'))
-    {
-        return Ok(path);
+    // A path without characters to escape is its own name in the notation of lines, with other separators.
+    if memchr3(b',', b' ', b'\\', path).is_none() {
+        match memchr(b';', path) {
+            None => return Ok(path),
+            Some(end) if end > 0 && are_tags(&path[end + 1..]) => {
+                return Ok(arena.keep_replaced(path, b';', b','));
+            }
+            Some(_) => {}
+        }
     }
     let mut parts = text.split(';');
     let measurement = parts.next().unwrap_or_default();
@@ -48,4 +52,14 @@ pub(super) fn source_name<'b>(path: &'b [u8], arena: &'b Arena) -> Result<&'b [u
         name.tag(tag, value)?;
     }
     Ok(arena.keep(name.as_bytes()))
+}
+
+/// Returns whether a text is a list of tags, each with a name and a value without an equals sign.
+fn are_tags(text: &[u8]) -> bool {
+    text.split(|byte| *byte == b';').all(|tag| {
+        let equals = memchr(b'=', tag);
+        equals.is_some_and(|at| {
+            at > 0 && at + 1 < tag.len() && memchr(b'=', &tag[at + 1..]).is_none()
+        })
+    })
 }

@@ -1,6 +1,6 @@
 //! Backslash escapes, and memory for the unescaped bytes.
 
-use memchr::memchr;
+use memchr::{memchr, memchr2, memchr3};
 
 /// Memory for names and texts that contained escapes. All others borrow from the input.
 #[derive(Default)]
@@ -25,6 +25,12 @@ impl Arena {
     /// Returns a copy of a text that lives until the arena is cleared.
     pub(crate) fn keep_str(&self, text: &str) -> &str {
         self.0.alloc_str(text)
+    }
+
+    /// Returns a copy of bytes with one byte instead of another.
+    pub(crate) fn keep_replaced(&self, bytes: &[u8], from: u8, to: u8) -> &[u8] {
+        let replaced = |byte: &u8| if *byte == from { to } else { *byte };
+        self.0.alloc_slice_fill_iter(bytes.iter().map(replaced))
     }
 
     /// Returns the parts as one piece that lives until the arena is cleared.
@@ -73,11 +79,22 @@ pub(crate) fn escape_measurement(name: &str, text: &mut String) {
 }
 
 fn escape(name: &str, escapable: &[u8], text: &mut String) {
-    for c in name.chars() {
-        if u8::try_from(c).is_ok_and(|byte| escapable.contains(&byte)) {
-            text.push('\\');
-        }
-        text.push(c);
+    let mut rest = name;
+    while let Some(at) = first(rest.as_bytes(), escapable) {
+        text.push_str(&rest[..at]);
+        text.push('\\');
+        text.push_str(&rest[at..=at]);
+        rest = &rest[at + 1..];
+    }
+    text.push_str(rest);
+}
+
+/// Returns the index of the first byte that a backslash escapes.
+fn first(name: &[u8], escapable: &[u8]) -> Option<usize> {
+    match escapable {
+        [a, b] => memchr2(*a, *b, name),
+        [a, b, c] => memchr3(*a, *b, *c, name),
+        _ => name.iter().position(|byte| escapable.contains(byte)),
     }
 }
 

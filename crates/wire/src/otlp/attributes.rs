@@ -65,6 +65,11 @@ impl<'a> Attributes<'a> {
     /// Appends a `KeyValue`.
     #[inline]
     pub fn push(&mut self, mut fields: Fields<'a>) -> Result<(), Malformed> {
+        if let Some((key, text)) = usual(fields.rest()) {
+            self.keys.push(key);
+            self.values.push(Text::Borrowed(text));
+            return Ok(());
+        }
         let (mut key, mut value): (&[u8], Option<Fields<'a>>) = (b"", None);
         while let Some(field) = fields.next()? {
             match field {
@@ -164,6 +169,25 @@ impl<'a> Attributes<'a> {
         self.written.push(brackets[1]);
         Ok(())
     }
+}
+
+/// Returns the key and the value of a `KeyValue` in the usual form: a text, both of less than 126 bytes, and no other
+/// field.
+#[inline]
+fn usual(message: &[u8]) -> Option<(&[u8], &[u8])> {
+    let [0x0a, key @ ..] = message else {
+        return None;
+    };
+    let (&length, key) = key.split_first()?;
+    let (key, value) = key.split_at_checked(usize::from(length))?;
+    let [0x12, any, 0x0a, length, text @ ..] = value else {
+        return None;
+    };
+    let is_whole = text.len() < 126
+        && usize::from(*length) == text.len()
+        && usize::from(*any) == text.len() + 2
+        && key.len() < 128;
+    is_whole.then_some((key, text))
 }
 
 /// `AnyValue`.
