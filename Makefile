@@ -17,7 +17,7 @@ SUDO ?= $(if $(filter 0,$(shell id -u)),,sudo)
 
 page_sources := $(shell find web/src web/public -type f 2>/dev/null) web/index.html web/vite.config.ts web/tsconfig.json
 
-.PHONY: help serve build sql cluster tour tour-root page test test-slow test-engine bench-peers bench-embedded bench-core bench-core-lock bench-bundles bench-restart \
+.PHONY: help serve build sql cluster tour tour-root page test test-slow test-engine bench-peers bench-protocols bench-queries bench-embedded bench-core bench-core-lock bench-bundles bench-restart \
         bench-amplification bench-merge-sim bench-merge-writes bench-merge-rate bench-merge-latency bench-merge-figures bench-soak bench-soak-peers \
         bench-simulate bench-raid-matrix bench-raid-heldout bench-raid-phases bench-raid-real bench-raid-faults \
         bench-cluster-faults bench-cluster-cost bench-cluster-scale bench-cluster-balance \
@@ -74,6 +74,15 @@ bench-peers: build ## Compare the server with VictoriaMetrics and InfluxDB on lo
 	scripts/need.sh victoria-metrics || true
 	scripts/need.sh influxdb || true
 	cargo run --release --locked -p seiner-bench -- peers $(ARGS)
+
+bench-protocols: build ## Load the server and VictoriaMetrics in several protocols
+	scripts/need.sh victoria-metrics || true
+	cargo run --release --locked -p seiner-bench -- protocols $(ARGS)
+
+bench-queries: build ## Ask the server, VictoriaMetrics, Prometheus and QuestDB questions over many series
+	scripts/need.sh victoria-metrics || true
+	scripts/need.sh prometheus || true
+	cargo run --release --locked -p seiner-bench -- queries $(ARGS)
 
 bench-embedded: ## Measure the engine alone on one core
 	cargo run --release --locked -p seiner-bench -- embedded $(ARGS)

@@ -76,6 +76,18 @@ impl Connection {
         self.response()
     }
 
+    /// Sends a POST request as [`Connection::post`], with more lines in the head.
+    pub fn post_with(&mut self, target: &str, headers: &str, body: &[u8]) -> Result<Response> {
+        let head = format!(
+            "POST {target} HTTP/1.1\r\nHost: {}\r\nContent-Length: {}\r\n{headers}\r\n",
+            self.address,
+            body.len()
+        );
+        self.stream.get_mut().write_all(head.as_bytes())?;
+        self.stream.get_mut().write_all(body)?;
+        self.response()
+    }
+
     /// Sends a POST request as [`Connection::post`], and states the rate of this client in rows per second. The server
     /// may then advise to use another port of its cluster.
     pub fn post_at_rate(&mut self, target: &str, body: &[u8], rate: f64) -> Result<Response> {

@@ -15,6 +15,7 @@ mod nbd;
 mod peer;
 mod process;
 mod progress;
+mod protocol;
 mod raid;
 mod report;
 mod run;
@@ -43,6 +44,10 @@ struct Arguments {
 enum Benchmark {
     /// Load our server and others with the same files over loopback
     Peers(run::peers::PeersSettings),
+    /// Load our server and VictoriaMetrics in several protocols
+    Protocols(run::protocols::ProtocolsSettings),
+    /// Ask our server and others questions over many series
+    Queries(run::queries::QueriesSettings),
     /// Load the engine without a server, on one core
     Embedded(run::embedded::EmbeddedSettings),
     /// Measure memory with millions of sources, and appends during their registration
@@ -101,6 +106,8 @@ fn main() -> Result<()> {
     };
     match arguments.benchmark {
         Benchmark::Peers(settings) => run::peers::run(&settings, &places),
+        Benchmark::Protocols(settings) => run::protocols::run(&settings, &places),
+        Benchmark::Queries(settings) => run::queries::run(&settings, &places),
         Benchmark::Embedded(settings) => run::embedded::run(&settings, &places),
         Benchmark::Core(settings) => run::core::run(&settings, &places),
         Benchmark::CoreLock(settings) => run::core_lock::run(&settings, &places),

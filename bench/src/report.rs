@@ -12,8 +12,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Names of the benchmarks, in the order in which the page lists them.
-pub const BENCHMARKS: [&str; 25] = [
+pub const BENCHMARKS: [&str; 27] = [
     "peers",
+    "protocols",
+    "queries",
     "embedded",
     "core",
     "core-lock",

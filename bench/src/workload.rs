@@ -30,6 +30,8 @@ pub struct Workload {
     pub ticks: u32,
     /// Number of ticks before the first tick of this workload: the length of the preceding load.
     pub first_tick: u32,
+    /// True for counters, which only rise. Otherwise the values are gauges.
+    pub counters: bool,
 }
 
 impl Workload {
@@ -49,7 +51,25 @@ impl Workload {
             fields,
             ticks,
             first_tick,
+            counters: false,
         })
+    }
+
+    /// Returns the counters of as many hosts, each with one field.
+    pub fn counters(sources: u32, ticks: u32) -> Workload {
+        Workload {
+            name: "counters",
+            sources,
+            fields: 1,
+            ticks,
+            first_tick: 0,
+            counters: true,
+        }
+    }
+
+    /// Returns the name of the measurement.
+    pub fn measurement(&self) -> &'static str {
+        if self.counters { "requests" } else { "gauge" }
     }
 
     /// Returns the same workload with fewer ticks, and with fewer sources once two ticks are left.
@@ -104,9 +124,16 @@ impl Workload {
         )
     }
 
-    /// Returns the name of a field. The only field of a line is named `value`.
+    /// Returns the name that other servers give to the metric of the first field.
+    pub fn metric(&self) -> String {
+        format!("{}_{}", self.measurement(), self.field(0))
+    }
+
+    /// Returns the name of a field. The only field of a line is named `value`, and that of a counter `total`.
     pub fn field(&self, field: u32) -> String {
-        if self.fields == 1 {
+        if self.counters {
+            "total".to_string()
+        } else if self.fields == 1 {
             "value".to_string()
         } else {
             format!("f{field}")
@@ -150,6 +177,7 @@ pub struct Gauge {
     random: u32,
     level: i32,
     decimals: u8,
+    rises: bool,
 }
 
 impl Gauge {
@@ -162,6 +190,17 @@ impl Gauge {
             random,
             level: if decimals == 2 { level * 10 } else { level },
             decimals,
+            rises: false,
+        }
+    }
+
+    /// Creates the counter of a series, by its number. It rises by 0 to 3.2 per step.
+    pub fn counter(series: u32) -> Gauge {
+        Gauge {
+            level: 0,
+            decimals: 1,
+            rises: true,
+            ..Gauge::new(series)
         }
     }
 
@@ -181,6 +220,10 @@ impl Gauge {
     /// Returns the next value, in units of the last decimal.
     pub fn step(&mut self) -> i32 {
         let (wander, noise) = (self.random(), self.random());
+        if self.rises {
+            self.level += noise.count_ones() as i32;
+            return self.level;
+        }
         let spread = if self.decimals == 2 {
             NOISE_TWO_DECIMALS
         } else {
@@ -229,11 +272,18 @@ impl Lines {
                 .iter()
                 .flat_map(|&host| (0..SENSORS_PER_HOST).map(move |sensor| (host, sensor)))
         };
-        let names = sensors().map(|(host, sensor)| name(host, sensor)).collect();
+        let names = sensors()
+            .map(|(host, sensor)| name(workload.measurement(), host, sensor))
+            .collect();
+        let create = if workload.counters {
+            Gauge::counter
+        } else {
+            Gauge::new
+        };
         let mut gauges: Vec<Gauge> = sensors()
             .flat_map(|(host, sensor)| {
                 let source = host * SENSORS_PER_HOST + sensor;
-                (0..workload.fields).map(move |field| Gauge::new(source * workload.fields + field))
+                (0..workload.fields).map(move |field| create(source * workload.fields + field))
             })
             .collect();
         for _ in 0..workload.first_tick {
@@ -284,7 +334,7 @@ impl Lines {
         for field in 0..fields {
             text.push(if field == 0 { b' ' } else { b',' });
             if fields == 1 {
-                text.extend_from_slice(b"value=");
+                write!(text, "{}=", self.workload.field(0))?;
             } else {
                 write!(text, "f{field}=")?;
             }
@@ -301,8 +351,8 @@ impl Lines {
     }
 }
 
-fn name(host: u32, sensor: u32) -> Vec<u8> {
-    let mut name = b"gauge".to_vec();
+fn name(measurement: &str, host: u32, sensor: u32) -> Vec<u8> {
+    let mut name = measurement.as_bytes().to_vec();
     for (tag, value) in tags(host, sensor) {
         name.push(b',');
         name.extend_from_slice(tag.as_bytes());
@@ -355,7 +405,7 @@ mod tests {
             let tick = (number / gauges.len()) as u32;
             let (name_and_field, stamp) = line.rsplit_once(' ').unwrap();
             let (key, value) = name_and_field.split_once(" value=").unwrap();
-            assert_eq!(key.as_bytes(), name(host, sensor));
+            assert_eq!(key.as_bytes(), name("gauge", host, sensor));
             assert_eq!(
                 value.parse::<f64>().unwrap().to_bits(),
                 gauges[place].value().to_bits(),

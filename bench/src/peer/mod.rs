@@ -1,12 +1,16 @@
 //! Servers of the comparison: start, load, flush and queries.
 
+pub mod analysis;
 pub mod influx;
+pub mod prometheus;
 pub mod questdb;
 pub mod seiner;
 pub mod victoria;
 
+use self::analysis::Analysis;
 use crate::client::Connection;
 use crate::process::Server;
+use crate::protocol::{Body, Protocol};
 use crate::workload::{Workload, tags};
 use anyhow::{Context, Result};
 use std::collections::HashMap;
@@ -57,8 +61,12 @@ pub trait Peer: Sync {
     fn prepare(&self, _connection: &mut Connection) -> Result<()> {
         Ok(())
     }
-    /// Returns the request target that accepts line protocol.
+    /// Returns the request target that accepts bodies.
     fn write_target(&self) -> &'static str;
+    /// Returns the body for lines of a workload: by default the lines, as line protocol.
+    fn body(&self, lines: &[u8]) -> Result<Body> {
+        Protocol::Lines.body(lines)
+    }
     /// Brings the data into their final form. Returns false if the server still changes the data.
     fn flush(&self, connection: &mut Connection, folder: &Path) -> Result<bool>;
     /// Returns the number of samples that the server returns for the interval of a workload.
@@ -71,6 +79,10 @@ pub trait Peer: Sync {
     ) -> Result<HashMap<(u32, u32), u64>>;
     /// Returns the target of the GET request for a query.
     fn target(&self, question: Question, workload: &Workload) -> String;
+    /// Returns the target of the GET request for a question over many series. `None` if the server cannot answer it.
+    fn analysis(&self, _analysis: Analysis, _run: usize, _workload: &Workload) -> Option<String> {
+        None
+    }
     /// Returns the number of values in an answer.
     fn values(&self, answer: &str) -> Result<usize>;
     /// Returns a note on the settings, for readers.

@@ -1,5 +1,6 @@
 //! QuestDB, run by Java from the jar in Maven Central.
 
+use super::analysis::Analysis;
 use super::{Peer, Question, answers, data, host_and_sensor, source_of};
 use crate::client::{Connection, encoded};
 use crate::process::{DiskUse, Server, free_address};
@@ -164,6 +165,41 @@ impl Peer for Questdb {
                 )
             }
         })
+    }
+
+    fn analysis(&self, analysis: Analysis, run: usize, workload: &Workload) -> Option<String> {
+        let (field, within) = (workload.field(0), within(workload));
+        let (host, sensor) = Analysis::series(run, workload);
+        // The latest value of each series in each minute.
+        let latest = format!(
+            "SELECT timestamp, region, host, sensor, last({field}) v FROM gauge WHERE {within} SAMPLE BY 1m"
+        );
+        let text = match analysis {
+            Analysis::Series => {
+                return Some(self.target(Question::Series { host, sensor }, workload));
+            }
+            Analysis::HostMeans => {
+                return Some(self.target(Question::MinuteMeans { host }, workload));
+            }
+            Analysis::Means => format!(
+                "SELECT timestamp, host, sensor, avg({field}) FROM gauge WHERE {within} SAMPLE BY 1m"
+            ),
+            Analysis::Sum => format!(
+                "SELECT timestamp, region, sum(v) FROM ({latest}) GROUP BY timestamp, region"
+            ),
+            Analysis::Percentile => {
+                format!(
+                    "SELECT timestamp, approx_percentile(v, 0.99, 3) FROM ({latest}) GROUP BY timestamp"
+                )
+            }
+            Analysis::Latest => {
+                "SELECT * FROM gauge LATEST ON timestamp PARTITION BY host, region, sensor"
+                    .to_string()
+            }
+            // SQL of QuestDB has no rate of counters, and no ten highest per minute without a join.
+            Analysis::Rate | Analysis::Top => return None,
+        };
+        Some(query(&text))
     }
 
     fn values(&self, answer: &str) -> Result<usize> {

@@ -1,5 +1,6 @@
 //! Our own server.
 
+use super::analysis::{Analysis, promql_values};
 use super::{Peer, Question, answers, data, host_and_sensor, source_of};
 use crate::client::{Connection, encoded};
 use crate::process::{Server, free_address};
@@ -17,6 +18,11 @@ pub struct Seiner {
     pub program: PathBuf,
     /// Durability setting: `interval` or `memory`.
     pub durability: &'static str,
+    /// True if questions over many series are all asked in PromQL. Otherwise they are asked in the server's own API
+    /// where it can answer them.
+    pub promql: bool,
+    /// Further arguments of the program.
+    pub arguments: Vec<String>,
 }
 
 impl Seiner {
@@ -25,6 +31,8 @@ impl Seiner {
         Seiner {
             program: program.to_path_buf(),
             durability: "interval",
+            promql: false,
+            arguments: Vec::new(),
         }
     }
 
@@ -38,7 +46,8 @@ impl Seiner {
 fn count_target(workload: &Workload) -> String {
     let (start, end) = workload.interval();
     format!(
-        "/api/v1/query?select=gauge&from={start}&to={end}&step=1000d&aggregate=count&format=csv"
+        "/api/v1/query?select={}&from={start}&to={end}&step=1000d&aggregate=count&format=csv",
+        workload.measurement()
     )
 }
 
@@ -63,7 +72,11 @@ fn tag<'r>(row: &'r str, name: &str) -> Option<&'r str> {
 
 impl Peer for Seiner {
     fn name(&self) -> &'static str {
-        "Seiner"
+        if self.promql {
+            "Seiner, PromQL"
+        } else {
+            "Seiner"
+        }
     }
 
     fn version(&self) -> Result<String> {
@@ -99,6 +112,7 @@ impl Peer for Seiner {
             "--durability",
             self.durability,
         ]);
+        command.args(&self.arguments);
         Server::start(command, address, &folder.join("log"))
     }
 
@@ -158,8 +172,30 @@ impl Peer for Seiner {
         )
     }
 
+    fn analysis(&self, analysis: Analysis, run: usize, workload: &Workload) -> Option<String> {
+        let (start, end) = workload.interval();
+        let (host, sensor) = Analysis::series(run, workload);
+        // A field named `value` is the metric that its measurement names.
+        let metric = workload.metric();
+        let metric = metric.trim_end_matches("_value");
+        let promql = || analysis.promql(run, workload, metric, ("/prometheus", ""));
+        Some(match analysis {
+            _ if self.promql => promql(),
+            Analysis::Series => self.target(Question::Series { host, sensor }, workload),
+            Analysis::HostMeans => self.target(Question::MinuteMeans { host }, workload),
+            Analysis::Means => format!(
+                "/api/v1/query?select=gauge&fields=value&from={start}&to={end}&step=60s&aggregate=mean"
+            ),
+            Analysis::Latest => "/api/v1/latest?select=gauge&fields=value".to_string(),
+            _ => promql(),
+        })
+    }
+
     fn values(&self, answer: &str) -> Result<usize> {
         let answer: Value = serde_json::from_str(answer).context("the answer is not JSON")?;
+        if let Some(values) = promql_values(&answer) {
+            return Ok(values);
+        }
         let series = answer["series"]
             .as_array()
             .context("an answer without series")?;

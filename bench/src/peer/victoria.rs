@@ -1,5 +1,6 @@
 //! VictoriaMetrics, single node.
 
+use super::analysis::{Analysis, promql_values};
 use super::{Peer, Question, answers, data, host_and_sensor, packaged, source_of};
 use crate::client::{Connection, encoded};
 use crate::process::{DiskUse, Server, free_address};
@@ -8,16 +9,32 @@ use anyhow::{Context, Result};
 use serde_json::Value;
 use std::collections::HashMap;
 use std::net::SocketAddr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-/// VictoriaMetrics of the Debian package.
-#[derive(Default)]
+/// VictoriaMetrics of the Debian package, or another program of it.
 pub struct Victoria {
+    /// Program.
+    pub program: PathBuf,
+    /// Further arguments of the program.
+    pub arguments: Vec<String>,
     /// True for the shortest retention that VictoriaMetrics accepts, a day. Otherwise 100 years.
     pub shortest: bool,
 }
+
+impl Default for Victoria {
+    fn default() -> Victoria {
+        Victoria {
+            program: PACKAGED.into(),
+            arguments: Vec::new(),
+            shortest: false,
+        }
+    }
+}
+
+/// Program of the Debian package.
+const PACKAGED: &str = "victoria-metrics";
 
 /// Returns a workload's interval in whole seconds, rounded outwards.
 fn seconds(workload: &Workload) -> (i64, i64) {
@@ -34,7 +51,8 @@ fn count_target(workload: &Workload, wrap: impl Fn(&str) -> String) -> String {
     let (start, end) = workload.interval();
     let (start, end) = (start / 1_000_000, end / 1_000_000);
     let counts = format!(
-        "count_over_time({{__name__=~\"gauge_.*\"}}[{}ms])",
+        "count_over_time({{__name__=~\"{}(_.*)?\"}}[{}ms])",
+        workload.measurement(),
         end - start + 1
     );
     let query = encoded(&wrap(&counts));
@@ -43,6 +61,14 @@ fn count_target(workload: &Workload, wrap: impl Fn(&str) -> String) -> String {
         end / 1000,
         end % 1000
     )
+}
+
+/// Returns the number of samples of a workload, from the API of Prometheus.
+pub fn stored(connection: &mut Connection, workload: &Workload) -> Result<u64> {
+    let target = count_target(workload, |counts| format!("sum({counts})"));
+    Ok(result(&connection.get(&target)?.text()?)?
+        .first()
+        .map_or(0, count))
 }
 
 fn result(answer: &str) -> Result<Vec<Value>> {
@@ -66,12 +92,16 @@ impl Peer for Victoria {
     }
 
     fn version(&self) -> Result<String> {
-        packaged("victoria-metrics", "victoria-metrics")
+        if self.program == Path::new(PACKAGED) {
+            return packaged(PACKAGED, PACKAGED);
+        }
+        let output = Command::new(&self.program).arg("-version").output()?;
+        Ok(String::from_utf8_lossy(&output.stdout).trim().to_string())
     }
 
     fn spawn(&self, folder: &Path) -> Result<Server> {
         let address = free_address()?;
-        let mut command = Command::new("victoria-metrics");
+        let mut command = Command::new(&self.program);
         command
             .arg(format!("-httpListenAddr={address}"))
             .arg(format!("-storageDataPath={}", data(folder).display()))
@@ -82,7 +112,8 @@ impl Peer for Victoria {
             .args([
                 "-search.maxUniqueTimeseries=20000000",
                 "-search.maxQueryDuration=10m",
-            ]);
+            ])
+            .args(&self.arguments);
         Server::start(command, address, &folder.join("log"))
     }
 
@@ -111,10 +142,7 @@ impl Peer for Victoria {
     }
 
     fn stored(&self, connection: &mut Connection, workload: &Workload) -> Result<u64> {
-        let target = count_target(workload, |counts| format!("sum({counts})"));
-        Ok(result(&connection.get(&target)?.text()?)?
-            .first()
-            .map_or(0, count))
+        stored(connection, workload)
     }
 
     fn stored_by_source(
@@ -159,6 +187,14 @@ impl Peer for Victoria {
         }
     }
 
+    fn analysis(&self, analysis: Analysis, run: usize, workload: &Workload) -> Option<String> {
+        let (host, sensor) = Analysis::series(run, workload);
+        Some(match analysis {
+            Analysis::Series => self.target(Question::Series { host, sensor }, workload),
+            _ => analysis.promql(run, workload, &workload.metric(), ("", "&nocache=1")),
+        })
+    }
+
     fn values(&self, answer: &str) -> Result<usize> {
         // An export has one line per series, and none for a missing series.
         if answer.is_empty() || answer.starts_with("{\"metric\"") {
@@ -169,10 +205,8 @@ impl Peer for Victoria {
             }
             return Ok(count);
         }
-        Ok(result(answer)?
-            .iter()
-            .map(|series| series["values"].as_array().map_or(0, Vec::len))
-            .sum())
+        let answer = serde_json::from_str(answer).context("the answer is not JSON")?;
+        promql_values(&answer).context("an answer without a result")
     }
 
     fn remark(&self) -> String {

@@ -291,6 +291,7 @@ fn workload(settings: &ClusterCostSettings, sources: u32, round: u32) -> Workloa
         fields: 1,
         ticks: settings.ticks,
         first_tick: round * settings.ticks,
+        counters: false,
     }
 }
 

@@ -165,6 +165,7 @@ fn load(settings: &ClusterScaleSettings, ports: &Ports, round: u32) -> Result<u6
         fields: 1,
         ticks: settings.ticks,
         first_tick: round * settings.ticks,
+        counters: false,
     };
     thread::scope(|scope| {
         let loads = addresses.iter().enumerate().map(|(port, address)| {

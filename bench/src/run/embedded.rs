@@ -174,6 +174,7 @@ impl Case {
             fields: 1,
             ticks: self.ticks,
             first_tick: 0,
+            counters: false,
         }
         .scaled(scale);
         Case {

@@ -16,6 +16,8 @@ pub mod merge_rate;
 pub mod merge_sim;
 pub mod merge_writes;
 pub mod peers;
+pub mod protocols;
+pub mod queries;
 pub mod raid_faults;
 pub mod raid_heldout;
 pub mod raid_matrix;

@@ -360,6 +360,7 @@ mod tests {
             fields: 1,
             ticks: 10,
             first_tick: 0,
+            counters: false,
         };
         let acknowledged = Acknowledged::new(2);
         acknowledged.add(0, 750);

@@ -294,7 +294,10 @@ pub fn named(list: &str) -> Result<Vec<Box<dyn Peer>>> {
     let peers = names.filter(|name| !name.is_empty()).map(|name| {
         let peer: Box<dyn Peer> = match name {
             "influxdb" => Box::new(crate::peer::influx::Influx { shortest: true }),
-            "victoriametrics" => Box::new(crate::peer::victoria::Victoria { shortest: true }),
+            "victoriametrics" => Box::new(crate::peer::victoria::Victoria {
+                shortest: true,
+                ..Default::default()
+            }),
             _ => bail!("unknown peer {name:?}; choose among influxdb,victoriametrics"),
         };
         Ok(peer)
