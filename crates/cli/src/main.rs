@@ -7,6 +7,8 @@
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 
 mod acknowledge;
+#[cfg(feature = "parquet")]
+mod arrow_stream;
 mod check;
 mod clock;
 #[cfg(feature = "cluster")]
@@ -14,6 +16,8 @@ mod cluster;
 mod completions;
 mod config;
 mod delete;
+#[cfg(feature = "parquet")]
+mod export;
 mod failure;
 mod flags;
 mod import;
@@ -25,6 +29,8 @@ mod lab_failure;
 mod log;
 mod man;
 mod output;
+#[cfg(feature = "parquet")]
+mod partition;
 #[cfg(feature = "plan")]
 mod plan;
 #[cfg(feature = "plan")]
@@ -67,6 +73,8 @@ enum Command {
     Delete(delete::Delete),
     Acknowledge(acknowledge::Acknowledge),
     Log(log::Log),
+    #[cfg(feature = "parquet")]
+    Export(export::Export),
     Import(import::Import),
     Inspect(inspect::Inspect),
     Check(check::Check),
@@ -94,6 +102,8 @@ fn main() -> ExitCode {
         Command::Delete(delete) => delete.run(),
         Command::Acknowledge(acknowledge) => acknowledge.run(),
         Command::Log(log) => log.run(),
+        #[cfg(feature = "parquet")]
+        Command::Export(export) => export.run(),
         Command::Import(import) => import.run(),
         Command::Inspect(inspect) => inspect.run(),
         Command::Check(check) => check.run(),

@@ -23,19 +23,30 @@ pub struct Remote {
     route: Mutex<Route>,
 }
 
-/// A line that the server rejected: its number in the request body, and the reason.
+/// A line or row that the server rejected: its number in the request body, and the reason.
 pub struct RejectedLine {
     pub line: u64,
+    /// Number of lines or rows that this entry stands for.
+    pub count: u64,
     pub reason: String,
 }
 
 /// Result of writing one request body.
 #[derive(Default)]
 pub struct Written {
-    /// Number of lines that the server rejected.
+    /// Number of lines or rows that the server rejected.
     pub rejected: u64,
-    /// The first of the rejected lines, with reasons.
+    /// The first of the rejected lines or rows, with reasons.
     pub listed: Vec<RejectedLine>,
+}
+
+/// Rows on the way to a server.
+struct RowsBody<'a> {
+    /// Address without the host.
+    path: &'a str,
+    media_type: &'a str,
+    bytes: &'a [u8],
+    rows: usize,
 }
 
 impl Remote {
@@ -63,13 +74,36 @@ impl Remote {
         if allow_1970 {
             path.push_str("&allow_1970=true");
         }
+        self.deliver(&RowsBody {
+            path: &path,
+            media_type: "text/plain; charset=utf-8",
+            bytes: lines,
+            rows: lines.iter().filter(|byte| **byte == b'\n').count(),
+        })
+    }
+
+    /// Writes a stream of Arrow. Repeats the request as [`Remote::write`] does.
+    ///
+    /// # Errors
+    /// As [`Remote::write`].
+    #[cfg(feature = "parquet")]
+    pub fn write_arrow(&self, stream: &[u8], rows: usize) -> Result<Written> {
+        self.deliver(&RowsBody {
+            path: "/write",
+            media_type: seiner_wire::answer::Format::Arrow.content_type(),
+            bytes: stream,
+            rows,
+        })
+    }
+
+    fn deliver(&self, body: &RowsBody<'_>) -> Result<Written> {
         let mut route = self.route.lock().unwrap_or_else(PoisonError::into_inner);
         if route.rate().is_none() {
             route.learn(self.ports());
         }
         for _ in 0..ATTEMPTS {
             let began = crate::time::now();
-            let mut response = match self.send(&route, &path, lines) {
+            let mut response = match self.send(&route, body) {
                 Err(_) if route.leave() => {
                     crate::time::sleep(CHANGE);
                     continue;
@@ -79,8 +113,7 @@ impl Remote {
             let advice = header(&response, PORTS).unwrap_or_default().to_string();
             match response.status() {
                 StatusCode::NO_CONTENT | StatusCode::OK => {
-                    let rows = lines.iter().filter(|byte| **byte == b'\n').count();
-                    route.note(rows, began.elapsed());
+                    route.note(body.rows, began.elapsed());
                     route.follow(&advice);
                     return Ok(Written::default());
                 }
@@ -101,16 +134,14 @@ impl Remote {
     }
 
     /// Sends a write to the present port of the route.
-    fn send(&self, route: &Route, path: &str, lines: &[u8]) -> Result<Response<Body>, ureq::Error> {
-        let request = self.agent.post(format!("{}{path}", route.current()));
+    fn send(&self, route: &Route, body: &RowsBody<'_>) -> Result<Response<Body>, ureq::Error> {
+        let request = self.agent.post(format!("{}{}", route.current(), body.path));
         // A client that states its rate follows advice.
         let request = match route.rate() {
             Some(rate) => request.header(RATE, format!("{rate:.0}")),
             None => request,
         };
-        request
-            .content_type("text/plain; charset=utf-8")
-            .send(lines)
+        request.content_type(body.media_type).send(body.bytes)
     }
 
     /// Returns the addresses of all ports that accept rows, if the server is a port of a cluster.
@@ -215,13 +246,17 @@ fn retry_after(response: &Response<Body>) -> Duration {
 /// Parses the answer to a rejected request body.
 ///
 /// # Errors
-/// If the answer lists no rejected lines: the server rejected the body as a whole.
+/// If the answer lists no rejected lines or rows: the server rejected the body as a whole.
 fn rejection(status: StatusCode, message: &str) -> Result<Written> {
     let answer: serde_json::Value = serde_json::from_str(message).unwrap_or_default();
-    if let (Some(rejected), Some(lines)) = (answer["rejected"].as_u64(), answer["lines"].as_array())
-    {
+    let lists = [("lines", "line"), ("rows", "row")];
+    let list = lists
+        .into_iter()
+        .find_map(|(list, number)| Some((answer[list].as_array()?, number)));
+    if let (Some(rejected), Some((lines, number))) = (answer["rejected"].as_u64(), list) {
         let listed = lines.iter().map(|line| RejectedLine {
-            line: line["line"].as_u64().unwrap_or_default(),
+            line: line[number].as_u64().unwrap_or_default(),
+            count: line["rows"].as_u64().unwrap_or(1),
             reason: line["reason"].as_str().unwrap_or_default().to_string(),
         });
         return Ok(Written {

@@ -8,7 +8,7 @@ use seiner_model::{FieldType, Value, parse_date, parse_units, plausible_unit};
 use std::collections::HashMap;
 
 /// Usual names of time columns, in order of preference, compared without regard to case.
-const TIME_NAMES: [&str; 7] = [
+pub const TIME_NAMES: [&str; 7] = [
     "ts",
     "timestamp",
     "time",

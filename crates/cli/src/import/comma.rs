@@ -94,8 +94,9 @@ pub struct Csv {
     files: Vec<PathBuf>,
 }
 
+/// Unit of times that are numbers.
 #[derive(Clone, Copy, ValueEnum)]
-enum TimeUnit {
+pub enum TimeUnit {
     S,
     Ms,
     Us,
@@ -104,7 +105,7 @@ enum TimeUnit {
 
 impl TimeUnit {
     /// Returns the name and the length in ns.
-    fn unit(self) -> (&'static str, i64) {
+    pub fn unit(self) -> (&'static str, i64) {
         match self {
             TimeUnit::S => ("s", 1_000_000_000),
             TimeUnit::Ms => ("ms", 1_000_000),
@@ -114,7 +115,8 @@ impl TimeUnit {
     }
 }
 
-fn pair(text: &str) -> Result<(String, String), String> {
+/// Parses a text such as `name=value`.
+pub fn pair(text: &str) -> Result<(String, String), String> {
     text.split_once('=')
         .map(|(name, value)| (name.to_string(), value.to_string()))
         .ok_or_else(|| format!("{text:?} is not of the form name=value"))

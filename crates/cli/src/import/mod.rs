@@ -8,6 +8,8 @@ mod repeats;
 mod scan;
 mod sink;
 mod statistics;
+#[cfg(feature = "parquet")]
+pub mod table;
 mod value;
 
 use crate::failure::Failure;
@@ -24,6 +26,10 @@ pub struct Import {
 #[derive(Subcommand)]
 enum Kind {
     Csv(comma::Csv),
+    #[cfg(feature = "parquet")]
+    Parquet(table::Parquet),
+    #[cfg(feature = "parquet")]
+    Arrow(table::Arrow),
 }
 
 impl Import {
@@ -31,6 +37,10 @@ impl Import {
     pub fn run(self) -> Result<(), Failure> {
         match self.kind {
             Kind::Csv(csv) => csv.run(),
+            #[cfg(feature = "parquet")]
+            Kind::Parquet(parquet) => parquet.run(),
+            #[cfg(feature = "parquet")]
+            Kind::Arrow(arrow) => arrow.run(),
         }
     }
 }

@@ -18,7 +18,7 @@ const REQUEST_BYTES: usize = 4 << 20;
 const LOOKED_AT: usize = 16;
 
 /// Maximum number of rejected rows and cells that are reported individually.
-const MAX_REPORTED: u64 = 100;
+pub const MAX_REPORTED: u64 = 100;
 
 /// Writes rows to a target and counts them.
 pub struct Sink {
@@ -152,7 +152,8 @@ impl Sink {
         }
         let written = Remote::write(remote, &text, Precision::Ns, true)?;
         self.counts.taken += lines.len() as u64 - written.rejected;
-        self.counts.rejected += written.rejected - written.listed.len() as u64;
+        let listed: u64 = written.listed.iter().map(|line| line.count).sum();
+        self.counts.rejected += written.rejected.saturating_sub(listed);
         for rejected in written.listed {
             let line = usize::try_from(rejected.line - 1)
                 .ok()
