@@ -12,6 +12,7 @@ from program import PROGRAM, ROOT, environment
 
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 PORT = "127.0.0.1:7670"
+COMMANDS = ("seiner query 'host_cpu", "seiner export ./files --select host_cpu")
 
 
 def blocks(page, language):
@@ -35,7 +36,7 @@ def test_commands_work_as_printed(serve, tmp_path):
             line
             for block in blocks(page, "sh")
             for line in block.splitlines()
-            if line.startswith("curl") and PORT in line or line.startswith("seiner query 'host_cpu")
+            if line.startswith("curl") and PORT in line or line.startswith(COMMANDS)
         ]
         if not PROGRAM.with_name("seiner-sql").is_file():
             warnings.warn("the examples in SQL are left out: seiner-sql is missing, run `make sql`")
@@ -48,7 +49,8 @@ def test_commands_work_as_printed(serve, tmp_path):
             assert reported.returncode == 0, f"{page.name}: {line}\n{reported.stdout}{reported.stderr}"
             done += 1
         for program in blocks(page, "python"):
-            if PORT in program:
+            # Programs on the files of an export run after the export of the same page.
+            if PORT in program or "files/measurement=" in program:
                 program = program.replace(PORT, server.address)
                 # A program that reads has its result in a table; one that sends says so at its end.
                 check = "\nassert table.num_rows > 0\n" if "table" in program else "\nassert provider.force_flush()\n"

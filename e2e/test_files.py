@@ -136,8 +136,8 @@ def test_a_foreign_file_is_imported_by_flags(tmp_path):
         (("--time-column", "when"), 'column "when" has integers without a unit; add --time-unit'),
         (("--time-column", "when", "--time-unit", "ms"), 'column "parts" has the type List('),
     ):
-        refused = run(*PARQUET, *flags, *plain)
-        assert refused.returncode == 2 and words in refused.stderr, refused.stderr
+        rejected = run(*PARQUET, *flags, *plain)
+        assert rejected.returncode == 2 and words in rejected.stderr, rejected.stderr
     assert not (tmp_path / "d").exists()
     flags = ("--time-column", "when", "--time-unit", "ms", "--tag-columns", "turbine,site")
     flags += ("--field-columns", "power,state")
@@ -199,8 +199,8 @@ def test_a_killed_export_continues(tmp_path, serve):
     assert ask(f"select count(*) from read_parquet('{out}/**/*.parquet')") == [(20_000,)]
     assert not list(out.rglob("*.part"))
     # Another selection does not mix with the first.
-    refused = export(out, "--server", server.url, "--select", "m{host='h1'}".replace("'", '"'), status=2)
-    assert "name a new folder" in refused
+    rejected = export(out, "--server", server.url, "--select", "m{host='h1'}".replace("'", '"'), status=2)
+    assert "name a new folder" in rejected
 
 
 def test_a_day_that_may_change_is_written_again(data, tmp_path):
