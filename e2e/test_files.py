@@ -253,3 +253,32 @@ def test_hostile_files_are_errors(tmp_path):
     done = run(*PARQUET, "--data", tmp_path / "e", tmp_path / "damaged.parquet", tmp_path / "good.parquet")
     assert done.returncode == 1 and "2 rows imported" in done.stderr, done.stderr
     assert "1 of 2 files failed" in done.stderr, done.stderr
+
+
+def test_damaged_days_are_reported_and_others_exported(serve, tmp_path):
+    server = serve()
+    for measurement in ("one", "two"):
+        before = set(server.data.glob("segment-*.log"))
+        lines = [f"{measurement},s={row % 5} v={row * row % 1009 / 8} {START + row * 5 * SECOND}" for row in range(5000)]
+        assert server.write("\n".join(lines)).status_code == 204
+        server.flush()
+        if measurement == "one":
+            (segment,) = set(server.data.glob("segment-*.log")) - before
+    server.stop()
+    content = bytearray(segment.read_bytes())
+    content[5000:5064] = bytes(byte ^ 0x55 for byte in content[5000:5064])
+    segment.write_bytes(content)
+    server.start()
+    for name, source in (("remote", ("--server", server.url)), ("local", ("--data", server.data))):
+        reported = export(tmp_path / name, *source, status=1)
+        assert "\none 20" in "\n" + reported and "days were not exported" in reported, reported
+        assert pq.read_table(tmp_path / name / "measurement=two").num_rows == 5000
+
+
+def test_a_file_of_duckdb_is_imported(tmp_path):
+    select = "select timestamp '2023-11-14 22:13:20' + interval (i) second as ts, i % 2 as host, i * 1.5::double as v"
+    duckdb.sql(f"copy ({select} from range(4) as r(i)) to '{tmp_path}/duck.parquet' (compression gzip)")
+    assert run(*PARQUET, "--data", tmp_path / "d", "--tag-columns", "host", tmp_path / "duck.parquet").returncode == 0
+    seconds = [START + row * SECOND for row in range(4)]
+    expected = [f"{time},duck,{row % 2},{row * 1.5}" for row, time in enumerate(seconds)]
+    assert rows(tmp_path / "d")[:4] == expected

@@ -23,11 +23,8 @@ use seiner_server::ingest::now;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Number of attempts to read a day. A server may be too busy, and a field may appear while a day is read.
+/// Number of attempts to read a day from a server, which may be too busy, or get a new field in between.
 const ATTEMPTS: usize = 3;
-
-/// Number of days in a row that fail before the export ends.
-const MAX_FAILED: u32 = 3;
 
 /// Export rows into files of Parquet or Arrow, one file per measurement and day.
 ///
@@ -193,7 +190,7 @@ impl Export {
         }
     }
 
-    /// Writes the files. A day that fails is reported, and the others are written.
+    /// Writes the files. A day that fails is reported, and the others are written, unless the source no longer answers.
     fn write(
         &self,
         plan: &Plan,
@@ -204,14 +201,12 @@ impl Export {
     ) {
         let template = "{msg} {bar:30} {pos}/{len} files {eta} left";
         let bar = progress::over(days.len() as u64, template);
-        let mut failed_in_a_row = 0;
         for (measurement, day) in days {
             bar.set_message(format!("{measurement} {}", day.name()));
             let selection = self.selection(plan, measurement, day.interval());
             let begun = now();
             match self.write_day(origin, folder, &selection, *day) {
                 Ok(written) => {
-                    failed_in_a_row = 0;
                     counts.files += u64::from(written.rows > 0);
                     counts.rows += written.rows;
                     counts.with_levels += u64::from(written.has_levels);
@@ -220,10 +215,9 @@ impl Export {
                 }
                 Err(error) => {
                     counts.failed += 1;
-                    failed_in_a_row += 1;
                     let place = format!("{measurement} {}", day.name());
                     bar.suspend(|| eprintln!("{place}: {error:#}"));
-                    if failed_in_a_row == MAX_FAILED {
+                    if !origin.is_alive() {
                         break;
                     }
                 }
@@ -241,13 +235,17 @@ impl Export {
         day: Day,
     ) -> anyhow::Result<Written> {
         let path = folder.of_day(selection.measurement, day)?;
+        let attempts = match origin {
+            Origin::Directory(_) => 1,
+            Origin::Server(_) => ATTEMPTS,
+        };
         let mut attempt = 1;
         loop {
             let mut file = DayFile::new(self.format, &path, selection.measurement, now());
             let read = origin.rows(selection, &mut |batch| file.write(&batch));
             match read {
                 Ok(()) => return file.finish(),
-                Err(error) if attempt == ATTEMPTS => return Err(error),
+                Err(error) if attempt == attempts => return Err(error),
                 Err(_) => crate::time::sleep(Duration::from_secs(1)),
             }
             attempt += 1;

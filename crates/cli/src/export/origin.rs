@@ -4,10 +4,10 @@ use crate::arrow_stream::{BatchWriter, TakeBatch};
 use crate::remote::Remote;
 use anyhow::{Context, Result, anyhow};
 use seiner_model::{Interval, Selector};
-use seiner_server::query::{Parameters, QueryPlan, write_answer};
-use seiner_store::{Step, Store};
+use seiner_server::query::{LOSSES, Parameters, QueryPlan, write_answer};
+use seiner_store::{Error, Step, Store};
 use serde_json::Value;
-use std::io::{self, Read};
+use std::io;
 use std::sync::Arc;
 
 /// Address of queries.
@@ -66,7 +66,7 @@ impl Origin {
         }
     }
 
-    /// Returns true if the selection has rows. Reads aggregates of blocks, where possible.
+    /// Returns true if the selection has rows, or data that are damaged. Reads aggregates of blocks, where possible.
     ///
     /// # Errors
     /// If the source cannot be read.
@@ -76,7 +76,11 @@ impl Origin {
             Origin::Directory(store) => {
                 let query = plan(&parameters)?.query;
                 let mut series = store.aggregate(&query, Step::Whole, None)?;
-                Ok(series.next().transpose()?.is_some())
+                match series.next() {
+                    Some(Err(Error::Damage { .. })) => Ok(true),
+                    Some(Err(error)) => Err(error.into()),
+                    found => Ok(found.is_some()),
+                }
             }
             Origin::Server(remote) => {
                 let parameters = Parameters {
@@ -85,14 +89,22 @@ impl Origin {
                     limit: Some("1".to_string()),
                     ..parameters
                 };
-                let mut text = String::new();
-                let mut answer = remote.get(QUERY, &parameters.pairs())?;
-                let read = answer.read_to_string(&mut text);
-                read.context("an answer of the server is incomplete")?;
-                let answer: Value =
-                    serde_json::from_str(&text).context("an answer of the server is incomplete")?;
-                Ok(answer["series"][0].is_object())
+                let ([losses], answer) = remote.get_with(QUERY, &parameters.pairs(), [LOSSES])?;
+                let answer: Value = serde_json::from_reader(answer)
+                    .context("an answer of the server is incomplete")?;
+                // The warnings are the losses, which say nothing about these rows, and damaged data.
+                let losses = losses.and_then(|count| count.parse().ok()).unwrap_or(0);
+                let warnings = answer["warnings"].as_array().map_or(0, Vec::len);
+                Ok(answer["series"][0].is_object() || warnings > losses)
             }
+        }
+    }
+
+    /// Returns true if the source answers at all.
+    pub fn is_alive(&self) -> bool {
+        match self {
+            Origin::Directory(_) => true,
+            Origin::Server(remote) => remote.get("/ping", &[]).is_ok(),
         }
     }
 
