@@ -6,7 +6,7 @@ use crate::target::Open;
 use arrow_array::types::Int32Type;
 use arrow_array::{
     ArrayRef, BooleanArray, DictionaryArray, Float64Array, Int64Array, RecordBatch, StringArray,
-    TimestampMillisecondArray, new_null_array,
+    TimestampMicrosecondArray, TimestampMillisecondArray, new_null_array,
 };
 use arrow_ipc::writer::FileWriter;
 use arrow_schema::{DataType, Field, Fields, Schema, TimeUnit as Unit};
@@ -276,8 +276,20 @@ fn damaged_files_are_errors() {
     }
 }
 
-/// Types of columns, with and without a role.
+/// Types of columns, most of them with a role.
 fn data_type() -> impl Strategy<Value = DataType> {
+    let common = vec![
+        DataType::Int64,
+        DataType::Float64,
+        DataType::Utf8,
+        DataType::Boolean,
+        DataType::Dictionary(DataType::Int32.into(), DataType::Utf8.into()),
+    ];
+    prop_oneof![6 => prop::sample::select(common), 1 => any_type()]
+}
+
+/// Types of columns, with and without a role.
+fn any_type() -> impl Strategy<Value = DataType> {
     let item = Arc::new(Field::new("item", DataType::Utf8, true));
     let dictionary =
         |key: DataType, value: DataType| DataType::Dictionary(key.into(), value.into());
@@ -336,6 +348,15 @@ fn column(data_type: &DataType, rows: usize) -> ArrayRef {
     let numbers = (0..rows).map(|row| (row % 3 != 0).then_some(row as i64 * 977));
     match data_type {
         DataType::Int64 => Arc::new(numbers.collect::<Int64Array>()),
+        DataType::Timestamp(Unit::Microsecond, None) => {
+            Arc::new(numbers.collect::<TimestampMicrosecondArray>())
+        }
+        DataType::Dictionary(key, _) if **key == DataType::Int32 => {
+            let texts = numbers.map(|number| number.map(|number| number.to_string()));
+            let texts: Vec<Option<String>> = texts.collect();
+            let texts = texts.iter().map(Option::as_deref);
+            Arc::new(texts.collect::<DictionaryArray<Int32Type>>())
+        }
         DataType::Float64 => Arc::new(
             numbers
                 .map(|number| number.map(|number| number as f64))
@@ -351,15 +372,22 @@ fn column(data_type: &DataType, rows: usize) -> ArrayRef {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2000))]
+
     #[test]
     fn every_schema_is_mapped_or_rejected(
-        columns in prop::collection::vec((name(), data_type(), kind()), 0..8),
+        mut columns in prop::collection::vec((name(), data_type(), kind()), 0..8),
+        has_times in prop::bool::weighted(0.7),
         rows in 0usize..20,
         tags in prop::option::of(prop::collection::vec(name(), 0..3)),
         fields in prop::option::of(prop::collection::vec(name(), 0..3)),
         time in prop::option::of(name()),
         has_unit: bool,
     ) {
+        if has_times {
+            let times = DataType::Timestamp(Unit::Microsecond, None);
+            columns.insert(0, ("time".to_string(), times, None));
+        }
         let schema = columns.iter().map(|(name, data_type, kind)| {
             let metadata = kind.iter().map(|kind| ("kind".to_string(), kind.clone()));
             let metadata: HashMap<String, String> = metadata.collect();
