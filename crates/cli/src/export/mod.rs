@@ -23,7 +23,7 @@ use seiner_server::ingest::now;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Number of attempts to read a day from a server, which may be too busy, or get a new field in between.
+/// Number of attempts to read from a server, which may be too busy, or get a new field in between.
 const ATTEMPTS: usize = 3;
 
 /// Export rows into files of Parquet or Arrow, one file per measurement and day.
@@ -162,7 +162,8 @@ impl Export {
         for measurement in measurements {
             let (first, last) = plan.days;
             let days = days_with_rows(first, last, |interval| {
-                origin.has_rows(&self.selection(plan, &measurement, interval))
+                let selection = self.selection(plan, &measurement, interval);
+                with_attempts(origin, || origin.has_rows(&selection))
             });
             for day in
                 days.with_context(|| format!("the days of {measurement:?} were not found"))?
@@ -235,21 +236,11 @@ impl Export {
         day: Day,
     ) -> anyhow::Result<Written> {
         let path = folder.of_day(selection.measurement, day)?;
-        let attempts = match origin {
-            Origin::Directory(_) => 1,
-            Origin::Server(_) => ATTEMPTS,
-        };
-        let mut attempt = 1;
-        loop {
+        with_attempts(origin, || {
             let mut file = DayFile::new(self.format, &path, selection.measurement, now());
-            let read = origin.rows(selection, &mut |batch| file.write(&batch));
-            match read {
-                Ok(()) => return file.finish(),
-                Err(error) if attempt == attempts => return Err(error),
-                Err(_) => crate::time::sleep(Duration::from_secs(1)),
-            }
-            attempt += 1;
-        }
+            origin.rows(selection, &mut |batch| file.write(&batch))?;
+            file.finish()
+        })
     }
 
     fn report(&self, counts: &Counts) {
@@ -279,4 +270,22 @@ impl Export {
             );
         }
     }
+}
+
+/// Calls a function that reads from a source. Calls the function again if a server fails.
+fn with_attempts<T>(
+    origin: &Origin,
+    mut read: impl FnMut() -> anyhow::Result<T>,
+) -> anyhow::Result<T> {
+    let attempts = match origin {
+        Origin::Directory(_) => 1,
+        Origin::Server(_) => ATTEMPTS,
+    };
+    for _ in 1..attempts {
+        match read() {
+            Ok(found) => return Ok(found),
+            Err(_) => crate::time::sleep(Duration::from_secs(1)),
+        }
+    }
+    read()
 }
