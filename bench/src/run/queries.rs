@@ -99,7 +99,13 @@ pub fn run(settings: &QueriesSettings, places: &OutputPaths) -> Result<()> {
         } else {
             &gauges
         };
-        measured.extend(ask_all(&mut loaded, analysis, of, settings)?);
+        measured.extend(ask_all(
+            &mut loaded,
+            analysis,
+            of,
+            settings,
+            &mut report.notes,
+        ));
     }
     stop_all(loaded)?;
     if settings.latest > 0 {
@@ -110,7 +116,13 @@ pub fn run(settings: &QueriesSettings, places: &OutputPaths) -> Result<()> {
             ..gauges.clone()
         };
         let mut loaded = load_all(settings, &mut report, &[&many], &places.output)?;
-        measured.extend(ask_all(&mut loaded, Analysis::Latest, &many, settings)?);
+        measured.extend(ask_all(
+            &mut loaded,
+            Analysis::Latest,
+            &many,
+            settings,
+            &mut report.notes,
+        ));
         stop_all(loaded)?;
     }
     report.notes.push(format!(
@@ -264,18 +276,28 @@ fn stop_all(loaded: Vec<Loaded>) -> Result<()> {
     loaded.into_iter().try_for_each(|one| one.server.stop())
 }
 
-/// Asks a question of all servers in turns.
+/// Asks a question of all servers in turns. A server that rejects it takes no part, with a note.
 fn ask_all(
     loaded: &mut [Loaded],
     analysis: Analysis,
     workload: &Workload,
     settings: &QueriesSettings,
-) -> Result<Vec<Measured>> {
+    rejections: &mut Vec<String>,
+) -> Vec<Measured> {
     let mut measured: Vec<Option<Measured>> = vec![None; loaded.len()];
     for round in 0..=settings.rounds {
         for (one, measured) in loaded.iter_mut().zip(&mut measured) {
-            let Some(turn) = turn(one, analysis, workload, settings.turn_ms)? else {
-                continue;
+            let turn = match turn(one, analysis, workload, settings.turn_ms) {
+                Ok(Some(turn)) => turn,
+                Ok(None) => continue,
+                Err(error) => {
+                    let note = format!("{}: {error:#}", analysis.describe());
+                    eprintln!("{note}");
+                    if !rejections.contains(&note) {
+                        rejections.push(note);
+                    }
+                    continue;
+                }
             };
             // The first round fills caches.
             match measured {
@@ -298,7 +320,7 @@ fn ask_all(
             one.cpu_ms
         );
     }
-    Ok(measured)
+    measured
 }
 
 /// Repeats a question for a while. `cpu_ms` of the result is the sum over all requests.

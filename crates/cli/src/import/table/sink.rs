@@ -8,8 +8,9 @@ use anyhow::Result;
 use arrow_array::{Array, RecordBatch};
 use arrow_ipc::writer::StreamWriter;
 use arrow_schema::Schema;
-use seiner_store::{Error, Reason, Store};
+use seiner_store::{Error, Receipt, Store};
 use seiner_wire::arrow_body::{BadRows, BatchDivider, BodyOptions, SourceRows};
+use seiner_wire::line::LineNotation;
 
 /// Bytes after which a body is sent.
 const BODY_BYTES: usize = 4 << 20;
@@ -89,14 +90,21 @@ impl FileSink<'_> {
     /// If the destination fails, or rejects all rows.
     pub fn take(&mut self, batch: &RecordBatch, report: &mut Report<'_>) -> Result<()> {
         if let Open::Store(store) = self.target {
-            let divided = self.divider.divide(batch);
-            for rows in &divided.bad {
-                self.outcome.reject(rows, report);
-            }
-            for rows in &divided.sources {
-                append(&**store, rows, self.outcome, report)?;
-            }
-            return Ok(());
+            let outcome = &mut *self.outcome;
+            return self.divider.divide(batch, &mut |divided| {
+                for rows in &divided.bad {
+                    outcome.reject(rows, report);
+                }
+                let singles = &divided.singles;
+                if !singles.numbers.is_empty() {
+                    let receipt = store.append(&LineNotation, &singles.batch)?;
+                    outcome.note(receipt, &singles.numbers, report);
+                }
+                for rows in &divided.sources {
+                    append(&**store, rows, outcome, report)?;
+                }
+                Ok(())
+            });
         }
         let rows = (BODY_BYTES / row_bytes(batch)?).max(1);
         for start in (0..batch.num_rows()).step_by(rows) {
@@ -138,6 +146,21 @@ impl FileSink<'_> {
 }
 
 impl Outcome {
+    /// Adds the receipt for rows with these numbers.
+    fn note(&mut self, receipt: Receipt, numbers: &[u64], report: &mut Report<'_>) {
+        self.counts.taken += receipt.rows as u64;
+        let unlisted = receipt.rejected_total - receipt.rejected.len();
+        for (row, reason) in receipt.rejected {
+            let bad = BadRows {
+                first: numbers[row],
+                count: 1,
+                reason: reason.to_string(),
+            };
+            self.reject(&bad, report);
+        }
+        self.counts.rejected += unlisted as u64;
+    }
+
     /// Counts rejected rows and reports the first of them.
     fn reject(&mut self, rows: &BadRows, report: &mut Report<'_>) {
         self.counts.rejected += rows.count;
@@ -160,27 +183,22 @@ fn append(
     outcome: &mut Outcome,
     report: &mut Report<'_>,
 ) -> Result<()> {
-    let bad = |first: u64, count: usize, reason: &Reason| BadRows {
-        first,
-        count: count as u64,
-        reason: reason.to_string(),
-    };
     let source = match store.register(&rows.key) {
         Ok(source) => source,
         Err(Error::Rejected(reason)) => {
-            outcome.reject(&bad(rows.numbers[0], rows.numbers.len(), &reason), report);
+            let bad = BadRows {
+                first: rows.numbers[0],
+                count: rows.numbers.len() as u64,
+                reason: reason.to_string(),
+            };
+            outcome.reject(&bad, report);
             return Ok(());
         }
         Err(error) => return Err(error.into()),
     };
     let fields: Vec<&str> = rows.fields.iter().map(String::as_str).collect();
     let receipt = store.append_columns(source, &fields, &rows.columns)?;
-    outcome.counts.taken += receipt.rows as u64;
-    let unlisted = receipt.rejected_total - receipt.rejected.len();
-    for (row, reason) in receipt.rejected {
-        outcome.reject(&bad(rows.numbers[row], 1, &reason), report);
-    }
-    outcome.counts.rejected += unlisted as u64;
+    outcome.note(receipt, &rows.numbers, report);
     Ok(())
 }
 
