@@ -8,13 +8,25 @@ use crate::limiter::{MAX_WHOLE_BODY, Permit};
 use crate::port;
 use axum::http::{HeaderValue, StatusCode};
 use flate2::bufread::MultiGzDecoder;
-use std::io::Read;
+use std::io::{self, Read};
 use std::ops::Deref;
+use zstd::stream::read::Decoder;
 
 /// Bytes for which memory is reserved at the begin of a body.
 const FIRST_BYTES: usize = 64 << 10;
 /// Length of a compressed body from which other tasks leave the thread before decompression.
 const LONG_BYTES: usize = 64 << 10;
+
+/// Binary logarithm of the maximum memory that a frame of Zstandard may require: 8 MiB, which every decoder supports.
+pub const ZSTD_WINDOW_LOG: u32 = 23;
+
+/// Compression of a body.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Compression {
+    None,
+    Gzip,
+    Zstd,
+}
 
 /// Bytes with a permit for their memory.
 #[derive(Default)]
@@ -97,63 +109,87 @@ pub async fn collect(
     Ok(held)
 }
 
-/// Receives a body that may be gzip.
+/// Receives a body that may be compressed.
 ///
 /// # Errors
-/// As [`collect`] and [`gunzip`].
+/// As [`collect`] and [`decompress`].
 pub async fn receive(
     app: &AppState,
-    is_gzip: bool,
+    compression: Compression,
     stream: &mut IngestStream,
 ) -> Result<Held, ApiError> {
     let limit = limit(app);
     let body = collect(app, stream, limit).await?;
-    match is_gzip {
-        true => gunzip(app, &body, limit),
-        false => Ok(body),
-    }
+    decompress(app, compression, body, limit)
 }
 
-/// Returns whether a header states that the body is gzip.
+/// Returns the compression that a header states.
 ///
 /// # Errors
 /// If the body has another encoding.
-pub fn is_gzip(encoding: Option<&HeaderValue>) -> Result<bool, ApiError> {
+pub fn compression(encoding: Option<&HeaderValue>) -> Result<Compression, ApiError> {
     match encoding.map(HeaderValue::as_bytes) {
-        None | Some(b"" | b"identity") => Ok(false),
-        Some(b"gzip" | b"x-gzip") => Ok(true),
+        None | Some(b"" | b"identity") => Ok(Compression::None),
+        Some(b"gzip" | b"x-gzip") => Ok(Compression::Gzip),
+        Some(b"zstd") => Ok(Compression::Zstd),
         Some(_) => Err(ApiError::with(
             StatusCode::UNSUPPORTED_MEDIA_TYPE,
             "invalid",
-            "the encoding of a body can be gzip or left out",
+            "the encoding of a body can be gzip, zstd or left out",
         )),
     }
 }
 
-/// Decompresses gzip.
+/// Decompresses a body.
 ///
 /// # Errors
-/// If the bytes are not gzip, or too long after decompression, or if other bodies take too much memory.
-pub fn gunzip(app: &AppState, compressed: &[u8], limit: usize) -> Result<Held, ApiError> {
-    let inflate = || {
-        let (mut held, mut piece) = (Held::default(), vec![0; FIRST_BYTES]);
-        let mut decoder = MultiGzDecoder::new(compressed);
-        loop {
-            match decoder.read(&mut piece) {
-                Ok(0) => return Ok(held),
-                Ok(len) => held.extend(app, limit, &piece[..len])?,
-                Err(error) => {
-                    return Err(ApiError::invalid(format!(
-                        "the body is not the gzip that its header states: {error}"
-                    )));
-                }
-            }
-        }
+/// If the bytes have another compression, or are too long after decompression, or if other bodies take too much memory.
+pub fn decompress(
+    app: &AppState,
+    compression: Compression,
+    body: Held,
+    limit: usize,
+) -> Result<Held, ApiError> {
+    let gunzip = || {
+        let decoder = MultiGzDecoder::new(&*body);
+        read(app, decoder, limit, |error| bad("gzip", &error))
     };
-    match compressed.len() < LONG_BYTES {
-        true => inflate(),
-        false => port::waiting(inflate),
+    let unzstd = || {
+        let bad = |error| bad("Zstandard with a window of at most 8 MiB", &error);
+        let mut decoder = Decoder::with_buffer(&*body).map_err(bad)?;
+        decoder.window_log_max(ZSTD_WINDOW_LOG).map_err(bad)?;
+        read(app, decoder, limit, bad)
+    };
+    let is_long = body.len() >= LONG_BYTES;
+    match compression {
+        Compression::None => Ok(body),
+        Compression::Gzip if is_long => port::waiting(gunzip),
+        Compression::Gzip => gunzip(),
+        Compression::Zstd if is_long => port::waiting(unzstd),
+        Compression::Zstd => unzstd(),
     }
+}
+
+/// Reads all that a decoder returns.
+fn read(
+    app: &AppState,
+    mut decoder: impl Read,
+    limit: usize,
+    bad: impl Fn(io::Error) -> ApiError,
+) -> Result<Held, ApiError> {
+    let (mut held, mut piece) = (Held::default(), vec![0; FIRST_BYTES]);
+    loop {
+        match decoder.read(&mut piece).map_err(&bad)? {
+            0 => return Ok(held),
+            len => held.extend(app, limit, &piece[..len])?,
+        }
+    }
+}
+
+fn bad(stated: &str, error: &io::Error) -> ApiError {
+    ApiError::invalid(format!(
+        "the body is not the {stated} that its header states: {error}"
+    ))
 }
 
 /// Returns the error of a body that exceeds the limit.

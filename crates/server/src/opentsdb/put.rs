@@ -10,7 +10,7 @@ use crate::intake::{self, Intake, Place};
 use crate::port;
 use crate::text::{RowLines, TextIngest};
 use crate::traffic::ProtocolCounters;
-use crate::whole_body::{self, is_gzip};
+use crate::whole_body::{self, compression};
 use axum::Json;
 use axum::body::Body;
 use axum::extract::{Query, State};
@@ -52,9 +52,9 @@ async fn take(
     headers: &HeaderMap,
     stream: &mut IngestStream,
 ) -> Result<Outcome, ApiError> {
-    let is_gzip = is_gzip(headers.get(header::CONTENT_ENCODING))?;
+    let compression = compression(headers.get(header::CONTENT_ENCODING))?;
     let intake = Intake::begin(app, METRIC)?;
-    let body = whole_body::receive(app, is_gzip, stream).await?;
+    let body = whole_body::receive(app, compression, stream).await?;
     let outcome = port::waiting(|| store(app, &intake.counters, &body))?;
     drop(body);
     intake.durable(outcome.position).await?;

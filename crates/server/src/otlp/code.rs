@@ -10,7 +10,7 @@ const INTERNAL: i32 = 13;
 const UNAVAILABLE: i32 = 14;
 const DEADLINE_EXCEEDED: i32 = 4;
 
-/// Returns the code of an error. Clients repeat requests with the code `UNAVAILABLE` only.
+/// Returns the code of an error. Clients repeat requests with the codes `UNAVAILABLE` and `DEADLINE_EXCEEDED`.
 pub fn of(error: &ApiError) -> i32 {
     match error.status() {
         StatusCode::SERVICE_UNAVAILABLE => UNAVAILABLE,

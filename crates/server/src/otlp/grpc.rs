@@ -4,6 +4,7 @@
 //! the answer, or in its head if there is no message.
 
 use super::code::{self, UNIMPLEMENTED};
+use super::messages::{Any, Status};
 use super::{PROTOCOL, write};
 use crate::accept::{Arrival, accept, close, drive};
 use crate::api_error::ApiError;
@@ -14,9 +15,11 @@ use crate::intake::Intake;
 use crate::port;
 use crate::shutdown::Stop;
 use crate::socket::Socket;
-use crate::whole_body::{self, collect, gunzip, is_gzip};
+use crate::whole_body::{self, Compression, collect, compression, decompress};
 use axum::body::Body;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Request, Response, StatusCode, header};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD_NO_PAD;
 use bytes::{BufMut, Bytes, BytesMut};
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
@@ -37,6 +40,7 @@ const ENCODING: HeaderName = HeaderName::from_static("grpc-encoding");
 const ACCEPT_ENCODING: HeaderName = HeaderName::from_static("grpc-accept-encoding");
 const STATUS: HeaderName = HeaderName::from_static("grpc-status");
 const MESSAGE: HeaderName = HeaderName::from_static("grpc-message");
+const DETAILS: HeaderName = HeaderName::from_static("grpc-status-details-bin");
 /// Length of the prefix of a message: a flag for compression, and the length.
 const PREFIX: usize = 5;
 
@@ -128,36 +132,48 @@ async fn call(app: &Arc<AppState>, request: Request<Incoming>) -> Response<Body>
         Err(error) if error.status() == StatusCode::UNSUPPORTED_MEDIA_TYPE => {
             failure(UNIMPLEMENTED, &error.to_string())
         }
-        Err(error) => failure(code::of(&error), &error.to_string()),
+        Err(error) => {
+            let mut response = failure(code::of(&error), &error.to_string());
+            if let Some(details) = retry_details(&error) {
+                response.headers_mut().insert(DETAILS, details);
+            }
+            response
+        }
     }
+}
+
+/// Returns the status in Protocol Buffers with the time after which a retry is useful, if that is known.
+fn retry_details(error: &ApiError) -> Option<HeaderValue> {
+    let status = Status {
+        code: code::of(error),
+        message: error.to_string(),
+        details: vec![Any::retry_info(error.retry_s()?)],
+    };
+    HeaderValue::try_from(STANDARD_NO_PAD.encode(status.encode_to_vec())).ok()
 }
 
 /// Writes the points of a call. Returns the message of the answer.
 async fn export(app: &Arc<AppState>, head: &HeaderMap, body: Body) -> Result<Vec<u8>, ApiError> {
-    let has_encoding = is_gzip(head.get(ENCODING))?;
+    let compression = compression(head.get(ENCODING))?;
     let intake = Intake::begin(app, PROTOCOL)?;
     let limit = whole_body::limit(app);
     let body = collect(app, &mut IngestStream::new(body), limit + PREFIX).await?;
-    let (is_compressed, message) = message(&body)?;
-    let request = match (is_compressed, has_encoding) {
-        (false, _) => body.without_first(PREFIX),
-        (true, true) => {
-            let request = gunzip(app, message, limit)?;
-            drop(body);
-            request
-        }
-        (true, false) => {
+    let is_compressed = is_compressed(&body)?;
+    let mut request = body.without_first(PREFIX);
+    if is_compressed {
+        if compression == Compression::None {
             return Err(ApiError::invalid(
                 "the message is compressed, but the header grpc-encoding is missing",
             ));
         }
-    };
+        request = decompress(app, compression, request, limit)?;
+    }
     let written = write(app, intake, request).await?;
     Ok(written.response().encode_to_vec())
 }
 
-/// Returns whether the message of a call is compressed, and the message.
-fn message(body: &[u8]) -> Result<(bool, &[u8]), ApiError> {
+/// Returns whether the message of a call is compressed, and checks its prefix.
+fn is_compressed(body: &[u8]) -> Result<bool, ApiError> {
     let Some((&[flag, a, b, c, d], message)) = body.split_first_chunk() else {
         return Err(ApiError::invalid("the body has no message"));
     };
@@ -166,14 +182,17 @@ fn message(body: &[u8]) -> Result<(bool, &[u8]), ApiError> {
             "the body is not one message of the length that its prefix states",
         ));
     }
-    Ok((flag == 1, message))
+    Ok(flag == 1)
 }
 
 fn head() -> Response<()> {
     let mut head = Response::new(());
     let headers = head.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(MEDIA_TYPE));
-    headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity,gzip"));
+    headers.insert(
+        ACCEPT_ENCODING,
+        HeaderValue::from_static("identity,gzip,zstd"),
+    );
     head
 }
 
@@ -219,8 +238,8 @@ mod tests {
 
     #[test]
     fn bodies_are_one_message() {
-        assert_eq!(message(b"\0\0\0\0\x02ab").unwrap(), (false, &b"ab"[..]));
-        assert_eq!(message(b"\x01\0\0\0\0").unwrap(), (true, &b""[..]));
+        assert!(!is_compressed(b"\0\0\0\0\x02ab").unwrap());
+        assert!(is_compressed(b"\x01\0\0\0\0").unwrap());
         for body in [
             &b""[..],
             b"\0\0\0\0",
@@ -229,7 +248,7 @@ mod tests {
             b"\0\xff\xff\xff\xffab",
             b"\x02\0\0\0\x02ab",
         ] {
-            let error = message(body).unwrap_err();
+            let error = is_compressed(body).unwrap_err();
             assert_eq!(code::of(&error), code::INVALID_ARGUMENT);
         }
     }

@@ -15,7 +15,7 @@ use crate::api_error::ApiError;
 use crate::app_state::AppState;
 use crate::ingest_stream::IngestStream;
 use crate::intake::Intake;
-use crate::whole_body::{self, Held, is_gzip, too_long};
+use crate::whole_body::{self, Held, compression, too_long};
 use axum::Router;
 use axum::body::Body;
 use axum::extract::State;
@@ -95,9 +95,9 @@ async fn take(
     headers: &HeaderMap,
     stream: &mut IngestStream,
 ) -> Result<Written, ApiError> {
-    let is_gzip = is_gzip(headers.get(header::CONTENT_ENCODING))?;
+    let compression = compression(headers.get(header::CONTENT_ENCODING))?;
     let intake = Intake::begin(app, PROTOCOL)?;
-    let mut body = whole_body::receive(app, is_gzip, stream).await?;
+    let mut body = whole_body::receive(app, compression, stream).await?;
     if encoding == Encoding::Json {
         body = converted(app, &body, whole_body::limit(app))?;
     }
@@ -149,6 +149,7 @@ fn failure(error: &ApiError, encoding: Encoding) -> Response {
     let status = Status {
         code: code::of(error),
         message: error.to_string(),
+        details: Vec::new(),
     };
     let body = match encoding {
         Encoding::Protobuf => status.encode_to_vec(),

@@ -6,7 +6,7 @@ use crate::api_error::ApiError;
 use crate::app_state::AppState;
 use crate::ingest;
 use crate::ingest_stream::IngestStream;
-use crate::whole_body::{collect, gunzip, is_gzip};
+use crate::whole_body::{collect, compression, decompress};
 use axum::body::Body;
 use axum::http::{HeaderMap, Request, StatusCode, header};
 use bytes::Bytes;
@@ -65,12 +65,11 @@ impl Outside for Http {
             _ => error.to_string(),
         };
         let form = form(&parts.headers);
-        let is_gzip = is_gzip(parts.headers.get(header::CONTENT_ENCODING)).map_err(failed)?;
+        let encoding = parts.headers.get(header::CONTENT_ENCODING);
+        let compression = compression(encoding).map_err(failed)?;
         let mut stream = IngestStream::new(Body::new(body));
-        let mut body = collect(app, &mut stream, limit).await.map_err(failed)?;
-        if is_gzip {
-            body = gunzip(app, &body, limit).map_err(failed)?;
-        }
+        let body = collect(app, &mut stream, limit).await.map_err(failed)?;
+        let body = decompress(app, compression, body, limit).map_err(failed)?;
         Ok(Fetched { body, form })
     }
 }

@@ -8,7 +8,7 @@ use crate::ingest::LineIngest;
 use crate::ingest_stream::IngestStream;
 use crate::intake;
 use crate::remote_write::body::{self, Encoding};
-use crate::whole_body::{self, Held};
+use crate::whole_body::{self, Held, ZSTD_WINDOW_LOG};
 use axum::http::{HeaderMap, header};
 use flate2::write::MultiGzDecoder;
 use seiner_store::Error;
@@ -21,8 +21,6 @@ use zstd::zstd_safe::DParameter;
 const INFLATE_BYTES: usize = 16 << 10;
 /// Bytes of Zstandard that are decompressed before other tasks run: four bytes become at most 128 KiB.
 const ZSTD_BYTES: usize = 512;
-/// Binary logarithm of the maximum memory that a frame of Zstandard may require: 8 MiB, which every decoder supports.
-const ZSTD_WINDOW_LOG: u32 = 23;
 /// Decompressed bytes that are stored before other tasks run.
 const PIECE_BYTES: usize = 1 << 20;
 
@@ -61,10 +59,7 @@ pub async fn whole(
     let limit = whole_body::limit(app);
     match compression(headers)? {
         Compression::None => whole_body::collect(app, stream, limit).await,
-        Compression::Gzip => {
-            let compressed = whole_body::collect(app, stream, limit).await?;
-            whole_body::gunzip(app, &compressed, limit)
-        }
+        Compression::Gzip => whole_body::receive(app, whole_body::Compression::Gzip, stream).await,
         Compression::Zstd => body::receive(app, Encoding::Zstd, stream).await,
         Compression::Snappy => body::receive(app, Encoding::Snappy, stream).await,
     }

@@ -81,6 +81,9 @@ struct Status {
 /// Gauge: its name, and points with a time in s and a value.
 type Points<'a> = (&'a str, &'a [(u64, Option<f64>)]);
 
+/// Name of a compression, and its function.
+type Compressor<'a> = (&'a str, &'a dyn Fn(&[u8]) -> Vec<u8>);
+
 /// Returns a request with gauges.
 pub fn request(gauges: &[Points<'_>]) -> Vec<u8> {
     let metrics = gauges.iter().map(|(name, points)| {
@@ -113,6 +116,15 @@ pub fn gzip(bytes: &[u8]) -> Vec<u8> {
     encoder.finish().unwrap()
 }
 
+/// Returns a frame of Zstandard that requires a window of 16 MiB.
+fn wide_zstd() -> Vec<u8> {
+    let mut encoder = zstd::Encoder::new(Vec::new(), 1).unwrap();
+    encoder.window_log(24).unwrap();
+    encoder.write_all(&[0; 1000]).unwrap();
+    encoder.flush().unwrap();
+    encoder.finish().unwrap()
+}
+
 fn send(site: &Site, kind: &str, body: &[u8]) -> Reply {
     site.post("/v1/metrics", &[("content-type", kind)], body)
 }
@@ -137,9 +149,12 @@ fn instant(site: &Site, query: &str, time: &str) -> Vec<(Value, String)> {
 #[test]
 fn all_addresses_and_encodings_store_points() {
     let site = Site::new();
+    let zstd = |bytes: &[u8]| zstd::encode_all(bytes, 1).unwrap();
+    let plain = |bytes: &[u8]| bytes.to_vec();
+    let encodings: [Compressor<'_>; 3] = [("identity", &plain), ("gzip", &gzip), ("zstd", &zstd)];
     let mut seconds = 0_u32;
     for address in ADDRESSES {
-        for is_gzip in [false, true] {
+        for (encoding, encode) in encodings {
             for kind in [PROTOBUF, JSON] {
                 seconds += 1;
                 let value = f64::from(seconds) / 10.0;
@@ -153,10 +168,7 @@ fn all_addresses_and_encodings_store_points() {
                     .to_string()
                     .into_bytes(),
                 };
-                let (body, encoding) = match is_gzip {
-                    true => (gzip(&body), "gzip"),
-                    false => (body, "identity"),
-                };
+                let body = encode(&body);
                 let headers = [("content-type", kind), ("content-encoding", encoding)];
                 let reply = site.post(address, &headers, &body);
                 assert_eq!(reply.status, 200, "{}", reply.text);
@@ -169,7 +181,7 @@ fn all_addresses_and_encodings_store_points() {
     let expected: Vec<f64> = (1..=seconds).map(|n| f64::from(n) / 10.0).collect();
     assert_eq!(site.values("m_n")["values"], json!(expected));
     let metrics = site.get("/metrics").text;
-    let line = "seiner_ingest_samples_total{protocol=\"otlp\"} 12";
+    let line = "seiner_ingest_samples_total{protocol=\"otlp\"} 18";
     assert!(metrics.contains(line), "{metrics}");
     let data = site.get("/prometheus/api/v1/metadata?metric=m_n").json()["data"].clone();
     assert_eq!(data["m_n"][0]["type"], json!("gauge"));
@@ -281,7 +293,11 @@ fn a_rejected_part_is_a_partial_success() {
 #[test]
 fn errors_have_the_encoding_of_the_request() {
     let site = Site::with(|settings| settings.max_body = 1 << 20);
-    let zeros = gzip(&vec![0; (1 << 20) + 1]);
+    let plain = vec![0; (1 << 20) + 1];
+    let zeros = gzip(&plain);
+    let zstd_zeros = zstd::encode_all(&plain[..], 1).unwrap();
+    let cut = &zstd_zeros[..zstd_zeros.len() - 1];
+    let wide = wide_zstd();
     let long = format!("{{\"x\":\"{}\"}}", "y".repeat(1 << 20));
     let floats = format!(
         "{{\"resourceMetrics\":{{\"scopeMetrics\":{{\"metrics\":{{\"histogram\":{{\"dataPoints\":\
@@ -290,9 +306,13 @@ fn errors_have_the_encoding_of_the_request() {
     );
     for (kind, encoding, body, status, part) in [
         (PROTOBUF, "", &b"\x0a\x09"[..], 400, "byte "),
-        (PROTOBUF, "zstd", b"", 415, "gzip"),
+        (PROTOBUF, "br", b"", 415, "gzip"),
         (PROTOBUF, "gzip", b"x", 400, "gzip"),
         (PROTOBUF, "gzip", &zeros, 413, "max_body"),
+        (PROTOBUF, "zstd", b"xxxx", 400, "Zstandard"),
+        (PROTOBUF, "zstd", cut, 400, "Zstandard"),
+        (PROTOBUF, "zstd", &zstd_zeros, 413, "max_body"),
+        (PROTOBUF, "zstd", &wide, 400, "window of at most 8 MiB"),
         (JSON, "", b"{", 400, "line 1"),
         (JSON, "", b"[]", 400, "an object"),
         (

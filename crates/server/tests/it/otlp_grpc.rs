@@ -3,6 +3,8 @@
 use crate::limits::until;
 use crate::otlp::{Response, gzip, request};
 use crate::site::Site;
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD_NO_PAD;
 use http_body_util::{BodyExt, Full};
 use hyper::body::Bytes;
 use hyper::client::conn::http2;
@@ -41,6 +43,24 @@ impl Called {
         assert_eq!(prefix[1..], (message.len() as u32).to_be_bytes());
         Response::decode(message).unwrap()
     }
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct Status {
+    #[prost(int32, tag = "1")]
+    code: i32,
+    #[prost(string, tag = "2")]
+    message: String,
+    #[prost(message, repeated, tag = "3")]
+    details: Vec<Any>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct Any {
+    #[prost(string, tag = "1")]
+    type_url: String,
+    #[prost(bytes = "vec", tag = "2")]
+    value: Vec<u8>,
 }
 
 fn site(max_body: u64) -> Site {
@@ -111,9 +131,14 @@ fn calls_store_points() {
         export(&site, "gzip", framed(0, &third)).message().partial,
         None
     );
-    assert_eq!(site.values("m")["values"], json!([1.5, 2.5, 3.5]));
+    let fourth = request(&[("m", &[(5, Some(4.5))])]);
+    let compressed = zstd::encode_all(&fourth[..], 1).unwrap();
+    let called = export(&site, "zstd", framed(1, &compressed));
+    assert_eq!(called.message().partial, None);
+    assert_eq!(called.header("grpc-accept-encoding"), "identity,gzip,zstd");
+    assert_eq!(site.values("m")["values"], json!([1.5, 2.5, 3.5, 4.5]));
     let metrics = site.get("/metrics").text;
-    let line = "seiner_ingest_samples_total{protocol=\"otlp\"} 3";
+    let line = "seiner_ingest_samples_total{protocol=\"otlp\"} 4";
     assert!(metrics.contains(line), "{metrics}");
 }
 
@@ -121,7 +146,9 @@ fn calls_store_points() {
 fn errors_are_in_the_head_of_the_answer() {
     let site = site(1 << 16);
     let good = framed(0, &request(&[("m", &[(1, Some(1.0))])]));
-    let bomb = framed(1, &gzip(&vec![0; (1 << 16) + 1]));
+    let zeros = vec![0; (1 << 16) + 1];
+    let bomb = framed(1, &gzip(&zeros));
+    let zstd_bomb = framed(1, &zstd::encode_all(&zeros[..], 1).unwrap());
     for (encoding, body, code, part) in [
         ("identity", framed(0, b"\x0a\x09"), "3", "byte "),
         ("identity", b"\0\0\0".to_vec(), "3", "no message"),
@@ -129,13 +156,10 @@ fn errors_are_in_the_head_of_the_answer() {
         ("identity", framed(1, b""), "3", "grpc-encoding"),
         ("gzip", framed(1, b"x"), "3", "gzip"),
         ("gzip", bomb, "3", "max_body"),
-        (
-            "identity",
-            framed(0, &vec![0; (1 << 16) + 1]),
-            "3",
-            "max_body",
-        ),
-        ("zstd", good.clone(), "12", "gzip"),
+        ("identity", framed(0, &zeros), "3", "max_body"),
+        ("zstd", framed(1, b"xxxx"), "3", "Zstandard"),
+        ("zstd", zstd_bomb, "3", "max_body"),
+        ("snappy", good.clone(), "12", "gzip"),
     ] {
         let called = export(&site, encoding, body);
         assert_eq!(
@@ -179,6 +203,16 @@ fn too_many_calls_are_unavailable() {
     });
     let called = export(&site, "identity", good);
     assert_eq!(called.header("grpc-status"), "14");
+    let details = called.header("grpc-status-details-bin");
+    let status = Status::decode(&*STANDARD_NO_PAD.decode(details).unwrap()).unwrap();
+    assert_eq!(status.message, called.header("grpc-message"));
+    assert_eq!(status.code, 14);
+    let [detail] = &status.details[..] else {
+        panic!("{status:?}");
+    };
+    assert_eq!(detail.type_url, "type.googleapis.com/google.rpc.RetryInfo");
+    // A duration of 1 s.
+    assert_eq!(detail.value, [0x0a, 2, 8, 1]);
     let kind = [("content-type", "application/x-protobuf")];
     let reply = site.post("/v1/metrics", &kind, &[]);
     assert_eq!(reply.status, 503);
