@@ -10,6 +10,7 @@ import time
 import paho.mqtt.client as paho
 import pytest
 
+from authority import certificates
 from program import SLOW
 
 BEGIN_MS = 1_700_000_000_000
@@ -33,14 +34,14 @@ def free_port():
 class Broker:
     """Mosquitto with sessions that survive its restart."""
 
-    def __init__(self, folder):
+    def __init__(self, folder, more=("allow_anonymous true",)):
         self.folder = folder
         self.port = free_port()
         self.process = None
         # Mosquitto gives up root, and must then write the folder.
         lines = [
             f"listener {self.port} 127.0.0.1",
-            "allow_anonymous true",
+            *more,
             "persistence true",
             f"persistence_location {folder}/",
             "max_queued_messages 0",
@@ -229,6 +230,43 @@ def test_a_broker_may_restart(serve, broker):
     complete(server, 5000)
     assert server.status()["mqtt"]["connects"] == 2
     server.stop()
+
+
+@needs_mosquitto
+def test_a_broker_with_encryption_and_passwords(serve, tmp_path):
+    folder = tmp_path / "broker"
+    folder.mkdir()
+    authority, certificate, key = certificates(folder)
+    users = folder / "users"
+    subprocess.run(["mosquitto_passwd", "-b", "-c", users, "seiner", "secret-word"], check=True, timeout=PATIENCE_S)
+    broker = Broker(
+        folder, [f"certfile {certificate}", f"keyfile {key}", "allow_anonymous false", f"password_file {users}"]
+    )
+    broker.start()
+    try:
+        password = tmp_path / "password"
+        password.write_text("secret-word\n")
+        given = settings(mqtt_password_file=password, mqtt_broker=f"mqtts://seiner@127.0.0.1:{broker.port}")
+        # The system does not have the authority of the test.
+        server = serve(**given)
+        until(lambda: "TLS" in (server.status()["mqtt"]["last_error"] or ""), "the certificate is not rejected")
+        server.stop()
+        server = serve(**given, mqtt_ca_file=authority)
+        subscribed(server)
+        login = ["-u", "seiner", "-P", "secret-word", "--cafile", authority]
+        where = ["-h", "127.0.0.1", "-p", str(broker.port), "-q", "1", "-t", "load/a/temp"]
+        subprocess.run(["mosquitto_pub", *where, "-m", "21.5", *login], check=True, timeout=PATIENCE_S)
+        until(lambda: len(server.query("load")) == 1, "the message is missing")
+        # The password is in no text of the server.
+        for text in [server.log.read_text(), str(server.status())]:
+            assert "secret-word" not in text
+        password.write_text("another\n")
+        broker.stop()
+        broker.start()
+        until(lambda: "NotAuthorized" in (server.status()["mqtt"]["last_error"] or ""), "the password is not checked")
+        server.stop()
+    finally:
+        broker.stop()
 
 
 @pytest.mark.parametrize("version", [paho.MQTTv311, paho.MQTTv5])

@@ -55,6 +55,7 @@ mod renamed;
 mod response_stream;
 mod scrape;
 pub mod scrape_jobs;
+mod secure;
 mod series;
 mod server;
 pub mod settings;

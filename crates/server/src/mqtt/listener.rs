@@ -50,7 +50,9 @@ async fn attend(
         max_packet,
         connection: arrival.number,
     };
-    let mut session = Session::with_device(arrival.stream, max_packet);
+    // Acknowledgements are written in one piece: waiting for more would only delay them.
+    let _ = arrival.stream.set_nodelay(true);
+    let mut session = Session::with_device(Box::new(arrival.stream), max_packet);
     let mut exchange = Exchange::with_device(app, &stop);
     let opening = open(&mut session, limits);
     let opened = tokio::select! {

@@ -3,6 +3,7 @@
 //! The state machine of the protocol is that of `mqtt-protocol-core`. This module adds the socket and the timers. A
 //! fault of the other side ends the session with a reason, after the packets before the fault.
 
+use crate::secure::Link;
 use mqtt_protocol_core::mqtt::common::Cursor;
 use mqtt_protocol_core::mqtt::connection::{
     ConnectionOptions, Event, MQTT_PACKET_SIZE_NO_LIMIT, TimerKind,
@@ -15,7 +16,6 @@ use std::future::Future;
 use std::pin::pin;
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
 use tokio::time::Instant;
 
 /// Number of bytes read from a socket at once. Their messages are stored together.
@@ -29,7 +29,7 @@ pub type Ended = String;
 /// Session with a broker or a device.
 pub struct Session<R: RoleType> {
     connection: Connection<R>,
-    stream: TcpStream,
+    stream: Link,
     frame: Vec<u8>,
     /// Bytes to be written.
     out: Vec<u8>,
@@ -75,7 +75,7 @@ impl Session<Client> {
     /// would repeat a longer one for ever. So the session takes packets of any length from that broker. The session
     /// ends if a ping has no answer within `ping_time`.
     pub fn with_broker(
-        stream: TcpStream,
+        stream: Link,
         version: Version,
         max_packet: u32,
         ping_time: Duration,
@@ -101,7 +101,7 @@ impl Session<Client> {
 
 impl Session<Server> {
     /// Creates a session with a device. Its first packet defines the version.
-    pub fn with_device(stream: TcpStream, max_packet: u32) -> Session<Server> {
+    pub fn with_device(stream: Link, max_packet: u32) -> Session<Server> {
         let mut session = Session::new(stream, Version::Undetermined, max_packet);
         session.connection.set_auto_ping_response(true);
         session
@@ -109,9 +109,7 @@ impl Session<Server> {
 }
 
 impl<R: RoleType> Session<R> {
-    fn new(stream: TcpStream, version: Version, max_packet: u32) -> Session<R> {
-        // Acknowledgements are written in one piece: waiting for more would only delay them.
-        let _ = stream.set_nodelay(true);
+    fn new(stream: Link, version: Version, max_packet: u32) -> Session<R> {
         let options = ConnectionOptions::new().maximum_packet_size_recv(max_packet);
         Session {
             connection: Connection::with_options(version, options),
@@ -232,7 +230,12 @@ impl<R: RoleType> Session<R> {
         if self.out.is_empty() {
             return Ok(());
         }
-        let written = tokio::time::timeout(WRITE_TIME, self.stream.write_all(&self.out)).await;
+        let write = async {
+            self.stream.write_all(&self.out).await?;
+            // Encryption may keep bytes.
+            self.stream.flush().await
+        };
+        let written = tokio::time::timeout(WRITE_TIME, write).await;
         self.out.clear();
         match written {
             Ok(Ok(())) => Ok(()),
@@ -282,7 +285,7 @@ fn fault(error: MqttError) -> Ended {
 mod tests {
     use super::*;
     use crate::mqtt::packets::{Login, connect, connected};
-    use tokio::net::TcpListener;
+    use tokio::net::{TcpListener, TcpStream};
 
     const PING: [u8; 2] = [0xc0, 0];
     const PONG: [u8; 2] = [0xd0, 0];
@@ -295,6 +298,7 @@ mod tests {
             .unwrap();
         let mut broker = listener.accept().await.unwrap().0;
         let ping_time = Duration::from_millis(300);
+        let stream = Box::new(stream);
         let mut session = Session::with_broker(stream, Version::V3_1_1, 1024, ping_time);
         let login = Login {
             client_id: "a",

@@ -214,6 +214,7 @@ mod tests {
                 host: "nas".into(),
                 port: 1883,
                 user: String::new(),
+                is_encrypted: false,
             }),
             ..MqttSettings::default()
         };

@@ -11,6 +11,7 @@ use crate::mqtt::packets::{
 };
 use crate::mqtt::session::{Ended, Session};
 use crate::port;
+use crate::secure::{self, Security};
 use crate::settings::{Broker, MqttSettings, MqttVersion};
 use crate::shutdown::Stop;
 use mqtt_protocol_core::mqtt::Version;
@@ -19,7 +20,6 @@ use mqtt_protocol_core::mqtt::result_code::DisconnectReasonCode;
 use mqtt_protocol_core::mqtt::role::Client;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 
 /// Environment variable with the password of the broker's user.
@@ -97,8 +97,11 @@ async fn attend(broker: Broker, app: Arc<AppState>, mut stop: Stop) -> Result<()
 async fn open(broker: &Broker, app: &AppState) -> Result<(Session<Client>, Vec<Packet>), Ended> {
     let settings = &app.settings.mqtt;
     let password = password(broker, settings).await?;
-    let stream = TcpStream::connect((broker.host.as_str(), broker.port)).await;
-    let stream = stream.map_err(|error| error.to_string())?;
+    let security = match broker.is_encrypted {
+        true => Security::Tls(settings.ca_file.clone()),
+        false => Security::Plain,
+    };
+    let stream = secure::connect(&broker.host, broker.port, &security).await?;
     let version = match settings.version {
         MqttVersion::V3 => Version::V3_1_1,
         MqttVersion::V5 => Version::V5_0,

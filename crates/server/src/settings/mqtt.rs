@@ -9,13 +9,13 @@ use std::path::PathBuf;
 const PACKET_BYTES: (u64, u64) = (1 << 10, 32 << 20);
 
 /// Settings, in the order of display.
-pub static SETTINGS: [Setting; 8] = [
+pub static SETTINGS: [Setting; 9] = [
     Setting {
         name: "mqtt_broker",
         default: "off",
-        form: "[USER@]HOST[:PORT]|off",
-        help: "MQTT broker to which the server subscribes. The port is 1883 if none is given. The topics are those of the \
-               tables `[[mqtt_topic]]`. The server starts without the broker, and connects again when a connection ends. \
+        form: "[mqtts://][USER@]HOST[:PORT]|off",
+        help: "MQTT broker to which the server subscribes. With `mqtts://` the connection is encrypted. The port is 1883 if \
+               none is given, or 8883 with encryption. The topics are those of the tables `[[mqtt_topic]]`. The server starts without the broker, and connects again when a connection ends. \
                docs/mqtt.md has examples.",
         assign: |settings, text| {
             settings.mqtt.broker = match text {
@@ -33,6 +33,20 @@ pub static SETTINGS: [Setting; 8] = [
                variable SEINER_MQTT_PASSWORD, if there is a user.",
         assign: |settings, text| {
             settings.mqtt.password_file = match non_empty(text)? {
+                "none" => None,
+                path => Some(PathBuf::from(path)),
+            };
+            Ok(())
+        },
+    },
+    Setting {
+        name: "mqtt_ca_file",
+        default: "none",
+        form: "PATH|none",
+        help: "File (PEM) with the certificates of the authorities that sign the broker's certificate, for `mqtts://`. The \
+               certificate must contain the host in `mqtt_broker`. `none`: the authorities of the system.",
+        assign: |settings, text| {
+            settings.mqtt.ca_file = match non_empty(text)? {
                 "none" => None,
                 path => Some(PathBuf::from(path)),
             };

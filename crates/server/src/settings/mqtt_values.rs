@@ -6,8 +6,9 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Port of MQTT without encryption.
+/// Ports of MQTT, without and with encryption.
 const PORT: u16 = 1883;
+const TLS_PORT: u16 = 8883;
 
 /// Values of the settings of MQTT.
 #[derive(Clone, Debug, Default)]
@@ -16,6 +17,8 @@ pub struct MqttSettings {
     pub broker: Option<Broker>,
     /// File with the password of the broker's user.
     pub password_file: Option<PathBuf>,
+    /// File with the authorities of an encrypted connection to the broker; `None` for those of the system.
+    pub ca_file: Option<PathBuf>,
     /// Client identifier; empty for one that follows from the host and the port.
     pub client_id: String,
     /// Version of the protocol for the broker.
@@ -41,6 +44,8 @@ pub struct Broker {
     pub port: u16,
     /// Name of the user; empty for none.
     pub user: String,
+    /// True if the connection is encrypted.
+    pub is_encrypted: bool,
 }
 
 /// Version of the protocol.
@@ -63,11 +68,23 @@ impl fmt::Display for Broker {
 }
 
 impl MqttSettings {
-    /// Checks that a broker or a port has rules for topics.
+    /// Checks that a broker or a port has rules for topics, and that authorities are given for an encrypted connection
+    /// only.
     ///
     /// # Errors
     /// A sentence with the remedy.
     pub fn check(&self) -> Result<(), String> {
+        let is_encrypted = self
+            .broker
+            .as_ref()
+            .is_some_and(|broker| broker.is_encrypted);
+        if self.ca_file.is_some() && !is_encrypted {
+            return Err(
+                "mqtt_ca_file is given, but the connection to the broker is not encrypted; write mqtt_broker = \
+                 \"mqtts://HOST\""
+                    .to_string(),
+            );
+        }
         let name = match (&self.broker, &self.listen) {
             (Some(_), _) => "mqtt_broker",
             (None, Some(_)) => "mqtt_listen",
@@ -84,20 +101,20 @@ impl MqttSettings {
 }
 
 impl Broker {
-    /// Parses `USER@HOST:PORT`. User and port may be missing.
+    /// Parses `mqtts://USER@HOST:PORT`. All but the host may be missing.
     ///
     /// # Errors
     /// A sentence with the remedy.
     pub fn parse(text: &str) -> Result<Broker, String> {
-        let rest = match text.split_once("://") {
-            Some(("mqtt", rest)) => rest,
+        let (is_encrypted, rest) = match text.split_once("://") {
+            Some(("mqtt", rest)) => (false, rest),
+            Some(("mqtts", rest)) => (true, rest),
             Some((scheme, _)) => {
                 return Err(format!(
-                    "{scheme}:// is not supported, connections are not encrypted; give HOST:PORT, or put a proxy such as stunnel \
-                     before the broker"
+                    "{scheme}:// is not supported; give HOST:PORT, or mqtts://HOST:PORT for an encrypted connection"
                 ));
             }
-            None => text,
+            None => (false, text),
         };
         let (user, rest) = rest.rsplit_once('@').unwrap_or(("", rest));
         if user.contains(':') {
@@ -120,7 +137,8 @@ impl Broker {
                 None => (rest, None),
             },
         };
-        let port = port.map_or(Ok(PORT), |port| port.parse().map_err(|_| wrong()))?;
+        let usual = if is_encrypted { TLS_PORT } else { PORT };
+        let port = port.map_or(Ok(usual), |port| port.parse().map_err(|_| wrong()))?;
         let is_plain = |c: char| c.is_ascii_alphanumeric() || "._-:%".contains(c);
         match host.is_empty() || !host.chars().all(is_plain) {
             true => Err(wrong()),
@@ -128,6 +146,7 @@ impl Broker {
                 host: host.to_string(),
                 port,
                 user: user.to_string(),
+                is_encrypted,
             }),
         }
     }
@@ -145,9 +164,10 @@ mod tests {
             of("mqtt://ann@nas.local:18"),
             Ok(("nas.local:18".into(), "ann".into()))
         );
+        assert_eq!(of("mqtts://ann@nas"), Ok(("nas:8883".into(), "ann".into())));
         assert_eq!(of("[::1]:5"), Ok(("[::1]:5".into(), String::new())));
         for (text, remedy) in [
-            ("mqtts://nas", "stunnel"),
+            ("wss://nas", "mqtts://HOST"),
             ("ann:secret@nas", "mqtt_password_file"),
             ("nas:port", "HOST:PORT"),
             ("", "HOST:PORT"),
@@ -159,9 +179,15 @@ mod tests {
     }
 
     #[test]
-    fn a_broker_needs_topics() {
+    fn a_broker_needs_topics_and_encryption_for_its_authorities() {
         let mut mqtt = MqttSettings::default();
         assert_eq!(mqtt.check(), Ok(()));
+        mqtt.ca_file = Some("ca.pem".into());
+        mqtt.broker = Some(Broker::parse("nas").unwrap());
+        assert!(mqtt.check().unwrap_err().contains("mqtts://"));
+        mqtt.broker = Some(Broker::parse("mqtts://nas").unwrap());
+        assert!(mqtt.check().unwrap_err().contains("[[mqtt_topic]]"));
+        mqtt = MqttSettings::default();
         mqtt.listen = Some("127.0.0.1:0".parse().unwrap());
         assert!(mqtt.check().unwrap_err().contains("[[mqtt_topic]]"));
     }

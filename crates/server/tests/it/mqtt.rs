@@ -390,6 +390,7 @@ fn subscriber(settings: &mut Settings, address: SocketAddr, version: MqttVersion
         host: address.ip().to_string(),
         port: address.port(),
         user: String::new(),
+        is_encrypted: false,
     });
     settings.mqtt.client_id = "stable".to_string();
 }
