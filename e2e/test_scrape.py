@@ -5,12 +5,15 @@ import http.server
 import json
 import shutil
 import socket
+import ssl
 import subprocess
 import threading
 import time
 
 import pytest
 import requests
+
+from authority import certificates
 
 PATIENCE_S = 30
 
@@ -153,3 +156,37 @@ def test_targets_of_files_fail_and_vanish(serve, target, tmp_path):
     stored = server.query("b")
     (series,) = stored.values()
     assert {2, 3, "NaN"} <= set(series["values"])
+
+
+def test_targets_with_encryption_and_logins(serve, target, tmp_path):
+    authority, certificate, key = certificates(tmp_path)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate, key)
+    target.socket = context.wrap_socket(target.socket, server_side=True)
+    target.text = "a 1\n"
+    address = f"127.0.0.1:{target.server_port}"
+    password, token = tmp_path / "password", tmp_path / "token"
+    password.write_text("secret-word\n")
+    token.write_text("a.token\n")
+    common = f"targets=https://{address},interval=200ms,ca_file={authority}"
+    server = serve(scrape=f"name=a,{common},user=ann,password_file={password}")
+    await_(lambda: value(server, "up") == 1, "the target is not up")
+    # The base64 of ann:secret-word.
+    assert target.seen["authorization"] == "Basic YW5uOnNlY3JldC13b3Jk"
+    (found,) = api(server, "targets")["activeTargets"]
+    assert found["scrapeUrl"] == f"https://{address}/metrics"
+    assert "secret-word" not in str(found) + str(server.status()) + server.log.read_text()
+    server.stop()
+    server = serve("b", scrape=f"name=b,{common},token_file={token}")
+    await_(lambda: value(server, "up") == 1, "the target is not up")
+    assert target.seen["authorization"] == "Bearer a.token"
+    token.unlink()
+    await_(lambda: value(server, "up") == 0, "the scrape does not fail without its token")
+    (found,) = api(server, "targets")["activeTargets"]
+    assert "token_file" in found["lastError"]
+    server.stop()
+    # The system does not have the authority of the test.
+    server = serve("c", scrape=f"name=c,targets=https://{address},interval=200ms")
+    await_(lambda: value(server, "up") == 0, "the certificate is not rejected")
+    (found,) = api(server, "targets")["activeTargets"]
+    assert "certificate" in found["lastError"]

@@ -18,7 +18,7 @@ const LEAST_INTERVAL: Duration = Duration::from_millis(100);
 const MAX_BODY: u64 = 32 << 20;
 
 /// Every key of a job.
-pub static KEYS: [Key<ScrapeJob>; 10] = [
+pub static KEYS: [Key<ScrapeJob>; 14] = [
     Key {
         name: "name",
         form: "TEXT",
@@ -31,7 +31,7 @@ pub static KEYS: [Key<ScrapeJob>; 10] = [
     Key {
         name: "targets",
         form: "TARGET ...",
-        help: "Targets, with spaces between them: `localhost:9100 http://nas:9100/metrics`. HTTP only.",
+        help: "Targets, with spaces between them: `localhost:9100 https://nas:9100/metrics`.",
         assign: |job, text| {
             let targets = text.split_whitespace().map(TargetAddress::parse);
             job.targets = targets.collect::<Result<_, _>>()?;
@@ -125,7 +125,48 @@ pub static KEYS: [Key<ScrapeJob>; 10] = [
             )),
         },
     },
+    Key {
+        name: "ca_file",
+        form: "PATH",
+        help: "File (PEM) with the certificates of the authorities that sign the certificates of targets with `https://`. \
+               Unless given: the authorities of the system.",
+        assign: |job, text| file(text).map(|path| job.ca_file = path),
+    },
+    Key {
+        name: "user",
+        form: "TEXT",
+        help: "User that requests name, with the password in `password_file` (HTTP basic authentication).",
+        assign: |job, text| match text.contains(':') {
+            true => Err(format!(
+                "{text:?} contains a colon, which a user cannot have"
+            )),
+            false => {
+                job.user = text.to_string();
+                Ok(())
+            }
+        },
+    },
+    Key {
+        name: "password_file",
+        form: "PATH",
+        help: "File with the password of `user`, read at each scrape. Space at its end does not count.",
+        assign: |job, text| file(text).map(|path| job.password_file = path),
+    },
+    Key {
+        name: "token_file",
+        form: "PATH",
+        help: "File with a token that requests contain (`Authorization: Bearer`), read at each scrape. Space at its end \
+               does not count.",
+        assign: |job, text| file(text).map(|path| job.token_file = path),
+    },
 ];
+
+fn file(text: &str) -> Result<Option<PathBuf>, String> {
+    match text {
+        "" => Err("it is empty; give a path, or leave it out".to_string()),
+        path => Ok(Some(PathBuf::from(path))),
+    }
+}
 
 fn duration(text: &str) -> Result<Duration, String> {
     let ns = parse_duration(text).map_err(|error| error.to_string())?;
@@ -204,11 +245,13 @@ mod tests {
     #[test]
     fn a_flag_contains_all_parts_of_a_job() {
         let text = "name=node, targets=a:1 http://b:2/x?y=z, files=/etc/t/*.json, path=/m, interval=5s, timeout=2s, \
-                    labels=site=north rack=2, honor_labels=true, body_limit=1 MiB, sample_limit=10";
+                    labels=site=north rack=2, honor_labels=true, body_limit=1 MiB, sample_limit=10, ca_file=/c, user=ann, password_file=/p";
         let jobs = JobText::parse_list(&format!("{text}; name=b,targets=c")).unwrap();
         let job = jobs[0].job().unwrap();
         assert_eq!(job.targets[1].to_string(), "b:2/x?y=z");
         assert_eq!(job.labels[1], ("rack".into(), "2".into()));
+        assert_eq!(job.ca_file, Some("/c".into()));
+        assert_eq!((&*job.user, &job.token_file), ("ann", &None));
         assert_eq!(
             (job.timeout(), job.body_limit),
             (Duration::from_secs(2), 1 << 20)
@@ -223,7 +266,10 @@ mod tests {
             ("nom=a", "there are name, targets"),
             ("targets=a", "give name"),
             ("name=a", "give targets"),
-            ("name=a,targets=https://b", "stunnel"),
+            ("name=a,targets=ftp://b", "write http://"),
+            ("name=a,targets=b,user=x:y", "colon"),
+            ("name=a,targets=b,token_file=", "leave it out"),
+            ("name=a,targets=b,user=x", "give both"),
             ("name=a,targets=b,path=m", "write /metrics"),
             ("name=a,targets=b,interval=1ms", "at least 100ms"),
             ("name=a,targets=b,interval=1s,timeout=2s", "lower it"),

@@ -1,11 +1,13 @@
-//! Requests to targets by HTTP.
+//! Requests to targets by HTTP and HTTPS.
 
+use super::login;
 use super::outside::{Fetched, Outside};
 use super::target::Target;
 use crate::api_error::ApiError;
 use crate::app_state::AppState;
 use crate::ingest;
 use crate::ingest_stream::IngestStream;
+use crate::secure::{self, Security};
 use crate::whole_body::{collect, compression, decompress};
 use axum::body::Body;
 use axum::http::{HeaderMap, Request, StatusCode, header};
@@ -14,7 +16,6 @@ use http_body_util::Empty;
 use hyper::client::conn::http1::handshake;
 use hyper_util::rt::TokioIo;
 use seiner_wire::exposition::Form;
-use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 
 /// Forms that the server reads. The text of Prometheus has no series with the times of creation.
@@ -34,7 +35,12 @@ impl Outside for Http {
     async fn fetch(&self, app: &AppState, target: &Target) -> Result<Fetched, String> {
         let address = &target.address;
         let authority = address.authority();
-        let socket = TcpStream::connect((&*address.host, address.port))
+        let security = match address.is_encrypted {
+            true => Security::Tls(target.job.ca_file.clone()),
+            false => Security::Plain,
+        };
+        let login = login::header(&target.job).await?;
+        let socket = secure::connect(&address.host, address.port(), &security)
             .await
             .map_err(|error| format!("{authority} cannot be reached: {error}"))?;
         let broken = |error: hyper::Error| format!("{authority} did not answer by HTTP: {error}");
@@ -42,7 +48,7 @@ impl Outside for Http {
         // The set ends the connection when this function returns.
         let mut connections = JoinSet::new();
         connections.spawn(connection);
-        let request = Request::builder()
+        let mut request = Request::builder()
             .uri(target.path())
             .header(header::HOST, &authority)
             .header(header::USER_AGENT, USER_AGENT)
@@ -52,6 +58,9 @@ impl Outside for Http {
             .header(TIMEOUT, target.job.timeout().as_secs_f64().to_string())
             .body(Empty::<Bytes>::new())
             .map_err(|error| format!("the request is invalid: {error}"))?;
+        if let Some(login) = login {
+            request.headers_mut().insert(header::AUTHORIZATION, login);
+        }
         let answer = sender.send_request(request).await.map_err(broken)?;
         let (parts, body) = answer.into_parts();
         if parts.status != StatusCode::OK {

@@ -7,6 +7,7 @@ mod attempt;
 mod discovery;
 mod http;
 mod known;
+mod login;
 mod outside;
 mod samples;
 mod state;

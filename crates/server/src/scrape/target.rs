@@ -36,15 +36,15 @@ impl Target {
         given: &BTreeMap<String, String>,
     ) -> Result<Target, String> {
         if let Some(path) = given.get(PATH) {
-            address = TargetAddress::parse(&format!("{}{path}", address.authority()))?;
+            address.path = TargetAddress::parse(&format!("host{path}"))?.path;
         }
         if let Some(scheme) = given.get(SCHEME) {
-            TargetAddress::parse(&format!("{scheme}://{}", address.authority()))?;
+            address.is_encrypted = TargetAddress::parse(&format!("{scheme}://host"))?.is_encrypted;
         }
         let mut discovered = BTreeMap::from([
             ("__address__".to_string(), address.authority()),
             (PATH.to_string(), path(job, &address).to_string()),
-            (SCHEME.to_string(), "http".to_string()),
+            (SCHEME.to_string(), address.scheme().to_string()),
             ("job".to_string(), job.name.clone()),
         ]);
         discovered.extend(job.labels.iter().cloned());
@@ -72,7 +72,8 @@ impl Target {
 
     /// Returns the URL of the request.
     pub fn url(&self) -> String {
-        format!("http://{}{}", self.address.authority(), self.path())
+        let scheme = self.address.scheme();
+        format!("{scheme}://{}{}", self.address.authority(), self.path())
     }
 
     /// Returns the offset of the scrapes in the interval of the job, in ns. Targets spread over the interval, and a
@@ -131,7 +132,9 @@ mod tests {
         assert_eq!(found.url(), "http://a:1/m");
         let instance = ("instance".to_string(), "a:1/m".to_string());
         assert!(found.labels.labels().contains(&instance));
-        let error = target("a:1", &[("__scheme__", "https")]).unwrap_err();
-        assert!(error.contains("stunnel"), "{error}");
+        let found = target("a", &[("__scheme__", "https")]).unwrap();
+        assert_eq!(found.url(), "https://a:443/metrics");
+        let error = target("a:1", &[("__scheme__", "ftp")]).unwrap_err();
+        assert!(error.contains("write http"), "{error}");
     }
 }

@@ -4,8 +4,9 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Port of HTTP.
+/// Ports of HTTP, without and with encryption.
 const PORT: u16 = 80;
+const TLS_PORT: u16 = 443;
 /// Maximum time of a scrape unless a job states another one.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -32,6 +33,14 @@ pub struct ScrapeJob {
     pub body_limit: u64,
     /// Maximum number of samples of a scrape.
     pub sample_limit: u64,
+    /// File with the authorities of targets with HTTPS; `None` for those of the system.
+    pub ca_file: Option<PathBuf>,
+    /// Name of the user for requests with a password; empty for none.
+    pub user: String,
+    /// File with the password of the user.
+    pub password_file: Option<PathBuf>,
+    /// File with a token that requests show.
+    pub token_file: Option<PathBuf>,
 }
 
 /// Address of a target.
@@ -39,8 +48,10 @@ pub struct ScrapeJob {
 pub struct TargetAddress {
     /// Name or address of the host, without brackets.
     pub host: String,
-    /// Port.
-    pub port: u16,
+    /// Port, if the address has one.
+    pub port: Option<u16>,
+    /// True for HTTPS.
+    pub is_encrypted: bool,
     /// Path with the query, if the address has one.
     pub path: Option<String>,
 }
@@ -58,6 +69,10 @@ impl Default for ScrapeJob {
             honor_labels: false,
             body_limit: 16 << 20,
             sample_limit: 100_000,
+            ca_file: None,
+            user: String::new(),
+            password_file: None,
+            token_file: None,
         }
     }
 }
@@ -82,6 +97,16 @@ impl ScrapeJob {
                 "job {name:?} has no targets; give targets, such as targets = \"localhost:9100\", or files"
             ));
         }
+        if self.user.is_empty() != self.password_file.is_none() {
+            return Err(format!(
+                "job {name:?} has only one of user and password_file; give both, or none"
+            ));
+        }
+        if self.token_file.is_some() && self.password_file.is_some() {
+            return Err(format!(
+                "job {name:?} has a token_file and a password_file; give one of them"
+            ));
+        }
         if self.timeout() > self.interval {
             return Err(format!(
                 "job {name:?} has a timeout that is longer than its interval; lower it, or leave it out"
@@ -92,20 +117,15 @@ impl ScrapeJob {
 }
 
 impl TargetAddress {
-    /// Parses `host:port`, `host`, or a URL of HTTP.
+    /// Parses `host:port`, `host`, or a URL of HTTP or HTTPS.
     ///
     /// # Errors
     /// A sentence with the remedy.
     pub fn parse(text: &str) -> Result<TargetAddress, String> {
-        let rest = match text.split_once("://") {
-            None => text,
-            Some(("http", rest)) => rest,
-            Some(("https", _)) => {
-                return Err(format!(
-                    "{text:?}: https is not supported, targets are scraped without encryption; put a proxy such as \
-                     stunnel before the target, or let Prometheus scrape it and send by remote write"
-                ));
-            }
+        let (is_encrypted, rest) = match text.split_once("://") {
+            None => (false, text),
+            Some(("http", rest)) => (false, rest),
+            Some(("https", rest)) => (true, rest),
             Some((scheme, _)) => {
                 return Err(format!(
                     "{text:?}: {scheme}:// is not supported; write http://host:port/path"
@@ -131,7 +151,8 @@ impl TargetAddress {
                 None => (authority, None),
             },
         };
-        let port = port.map_or(Ok(PORT), |port| port.parse().map_err(|_| wrong()))?;
+        let port = port.map(|port| port.parse().map_err(|_| wrong()));
+        let port = port.transpose()?;
         let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "._-:%".contains(letter);
         let is_path = |path: &str| path.bytes().all(|byte| byte.is_ascii_graphic());
         match host.is_empty() || !host.chars().all(is_plain) || !path.is_none_or(is_path) {
@@ -139,16 +160,28 @@ impl TargetAddress {
             false => Ok(TargetAddress {
                 host: host.to_string(),
                 port,
+                is_encrypted,
                 path: path.filter(|path| *path != "/").map(str::to_string),
             }),
         }
     }
 
+    /// Returns the port: the given one, or that of HTTP or HTTPS.
+    pub fn port(&self) -> u16 {
+        let usual = if self.is_encrypted { TLS_PORT } else { PORT };
+        self.port.unwrap_or(usual)
+    }
+
+    /// Returns the scheme of the URL.
+    pub fn scheme(&self) -> &'static str {
+        if self.is_encrypted { "https" } else { "http" }
+    }
+
     /// Returns host and port, as the header Host has them.
     pub fn authority(&self) -> String {
         match self.host.contains(':') {
-            true => format!("[{}]:{}", self.host, self.port),
-            false => format!("{}:{}", self.host, self.port),
+            true => format!("[{}]:{}", self.host, self.port()),
+            false => format!("{}:{}", self.host, self.port()),
         }
     }
 }
@@ -171,6 +204,7 @@ mod tests {
             ("nas:9100", "nas:9100"),
             ("nas", "nas:80"),
             ("http://nas:9100/", "nas:9100"),
+            ("https://nas/m", "nas:443/m"),
             (
                 "http://[::1]:9/probe?module=a&x=b",
                 "[::1]:9/probe?module=a&x=b",
@@ -179,7 +213,6 @@ mod tests {
             assert_eq!(of(text), Ok(expected.to_string()));
         }
         for (text, remedy) in [
-            ("https://nas", "stunnel"),
             ("ftp://nas", "write http://"),
             ("nas:port", "host:port"),
             ("", "host:port"),
@@ -189,6 +222,21 @@ mod tests {
             let error = of(text).unwrap_err();
             assert!(error.contains(remedy), "{text}: {error}");
         }
+    }
+
+    #[test]
+    fn a_job_has_one_kind_of_login() {
+        let mut job = ScrapeJob {
+            name: "node".into(),
+            files: vec!["a.json".into()],
+            user: "ann".into(),
+            ..ScrapeJob::default()
+        };
+        assert!(job.check().unwrap_err().contains("give both"));
+        job.password_file = Some("password".into());
+        assert_eq!(job.check(), Ok(()));
+        job.token_file = Some("token".into());
+        assert!(job.check().unwrap_err().contains("give one"));
     }
 
     #[test]
