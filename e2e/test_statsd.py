@@ -69,6 +69,21 @@ def test_the_client_of_python_sends_every_type(serve, protocol):
         client.close()
 
 
+def test_values_with_a_time_keep_it(serve):
+    port = free_port()
+    server = serve(statsd_listen=f"127.0.0.1:{port}", statsd_interval="200ms")
+    lines = ["sold:2:3|c|#shop:a|T1700000000", "sold:4|c|T1700000000|#shop:a", "sold:7|c|#shop:a|T1700000060"]
+    lines += ["level:5:6|g|T1700000000", "level:1|g|T1700000000000"]
+    with socket.socket(type=socket.SOCK_DGRAM) as sender:
+        sender.sendto("\n".join(lines).encode(), ("127.0.0.1", port))
+    await_sum(server, "sold", 16)
+    (series,) = server.query("sold").values()
+    assert series["times"] == [1_700_000_000_000_000_000, 1_700_000_060_000_000_000]
+    assert series["values"] == [9, 7]
+    assert values(server, "level") == [6]
+    assert server.status()["ingest"]["rejected_lines"] == 1
+
+
 def test_a_stop_stores_the_last_interval(serve):
     port = free_port()
     server = serve(statsd_listen=f"127.0.0.1:{port}", statsd_interval="1h")

@@ -14,6 +14,7 @@ fuzz_target!(|bytes: &[u8]| {
         };
         assert!((1..=MAX_VALUES).contains(&metric.values.len()));
         assert!(metric.weight >= 1.0 && metric.weight.is_finite());
+        assert!(metric.time.is_none_or(|time| time > 0));
         for value in &metric.values {
             match value {
                 Value::Number(number) | Value::Change(number) => assert!(number.is_finite()),

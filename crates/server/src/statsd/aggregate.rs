@@ -2,12 +2,14 @@
 
 use super::times::{FIELDS, Times};
 use seiner_wire::statsd::{Kind, Metric, Value};
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// Bytes that a metric takes besides its name and its values, approximately.
 const METRIC_BYTES: usize = 256;
 /// Bytes that a member of a set takes besides its text, approximately.
 const MEMBER_BYTES: usize = 48;
+/// Bytes that a value with a time takes, approximately.
+const TIMED_BYTES: usize = 32;
 /// Time in ns without a value after which a gauge is forgotten.
 const FORGET: i64 = 3_600_000_000_000;
 /// Field of metrics with one value.
@@ -16,6 +18,8 @@ const VALUE: &str = "value";
 /// Metrics by their names.
 pub struct Aggregator {
     metrics: HashMap<Box<[u8]>, State>,
+    /// Values of counters and gauges that stated a time in ns.
+    timed: HashMap<Box<[u8]>, BTreeMap<i64, f64>>,
     /// Bytes of all metrics.
     bytes: usize,
     limit: usize,
@@ -41,6 +45,8 @@ enum State {
 pub struct Aggregated {
     /// Name of the source.
     pub name: Box<[u8]>,
+    /// Time in ns: the end of the interval, or the one that the client stated.
+    pub time: i64,
     /// Fields with their values.
     pub fields: Vec<(&'static str, f64)>,
 }
@@ -50,6 +56,7 @@ impl Aggregator {
     pub fn new(limit: usize) -> Aggregator {
         Aggregator {
             metrics: HashMap::new(),
+            timed: HashMap::new(),
             bytes: 0,
             limit,
         }
@@ -57,7 +64,7 @@ impl Aggregator {
 
     /// Returns the number of metrics and of their bytes.
     pub fn size(&self) -> (usize, usize) {
-        (self.metrics.len(), self.bytes)
+        (self.metrics.len() + self.timed.len(), self.bytes)
     }
 
     /// Adds the values of a line, all or none.
@@ -65,6 +72,9 @@ impl Aggregator {
     /// # Errors
     /// If they need more memory than is left: the limit.
     pub fn accept(&mut self, metric: &Metric<'_>) -> Result<(), usize> {
+        if let Some(time) = metric.time {
+            return self.accept_timed(metric, time);
+        }
         let known = self.metrics.get(&*metric.name);
         let values = match known {
             Some(state) => state.growth(&metric.values),
@@ -81,6 +91,36 @@ impl Aggregator {
         if let Some(state) = self.metrics.get_mut(&*metric.name) {
             for value in &metric.values {
                 state.add(*value, metric.weight);
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds values with a time. Those of a counter with equal times are added up. The last one of a gauge counts.
+    fn accept_timed(&mut self, metric: &Metric<'_>, time: i64) -> Result<(), usize> {
+        let known = self.timed.get(&*metric.name);
+        let mut added = known.map_or_else(|| entry_bytes(&metric.name), |_| 0);
+        if known.is_none_or(|values| !values.contains_key(&time)) {
+            added += TIMED_BYTES;
+        }
+        if self.bytes + added > self.limit {
+            return Err(self.limit);
+        }
+        self.bytes += added;
+        if known.is_none() {
+            let name = metric.name.clone().into_boxed_slice();
+            self.timed.insert(name, BTreeMap::new());
+        }
+        let Some(values) = self.timed.get_mut(&*metric.name) else {
+            return Ok(());
+        };
+        let sum = values.entry(time).or_insert(0.0);
+        for value in &metric.values {
+            match (metric.kind, value) {
+                (Kind::Counter, Value::Number(number)) => *sum += number * metric.weight,
+                (_, Value::Number(number)) => *sum = *number,
+                // The decoder gives a time to numbers only.
+                _ => {}
             }
         }
         Ok(())
@@ -114,7 +154,14 @@ impl Aggregator {
                     vec![(VALUE, value)]
                 }
             };
-            rows.push(Aggregated { name, fields });
+            rows.push(Aggregated { name, time, fields });
+        }
+        for (name, values) in std::mem::take(&mut self.timed) {
+            rows.extend(values.into_iter().map(|(time, value)| Aggregated {
+                name: name.clone(),
+                time,
+                fields: vec![(VALUE, value)],
+            }));
         }
         self.bytes = gauges.keys().map(|name| entry_bytes(name)).sum();
         self.metrics = gauges;
@@ -247,10 +294,44 @@ mod tests {
     }
 
     #[test]
+    fn values_with_a_time_are_rows_of_their_own() {
+        let mut aggregator = Aggregator::new(1 << 20);
+        for line in [
+            "a:1|c",
+            "a:2|c|T2000000000",
+            "a:3:4|c|@0.5|T2000000000",
+            "a:5|c|T2000000001",
+            "g:1|g|T2000000000",
+            "g:2|g|T2000000000",
+        ] {
+            add(&mut aggregator, line).unwrap();
+        }
+        assert_eq!(aggregator.size().0, 3);
+        let mut found: Vec<_> = aggregator.take(7).into_iter().collect();
+        found.sort_by(|a, b| (&a.name, a.time).cmp(&(&b.name, b.time)));
+        let found: Vec<(i64, f64)> = found
+            .iter()
+            .map(|row| (row.time, row.fields[0].1))
+            .collect();
+        let (first, second) = (2_000_000_000_000_000_000, 2_000_000_001_000_000_000);
+        assert_eq!(
+            found,
+            [(7, 1.0), (first, 16.0), (second, 5.0), (first, 2.0)]
+        );
+        assert_eq!(aggregator.size(), (0, 0));
+    }
+
+    #[test]
     fn memory_is_limited_for_names_values_and_members() {
-        for line in ["m{}:1|c", "t:{}|ms|#a:{}", "s:{}|s", "g{}:1|g"] {
+        for line in [
+            "m{}:1|c",
+            "t:{}|ms|#a:{}",
+            "s:{}|s",
+            "g{}:1|g",
+            "m:1|c|T20000{}",
+        ] {
             let mut aggregator = Aggregator::new(20_000);
-            let of = |n: usize| line.replace("{}", &n.to_string());
+            let of = |n: usize| line.replace("{}", &format!("{n:05}"));
             let accepted = (0..1000).take_while(|n| add(&mut aggregator, &of(*n)).is_ok());
             let accepted = accepted.count();
             assert!((10..1000).contains(&accepted), "{line}: {accepted}");

@@ -51,7 +51,7 @@ async fn flush(app: &AppState, time: i64) {
     let mut lost = 0;
     let mut reason = None;
     for rows in rows.chunks(BATCH_ROWS) {
-        match store(app, rows, time, &mut lists) {
+        match store(app, rows, &mut lists) {
             Ok((accepted, samples, rejected)) => {
                 counters.rows.fetch_add(accepted, Relaxed);
                 counters.samples.fetch_add(samples, Relaxed);
@@ -77,12 +77,7 @@ async fn flush(app: &AppState, time: i64) {
 type Stored = (u64, u64, Option<(u64, String)>);
 
 /// Stores the rows of a batch. A sum beyond the range of floats is left out.
-fn store(
-    app: &AppState,
-    rows: &[Aggregated],
-    time: i64,
-    lists: &mut Lists,
-) -> Result<Stored, Error> {
+fn store(app: &AppState, rows: &[Aggregated], lists: &mut Lists) -> Result<Stored, Error> {
     let mut batch = lists.batch();
     for row in rows {
         let fields = row.fields.iter().filter(|(_, value)| value.is_finite());
@@ -93,7 +88,7 @@ fn store(
             })
             .collect();
         if !cells.is_empty() {
-            batch.push(&row.name, time, cells);
+            batch.push(&row.name, row.time, cells);
         }
     }
     let appended = app.with_patience(|| app.store.append(&LineNotation, &batch));

@@ -8,6 +8,9 @@ use std::collections::BTreeMap;
 
 /// Maximum number of values in a line.
 pub const MAX_VALUES: usize = 4096;
+/// Bounds of a time in s: 1971, and the last second that fits in ns.
+const TIMES: (i64, i64) = (31_536_000, i64::MAX / NS_PER_S);
+const NS_PER_S: i64 = 1_000_000_000;
 /// Tag that names the type of a metric.
 const METRIC_TYPE: &str = "metric_type";
 /// Value of a tag that has none.
@@ -52,6 +55,8 @@ pub struct Metric<'t> {
     pub values: Vec<Value<'t>>,
     /// Number of values that each value stands for: the reciprocal of the sample rate.
     pub weight: f64,
+    /// Time of the values in ns, for a counter or a gauge that states one.
+    pub time: Option<i64>,
 }
 
 /// Content of a line.
@@ -104,7 +109,7 @@ pub fn decode_line(line: &[u8]) -> Result<Line<'_>, Skipped> {
     let kind = kind(parts.next().ok_or_else(malformed)?)?;
     // Values contain no colon but those of sets, which may.
     let (bucket, values) = first.split_once(':').ok_or_else(malformed)?;
-    let (mut weight, mut tags) = (1.0, BTreeMap::new());
+    let (mut weight, mut time, mut tags) = (1.0, None, BTreeMap::new());
     let name = bucket_tags(bucket, &mut tags)?;
     for part in parts {
         if let Some(rate) = part.strip_prefix('@') {
@@ -112,15 +117,38 @@ pub fn decode_line(line: &[u8]) -> Result<Line<'_>, Skipped> {
         } else if let Some(given) = part.strip_prefix('#') {
             let given = given.split(',').filter(|tag| !tag.is_empty());
             tags.extend(given.map(|tag| pair(tag, ':')));
+        } else if let Some(given) = part.strip_prefix('T')
+            && matches!(kind, Kind::Counter | Kind::Gauge)
+        {
+            time = Some(stated_time(given)?);
         }
-        // Others, such as the container and the time of DogStatsD, have no effect.
+        // Others, such as the container of DogStatsD, have no effect.
+    }
+    let values = read(values, kind)?;
+    if time.is_some() && values.iter().any(|value| matches!(value, Value::Change(_))) {
+        return Err(Skipped::because(
+            "a change of a gauge cannot have a time; send the value of the gauge",
+        ));
     }
     Ok(Line::Metric(Metric {
         name: source_name(name, tags, kind)?,
-        values: read(values, kind)?,
+        values,
         kind,
         weight,
+        time,
     }))
+}
+
+/// Reads a time in s since 1970, as ns.
+fn stated_time(text: &str) -> Result<i64, Skipped> {
+    let (first, last) = TIMES;
+    match text.parse::<i64>() {
+        Ok(seconds) if (first..=last).contains(&seconds) => Ok(seconds * NS_PER_S),
+        _ => Err(Skipped::because(format!(
+            "time {:?} is not a whole number of seconds since 1970, from 1971 to 2262",
+            shown(text.as_bytes())
+        ))),
+    }
 }
 
 fn kind(word: &str) -> Result<Kind, Skipped> {

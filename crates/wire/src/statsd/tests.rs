@@ -56,6 +56,21 @@ fn every_type_has_values() {
 }
 
 #[test]
+fn counters_and_gauges_may_have_a_time() {
+    let times = |line| metric(line).time;
+    assert_eq!(
+        times("a:1:2|c|@0.5|#b:c|T1656581400|c:ci-1"),
+        Some(1_656_581_400_000_000_000)
+    );
+    assert_eq!(times("a:-1|c|T31536000"), Some(31_536_000_000_000_000));
+    assert_eq!(times("a:1|g|T9223372036"), Some(9_223_372_036_000_000_000));
+    // DogStatsD defines no time for the other types.
+    for line in ["a:1|c", "a:1|ms|T1656581400", "a:x|s|T1656581400"] {
+        assert_eq!(times(line), None, "{line}");
+    }
+}
+
+#[test]
 fn tags_come_from_both_forms() {
     let expected = SourceKey::new(
         "a.b",
@@ -91,6 +106,11 @@ fn malformed_lines_have_reasons() {
         ("a:1|c|@x", "sample rate"),
         ("a:1|c|#:b", "no name"),
         ("a\\:1|c", "backslash"),
+        ("a:1|c|T", "seconds since 1970"),
+        ("a:1|c|T1.5", "seconds since 1970"),
+        ("a:1|g|T1656581400000", "seconds since 1970"),
+        ("a:1|g|T7", "from 1971"),
+        ("a:1:+2|g|T1656581400", "cannot have a time"),
     ] {
         match decode_line(line.as_bytes()) {
             Err(Skipped::Rejected(found)) => assert!(found.contains(reason), "{line}: {found}"),
@@ -112,7 +132,7 @@ fn blank_lines_and_events_are_no_metrics() {
 
 proptest! {
     #[test]
-    fn no_line_causes_a_panic(line in "[a-z:|@#,=\\\\+-1.]{0,40}") {
+    fn no_line_causes_a_panic(line in "[a-zT:|@#,=\\\\+-1.]{0,40}") {
         if let Ok(Line::Metric(metric)) = decode_line(line.as_bytes()) {
             prop_assert!(LineNotation.source_key(&metric.name).is_ok());
             prop_assert!(!metric.values.is_empty() && metric.weight >= 1.0);
