@@ -50,7 +50,7 @@ pub fn tables(
         groups: BTreeMap::new(),
         group: Vec::new(),
     };
-    match answers_from_blocks(query, plan, grouped, input, context)? {
+    match answers_from_blocks(query, plan, grouped, input) {
         true => {
             from_blocks(context, &mut collector, plan.condition.interval, false)?;
             from_blocks(context, &mut collector, interval, true)?;
@@ -105,13 +105,7 @@ fn widened(plan: &Plan, grouped: &Grouped, buckets: Option<Buckets>) -> Interval
 }
 
 /// Returns whether the aggregates of blocks contain the answer.
-fn answers_from_blocks(
-    query: &Select,
-    plan: &Plan,
-    grouped: &Grouped,
-    input: &Input<'_>,
-    context: &Context,
-) -> Result<bool, Error> {
+fn answers_from_blocks(query: &Select, plan: &Plan, grouped: &Grouped, input: &Input<'_>) -> bool {
     let is_aligned = query
         .every
         .is_none_or(|(every, offset)| offset % every == 0);
@@ -120,11 +114,10 @@ fn answers_from_blocks(
         && plan.row_filter.is_empty()
         && grouped.extras.is_empty();
     if !is_plain {
-        return Ok(false);
+        return false;
     }
     // The only selected sample has its own time, which the aggregates have for the first and the last.
     let is_alone = grouped.slots.len() == 1 && query.every.is_none();
-    let fields = context.store.fields(&plan.selector)?;
     let fits = |slot: &Slot| match slot {
         Slot::Transform(..) => true,
         Slot::Points(_) => false,
@@ -134,16 +127,12 @@ fn answers_from_blocks(
             ..
         } => {
             let has_time = matches!(aggregate, Aggregate::First | Aggregate::Last);
-            let variable = &plan.variables[*variable].name;
-            let is_numeric = |(name, one): &(String, FieldType)| {
-                name != variable || !matches!(one, FieldType::Bool | FieldType::Str)
-            };
             aggregate.is_in_blocks()
                 && (!is_alone || !aggregate.selects() || has_time)
-                && (*aggregate == Aggregate::Count || fields.iter().all(is_numeric))
+                && (*aggregate == Aggregate::Count || plan.variables[*variable].is_numeric)
         }
     };
-    Ok(grouped.slots.iter().all(fits))
+    grouped.slots.iter().all(fits)
 }
 
 /// Reads the aggregates of blocks for the functions whose result is transformed, or for the others.

@@ -18,6 +18,8 @@ pub struct Variable {
     pub name: String,
     /// Kind.
     pub kind: Kind,
+    /// True if no source has another type than a number for this field.
+    pub is_numeric: bool,
 }
 
 /// Plan of a query.
@@ -212,6 +214,7 @@ impl Variables<'_> {
         let variable = Variable {
             name: name.to_string(),
             kind: self.schema.kind(name, kind),
+            is_numeric: !self.schema.fields.contains_key(name) || self.schema.is_numeric(name),
         };
         let known = self.list.iter().position(|known| *known == variable);
         known.unwrap_or_else(|| {
