@@ -1,6 +1,7 @@
 //! State of a statement that is answered.
 
 use crate::budget::Budget;
+use crate::database::Databases;
 use crate::error::Error;
 use seiner_model::Interval;
 use seiner_store::{Error as StoreError, Store};
@@ -12,6 +13,8 @@ pub struct Context<'a> {
     pub store: &'a dyn Store,
     /// Value of `now()`, ns.
     pub now: i64,
+    /// Databases, and the chosen one.
+    pub databases: Databases,
     /// Memory and time of the statement.
     pub budget: Budget,
     warnings: RefCell<Vec<String>>,
@@ -19,10 +22,16 @@ pub struct Context<'a> {
 
 impl<'a> Context<'a> {
     /// Creates the state of a statement without warnings.
-    pub fn new(store: &'a dyn Store, now: i64, budget: Budget) -> Context<'a> {
+    pub fn new(
+        store: &'a dyn Store,
+        now: i64,
+        databases: Databases,
+        budget: Budget,
+    ) -> Context<'a> {
         Context {
             store,
             now,
+            databases,
             budget,
             warnings: RefCell::default(),
         }

@@ -2,10 +2,10 @@
 
 use crate::answer::Table;
 use crate::cell::Cell;
+use crate::context::Context;
 use crate::error::Error;
 use crate::text::statement::{Kind, Source};
-use seiner_model::{FieldType, Selector};
-use seiner_store::Store;
+use seiner_model::FieldType;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Fields with their types, and tags.
@@ -22,8 +22,8 @@ impl Schema {
     ///
     /// # Errors
     /// If the names cannot be read.
-    pub fn of_measurement(store: &dyn Store, name: &str) -> Result<Schema, Error> {
-        let selector = measurement(name);
+    pub fn of_measurement(context: &Context, name: &str) -> Result<Schema, Error> {
+        let (store, selector) = (context.store, context.databases.selector(name));
         let mut schema = Schema::default();
         for (field, field_type) in store.fields(&selector)? {
             schema.fields.entry(field).or_default().insert(field_type);
@@ -84,20 +84,13 @@ fn field_type(cell: &Cell) -> FieldType {
     }
 }
 
-/// Returns the selector of a measurement.
-pub fn measurement(name: &str) -> Selector {
-    Selector {
-        measurement: Some(name.to_string()),
-        matchers: Vec::new(),
-    }
-}
-
-/// Returns the measurements that are chosen by names and regular expressions, sorted. All, if nothing is given.
+/// Returns the measurements of the chosen database that are chosen by names and regular expressions, sorted. All, if
+/// nothing is given.
 ///
 /// # Errors
 /// If the names cannot be read.
-pub fn measurements(store: &dyn Store, sources: &[Source]) -> Result<Vec<String>, Error> {
-    let mut all = store.measurements()?;
+pub fn measurements(context: &Context, sources: &[Source]) -> Result<Vec<String>, Error> {
+    let mut all = context.store.measurements()?;
     let chosen = |name: &str| {
         sources.iter().any(|source| match source {
             Source::Measurement(wanted) => wanted == name,
@@ -108,5 +101,15 @@ pub fn measurements(store: &dyn Store, sources: &[Source]) -> Result<Vec<String>
     if !sources.is_empty() {
         all.retain(|name| chosen(name));
     }
-    Ok(all)
+    if context.databases.matcher().is_none() {
+        return Ok(all);
+    }
+    let mut present = Vec::new();
+    for name in all {
+        let selector = context.databases.selector(&name);
+        if !context.store.sources(&selector)?.is_empty() {
+            present.push(name);
+        }
+    }
+    Ok(present)
 }

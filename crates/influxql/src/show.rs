@@ -10,7 +10,7 @@ use crate::text::statement::{Keys, List, Show};
 use seiner_model::{FieldType, Interval, Selector, SourceKey};
 use std::collections::BTreeSet;
 
-/// Name of the only database.
+/// Name of the only database, if no tag distinguishes several.
 const DATABASE: &str = "seiner";
 /// Bytes of a row besides its values.
 const ROW: usize = 64;
@@ -18,15 +18,11 @@ const ROW: usize = 64;
 /// Answers a statement that lists names.
 pub fn show(context: &Context, query: &Show) -> Result<Vec<Table>, Error> {
     match &query.list {
-        List::Databases => Ok(vec![table(
-            "databases",
-            &["name"],
-            vec![texts(&[DATABASE])],
-        )]),
+        List::Databases => Ok(vec![databases(context)?]),
         List::Policies => Ok(vec![policies()]),
         List::Measurements => {
             let mut rows = Vec::new();
-            for name in measurements(context.store, &query.sources)? {
+            for name in measurements(context, &query.sources)? {
                 if query.condition.is_none() || !chosen(context, query, &name)?.is_empty() {
                     rows.push(texts(&[&name]));
                 }
@@ -38,13 +34,13 @@ pub fn show(context: &Context, query: &Show) -> Result<Vec<Table>, Error> {
             )))
         }
         List::MeasurementCount => {
-            let count = measurements(context.store, &query.sources)?.len();
+            let count = measurements(context, &query.sources)?.len();
             Ok(vec![table("", &["count"], vec![number(count)])])
         }
         List::Series | List::SeriesCount => series(context, query),
         List::TagKeys | List::TagValues(_) | List::FieldKeys => {
             let mut tables = Vec::new();
-            for name in measurements(context.store, &query.sources)? {
+            for name in measurements(context, &query.sources)? {
                 tables.extend(of_measurement(context, query, &name)?);
             }
             Ok(tables)
@@ -52,11 +48,24 @@ pub fn show(context: &Context, query: &Show) -> Result<Vec<Table>, Error> {
     }
 }
 
+/// Returns the table of the databases: the values of their tag.
+fn databases(context: &Context) -> Result<Table, Error> {
+    let rows = match &context.databases.tag {
+        None => vec![texts(&[DATABASE])],
+        Some(tag) => {
+            let all = Selector::default();
+            let names = context.store.tag_values(&all, tag, usize::MAX)?;
+            names.iter().map(|name| texts(&[name])).collect()
+        }
+    };
+    Ok(table("databases", &["name"], rows))
+}
+
 /// Returns the table of one measurement, unless it is empty.
 fn of_measurement(context: &Context, query: &Show, name: &str) -> Result<Option<Table>, Error> {
     let (rows, columns): (Vec<_>, &[&str]) = match &query.list {
         List::FieldKeys => {
-            let schema = Schema::of_measurement(context.store, name)?;
+            let schema = Schema::of_measurement(context, name)?;
             let fields = schema.fields.iter();
             let pairs = fields.flat_map(|(field, types)| types.iter().map(move |one| (field, one)));
             let rows = pairs.map(|(field, one)| texts(&[field, type_name(*one)]));
@@ -65,7 +74,7 @@ fn of_measurement(context: &Context, query: &Show, name: &str) -> Result<Option<
         List::TagValues(keys) => (tag_values(context, query, name, keys)?, &["key", "value"]),
         _ => {
             let names = match query.condition {
-                None => context.store.tag_names(&crate::schema::measurement(name))?,
+                None => context.store.tag_names(&context.databases.selector(name))?,
                 Some(_) => {
                     let sources = chosen(context, query, name)?;
                     let tags = sources.iter().flat_map(|key| key.tags());
@@ -87,7 +96,7 @@ fn tag_values(
     name: &str,
     keys: &Keys,
 ) -> Result<Vec<Vec<Option<Cell>>>, Error> {
-    let selector = crate::schema::measurement(name);
+    let selector = context.databases.selector(name);
     let mut rows = Vec::new();
     let sources = match query.condition {
         None => Vec::new(),
@@ -116,7 +125,7 @@ fn tag_values(
 fn series(context: &Context, query: &Show) -> Result<Vec<Table>, Error> {
     let mut rows = Vec::new();
     let mut count = 0;
-    for name in measurements(context.store, &query.sources)? {
+    for name in measurements(context, &query.sources)? {
         for key in chosen(context, query, &name)? {
             count += 1;
             if matches!(query.list, List::Series) {
@@ -135,7 +144,7 @@ fn series(context: &Context, query: &Show) -> Result<Vec<Table>, Error> {
 
 /// Returns the sources of a measurement that meet the condition.
 fn chosen(context: &Context, query: &Show, name: &str) -> Result<Vec<SourceKey>, Error> {
-    let schema = Schema::of_measurement(context.store, name)?;
+    let schema = Schema::of_measurement(context, name)?;
     let condition = match &query.condition {
         None => Condition::default(),
         Some(condition) => split(condition, &schema, context.now)?,
@@ -145,10 +154,8 @@ fn chosen(context: &Context, query: &Show, name: &str) -> Result<Vec<SourceKey>,
             "the condition of SHOW can contain tags and times, but no fields",
         ));
     }
-    let selector = Selector {
-        measurement: Some(name.to_string()),
-        matchers: condition.matchers.clone(),
-    };
+    let mut selector = context.databases.selector(name);
+    selector.matchers.extend(condition.matchers.iter().cloned());
     let sources = match condition.interval == Interval::ALL {
         true => context.store.sources(&selector)?,
         false => context

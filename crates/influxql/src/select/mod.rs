@@ -21,7 +21,7 @@ use crate::text::statement::{Dimension, Fill, Select, Source};
 use condition::Condition;
 use plan::{Plan, Shape};
 use rows::Input;
-use seiner_model::Interval;
+use seiner_model::{Interval, Selector};
 use std::collections::BTreeMap;
 
 /// Clauses that a query inherits from the query that reads its result.
@@ -41,8 +41,8 @@ pub fn select(context: &Context, query: &Select) -> Result<Vec<Table>, Error> {
 fn of_query(context: &Context, query: &Select, outer: Option<&Outer>) -> Result<Vec<Table>, Error> {
     let query = &inherited(query, outer);
     let mut tables = Vec::new();
-    for name in measurements(context.store, &query.sources)? {
-        let schema = Schema::of_measurement(context.store, &name)?;
+    for name in measurements(context, &query.sources)? {
+        let schema = Schema::of_measurement(context, &name)?;
         let found = of_input(context, query, outer, &name, &schema, &Input::Measurement)?;
         tables.extend(found);
     }
@@ -136,7 +136,12 @@ fn of_input(
         return Ok(Vec::new());
     }
     context.warn_of_losses(condition.interval);
-    let plan = Plan::new(query, name, schema, condition)?;
+    // The result of a query has only the tags by which it is grouped.
+    let selector = match input {
+        Input::Measurement => context.databases.selector(name),
+        Input::Tables(_) => Selector::default(),
+    };
+    let plan = Plan::new(query, selector, schema, condition)?;
     if plan.reads_nothing() {
         return Ok(Vec::new());
     }

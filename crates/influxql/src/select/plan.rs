@@ -114,16 +114,17 @@ impl Slot {
 }
 
 impl Plan {
-    /// Creates the plan of a query.
+    /// Creates the plan of a query for the sources of a selector.
     ///
     /// # Errors
     /// If the query has no meaning for the fields and tags.
     pub fn new(
         query: &Select,
-        measurement: &str,
+        mut selector: Selector,
         schema: &Schema,
         condition: Condition,
     ) -> Result<Plan, Error> {
+        selector.matchers.extend(condition.matchers.iter().cloned());
         let dimensions = names::dimensions(&query.dimensions, schema);
         let columns = names::columns(&query.fields, schema, &dimensions)?;
         let mut variables = Variables {
@@ -156,10 +157,7 @@ impl Plan {
         };
         Ok(Plan {
             variables: variables.list,
-            selector: Selector {
-                measurement: Some(measurement.to_string()),
-                matchers: condition.matchers.clone(),
-            },
+            selector,
             condition,
             source_filter,
             row_filter,

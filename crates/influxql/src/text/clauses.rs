@@ -43,6 +43,7 @@ pub fn select(parser: &mut Parser) -> Result<Select, Error> {
         ));
     }
     Ok(Select {
+        database: None,
         fields,
         sources,
         condition,
@@ -90,15 +91,21 @@ pub fn source(parser: &mut Parser) -> Result<Source, Error> {
         parser.expect(")")?;
         return Ok(Source::Query(Box::new(inner)));
     }
-    let mut name = String::new();
+    let (mut name, mut first) = (String::new(), String::new());
     // Database, retention policy and measurement; the policy may be empty.
     for part in 0..3 {
+        if part == 2 {
+            parser.note_database(std::mem::take(&mut first))?;
+        }
         if let Some(regex) = parser.regex()? {
             return Ok(Source::Matching(regex));
         }
         let is_empty_policy = part == 1 && matches!(parser.peek()?, Token::Sign("."));
         if !is_empty_policy {
             name = parser.name("a measurement")?;
+        }
+        if part == 0 {
+            first.clone_from(&name);
         }
         if !parser.accept(".")? {
             break;

@@ -41,6 +41,7 @@ pub fn show(parser: &mut Parser) -> Result<Show, Error> {
     }
     let rows = window(parser, "LIMIT", "OFFSET")?;
     Ok(Show {
+        database: None,
         list,
         sources,
         condition,
@@ -93,10 +94,11 @@ fn counted(parser: &mut Parser, list: List) -> Result<List, Error> {
     }
 }
 
-/// Reads `ON` with a database, which has no effect.
+/// Reads `ON` with a database.
 fn database(parser: &mut Parser) -> Result<(), Error> {
     if parser.keyword("ON")? {
-        parser.name("a database")?;
+        let name = parser.name("a database")?;
+        parser.note_database(name)?;
     }
     Ok(())
 }

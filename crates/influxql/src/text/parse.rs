@@ -23,10 +23,7 @@ const REJECTED: [(&str, &str); 10] = [
     ("SET", "there are no users"),
     ("KILL", "a query ends when its client disconnects"),
     ("INSERT", "send line protocol to /write"),
-    (
-        "USE",
-        "give the database in the parameter db; it has no effect",
-    ),
+    ("USE", "give the database in the parameter db"),
 ];
 
 /// Parses statements separated by semicolons. `parameters` are the values of names such as `$host`.
@@ -50,10 +47,14 @@ pub fn parse(text: &str, parameters: &BTreeMap<String, Cell>) -> Result<Vec<Stat
 
 fn statement(parser: &mut Parser) -> Result<Statement, Error> {
     if parser.keyword("SELECT")? {
-        return clauses::select(parser).map(|select| Statement::Select(Box::new(select)));
+        let mut select = clauses::select(parser)?;
+        select.database = parser.take_database();
+        return Ok(Statement::Select(Box::new(select)));
     }
     if parser.keyword("SHOW")? {
-        return listing::show(parser).map(|show| Statement::Show(Box::new(show)));
+        let mut show = listing::show(parser)?;
+        show.database = parser.take_database();
+        return Ok(Statement::Show(Box::new(show)));
     }
     if parser.keyword("CREATE")? {
         return create(parser);
@@ -97,6 +98,7 @@ mod tests {
             panic!("{statements:?}");
         };
         assert!(matches!(&select.sources[..], [Source::Measurement(name)] if name == "cpu"));
+        assert_eq!(statements[0].database(), Some("db"));
         assert_eq!(select.fields[0].name.as_deref(), Some("u"));
         assert_eq!(select.every, Some((10_000_000_000, -1_000_000_000)));
         assert!(
@@ -121,6 +123,18 @@ mod tests {
         ));
         let error = read("SELECT v FROM m WHERE host = $h").unwrap_err();
         assert!(error.to_string().contains("$h"), "{error}");
+    }
+
+    #[test]
+    fn a_statement_names_one_database() {
+        let statements = read(
+            "SELECT v FROM m; SELECT v FROM rp.m; SELECT v FROM a..m, (SELECT v FROM a.rp./x/); SHOW TAG KEYS ON b FROM m",
+        )
+        .unwrap();
+        let names: Vec<_> = statements.iter().map(Statement::database).collect();
+        assert_eq!(names, [None, None, Some("a"), Some("b")]);
+        let error = read("SELECT v FROM a..m, b..m").unwrap_err();
+        assert!(error.to_string().contains("one database"), "{error}");
     }
 
     #[test]

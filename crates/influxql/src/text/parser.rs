@@ -19,6 +19,8 @@ pub struct Parser<'t> {
     parameters: &'t BTreeMap<String, Cell>,
     depth: usize,
     operators: usize,
+    /// Database that the present statement names.
+    database: Option<String>,
 }
 
 impl<'t> Parser<'t> {
@@ -29,7 +31,26 @@ impl<'t> Parser<'t> {
             parameters,
             depth: 0,
             operators: 0,
+            database: None,
         }
+    }
+
+    /// Notes the database that the present statement names.
+    ///
+    /// # Errors
+    /// If the statement names another one, too.
+    pub fn note_database(&mut self, name: String) -> Result<(), Error> {
+        match self.database.replace(name) {
+            Some(before) if self.database.as_ref() != Some(&before) => Err(Error::invalid(
+                "a statement reads one database; write one statement for each",
+            )),
+            _ => Ok(()),
+        }
+    }
+
+    /// Returns the database that the present statement names, at its end.
+    pub fn take_database(&mut self) -> Option<String> {
+        self.database.take()
     }
 
     /// Returns the next token. It stays the next.

@@ -15,9 +15,22 @@ pub enum Statement {
     Create,
 }
 
+impl Statement {
+    /// Returns the database that the statement names.
+    pub fn database(&self) -> Option<&str> {
+        match self {
+            Statement::Select(query) => query.database.as_deref(),
+            Statement::Show(query) => query.database.as_deref(),
+            Statement::Create => None,
+        }
+    }
+}
+
 /// Query for samples.
 #[derive(Clone, Debug)]
 pub struct Select {
+    /// Database that the statement names. Queries in parentheses have none of their own.
+    pub database: Option<String>,
     /// Columns.
     pub fields: Vec<Column>,
     /// Measurements and queries that are read.
@@ -143,6 +156,8 @@ pub enum Expression {
 /// List of names.
 #[derive(Clone, Debug)]
 pub struct Show {
+    /// Database that the statement names.
+    pub database: Option<String>,
     /// Kind of names.
     pub list: List,
     /// Measurements, all if empty.

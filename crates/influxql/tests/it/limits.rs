@@ -2,7 +2,7 @@
 
 use crate::statements::rooms;
 use crate::{NOW, ask_within};
-use seiner_influxql::{Error, Limits, Stop, parse, run};
+use seiner_influxql::{Databases, Error, Limits, Stop, parse, run};
 use std::sync::Arc;
 
 /// Returns whether a statement is rejected with so much memory.
@@ -54,7 +54,16 @@ fn statements_end_when_their_reader_is_gone() {
         (Stop::Canceled, "query was interrupted"),
     ] {
         let stopper = Arc::new(move || Some(stop));
-        let error = run(&rooms(), &statements[0], NOW, Limits::default(), stopper).unwrap_err();
+        let databases = Databases::default();
+        let error = run(
+            &rooms(),
+            &statements[0],
+            NOW,
+            &databases,
+            Limits::default(),
+            stopper,
+        )
+        .unwrap_err();
         assert_eq!(error.to_string(), text);
     }
 }

@@ -1,9 +1,10 @@
 //! Tests of statements on a store in memory. Answers are compared with those of InfluxDB in `e2e/test_influxql.py`.
 
+mod databases;
 mod limits;
 mod statements;
 
-use seiner_influxql::{Answer, Cell, Error, Limits, parse, run};
+use seiner_influxql::{Answer, Cell, Databases, Error, Limits, parse, run};
 use seiner_store::MemoryStore;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,8 +20,10 @@ fn ask(store: &MemoryStore, text: &str) -> Result<Answer, Error> {
 }
 
 fn ask_within(store: &MemoryStore, text: &str, limits: Limits) -> Result<Answer, Error> {
+    let databases = Databases::default();
     let statements = parse(text, &BTreeMap::new())?;
-    run(store, &statements[0], NOW, limits, Arc::new(|| None))
+    let stopper = Arc::new(|| None);
+    run(store, &statements[0], NOW, &databases, limits, stopper)
 }
 
 /// Writes an answer: `name{tag=value} column,column: 0,1.5; 10,null`, a line for each table. Times are in s.

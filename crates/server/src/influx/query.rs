@@ -11,7 +11,7 @@ use axum::body::Body;
 use axum::extract::State;
 use axum::http::{HeaderName, HeaderValue, Uri, header};
 use axum::response::{IntoResponse, Response};
-use seiner_influxql::{Cell, Limits, parse, run};
+use seiner_influxql::{Cell, Databases, Limits, parse, run};
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::sync::Arc;
@@ -46,6 +46,10 @@ pub async fn query(
         bytes: limits.bytes,
         bytes_rule: limits.bytes_rule,
     };
+    let databases = Databases {
+        tag: app.settings.database_tag.clone(),
+        chosen: get("db").unwrap_or_default().to_string(),
+    };
     let store = app.store.clone();
     let body = response_stream::body(move |out| {
         let _permit = permit;
@@ -58,7 +62,8 @@ pub async fn query(
             if number > 0 && !notation.is_chunked() {
                 out.write_all(b",")?;
             }
-            match run(&*store, statement, now, limits.clone(), stopper.clone()) {
+            let (limits, stopper) = (limits.clone(), stopper.clone());
+            match run(&*store, statement, now, &databases, limits, stopper) {
                 Ok(answer) => write_result(out, number, &answer, &notation)?,
                 Err(error) => write_error(out, number, &error.to_string(), &notation)?,
             }

@@ -39,7 +39,8 @@ pub static SETTINGS: [Setting; 9] = [
         help: "Tag that keeps the name of the database (`db`) or bucket to which a client of InfluxDB writes lines. There is \
                one store: without the tag, lines with the same measurement and tags are one series, whatever their \
                database is. With it, they are separate, every line has one tag more, and lines that have a tag of this \
-               name already are rejected.",
+               name already are rejected. Statements in InfluxQL then read the database that they or the parameter `db` \
+               name.",
         assign: |settings, text| tag_name(text).map(|name| settings.database_tag = name),
     },
     Setting {
