@@ -12,6 +12,7 @@ mod rows;
 mod series;
 mod state;
 mod transform;
+mod windows;
 
 use crate::answer::Table;
 use crate::context::Context;

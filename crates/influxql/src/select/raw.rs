@@ -2,11 +2,13 @@
 
 use super::plan::{Plan, Raw};
 use super::rows::{Input, Rows, each_row};
+use super::windows::{Extent, Windows};
 use crate::answer::Table;
 use crate::cell::Cell;
 use crate::context::Context;
 use crate::error::Error;
 use crate::text::statement::Select;
+use seiner_model::Interval;
 use std::collections::BTreeMap;
 
 /// Number of rows beyond a limit that are kept until the next cut.
@@ -34,14 +36,10 @@ pub fn tables(
         groups: BTreeMap::new(),
         group: Vec::new(),
     };
-    each_row(
-        context,
-        input,
-        &plan.selector,
-        &plan.variables,
-        plan.condition.interval,
-        &mut collector,
-    )?;
+    match query.rows.end() {
+        Some(end) if matches!(input, Input::Measurement) => collector.read_limited(end)?,
+        _ => collector.read(input, plan.condition.interval)?,
+    }
     let mut tables = Vec::new();
     for (group, mut rows) in collector.groups {
         sort(&mut rows, query.descending);
@@ -86,6 +84,33 @@ struct Collector<'c, 'a> {
     groups: BTreeMap<Vec<String>, Vec<Row>>,
     /// Group of the present source.
     group: Vec<String>,
+}
+
+impl Collector<'_, '_> {
+    /// Reads the rows of an interval.
+    fn read(&mut self, input: &Input<'_>, interval: Interval) -> Result<(), Error> {
+        let plan = self.plan;
+        let (selector, variables) = (&plan.selector, &plan.variables);
+        each_row(self.context, input, selector, variables, interval, self)
+    }
+
+    /// Reads the rows of the measurement part by part, until each group has as many rows as the limit.
+    fn read_limited(&mut self, rows: usize) -> Result<(), Error> {
+        let interval = self.plan.condition.interval;
+        let Some(extent) = Extent::of(self.context, self.plan) else {
+            return self.read(&Input::Measurement, interval);
+        };
+        let mut windows = Windows::new(interval, &extent, rows, self.query.descending);
+        while let Some(window) = windows.next() {
+            self.read(&Input::Measurement, window)?;
+            let has_enough =
+                |group: &[String]| self.groups.get(group).is_some_and(|of| of.len() >= rows);
+            if extent.is_read(windows.rest(), has_enough) {
+                break;
+            }
+        }
+        Ok(())
+    }
 }
 
 impl Rows for Collector<'_, '_> {

@@ -2,6 +2,7 @@
 
 mod databases;
 mod limits;
+mod parts;
 mod statements;
 
 use seiner_influxql::{Answer, Cell, Databases, Error, Limits, parse, run};
