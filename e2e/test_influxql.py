@@ -278,3 +278,49 @@ def test_requests_of_grafana_are_answered(serve):
     together = ";".join(statement for statement, _ in GRAFANA)
     answer = ask(server.url, together)
     assert [one["statement_id"] for one in answer["results"]] == list(range(len(GRAFANA)))
+
+
+@needs_influxdb
+def test_csv_is_that_of_influxdb(serve, influxdb):
+    server = serve()
+    text = r'text,tag=a\ b\,c line="x, \"y\""'
+    body = "\n".join([*lines(), f"{text} {BASE_S}000000000"])
+    server.write(body)
+    requests.post(f"{influxdb}/write", params={"db": "d"}, data=body, timeout=60).raise_for_status()
+    for statement in [
+        "SELECT * FROM cpu LIMIT 20",
+        "SELECT load FROM cpu GROUP BY host LIMIT 3",
+        "SELECT * FROM text GROUP BY *",
+        "SELECT mean(load) FROM cpu; SELECT nothing FROM cpu; SELECT max(used) FROM disk; SELECT load, up FROM cpu LIMIT 2",
+        f"SELECT mean(load), count(up) FROM cpu WHERE time >= {BASE_S}s AND time < {BASE_S + 400}s GROUP BY time(1m), host",
+        "SHOW TAG VALUES WITH KEY IN (host, path)",
+        "SELECT load FROM cpu, disk WHERE host = 'a' LIMIT 2",
+    ]:
+        for more in [{}, {"epoch": "s"}, {"epoch": "ms", "chunked": "true", "chunk_size": "2"}]:
+            parameters = {"db": "d", "q": statement, **more}
+            answers = [
+                requests.get(f"{url}/query", params=parameters, headers={"Accept": "application/csv"}, timeout=60)
+                for url in [influxdb, server.url]
+            ]
+            theirs, ours = [answer.text for answer in answers]
+            assert ours == theirs, (statement, more)
+            assert answers[1].headers["content-type"] == answers[0].headers["content-type"]
+
+
+def test_databases_are_apart(serve):
+    server = serve(database_tag="db")
+    host, port = server.url.removeprefix("http://").split(":")
+    clients = {name: InfluxDBClient(host, int(port), database=name) for name in ["a", "b"]}
+    for value, client in enumerate(clients.values()):
+        fields = {"v": float(value)}
+        assert client.write_points([{"measurement": "m", "time": BASE_S * 10**9, "fields": fields}])
+    server.write(f"m v=7 {BASE_S}000000000")
+    for value, client in enumerate(clients.values()):
+        assert [row["v"] for row in client.query("SELECT v FROM m").get_points()] == [value]
+        assert [row["v"] for row in client.query("SELECT v FROM m", database="b").get_points()] == [1]
+        assert client.get_list_series() == [f"m,db={'ab'[value]}"]
+    assert client.get_list_database() == [{"name": "a"}, {"name": "b"}]
+    assert [row["v"] for row in client.query("SELECT v FROM a..m").get_points()] == [0]
+    assert clients["a"].query("SELECT v FROM m", database="c").raw.get("series", []) == []
+    whole = InfluxDBClient(host, int(port))
+    assert [row["sum"] for row in whole.query("SELECT sum(v) FROM m").get_points()] == [8]

@@ -1,6 +1,7 @@
 //! HTTP interface of InfluxDB for clients that read or look around: InfluxQL, buckets and organizations. Writes are in
 //! [`crate::write`].
 
+mod csv;
 mod json;
 mod names;
 mod query;

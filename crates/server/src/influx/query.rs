@@ -1,5 +1,6 @@
 //! `/query` of InfluxDB 1: statements in InfluxQL.
 
+use super::csv::CsvAnswer;
 use super::json::{Notation, write_error, write_result};
 use crate::api_error::ApiError;
 use crate::app_state::AppState;
@@ -9,7 +10,7 @@ use crate::prometheus;
 use crate::response_stream;
 use axum::body::Body;
 use axum::extract::State;
-use axum::http::{HeaderName, HeaderValue, Uri, header};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Uri, header};
 use axum::response::{IntoResponse, Response};
 use seiner_influxql::{Cell, Databases, Limits, parse, run};
 use std::collections::BTreeMap;
@@ -29,6 +30,7 @@ const VERSION: HeaderName = HeaderName::from_static("x-influxdb-version");
 pub async fn query(
     State(app): State<Arc<AppState>>,
     uri: Uri,
+    headers: HeaderMap,
     body: Body,
 ) -> Result<Response, ApiError> {
     let form = form(&uri, body).await?;
@@ -38,6 +40,7 @@ pub async fn query(
     })?;
     let parameters = parameters(get("params"))?;
     let notation = notation(&form)?;
+    let is_csv = wants_csv(&headers);
     let statements = parse(text, &parameters).map_err(ApiError::invalid)?;
     let permit = app.queries.acquire()?;
     app.traffic.queries.fetch_add(1, Relaxed);
@@ -55,35 +58,52 @@ pub async fn query(
         let _permit = permit;
         let stopper = prometheus::stopper(out.is_over(), TIMEOUT);
         let now = now();
-        if !notation.is_chunked() {
+        let mut csv = is_csv.then(CsvAnswer::default);
+        let is_joined = !notation.is_chunked() && !is_csv;
+        if is_joined {
             out.write_all(b"{\"results\":[")?;
         }
         for (number, statement) in statements.iter().enumerate() {
-            if number > 0 && !notation.is_chunked() {
+            if number > 0 && is_joined {
                 out.write_all(b",")?;
             }
             let (limits, stopper) = (limits.clone(), stopper.clone());
-            match run(&*store, statement, now, &databases, limits, stopper) {
-                Ok(answer) => write_result(out, number, &answer, &notation)?,
-                Err(error) => write_error(out, number, &error.to_string(), &notation)?,
+            let answer = run(&*store, statement, now, &databases, limits, stopper);
+            match (answer, &mut csv) {
+                (Ok(answer), Some(csv)) => csv.result(out, &answer, &notation)?,
+                (Err(error), Some(csv)) => csv.error(out, &error.to_string())?,
+                (Ok(answer), None) => write_result(out, number, &answer, &notation)?,
+                (Err(error), None) => write_error(out, number, &error.to_string(), &notation)?,
             }
         }
-        if !notation.is_chunked() {
+        if is_joined {
             out.write_all(b"]}\n")?;
         }
         Ok(())
     });
+    let media_type = if is_csv {
+        "text/csv"
+    } else {
+        "application/json"
+    };
     let headers = [
-        (
-            header::CONTENT_TYPE,
-            HeaderValue::from_static("application/json"),
-        ),
+        (header::CONTENT_TYPE, HeaderValue::from_static(media_type)),
         (
             VERSION,
             HeaderValue::from_static(crate::http::INFLUX_VERSION),
         ),
     ];
     Ok((headers, body.await?).into_response())
+}
+
+/// Returns whether the client asks for CSV. As in InfluxDB, the order of several types and their weights do not count.
+fn wants_csv(headers: &HeaderMap) -> bool {
+    let accepted = headers.get_all(header::ACCEPT).into_iter();
+    let mut types = accepted.flat_map(|value| value.as_bytes().split(|byte| *byte == b','));
+    types.any(|one| {
+        let name = one.split(|byte| *byte == b';').next().unwrap_or_default();
+        matches!(name.trim_ascii(), b"application/csv" | b"text/csv")
+    })
 }
 
 /// Reads the parameters of an address and of a form. The address wins.
@@ -178,6 +198,21 @@ mod tests {
                 "{error}"
             );
         }
+    }
+
+    #[test]
+    fn csv_is_chosen_by_accept() {
+        for (accept, expected) in [
+            ("application/csv", true),
+            ("application/json, text/csv; q=0.9", true),
+            ("*/*", false),
+            ("application/json", false),
+        ] {
+            let value = HeaderValue::from_static(accept);
+            let headers = HeaderMap::from_iter([(header::ACCEPT, value)]);
+            assert_eq!(wants_csv(&headers), expected, "{accept}");
+        }
+        assert!(!wants_csv(&HeaderMap::new()));
     }
 
     #[test]
