@@ -102,6 +102,10 @@ def test_write_and_query_a_directory(tmp_path):
     table = run(*ask, "table").stdout.splitlines()
     assert table[0].split() == ["measurement", "tags", "field", "time", "value"]
     assert len(table) == 4
+    latest = ["query", "cpu{}", "--data", data, "--latest", "--format", "csv"]
+    assert run(*latest).stdout.splitlines()[1:] == ["cpu,host=a,usage,3000000000,3.5", "cpu,host=b,usage,2000000000,2.5"]
+    assert run(*latest, "--from", "1970-01-01T00:00:03Z").stdout.splitlines()[1:] == ["cpu,host=a,usage,3000000000,3.5"]
+    assert run(*latest, "--step", "1h").returncode == 2
     steps = run(*ask, "csv", "--step", "1h", "--aggregate", "count,max").stdout.splitlines()
     assert steps == ["measurement,tags,field,time,count,max", "cpu,host=a,usage,0,2,3.5", "cpu,host=b,usage,0,1,2.5"]
 
@@ -116,6 +120,8 @@ def test_write_and_query_a_server(serve):
     assert done.returncode == 0, done.stderr
     (series,) = json.loads(done.stdout)["series"]
     assert series["values"] == list(range(3, 50_000, 7))
+    done = run("query", "m", "--server", server.url, "--latest", "--format", "csv")
+    assert [int(line.split(",")[-1]) % 7 for line in done.stdout.splitlines()[1:]] == list(range(7)), done.stderr
 
 
 def test_errors_of_the_command_line(tmp_path):

@@ -23,6 +23,8 @@ use std::sync::Arc;
 ///
 ///   seiner query 'cpu{host=~"web.*"}' --from -1d --step 10m --aggregate mean,max --format csv
 ///
+///   seiner query 'room{}' --latest
+///
 /// If old samples were replaced by roll-ups of the retention class (`seiner help serve`,
 /// `--class`), the answer contains one row per step: the mean, at the start of the step. Notes on
 /// standard error state the intervals of roll-ups, the series that --limit left out, names that do
@@ -37,14 +39,10 @@ pub struct Query {
     fields: Option<String>,
     /// Earliest time: a date (2026-11-21, 2026-11-21 08:00:00, 2026-11-21T08:00:00+01:00), now, an
     /// offset such as -1h, or a number since 1970. The unit of a number is s, ms, us or ns: the one
-    /// that gives a time from 1990 to 2100, otherwise ns. A year alone is an error.
-    #[arg(
-        long,
-        value_name = "TIME",
-        default_value = "-1h",
-        allow_hyphen_values = true
-    )]
-    from: String,
+    /// that gives a time from 1990 to 2100, otherwise ns. A year alone is an error. Without this
+    /// option, -1h; with --latest, samples of any age are found.
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
+    from: Option<String>,
     /// Latest time, included. Same notation as --from.
     #[arg(
         long,
@@ -53,6 +51,9 @@ pub struct Query {
         allow_hyphen_values = true
     )]
     to: String,
+    /// Return only the latest sample of each series. It is found without a scan of the samples.
+    #[arg(long, conflicts_with_all = ["step", "points", "aggregate", "shape"])]
+    latest: bool,
     /// Length of the buckets to aggregate over, such as 10s. Without it, the answer contains
     /// samples.
     #[arg(long, value_name = "DURATION")]
@@ -110,7 +111,10 @@ impl Query {
             }
             (Some(_), _) => self.ask_directory(&mut out)?,
             (None, format) => {
-                let path = "/api/v1/query";
+                let path = match self.latest {
+                    true => "/api/v1/latest",
+                    false => "/api/v1/query",
+                };
                 let headers = [LEVELS, TRUNCATED, HINTS];
                 let ([levels, truncated, hints], mut answer) = Remote::new(&self.server).get_with(
                     path,
@@ -165,7 +169,7 @@ impl Query {
         Parameters {
             select: Some(self.selector.clone()),
             fields: self.fields.clone(),
-            from: Some(self.from.clone()),
+            from: self.from.clone(),
             to: Some(self.to.clone()),
             step: self.step.clone(),
             points: self.points.clone(),
@@ -189,7 +193,11 @@ impl Query {
     }
 
     fn ask_directory(&self, out: &mut impl Write) -> Result<(), Failure> {
-        let plan = QueryPlan::read(&self.parameters(), seiner_server::ingest::now())
+        let read = match self.latest {
+            true => QueryPlan::read_latest,
+            false => QueryPlan::read,
+        };
+        let plan = read(&self.parameters(), seiner_server::ingest::now())
             .map_err(|rejection| Failure::Usage(rejection.to_string()))?;
         let store = read_directory(
             self.data
