@@ -324,3 +324,26 @@ def test_databases_are_apart(serve):
     assert clients["a"].query("SELECT v FROM m", database="c").raw.get("series", []) == []
     whole = InfluxDBClient(host, int(port))
     assert [row["sum"] for row in whole.query("SELECT sum(v) FROM m").get_points()] == [8]
+
+
+@needs_influxdb
+def test_time_zones_are_those_of_influxdb(serve, influxdb):
+    server = serve()
+    # The clocks in Berlin change on 29 March and on 25 October 2026.
+    begin_s = {"march": 1_774_656_000, "october": 1_792_800_000}
+    body = "\n".join(
+        f"{name} v={n % 17} {begin + 1800 * n}000000000" for name, begin in begin_s.items() for n in range(150) if n % 29
+    )
+    server.write(body)
+    requests.post(f"{influxdb}/write", params={"db": "d"}, data=body, timeout=60).raise_for_status()
+    for name, every, fill, zone in itertools.product(
+        begin_s, ["30m", "1h", "6h", "12h", "1d"], ["none", "0", "previous"], ["Europe/Berlin", "Asia/Kolkata", "UTC"]
+    ):
+        times = f"time >= {begin_s[name]}s AND time < {begin_s[name] + 1800 * 150}s"
+        statement = f"SELECT count(v), sum(v) FROM {name} WHERE {times} GROUP BY time({every}) fill({fill}) tz('{zone}')"
+        theirs, ours = [ask(url, statement, epoch="") for url in [influxdb, server.url]]
+        assert same(theirs, ours), statement
+    for condition in ["time >= '2026-03-29' AND time < '2026-03-30 00:00:00'", "time >= '2026-03-29T00:00:00Z'"]:
+        statement = f"SELECT count(v) FROM march WHERE {condition} AND time < {begin_s['march'] + 1800 * 150}s tz('Europe/Berlin')"
+        theirs, ours = [ask(url, statement) for url in [influxdb, server.url]]
+        assert same(theirs, ours), statement

@@ -1,12 +1,15 @@
 //! Answers.
 
 use crate::cell::Cell;
+use crate::zone::Zone;
 
 /// Answer of one statement.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Answer {
     /// Tables of the answer: one for each measurement and each group of tags.
     pub tables: Vec<Table>,
+    /// Time zone of dates, if the statement has one.
+    pub zone: Option<Zone>,
     /// Warnings, such as data that could not be read.
     pub warnings: Vec<String>,
 }

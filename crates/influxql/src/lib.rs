@@ -22,6 +22,7 @@ mod schema;
 mod select;
 mod show;
 mod text;
+mod zone;
 
 pub use answer::{Answer, Table};
 pub use budget::Limits;
@@ -32,3 +33,4 @@ pub use run::run;
 pub use seiner_store::{Stop, Stopper};
 pub use text::parse::parse;
 pub use text::statement::Statement;
+pub use zone::Zone;

@@ -32,8 +32,13 @@ pub fn run(
     };
     // A query that the store ended early has no error of its own.
     context.budget.check()?;
+    let zone = match statement {
+        Statement::Select(query) => query.zone.clone(),
+        _ => None,
+    };
     Ok(Answer {
         tables,
+        zone,
         warnings: context.into_warnings(),
     })
 }

@@ -5,7 +5,7 @@ use crate::cell::Cell;
 use crate::context::Context;
 use crate::error::Error;
 use crate::schema::{Schema, measurements};
-use crate::select::condition::{Condition, split};
+use crate::select::condition::{Clock, Condition, split};
 use crate::text::statement::{Keys, List, Show};
 use seiner_model::{FieldType, Interval, Selector, SourceKey};
 use std::collections::BTreeSet;
@@ -147,7 +147,13 @@ fn chosen(context: &Context, query: &Show, name: &str) -> Result<Vec<SourceKey>,
     let schema = Schema::of_measurement(context, name)?;
     let condition = match &query.condition {
         None => Condition::default(),
-        Some(condition) => split(condition, &schema, context.now)?,
+        Some(condition) => {
+            let clock = Clock {
+                now: context.now,
+                zone: None,
+            };
+            split(condition, &schema, clock)?
+        }
     };
     if !condition.of_rows.is_empty() {
         return Err(Error::invalid(

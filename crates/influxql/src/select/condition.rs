@@ -6,6 +6,7 @@ use crate::evaluate::Node;
 use crate::schema::Schema;
 use crate::select::compile::{Place, node};
 use crate::text::statement::{Expression, Kind};
+use crate::zone::Zone;
 use seiner_model::{Condition as TagCondition, Interval, Matcher, parse_date};
 
 /// Name of the time.
@@ -52,13 +53,24 @@ impl Condition {
     }
 }
 
-/// Splits a condition. `now` is in ns.
+/// Value of `now()` in ns, and the zone of dates without one. Without a zone they are in UTC.
+#[derive(Clone, Copy)]
+pub struct Clock<'z> {
+    pub now: i64,
+    pub zone: Option<&'z Zone>,
+}
+
+/// Splits a condition.
 ///
 /// # Errors
 /// If a condition on times is not a bound.
-pub fn split(condition: &Expression, schema: &Schema, now: i64) -> Result<Condition, Error> {
+pub fn split(
+    condition: &Expression,
+    schema: &Schema,
+    clock: Clock<'_>,
+) -> Result<Condition, Error> {
     let mut all = Condition::default();
-    add(&mut all, condition, schema, now)?;
+    add(&mut all, condition, schema, clock)?;
     Ok(all)
 }
 
@@ -66,16 +78,16 @@ fn add(
     all: &mut Condition,
     condition: &Expression,
     schema: &Schema,
-    now: i64,
+    clock: Clock<'_>,
 ) -> Result<(), Error> {
     if let Expression::Binary(Operator::And, left, right) = condition {
-        add(all, left, schema, now)?;
-        return add(all, right, schema, now);
+        add(all, left, schema, clock)?;
+        return add(all, right, schema, clock);
     }
     let mut kinds = Kinds::default();
     kinds.read(condition, schema);
     if kinds.times {
-        return bound(all, condition, now);
+        return bound(all, condition, clock);
     }
     // Compiled only for its errors.
     condition_node(condition, &mut |_, _| 0)?;
@@ -120,7 +132,7 @@ impl Kinds {
 }
 
 /// Narrows the interval by a condition on the time.
-fn bound(all: &mut Condition, condition: &Expression, now: i64) -> Result<(), Error> {
+fn bound(all: &mut Condition, condition: &Expression, clock: Clock<'_>) -> Result<(), Error> {
     let error = || {
         Error::invalid(
             "a condition on time is a bound, such as time >= now() - 1h; bounds are connected by AND",
@@ -135,7 +147,7 @@ fn bound(all: &mut Condition, condition: &Expression, now: i64) -> Result<(), Er
         (false, true) => (mirrored(*operator), left),
         _ => return Err(error()),
     };
-    let time = moment(value, now)?;
+    let time = moment(value, clock)?;
     let interval = &mut all.interval;
     let (lower, upper) = match operator {
         Operator::Greater => (Some(time.saturating_add(1)), None),
@@ -167,9 +179,9 @@ fn mirrored(operator: Operator) -> Operator {
 }
 
 /// Returns a time in ns: a date, a number of ns, a duration since 1970, or a sum of `now()` and durations.
-fn moment(value: &Expression, now: i64) -> Result<i64, Error> {
+fn moment(value: &Expression, clock: Clock<'_>) -> Result<i64, Error> {
     match value {
-        Expression::Constant(Cell::Text(text)) => parse_date(text).ok_or_else(|| {
+        Expression::Constant(Cell::Text(text)) => date(text, clock.zone).ok_or_else(|| {
             Error::invalid(format!(
                 "{text:?} is not a time; write '2026-11-21T08:00:00Z', a number of ns, 1700000000s, or now() - 1h"
             ))
@@ -182,9 +194,9 @@ fn moment(value: &Expression, now: i64) -> Result<i64, Error> {
                 .ok_or_else(|| Error::invalid("a time is a number, a date, or now()"))
         }
         Expression::Duration(ns) => Ok(*ns),
-        Expression::Call(name, arguments) if name == "now" && arguments.is_empty() => Ok(now),
+        Expression::Call(name, arguments) if name == "now" && arguments.is_empty() => Ok(clock.now),
         Expression::Binary(operator, left, right) => {
-            let (left, right) = (moment(left, now)?, moment(right, now)?);
+            let (left, right) = (moment(left, clock)?, moment(right, clock)?);
             match operator {
                 Operator::Add => Ok(left.saturating_add(right)),
                 Operator::Subtract => Ok(left.saturating_sub(right)),
@@ -194,6 +206,17 @@ fn moment(value: &Expression, now: i64) -> Result<i64, Error> {
         _ => Err(Error::invalid(
             "time is compared with a date, a number of ns, or now() and a duration",
         )),
+    }
+}
+
+/// Reads a date. A date without a zone is in the given one.
+fn date(text: &str, zone: Option<&Zone>) -> Option<i64> {
+    let time = parse_date(text)?;
+    // A date that has a zone cannot have another one.
+    let has_zone = || text.contains(':') && parse_date(&format!("{text}Z")).is_none();
+    match zone {
+        Some(zone) if !has_zone() => Some(zone.time_of(time)),
+        _ => Some(time),
     }
 }
 
@@ -293,7 +316,11 @@ mod tests {
         schema
             .fields
             .insert("v".into(), [FieldType::F64].into_iter().collect());
-        split(select.condition.as_ref().expect("one"), &schema, 5 * HOUR)
+        let clock = Clock {
+            now: 5 * HOUR,
+            zone: select.zone.as_ref(),
+        };
+        split(select.condition.as_ref().expect("one"), &schema, clock)
     }
 
     #[test]
@@ -303,6 +330,21 @@ mod tests {
         let split = read("time < '1970-01-01T01:00:00Z' and time >= 60s").unwrap();
         assert_eq!(split.interval, Interval::new(60_000_000_000, HOUR - 1));
         assert_eq!(split.bounds, (true, true));
+        for (zone, hours) in [
+            ("", 0),
+            ("tz('Europe/Berlin')", -1),
+            ("TZ('Asia/Kolkata')", -5),
+        ] {
+            for text in ["1970-01-02", "1970-01-02 00:00:00", "1970-01-02T00:00:00"] {
+                let split = read(&format!("time >= '{text}' {zone}")).unwrap();
+                let start = (split.interval.start + HOUR / 2) / HOUR;
+                assert_eq!(start, 24 + hours, "{text} {zone}");
+            }
+            for text in ["1970-01-02T00:00:00Z", "1970-01-02T01:00:00+01:00"] {
+                let split = read(&format!("time >= '{text}' {zone}")).unwrap();
+                assert_eq!(split.interval.start, 24 * HOUR, "{text} {zone}");
+            }
+        }
         for wrong in [
             "time > 1 OR v > 1",
             "time != 5",

@@ -3,6 +3,7 @@
 use crate::cell::Cell;
 use crate::error::Error;
 use crate::text::statement::Fill;
+use crate::zone::Zone;
 
 /// Series of values, ascending by time. An absent value is null.
 pub type Series = Vec<(i64, Option<Cell>)>;
@@ -12,28 +13,54 @@ const MAX_BUCKETS: i128 = 10_000_000;
 
 /// Buckets of a query, ns.
 #[derive(Clone, Copy, Debug)]
-pub struct Buckets {
+pub struct Buckets<'z> {
     /// Length.
     pub every: i64,
     /// Offset of their begins from multiples of the length.
     pub offset: i64,
+    /// Zone in which they begin; UTC without one.
+    pub zone: Option<&'z Zone>,
 }
 
-impl Buckets {
+impl Buckets<'_> {
     /// Returns the begin of the bucket of a time.
     pub fn start(self, time: i64) -> i64 {
         let shifted = i128::from(time) - i128::from(self.offset);
-        let start = shifted.div_euclid(i128::from(self.every)) * i128::from(self.every);
-        let start = start + i128::from(self.offset);
-        start.clamp(i128::from(i64::MIN), i128::from(i64::MAX)) as i64
+        let zone = self.zone_offset(time.saturating_sub(self.offset));
+        let within = (shifted + i128::from(zone)).rem_euclid(i128::from(self.every));
+        let start = clamped(shifted - within + i128::from(self.offset));
+        // The clocks may have changed since the begin.
+        clamped(i128::from(start) + i128::from(self.change(zone, start)))
     }
+
+    /// Returns the begin of the next bucket, if there is one.
+    pub fn next(self, start: i64) -> Option<i64> {
+        let next = start.checked_add(self.every)?;
+        let zone = self.zone_offset(start);
+        Some(next.saturating_add(self.change(zone, next - 1)))
+    }
+
+    /// Returns the difference of an offset from the one at a time. As in InfluxDB, changes of a bucket's length or more
+    /// have no effect.
+    fn change(self, zone: i64, time: i64) -> i64 {
+        let change = zone - self.zone_offset(time);
+        if change.abs() < self.every { change } else { 0 }
+    }
+
+    fn zone_offset(self, time: i64) -> i64 {
+        self.zone.map_or(0, |zone| zone.offset(time))
+    }
+}
+
+fn clamped(time: i128) -> i64 {
+    time.clamp(i128::from(i64::MIN), i128::from(i64::MAX)) as i64
 }
 
 /// Returns the number of buckets from `first` to `last`, both begins of buckets.
 ///
 /// # Errors
 /// If there are too many.
-pub fn count(buckets: Buckets, (first, last): (i64, i64)) -> Result<usize, Error> {
+pub fn count(buckets: Buckets<'_>, (first, last): (i64, i64)) -> Result<usize, Error> {
     let count = (i128::from(last) - i128::from(first)) / i128::from(buckets.every) + 1;
     match count > MAX_BUCKETS {
         true => Err(Error::Limit(format!(
@@ -44,12 +71,22 @@ pub fn count(buckets: Buckets, (first, last): (i64, i64)) -> Result<usize, Error
 }
 
 /// Returns a series with a value for each bucket from `first` to `last`, both begins of buckets.
-pub fn filled(series: Series, buckets: Buckets, (first, last): (i64, i64), fill: Fill) -> Series {
+pub fn filled(
+    series: Series,
+    buckets: Buckets<'_>,
+    (first, last): (i64, i64),
+    fill: Fill,
+) -> Series {
     let mut all = Vec::new();
     let mut known = series.iter().peekable();
     let mut before: Option<&(i64, Option<Cell>)> = None;
     let mut start = first;
     loop {
+        // After a change of the clocks, a bucket of rows may begin between two others.
+        while let Some(found) = known.next_if(|(time, _)| *time < start) {
+            all.push(found.clone());
+            before = Some(found);
+        }
         if let Some(found) = known.next_if(|(time, _)| *time == start) {
             all.push(found.clone());
             before = Some(found);
@@ -64,7 +101,7 @@ pub fn filled(series: Series, buckets: Buckets, (first, last): (i64, i64), fill:
             };
             all.push((start, value));
         }
-        match start.checked_add(buckets.every) {
+        match buckets.next(start) {
             Some(next) if next <= last => start = next,
             _ => return all,
         }
@@ -96,9 +133,10 @@ fn between(before: &(i64, Option<Cell>), after: &(i64, Option<Cell>), time: i64)
 mod tests {
     use super::*;
 
-    const BUCKETS: Buckets = Buckets {
+    const BUCKETS: Buckets<'_> = Buckets {
         every: 10,
         offset: 3,
+        zone: None,
     };
 
     fn fill(fill: Fill) -> Vec<Option<f64>> {

@@ -35,7 +35,11 @@ pub fn tables(
     name: &str,
     input: &Input<'_>,
 ) -> Result<Vec<Table>, Error> {
-    let buckets = query.every.map(|(every, offset)| Buckets { every, offset });
+    let buckets = query.every.map(|(every, offset)| Buckets {
+        every,
+        offset,
+        zone: query.zone.as_ref(),
+    });
     let interval = widened(plan, grouped, buckets);
     let mut collector = Collector {
         context,
@@ -88,7 +92,7 @@ pub fn tables(
 }
 
 /// Returns the interval with the buckets before it that transformations need.
-fn widened(plan: &Plan, grouped: &Grouped, buckets: Option<Buckets>) -> Interval {
+fn widened(plan: &Plan, grouped: &Grouped, buckets: Option<Buckets<'_>>) -> Interval {
     let mut interval = plan.condition.interval;
     let before = grouped.slots.iter().map(|slot| match slot {
         Slot::Transform(transform, _) => Transform::buckets_before(*transform),
@@ -100,6 +104,10 @@ fn widened(plan: &Plan, grouped: &Grouped, buckets: Option<Buckets>) -> Interval
     {
         let length = buckets.every.saturating_mul(before as i64);
         interval.start = interval.start.saturating_sub(length);
+        if buckets.zone.is_some() && before > 0 {
+            // A day may have 25 hours.
+            interval.start = buckets.start(interval.start);
+        }
     }
     interval
 }
@@ -111,6 +119,7 @@ fn answers_from_blocks(query: &Select, plan: &Plan, grouped: &Grouped, input: &I
         .is_none_or(|(every, offset)| offset % every == 0);
     let is_plain = matches!(input, Input::Measurement)
         && is_aligned
+        && (query.zone.is_none() || query.every.is_none())
         && plan.row_filter.is_empty()
         && grouped.extras.is_empty();
     if !is_plain {
@@ -225,7 +234,7 @@ struct Collector<'c, 'a> {
     context: &'c Context<'a>,
     plan: &'c Plan,
     grouped: &'c Grouped,
-    buckets: Option<Buckets>,
+    buckets: Option<Buckets<'c>>,
     /// Time of the first row for functions that are not transformed.
     first: i64,
     groups: BTreeMap<Vec<String>, Vec<States>>,
@@ -318,7 +327,7 @@ struct Finish<'f, 'a> {
     query: &'f Select,
     plan: &'f Plan,
     grouped: &'f Grouped,
-    buckets: Option<Buckets>,
+    buckets: Option<Buckets<'f>>,
     /// Interval of the samples that were read.
     interval: Interval,
 }
@@ -465,7 +474,7 @@ impl Finish<'_, '_> {
             None => (0, i64::MAX),
             Some(buckets) => {
                 let start = buckets.start(time);
-                (start, start.saturating_add(buckets.every))
+                (start, buckets.next(start).unwrap_or(i64::MAX))
             }
         };
         let areas = integral(samples.collect(), unit, bucket).into_iter();

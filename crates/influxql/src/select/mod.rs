@@ -19,7 +19,7 @@ use crate::context::Context;
 use crate::error::Error;
 use crate::schema::{Schema, measurements};
 use crate::text::statement::{Dimension, Fill, Select, Source};
-use condition::Condition;
+use condition::{Clock, Condition};
 use plan::{Plan, Shape};
 use rows::Input;
 use seiner_model::{Interval, Selector};
@@ -108,7 +108,13 @@ fn condition(
 ) -> Result<Condition, Error> {
     let mut condition = match &query.condition {
         None => Condition::default(),
-        Some(condition) => condition::split(condition, schema, context.now)?,
+        Some(condition) => {
+            let clock = Clock {
+                now: context.now,
+                zone: query.zone.as_ref(),
+            };
+            condition::split(condition, schema, clock)?
+        }
     };
     if let Some(outer) = outer {
         let interval = &mut condition.interval;

@@ -5,6 +5,7 @@ use super::lexer::Token;
 use super::parser::Parser;
 use super::statement::{Column, Dimension, Expression, Fill, Select, Source, Window};
 use crate::error::Error;
+use crate::zone::Zone;
 
 /// Maximum number of columns, sources or dimensions.
 const MAX_LIST: usize = 4096;
@@ -36,12 +37,7 @@ pub fn select(parser: &mut Parser) -> Result<Select, Error> {
     let descending = order(parser)?;
     let rows = window(parser, "LIMIT", "OFFSET")?;
     let tables = window(parser, "SLIMIT", "SOFFSET")?;
-    if parser.keyword("TZ")? {
-        return Err(Error::invalid(
-            "tz() is not supported; buckets begin at multiples of their length in UTC, or at an offset: \
-             GROUP BY time(1d, -1h)",
-        ));
-    }
+    let zone = zone(parser)?;
     Ok(Select {
         database: None,
         fields,
@@ -53,7 +49,26 @@ pub fn select(parser: &mut Parser) -> Result<Select, Error> {
         descending,
         rows,
         tables,
+        zone,
     })
+}
+
+/// Reads `tz('NAME')`, if it follows.
+fn zone(parser: &mut Parser) -> Result<Option<Zone>, Error> {
+    if !parser.keyword("TZ")? {
+        return Ok(None);
+    }
+    parser.expect("(")?;
+    let name = match parser.next()? {
+        Token::Text(name) => name,
+        _ => {
+            return Err(Error::invalid(
+                "tz() has the name of a time zone, such as tz('Europe/Berlin')",
+            ));
+        }
+    };
+    parser.expect(")")?;
+    Zone::named(&name).map(Some)
 }
 
 /// Reads items separated by commas.

@@ -1,6 +1,7 @@
 //! Statements.
 
 use crate::cell::{Cell, Operator};
+use crate::zone::Zone;
 use regex::Regex;
 
 /// Statement that can be answered.
@@ -49,6 +50,8 @@ pub struct Select {
     pub rows: Window,
     /// Maximum number of tables, and the number of tables that are left out before.
     pub tables: Window,
+    /// Time zone of buckets and dates; UTC without one.
+    pub zone: Option<Zone>,
 }
 
 /// Part of a list.

@@ -115,6 +115,7 @@ mod tests {
     fn answers_have_the_form_of_influxdb() {
         let answer = |tables| Answer {
             tables,
+            zone: None,
             warnings: Vec::new(),
         };
         let (float, text) = (Cell::Float(1e21), Cell::text("x\"\n"));
@@ -126,10 +127,12 @@ mod tests {
         let notation = Notation {
             unit_ns: None,
             chunk_rows: None,
+            zone: None,
         };
         let seconds = Notation {
             unit_ns: Some(1_000_000_000),
             chunk_rows: Some(1),
+            zone: None,
         };
         let (mut out, mut csv) = (Vec::new(), CsvAnswer::default());
         csv.result(&mut out, &first, &notation).unwrap();

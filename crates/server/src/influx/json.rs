@@ -1,8 +1,10 @@
 //! Answers in the JSON of InfluxDB 1.
 
-use seiner_influxql::{Answer, Cell, Table};
+use seiner_influxql::{Answer, Cell, Table, Zone};
 use seiner_model::rfc3339;
 use std::io::{self, Write};
+
+const NS_PER_MINUTE: i64 = 60_000_000_000;
 
 /// Notation of an answer.
 #[derive(Clone, Debug)]
@@ -11,6 +13,8 @@ pub struct Notation {
     pub unit_ns: Option<i64>,
     /// Rows of a part. `None` if the answer has one part.
     pub chunk_rows: Option<usize>,
+    /// Time zone of dates; UTC without one.
+    pub zone: Option<Zone>,
 }
 
 impl Notation {
@@ -34,6 +38,10 @@ pub fn write_result<'a>(
     answer: &'a Answer,
     notation: &Notation,
 ) -> io::Result<()> {
+    let notation = &Notation {
+        zone: answer.zone.clone(),
+        ..notation.clone()
+    };
     let whole = |table: &'a Table| Part {
         table,
         rows: &table.rows,
@@ -175,7 +183,7 @@ fn cell(out: &mut impl Write, value: &Option<Cell>, notation: &Notation) -> io::
         None => out.write_all(b"null"),
         Some(Cell::Time(ns)) => match notation.unit_ns {
             Some(unit) => write!(out, "{}", ns.div_euclid(unit)),
-            None => write!(out, "\"{}\"", rfc3339(*ns)),
+            None => write!(out, "\"{}\"", date(*ns, notation.zone.as_ref())),
         },
         // JSON has no NaN and no infinite numbers; they are null.
         Some(Cell::Float(value)) => Ok(serde_json::to_writer(out, value)?),
@@ -185,6 +193,21 @@ fn cell(out: &mut impl Write, value: &Option<Cell>, notation: &Notation) -> io::
         Some(Cell::Bool(value)) => write!(out, "{value}"),
         Some(Cell::Text(text)) => Ok(serde_json::to_writer(out, &**text)?),
     }
+}
+
+/// Returns a time as a date in a zone.
+fn date(ns: i64, zone: Option<&Zone>) -> String {
+    let offset = zone.map_or(0, |zone| zone.offset(ns));
+    let mut text = rfc3339(ns.saturating_add(offset));
+    if offset != 0 {
+        let (sign, minutes) = (
+            if offset < 0 { '-' } else { '+' },
+            offset.abs() / NS_PER_MINUTE,
+        );
+        text.pop();
+        text.push_str(&format!("{sign}{:02}:{:02}", minutes / 60, minutes % 60));
+    }
+    text
 }
 
 #[cfg(test)]
@@ -204,6 +227,7 @@ mod tests {
         };
         let answer = Answer {
             tables: vec![table],
+            zone: None,
             warnings: vec!["lost".into()],
         };
         let mut out = Vec::new();
@@ -216,6 +240,7 @@ mod tests {
         let dates = Notation {
             unit_ns: None,
             chunk_rows: None,
+            zone: None,
         };
         let head = r#"{"statement_id":3,"series":[{"name":"m","tags":{"host":"a\""},"columns":["time","v"],"values":"#;
         let tail = r#"}],"messages":[{"level":"warning","text":"lost"}]}"#;
@@ -224,6 +249,7 @@ mod tests {
         let seconds = Notation {
             unit_ns: Some(1_000_000_000),
             chunk_rows: None,
+            zone: None,
         };
         assert_eq!(written(&seconds), format!("{head}[[1,0.5],[2,null]]{tail}"));
     }
@@ -233,6 +259,7 @@ mod tests {
         let notation = Notation {
             unit_ns: Some(1),
             chunk_rows: Some(1),
+            zone: None,
         };
         let written = written(&notation);
         let parts: Vec<serde_json::Value> = written

@@ -171,6 +171,7 @@ fn notation(form: &BTreeMap<String, String>) -> Result<Notation, ApiError> {
     Ok(Notation {
         unit_ns,
         chunk_rows: is_chunked.then_some(rows),
+        zone: None,
     })
 }
 
