@@ -16,7 +16,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use pyo3_arrow::input::AnyRecordBatch;
 use seiner_engine::{
-    Durability, Engine, Error, Given, MergePolicy, Options, Query, Rule, Status, Step,
+    Durability, Engine, Error, Given, MergePolicy, Options, Query, Rule, SeriesData, Status, Step,
 };
 use seiner_model::{Interval, Selector, SourceId, SourceKey, parse_duration, parse_time};
 use seiner_wire::line::Precision;
@@ -284,6 +284,37 @@ impl Store {
             .detach(|| store.aggregate(&query, step, None))
             .map_err(Failure::from)?;
         drain(py, &mut series, |series| answer.push_summary(series))?;
+        Ok(answer)
+    }
+
+    fn latest(
+        &self,
+        py: Python<'_>,
+        select: &str,
+        start: Option<Moment>,
+        end: Option<Moment>,
+        fields: Option<Vec<String>>,
+        tag_columns: Option<Vec<String>>,
+    ) -> PyResult<Answer> {
+        let store = self.store()?;
+        let query = Query {
+            selector: Selector::parse(select).map_err(Failure::from)?,
+            fields,
+            interval: interval(start, end)?,
+        };
+        let mut answer = Answer::samples(tag_columns)?;
+        let mut series = py
+            .detach(|| store.latest(&query, None))
+            .map_err(Failure::from)?;
+        drain(py, &mut series, |latest| {
+            answer.push_samples(SeriesData {
+                source: latest.source,
+                key: latest.key,
+                field: latest.field,
+                times: vec![latest.time],
+                values: latest.value,
+            });
+        })?;
         Ok(answer)
     }
 

@@ -53,6 +53,21 @@ def test_the_long_form_is_the_same_everywhere(filled: seiner.Store) -> None:
     assert all(isinstance(result.pandas()[label].dtype, pd.CategoricalDtype) for label in LABELS)
 
 
+@pytest.mark.parametrize("is_sealed", [False, True])
+def test_the_latest_sample_of_each_series(filled: seiner.Store, is_sealed: bool) -> None:
+    filled.append("note", {"host": "h000"}, {"time": [START, START + 1], "text": ["a", "b"]})
+    if is_sealed:
+        filled.flush()
+    last = expected().groupby("tags", sort=False, observed=True).tail(1).reset_index(drop=True)
+    frame = filled.latest("cpu").pandas()
+    pd.testing.assert_frame_equal(plain(frame), plain(last), check_index_type=False)
+    assert filled.latest("note").pandas()["value"].tolist() == ["b"]
+    # Series whose latest sample is older are omitted.
+    assert len(filled.latest("cpu", start=START + 10 * SECOND)) == 2
+    before = filled.latest('cpu{host="h050"}', end=START + 99 * SECOND, fields="usage", tag_columns=["host"]).pandas()
+    assert (before["host"].tolist(), before["value"].tolist()) == (["h050"], [99 * 0.25 + 50])
+
+
 def test_arrow_batches_of_long_series_stand_alone(filled: seiner.Store) -> None:
     batches = filled.query("cpu").arrow().to_batches()
     assert [batch.num_rows for batch in batches] == [500, 10_000, 10_000, 500]

@@ -310,6 +310,37 @@ class Store:
         )
         return Result(answer)
 
+    def latest(
+        self,
+        select: str,
+        start: Moment | None = None,
+        end: Moment | None = None,
+        *,
+        fields: str | Sequence[str] | None = None,
+        tag_columns: bool | Sequence[str] = False,
+    ) -> Result:
+        """Returns the latest sample of each series that a selector matches, with its own time and type.
+
+        Numbers come from the aggregates of blocks, without a scan of the samples.
+
+        Args:
+            select: A selector, as for :meth:`query`.
+            start: First time, included; series whose latest sample is older are omitted. Unbounded by default.
+            end: Last time, included; unbounded by default.
+            fields: Names of the fields; all by default.
+            tag_columns: Tags that get a column each, as for :meth:`query`.
+        """
+        if tag_columns is True:
+            tag_columns = self.tags(select)
+        answer = self._native.latest(
+            select,
+            moment(start),
+            moment(end),
+            _names(fields),
+            None if tag_columns is False else _names(tag_columns),
+        )
+        return Result(answer)
+
     def measurements(self) -> list[str]:
         """Returns all measurements, sorted."""
         return self._native.measurements()
