@@ -17,7 +17,8 @@ pub fn body(text: &[u8]) -> Result<Body> {
             fixed(&mut point, 3, line.time as u64);
             fixed(&mut point, 4, number.to_bits());
             for (name, text) in &line.tags {
-                (tag.clear(), value.clear());
+                tag.clear();
+                value.clear();
                 bytes(&mut value, 1, text.as_bytes());
                 bytes(&mut tag, 1, name.as_bytes());
                 bytes(&mut tag, 2, &value);

@@ -312,7 +312,7 @@ fn rows_one_by_one_equal_rows_by_source() {
     let mut hosts = StringDictionaryBuilder::<Int16Type>::new();
     rows.clone().for_each(|row| hosts.append_option(host(row)));
     let measurement =
-        |row: usize| (row % 77 != 5).then_some(if row % 2 == 0 { "cpu" } else { "m" });
+        |row: usize| (row % 77 != 5).then_some(if row.is_multiple_of(2) { "cpu" } else { "m" });
     let measurements: StringArray = rows.clone().map(measurement).collect();
     let mut kinds = StringDictionaryBuilder::<Int8Type>::new();
     measurements
@@ -335,7 +335,7 @@ fn rows_one_by_one_equal_rows_by_source() {
         .map(|row| (row % 4 > 1).then_some(row % 8 > 3))
         .collect();
     let state: StringArray = rows
-        .map(|row| (row % 9 == 0).then_some("on, \"off\""))
+        .map(|row| row.is_multiple_of(9).then_some("on, \"off\""))
         .collect();
     let columns: Vec<(&str, ArrayRef)> = vec![
         ("measurement", Arc::new(kinds.finish())),
