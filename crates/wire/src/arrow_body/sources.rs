@@ -162,7 +162,7 @@ impl<'a> Names<'a> {
 struct Times {
     /// ns since 1970; 0 for a row without a time.
     values: Vec<i64>,
-    /// Whether each row has a time; `None` if all have one.
+    /// True for each row with a time; `None` if all rows have one.
     present: Option<Vec<bool>>,
 }
 

@@ -217,6 +217,8 @@ impl Finder<'_> {
         let fields = self.schema.fields().iter();
         let column = fields.enumerate().position(|(at, field)| {
             at != time
+                // A column without any value names nothing.
+                && field.data_type() != &DataType::Null
                 && match metadata(field, "kind") {
                     Some(kind) => kind == "measurement",
                     None => {

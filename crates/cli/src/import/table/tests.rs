@@ -370,6 +370,23 @@ fn column(data_type: &DataType, rows: usize) -> ArrayRef {
     }
 }
 
+#[test]
+fn a_column_of_measurements_without_values_is_left_out() {
+    let kind = |kind: &str| HashMap::from([("kind".to_string(), kind.to_string())]);
+    let schema = Schema::new(vec![
+        Field::new("time", DataType::Timestamp(Unit::Microsecond, None), true),
+        Field::new("measurement", DataType::Null, true).with_metadata(kind("measurement")),
+        Field::new("n", DataType::Int64, true),
+    ]);
+    let path = PathNames {
+        folders: Vec::new(),
+        stem: "m".to_string(),
+    };
+    let mapping = Mapping::find(&schema, &Wanted::default(), &path).unwrap();
+    assert_eq!(mapping.indices(), [0, 2]);
+    assert!(BatchDivider::new(&mapping.schema, &BodyOptions::default()).is_ok());
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(2000))]
 
