@@ -3,7 +3,7 @@
 use crate::error::Error;
 use crate::numbers::seconds;
 use crate::plan::Shift;
-use crate::run::Run;
+use crate::run::{Run, count_until};
 use crate::series::{Steps, Values, is_absent};
 
 /// Evaluation of an instant selector: the latest sample within the lookback of each step. A stale marker ends it.
@@ -47,7 +47,7 @@ impl Run for Instant {
         while at < times.len() && self.next < self.steps.count {
             let time = self.shift.apply(self.steps.time(self.next));
             // The samples up to the step.
-            let count = times[at..].partition_point(|sampled| *sampled <= time);
+            let count = count_until(&times[at..], time);
             if count > 0 {
                 self.latest = Some((times[at + count - 1], values[at + count - 1]));
                 at += count;

@@ -18,6 +18,21 @@ impl Sum {
         }
     }
 
+    /// Returns the sum of numbers, as [`Sum::add`] computes it. `None` if it overflows, or a number is not finite.
+    ///
+    /// The lost part of an addition is exact, so it does not depend on the larger of both numbers. Knuth's form needs no
+    /// comparison (The Art of Computer Programming 2, section 4.2.2).
+    pub fn of_finite(numbers: &[f64]) -> Option<Sum> {
+        let (mut sum, mut lost) = (0.0, 0.0);
+        for &number in numbers {
+            let next = sum + number;
+            let added = next - sum;
+            lost += (sum - (next - added)) + (number - added);
+            sum = next;
+        }
+        (sum.is_finite() && f64::is_finite(lost)).then_some(Sum { sum, lost })
+    }
+
     /// Adds a number.
     pub fn add(&mut self, number: f64) {
         let sum = self.sum + number;
@@ -80,6 +95,17 @@ impl Mean {
             false => self.figure.sum / self.count + self.figure.lost / self.count,
         }
     }
+}
+
+/// Returns the mean of numbers, as [`Mean`] computes it.
+pub fn mean(numbers: &[f64]) -> f64 {
+    let count = numbers.len() as f64;
+    if let Some(Sum { sum, lost }) = Sum::of_finite(numbers) {
+        return sum / count + lost / count;
+    }
+    let mut mean = Mean::default();
+    numbers.iter().for_each(|number| mean.add(*number));
+    mean.mean()
 }
 
 /// Returns a quantile, interpolated between two neighbours. Sorts the numbers; NaN is the smallest. Returns NaN for no
@@ -145,6 +171,49 @@ mod tests {
             .iter()
             .for_each(|number| mean.add(*number));
         assert!((mean.mean() / f64::MAX - 1.0).abs() < 1e-15);
+    }
+
+    #[test]
+    fn sums_and_means_of_lists_equal_those_by_number() {
+        let mut random = 1_u64;
+        let mut next = || {
+            random = random
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1);
+            random >> 11
+        };
+        for _ in 0..2_000 {
+            let len = next() % 20;
+            let widest = next() % 80;
+            let number = |bits: u64| {
+                (bits as f64 - 2_f64.powi(52)) * 10_f64.powi((bits % (widest + 1)) as i32)
+            };
+            let mut numbers: Vec<f64> = (0..len).map(|_| number(next())).collect();
+            if next() % 8 == 0 && len > 0 {
+                let rare = [f64::MAX, -f64::MAX, f64::INFINITY, f64::NAN, -0.0];
+                let places = [next(), next()].map(|at| (at % len) as usize);
+                places
+                    .iter()
+                    .for_each(|at| numbers[*at] = rare[next() as usize % rare.len()]);
+            }
+            let (mut sum, mut by_number) = (Sum::default(), Mean::default());
+            numbers.iter().for_each(|number| {
+                sum.add(*number);
+                by_number.add(*number);
+            });
+            if let Some(found) = Sum::of_finite(&numbers) {
+                assert_eq!(
+                    found.total().to_bits(),
+                    sum.total().to_bits(),
+                    "{numbers:?}"
+                );
+            }
+            let (found, expected) = (mean(&numbers), by_number.mean());
+            assert!(
+                found.to_bits() == expected.to_bits() || found.is_nan() && expected.is_nan(),
+                "{numbers:?}"
+            );
+        }
     }
 
     #[test]

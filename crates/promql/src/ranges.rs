@@ -4,7 +4,7 @@ use crate::budget::{Hold, SAMPLE};
 use crate::error::Error;
 use crate::functions::samples::{Compute, Window};
 use crate::plan::Shift;
-use crate::run::Run;
+use crate::run::{Run, count_until};
 use crate::series::{Steps, Values, is_absent};
 use std::sync::Arc;
 
@@ -66,7 +66,7 @@ impl Ranges {
         let now = self.steps.time(self.next);
         let end = self.shift.apply(now);
         let start = end.saturating_sub(self.range);
-        self.first += self.times[self.first..].partition_point(|time| *time <= start);
+        self.first += count_until(&self.times[self.first..], start);
         if self.first < self.times.len() {
             let window = Window {
                 times: &self.times[self.first..],
@@ -99,7 +99,7 @@ impl Ranges {
 
     /// Adds samples that are within the range of the next step.
     fn extend(&mut self, times: &[i64], values: &[f64], start: i64) -> Result<(), Error> {
-        let skipped = times.partition_point(|time| *time <= start);
+        let skipped = count_until(times, start);
         for (&time, &value) in times[skipped..].iter().zip(&values[skipped..]) {
             if !is_absent(value) {
                 self.times.push(time);
@@ -120,7 +120,7 @@ impl Run for Ranges {
         let mut at = 0;
         while at < times.len() && self.next < self.steps.count {
             let end = self.shift.apply(self.steps.time(self.next));
-            let count = times[at..].partition_point(|time| *time <= end);
+            let count = count_until(&times[at..], end);
             let to = at + count;
             self.extend(
                 &times[at..to],

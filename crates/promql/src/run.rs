@@ -3,6 +3,17 @@
 use crate::error::Error;
 use crate::series::Values;
 
+/// Returns the number of times up to `last`, inclusive. The times are sorted. Few samples lie between two steps, so
+/// the search begins with the first ones, and its range doubles.
+pub fn count_until(times: &[i64], last: i64) -> usize {
+    let mut end = 4;
+    while end < times.len() && times[end - 1] <= last {
+        end *= 2;
+    }
+    let (begin, end) = (if end > 4 { end / 2 } else { 0 }, end.min(times.len()));
+    begin + times[begin..end].partition_point(|time| *time <= last)
+}
+
 /// Evaluation of one series. It receives the samples in their order, and keeps only what later steps need.
 pub trait Run: Send {
     /// Adds samples, which are later than all before.
@@ -10,4 +21,20 @@ pub trait Run: Send {
 
     /// Returns the values of all steps.
     fn finish(self) -> Result<Values, Error>;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_counted_as_by_a_plain_search() {
+        for len in 0..40 {
+            let times: Vec<i64> = (0..len).map(|at| at / 2 * 3).collect();
+            for last in -1..70 {
+                let plain = times.iter().filter(|time| **time <= last).count();
+                assert_eq!(count_until(&times, last), plain, "{len} {last}");
+            }
+        }
+    }
 }

@@ -38,7 +38,7 @@ fn extrapolated(window: Window<'_>, is_counter: bool) -> Option<(f64, f64)> {
     }
     let last = values.len() - 1;
     let mut difference = values[last] - values[0];
-    if is_counter {
+    if is_counter && falls(values) {
         let resets = values.windows(2).filter(|pair| pair[1] < pair[0]);
         for pair in resets {
             difference += pair[0];
@@ -62,6 +62,13 @@ fn extrapolated(window: Window<'_>, is_counter: bool) -> Option<(f64, f64)> {
         to_end = distance / 2.0;
     }
     Some((difference, (sampled + to_start + to_end) / sampled))
+}
+
+/// Returns whether a value is less than the one before. Most ranges of counters have no reset, and a loop without an exit
+/// is compiled to vector instructions.
+fn falls(values: &[f64]) -> bool {
+    let pairs = values.iter().zip(&values[1..]);
+    pairs.fold(false, |falls, (before, value)| falls | (value < before))
 }
 
 /// Computes the increase per second from the last two samples.

@@ -2,19 +2,20 @@
 
 use super::samples::Window;
 use crate::error::Error;
-use crate::numbers::{Mean, Sum, quantile, seconds};
+use crate::numbers::{Sum, mean, quantile, seconds};
 
 type Answer = Result<Option<f64>, Error>;
 
 /// Computes the arithmetic mean.
 pub fn avg(window: Window<'_>, _: &[f64]) -> Answer {
-    let mut mean = Mean::default();
-    window.values.iter().for_each(|value| mean.add(*value));
-    Ok(Some(mean.mean()))
+    Ok(Some(mean(window.values)))
 }
 
 /// Computes the sum.
 pub fn sum(window: Window<'_>, _: &[f64]) -> Answer {
+    if let Some(sum) = Sum::of_finite(window.values) {
+        return Ok(Some(sum.total()));
+    }
     let mut sum = Sum::default();
     window.values.iter().for_each(|value| sum.add(*value));
     Ok(Some(match sum.sum.is_infinite() {

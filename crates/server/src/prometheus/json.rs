@@ -23,7 +23,9 @@ pub fn write_answer(out: &mut impl Write, answer: &Answer, limit: Option<usize>)
         }
         Data::Text(time, text) => {
             out.write_all(b"[")?;
-            write_time(out, *time)?;
+            let mut stamp = Vec::new();
+            put_time(&mut stamp, *time);
+            out.write_all(&stamp)?;
             out.write_all(b",")?;
             serde_json::to_writer(&mut *out, text)?;
             out.write_all(b"]")?;
@@ -121,6 +123,9 @@ fn samples(out: &mut impl Write, raw: &Raw) -> io::Result<()> {
     points(out, &raw.labels, samples)
 }
 
+/// Bytes of points that are gathered before they are written.
+const GATHERED: usize = 16 << 10;
+
 fn points(
     out: &mut impl Write,
     found: &Labels,
@@ -129,58 +134,93 @@ fn points(
     out.write_all(b"{\"metric\":")?;
     labels(out, found)?;
     out.write_all(b",\"values\":[")?;
+    let mut text = Vec::new();
     for (nth, (time, value)) in points.enumerate() {
         if nth > 0 {
-            out.write_all(b",")?;
+            text.push(b',');
         }
-        point(out, time, value)?;
+        put_point(&mut text, time, value);
+        if text.len() >= GATHERED {
+            out.write_all(&text)?;
+            text.clear();
+        }
     }
+    out.write_all(&text)?;
     out.write_all(b"]}")
 }
 
 fn point(out: &mut impl Write, time: i64, value: f64) -> io::Result<()> {
-    out.write_all(b"[")?;
-    write_time(out, time)?;
-    out.write_all(b",\"")?;
-    write_value(out, value)?;
-    out.write_all(b"\"]")
+    let mut text = Vec::with_capacity(64);
+    put_point(&mut text, time, value);
+    out.write_all(&text)
 }
 
-/// Writes a time in seconds, with as many digits as it needs.
-fn write_time(out: &mut impl Write, ns: i64) -> io::Result<()> {
-    let sign = if ns < 0 { "-" } else { "" };
+fn put_point(text: &mut Vec<u8>, time: i64, value: f64) {
+    text.push(b'[');
+    put_time(text, time);
+    text.extend_from_slice(b",\"");
+    put_value(text, value);
+    text.extend_from_slice(b"\"]");
+}
+
+/// Appends a time in seconds, with as many digits as it needs.
+fn put_time(text: &mut Vec<u8>, ns: i64) {
+    if ns < 0 {
+        text.push(b'-');
+    }
     let (seconds, rest) = (
         ns.unsigned_abs() / 1_000_000_000,
         ns.unsigned_abs() % 1_000_000_000,
     );
-    match (rest, rest % 1_000_000) {
-        (0, _) => write!(out, "{sign}{seconds}"),
-        (_, 0) => write!(out, "{sign}{seconds}.{:03}", rest / 1_000_000),
-        _ => write!(out, "{sign}{seconds}.{rest:09}"),
-    }
+    put_integer(text, seconds);
+    // A leading one preserves the zeros after the decimal point.
+    let digits = match (rest, rest % 1_000_000) {
+        (0, _) => return,
+        (_, 0) => 1_000 + rest / 1_000_000,
+        _ => 1_000_000_000 + rest,
+    };
+    let at = text.len();
+    put_integer(text, digits);
+    text[at] = b'.';
 }
 
-/// Writes a value. Numbers that are very small or very large have an exponent.
-fn write_value(out: &mut impl Write, value: f64) -> io::Result<()> {
+fn put_integer(text: &mut Vec<u8>, integer: u64) {
+    text.extend_from_slice(itoa::Buffer::new().format(integer).as_bytes());
+}
+
+/// Appends a value as its shortest decimal. Numbers that are very small or very large have an exponent.
+fn put_value(text: &mut Vec<u8>, value: f64) {
     let size = value.abs();
-    if size.is_finite() && size != 0.0 && !(1e-6..1e21).contains(&size) {
-        let text = format!("{value:e}");
-        let (digits, exponent) = text.split_once('e').unwrap_or((&text, "0"));
-        let (sign, exponent) = match exponent.strip_prefix('-') {
-            Some(exponent) => ('-', exponent),
-            None => ('+', exponent),
-        };
-        return write!(out, "{digits}e{sign}{exponent:0>2}");
+    if (1e-4..1e15).contains(&size) {
+        // These have no exponent in either notation, and only a whole number ends in ".0".
+        let mut buffer = zmij::Buffer::new();
+        let digits = buffer.format_finite(value);
+        let digits = digits.strip_suffix(".0").unwrap_or(digits);
+        text.extend_from_slice(digits.as_bytes());
+        return;
     }
-    match value.is_finite() {
-        true => write!(out, "{value}"),
-        false => out.write_all(seiner_promql::number_text(value).as_bytes()),
-    }
+    let written = match size.is_finite() {
+        true if size != 0.0 && !(1e-6..1e21).contains(&size) => put_with_exponent(text, value),
+        true => write!(text, "{value}"),
+        false => text.write_all(seiner_promql::number_text(value).as_bytes()),
+    };
+    written.expect("a list of bytes takes all bytes");
+}
+
+fn put_with_exponent(text: &mut Vec<u8>, value: f64) -> io::Result<()> {
+    let shown = format!("{value:e}");
+    let (digits, exponent) = shown.split_once('e').unwrap_or((&shown, "0"));
+    let (sign, exponent) = match exponent.strip_prefix('-') {
+        Some(exponent) => ('-', exponent),
+        None => ('+', exponent),
+    };
+    write!(text, "{digits}e{sign}{exponent:0>2}")
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
     fn text(write: impl Fn(&mut Vec<u8>) -> io::Result<()>) -> String {
         let mut out = Vec::new();
@@ -199,6 +239,22 @@ mod tests {
             (0, f64::NEG_INFINITY, r#"[0,"-Inf"]"#),
         ] {
             assert_eq!(text(|out| point(out, time, value)), expected);
+        }
+    }
+
+    proptest! {
+        /// Decimals without exponent are those of the standard library.
+        #[test]
+        fn values_are_the_shortest_decimals(bits in any::<u64>(), exponent in -5_i32..16, digits in -99_999_i64..99_999) {
+            let scaled = digits as f64 * 10_f64.powi(exponent - 5);
+            for value in [f64::from_bits(bits), scaled, digits as f64, f64::from_bits(bits) % 1e15] {
+                let size = value.abs();
+                if value == 0.0 || (1e-6..1e21).contains(&size) {
+                    let mut text = Vec::new();
+                    put_value(&mut text, value);
+                    prop_assert_eq!(String::from_utf8(text).unwrap(), value.to_string());
+                }
+            }
         }
     }
 
