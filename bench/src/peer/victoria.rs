@@ -96,7 +96,11 @@ impl Peer for Victoria {
             return packaged(PACKAGED, PACKAGED);
         }
         let output = Command::new(&self.program).arg("-version").output()?;
-        Ok(String::from_utf8_lossy(&output.stdout).trim().to_string())
+        // A program that Go's tools built from the module states no version.
+        Ok(match String::from_utf8_lossy(&output.stdout).trim() {
+            "" => "of unknown version".to_string(),
+            version => version.to_string(),
+        })
     }
 
     fn spawn(&self, folder: &Path) -> Result<Server> {

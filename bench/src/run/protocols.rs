@@ -40,7 +40,8 @@ pub struct ProtocolsSettings {
     /// Path of our server
     #[arg(long, default_value = "target/release/seiner")]
     seiner: PathBuf,
-    /// Program of VictoriaMetrics. The default is that of the Debian package, which is too old for OTLP
+    /// Program of VictoriaMetrics. The default is that of the Debian package, which is too old for OTLP. A newer one:
+    /// `go install github.com/VictoriaMetrics/VictoriaMetrics/app/victoria-metrics@v1.151.0`
     #[arg(long, default_value = "victoria-metrics")]
     victoria: PathBuf,
 }
@@ -74,6 +75,7 @@ struct Measured {
 /// Runs the benchmark.
 pub fn run(settings: &ProtocolsSettings, places: &OutputPaths) -> Result<()> {
     let mut report = Report::new("protocols", PURPOSE);
+    std::fs::create_dir_all(&places.output)?;
     let workload = Workload {
         name: "protocols",
         sources: settings.series,

@@ -84,6 +84,7 @@ struct Loaded {
 /// Runs the benchmark.
 pub fn run(settings: &QueriesSettings, places: &OutputPaths) -> Result<()> {
     let mut report = Report::new("queries", PURPOSE);
+    std::fs::create_dir_all(&places.output)?;
     let gauges = Workload {
         name: "queries",
         sources: settings.series,
