@@ -1,6 +1,6 @@
 //! Feeds a server: every agent sends its bodies in order over its own connection.
 
-use crate::client::{Connection, shortened};
+use crate::client::{Connection, Response, shortened};
 use crate::dataset::{AgentFile, Dataset};
 use crate::workload::{Lines, Workload};
 use anyhow::{Context, Result, bail};
@@ -134,10 +134,8 @@ fn send_file(
         File::open(&agent.path).with_context(|| format!("opening {}", agent.path.display()))?;
     let mut put_off = 0;
     for body in &agent.bodies {
-        put_off += until_taken(|| {
-            let response = connection.post_file(target, &mut file, body.start, body.length)?;
-            Ok((response.status, response.body))
-        })?;
+        put_off +=
+            until_taken(|| connection.post_file(target, &mut file, body.start, body.length))?;
         count(body.lines);
     }
     Ok(put_off)
@@ -158,24 +156,22 @@ fn send_generated(
         if written == 0 {
             return Ok(put_off);
         }
-        put_off += until_taken(|| {
-            let response = connection.post(target, &text)?;
-            Ok((response.status, response.body))
-        })?;
+        put_off += until_taken(|| connection.post(target, &text))?;
         count(written as u64);
     }
 }
 
 /// Sends a body until the server accepts it. Returns the number of deferrals.
-fn until_taken(mut send: impl FnMut() -> Result<(u16, Vec<u8>)>) -> Result<u64> {
+pub fn until_taken(mut send: impl FnMut() -> Result<Response>) -> Result<u64> {
     for attempt in 0..ATTEMPTS {
-        match send()? {
-            (200..=299, _) => return Ok(u64::from(attempt)),
-            (429 | 500 | 503, _) => thread::sleep(Duration::from_millis(100)),
-            (status, body) => {
+        let response = send()?;
+        match response.status {
+            200..=299 => return Ok(u64::from(attempt)),
+            429 | 500 | 503 => thread::sleep(Duration::from_millis(100)),
+            status => {
                 bail!(
                     "the server rejected a body: {status}: {}",
-                    shortened(&String::from_utf8_lossy(&body))
+                    shortened(&String::from_utf8_lossy(&response.body))
                 )
             }
         }

@@ -1,6 +1,7 @@
 //! `protocols`: the same samples in several protocols, into our server and VictoriaMetrics.
 
-use crate::client::{Connection, Response};
+use crate::client::Connection;
+use crate::feed::until_taken;
 use crate::latency::median;
 use crate::peer::seiner::Seiner;
 use crate::peer::victoria::{self, Victoria};
@@ -219,9 +220,7 @@ impl Load<'_> {
         while lines.write(count, &mut text)? > 0 {
             let body = self.protocol.body(&text)?;
             bytes += body.bytes.len() as u64;
-            while is_deferred(connection.post_with(self.target, body.headers, &body.bytes)?)? {
-                thread::sleep(Duration::from_millis(100));
-            }
+            until_taken(|| connection.post_with(self.target, body.headers, &body.bytes))?;
             text.clear();
         }
         Ok(bytes)
@@ -239,13 +238,6 @@ impl Load<'_> {
         }
         stream.shutdown(Shutdown::Write)?;
         Ok(bytes)
-    }
-}
-
-fn is_deferred(response: Response) -> Result<bool> {
-    match response.status {
-        429 | 503 => Ok(true),
-        _ => response.text().map(|_| false),
     }
 }
 

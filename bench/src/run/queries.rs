@@ -1,6 +1,7 @@
 //! `queries`: questions over many series, asked of several servers in turns.
 
 use crate::client::Connection;
+use crate::feed::until_taken;
 use crate::latency::median;
 use crate::peer::analysis::Analysis;
 use crate::peer::prometheus::Prometheus;
@@ -254,23 +255,10 @@ fn send(peer: &dyn Peer, server: &Server, workloads: &[&Workload], agent: u32) -
             }
             is_complete = false;
             let body = peer.body(&text)?;
-            while !connection
-                .post_with(peer.write_target(), body.headers, &body.bytes)
-                .and_then(taken)?
-            {
-                thread::sleep(Duration::from_millis(100));
-            }
+            until_taken(|| connection.post_with(peer.write_target(), body.headers, &body.bytes))?;
         }
     }
     Ok(())
-}
-
-/// Returns false if the server deferred a body.
-fn taken(response: crate::client::Response) -> Result<bool> {
-    match response.status {
-        429 | 503 => Ok(false),
-        _ => response.text().map(|_| true),
-    }
 }
 
 fn stop_all(loaded: Vec<Loaded>) -> Result<()> {

@@ -3,7 +3,8 @@
 //! Appending a source by columns pays from some rows on. A batch of a row of each sensor has one row per source.
 
 use super::gather::Texts;
-use super::roles::{Measurement, Named, Roles};
+use super::roles::{Named, Roles};
+use super::sources::Names;
 use arrow_array::cast::AsArray;
 use arrow_array::types::{
     Float32Type, Float64Type, Int8Type, Int16Type, Int32Type, Int64Type, UInt8Type, UInt16Type,
@@ -28,7 +29,7 @@ pub struct SingleRows<'b> {
 struct Part<'a> {
     /// Bytes before the text: nothing, or `,tag=`.
     lead: Vec<u8>,
-    texts: Texts<'a>,
+    texts: &'a Texts<'a>,
     /// True for each distinct text that is the same in a name as alone.
     is_plain: Vec<bool>,
 }
@@ -41,32 +42,27 @@ pub struct Columns<'a> {
     fields: Vec<(&'a [u8], &'a dyn Array, Texts<'a>)>,
 }
 
-/// Name of the source of a row.
-pub enum Name {
-    /// Range of the bytes that were appended.
-    Plain(Range<usize>),
-    /// The name needs escapes, or is not valid.
-    Other,
-}
-
 impl<'a> Columns<'a> {
     /// Prepares the access by row. `None` if names of columns need escapes, or two columns are the same field.
-    pub fn new(batch: &'a RecordBatch, roles: &'a Roles) -> Option<Columns<'a>> {
-        let texts = |column: usize| Texts::new(batch.column(column).as_ref());
+    pub fn new(
+        batch: &'a RecordBatch,
+        roles: &'a Roles,
+        names: &'a Names<'a>,
+    ) -> Option<Columns<'a>> {
         let mut parts = Vec::new();
-        let measurement = match &roles.measurement {
-            Measurement::Column(column) => {
-                parts.push(Part::new(Vec::new(), texts(*column)));
+        let measurement = match &names.measurement {
+            Ok(texts) => {
+                parts.push(Part::new(Vec::new(), texts));
                 ""
             }
-            Measurement::Text(text) => text,
+            Err(text) => text,
         };
-        let mut tags: Vec<&Named> = roles.tags.iter().collect();
-        tags.sort_by(|one, other| one.name.cmp(&other.name));
-        for Named { name, column } in tags {
-            let lead = [b",", name.as_bytes(), b"="].concat();
+        let mut tags: Vec<_> = names.tags.iter().collect();
+        tags.sort_by_key(|(name, _)| *name);
+        for (name, texts) in tags {
             is_plain(name).then_some(())?;
-            parts.push(Part::new(lead, texts(*column)));
+            let lead = [b",", name.as_bytes(), b"="].concat();
+            parts.push(Part::new(lead, texts));
         }
         let mut fields: Vec<(&[u8], &dyn Array, Texts<'a>)> = Vec::new();
         for Named { name, column } in &roles.fields {
@@ -84,8 +80,8 @@ impl<'a> Columns<'a> {
         })
     }
 
-    /// Appends the name of the source of a row.
-    pub fn put_name(&self, row: usize, names: &mut Vec<u8>) -> Name {
+    /// Appends the name of the source of a row, and returns its range. `None` if the name needs escapes, or is not valid.
+    pub fn put_name(&self, row: usize, names: &mut Vec<u8>) -> Option<Range<usize>> {
         let begin = names.len();
         names.extend_from_slice(self.measurement.as_bytes());
         for part in &self.parts {
@@ -98,11 +94,11 @@ impl<'a> Columns<'a> {
                 None if !part.lead.is_empty() => {}
                 _ => {
                     names.truncate(begin);
-                    return Name::Other;
+                    return None;
                 }
             }
         }
-        Name::Plain(begin..names.len())
+        Some(begin..names.len())
     }
 
     /// Returns the values of a row.
@@ -115,7 +111,7 @@ impl<'a> Columns<'a> {
 }
 
 impl<'a> Part<'a> {
-    fn new(lead: Vec<u8>, texts: Texts<'a>) -> Part<'a> {
+    fn new(lead: Vec<u8>, texts: &'a Texts<'a>) -> Part<'a> {
         let is_plain = texts.distinct().map(|text| text.is_some_and(is_plain));
         Part {
             lead,

@@ -2,7 +2,7 @@
 
 use super::gather::{self, Texts};
 use super::roles::{Measurement, Named, Roles};
-use super::singles::{Columns as ColumnsByRow, Name, SingleRows};
+use super::singles::{Columns as ColumnsByRow, SingleRows};
 use super::{BadRows, BodyRows, SourceRows};
 use arrow_array::cast::AsArray;
 use arrow_array::types::{
@@ -41,7 +41,7 @@ pub fn divide<E>(
     // A record batch has less than 2^31 rows with a time: every time takes 8 bytes of a body.
     let mut rows: Vec<u32> = (0..batch.num_rows() as u32).collect();
     let is_scattered = rows.len() >= MANY && names.runs(rows.len()) * RUN > rows.len();
-    if is_scattered && let Some(columns) = ColumnsByRow::new(batch, roles) {
+    if is_scattered && let Some(columns) = ColumnsByRow::new(batch, roles, &names) {
         rows = pass_singles(&rows, &columns, &times, before, pass)?;
     }
     pass(divided.by_source(&names, &rows, &times))
@@ -61,7 +61,7 @@ fn pass_singles<E>(
         let mut found = Vec::with_capacity(rows.len());
         for &row in rows {
             match (times.get(row), columns.put_name(row as usize, &mut names)) {
-                (Some(time), Name::Plain(range)) => found.push((row, time, range)),
+                (Some(time), Some(range)) => found.push((row, time, range)),
                 _ => others.push(row),
             }
         }
@@ -87,9 +87,11 @@ fn pass_singles<E>(
 }
 
 /// Columns that name the source of a row.
-struct Names<'a> {
-    measurement: Result<Texts<'a>, &'a str>,
-    tags: Vec<(&'a str, Texts<'a>)>,
+pub struct Names<'a> {
+    /// Column of measurements, or the measurement of all rows.
+    pub measurement: Result<Texts<'a>, &'a str>,
+    /// Names of tags with their columns.
+    pub tags: Vec<(&'a str, Texts<'a>)>,
 }
 
 impl<'a> Names<'a> {
