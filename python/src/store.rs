@@ -259,13 +259,7 @@ impl Store {
         tag_columns: Option<Vec<String>>,
     ) -> PyResult<Answer> {
         let store = self.store()?;
-        let selector = Selector::parse(select).map_err(Failure::from)?;
-        let interval = interval(start, end)?;
-        let query = Query {
-            selector,
-            fields,
-            interval,
-        };
+        let query = selected(select, start, end, fields)?;
         let Some(aggregates) = aggregates else {
             let mut answer = Answer::samples(tag_columns)?;
             let mut series = py
@@ -297,11 +291,7 @@ impl Store {
         tag_columns: Option<Vec<String>>,
     ) -> PyResult<Answer> {
         let store = self.store()?;
-        let query = Query {
-            selector: Selector::parse(select).map_err(Failure::from)?,
-            fields,
-            interval: interval(start, end)?,
-        };
+        let query = selected(select, start, end, fields)?;
         let mut answer = Answer::samples(tag_columns)?;
         let mut series = py
             .detach(|| store.latest(&query, None))
@@ -546,6 +536,20 @@ fn drain<T: Send>(
         py.check_signals()?;
     }
     Ok(())
+}
+
+/// Returns the query of a selector for an interval.
+fn selected(
+    select: &str,
+    start: Option<Moment>,
+    end: Option<Moment>,
+    fields: Option<Vec<String>>,
+) -> Result<Query, Failure> {
+    Ok(Query {
+        selector: Selector::parse(select)?,
+        fields,
+        interval: interval(start, end)?,
+    })
 }
 
 fn interval(start: Option<Moment>, end: Option<Moment>) -> Result<Interval, Failure> {

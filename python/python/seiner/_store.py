@@ -297,8 +297,6 @@ class Store:
         """
         if aggregates is None and step is not None:
             aggregates = ("mean",)
-        if tag_columns is True:
-            tag_columns = self.tags(select)
         answer = self._native.query(
             select,
             moment(start),
@@ -306,9 +304,15 @@ class Store:
             _names(fields),
             duration(step),
             _names(aggregates),
-            None if tag_columns is False else _names(tag_columns),
+            self._tag_columns(select, tag_columns),
         )
         return Result(answer)
+
+    def _tag_columns(self, select: str, wanted: bool | Sequence[str]) -> list[str] | None:
+        """Returns the names of the tags that get a column each; None for the long form."""
+        if wanted is True:
+            wanted = self.tags(select)
+        return None if wanted is False else _names(wanted)
 
     def latest(
         self,
@@ -330,14 +334,12 @@ class Store:
             fields: Names of the fields; all by default.
             tag_columns: Tags that get a column each, as for :meth:`query`.
         """
-        if tag_columns is True:
-            tag_columns = self.tags(select)
         answer = self._native.latest(
             select,
             moment(start),
             moment(end),
             _names(fields),
-            None if tag_columns is False else _names(tag_columns),
+            self._tag_columns(select, tag_columns),
         )
         return Result(answer)
 
