@@ -4,6 +4,7 @@
 //! and at most one record batch is in memory.
 
 mod gather;
+mod names;
 mod roles;
 mod singles;
 mod sources;

@@ -3,8 +3,8 @@
 //! Appending a source by columns pays from some rows on. A batch of a row of each sensor has one row per source.
 
 use super::gather::Texts;
+use super::names::Names;
 use super::roles::{Named, Roles};
-use super::sources::Names;
 use arrow_array::cast::AsArray;
 use arrow_array::types::{
     Float32Type, Float64Type, Int8Type, Int16Type, Int32Type, Int64Type, UInt8Type, UInt16Type,
