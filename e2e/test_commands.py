@@ -124,6 +124,23 @@ def test_write_and_query_a_server(serve):
     assert [int(line.split(",")[-1]) % 7 for line in done.stdout.splitlines()[1:]] == list(range(7)), done.stderr
 
 
+def test_ls_lists_the_same_of_a_server_and_of_its_directory(serve):
+    server = serve()
+    hosts = "\n".join(f'cpu,host=h{host} usage=1.5,state="on" {host}' for host in range(12))
+    server.write(f"{hosts}\nmem used=5i 3000000000\n")
+    server.flush()
+    asked = json.loads(run("ls", "--json", "--server", server.url).stdout)
+    read = json.loads(run("ls", "--json", "--data", server.data).stdout)
+    assert asked == read and [one["measurement"] for one in asked] == ["cpu", "mem"]
+    assert asked[0]["tags"] == [{"name": "host", "values": 12}] and asked[0]["bytes"] > 0
+    assert asked[1]["fields"] == [{"name": "used", "type": "i64"}]
+    table = run("ls", 'cpu{host=~"h[0-4]"}', "--server", server.url).stdout.splitlines()
+    assert table[1].split()[:6] == ["cpu", "5", "host", "5", "state,", "usage"]
+    none = run("ls", "disk", "--server", server.url)
+    assert none.returncode == 0 and not none.stdout and "no source" in none.stderr
+    assert run("ls", "cpu{", "--server", server.url).returncode == 2
+
+
 def test_errors_of_the_command_line(tmp_path):
     done = run("query", "cpu{", "--data", tmp_path / "data")
     assert done.returncode == 2 and "seiner: " in done.stderr

@@ -12,7 +12,7 @@ DEPLOY = ROOT / "deploy"
 
 
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd-analyze is missing")
-@pytest.mark.parametrize("unit", ["seiner.service", "cassandra.service"])
+@pytest.mark.parametrize("unit", ["seiner.service", "cassandra.service", "seiner-backup.service", "seiner-backup.timer"])
 def test_units_are_valid(unit, tmp_path):
     text = (DEPLOY / unit).read_text()
     # The programs need not be installed here.

@@ -9,6 +9,7 @@
 mod acknowledge;
 #[cfg(feature = "parquet")]
 mod arrow_stream;
+mod backup;
 mod check;
 mod clock;
 #[cfg(feature = "cluster")]
@@ -27,6 +28,7 @@ mod lab;
 #[cfg(any(feature = "lab", feature = "plan"))]
 mod lab_failure;
 mod log;
+mod ls;
 mod man;
 mod output;
 #[cfg(feature = "parquet")]
@@ -70,12 +72,15 @@ enum Command {
     Config(config::Config),
     Write(write::Write),
     Query(query::Query),
+    Ls(ls::Ls),
     Delete(delete::Delete),
     Acknowledge(acknowledge::Acknowledge),
     Log(log::Log),
     #[cfg(feature = "parquet")]
     Export(export::Export),
     Import(import::Import),
+    Backup(backup::Backup),
+    Restore(backup::Restore),
     Inspect(inspect::Inspect),
     Check(check::Check),
     Clock(clock::Clock),
@@ -99,12 +104,15 @@ fn main() -> ExitCode {
         Command::Config(config) => config.run(),
         Command::Write(write) => write.run(),
         Command::Query(query) => query.run(),
+        Command::Ls(ls) => ls.run(),
         Command::Delete(delete) => delete.run(),
         Command::Acknowledge(acknowledge) => acknowledge.run(),
         Command::Log(log) => log.run(),
         #[cfg(feature = "parquet")]
         Command::Export(export) => export.run(),
         Command::Import(import) => import.run(),
+        Command::Backup(backup) => backup.run(),
+        Command::Restore(restore) => restore.run(),
         Command::Inspect(inspect) => inspect.run(),
         Command::Check(check) => check.run(),
         Command::Clock(clock) => clock.run(),

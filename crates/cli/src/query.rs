@@ -37,7 +37,7 @@ pub struct Query {
     /// Only these fields, separated by commas.
     #[arg(long, value_name = "NAMES")]
     fields: Option<String>,
-    /// Earliest time: a date (2026-11-21, 2026-11-21 08:00:00, 2026-11-21T08:00:00+01:00), now, an
+    /// Earliest time: first (the first sample), a date (2026-11-21, 2026-11-21 08:00:00, 2026-11-21T08:00:00+01:00), now, an
     /// offset such as -1h, or a number since 1970. The unit of a number is s, ms, us or ns: the one
     /// that gives a time from 1990 to 2100, otherwise ns. A year alone is an error. Without this
     /// option, -1h; with --latest, samples of any age are found.

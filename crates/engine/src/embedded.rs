@@ -279,6 +279,10 @@ impl Embedded for Engine {
         Engine::decisions(self)
     }
 
+    fn bytes_of(&self, groups: &[Vec<SourceId>]) -> Result<Vec<u64>, Error> {
+        Engine::bytes_of(self, groups)
+    }
+
     fn trace(&self) -> Result<Vec<Arrival>, Error> {
         Engine::trace(self)
     }

@@ -20,6 +20,7 @@ use crate::query::scan::Scan;
 use crate::query::select::Select;
 use crate::reading;
 use crate::report;
+use crate::sizes;
 use crate::status::{ClassStatus, LogStatus, Loss, Recovery, SegmentInfo, Status};
 use crate::trace;
 use seiner_merge::simulate::Arrival;
@@ -346,6 +347,14 @@ impl Engine {
     /// Returns recent decisions to drop or merge segments and their reasons, latest last.
     pub fn decisions(&self) -> Vec<DecisionRecord> {
         report::decisions(&self.core)
+    }
+
+    /// Returns the bytes of the blocks of each group of sources, in sealed and open segments.
+    ///
+    /// # Errors
+    /// If the disk fails, or an index is damaged.
+    pub fn bytes_of(&self, groups: &[Vec<SourceId>]) -> Result<Vec<u64>, Error> {
+        sizes::bytes_of(&self.core, groups)
     }
 
     /// Returns the blocks that the store wrote and still has, in sealed and open segments.

@@ -103,6 +103,7 @@ mod scheduler;
 mod sealer;
 mod sealing;
 mod segment;
+mod sizes;
 mod space;
 mod status;
 mod trace;
@@ -113,7 +114,7 @@ mod writers;
 use seiner_store::answer;
 
 pub use answer::{Bucket, Exact, LevelSpan, Query, SeriesData, SeriesSummary, Step};
-pub use check::{CheckReport, Damage, Note, check};
+pub use check::{CheckReport, Damage, Note, Scope, check, check_within};
 pub use engine::Engine;
 pub use error::{Error, Reason, Receipt, Relief};
 pub use handover::Cut;

@@ -91,6 +91,20 @@ impl Snapshot {
 }
 
 impl Snapshot {
+    /// Lists the files of the directory `path`, which no process changes. Each file is opened when it is needed.
+    ///
+    /// # Errors
+    /// `NotFound` if there is no such directory.
+    pub fn on_demand(path: impl AsRef<Path>) -> io::Result<Snapshot> {
+        let path = path.as_ref().to_path_buf();
+        let names = directory::names(&path)?.into_iter();
+        Ok(Snapshot {
+            files: names.map(|name| (name, (Habit::Kept, None))).collect(),
+            state: BTreeMap::new(),
+            path,
+        })
+    }
+
     /// Returns whether any process changed the directory, or a file in it, since the snapshot was taken.
     pub fn has_changed(&self) -> bool {
         state(&self.path).map_or(true, |state| state != self.state)

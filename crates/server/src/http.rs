@@ -47,6 +47,7 @@ pub fn router(app: Arc<AppState>) -> Router {
         .route("/api/v1/values", get(query::values))
         .route("/api/v1/fields", get(query::fields))
         .route("/api/v1/sources", get(query::sources))
+        .route("/api/v1/summary", get(query::summary))
         .route(
             "/api/v1/query",
             get(prometheus::either).post(prometheus::instant),

@@ -302,6 +302,12 @@ pub trait Embedded {
     /// Returns the latest decisions to drop and merge segments, with their reasons, latest last.
     fn decisions(&self) -> Vec<DecisionRecord>;
 
+    /// Returns the bytes in segments of each group of sources. Expired samples count until their space is freed.
+    ///
+    /// # Errors
+    /// If the disk fails, or an index is damaged.
+    fn bytes_of(&self, groups: &[Vec<SourceId>]) -> Result<Vec<u64>, Error>;
+
     /// Returns the blocks that were written and still exist.
     ///
     /// # Errors

@@ -16,13 +16,8 @@ use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
 
-/// Checks all journal files.
-pub(super) fn check(
-    check: &mut Check<'_>,
-    store: u64,
-    registry: &mut Registry,
-    ledger: &Contents,
-) -> Result<(), Error> {
+/// Returns the numbers of the journal files that a start would read. Notes other files, and finds missing ones.
+pub(super) fn needed(check: &mut Check<'_>, ledger: &Contents) -> Result<Vec<u32>, Error> {
     let mut numbers = crate::inspect::numbers(check.disk)?;
     let needed = numbers.partition_point(|&number| number < ledger.lowest);
     for number in numbers.drain(..needed) {
@@ -37,6 +32,17 @@ pub(super) fn check(
             check.damage(&files::name(number), 0, what.to_string());
         }
     }
+    Ok(numbers)
+}
+
+/// Checks journal files.
+pub(super) fn check(
+    check: &mut Check<'_>,
+    numbers: &[u32],
+    store: u64,
+    registry: &mut Registry,
+    ledger: &Contents,
+) {
     let mut replay = Replay {
         registry,
         listed: &ledger.journal,
@@ -44,10 +50,9 @@ pub(super) fn check(
         scratch: Vec::new(),
         end: None,
     };
-    for number in numbers {
+    for &number in numbers {
         replay.file(check, number, store);
     }
-    Ok(())
 }
 
 fn read_whole(disk: &dyn Disk, name: &str) -> io::Result<Vec<u8>> {

@@ -94,12 +94,37 @@ impl CheckReport {
 /// If there is no store, or the disk cannot list its files. Data that cannot be read later is
 /// damage, and listed in the report.
 pub fn check(disk: &dyn Disk, progress: &mut dyn FnMut(u64, u64)) -> Result<CheckReport, Error> {
+    let all = Scope {
+        segments: &|_| true,
+        records: true,
+    };
+    check_within(disk, &all, progress)
+}
+
+/// Parts of a store to check. All other parts are small and always checked, and missing files are always found.
+pub struct Scope<'a> {
+    /// Returns true for the name of a sealed segment to read.
+    pub segments: &'a dyn Fn(&str) -> bool,
+    /// True to read the records of the journal.
+    pub records: bool,
+}
+
+/// Checks parts of a store as [`check`] does.
+///
+/// # Errors
+/// As [`check`].
+pub fn check_within(
+    disk: &dyn Disk,
+    scope: &Scope<'_>,
+    progress: &mut dyn FnMut(u64, u64),
+) -> Result<CheckReport, Error> {
     let files = inspect::files(disk)?;
-    let total = files
-        .iter()
-        .filter(|file| is_read(file.kind))
-        .map(|file| file.bytes)
-        .sum();
+    let is_read = |file: &&FileView| match file.kind {
+        FileKind::Segment => (scope.segments)(&file.file),
+        FileKind::Journal => scope.records,
+        kind => kind == FileKind::Catalog,
+    };
+    let total = files.iter().filter(is_read).map(|file| file.bytes).sum();
     let mut check = Check {
         disk,
         report: CheckReport::default(),
@@ -110,7 +135,8 @@ pub fn check(disk: &dyn Disk, progress: &mut dyn FnMut(u64, u64)) -> Result<Chec
     check.report.bytes = total;
     check.note_files(&files);
     if let Some((catalog, mut registry)) = check.catalog(&files)? {
-        for file in files.iter().filter(|file| file.kind == FileKind::Segment) {
+        let segments = files.iter().filter(|file| file.kind == FileKind::Segment);
+        for file in segments.filter(is_read) {
             segment::check(&mut check, file, catalog.store, &registry);
         }
         let frames = catalog.frames.iter();
@@ -123,18 +149,20 @@ pub fn check(disk: &dyn Disk, progress: &mut dyn FnMut(u64, u64)) -> Result<Chec
             check.error(rules::NAME, 0, error);
         }
         let contents = check.ledger(&files, &catalog)?;
-        journal::check(&mut check, catalog.store, &mut registry, &contents)?;
+        let numbers = journal::needed(&mut check, &contents)?;
+        if scope.records {
+            journal::check(
+                &mut check,
+                &numbers,
+                catalog.store,
+                &mut registry,
+                &contents,
+            );
+        }
         check.report.sources = u64::from(registry.sources());
         check.report.layouts = registry.layouts.len() as u64;
     }
     Ok(check.report)
-}
-
-fn is_read(kind: FileKind) -> bool {
-    matches!(
-        kind,
-        FileKind::Catalog | FileKind::Segment | FileKind::Journal
-    )
 }
 
 /// Check in progress.

@@ -1,6 +1,7 @@
 //! Names in the store: measurements, tags, values, fields, sources.
 
 use super::answer::TRUNCATED;
+use super::summary::{Summary, summaries};
 use crate::api_error::ApiError;
 use crate::app_state::AppState;
 use crate::response_stream;
@@ -87,6 +88,19 @@ pub async fn fields(
         let fields = fields.iter();
         let fields = fields.map(|(name, kind)| json!({ "name": name, "type": kind.name() }));
         Ok(fields.collect())
+    })
+    .await
+}
+
+/// Lists the measurements with their contents.
+pub async fn summary(
+    State(app): State<Arc<AppState>>,
+    Query(parameters): Query<Parameters>,
+) -> Result<Json<Vec<Value>>, ApiError> {
+    let selector = parameters.selector()?;
+    look(&app, move |store| {
+        let found = summaries(store, &selector)?;
+        Ok(found.iter().map(Summary::to_json).collect())
     })
     .await
 }

@@ -5,10 +5,12 @@ mod answer;
 mod catalog;
 mod hints;
 mod plan;
+mod summary;
 mod wide;
 
 pub use answer::{HINTS, LEVELS, LOSSES, Outcome, TRUNCATED, levels, losses, write_answer};
 pub(crate) use answer::{latest, query};
-pub(crate) use catalog::{fields, measurements, sources, tags, values};
+pub(crate) use catalog::{fields, measurements, sources, summary, tags, values};
 pub(crate) use plan::time;
 pub use plan::{Aggregate, Parameters, QueryPlan, Shape};
+pub use summary::{Summary, summaries};

@@ -252,8 +252,12 @@ fn interval(
     notes: &mut Vec<String>,
 ) -> Result<Interval, ApiError> {
     let (from, to) = (&parameters.from, &parameters.to);
+    let start = match from.as_deref().unwrap_or("-1h") {
+        FIRST => i64::MIN,
+        text => time("from", text, now, notes)?,
+    };
     let interval = Interval::new(
-        time("from", from.as_deref().unwrap_or("-1h"), now, notes)?,
+        start,
         time("to", to.as_deref().unwrap_or("now"), now, notes)?,
     );
     if interval.is_empty() {
@@ -275,6 +279,9 @@ fn step(parameters: &Parameters, interval: Interval) -> Result<Option<i64>, ApiE
             0 => Err(ApiError::invalid("step must be at least 1ns")),
             step => Ok(Some(step)),
         },
+        (None, Some(_)) if parameters.from.as_deref() == Some(FIRST) => Err(ApiError::invalid(
+            "points needs a time; give from=2026-11-01 (`seiner ls` shows the first sample), or step=10m",
+        )),
         (None, Some(points)) => match number("points", Some(points))? {
             None | Some(0) => Err(ApiError::invalid("points must be at least 1")),
             Some(points) => Ok(Some(round_step(interval, points))),
@@ -303,6 +310,9 @@ fn number(name: &str, text: Option<&str>) -> Result<Option<usize>, ApiError> {
     };
     text.map(read).transpose()
 }
+
+/// Word for the time of the first sample.
+const FIRST: &str = "first";
 
 const SECOND: i64 = 1_000_000_000;
 const DAY: i64 = 86_400 * SECOND;
@@ -396,6 +406,7 @@ mod tests {
         for change in [
             (|p| p.select = Some("cpu{".into())) as fn(&mut Parameters),
             |p| p.from = Some("yesterday".into()),
+            |p| (p.from, p.points) = (Some("first".into()), Some("100".into())),
             |p| p.from = Some("now+1h".into()),
             |p| p.step = Some("0s".into()),
             |p| p.points = Some("0".into()),
@@ -440,6 +451,8 @@ mod tests {
         );
         assert_eq!(plan.notes.len(), 1, "{:?}", plan.notes);
         assert!(plan.notes[0].starts_with("from=1795408800 was read as seconds"));
+        let plan = read(|p| p.from = Some("first".into())).unwrap();
+        assert_eq!(plan.query.interval.start, i64::MIN);
         let error = read(|p| p.from = Some("2026-11-23 04h40".into())).unwrap_err();
         assert!(
             error.to_string().contains("\"2026-11-23 04h40\""),

@@ -1,0 +1,44 @@
+//! Identity of sealed segments.
+
+use seiner_engine::inspect::FileKind;
+use seiner_platform::{Disk, File};
+use std::collections::BTreeMap;
+use std::io;
+
+/// Bytes at the end of a sealed segment that contain its trailer. The trailer has the store, the number of the segment,
+/// the time at which it was sealed, and the checksum of its index.
+const TAIL: u64 = 4096;
+
+/// Returns the part of a sealed segment's name that stays the same for the segment's life; `None` for other files.
+pub fn stem(name: &str) -> Option<&str> {
+    let (stem, _) = name.split_once('.')?;
+    (FileKind::of(name) == FileKind::Segment).then_some(stem)
+}
+
+/// Returns whether two files are the same sealed segment: they have the same length and the same trailer.
+///
+/// # Errors
+/// If a file cannot be read.
+pub fn is_same(file: &dyn File, other: &dyn File) -> io::Result<bool> {
+    let length = file.len()?;
+    if length != other.len()? {
+        return Ok(false);
+    }
+    let from = length.saturating_sub(TAIL);
+    let tail = |file: &dyn File| {
+        let mut bytes = vec![0; (length - from) as usize];
+        file.read_at(from, &mut bytes).map(|()| bytes)
+    };
+    Ok(tail(file)? == tail(other)?)
+}
+
+/// Returns the names of the sealed segments on a disk, by their stem.
+///
+/// # Errors
+/// If the disk cannot be listed.
+pub fn names(disk: &dyn Disk) -> io::Result<BTreeMap<String, String>> {
+    let names = disk.list()?.into_iter();
+    Ok(names
+        .filter_map(|name| Some((stem(&name)?.to_string(), name)))
+        .collect())
+}
