@@ -19,7 +19,7 @@ export interface ExplorerState {
   split: boolean;
 }
 
-export type PageState = { page: 'overview' } | { page: 'log' } | { page: 'plan'; demand: Demand } | { page: 'explorer'; explorer: ExplorerState };
+export type PageState = { page: 'overview' } | { page: 'storage' } | { page: 'plan'; demand: Demand } | { page: 'explorer'; explorer: ExplorerState };
 
 export const DEFAULT_LIMIT = 50;
 const MAX_LIMIT = 1000;
@@ -39,7 +39,7 @@ export function emptyExplorer(): ExplorerState {
 /** Returns the hash of a state, `#` included. */
 export function write(state: PageState): string {
   if (state.page === 'overview') return '#/';
-  if (state.page === 'log') return '#/log';
+  if (state.page === 'storage') return '#/storage';
   if (state.page === 'plan') {
     const asked = new URLSearchParams(state.demand).toString();
     return asked === '' ? '#/plan' : `#/plan?${asked}`;
@@ -64,7 +64,8 @@ export function write(state: PageState): string {
 /** Parses a hash. */
 export function read(hash: string): PageState {
   const [path, text = ''] = hash.replace(/^#\/?/, '').split(/\?(.*)/s);
-  if (path === 'log') return { page: 'log' };
+  // The page was named `log` before.
+  if (path === 'storage' || path === 'log') return { page: 'storage' };
   if (path === 'plan') return { page: 'plan', demand: clean(new URLSearchParams(text)) };
   if (path !== 'explorer') return { page: 'overview' };
   const query = new URLSearchParams(text);

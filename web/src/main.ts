@@ -3,27 +3,27 @@
 import { h, put } from './dom';
 import { Explorer } from './explorer/explorer';
 import { helpOverlay } from './help';
-import { Log } from './log/log';
 import { emptyExplorer, read, write, type ExplorerState, type PageState } from './location';
 import { logo } from './logo';
 import { Overview } from './overview/overview';
 import { Plan } from './plan/plan';
+import { Storage } from './storage/storage';
 import * as theme from './theme';
 
 theme.start();
 
-const TITLES: Record<PageState['page'], string> = { overview: 'Seiner', explorer: 'Explorer · Seiner', log: 'Log · Seiner', plan: 'Plan · Seiner' };
+const TITLES: Record<PageState['page'], string> = { overview: 'Seiner', explorer: 'Explorer · Seiner', storage: 'Storage · Seiner', plan: 'Plan · Seiner' };
 const main = document.getElementById('main')!;
 const links = {
   overview: h('a', { href: '#/' }, 'Overview'),
   explorer: h('a', { href: write({ page: 'explorer', explorer: emptyExplorer() }) }, 'Explorer'),
-  log: h('a', { href: write({ page: 'log' }) }, 'Log'),
+  storage: h('a', { href: write({ page: 'storage' }) }, 'Storage'),
   plan: h('a', { href: write({ page: 'plan', demand: {} }) }, 'Plan'),
 };
 const help = helpOverlay();
 let overview: Overview | null = null;
 let explorer: Explorer | null = null;
-let log: Log | null = null;
+let storage: Storage | null = null;
 let plan: Plan | null = null;
 let page: PageState['page'] | null = null;
 
@@ -38,7 +38,7 @@ function render(): void {
   if (page !== state.page) {
     overview?.stop();
     explorer?.stop();
-    log?.stop();
+    storage?.stop();
     plan?.stop();
     page = state.page;
     for (const [name, link] of Object.entries(links)) link.ariaCurrent = name === page ? 'page' : null;
@@ -47,10 +47,10 @@ function render(): void {
       overview ??= new Overview();
       put(main, overview.root);
       overview.start();
-    } else if (state.page === 'log') {
-      log ??= new Log();
-      put(main, log.root);
-      log.begin();
+    } else if (state.page === 'storage') {
+      storage ??= new Storage();
+      put(main, storage.root);
+      storage.begin();
     } else if (state.page === 'plan') {
       plan ??= new Plan((demand) => {
         const hash = write({ page: 'plan', demand });
@@ -81,7 +81,7 @@ function header(): void {
   put(
     document.getElementById('bar')!,
     h('a', { class: 'brand', href: '#/', 'aria-label': 'Seiner, overview' }, logo(), 'Seiner'),
-    h('nav', { 'aria-label': 'Pages' }, links.overview, links.explorer, links.log, links.plan),
+    h('nav', { 'aria-label': 'Pages' }, links.overview, links.explorer, links.storage, links.plan),
     h('span', { class: 'spring' }),
     themeButton,
     helpButton,
@@ -99,7 +99,7 @@ const everywhere: Record<string, () => void> = {
     if (page !== 'explorer') navigate(emptyExplorer(), 'push');
     explorer?.search();
   },
-  r: () => (page === 'overview' ? overview?.reload() : page === 'log' ? log?.reload() : page === 'plan' ? plan?.reload() : explorer?.reload()),
+  r: () => (page === 'overview' ? overview?.reload() : page === 'storage' ? storage?.reload() : page === 'plan' ? plan?.reload() : explorer?.reload()),
 };
 
 const onExplorer: Record<string, () => void> = {

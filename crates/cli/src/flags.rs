@@ -7,6 +7,16 @@ use seiner_server::{Layers, RepeatedFlags, classes, mqtt_topics, scrape_jobs};
 use std::collections::HashMap;
 use std::path::PathBuf;
 
+/// Settings that a newcomer needs. The short help shows no others.
+const FIRST: [&str; 6] = [
+    "data",
+    "listen",
+    "disk",
+    "memory",
+    "durability",
+    classes::KEY,
+];
+
 /// Settings given on the command line.
 pub struct SettingFlags {
     config: Option<PathBuf>,
@@ -74,6 +84,7 @@ impl Args for SettingFlags {
                     "array" => 1..=usize::MAX,
                     _ => 1..=1,
                 })
+                .hide_short_help(!FIRST.contains(&setting.name))
                 .help(format!(
                     "{} [default: {}] [variable: {}]",
                     setting.help,
@@ -94,6 +105,7 @@ impl Args for SettingFlags {
             .long(mqtt_topics::FLAG)
             .value_name("KEY=TEXT,...")
             .action(ArgAction::Append)
+            .hide_short_help(true)
             .help(format!(
                 "Rule for topics of MQTT, such as topic=home/{{room}}/{{field}},measurement=climate. May be given several \
                  times: a message belongs to the first rule whose pattern matches its topic [variable: {}, separated by \
@@ -104,6 +116,7 @@ impl Args for SettingFlags {
             .long(scrape_jobs::KEY)
             .value_name("KEY=TEXT,...")
             .action(ArgAction::Append)
+            .hide_short_help(true)
             .help(format!(
                 "Job of scraping, such as name=node,targets=localhost:9100. May be given several times [variable: {}, \
                  separated by semicolons]",

@@ -52,7 +52,7 @@ mod target;
 mod time;
 mod write;
 
-use clap::{CommandFactory, Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use failure::Failure;
 use std::process::ExitCode;
 
@@ -97,9 +97,48 @@ enum Command {
     Man(man::Man),
 }
 
+/// Commands that only experts need. The help lists them apart.
+const EXPERT: [&str; 7] = [
+    "inspect",
+    "sim",
+    "lab",
+    "raid",
+    "clock",
+    "completions",
+    "man",
+];
+
+/// Returns the command line, with a help that lists the commands in two groups.
+fn command_line() -> clap::Command {
+    let command = Seiner::command();
+    let list = |is_expert: bool| {
+        let commands = command.get_subcommands();
+        let chosen = commands.filter(|command| EXPERT.contains(&command.get_name()) == is_expert);
+        let lines = chosen.map(|command| {
+            let about = command.get_about().map(ToString::to_string);
+            format!(
+                "  {:12} {}\n",
+                command.get_name(),
+                about.unwrap_or_default()
+            )
+        });
+        lines.collect::<String>()
+    };
+    let template = format!(
+        "{{about-with-newline}}\n{{usage-heading}} {{usage}}\n\nCommands:\n{}\nFor experts:\n{}  {:12} {}\n\nOptions:\n{{options}}{{after-help}}",
+        list(false),
+        list(true),
+        "help",
+        "Print this list, or the help of a command"
+    );
+    command.help_template(template)
+}
+
 fn main() -> ExitCode {
     seiner_platform::memory::bound_allocator();
-    let done = match Seiner::parse().command {
+    let given = command_line().get_matches();
+    let parsed = Seiner::from_arg_matches(&given).unwrap_or_else(|error| error.exit());
+    let done = match parsed.command {
         Command::Serve(serve) => serve.run(),
         Command::Config(config) => config.run(),
         Command::Write(write) => write.run(),
@@ -137,6 +176,32 @@ mod tests {
 
     #[test]
     fn the_command_line_is_consistent() {
-        Seiner::command().debug_assert();
+        command_line().debug_assert();
+    }
+
+    #[test]
+    fn the_help_lists_every_command_once() {
+        let help = command_line().render_help().to_string();
+        let (daily, expert) = help.split_once("For experts:").unwrap();
+        for command in Seiner::command().get_subcommands() {
+            let line = format!("\n  {:12} ", command.get_name());
+            assert_eq!(help.matches(&line).count(), 1, "{line}");
+            let is_expert = EXPERT.contains(&command.get_name());
+            assert_eq!(expert.contains(&line), is_expert, "{line}");
+        }
+        assert!(daily.contains("\n  serve "));
+    }
+
+    #[test]
+    fn the_first_page_of_serve_shows_few_settings() {
+        let mut command = command_line();
+        let serve = command.find_subcommand_mut("serve").unwrap();
+        let (short, long) = (
+            serve.render_help().to_string(),
+            serve.render_long_help().to_string(),
+        );
+        let shown = |help: &str| help.matches(" [variable: SEINER_").count();
+        assert_eq!(shown(&short), 6, "{short}");
+        assert!(shown(&long) > 50 && long.contains("--max-body"));
     }
 }

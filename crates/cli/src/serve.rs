@@ -2,7 +2,7 @@
 
 use crate::failure::Failure;
 use crate::flags::SettingFlags;
-use clap::Args;
+use clap::{ArgAction, Args};
 use seiner_server::{Extensions, Server, Settings};
 use std::io::{IsTerminal, stderr};
 use tracing_subscriber::EnvFilter;
@@ -15,7 +15,15 @@ use tracing_subscriber::EnvFilter;
 /// made: docs/raid.md. With --cluster, the server
 /// is a port of a cluster: docs/cluster.md.
 #[derive(Args)]
+#[command(disable_help_flag = true)]
+#[command(after_help = "All settings: seiner serve --help-all, or docs/config.md")]
 pub struct Serve {
+    /// Print help with the most important settings.
+    #[arg(short, long, action = ArgAction::HelpShort)]
+    help: Option<bool>,
+    /// Print help with all settings.
+    #[arg(long, action = ArgAction::HelpLong)]
+    help_all: Option<bool>,
     #[command(flatten)]
     settings: SettingFlags,
     /// Apply retention rules that drop data sooner than the rules stored with the data.

@@ -98,13 +98,13 @@ test.describe('plan rejected', () => {
   });
 });
 
-test.describe('log', () => {
+test.describe('storage', () => {
   const value = (page: Page, label: string) => page.locator('.figure', { hasText: label }).locator('.value').first();
 
   test('draws every segment by lane, and tells of the one that is pointed at', async ({ page }) => {
     await page.goto('/');
-    await page.getByRole('link', { name: 'Log' }).click();
-    await expect(page).toHaveTitle('Log · Seiner');
+    await page.getByRole('link', { name: 'Storage' }).click();
+    await expect(page).toHaveTitle('Storage · Seiner');
     await expect(page.locator('.lane')).toHaveCount(5);
     await expect(page.getByRole('img', { name: 'Lane 4: 260 segments' })).toBeVisible();
     const paths = page.locator('.lane').nth(2).locator('path.live');
@@ -114,21 +114,26 @@ test.describe('log', () => {
   });
 
   test('shows budget, wear, classes and decisions', async ({ page }) => {
-    await page.goto('/#/log');
+    await page.goto('/#/storage');
     await expect(page.getByRole('meter', { name: 'Used share of the disk budget' })).toHaveAttribute('aria-valuenow', /^9\d$/);
+    await expect(page.locator('.outlook')).toContainText('at this pace full in');
+    await expect(value(page, 'Now')).toBeHidden();
+    await page.getByText('Details').click();
     await expect(value(page, 'Now')).toHaveText('planing');
+    await expect(page.getByRole('table', { name: 'Figures of merging' })).toBeVisible();
     await expect(value(page, 'Last hour')).toHaveText('1.00');
     await expect(value(page, 'A new device lasts')).not.toHaveText('–');
-    await expect(page.getByRole('table', { name: 'Retention classes' })).toContainText('shed, priority 1');
+    await expect(page.getByRole('table', { name: 'Retention classes' })).toContainText('oldest dropped, priority 1');
     await expect(page.getByRole('table', { name: 'Last decisions' })).toContainText('dropped 2 dead segments unread');
     await expect(page.locator('.notice')).toHaveCount(0);
   });
 
   test('says what is wrong, and begins with nothing', async ({ page, request }) => {
     await request.post('/mock?scenario=sick');
-    await page.goto('/#/log');
+    await page.goto('/#/storage');
     await expect(page.locator('.notice')).toHaveText([/Writes are rejected/, /Data was lost/, /2 segments or blocks are damaged/, /retention class "rings"/]);
     await expect(page.locator('.notice.severe')).toHaveCount(2);
+    await page.getByText('Details').click();
     await expect(value(page, 'Now')).toHaveText('merging');
     await request.post('/mock?scenario=empty');
     await page.reload();
@@ -137,7 +142,7 @@ test.describe('log', () => {
 
   test('fits a phone', async ({ page }) => {
     await page.setViewportSize({ width: 390, height: 800 });
-    await page.goto('/#/log');
+    await page.goto('/#/storage');
     await expect(page.locator('.lane')).toHaveCount(5);
     expect(await page.evaluate(() => document.documentElement.scrollWidth)).toBeLessThanOrEqual(390);
   });

@@ -6,7 +6,7 @@ const explorer = (change: Partial<ExplorerState>): PageState => ({ page: 'explor
 test('every state survives the address', () => {
   const states: PageState[] = [
     { page: 'overview' },
-    { page: 'log' },
+    { page: 'storage' },
     { page: 'plan', demand: {} },
     { page: 'plan', demand: { sensors: '1e6', class: 'raw:90%:30d:accel{axis="x"}; rest:10%:1y', own: 'true' } },
     explorer({}),
@@ -25,6 +25,10 @@ test('what cannot be read becomes its default', () => {
   expect(read('#/explorer?select=cpu{&last=soon&limit=-3&step=often')).toEqual(explorer({}));
   expect(read('#/explorer?from=1&to=x')).toEqual(explorer({}));
   expect(read('#/explorer?limit=99999999')).toEqual(explorer({ limit: 1000 }));
+});
+
+test('the old name of the page of the storage is known', () => {
+  expect(read('#/log')).toEqual({ page: 'storage' });
 });
 
 test('a fixed interval is not followed, and its ends are put in order', () => {

@@ -1,4 +1,4 @@
-// Figures of the log, computed from /api/v1/log by pure functions.
+// Figures of the storage, computed from /api/v1/log by pure functions.
 
 import type { LogClass, LogReport, Decision, Lane, Period, Segment } from '../api';
 import * as format from '../format';
@@ -56,7 +56,7 @@ export function segmentWords(segment: Segment, now: number): string {
   const share = segment.live + segment.dead > 0 ? segment.dead / (segment.live + segment.dead) : 1;
   const dies = segment.dies === null ? '' : segment.dies <= now ? ', all blocks have expired' : `, the last block expires in ${format.duration(segment.dies - now)}`;
   const state = segment.open ? ', being written' : dies;
-  return `Segment ${segment.number}: ${format.bytes(segment.live)} live, ${format.bytes(segment.dead)} dead (D ${share.toFixed(2)})${state}`;
+  return `Segment ${segment.number}: ${format.bytes(segment.live)} live, ${format.bytes(segment.dead)} expired or overwritten (${Math.round(100 * share)} %)${state}`;
 }
 
 /** Describes the remaining life of the blocks of a lane in words. */

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import type { LogClass, Segment } from '../../src/api';
-import { BAR_HEIGHT, barAt, bars, decisionWords, keeps, laneWords, ownPerDay, perByte, segmentWords, signed, years } from '../../src/log/figures';
+import { BAR_HEIGHT, barAt, bars, decisionWords, keeps, laneWords, ownPerDay, perByte, segmentWords, signed, years } from '../../src/storage/figures';
 
 const segment = (change: Partial<Segment> = {}): Segment => ({ number: 7, lane: 1, bytes: 100, live: 50, dead: 25, open: false, born: 0, dies: null, ...change });
 const many = (count: number): Segment[] => Array.from({ length: count }, (_, number) => segment({ number }));
@@ -36,7 +36,7 @@ test('a bar is found where it is drawn', () => {
 });
 
 test('words for segments, lanes, classes and decisions', () => {
-  expect(segmentWords(segment({ dies: 3600e9 }), 0)).toBe('Segment 7: 50 B live, 25 B dead (D 0.33), the last block expires in 1h');
+  expect(segmentWords(segment({ dies: 3600e9 }), 0)).toBe('Segment 7: 50 B live, 25 B expired or overwritten (33 %), the last block expires in 1h');
   expect(segmentWords(segment({ dies: 1 }), 2)).toContain('all blocks have expired');
   expect(segmentWords(segment({ open: true }), 0)).toContain('being written');
   const lane = { id: 0, from_ns: null, to_ns: null, flow_share: 0, segment_bytes: 1 };

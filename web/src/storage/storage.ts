@@ -1,11 +1,12 @@
-// View of the log: its fill, live and dead bytes of every segment, retention classes, bytes written to the
-// device, and the latest decisions.
+// View of the storage: how full the store is and what follows, bytes written to the device, segments, retention
+// classes and the latest decisions. The letters of the papers are under Details.
 
 import * as api from '../api';
 import { h, put, say, svg, type Child } from '../dom';
 import * as format from '../format';
 import { warningsOf } from '../overview/figures';
 import { bars, barAt, decisionWords, keeps, laneWords, ownPerDay, perByte, planing, segmentWords, signed, years, type Bars } from './figures';
+import { outlook } from './outlook';
 
 const POLL_MS = 3000;
 const DECISIONS = 8;
@@ -31,14 +32,18 @@ const swatch = (name: string): HTMLElement => h('i', { class: `swatch ${name}` }
 const table = (caption: string, heads: string[], body: HTMLElement): HTMLElement =>
   h('div', { class: 'sideways' }, h('table', { class: 'plainly', 'aria-label': caption }, h('thead', {}, h('tr', {}, ...heads.map((head) => h('th', { scope: 'col' }, head)))), body));
 
-export class Log {
-  readonly root = h('div', { class: 'log' });
+export class Storage {
+  readonly root = h('div', { class: 'storage' });
+  private readonly outlook = h('p', { class: 'outlook', 'aria-live': 'polite' }, '–');
   private readonly notices = h('div', { class: 'notices', 'aria-live': 'polite' });
-  private readonly used = fact('Used', 'In files, and allotted');
+  private readonly used = fact('Used', 'In files, and set aside for the journal up to its maximum');
   private readonly files = fact('In files', 'Bytes of the files, including space that journal files and open segments reserved');
-  private readonly allotted = fact('Allotted', 'Bytes for future files, mostly for the journal up to its maximum');
-  private readonly live = fact('Live', 'Blocks that a query can reach, in sealed segments and in those that are being written');
-  private readonly budget = fact('Budget', 'Um is the share of the budget at which merging begins');
+  private readonly allotted = fact('Set aside', 'Bytes for future files, mostly for the journal up to its maximum');
+  private readonly live = fact('Samples', 'Blocks that a query can reach, in sealed segments and in those that are being written');
+  private readonly budget = fact('Budget', 'The setting disk');
+  private readonly usedShare = fact('U', 'Used share of the budget');
+  private readonly liveShare = fact('V', 'Live share of the budget');
+  private readonly mergesFrom = fact('Um', 'Share of the budget at which merging begins');
   private readonly hunger = fact('Hunger H', '(U − Um)/(Uw − Um), where Uw is the share that writers may use. No merges up to 0; no space for writers at 1');
   private readonly state = fact('Now');
   private readonly size = fact('Segments R', 'Bytes of a segment');
@@ -57,6 +62,7 @@ export class Log {
   private readonly description = h('p', { class: 'foot description', 'aria-live': 'off' });
   private readonly classes = h('tbody');
   private readonly decisions = h('tbody');
+  private readonly grounds = h('tbody');
   private readonly rows = new Map<number, Row>();
   private timer: number | undefined;
   private flight: AbortController | null = null;
@@ -64,18 +70,25 @@ export class Log {
   constructor() {
     put(
       this.root,
+      this.outlook,
       this.notices,
       h(
         'div',
         { class: 'cards' },
-        card('Disk budget', 'wide', h('dl', { class: 'figures' }, this.used.root, this.files.root, this.allotted.root, this.live.root, this.budget.root, this.hunger.root), this.gauge),
-        card('Planing', '', h('dl', { class: 'figures' }, this.state.root, this.size.root, this.bound.root, this.dead.root), this.sentence),
+        card('Space', 'wide', h('dl', { class: 'figures' }, this.used.root, this.files.root, this.allotted.root, this.live.root, this.budget.root), this.gauge),
         card('Bytes written per byte stored', '', h('dl', { class: 'figures' }, this.hour.root, this.day.root, this.start.root), h('p', { class: 'foot' }, 'Sealed blocks, and blocks that merges rewrote. The least is 1. The journal is not included.')),
         card('Flash wear, a day', '', h('dl', { class: 'figures' }, this.device.root, this.own.root, this.life.root), this.deviceName),
       ),
-      card('Segments by lane', 'segments-drawn', h('p', { class: 'keys' }, swatch('live'), 'live ', swatch('dead'), 'dead ', swatch('open'), 'being written'), this.lanes, this.description),
-      card('Retention classes', '', table('Retention classes', ['Class', 'Sources', 'Keeps', 'When full', 'Count', 'Live'], this.classes)),
-      card('Last decisions', '', table('Last decisions', ['When', 'Policy', 'U', 'V', 'H', 'What'], this.decisions)),
+      card('Retention classes', '', table('Retention classes', ['Class', 'Sources', 'Keeps', 'When full', 'Count', 'Samples'], this.classes)),
+      card('Last decisions', '', table('Last decisions', ['When', 'What'], this.decisions)),
+      card('Segments by lifetime', 'segments-drawn', h('p', { class: 'keys' }, swatch('live'), 'live ', swatch('dead'), 'dead ', swatch('open'), 'being written'), this.lanes, this.description),
+      h(
+        'details',
+        {},
+        h('summary', {}, 'Details'),
+        card('Merging', '', h('dl', { class: 'figures' }, this.state.root, this.usedShare.root, this.liveShare.root, this.mergesFrom.root, this.hunger.root, this.size.root, this.bound.root, this.dead.root), this.sentence),
+        card('Figures of merging', '', table('Figures of merging', ['When', 'Policy', 'U', 'V', 'H', 'Candidates'], this.grounds)),
+      ),
     );
   }
 
@@ -110,24 +123,27 @@ export class Log {
 
   private show(report: api.LogReport, decisions: api.Decision[]): void {
     put(this.notices, ...warningsOf(report.troubles).map(({ severe, text }) => h('p', { class: severe ? 'notice severe' : 'notice' }, text)));
+    say(this.outlook, outlook(report, decisions));
     this.showSpace(report);
     this.showWritten(report);
     this.showLanes(report);
     put(this.classes, ...report.classes.map(classRow));
     const last = decisions.slice(-DECISIONS).reverse();
-    put(this.decisions, ...last.map(decisionRow), last.length === 0 && h('tr', {}, h('td', { colspan: 6, class: 'faint' }, 'Nothing was dropped or merged since the server was started.')));
+    const none = (columns: number): HTMLElement => h('tr', {}, h('td', { colspan: columns, class: 'faint' }, 'Nothing was dropped or merged since the server was started.'));
+    put(this.decisions, ...last.map(decisionRow), last.length === 0 && none(2));
+    put(this.grounds, ...last.map(groundsRow), last.length === 0 && none(6));
   }
 
   private showSpace(report: api.LogReport): void {
     const { space } = report;
     say(this.used.value, format.bytes(space.used));
-    say(this.used.note, space.budget === null ? '' : `U ${space.u.toFixed(3)}`);
     say(this.files.value, format.bytes(space.files));
     say(this.allotted.value, format.bytes(space.allotted));
     say(this.live.value, format.bytes(space.live));
-    say(this.live.note, space.budget === null ? '' : `V ${space.v.toFixed(3)}`);
     say(this.budget.value, space.budget === null ? 'none' : format.bytes(space.budget));
-    say(this.budget.note, `Um ${space.um.toFixed(2)}`);
+    say(this.usedShare.value, space.budget === null ? '–' : space.u.toFixed(3));
+    say(this.liveShare.value, space.budget === null ? '–' : space.v.toFixed(3));
+    say(this.mergesFrom.value, space.um.toFixed(2));
     say(this.hunger.value, space.budget === null ? '–' : signed(space.hunger));
     say(this.state.value, report.planing ? 'planing' : 'merging');
     say(this.state.note, report.policy);
@@ -145,7 +161,7 @@ export class Log {
       element.style.width = `${100 * Math.min(1, Math.max(0, width))}%`;
       return element;
     };
-    const mark = h('i', { class: 'mark', title: 'Um: merging begins' });
+    const mark = h('i', { class: 'mark', title: 'Merging begins here' });
     mark.style.left = `${100 * um}%`;
     put(this.gauge, part('live', v), part('used', u - v), mark);
     this.gauge.dataset['level'] = u >= 0.98 ? 'full' : 'fine';
@@ -211,19 +227,23 @@ function classRow(one: api.LogClass): HTMLElement {
     h('th', { scope: 'row' }, one.name),
     h('td', {}, one.select === '' ? 'all others' : h('code', {}, one.select)),
     h('td', {}, keeps(one)),
-    h('td', {}, one.when_full === 'shed' ? `shed, priority ${one.priority}` : 'refuse'),
+    h('td', {}, one.when_full === 'shed' ? `oldest dropped, priority ${one.priority}` : 'writes rejected'),
     h('td', { class: 'number' }, format.count(one.sources)),
     h('td', { class: 'number' }, format.bytes(one.live)),
   );
 }
 
 function decisionRow(decision: api.Decision): HTMLElement {
+  return h('tr', {}, h('td', {}, format.moment(decision.at / 1e6).slice(11)), h('td', {}, decisionWords(decision)));
+}
+
+function groundsRow(decision: api.Decision): HTMLElement {
   return h(
     'tr',
     {},
     h('td', {}, format.moment(decision.at / 1e6).slice(11)),
     h('td', {}, decision.policy),
     ...[decision.u, decision.v, decision.hunger].map((value) => h('td', { class: 'number' }, signed(value))),
-    h('td', {}, decisionWords(decision)),
+    h('td', { class: 'number' }, format.count(decision.candidates)),
   );
 }
