@@ -23,8 +23,9 @@ const WIDTH: usize = 40;
 ///
 ///   seiner ls 'cpu{host="a"}' --json
 ///
-/// The number after a tag is the number of its values. Times are those of the first and the last
-/// sample. Bytes are those of sealed data; samples in memory are not counted.
+/// The number after a tag is the number of its values. Times and bytes are those of the files, with
+/// expired samples whose space is not freed yet. For the first 1,000 sources of a measurement, the
+/// times include samples in memory.
 #[derive(Args)]
 pub struct Ls {
     /// Selector of the sources, as in `seiner query`.

@@ -279,8 +279,8 @@ impl Embedded for Engine {
         Engine::decisions(self)
     }
 
-    fn bytes_of(&self, groups: &[Vec<SourceId>]) -> Result<Vec<u64>, Error> {
-        Engine::bytes_of(self, groups)
+    fn extents(&self, groups: &[Vec<SourceId>]) -> Result<Vec<Extent>, Error> {
+        Engine::extents(self, groups)
     }
 
     fn trace(&self) -> Result<Vec<Arrival>, Error> {

@@ -6,6 +6,7 @@ use crate::commit;
 use crate::core::Core;
 use crate::delete;
 use crate::error::{Error, Receipt};
+use crate::extents;
 use crate::handover::{self, Cut};
 use crate::holds::Holds;
 use crate::intake;
@@ -20,13 +21,13 @@ use crate::query::scan::Scan;
 use crate::query::select::Select;
 use crate::reading;
 use crate::report;
-use crate::sizes;
 use crate::status::{ClassStatus, LogStatus, Loss, Recovery, SegmentInfo, Status};
 use crate::trace;
 use seiner_merge::simulate::Arrival;
 use seiner_model::{Batch, Columns, FieldType, Interval, Notation, Selector, SourceId, SourceKey};
 use seiner_platform::memory::trim_allocator;
 use seiner_platform::{Clock, Directory, Disk, SystemClock};
+use seiner_store::Extent;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -349,12 +350,13 @@ impl Engine {
         report::decisions(&self.core)
     }
 
-    /// Returns the bytes of the blocks of each group of sources, in sealed and open segments.
+    /// Returns the extent of each group of sources in sealed and open segments. Blocks with expired samples count until
+    /// their segment is gone.
     ///
     /// # Errors
     /// If the disk fails, or an index is damaged.
-    pub fn bytes_of(&self, groups: &[Vec<SourceId>]) -> Result<Vec<u64>, Error> {
-        sizes::bytes_of(&self.core, groups)
+    pub fn extents(&self, groups: &[Vec<SourceId>]) -> Result<Vec<Extent>, Error> {
+        extents::extents(&self.core, groups)
     }
 
     /// Returns the blocks that the store wrote and still has, in sealed and open segments.

@@ -66,6 +66,7 @@ mod embedded;
 mod engine;
 mod error;
 mod exchange;
+mod extents;
 // The decoders are private. The fuzz targets, in a crate of their own, reach them through this
 // module.
 #[cfg(fuzzing)]
@@ -103,7 +104,6 @@ mod scheduler;
 mod sealer;
 mod sealing;
 mod segment;
-mod sizes;
 mod space;
 mod status;
 mod trace;

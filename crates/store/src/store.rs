@@ -34,6 +34,26 @@ pub struct Latest {
     pub value: Column,
 }
 
+/// Bytes and times of sources in segments.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Extent {
+    /// Bytes of the blocks.
+    pub bytes: u64,
+    /// First and last time; `None` without blocks.
+    pub times: Option<Interval>,
+}
+
+impl Extent {
+    /// Extends the times.
+    pub fn include(&mut self, times: Interval) {
+        let known = self.times.unwrap_or(times);
+        self.times = Some(Interval::new(
+            known.start.min(times.start),
+            known.end.max(times.end),
+        ));
+    }
+}
+
 /// Store of samples.
 ///
 /// All methods may be called from any thread at the same time. They are synchronous: a method may wait for a lock,
@@ -302,11 +322,11 @@ pub trait Embedded {
     /// Returns the latest decisions to drop and merge segments, with their reasons, latest last.
     fn decisions(&self) -> Vec<DecisionRecord>;
 
-    /// Returns the bytes in segments of each group of sources. Expired samples count until their space is freed.
+    /// Returns the extent in segments of each group of sources. Expired samples count until their space is freed.
     ///
     /// # Errors
     /// If the disk fails, or an index is damaged.
-    fn bytes_of(&self, groups: &[Vec<SourceId>]) -> Result<Vec<u64>, Error>;
+    fn extents(&self, groups: &[Vec<SourceId>]) -> Result<Vec<Extent>, Error>;
 
     /// Returns the blocks that were written and still exist.
     ///

@@ -1,12 +1,11 @@
 //! Summaries of measurements: what a store holds, for people who look for their data.
 
-use seiner_model::{FieldType, Selector, SourceId, rfc3339};
+use seiner_model::{FieldType, Interval, Selector, SourceId, rfc3339};
 use seiner_store::{Error, Query, Store};
 use serde_json::{Value, json};
-use std::collections::BTreeSet;
 
-/// Maximum number of sources of a measurement whose times are determined, which bounds the cost.
-const SOURCES: usize = 100_000;
+/// Maximum number of sources of a measurement whose samples in memory count for the times, which bounds the cost.
+const SOURCES: usize = 1000;
 /// Maximum number of values of a tag that are counted.
 const VALUES: usize = 10_000;
 
@@ -21,8 +20,8 @@ pub struct Summary {
     pub tags: Vec<(String, usize)>,
     /// Names and types of the fields. A field may have several types, in different sources.
     pub fields: Vec<(String, FieldType)>,
-    /// First and last time, ns, of the first [`SOURCES`] sources. `None` if these have no samples.
-    pub times: Option<(i64, i64)>,
+    /// First and last time, ns. Samples in memory count for the first [`SOURCES`] sources only. `None` without samples.
+    pub times: Option<Interval>,
     /// Bytes in segments. `None` for a store without files.
     pub bytes: Option<u64>,
 }
@@ -54,9 +53,13 @@ pub fn summaries(store: &dyn Store, selector: &Selector) -> Result<Vec<Summary>,
         groups.push(sources);
     }
     if let Some(embedded) = store.embedded() {
-        let bytes = embedded.bytes_of(&groups)?;
-        for (summary, bytes) in found.iter_mut().zip(bytes) {
-            summary.bytes = Some(bytes);
+        for (summary, mut extent) in found.iter_mut().zip(embedded.extents(&groups)?) {
+            summary.bytes = Some(extent.bytes);
+            summary
+                .times
+                .into_iter()
+                .for_each(|times| extent.include(times));
+            summary.times = extent.times;
         }
     }
     Ok(found)
@@ -73,7 +76,7 @@ fn summary(store: &dyn Store, selector: Selector, sources: usize) -> Result<Summ
     let query = Query {
         selector,
         fields: None,
-        interval: seiner_model::Interval::ALL,
+        interval: Interval::ALL,
     };
     let times = store.time_range(&query, SOURCES);
     Ok(Summary {
@@ -81,18 +84,12 @@ fn summary(store: &dyn Store, selector: Selector, sources: usize) -> Result<Summ
         sources: sources as u64,
         tags,
         fields,
-        times: times.map(|interval| (interval.start, interval.end)),
+        times,
         bytes: None,
     })
 }
 
 impl Summary {
-    /// Returns the number of series: fields of sources. An upper bound if sources have different fields.
-    pub fn series(&self) -> u64 {
-        let names: BTreeSet<&str> = self.fields.iter().map(|(name, _)| name.as_str()).collect();
-        self.sources * names.len() as u64
-    }
-
     /// Returns the summary as JSON.
     pub fn to_json(&self) -> Value {
         let tags = self.tags.iter();
@@ -114,8 +111,8 @@ impl Summary {
             "sources": self.sources,
             "tags": tags,
             "fields": fields,
-            "first": self.times.map(|(first, _)| rfc3339(first)),
-            "last": self.times.map(|(_, last)| rfc3339(last)),
+            "first": self.times.map(|times| rfc3339(times.start)),
+            "last": self.times.map(|times| rfc3339(times.end)),
             "bytes": self.bytes,
         })
     }
@@ -150,7 +147,7 @@ mod tests {
         let names: Vec<_> = found.iter().map(|one| one.measurement.as_str()).collect();
         assert_eq!(names, ["cpu", "mem"]);
         let cpu = &found[0];
-        assert_eq!((cpu.sources, cpu.series(), cpu.times), (2, 2, Some((3, 5))));
+        assert_eq!((cpu.sources, cpu.times), (2, Some(Interval::new(3, 5))));
         assert_eq!(cpu.tags, [("host".to_string(), 2)]);
         assert_eq!(cpu.to_json()["fields"][0]["name"], "value");
         assert_eq!(cpu.to_json()["first"], "1970-01-01T00:00:00.000000003Z");

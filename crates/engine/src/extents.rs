@@ -1,20 +1,21 @@
-//! Sizes: the bytes that groups of sources have on the disk.
+//! Extents: the bytes and times of groups of sources in segments.
 
 use crate::core::Core;
 use crate::error::Error;
 use crate::segment::Entry;
 use crate::segment::list::Listing;
 use crate::segment::open::OpenSegment;
-use seiner_model::SourceId;
+use seiner_model::{Interval, SourceId};
+use seiner_store::Extent;
 
 /// Number of a source that is in no group.
 const NONE: u32 = u32::MAX;
 
-/// Groups of sources, and the bytes of each group.
+/// Groups of sources, and the extent of each group.
 struct Groups {
     /// Group of each source.
     of: Vec<u32>,
-    bytes: Vec<u64>,
+    extents: Vec<Extent>,
 }
 
 impl Groups {
@@ -28,7 +29,7 @@ impl Groups {
         }
         Groups {
             of,
-            bytes: vec![0; groups.len()],
+            extents: vec![Extent::default(); groups.len()],
         }
     }
 
@@ -36,18 +37,20 @@ impl Groups {
         for entry in entries {
             let group = self.of.get(entry.source as usize).copied();
             if let Some(group) = group.filter(|group| *group != NONE) {
-                self.bytes[group as usize] += u64::from(entry.len);
+                let extent = &mut self.extents[group as usize];
+                extent.bytes += u64::from(entry.len);
+                extent.include(Interval::new(entry.first, entry.last));
             }
         }
     }
 }
 
-/// Returns the bytes of the blocks of each group of sources, in sealed and open segments. Blocks with expired samples
+/// Returns the extent of each group of sources in sealed and open segments, by their indexes. Blocks with expired samples
 /// count until their segment is gone, and blocks that a merge has copied count twice until it ends.
 ///
 /// # Errors
 /// If the disk fails, or an index is damaged.
-pub(crate) fn bytes_of(core: &Core, groups: &[Vec<SourceId>]) -> Result<Vec<u64>, Error> {
+pub(crate) fn extents(core: &Core, groups: &[Vec<SourceId>]) -> Result<Vec<Extent>, Error> {
     let mut groups = Groups::new(groups);
     let (open, sealed) = {
         let log = core.log();
@@ -62,7 +65,7 @@ pub(crate) fn bytes_of(core: &Core, groups: &[Vec<SourceId>]) -> Result<Vec<u64>
             groups.add(&page?);
         }
     }
-    Ok(groups.bytes)
+    Ok(groups.extents)
 }
 
 #[cfg(test)]
@@ -83,11 +86,27 @@ mod tests {
         };
         let (a, b) = (of("a"), of("b"));
         let both = [a.clone(), b.clone()].concat();
-        let apart = bytes_of(&world.core, &[a.clone(), Vec::new(), b]).unwrap();
+        let bytes = |groups: &[Vec<SourceId>]| {
+            let extents = extents(&world.core, groups).unwrap();
+            extents
+                .iter()
+                .map(|extent| extent.bytes)
+                .collect::<Vec<u64>>()
+        };
+        let apart = bytes(&[a.clone(), Vec::new(), b.clone()]);
         assert!(apart[0] > 0 && apart[1] == 0 && apart[2] > 0, "{apart:?}");
-        let together = bytes_of(&world.core, &[both]).unwrap();
-        assert_eq!(together, [apart[0] + apart[2]]);
-        assert_eq!(bytes_of(&world.core, &[a]).unwrap(), [apart[0]]);
-        assert_eq!(bytes_of(&world.core, &[]).unwrap(), []);
+        assert_eq!(bytes(&[both]), [apart[0] + apart[2]]);
+        assert_eq!(bytes(&[a]), [apart[0]]);
+        assert_eq!(bytes(&[]), []);
+        let times = extents(&world.core, &[b]).unwrap()[0].times.unwrap();
+        let query = seiner_store::Query {
+            selector: Selector::parse("b").unwrap(),
+            fields: None,
+            interval: Interval::ALL,
+        };
+        assert_eq!(
+            crate::query::time_range(&world.core, &query, 1),
+            Some(times)
+        );
     }
 }
