@@ -1,18 +1,19 @@
 //! The engine as a [`Store`].
 
 use crate::engine::Engine;
-use crate::query::scan;
+use crate::query::parts::ScanParts;
+use crate::query::scan::{self, Scan};
 use crate::query::series::SeriesScan;
 use seiner_merge::simulate::Arrival;
 use seiner_model::{
-    Batch, Column, Columns, Condition, FieldColumn, FieldType, Interval, Matcher, Notation,
-    Selector, SourceId, SourceKey, Value,
+    Batch, Columns, FieldColumn, FieldType, Interval, Notation, Selector, SourceId, SourceKey,
 };
 use seiner_store::{
-    Bucket, ClassStatus, DecisionRecord, Durability, Embedded, Error, IsOver, Latest, LevelSpan,
-    LogStatus, Loss, PIECE_ROWS, Piece, Query, Receipt, Results, Samples, SeriesData,
-    SeriesSummary, Status, Step, Store,
+    ClassStatus, DecisionRecord, Durability, Embedded, Error, IsOver, Latest, LevelSpan, LogStatus,
+    Loss, PIECE_ROWS, Parts, Piece, Query, Receipt, Results, Samples, SeriesData, SeriesSummary,
+    Status, Step, Store,
 };
+use std::ops::Range;
 use std::sync::Arc;
 
 impl Store for Engine {
@@ -98,15 +99,27 @@ impl Store for Engine {
 
     fn scan(&self, query: &Query, is_over: Option<IsOver>) -> Result<Results<'_, Piece>, Error> {
         let found = Engine::scan(self, query);
-        let found = match is_over {
+        Ok(pieces(match is_over {
             Some(is_over) => found.until(is_over),
             None => found,
-        };
-        let pieces = found.flat_map(|piece| match piece {
-            Ok(piece) => divide(piece).into_iter().map(Ok).collect(),
-            Err(error) => vec![Err(error)],
-        });
-        Ok(Box::new(pieces))
+        }))
+    }
+
+    fn parts(
+        &self,
+        query: &Query,
+        threads: usize,
+        is_over: Option<IsOver>,
+    ) -> Result<Option<Box<dyn Parts + '_>>, Error> {
+        if !self.has_threads() {
+            // Operations in the simulator always have the same order.
+            return Ok(None);
+        }
+        let found = Engine::parts(self, query, threads);
+        Ok(Some(Box::new(match is_over {
+            Some(is_over) => found.until(is_over),
+            None => found,
+        })))
     }
 
     fn select(
@@ -146,15 +159,12 @@ impl Store for Engine {
         })
     }
 
-    /// Takes numbers from the aggregates of blocks. Reads samples only for texts, and for integers with rounded figures
-    /// in roll-up levels.
     fn latest(&self, query: &Query, is_over: Option<IsOver>) -> Result<Results<'_, Latest>, Error> {
-        let series = Store::aggregate(self, query, Step::Whole, is_over)?;
-        let latest = series.filter_map(|summary| match summary {
-            Ok(summary) => latest_of(self, &summary).transpose(),
-            Err(error) => Some(Err(error)),
-        });
-        Ok(Box::new(latest))
+        let found = Engine::latest(self, query);
+        Ok(match is_over {
+            Some(is_over) => Box::new(found.until(is_over)),
+            None => Box::new(found),
+        })
     }
 
     fn time_range(&self, query: &Query, sources: usize) -> Option<Interval> {
@@ -172,6 +182,24 @@ impl Store for Engine {
     fn embedded(&self) -> Option<&dyn Embedded> {
         Some(self)
     }
+}
+
+impl Parts for ScanParts<'_> {
+    fn sources(&self) -> usize {
+        ScanParts::sources(self)
+    }
+
+    fn scan(&self, sources: Range<usize>) -> Results<'_, Piece> {
+        pieces(ScanParts::scan(self, sources))
+    }
+}
+
+/// Returns the pieces of a scan.
+fn pieces(scan: Scan<'_>) -> Results<'_, Piece> {
+    Box::new(scan.flat_map(|piece| match piece {
+        Ok(piece) => divide(piece).into_iter().map(Ok).collect(),
+        Err(error) => vec![Err(error)],
+    }))
 }
 
 /// Divides a piece, whose size depends on the sizes of blocks, into pieces of at most [`PIECE_ROWS`] rows.
@@ -205,69 +233,6 @@ fn divide(piece: scan::Piece) -> Vec<Piece> {
         part(times.collect(), picked.collect())
     });
     parts.collect()
-}
-
-/// Returns the latest sample of a series, if it was not deleted in the meantime.
-fn latest_of(engine: &Engine, summary: &SeriesSummary) -> Result<Option<Latest>, Error> {
-    let Some(bucket) = summary.buckets.last() else {
-        return Ok(None);
-    };
-    let time = bucket.last.0;
-    let value = match number(summary.field_type, bucket) {
-        Some(value) => value,
-        None => match sample(engine, summary, time)? {
-            Some(value) => value,
-            None => return Ok(None),
-        },
-    };
-    Ok(Some(Latest {
-        source: summary.source,
-        key: summary.key.clone(),
-        field: summary.field.clone(),
-        time,
-        value,
-    }))
-}
-
-/// Reads the sample of a series at a time.
-fn sample(engine: &Engine, summary: &SeriesSummary, time: i64) -> Result<Option<Column>, Error> {
-    let tags = summary.key.tags().iter();
-    let matchers = tags.map(|(tag, value)| Matcher {
-        tag: tag.clone(),
-        condition: Condition::Is(value.clone()),
-    });
-    let query = Query {
-        selector: Selector {
-            measurement: Some(summary.key.measurement().to_string()),
-            matchers: matchers.collect(),
-        },
-        fields: Some(vec![summary.field.to_string()]),
-        interval: Interval::new(time, time),
-    };
-    for series in Engine::select(engine, &query)? {
-        let series = series?;
-        // Sources with more tags fit the selector as well.
-        if series.source == summary.source {
-            return Ok(Some(series.values));
-        }
-    }
-    Ok(None)
-}
-
-/// Returns the latest value of a bucket; `None` for texts and rounded integers.
-fn number(field_type: FieldType, bucket: &Bucket) -> Option<Column> {
-    let last = bucket.last.1;
-    let value = match field_type {
-        FieldType::F64 => Value::F64(last),
-        FieldType::F32 => Value::F32(last as f32),
-        FieldType::Bool => Value::Bool(last != 0.0),
-        FieldType::I64 => Value::I64(i64::try_from(bucket.exact?.last).ok()?),
-        FieldType::U64 => Value::U64(u64::try_from(bucket.exact?.last).ok()?),
-        FieldType::Str => return None,
-    };
-    let mut column = Column::new(field_type);
-    column.push(value);
-    Some(column)
 }
 
 impl Embedded for Engine {

@@ -17,6 +17,8 @@ use crate::opening;
 use crate::options::{Durability, Options};
 use crate::query;
 use crate::query::aggregate::Aggregates;
+use crate::query::latest::LatestSamples;
+use crate::query::parts::ScanParts;
 use crate::query::scan::Scan;
 use crate::query::select::Select;
 use crate::reading;
@@ -249,6 +251,22 @@ impl Engine {
     /// The module's documentation states the memory that a scan uses.
     pub fn scan(&self, query: &Query) -> Scan<'_> {
         query::scan(&self.core, query)
+    }
+
+    /// Returns the sources of a query for a number of threads. Each of them scans some of the sources.
+    pub fn parts(&self, query: &Query, threads: usize) -> ScanParts<'_> {
+        query::parts(&self.core, query, threads)
+    }
+
+    /// Returns the latest sample of each series of a query, ordered by source. Damage is returned as by
+    /// [`Engine::select`], for the blocks that are read.
+    pub fn latest(&self, query: &Query) -> LatestSamples<'_> {
+        query::latest(&self.core, query)
+    }
+
+    /// Returns whether the store has threads of its own.
+    pub(crate) fn has_threads(&self) -> bool {
+        self.core.has_threads()
     }
 
     /// Returns the samples of a query, series by series, with strictly ascending times. Series

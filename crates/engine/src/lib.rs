@@ -123,6 +123,8 @@ pub use jobs::merging::memory::DecisionRecord;
 pub use options::{Durability, Options};
 pub use persisted_clock::{set_stored_time, stored_time};
 pub use query::aggregate::Aggregates;
+pub use query::latest::LatestSamples;
+pub use query::parts::ScanParts;
 pub use query::scan::{Piece, PieceField, Pieces, Scan, SourceScan};
 pub use query::select::Select;
 pub use reading::{Reading, check_directory, read_directory};

@@ -168,6 +168,21 @@ impl Store {
             "scan {interval:?} {fields:?} {threads} {memory}"
         );
 
+        let mut divided = Model::new();
+        let parts = self.engine.parts(&query, threads);
+        let scans = (0..parts.sources()).map(|source| parts.scan(source..source + 1));
+        for piece in scans.flatten() {
+            let piece = piece.unwrap();
+            for field in &piece.fields {
+                let samples = divided
+                    .entry((piece.source.0, name(&field.name)))
+                    .or_default();
+                samples.extend(samples_of(&piece.times, field.column.as_ref()));
+            }
+        }
+        divided.retain(|_, samples| !samples.is_empty());
+        assert_eq!(divided, expected, "parts {interval:?} {fields:?}");
+
         // Field by field, with repeated reads of each source.
         let mut by_field = Model::new();
         let mut scan = self.engine.scan(&query).threads(threads).memory(memory);

@@ -140,6 +140,11 @@ impl Hold {
         self.budget.held.fetch_sub(bytes, Relaxed);
     }
 
+    /// Returns the number of bytes.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
     /// Returns the budget.
     pub fn budget(&self) -> &Arc<Budget> {
         &self.budget

@@ -11,9 +11,11 @@
 
 mod aggregate;
 mod answer;
+mod batches;
 mod binary;
 mod budget;
 mod catalog;
+mod divided;
 mod error;
 mod evaluator;
 mod functions;
@@ -33,6 +35,7 @@ mod raw;
 mod reader;
 mod run;
 mod series;
+mod source;
 mod stack;
 mod text;
 mod unique;

@@ -11,6 +11,7 @@ use crate::notes::Notes;
 use crate::parse::{Context, parse};
 use crate::plan::Matcher;
 use crate::plan::{Node, Range};
+use crate::pool::threads;
 use crate::raw::collect;
 use crate::reader::Reader;
 use crate::series::{Series, Steps, is_absent};
@@ -29,6 +30,8 @@ pub struct Options {
     /// True if names of metrics are dropped at the end of the query, as with Prometheus' feature
     /// `promql-delayed-name-removal`.
     pub delayed_names: bool,
+    /// Maximum number of threads that read and evaluate series. The answer does not depend on the number.
+    pub threads: usize,
     /// Limits.
     pub limits: Limits,
 }
@@ -39,6 +42,7 @@ impl Default for Options {
             lookback: 300_000_000_000,
             default_step: 60_000_000_000,
             delayed_names: false,
+            threads: threads(),
             limits: Limits::default(),
         }
     }
@@ -121,6 +125,7 @@ pub fn samples_of(
         store,
         budget: &budget,
         notes: &notes,
+        threads: threads(),
     };
     let picks = metric::picks(store, matchers)?;
     let mut found = collect(&reader, &picks, interval, true)?;
@@ -157,6 +162,7 @@ impl<'s> Evaluation<'s> {
             query: steps,
             lookback: options.lookback,
             delayed_names: options.delayed_names,
+            threads: options.threads,
         };
         Ok(Evaluation {
             evaluator,
@@ -273,6 +279,7 @@ impl<'s> Evaluation<'s> {
                     store: self.evaluator.store,
                     budget,
                     notes: &self.evaluator.notes,
+                    threads: self.evaluator.threads,
                 };
                 found = collect(&reader, &picks, interval, false)?;
             }

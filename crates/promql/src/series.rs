@@ -66,6 +66,11 @@ impl Values {
         })
     }
 
+    /// Returns the bytes that are counted.
+    pub fn bytes(&self) -> usize {
+        self.hold.bytes()
+    }
+
     /// Counts the bytes of labels that belong to these values.
     pub fn hold_labels(&mut self, labels: &Labels) -> Result<(), Error> {
         self.hold.grow(labels.bytes())

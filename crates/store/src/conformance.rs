@@ -52,6 +52,7 @@ pub fn all(make: &dyn Fn() -> Arc<dyn Store>) {
         scans_an_interval_and_fields,
         pieces_are_bounded_and_in_order,
         pieces_and_series_are_the_same_samples,
+        parts_are_the_same_samples,
         ends_when_nobody_wants_the_answer,
         aggregates_in_buckets,
         finds_the_latest_samples,
@@ -417,15 +418,51 @@ fn pieces_and_series_are_the_same_samples(store: &dyn Store) {
         must_put(store, &[("a", time, x), ("a", 2 * time, y)]);
     }
     let all = query("", &[], Interval::new(10, 900));
+    let found = joined(pieces(store, &all));
+    assert_eq!(found.len(), 3);
+    assert_eq!(found, samples(store, &all));
+}
+
+/// Returns the samples of pieces by source and field.
+fn joined(pieces: Vec<Piece>) -> Samples {
     let mut found = Samples::new();
-    for series in pieces(store, &all).into_iter().flat_map(Piece::into_series) {
+    for series in pieces.into_iter().flat_map(Piece::into_series) {
         let name = (series.key.to_string(), series.field.to_string());
         let samples = series.times.iter().enumerate();
         let samples = samples.map(|(at, &time)| (time, text(series.values.get(at))));
         found.entry(name).or_default().extend(samples);
     }
-    assert_eq!(found.len(), 3);
-    assert_eq!(found, samples(store, &all));
+    found
+}
+
+fn parts_are_the_same_samples(store: &dyn Store) {
+    for time in 0..300 {
+        let number = format!("m,n={}", time % 7);
+        let x: &[(&str, Value<'_>)] = &[("x", Value::I64(time)), ("y", Value::Bool(true))];
+        must_put(store, &[(&number, time, x), ("other", time, x)]);
+    }
+    let some = query("m", &["x"], Interval::new(5, 290));
+    let parts = store.parts(&some, 3, None).expect("the query is answered");
+    // A store need not divide its sources.
+    let Some(parts) = parts else { return };
+    assert_eq!(parts.sources(), 7);
+    let expected = pieces(store, &some);
+    for size in [1, 2, 7] {
+        let starts = (0..7).step_by(size);
+        let found = starts.flat_map(|start| parts.scan(start..7.min(start + size)));
+        let found: Result<Vec<Piece>, Error> = found.collect();
+        let found = found.expect("all pieces are read");
+        let sources = |pieces: &[Piece]| pieces.iter().map(|piece| piece.source).collect();
+        let (found_sources, all): (Vec<SourceId>, Vec<SourceId>) =
+            (sources(&found), sources(&expected));
+        assert_eq!(found_sources, all);
+        assert_eq!(joined(found), joined(expected.clone()));
+    }
+    let nothing = query("m", &["x"], Interval::new(1, 0));
+    let parts = store
+        .parts(&nothing, 3, None)
+        .expect("the query is answered");
+    assert_eq!(parts.map_or(0, |parts| parts.sources()), 0);
 }
 
 fn ends_when_nobody_wants_the_answer(store: &dyn Store) {

@@ -31,7 +31,7 @@ pub use status::{
     ClassStatus, DecisionRecord, Durability, LogStatus, Loss, SegmentStatus, Status, Trouble,
 };
 pub use stop::{Stop, Stopper};
-pub use store::{Embedded, Extent, IsOver, Latest, Store};
+pub use store::{Embedded, Extent, IsOver, Latest, Parts, Store};
 
 /// Maximum number of fields of a source.
 pub const MAX_FIELDS: usize = 1024;

@@ -5,13 +5,14 @@ use crate::error::{Error, Reason, Receipt};
 use crate::piece::{Cut, Piece};
 use crate::series::Results;
 use crate::status::{Durability, Status};
-use crate::store::{IsOver, Store};
+use crate::store::{IsOver, Parts, Store};
 use crate::{MAX_FIELDS, MAX_TEXT_BYTES, SeriesData};
 use seiner_model::{
     Batch, Column, Columns, FieldType, Interval, Notation, Selector, SourceId, SourceKey, Strings,
     Value,
 };
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 /// Maximum length of the name of a field, in bytes.
@@ -94,6 +95,27 @@ impl MemoryStore {
         self.data
             .lock()
             .expect("no thread panics while it holds the data")
+    }
+
+    fn sources_of(&self, query: &Query) -> Result<Vec<SourceId>, Error> {
+        match query.interval.is_empty() {
+            true => Ok(Vec::new()),
+            false => self.sources(&query.selector),
+        }
+    }
+
+    fn scan_sources(
+        &self,
+        sources: Vec<SourceId>,
+        query: &Query,
+        is_over: Option<IsOver>,
+    ) -> Results<'_, Piece> {
+        let query = query.clone();
+        let series = sources
+            .into_iter()
+            .take_while(move |_| is_over.as_ref().is_none_or(|is_over| !is_over()))
+            .flat_map(move |source| self.data().sources[source.0 as usize].series(source, &query));
+        Box::new(Cut::new(series.map(Ok)))
     }
 }
 
@@ -245,6 +267,26 @@ impl Source {
             }
         }
         found
+    }
+}
+
+/// Sources of a query.
+struct MemoryParts<'a> {
+    store: &'a MemoryStore,
+    sources: Vec<SourceId>,
+    query: Query,
+    is_over: Option<IsOver>,
+}
+
+impl Parts for MemoryParts<'_> {
+    fn sources(&self) -> usize {
+        self.sources.len()
+    }
+
+    fn scan(&self, sources: Range<usize>) -> Results<'_, Piece> {
+        let sources = self.sources[sources].to_vec();
+        self.store
+            .scan_sources(sources, &self.query, self.is_over.clone())
     }
 }
 
@@ -424,16 +466,22 @@ impl Store for MemoryStore {
     }
 
     fn scan(&self, query: &Query, is_over: Option<IsOver>) -> Result<Results<'_, Piece>, Error> {
-        let query = query.clone();
-        let sources = match query.interval.is_empty() {
-            true => Vec::new(),
-            false => self.sources(&query.selector)?,
-        };
-        let series = sources
-            .into_iter()
-            .take_while(move |_| is_over.as_ref().is_none_or(|is_over| !is_over()))
-            .flat_map(move |source| self.data().sources[source.0 as usize].series(source, &query));
-        Ok(Box::new(Cut::new(series.map(Ok))))
+        let sources = self.sources_of(query)?;
+        Ok(self.scan_sources(sources, query, is_over))
+    }
+
+    fn parts(
+        &self,
+        query: &Query,
+        _threads: usize,
+        is_over: Option<IsOver>,
+    ) -> Result<Option<Box<dyn Parts + '_>>, Error> {
+        Ok(Some(Box::new(MemoryParts {
+            store: self,
+            sources: self.sources_of(query)?,
+            query: query.clone(),
+            is_over,
+        })))
     }
 
     fn status(&self) -> Status {

@@ -13,6 +13,7 @@ use seiner_model::{
     SourceKey, Value,
 };
 use std::collections::HashSet;
+use std::ops::Range;
 use std::sync::Arc;
 
 /// Function that returns whether the reader has abandoned a query. A store calls it from time to
@@ -52,6 +53,16 @@ impl Extent {
             known.end.max(times.end),
         ));
     }
+}
+
+/// Sources of a query, which several threads read.
+pub trait Parts: Sync {
+    /// Returns the number of sources that the query selects.
+    fn sources(&self) -> usize;
+
+    /// Returns the samples of a range of the sources, in their order. The scans of consecutive ranges return the same
+    /// samples as [`Store::scan`]. The caller's thread does all the reading.
+    fn scan(&self, sources: Range<usize>) -> Results<'_, Piece>;
 }
 
 /// Store of samples.
@@ -221,6 +232,22 @@ pub trait Store: Send + Sync {
     /// # Errors
     /// If the query cannot be answered.
     fn scan(&self, query: &Query, is_over: Option<IsOver>) -> Result<Results<'_, Piece>, Error>;
+
+    /// Returns the sources of a query for threads that each read a part of them. `None` if the query is read as a whole
+    /// only: by [`Store::scan`]. The default implementation returns `None`.
+    ///
+    /// At most `threads` threads may read at the same time. All of them together take about the memory of one scan.
+    ///
+    /// # Errors
+    /// If the query cannot be answered.
+    fn parts(
+        &self,
+        _query: &Query,
+        _threads: usize,
+        _is_over: Option<IsOver>,
+    ) -> Result<Option<Box<dyn Parts + '_>>, Error> {
+        Ok(None)
+    }
 
     /// Returns the samples of a query, series by series, ordered by source. Otherwise equal to
     /// [`Store::scan`], which the default implementation calls.

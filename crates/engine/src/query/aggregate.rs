@@ -34,7 +34,7 @@ pub struct Aggregates<'a> {
 }
 
 /// Buckets of a source's series, and damage.
-type SourceSummaries = Result<(Vec<SeriesSummary>, Damages), Error>;
+pub(super) type SourceSummaries = Result<(Vec<SeriesSummary>, Damages), Error>;
 
 impl<'a> Aggregates<'a> {
     pub(super) fn new(reader: SourceReader<'a>, step: Step, bounds: Bounds) -> Aggregates<'a> {
@@ -144,7 +144,7 @@ impl Iterator for Aggregates<'_> {
 }
 
 /// Returns the aggregates of a source's series.
-fn summaries(mut source: Source, step: Step, bounds: Bounds) -> SourceSummaries {
+pub(super) fn summaries(mut source: Source, step: Step, bounds: Bounds) -> SourceSummaries {
     let mut damages = std::mem::take(&mut source.damages);
     let own = source.own.clone();
     let mut all: Vec<Vec<Bucket>> = vec![Vec::new(); own.types().len()];

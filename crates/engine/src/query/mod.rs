@@ -21,6 +21,8 @@
 //!
 //! The store counts this memory ([`memory`]) and seals buffers earlier while queries use much.
 //!
+//! Threads that read parts of a query ([`parts`]) divide these bounds among them, and decode nothing ahead.
+//!
 //! Overlapping blocks are decoded more than once if their rows exceed the first of these bounds.
 //! [`Engine::select`] also keeps the series of the current source, and [`Engine::aggregate`] its
 //! buckets.
@@ -28,8 +30,10 @@
 pub(crate) mod aggregate;
 mod blocks;
 pub(crate) mod buckets;
+pub(crate) mod latest;
 pub(crate) mod memory;
 mod parallel;
+pub(crate) mod parts;
 pub(crate) mod rows;
 pub(crate) mod scan;
 mod sections;
@@ -41,7 +45,9 @@ pub(crate) mod spans;
 pub(crate) mod sweep;
 
 use self::aggregate::Aggregates;
+use self::latest::LatestSamples;
 use self::parallel::cores;
+use self::parts::ScanParts;
 use self::scan::Scan;
 use self::select::Select;
 use self::source::SourceReader;
@@ -59,6 +65,13 @@ use seiner_model::{Interval, Selector, SourceId};
 /// The module's documentation states the memory that a scan takes.
 pub(crate) fn scan<'a>(core: &'a Core, query: &Query) -> Scan<'a> {
     Scan::new(SourceReader::new(core, query), bounds(core, None))
+}
+
+/// Returns the sources of a query for a number of threads. Each of them reads some sources, in a scan with an equal
+/// part of the memory of a scan.
+pub(crate) fn parts<'a>(core: &'a Core, query: &Query, threads: usize) -> ScanParts<'a> {
+    let reader = SourceReader::new(core, query);
+    ScanParts::new(reader, bounds(core, Some(1)), threads)
 }
 
 /// Returns the rows of some sources, in the given order, from blocks with numbers below `end`. The
@@ -103,6 +116,12 @@ pub(crate) fn aggregate<'a>(
     }
     let reader = SourceReader::new(core, query);
     Ok(Aggregates::new(reader, step, bounds(core, None)))
+}
+
+/// Returns the latest sample of each series of a query.
+pub(crate) fn latest<'a>(core: &'a Core, query: &Query) -> LatestSamples<'a> {
+    let threads = bounds(core, None).threads;
+    LatestSamples::new(parts(core, query, threads), threads)
 }
 
 /// Returns the first and last time of the samples that a query selects, for display. Only the first

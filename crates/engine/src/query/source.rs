@@ -67,7 +67,7 @@ impl Damages {
 pub(crate) struct SourceReader<'a> {
     pub engine: &'a Core,
     sources: std::vec::IntoIter<SourceId>,
-    fields: Option<Vec<String>>,
+    pub fields: Option<Vec<String>>,
     pub interval: Interval,
     /// Footer pages that were read last, by the number of the segment. Sources are read in order,
     /// and so are their levels of each rank. Each page is therefore read once.
@@ -75,7 +75,8 @@ pub(crate) struct SourceReader<'a> {
     pub is_over: Option<IsOver>,
     /// Number from which on blocks are not read.
     end: u64,
-    _share: QueryShare,
+    /// Share of the query in the memory of all queries.
+    pub share: Arc<QueryShare>,
 }
 
 /// Source with its levels at one moment. Reading needs no lock.
@@ -129,6 +130,17 @@ impl<'a> SourceReader<'a> {
     pub fn of(engine: &'a Core, sources: Vec<SourceId>, interval: Interval) -> SourceReader<'a> {
         engine.look_at_the_clock();
         let bytes = bounds(engine, Some(1)).memory();
+        let share = Arc::new(engine.queries.begin(bytes));
+        SourceReader::sharing(engine, sources, interval, share)
+    }
+
+    /// Creates a reader of some sources of a query that has a share already.
+    pub fn sharing(
+        engine: &'a Core,
+        sources: Vec<SourceId>,
+        interval: Interval,
+        share: Arc<QueryShare>,
+    ) -> SourceReader<'a> {
         SourceReader {
             engine,
             sources: sources.into_iter(),
@@ -137,8 +149,13 @@ impl<'a> SourceReader<'a> {
             pages: HashMap::default(),
             is_over: None,
             end: u64::MAX,
-            _share: engine.queries.begin(bytes),
+            share,
         }
+    }
+
+    /// Returns the sources that were not read.
+    pub fn into_sources(self) -> Vec<SourceId> {
+        self.sources.collect()
     }
 
     /// Limits the blocks to those with numbers below `end`.

@@ -40,6 +40,8 @@ pub struct Evaluator<'s> {
     pub lookback: i64,
     /// True if names of metrics are dropped at the end of the query instead of by each function.
     pub delayed_names: bool,
+    /// Maximum number of threads that read and evaluate series.
+    pub threads: usize,
 }
 
 impl Evaluator<'_> {
@@ -112,6 +114,7 @@ impl Evaluator<'_> {
             store: self.store,
             budget: &self.budget,
             notes: &self.notes,
+            threads: self.threads,
         }
     }
 

@@ -9,3 +9,4 @@ mod notation;
 mod properties;
 mod runner;
 mod scripts;
+mod threads;

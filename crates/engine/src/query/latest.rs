@@ -1,0 +1,264 @@
+//! Latest samples: for each series of a query, the sample with the greatest time.
+//!
+//! The blocks of a source are read from the one with the latest end on, until no other block can contain a later sample.
+//! Usually that is one block for each source. A source with roll-up levels is aggregated as a whole instead.
+//!
+//! The sources are read in batches, by several threads if there are many.
+
+use crate::answer::{Bucket, SeriesSummary, Step};
+use crate::error::Error;
+use crate::query::aggregate::summaries;
+use crate::query::parts::ScanParts;
+use crate::query::rows::Rows;
+use crate::query::source::{Damages, Source, SourceView};
+use seiner_model::{Bitmap, Column, FieldType, Value};
+use seiner_store::{IsOver, Latest};
+use std::collections::VecDeque;
+use std::ops::Range;
+use std::sync::Arc;
+
+/// Number of sources that a thread reads at a time: some milliseconds of work.
+const SOURCES: usize = 2048;
+
+/// Latest samples of a query. [`Engine::latest`](crate::Engine::latest) returns it.
+pub struct LatestSamples<'a> {
+    parts: ScanParts<'a>,
+    threads: usize,
+    /// Index of the next source.
+    next: usize,
+    ready: VecDeque<Result<Latest, Error>>,
+}
+
+impl<'a> LatestSamples<'a> {
+    pub(super) fn new(parts: ScanParts<'a>, threads: usize) -> LatestSamples<'a> {
+        LatestSamples {
+            parts,
+            threads: threads.max(1),
+            next: 0,
+            ready: VecDeque::new(),
+        }
+    }
+
+    /// Ends the iterator early when `is_over` returns true: without another item, or with
+    /// [`Error::Abandoned`].
+    pub fn until(self, is_over: IsOver) -> Self {
+        LatestSamples {
+            parts: self.parts.until(is_over),
+            ..self
+        }
+    }
+
+    /// Sets the number of threads that read and decode.
+    pub fn threads(self, threads: usize) -> Self {
+        LatestSamples {
+            threads: threads.max(1),
+            ..self
+        }
+    }
+
+    /// Reads the next sources, one range per thread.
+    fn read_ahead(&mut self) {
+        let end = self.parts.sources();
+        let mut ranges: Vec<Range<usize>> = Vec::new();
+        while self.next < end && ranges.len() < self.threads {
+            let range = self.next..end.min(self.next + SOURCES);
+            self.next = range.end;
+            ranges.push(range);
+        }
+        let parts = &self.parts;
+        let Some(own) = ranges.pop() else { return };
+        let found = std::thread::scope(|scope| {
+            let begin = |range| scope.spawn(move || read(parts, range));
+            let others: Vec<_> = ranges.into_iter().map(begin).collect();
+            let own = read(parts, own);
+            let others = others.into_iter().map(|thread| match thread.join() {
+                Ok(found) => found,
+                Err(panic) => std::panic::resume_unwind(panic),
+            });
+            others.chain([own]).collect::<Vec<_>>()
+        });
+        self.ready.extend(found.into_iter().flatten());
+        if self.parts.is_over() {
+            self.next = end;
+        }
+    }
+}
+
+impl Iterator for LatestSamples<'_> {
+    type Item = Result<Latest, Error>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        while self.ready.is_empty() && self.next < self.parts.sources() {
+            self.read_ahead();
+        }
+        self.ready.pop_front()
+    }
+}
+
+/// Returns the latest samples of some sources, and damage.
+fn read(parts: &ScanParts<'_>, sources: Range<usize>) -> Vec<Result<Latest, Error>> {
+    let mut reader = parts.reader(sources);
+    let mut found = Vec::new();
+    while let Some(source) = reader.next_source() {
+        let read = source.and_then(|source| of_source(source, parts));
+        match read {
+            Ok((samples, damages)) => {
+                found.extend(damages.report(reader.engine).map(Err));
+                found.extend(samples.into_iter().map(Ok));
+            }
+            Err(Error::Abandoned) => {
+                found.push(Err(Error::Abandoned));
+                break;
+            }
+            Err(error) => found.push(Err(error)),
+        }
+    }
+    found
+}
+
+/// Returns the latest samples of a source, and damage.
+fn of_source(mut source: Source, parts: &ScanParts<'_>) -> Result<(Vec<Latest>, Damages), Error> {
+    if source.levels.is_empty() {
+        let mut damages = std::mem::take(&mut source.damages);
+        return Ok((of_samples(&source.own, &mut damages)?, damages));
+    }
+    let (found, damages) = summaries(source, Step::Whole, parts.bounds())?;
+    let mut samples = Vec::new();
+    for summary in found {
+        samples.extend(of_summary(&summary, parts)?);
+    }
+    Ok((samples, damages))
+}
+
+/// Latest known sample of each column of a source.
+struct Columns<'a> {
+    view: &'a SourceView,
+    /// Time of the sample, the number of its block, and its value.
+    latest: Vec<Option<(i64, u64, Column)>>,
+}
+
+impl Columns<'_> {
+    /// Returns whether a block may have a sample that replaces a known one.
+    fn may_change(&self, last: i64) -> bool {
+        let mut wanted = self.view.wanted_columns();
+        wanted.any(|column| {
+            let known = self.latest[column].as_ref();
+            known.is_none_or(|(time, ..)| *time <= last)
+        })
+    }
+
+    /// Compares the samples of a block's rows with the known ones. Of samples at the same time, that of the block with
+    /// the higher number counts.
+    fn add(&mut self, number: u64, rows: &Rows) {
+        for column in self.view.wanted_columns() {
+            let Some(field) = &rows.fields[column] else {
+                continue;
+            };
+            let Some((row, at)) = last_present(rows.times.len(), &field.present) else {
+                continue;
+            };
+            let found = (rows.times[row], number);
+            let known = &mut self.latest[column];
+            if known
+                .as_ref()
+                .is_none_or(|known| (known.0, known.1) < found)
+            {
+                let mut value = Column::new(field.values.field_type());
+                value.push(field.values.get(at));
+                *known = Some((found.0, number, value));
+            }
+        }
+    }
+}
+
+/// Returns the last row with a value, and the index of the value.
+fn last_present(rows: usize, present: &Option<Bitmap>) -> Option<(usize, usize)> {
+    match present {
+        None => rows.checked_sub(1).map(|last| (last, last)),
+        Some(bits) => {
+            let row = (0..rows).rev().find(|row| bits.get(*row))?;
+            Some((row, bits.count_ones() - 1))
+        }
+    }
+}
+
+/// Returns the latest samples of a source without levels.
+fn of_samples(view: &Arc<SourceView>, damages: &mut Damages) -> Result<Vec<Latest>, Error> {
+    let mut columns = Columns {
+        view,
+        latest: vec![None; view.types().len()],
+    };
+    // Buffers are younger than all blocks.
+    let open = view.open_rows(&view.wanted);
+    let first = u64::MAX - open.len() as u64;
+    for (at, rows) in open.iter().enumerate() {
+        columns.add(first + at as u64, rows);
+    }
+    let mut order: Vec<usize> = (0..view.blocks.len()).collect();
+    order.sort_by_key(|&block| std::cmp::Reverse(view.blocks.at(block).0.last));
+    for block in order {
+        let (entry, _) = view.blocks.at(block);
+        if !columns.may_change(entry.last.min(view.interval.end)) {
+            break;
+        }
+        view.check_abandoned()?;
+        let rows = view.read(block, &view.wanted);
+        if let Some(rows) = damages.note(rows, Some(&entry))? {
+            columns.add(entry.number, &rows.clip(view.interval));
+        }
+    }
+    let columns = columns.latest.into_iter().enumerate();
+    let samples = columns.filter_map(|(column, latest)| {
+        let (time, _, value) = latest?;
+        Some(Latest {
+            source: view.source,
+            key: view.key.clone(),
+            field: view.names()[column].clone(),
+            time,
+            value,
+        })
+    });
+    Ok(samples.collect())
+}
+
+/// Returns the latest sample of a series with levels, if it was not deleted in the meantime.
+fn of_summary(summary: &SeriesSummary, parts: &ScanParts<'_>) -> Result<Option<Latest>, Error> {
+    let Some(bucket) = summary.buckets.last() else {
+        return Ok(None);
+    };
+    let time = bucket.last.0;
+    let value = match number(summary.field_type, bucket) {
+        Some(value) => Some(value),
+        // The figures of texts are not in levels, and those of integers may be rounded.
+        None => {
+            let mut scan = parts.scan_at(summary.source, &summary.field, time);
+            match scan.next_source() {
+                Some(source) => source?.into_series()?.1.pop().map(|series| series.values),
+                None => None,
+            }
+        }
+    };
+    Ok(value.map(|value| Latest {
+        source: summary.source,
+        key: summary.key.clone(),
+        field: summary.field.clone(),
+        time,
+        value,
+    }))
+}
+
+/// Returns the latest value of a bucket; `None` for texts and rounded integers.
+fn number(field_type: FieldType, bucket: &Bucket) -> Option<Column> {
+    let last = bucket.last.1;
+    let value = match field_type {
+        FieldType::F64 => Value::F64(last),
+        FieldType::F32 => Value::F32(last as f32),
+        FieldType::Bool => Value::Bool(last != 0.0),
+        FieldType::I64 => Value::I64(i64::try_from(bucket.exact?.last).ok()?),
+        FieldType::U64 => Value::U64(u64::try_from(bucket.exact?.last).ok()?),
+        FieldType::Str => return None,
+    };
+    let mut column = Column::new(field_type);
+    column.push(value);
+    Some(column)
+}
