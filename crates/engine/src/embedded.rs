@@ -9,9 +9,9 @@ use seiner_model::{
     Batch, Columns, FieldColumn, FieldType, Interval, Notation, Selector, SourceId, SourceKey,
 };
 use seiner_store::{
-    ClassStatus, DecisionRecord, Durability, Embedded, Error, IsOver, Latest, LevelSpan, LogStatus,
-    Loss, PIECE_ROWS, Parts, Piece, Query, Receipt, Results, Samples, SeriesData, SeriesSummary,
-    Status, Step, Store,
+    ClassStatus, DecisionRecord, Durability, Embedded, Error, Extent, IsOver, Latest, LevelSpan,
+    LogStatus, Loss, PIECE_ROWS, Parts, Piece, Query, Receipt, Results, Samples, SeriesData,
+    SeriesSummary, Status, Step, Store,
 };
 use std::ops::Range;
 use std::sync::Arc;
