@@ -37,6 +37,7 @@ impl Serve {
             .map_err(|error| Failure::Usage(error.to_string()))?;
         settings.apply_retention = self.apply_retention;
         settings.check_exposure().map_err(Failure::Usage)?;
+        seiner_server::access::check(&settings).map_err(Failure::Usage)?;
         let filter = EnvFilter::builder().parse(&settings.log).map_err(|error| {
             Failure::Usage(format!("log: {:?} is not a filter ({error}); write info, or a list such as info,seiner_server=debug", settings.log))
         })?;

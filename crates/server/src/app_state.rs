@@ -1,5 +1,6 @@
 //! Application state that all ports of a server share.
 
+use crate::access::{Access, LimitedStore, Token};
 use crate::array;
 use crate::cluster_view::ClusterView;
 use crate::device::Device;
@@ -20,8 +21,10 @@ use crate::system::{FileSystem, ProcessStats};
 use crate::traffic::TrafficCounters;
 use crate::udp_drops::UdpDrops;
 use prometheus_client::registry::Registry;
+use seiner_model::Selector;
 use seiner_store::{ClassStatus, Status, Store};
 use seiner_wire::collectd::Packets;
+use std::ops::Deref;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, OnceLock};
@@ -61,8 +64,17 @@ pub struct Extensions {
 
 /// Store with the parts of the server around it.
 pub struct AppState {
-    /// The store.
+    /// The store, or the part of it that a token may use.
     pub store: Arc<dyn Store>,
+    /// Metadata of metrics, which senders of remote write report.
+    pub metric_metadata: Arc<MetricMetadata>,
+    shared: Arc<Shared>,
+}
+
+/// Parts of the state that do not depend on the token of a request.
+pub struct Shared {
+    /// Tokens.
+    pub access: Arc<Access>,
     /// Storage target, if it is not a directory.
     pub target: Option<Arc<dyn StorageTarget>>,
     /// Planner, if the program has one.
@@ -85,8 +97,6 @@ pub struct AppState {
     pub writes: Limiter,
     /// Permits for the bytes of bodies that must be in memory as a whole.
     pub bodies: ByteLimiter,
-    /// Metadata of metrics, which senders of remote write report.
-    pub metric_metadata: Arc<MetricMetadata>,
     /// State of MQTT.
     pub mqtt: Arc<MqttState>,
     /// Metrics of StatsD in the present interval.
@@ -116,9 +126,22 @@ fn concurrent_queries(setting: usize, memory: u64) -> usize {
     }
 }
 
+impl Deref for AppState {
+    type Target = Shared;
+
+    fn deref(&self) -> &Shared {
+        &self.shared
+    }
+}
+
 impl AppState {
     /// Creates the state around a store.
-    pub fn new(store: Arc<dyn Store>, extensions: Extensions, settings: Settings) -> AppState {
+    pub fn new(
+        store: Arc<dyn Store>,
+        extensions: Extensions,
+        settings: Settings,
+        access: Access,
+    ) -> AppState {
         let Extensions {
             target,
             planner,
@@ -138,7 +161,8 @@ impl AppState {
         let statsd = Arc::new(StatsdState::new(&settings.statsd));
         let names = (memory / NAMES_SHARE).max(LEAST_NAMES) as usize;
         let scrape = Arc::new(ScrapeState::new(&settings.scrape, names));
-        AppState {
+        let access = Arc::new(access);
+        let shared = Shared {
             registry: metrics::registry(StoreCollector {
                 store: store.clone(),
                 traffic: traffic.clone(),
@@ -147,6 +171,7 @@ impl AppState {
                 mqtt: mqtt.clone(),
                 scrape: scrape.clone(),
                 statsd: statsd.clone(),
+                access: access.clone(),
                 device_tbw: settings.device_tbw,
             }),
             history,
@@ -158,7 +183,6 @@ impl AppState {
                 traffic.clone(),
             ),
             bodies: ByteLimiter::new((memory / BODIES_SHARE).max(LEAST_BODIES), traffic.clone()),
-            metric_metadata: Arc::default(),
             mqtt,
             statsd,
             collectd: OnceLock::new(),
@@ -174,12 +198,34 @@ impl AppState {
             udp_drops: UdpDrops::default(),
             started: crate::time::now(),
             sql: SqlProgram::new(&settings),
-            store,
+            access,
             target,
             planner,
             cluster,
             settings,
             traffic,
+        };
+        AppState {
+            store,
+            metric_metadata: Arc::default(),
+            shared: Arc::new(shared),
+        }
+    }
+
+    /// Returns the state for requests with a token; `None` if requests need none.
+    pub fn of(self: &Arc<Self>, token: Option<&Token>) -> Arc<AppState> {
+        match token.and_then(|token| token.selector.as_ref()) {
+            Some(selector) => Arc::new(self.limited_to(selector)),
+            None => self.clone(),
+        }
+    }
+
+    /// Returns the state for a token that may use the sources of a selector only.
+    pub fn limited_to(&self, selector: &Selector) -> AppState {
+        AppState {
+            store: Arc::new(LimitedStore::new(self.store.clone(), selector.clone())),
+            metric_metadata: Arc::default(),
+            shared: self.shared.clone(),
         }
     }
 
@@ -232,6 +278,7 @@ impl AppState {
             .tick(status.rows_accepted, status.samples_accepted);
         self.history.note(&status);
         self.udp_drops.read();
+        self.access.refresh();
         let tight = status.disk_used as f64 >= TIGHT * status.disk_budget as f64;
         self.tight.store(tight, Relaxed);
     }

@@ -7,6 +7,7 @@
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 
 mod accept;
+pub mod access;
 mod advice;
 mod api_error;
 mod app_state;
@@ -87,6 +88,6 @@ pub use layers::{
     SettingsError,
 };
 pub use server::{Server, run};
-pub use settings::{Acknowledge, ArrayIo, Settings};
+pub use settings::{AccessMode, Acknowledge, ArrayIo, Settings};
 pub use size::parse_size;
 pub use storage_target::StorageTarget;

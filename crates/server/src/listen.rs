@@ -1,6 +1,7 @@
 //! HTTP port: accepts connections, with limits of number, size and time.
 
 use crate::accept::{Arrival, accept, drive};
+use crate::access::Peer;
 use crate::app_state::AppState;
 use crate::connections::{Connection, Serving};
 use crate::hosts::Local;
@@ -72,6 +73,7 @@ async fn accept_all(
     let serve = move |arrival: Arrival, connection| {
         serve_connection(
             arrival.stream,
+            Peer(arrival.peer.ip()),
             router.clone(),
             until.clone(),
             connection,
@@ -99,6 +101,7 @@ async fn turn_away(mut stream: TcpStream) {
 
 async fn serve_connection(
     stream: TcpStream,
+    peer: Peer,
     router: Router,
     stop: Stop,
     slot: Arc<Connection>,
@@ -113,6 +116,7 @@ async fn serve_connection(
         if let Some(local) = local {
             request.extensions_mut().insert(local);
         }
+        request.extensions_mut().insert(peer);
         let serving = busy.serve();
         let answer = router.call(request);
         async move {
@@ -166,6 +170,7 @@ impl HttpBody for Answer {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::access::Access;
     use crate::app_state::Extensions;
     use axum::routing::get;
     use seiner_store::MemoryStore;
@@ -180,7 +185,13 @@ mod tests {
             ..crate::Settings::default()
         };
         let store = Arc::new(MemoryStore::new());
-        let app = Arc::new(AppState::new(store, Extensions::default(), settings));
+        let access = Access::open(&settings).unwrap();
+        let app = Arc::new(AppState::new(
+            store,
+            Extensions::default(),
+            settings,
+            access,
+        ));
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let large = || async { vec![b'x'; 64 << 20] };

@@ -3,6 +3,7 @@
 //! A stop proceeds from the outside in: no new connections, then requests in flight are finished, sensors
 //! end, and the store writes the data in memory. Nothing acknowledged is lost.
 
+use crate::access::Access;
 use crate::app_state::{AppState, Extensions};
 use crate::health::{clock_warning, idle_classes};
 use crate::host::Host;
@@ -55,9 +56,13 @@ impl Server {
     /// The errors of [`Server::start`].
     pub async fn start_extended(extensions: Extensions, mut settings: Settings) -> Result<Server> {
         settings.check_exposure().map_err(|error| anyhow!(error))?;
+        let of = settings.clone();
+        let access = tokio::task::spawn_blocking(move || Access::open(&of)).await?;
+        let access = access.map_err(|error| anyhow!(error))?;
         if let Some(store) = extensions.store.clone() {
-            let app =
-                tokio::task::spawn_blocking(move || AppState::new(store, extensions, settings));
+            let app = tokio::task::spawn_blocking(move || {
+                AppState::new(store, extensions, settings, access)
+            });
             return Server::serve(Arc::new(app.await?)).await;
         }
         let target = extensions.target.clone();
@@ -84,7 +89,7 @@ impl Server {
             engine.recovery().to_string(),
             engine.rules_changed().to_vec(),
         );
-        let app = Arc::new(AppState::new(engine, extensions, settings));
+        let app = Arc::new(AppState::new(engine, extensions, settings, access));
         tracing::info!("{}: {recovery}", app.location());
         for change in changes {
             tracing::info!("{}: the stored rules change: {change}", app.location());
@@ -145,7 +150,8 @@ impl Server {
         let settings = &self.app.settings;
         let listener = bind(settings.listen, "listen").await?;
         self.address = listener.local_addr()?;
-        self.app.sql.set_server(self.address);
+        let token = self.app.access.sql_token().to_string();
+        self.app.sql.set_server(self.address, token);
         if let Some(address) = settings.line_tcp {
             let listener = bind(address, "line_tcp").await?;
             self.line_address = Some(listener.local_addr()?);

@@ -7,6 +7,7 @@
 mod cluster;
 mod collectd;
 mod collectd_values;
+mod exposure;
 mod mqtt;
 mod mqtt_values;
 mod page;
@@ -33,4 +34,4 @@ pub use setting::Setting;
 pub use statsd_values::StatsdSettings;
 pub use table::{all, named};
 pub use text_port_values::TextPorts;
-pub use values::{Acknowledge, ArrayIo, Settings};
+pub use values::{AccessMode, Acknowledge, ArrayIo, Settings};

@@ -5,7 +5,7 @@ use super::mqtt_values::MqttSettings;
 use super::setting::Setting;
 use super::statsd_values::StatsdSettings;
 use super::text_port_values::TextPorts;
-use super::values::{Acknowledge, ArrayIo, Settings};
+use super::values::{AccessMode, Acknowledge, ArrayIo, Settings};
 use super::{cluster, collectd, mqtt, ports, service, sql, statsd, storage, store, text_ports};
 use seiner_engine::{Classes, Durability, Given, MergePolicy};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -52,6 +52,8 @@ impl Default for Settings {
             otlp_grpc: None,
             otlp_labels: Vec::new(),
             allow_remote: false,
+            access: AccessMode::Tokens,
+            access_file: None,
             allowed_hosts: Vec::new(),
             text_ports: TextPorts::default(),
             statsd: StatsdSettings::default(),
@@ -130,6 +132,8 @@ mod tests {
             ("flight_sql_listen", "32010"),
             ("otlp_labels", "host.name,,os.type"),
             ("allow_remote", "maybe"),
+            ("access", "closed"),
+            ("access_file", ""),
             ("allowed_hosts", "https://nas.local"),
             ("line_udp_listen", "8089"),
             ("graphite_listen", "2003"),
