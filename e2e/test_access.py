@@ -116,7 +116,7 @@ def test_the_command_line_presents_a_token(guarded, tmp_path):
     assert run(*write, stdin=lines, env={"SEINER_TOKEN": token}).returncode == 0
     file = tmp_path / "token"
     file.write_text(token + "\n")
-    read = run("query", "cpu", "--server", server.url, "--token-file", file)
+    read = run("query", "cpu", "--from", BEGIN, "--server", server.url, "--token-file", file)
     assert read.returncode == 0 and "1" in read.stdout, read.stderr
     file.write_text("two words")
     assert "no token" in run("query", "cpu", "--server", server.url, "--token-file", file).stderr
@@ -197,14 +197,14 @@ def test_a_selector_hides_other_sources(guarded):
     written = server.write(lines, headers=bearer(admin), precision="s")
     assert written.status_code == 204
     token = create(server.data, "limited", "read,write", "--where", 'cpu{host="a"}')
-    until(lambda: requests.get(f"{server.url}/ports", headers=bearer(token), timeout=60).status_code != 401, "no token")
 
     def get(path, **parameters):
         return requests.get(server.url + path, params=parameters, headers=bearer(token), timeout=60)
 
-    everything = get("/api/v1/query", select="{}").json()["series"]
+    until(lambda: get("/api/v2/orgs").status_code == 200, "the token is not valid")
+    everything = get("/api/v1/query", select="{}", **{"from": 0}).json()["series"]
     assert [series["tags"]["host"] for series in everything] == ["a"]
-    assert get("/api/v1/query", select="mem").json()["series"] == []
+    assert get("/api/v1/query", select="mem", **{"from": 0}).json()["series"] == []
     assert get("/api/v1/measurements").json() == ["cpu"]
     prometheus = get("/prometheus/api/v1/query", query='{__name__=~".+"}', time=BEGIN).json()
     assert [series["metric"]["host"] for series in prometheus["data"]["result"]] == ["a"]
@@ -226,16 +226,16 @@ def test_deletes_are_in_the_audit_log(guarded):
 
 def test_a_remote_address_needs_a_token(tmp_path):
     remote = ["serve", "--listen", "0.0.0.0:0", "--allow-remote", "true", "--data", tmp_path / "data"]
-    refused = run(*remote)
-    assert refused.returncode == 2
-    command = re.search(r"seiner (token create NAME .*)", refused.stderr).group(1).replace("NAME", "first")
+    denied = run(*remote)
+    assert denied.returncode == 2
+    command = re.search(r"seiner (token create NAME .*)", denied.stderr).group(1).replace("NAME", "first")
     assert run(*command.split(), cwd=tmp_path).returncode == 0
     with pytest.raises(subprocess.TimeoutExpired):
         # It serves.
         run(*remote, timeout=3)
     for more in (["--line-tcp", "0.0.0.0:0"], ["--postgres-listen", "127.0.0.1:0"]):
-        refused = run(*remote, *more)
-        assert refused.returncode == 2 and "access = " in refused.stderr, refused.stderr
+        denied = run(*remote, *more)
+        assert denied.returncode == 2 and "access = " in denied.stderr, denied.stderr
 
 
 @pytest.mark.skipif(not shutil.which("prometheus"), reason="no prometheus: run scripts/need.sh prometheus")

@@ -113,8 +113,12 @@ fn on_array(_: Settings) -> Result<(), Failure> {
 }
 
 fn announce(server: &Server) {
+    let scheme = match server.is_encrypted() {
+        true => "https",
+        false => "http",
+    };
     eprintln!(
-        "The page is at http://{}/ and takes writes at http://{0}/write",
+        "The page is at {scheme}://{}/ and takes writes at {scheme}://{0}/write",
         server.address()
     );
     if let Some(address) = server.line_address() {

@@ -13,22 +13,26 @@ use crate::mqtt::MqttState;
 use crate::plan::Planner;
 use crate::port;
 use crate::scrape::ScrapeState;
+use crate::secure::Link;
 use crate::settings::Settings;
 use crate::sql_program::SqlProgram;
 use crate::statsd::StatsdState;
 use crate::storage_target::{self, StorageTarget};
 use crate::system::{FileSystem, ProcessStats};
+use crate::tls::{Inside, Tls};
 use crate::traffic::TrafficCounters;
 use crate::udp_drops::UdpDrops;
 use prometheus_client::registry::Registry;
 use seiner_model::Selector;
 use seiner_store::{ClassStatus, Status, Store};
 use seiner_wire::collectd::Packets;
+use std::io;
 use std::ops::Deref;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
+use tokio::net::TcpStream;
 
 /// Share of the budget from which a writer may have to wait for space, with a margin.
 const TIGHT: f64 = 0.8;
@@ -75,6 +79,8 @@ pub struct AppState {
 pub struct Shared {
     /// Tokens.
     pub access: Arc<Access>,
+    /// TLS of the ports, if there is a certificate.
+    pub tls: Option<Tls>,
     /// Storage target, if it is not a directory.
     pub target: Option<Arc<dyn StorageTarget>>,
     /// Planner, if the program has one.
@@ -140,7 +146,7 @@ impl AppState {
         store: Arc<dyn Store>,
         extensions: Extensions,
         settings: Settings,
-        access: Access,
+        (access, tls): (Access, Option<Tls>),
     ) -> AppState {
         let Extensions {
             target,
@@ -199,6 +205,7 @@ impl AppState {
             started: crate::time::now(),
             sql: SqlProgram::new(&settings),
             access,
+            tls,
             target,
             planner,
             cluster,
@@ -226,6 +233,17 @@ impl AppState {
             store: Arc::new(LimitedStore::new(self.store.clone(), selector.clone())),
             metric_metadata: Arc::default(),
             shared: self.shared.clone(),
+        }
+    }
+
+    /// Encrypts a connection that a client opened, if there is a certificate.
+    ///
+    /// # Errors
+    /// If the client does not complete the handshake.
+    pub async fn secure(&self, stream: TcpStream, inside: Inside) -> io::Result<Link> {
+        match &self.tls {
+            Some(tls) => tls.accept(stream, inside).await,
+            None => Ok(Box::new(stream)),
         }
     }
 
@@ -279,6 +297,7 @@ impl AppState {
         self.history.note(&status);
         self.udp_drops.read();
         self.access.refresh();
+        self.tls.iter().for_each(Tls::refresh);
         let tight = status.disk_used as f64 >= TIGHT * status.disk_budget as f64;
         self.tight.store(tight, Relaxed);
     }

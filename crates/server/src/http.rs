@@ -21,6 +21,9 @@ use std::sync::Arc;
 /// Version that InfluxDB clients see: they look for one that accepts `/write`.
 pub const INFLUX_VERSION: &str = "1.8.10";
 
+/// Deprecated name of `/api/v1/flush`.
+pub const OLD_FLUSH: &str = "/api/v1/settle";
+
 /// Advice to clients that use an unknown host name.
 const ALLOW: &str =
     "use the address that it listens on, or add the name to the setting allowed_hosts";
@@ -31,7 +34,7 @@ pub fn router(app: Arc<AppState>) -> Router {
     let mut names = settings.allowed_hosts.clone();
     // The other ports of a cluster use this address.
     names.extend(HostName::parse(&settings.port_address));
-    let hosts = Hosts::new(settings.listen, names, ALLOW);
+    let hosts = Hosts::new(settings.listen, names, ALLOW).permit(&settings.cors_origins);
     let guard = Guard::new(app.clone(), routes);
     routes(&app)
         // Files of the page are open.
@@ -70,8 +73,7 @@ pub fn routes(app: &Arc<AppState>) -> Router<Arc<AppState>> {
         )
         .route("/api/v1/latest", get(query::latest))
         .route("/api/v1/flush", post(flush))
-        // Deprecated name of `/api/v1/flush`.
-        .route("/api/v1/settle", post(flush))
+        .route(OLD_FLUSH, post(flush))
         .route("/api/v1/clock", post(accept_clock))
         .route("/api/v1/acknowledge", post(acknowledge))
         .route(

@@ -72,6 +72,7 @@ mod store_metrics;
 mod system;
 mod text;
 mod time;
+mod tls;
 mod traffic;
 mod udp_drops;
 mod whole_body;

@@ -4,6 +4,7 @@
 
 use super::access::Wanted;
 use super::scope::Scope;
+use crate::http::OLD_FLUSH;
 
 /// Rule for an address.
 #[derive(Clone, Copy)]
@@ -93,7 +94,7 @@ const TABLE: [(&str, Rule); 56] = [
     ("/api/v1/delete", DELETE),
     ("/api/v2/delete", DELETE),
     ("/api/v1/flush", ADMIN),
-    ("/api/v1/settle", ADMIN),
+    (OLD_FLUSH, ADMIN),
     ("/api/v1/clock", ADMIN),
     ("/api/v1/acknowledge", ADMIN),
 ];
@@ -136,7 +137,7 @@ mod tests {
         let store = Arc::new(MemoryStore::new());
         let settings = Settings::default();
         let access = Access::open(&settings).unwrap();
-        let app = AppState::new(store, Extensions::default(), settings, access);
+        let app = AppState::new(store, Extensions::default(), settings, (access, None));
         let text = format!("{:?}", http::routes(&Arc::new(app)));
         let parts = text.split("RouteId(").skip(1);
         let paths = parts.filter_map(|part| {

@@ -14,6 +14,7 @@ use crate::mqtt::packets::{
 };
 use crate::mqtt::session::{Ended, Session};
 use crate::shutdown::Stop;
+use crate::tls::Inside;
 use mqtt_protocol_core::mqtt::Version;
 use mqtt_protocol_core::mqtt::packet::Packet;
 use mqtt_protocol_core::mqtt::result_code::DisconnectReasonCode;
@@ -57,7 +58,9 @@ async fn attend(
     };
     // Acknowledgements are written in one piece: waiting for more would only delay them.
     let _ = arrival.stream.set_nodelay(true);
-    let mut session = Session::with_device(Box::new(arrival.stream), max_packet);
+    let stream = app.secure(arrival.stream, Inside::Mqtt).await;
+    let stream = stream.map_err(|error| format!("TLS: {error}"))?;
+    let mut session = Session::with_device(stream, max_packet);
     let peer = arrival.peer.ip();
     let opening = open(&mut session, limits, |connect| admit(app, connect, peer));
     let opened = tokio::select! {

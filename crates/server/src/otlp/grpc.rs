@@ -1,4 +1,4 @@
-//! OTLP over gRPC: the method `Export` of the service of metrics, over HTTP/2 without TLS.
+//! OTLP over gRPC: the method `Export` of the service of metrics, over HTTP/2.
 //!
 //! A call is one request of HTTP/2. Its body is a message with a prefix of five bytes. The result is in the trailers of
 //! the answer, or in its head if there is no message.
@@ -16,6 +16,7 @@ use crate::intake::Intake;
 use crate::port;
 use crate::shutdown::Stop;
 use crate::socket::Socket;
+use crate::tls::Inside;
 use crate::whole_body::{self, Compression, collect, compression, decompress};
 use axum::body::Body;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Request, Response, StatusCode, header};
@@ -85,6 +86,10 @@ async fn serve_connection(arrival: Arrival, app: Arc<AppState>, slot: Arc<Connec
     let (stream, peer) = (arrival.stream, arrival.peer.ip());
     // Answers are written in one piece: waiting for more would only delay them.
     let _ = stream.set_nodelay(true);
+    let stream = match app.secure(stream, Inside::Http2).await {
+        Ok(stream) => stream,
+        Err(error) => return tracing::debug!("TLS with {peer}: {error}"),
+    };
     let busy = slot.clone();
     let service = service_fn(move |request: Request<Incoming>| {
         let (app, serving) = (app.clone(), busy.serve());

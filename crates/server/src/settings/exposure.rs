@@ -62,6 +62,14 @@ fn open_ports(
 
 /// Refuses addresses that other hosts can reach, unless the settings allow them.
 pub fn check(settings: &Settings) -> Result<(), String> {
+    settings.tls.check()?;
+    if settings.tls.certificate.is_some() && !settings.cluster.is_empty() {
+        return Err(
+            "tls_certificate: ports of a cluster send each other requests without TLS; leave TLS out, and connect the \
+             ports by a private network"
+                .to_string(),
+        );
+    }
     for (name, address, credentials) in open_ports(settings) {
         if address.ip().is_loopback() {
             continue;

@@ -24,6 +24,7 @@ mod table;
 mod text;
 mod text_port_values;
 mod text_ports;
+mod tls;
 mod values;
 
 pub use collectd_values::CollectdSettings;
@@ -34,4 +35,5 @@ pub use setting::Setting;
 pub use statsd_values::StatsdSettings;
 pub use table::{all, named};
 pub use text_port_values::TextPorts;
+pub use tls::TlsSettings;
 pub use values::{AccessMode, Acknowledge, ArrayIo, Settings};

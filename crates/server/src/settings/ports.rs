@@ -1,11 +1,11 @@
 //! Settings of the ports, and of who may use them.
 
 use super::setting::Setting;
-use super::text::{address, boolean, host_names, names, non_empty};
+use super::text::{address, boolean, host_names, names, non_empty, origins};
 use super::values::AccessMode;
 
 /// Settings, in the order of display.
-pub static SETTINGS: [Setting; 8] = [
+pub static SETTINGS: [Setting; 9] = [
     Setting {
         name: "listen",
         default: "127.0.0.1:7670",
@@ -33,7 +33,7 @@ pub static SETTINGS: [Setting; 8] = [
         name: "otlp_grpc",
         default: "off",
         form: "ADDRESS:PORT|off",
-        help: "Address of a port for OTLP metrics over gRPC, without TLS; 127.0.0.1:4317 is usual. The HTTP port receives \
+        help: "Address of a port for OTLP metrics over gRPC; 127.0.0.1:4317 is usual. The HTTP port receives \
                OTLP metrics over HTTP in any case.",
         assign: |settings, text| {
             settings.otlp_grpc = if text == "off" {
@@ -117,6 +117,21 @@ pub static SETTINGS: [Setting; 8] = [
             settings.allowed_hosts = match text {
                 "none" => Vec::new(),
                 _ => host_names(text)?,
+            };
+            Ok(())
+        },
+    },
+    Setting {
+        name: "cors_origins",
+        default: "none",
+        form: "ORIGIN,...|none",
+        help: "Origins of web pages of other hosts that may use this server (CORS), such as `https://app.example`. Such a \
+               page can send what a program on the user's machine can send. With tokens, the page needs one: the server \
+               accepts no cookies.",
+        assign: |settings, text| {
+            settings.cors_origins = match text {
+                "none" => Vec::new(),
+                _ => origins(text)?,
             };
             Ok(())
         },

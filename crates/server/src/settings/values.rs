@@ -6,6 +6,7 @@ use super::mqtt_values::MqttSettings;
 use super::scrape_values::ScrapeJob;
 use super::statsd_values::StatsdSettings;
 use super::text_port_values::TextPorts;
+use super::tls::TlsSettings;
 use crate::hosts::HostName;
 use crate::size::format_size;
 use seiner_engine::{Classes, Durability, Given, MergePolicy, Options};
@@ -89,6 +90,10 @@ pub struct Settings {
     pub access: AccessMode,
     /// File with the tokens; `None` for a file in the data directory.
     pub access_file: Option<PathBuf>,
+    /// Files of TLS.
+    pub tls: TlsSettings,
+    /// Origins of pages of other hosts that may use the server, in lower case.
+    pub cors_origins: Vec<String>,
     /// Names of the server besides its addresses.
     pub allowed_hosts: Vec<HostName>,
     /// Addresses of the ports for protocols without answers.

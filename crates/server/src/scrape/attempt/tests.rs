@@ -54,7 +54,7 @@ impl Bench {
         };
         let store = Arc::new(MemoryStore::new());
         let access = Access::open(&settings).unwrap();
-        let app = AppState::new(store, Extensions::default(), settings, access);
+        let app = AppState::new(store, Extensions::default(), settings, (access, None));
         let address = TargetAddress::parse("nas:9100").unwrap();
         let job = app.scrape.jobs[0].job.clone();
         Bench {
