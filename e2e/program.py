@@ -84,7 +84,7 @@ class Server(Daemon):
         seen = self.start_without_waiting()
         while time.monotonic() - started < START_S:
             reported = self.log.read_bytes()[seen:].decode()
-            address = re.search(r"The page is at (http://[^/]+)/", reported)
+            address = re.search(r"The page is at (https?://[^/]+)/", reported)
             if address:
                 self.url = address.group(1)
                 return time.monotonic() - started

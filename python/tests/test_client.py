@@ -26,6 +26,7 @@ class Port:
         self.bodies: list[bytes] = []
         self.rates: list[str | None] = []
         self.paths: list[str] = []
+        self.tokens: list[str | None] = []
         port = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -38,6 +39,7 @@ class Port:
 
             def do_POST(self) -> None:
                 port.paths.append(self.path)
+                port.tokens.append(self.headers["Authorization"])
                 port.rates.append(self.headers["X-Seiner-Rate"])
                 port.bodies.append(self.rfile.read(int(self.headers["Content-Length"])))
                 self.reply(port.answers.pop(0) if len(port.answers) > 1 else port.answers[0])
@@ -91,6 +93,17 @@ def test_a_single_server_gets_all_rows(start: Callable[[], Port]) -> None:
     assert server.bodies == [LINE.encode()] * 2
     assert server.paths[0] == "/write?precision=ms"
     assert server.rates[0] is None and float(server.rates[1] or 0) > 0
+
+
+def test_a_token_is_sent_with_every_request(start: Callable[[], Port]) -> None:
+    server = start()
+    with seiner.Client(server.address, token="seiner_x") as client:
+        client.write_lines(LINE)
+    with seiner.Client(server.address) as client:
+        client.write_lines(LINE)
+    assert server.tokens == ["Bearer seiner_x", None]
+    with pytest.raises(seiner.Invalid, match="spaces"):
+        seiner.Client(server.address, token="a b")
 
 
 def test_rows_of_an_overloaded_port_go_to_the_named_one(start: Callable[[], Port]) -> None:

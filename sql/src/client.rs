@@ -4,6 +4,7 @@ use bytes::Bytes;
 use datafusion::error::{DataFusionError, Result};
 use http_body_util::{BodyExt, Empty, Limited};
 use hyper::body::Incoming;
+use hyper::header::HeaderValue;
 use hyper::{Request, Response, Uri};
 use hyper_util::rt::TokioIo;
 use serde::de::DeserializeOwned;
@@ -19,6 +20,8 @@ const TIMEOUT: Duration = Duration::from_secs(30);
 #[derive(Clone, Debug)]
 pub struct Client {
     authority: String,
+    /// Header with the token; `None` if the server needs none.
+    authorization: Option<HeaderValue>,
 }
 
 impl Client {
@@ -40,6 +43,21 @@ impl Client {
         let port = authority.port_u16().unwrap_or(7670);
         Ok(Client {
             authority: format!("{}:{port}", authority.host()),
+            authorization: None,
+        })
+    }
+
+    /// Returns the client with a token for the server.
+    ///
+    /// # Errors
+    /// If the token is not visible ASCII.
+    pub fn with_token(self, token: &str) -> Result<Client> {
+        let mut value = HeaderValue::try_from(format!("Bearer {token}"))
+            .map_err(|_| error("SEINER_TOKEN is not visible ASCII"))?;
+        value.set_sensitive(true);
+        Ok(Client {
+            authorization: Some(value),
+            ..self
         })
     }
 
@@ -51,8 +69,12 @@ impl Client {
         let query = form_urlencoded::Serializer::new(String::new())
             .extend_pairs(pairs)
             .finish();
-        let request = Request::get(format!("{path}?{query}"))
-            .header("host", &self.authority)
+        let mut request =
+            Request::get(format!("{path}?{query}")).header("host", &self.authority);
+        if let Some(authorization) = &self.authorization {
+            request = request.header("authorization", authorization);
+        }
+        let request = request
             .body(Empty::<Bytes>::new())
             .map_err(|wrong| error(format!("request {path}: {wrong}")))?;
         let unreachable = |reason: String| {

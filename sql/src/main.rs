@@ -98,7 +98,12 @@ fn start(arguments: Arguments) -> Result<()> {
 
 async fn run(arguments: Arguments) -> Result<()> {
     let memory_bytes = arguments.memory as usize * (1 << 20);
-    let measurements = Arc::new(Catalog::new(Client::new(&arguments.server)?));
+    let client = Client::new(&arguments.server)?;
+    let client = match std::env::var("SEINER_TOKEN") {
+        Ok(token) => client.with_token(&token)?,
+        Err(_) => client,
+    };
+    let measurements = Arc::new(Catalog::new(client));
     let context = Arc::new(session::session(measurements.clone(), memory_bytes)?);
     if let Some(text) = &arguments.query {
         let printed = print(&context, text, arguments.format).await;

@@ -1,5 +1,7 @@
 // Typed API of the server. An error response becomes a ServerError with the server's message.
 
+import * as access from './access';
+
 export type FieldType = 'f64' | 'f32' | 'i64' | 'u64' | 'bool' | 'string';
 
 export interface Field {
@@ -265,12 +267,16 @@ export function address(path: string, parameters: Parameters = {}): string {
 async function get<T>(path: string, parameters: Parameters = {}, signal?: AbortSignal): Promise<T> {
   let response: Response;
   try {
-    response = await fetch(address(path, parameters), { headers: { accept: 'application/json' }, signal: signal ?? null, cache: 'no-store' });
+    response = await fetch(address(path, parameters), { headers: { accept: 'application/json', ...access.headers() }, signal: signal ?? null, cache: 'no-store' });
   } catch (error) {
     if (signal?.aborted) throw error;
     throw new ServerError('The server does not answer. Is it running?', 0);
   }
-  if (!response.ok) throw new ServerError(await reason(response), response.status);
+  if (!response.ok) {
+    const text = await reason(response);
+    if (response.status === 401) access.denied();
+    throw new ServerError(text, response.status);
+  }
   try {
     return parse(await response.text()) as T;
   } catch (error) {

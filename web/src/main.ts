@@ -1,9 +1,11 @@
 // The page: a header and the view from the address.
 
+import * as access from './access';
 import { h, put } from './dom';
 import { Explorer } from './explorer/explorer';
 import { helpOverlay } from './help';
 import { emptyExplorer, read, write, type ExplorerState, type PageState } from './location';
+import { loginDialog } from './login';
 import { logo } from './logo';
 import { Overview } from './overview/overview';
 import { Plan } from './plan/plan';
@@ -122,4 +124,5 @@ document.addEventListener('keydown', (event) => {
 window.addEventListener('popstate', render);
 
 header();
+access.onDenied(loginDialog);
 render();

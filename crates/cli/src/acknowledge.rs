@@ -1,6 +1,7 @@
 //! `seiner acknowledge`: marks losses as seen, which removes them from the list of losses.
 
 use crate::failure::Failure;
+use crate::login::Login;
 use crate::remote::Remote;
 use crate::target::{DEFAULT_SERVER, open_directory};
 use anyhow::Context;
@@ -25,6 +26,8 @@ pub struct Acknowledge {
     /// Address of the server that lists the losses.
     #[arg(long, value_name = "URL", default_value = DEFAULT_SERVER, conflicts_with = "data")]
     server: String,
+    #[command(flatten)]
+    login: Login,
     /// Directory of a store that no server has open.
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
@@ -44,7 +47,7 @@ impl Acknowledge {
                 store.close().context("closing the store")?;
                 count
             }
-            None => acknowledge_at(&Remote::new(&self.server))?,
+            None => acknowledge_at(&Remote::new(&self.server, &self.login)?)?,
         };
         writeln!(stdout(), "acknowledged {count} losses")?;
         Ok(())

@@ -2,6 +2,7 @@
 
 use crate::failure::Failure;
 use crate::log::instant;
+use crate::login::Login;
 use crate::remote::Remote;
 use crate::target::DEFAULT_SERVER;
 use anyhow::{Context, anyhow};
@@ -37,6 +38,8 @@ pub struct Clock {
     /// Address of the server.
     #[arg(long, value_name = "URL", default_value = DEFAULT_SERVER, conflicts_with = "data")]
     server: String,
+    #[command(flatten)]
+    login: Login,
     /// Directory of a store to use instead of a server. With --accept, no server may have the
     /// directory open.
     #[arg(long, value_name = "DIR")]
@@ -53,7 +56,7 @@ impl Clock {
     }
 
     fn of_server(&self) -> Result<(), Failure> {
-        let remote = Remote::new(&self.server);
+        let remote = Remote::new(&self.server, &self.login)?;
         if self.accept {
             remote.post("/api/v1/clock", &[])?;
             writeln!(stdout(), "the clock of the server's host is confirmed")?;

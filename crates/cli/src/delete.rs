@@ -1,6 +1,7 @@
 //! `seiner delete`: deletes sources, or their samples in an interval.
 
 use crate::failure::Failure;
+use crate::login::Login;
 use crate::remote::Remote;
 use crate::target::DEFAULT_SERVER;
 use anyhow::{Context, Result};
@@ -36,13 +37,15 @@ pub struct Delete {
     /// Address of the server that deletes.
     #[arg(long, value_name = "URL", default_value = DEFAULT_SERVER)]
     server: String,
+    #[command(flatten)]
+    login: Login,
 }
 
 impl Delete {
     /// Counts the sources, asks for confirmation, and deletes.
     pub fn run(self) -> Result<(), Failure> {
         Selector::parse(&self.selector).map_err(|error| Failure::Usage(error.to_string()))?;
-        let remote = Remote::new(&self.server);
+        let remote = Remote::new(&self.server, &self.login)?;
         let sources = count(&remote, &self.selector)?;
         if sources == 0 {
             writeln!(

@@ -1,6 +1,7 @@
 //! `seiner log`: fill level and contents of a server's log, and the reasons for drops and merges.
 
 use crate::failure::Failure;
+use crate::login::Login;
 use crate::remote::Remote;
 use crate::target::DEFAULT_SERVER;
 use anyhow::{Context, Result};
@@ -31,6 +32,8 @@ pub struct Log {
     /// Address of the server.
     #[arg(long, value_name = "URL", default_value = DEFAULT_SERVER, global = true)]
     server: String,
+    #[command(flatten)]
+    login: Login,
     /// Print the server's answer unchanged, as JSON.
     #[arg(long, global = true)]
     json: bool,
@@ -67,7 +70,7 @@ enum Part {
 impl Log {
     /// Requests the part from the server and prints the answer.
     pub fn run(self) -> Result<(), Failure> {
-        let remote = Remote::new(&self.server);
+        let remote = Remote::new(&self.server, &self.login)?;
         let mut out = stdout().lock();
         let path = match &self.part {
             Part::Status { .. } => "/api/v1/log",

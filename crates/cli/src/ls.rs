@@ -1,6 +1,7 @@
 //! `seiner ls`: lists what a store holds.
 
 use crate::failure::Failure;
+use crate::login::Login;
 use crate::remote::Remote;
 use crate::target::{DEFAULT_SERVER, read_directory};
 use anyhow::Context;
@@ -37,6 +38,8 @@ pub struct Ls {
     /// Address of the server.
     #[arg(long, value_name = "URL", default_value = DEFAULT_SERVER, conflicts_with = "data")]
     server: String,
+    #[command(flatten)]
+    login: Login,
     /// List the store in this directory instead of a server. Nothing in the directory changes.
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
@@ -55,7 +58,8 @@ impl Ls {
             }
             None => {
                 let select = [("select", self.selector.clone())];
-                let answer = Remote::new(&self.server).get("/api/v1/summary", &select)?;
+                let answer =
+                    Remote::new(&self.server, &self.login)?.get("/api/v1/summary", &select)?;
                 serde_json::from_reader(answer).context("the answer is incomplete")?
             }
         };

@@ -28,6 +28,7 @@ mod lab;
 #[cfg(any(feature = "lab", feature = "plan"))]
 mod lab_failure;
 mod log;
+mod login;
 mod ls;
 mod man;
 mod output;
@@ -50,6 +51,7 @@ mod source;
 mod stray;
 mod target;
 mod time;
+mod token;
 mod write;
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
@@ -76,6 +78,7 @@ enum Command {
     Delete(delete::Delete),
     Acknowledge(acknowledge::Acknowledge),
     Log(log::Log),
+    Token(token::Token),
     #[cfg(feature = "parquet")]
     Export(export::Export),
     Import(import::Import),
@@ -147,6 +150,7 @@ fn main() -> ExitCode {
         Command::Delete(delete) => delete.run(),
         Command::Acknowledge(acknowledge) => acknowledge.run(),
         Command::Log(log) => log.run(),
+        Command::Token(token) => token.run(),
         #[cfg(feature = "parquet")]
         Command::Export(export) => export.run(),
         Command::Import(import) => import.run(),

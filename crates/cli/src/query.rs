@@ -2,6 +2,7 @@
 
 use crate::failure::Failure;
 use crate::log::instant;
+use crate::login::Login;
 use crate::remote::Remote;
 use crate::target::{DEFAULT_SERVER, read_directory};
 use anyhow::Context;
@@ -78,6 +79,8 @@ pub struct Query {
     /// Address of the server.
     #[arg(long, value_name = "URL", default_value = DEFAULT_SERVER, conflicts_with = "data")]
     server: String,
+    #[command(flatten)]
+    login: Login,
     /// Query the store in this directory instead of a server. Nothing in the directory changes. A
     /// server may have the directory open: the answer then contains the samples that the server
     /// wrote to the disk so far.
@@ -116,11 +119,11 @@ impl Query {
                     false => "/api/v1/query",
                 };
                 let headers = [LEVELS, TRUNCATED, HINTS];
-                let ([levels, truncated, hints], mut answer) = Remote::new(&self.server).get_with(
-                    path,
-                    &self.parameters().pairs(),
-                    headers,
-                )?;
+                let ([levels, truncated, hints], mut answer) = Remote::new(
+                    &self.server,
+                    &self.login,
+                )?
+                .get_with(path, &self.parameters().pairs(), headers)?;
                 self.report_levels(&read_levels(&levels.unwrap_or_default()));
                 self.tell_outcome(&Outcome {
                     truncated: truncated.is_some(),

@@ -1,5 +1,6 @@
 //! Client of a server's HTTP interface.
 
+use crate::login::Login;
 use crate::route::Route;
 use anyhow::{Context, Result, bail};
 use seiner_server::{PORTS, RATE};
@@ -7,8 +8,10 @@ use seiner_wire::line::Precision;
 use std::io::Read;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
-use ureq::http::{HeaderName, Response, StatusCode};
-use ureq::{Agent, Body};
+use ureq::http::header::AUTHORIZATION;
+use ureq::http::{HeaderName, HeaderValue, Request, Response, StatusCode};
+use ureq::middleware::{Middleware, MiddlewareNext};
+use ureq::{Agent, Body, SendBody};
 
 /// Maximum number of attempts while a server is too busy, one second apart or as the server requests.
 const ATTEMPTS: usize = 60;
@@ -40,6 +43,22 @@ pub struct Written {
     pub listed: Vec<RejectedLine>,
 }
 
+/// Header with the token, which every request of a client has.
+struct Bearer(String);
+
+impl Middleware for Bearer {
+    fn handle(
+        &self,
+        mut request: Request<SendBody<'_>>,
+        next: MiddlewareNext<'_>,
+    ) -> Result<Response<Body>, ureq::Error> {
+        let mut value = HeaderValue::try_from(&self.0).map_err(ureq::http::Error::from)?;
+        value.set_sensitive(true);
+        request.headers_mut().insert(AUTHORIZATION, value);
+        next.handle(request)
+    }
+}
+
 /// Rows on the way to a server.
 struct RowsBody<'a> {
     /// Address without the host.
@@ -51,17 +70,24 @@ struct RowsBody<'a> {
 
 impl Remote {
     /// Creates a client for the server at `address`, which begins with `http://`.
-    pub fn new(address: &str) -> Remote {
+    ///
+    /// # Errors
+    /// If the token cannot be read.
+    pub fn new(address: &str, login: &Login) -> Result<Remote> {
         let config = Agent::config_builder()
             .http_status_as_error(false)
             .timeout_connect(Some(Duration::from_secs(10)))
             .user_agent(concat!("seiner/", env!("CARGO_PKG_VERSION")));
+        let config = match login.token()? {
+            Some(token) => config.middleware(Bearer(format!("Bearer {token}"))),
+            None => config,
+        };
         let address = address.trim_end_matches('/').to_string();
-        Remote {
+        Ok(Remote {
             agent: config.build().into(),
             route: Mutex::new(Route::new(address.clone())),
             address,
-        }
+        })
     }
 
     /// Writes line protocol. Repeats the request while the server is too busy, at another port of the cluster if the

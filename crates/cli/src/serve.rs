@@ -45,6 +45,7 @@ impl Serve {
             .map_err(|error| Failure::Usage(error.to_string()))?;
         settings.apply_retention = self.apply_retention;
         settings.check_exposure().map_err(Failure::Usage)?;
+        seiner_server::access::check(&settings).map_err(Failure::Usage)?;
         let filter = EnvFilter::builder().parse(&settings.log).map_err(|error| {
             Failure::Usage(format!("log: {:?} is not a filter ({error}); write info, or a list such as info,seiner_server=debug", settings.log))
         })?;
@@ -120,8 +121,12 @@ fn on_array(_: Settings) -> Result<(), Failure> {
 }
 
 fn announce(server: &Server) {
+    let scheme = match server.is_encrypted() {
+        true => "https",
+        false => "http",
+    };
     eprintln!(
-        "The page is at http://{}/ and takes writes at http://{0}/write",
+        "The page is at {scheme}://{}/ and takes writes at {scheme}://{0}/write",
         server.address()
     );
     if let Some(address) = server.line_address() {

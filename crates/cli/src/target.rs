@@ -1,6 +1,7 @@
 //! Destination of written data: a server, or a directory that no server has open.
 
 use crate::failure::Failure;
+use crate::login::Login;
 use crate::remote::Remote;
 use anyhow::Context;
 use clap::Args;
@@ -19,6 +20,8 @@ pub struct Target {
     /// Address of the server to write to.
     #[arg(long, value_name = "URL", default_value = DEFAULT_SERVER, conflicts_with = "data")]
     to: String,
+    #[command(flatten)]
+    login: Login,
     /// Directory of a store to write to instead of a server. It is created if it is missing. Faster
     /// than a server, but no server may have the directory open. The store applies the rules that
     /// are stored with its data, and ignores ./seiner.toml.
@@ -39,7 +42,7 @@ impl Target {
     pub fn open(&self) -> Result<Open, Failure> {
         Ok(match &self.data {
             Some(directory) => Open::Store(open_directory(directory)?),
-            None => Open::Server(Remote::new(&self.to)),
+            None => Open::Server(Remote::new(&self.to, &self.login)?),
         })
     }
 }

@@ -19,3 +19,8 @@ pub(crate) fn timestamp() -> jiff::Timestamp {
 pub(crate) fn sleep(duration: Duration) {
     std::thread::sleep(duration);
 }
+
+/// Returns the wall time.
+pub(crate) fn wall() -> std::time::SystemTime {
+    std::time::SystemTime::now()
+}

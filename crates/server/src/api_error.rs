@@ -129,6 +129,14 @@ impl ApiError {
         }
     }
 
+    /// Creates a 429: the client made too many wrong requests. A retry is possible after `retry_s` seconds.
+    pub fn too_many(message: impl ToString, retry_s: u64) -> ApiError {
+        ApiError {
+            retry_s: Some(retry_s),
+            ..ApiError::with(StatusCode::TOO_MANY_REQUESTS, "too many", message)
+        }
+    }
+
     /// Creates a 500: the server or its disk failed.
     pub fn internal(message: impl ToString) -> ApiError {
         ApiError {
@@ -202,6 +210,7 @@ fn code(status: StatusCode) -> &'static str {
     match status {
         StatusCode::NOT_FOUND => "not found",
         StatusCode::FORBIDDEN => "forbidden",
+        StatusCode::UNAUTHORIZED => "unauthorized",
         StatusCode::SERVICE_UNAVAILABLE => "unavailable",
         status if status.is_server_error() => "internal",
         _ => "invalid",

@@ -1,5 +1,6 @@
 //! Application state that all ports of a server share.
 
+use crate::access::{Access, LimitedStore, Token};
 use crate::array;
 use crate::cluster_view::ClusterView;
 use crate::device::Device;
@@ -12,20 +13,26 @@ use crate::mqtt::MqttState;
 use crate::plan::Planner;
 use crate::port;
 use crate::scrape::ScrapeState;
+use crate::secure::Link;
 use crate::settings::Settings;
 use crate::sql_program::SqlProgram;
 use crate::statsd::StatsdState;
 use crate::storage_target::{self, StorageTarget};
 use crate::system::{FileSystem, ProcessStats};
+use crate::tls::{Inside, Tls};
 use crate::traffic::TrafficCounters;
 use crate::udp_drops::UdpDrops;
 use prometheus_client::registry::Registry;
+use seiner_model::Selector;
 use seiner_store::{ClassStatus, Status, Store};
 use seiner_wire::collectd::Packets;
+use std::io;
+use std::ops::Deref;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
+use tokio::net::TcpStream;
 
 /// Share of the budget from which a writer may have to wait for space, with a margin.
 const TIGHT: f64 = 0.8;
@@ -61,8 +68,19 @@ pub struct Extensions {
 
 /// Store with the parts of the server around it.
 pub struct AppState {
-    /// The store.
+    /// The store, or the part of it that a token may use.
     pub store: Arc<dyn Store>,
+    /// Metadata of metrics, which senders of remote write report.
+    pub metric_metadata: Arc<MetricMetadata>,
+    shared: Arc<Shared>,
+}
+
+/// Parts of the state that do not depend on the token of a request.
+pub struct Shared {
+    /// Tokens.
+    pub access: Arc<Access>,
+    /// TLS of the ports, if there is a certificate.
+    pub tls: Option<Tls>,
     /// Storage target, if it is not a directory.
     pub target: Option<Arc<dyn StorageTarget>>,
     /// Planner, if the program has one.
@@ -85,8 +103,6 @@ pub struct AppState {
     pub writes: Limiter,
     /// Permits for the bytes of bodies that must be in memory as a whole.
     pub bodies: ByteLimiter,
-    /// Metadata of metrics, which senders of remote write report.
-    pub metric_metadata: Arc<MetricMetadata>,
     /// State of MQTT.
     pub mqtt: Arc<MqttState>,
     /// Metrics of StatsD in the present interval.
@@ -116,9 +132,22 @@ fn concurrent_queries(setting: usize, memory: u64) -> usize {
     }
 }
 
+impl Deref for AppState {
+    type Target = Shared;
+
+    fn deref(&self) -> &Shared {
+        &self.shared
+    }
+}
+
 impl AppState {
     /// Creates the state around a store.
-    pub fn new(store: Arc<dyn Store>, extensions: Extensions, settings: Settings) -> AppState {
+    pub fn new(
+        store: Arc<dyn Store>,
+        extensions: Extensions,
+        settings: Settings,
+        (access, tls): (Access, Option<Tls>),
+    ) -> AppState {
         let Extensions {
             target,
             planner,
@@ -138,7 +167,8 @@ impl AppState {
         let statsd = Arc::new(StatsdState::new(&settings.statsd));
         let names = (memory / NAMES_SHARE).max(LEAST_NAMES) as usize;
         let scrape = Arc::new(ScrapeState::new(&settings.scrape, names));
-        AppState {
+        let access = Arc::new(access);
+        let shared = Shared {
             registry: metrics::registry(StoreCollector {
                 store: store.clone(),
                 traffic: traffic.clone(),
@@ -147,6 +177,7 @@ impl AppState {
                 mqtt: mqtt.clone(),
                 scrape: scrape.clone(),
                 statsd: statsd.clone(),
+                access: access.clone(),
                 device_tbw: settings.device_tbw,
             }),
             history,
@@ -158,7 +189,6 @@ impl AppState {
                 traffic.clone(),
             ),
             bodies: ByteLimiter::new((memory / BODIES_SHARE).max(LEAST_BODIES), traffic.clone()),
-            metric_metadata: Arc::default(),
             mqtt,
             statsd,
             collectd: OnceLock::new(),
@@ -174,12 +204,46 @@ impl AppState {
             udp_drops: UdpDrops::default(),
             started: crate::time::now(),
             sql: SqlProgram::new(&settings),
-            store,
+            access,
+            tls,
             target,
             planner,
             cluster,
             settings,
             traffic,
+        };
+        AppState {
+            store,
+            metric_metadata: Arc::default(),
+            shared: Arc::new(shared),
+        }
+    }
+
+    /// Returns the state for requests with a token; `None` if requests need none.
+    pub fn of(self: &Arc<Self>, token: Option<&Token>) -> Arc<AppState> {
+        match token.and_then(|token| token.selector.as_ref()) {
+            Some(selector) => Arc::new(self.limited_to(selector)),
+            None => self.clone(),
+        }
+    }
+
+    /// Returns the state for a token that may use the sources of a selector only.
+    pub fn limited_to(&self, selector: &Selector) -> AppState {
+        AppState {
+            store: Arc::new(LimitedStore::new(self.store.clone(), selector.clone())),
+            metric_metadata: Arc::default(),
+            shared: self.shared.clone(),
+        }
+    }
+
+    /// Encrypts a connection that a client opened, if there is a certificate.
+    ///
+    /// # Errors
+    /// If the client does not complete the handshake.
+    pub async fn secure(&self, stream: TcpStream, inside: Inside) -> io::Result<Link> {
+        match &self.tls {
+            Some(tls) => tls.accept(stream, inside).await,
+            None => Ok(Box::new(stream)),
         }
     }
 
@@ -232,6 +296,8 @@ impl AppState {
             .tick(status.rows_accepted, status.samples_accepted);
         self.history.note(&status);
         self.udp_drops.read();
+        self.access.refresh();
+        self.tls.iter().for_each(Tls::refresh);
         let tight = status.disk_used as f64 >= TIGHT * status.disk_budget as f64;
         self.tight.store(tight, Relaxed);
     }

@@ -7,7 +7,7 @@
 
 use crate::api_error::ApiError;
 use axum::extract::{ConnectInfo, Request, State};
-use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, Version, header};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Version, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use std::fmt;
@@ -107,6 +107,8 @@ impl Local {
 pub struct Hosts {
     listen: IpAddr,
     names: Vec<HostName>,
+    /// Origins of pages of other hosts that may use this server.
+    origins: Vec<String>,
     remedy: &'static str,
 }
 
@@ -117,8 +119,24 @@ impl Hosts {
         Arc::new(Hosts {
             listen: listen.ip().to_canonical(),
             names,
+            origins: Vec::new(),
             remedy,
         })
+    }
+
+    /// Permits pages of other hosts, by their origins in lower case.
+    pub fn permit(self: Arc<Hosts>, origins: &[String]) -> Arc<Hosts> {
+        Arc::new(Hosts {
+            origins: origins.to_vec(),
+            ..(*self).clone()
+        })
+    }
+
+    /// Returns the origin of a request of a permitted page of another host.
+    fn permitted(&self, request: &Request) -> Option<HeaderValue> {
+        let origin = header_text(request.headers(), header::ORIGIN)?.to_ascii_lowercase();
+        let is_permitted = self.origins.contains(&origin);
+        is_permitted.then(|| HeaderValue::try_from(origin).ok())?
     }
 
     fn check(&self, request: &Request) -> Result<(), ApiError> {
@@ -129,6 +147,9 @@ impl Hosts {
         if let Some(target) = request.uri().authority() {
             // A request for a proxy. Its target must be this server as well.
             named = Some(self.own(target.as_str(), local)?);
+        }
+        if self.permitted(request).is_some() {
+            return Ok(());
         }
         let origin = header_text(headers, header::ORIGIN)
             .map(|origin| self.is_own_page(&origin, named.as_ref()));
@@ -231,21 +252,45 @@ fn foreign() -> ApiError {
 
 /// Rejects requests for other hosts, and requests that browsers send for pages of other hosts.
 pub async fn guard(State(hosts): State<Arc<Hosts>>, request: Request, next: Next) -> Response {
-    match hosts.check(&request) {
-        Ok(()) => next.run(request).await,
-        Err(error) => error.into_response(),
+    if let Err(error) = hosts.check(&request) {
+        return error.into_response();
     }
+    let Some(origin) = hosts.permitted(&request) else {
+        return next.run(request).await;
+    };
+    let is_preflight = *request.method() == Method::OPTIONS
+        && request
+            .headers()
+            .contains_key(header::ACCESS_CONTROL_REQUEST_METHOD);
+    let mut response = match is_preflight {
+        true => (StatusCode::NO_CONTENT, PREFLIGHT).into_response(),
+        false => next.run(request).await,
+    };
+    let headers = response.headers_mut();
+    headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin);
+    headers.append(header::VARY, HeaderValue::from_static("Origin"));
+    response
 }
+
+/// Headers of the answer to a browser that asks what a permitted page may send. The answer is valid for ten minutes.
+const PREFLIGHT: [(HeaderName, &str); 3] = [
+    (header::ACCESS_CONTROL_ALLOW_METHODS, "GET, POST, DELETE"),
+    (
+        header::ACCESS_CONTROL_ALLOW_HEADERS,
+        "authorization, content-type, content-encoding",
+    ),
+    (header::ACCESS_CONTROL_MAX_AGE, "600"),
+];
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use axum::body::Body;
-    use axum::http::StatusCode;
 
     fn checked(target: &str, version: Version, headers: &[(&str, &str)]) -> StatusCode {
         let names = ["nas.example", "lab.example:8443"].map(|name| HostName::parse(name).unwrap());
-        let hosts = Hosts::new("192.0.2.7:7670".parse().unwrap(), names.to_vec(), "remedy");
+        let hosts = Hosts::new("192.0.2.7:7670".parse().unwrap(), names.to_vec(), "remedy")
+            .permit(&["https://app.example".to_string()]);
         let mut request = Request::builder().uri(target).version(version);
         for (name, value) in headers {
             request = request.header(*name, *value);
@@ -336,6 +381,11 @@ mod tests {
             ("https://nas.example", 200),
             ("https://lab.example:8443", 200),
             ("https://lab.example", 403),
+            // A permitted page of another host.
+            ("https://app.example", 200),
+            ("http://app.example", 403),
+            ("https://app.example:8443", 403),
+            ("https://app.example.evil.example", 403),
             ("http://localhost:7671", 403),
             ("http://localhost", 403),
             ("http://127.0.0.1:7670", 403),

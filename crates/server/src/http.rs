@@ -1,5 +1,6 @@
 //! Addresses of the HTTP port and their handlers.
 
+use crate::access::{self, Guard};
 use crate::api_error::{self, ApiError};
 use crate::app_state::AppState;
 use crate::health::Severity;
@@ -20,6 +21,9 @@ use std::sync::Arc;
 /// Version that InfluxDB clients see: they look for one that accepts `/write`.
 pub const INFLUX_VERSION: &str = "1.8.10";
 
+/// Deprecated name of `/api/v1/flush`.
+pub const OLD_FLUSH: &str = "/api/v1/settle";
+
 /// Advice to clients that use an unknown host name.
 const ALLOW: &str =
     "use the address that it listens on, or add the name to the setting allowed_hosts";
@@ -30,12 +34,28 @@ pub fn router(app: Arc<AppState>) -> Router {
     let mut names = settings.allowed_hosts.clone();
     // The other ports of a cluster use this address.
     names.extend(HostName::parse(&settings.port_address));
-    let hosts = Hosts::new(settings.listen, names, ALLOW);
+    let hosts = Hosts::new(settings.listen, names, ALLOW).permit(&settings.cors_origins);
+    let guard = Guard::new(app.clone(), routes);
+    routes(&app)
+        // Files of the page are open.
+        .route_layer(middleware::from_fn_with_state(guard, access::guard))
+        .fallback(page::file)
+        .method_not_allowed_fallback(method_not_allowed)
+        .layer(middleware::from_fn(parameters::known))
+        .layer(middleware::from_fn(api_error::in_json))
+        .layer(middleware::from_fn_with_state(hosts, hosts::guard))
+        // Bodies are streamed with a limit of their own.
+        .layer(DefaultBodyLimit::disable())
+        .with_state(app)
+}
+
+/// Returns the addresses of the store, without the page. [`access`] has the scope of each.
+pub fn routes(app: &Arc<AppState>) -> Router<Arc<AppState>> {
     Router::new()
-        .merge(write::router(&app))
-        .merge(remote_write::router(&app))
-        .merge(otlp::router(&app))
-        .merge(opentsdb::router(&app))
+        .merge(write::router(app))
+        .merge(remote_write::router(app))
+        .merge(otlp::router(app))
+        .merge(opentsdb::router(app))
         .merge(influx::router())
         .route("/ping", get(ping))
         .route("/health", get(health))
@@ -54,8 +74,7 @@ pub fn router(app: Arc<AppState>) -> Router {
         )
         .route("/api/v1/latest", get(query::latest))
         .route("/api/v1/flush", post(flush))
-        // Deprecated name of `/api/v1/flush`.
-        .route("/api/v1/settle", post(flush))
+        .route(OLD_FLUSH, post(flush))
         .route("/api/v1/clock", post(accept_clock))
         .route("/api/v1/acknowledge", post(acknowledge))
         .route(
@@ -79,14 +98,6 @@ pub fn router(app: Arc<AppState>) -> Router {
             post(cluster::exchange).layer(DefaultBodyLimit::max(cluster::MAX_REQUEST)),
         )
         .merge(prometheus::router())
-        .fallback(page::file)
-        .method_not_allowed_fallback(method_not_allowed)
-        .layer(middleware::from_fn(parameters::known))
-        .layer(middleware::from_fn(api_error::in_json))
-        .layer(middleware::from_fn_with_state(hosts, hosts::guard))
-        // Bodies are streamed with a limit of their own.
-        .layer(DefaultBodyLimit::disable())
-        .with_state(app)
 }
 
 async fn ping() -> Response {

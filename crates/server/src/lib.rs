@@ -7,6 +7,7 @@
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 
 mod accept;
+pub mod access;
 mod advice;
 mod api_error;
 mod app_state;
@@ -71,6 +72,7 @@ mod store_metrics;
 mod system;
 mod text;
 mod time;
+mod tls;
 mod traffic;
 mod udp_drops;
 mod whole_body;
@@ -87,6 +89,6 @@ pub use layers::{
     SettingsError,
 };
 pub use server::{Server, run};
-pub use settings::{Acknowledge, ArrayIo, Settings};
+pub use settings::{AccessMode, Acknowledge, ArrayIo, Settings};
 pub use size::parse_size;
 pub use storage_target::StorageTarget;

@@ -1,14 +1,18 @@
 //! HTTP port: accepts connections, with limits of number, size and time.
 
 use crate::accept::{Arrival, accept, drive};
+use crate::access::Peer;
 use crate::app_state::AppState;
 use crate::connections::{Connection, Serving};
 use crate::hosts::Local;
 use crate::http;
+use crate::secure::Link;
 use crate::shutdown::Stop;
 use crate::socket::Socket;
+use crate::tls::Inside;
 use axum::Router;
 use axum::body::{Body, Bytes, HttpBody};
+use axum::extract::ConnectInfo;
 use http_body::{Frame, SizeHint};
 use hyper::Request;
 use hyper::body::Incoming;
@@ -55,10 +59,19 @@ const LEAVE_TIME: Duration = Duration::from_millis(100);
 const FULL: &str = "{\"error\":\"too many connections; try again, or raise max_connections\",\
     \"code\":\"unavailable\",\"message\":\"too many connections; try again, or raise max_connections\"}";
 
+/// Encryption of the connections of a port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wire {
+    /// TLS if there is a certificate.
+    Any,
+    /// None.
+    Plain,
+}
+
 /// Serves HTTP until the stop, then finishes the requests in flight.
-pub async fn serve(listener: TcpListener, app: Arc<AppState>, stop: Stop) {
+pub async fn serve(listener: TcpListener, app: Arc<AppState>, stop: Stop, wire: Wire) {
     let router = http::router(app.clone());
-    accept_all(listener, router, app, stop, PATIENCE).await;
+    accept_all(listener, router, app, stop, PATIENCE, wire).await;
 }
 
 async fn accept_all(
@@ -67,16 +80,28 @@ async fn accept_all(
     app: Arc<AppState>,
     stop: Stop,
     patience: Patience,
+    wire: Wire,
 ) {
-    let until = stop.clone();
+    let (of, until) = (app.clone(), stop.clone());
     let serve = move |arrival: Arrival, connection| {
-        serve_connection(
-            arrival.stream,
-            router.clone(),
-            until.clone(),
-            connection,
-            patience,
-        )
+        let (app, router, until) = (of.clone(), router.clone(), until.clone());
+        async move {
+            let peer = Peer(arrival.peer.ip());
+            // Answers are written in one piece: waiting for more would only delay them.
+            let _ = arrival.stream.set_nodelay(true);
+            let local = arrival.stream.local_addr().map(Local::of).ok();
+            let secured = match wire {
+                Wire::Any => app.secure(arrival.stream, Inside::Http1).await,
+                Wire::Plain => Ok(Box::new(arrival.stream) as Link),
+            };
+            match secured {
+                Ok(stream) => {
+                    let ends = (local, peer);
+                    serve_connection(stream, ends, router, until, connection, patience).await;
+                }
+                Err(error) => tracing::debug!("TLS with {}: {error}", peer.0),
+            }
+        }
     };
     accept(listener, app, stop, patience.idle, serve, turn_away).await;
 }
@@ -98,21 +123,20 @@ async fn turn_away(mut stream: TcpStream) {
 }
 
 async fn serve_connection(
-    stream: TcpStream,
+    stream: Link,
+    (local, peer): (Option<ConnectInfo<Local>>, Peer),
     router: Router,
     stop: Stop,
     slot: Arc<Connection>,
     patience: Patience,
 ) {
-    // Answers are written in one piece: waiting for more would only delay them.
-    let _ = stream.set_nodelay(true);
-    let local = stream.local_addr().map(Local::of).ok();
     let router = TowerToHyperService::new(router);
     let busy = slot.clone();
     let service = service_fn(move |mut request: Request<Incoming>| {
         if let Some(local) = local {
             request.extensions_mut().insert(local);
         }
+        request.extensions_mut().insert(peer);
         let serving = busy.serve();
         let answer = router.call(request);
         async move {
@@ -166,6 +190,7 @@ impl HttpBody for Answer {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::access::Access;
     use crate::app_state::Extensions;
     use axum::routing::get;
     use seiner_store::MemoryStore;
@@ -180,7 +205,13 @@ mod tests {
             ..crate::Settings::default()
         };
         let store = Arc::new(MemoryStore::new());
-        let app = Arc::new(AppState::new(store, Extensions::default(), settings));
+        let access = Access::open(&settings).unwrap();
+        let app = Arc::new(AppState::new(
+            store,
+            Extensions::default(),
+            settings,
+            (access, None),
+        ));
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let large = || async { vec![b'x'; 64 << 20] };
@@ -193,7 +224,7 @@ mod tests {
         let (switch, stop) = crate::shutdown::stop();
         tokio::spawn(async move {
             let _switch = switch;
-            accept_all(listener, router, app, stop, patience).await;
+            accept_all(listener, router, app, stop, patience, Wire::Any).await;
         });
         (address, data)
     }

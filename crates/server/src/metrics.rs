@@ -1,5 +1,6 @@
 //! `/metrics`: every metric of store, ports and process in OpenMetrics text.
 
+use crate::access::Access;
 use crate::cluster_metrics;
 use crate::cluster_view::ClusterView;
 use crate::device::Device;
@@ -42,6 +43,8 @@ pub struct StoreCollector {
     pub scrape: Arc<ScrapeState>,
     /// Metrics of StatsD.
     pub statsd: Arc<StatsdState>,
+    /// Tokens.
+    pub access: Arc<Access>,
     /// Bytes that may be written to the device in its lifetime.
     pub device_tbw: Option<u64>,
 }
@@ -106,6 +109,7 @@ impl Collector for StoreCollector {
         self.mqtt.encode(encoder)?;
         self.scrape.encode(encoder)?;
         self.statsd.encode(encoder)?;
+        self.access.encode(encoder)?;
         old_process_names(encoder, &ProcessStats::now())
     }
 }

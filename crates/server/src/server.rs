@@ -3,18 +3,21 @@
 //! A stop proceeds from the outside in: no new connections, then requests in flight are finished, sensors
 //! end, and the store writes the data in memory. Nothing acknowledged is lost.
 
+use crate::access::Access;
 use crate::app_state::{AppState, Extensions};
 use crate::health::{clock_warning, idle_classes};
 use crate::host::Host;
+use crate::listen::Wire;
 use crate::settings::Settings;
 use crate::shutdown::{Signals, Stop};
 use crate::sql::Protocol;
 use crate::text::{self, tcp, udp};
+use crate::tls::Tls;
 use crate::{collectd, graphite, listen, mqtt, opentsdb, otlp, scrape, shutdown, sql, statsd};
 use anyhow::{Context, Result, anyhow};
 use seiner_engine::Engine;
 use seiner_store::Store;
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -55,9 +58,16 @@ impl Server {
     /// The errors of [`Server::start`].
     pub async fn start_extended(extensions: Extensions, mut settings: Settings) -> Result<Server> {
         settings.check_exposure().map_err(|error| anyhow!(error))?;
+        let of = settings.clone();
+        let access = tokio::task::spawn_blocking(move || {
+            Ok::<_, String>((Access::open(&of)?, Tls::open(&of.tls)?))
+        })
+        .await?;
+        let access = access.map_err(|error| anyhow!(error))?;
         if let Some(store) = extensions.store.clone() {
-            let app =
-                tokio::task::spawn_blocking(move || AppState::new(store, extensions, settings));
+            let app = tokio::task::spawn_blocking(move || {
+                AppState::new(store, extensions, settings, access)
+            });
             return Server::serve(Arc::new(app.await?)).await;
         }
         let target = extensions.target.clone();
@@ -84,7 +94,7 @@ impl Server {
             engine.recovery().to_string(),
             engine.rules_changed().to_vec(),
         );
-        let app = Arc::new(AppState::new(engine, extensions, settings));
+        let app = Arc::new(AppState::new(engine, extensions, settings, access));
         tracing::info!("{}: {recovery}", app.location());
         for change in changes {
             tracing::info!("{}: the stored rules change: {change}", app.location());
@@ -145,7 +155,12 @@ impl Server {
         let settings = &self.app.settings;
         let listener = bind(settings.listen, "listen").await?;
         self.address = listener.local_addr()?;
-        self.app.sql.set_server(self.address);
+        let token = self.app.access.sql_token().to_string();
+        let plain = self.open_plain(&stop).await?;
+        self.app
+            .sql
+            .set_server(plain.unwrap_or(self.address), token);
+        let settings = &self.app.settings;
         if let Some(address) = settings.line_tcp {
             let listener = bind(address, "line_tcp").await?;
             self.line_address = Some(listener.local_addr()?);
@@ -193,8 +208,28 @@ impl Server {
         }
         self.ports.spawn(tick(self.app.clone(), stop.clone()));
         self.ports
-            .spawn(listen::serve(listener, self.app.clone(), stop));
+            .spawn(listen::serve(listener, self.app.clone(), stop, Wire::Any));
         Ok(())
+    }
+
+    /// Opens a port on loopback without TLS for the program that answers SQL, if the port of HTTP has TLS. Requests need
+    /// a token there as well.
+    async fn open_plain(&mut self, stop: &Stop) -> Result<Option<SocketAddr>> {
+        if self.app.tls.is_none() {
+            return Ok(None);
+        }
+        let address = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
+        let listener = bind(address, "listen").await?;
+        let address = listener.local_addr()?;
+        let (app, stop) = (self.app.clone(), stop.clone());
+        self.ports
+            .spawn(listen::serve(listener, app, stop, Wire::Plain));
+        Ok(Some(address))
+    }
+
+    /// Returns whether the ports have TLS.
+    pub fn is_encrypted(&self) -> bool {
+        self.app.tls.is_some()
     }
 
     /// Opens a port whose connections are passed on to `seiner-sql`, if it has an address.

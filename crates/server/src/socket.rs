@@ -2,6 +2,7 @@
 //! of the protocol layer as JSON.
 
 use crate::connections::Connection;
+use crate::secure::Link;
 use memchr::memmem;
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -9,7 +10,6 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::net::TcpStream;
 use tokio::time::Sleep;
 
 /// Number of bytes that are still read after the answer to a malformed request: a sender that is
@@ -22,7 +22,7 @@ const OWN_HEAD_BYTES: usize = 512;
 
 /// Socket of a connection.
 pub struct Socket {
-    stream: TcpStream,
+    stream: Link,
     connection: Arc<Connection>,
     /// Maximum time without progress of the reader.
     patience: Duration,
@@ -41,7 +41,7 @@ struct Answer {
 
 impl Socket {
     /// Creates the socket of a connection of a port.
-    pub fn new(stream: TcpStream, connection: Arc<Connection>, patience: Duration) -> Socket {
+    pub fn new(stream: Link, connection: Arc<Connection>, patience: Duration) -> Socket {
         Socket {
             stream,
             connection,

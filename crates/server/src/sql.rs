@@ -107,6 +107,11 @@ pub async fn serve(protocol: Protocol, listener: TcpListener, app: Arc<AppState>
         let (app, stop) = (of.clone(), until.clone());
         async move {
             let peer = arrival.peer;
+            if app.access.is_required() {
+                let setting = protocol.setting();
+                tracing::warn!("{peer} was closed: clients of {setting} cannot present a token");
+                return;
+            }
             if let Err(error) = forward(protocol, arrival.stream, &app, &connection, stop).await {
                 tracing::warn!("the {protocol:?} client {peer} was closed: {error:#}");
             }

@@ -30,7 +30,8 @@ pub struct SqlAddresses {
 pub struct SqlProgram {
     program: Option<PathBuf>,
     memory_mib: u64,
-    server: OnceLock<SocketAddr>,
+    /// Address of the server's HTTP port, and the token for it.
+    server: OnceLock<(SocketAddr, String)>,
     running: Mutex<Option<Running>>,
 }
 
@@ -45,10 +46,10 @@ impl SqlProgram {
         }
     }
 
-    /// Sets the address of the server's HTTP port, which the program reads from.
-    pub fn set_server(&self, address: SocketAddr) {
+    /// Sets the address of the server's HTTP port, which the program reads from, and the token for it.
+    pub fn set_server(&self, address: SocketAddr, token: String) {
         // The server has one HTTP port.
-        _ = self.server.set(reachable(address));
+        _ = self.server.set((reachable(address), token));
     }
 
     /// Returns the addresses of the program. Starts it if it is not running.
@@ -78,7 +79,7 @@ impl SqlProgram {
     }
 
     async fn start(&self) -> Result<Running> {
-        let server = self
+        let (server, token) = self
             .server
             .get()
             .context("the server has no HTTP port yet")?;
@@ -92,6 +93,8 @@ impl SqlProgram {
             .args(["--listen", "127.0.0.1:0", "--postgres", "127.0.0.1:0"])
             .args(["--flight", "127.0.0.1:0"])
             .args(["--memory", &self.memory_mib.to_string()])
+            // Other users cannot read the environment of a process.
+            .env("SEINER_TOKEN", token)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped());
         let child = command.spawn().map_err(|error| match error.kind() {
@@ -186,11 +189,9 @@ mod tests {
             sql_program: Some("/nowhere/seiner-sql".into()),
             ..Settings::default()
         });
-        program.set_server("0.0.0.0:7670".parse().unwrap());
-        assert_eq!(
-            program.server.get(),
-            Some(&"127.0.0.1:7670".parse().unwrap())
-        );
+        program.set_server("0.0.0.0:7670".parse().unwrap(), String::new());
+        let server = program.server.get().unwrap();
+        assert_eq!(server.0, "127.0.0.1:7670".parse().unwrap());
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()

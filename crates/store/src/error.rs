@@ -237,6 +237,9 @@ pub enum Reason {
     /// The memory budget has no space for another source.
     #[error("the memory budget has no space for another source; raise `memory`")]
     TooManySources,
+    /// The writer may not write to the source.
+    #[error("the token may not write to this source; its selector is {0}")]
+    Forbidden(String),
 }
 
 /// Outcome of a batch.

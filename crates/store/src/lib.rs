@@ -26,6 +26,7 @@ pub use error::{Error, Reason, Receipt, Relief};
 pub use memory::MemoryStore;
 pub use outlook::{Change, ClassOutlook, Outlook};
 pub use piece::{Cut, PIECE_ROWS, Piece, Pieces};
+pub use seiner_merge::simulate::Arrival;
 pub use series::{LongSeries, Part, Results, Samples};
 pub use status::{
     ClassStatus, DecisionRecord, Durability, LogStatus, Loss, SegmentStatus, Status, Trouble,

@@ -49,19 +49,23 @@ class Client:
     A client may not be used by several threads at a time.
     """
 
-    def __init__(self, *addresses: str, timeout: float = 60.0) -> None:
+    def __init__(self, *addresses: str, timeout: float = 60.0, token: str | None = None) -> None:
         """Creates a client. Nothing is sent yet.
 
         Args:
             addresses: `HOST:PORT` or `http://HOST:PORT` of one or more servers. One port of a cluster is enough.
             timeout: seconds to wait for one answer. A port waits up to 30 s for its replicas.
+            token: token for the servers, if they need one.
 
         Raises:
-            Invalid: if there is no address, or one has another form.
+            Invalid: if there is no address, or one has another form, or the token has spaces.
         """
         if not addresses:
             raise Invalid("a client needs the address of a server, as in Client(\"127.0.0.1:7670\")")
         self._current, *self._others = [_host(address) for address in addresses]
+        if token is not None and not (token.isascii() and token.isprintable() and " " not in token):
+            raise Invalid("a token has no spaces and no control characters")
+        self._token = token
         self._timeout = timeout
         self._rate: float | None = None
         self._connection: http.client.HTTPConnection | None = None
@@ -132,6 +136,8 @@ class Client:
         if self._connection is None:
             self._connection = http.client.HTTPConnection(self._current, timeout=self._timeout)
         headers = {"Content-Type": "text/plain; charset=utf-8"}
+        if self._token is not None:
+            headers["Authorization"] = f"Bearer {self._token}"
         if self._rate is not None:
             # A client that states its rate follows advice.
             headers["X-Seiner-Rate"] = f"{self._rate:.0f}"

@@ -9,6 +9,7 @@ mod origin;
 mod tests;
 
 use crate::failure::Failure;
+use crate::login::Login;
 use crate::progress;
 use crate::remote::Remote;
 use crate::target::{DEFAULT_SERVER, read_directory};
@@ -68,6 +69,8 @@ pub struct Export {
     /// Address of the server.
     #[arg(long, value_name = "URL", default_value = DEFAULT_SERVER, conflicts_with = "data")]
     server: String,
+    #[command(flatten)]
+    login: Login,
     /// Export the store in this directory instead of a server. Nothing in the directory changes. A
     /// server may have the directory open: samples that are only in its memory are missing then.
     #[arg(long, value_name = "DIR")]
@@ -102,7 +105,7 @@ impl Export {
         let plan = self.plan().map_err(Failure::Usage)?;
         let origin = match &self.data {
             Some(directory) => Origin::Directory(read_directory(directory)?),
-            None => Origin::Server(Remote::new(&self.server)),
+            None => Origin::Server(Remote::new(&self.server, &self.login)?),
         };
         let counts = self.export(&plan, &origin)?;
         self.report(&counts);

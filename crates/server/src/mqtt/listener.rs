@@ -1,19 +1,25 @@
 //! Port for devices that publish without a broker.
 //!
 //! The port takes messages of QoS 0 to 2 and rejects subscriptions. No session outlives its connection: a device sends
-//! messages without an acknowledgement again when it connects.
+//! messages without an acknowledgement again when it connects. If requests need a token, a device presents the token as
+//! its password.
 
 use crate::accept::{Arrival, accept, close};
+use crate::access::{Credentials, Denial, Token, Wanted};
 use crate::app_state::AppState;
 use crate::connections::Connection;
 use crate::mqtt::exchange::Exchange;
-use crate::mqtt::packets::{PortLimits, connack, disconnect, no_subscriptions};
+use crate::mqtt::packets::{
+    PortLimits, connack, disconnect, no_subscriptions, password, unauthorized,
+};
 use crate::mqtt::session::{Ended, Session};
 use crate::shutdown::Stop;
+use crate::tls::Inside;
 use mqtt_protocol_core::mqtt::Version;
 use mqtt_protocol_core::mqtt::packet::Packet;
 use mqtt_protocol_core::mqtt::result_code::DisconnectReasonCode;
 use mqtt_protocol_core::mqtt::role::Server;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::TcpListener;
@@ -52,15 +58,22 @@ async fn attend(
     };
     // Acknowledgements are written in one piece: waiting for more would only delay them.
     let _ = arrival.stream.set_nodelay(true);
-    let mut session = Session::with_device(Box::new(arrival.stream), max_packet);
-    let mut exchange = Exchange::with_device(app, &stop);
-    let opening = open(&mut session, limits);
+    let stream = app.secure(arrival.stream, Inside::Mqtt).await;
+    let stream = stream.map_err(|error| format!("TLS: {error}"))?;
+    let mut session = Session::with_device(stream, max_packet);
+    let peer = arrival.peer.ip();
+    let opening = open(&mut session, limits, |connect| admit(app, connect, peer));
     let opened = tokio::select! {
         opened = tokio::time::timeout(CONNECT_TIME, opening) => opened,
         () = stop.wanted() => return Ok(()),
     };
-    let mut packets = opened.map_err(|_| "no CONNECT arrived")??;
+    let (token, mut packets) = opened.map_err(|_| "no CONNECT arrived")??;
+    let app = app.of(token.as_deref());
+    let mut exchange = Exchange::with_device(&app, &stop);
     loop {
+        if !is_valid(&app, token.as_ref()) {
+            return end(session, DisconnectReasonCode::NotAuthorized).await;
+        }
         let serving = connection.serve();
         for packet in exchange.take(&mut session, packets).await? {
             if !answer(&mut session, &packet)? {
@@ -82,20 +95,51 @@ async fn attend(
     }
 }
 
-/// Answers the CONNECT of a device. Returns the packets after it.
-async fn open(session: &mut Session<Server>, limits: PortLimits) -> Result<Vec<Packet>, Ended> {
+/// Returns the token of a CONNECT, which is its password; `None` if requests need none.
+fn admit(app: &AppState, connect: &Packet, peer: IpAddr) -> Result<Option<Arc<Token>>, Denial> {
+    let credentials = match password(connect).map(str::from_utf8) {
+        None => Credentials::Missing,
+        Some(Ok(text)) => Credentials::Token(text.to_string()),
+        Some(Err(_)) => Credentials::Unreadable,
+    };
+    app.access.admit(&credentials, Wanted::WRITE, peer)
+}
+
+/// Returns whether the token of a session is still valid. A session without a token ends when requests need one.
+fn is_valid(app: &AppState, token: Option<&Arc<Token>>) -> bool {
+    match token {
+        Some(token) => app.access.is_valid(token),
+        None => !app.access.is_required(),
+    }
+}
+
+/// Answers the CONNECT of a device. Returns its token and the packets after it.
+async fn open(
+    session: &mut Session<Server>,
+    limits: PortLimits,
+    admit: impl Fn(&Packet) -> Result<Option<Arc<Token>>, Denial>,
+) -> Result<(Option<Arc<Token>>, Vec<Packet>), Ended> {
     loop {
         let mut packets = session.receive().await?;
         if packets.is_empty() {
             continue;
         }
         let first = packets.remove(0);
+        let token = match admit(&first) {
+            Ok(token) => token,
+            Err(denial) => {
+                let answer = unauthorized(&first);
+                session.send(answer.map_err(|_| "the first packet is not a CONNECT")?);
+                session.flush().await?;
+                return Err(denial.to_string());
+            }
+        };
         let (answer, is_accepted) =
             connack(&first, limits).map_err(|_| "the first packet is not a CONNECT")?;
         session.send(answer);
         session.flush().await?;
         match is_accepted {
-            true => return Ok(packets),
+            true => return Ok((token, packets)),
             false => return Err("the CONNECT was rejected".to_string()),
         }
     }

@@ -264,6 +264,32 @@ pub fn disconnect(version: Version, reason: DisconnectReasonCode) -> Result<Pack
     })
 }
 
+/// Returns the password of a CONNECT; `None` if there is none.
+pub fn password(packet: &Packet) -> Option<&[u8]> {
+    match packet {
+        Packet::V5_0Connect(connect) => connect.password(),
+        Packet::V3_1_1Connect(connect) => connect.password(),
+        _ => None,
+    }
+}
+
+/// Returns the rejection of a CONNECT without a permitted token.
+pub fn unauthorized(packet: &Packet) -> Result<Packet, MqttError> {
+    match packet {
+        Packet::V5_0Connect(_) => {
+            let builder = v5_0::Connack::builder().session_present(false);
+            let answer = builder.reason_code(ConnectReasonCode::NotAuthorized);
+            Ok(Packet::V5_0Connack(answer.build()?))
+        }
+        Packet::V3_1_1Connect(_) => {
+            let builder = v3_1_1::Connack::builder().session_present(false);
+            let answer = builder.return_code(ConnectReturnCode::NotAuthorized);
+            Ok(Packet::V3_1_1Connack(answer.build()?))
+        }
+        _ => Err(MqttError::ProtocolError),
+    }
+}
+
 /// Returns the answer of the port for devices to a CONNECT, and whether the connection is accepted.
 pub fn connack(packet: &Packet, limits: PortLimits) -> Result<(Packet, bool), MqttError> {
     match packet {

@@ -1,4 +1,4 @@
-//! OTLP over gRPC: the method `Export` of the service of metrics, over HTTP/2 without TLS.
+//! OTLP over gRPC: the method `Export` of the service of metrics, over HTTP/2.
 //!
 //! A call is one request of HTTP/2. Its body is a message with a prefix of five bytes. The result is in the trailers of
 //! the answer, or in its head if there is no message.
@@ -7,6 +7,7 @@ use super::code::{self, UNIMPLEMENTED};
 use super::messages::{Any, Status};
 use super::{PROTOCOL, write};
 use crate::accept::{Arrival, accept, close, drive};
+use crate::access::{Credentials, Denial, Wanted};
 use crate::api_error::ApiError;
 use crate::app_state::AppState;
 use crate::connections::Connection;
@@ -15,6 +16,7 @@ use crate::intake::Intake;
 use crate::port;
 use crate::shutdown::Stop;
 use crate::socket::Socket;
+use crate::tls::Inside;
 use crate::whole_body::{self, Compression, collect, compression, decompress};
 use axum::body::Body;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Request, Response, StatusCode, header};
@@ -29,10 +31,11 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use prost::Message;
 use std::convert::Infallible;
 use std::future::Future;
+use std::net::IpAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpListener;
 
 const EXPORT: &str = "/opentelemetry.proto.collector.metrics.v1.MetricsService/Export";
 const MEDIA_TYPE: &str = "application/grpc";
@@ -64,7 +67,7 @@ const LEAVE_TIME: Duration = Duration::from_millis(500);
 pub async fn serve(listener: TcpListener, app: Arc<AppState>, stop: Stop) {
     let (of, until) = (app.clone(), stop.clone());
     let serve = move |arrival: Arrival, connection| {
-        serve_connection(arrival.stream, of.clone(), connection, until.clone())
+        serve_connection(arrival, of.clone(), connection, until.clone())
     };
     accept(listener, app, stop, LEAST_IDLE, serve, close).await;
 }
@@ -79,19 +82,19 @@ impl<F: Future<Output = ()> + Send + 'static> hyper::rt::Executor<F> for Calls {
     }
 }
 
-async fn serve_connection(
-    stream: TcpStream,
-    app: Arc<AppState>,
-    slot: Arc<Connection>,
-    stop: Stop,
-) {
+async fn serve_connection(arrival: Arrival, app: Arc<AppState>, slot: Arc<Connection>, stop: Stop) {
+    let (stream, peer) = (arrival.stream, arrival.peer.ip());
     // Answers are written in one piece: waiting for more would only delay them.
     let _ = stream.set_nodelay(true);
+    let stream = match app.secure(stream, Inside::Http2).await {
+        Ok(stream) => stream,
+        Err(error) => return tracing::debug!("TLS with {peer}: {error}"),
+    };
     let busy = slot.clone();
     let service = service_fn(move |request: Request<Incoming>| {
         let (app, serving) = (app.clone(), busy.serve());
         async move {
-            let answer = call(&app, request).await;
+            let answer = call(&app, request, peer).await;
             drop(serving);
             Ok::<_, Infallible>(answer)
         }
@@ -115,7 +118,7 @@ async fn serve_connection(
 }
 
 /// Answers a call.
-async fn call(app: &Arc<AppState>, request: Request<Incoming>) -> Response<Body> {
+async fn call(app: &Arc<AppState>, request: Request<Incoming>, peer: IpAddr) -> Response<Body> {
     let (head, body) = request.into_parts();
     let kind = head.headers.get(header::CONTENT_TYPE);
     if !kind.is_some_and(|kind| kind.as_bytes().starts_with(MEDIA_TYPE.as_bytes())) {
@@ -127,7 +130,11 @@ async fn call(app: &Arc<AppState>, request: Request<Incoming>) -> Response<Body>
         let text = format!("{} does not exist; this port has {EXPORT}", head.uri.path());
         return failure(UNIMPLEMENTED, &text);
     }
-    match export(app, &head.headers, Body::new(body)).await {
+    let exported = match admit(app, &head.headers, peer) {
+        Ok(app) => export(&app, &head.headers, Body::new(body)).await,
+        Err(denial) => Err(denial.error()),
+    };
+    match exported {
         Ok(message) => answer(message),
         Err(error) if error.status() == StatusCode::UNSUPPORTED_MEDIA_TYPE => {
             failure(UNIMPLEMENTED, &error.to_string())
@@ -140,6 +147,13 @@ async fn call(app: &Arc<AppState>, request: Request<Incoming>) -> Response<Body>
             response
         }
     }
+}
+
+/// Returns the state for the token of a call.
+fn admit(app: &Arc<AppState>, head: &HeaderMap, peer: IpAddr) -> Result<Arc<AppState>, Denial> {
+    let credentials = Credentials::of_headers(head);
+    let token = app.access.admit(&credentials, Wanted::WRITE, peer)?;
+    Ok(app.of(token.as_deref()))
 }
 
 /// Returns the status in Protocol Buffers with the time after which a retry is useful, if that is known.

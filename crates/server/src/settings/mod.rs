@@ -7,6 +7,7 @@
 mod cluster;
 mod collectd;
 mod collectd_values;
+mod exposure;
 mod mqtt;
 mod mqtt_values;
 mod page;
@@ -23,6 +24,7 @@ mod table;
 mod text;
 mod text_port_values;
 mod text_ports;
+mod tls;
 mod values;
 
 pub use collectd_values::CollectdSettings;
@@ -33,4 +35,5 @@ pub use setting::Setting;
 pub use statsd_values::StatsdSettings;
 pub use table::{all, named};
 pub use text_port_values::TextPorts;
-pub use values::{Acknowledge, ArrayIo, Settings};
+pub use tls::TlsSettings;
+pub use values::{AccessMode, Acknowledge, ArrayIo, Settings};

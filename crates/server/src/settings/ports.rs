@@ -1,16 +1,17 @@
 //! Settings of the ports, and of who may use them.
 
 use super::setting::Setting;
-use super::text::{address, boolean, host_names, names};
+use super::text::{address, boolean, host_names, names, non_empty, origins};
+use super::values::AccessMode;
 
 /// Settings, in the order of display.
-pub static SETTINGS: [Setting; 6] = [
+pub static SETTINGS: [Setting; 9] = [
     Setting {
         name: "listen",
         default: "127.0.0.1:7670",
         form: "ADDRESS:PORT",
-        help: "Address of the HTTP port, for writes, queries, metrics and the page. There is no password. An address that \
-               other hosts can reach also needs `allow_remote`.",
+        help: "Address of the HTTP port, for writes, queries, metrics and the page. An address that other hosts can reach \
+               also needs `allow_remote`, and tokens (docs/access.md).",
         assign: |settings, text| address(text).map(|address| settings.listen = address),
     },
     Setting {
@@ -32,7 +33,7 @@ pub static SETTINGS: [Setting; 6] = [
         name: "otlp_grpc",
         default: "off",
         form: "ADDRESS:PORT|off",
-        help: "Address of a port for OTLP metrics over gRPC, without TLS; 127.0.0.1:4317 is usual. The HTTP port receives \
+        help: "Address of a port for OTLP metrics over gRPC; 127.0.0.1:4317 is usual. The HTTP port receives \
                OTLP metrics over HTTP in any case.",
         assign: |settings, text| {
             settings.otlp_grpc = if text == "off" {
@@ -62,9 +63,46 @@ pub static SETTINGS: [Setting; 6] = [
         name: "allow_remote",
         default: "false",
         form: "true|false",
-        help: "Permit addresses other than loopback. Everybody who reaches a port can read and write all data. Put a \
-               proxy with authentication in front of the server, or a firewall around the server.",
+        help: "Permit addresses other than loopback. Requests then need a token (docs/access.md), unless `access` says \
+               otherwise.",
         assign: |settings, text| boolean(text).map(|allow| settings.allow_remote = allow),
+    },
+    Setting {
+        name: "access",
+        default: "tokens",
+        form: "tokens|mixed|open",
+        help: "Requests that need a token (docs/access.md). `tokens`: all requests, if there is a file of tokens or a port \
+               has an address other than loopback. Ports of protocols without credentials (line protocol over TCP and \
+               UDP, Graphite, OpenTSDB, StatsD, collectd without signatures) then need an address on loopback. `mixed`: \
+               these ports may have any address, and whoever reaches one can write. `open`: no request needs a token, \
+               and whoever reaches a port can read and write all data.",
+        assign: |settings, text| {
+            settings.access = match text {
+                "tokens" => AccessMode::Tokens,
+                "mixed" => AccessMode::Mixed,
+                "open" => AccessMode::Open,
+                _ => {
+                    return Err(format!(
+                        "{text:?} is not tokens, mixed or open; write one of these"
+                    ));
+                }
+            };
+            Ok(())
+        },
+    },
+    Setting {
+        name: "access_file",
+        default: "auto",
+        form: "FILE|auto",
+        help: "File with the hashes of the tokens, which `seiner token` changes; auto: `access.toml` in the data directory. \
+               The server reads the file again within a second of a change.",
+        assign: |settings, text| {
+            settings.access_file = match non_empty(text)? {
+                "auto" => None,
+                path => Some(path.into()),
+            };
+            Ok(())
+        },
     },
     Setting {
         name: "allowed_hosts",
@@ -79,6 +117,21 @@ pub static SETTINGS: [Setting; 6] = [
             settings.allowed_hosts = match text {
                 "none" => Vec::new(),
                 _ => host_names(text)?,
+            };
+            Ok(())
+        },
+    },
+    Setting {
+        name: "cors_origins",
+        default: "none",
+        form: "ORIGIN,...|none",
+        help: "Origins of web pages of other hosts that may use this server (CORS), such as `https://app.example`. Such a \
+               page can send what a program on the user's machine can send. With tokens, the page needs one: the server \
+               accepts no cookies.",
+        assign: |settings, text| {
+            settings.cors_origins = match text {
+                "none" => Vec::new(),
+                _ => origins(text)?,
             };
             Ok(())
         },

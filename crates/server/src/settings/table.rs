@@ -5,17 +5,21 @@ use super::mqtt_values::MqttSettings;
 use super::setting::Setting;
 use super::statsd_values::StatsdSettings;
 use super::text_port_values::TextPorts;
-use super::values::{Acknowledge, ArrayIo, Settings};
-use super::{cluster, collectd, mqtt, ports, service, sql, statsd, storage, store, text_ports};
+use super::tls::TlsSettings;
+use super::values::{AccessMode, Acknowledge, ArrayIo, Settings};
+use super::{
+    cluster, collectd, mqtt, ports, service, sql, statsd, storage, store, text_ports, tls,
+};
 use seiner_engine::{Classes, Durability, Given, MergePolicy};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
 /// Groups of settings, in the order of display.
-static GROUPS: [&[Setting]; 10] = [
+static GROUPS: [&[Setting]; 11] = [
     &storage::SETTINGS,
     &ports::SETTINGS,
+    &tls::SETTINGS,
     &text_ports::SETTINGS,
     &statsd::SETTINGS,
     &collectd::SETTINGS,
@@ -52,6 +56,10 @@ impl Default for Settings {
             otlp_grpc: None,
             otlp_labels: Vec::new(),
             allow_remote: false,
+            access: AccessMode::Tokens,
+            access_file: None,
+            cors_origins: Vec::new(),
+            tls: TlsSettings::default(),
             allowed_hosts: Vec::new(),
             text_ports: TextPorts::default(),
             statsd: StatsdSettings::default(),
@@ -130,6 +138,12 @@ mod tests {
             ("flight_sql_listen", "32010"),
             ("otlp_labels", "host.name,,os.type"),
             ("allow_remote", "maybe"),
+            ("access", "closed"),
+            ("access_file", ""),
+            ("cors_origins", "*"),
+            ("tls_certificate", ""),
+            ("tls_key", ""),
+            ("tls_client_ca", ""),
             ("allowed_hosts", "https://nas.local"),
             ("line_udp_listen", "8089"),
             ("graphite_listen", "2003"),

@@ -40,6 +40,32 @@ pub fn host_names(text: &str) -> Result<Vec<HostName>, String> {
         .collect()
 }
 
+/// Returns the path of a file; `None` for "none".
+pub fn file(text: &str) -> Result<Option<PathBuf>, String> {
+    Ok(match non_empty(text)? {
+        "none" => None,
+        path => Some(PathBuf::from(path)),
+    })
+}
+
+/// Returns origins separated by commas, in lower case.
+pub fn origins(text: &str) -> Result<Vec<String>, String> {
+    let origins = text.split(',').map(str::trim);
+    origins
+        .map(|origin| {
+            let host = origin.strip_prefix("https://");
+            let host = host.or_else(|| origin.strip_prefix("http://"));
+            match host.and_then(HostName::parse) {
+                Some(_) => Ok(origin.to_ascii_lowercase()),
+                None => Err(format!(
+                    "{origin:?} is not an origin; write origins such as https://app.example with commas between them, or \
+                     \"none\""
+                )),
+            }
+        })
+        .collect()
+}
+
 /// Returns names of attributes separated by commas.
 pub fn names(text: &str) -> Result<Vec<String>, String> {
     let names = text.split(',').map(str::trim);

@@ -1,10 +1,12 @@
 //! Values of the settings: data, and what follows from several of them together.
 
 use super::collectd_values::CollectdSettings;
+use super::exposure;
 use super::mqtt_values::MqttSettings;
 use super::scrape_values::ScrapeJob;
 use super::statsd_values::StatsdSettings;
 use super::text_port_values::TextPorts;
+use super::tls::TlsSettings;
 use crate::hosts::HostName;
 use crate::size::format_size;
 use seiner_engine::{Classes, Durability, Given, MergePolicy, Options};
@@ -46,6 +48,17 @@ pub enum Acknowledge {
     Quorum,
 }
 
+/// Requests that need a token.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AccessMode {
+    /// All, if there are tokens or other hosts can reach a port.
+    Tokens,
+    /// As `Tokens`, but ports of protocols without credentials may be reached from other hosts.
+    Mixed,
+    /// None.
+    Open,
+}
+
 /// Settings of a server: data, not components.
 #[derive(Clone, Debug)]
 pub struct Settings {
@@ -73,6 +86,14 @@ pub struct Settings {
     pub otlp_labels: Vec<String>,
     /// True if addresses other than loopback are allowed.
     pub allow_remote: bool,
+    /// Requests that need a token.
+    pub access: AccessMode,
+    /// File with the tokens; `None` for a file in the data directory.
+    pub access_file: Option<PathBuf>,
+    /// Files of TLS.
+    pub tls: TlsSettings,
+    /// Origins of pages of other hosts that may use the server, in lower case.
+    pub cors_origins: Vec<String>,
     /// Names of the server besides its addresses.
     pub allowed_hosts: Vec<HostName>,
     /// Addresses of the ports for protocols without answers.
@@ -241,37 +262,27 @@ impl Settings {
         }
     }
 
+    /// Returns the path of the file with the tokens.
+    pub fn token_file(&self) -> PathBuf {
+        let in_data = || self.data.join("access.toml");
+        self.access_file.clone().unwrap_or_else(in_data)
+    }
+
     /// Refuses an address that other hosts can reach, unless the settings allow it.
     ///
     /// # Errors
     /// A sentence that names the setting and the remedy.
     pub fn check_exposure(&self) -> Result<(), String> {
-        let addresses = [
-            ("listen", Some(self.listen)),
-            ("line_tcp", self.line_tcp),
-            ("line_udp_listen", self.text_ports.line_udp),
-            ("graphite_listen", self.text_ports.graphite),
-            ("graphite_pickle_listen", self.text_ports.graphite_pickle),
-            ("opentsdb_listen", self.text_ports.opentsdb),
-            ("statsd_listen", self.statsd.listen),
-            ("collectd_listen", self.collectd.listen),
-            ("mqtt_listen", self.mqtt.listen),
-            ("otlp_grpc", self.otlp_grpc),
-            ("postgres_listen", self.postgres_listen),
-            ("flight_sql_listen", self.flight_sql_listen),
-        ];
-        for (name, address) in addresses {
-            if let Some(address) = address
-                && !address.ip().is_loopback()
-                && !self.allow_remote
-            {
-                return Err(format!(
-                    "{name} = \"{address}\" can be reached from other hosts, and there is no password: whoever \
-                     reaches it may read and write everything; listen on 127.0.0.1, or set allow_remote = true"
-                ));
-            }
-        }
-        Ok(())
+        exposure::check(self)
+    }
+
+    /// Refuses a start without tokens if requests need one, and ports that cannot ask for tokens. `tokens` is the number
+    /// of tokens; `None` if there is no file.
+    ///
+    /// # Errors
+    /// A sentence with the remedy, and the commands.
+    pub fn check_access(&self, tokens: Option<usize>) -> Result<(), String> {
+        exposure::check_tokens(self, tokens)
     }
 }
 
@@ -339,23 +350,5 @@ mod tests {
         assert_eq!(less.disk, Some(50 << 20));
         let error = of(capacity).on_disk_of(capacity, unit).unwrap_err();
         assert!(error.contains("lower it"), "{error}");
-    }
-
-    #[test]
-    fn addresses_beyond_loopback_need_permission() {
-        let mut settings = Settings::default();
-        assert_eq!(settings.check_exposure(), Ok(()));
-        settings.mqtt.listen = Some("0.0.0.0:1883".parse().unwrap());
-        let error = settings.check_exposure().unwrap_err();
-        assert!(error.contains("mqtt_listen"), "{error}");
-        settings.line_tcp = Some("[::]:7671".parse().unwrap());
-        assert!(
-            settings
-                .check_exposure()
-                .unwrap_err()
-                .contains("allow_remote = true")
-        );
-        settings.allow_remote = true;
-        assert_eq!(settings.check_exposure(), Ok(()));
     }
 }

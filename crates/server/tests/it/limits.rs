@@ -3,7 +3,7 @@
 use crate::site::Site;
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use seiner_server::{Server, Settings};
+use seiner_server::{AccessMode, Server, Settings};
 use serde_json::json;
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -377,9 +377,19 @@ fn public_addresses_need_permission() {
         .expect("the start is rejected")
         .to_string();
     assert!(error.contains("allow_remote = true"), "{error}");
+    let settings = Settings {
+        allow_remote: true,
+        ..settings
+    };
+    let error = runtime
+        .block_on(Server::start(settings.clone()))
+        .err()
+        .expect("there is no token")
+        .to_string();
+    assert!(error.contains("seiner token create"), "{error}");
     let server = runtime
         .block_on(Server::start(Settings {
-            allow_remote: true,
+            access: AccessMode::Open,
             ..settings
         }))
         .unwrap();

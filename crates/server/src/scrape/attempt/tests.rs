@@ -1,6 +1,7 @@
 //! Tests of scrapes with targets and a clock that are not real.
 
 use super::*;
+use crate::access::Access;
 use crate::app_state::Extensions;
 use crate::settings::{ScrapeJob, Settings, TargetAddress};
 use crate::whole_body::Held;
@@ -52,7 +53,8 @@ impl Bench {
             ..Settings::default()
         };
         let store = Arc::new(MemoryStore::new());
-        let app = AppState::new(store, Extensions::default(), settings);
+        let access = Access::open(&settings).unwrap();
+        let app = AppState::new(store, Extensions::default(), settings, (access, None));
         let address = TargetAddress::parse("nas:9100").unwrap();
         let job = app.scrape.jobs[0].job.clone();
         Bench {

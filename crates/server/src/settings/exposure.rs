@@ -1,0 +1,181 @@
+//! Rules for the addresses of ports: who can reach a port, and whether the port can ask for a token.
+
+use super::values::{AccessMode, Settings};
+use seiner_wire::collectd::Level;
+use std::net::SocketAddr;
+
+/// Credentials that a port can ask for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Credentials {
+    /// A token, or signatures.
+    Some,
+    /// None: the protocol has no credentials.
+    None,
+    /// None yet: clients of SQL present no tokens.
+    Sql,
+}
+
+/// Port: the name of its setting, its address, and its credentials.
+type Port = (&'static str, Option<SocketAddr>, Credentials);
+
+fn ports(settings: &Settings) -> [Port; 12] {
+    let text = &settings.text_ports;
+    let collectd = match settings.collectd.security {
+        Level::None => Credentials::None,
+        _ => Credentials::Some,
+    };
+    [
+        ("listen", Some(settings.listen), Credentials::Some),
+        ("line_tcp", settings.line_tcp, Credentials::None),
+        ("line_udp_listen", text.line_udp, Credentials::None),
+        ("graphite_listen", text.graphite, Credentials::None),
+        (
+            "graphite_pickle_listen",
+            text.graphite_pickle,
+            Credentials::None,
+        ),
+        ("opentsdb_listen", text.opentsdb, Credentials::None),
+        ("statsd_listen", settings.statsd.listen, Credentials::None),
+        ("collectd_listen", settings.collectd.listen, collectd),
+        ("mqtt_listen", settings.mqtt.listen, Credentials::Some),
+        ("otlp_grpc", settings.otlp_grpc, Credentials::Some),
+        (
+            "postgres_listen",
+            settings.postgres_listen,
+            Credentials::Sql,
+        ),
+        (
+            "flight_sql_listen",
+            settings.flight_sql_listen,
+            Credentials::Sql,
+        ),
+    ]
+}
+
+/// Returns the ports that have an address, with the address.
+fn open_ports(
+    settings: &Settings,
+) -> impl Iterator<Item = (&'static str, SocketAddr, Credentials)> {
+    let ports = ports(settings).into_iter();
+    ports.filter_map(|(name, address, credentials)| Some((name, address?, credentials)))
+}
+
+/// Refuses addresses that other hosts can reach, unless the settings allow them.
+pub fn check(settings: &Settings) -> Result<(), String> {
+    settings.tls.check()?;
+    if settings.tls.certificate.is_some() && !settings.cluster.is_empty() {
+        return Err(
+            "tls_certificate: ports of a cluster send each other requests without TLS; leave TLS out, and connect the \
+             ports by a private network"
+                .to_string(),
+        );
+    }
+    for (name, address, credentials) in open_ports(settings) {
+        if address.ip().is_loopback() {
+            continue;
+        }
+        if !settings.allow_remote {
+            return Err(format!(
+                "{name} = \"{address}\" can be reached from other hosts; listen on 127.0.0.1, or set allow_remote = true \
+                 and create a token (docs/access.md)"
+            ));
+        }
+        if settings.access == AccessMode::Tokens && credentials == Credentials::None {
+            return Err(format!(
+                "{name} = \"{address}\" can be reached from other hosts, and its protocol has no credentials; listen on \
+                 127.0.0.1, or set access = \"mixed\" so that whoever reaches the port can write"
+            ));
+        }
+        if settings.access != AccessMode::Open && credentials == Credentials::Sql {
+            return Err(sql(name));
+        }
+    }
+    Ok(())
+}
+
+/// Refuses a start without tokens if requests need one, and ports that cannot ask for tokens. `tokens` is the number of
+/// tokens; `None` if there is no file.
+pub fn check_tokens(settings: &Settings, tokens: Option<usize>) -> Result<(), String> {
+    if settings.access == AccessMode::Open {
+        return Ok(());
+    }
+    let mut remote = open_ports(settings).filter(|(_, address, _)| !address.ip().is_loopback());
+    match (tokens, remote.next()) {
+        (None | Some(0), Some((name, address, _))) => {
+            let file = settings.token_file();
+            return Err(format!(
+                "{name} = \"{address}\" can be reached from other hosts, and there is no token; create one and start again:\n\
+                 \n  seiner token create NAME --scope read,write --access-file {}\n\
+                 \nor set access = \"open\" so that whoever reaches the port can read and write everything",
+                file.display()
+            ));
+        }
+        (None, None) => return Ok(()),
+        _ => {}
+    }
+    let mut ports = open_ports(settings);
+    match ports.find(|(_, _, credentials)| *credentials == Credentials::Sql) {
+        Some((name, ..)) => Err(sql(name)),
+        None => Ok(()),
+    }
+}
+
+fn sql(name: &str) -> String {
+    format!(
+        "{name}: clients of this port cannot present a token yet, and requests need one; query with /api/v1/sql, or set \
+         access = \"open\" so that whoever reaches a port can read and write everything"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_beyond_loopback_need_permission() {
+        let mut settings = Settings::default();
+        assert_eq!(check(&settings), Ok(()));
+        settings.mqtt.listen = Some("0.0.0.0:1883".parse().unwrap());
+        let error = check(&settings).unwrap_err();
+        assert!(error.contains("mqtt_listen"), "{error}");
+        settings.line_tcp = Some("[::]:7671".parse().unwrap());
+        let error = check(&settings).unwrap_err();
+        assert!(error.contains("allow_remote = true"), "{error}");
+        settings.allow_remote = true;
+        let error = check(&settings).unwrap_err();
+        assert!(error.contains("line_tcp"), "{error}");
+        for access in [AccessMode::Mixed, AccessMode::Open] {
+            settings.access = access;
+            assert_eq!(check(&settings), Ok(()));
+        }
+    }
+
+    #[test]
+    fn remote_addresses_need_a_token() {
+        let mut settings = Settings::default();
+        for tokens in [None, Some(0), Some(1)] {
+            assert_eq!(check_tokens(&settings, tokens), Ok(()));
+        }
+        settings.listen = "0.0.0.0:7670".parse().unwrap();
+        for tokens in [None, Some(0)] {
+            let error = check_tokens(&settings, tokens).unwrap_err();
+            assert!(error.contains("seiner token create"), "{error}");
+        }
+        assert_eq!(check_tokens(&settings, Some(1)), Ok(()));
+        settings.access = AccessMode::Open;
+        assert_eq!(check_tokens(&settings, None), Ok(()));
+    }
+
+    #[test]
+    fn ports_of_sql_exist_without_tokens_only() {
+        let mut settings = Settings {
+            postgres_listen: Some("127.0.0.1:5432".parse().unwrap()),
+            ..Settings::default()
+        };
+        assert_eq!(check_tokens(&settings, None), Ok(()));
+        let error = check_tokens(&settings, Some(1)).unwrap_err();
+        assert!(error.starts_with("postgres_listen"), "{error}");
+        settings.access = AccessMode::Open;
+        assert_eq!(check_tokens(&settings, Some(1)), Ok(()));
+    }
+}

@@ -1,0 +1,138 @@
+"""TLS of the ports, with curl, paho and the OTLP exporter over gRPC; and pages of other hosts (CORS)."""
+
+import shutil
+import socket
+import ssl
+
+import paho.mqtt.client as paho
+import pytest
+import requests
+
+from authority import certificates
+from program import run
+from test_access import PATIENCE_S, bearer, create, curl, free_port, until
+
+BEGIN = 1_700_000_000
+
+
+@pytest.fixture
+def encrypted(serve, tmp_path):
+    """Server with a certificate and a token. Returns the server, the path of the authority, and the token."""
+    authority, certificate, key = certificates(tmp_path)
+    token = create(tmp_path / "data", "admin", "admin")
+    port = free_port()
+    server = serve(tls_certificate=certificate, tls_key=key, mqtt_listen=f"127.0.0.1:{port}", mqtt_topic="topic={field},measurement=m")
+    server.mqtt_port = port
+    return server, authority, token
+
+
+def test_http_and_mqtt_are_encrypted(encrypted):
+    server, authority, token = encrypted
+    assert server.url.startswith("https://127.0.0.1:")
+    trusted = {"verify": str(authority), "timeout": 60}
+    lines = f"cpu x=1 {BEGIN}"
+    written = requests.post(f"{server.url}/write?precision=s", data=lines, headers=bearer(token), **trusted)
+    assert written.status_code == 204
+    assert requests.get(f"{server.url}/status", **trusted).status_code == 401
+    with pytest.raises(requests.exceptions.SSLError):
+        requests.get(f"{server.url}/ping", timeout=60)
+    with pytest.raises(requests.exceptions.ConnectionError):
+        requests.get(server.url.replace("https", "http") + "/ping", timeout=60)
+    client = paho.Client(paho.CallbackAPIVersion.VERSION2)
+    client.tls_set(str(authority))
+    client.username_pw_set("any", token)
+    client.connect("127.0.0.1", server.mqtt_port)
+    client.loop_start()
+    client.publish("x", "1", qos=1).wait_for_publish(PATIENCE_S)
+    client.disconnect()
+    client.loop_stop()
+    stored = requests.get(f"{server.url}/api/v1/latest?select=m", headers=bearer(token), **trusted).json()
+    assert [series["values"] for series in stored["series"]] == [[1]]
+
+
+def test_hostile_handshakes_do_not_stop_the_port(encrypted):
+    server, authority, _ = encrypted
+    host, port = server.address.removeprefix("https://").split(":")
+    silent = [socket.create_connection((host, int(port))) for _ in range(20)]
+    for bytes_ in (b"GET / HTTP/1.1\r\n\r\n", b"\x16\x03\x01\xff\xff" + b"\0" * 1000, b"\x80"):
+        with socket.create_connection((host, int(port))) as wrong:
+            wrong.sendall(bytes_)
+    assert requests.get(f"{server.url}/ping", verify=str(authority), timeout=60).status_code == 204
+    for each in silent:
+        each.close()
+
+
+def served_certificate(server):
+    host, port = server.address.removeprefix("https://").split(":")
+    return ssl.get_server_certificate((host, int(port)), timeout=60)
+
+
+def test_a_changed_certificate_is_read_again_and_a_broken_one_is_not(encrypted, tmp_path):
+    server, authority, _ = encrypted
+    first = served_certificate(server)
+    (tmp_path / "host.pem").write_text("no certificate")
+    until(lambda: "the certificate stays as it is" in server.log.read_text(), "the broken file was not read")
+    assert served_certificate(server) == first
+    (tmp_path / "new").mkdir()
+    certificates(tmp_path / "new")
+    for name in ("host.key", "host.pem"):
+        shutil.copy(tmp_path / "new" / name, tmp_path / name)
+    until(lambda: served_certificate(server) != first, "the new certificate is not served")
+    assert requests.get(f"{server.url}/ping", verify=str(tmp_path / "new/ca.pem"), timeout=60).status_code == 204
+
+
+def test_certificates_of_clients(serve, tmp_path):
+    authority, certificate, key = certificates(tmp_path)
+    server = serve(tls_certificate=certificate, tls_key=key, tls_client_ca=authority)
+    trusted = ["--cacert", authority, f"{server.url}/ping"]
+    assert curl(*trusted) == 0
+    assert curl("--cert", certificate, "--key", key, *trusted) == 204
+
+
+def test_otlp_over_grpc_is_encrypted(serve, tmp_path):
+    from opentelemetry.exporter.otlp.proto.grpc.metric_exporter import OTLPMetricExporter
+    from opentelemetry.sdk.metrics import MeterProvider
+    from opentelemetry.sdk.metrics.export import PeriodicExportingMetricReader
+    import grpc
+
+    authority, certificate, key = certificates(tmp_path)
+    token = create(tmp_path / "data", "otlp", "read,write")
+    port = free_port()
+    server = serve(tls_certificate=certificate, tls_key=key, otlp_grpc=f"127.0.0.1:{port}")
+    for text, is_stored in (("wrong", False), (token, True)):
+        exporter = OTLPMetricExporter(
+            endpoint=f"https://127.0.0.1:{port}",
+            credentials=grpc.ssl_channel_credentials(authority.read_bytes()),
+            headers=(("authorization", f"Bearer {text}"),),
+        )
+        provider = MeterProvider([PeriodicExportingMetricReader(exporter, export_interval_millis=600_000)])
+        provider.get_meter("test").create_counter("pieces").add(7)
+        provider.force_flush()
+        provider.shutdown()
+        found = requests.get(
+            f"{server.url}/api/v1/measurements", headers=bearer(token), verify=str(authority), timeout=60
+        ).json()
+        assert any("pieces" in name for name in found) == is_stored, found
+
+
+def test_wrong_files_are_named(tmp_path):
+    denied = run("serve", "--tls-certificate", "a.pem", "--data", tmp_path / "data")
+    assert denied.returncode == 2 and "tls_key" in denied.stderr
+    denied = run("serve", "--tls-certificate", "a.pem", "--tls-key", "a.key", "--data", tmp_path / "data", cwd=tmp_path)
+    assert denied.returncode == 1 and "a.pem" in denied.stderr, denied.stderr
+
+
+def test_pages_of_permitted_origins_may_use_the_server(serve):
+    server = serve(cors_origins="https://app.example")
+    asks = {"origin": "https://app.example", "sec-fetch-site": "cross-site"}
+    preflight = {**asks, "access-control-request-method": "POST", "access-control-request-headers": "authorization"}
+    for path in ("/write", "/api/v1/query"):
+        answer = requests.options(server.url + path, headers=preflight, timeout=60)
+        assert answer.status_code == 204
+        assert answer.headers["access-control-allow-origin"] == "https://app.example"
+        assert "authorization" in answer.headers["access-control-allow-headers"]
+    answer = requests.post(f"{server.url}/write?precision=s", data=f"cpu x=1 {BEGIN}", headers=asks, timeout=60)
+    assert answer.status_code == 204 and answer.headers["vary"] == "Origin"
+    for origin in ("https://evil.example", "https://app.example.evil.example", "null"):
+        answer = requests.get(f"{server.url}/status", headers={**asks, "origin": origin}, timeout=60)
+        assert answer.status_code == 403 and "access-control-allow-origin" not in answer.headers
