@@ -14,7 +14,7 @@ import pytest
 import requests
 from influxdb_client.client.write_api import SYNCHRONOUS
 
-from program import run
+from program import PROGRAM, run
 
 BEGIN = 1_700_000_000
 PATIENCE_S = 20
@@ -236,6 +236,17 @@ def test_a_remote_address_needs_a_token(tmp_path):
     for more in (["--line-tcp", "0.0.0.0:0"], ["--postgres-listen", "127.0.0.1:0"]):
         denied = run(*remote, *more)
         assert denied.returncode == 2 and "access = " in denied.stderr, denied.stderr
+
+
+@pytest.mark.skipif(not PROGRAM.with_name("seiner-sql").is_file(), reason="seiner-sql is missing: run `make sql`")
+def test_sql_needs_a_token_without_a_selector(guarded):
+    server, admin = guarded
+    limited = create(server.data, "limited", "read", "--where", "cpu")
+    server.write(f"cpu x=1 {BEGIN}", headers=bearer(admin), precision="s")
+    path = f"{server.url}/api/v1/sql?q=SELECT+x+FROM+cpu"
+    assert requests.get(path, headers=bearer(admin), timeout=60).json() == [{"x": 1.0}]
+    assert requests.get(path, timeout=60).status_code == 401
+    until(lambda: requests.get(path, headers=bearer(limited), timeout=60).status_code == 403, "the token is not valid")
 
 
 @pytest.mark.skipif(not shutil.which("prometheus"), reason="no prometheus: run scripts/need.sh prometheus")

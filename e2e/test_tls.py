@@ -50,6 +50,16 @@ def test_http_and_mqtt_are_encrypted(encrypted):
     assert [series["values"] for series in stored["series"]] == [[1]]
 
 
+def test_the_command_line_checks_the_certificate(encrypted):
+    server, authority, token = encrypted
+    query = ["query", "cpu", "--server", server.url]
+    trusted = run(*query, "--ca", authority, env={"SEINER_TOKEN": token})
+    assert trusted.returncode == 0, trusted.stderr
+    assert "token" in run(*query, "--ca", authority).stderr
+    unknown = run(*query, env={"SEINER_TOKEN": token})
+    assert unknown.returncode == 1 and token not in unknown.stderr
+
+
 def test_hostile_handshakes_do_not_stop_the_port(encrypted):
     server, authority, _ = encrypted
     host, port = server.address.removeprefix("https://").split(":")

@@ -69,8 +69,7 @@ impl Client {
         let query = form_urlencoded::Serializer::new(String::new())
             .extend_pairs(pairs)
             .finish();
-        let mut request =
-            Request::get(format!("{path}?{query}")).header("host", &self.authority);
+        let mut request = Request::get(format!("{path}?{query}")).header("host", &self.authority);
         if let Some(authorization) = &self.authorization {
             request = request.header("authorization", authorization);
         }

@@ -113,7 +113,7 @@ impl Ports {
             .arg("--data")
             .arg(self.folder.join(&name));
         if !place.address.ip().is_loopback() {
-            command.args(["--allow-remote", "true"]);
+            command.args(["--allow-remote", "true", "--access", "open"]);
         }
         let log = self.folder.join(format!("{name}.log"));
         let mut server = Server::start(command, place.address, &log)?;

@@ -1,8 +1,10 @@
-//! Token that a command presents to a server.
+//! Access of a command to a server: token, and authority of the server's certificate.
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
-use std::path::PathBuf;
+use seiner_server::{provider, system_certificates};
+use std::path::{Path, PathBuf};
+use ureq::tls::{Certificate, PemItem, RootCerts, TlsConfig, parse_pem};
 
 /// Variable with the text of a token.
 const VARIABLE: &str = "SEINER_TOKEN";
@@ -14,9 +16,39 @@ pub struct Login {
     /// token itself].
     #[arg(long, value_name = "FILE", global = true)]
     token_file: Option<PathBuf>,
+    /// File in the format PEM with the certificate of the authority that signed the certificate of an
+    /// https server [default: the authorities of the system].
+    #[arg(long, value_name = "FILE", global = true)]
+    ca: Option<PathBuf>,
 }
 
 impl Login {
+    /// Returns the settings of TLS.
+    ///
+    /// # Errors
+    /// If the file of the authority cannot be read, or there is no authority.
+    pub fn tls(&self) -> Result<TlsConfig> {
+        let certificates = match &self.ca {
+            Some(path) => authorities(path).with_context(|| path.display().to_string())?,
+            None => {
+                let of_system = system_certificates();
+                let certificates = of_system.iter().map(|der| Certificate::from_der(der));
+                certificates
+                    .map(|certificate| certificate.to_owned())
+                    .collect()
+            }
+        };
+        if certificates.is_empty() {
+            bail!(
+                "there is no certificate of an authority; name a file in the format PEM with --ca"
+            );
+        }
+        let config = TlsConfig::builder()
+            .root_certs(RootCerts::new_with_certs(&certificates))
+            .unversioned_rustls_crypto_provider(provider());
+        Ok(config.build())
+    }
+
     /// Returns the token of the file or of the variable, if there is one.
     ///
     /// # Errors
@@ -39,4 +71,16 @@ impl Login {
         }
         Ok(Some(text.to_string()))
     }
+}
+
+/// Reads the certificates of a file.
+fn authorities(path: &Path) -> Result<Vec<Certificate<'static>>> {
+    let text = std::fs::read(path)?;
+    let mut certificates = Vec::new();
+    for item in parse_pem(&text) {
+        if let PemItem::Certificate(certificate) = item? {
+            certificates.push(certificate);
+        }
+    }
+    Ok(certificates)
 }

@@ -69,10 +69,10 @@ struct RowsBody<'a> {
 }
 
 impl Remote {
-    /// Creates a client for the server at `address`, which begins with `http://`.
+    /// Creates a client for the server at `address`, which begins with `http://` or `https://`.
     ///
     /// # Errors
-    /// If the token cannot be read.
+    /// If the token or the certificate of the authority cannot be read.
     pub fn new(address: &str, login: &Login) -> Result<Remote> {
         let config = Agent::config_builder()
             .http_status_as_error(false)
@@ -81,6 +81,10 @@ impl Remote {
         let config = match login.token()? {
             Some(token) => config.middleware(Bearer(format!("Bearer {token}"))),
             None => config,
+        };
+        let config = match address.starts_with("https://") {
+            true => config.tls_config(login.tls()?),
+            false => config,
         };
         let address = address.trim_end_matches('/').to_string();
         Ok(Remote {

@@ -7,7 +7,7 @@ use seiner_server::access::{Digest, Scopes, TokenEntry, change, generate, read};
 use seiner_server::settings::Setting;
 use seiner_server::{Layers, RepeatedFlags};
 use std::io::{Write, stdout};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
 
 /// Create, list and revoke the tokens with which clients use a server.
@@ -103,7 +103,7 @@ fn failed(error: String) -> Failure {
 }
 
 fn create(
-    path: &PathBuf,
+    path: &Path,
     name: String,
     scope: Scopes,
     selector: Option<Selector>,
@@ -140,7 +140,7 @@ fn create(
     Ok(())
 }
 
-fn list(path: &PathBuf) -> Result<(), Failure> {
+fn list(path: &Path) -> Result<(), Failure> {
     let Some(tokens) = read(path).map_err(failed)? else {
         eprintln!("There is no file {}.", path.display());
         return Ok(());
@@ -159,7 +159,7 @@ fn list(path: &PathBuf) -> Result<(), Failure> {
     Ok(())
 }
 
-fn revoke(path: &PathBuf, name: &str) -> Result<(), Failure> {
+fn revoke(path: &Path, name: &str) -> Result<(), Failure> {
     let left = change(path, |tokens| {
         let before = tokens.len();
         tokens.retain(|token| token.name != name);

@@ -88,6 +88,7 @@ pub use layers::{
     DEFAULT_FILE, Effective, GivenClass, GivenJob, GivenTopic, Layers, Origin, RepeatedFlags,
     SettingsError,
 };
+pub use secure::{provider, system_certificates};
 pub use server::{Server, run};
 pub use settings::{AccessMode, Acknowledge, ArrayIo, Settings};
 pub use size::parse_size;

@@ -9,6 +9,7 @@ use std::sync::{Arc, OnceLock};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
+use tokio_rustls::rustls::crypto::CryptoProvider;
 use tokio_rustls::rustls::crypto::ring::default_provider;
 use tokio_rustls::rustls::pki_types::pem::PemObject as _;
 use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
@@ -56,12 +57,22 @@ pub async fn connect(host: &str, port: u16, security: &Security) -> Result<Link,
     Ok(Box::new(secured))
 }
 
+/// Returns the certificates of the authorities of the system.
+pub fn system_certificates() -> Vec<CertificateDer<'static>> {
+    rustls_native_certs::load_native_certs().certs
+}
+
+/// Returns the implementation of cryptography that all connections use.
+pub fn provider() -> Arc<CryptoProvider> {
+    Arc::new(default_provider())
+}
+
 /// Returns the settings with the authorities of the system, which are read once.
 fn of_system() -> Result<Arc<ClientConfig>, String> {
     static CONFIG: OnceLock<Result<Arc<ClientConfig>, String>> = OnceLock::new();
     let read = || {
         let mut roots = RootCertStore::empty();
-        roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+        roots.add_parsable_certificates(system_certificates());
         match roots.is_empty() {
             true => Err("the system has no certificates of authorities; install ca-certificates, or give a file"
                 .to_string()),
@@ -92,7 +103,7 @@ fn authorities_of(path: &Path) -> Result<RootCertStore, String> {
 }
 
 fn config(roots: RootCertStore) -> Result<Arc<ClientConfig>, String> {
-    let builder = ClientConfig::builder_with_provider(Arc::new(default_provider()))
+    let builder = ClientConfig::builder_with_provider(provider())
         .with_safe_default_protocol_versions()
         .map_err(|error| error.to_string())?;
     let builder = builder.with_root_certificates(roots);

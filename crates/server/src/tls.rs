@@ -2,7 +2,7 @@
 //!
 //! A timer reads the files again when they change. A file that cannot be used leaves the last certificate in place.
 
-use crate::secure::Link;
+use crate::secure::{Link, provider};
 use crate::settings::TlsSettings;
 use std::fmt::Display;
 use std::io;
@@ -11,7 +11,6 @@ use std::sync::{Arc, Mutex, RwLock};
 use std::time::{Duration, SystemTime};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsAcceptor;
-use tokio_rustls::rustls::crypto::ring::default_provider;
 use tokio_rustls::rustls::pki_types::pem::PemObject as _;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio_rustls::rustls::server::WebPkiClientVerifier;
@@ -124,7 +123,7 @@ fn read(files: &TlsSettings) -> Result<Option<Arc<ServerConfig>>, String> {
     let (Some(certificate), Some(key)) = (&files.certificate, &files.key) else {
         return Ok(None);
     };
-    let provider = Arc::new(default_provider());
+    let provider = provider();
     let builder = ServerConfig::builder_with_provider(provider.clone())
         .with_safe_default_protocol_versions()
         .map_err(|error| error.to_string())?;

@@ -103,6 +103,22 @@ mod tests {
         assert_eq!(of("/query?p=other", &["Token seiner_x"]), token);
     }
 
+    proptest::proptest! {
+        #[test]
+        fn any_header_and_address_can_be_read(value in "\\PC{0,80}", query in "[ -~]{0,40}") {
+            let mut headers = HeaderMap::new();
+            if let Ok(value) = HeaderValue::from_bytes(value.as_bytes()) {
+                headers.append(header::AUTHORIZATION, value);
+            }
+            if let Ok(uri) = format!("/write?{query}").parse() {
+                Credentials::of(&headers, &uri);
+            }
+            // A server of Basic credentials returns what a client encoded.
+            let basic = format!("Basic {}", STANDARD.encode(format!("user:{value}")));
+            assert_eq!(of("/x", &[&basic]), Credentials::Token(value));
+        }
+    }
+
     #[test]
     fn other_texts_are_no_tokens() {
         for (uri, values, expected) in [

@@ -7,8 +7,10 @@ use std::net::SocketAddr;
 /// Credentials that a port can ask for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Credentials {
-    /// A token, or signatures.
-    Some,
+    /// A token.
+    Token,
+    /// Signatures of the protocol.
+    Signature,
     /// None: the protocol has no credentials.
     None,
     /// None yet: clients of SQL present no tokens.
@@ -22,10 +24,10 @@ fn ports(settings: &Settings) -> [Port; 12] {
     let text = &settings.text_ports;
     let collectd = match settings.collectd.security {
         Level::None => Credentials::None,
-        _ => Credentials::Some,
+        _ => Credentials::Signature,
     };
     [
-        ("listen", Some(settings.listen), Credentials::Some),
+        ("listen", Some(settings.listen), Credentials::Token),
         ("line_tcp", settings.line_tcp, Credentials::None),
         ("line_udp_listen", text.line_udp, Credentials::None),
         ("graphite_listen", text.graphite, Credentials::None),
@@ -37,8 +39,8 @@ fn ports(settings: &Settings) -> [Port; 12] {
         ("opentsdb_listen", text.opentsdb, Credentials::None),
         ("statsd_listen", settings.statsd.listen, Credentials::None),
         ("collectd_listen", settings.collectd.listen, collectd),
-        ("mqtt_listen", settings.mqtt.listen, Credentials::Some),
-        ("otlp_grpc", settings.otlp_grpc, Credentials::Some),
+        ("mqtt_listen", settings.mqtt.listen, Credentials::Token),
+        ("otlp_grpc", settings.otlp_grpc, Credentials::Token),
         (
             "postgres_listen",
             settings.postgres_listen,
@@ -99,7 +101,9 @@ pub fn check_tokens(settings: &Settings, tokens: Option<usize>) -> Result<(), St
     if settings.access == AccessMode::Open {
         return Ok(());
     }
-    let mut remote = open_ports(settings).filter(|(_, address, _)| !address.ip().is_loopback());
+    let mut remote = open_ports(settings).filter(|(_, address, credentials)| {
+        *credentials == Credentials::Token && !address.ip().is_loopback()
+    });
     match (tokens, remote.next()) {
         (None | Some(0), Some((name, address, _))) => {
             let file = settings.token_file();
@@ -130,6 +134,7 @@ fn sql(name: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::settings::StatsdSettings;
 
     #[test]
     fn addresses_beyond_loopback_need_permission() {
@@ -163,6 +168,16 @@ mod tests {
         }
         assert_eq!(check_tokens(&settings, Some(1)), Ok(()));
         settings.access = AccessMode::Open;
+        assert_eq!(check_tokens(&settings, None), Ok(()));
+        // A port that cannot ask for tokens does not need any.
+        let settings = Settings {
+            statsd: StatsdSettings {
+                listen: Some("0.0.0.0:8125".parse().unwrap()),
+                ..StatsdSettings::default()
+            },
+            access: AccessMode::Mixed,
+            ..Settings::default()
+        };
         assert_eq!(check_tokens(&settings, None), Ok(()));
     }
 

@@ -25,6 +25,7 @@ mod text;
 mod text_port_values;
 mod text_ports;
 mod tls;
+mod tls_values;
 mod values;
 
 pub use collectd_values::CollectdSettings;
@@ -35,5 +36,5 @@ pub use setting::Setting;
 pub use statsd_values::StatsdSettings;
 pub use table::{all, named};
 pub use text_port_values::TextPorts;
-pub use tls::TlsSettings;
+pub use tls_values::TlsSettings;
 pub use values::{AccessMode, Acknowledge, ArrayIo, Settings};

@@ -71,8 +71,8 @@ pub static SETTINGS: [Setting; 9] = [
         name: "access",
         default: "tokens",
         form: "tokens|mixed|open",
-        help: "Requests that need a token (docs/access.md). `tokens`: all requests, if there is a file of tokens or a port \
-               has an address other than loopback. Ports of protocols without credentials (line protocol over TCP and \
+        help: "Requests that need a token (docs/access.md). `tokens`: all requests, if there is a file of tokens, or the \
+               port of HTTP, gRPC or MQTT has an address other than loopback. Ports of protocols without credentials (line protocol over TCP and \
                UDP, Graphite, OpenTSDB, StatsD, collectd without signatures) then need an address on loopback. `mixed`: \
                these ports may have any address, and whoever reaches one can write. `open`: no request needs a token, \
                and whoever reaches a port can read and write all data.",

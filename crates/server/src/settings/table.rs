@@ -5,7 +5,7 @@ use super::mqtt_values::MqttSettings;
 use super::setting::Setting;
 use super::statsd_values::StatsdSettings;
 use super::text_port_values::TextPorts;
-use super::tls::TlsSettings;
+use super::tls_values::TlsSettings;
 use super::values::{AccessMode, Acknowledge, ArrayIo, Settings};
 use super::{
     cluster, collectd, mqtt, ports, service, sql, statsd, storage, store, text_ports, tls,

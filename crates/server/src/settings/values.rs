@@ -6,7 +6,7 @@ use super::mqtt_values::MqttSettings;
 use super::scrape_values::ScrapeJob;
 use super::statsd_values::StatsdSettings;
 use super::text_port_values::TextPorts;
-use super::tls::TlsSettings;
+use super::tls_values::TlsSettings;
 use crate::hosts::HostName;
 use crate::size::format_size;
 use seiner_engine::{Classes, Durability, Given, MergePolicy, Options};

@@ -3,7 +3,7 @@
 use crate::site::{Reply, Site};
 use seiner_server::access::{Digest, Scopes, TokenEntry, change, generate, read};
 use serde_json::json;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 /// Server with tokens.
@@ -13,7 +13,7 @@ struct Guarded {
 }
 
 /// Puts a token into the file of a server. Returns the token's text.
-fn create(path: &PathBuf, name: &str, scope: &str, selector: Option<&str>) -> String {
+fn create(path: &Path, name: &str, scope: &str, selector: Option<&str>) -> String {
     let text = generate().unwrap();
     let entry = TokenEntry {
         name: name.to_string(),
