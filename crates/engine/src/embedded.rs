@@ -160,7 +160,7 @@ impl Store for Engine {
     }
 
     fn latest(&self, query: &Query, is_over: Option<IsOver>) -> Result<Results<'_, Latest>, Error> {
-        let found = Engine::latest(self, query);
+        let found = Engine::latest_samples(self, query);
         Ok(match is_over {
             Some(is_over) => Box::new(found.until(is_over)),
             None => Box::new(found),

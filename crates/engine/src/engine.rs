@@ -260,7 +260,7 @@ impl Engine {
 
     /// Returns the latest sample of each series of a query, ordered by source. Damage is returned as by
     /// [`Engine::select`], for the blocks that are read.
-    pub fn latest(&self, query: &Query) -> LatestSamples<'_> {
+    pub fn latest_samples(&self, query: &Query) -> LatestSamples<'_> {
         query::latest(&self.core, query)
     }
 

@@ -183,6 +183,28 @@ impl Store {
         divided.retain(|_, samples| !samples.is_empty());
         assert_eq!(divided, expected, "parts {interval:?} {fields:?}");
 
+        let latest = self
+            .engine
+            .latest_samples(&query)
+            .threads(threads)
+            .map(|latest| {
+                let latest = latest.unwrap();
+                let Column::I64(values) = latest.value else {
+                    panic!("integers")
+                };
+                let series = (latest.source.0, name(&latest.field));
+                (series, (latest.time, values[0]))
+            });
+        let last = expected.iter().map(|(series, samples)| {
+            let (time, value) = samples.last_key_value().unwrap();
+            (*series, (*time, *value))
+        });
+        assert_eq!(
+            latest.collect::<BTreeMap<_, _>>(),
+            last.collect::<BTreeMap<_, _>>(),
+            "latest {interval:?} {fields:?}"
+        );
+
         // Field by field, with repeated reads of each source.
         let mut by_field = Model::new();
         let mut scan = self.engine.scan(&query).threads(threads).memory(memory);
@@ -362,5 +384,68 @@ fn aggregates_include_late_rows_of_all_times_once() {
     store.delete(source, Interval::new(7_000, 7_700));
     for _ in 0..20 {
         store.check(&mut rng);
+    }
+}
+
+#[test]
+fn the_latest_of_many_sources_are_the_last_of_their_aggregates() {
+    let store = Store::new();
+    let many = 5_000_u32;
+    let register = |n: u32| {
+        let key = SourceKey::new("many", [("n", n.to_string())]).unwrap();
+        store.engine.register(&key).unwrap()
+    };
+    let sources: Vec<SourceId> = (0..many).map(register).collect();
+    for round in 0..3_i64 {
+        for (nth, source) in sources.iter().enumerate() {
+            // In the last round, some sources get earlier rows, some later ones, and some none.
+            let time = match (round, nth % 5) {
+                (2, 0) => continue,
+                (2, 1) => -10,
+                _ => 10 * round + nth as i64 % 3,
+            };
+            let columns = Columns {
+                times: vec![time, time + 1],
+                fields: vec![FieldColumn {
+                    present: None,
+                    values: Column::F64(vec![nth as f64 / 3.0, round as f64 - 0.1]),
+                }],
+            };
+            store
+                .engine
+                .append_columns(*source, &["x"], &columns)
+                .unwrap();
+        }
+        if round < 2 {
+            store.engine.flush().unwrap();
+        }
+    }
+    let query = Query {
+        selector: Selector::parse("many").unwrap(),
+        fields: None,
+        interval: Interval::ALL,
+    };
+    let old = store.engine.aggregate(&query, Step::Whole).unwrap();
+    let old: Vec<_> = old
+        .map(|summary| {
+            let summary = summary.unwrap();
+            let (time, value) = summary.buckets.last().unwrap().last;
+            (summary.source, summary.key, time, value.to_bits())
+        })
+        .collect();
+    assert_eq!(old.len(), many as usize);
+    for threads in [1, 2, 5] {
+        let found = store
+            .engine
+            .latest_samples(&query)
+            .threads(threads)
+            .map(|latest| {
+                let latest = latest.unwrap();
+                let Column::F64(values) = latest.value else {
+                    panic!("floats")
+                };
+                (latest.source, latest.key, latest.time, values[0].to_bits())
+            });
+        assert!(found.eq(old.iter().cloned()), "{threads} threads");
     }
 }

@@ -120,12 +120,13 @@ pub fn quantile(q: f64, numbers: &mut [f64]) -> f64 {
     if q > 1.0 {
         return f64::INFINITY;
     }
-    numbers.sort_unstable_by(|a, b| nan_first(*a, *b));
     let rank = q * (numbers.len() as f64 - 1.0);
     let lower = rank.floor().max(0.0) as usize;
-    let upper = (lower + 1).min(numbers.len() - 1);
+    let (_, lower, above) = numbers.select_nth_unstable_by(lower, |a, b| nan_first(*a, *b));
+    let above = above.iter().copied().min_by(|a, b| nan_first(*a, *b));
+    let upper = above.unwrap_or(*lower);
     let weight = rank - rank.floor();
-    numbers[lower] * (1.0 - weight) + numbers[upper] * weight
+    *lower * (1.0 - weight) + upper * weight
 }
 
 /// Compares two numbers. NaN is the smallest.

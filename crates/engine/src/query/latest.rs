@@ -11,16 +11,19 @@ use crate::query::aggregate::summaries;
 use crate::query::parts::ScanParts;
 use crate::query::rows::Rows;
 use crate::query::source::{Damages, Source, SourceView};
+use crate::query::windows::Windows;
 use seiner_model::{Bitmap, Column, FieldType, Value};
 use seiner_store::{IsOver, Latest};
 use std::collections::VecDeque;
 use std::ops::Range;
-use std::sync::Arc;
 
 /// Number of sources that a thread reads at a time: some milliseconds of work.
 const SOURCES: usize = 2048;
 
-/// Latest samples of a query. [`Engine::latest`](crate::Engine::latest) returns it.
+/// Number of sources after which a thread checks whether the query was abandoned.
+const CHECKED: usize = 64;
+
+/// Latest samples of a query. [`Engine::latest_samples`](crate::Engine::latest_samples) returns it.
 pub struct LatestSamples<'a> {
     parts: ScanParts<'a>,
     threads: usize,
@@ -98,9 +101,16 @@ impl Iterator for LatestSamples<'_> {
 /// Returns the latest samples of some sources, and damage.
 fn read(parts: &ScanParts<'_>, sources: Range<usize>) -> Vec<Result<Latest, Error>> {
     let mut reader = parts.reader(sources);
+    let mut windows = Windows::default();
     let mut found = Vec::new();
-    while let Some(source) = reader.next_source() {
-        let read = source.and_then(|source| of_source(source, parts));
+    for nth in 0_usize.. {
+        if nth.is_multiple_of(CHECKED) && reader.is_over() {
+            break;
+        }
+        let Some(source) = reader.take_source() else {
+            break;
+        };
+        let read = source.and_then(|source| of_source(source, parts, &mut windows));
         match read {
             Ok((samples, damages)) => {
                 found.extend(damages.report(reader.engine).map(Err));
@@ -117,10 +127,14 @@ fn read(parts: &ScanParts<'_>, sources: Range<usize>) -> Vec<Result<Latest, Erro
 }
 
 /// Returns the latest samples of a source, and damage.
-fn of_source(mut source: Source, parts: &ScanParts<'_>) -> Result<(Vec<Latest>, Damages), Error> {
+fn of_source(
+    mut source: Source,
+    parts: &ScanParts<'_>,
+    windows: &mut Windows,
+) -> Result<(Vec<Latest>, Damages), Error> {
     if source.levels.is_empty() {
         let mut damages = std::mem::take(&mut source.damages);
-        return Ok((of_samples(&source.own, &mut damages)?, damages));
+        return Ok((of_samples(&source.own, windows, &mut damages)?, damages));
     }
     let (found, damages) = summaries(source, Step::Whole, parts.bounds())?;
     let mut samples = Vec::new();
@@ -183,7 +197,11 @@ fn last_present(rows: usize, present: &Option<Bitmap>) -> Option<(usize, usize)>
 }
 
 /// Returns the latest samples of a source without levels.
-fn of_samples(view: &Arc<SourceView>, damages: &mut Damages) -> Result<Vec<Latest>, Error> {
+fn of_samples(
+    view: &SourceView,
+    windows: &mut Windows,
+    damages: &mut Damages,
+) -> Result<Vec<Latest>, Error> {
     let mut columns = Columns {
         view,
         latest: vec![None; view.types().len()],
@@ -196,13 +214,16 @@ fn of_samples(view: &Arc<SourceView>, damages: &mut Damages) -> Result<Vec<Lates
     }
     let mut order: Vec<usize> = (0..view.blocks.len()).collect();
     order.sort_by_key(|&block| std::cmp::Reverse(view.blocks.at(block).0.last));
-    for block in order {
-        let (entry, _) = view.blocks.at(block);
+    for (nth, block) in order.into_iter().enumerate() {
+        let (entry, place) = view.blocks.at(block);
         if !columns.may_change(entry.last.min(view.interval.end)) {
             break;
         }
-        view.check_abandoned()?;
-        let rows = view.read(block, &view.wanted);
+        if nth > 0 {
+            view.check_abandoned()?;
+        }
+        let bytes = windows.read(&entry, place);
+        let rows = bytes.and_then(|bytes| view.decode(&entry, place, &bytes, &view.wanted));
         if let Some(rows) = damages.note(rows, Some(&entry))? {
             columns.add(entry.number, &rows.clip(view.interval));
         }

@@ -15,13 +15,15 @@
 //!   than two queries run, because all of them share a sixteenth of the memory;
 //! - rows that are decoded ahead on other threads: half as much;
 //! - the piece in progress: half of the first bound;
+//! - copies of the buffers of the next sources: 32 KiB, or those of one source;
 //! - about 120 bytes for each block of the source in the interval, and some MiB of footer pages;
 //! - the rows of levels in one section: some thousand steps of the finest level, and at least one
 //!   step of the coarsest.
 //!
 //! The store counts this memory ([`memory`]) and seals buffers earlier while queries use much.
 //!
-//! Threads that read parts of a query ([`parts`]) divide these bounds among them, and decode nothing ahead.
+//! Threads that read parts of a query ([`parts`]) divide these bounds among them, and decode nothing ahead. The latest
+//! samples of [`latest`] are read with up to 1 MiB of [`windows`] per thread.
 //!
 //! Overlapping blocks are decoded more than once if their rows exceed the first of these bounds.
 //! [`Engine::select`] also keeps the series of the current source, and [`Engine::aggregate`] its
@@ -43,6 +45,7 @@ pub(crate) mod snapshot;
 pub(crate) mod source;
 pub(crate) mod spans;
 pub(crate) mod sweep;
+mod windows;
 
 use self::aggregate::Aggregates;
 use self::latest::LatestSamples;

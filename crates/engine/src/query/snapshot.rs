@@ -1,6 +1,6 @@
 //! Snapshot of a source: the state of head and log that a query needs, at one moment.
 //!
-//! [`Snapshot::take`] is the only part of a query that needs their locks. It copies the parts that
+//! [`Snapshot::take`] is the only part of a query that needs their locks. A hold of the locks copies a few sources. It copies the parts that
 //! writers may change: open
 //! buffers, the ends of blocks that are not written yet, and the rules that hide rows. Sealed segments and layouts
 //! never change and are shared. Queries read a snapshot without any lock.
@@ -106,6 +106,12 @@ impl Snapshot {
         }
     }
 
+    /// Returns the bytes of rows that were copied.
+    pub fn copied_bytes(&self) -> usize {
+        let levels = self.levels.iter().map(|(_, level)| level);
+        levels.chain([&self.own]).map(Part::copied_bytes).sum()
+    }
+
     /// Copies a source or level without its levels.
     pub fn take_alone(present: Present<'_>, source: u32) -> Snapshot {
         Snapshot {
@@ -118,6 +124,15 @@ impl Snapshot {
 }
 
 impl Part {
+    fn copied_bytes(&self) -> usize {
+        let open = self.open.iter().map(|open| open.bytes.len());
+        let ends = self.unsealed.iter().map(|(_, location)| match location {
+            BlockLocation::Open(unsealed) => unsealed.end.len(),
+            BlockLocation::Sealed(_) => 0,
+        });
+        open.chain(ends).sum()
+    }
+
     fn take(Present { head, log, volume }: Present<'_>, source: u32) -> Part {
         let line = head.line(source);
         let unsealed = log.open_blocks_of(source).map(|(open, entry)| {

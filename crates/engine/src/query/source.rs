@@ -21,8 +21,13 @@ use crate::segment::Entry;
 use crate::segment::sealed::LastPage;
 use seiner_model::{Columns, FieldColumn, FieldType, Interval, SourceId, SourceKey};
 use seiner_store::IsOver;
+use std::collections::VecDeque;
 use std::sync::Arc;
 
+/// Maximum number of sources that are copied in one hold of the locks.
+const SNAPSHOTS: usize = 32;
+/// Bytes of rows in memory, after which no further source is copied in the same hold.
+const SNAPSHOT_BYTES: usize = 32 << 10;
 /// Maximum number of footer pages that a query keeps: some megabytes.
 const PAGES_KEPT: usize = 1024;
 
@@ -67,6 +72,8 @@ impl Damages {
 pub(crate) struct SourceReader<'a> {
     pub engine: &'a Core,
     sources: std::vec::IntoIter<SourceId>,
+    /// Copies of the next sources.
+    ahead: VecDeque<Snapshot>,
     pub fields: Option<Vec<String>>,
     pub interval: Interval,
     /// Footer pages that were read last, by the number of the segment. Sources are read in order,
@@ -144,6 +151,7 @@ impl<'a> SourceReader<'a> {
         SourceReader {
             engine,
             sources: sources.into_iter(),
+            ahead: VecDeque::new(),
             fields: None,
             interval,
             pages: HashMap::default(),
@@ -173,7 +181,32 @@ impl<'a> SourceReader<'a> {
         if self.is_over() {
             return None;
         }
-        self.sources.next().map(|source| self.source(source))
+        self.take_source()
+    }
+
+    /// Returns the next source, even if the query was abandoned.
+    pub fn take_source(&mut self) -> Option<Result<Source, Error>> {
+        if self.ahead.is_empty() {
+            self.copy_ahead();
+        }
+        self.sources.next();
+        self.ahead.pop_front().map(|snapshot| self.source(snapshot))
+    }
+
+    /// Copies the next sources in one hold of the locks.
+    fn copy_ahead(&mut self) {
+        let (head, log) = self.engine.present();
+        let volume = &*self.engine.volume;
+        let (head, log) = (&*head, &*log);
+        let mut bytes = 0;
+        for source in self.sources.as_slice().iter().take(SNAPSHOTS) {
+            let snapshot = Snapshot::take(Present { head, log, volume }, source.0, self.interval);
+            bytes += snapshot.copied_bytes();
+            self.ahead.push_back(snapshot);
+            if bytes > SNAPSHOT_BYTES {
+                break;
+            }
+        }
     }
 
     /// Returns whether the query was abandoned.
@@ -184,15 +217,10 @@ impl<'a> SourceReader<'a> {
     /// Omits the remaining sources.
     pub fn stop(&mut self) {
         self.sources = Vec::new().into_iter();
+        self.ahead.clear();
     }
 
-    fn source(&mut self, source: SourceId) -> Result<Source, Error> {
-        let mut snapshot = {
-            let (head, log) = self.engine.present();
-            let volume = &*self.engine.volume;
-            let (head, log) = (&*head, &*log);
-            Snapshot::take(Present { head, log, volume }, source.0, self.interval)
-        };
+    fn source(&mut self, mut snapshot: Snapshot) -> Result<Source, Error> {
         snapshot.own.visibility = snapshot.own.visibility.before(self.end);
         let mut damages = Damages::default();
         let mut levels = Vec::new();
@@ -382,9 +410,22 @@ impl SourceView {
     /// Errors of the disk, and [`Error::Damage`].
     pub fn read(&self, block: usize, wanted: &[bool]) -> Result<Rows, Error> {
         let (entry, place) = self.blocks.at(block);
-        let bytes = place.read(&entry)?;
-        let damage = |what| place.damage(&entry, what);
-        let block = Block::open(&bytes).map_err(damage)?;
+        self.decode(&entry, place, &place.read(&entry)?, wanted)
+    }
+
+    /// Returns the rows of a block from its bytes.
+    ///
+    /// # Errors
+    /// [`Error::Damage`].
+    pub fn decode(
+        &self,
+        entry: &Entry,
+        place: &BlockLocation,
+        bytes: &[u8],
+        wanted: &[bool],
+    ) -> Result<Rows, Error> {
+        let damage = |what| place.damage(entry, what);
+        let block = Block::open(bytes).map_err(damage)?;
         if (block.head.source, block.head.number) != (entry.source, entry.number) {
             return Err(damage(format!(
                 "it is block {} of source {}",

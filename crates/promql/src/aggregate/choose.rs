@@ -33,38 +33,37 @@ pub fn choose(
         _ => Vec::new(),
     };
     let mut order = Vec::new();
+    let mut present: Vec<(f64, usize)> = Vec::new();
     for (_, members) in &groups.groups {
         for (at, &parameter) in parameter.iter().enumerate().take(steps.count) {
-            let present = members
+            // Each value is read once, because the values of a step are far from each other in memory.
+            present.clear();
+            let values = members
                 .iter()
-                .copied()
-                .filter(|member| !is_absent(input[*member].values[at]));
-            let mut present: Vec<usize> = present.collect();
+                .map(|&member| (input[member].values[at], member));
+            present.extend(values.filter(|(value, _)| !is_absent(*value)));
             if present.is_empty() {
                 continue;
             }
             let kept = match aggregator {
                 Aggregator::LimitRatio => {
                     let ratio = ratio(parameter)?;
-                    present.sort_by_key(|member| !is_within(ratio, hashes[*member]));
-                    present.partition_point(|member| is_within(ratio, hashes[*member]))
+                    present.sort_by_key(|(_, member)| !is_within(ratio, hashes[*member]));
+                    present.partition_point(|(_, member)| is_within(ratio, hashes[*member]))
                 }
                 _ => {
-                    let count = count(parameter)?;
+                    let kept = count(parameter)?.min(present.len());
                     if let Aggregator::TopK | Aggregator::BottomK = aggregator {
-                        let descending = aggregator == Aggregator::TopK;
-                        present.sort_by(|a, b| {
-                            compare(input[*a].values[at], input[*b].values[at], descending)
-                        });
+                        put_best_first(&mut present, kept, aggregator == Aggregator::TopK);
                     }
-                    count.min(present.len())
+                    kept
                 }
             };
-            for dropped in &present[kept..] {
+            for (_, dropped) in &present[kept..] {
                 input[*dropped].values[at] = ABSENT;
             }
             if steps.count == 1 {
-                order.extend_from_slice(&present[..kept]);
+                order.extend(present[..kept].iter().map(|(_, member)| *member));
             }
         }
     }
@@ -77,6 +76,18 @@ pub fn choose(
     }
     input.retain(|series| !series.values.is_all_absent());
     Ok(input)
+}
+
+/// Moves the best `count` values to the front and sorts them. Of equal values, those of earlier series are better.
+fn put_best_first(present: &mut [(f64, usize)], count: usize, descending: bool) {
+    let order = |a: &(f64, usize), b: &(f64, usize)| {
+        let by_value = compare(a.0, b.0, descending);
+        by_value.then(a.1.cmp(&b.1))
+    };
+    if count > 0 && count < present.len() {
+        present.select_nth_unstable_by(count - 1, order);
+    }
+    present[..count].sort_unstable_by(order);
 }
 
 /// Converts a parameter to a number of series.
