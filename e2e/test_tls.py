@@ -50,6 +50,19 @@ def test_http_and_mqtt_are_encrypted(encrypted):
     assert [series["values"] for series in stored["series"]] == [[1]]
 
 
+def test_a_certificate_that_signs_itself_is_enough_to_start(serve, tmp_path):
+    made = run("tls", "self-signed", tmp_path / "tls", "--host", "127.0.0.1,nas.local")
+    assert made.returncode == 0, made.stderr
+    certificate, key = made.stdout.split()
+    assert (tmp_path / "tls/key.pem").stat().st_mode & 0o077 == 0
+    server = serve(tls_certificate=certificate, tls_key=key)
+    assert requests.get(f"{server.url}/ping", verify=certificate, timeout=60).status_code == 204
+    listed = run("ls", "--server", server.url, "--ca", certificate)
+    assert listed.returncode == 0, listed.stderr
+    again = run("tls", "self-signed", tmp_path / "tls", "--host", "127.0.0.1")
+    assert again.returncode == 1 and "not replaced" in again.stderr
+
+
 def test_the_command_line_checks_the_certificate(encrypted):
     server, authority, token = encrypted
     query = ["query", "cpu", "--server", server.url]

@@ -16,6 +16,7 @@ import shutil
 import subprocess
 import sys
 import tarfile
+import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 UNPACKED = ROOT / "target" / "unpacked"
@@ -32,13 +33,18 @@ def published():
     return [(package["name"], package["version"]) for package in packages if package["publish"] != []]
 
 
+def unpacked(member, folder):
+    # All packed files have the same time, by which Cargo takes a changed file for one that it knows.
+    return tarfile.data_filter(member, folder).replace(mtime=time.time())
+
+
 def workspace(crates):
     """Unpacks the crates into one workspace, with the profiles and the versions of dependencies of the repository."""
     shutil.rmtree(UNPACKED, ignore_errors=True)
     UNPACKED.mkdir(parents=True)
     for name, version in crates:
         with tarfile.open(ROOT / "target" / "package" / f"{name}-{version}.crate") as packed:
-            packed.extractall(UNPACKED, filter="data")
+            packed.extractall(UNPACKED, filter=unpacked)
     manifest = (ROOT / "Cargo.toml").read_text()
     profiles = re.findall(r"^\[profile\.dev.*?(?=^\[|\Z)", manifest, re.MULTILINE | re.DOTALL)
     patches = [f'{name} = {{ path = "{name}-{version}" }}\n' for name, version in crates]

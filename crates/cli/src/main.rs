@@ -51,6 +51,7 @@ mod source;
 mod stray;
 mod target;
 mod time;
+mod tls;
 mod token;
 mod write;
 
@@ -79,6 +80,7 @@ enum Command {
     Acknowledge(acknowledge::Acknowledge),
     Log(log::Log),
     Token(token::Token),
+    Tls(tls::Tls),
     #[cfg(feature = "parquet")]
     Export(export::Export),
     Import(import::Import),
@@ -151,6 +153,7 @@ fn main() -> ExitCode {
         Command::Acknowledge(acknowledge) => acknowledge.run(),
         Command::Log(log) => log.run(),
         Command::Token(token) => token.run(),
+        Command::Tls(tls) => tls.run(),
         #[cfg(feature = "parquet")]
         Command::Export(export) => export.run(),
         Command::Import(import) => import.run(),

@@ -10,7 +10,6 @@ pub(crate) fn now() -> std::time::Instant {
 }
 
 /// Returns the wall time as a date.
-#[cfg(feature = "lab")]
 pub(crate) fn timestamp() -> jiff::Timestamp {
     jiff::Timestamp::now()
 }

@@ -232,6 +232,8 @@ impl Dictionary {
         let negative = matcher.condition.holds("");
         let mut listed = RoaringBitmap::new();
         match &matcher.condition {
+            // Measurements are values of a tag with an empty name, which no source has.
+            _ if matcher.tag == MEASUREMENT => {}
             Condition::Is(value) | Condition::IsNot(value) if !value.is_empty() => {
                 if let Some(pair) = self.pairs.find(&matcher.tag, value) {
                     self.pairs.add_to(pair, &mut listed);
@@ -373,6 +375,27 @@ mod tests {
                 expected,
                 "{text}"
             );
+        }
+    }
+
+    #[test]
+    fn no_source_has_a_tag_with_an_empty_name() {
+        let dictionary = dictionary();
+        for (condition, expected) in [
+            (Condition::Is("cpu".into()), 0),
+            (Condition::IsNot("".into()), 0),
+            (Condition::IsNot("cpu".into()), 105),
+            (Condition::Is("".into()), 105),
+        ] {
+            let matcher = Matcher {
+                tag: String::new(),
+                condition,
+            };
+            let selector = Selector {
+                measurement: None,
+                matchers: vec![matcher],
+            };
+            assert_eq!(dictionary.select(&selector).len(), expected, "{selector}");
         }
     }
 

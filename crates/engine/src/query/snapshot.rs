@@ -1,9 +1,8 @@
 //! Snapshot of a source: the state of head and log that a query needs, at one moment.
 //!
-//! [`Snapshot::take`] is the only part of a query that needs their locks. A hold of the locks copies a few sources. It copies the parts that
-//! writers may change: open
-//! buffers, the ends of blocks that are not written yet, and the rules that hide rows. Sealed segments and layouts
-//! never change and are shared. Queries read a snapshot without any lock.
+//! [`Snapshot::take`] is the only part of a query that needs their locks. A hold of the locks copies a few sources: the
+//! parts that writers may change, which are open buffers, the ends of blocks that are not written yet, and the rules
+//! that hide rows. Sealed segments and layouts never change and are shared. Queries read a snapshot without any lock.
 
 use crate::buffer::OpenBlock;
 use crate::dictionary::layouts::{Layout, Layouts};

@@ -1,6 +1,6 @@
 //! Access: which requests need a token, and what a token permits.
 //!
-//! Every listener asks [`Access`] for admission. Addresses of HTTP have their scopes in one table ([`routes`]), and
+//! Every listener asks [`Access`] for admission. Addresses of HTTP have their scopes in one table (`routes.rs`), and
 //! a middleware of the router applies the table. A token with a selector works on a view of the store that contains
 //! the selected sources only ([`LimitedStore`]).
 

@@ -16,11 +16,11 @@ pub struct Summary {
     pub measurement: String,
     /// Number of sources.
     pub sources: u64,
-    /// Names of the tags, each with the number of its values, at most [`VALUES`].
+    /// Names of the tags, each with the number of its values, at most 10,000.
     pub tags: Vec<(String, usize)>,
     /// Names and types of the fields. A field may have several types, in different sources.
     pub fields: Vec<(String, FieldType)>,
-    /// First and last time, ns. Samples in memory count for the first [`SOURCES`] sources only. `None` without samples.
+    /// First and last time, ns. Samples in memory count for the first 1,000 sources only. `None` without samples.
     pub times: Option<Interval>,
     /// Bytes in segments. `None` for a store without files.
     pub bytes: Option<u64>,
