@@ -8,10 +8,10 @@ export function loginDialog(isRejected: boolean): void {
   const input = h('input', { type: 'password', id: 'token', autocomplete: 'current-password', required: true, spellcheck: 'false' });
   const form = h(
     'form',
-    {},
+    { class: 'login' },
     h('label', { for: 'token' }, 'Token'),
     input,
-    h('button', { type: 'submit' }, 'Continue'),
+    h('button', { type: 'submit', class: 'small' }, 'Continue'),
   );
   form.addEventListener('submit', (event) => {
     event.preventDefault();
@@ -24,7 +24,7 @@ export function loginDialog(isRejected: boolean): void {
     h('h2', { id: 'login-title' }, 'This server needs a token'),
     h('p', {}, isRejected ? 'The server rejected the token. Enter another one.' : 'The browser keeps the token until this tab is closed.'),
     form,
-    h('p', { class: 'faint' }, 'A token for reading is made by: seiner token create NAME --scope read'),
+    h('p', { class: 'faint' }, 'This command creates a token for reading: ', h('code', {}, 'seiner token create NAME --scope read')),
   );
   document.body.append(dialog);
   dialog.showModal();

@@ -1,5 +1,5 @@
 // A stand-in for the server: its API over sensors whose values are functions of time, and the built
-// page. POST /mock?scenario= sets what it plays: calm, empty, young (its own sensors only), sick, refusing or gone.
+// page. POST /mock?scenario= sets what it plays: calm, empty, young (its own sensors only), sick, refusing, locked or gone.
 // PORT is the port (default 7671).
 
 import { createServer } from 'node:http';
@@ -340,6 +340,11 @@ const server = createServer((request, response) => {
   }
   if (scenario === 'gone') {
     request.socket.destroy();
+    return;
+  }
+  if (scenario === 'locked' && request.headers.authorization !== 'Bearer right') {
+    const answer = { error: 'this server needs a token', code: 'unauthorized', message: 'this server needs a token' };
+    response.writeHead(401, { 'content-type': 'application/json' }).end(JSON.stringify(answer));
     return;
   }
   try {

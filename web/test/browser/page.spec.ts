@@ -98,6 +98,24 @@ test.describe('plan rejected', () => {
   });
 });
 
+// A denied request is an error in the browser's console too.
+base('a page without a token asks for one until it is right', async ({ page, request }) => {
+  await request.post('/mock?scenario=locked');
+  await page.goto('/');
+  const dialog = page.getByRole('dialog');
+  await expect(dialog).toContainText('keeps the token until this tab is closed');
+  await dialog.getByLabel('Token').fill('wrong');
+  await dialog.getByRole('button', { name: 'Continue' }).click();
+  await expect(dialog).toContainText('rejected the token');
+  await dialog.getByLabel('Token').fill(' right ');
+  await page.keyboard.press('Enter');
+  await expect(page.locator('.figure', { hasText: 'Sources' }).locator('.value').first()).toHaveText('104,312');
+  await expect(dialog).toBeHidden();
+  await page.reload();
+  await expect(page.locator('.figure', { hasText: 'Sources' }).locator('.value').first()).toHaveText('104,312');
+  await request.post('/mock?scenario=calm');
+});
+
 test.describe('storage', () => {
   const value = (page: Page, label: string) => page.locator('.figure', { hasText: label }).locator('.value').first();
 
