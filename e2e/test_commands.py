@@ -141,6 +141,19 @@ def test_ls_lists_the_same_of_a_server_and_of_its_directory(serve):
     assert run("ls", "cpu{", "--server", server.url).returncode == 2
 
 
+def test_the_address_of_the_server_has_one_flag_and_a_variable(serve):
+    server = serve()
+    variable = {"SEINER_SERVER": server.url}
+    assert run("write", stdin="m v=1 1\n", env=variable).returncode == 0
+    assert run("write", "--server", server.url, stdin="m v=2 2\n").returncode == 0
+    listed = run("query", "m", "--from", "first", "--format", "csv", env={"SEINER_SERVER": "http://127.0.0.1:1"})
+    assert listed.returncode == 1 and "127.0.0.1:1" in listed.stderr
+    listed = run("query", "m", "--from", "first", "--format", "csv", env=variable)
+    assert len(listed.stdout.splitlines()) == 3, listed.stderr
+    both = run("write", "--server", server.url, "--data", server.data, stdin="m v=1 1\n")
+    assert both.returncode == 2 and "--data" in both.stderr
+
+
 def test_errors_of_the_command_line(tmp_path):
     done = run("query", "cpu{", "--data", tmp_path / "data")
     assert done.returncode == 2 and "seiner: " in done.stderr

@@ -1,9 +1,9 @@
 //! `seiner acknowledge`: marks losses as seen, which removes them from the list of losses.
 
 use crate::failure::Failure;
-use crate::login::Login;
 use crate::remote::Remote;
-use crate::target::{DEFAULT_SERVER, open_directory};
+use crate::server_access::ServerAccess;
+use crate::target::open_directory;
 use anyhow::Context;
 use clap::Args;
 use serde_json::Value;
@@ -23,13 +23,10 @@ use std::path::PathBuf;
 ///   seiner acknowledge --data /var/lib/seiner
 #[derive(Args)]
 pub struct Acknowledge {
-    /// Address of the server that lists the losses.
-    #[arg(long, value_name = "URL", default_value = DEFAULT_SERVER, conflicts_with = "data")]
-    server: String,
     #[command(flatten)]
-    login: Login,
+    access: ServerAccess,
     /// Directory of a store that no server has open.
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "DIR", conflicts_with = "server")]
     data: Option<PathBuf>,
 }
 
@@ -47,7 +44,7 @@ impl Acknowledge {
                 store.close().context("closing the store")?;
                 count
             }
-            None => acknowledge_at(&Remote::new(&self.server, &self.login)?)?,
+            None => acknowledge_at(&Remote::of(&self.access)?)?,
         };
         writeln!(stdout(), "acknowledged {count} losses")?;
         Ok(())

@@ -2,9 +2,8 @@
 
 use crate::failure::Failure;
 use crate::log::instant;
-use crate::login::Login;
 use crate::remote::Remote;
-use crate::target::DEFAULT_SERVER;
+use crate::server_access::ServerAccess;
 use anyhow::{Context, anyhow};
 use clap::Args;
 use seiner_engine::{Reading, read_directory, set_stored_time, stored_time};
@@ -35,14 +34,11 @@ pub struct Clock {
     /// host's time may also lie before the stored time; expired data do not come back.
     #[arg(long)]
     accept: bool,
-    /// Address of the server.
-    #[arg(long, value_name = "URL", default_value = DEFAULT_SERVER, conflicts_with = "data")]
-    server: String,
     #[command(flatten)]
-    login: Login,
+    access: ServerAccess,
     /// Directory of a store to use instead of a server. With --accept, no server may have the
     /// directory open.
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "DIR", conflicts_with = "server")]
     data: Option<PathBuf>,
 }
 
@@ -56,7 +52,7 @@ impl Clock {
     }
 
     fn of_server(&self) -> Result<(), Failure> {
-        let remote = Remote::new(&self.server, &self.login)?;
+        let remote = Remote::of(&self.access)?;
         if self.accept {
             remote.post("/api/v1/clock", &[])?;
             writeln!(stdout(), "the clock of the server's host is confirmed")?;

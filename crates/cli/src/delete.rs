@@ -1,9 +1,8 @@
 //! `seiner delete`: deletes sources, or their samples in an interval.
 
 use crate::failure::Failure;
-use crate::login::Login;
 use crate::remote::Remote;
-use crate::target::DEFAULT_SERVER;
+use crate::server_access::ServerAccess;
 use anyhow::{Context, Result};
 use clap::Args;
 use seiner_model::Selector;
@@ -34,18 +33,15 @@ pub struct Delete {
     /// Delete without confirmation.
     #[arg(long)]
     yes: bool,
-    /// Address of the server that deletes.
-    #[arg(long, value_name = "URL", default_value = DEFAULT_SERVER)]
-    server: String,
     #[command(flatten)]
-    login: Login,
+    access: ServerAccess,
 }
 
 impl Delete {
     /// Counts the sources, asks for confirmation, and deletes.
     pub fn run(self) -> Result<(), Failure> {
         Selector::parse(&self.selector).map_err(|error| Failure::Usage(error.to_string()))?;
-        let remote = Remote::new(&self.server, &self.login)?;
+        let remote = Remote::of(&self.access)?;
         let sources = count(&remote, &self.selector)?;
         if sources == 0 {
             writeln!(

@@ -1,9 +1,8 @@
 //! `seiner log`: fill level and contents of a server's log, and the reasons for drops and merges.
 
 use crate::failure::Failure;
-use crate::login::Login;
 use crate::remote::Remote;
-use crate::target::DEFAULT_SERVER;
+use crate::server_access::ServerAccess;
 use anyhow::{Context, Result};
 use clap::{Args, Subcommand};
 use jiff::Timestamp;
@@ -29,11 +28,8 @@ const LIVE: [char; 9] = ['·', '▁', '▂', '▃', '▄', '▅', '▆', '▇', 
 pub struct Log {
     #[command(subcommand)]
     part: Part,
-    /// Address of the server.
-    #[arg(long, value_name = "URL", default_value = DEFAULT_SERVER, global = true)]
-    server: String,
     #[command(flatten)]
-    login: Login,
+    access: ServerAccess,
     /// Print the server's answer unchanged, as JSON.
     #[arg(long, global = true)]
     json: bool,
@@ -70,7 +66,7 @@ enum Part {
 impl Log {
     /// Requests the part from the server and prints the answer.
     pub fn run(self) -> Result<(), Failure> {
-        let remote = Remote::new(&self.server, &self.login)?;
+        let remote = Remote::of(&self.access)?;
         let mut out = stdout().lock();
         let path = match &self.part {
             Part::Status { .. } => "/api/v1/log",
@@ -91,7 +87,12 @@ impl Log {
             writeln!(out, "{answer}")?;
             return Ok(());
         }
-        let strange = || format!("the answer of {} is not of this version", self.server);
+        let strange = || {
+            format!(
+                "the answer of {} is not of this version",
+                self.access.address()
+            )
+        };
         match self.part {
             Part::Status { segments } => {
                 let report: LogReport = serde_json::from_str(&answer).with_context(strange)?;

@@ -1,9 +1,9 @@
 //! `seiner ls`: lists what a store holds.
 
 use crate::failure::Failure;
-use crate::login::Login;
 use crate::remote::Remote;
-use crate::target::{DEFAULT_SERVER, read_directory};
+use crate::server_access::ServerAccess;
+use crate::target::read_directory;
 use anyhow::Context;
 use clap::Args;
 use indicatif::{HumanBytes, HumanCount};
@@ -35,13 +35,10 @@ pub struct Ls {
     /// Print JSON, with all names.
     #[arg(long)]
     json: bool,
-    /// Address of the server.
-    #[arg(long, value_name = "URL", default_value = DEFAULT_SERVER, conflicts_with = "data")]
-    server: String,
     #[command(flatten)]
-    login: Login,
+    access: ServerAccess,
     /// List the store in this directory instead of a server. Nothing in the directory changes.
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "DIR", conflicts_with = "server")]
     data: Option<PathBuf>,
 }
 
@@ -58,8 +55,7 @@ impl Ls {
             }
             None => {
                 let select = [("select", self.selector.clone())];
-                let answer =
-                    Remote::new(&self.server, &self.login)?.get("/api/v1/summary", &select)?;
+                let answer = Remote::of(&self.access)?.get("/api/v1/summary", &select)?;
                 serde_json::from_reader(answer).context("the answer is incomplete")?
             }
         };

@@ -28,7 +28,6 @@ mod lab;
 #[cfg(any(feature = "lab", feature = "plan"))]
 mod lab_failure;
 mod log;
-mod login;
 mod ls;
 mod man;
 mod output;
@@ -45,6 +44,7 @@ mod raid;
 mod remote;
 mod route;
 mod serve;
+mod server_access;
 mod sim;
 mod source;
 #[cfg(any(feature = "lab", feature = "raid"))]

@@ -2,9 +2,9 @@
 
 use crate::failure::Failure;
 use crate::log::instant;
-use crate::login::Login;
 use crate::remote::Remote;
-use crate::target::{DEFAULT_SERVER, read_directory};
+use crate::server_access::ServerAccess;
+use crate::target::read_directory;
 use anyhow::Context;
 use clap::{Args, ValueEnum};
 use seiner_model::{duration_text, rfc3339};
@@ -76,15 +76,12 @@ pub struct Query {
     /// written, with one column per tag and per field.
     #[arg(long, value_name = "SHAPE", value_parser = ["long", "wide"])]
     shape: Option<String>,
-    /// Address of the server.
-    #[arg(long, value_name = "URL", default_value = DEFAULT_SERVER, conflicts_with = "data")]
-    server: String,
     #[command(flatten)]
-    login: Login,
+    access: ServerAccess,
     /// Query the store in this directory instead of a server. Nothing in the directory changes. A
     /// server may have the directory open: the answer then contains the samples that the server
     /// wrote to the disk so far.
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "DIR", conflicts_with = "server")]
     data: Option<PathBuf>,
 }
 
@@ -119,11 +116,11 @@ impl Query {
                     false => "/api/v1/query",
                 };
                 let headers = [LEVELS, TRUNCATED, HINTS];
-                let ([levels, truncated, hints], mut answer) = Remote::new(
-                    &self.server,
-                    &self.login,
-                )?
-                .get_with(path, &self.parameters().pairs(), headers)?;
+                let ([levels, truncated, hints], mut answer) = Remote::of(&self.access)?.get_with(
+                    path,
+                    &self.parameters().pairs(),
+                    headers,
+                )?;
                 self.report_levels(&read_levels(&levels.unwrap_or_default()));
                 self.tell_outcome(&Outcome {
                     truncated: truncated.is_some(),

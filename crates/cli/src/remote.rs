@@ -1,7 +1,7 @@
 //! Client of a server's HTTP interface.
 
-use crate::login::Login;
 use crate::route::Route;
+use crate::server_access::ServerAccess;
 use anyhow::{Context, Result, bail};
 use seiner_server::{PORTS, RATE};
 use seiner_wire::line::Precision;
@@ -69,21 +69,29 @@ struct RowsBody<'a> {
 }
 
 impl Remote {
+    /// Creates a client of the server that a command names.
+    ///
+    /// # Errors
+    /// As [`Remote::new`].
+    pub fn of(access: &ServerAccess) -> Result<Remote> {
+        Remote::new(&access.address(), access)
+    }
+
     /// Creates a client for the server at `address`, which begins with `http://` or `https://`.
     ///
     /// # Errors
     /// If the token or the certificate of the authority cannot be read.
-    pub fn new(address: &str, login: &Login) -> Result<Remote> {
+    pub fn new(address: &str, access: &ServerAccess) -> Result<Remote> {
         let config = Agent::config_builder()
             .http_status_as_error(false)
             .timeout_connect(Some(Duration::from_secs(10)))
             .user_agent(concat!("seiner/", env!("CARGO_PKG_VERSION")));
-        let config = match login.token()? {
+        let config = match access.token()? {
             Some(token) => config.middleware(Bearer(format!("Bearer {token}"))),
             None => config,
         };
         let config = match address.starts_with("https://") {
-            true => config.tls_config(login.tls()?),
+            true => config.tls_config(access.tls()?),
             false => config,
         };
         let address = address.trim_end_matches('/').to_string();

@@ -1,4 +1,4 @@
-//! Access of a command to a server: token, and authority of the server's certificate.
+//! Access of a command to a server: its address, a token, and the authority of its certificate.
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
@@ -6,12 +6,19 @@ use seiner_server::{provider, system_certificates};
 use std::path::{Path, PathBuf};
 use ureq::tls::{Certificate, PemItem, RootCerts, TlsConfig, parse_pem};
 
+/// Address of a server that was started without arguments.
+const DEFAULT: &str = "http://127.0.0.1:7670";
+/// Variable with the address of the server.
+const ADDRESS: &str = "SEINER_SERVER";
 /// Variable with the text of a token.
 const VARIABLE: &str = "SEINER_TOKEN";
 
 // Flags for access to a server. Not a doc comment: it would remove the description of the command from its help.
 #[derive(Args)]
-pub struct Login {
+pub struct ServerAccess {
+    /// Address of the server [default: http://127.0.0.1:7670] [variable: SEINER_SERVER].
+    #[arg(long, value_name = "URL", global = true)]
+    server: Option<String>,
     /// File with the token for the server, if the server needs one [variable: SEINER_TOKEN, with the
     /// token itself].
     #[arg(long, value_name = "FILE", global = true)]
@@ -22,7 +29,15 @@ pub struct Login {
     ca: Option<PathBuf>,
 }
 
-impl Login {
+impl ServerAccess {
+    /// Returns the address of the server: of the flag, of the variable, or of a server on this host.
+    pub fn address(&self) -> String {
+        let given = self.server.clone();
+        given
+            .or_else(|| std::env::var(ADDRESS).ok())
+            .unwrap_or_else(|| DEFAULT.to_string())
+    }
+
     /// Returns the settings of TLS.
     ///
     /// # Errors

@@ -1,8 +1,8 @@
 //! Destination of written data: a server, or a directory that no server has open.
 
 use crate::failure::Failure;
-use crate::login::Login;
 use crate::remote::Remote;
+use crate::server_access::ServerAccess;
 use anyhow::Context;
 use clap::Args;
 use seiner_engine::{Engine, Given, Options};
@@ -11,21 +11,18 @@ use seiner_store::Store;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Address of a server that was started without arguments.
-pub const DEFAULT_SERVER: &str = "http://127.0.0.1:7670";
-
 // Destination flags. Not a doc comment: it would remove the description of the command from its help.
 #[derive(Args)]
 pub struct Target {
-    /// Address of the server to write to.
-    #[arg(long, value_name = "URL", default_value = DEFAULT_SERVER, conflicts_with = "data")]
-    to: String,
     #[command(flatten)]
-    login: Login,
+    access: ServerAccess,
+    /// Old name of --server.
+    #[arg(long, value_name = "URL", hide = true, conflicts_with_all = ["server", "data"])]
+    to: Option<String>,
     /// Directory of a store to write to instead of a server. It is created if it is missing. Faster
     /// than a server, but no server may have the directory open. The store applies the rules that
     /// are stored with its data, and ignores ./seiner.toml.
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "DIR", conflicts_with = "server")]
     data: Option<PathBuf>,
 }
 
@@ -38,11 +35,18 @@ pub enum Open {
 }
 
 impl Target {
+    fn remote(&self) -> anyhow::Result<Remote> {
+        match &self.to {
+            Some(address) => Remote::new(address, &self.access),
+            None => Remote::of(&self.access),
+        }
+    }
+
     /// Opens the destination.
     pub fn open(&self) -> Result<Open, Failure> {
         Ok(match &self.data {
             Some(directory) => Open::Store(open_directory(directory)?),
-            None => Open::Server(Remote::new(&self.to, &self.login)?),
+            None => Open::Server(self.remote()?),
         })
     }
 }

@@ -9,10 +9,10 @@ mod origin;
 mod tests;
 
 use crate::failure::Failure;
-use crate::login::Login;
 use crate::progress;
 use crate::remote::Remote;
-use crate::target::{DEFAULT_SERVER, read_directory};
+use crate::server_access::ServerAccess;
+use crate::target::read_directory;
 use anyhow::Context;
 use clap::Args;
 use day::{Day, days_with_rows};
@@ -66,14 +66,11 @@ pub struct Export {
     /// Write the files of all selected days again.
     #[arg(long)]
     again: bool,
-    /// Address of the server.
-    #[arg(long, value_name = "URL", default_value = DEFAULT_SERVER, conflicts_with = "data")]
-    server: String,
     #[command(flatten)]
-    login: Login,
+    access: ServerAccess,
     /// Export the store in this directory instead of a server. Nothing in the directory changes. A
     /// server may have the directory open: samples that are only in its memory are missing then.
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "DIR", conflicts_with = "server")]
     data: Option<PathBuf>,
 }
 
@@ -105,7 +102,7 @@ impl Export {
         let plan = self.plan().map_err(Failure::Usage)?;
         let origin = match &self.data {
             Some(directory) => Origin::Directory(read_directory(directory)?),
-            None => Origin::Server(Remote::new(&self.server, &self.login)?),
+            None => Origin::Server(Remote::of(&self.access)?),
         };
         let counts = self.export(&plan, &origin)?;
         self.report(&counts);
