@@ -1,5 +1,6 @@
 //! `seiner backup` and `seiner restore`: copies of a store.
 
+use crate::check::{damage_json, write_damage};
 use crate::failure::Failure;
 use crate::progress;
 use clap::Args;
@@ -138,18 +139,14 @@ fn watched(
 fn report(copied: &Copied, removed: &[String], as_json: bool) -> Result<(), Failure> {
     let mut out = stdout().lock();
     let (directory, found) = (copied.directory.display(), &copied.report);
-    let damage = found.damage.iter();
     if as_json {
-        let damage: Vec<_> = damage
-            .map(|damage| json!({ "file": damage.file, "offset": damage.offset, "what": damage.what }))
-            .collect();
         let text = json!({
             "directory": directory.to_string(),
             "bytes_copied": copied.bytes,
             "segments": { "copied": copied.segments, "linked": copied.linked, "kept": copied.kept },
             "sound": found.is_sound(),
             "damaged": found.damaged,
-            "damage": damage,
+            "damage": damage_json(found),
             "removed": removed,
         });
         writeln!(out, "{text:#}")?;
@@ -169,10 +166,7 @@ fn report(copied: &Copied, removed: &[String], as_json: bool) -> Result<(), Fail
             out,
             "{directory}: {bytes} copied; segments: {segments} copied, {linked} linked{before}"
         )?;
-        for damage in damage {
-            let (file, offset, what) = (&damage.file, damage.offset, &damage.what);
-            writeln!(out, "DAMAGED   {file}, offset {offset}: {what}")?;
-        }
+        write_damage(found, &mut out)?;
         for name in removed {
             writeln!(out, "removed   {name}")?;
         }

@@ -72,17 +72,7 @@ fn write_report(report: &CheckReport, out: &mut impl Write) -> io::Result<()> {
     for note in &report.notes {
         writeln!(out, "note      {}: {}", note.file, note.what)?;
     }
-    for damage in &report.damage {
-        writeln!(
-            out,
-            "DAMAGED   {}, offset {}: {}",
-            damage.file, damage.offset, damage.what
-        )?;
-    }
-    let unlisted = report.damaged - report.damage.len() as u64;
-    if unlisted > 0 {
-        writeln!(out, "DAMAGED   and {unlisted} places more")?;
-    }
+    write_damage(report, out)?;
     if report.is_sound() {
         writeln!(out, "sound: {} bytes read", report.bytes)
     } else {
@@ -94,11 +84,31 @@ fn write_report(report: &CheckReport, out: &mut impl Write) -> io::Result<()> {
     }
 }
 
+/// Writes a line for each damaged place.
+pub fn write_damage(report: &CheckReport, out: &mut impl Write) -> io::Result<()> {
+    for damage in &report.damage {
+        writeln!(
+            out,
+            "DAMAGED   {}, offset {}: {}",
+            damage.file, damage.offset, damage.what
+        )?;
+    }
+    let unlisted = report.damaged - report.damage.len() as u64;
+    if unlisted > 0 {
+        writeln!(out, "DAMAGED   and {unlisted} places more")?;
+    }
+    Ok(())
+}
+
+/// Returns the damaged places as JSON.
+pub fn damage_json(report: &CheckReport) -> serde_json::Value {
+    let damage = report.damage.iter();
+    damage
+        .map(|damage| json!({ "file": damage.file, "offset": damage.offset, "what": damage.what }))
+        .collect()
+}
+
 fn as_json(report: &CheckReport) -> serde_json::Value {
-    let damage = report
-        .damage
-        .iter()
-        .map(|damage| json!({ "file": damage.file, "offset": damage.offset, "what": damage.what }));
     let notes = report
         .notes
         .iter()
@@ -116,7 +126,7 @@ fn as_json(report: &CheckReport) -> serde_json::Value {
         },
         "journal": { "files": report.journal_files, "records": report.records, "rows": report.journal_rows },
         "damaged": report.damaged,
-        "damage": damage.collect::<Vec<_>>(),
+        "damage": damage_json(report),
         "notes": notes.collect::<Vec<_>>(),
     })
 }
