@@ -237,11 +237,11 @@ export interface Plan {
   fields: number;
   every_s: number;
   obstacles: string[];
-  figures: { name: string; value: string; origin: string }[];
+  figures: { name: string; value: string; origin: string; is_detail: boolean }[];
   ways: { what: string; gives_up: string; v: number; written_per_s: number; memory: number }[];
   warnings: string[];
-  /** The configuration for `seiner serve --config`. */
-  toml: string;
+  /** The configuration for `seiner serve --config`, if the demand fits. */
+  toml: string | null;
 }
 
 /** Error answer of the server, or a failed connection. */

@@ -287,12 +287,12 @@ function plan(search) {
     every_s: 10,
     obstacles: fits ? [] : ['900 GiB are kept, the budget has room for 300 GiB (Um = 0.95 of 316 GiB)'],
     figures: [
-      { name: 'samples a second (A)', value: String(sensors / 10), origin: 'given' },
-      { name: 'planing, R ≤ (C/n)·(Um − V)', value: fits ? 'yes, R = 64 MiB and could be 20 times as large' : 'no', origin: 'paper' },
+      { name: 'samples a second', value: String(sensors / 10), origin: 'given', is_detail: false },
+      { name: 'planing, R ≤ (C/n)·(Um − V)', value: fits ? 'yes, R = 64 MiB and could be 20 times as large' : 'no', origin: 'paper', is_detail: true },
     ],
     ways: fits ? [] : [{ what: '4 machines like this, each with a part of the sensors', gives_up: 'money', v: 0.7, written_per_s: 3.1e6, memory: 512 * 2 ** 20 }],
     warnings: ['the disks were not measured'],
-    toml: 'memory = "512 MiB"\ndisk = "300000 MiB"\n',
+    toml: fits ? 'memory = "512 MiB"\ndisk = "293 GiB"\n' : null,
   };
 }
 

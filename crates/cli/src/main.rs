@@ -95,7 +95,7 @@ enum Command {
     #[cfg(feature = "lab")]
     Lab(lab::Lab),
     #[cfg(feature = "plan")]
-    Plan(plan::Plan),
+    Plan(Box<plan::Plan>),
     #[cfg(feature = "raid")]
     Raid(raid::Raid),
     Completions(completions::Completions),

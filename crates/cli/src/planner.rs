@@ -2,10 +2,12 @@
 
 use anyhow::{Result, bail};
 use seiner_plan::form::{self, Surroundings};
-use seiner_plan::{Alternative, Calibration, Demand, Disk, Figure, Observed, StorePlan};
+use seiner_plan::{Alternative, Calibration, Demand, Disk, Figure, Observed, Recording, StorePlan};
 use seiner_server::plan::{
-    PlanChange, PlanFigure, PlanReport, PlanRequest, Planner, PlanningHost, StoreFigures,
+    OwnStore, PlanChange, PlanFigure, PlanReport, PlanRequest, Planner, PlanningHost,
 };
+use seiner_store::Store;
+use std::sync::Arc;
 
 /// Fields whose values come from the store on request.
 const OF_STORE: [&str; 3] = ["sensors", "every", "fields"];
@@ -18,7 +20,7 @@ impl Planner for PagePlanner {
         &self,
         fields: &[(String, String)],
         host: &PlanningHost,
-        own: Option<StoreFigures>,
+        own: Option<OwnStore>,
     ) -> Result<Box<dyn PlanRequest>, String> {
         let is_given = |name: &str| own.is_none() || !OF_STORE.contains(&name);
         let fields = fields
@@ -26,30 +28,37 @@ impl Planner for PagePlanner {
             .map(|(name, text)| (name.as_str(), text.as_str()))
             .filter(|(name, _)| is_given(name));
         // A placeholder until the figures of the store replace it.
-        let placeholder = own.map(|_| ("sensors", "1"));
+        let placeholder = own.as_ref().map(|_| ("sensors", "1"));
         let mut demand = form::read(fields.chain(placeholder), &surroundings(host))?;
-        let own = own.map(observed);
         if let Some(own) = &own {
-            own.fill(&mut demand)?;
+            observed(own).fill(&mut demand)?;
             demand.check()?;
         }
-        Ok(Box::new(DemandOfPage { demand, own }))
+        Ok(Box::new(DemandOfPage {
+            demand,
+            own: own.map(|own| own.store),
+        }))
     }
 }
 
 /// Demand that the form describes.
 struct DemandOfPage {
     demand: Demand,
-    own: Option<Observed>,
+    /// Store with samples like those of the demand.
+    own: Option<Arc<dyn Store>>,
 }
 
 impl PlanRequest for DemandOfPage {
     fn plan(&self, is_over: &dyn Fn() -> bool) -> Result<PlanReport> {
-        let demand = &self.demand;
-        let mut calibration = Calibration::make_until(demand, is_over)?;
-        if let Some(own) = &self.own {
-            own.correct(&mut calibration);
+        let mut demand = self.demand.clone();
+        // A store with too few rows has the samples of the form.
+        if let Some(own) = &self.own
+            && let Ok(recording) = Recording::read("this store", &**own, None)
+        {
+            demand.record(Arc::new(recording));
         }
+        let demand = &demand;
+        let calibration = Calibration::make_until(demand, is_over)?;
         if is_over() {
             bail!("the client left before the plan was complete");
         }
@@ -74,6 +83,7 @@ fn figure(figure: &Figure) -> PlanFigure {
         name: figure.name.trim().to_string(),
         value: figure.value.clone(),
         origin: figure.origin.to_string(),
+        is_detail: figure.is_detail,
     }
 }
 
@@ -87,14 +97,11 @@ fn change(way: Alternative) -> PlanChange {
     }
 }
 
-fn observed(figures: StoreFigures) -> Observed {
+fn observed(own: &OwnStore) -> Observed {
     Observed {
-        sources: figures.sources as f64,
-        series: figures.series as f64,
-        rows_per_s: figures.rows_per_s,
-        samples_sealed: figures.samples_sealed as f64,
-        blocks_sealed: figures.blocks_sealed as f64,
-        block_bytes_sealed: figures.block_bytes_sealed as f64,
+        sources: own.store.status().sources as f64,
+        rows_per_s: own.rows_per_s,
+        samples_per_s: own.samples_per_s,
     }
 }
 
@@ -125,14 +132,28 @@ mod tests {
         pairs.iter().map(owned).collect()
     }
 
-    fn store(rows_per_s: f64) -> StoreFigures {
-        StoreFigures {
-            sources: 500,
-            series: 1000,
+    /// Returns a store of 50 sources with two fields.
+    fn store(rows_per_s: f64) -> OwnStore {
+        let store = seiner_store::MemoryStore::default();
+        for source in 0..50 {
+            let key = seiner_model::SourceKey::new("m", [("id", source.to_string())]).unwrap();
+            let source = store.register(&key).unwrap();
+            for row in 0..40 {
+                let value = |field: i64| seiner_model::FieldColumn {
+                    present: None,
+                    values: seiner_model::Column::I64(vec![row * field]),
+                };
+                let columns = seiner_model::Columns {
+                    times: vec![row * 1_000_000_000],
+                    fields: vec![value(1), value(2)],
+                };
+                store.append_columns(source, &["a", "b"], &columns).unwrap();
+            }
+        }
+        OwnStore {
+            store: Arc::new(store),
             rows_per_s,
-            samples_sealed: 0,
-            blocks_sealed: 0,
-            block_bytes_sealed: 0,
+            samples_per_s: 2.0 * rows_per_s,
         }
     }
 
@@ -143,7 +164,8 @@ mod tests {
         let plan = request.plan(&|| false).expect("a plan");
         assert!(plan.fits, "{:?}", plan.obstacles);
         assert_eq!((plan.sensors, plan.fields, plan.every_s), (1e4, 1, 10.0));
-        assert!(!plan.figures.is_empty() && plan.toml.contains("disk"));
+        let toml = plan.toml.expect("a configuration");
+        assert!(!plan.figures.is_empty() && toml.contains("disk"));
         assert!(request.plan(&|| true).is_err());
     }
 
@@ -163,7 +185,7 @@ mod tests {
         let read = |rows_per_s| PagePlanner.read(&form, &HOST, Some(store(rows_per_s)));
         let plan = read(50.0).expect("a good form").plan(&|| false);
         let plan = plan.expect("a plan");
-        assert_eq!((plan.sensors, plan.fields, plan.every_s), (500.0, 2, 10.0));
+        assert_eq!((plan.sensors, plan.fields, plan.every_s), (50.0, 2, 1.0));
         assert!(read(0.0).is_err(), "a store without new rows gives no plan");
     }
 }

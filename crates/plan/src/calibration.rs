@@ -4,15 +4,23 @@
 use crate::buffer::{buffer_limit, first_row, left_behind, row_bound, row_slot, state_slot};
 use crate::demand::Demand;
 use crate::trial::{
-    MOST_ROWS, Point, ROWS, Starts, Subject, footer_bytes, rate, row_bytes, scatter, trial,
+    MOST_ROWS, Point, ROWS, Starts, Subject, fill, footer_bytes, rate, row_bytes, row_bytes_of,
+    scatter, trial,
 };
+
+/// Block sizes in bytes for which recorded samples are tried: those among which a plan chooses.
+const BLOCK_BYTES: [u32; 5] = [1 << 10, 2 << 10, 4 << 10, 8 << 10, 16 << 10];
 
 /// Measured costs of samples of one kind in the engine.
 #[derive(Clone, Debug)]
 pub struct Calibration {
     points: Vec<Point>,
+    /// Block sizes in bytes, ascending, with the rows of full blocks of recorded samples. Empty for generated samples.
+    full: Vec<(f64, f64)>,
     /// Encoded bytes of a row in a buffer, except for the first row.
     pub row_bytes: f64,
+    /// The same for a row of generated samples.
+    generated_row: f64,
     /// Spread of the moments at which buffers of one age double. 0: all buffers double at the same row. 1: a page stays
     /// in use until the last of its buffers has moved.
     pub scatter: f64,
@@ -32,8 +40,6 @@ pub struct Calibration {
     pub name_s: f64,
     /// Processor time of a start per block, in seconds: reading and counting its index entry.
     pub entry_s: f64,
-    /// True if the bytes on disk were corrected with the measured sizes of a store's own blocks.
-    pub is_measured: bool,
 }
 
 impl Calibration {
@@ -50,19 +56,41 @@ impl Calibration {
     /// # Errors
     /// As for [`Calibration::make`], and if `is_over` returned true before the end.
     pub fn make_until(demand: &Demand, is_over: &dyn Fn() -> bool) -> anyhow::Result<Calibration> {
+        let generated = demand.generated();
         let demand = &Subject { demand, is_over };
-        let points = ROWS
+        // Times and memory hardly depend on the values, so they are measured with generated samples.
+        let costs = &Subject {
+            demand: &generated,
+            is_over,
+        };
+        let mut points = ROWS
             .iter()
             .map(|rows| trial(demand, *rows))
             .collect::<anyhow::Result<Vec<_>>>()?;
-        let (rows_per_s, source_bytes) = rate(demand)?;
-        let row_bytes = row_bytes(demand)?;
-        let starts = Starts::make(demand, row_bytes)?;
+        let (rows_per_s, source_bytes) = rate(costs)?;
+        let generated_row = row_bytes(costs)?;
+        let (mut own_row, mut full) = (generated_row, Vec::new());
+        if let Some(recording) = &demand.recording {
+            for block_bytes in BLOCK_BYTES {
+                let mut point = fill(demand, block_bytes)?;
+                let unrepeated = recording.unrepeated_rows();
+                if point.rows > unrepeated as f64 {
+                    // Repeated rows would compress too well.
+                    point.disk_row = trial(demand, unrepeated)?.disk_row;
+                }
+                full.push((f64::from(block_bytes), point.rows));
+                own_row = row_bytes_of(block_bytes, point.rows, demand.fields);
+                points = joined(points, point);
+            }
+        }
+        let starts = Starts::make(costs, generated_row)?;
         Ok(Calibration {
             points,
-            row_bytes,
-            scatter: scatter(demand, row_bytes)?,
-            footer_bytes: footer_bytes(demand)?,
+            full,
+            row_bytes: own_row,
+            generated_row,
+            scatter: scatter(costs, generated_row)?,
+            footer_bytes: footer_bytes(costs)?,
             source_bytes,
             rows_per_s,
             empty_s: starts.empty_s,
@@ -70,7 +98,6 @@ impl Calibration {
             begin_s: starts.begin_s,
             name_s: starts.name_s,
             entry_s: starts.entry_s,
-            is_measured: false,
         })
     }
 
@@ -80,9 +107,11 @@ impl Calibration {
     /// # Errors
     /// As for [`Calibration::make`].
     pub fn resized(&self, demand: &Demand) -> anyhow::Result<Calibration> {
-        let is_over = &|| false;
-        let demand = &Subject { demand, is_over };
-        let starts = Starts::make(demand, self.row_bytes)?;
+        let demand = &Subject {
+            demand: &demand.generated(),
+            is_over: &|| false,
+        };
+        let starts = Starts::make(demand, self.generated_row)?;
         Ok(Calibration {
             empty_s: starts.empty_s,
             replay_s: starts.replay_s,
@@ -93,16 +122,21 @@ impl Calibration {
         })
     }
 
-    /// Scales the trials to measured blocks, which take `block_row` bytes per row with `rows` rows per block. The
-    /// same factor applies to blocks of all sizes and to rows in buffers.
-    pub fn measured(&mut self, rows: f64, block_row: f64) {
-        let tried = self.disk_row(rows) - self.footer_bytes / rows;
-        let factor = block_row / tried.max(f64::MIN_POSITIVE);
-        for point in &mut self.points {
-            point.disk_row *= factor;
+    /// Returns the calibration for rows that take some more bytes on disk, in the journal and in buffers. A negative
+    /// number stands for fewer bytes; at least a fifth of the bytes stays.
+    pub fn with_extra(&self, row_bytes: f64) -> Calibration {
+        const LEAST: f64 = 0.2;
+        let more = |bytes: f64| (bytes + row_bytes).max(bytes * LEAST);
+        let points = self.points.iter().map(|point| Point {
+            rows: point.rows,
+            disk_row: more(point.disk_row),
+            journal_row: more(point.journal_row),
+        });
+        Calibration {
+            points: points.collect(),
+            row_bytes: more(self.row_bytes),
+            ..self.clone()
         }
-        self.row_bytes *= factor;
-        self.is_measured = true;
     }
 
     fn between(&self, rows: f64, of: impl Fn(&Point) -> f64) -> f64 {
@@ -141,7 +175,11 @@ impl Calibration {
     /// not fit.
     pub fn rows_of(&self, block_bytes: f64, fields: u64) -> f64 {
         let space = buffer_limit(block_bytes, fields) - first_row(fields) - row_bound(fields);
-        (2.0 + space / self.row_bytes).clamp(1.0, MOST_ROWS)
+        let rows = match self.full.iter().find(|(bytes, _)| *bytes >= block_bytes) {
+            Some((_, rows)) => *rows,
+            None => 2.0 + space / self.row_bytes,
+        };
+        rows.clamp(1.0, MOST_ROWS)
     }
 
     /// Returns the memory of a buffer with `rows` rows in bytes, by the engine's rule: when a row arrives, the slot
@@ -169,11 +207,20 @@ impl Calibration {
     }
 }
 
+/// Adds a trial of full blocks to trials of fewer rows. Trials of as many rows are less exact, and are left out.
+fn joined(points: Vec<Point>, full: Point) -> Vec<Point> {
+    let mut points: Vec<Point> = points
+        .into_iter()
+        .filter(|point| point.rows < full.rows)
+        .collect();
+    points.push(full);
+    points
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::demand::{Clockwork, Values};
-    use crate::observed::Observed;
+    use crate::demand::Values;
     use crate::trial::{in_memory, load};
     use seiner_engine::Durability;
     use seiner_platform::sim::SimDisk;
@@ -186,7 +233,9 @@ mod tests {
         };
         Calibration {
             points: rows.iter().map(point).collect(),
+            full: Vec::new(),
             row_bytes: 8.0,
+            generated_row: 8.0,
             scatter: 0.0,
             footer_bytes: 0.0,
             source_bytes: 100.0,
@@ -196,48 +245,7 @@ mod tests {
             begin_s: 1e-6,
             name_s: 1e-6,
             entry_s: 1e-7,
-            is_measured: false,
         }
-    }
-
-    fn one_field() -> Demand {
-        Demand {
-            sensors: 1000.0,
-            every_s: 10.0,
-            fields: 1,
-            lifetimes: crate::demand::Lifetime::of_all(86_400.0),
-            values: Values::Decimals,
-            clockwork: Clockwork::Regular,
-            ram: 1e9,
-            processors: 1.0,
-            is_synced: false,
-            disks: Vec::new(),
-            budget: None,
-            tbw: None,
-            raid: None,
-        }
-    }
-
-    #[test]
-    fn blocks_of_the_store_correct_the_calibration() {
-        let mut calibration = of_points(&[1.0, 100.0]);
-        let mut observed = Observed {
-            sources: 10.0,
-            series: 20.0,
-            rows_per_s: 1.0,
-            samples_sealed: 200.0 * 50.0 * 2.0,
-            blocks_sealed: 50.0,
-            block_bytes_sealed: 200.0 * 50.0 * 20.0,
-        };
-        observed.correct(&mut calibration);
-        assert!(!calibration.is_measured, "50 blocks are too few");
-        observed.samples_sealed *= 4.0;
-        observed.blocks_sealed *= 4.0;
-        observed.block_bytes_sealed *= 4.0;
-        observed.correct(&mut calibration);
-        assert!(calibration.is_measured);
-        assert!((calibration.disk_row(200.0) - 20.0).abs() < 1e-9);
-        assert!((calibration.row_bytes - 16.0).abs() < 1e-9);
     }
 
     #[test]
@@ -247,7 +255,7 @@ mod tests {
             asked.set(asked.get() + 1);
             asked.get() > 3
         };
-        let error = Calibration::make_until(&one_field(), &is_over).unwrap_err();
+        let error = Calibration::make_until(&Demand::of_tests(), &is_over).unwrap_err();
         assert_eq!(asked.get(), 4);
         assert!(error.to_string().contains("interrupted"), "{error}");
     }
@@ -258,7 +266,7 @@ mod tests {
             let demand = Demand {
                 fields,
                 values,
-                ..one_field()
+                ..Demand::of_tests()
             };
             let subject = Subject {
                 demand: &demand,

@@ -1,10 +1,15 @@
 //! Demand of a user, with the machine and the disks.
 
-use crate::words::bytes;
+use crate::recording::Recording;
+use crate::words::{bytes, count};
 use serde::{Deserialize, Serialize};
+use std::sync::Arc;
 
 /// Share of the free space that the store may use by default.
 const BUDGET_SHARE: f64 = 0.95;
+
+/// Minimum memory of a machine in bytes.
+const LEAST_RAM: f64 = 64.0 * 1024.0 * 1024.0;
 
 /// Kind of values, which determines how well they compress.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -142,6 +147,9 @@ pub struct Demand {
     pub values: Values,
     /// Regularity of times.
     pub clockwork: Clockwork,
+    /// Samples of the user, in place of generated ones.
+    #[serde(skip)]
+    pub recording: Option<Arc<Recording>>,
     /// Memory of the machine in bytes.
     pub ram: f64,
     /// Number of processors of the machine.
@@ -159,6 +167,12 @@ pub struct Demand {
 }
 
 impl Demand {
+    /// Sets the samples and the number of fields to those of a recording.
+    pub fn record(&mut self, recording: Arc<Recording>) {
+        self.fields = recording.samples_per_row().round().max(1.0) as u64;
+        self.recording = Some(recording);
+    }
+
     /// Returns the rows per second of all sensors.
     pub fn rows_per_s(&self) -> f64 {
         self.sensors / self.every_s
@@ -166,7 +180,37 @@ impl Demand {
 
     /// Returns the samples per second.
     pub fn samples_per_s(&self) -> f64 {
-        self.rows_per_s() * self.fields as f64
+        self.rows_per_s() * self.samples_per_row()
+    }
+
+    /// Returns the samples of a row. Recorded rows may lack some of their fields.
+    pub fn samples_per_row(&self) -> f64 {
+        match &self.recording {
+            Some(recording) => recording.samples_per_row(),
+            None => self.fields as f64,
+        }
+    }
+
+    /// Describes the samples.
+    pub fn samples_in_words(&self) -> String {
+        if let Some(recording) = &self.recording {
+            return format!(
+                "as in {}: {} rows of {} sources read",
+                recording.name,
+                count(recording.rows as f64),
+                count(recording.sources.len() as f64)
+            );
+        }
+        let values = match self.values {
+            Values::Decimals => "decimals that change a little",
+            Values::Counters => "rising whole numbers",
+            Values::Floats => "floats with all digits",
+        };
+        let clockwork = match self.clockwork {
+            Clockwork::Regular => "at regular times",
+            Clockwork::Jittered => "some milliseconds late at random",
+        };
+        format!("{values}, {clockwork}")
     }
 
     /// Returns the mean retention over all sensors in seconds. The number of rows kept is this mean times the
@@ -183,6 +227,14 @@ impl Demand {
             life.keep_s *= factor;
         }
         other
+    }
+
+    /// Returns the demand with generated samples in place of recorded ones.
+    pub fn generated(&self) -> Demand {
+        Demand {
+            recording: None,
+            ..self.clone()
+        }
     }
 
     /// Returns the disk budget in bytes, C.
@@ -231,6 +283,12 @@ impl Demand {
                 return Err(format!("{name} must be more than 0"));
             }
         }
+        if self.ram < LEAST_RAM {
+            return Err(format!(
+                "--ram: a machine needs at least {}, half for the store and half for the page cache",
+                bytes(LEAST_RAM)
+            ));
+        }
         if self
             .lifetimes
             .iter()
@@ -261,6 +319,29 @@ impl Demand {
             );
         }
         self.raid.map_or(Ok(()), Raid::check)
+    }
+}
+
+#[cfg(test)]
+impl Demand {
+    /// Returns a small demand: a thousand sensors with one field.
+    pub fn of_tests() -> Demand {
+        Demand {
+            sensors: 1000.0,
+            every_s: 10.0,
+            fields: 1,
+            lifetimes: Lifetime::of_all(86_400.0),
+            values: Values::Decimals,
+            clockwork: Clockwork::Regular,
+            recording: None,
+            ram: 1e9,
+            processors: 1.0,
+            is_synced: false,
+            disks: Vec::new(),
+            budget: None,
+            tbw: None,
+            raid: None,
+        }
     }
 }
 

@@ -31,6 +31,7 @@ pub fn read<'a>(
         lifetimes: Lifetime::of_all(365.0 * crate::words::DAY_S),
         values: Values::Decimals,
         clockwork: Clockwork::Regular,
+        recording: None,
         ram: around.ram,
         processors: around.processors,
         is_synced: false,
@@ -125,14 +126,9 @@ fn values(text: &str) -> Result<Values, String> {
 /// # Errors
 /// The remedy.
 pub fn seconds(text: &str) -> Result<f64, String> {
-    let remedy = || "write a duration such as 10s, 30d or 5y".to_string();
-    if let Some(years) = text.strip_suffix('y') {
-        let years: f64 = years.parse().map_err(|_| remedy())?;
-        return Ok(years * 365.25 * crate::words::DAY_S);
-    }
     parse_duration(text)
         .map(|ns| ns as f64 / 1e9)
-        .map_err(|_| remedy())
+        .map_err(|_| "write a duration such as 10s, 30d or 5y".to_string())
 }
 
 /// Parses an array: `LEVEL:MEMBERS:STRIP`, such as `6:6:16KiB`.
@@ -207,7 +203,7 @@ mod tests {
     #[test]
     fn durations_and_arrays_are_parsed() {
         assert_eq!(seconds("10s"), Ok(10.0));
-        assert_eq!(seconds("1y"), Ok(365.25 * 86_400.0));
+        assert_eq!(seconds("1y"), Ok(365.0 * 86_400.0));
         assert!(seconds("soon").is_err());
         assert_eq!(raid("6:6:16KiB").unwrap().stripe(), 64 << 10);
         assert!(raid("6:3:16KiB").is_err());

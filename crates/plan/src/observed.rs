@@ -1,26 +1,16 @@
-//! Figures of a running store, as a demand and as corrections of the trials.
+//! Figures of a running store, as a demand.
 
-use crate::calibration::Calibration;
 use crate::demand::Demand;
-
-/// Minimum number of sealed blocks from which the compression of samples is estimated.
-const ENOUGH_BLOCKS: f64 = 100.0;
 
 /// Figures of a running store.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Observed {
     /// Number of sources.
     pub sources: f64,
-    /// Number of fields of all sources.
-    pub series: f64,
     /// Rows received per second.
     pub rows_per_s: f64,
-    /// Samples in blocks that were sealed since the store was opened.
-    pub samples_sealed: f64,
-    /// Number of these blocks.
-    pub blocks_sealed: f64,
-    /// Bytes of these blocks.
-    pub block_bytes_sealed: f64,
+    /// Samples received per second.
+    pub samples_per_s: f64,
 }
 
 impl Observed {
@@ -36,21 +26,8 @@ impl Observed {
             );
         }
         demand.sensors = self.sources;
-        demand.fields = self.fields() as u64;
+        demand.fields = (self.samples_per_s / self.rows_per_s).round().max(1.0) as u64;
         demand.every_s = self.sources / self.rows_per_s;
         Ok(())
-    }
-
-    /// Corrects the bytes per row by the sizes of the store's blocks, if there are enough of them.
-    pub fn correct(&self, calibration: &mut Calibration) {
-        if self.blocks_sealed < ENOUGH_BLOCKS || self.samples_sealed < self.blocks_sealed {
-            return;
-        }
-        let rows = self.samples_sealed / self.fields();
-        calibration.measured(rows / self.blocks_sealed, self.block_bytes_sealed / rows);
-    }
-
-    fn fields(&self) -> f64 {
-        (self.series / self.sources.max(1.0)).round().max(1.0)
     }
 }

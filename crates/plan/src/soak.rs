@@ -86,7 +86,7 @@ pub fn options(choice: &Choice, is_synced: bool) -> Options {
 /// Returns the demand and the configuration with fewer sensors, and with memory and journal in proportion.
 fn scaled(demand: &Demand, choice: &Choice, forecast: &Forecast) -> (Demand, Choice) {
     let rounds = forecast.rows * (WARM_BLOCKS + BLOCKS);
-    let affordable = SAMPLES / (rounds * demand.fields as f64) / demand.sensors;
+    let affordable = SAMPLES / (rounds * demand.samples_per_row()) / demand.sensors;
     let least = LEAST_MEMORY / choice.memory;
     let part = affordable.max(least).min(1.0);
     let demand = Demand {
@@ -122,14 +122,7 @@ pub fn run(
     let options = options(&choice, demand.is_synced);
     let clock = crate::time::now();
     let engine = Engine::open_directory(directory, options.clone())?;
-    let mut load = SampleLoad::register(
-        &engine,
-        demand.sensors as u64,
-        demand.fields,
-        demand.every_s,
-        demand.values,
-        demand.clockwork,
-    )?;
+    let mut load = SampleLoad::register(&engine, &demand, demand.sensors as u64)?;
     let mut feed = |rounds: u64| -> anyhow::Result<u64> {
         let mut rows = 0;
         for _ in 0..rounds {
@@ -187,7 +180,7 @@ pub fn run(
         (bytes, kept) = segments.iter().fold((0, 0), sum);
     }
     engine.close()?;
-    let sealed = (after.samples_sealed - before.samples_sealed) as f64 / demand.fields as f64;
+    let sealed = (after.samples_sealed - before.samples_sealed) as f64 / demand.samples_per_row();
     let blocks = (after.blocks_sealed - before.blocks_sealed) as f64;
     let per_row = bytes as f64 / kept as f64;
     let journal = (after.journal_written - before.journal_written) as f64 / rows as f64;

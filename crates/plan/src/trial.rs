@@ -43,6 +43,12 @@ const BUFFERED_BYTES: u32 = 65_536;
 const FILLED: u64 = 8;
 /// Block size in bytes of that trial.
 const FILLED_BYTES: u32 = 16_384;
+/// Number of sources that fill blocks with recorded samples.
+const RECORDED: u64 = 64;
+/// Number of blocks that they fill on average.
+const BLOCKS: u64 = 3;
+/// Maximum number of rows that they append.
+const MOST_RECORDED: u64 = 400_000;
 /// Number of sources in the trial of growing buffers.
 const GROWN: u64 = 4096;
 /// Minimum size in bytes of the slots in that trial.
@@ -132,14 +138,7 @@ pub fn load<'a>(
     sources: u64,
 ) -> anyhow::Result<Feed<'a>> {
     demand.go_on()?;
-    let load = SampleLoad::register(
-        engine,
-        sources,
-        demand.fields,
-        demand.every_s,
-        demand.values,
-        demand.clockwork,
-    )?;
+    let load = SampleLoad::register(engine, demand, sources)?;
     Ok(Feed {
         subject: demand,
         load,
@@ -193,11 +192,51 @@ pub fn row_bytes(demand: &Subject<'_>) -> anyhow::Result<f64> {
     let status = engine.status();
     let rows = match status.blocks_sealed {
         0 => rounds,
-        blocks => status.samples_sealed as f64 / demand.fields as f64 / blocks as f64,
+        blocks => status.samples_sealed as f64 / demand.samples_per_row() / blocks as f64,
     };
-    let fields = demand.fields;
-    let filled = buffer_limit(f64::from(FILLED_BYTES), fields) - row_bound(fields);
-    Ok((filled - first_row(fields)).max(1.0) / (rows - 1.0).max(1.0))
+    Ok(row_bytes_of(FILLED_BYTES, rows, demand.fields))
+}
+
+/// Returns the bytes per row in a buffer that is full after `rows` rows.
+pub fn row_bytes_of(block_bytes: u32, rows: f64, fields: u64) -> f64 {
+    let filled = buffer_limit(f64::from(block_bytes), fields) - row_bound(fields);
+    (filled - first_row(fields)).max(1.0) / (rows - 1.0).max(1.0)
+}
+
+/// Fills blocks of a size with recorded samples. Sources fill their blocks after different numbers of rows, so the
+/// result is a mean over blocks.
+pub fn fill(demand: &Subject<'_>, block_bytes: u32) -> anyhow::Result<Point> {
+    let options = Options {
+        block_bytes,
+        ..options(Durability::Interval(Duration::from_secs(60)))
+    };
+    let engine = Engine::open(
+        Arc::new(SimDisk::new(1)),
+        Arc::new(SystemClock::new()),
+        options,
+    )?;
+    let mut load = load(&engine, demand, RECORDED)?;
+    let before = engine.status();
+    let mut fed = 0;
+    let mut after = engine.status();
+    while after.blocks_sealed < BLOCKS * RECORDED && fed < MOST_RECORDED {
+        fed += load.round(&engine)?;
+        while engine.step()? {}
+        after = engine.status();
+    }
+    engine.commit()?;
+    let journal = engine.status().journal_written - before.journal_written;
+    if after.blocks_sealed < RECORDED {
+        // Blocks of this size hold more rows than the trial: these rows must do.
+        engine.flush()?;
+        after = engine.status();
+    }
+    let rows = after.samples_sealed as f64 / demand.samples_per_row();
+    Ok(Point {
+        rows: rows / after.blocks_sealed as f64,
+        disk_row: after.block_bytes_sealed as f64 / rows,
+        journal_row: journal as f64 / fed as f64,
+    })
 }
 
 /// Fills buffers of many sources in turn. Returns the number of half-used pages, as a share of the possible number.
@@ -338,25 +377,13 @@ pub fn footer_bytes(demand: &Subject<'_>) -> anyhow::Result<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::demand::{Clockwork, Lifetime, Values};
 
     #[test]
     fn a_trial_has_fewer_sources_of_many_fields() {
         let of = |fields| {
             let demand = Demand {
                 fields,
-                sensors: 1000.0,
-                every_s: 10.0,
-                lifetimes: Lifetime::of_all(86_400.0),
-                values: Values::Decimals,
-                clockwork: Clockwork::Regular,
-                ram: 1e9,
-                processors: 1.0,
-                is_synced: false,
-                disks: Vec::new(),
-                budget: None,
-                tbw: None,
-                raid: None,
+                ..Demand::of_tests()
             };
             let subject = Subject {
                 demand: &demand,

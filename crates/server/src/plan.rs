@@ -7,6 +7,7 @@ use crate::app_state::AppState;
 use axum::Json;
 use axum::extract::{Query, State};
 use procfs::{Current, Meminfo};
+use seiner_store::Store;
 use serde::Serialize;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -18,7 +19,7 @@ const OWN: &str = "own";
 /// Planner: computes configurations and forecasts.
 pub trait Planner: Send + Sync {
     /// Parses the fields of the page's form, which have the names of the options of `seiner plan`. Omitted fields have
-    /// the values of `host`. With `own`, the sensors, fields and rate are those of the store.
+    /// the values of `host`. With `own`, the sensors, rate and samples are those of the store.
     ///
     /// # Errors
     /// A sentence that names the field and the remedy.
@@ -26,7 +27,7 @@ pub trait Planner: Send + Sync {
         &self,
         fields: &[(String, String)],
         host: &PlanningHost,
-        own: Option<StoreFigures>,
+        own: Option<OwnStore>,
     ) -> Result<Box<dyn PlanRequest>, String>;
 }
 
@@ -50,21 +51,15 @@ pub struct PlanningHost {
     pub free_bytes: u64,
 }
 
-/// Figures of the running store from which the planner estimates sensors, rate and compression.
-#[derive(Clone, Copy, Debug)]
-pub struct StoreFigures {
-    /// Number of sources.
-    pub sources: u64,
-    /// Number of series.
-    pub series: u64,
+/// The running store, from which the planner takes sensors, rate and samples.
+#[derive(Clone)]
+pub struct OwnStore {
+    /// The store.
+    pub store: Arc<dyn Store>,
     /// Accepted rows per second.
     pub rows_per_s: f64,
-    /// Number of samples in the blocks that were sealed since the start.
-    pub samples_sealed: u64,
-    /// Number of these blocks.
-    pub blocks_sealed: u64,
-    /// Size of these blocks, bytes.
-    pub block_bytes_sealed: u64,
+    /// Accepted samples per second.
+    pub samples_per_s: f64,
 }
 
 /// Plan, as the page receives it.
@@ -86,8 +81,8 @@ pub struct PlanReport {
     pub ways: Vec<PlanChange>,
     /// Warnings.
     pub warnings: Vec<String>,
-    /// Configuration, for `seiner serve --config`.
-    pub toml: String,
+    /// Configuration, for `seiner serve --config`. A demand that does not fit has none.
+    pub toml: Option<String>,
 }
 
 /// Line of a forecast.
@@ -99,6 +94,8 @@ pub struct PlanFigure {
     pub value: String,
     /// Origin of the value, such as a measurement.
     pub origin: String,
+    /// True for a line that only experts need.
+    pub is_detail: bool,
 }
 
 /// Change of the demand with which it fits.
@@ -117,7 +114,7 @@ pub struct PlanChange {
 }
 
 /// Returns a plan. Fields have the names of the options of `seiner plan`: `sensors=1e6&every=10s&keep=1y`. `own=true`
-/// takes sensors, fields and rate from this store. Omitted memory, processors and space are those of this machine.
+/// takes sensors, rate and samples from this store. Omitted memory, processors and space are those of this machine.
 pub async fn plan(
     State(app): State<Arc<AppState>>,
     Query(fields): Query<Vec<(String, String)>>,
@@ -169,22 +166,19 @@ fn read(
         .iter()
         .any(|(name, text)| name == OWN && text == "true");
     fields.retain(|(name, _)| name != OWN);
-    let own = is_own.then(|| store_figures(app));
+    let own = is_own.then(|| own_store(app));
     planner
         .read(&fields, &host(app), own)
         .map_err(ApiError::invalid)
 }
 
-/// Returns the figures of this store.
-fn store_figures(app: &AppState) -> StoreFigures {
-    let status = app.store.status();
-    StoreFigures {
-        sources: status.sources,
-        series: status.series,
-        rows_per_s: app.traffic.rates().0,
-        samples_sealed: status.samples_sealed,
-        blocks_sealed: status.blocks_sealed,
-        block_bytes_sealed: status.block_bytes_sealed,
+/// Returns this store with its rates.
+fn own_store(app: &AppState) -> OwnStore {
+    let (rows_per_s, samples_per_s) = app.traffic.rates();
+    OwnStore {
+        store: app.store.clone(),
+        rows_per_s,
+        samples_per_s,
     }
 }
 

@@ -6,6 +6,8 @@ export interface Question {
   /** Placeholder with the value that applies to an empty field. */
   hint: string;
   title: string;
+  /** True for a question that most users need not answer. */
+  rare?: boolean;
   /** Possible values, if they are limited. The first is the default. */
   choices?: [value: string, label: string][];
 }
@@ -13,20 +15,20 @@ export interface Question {
 const ON: [string, string][] = [['', 'no'], ['true', 'yes']];
 
 export const QUESTIONS: Question[] = [
-  { name: 'sensors', label: 'Sensors', hint: 'such as 1e6', title: 'S: number of sensors' },
+  { name: 'sensors', label: 'Sensors', hint: 'such as 1e6', title: 'Number of sensors' },
   { name: 'every', label: 'Each sends every', hint: '10s', title: 'Time between two rows of a sensor' },
   { name: 'fields', label: 'Values per row', hint: '1', title: 'Number of values in a row' },
   { name: 'keep', label: 'Keep for', hint: '365d', title: 'Maximum age of samples, such as 30d or 5y' },
-  { name: 'class', label: 'Or by class', hint: 'raw:90%:30d:accel; rest:10%:5y', title: 'NAME:SHARE:KEEP[:SELECTOR], separated by semicolons; shares make 100 %' },
   { name: 'values', label: 'Values are', hint: '', title: 'Determines how well the values compress', choices: [['', 'decimals that change a little'], ['counters', 'counters'], ['floats', 'floats with all digits']] },
-  { name: 'jittered', label: 'Times are late by ms', hint: '', title: 'Random delays; such times compress worse', choices: ON },
-  { name: 'synced', label: 'A power cut loses nothing', hint: '', title: 'Otherwise a power cut loses up to 100 ms of acknowledged samples', choices: ON },
-  { name: 'ram', label: 'Memory', hint: 'of this machine', title: 'Of the machine, such as 8GiB' },
-  { name: 'processors', label: 'Processors', hint: 'of this machine', title: 'Of the machine' },
   { name: 'space', label: 'Disk space', hint: 'free here', title: 'Such as 2TB' },
-  { name: 'budget', label: 'Disk budget', hint: 'nearly all of it', title: 'C: maximum disk usage of the store' },
-  { name: 'tbw', label: 'Rated writes (TBW)', hint: 'such as 290TB', title: 'Bytes that may be written to the SSD in its life, from its data sheet' },
-  { name: 'raid', label: 'Array', hint: 'such as 6:6:16KiB', title: 'LEVEL:MEMBERS:STRIP' },
+  { name: 'class', rare: true, label: 'Or by class', hint: 'raw:90%:30d:accel; rest:10%:5y', title: 'NAME:SHARE:KEEP[:SELECTOR], separated by semicolons; shares make 100 %' },
+  { name: 'jittered', rare: true, label: 'Times are late by ms', hint: '', title: 'Random delays; such times compress worse', choices: ON },
+  { name: 'synced', rare: true, label: 'A power cut loses nothing', hint: '', title: 'Otherwise a power cut loses up to 100 ms of acknowledged samples', choices: ON },
+  { name: 'ram', rare: true, label: 'Memory', hint: 'of this machine', title: 'Of the machine, such as 8GiB' },
+  { name: 'processors', rare: true, label: 'Processors', hint: 'of this machine', title: 'Of the machine' },
+  { name: 'budget', rare: true, label: 'Disk budget', hint: 'nearly all of it', title: 'Maximum disk usage of the store' },
+  { name: 'tbw', rare: true, label: 'Rated writes (TBW)', hint: 'such as 290TB', title: 'Bytes that may be written to the SSD in its life, from its data sheet' },
+  { name: 'raid', rare: true, label: 'Array', hint: 'such as 6:6:16KiB', title: 'LEVEL:MEMBERS:STRIP' },
 ];
 
 /** Values by field name, without empty values and unknown fields. */

@@ -23,9 +23,27 @@ function control(question: Question): Control {
   return h('select', { id, name: question.name }, ...question.choices.map(([value, label]) => h('option', { value }, label)));
 }
 
+function figures(plan: api.Plan, details: boolean): HTMLElement {
+  const shown = plan.figures.filter((figure) => figure.is_detail === details);
+  return table(details ? 'Details' : 'Forecast', ['Figure', 'Value', 'Origin'], shown.map((figure) => [figure.name, figure.value, figure.origin]));
+}
+
+function configuration(toml: string): HTMLElement {
+  const file = `data:text/plain;charset=utf-8,${encodeURIComponent(toml)}`;
+  const save = h('a', { href: file, download: 'seiner.toml', class: 'small' }, 'Save as seiner.toml');
+  return card(
+    'Configuration',
+    'wide',
+    h('pre', { class: 'toml', tabindex: 0 }, toml),
+    h('p', { class: 'foot' }, save, ', and start the server with ', h('code', {}, 'seiner serve --config seiner.toml'), '.'),
+  );
+}
+
 export class Plan {
   readonly root = h('div', { class: 'plan' });
   private readonly controls = new Map<string, Control>(QUESTIONS.map((question) => [question.name, control(question)]));
+  /** Questions that most users need not answer. */
+  private readonly more = h('details', { class: 'more' });
   private readonly notices = h('div', { class: 'notices', 'aria-live': 'polite' });
   private readonly answer = h('div', { class: 'cards' });
   private readonly submit = h('button', { type: 'submit', class: 'small' }, 'Plan');
@@ -35,10 +53,11 @@ export class Plan {
   constructor(private readonly navigate: (demand: Demand) => void) {
     const own = h('button', { type: 'button', class: 'small', title: 'Take sensors, rate and compression from this store' }, 'Use this store');
     own.addEventListener('click', () => this.navigate({ ...this.demand(), own: 'true' }));
-    const fields = QUESTIONS.map((question) =>
-      h('div', { class: 'ask', title: question.title }, h('label', { for: `plan-${question.name}` }, question.label), this.controls.get(question.name)),
-    );
-    const form = h('form', { class: 'demand' }, ...fields, h('div', { class: 'does' }, this.submit, own));
+    const ask = (question: Question): HTMLElement =>
+      h('div', { class: 'ask', title: question.title }, h('label', { for: `plan-${question.name}` }, question.label), this.controls.get(question.name));
+    const of = (rare: boolean): HTMLElement[] => QUESTIONS.filter((question) => (question.rare === true) === rare).map(ask);
+    put(this.more, h('summary', {}, 'More'), h('div', { class: 'demand' }, ...of(true)));
+    const form = h('form', {}, h('div', { class: 'demand' }, ...of(false)), this.more, h('div', { class: 'does' }, this.submit, own));
     form.addEventListener('submit', (event) => {
       event.preventDefault();
       this.navigate(this.demand());
@@ -49,6 +68,7 @@ export class Plan {
   /** Shows a demand, and requests its plan unless it is already shown. */
   show(demand: Demand): void {
     for (const [name, element] of this.controls) element.value = demand[name] ?? '';
+    if (QUESTIONS.some((question) => question.rare === true && question.name in demand)) this.more.open = true;
     const asked = JSON.stringify(demand);
     if (asked === this.shown) return;
     this.shown = asked;
@@ -108,13 +128,13 @@ export class Plan {
         card(
           'Changes that fit',
           'wide',
-          table('Changes that fit', ['Change', 'V', 'Written per second', 'Memory', 'Disadvantage'], plan.ways.map((way) => [way.what, way.v.toPrecision(2), format.bytes(way.written_per_s), format.bytes(way.memory), way.gives_up])),
+          table('Changes that fit', ['Change', 'Of the budget', 'Written per second', 'Memory', 'Disadvantage'], plan.ways.map((way) => [way.what, `${(100 * way.v).toPrecision(2)} %`, format.bytes(way.written_per_s), format.bytes(way.memory), way.gives_up])),
         ),
       !plan.fits &&
         plan.ways.length === 0 &&
         card('Changes that fit', 'wide', h('p', { class: 'foot' }, 'No single change suffices. Use more machines and keep less.')),
-      card('Forecast', 'wide forecast', table('Forecast', ['Figure', 'Value', 'Origin'], plan.figures.map((figure) => [figure.name, figure.value, figure.origin]))),
-      card('Configuration', 'wide', h('pre', { class: 'toml', tabindex: 0 }, plan.toml), h('p', { class: 'foot' }, 'Save this text as seiner.toml, and start the server with ', h('code', {}, 'seiner serve --config seiner.toml'), '.')),
+      card('Forecast', 'wide forecast', figures(plan, false), h('details', {}, h('summary', {}, 'Details'), figures(plan, true))),
+      plan.toml !== null && configuration(plan.toml),
       card('The same on the command line', 'wide', h('pre', { class: 'toml', tabindex: 0 }, command(demand, location.origin))),
     );
   }

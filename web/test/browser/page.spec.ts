@@ -63,15 +63,25 @@ test.describe('plan', () => {
     await page.getByRole('link', { name: 'Plan' }).click();
     await expect(page).toHaveTitle('Plan · Seiner');
     await page.getByLabel('Sensors').fill('1e5');
+    await expect(page.getByLabel('Memory')).toBeHidden();
+    await page.getByText('More', { exact: true }).click();
     await page.getByLabel('Memory').fill('8GiB');
     await page.getByLabel('Memory').press('Enter');
     await expect(page.getByText('It fits this machine.')).toBeVisible();
-    await expect(page.getByRole('table', { name: 'Forecast' })).toContainText('planing');
-    await expect(page.getByText('disk = "300000 MiB"')).toBeVisible();
+    await expect(page.getByRole('table', { name: 'Forecast' })).toContainText('samples a second');
+    await expect(page.getByText('planing')).toBeHidden();
+    await page.getByText('Details', { exact: true }).click();
+    await expect(page.getByRole('table', { name: 'Details' })).toContainText('planing');
+    await expect(page.getByText('disk = "293 GiB"')).toBeVisible();
+    const saved = page.waitForEvent('download');
+    await page.getByRole('link', { name: 'Save as seiner.toml' }).click();
+    expect((await saved).suggestedFilename()).toBe('seiner.toml');
     await expect(page.getByText('seiner plan --sensors 1e5 --ram 8GiB')).toBeVisible();
     expect(hash(page)).toBe('#/plan?sensors=1e5&ram=8GiB');
     await page.reload();
     await expect(page.getByLabel('Sensors')).toHaveValue('1e5');
+    await expect(page.getByLabel('Memory')).toHaveValue('8GiB');
+    await expect(page.getByLabel('Memory')).toBeVisible();
     await expect(page.getByText('It fits this machine.')).toBeVisible();
   });
 
@@ -80,6 +90,7 @@ test.describe('plan', () => {
     await expect(page.getByText('It does not fit this machine.')).toBeVisible();
     await expect(page.getByText('900 GiB are kept')).toBeVisible();
     await expect(page.getByRole('table', { name: 'Changes that fit' })).toContainText('4 machines like this');
+    await expect(page.getByText('Configuration')).toBeHidden();
   });
 
   test('takes the figures of the store itself', async ({ page }) => {

@@ -18,7 +18,7 @@ use clap::Args;
 use day::{Day, days_with_rows};
 use file::{DayFile, Format, Written};
 use folder::{Chosen, Folder, is_over};
-use origin::{Origin, Selection};
+pub use origin::{Origin, Selection};
 use seiner_model::{Interval, Selector, parse_duration, parse_moment};
 use seiner_server::ingest::now;
 use std::path::PathBuf;

@@ -10,13 +10,19 @@ use super::scan::{Scan, ScanResult};
 use super::sink::{BATCH_ROWS, Sink, escape};
 use crate::failure::Failure;
 use crate::source;
+#[cfg(feature = "plan")]
+use crate::target::Open;
 use crate::target::Target;
 use anyhow::{Context, anyhow};
 use clap::{Args, ValueEnum};
 use csv::{Reader, ReaderBuilder, StringRecord};
 use seiner_model::{Batch, Cell, FieldType};
+#[cfg(feature = "plan")]
+use seiner_store::Store;
 use std::io::Read;
 use std::path::{Path, PathBuf};
+#[cfg(feature = "plan")]
+use std::sync::Arc;
 
 /// Import comma-separated values, with a first line that names the columns.
 ///
@@ -153,6 +159,39 @@ impl Csv {
             return Ok(());
         }
         let mut sink = Sink::new(self.target.open()?);
+        self.import_all(&result, &mut sink)?;
+        let counts = sink.finish()?;
+        eprintln!("{}", result.summary(&counts));
+        match counts.rejected + counts.rejected_cells {
+            0 => Ok(()),
+            _ => Err(Failure::Rejected),
+        }
+    }
+
+    /// Imports all files into a store for trials, whatever rows are lost. Valid rows suffice there.
+    ///
+    /// # Errors
+    /// If a file cannot be read, or a column has no meaning.
+    #[cfg(feature = "plan")]
+    pub fn fill(&self, store: Arc<dyn Store>) -> Result<(), Failure> {
+        let result = self.scan()?;
+        result.report();
+        self.import_all(&result, &mut Sink::new(Open::Store(store)))
+    }
+
+    /// Returns the names of the columns whose values are texts.
+    ///
+    /// # Errors
+    /// As for [`Csv::fill`].
+    #[cfg(feature = "plan")]
+    pub fn text_columns(&self) -> Result<Vec<String>, Failure> {
+        let result = self.scan()?;
+        let fields = result.files.iter().flat_map(|file| &file.columns.fields);
+        let texts = fields.filter(|field| field.field_type == FieldType::Str);
+        Ok(texts.map(|field| field.name.clone()).collect())
+    }
+
+    fn import_all(&self, result: &ScanResult, sink: &mut Sink) -> Result<(), Failure> {
         for file in &result.files {
             if let Some(span) = file.span
                 && sink.has_samples(&file.measurement, span)
@@ -163,14 +202,9 @@ impl Csv {
                     file.measurement
                 );
             }
-            self.import(file, &mut sink)?;
+            self.import(file, sink)?;
         }
-        let counts = sink.finish()?;
-        eprintln!("{}", result.summary(&counts));
-        match counts.rejected + counts.rejected_cells {
-            0 => Ok(()),
-            _ => Err(Failure::Rejected),
-        }
+        Ok(())
     }
 
     /// Reads all files, to find types and rows that would be lost.

@@ -1,7 +1,7 @@
 //! `seiner import`: imports data from files of other formats.
 
 mod columns;
-mod comma;
+pub mod comma;
 mod dialect;
 mod preview;
 mod repeats;

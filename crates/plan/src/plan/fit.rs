@@ -247,7 +247,7 @@ pub fn warnings(demand: &Demand, choice: &Choice, forecast: &Forecast) -> Vec<St
         warnings.push(format!(
             "blocks contain only {} rows, so each sample takes {} on disk",
             plain(forecast.rows),
-            bytes(forecast.disk_row / demand.fields as f64)
+            bytes(forecast.disk_row / demand.samples_per_row())
         ));
     }
     if let Some(raid) = demand.raid

@@ -2,11 +2,11 @@
 
 use super::choose::{JournalLimit, PATIENCE_S, most_journal, most_memory};
 use super::fit::processors;
+use super::range::Range;
 use super::simulated::Simulated;
 use crate::calibration::Calibration;
 use crate::demand::Demand;
 use crate::forecast::{Bound, Choice, Forecast};
-use crate::load::in_words;
 use crate::words::{DAY_S, bytes, count, duration, plain};
 
 /// Origin of a figure.
@@ -22,6 +22,8 @@ pub enum Origin {
     Modelled,
     /// Simulated with the store's own code on simulated disks.
     Simulated,
+    /// Tried out with generated samples, and corrected by the difference between real and generated samples.
+    RealSets,
     /// Published in the papers.
     Paper,
 }
@@ -34,6 +36,7 @@ impl std::fmt::Display for Origin {
             Origin::Tried => f.write_str("tried out just now"),
             Origin::Modelled => f.write_str("modelled"),
             Origin::Simulated => f.write_str("simulated"),
+            Origin::RealSets => f.write_str("median and range of real sensors"),
             Origin::Paper => f.write_str("paper"),
         }
     }
@@ -48,6 +51,8 @@ pub struct Figure {
     pub value: String,
     /// Origin of the value.
     pub origin: Origin,
+    /// True for a line that only experts need.
+    pub is_detail: bool,
 }
 
 /// Returns all lines.
@@ -57,12 +62,13 @@ pub fn figures(
     choice: &Choice,
     forecast: &Forecast,
     simulated: &Simulated,
+    range: Option<&Range>,
 ) -> Vec<Figure> {
     let mut lines = Lines(Vec::new());
     stream(demand, &mut lines);
-    kept(demand, calibration, forecast, &mut lines);
-    space(demand, forecast, choice, simulated, &mut lines);
-    written(demand, forecast, &mut lines);
+    kept(demand, forecast, range, &mut lines);
+    space(demand, forecast, choice, simulated, range, &mut lines);
+    written(demand, forecast, range, &mut lines);
     devices(demand, forecast, simulated, &mut lines);
     memory(demand, calibration, forecast, choice, &mut lines);
     journal(demand, calibration, choice, &mut lines);
@@ -74,17 +80,44 @@ struct Lines(Vec<Figure>);
 
 impl Lines {
     fn add(&mut self, name: &str, value: String, origin: Origin) {
+        self.push(name, value, origin, false);
+    }
+
+    /// Adds a line that only experts need.
+    fn detail(&mut self, name: &str, value: String, origin: Origin) {
+        self.push(name, value, origin, true);
+    }
+
+    fn push(&mut self, name: &str, value: String, origin: Origin, is_detail: bool) {
         self.0.push(Figure {
             name: name.to_string(),
             value,
             origin,
+            is_detail,
         });
+    }
+}
+
+/// Returns a number of bytes, with its range for real samples.
+fn bytes_in_range(
+    forecast: &Forecast,
+    range: Option<&Range>,
+    of: impl Fn(&Forecast) -> f64,
+) -> String {
+    match range {
+        None => bytes(of(forecast)),
+        Some(range) => format!(
+            "{} ({} to {})",
+            bytes(of(forecast)),
+            bytes(of(&range.low)),
+            bytes(of(&range.high))
+        ),
     }
 }
 
 fn stream(demand: &Demand, lines: &mut Lines) {
     lines.add(
-        "samples a second (A)",
+        "samples a second",
         format!(
             "{} ({} rows)",
             count(demand.samples_per_s()),
@@ -92,33 +125,26 @@ fn stream(demand: &Demand, lines: &mut Lines) {
         ),
         Origin::Given,
     );
-    lines.add(
-        "samples are",
-        in_words(demand.values, demand.clockwork),
-        Origin::Given,
-    );
+    lines.add("samples are", demand.samples_in_words(), Origin::Given);
 }
 
-fn kept(demand: &Demand, calibration: &Calibration, forecast: &Forecast, lines: &mut Lines) {
-    let fields = demand.fields as f64;
+fn kept(demand: &Demand, forecast: &Forecast, range: Option<&Range>, lines: &mut Lines) {
+    let samples = demand.samples_per_row();
     lines.add(
         "a sample on disk",
-        format!(
-            "{} (a row {})",
-            bytes(forecast.disk_row / fields),
-            bytes(forecast.disk_row)
-        ),
-        match calibration.is_measured {
-            true => Origin::Measured("by the store's own blocks".to_string()),
-            false => Origin::Tried,
+        bytes_in_range(forecast, range, |forecast| forecast.disk_row / samples),
+        match range {
+            None => Origin::Tried,
+            Some(_) => Origin::RealSets,
         },
     );
+    lines.detail("a row on disk", bytes(forecast.disk_row), Origin::Modelled);
     let bound = match forecast.bound {
         Bound::Block => "B",
         Bound::Memory => "memory",
         Bound::Journal => "the journal",
     };
-    lines.add(
+    lines.detail(
         "rows of a block",
         format!("{}, bounded by {bound}", count(forecast.rows)),
         Origin::Modelled,
@@ -146,11 +172,12 @@ fn space(
     forecast: &Forecast,
     choice: &Choice,
     simulated: &Simulated,
+    range: Option<&Range>,
     lines: &mut Lines,
 ) {
     let of_space = format!("{} of {} free", bytes(choice.budget), bytes(demand.space()));
     lines.add(
-        "disk budget (C)",
+        "disk budget",
         of_space,
         match demand.budget {
             Some(_) => Origin::Given,
@@ -158,11 +185,15 @@ fn space(
         },
     );
     lines.add(
-        "kept at the end (live, D)",
-        bytes(forecast.kept_bytes),
+        "kept at the end",
+        format!(
+            "{}, {} % of the budget",
+            bytes_in_range(forecast, range, |forecast| forecast.kept_bytes),
+            plain(100.0 * forecast.live)
+        ),
         Origin::Modelled,
     );
-    lines.add(
+    lines.detail(
         "live fraction (V)",
         format!(
             "{}, merging begins at Um = {}",
@@ -171,12 +202,12 @@ fn space(
         ),
         Origin::Modelled,
     );
-    lines.add(
+    lines.detail(
         "least budget that planes",
         bytes(forecast.least_budget),
         Origin::Modelled,
     );
-    lines.add(
+    lines.detail(
         "lanes",
         format!(
             "{} filled of {}: one a lifetime",
@@ -194,8 +225,8 @@ fn space(
     } else {
         "no".to_string()
     };
-    lines.add("planing, R ≤ (C/n)·(Um − V)", planing, Origin::Paper);
-    lines.add(
+    lines.detail("planing, R ≤ (C/n)·(Um − V)", planing, Origin::Paper);
+    lines.detail(
         "segments written again by merges",
         match simulated.written_per_byte {
             Some(written) => format!("{} bytes for each stored", plain((written - 1.0).max(0.0))),
@@ -205,13 +236,13 @@ fn space(
     );
 }
 
-fn written(demand: &Demand, forecast: &Forecast, lines: &mut Lines) {
+fn written(demand: &Demand, forecast: &Forecast, range: Option<&Range>, lines: &mut Lines) {
     lines.add(
         "stored a day",
-        bytes(forecast.segments_per_s * DAY_S),
+        bytes_in_range(forecast, range, |forecast| forecast.segments_per_s * DAY_S),
         Origin::Modelled,
     );
-    lines.add(
+    lines.detail(
         "journal a day",
         bytes(forecast.journal_per_s * DAY_S),
         Origin::Modelled,
@@ -223,7 +254,7 @@ fn written(demand: &Demand, forecast: &Forecast, lines: &mut Lines) {
     );
     let raw = forecast.amplification(demand);
     let stored = forecast.device_per_s / forecast.segments_per_s;
-    lines.add(
+    lines.detail(
         "K_wa",
         format!(
             "{} over raw samples, {} over stored bytes",
@@ -318,13 +349,13 @@ fn memory(
         format!("{}: {why}", bytes(choice.memory)),
         origin,
     );
-    lines.add("  in use", bytes(forecast.memory), Origin::Modelled);
-    lines.add(
+    lines.detail("  in use", bytes(forecast.memory), Origin::Modelled);
+    lines.detail(
         "  names and look-up",
         format!("{} a sensor", bytes(calibration.source_bytes)),
         Origin::Tried,
     );
-    lines.add(
+    lines.detail(
         "  index of the blocks",
         format!(
             "{} for at most {}: merges coalesce small ones",
@@ -333,7 +364,7 @@ fn memory(
         ),
         Origin::Modelled,
     );
-    lines.add(
+    lines.detail(
         "  left to the page cache",
         format!(
             "{} (at least half: the 1:1 rule)",

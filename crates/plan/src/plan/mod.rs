@@ -4,7 +4,9 @@
 mod choose;
 mod fit;
 mod lines;
+mod range;
 mod simulated;
+mod toml;
 
 use crate::calibration::Calibration;
 use crate::demand::Demand;
@@ -16,11 +18,9 @@ pub use fit::Alternative;
 use fit::{alternatives, obstacles, warnings};
 use lines::figures;
 pub use lines::{Figure, Origin};
+use range::Range;
 pub use simulated::{Simulated, Streams};
 use std::fmt::Write;
-
-const KIB: f64 = 1024.0;
-const MIB: f64 = KIB * KIB;
 
 /// Configuration, forecast, obstacles and alternatives for a demand.
 #[derive(Clone, Debug)]
@@ -45,9 +45,30 @@ pub struct StorePlan {
 }
 
 impl StorePlan {
-    /// Makes a plan.
+    /// Makes a plan for samples like those of the recording. Without a recording, makes a plan for samples like the
+    /// median of real sets, with the range of real sets. `calibration` is that of the demand.
     pub fn make(demand: &Demand, calibration: &Calibration) -> StorePlan {
+        if demand.recording.is_some() {
+            return StorePlan::make_exactly(demand, calibration);
+        }
+        let median = range::median(demand, calibration);
+        let choice = choose(demand, &median);
+        let range = Range::make(demand, calibration, &choice);
+        StorePlan::with_range(demand, &median, choice, Some(&range))
+    }
+
+    /// Makes a plan for exactly the samples of the calibration.
+    pub fn make_exactly(demand: &Demand, calibration: &Calibration) -> StorePlan {
         let choice = choose(demand, calibration);
+        StorePlan::with_range(demand, calibration, choice, None)
+    }
+
+    fn with_range(
+        demand: &Demand,
+        calibration: &Calibration,
+        choice: Choice,
+        range: Option<&Range>,
+    ) -> StorePlan {
         let mut forecast = Forecast::make(demand, calibration, &choice);
         let simulated = Simulated::run(demand, &choice, &forecast);
         forecast.device_per_s = simulated.device_per_s(&forecast);
@@ -57,9 +78,15 @@ impl StorePlan {
         } else {
             alternatives(demand, calibration)
         };
+        let mut warnings = warnings(demand, &choice, &forecast);
+        warnings.extend(
+            range
+                .iter()
+                .flat_map(|range| range.notes(obstacles.is_empty())),
+        );
         StorePlan {
-            figures: figures(demand, calibration, &choice, &forecast, &simulated),
-            warnings: warnings(demand, &choice, &forecast),
+            figures: figures(demand, calibration, &choice, &forecast, &simulated, range),
+            warnings,
             choice,
             forecast,
             obstacles,
@@ -71,42 +98,10 @@ impl StorePlan {
         }
     }
 
-    /// Returns the configuration for `seiner serve --config`.
-    pub fn to_toml(&self) -> String {
-        let mut text = String::new();
-        let set = &self.choice;
-        let _ = writeln!(
-            text,
-            "durability = \"{}\"",
-            if self.is_synced { "sync" } else { "100ms" }
-        );
-        let _ = writeln!(text, "memory = \"{} MiB\"", (set.memory / MIB).round());
-        let _ = writeln!(text, "block_bytes = \"{} B\"", set.block_bytes);
-        let _ = writeln!(
-            text,
-            "segment_bytes = \"{} KiB\"",
-            (set.segment_bytes / KIB).round()
-        );
-        let _ = writeln!(
-            text,
-            "journal_bytes = \"{} MiB\"",
-            (set.journal_bytes / MIB).round()
-        );
-        let _ = writeln!(text, "disk = \"{} MiB\"", (set.budget / MIB).floor());
-        let _ = writeln!(text, "merge_from = \"{}\"", set.merge_from);
-        let _ = writeln!(text, "lanes = \"{}\"", set.lanes);
-        if let Some(tbw) = self.tbw {
-            let _ = writeln!(text, "device_tbw = \"{} B\"", tbw as u64);
-        }
-        let _ = writeln!(text, "idle_seal = \"{}s\"", set.idle_seal_s.round());
-        for life in &self.lifetimes {
-            let _ = writeln!(text, "\n[[class]]\nname = {}", quoted(&life.name));
-            if !life.sources.is_empty() {
-                let _ = writeln!(text, "sources = {}", quoted(&life.sources));
-            }
-            let _ = writeln!(text, "age = \"{}s\"", life.keep_s.round());
-        }
-        text
+    /// Returns the configuration for `seiner serve --config`; `None` if the demand does not fit.
+    pub fn to_toml(&self) -> Option<String> {
+        let fits = self.obstacles.is_empty();
+        fits.then(|| toml::text(&self.choice, self.is_synced, self.tbw, &self.lifetimes))
     }
 
     /// Returns the whole plan as text.
@@ -121,27 +116,9 @@ impl StorePlan {
         for obstacle in &self.obstacles {
             let _ = writeln!(text, "  - {obstacle}");
         }
-        let width = self
-            .figures
-            .iter()
-            .map(|figure| figure.name.chars().count())
-            .max()
-            .unwrap_or(0);
-        let values = self
-            .figures
-            .iter()
-            .map(|figure| figure.value.chars().count())
-            .max()
-            .unwrap_or(0)
-            .min(44);
-        let _ = writeln!(text);
-        for figure in &self.figures {
-            let _ = writeln!(
-                text,
-                "{:width$}  {:values$}  ({})",
-                figure.name, figure.value, figure.origin
-            );
-        }
+        let (details, main): (Vec<&Figure>, Vec<&Figure>) =
+            self.figures.iter().partition(|figure| figure.is_detail);
+        text.push_str(&table_of_figures(&main));
         text.push_str(&table_of_alternatives(&self.alternatives));
         if !self.obstacles.is_empty() && self.alternatives.is_empty() {
             let _ = writeln!(
@@ -152,14 +129,36 @@ impl StorePlan {
         for warning in &self.warnings {
             let _ = writeln!(text, "\nnote: {warning}");
         }
-        let _ = writeln!(text, "\nConfiguration:\n{}", self.to_toml());
+        let _ = writeln!(text, "\nDetails (docs/glossary.md explains the letters):");
+        text.push_str(&table_of_figures(&details));
+        match self.to_toml() {
+            Some(toml) => {
+                let _ = writeln!(text, "\nConfiguration:\n{toml}");
+            }
+            None => {
+                text.push_str("\nThere is no configuration, because the demand does not fit.\n")
+            }
+        }
         text
     }
 }
 
-/// Returns a text quoted for TOML.
-fn quoted(text: &str) -> String {
-    format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""))
+/// Returns figures as a table: name, value, origin.
+fn table_of_figures(figures: &[&Figure]) -> String {
+    const WIDEST: usize = 44;
+    let longest =
+        |of: &dyn Fn(&Figure) -> usize| figures.iter().map(|one| of(one)).max().unwrap_or(0);
+    let width = longest(&|figure| figure.name.chars().count());
+    let values = longest(&|figure| figure.value.chars().count()).min(WIDEST);
+    let mut text = String::from("\n");
+    for figure in figures {
+        let _ = writeln!(
+            text,
+            "{:width$}  {:values$}  ({})",
+            figure.name, figure.value, figure.origin
+        );
+    }
+    text
 }
 
 /// Returns the alternatives as a table: change, effects, cost.
@@ -221,6 +220,7 @@ mod tests {
             budget: None,
             values: Values::Decimals,
             clockwork: Clockwork::Regular,
+            recording: None,
             ram: 8.0 * GIB,
             processors: 4.0,
             is_synced: false,
@@ -251,7 +251,7 @@ mod tests {
         calibration.replay_s = replay_s;
         calibration.begin_s = replay_s;
         calibration.entry_s = replay_s;
-        StorePlan::make(demand, &calibration)
+        StorePlan::make_exactly(demand, &calibration)
     }
 
     fn a_million() -> Demand {
@@ -279,7 +279,8 @@ mod tests {
         );
         let options = crate::soak::options(&plan.choice, false);
         options.check().unwrap();
-        assert!(plan.to_toml().contains("durability = \"100ms\""));
+        let toml = plan.to_toml().expect("a configuration");
+        assert!(toml.contains("durability = \"100ms\""), "{toml}");
         assert!(plan.to_text().contains("It fits"));
         assert!(
             plan.figures
@@ -295,6 +296,7 @@ mod tests {
             ..demand()
         };
         let plan = plan(&demand);
+        assert_eq!(plan.to_toml(), None);
         assert!(
             plan.obstacles
                 .iter()
@@ -316,6 +318,32 @@ mod tests {
             plan.alternatives
                 .iter()
                 .any(|alternative| alternative.what.contains("a budget of"))
+        );
+    }
+
+    #[test]
+    fn a_plan_for_generated_samples_states_the_range_of_real_ones() {
+        let plan = plan(&demand());
+        let exact = StorePlan::make_exactly(&demand(), calibration());
+        assert!(plan.forecast.disk_row > exact.forecast.disk_row);
+        let text = plan.to_text();
+        assert!(text.contains(" to ") && text.contains("--like"), "{text}");
+        assert!(!exact.to_text().contains("--like"));
+        // The demand fits with samples like the median, but not with all.
+        let space = plan.forecast.least_budget * 1.2;
+        let tight = StorePlan::make(
+            &Demand {
+                budget: Some(space),
+                ..demand()
+            },
+            calibration(),
+        );
+        assert!(tight.obstacles.is_empty(), "{:?}", tight.obstacles);
+        let warned = |words: &str| tight.warnings.iter().any(|text| text.contains(words));
+        assert!(
+            warned("compress worst, it does not fit"),
+            "{:?}",
+            tight.warnings
         );
     }
 

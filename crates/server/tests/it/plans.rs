@@ -4,7 +4,7 @@ use crate::limits::until;
 use crate::site::Site;
 use anyhow::{Result, bail};
 use seiner_server::Extensions;
-use seiner_server::plan::{PlanReport, PlanRequest, Planner, PlanningHost, StoreFigures};
+use seiner_server::plan::{OwnStore, PlanReport, PlanRequest, Planner, PlanningHost};
 use serde_json::json;
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -15,14 +15,14 @@ use std::time::{Duration, Instant};
 struct Endless;
 
 /// Planner that returns at once, with the given figures.
-struct Quick(Option<StoreFigures>);
+struct Quick(Option<OwnStore>);
 
 impl Planner for Endless {
     fn read(
         &self,
         fields: &[(String, String)],
         _: &PlanningHost,
-        _: Option<StoreFigures>,
+        _: Option<OwnStore>,
     ) -> Result<Box<dyn PlanRequest>, String> {
         match fields.iter().any(|(_, text)| text == "none") {
             true => Err("sensors: write a number".to_string()),
@@ -46,7 +46,7 @@ impl Planner for Quick {
         &self,
         fields: &[(String, String)],
         host: &PlanningHost,
-        own: Option<StoreFigures>,
+        own: Option<OwnStore>,
     ) -> Result<Box<dyn PlanRequest>, String> {
         assert!(host.memory > 0 && host.processors > 0 && host.free_bytes > 0);
         assert_eq!(fields, [("keep".to_string(), "1d".to_string())]);
@@ -56,7 +56,8 @@ impl Planner for Quick {
 
 impl PlanRequest for Quick {
     fn plan(&self, _: &dyn Fn() -> bool) -> Result<PlanReport> {
-        let sources = self.0.map_or(0, |own| own.sources);
+        let own = self.0.as_ref();
+        let sources = own.map_or(0, |own| own.store.status().sources);
         Ok(PlanReport {
             fits: true,
             sensors: sources as f64,
@@ -66,7 +67,7 @@ impl PlanRequest for Quick {
             figures: Vec::new(),
             ways: Vec::new(),
             warnings: Vec::new(),
-            toml: String::new(),
+            toml: None,
         })
     }
 }

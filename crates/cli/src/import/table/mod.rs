@@ -18,7 +18,7 @@ use anyhow::Context;
 use clap::Args;
 use mapping::{Mapping, Wanted};
 use reader::Format;
-use sink::TableSink;
+pub use sink::TableSink;
 use std::io::{self, Write, stdout};
 use std::path::PathBuf;
 

@@ -1,9 +1,14 @@
 //! `seiner plan`: computes a configuration and a forecast from sensors, rates and disks.
 
+mod like;
+
 use crate::failure::Failure;
 use crate::lab_failure::failure;
+use crate::remote::Remote;
+use crate::server_access::ServerAccess;
 use anyhow::Context;
 use clap::{Args, ValueEnum};
+use like::Like;
 use seiner_chart::page::of_figures;
 use seiner_chart::{Axis, BarSeries, Figure, TableRow, any_colour, plain};
 use seiner_lab::Interrupt;
@@ -15,7 +20,8 @@ use seiner_lab::results::Results;
 use seiner_plan::form::{bytes, class, count, raid, seconds};
 use seiner_plan::soak::{self, Soak};
 use seiner_plan::{
-    Calibration, Clockwork, Demand, Disk, Forecast, Lifetime, Observed, Raid, StorePlan, Values,
+    Calibration, Clockwork, Demand, Disk, Forecast, Lifetime, Observed, Raid, Recording, StorePlan,
+    Values,
 };
 use std::io::{Write, stdout};
 use std::path::{Path, PathBuf};
@@ -30,14 +36,14 @@ use std::path::{Path, PathBuf};
 #[derive(Args)]
 pub struct Plan {
     /// S: number of sensors (sources), for example 1e6.
-    #[arg(long, value_parser = count, required_unless_present_any = ["from", "prove_all"])]
+    #[arg(long, value_parser = count, required_unless_present_any = ["like", "from", "prove_all"])]
     sensors: Option<u64>,
-    /// Interval between two rows of a sensor.
-    #[arg(long, value_parser = seconds, default_value = "10s")]
-    every: f64,
-    /// Number of values per row.
-    #[arg(long, default_value_t = 1)]
-    fields: u64,
+    /// Interval between two rows of a sensor [default: 10s, or that of --like]
+    #[arg(long, value_parser = seconds)]
+    every: Option<f64>,
+    /// Number of values per row [default: 1]
+    #[arg(long, value_parser = count, conflicts_with = "like")]
+    fields: Option<u64>,
     /// Age up to which samples are kept, such as 30d or 5y. A longer age needs more disk.
     #[arg(long, value_parser = seconds, default_value = "365d")]
     keep: f64,
@@ -47,10 +53,10 @@ pub struct Plan {
         conflicts_with = "keep")]
     classes: Vec<Lifetime>,
     /// Kind of values. It determines how well samples compress.
-    #[arg(long, value_enum, default_value = "decimals")]
+    #[arg(long, value_enum, default_value = "decimals", conflicts_with = "like")]
     values: ValueKind,
     /// Plan for times that are some milliseconds late, at random. Such times compress worse.
-    #[arg(long)]
+    #[arg(long, conflicts_with = "like")]
     jittered: bool,
     /// Plan for a store that loses no acknowledged sample in a power cut. Each acknowledgement then
     /// waits for a sync.
@@ -80,9 +86,13 @@ pub struct Plan {
     /// Array of the disks, as LEVEL:MEMBERS:STRIP, for example 6:6:16KiB.
     #[arg(long, value_parser = raid)]
     raid: Option<Raid>,
-    /// Take sensors, fields, rate and compression from a running server at this address.
-    #[arg(long, value_name = "URL", conflicts_with_all = ["sensors", "fields"])]
+    #[command(flatten)]
+    like: Like,
+    /// Take sensors, fields, present rate and samples from a running server at this address.
+    #[arg(long, value_name = "URL", conflicts_with_all = ["sensors", "fields", "every"])]
     from: Option<String>,
+    #[command(flatten)]
+    access: ServerAccess,
     /// Print only the configuration, for `seiner serve --config`.
     #[arg(long)]
     toml: bool,
@@ -98,6 +108,9 @@ pub struct Plan {
     page: Option<PathBuf>,
 }
 
+/// Default interval between two rows of a sensor in seconds.
+const EVERY_S: f64 = 10.0;
+
 /// Kind of values.
 #[derive(Clone, Copy, ValueEnum)]
 enum ValueKind {
@@ -112,22 +125,23 @@ enum ValueKind {
 impl Plan {
     /// Computes the plan, and proves it if requested.
     pub fn run(self) -> Result<(), Failure> {
-        let observed = self.from.as_deref().map(observe).transpose()?;
-        let demand = self.demand(observed.as_ref())?;
+        let demand = self.demand()?;
         demand.check().map_err(Failure::Usage)?;
         if let Some(directory) = &self.prove_all {
             return prove_all(&demand, directory, self.page.as_deref());
         }
-        let mut calibration = Calibration::make(&demand)?;
-        if let Some(observed) = &observed {
-            observed.correct(&mut calibration);
-        }
+        let calibration = Calibration::make(&demand)?;
         let plan = StorePlan::make(&demand, &calibration);
         let mut out = stdout().lock();
-        if self.toml {
-            write!(out, "{}", plan.to_toml())?;
-        } else {
-            write!(out, "{}", plan.to_text())?;
+        match plan.to_toml() {
+            Some(toml) if self.toml => write!(out, "{toml}")?,
+            None if self.toml => {
+                let obstacles = plan.obstacles.join("; ");
+                let error =
+                    format!("there is no configuration: the demand does not fit: {obstacles}");
+                return Err(Failure::Failed(anyhow::anyhow!(error)));
+            }
+            _ => write!(out, "{}", plan.to_text())?,
         }
         if let Some(directory) = &self.prove {
             let soak = prove(&demand, &calibration, &plan, directory)?;
@@ -136,12 +150,13 @@ impl Plan {
         Ok(())
     }
 
-    fn demand(&self, observed: Option<&Observed>) -> Result<Demand, Failure> {
+    fn demand(&self) -> Result<Demand, Failure> {
         let machine = Machine::this();
+        let recording = self.like.read(self.from.as_deref(), &self.access)?;
         let mut demand = Demand {
             sensors: self.sensors.unwrap_or(1) as f64,
-            every_s: self.every,
-            fields: self.fields,
+            every_s: self.every.unwrap_or(EVERY_S),
+            fields: self.fields.unwrap_or(1),
             lifetimes: match self.classes.is_empty() {
                 true => Lifetime::of_all(self.keep),
                 false => self.classes.clone(),
@@ -163,13 +178,35 @@ impl Plan {
             budget: self.budget.map(|bytes| bytes as f64),
             tbw: self.tbw.map(|bytes| bytes as f64),
             raid: self.raid,
+            recording: None,
         };
-        if let Some(observed) = observed {
-            observed
-                .fill(&mut demand)
-                .map_err(|error| Failure::Failed(anyhow::anyhow!(error)))?;
+        if let Some(recording) = recording {
+            self.fill(&mut demand, &recording)?;
+            demand.record(recording);
         }
         Ok(demand)
+    }
+
+    /// Sets the sensors and their interval to those of the server or of the recording, unless they are given.
+    fn fill(&self, demand: &mut Demand, recording: &Recording) -> Result<(), Failure> {
+        if let Some(from) = &self.from {
+            let observed = observe(from, &self.access)?;
+            return observed
+                .fill(demand)
+                .map_err(|error| Failure::Failed(anyhow::anyhow!(error)));
+        }
+        if self.sensors.is_none() {
+            demand.sensors = recording.all_sources as f64;
+        }
+        if self.every.is_none() {
+            let name = &recording.name;
+            demand.every_s = recording.interval_s().ok_or_else(|| {
+                Failure::Usage(format!(
+                    "no source of {name} has two rows; state their interval by --every"
+                ))
+            })?;
+        }
+        Ok(())
     }
 
     fn disks(&self, machine: &Machine) -> Result<Vec<Disk>, Failure> {
@@ -239,28 +276,18 @@ fn take_measured(run: &Path, disk: &mut Disk) -> Result<(), Failure> {
 }
 
 /// Requests the figures of a running server.
-fn observe(url: &str) -> Result<Observed, Failure> {
-    let address = format!("{}/status", url.trim_end_matches('/'));
-    let failed = |what: String| Failure::Failed(anyhow::anyhow!("{address}: {what}"));
-    let text = ureq::get(&address)
-        .call()
-        .and_then(|mut answer| answer.body_mut().read_to_string())
-        .map_err(|error| failed(error.to_string()))?;
+fn observe(address: &str, access: &ServerAccess) -> Result<Observed, Failure> {
+    let answer = Remote::new(address, access)?.get("/status", &[])?;
     let status: serde_json::Value =
-        serde_json::from_str(&text).map_err(|error| failed(error.to_string()))?;
+        serde_json::from_reader(answer).context("the answer of /status is incomplete")?;
     let number = |pointer: &str| {
-        status
-            .pointer(pointer)
-            .and_then(serde_json::Value::as_f64)
-            .ok_or_else(|| failed(format!("{pointer} is missing: is this a Seiner server?")))
+        let number = status.pointer(pointer).and_then(serde_json::Value::as_f64);
+        number.with_context(|| format!("{address}: {pointer} is missing: is this a Seiner server?"))
     };
     Ok(Observed {
         sources: number("/engine/sources")?,
-        series: number("/engine/series")?,
         rows_per_s: number("/ingest/rows_per_s")?,
-        samples_sealed: number("/engine/samples_sealed")?,
-        blocks_sealed: number("/engine/blocks_sealed")?,
-        block_bytes_sealed: number("/engine/sealed_block_bytes")?,
+        samples_per_s: number("/ingest/samples_per_s")?,
     })
 }
 
@@ -325,7 +352,7 @@ fn prove_all(machine: &Demand, directory: &Path, page: Option<&Path>) -> Result<
     let mut proofs = Vec::new();
     for (name, demand) in soak::gallery(machine) {
         let calibration = Calibration::make(&demand)?;
-        let plan = StorePlan::make(&demand, &calibration);
+        let plan = StorePlan::make_exactly(&demand, &calibration);
         let soak = prove(&demand, &calibration, &plan, directory)?;
         for check in &soak.checks {
             writeln!(

@@ -1,6 +1,6 @@
-//! Samples for trials, generated from a demand. The same demand always gives the same samples.
+//! Sensors with generated samples.
 
-use crate::demand::{Clockwork, Values};
+use crate::demand::{Clockwork, Demand, Values};
 use seiner_engine::{Engine, Error};
 use seiner_model::{Bitmap, Column, Columns, FieldColumn, SourceId, SourceKey};
 use seiner_random::SplitMixRng;
@@ -11,7 +11,7 @@ const FIRST: i64 = 1_700_000_000_000_000_000;
 const JITTER_MS: u64 = 20;
 
 /// Sensors that send rows in turn.
-pub struct SampleLoad {
+pub struct SyntheticLoad {
     values: Values,
     clockwork: Clockwork,
     every_ns: i64,
@@ -23,19 +23,17 @@ pub struct SampleLoad {
     round: i64,
 }
 
-impl SampleLoad {
+impl SyntheticLoad {
     /// Registers the sensors.
     ///
     /// # Errors
     /// If the engine rejects a source.
     pub fn register(
         engine: &Engine,
+        demand: &Demand,
         sensors: u64,
-        fields: u64,
-        every_s: f64,
-        values: Values,
-        clockwork: Clockwork,
-    ) -> anyhow::Result<SampleLoad> {
+    ) -> anyhow::Result<SyntheticLoad> {
+        let fields = demand.fields;
         let mut sources = Vec::new();
         for sensor in 0..sensors {
             let key = SourceKey::new(
@@ -47,10 +45,10 @@ impl SampleLoad {
             )?;
             sources.push(engine.register(&key)?);
         }
-        Ok(SampleLoad {
-            values,
-            clockwork,
-            every_ns: ((every_s * 1e9) as i64).max(1_000_000),
+        Ok(SyntheticLoad {
+            values: demand.values,
+            clockwork: demand.clockwork,
+            every_ns: ((demand.every_s * 1e9) as i64).max(1_000_000),
             names: (0..fields).map(|field| format!("field{field}")).collect(),
             walks: (0..sensors * fields)
                 .map(|place| (place % 700) as i32 + 150)
@@ -139,20 +137,6 @@ impl SampleLoad {
     }
 }
 
-/// Describes the kind of samples in words.
-pub fn in_words(values: Values, clockwork: Clockwork) -> String {
-    let values = match values {
-        Values::Decimals => "decimals that change a little",
-        Values::Counters => "rising whole numbers",
-        Values::Floats => "floats with all digits",
-    };
-    let clockwork = match clockwork {
-        Clockwork::Regular => "at regular times",
-        Clockwork::Jittered => "some milliseconds late at random",
-    };
-    format!("{values}, {clockwork}")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -170,14 +154,22 @@ mod tests {
         let disk = Arc::new(SimDisk::new(1));
         let engine = Engine::open(disk, Arc::new(SystemClock::new()), options).unwrap();
         for (every_s, longest_ms) in [(10.0, JITTER_MS as i64 - 1), (0.01, 4), (0.001, 0)] {
-            let (values, clockwork) = (Values::Decimals, Clockwork::Jittered);
-            let mut load = SampleLoad::register(&engine, 1, 1, every_s, values, clockwork).unwrap();
+            let demand = Demand {
+                every_s,
+                clockwork: Clockwork::Jittered,
+                ..Demand::of_tests()
+            };
+            let mut load = SyntheticLoad::register(&engine, &demand, 1).unwrap();
             let delays: Vec<i64> = (0..1000).map(|_| load.time() - FIRST).collect();
             assert_eq!(delays.iter().min(), Some(&0), "every {every_s} s");
             let longest = Some(longest_ms * 1_000_000);
             assert_eq!(delays.iter().max().copied(), longest, "every {every_s} s");
         }
-        let words = in_words(Values::Decimals, Clockwork::Jittered);
+        let words = Demand {
+            clockwork: Clockwork::Jittered,
+            ..Demand::of_tests()
+        }
+        .samples_in_words();
         assert!(
             words.contains("late") && !words.contains("early"),
             "{words}"
