@@ -96,6 +96,7 @@ scripts/need.sh fio libnbd qemu-img || echo "Tests of the block device are skipp
 scripts/need.sh psql || echo "Tests with psql are skipped"
 scripts/need.sh prometheus || echo "Tests with Prometheus as sender and reader are skipped"
 scripts/need.sh node-exporter || echo "Tests with node-exporter are skipped"
+scripts/need.sh alertmanager || echo "Tests with Alertmanager are skipped"
 scripts/need.sh influxdb || echo "Comparisons with InfluxDB are skipped"
 scripts/need.sh collectd || echo "Tests with collectd are skipped"
 scripts/need.sh mosquitto || echo "Tests with Mosquitto as broker are skipped"

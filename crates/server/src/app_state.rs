@@ -1,6 +1,7 @@
 //! Application state that all ports of a server share.
 
 use crate::access::{Access, LimitedStore, Token};
+use crate::alerts::AlertState;
 use crate::array;
 use crate::cluster_view::ClusterView;
 use crate::device::Device;
@@ -30,7 +31,7 @@ use std::io;
 use std::ops::Deref;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, LazyLock, OnceLock};
 use std::time::Instant;
 use tokio::net::TcpStream;
 
@@ -107,6 +108,8 @@ pub struct Shared {
     pub mqtt: Arc<MqttState>,
     /// Metrics of StatsD in the present interval.
     pub statsd: Arc<StatsdState>,
+    /// Rules of alerts, from the opening of the ports on.
+    pub alerts: Arc<OnceLock<AlertState>>,
     /// Decoder of packets of collectd, from its port's opening on.
     pub collectd: OnceLock<Packets>,
     /// State of scraping.
@@ -141,6 +144,12 @@ impl Deref for AppState {
 }
 
 impl AppState {
+    /// Returns the rules of alerts. There are none before the ports are open.
+    pub fn alerts(&self) -> &AlertState {
+        static NONE: LazyLock<AlertState> = LazyLock::new(AlertState::default);
+        self.alerts.get().unwrap_or(&NONE)
+    }
+
     /// Creates the state around a store.
     pub fn new(
         store: Arc<dyn Store>,
@@ -168,6 +177,7 @@ impl AppState {
         let names = (memory / NAMES_SHARE).max(LEAST_NAMES) as usize;
         let scrape = Arc::new(ScrapeState::new(&settings.scrape, names));
         let access = Arc::new(access);
+        let alerts = Arc::new(OnceLock::new());
         let shared = Shared {
             registry: metrics::registry(StoreCollector {
                 store: store.clone(),
@@ -176,6 +186,7 @@ impl AppState {
                 cluster: cluster.clone(),
                 mqtt: mqtt.clone(),
                 scrape: scrape.clone(),
+                alerts: alerts.clone(),
                 statsd: statsd.clone(),
                 access: access.clone(),
                 device_tbw: settings.device_tbw,
@@ -192,6 +203,7 @@ impl AppState {
             mqtt,
             statsd,
             collectd: OnceLock::new(),
+            alerts,
             scrape,
             queries: Limiter::new(
                 concurrent_queries(settings.max_queries, memory),

@@ -9,6 +9,7 @@
 mod accept;
 pub mod access;
 mod advice;
+mod alerts;
 mod api_error;
 mod app_state;
 pub mod array;

@@ -1,6 +1,7 @@
 //! `/metrics`: every metric of store, ports and process in OpenMetrics text.
 
 use crate::access::Access;
+use crate::alerts::AlertState;
 use crate::cluster_metrics;
 use crate::cluster_view::ClusterView;
 use crate::device::Device;
@@ -20,9 +21,9 @@ use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::registry::Registry;
 use seiner_store::{ClassStatus, LogStatus, Status, Store};
 use std::fmt;
-use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, OnceLock};
 
 /// Seconds of a day.
 const DAY_S: f64 = 86_400.0;
@@ -39,6 +40,8 @@ pub struct StoreCollector {
     pub cluster: Option<Arc<dyn ClusterView>>,
     /// State of MQTT.
     pub mqtt: Arc<MqttState>,
+    /// Rules of alerts, from the opening of the ports on.
+    pub alerts: Arc<OnceLock<AlertState>>,
     /// State of scraping.
     pub scrape: Arc<ScrapeState>,
     /// Metrics of StatsD.
@@ -108,6 +111,9 @@ impl Collector for StoreCollector {
         cluster_metrics::encode(cluster.as_ref(), encoder)?;
         self.mqtt.encode(encoder)?;
         self.scrape.encode(encoder)?;
+        if let Some(alerts) = self.alerts.get() {
+            alerts.encode(encoder)?;
+        }
         self.statsd.encode(encoder)?;
         self.access.encode(encoder)?;
         old_process_names(encoder, &ProcessStats::now())

@@ -4,6 +4,7 @@
 //! end, and the store writes the data in memory. Nothing acknowledged is lost.
 
 use crate::access::Access;
+use crate::alerts::AlertState;
 use crate::app_state::{AppState, Extensions};
 use crate::health::{clock_warning, idle_classes};
 use crate::host::Host;
@@ -13,7 +14,9 @@ use crate::shutdown::{Signals, Stop};
 use crate::sql::Protocol;
 use crate::text::{self, tcp, udp};
 use crate::tls::Tls;
-use crate::{collectd, graphite, listen, mqtt, opentsdb, otlp, scrape, shutdown, sql, statsd};
+use crate::{
+    alerts, collectd, graphite, listen, mqtt, opentsdb, otlp, scrape, shutdown, sql, statsd,
+};
 use anyhow::{Context, Result, anyhow};
 use seiner_engine::Engine;
 use seiner_store::Store;
@@ -183,6 +186,8 @@ impl Server {
             self.ports
                 .spawn(mqtt::subscribe(broker, self.app.clone(), stop.clone()));
         }
+        self.start_alerts(&stop).await?;
+        let settings = &self.app.settings;
         if !settings.scrape.is_empty() {
             self.ports
                 .spawn(scrape::serve(self.app.clone(), stop.clone()));
@@ -295,6 +300,21 @@ impl Server {
             self.ports.spawn(served);
         }
         self.open_collectd(stop).await
+    }
+
+    /// Reads the rules of alerts, and starts their evaluation if there are any.
+    async fn start_alerts(&mut self, stop: &Stop) -> Result<()> {
+        let app = self.app.clone();
+        let read = tokio::task::spawn_blocking(move || AlertState::read(&app.settings.alert));
+        let state = read.await??;
+        let has_rules = !state.groups.is_empty();
+        // The tasks of the groups read the state, so it must be there before them.
+        self.app.alerts.get_or_init(|| state);
+        if has_rules {
+            self.ports
+                .spawn(alerts::serve(self.app.clone(), stop.clone()));
+        }
+        Ok(())
     }
 
     /// Opens the port of collectd, after its files were read.

@@ -12,6 +12,7 @@ mod remote_read;
 mod stubs;
 mod targets;
 
+use crate::alerts;
 use crate::api_error::ApiError;
 use crate::app_state::AppState;
 use crate::query;
@@ -42,8 +43,8 @@ pub fn router() -> Router<Arc<AppState>> {
         .route("/targets", get(targets::targets))
         .route("/scrape_pools", get(targets::pools))
         .route("/query_exemplars", get(stubs::list).post(stubs::list))
-        .route("/rules", get(stubs::rules))
-        .route("/alerts", get(stubs::alerts))
+        .route("/rules", get(alerts::rules))
+        .route("/alerts", get(alerts::alerts))
         .route("/status/buildinfo", get(stubs::build_info))
         .fallback(stubs::unknown);
     Router::new()

@@ -1,4 +1,4 @@
-//! Addresses that clients read although this server has nothing there: rules, alerts, exemplars.
+//! Addresses that clients read although this server has nothing there, such as exemplars.
 
 use super::failure::Failure;
 use crate::api_error::ApiError;
@@ -11,16 +11,6 @@ const PROMETHEUS: &str = "3.5.0";
 /// Answers `query_exemplars`.
 pub async fn list() -> Json<Value> {
     Json(json!({ "status": "success", "data": [] }))
-}
-
-/// Answers `rules`.
-pub async fn rules() -> Json<Value> {
-    Json(json!({ "status": "success", "data": { "groups": [] } }))
-}
-
-/// Answers `alerts`.
-pub async fn alerts() -> Json<Value> {
-    Json(json!({ "status": "success", "data": { "alerts": [] } }))
 }
 
 /// Answers `status/buildinfo`.

@@ -4,6 +4,8 @@
 //! Every setting is a text with a name, whatever its origin. One function per setting parses the
 //! text. A value therefore has the same meaning and the same error messages in all places.
 
+mod alert;
+mod alert_values;
 mod cluster;
 mod collectd;
 mod collectd_values;
@@ -28,6 +30,7 @@ mod tls;
 mod tls_values;
 mod values;
 
+pub use alert_values::AlertSettings;
 pub use collectd_values::CollectdSettings;
 pub use mqtt_values::{Broker, MqttSettings, MqttVersion};
 pub use page::markdown;

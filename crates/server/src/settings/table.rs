@@ -1,5 +1,6 @@
 //! Table of all settings, and the defaults.
 
+use super::alert_values::AlertSettings;
 use super::collectd_values::CollectdSettings;
 use super::mqtt_values::MqttSettings;
 use super::setting::Setting;
@@ -8,7 +9,7 @@ use super::text_port_values::TextPorts;
 use super::tls_values::TlsSettings;
 use super::values::{AccessMode, Acknowledge, ArrayIo, Settings};
 use super::{
-    cluster, collectd, mqtt, ports, service, sql, statsd, storage, store, text_ports, tls,
+    alert, cluster, collectd, mqtt, ports, service, sql, statsd, storage, store, text_ports, tls,
 };
 use seiner_engine::{Classes, Durability, Given, MergePolicy};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -16,7 +17,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 /// Groups of settings, in the order of display.
-static GROUPS: [&[Setting]; 11] = [
+static GROUPS: [&[Setting]; 12] = [
     &storage::SETTINGS,
     &ports::SETTINGS,
     &tls::SETTINGS,
@@ -24,6 +25,7 @@ static GROUPS: [&[Setting]; 11] = [
     &statsd::SETTINGS,
     &collectd::SETTINGS,
     &mqtt::SETTINGS,
+    &alert::SETTINGS,
     &sql::SETTINGS,
     &store::SETTINGS,
     &service::SETTINGS,
@@ -66,6 +68,7 @@ impl Default for Settings {
             collectd: CollectdSettings::default(),
             mqtt: MqttSettings::default(),
             scrape: Vec::new(),
+            alert: AlertSettings::default(),
             sql_program: None,
             sql_memory: 0,
             postgres_listen: None,
@@ -123,6 +126,10 @@ mod tests {
     fn every_bad_value_is_rejected_with_a_remedy() {
         for (name, bad) in [
             ("data", ""),
+            ("alert_rules", ""),
+            ("alert_interval", "1ms"),
+            ("alertmanager", "ftp://a"),
+            ("alert_command", ""),
             ("array", "a,,b"),
             ("array_degraded", "perhaps"),
             ("array_control", ""),

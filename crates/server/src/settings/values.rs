@@ -1,5 +1,6 @@
 //! Values of the settings: data, and what follows from several of them together.
 
+use super::alert_values::AlertSettings;
 use super::collectd_values::CollectdSettings;
 use super::exposure;
 use super::mqtt_values::MqttSettings;
@@ -104,6 +105,8 @@ pub struct Settings {
     pub collectd: CollectdSettings,
     /// Settings of MQTT.
     pub mqtt: MqttSettings,
+    /// Settings of alerts.
+    pub alert: AlertSettings,
     /// Jobs of scraping.
     pub scrape: Vec<ScrapeJob>,
     /// Program that answers SQL; `None` for `seiner-sql` beside this program.

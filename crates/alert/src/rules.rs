@@ -1,0 +1,252 @@
+//! Rules, as files of Prometheus describe them.
+
+use seiner_model::parse_duration;
+use serde::Deserialize;
+use std::collections::{BTreeMap, HashSet};
+
+/// Maximum length of a file in bytes.
+const MOST_BYTES: usize = 1 << 20;
+/// Maximum number of rules of a file.
+const MOST_RULES: usize = 1000;
+
+/// Error in a file of rules.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct RuleError(String);
+
+/// Group of rules that are evaluated one after the other.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Group {
+    /// Name, different from those of the other groups.
+    pub name: String,
+    /// Time between two evaluations in ns; `None` for the time of the caller.
+    pub interval_ns: Option<i64>,
+    /// Rules.
+    pub rules: Vec<Rule>,
+}
+
+/// Rule of an alert.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rule {
+    /// Name: the label `alertname` of its alerts.
+    pub name: String,
+    /// Expression in PromQL. Each series of its result is an alert.
+    pub expression: String,
+    /// Time in ns for which the expression must have a result before an alert fires.
+    pub for_ns: i64,
+    /// Time in ns for which an alert goes on firing after its result ended.
+    pub keep_ns: i64,
+    /// Labels of the alerts. Their values may contain `{{ $value }}` and `{{ $labels.NAME }}`.
+    pub labels: BTreeMap<String, String>,
+    /// Texts for people, with the same placeholders.
+    pub annotations: BTreeMap<String, String>,
+}
+
+/// The file.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct FileText {
+    groups: Vec<GroupText>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct GroupText {
+    name: String,
+    interval: Option<String>,
+    #[serde(default)]
+    labels: BTreeMap<String, String>,
+    rules: Vec<RuleText>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RuleText {
+    alert: Option<String>,
+    record: Option<String>,
+    expr: String,
+    #[serde(rename = "for")]
+    for_time: Option<String>,
+    keep_firing_for: Option<String>,
+    #[serde(default)]
+    labels: BTreeMap<String, String>,
+    #[serde(default)]
+    annotations: BTreeMap<String, String>,
+}
+
+/// Reads the YAML of a file of rules.
+///
+/// # Errors
+/// If the text is not a file of rules, with the group, the rule and the remedy.
+pub fn read(text: &str) -> Result<Vec<Group>, RuleError> {
+    if text.len() > MOST_BYTES {
+        let length = text.len();
+        return Err(RuleError(format!(
+            "the file has {length} bytes; the maximum is {MOST_BYTES}; divide it"
+        )));
+    }
+    let file: FileText =
+        serde_saphyr::from_str(text).map_err(|error| RuleError(error.to_string()))?;
+    let rules: usize = file.groups.iter().map(|group| group.rules.len()).sum();
+    if rules > MOST_RULES {
+        return Err(RuleError(format!(
+            "the file has {rules} rules; the maximum is {MOST_RULES}"
+        )));
+    }
+    let mut names = HashSet::new();
+    let mut groups = Vec::new();
+    for group in file.groups {
+        if !names.insert(group.name.clone()) {
+            let name = group.name;
+            return Err(RuleError(format!(
+                "two groups are called {name:?}; rename one"
+            )));
+        }
+        groups.push(group.check()?);
+    }
+    Ok(groups)
+}
+
+impl GroupText {
+    fn check(self) -> Result<Group, RuleError> {
+        let name = self.name;
+        let place = |error: String| RuleError(format!("group {name:?}: {error}"));
+        let interval_ns = time(self.interval.as_deref(), "interval").map_err(place)?;
+        if interval_ns == Some(0) {
+            return Err(place("interval: give more than 0".to_string()));
+        }
+        let mut rules = Vec::new();
+        for (number, rule) in self.rules.into_iter().enumerate() {
+            let called = rule.alert.clone().unwrap_or_default();
+            let place = |error: String| place(format!("rule {} {called:?}: {error}", number + 1));
+            rules.push(rule.check(&self.labels).map_err(place)?);
+        }
+        Ok(Group {
+            name,
+            interval_ns,
+            rules,
+        })
+    }
+}
+
+impl RuleText {
+    fn check(self, of_group: &BTreeMap<String, String>) -> Result<Rule, String> {
+        if let Some(record) = self.record {
+            return Err(format!(
+                "it records {record:?}; recording rules are not supported, only rules with `alert`"
+            ));
+        }
+        let name = self
+            .alert
+            .ok_or("`alert` is missing: the name of the alert")?;
+        if name.is_empty() {
+            return Err("`alert` is empty; give a name".to_string());
+        }
+        seiner_promql::format(&self.expr).map_err(|error| format!("expr: {error}"))?;
+        let mut labels = of_group.clone();
+        labels.extend(self.labels);
+        for label in labels.keys() {
+            if !seiner_promql::is_plain_name(label) || label == seiner_promql::METRIC_NAME {
+                return Err(format!("{label:?} is not a name of a label"));
+            }
+        }
+        Ok(Rule {
+            name,
+            expression: self.expr,
+            for_ns: time(self.for_time.as_deref(), "for")?.unwrap_or(0),
+            keep_ns: time(self.keep_firing_for.as_deref(), "keep_firing_for")?.unwrap_or(0),
+            labels,
+            annotations: self.annotations,
+        })
+    }
+}
+
+fn time(text: Option<&str>, key: &str) -> Result<Option<i64>, String> {
+    let parsed = text.map(|text| match text {
+        "0" => Ok(0),
+        text => parse_duration(text).map_err(|error| format!("{key}: {error}")),
+    });
+    parsed.transpose()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FILE: &str = r#"
+groups:
+  - name: hosts
+    interval: 30s
+    labels: { team: operations }
+    rules:
+      - alert: HostIsSilent
+        expr: absent_over_time(host_cpu_usage[5m])
+        for: 1m30s
+        keep_firing_for: 5m
+        labels:
+          severity: page
+        annotations:
+          summary: "no samples of {{ $labels.host }}"
+      - alert: DiskIsFull
+        expr: seiner_disk_used_bytes / seiner_disk_budget_bytes > 0.9
+"#;
+
+    #[test]
+    fn rules_are_read_from_the_yaml_of_prometheus() {
+        let groups = read(FILE).unwrap();
+        assert_eq!((groups.len(), groups[0].rules.len()), (1, 2));
+        assert_eq!(groups[0].interval_ns, Some(30_000_000_000));
+        let [silent, full] = &groups[0].rules[..] else {
+            panic!("two rules");
+        };
+        assert_eq!(
+            (silent.for_ns, silent.keep_ns),
+            (90_000_000_000, 300_000_000_000)
+        );
+        let labels: Vec<_> = silent.labels.iter().map(|(a, b)| (&**a, &**b)).collect();
+        assert_eq!(labels, [("severity", "page"), ("team", "operations")]);
+        assert_eq!((full.for_ns, full.annotations.len()), (0, 0));
+    }
+
+    #[test]
+    fn every_bad_file_is_rejected_with_its_place() {
+        let rule = |rule: &str| format!("groups: [{{name: g, rules: [{{{rule}}}]}}]");
+        for (text, words) in [
+            ("groups: 5".to_string(), "sequence"),
+            ("groups: []\nrules: []".to_string(), "rules"),
+            (
+                "groups: [{name: a, rules: []}, {name: a, rules: []}]".to_string(),
+                "two groups",
+            ),
+            (
+                "groups: [{name: a, interval: soon, rules: []}]".to_string(),
+                "interval",
+            ),
+            (rule("record: a, expr: b"), "recording rules"),
+            (rule("expr: b"), "`alert` is missing"),
+            (rule("alert: a, expr: 'sum('"), "rule 1 \"a\": expr"),
+            (rule("alert: a, expr: b, for: soon"), "for:"),
+            (rule("alert: a, expr: b, fore: 1m"), "fore"),
+            (
+                rule("alert: a, expr: b, labels: {'a b': c}"),
+                "not a name of a label",
+            ),
+            (format!("#{}", " ".repeat(MOST_BYTES)), "divide it"),
+        ] {
+            let error = read(&text).expect_err(&text).to_string();
+            assert!(error.contains(words), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn a_file_that_expands_without_end_is_rejected() {
+        let mut text = "a: &a [x, x, x, x, x, x, x, x, x]\n".to_string();
+        for letter in 'b'..='j' {
+            let before = (letter as u8 - 1) as char;
+            let list = vec![format!("*{before}"); 9].join(", ");
+            text.push_str(&format!("{letter}: &{letter} [{list}]\n"));
+        }
+        text.push_str("groups: *j\n");
+        assert!(read(&text).is_err());
+    }
+}

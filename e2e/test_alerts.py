@@ -1,0 +1,224 @@
+"""Alerts: rules, states, an Alertmanager, a program, and receivers that fail."""
+
+import http.server
+import json
+import shutil
+import socket
+import subprocess
+import threading
+import time
+
+import pytest
+import requests
+
+from program import PROGRAM, ROOT, environment
+from test_scrape import api, await_
+
+RULES = """
+groups:
+  - name: rooms
+    interval: 200ms
+    rules:
+      - alert: RoomIsHot
+        expr: climate_temperature > 30
+        for: 1s
+        labels: {severity: page}
+        annotations: {summary: "{{ $labels.room }} has {{ $value }} degrees"}
+"""
+
+
+def write(server, room, temperature):
+    answer = requests.post(f"{server.url}/write", data=f"climate,room={room} temperature={temperature}", timeout=60)
+    assert answer.status_code == 204, answer.text
+
+
+class Receiver(http.server.ThreadingHTTPServer):
+    """Receiver of alerts. Its answers have the given status."""
+
+    def __init__(self):
+        self.status, self.alerts = 200, []
+        super().__init__(("127.0.0.1", 0), Handler)
+        threading.Thread(target=self.serve_forever, daemon=True).start()
+        self.url = f"http://127.0.0.1:{self.server_port}"
+
+
+class Handler(http.server.BaseHTTPRequestHandler):
+    def do_POST(self):
+        body = self.rfile.read(int(self.headers["content-length"]))
+        assert self.path == "/prefix/api/v2/alerts"
+        assert self.headers["content-type"] == "application/json"
+        self.server.alerts.append((self.server.status, json.loads(body)))
+        self.send_response(self.server.status)
+        self.send_header("content-length", "0")
+        self.end_headers()
+
+    def log_message(self, *_):
+        pass
+
+
+def rules_file(tmp_path, text=RULES):
+    path = tmp_path / "rules.yaml"
+    path.write_text(text)
+    return path
+
+
+def metric(server, line):
+    text = requests.get(f"{server.url}/metrics", timeout=60).text
+    return next(float(found.split()[1]) for found in text.splitlines() if found.startswith(line))
+
+
+def test_an_alert_fires_and_is_resolved(serve, tmp_path):
+    receiver = Receiver()
+    receiver.status = 500
+    called = tmp_path / "called"
+    program = tmp_path / "program"
+    program.write_text(f"#!/bin/sh\ncat >> {called}; echo >> {called}\n")
+    program.chmod(0o755)
+    server = serve(
+        alert_rules=rules_file(tmp_path), alertmanager=f"{receiver.url}/prefix", alert_command=program
+    )  # fmt: skip
+    write(server, "attic", 31.5)
+    write(server, "cellar", 12)
+
+    def states():
+        return [(alert["labels"], alert["state"]) for alert in api(server, "alerts")["alerts"]]
+
+    labels = {"alertname": "RoomIsHot", "room": "attic", "severity": "page"}
+    assert await_(states, "no alert is pending") == [(labels, "pending")]
+    await_(lambda: states() == [(labels, "firing")], "the alert does not fire")
+    [group] = api(server, "rules")["groups"]
+    [rule] = group["rules"]
+    assert (group["name"], rule["name"], rule["state"], rule["health"]) == ("rooms", "RoomIsHot", "firing", "ok")
+    assert rule["duration"] == 1 and rule["query"] == "climate_temperature > 30"
+    # The program took the alert, so it is not sent to the program again.
+    await_(lambda: called.exists() and called.read_text().count("\n") == 1, "the program is not called")
+    await_(lambda: receiver.alerts, "the Alertmanager is not called")
+    receiver.status = 200
+    write(server, "attic", 21)
+    await_(lambda: states() == [], "the alert is not resolved")
+    await_(lambda: called.read_text().count("\n") == 2, "the program does not hear of the end")
+    fired, resolved = [json.loads(line) for line in called.read_text().splitlines()]
+    assert fired[0]["labels"] == resolved[0]["labels"] == labels
+    assert fired[0]["annotations"] == {"summary": "attic has 31.5 degrees"}
+    assert fired[0]["startsAt"] == resolved[0]["startsAt"] < resolved[0]["endsAt"] < fired[0]["endsAt"]
+    answer = requests.get(fired[0]["generatorURL"].replace("127.0.0.1:0", server.url.removeprefix("http://")), timeout=60)
+    assert answer.json()["status"] == "success"
+    await_(lambda: any(alerts[0]["endsAt"] == resolved[0]["endsAt"] for _, alerts in receiver.alerts), "no end is sent")
+    assert metric(server, 'seiner_alert_messages_total{result="failed"}') > 0
+    assert metric(server, 'seiner_alerts{state="firing"}') == 0
+
+
+def test_messages_are_sent_again_until_the_receiver_takes_them(serve, tmp_path):
+    receiver = Receiver()
+    receiver.status = 503
+    server = serve(alert_rules=rules_file(tmp_path), alertmanager=f"{receiver.url}/prefix")
+    write(server, "attic", 31.5)
+    await_(lambda: len(receiver.alerts) >= 3, "the message is not repeated")
+    receiver.status = 200
+    await_(lambda: any(status == 200 for status, _ in receiver.alerts), "the message is not taken")
+    taken = len(receiver.alerts)
+    time.sleep(1)
+    assert len(receiver.alerts) <= taken + 1, "a message that was taken is repeated only after a minute"
+
+
+def test_rules_that_fail_are_shown_and_others_go_on(serve, tmp_path):
+    text = RULES + """
+      - alert: Twice
+        expr: '{__name__=~"climate_.*"}'
+      - alert: Text
+        expr: '"text"'
+"""
+    server = serve(alert_rules=rules_file(tmp_path, text))
+    requests.post(f"{server.url}/write", data="climate,room=a temperature=31,humidity=2", timeout=60)
+    await_(lambda: any(one["labels"]["alertname"] == "RoomIsHot" for one in api(server, "alerts")["alerts"]), "no alert")
+    found = {rule["name"]: rule for rule in api(server, "rules")["groups"][0]["rules"]}
+    assert "same labels" in found["Twice"]["lastError"] and found["Twice"]["health"] == "err"
+    assert "text" in found["Text"]["lastError"]
+    assert found["RoomIsHot"]["health"] == "ok"
+    assert metric(server, 'seiner_alert_evaluations_total{result="failed"}') >= 2
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [("groups: [{name: g, rules: [{record: a, expr: b}]}]", "recording rules"), ("groups: 1", "rules.yaml"), (None, "cannot be read")],
+)  # fmt: skip
+def test_a_bad_file_stops_the_start(tmp_path, text, reason):
+    path = rules_file(tmp_path, text) if text else tmp_path / "none.yaml"
+    arguments = ["serve", "--data", tmp_path / "data", "--listen", "127.0.0.1:0", "--alert-rules", path]
+    done = subprocess.run([PROGRAM, *arguments], env=environment(), capture_output=True, text=True, timeout=60)
+    assert done.returncode != 0
+    assert "alert_rules" in done.stderr and reason in done.stderr, done.stderr
+
+
+def test_the_rules_for_the_store_itself_are_quiet_on_a_sound_store(serve, tmp_path):
+    rules = (ROOT / "deploy/alerts/seiner.yaml").read_text()
+    hasty = rules.replace("  - name: seiner\n", "  - name: seiner\n    interval: 200ms\n")
+    assert hasty != rules
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    server = serve(
+        listen=f"127.0.0.1:{port}", alert_rules=rules_file(tmp_path, hasty), scrape=f"name=seiner,targets=127.0.0.1:{port},interval=200ms"
+    )  # fmt: skip
+
+    def found():
+        return {rule["name"]: rule for rule in api(server, "rules")["groups"][0]["rules"]}
+
+    await_(lambda: api(server, "query", query="seiner_rows_accepted_total")["result"], "the server does not scrape itself")
+    await_(lambda: found()["SeinerIsSilent"]["state"] == "inactive", "the metrics are not noticed")
+    await_(lambda: all(rule["health"] == "ok" for rule in found().values()), "a rule is not evaluated")
+    for name, rule in found().items():
+        assert rule["state"] == "inactive", (name, rule)
+    # Every metric of the rules exists on this server.
+    metrics = {name for rule in found().values() for name in rule["query"].replace("(", " ").split() if name.startswith("seiner_")}
+    assert len(metrics) > 8
+    for name in metrics - {"seiner_scrape_failures_total[5m])"}:
+        name = name.split("[")[0].rstrip(")")
+        assert api(server, "query", query=f"count({name})")["result"] or "rejected" in name, name
+
+
+@pytest.mark.skipif(not shutil.which("promtool"), reason="promtool is not installed: run scripts/need.sh prometheus")
+def test_promtool_accepts_the_rules_for_the_store():
+    done = subprocess.run(
+        ["promtool", "check", "rules", ROOT / "deploy/alerts/seiner.yaml"], capture_output=True, text=True, timeout=60
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.skipif(
+    not shutil.which("prometheus-alertmanager"),
+    reason="prometheus-alertmanager is not installed: run scripts/need.sh alertmanager",
+)
+def test_alertmanager_takes_the_alerts(serve, tmp_path):
+    ports = []
+    for _ in range(2):
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            ports.append(free.getsockname()[1])
+    settings = tmp_path / "alertmanager.yml"
+    settings.write_text("route: {receiver: none}\nreceivers: [{name: none}]\n")
+    with open(tmp_path / "alertmanager.log", "wb") as log:
+        manager = subprocess.Popen(
+            [
+                "prometheus-alertmanager", f"--config.file={settings}", f"--storage.path={tmp_path / 'alertmanager'}",
+                f"--web.listen-address=127.0.0.1:{ports[0]}", "--cluster.listen-address=",
+            ],
+            stdout=log, stderr=log,
+        )  # fmt: skip
+    url = f"http://127.0.0.1:{ports[0]}"
+    try:
+        server = serve(alert_rules=rules_file(tmp_path), alertmanager=url)
+        write(server, "attic", 31.5)
+
+        def alerts(state):
+            try:
+                found = requests.get(f"{url}/api/v2/alerts", params={"active": "true"}, timeout=10).json()
+            except requests.ConnectionError:
+                return []
+            return [one for one in found if one["status"]["state"] == state]
+
+        [alert] = await_(lambda: alerts("active"), "Alertmanager has no alert")
+        assert alert["labels"] == {"alertname": "RoomIsHot", "room": "attic", "severity": "page"}
+        write(server, "attic", 20)
+        await_(lambda: not alerts("active"), "Alertmanager does not hear of the end")
+    finally:
+        manager.kill()
+        manager.wait()
