@@ -211,6 +211,49 @@ def test_the_original_file_is_imported(name, tmp_path):
     print(f"{name}: {check_import(path, name, tmp_path / 'data')} values, all equal")
 
 
+def test_32_bit_floats_are_detected(tmp_path, dice):
+    """Noise of 32-bit floats is stored as such. Doubles stay where they take as little space, or are exact."""
+    path = tmp_path / "mixed.csv"
+    with open(path, "w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(["ts", "short", "double", "decimal", "other"])
+        for row in range(500):
+            single = numpy.float32(dice.gauss(0, 9))
+            writer.writerow([row, single, repr(float(single)), f"{dice.gauss(20, 3):.1f}", repr(dice.random())])
+    assert types(tmp_path / "first", path) == {"short": "f32", "double": "f64", "decimal": "f64", "other": "f64"}
+    assert types(tmp_path / "second", path, "--types", "short=f64")["short"] == "f64"
+    # A later file follows the types that the store has.
+    more = tmp_path / "more.csv"
+    more.write_text("ts,short,double\n1000,1.9400482,7\n")
+    found = types(tmp_path / "first", more, "--measurement", "mixed")
+    assert (found["short"], found["double"]) == ("f32", "f64")
+
+
+def types(folder, *arguments):
+    """Imports a file and returns the types of its fields."""
+    done = run("import", "csv", "--data", folder, *arguments)
+    assert done.returncode == 0, done.stderr
+    answer = run("query", "mixed{}", "--data", folder, "--format", "json", "--from", 0, "--to", 2**63 - 1)
+    assert answer.returncode == 0, answer.stderr
+    return {series["field"]: series["type"] for series in json.loads(answer.stdout)["series"]}
+
+
+def test_a_new_store_has_large_blocks(tmp_path):
+    path = tmp_path / "m.csv"
+    path.write_text("ts,v\n1,1.5\n")
+
+    def block_bytes(folder, *flags):
+        done = run("import", "csv", "--data", tmp_path / folder, *flags, path)
+        assert done.returncode == 0, done.stderr
+        rules = (tmp_path / folder / "rules").read_bytes().decode("utf-8", "replace")
+        return re.search(r"block_bytes\W+(\d+)", rules)[1], done.stderr
+
+    assert block_bytes("a")[0] == "65536"
+    assert block_bytes("b", "--block-bytes", "8KiB")[0] == "8192"
+    size, note = block_bytes("a", "--block-bytes", "8KiB")
+    assert size == "65536" and "keeps its rules" in note
+
+
 def test_a_file_is_imported_into_a_server(serve, tmp_path, dice):
     server = serve()
     path = tmp_path / "pv_power.csv.gz"

@@ -28,6 +28,8 @@ pub struct Roles {
     /// Names of the fields; `None` selects all columns that are neither time nor tag.
     pub fields: Option<Vec<String>>,
     pub types: HashMap<String, FieldType>,
+    /// True if columns of numbers may become 32-bit floats.
+    pub singles: bool,
     /// Texts that denote a missing value, besides the empty text.
     pub missing: Vec<String>,
 }
@@ -39,6 +41,7 @@ pub struct Columns {
     unit: (&'static str, i64),
     dialect: Dialect,
     missing: Vec<String>,
+    singles: bool,
     /// Names and indices of the tag columns.
     pub tags: Vec<(String, usize)>,
     pub fields: Vec<Field>,
@@ -54,6 +57,8 @@ pub struct Field {
     pub field_type: FieldType,
     given: bool,
     statistics: CellStatistics,
+    /// Share of the bytes that 32-bit floats save, in percent, if they are worth it.
+    saving: Option<usize>,
 }
 
 impl Columns {
@@ -119,6 +124,7 @@ impl Columns {
                 field_type: given.unwrap_or(FieldType::Bool),
                 given: given.is_some(),
                 statistics: CellStatistics::default(),
+                saving: None,
             }
         });
         Ok(Columns {
@@ -126,6 +132,7 @@ impl Columns {
             unit: roles.unit,
             dialect,
             missing: roles.missing.clone(),
+            singles: roles.singles,
             tags,
             fields: fields.collect(),
             unnamed,
@@ -155,6 +162,12 @@ impl Columns {
                 doubt,
             } = field.statistics.verdict(&field.name);
             field.field_type = field_type;
+            if field_type == FieldType::F64 && self.singles {
+                field.saving = field.statistics.singles().saving();
+            }
+            if field.saving.is_some() {
+                field.field_type = FieldType::F32;
+            }
             notes.extend(note);
             doubts.extend(doubt);
         }
@@ -166,6 +179,56 @@ impl Columns {
             ));
         }
         (notes, doubts)
+    }
+
+    /// Returns the note about the fields that became 32-bit floats without being given as such.
+    pub fn note_of_singles(&self) -> Option<String> {
+        let is_single = |field: &&Field| field.field_type == FieldType::F32;
+        let detected = self.fields.iter().filter(is_single);
+        let (names, savings): (Vec<&str>, Vec<usize>) = detected
+            .filter_map(|field| Some((field.name.as_str(), field.saving?)))
+            .unzip();
+        let saving = savings.iter().max()?;
+        let types: Vec<String> = names.iter().map(|name| format!("{name}=f64")).collect();
+        Some(format!(
+            "{}: 32-bit floats, exact, and up to {saving} % smaller; --types {} stores doubles",
+            names.join(", "),
+            types.join(",")
+        ))
+    }
+
+    /// Changes the inferred type of a field to another type if this type represents all of its values. Returns false
+    /// if it does not, or if the type of the field was given.
+    pub fn change_type(&mut self, name: &str, wanted: FieldType) -> bool {
+        let Some(field) = self.fields.iter_mut().find(|field| field.name == name) else {
+            return true;
+        };
+        if field.field_type == wanted {
+            return true;
+        }
+        let is_number = !matches!(field.field_type, FieldType::Bool | FieldType::Str);
+        let fits = match wanted {
+            FieldType::F64 => is_number && field.statistics.are_doubles(),
+            FieldType::F32 => is_number && field.statistics.singles().are_exact(),
+            // The store converts integers with and without a sign itself.
+            FieldType::I64 | FieldType::U64 => {
+                matches!(field.field_type, FieldType::I64 | FieldType::U64)
+            }
+            FieldType::Bool => false,
+            FieldType::Str => true,
+        };
+        let changes = fits && !field.given;
+        if changes && !matches!(wanted, FieldType::I64 | FieldType::U64) {
+            field.field_type = wanted;
+        }
+        changes
+    }
+
+    /// Returns the names and types of the fields that have values.
+    pub fn types(&self) -> impl Iterator<Item = (&str, FieldType)> {
+        let fields = self.fields.iter();
+        let fields = fields.filter(|field| field.given || !field.statistics.is_empty());
+        fields.map(|field| (field.name.as_str(), field.field_type))
     }
 
     /// Returns the fields that are probably tags: texts, otherwise integers whose names suggest an identity.
@@ -304,6 +367,7 @@ mod tests {
             tags: Vec::new(),
             fields: None,
             types: HashMap::new(),
+            singles: true,
             missing: vec!["-200".into()],
         }
     }

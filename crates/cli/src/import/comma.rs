@@ -6,11 +6,12 @@
 
 use super::columns::{Columns, Roles};
 use super::dialect::{Decimal, Dialect, separator};
-use super::scan::{Scan, ScanResult};
+use super::scan::{File, Scan, ScanResult};
 use super::sink::{BATCH_ROWS, Sink, escape};
+use super::types;
 use crate::failure::Failure;
 use crate::source;
-use crate::target::Target;
+use crate::target::{Archive, Target};
 use anyhow::{Context, anyhow};
 use clap::{Args, ValueEnum};
 use csv::{Reader, ReaderBuilder, StringRecord};
@@ -70,8 +71,8 @@ pub struct Csv {
     /// Types of fields, separated by commas: f64, f32, i64, u64, bool or string, as in ax=f32. By
     /// default, a field gets the narrowest of bool, i64, u64, f64 and string that represents all of
     /// its values. If fewer than one cell in a hundred of a column of numbers is not a number,
-    /// these cells are rejected. f32 takes half the space for readings that were 32-bit floats, but
-    /// requires --data.
+    /// these cells are rejected. With --data, a column in which all numbers are 32-bit floats gets
+    /// f32 if this takes less space.
     #[arg(long, value_name = "COLUMN=TYPE", value_delimiter = ',', value_parser = typed)]
     types: Vec<(String, FieldType)>,
     /// Separator of cells: one character, or `tab` [default: , ; tab or |, most frequent in the
@@ -89,6 +90,8 @@ pub struct Csv {
     /// Skip rows without a value. Without this flag, a file with such rows is not imported.
     #[arg(long)]
     allow_empty: bool,
+    #[command(flatten)]
+    archive: Archive,
     /// Files to import, plain or compressed by gzip.
     #[arg(required = true)]
     files: Vec<PathBuf>,
@@ -136,9 +139,10 @@ fn typed(text: &str) -> Result<(String, FieldType), String> {
 impl Csv {
     /// Imports all files.
     pub fn run(self) -> Result<(), Failure> {
-        let result = self.scan()?;
+        let mut result = self.scan()?;
         if self.dry_run {
             self.preview(&result)?;
+            result.files.iter().for_each(File::report_singles);
         }
         result.report();
         let stops = result.stops(self.replace, self.allow_empty);
@@ -152,7 +156,15 @@ impl Csv {
         if self.dry_run {
             return Ok(());
         }
-        let mut sink = Sink::new(self.target.open()?);
+        let target = self.target.open_archive(self.archive.block_bytes)?;
+        let mut sink = Sink::new(target);
+        for file in &mut result.files {
+            let stored = sink.stored_types(&file.measurement)?;
+            for reason in types::follow(&mut file.columns, &stored) {
+                eprintln!("note: {}: {reason}", file.name);
+            }
+            file.report_singles();
+        }
         for file in &result.files {
             if let Some(span) = file.span
                 && sink.has_samples(&file.measurement, span)
@@ -181,6 +193,7 @@ impl Csv {
             tags: self.tag_columns.clone(),
             fields: self.field_columns.clone(),
             types: self.types.iter().cloned().collect(),
+            singles: self.target.is_directory(),
             missing: self.missing.clone(),
         };
         let mut scan = Scan::default();
@@ -236,7 +249,7 @@ impl Csv {
         Ok(())
     }
 
-    fn import(&self, file: &super::scan::File, sink: &mut Sink) -> Result<(), Failure> {
+    fn import(&self, file: &File, sink: &mut Sink) -> Result<(), Failure> {
         let mut input = Input::open(&file.path, file.dialect)?;
         let mut records: Vec<StringRecord> = Vec::new();
         loop {
@@ -255,7 +268,7 @@ impl Csv {
 
     fn store(
         &self,
-        file: &super::scan::File,
+        file: &File,
         records: &[StringRecord],
         sink: &mut Sink,
         report: &mut dyn FnMut(u64, &str),

@@ -6,10 +6,12 @@ mod dialect;
 mod preview;
 mod repeats;
 mod scan;
+mod singles;
 mod sink;
 mod statistics;
 #[cfg(feature = "parquet")]
 pub mod table;
+mod types;
 mod value;
 
 use crate::failure::Failure;

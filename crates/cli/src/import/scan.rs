@@ -4,6 +4,7 @@ use super::columns::Columns;
 use super::dialect::Dialect;
 use super::repeats::{Content, Duplicates, LISTED, Part, Row, Spans, fingerprint};
 use super::sink::Counts;
+use super::types;
 use csv::StringRecord;
 use std::path::{Path, PathBuf};
 
@@ -29,6 +30,13 @@ pub struct File {
 }
 
 impl File {
+    /// Prints the note about columns of 32-bit floats.
+    pub fn report_singles(&self) {
+        if let Some(note) = self.columns.note_of_singles() {
+            eprintln!("note: {}: {note}", self.name);
+        }
+    }
+
     /// Returns the fingerprints of a record; `None` if the record contains nothing to store.
     fn row(&self, number: usize, record: &StringRecord) -> Option<Row> {
         let time = self.columns.time(record).ok()?;
@@ -124,6 +132,11 @@ impl Scan {
         for file in &mut self.files {
             (file.notes, file.doubts) = file.columns.decide();
         }
+        let files = self.files.iter_mut();
+        let mut files: Vec<_> = files
+            .map(|file| (file.measurement.as_str(), &mut file.columns))
+            .collect();
+        types::unify(&mut files);
         let (duplicates, parts) = match self.spans.end() {
             Ok(duplicates) => (duplicates, 0),
             Err(parts) => (Duplicates::default(), parts),

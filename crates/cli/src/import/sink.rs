@@ -3,7 +3,7 @@
 use crate::failure::Failure;
 use crate::remote::Remote;
 use crate::target::Open;
-use seiner_model::{Batch, Cell, Interval, Row, Selector, Value};
+use seiner_model::{Batch, Cell, FieldType, Interval, Row, Selector, Value};
 use seiner_store::Query;
 use seiner_wire::line::{LineNotation, Precision};
 use std::io::{Read, Write};
@@ -79,10 +79,7 @@ impl Sink {
         match &self.target {
             Open::Store(store) => {
                 let query = Query {
-                    selector: Selector {
-                        measurement: Some(measurement.to_string()),
-                        matchers: Vec::new(),
-                    },
+                    selector: selector(measurement),
                     fields: None,
                     interval: Interval::new(first, last),
                 };
@@ -105,6 +102,14 @@ impl Sink {
                             .is_ok_and(|answer| answer["series"][0].is_object())
                 })
             }
+        }
+    }
+
+    /// Returns the fields of a measurement in the target, with their types. A server is not asked.
+    pub fn stored_types(&self, measurement: &str) -> Result<Vec<(String, FieldType)>, Failure> {
+        match &self.target {
+            Open::Store(store) => Ok(store.fields(&selector(measurement))?),
+            Open::Server(_) => Ok(Vec::new()),
         }
     }
 
@@ -170,6 +175,13 @@ impl Sink {
             store.close()?;
         }
         Ok(self.counts)
+    }
+}
+
+fn selector(measurement: &str) -> Selector {
+    Selector {
+        measurement: Some(measurement.to_string()),
+        matchers: Vec::new(),
     }
 }
 

@@ -13,7 +13,7 @@ pub mod tests;
 use super::comma::{TimeUnit, pair};
 use crate::failure::Failure;
 use crate::progress;
-use crate::target::Target;
+use crate::target::{Archive, Target};
 use anyhow::Context;
 use clap::Args;
 use mapping::{Mapping, Wanted};
@@ -94,6 +94,8 @@ struct Flags {
     /// Tag to add to all rows, as TAG=VALUE. May be given several times.
     #[arg(long, value_name = "TAG=VALUE", value_parser = pair)]
     tag: Vec<(String, String)>,
+    #[command(flatten)]
+    archive: Archive,
     /// Files to import, or folders with files.
     #[arg(required = true)]
     files: Vec<PathBuf>,
@@ -114,7 +116,7 @@ impl Flags {
         for note in files.iter().flat_map(|file| &file.mapping.notes).take(10) {
             eprintln!("note: {note}");
         }
-        let mut sink = TableSink::new(self.target.open()?);
+        let mut sink = TableSink::new(self.target.open_archive(self.archive.block_bytes)?);
         let mut failed = 0;
         for file in &files {
             if let Err(error) = import(file, format, &mut sink) {
