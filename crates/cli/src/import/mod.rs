@@ -2,15 +2,26 @@
 
 mod columns;
 mod comma;
+mod detect;
 mod dialect;
+mod fault;
+mod flags;
+mod json;
+mod json_lines;
+mod patterns;
 mod preview;
+mod records;
+mod rejects;
 mod repeats;
+mod rows;
+mod run;
 mod scan;
 mod singles;
 mod sink;
 mod statistics;
 #[cfg(feature = "parquet")]
 pub mod table;
+mod times;
 mod types;
 mod value;
 
@@ -28,6 +39,7 @@ pub struct Import {
 #[derive(Subcommand)]
 enum Kind {
     Csv(comma::Csv),
+    Json(json::Json),
     #[cfg(feature = "parquet")]
     Parquet(table::Parquet),
     #[cfg(feature = "parquet")]
@@ -39,6 +51,7 @@ impl Import {
     pub fn run(self) -> Result<(), Failure> {
         match self.kind {
             Kind::Csv(csv) => csv.run(),
+            Kind::Json(json) => json.run(),
             #[cfg(feature = "parquet")]
             Kind::Parquet(parquet) => parquet.run(),
             #[cfg(feature = "parquet")]

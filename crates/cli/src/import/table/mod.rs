@@ -10,7 +10,7 @@ mod sink;
 #[cfg(test)]
 pub mod tests;
 
-use super::comma::{TimeUnit, pair};
+use super::flags::{TimeUnit, pair};
 use crate::failure::Failure;
 use crate::progress;
 use crate::target::{Archive, Target};

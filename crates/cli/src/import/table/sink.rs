@@ -1,7 +1,8 @@
 //! Destination of record batches: a store directly, or a server through bodies of Arrow.
 
 use crate::failure::Failure;
-use crate::import::sink::{Counts, MAX_REPORTED};
+use crate::import::rejects::MAX_REPORTED;
+use crate::import::sink::Counts;
 use crate::remote::Remote;
 use crate::target::Open;
 use anyhow::Result;
