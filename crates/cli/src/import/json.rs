@@ -39,5 +39,11 @@ fn layout(path: &Path) -> Result<(Layout, Vec<String>), Failure> {
     let header = json_lines::header(source.reader)
         .with_context(|| format!("{} cannot be read", source.name))?;
     source.bar.finish_and_clear();
+    if header.iter().any(|name| name == "metric.__name__") {
+        return Err(Failure::Usage(format!(
+            "{}: this is an export of VictoriaMetrics; use seiner import victoria",
+            source.name
+        )));
+    }
     Ok((Layout::Json { header }, Vec::new()))
 }

@@ -24,7 +24,7 @@ const QUOTED: usize = 200;
 pub enum Line {
     /// Text without the newline. Empty lines are skipped.
     Text,
-    /// The line is longer than [`LINE_BYTES`].
+    /// The line is longer than the limit.
     TooLong,
     End,
 }
@@ -35,15 +35,23 @@ pub struct Lines {
     pub bytes: Vec<u8>,
     /// Number of the present line, from 1.
     pub number: u64,
+    /// Maximum bytes of a line.
+    limit: usize,
 }
 
 impl Lines {
-    /// Creates a reader of lines.
+    /// Creates a reader of lines of at most [`LINE_BYTES`].
     pub fn new(reader: Box<dyn Read>) -> Lines {
+        Lines::with_limit(reader, LINE_BYTES)
+    }
+
+    /// Creates a reader of lines of at most `limit` bytes.
+    pub fn with_limit(reader: Box<dyn Read>, limit: usize) -> Lines {
         Lines {
             reader: BufReader::with_capacity(256 << 10, reader),
             bytes: Vec::new(),
             number: 0,
+            limit,
         }
     }
 
@@ -51,7 +59,7 @@ impl Lines {
     pub fn next(&mut self) -> io::Result<Line> {
         loop {
             self.bytes.clear();
-            let limit = LINE_BYTES as u64 + 1;
+            let limit = self.limit as u64 + 1;
             let read = self
                 .reader
                 .by_ref()
@@ -61,7 +69,7 @@ impl Lines {
                 return Ok(Line::End);
             }
             self.number += 1;
-            if !self.bytes.ends_with(b"\n") && read > LINE_BYTES {
+            if !self.bytes.ends_with(b"\n") && read > self.limit {
                 self.skip_line()?;
                 return Ok(Line::TooLong);
             }

@@ -8,6 +8,7 @@ mod fault;
 mod flags;
 mod json;
 mod json_lines;
+mod line;
 mod patterns;
 mod preview;
 mod records;
@@ -16,6 +17,8 @@ mod repeats;
 mod rows;
 mod run;
 mod scan;
+#[cfg(feature = "parquet")]
+mod series;
 mod singles;
 mod sink;
 mod statistics;
@@ -24,6 +27,8 @@ pub mod table;
 mod times;
 mod types;
 mod value;
+#[cfg(feature = "parquet")]
+mod victoria;
 
 use crate::failure::Failure;
 use clap::{Args, Subcommand};
@@ -40,10 +45,13 @@ pub struct Import {
 enum Kind {
     Csv(comma::Csv),
     Json(json::Json),
+    Line(line::Line),
     #[cfg(feature = "parquet")]
     Parquet(table::Parquet),
     #[cfg(feature = "parquet")]
     Arrow(table::Arrow),
+    #[cfg(feature = "parquet")]
+    Victoria(victoria::Victoria),
 }
 
 impl Import {
@@ -52,10 +60,13 @@ impl Import {
         match self.kind {
             Kind::Csv(csv) => csv.run(),
             Kind::Json(json) => json.run(),
+            Kind::Line(line) => line.run(),
             #[cfg(feature = "parquet")]
             Kind::Parquet(parquet) => parquet.run(),
             #[cfg(feature = "parquet")]
             Kind::Arrow(arrow) => arrow.run(),
+            #[cfg(feature = "parquet")]
+            Kind::Victoria(victoria) => victoria.run(),
         }
     }
 }

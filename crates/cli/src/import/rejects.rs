@@ -45,11 +45,7 @@ impl RejectsFlag {
             Some(path) => Some(RejectsFile::create(path)?),
             None => None,
         };
-        Ok(Rejects {
-            file,
-            reported: 0,
-            unlisted: 0,
-        })
+        Ok(Rejects { file, reported: 0 })
     }
 }
 
@@ -59,8 +55,6 @@ pub struct Rejects {
     file: Option<RejectsFile>,
     /// Number of rows and cells that were printed.
     reported: u64,
-    /// Number of rejected rows that the target did not list.
-    unlisted: u64,
 }
 
 struct RejectsFile {
@@ -102,16 +96,12 @@ impl Rejects {
         self.file.is_some()
     }
 
-    /// Counts rejected rows that the target did not list.
-    pub fn add_unlisted(&mut self, count: u64) {
-        self.unlisted += count;
-    }
-
-    /// Completes the file. Returns the sentence for the summary, if there is a file.
+    /// Completes the file. `unlisted` is the number of rejected rows that the target did not list. Returns the sentence
+    /// for the summary, if there is a file.
     ///
     /// # Errors
     /// If the file could not be written. All rows were imported nevertheless.
-    pub fn finish(self) -> Result<Option<String>> {
+    pub fn finish(self, unlisted: u64) -> Result<Option<String>> {
         let Some(mut file) = self.file else {
             return Ok(None);
         };
@@ -121,7 +111,7 @@ impl Rejects {
             return Err(error).with_context(context);
         }
         file.writer.flush().with_context(context)?;
-        Ok(Some(match self.unlisted {
+        Ok(Some(match unlisted {
             0 => format!("{path} lists all rejected rows and cells"),
             some => format!(
                 "{path} lists rejected rows and cells, but not {some} that the target did not name"
@@ -136,6 +126,8 @@ pub struct Reporter<'a> {
     pub bar: &'a ProgressBar,
     /// Name of the file.
     pub name: &'a str,
+    /// Text before the number of a line or row.
+    pub noun: &'static str,
 }
 
 impl Reporter<'_> {
@@ -143,8 +135,9 @@ impl Reporter<'_> {
     pub fn report(&mut self, fault: &Fault) {
         self.rejects.reported += 1;
         if self.rejects.reported <= MAX_REPORTED {
-            let (name, Fault { line, reason, .. }) = (self.name, fault);
-            self.bar.suspend(|| eprintln!("{name}:{line}: {reason}"));
+            let (name, noun, Fault { line, reason, .. }) = (self.name, self.noun, fault);
+            self.bar
+                .suspend(|| eprintln!("{name}:{noun}{line}: {reason}"));
         }
         if let Some(file) = &mut self.rejects.file {
             file.write(self.name, fault);
@@ -169,6 +162,7 @@ mod tests {
             rejects: &mut rejects,
             bar: &bar,
             name: "a.csv",
+            noun: "",
         };
         for line in 1..=MAX_REPORTED + 1 {
             reporter.report(&Fault {
@@ -178,7 +172,7 @@ mod tests {
                 text: "\"quoted\"\n".into(),
             });
         }
-        let sentence = rejects.finish().unwrap().unwrap();
+        let sentence = rejects.finish(0).unwrap().unwrap();
         assert!(
             sentence.ends_with("lists all rejected rows and cells"),
             "{sentence}"

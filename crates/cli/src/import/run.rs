@@ -69,7 +69,7 @@ pub fn run(flags: &Flags, layout: &LayoutOf<'_>) -> Result<(), Failure> {
     }
     let counts = sink.finish()?;
     eprintln!("{}", result.summary(&counts));
-    if let Some(sentence) = rejects.finish()? {
+    if let Some(sentence) = rejects.finish(counts.unlisted)? {
         eprintln!("{sentence}");
     }
     match counts.rejected + counts.rejected_cells {
@@ -164,6 +164,7 @@ fn import(
         rejects,
         bar: &bar,
         name: &file_name,
+        noun: "",
     };
     // A store lists this many rejected rows of a batch.
     let has_file = reporter.rejects.has_file();

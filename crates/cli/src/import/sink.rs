@@ -56,6 +56,8 @@ pub struct Counts {
     pub rejected: u64,
     /// Cells rejected, in rows that were stored.
     pub rejected_cells: u64,
+    /// Rejected rows that the target did not list.
+    pub unlisted: u64,
 }
 
 impl Sink {
@@ -136,7 +138,7 @@ impl Sink {
                 self.reject_row(&origins[row].fault(&reason.to_string()), reporter);
             }
             self.counts.rejected += unlisted;
-            reporter.rejects.add_unlisted(unlisted);
+            self.counts.unlisted += unlisted;
             return Ok(());
         }
         for (row, origin) in batch.rows.iter().zip(origins) {
@@ -184,9 +186,7 @@ impl Sink {
         let rejected = rejected.unwrap_or(0);
         self.counts.taken += (lines.len() as u64).saturating_sub(rejected);
         self.counts.rejected += rejected;
-        reporter
-            .rejects
-            .add_unlisted(rejected.saturating_sub(listed));
+        self.counts.unlisted += rejected.saturating_sub(listed);
         Ok(())
     }
 

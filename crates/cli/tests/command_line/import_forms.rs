@@ -252,3 +252,83 @@ fn json_lines_are_imported() {
         "{rejects}"
     );
 }
+
+/// Export of InfluxDB with two databases. A text of the first one looks like a comment.
+const EXPORT: &str = "# INFLUXDB EXPORT: 1677-09-21T00:12:43Z - 2262-04-11T23:47:16Z
+# DDL
+CREATE DATABASE first WITH NAME autogen
+CREATE DATABASE \"second db\" WITH NAME autogen
+# DML
+# CONTEXT-DATABASE:first
+# CONTEXT-RETENTION-POLICY:autogen
+# writing tsm data
+cpu,host=a usage=1.5,log=\"one
+# CONTEXT-DATABASE:no
+two\" 1700000000000000000
+cpu,host=a usage=bad 1700000001000000000
+# CONTEXT-RETENTION-POLICY:year
+cpu,host=a usage=7i 1700000002000000000
+cpu,host=b usage=2.5 1700000002000000000
+# CONTEXT-DATABASE:second db
+# CONTEXT-RETENTION-POLICY:autogen
+# writing wal data
+cpu,host=a usage=3.5 1700000000000000000
+";
+
+#[test]
+fn an_export_of_influxdb_is_imported() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path();
+    fs::write(path.join("export"), EXPORT).unwrap();
+    let import = |data: &str, flags: &[&str]| {
+        let command = ["import", "line", "--data", data, "export"];
+        let (status, _, err) = run(path, &[&command[..], flags].concat());
+        let query = [
+            "query",
+            "cpu",
+            "--data",
+            data,
+            "--from",
+            "2023-01-01",
+            "--fields",
+            "usage",
+        ];
+        (status, err, run(path, &query).1)
+    };
+    let (status, err, _) = import("a", &[]);
+    assert!(
+        status == 1 && err.contains("the databases first and second db; --database-tag db"),
+        "{err}"
+    );
+    assert!(err.contains("0 rows imported"), "{err}");
+    let (status, err, rows) = import("b", &["--database-tag", "db", "--rejects", "r.csv"]);
+    assert_eq!(status, 1, "{err}");
+    assert!(err.contains("3 rows imported, 2 rejected"), "{err}");
+    assert!(
+        err.contains("retention policies autogen and year have the same names"),
+        "{err}"
+    );
+    assert!(
+        err.contains("export:12: ") && err.contains("export:14: "),
+        "{err}"
+    );
+    assert!(
+        rows.contains("db=second\\ db") && rows.contains("3.5") && rows.contains("db=first"),
+        "{rows}"
+    );
+    let rejects = fs::read_to_string(path.join("r.csv")).unwrap();
+    assert!(
+        rejects.contains("\"cpu,host=a usage=7i 1700000002000000000\""),
+        "{rejects}"
+    );
+    let (_, err, rows) = import("c", &["--database", "second db", "--policy-tag", "policy"]);
+    assert!(
+        err.contains("1 rows imported, 0 rejected") && rows.contains("policy=autogen"),
+        "{err}{rows}"
+    );
+    let (_, err, _) = import("d", &["--database", "third"]);
+    assert!(
+        err.contains("the export has no database \"third\""),
+        "{err}"
+    );
+}
