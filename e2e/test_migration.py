@@ -1,5 +1,6 @@
 """Imports of the exports of other databases, compared with what those databases answer."""
 
+import bisect
 import gzip
 import json
 import re
@@ -13,6 +14,7 @@ import numpy
 import pyarrow.parquet
 import pytest
 import requests
+import whisper
 
 from program import run
 from protobuf import literal, series
@@ -140,3 +142,53 @@ def test_a_null_is_a_stale_marker(tmp_path):
     assert done.returncode == 0, done.stderr
     key = (("__name__", "up"), ("job", "a"), ("site", "x"))
     assert exported(tmp_path / "out", "--data", tmp_path / "data") == {key: {1000: bits(1.0), 2000: STALE}}
+
+
+def test_whisper_files_are_imported_as_graphite_reads_them(serve, tmp_path, dice):
+    """For each time, the stored sample is the one that Whisper returns from the finest archive that covers the time."""
+    root, now = tmp_path / "whisper", 1_700_000_000 // 3600 * 3600
+    archives = [(10, 60), (60, 60), (600, 100)]
+    paths = {"house.temp": "house/temp.wsp", "disk.used;host=a.b": "_tagged/b6c/34f/disk_DOT_used;host=a_DOT_b.wsp"}
+    wanted = {}
+    for name, relative in paths.items():
+        path = root / relative
+        path.parent.mkdir(parents=True)
+        whisper.create(str(path), archives, xFilesFactor=0.0, aggregationMethod="average")
+        # Points of several rounds of each ring, with gaps.
+        for at in range(now - 30_000, now, 10):
+            if at // 900 % 4 and dice.random() < 0.8:
+                whisper.update_many(str(path), [(at, dice.gauss(20, 5))], now=at)
+        metric, *tags = name.split(";")
+        key = tuple(sorted({"__name__": metric, **dict(tag.split("=") for tag in tags)}.items()))
+        wanted[key] = fetched(path)
+    (root / "bad.wsp").write_bytes(b"\0" * 100)
+    rejects = tmp_path / "rejects.csv"
+    done = run("import", "whisper", "--data", tmp_path / "data", "--rejects", rejects, root)
+    assert done.returncode == 1, done.stderr
+    assert f"{sum(map(len, wanted.values()))} rows imported, 0 rejected; 1 of 3 files failed" in done.stderr
+    assert "bad.wsp" in rejects.read_text()
+    assert exported(tmp_path / "a", "--data", tmp_path / "data") == wanted
+    server = serve()
+    assert run("import", "whisper", "--server", server.url, root).returncode == 1
+    assert exported(tmp_path / "b", "--server", server.url) == wanted
+
+
+def fetched(path):
+    """Returns what Whisper reads from a file: from each archive, the points that no finer archive has."""
+    points, covered = {}, 2**32
+    for archive in whisper.info(str(path))["archives"]:
+        step, slots = archive["secondsPerPoint"], archive["points"]
+        with open(path, "rb") as file:
+            file.seek(archive["offset"])
+            newest = max(ts for ts, _ in struct.iter_unpack("!Ld", file.read(archive["size"])))
+        first = newest - step * (slots - 1)
+        (start, _, found), values = whisper.fetch(str(path), first - step, newest, now=newest, archiveToSelect=step)
+        assert (start, found) == (first, step)
+        finer = sorted(points)
+        for n, value in enumerate(values):
+            ts = start + step * n
+            at = bisect.bisect_left(finer, ts)
+            if value is not None and (ts < covered or at == len(finer) or finer[at] >= ts + step):
+                points[ts] = value
+        covered = min(covered, first)
+    return {ts * 1000: bits(value) for ts, value in points.items()}

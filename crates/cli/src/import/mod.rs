@@ -29,6 +29,8 @@ mod types;
 mod value;
 #[cfg(feature = "parquet")]
 mod victoria;
+#[cfg(feature = "parquet")]
+mod whisper;
 
 use crate::failure::Failure;
 use clap::{Args, Subcommand};
@@ -52,6 +54,8 @@ enum Kind {
     Arrow(table::Arrow),
     #[cfg(feature = "parquet")]
     Victoria(victoria::Victoria),
+    #[cfg(feature = "parquet")]
+    Whisper(whisper::Whisper),
 }
 
 impl Import {
@@ -67,6 +71,8 @@ impl Import {
             Kind::Arrow(arrow) => arrow.run(),
             #[cfg(feature = "parquet")]
             Kind::Victoria(victoria) => victoria.run(),
+            #[cfg(feature = "parquet")]
+            Kind::Whisper(whisper) => whisper.run(),
         }
     }
 }

@@ -96,6 +96,21 @@ impl Rejects {
         self.file.is_some()
     }
 
+    /// Reports a file that cannot be read.
+    pub fn report_file(&mut self, bar: &ProgressBar, name: &str, reason: &str) {
+        self.reported += 1;
+        if self.reported <= MAX_REPORTED {
+            bar.suspend(|| eprintln!("{name}: {reason}"));
+        }
+        if let Some(file) = &mut self.file {
+            let fault = Fault {
+                reason: reason.to_string(),
+                ..Fault::default()
+            };
+            file.write(name, &fault);
+        }
+    }
+
     /// Completes the file. `unlisted` is the number of rejected rows that the target did not list. Returns the sentence
     /// for the summary, if there is a file.
     ///

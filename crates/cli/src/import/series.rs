@@ -112,7 +112,10 @@ impl Series<'_> {
             reporter.report(&Fault {
                 line: run.line,
                 column: String::new(),
-                reason: reason.to_string(),
+                reason: match run.labels.get(NAME) {
+                    Some(name) => format!("{name}: {reason}"),
+                    None => reason.to_string(),
+                },
                 text: sample.unwrap_or_default(),
             });
         };
