@@ -14,7 +14,6 @@ import numpy
 import pyarrow.parquet
 import pytest
 import requests
-import whisper
 
 from program import run
 from protobuf import literal, series
@@ -146,6 +145,7 @@ def test_a_null_is_a_stale_marker(tmp_path):
 
 def test_whisper_files_are_imported_as_graphite_reads_them(serve, tmp_path, dice):
     """For each time, the stored sample is the one that Whisper returns from the finest archive that covers the time."""
+    whisper = pytest.importorskip("whisper", reason="whisper is missing: install e2e/requirements.txt")
     root, now = tmp_path / "whisper", 1_700_000_000 // 3600 * 3600
     archives = [(10, 60), (60, 60), (600, 100)]
     paths = {"house.temp": "house/temp.wsp", "disk.used;host=a.b": "_tagged/b6c/34f/disk_DOT_used;host=a_DOT_b.wsp"}
@@ -160,7 +160,7 @@ def test_whisper_files_are_imported_as_graphite_reads_them(serve, tmp_path, dice
                 whisper.update_many(str(path), [(at, dice.gauss(20, 5))], now=at)
         metric, *tags = name.split(";")
         key = tuple(sorted({"__name__": metric, **dict(tag.split("=") for tag in tags)}.items()))
-        wanted[key] = fetched(path)
+        wanted[key] = fetched(whisper, path)
     (root / "bad.wsp").write_bytes(b"\0" * 100)
     rejects = tmp_path / "rejects.csv"
     done = run("import", "whisper", "--data", tmp_path / "data", "--rejects", rejects, root)
@@ -173,7 +173,7 @@ def test_whisper_files_are_imported_as_graphite_reads_them(serve, tmp_path, dice
     assert exported(tmp_path / "b", "--server", server.url) == wanted
 
 
-def fetched(path):
+def fetched(whisper, path):
     """Returns what Whisper reads from a file: from each archive, the points that no finer archive has."""
     points, covered = {}, 2**32
     for archive in whisper.info(str(path))["archives"]:

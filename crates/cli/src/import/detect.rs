@@ -29,6 +29,9 @@ const DAY_NAMES: [&str; 2] = ["date", "day"];
 /// Parts of the names of columns with times.
 const TIME_WORDS: [&str; 5] = ["time", "date", "stamp", "epoch", "when"];
 
+/// Parts of the names of columns with times of day.
+const CLOCK_WORDS: [&str; 5] = ["time", "hour", "clock", "uhr", "zeit"];
+
 /// Number of rows from which the columns are chosen.
 const SAMPLE_ROWS: usize = 1000;
 
@@ -145,10 +148,9 @@ fn format(
         numbers.see(&number(&text, column.decimal));
         patterns.see(&text);
     }
-    // Digits alone can be a date such as 20141231.
-    let are_digits = patterns.parsed == numbers.count && numbers.units.is_empty();
-    let are_numbers = numbers.count > patterns.parsed || numbers.count > 0 && !are_digits;
-    if are_numbers || patterns.parsed == 0 || roles.unit.is_some() && numbers.count > 0 {
+    // Digits alone can be a date such as 20141231. They are numbers if some of them are not.
+    let has_unit = roles.unit.is_some() && numbers.count > 0;
+    if numbers.count > patterns.parsed || patterns.parsed == 0 || has_unit {
         if roles.unit.is_some() || numbers.count == 0 {
             return Ok(Ok(()));
         }
@@ -248,6 +250,8 @@ impl Sample<'_> {
             }
             Content::Days if roles.time.is_none() => {
                 let clock = self.partner(Content::Clocks, &TIME_NAMES, decimal);
+                // A time of day can be a reading, such as that of the sunrise.
+                let clock = clock.filter(|clock| self.is_clock_word(*clock));
                 Ok(match clock {
                     Some(clock) => self.noted(vec![named, clock], notes),
                     None => vec![named],
@@ -290,6 +294,12 @@ impl Sample<'_> {
         }
     }
 
+    /// Returns true if the name of a column allows that it contains the time of day of the row.
+    fn is_clock_word(&self, place: usize) -> bool {
+        let title = self.header[place].to_ascii_lowercase();
+        !self.has_names || CLOCK_WORDS.iter().any(|word| title.contains(word))
+    }
+
     /// Returns the columns with the time, if the contents leave no choice.
     fn by_content(
         &self,
@@ -324,7 +334,7 @@ impl Sample<'_> {
         }
         let found = match (&dates[..], &days[..], &clocks[..], &numbers[..]) {
             ([only], [], [], []) | ([], [only], [], []) | ([], [], [], [only]) => vec![*only],
-            ([], [day], [clock], []) => vec![*day, *clock],
+            ([], [day], [clock], []) if self.is_clock_word(*clock) => vec![*day, *clock],
             _ => {
                 let all = dates.iter().chain(&days).chain(&clocks).chain(&numbers);
                 let all = all.chain(weak.iter().map(|(at, _)| at)).copied();

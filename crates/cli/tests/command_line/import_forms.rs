@@ -164,6 +164,24 @@ fn a_counter_is_not_taken_for_the_time() {
         status == 0 && err.contains("the time is in column \"start_time\""),
         "{err}"
     );
+    // A time of day can be a reading.
+    let sun = b"date,sunrise\n2014-01-01,08:16\n2014-01-02,08:17\n";
+    let (status, err, rows) = import(path, "sun.csv", sun, &[]);
+    assert!(
+        status == 0 && rows.contains("2014-01-01T00:00:00Z"),
+        "{err}{rows}"
+    );
+    // A number among dates does not change the form of the others.
+    let stray = b"date,v\n31/12/2014,1\n01/01/2015,2\n0,3\n";
+    let (status, err, rows) = import(path, "stray.csv", stray, &[]);
+    assert!(
+        status == 1 && rows.contains("2015-01-01T00:00:00Z"),
+        "{err}{rows}"
+    );
+    assert!(
+        err.contains("stray.csv:4: \"0\" is not a time of the form %d/%m/%Y"),
+        "{err}"
+    );
     let two = b"from_date,to_date,v\n2014-01-01,2014-01-02,1\n";
     let (status, err, _) = import(path, "two.csv", two, &[]);
     assert!(
