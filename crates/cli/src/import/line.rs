@@ -71,7 +71,7 @@ impl Line {
         for path in &self.files {
             if let Err(error) = self.import(path, &mut sink, &mut rejects) {
                 // The rows of the other files, and those before the error, are kept.
-                eprintln!("{}: {error:#}", path.display());
+                rejects.report_file(path, &error);
                 failed += 1;
             }
         }

@@ -97,17 +97,18 @@ impl Rejects {
     }
 
     /// Reports a file that cannot be read.
-    pub fn report_file(&mut self, bar: &ProgressBar, name: &str, reason: &str) {
+    pub fn report_file(&mut self, path: &Path, error: &anyhow::Error) {
+        let (name, reason) = (path.display().to_string(), format!("{error:#}"));
         self.reported += 1;
         if self.reported <= MAX_REPORTED {
-            bar.suspend(|| eprintln!("{name}: {reason}"));
+            eprintln!("{name}: {reason}");
         }
         if let Some(file) = &mut self.file {
             let fault = Fault {
-                reason: reason.to_string(),
+                reason,
                 ..Fault::default()
             };
-            file.write(name, &fault);
+            file.write(&name, &fault);
         }
     }
 

@@ -172,7 +172,7 @@ impl Sink {
                 let at = first + usize::try_from(line.line).unwrap_or(0).saturating_sub(1);
                 if let Some((_, origin)) = lines.get(at) {
                     last = last.max(Some(at));
-                    listed += 1;
+                    listed += line.count;
                     reporter.report(&origin.fault(&line.reason));
                 }
             }

@@ -66,7 +66,7 @@ impl Victoria {
         for path in &self.files {
             if let Err(error) = self.import(path, &mut sink, &mut rejects) {
                 // The samples of the other files, and those before the damage, are kept.
-                eprintln!("{}: {error:#}", path.display());
+                rejects.report_file(path, &error);
                 failed += 1;
             }
         }

@@ -121,8 +121,7 @@ impl Whisper {
                 }
                 Err(error) => {
                     counts.failed += 1;
-                    let (name, reason) = (path.display().to_string(), format!("{error:#}"));
-                    reporter.rejects.report_file(&bar, &name, &reason);
+                    bar.suspend(|| reporter.rejects.report_file(path, &error));
                 }
             }
             if series.samples() >= BATCH_SAMPLES {

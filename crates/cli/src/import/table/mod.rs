@@ -126,7 +126,7 @@ impl Flags {
         for file in &files {
             if let Err(error) = import(file, format, &mut sink, &mut rejects) {
                 // The rows of the other files, and the rows before the damage, are kept.
-                eprintln!("{}: {error:#}", file.path.display());
+                rejects.report_file(&file.path, &error);
                 failed += 1;
             }
         }
