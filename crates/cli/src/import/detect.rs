@@ -101,7 +101,8 @@ pub fn time_column(
     };
     found.map_err(|reason| Failure::Usage(format!("{}: {reason}", input.name)))?;
     let is_assumed = !notes.is_empty();
-    notes.extend(assumption(&column, &records, is_assumed));
+    let is_unit_given = roles.unit.is_some();
+    notes.extend(assumption(&column, &records, is_assumed, is_unit_given));
     Ok((column, notes))
 }
 
@@ -111,11 +112,13 @@ fn assumption(
     column: &TimeColumn,
     records: &[StringRecord],
     is_column_inferred: bool,
+    is_unit_given: bool,
 ) -> Option<String> {
     let (first, time) = records
         .iter()
         .find_map(|record| Some((column.text(record), column.time(record).ok()?)))?;
     let name = &column.title;
+    let is_number = number(&first, column.decimal).parse::<f64>().is_ok();
     match &column.format {
         Format::Pattern(pattern) => Some(format!(
             "times in {name:?} are read as {pattern}: {first:?} is {}",
@@ -127,6 +130,13 @@ fn assumption(
             Some(format!(
                 "times in {name:?} are read as {}: {first} is {}",
                 column.form(),
+                rfc3339(time)
+            ))
+        }
+        // A number that no unit places between 1990 and 2100.
+        Format::Standard if is_number && !column.is_unit_inferred && !is_unit_given => {
+            Some(format!(
+                "times in {name:?} are read as numbers in s since 1970: {first} is {}; --time-unit states another unit",
                 rfc3339(time)
             ))
         }
@@ -348,6 +358,9 @@ impl Sample<'_> {
     fn unknown(&self, candidates: impl Iterator<Item = usize>) -> String {
         let candidates = candidates.map(|at| self.header[at].to_string());
         let candidates: Vec<String> = candidates.collect();
+        if self.header.is_empty() {
+            return "the file is empty, or contains nothing that can be read".to_string();
+        }
         let which = match candidates.as_slice() {
             [] => format!("there are {}", list(self.header)),
             some => format!("candidates by their contents are {}", some.join(", ")),

@@ -11,6 +11,9 @@ use std::io::{self, BufRead, BufReader, Read};
 /// Maximum bytes of a line.
 pub const LINE_BYTES: usize = 16 << 20;
 
+/// Bytes that some programs write at the front of UTF-8.
+const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
+
 /// Maximum depth of nested objects.
 const DEPTH: usize = 16;
 
@@ -69,6 +72,9 @@ impl Lines {
                 return Ok(Line::End);
             }
             self.number += 1;
+            if self.number == 1 && self.bytes.starts_with(BYTE_ORDER_MARK) {
+                self.bytes.drain(..BYTE_ORDER_MARK.len());
+            }
             if !self.bytes.ends_with(b"\n") && read > self.limit {
                 self.skip_line()?;
                 return Ok(Line::TooLong);
@@ -321,7 +327,7 @@ mod tests {
     #[test]
     fn objects_become_records_with_all_names() {
         let (header, rows, reasons) = read(
-            "{\"ts\":1,\"wifi\":{\"rssi\":-7,\"ap\":{\"name\":\"a\\u0062\"}}}\n\n{\"on\":true,\"ts\":2e3,\"x\":null}\n",
+            "\u{feff}{\"ts\":1,\"wifi\":{\"rssi\":-7,\"ap\":{\"name\":\"a\\u0062\"}}}\n\n{\"on\":true,\"ts\":2e3,\"x\":null}\n",
         );
         assert_eq!(header, ["ts", "wifi.rssi", "wifi.ap.name", "on", "x"][..]);
         assert_eq!(

@@ -164,6 +164,13 @@ fn a_counter_is_not_taken_for_the_time() {
         status == 0 && err.contains("the time is in column \"start_time\""),
         "{err}"
     );
+    let (status, err, _) = import(path, "short.csv", b"ts,v\n5,1\n6,1\n", &[]);
+    assert!(
+        status == 0 && err.contains("in s since 1970: 5 is 1970-01-01T00:00:05Z; --time-unit"),
+        "{err}"
+    );
+    let (status, err, _) = import(path, "empty.csv", b"", &[]);
+    assert!(status == 2 && err.contains("the file is empty"), "{err}");
     // A time of day can be a reading.
     let sun = b"date,sunrise\n2014-01-01,08:16\n2014-01-02,08:17\n";
     let (status, err, rows) = import(path, "sun.csv", sun, &[]);
