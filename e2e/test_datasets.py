@@ -8,6 +8,7 @@ import os
 import re
 import shlex
 import struct
+from datetime import datetime, timezone
 from pathlib import Path
 
 import numpy
@@ -209,6 +210,138 @@ def test_the_original_file_is_imported(name, tmp_path):
     if not path.is_file():
         pytest.skip(f"{name} is not at hand; SEINER_DATASETS names a folder with it")
     print(f"{name}: {check_import(path, name, tmp_path / 'data')} values, all equal")
+
+
+def test_32_bit_floats_are_detected(tmp_path, dice):
+    """Noise of 32-bit floats is stored as such. Doubles stay where they take as little space, or are exact."""
+    path = tmp_path / "mixed.csv"
+    with open(path, "w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(["ts", "short", "double", "decimal", "other"])
+        for row in range(500):
+            single = numpy.float32(dice.gauss(0, 9))
+            writer.writerow([row, single, repr(float(single)), f"{dice.gauss(20, 3):.1f}", repr(dice.random())])
+    assert types(tmp_path / "first", path) == {"short": "f32", "double": "f64", "decimal": "f64", "other": "f64"}
+    assert types(tmp_path / "second", path, "--types", "short=f64")["short"] == "f64"
+    # A later file follows the types that the store has.
+    more = tmp_path / "more.csv"
+    more.write_text("ts,short,double\n1000,1.9400482,7\n")
+    found = types(tmp_path / "first", more, "--measurement", "mixed")
+    assert (found["short"], found["double"]) == ("f32", "f64")
+
+
+def types(folder, *arguments):
+    """Imports a file and returns the types of its fields."""
+    done = run("import", "csv", "--data", folder, *arguments)
+    assert done.returncode == 0, done.stderr
+    answer = run("query", "mixed{}", "--data", folder, "--format", "json", "--from", 0, "--to", 2**63 - 1)
+    assert answer.returncode == 0, answer.stderr
+    return {series["field"]: series["type"] for series in json.loads(answer.stdout)["series"]}
+
+
+def test_a_new_store_has_large_blocks(tmp_path):
+    path = tmp_path / "m.csv"
+    path.write_text("ts,v\n1,1.5\n")
+
+    def block_bytes(folder, *flags):
+        done = run("import", "csv", "--data", tmp_path / folder, *flags, path)
+        assert done.returncode == 0, done.stderr
+        rules = (tmp_path / folder / "rules").read_bytes().decode("utf-8", "replace")
+        return re.search(r"block_bytes\W+(\d+)", rules)[1], done.stderr
+
+    assert block_bytes("a")[0] == "65536"
+    assert block_bytes("b", "--block-bytes", "8KiB")[0] == "8192"
+    size, note = block_bytes("a", "--block-bytes", "8KiB")
+    assert size == "65536" and "keeps its rules" in note
+
+
+def raw_airquality(path, rows):
+    """Writes rows in the form of the original file: date and time of day apart, decimal commas, empty cells at the end."""
+    with open(path, "w", newline="") as file:
+        names = [name for name in rows[0] if name != "ts"]
+        file.write(";".join(["Date", "Time", *names, "", ""]) + "\r\n")
+        for row in rows:
+            when = datetime.fromtimestamp(int(row["ts"]), timezone.utc)
+            cells = [row[name].replace(".", ",") for name in names]
+            file.write(";".join([f"{when:%d/%m/%Y}", f"{when:%H.%M.%S}", *cells, "", ""]) + "\r\n")
+        file.write(";" * (len(names) + 3) + "\r\n")
+
+
+def test_dates_in_two_columns_are_detected(tmp_path, dice):
+    """The same rows with epochs and in the original form of the file give the same values."""
+    path = DATASETS / "uci_airquality.csv.gz"
+    if path.is_file():
+        with gzip.open(path, "rt", newline="") as file:
+            rows = list(csv.DictReader(file))
+    else:
+        header, *cells = uci_airquality(dice)
+        rows = [dict(zip(header, map(str, row))) for row in cells]
+    raw_airquality(tmp_path / "raw.csv", rows)
+    done = run("import", "csv", "--data", tmp_path / "data", "--missing", "-200", tmp_path / "raw.csv", "--allow-empty")
+    assert done.returncode == 0, done.stderr
+    assert "read as %d/%m/%Y %H.%M.%S" in done.stderr
+    answer = run("query", "raw{}", "--data", tmp_path / "data", "--format", "json", "--from", 0, "--to", 2**63 - 1)
+    found = {series["field"]: series for series in json.loads(answer.stdout)["series"]}
+    for name in rows[0]:
+        wanted = [(int(row["ts"]) * 10**9, row[name]) for row in rows if row[name] not in ("", "-200")]
+        if name == "ts" or not wanted:
+            continue
+        series = found[name]
+        assert series["times"] == [ts for ts, _ in wanted], name
+        assert all(same(series["type"], value, text) for value, (_, text) in zip(series["values"], wanted)), name
+
+
+def test_json_lines_come_back_bit_by_bit(tmp_path, dice):
+    path = tmp_path / "readings.jsonl.gz"
+    rows = []
+    for n in range(1500):
+        number = struct.unpack("d", struct.pack("Q", dice.getrandbits(64)))[0]
+        rows.append(
+            {
+                "time": 1_795_238_428_000 + n,
+                "device": dice.choice(["a", "b"]),
+                "deep": {"double": number if math.isfinite(number) else None, "list": [n] if n == 7 else None},
+                "count": dice.getrandbits(63),
+                "on": dice.random() < 0.5,
+                "state": dice.choice(["idle", "a \"b\" \u00fc\U0001f600"]),
+            }
+        )
+    with gzip.open(path, "wt") as file:
+        file.writelines(json.dumps(row) + "\n" for row in rows)
+        file.write('{"time": 1795238430000, "device"\n')
+    rejects = tmp_path / "rejects.csv"
+    done = run("import", "json", "--data", tmp_path / "data", "--tag-columns", "device", "--rejects", rejects, path)
+    assert done.returncode == 1, done.stderr
+    assert "1500 rows imported, 1 rejected, 1 cells rejected" in done.stderr
+    with open(rejects, newline="") as file:
+        assert [row["line"] + row["column"] for row in csv.DictReader(file)] == ["8deep.list", "1501"]
+    answer = run("query", "readings{}", "--data", tmp_path / "data", "--format", "json", "--from", 0, "--to", 2**63 - 1)
+    found = {(series["tags"]["device"], series["field"]): series for series in json.loads(answer.stdout)["series"]}
+    for device in "ab":
+        for field in ("deep.double", "count", "on", "state"):
+            path = field.split(".")
+            wanted = [(row["time"] * 10**6, row[path[0]][path[1]] if path[1:] else row[field]) for row in rows if row["device"] == device]
+            series = found[device, field]
+            wanted = [(ts, value) for ts, value in wanted if value is not None]
+            assert list(zip(series["times"], series["values"])) == wanted, field
+
+
+def test_all_rows_that_a_server_rejects_are_listed(serve, tmp_path):
+    """A server lists 100 rejected rows of a request. The file has all of them."""
+    server = serve()
+    (tmp_path / "first.csv").write_text("ts,v\n1700000000,1\n")
+    assert run("import", "csv", "--server", server.url, "--measurement", "m", tmp_path / "first.csv").returncode == 0
+    rows = [f"{1_700_000_001 + n},{n}.5" if n % 3 else f"{1_700_000_001 + n}," for n in range(1000)]
+    (tmp_path / "second.csv").write_text("ts,v,w\n" + "".join(f"{row},7\n" for row in rows))
+    rejects = tmp_path / "rejects.csv"
+    done = run("import", "csv", "--server", server.url, "--measurement", "m", "--rejects", rejects, tmp_path / "second.csv")
+    assert done.returncode == 1
+    assert "334 rows imported, 666 rejected" in done.stderr and "lists all rejected" in done.stderr
+    with open(rejects, newline="") as file:
+        listed = list(csv.DictReader(file))
+    assert [int(row["line"]) for row in listed] == [n + 2 for n in range(1000) if n % 3]
+    assert listed[0]["text"] == "1700000002,1.5,7"
+    assert len(server.query("m")["m", "w"]["times"]) == 334
 
 
 def test_a_file_is_imported_into_a_server(serve, tmp_path, dice):

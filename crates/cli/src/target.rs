@@ -6,8 +6,10 @@ use crate::server_access::ServerAccess;
 use anyhow::Context;
 use clap::Args;
 use seiner_engine::{Engine, Given, Options};
+use seiner_model::parse_bytes;
 use seiner_server::Layers;
 use seiner_store::Store;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -24,6 +26,23 @@ pub struct Target {
     /// are stored with its data, and ignores ./seiner.toml.
     #[arg(long, value_name = "DIR", conflicts_with = "server")]
     data: Option<PathBuf>,
+}
+
+// Flags of a store that an import creates. Not a doc comment, as above.
+#[derive(Args)]
+pub struct Archive {
+    /// Size of a block in a store that this command creates, from 256 to 64KiB. Large blocks
+    /// compress better and are cheaper to read. A server that opens the directory later uses the
+    /// same size, unless its `block_bytes` states another one [default: 64KiB]
+    #[arg(long, value_name = "SIZE", requires = "data", value_parser = block_bytes)]
+    pub block_bytes: Option<u32>,
+}
+
+fn block_bytes(text: &str) -> Result<u32, String> {
+    let bytes = u32::try_from(parse_bytes(text)?).ok();
+    bytes
+        .filter(|bytes| Options::BLOCK_BYTES.contains(bytes))
+        .ok_or_else(|| format!("{text} is not between 256 bytes and 64 KiB"))
 }
 
 /// An opened destination.
@@ -49,13 +68,48 @@ impl Target {
             None => Open::Server(self.remote()?),
         })
     }
+
+    /// Opens the destination. If this creates a store, its blocks are as large as possible, or have `block_bytes`
+    /// bytes.
+    pub fn open_archive(&self, block_bytes: Option<u32>) -> Result<Open, Failure> {
+        let Some(directory) = &self.data else {
+            return self.open();
+        };
+        let mut options = process_options()?;
+        if is_new(directory) {
+            options.block_bytes = block_bytes.unwrap_or(*Options::BLOCK_BYTES.end());
+        } else if block_bytes.is_some() {
+            eprintln!(
+                "note: --block-bytes is not used: {} exists and keeps its rules",
+                directory.display()
+            );
+        }
+        Ok(Open::Store(open_with(directory, options)?))
+    }
+
+    /// Returns true if the destination is a directory.
+    pub fn is_directory(&self) -> bool {
+        self.data.is_some()
+    }
 }
 
 /// Opens the store in a directory, under the rules stored there. A new store gets the default rules.
 pub fn open_directory(directory: &Path) -> anyhow::Result<Arc<dyn Store>> {
-    let store = Engine::open_directory(directory, process_options()?)
+    open_with(directory, process_options()?)
+}
+
+fn open_with(directory: &Path, options: Options) -> anyhow::Result<Arc<dyn Store>> {
+    let store = Engine::open_directory(directory, options)
         .with_context(|| format!("the directory {} was not opened", directory.display()))?;
     Ok(store)
+}
+
+/// Returns true if a directory does not exist or is empty.
+fn is_new(directory: &Path) -> bool {
+    match std::fs::read_dir(directory) {
+        Ok(mut entries) => entries.next().is_none(),
+        Err(error) => error.kind() == ErrorKind::NotFound,
+    }
 }
 
 /// Opens the store in a directory for reading. Nothing in the directory changes, and a server may have it open.

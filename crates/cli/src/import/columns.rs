@@ -1,44 +1,39 @@
 //! Columns of a CSV file and their roles: time, tag or field, with the types of fields.
 
-use super::dialect::{Decimal, Dialect};
+use super::dialect::Dialect;
 use super::statistics::{CellStatistics, Verdict};
+use super::times::{TimeColumn, Unit};
 use super::value::{boolean, number};
 use csv::StringRecord;
-use seiner_model::{FieldType, Value, parse_date, parse_units, plausible_unit};
+use seiner_model::{FieldType, Value};
 use std::collections::HashMap;
-
-/// Usual names of time columns, in order of preference, compared without regard to case.
-pub const TIME_NAMES: [&str; 7] = [
-    "ts",
-    "timestamp",
-    "time",
-    "datetime",
-    "date_time",
-    "_time",
-    "date",
-];
 
 /// Roles of columns as given on the command line.
 pub struct Roles {
-    /// Name of the time column; `None` selects the first of the usual names.
+    /// Name of the time column; `None` detects it.
     pub time: Option<String>,
-    /// Unit of bare numbers in the time column: its name and its length in ns.
-    pub unit: (&'static str, i64),
+    /// Name of the column with the date, if the time column contains times of day.
+    pub date: Option<String>,
+    /// Pattern of times that are dates; `None` detects it.
+    pub format: Option<String>,
+    /// Unit of times that are numbers; `None` detects it.
+    pub unit: Option<Unit>,
     pub tags: Vec<String>,
     /// Names of the fields; `None` selects all columns that are neither time nor tag.
     pub fields: Option<Vec<String>>,
     pub types: HashMap<String, FieldType>,
+    /// True if columns of numbers may become 32-bit floats.
+    pub singles: bool,
     /// Texts that denote a missing value, besides the empty text.
     pub missing: Vec<String>,
 }
 
 /// Columns of one file.
 pub struct Columns {
-    /// Name and index of the time column.
-    pub time: (String, usize),
-    unit: (&'static str, i64),
+    pub time: TimeColumn,
     dialect: Dialect,
     missing: Vec<String>,
+    singles: bool,
     /// Names and indices of the tag columns.
     pub tags: Vec<(String, usize)>,
     pub fields: Vec<Field>,
@@ -54,6 +49,8 @@ pub struct Field {
     pub field_type: FieldType,
     given: bool,
     statistics: CellStatistics,
+    /// Share of the bytes that 32-bit floats save, in percent, if they are worth it.
+    saving: Option<usize>,
 }
 
 impl Columns {
@@ -61,31 +58,21 @@ impl Columns {
     ///
     /// # Errors
     /// If a column is missing or ambiguous, `--types` names a column that is not a field, or there is no field.
-    pub fn find(roles: &Roles, header: &StringRecord, dialect: Dialect) -> Result<Columns, String> {
-        let place = |name: &str| {
-            let mut found = (0..header.len()).filter(|place| &header[*place] == name);
-            match (found.next(), found.next()) {
-                (Some(_), Some(second)) => Err(format!(
-                    "two columns are called {name:?}, the second is column {}; rename one",
-                    second + 1
-                )),
-                (Some(place), None) => Ok(place),
-                (None, _) => Err(format!(
-                    "there is no column {name:?}; there are {}",
-                    list(header)
-                )),
-            }
-        };
-        let time = match &roles.time {
-            Some(name) => place(name)?,
-            None => place(&header[usual_time(header)?])?,
-        };
+    pub fn find(
+        roles: &Roles,
+        header: &StringRecord,
+        dialect: Dialect,
+        time: TimeColumn,
+    ) -> Result<Columns, String> {
+        let place = |name: &str| place(header, name);
         let tags = roles
             .tags
             .iter()
             .map(|name| Ok((name.clone(), place(name)?)))
             .collect::<Result<Vec<_>, String>>()?;
-        let is_field = |place: &usize| *place != time && tags.iter().all(|(_, tag)| tag != place);
+        let is_field = |place: &usize| {
+            !time.places.contains(place) && tags.iter().all(|(_, tag)| tag != place)
+        };
         let (mut places, mut unnamed) = (Vec::new(), Vec::new());
         match &roles.fields {
             Some(names) => {
@@ -119,13 +106,14 @@ impl Columns {
                 field_type: given.unwrap_or(FieldType::Bool),
                 given: given.is_some(),
                 statistics: CellStatistics::default(),
+                saving: None,
             }
         });
         Ok(Columns {
-            time: (header[time].to_string(), time),
-            unit: roles.unit,
+            time,
             dialect,
             missing: roles.missing.clone(),
+            singles: roles.singles,
             tags,
             fields: fields.collect(),
             unnamed,
@@ -155,6 +143,12 @@ impl Columns {
                 doubt,
             } = field.statistics.verdict(&field.name);
             field.field_type = field_type;
+            if field_type == FieldType::F64 && self.singles {
+                field.saving = field.statistics.singles().saving();
+            }
+            if field.saving.is_some() {
+                field.field_type = FieldType::F32;
+            }
             notes.extend(note);
             doubts.extend(doubt);
         }
@@ -166,6 +160,56 @@ impl Columns {
             ));
         }
         (notes, doubts)
+    }
+
+    /// Returns the note about the fields that became 32-bit floats without being given as such.
+    pub fn note_of_singles(&self) -> Option<String> {
+        let is_single = |field: &&Field| field.field_type == FieldType::F32;
+        let detected = self.fields.iter().filter(is_single);
+        let (names, savings): (Vec<&str>, Vec<usize>) = detected
+            .filter_map(|field| Some((field.name.as_str(), field.saving?)))
+            .unzip();
+        let saving = savings.iter().max()?;
+        let types: Vec<String> = names.iter().map(|name| format!("{name}=f64")).collect();
+        Some(format!(
+            "{}: 32-bit floats, exact, and up to {saving} % smaller; --types {} stores doubles",
+            names.join(", "),
+            types.join(",")
+        ))
+    }
+
+    /// Changes the inferred type of a field to another type if this type represents all of its values. Returns false
+    /// if it does not, or if the type of the field was given.
+    pub fn change_type(&mut self, name: &str, wanted: FieldType) -> bool {
+        let Some(field) = self.fields.iter_mut().find(|field| field.name == name) else {
+            return true;
+        };
+        if field.field_type == wanted {
+            return true;
+        }
+        let is_number = !matches!(field.field_type, FieldType::Bool | FieldType::Str);
+        let fits = match wanted {
+            FieldType::F64 => is_number && field.statistics.are_doubles(),
+            FieldType::F32 => is_number && field.statistics.singles().are_exact(),
+            // The store converts integers with and without a sign itself.
+            FieldType::I64 | FieldType::U64 => {
+                matches!(field.field_type, FieldType::I64 | FieldType::U64)
+            }
+            FieldType::Bool => false,
+            FieldType::Str => true,
+        };
+        let changes = fits && !field.given;
+        if changes && !matches!(wanted, FieldType::I64 | FieldType::U64) {
+            field.field_type = wanted;
+        }
+        changes
+    }
+
+    /// Returns the names and types of the fields that have values.
+    pub fn types(&self) -> impl Iterator<Item = (&str, FieldType)> {
+        let fields = self.fields.iter();
+        let fields = fields.filter(|field| field.given || !field.statistics.is_empty());
+        fields.map(|field| (field.name.as_str(), field.field_type))
     }
 
     /// Returns the fields that are probably tags: texts, otherwise integers whose names suggest an identity.
@@ -189,53 +233,15 @@ impl Columns {
         integers.map(|field| field.name.as_str()).collect()
     }
 
-    /// Returns the time of a record in ns since 1970.
-    ///
-    /// # Errors
-    /// If the text is not a time or does not fit in an i64 of nanoseconds.
-    pub fn time(&self, record: &StringRecord) -> Result<i64, String> {
-        let text = record.get(self.time.1).unwrap_or_default().trim();
-        let number = match self.dialect.decimal {
-            Decimal::Comma if !text.contains(':') => text.replacen(',', ".", 1),
-            _ => text.to_string(),
-        };
-        let (unit, unit_ns) = self.unit;
-        if let Some(ns) = parse_units(&number, unit_ns).or_else(|| parse_date(text)) {
-            return Ok(ns);
-        }
-        let whole = number.split('.').next().unwrap_or_default();
-        match whole.parse::<i64>() {
-            Ok(units) => Err(match plausible_unit(units) {
-                Some((meant, _)) if meant != unit => format!(
-                    "time {text} in {unit} is outside the years 1677 to 2262; --time-unit {meant} would fit"
-                ),
-                _ => format!(
-                    "time {text} in {unit} is outside the years 1677 to 2262, or finer than 1 ns; is --time-unit right?"
-                ),
-            }),
-            Err(_) => Err(format!(
-                "{text:?} is not a time; write a number in {unit}, or a date such as 2026-11-21 08:00:00 or \
-                 2026-11-21T08:00:00+01:00"
-            )),
-        }
-    }
-
-    /// Returns the name of the coarser unit in which a time is plausible (1990 to 2100), if it is not plausible
-    /// in the given unit.
-    pub fn better_unit(&self, time: i64) -> Option<&'static str> {
-        let (meant, unit) = plausible_unit(time / self.unit.1)?;
-        (unit > self.unit.1).then_some(meant)
-    }
-
     /// Returns the value of a field in a record; `None` if the value is missing.
     ///
     /// # Errors
-    /// If the text is not a value of the field's type.
+    /// If the text is not a value of the field's type: the reason, and the text.
     pub fn value<'r>(
         &self,
         field: &Field,
         record: &'r StringRecord,
-    ) -> Result<Option<Value<'r>>, String> {
+    ) -> Result<Option<Value<'r>>, (String, &'r str)> {
         let Some(text) = present(record, field.place, &self.missing) else {
             return Ok(None);
         };
@@ -245,11 +251,12 @@ impl Columns {
             numeric => number(&self.dialect.number(text), numeric),
         };
         let value = value.ok_or_else(|| {
-            format!(
+            let reason = format!(
                 "column {:?}: {text:?} is not of type {}, and is left out",
                 field.name,
                 field.field_type.name()
-            )
+            );
+            (reason, text)
         })?;
         Ok(Some(value))
     }
@@ -263,22 +270,27 @@ impl Columns {
     }
 }
 
-fn usual_time(header: &StringRecord) -> Result<usize, String> {
-    let named = |name: &&str| {
-        header
-            .iter()
-            .position(|column| column.trim().eq_ignore_ascii_case(name))
-    };
-    TIME_NAMES.iter().find_map(named).ok_or_else(|| {
-        format!(
-            "no column is called {}; name the one with the time by --time-column; there are {}",
-            TIME_NAMES.join(", "),
+/// Returns the index of the column with a name.
+///
+/// # Errors
+/// If there is none, or more than one.
+pub fn place(header: &StringRecord, name: &str) -> Result<usize, String> {
+    let mut found = (0..header.len()).filter(|place| &header[*place] == name);
+    match (found.next(), found.next()) {
+        (Some(_), Some(second)) => Err(format!(
+            "two columns are called {name:?}, the second is column {}; rename one",
+            second + 1
+        )),
+        (Some(place), None) => Ok(place),
+        (None, _) => Err(format!(
+            "there is no column {name:?}; there are {}",
             list(header)
-        )
-    })
+        )),
+    }
 }
 
-fn list(header: &StringRecord) -> String {
+/// Returns the names of all columns, for messages.
+pub fn list(header: &StringRecord) -> String {
     header.iter().collect::<Vec<_>>().join(", ")
 }
 
@@ -291,35 +303,48 @@ fn present<'r>(record: &'r StringRecord, place: usize, missing: &[String]) -> Op
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::import::times::{Format, SECONDS};
+    use crate::import::value::Decimal;
 
-    const POINT: Dialect = Dialect {
-        separator: b',',
-        decimal: Decimal::Point,
-    };
-
-    fn roles(time: Option<&str>) -> Roles {
+    fn roles() -> Roles {
         Roles {
-            time: time.map(str::to_string),
-            unit: ("s", 1_000_000_000),
+            time: None,
+            date: None,
+            format: None,
+            unit: None,
             tags: Vec::new(),
             fields: None,
             types: HashMap::new(),
+            singles: true,
             missing: vec!["-200".into()],
         }
     }
 
+    fn find(roles: &Roles, header: &[&str]) -> Result<Columns, String> {
+        let header = StringRecord::from(header.to_vec());
+        let time = TimeColumn {
+            title: "ts".into(),
+            places: vec![place(&header, "ts")?],
+            format: Format::Standard,
+            unit: SECONDS,
+            is_unit_inferred: false,
+            decimal: Decimal::Point,
+        };
+        Columns::find(roles, &header, Dialect::JSON, time)
+    }
+
     #[test]
     fn roles_are_checked_against_the_header() {
-        let header = StringRecord::from(vec!["series", "ts", "a", "b"]);
+        let header = ["series", "ts", "a", "b"];
         let roles = |tags: &[&str], types: &[&str]| Roles {
             tags: tags.iter().map(ToString::to_string).collect(),
             types: types
                 .iter()
                 .map(|name| (name.to_string(), FieldType::F32))
                 .collect(),
-            ..roles(None)
+            ..roles()
         };
-        let mut columns = Columns::find(&roles(&["series"], &["b"]), &header, POINT).unwrap();
+        let mut columns = find(&roles(&["series"], &["b"]), &header).unwrap();
         let names: Vec<&str> = columns
             .fields
             .iter()
@@ -329,36 +354,20 @@ mod tests {
         let record = StringRecord::from(vec!["x", "-2", "-200", "1.5"]);
         columns.count(&record);
         assert_eq!(columns.decide(), (Vec::new(), Vec::new()));
-        assert_eq!(columns.time(&record), Ok(-2_000_000_000));
+        assert_eq!(columns.time.time(&record), Ok(-2_000_000_000));
         assert_eq!(columns.value(&columns.fields[0], &record), Ok(None));
         let single = columns.value(&columns.fields[1], &record);
         assert_eq!(single, Ok(Some(Value::F32(1.5))));
-        let rejected = |tags: &[&str], types: &[&str]| {
-            Columns::find(&roles(tags, types), &header, POINT).err()
-        };
+        let rejected = |tags: &[&str], types: &[&str]| find(&roles(tags, types), &header).err();
         assert!(rejected(&["host"], &[]).is_some_and(|error| error.contains("series, ts, a, b")));
         assert!(rejected(&[], &["ts"]).is_some());
     }
 
     #[test]
-    fn the_time_column_is_found_by_its_usual_names() {
-        for (header, time) in [
-            (vec!["a", "Timestamp"], Some("Timestamp")),
-            (vec!["date", "time", "a"], Some("time")),
-            (vec!["a", "DATE"], Some("DATE")),
-            (vec!["a", "when"], None),
-        ] {
-            let header = StringRecord::from(header);
-            let found = Columns::find(&roles(None), &header, POINT).ok();
-            assert_eq!(found.map(|columns| columns.time.0).as_deref(), time);
-        }
-        let twice = StringRecord::from(vec!["ts", "a", "a"]);
-        assert!(
-            Columns::find(&roles(None), &twice, POINT)
-                .is_err_and(|error| error.contains("two columns"))
-        );
-        let unnamed = StringRecord::from(vec!["", "ts", "a", ""]);
-        let mut columns = Columns::find(&roles(None), &unnamed, POINT).unwrap();
+    fn columns_need_names_of_their_own() {
+        let twice = find(&roles(), &["ts", "a", "a"]);
+        assert!(twice.is_err_and(|error| error.contains("two columns")));
+        let mut columns = find(&roles(), &["", "ts", "a", ""]).unwrap();
         assert_eq!(
             (columns.unnamed.as_slice(), columns.fields.len()),
             (&[1, 4][..], 1)
@@ -367,24 +376,5 @@ mod tests {
             columns.decide().0,
             ["column 1, 4 has no name and is left out"]
         );
-    }
-
-    #[test]
-    fn times_are_numbers_with_fractions_or_dates() {
-        let header = StringRecord::from(vec!["ts", "a"]);
-        let columns = Columns::find(&roles(None), &header, POINT).unwrap();
-        let time = |text: &str| columns.time(&StringRecord::from(vec![text, "1"]));
-        assert_eq!(time("1700000000.123"), Ok(1_700_000_000_123_000_000));
-        assert_eq!(time("2014-01-01 00:00:00"), Ok(1_388_534_400_000_000_000));
-        assert_eq!(time("2026-11-23T04:40"), Ok(1_795_408_800_000_000_000));
-        assert_eq!(time("2026-11-23 05:40+01:00"), time("2026-11-23T04:40"));
-        for (bad, words) in [
-            ("1795238428644", "--time-unit ms would fit"),
-            ("now", "is not a time"),
-            ("-1h", "is not a time"),
-            ("", "is not a time"),
-        ] {
-            assert!(time(bad).is_err_and(|error| error.contains(words)), "{bad}");
-        }
     }
 }

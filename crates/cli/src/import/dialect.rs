@@ -1,8 +1,11 @@
 //! Dialect of a CSV file: the separator of cells and the decimal mark.
 
+use super::patterns::{is_clock, is_date};
+use super::value::Decimal;
 use crate::source;
 use anyhow::{Context, Result};
-use clap::ValueEnum;
+use csv::StringRecord;
+use seiner_model::plausible_unit;
 use std::borrow::Cow;
 use std::io::Read;
 use std::path::Path;
@@ -13,13 +16,6 @@ const SAMPLE_BYTES: u64 = 256 << 10;
 /// Separators that can be detected. Of several equally frequent ones, the first is taken.
 const SEPARATORS: [u8; 4] = *b",;\t|";
 
-/// Decimal mark of numbers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Decimal {
-    Point,
-    Comma,
-}
-
 /// Dialect of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Dialect {
@@ -27,12 +23,31 @@ pub struct Dialect {
     pub separator: u8,
     /// Mark between the integer part and the fraction of a number.
     pub decimal: Decimal,
+    /// True if the first line contains the names of the columns.
+    pub has_header: bool,
+}
+
+/// Parts of a dialect that the command line states.
+pub struct DialectFlags {
+    pub separator: Option<u8>,
+    pub decimal: Option<Decimal>,
+    pub has_header: Option<bool>,
+    /// Names of columns. A first line with one of them is a header.
+    pub names: Vec<String>,
 }
 
 impl Dialect {
+    /// Dialect of numbers in JSON. The separator joins cells in reports.
+    pub const JSON: Dialect = Dialect {
+        separator: b',',
+        decimal: Decimal::Point,
+        has_header: false,
+    };
+
     /// Detects the missing parts of a dialect from the front of a file: the separator from the first
-    /// line, the decimal mark from the cells.
-    pub fn detect(path: &Path, separator: Option<u8>, decimal: Option<Decimal>) -> Result<Dialect> {
+    /// line, the decimal mark from the cells, the header from the first two lines. Returns the dialect, and the number
+    /// of cells of the first line.
+    pub fn detect(path: &Path, flags: &DialectFlags) -> Result<(Dialect, usize)> {
         let source = source::open(path)?;
         let mut front = Vec::new();
         source
@@ -41,9 +56,18 @@ impl Dialect {
             .read_to_end(&mut front)
             .with_context(|| format!("{} cannot be read", source.name))?;
         source.bar.finish_and_clear();
-        let separator = separator.unwrap_or_else(|| separator_of(&front));
-        let decimal = decimal.unwrap_or_else(|| decimal_of(&front, separator));
-        Ok(Dialect { separator, decimal })
+        let separator = flags.separator.unwrap_or_else(|| separator_of(&front));
+        let detected = || decimal_of(&front, separator);
+        let mut dialect = Dialect {
+            separator,
+            decimal: flags.decimal.unwrap_or_else(detected),
+            has_header: true,
+        };
+        let first = first_records(&front, separator);
+        let detected = || has_header(&first, &dialect, &flags.names);
+        let has_header = flags.has_header.unwrap_or_else(detected);
+        dialect.has_header = has_header;
+        Ok((dialect, first.first().map_or(0, StringRecord::len)))
     }
 
     /// Converts a number to Rust's notation. A text that is not a number in this dialect does not become one.
@@ -83,6 +107,49 @@ fn separator_of(front: &[u8]) -> u8 {
     let most = counts.iter().max().copied().unwrap_or(0);
     let at = counts.iter().position(|count| *count == most).unwrap_or(0);
     SEPARATORS[at]
+}
+
+/// Returns the first two records that contain a text.
+fn first_records(front: &[u8], separator: u8) -> Vec<StringRecord> {
+    let mut reader = csv::ReaderBuilder::new()
+        .delimiter(separator)
+        .has_headers(false)
+        .flexible(true)
+        .from_reader(front);
+    let records = reader.records().map_while(Result::ok);
+    let has_text = |record: &StringRecord| record.iter().any(|cell| !cell.trim().is_empty());
+    records.filter(has_text).take(2).collect()
+}
+
+/// Returns true if the first record contains names. It contains values if all cells are numbers or times, or if a cell
+/// is a time above another time.
+fn has_header(records: &[StringRecord], dialect: &Dialect, names: &[String]) -> bool {
+    let Some(first) = records.first() else {
+        return true;
+    };
+    let cells: Vec<&str> = first.iter().map(str::trim).collect();
+    if names.iter().any(|name| cells.contains(&name.as_str())) {
+        return true;
+    }
+    let is_number = |cell: &str| {
+        let number = dialect.number(cell);
+        number.parse::<f64>().is_ok() && !cell.starts_with(|first: char| first.is_alphabetic())
+    };
+    let is_epoch = |cell: &str| {
+        let whole = cell.split('.').next().unwrap_or_default();
+        whole.parse().ok().and_then(plausible_unit).is_some()
+    };
+    let is_time = |cell: &str| is_epoch(cell) || is_date(cell) || is_clock(cell);
+    let filled = || cells.iter().filter(|cell| !cell.is_empty());
+    let are_values = filled().all(|cell| is_number(cell) || is_time(cell));
+    let second = records.get(1);
+    let is_time_below = |at: usize| {
+        let below = second.and_then(|second| second.get(at));
+        below.is_some_and(|below| is_time(below.trim()))
+    };
+    let mut places = cells.iter().enumerate();
+    let has_times = places.any(|(at, cell)| is_time(cell) && is_time_below(at));
+    !are_values && !has_times
 }
 
 fn decimal_of(front: &[u8], separator: u8) -> Decimal {
@@ -140,6 +207,7 @@ mod tests {
         let comma = Dialect {
             separator: b';',
             decimal: Decimal::Comma,
+            has_header: true,
         };
         assert_eq!(comma.number("2,5"), "2.5");
         assert_eq!(
@@ -147,6 +215,39 @@ mod tests {
             "",
             "a point is ambiguous beside a decimal comma"
         );
+    }
+
+    #[test]
+    fn a_first_line_of_values_is_no_header() {
+        let is_header = |text: &str, names: &[&str]| {
+            let names: Vec<String> = names.iter().map(ToString::to_string).collect();
+            let separator = separator_of(text.as_bytes());
+            let dialect = Dialect {
+                separator,
+                decimal: decimal_of(text.as_bytes(), separator),
+                has_header: true,
+            };
+            has_header(&first_records(text.as_bytes(), separator), &dialect, &names)
+        };
+        for values in [
+            "1,2.5\n2,3.5\n",
+            "2014-01-01 00:00:00;2,5;\n2014-01-01 00:01:00;3,5;\n",
+            "host,1700000000,7\nhost,1700000001,8\n",
+            "31/12/2014 23:50,ok\n01/01/2015 00:00,ok\n",
+            "1700000000,1",
+        ] {
+            assert!(!is_header(values, &[]), "{values}");
+        }
+        for names in [
+            "ts,a\n1,2\n",
+            "region,2019,2020\nx,1,2\n",
+            "time,2014-01-01\n00:10,5\n",
+            "",
+            "nan,inf\n1,2\n",
+        ] {
+            assert!(is_header(names, &[]), "{names}");
+        }
+        assert!(is_header("1,2,3\n4,5,6\n", &["2"]));
     }
 
     #[test]

@@ -2,15 +2,35 @@
 
 mod columns;
 pub mod comma;
+mod detect;
 mod dialect;
+mod fault;
+mod flags;
+mod json;
+mod json_lines;
+mod line;
+mod patterns;
 mod preview;
+mod records;
+mod rejects;
 mod repeats;
+mod rows;
+mod run;
 mod scan;
+#[cfg(feature = "parquet")]
+mod series;
+mod singles;
 mod sink;
 mod statistics;
 #[cfg(feature = "parquet")]
 pub mod table;
+mod times;
+mod types;
 mod value;
+#[cfg(feature = "parquet")]
+mod victoria;
+#[cfg(feature = "parquet")]
+mod whisper;
 
 use crate::failure::Failure;
 use clap::{Args, Subcommand};
@@ -26,10 +46,16 @@ pub struct Import {
 #[derive(Subcommand)]
 enum Kind {
     Csv(comma::Csv),
+    Json(json::Json),
+    Line(line::Line),
     #[cfg(feature = "parquet")]
     Parquet(table::Parquet),
     #[cfg(feature = "parquet")]
     Arrow(table::Arrow),
+    #[cfg(feature = "parquet")]
+    Victoria(victoria::Victoria),
+    #[cfg(feature = "parquet")]
+    Whisper(whisper::Whisper),
 }
 
 impl Import {
@@ -37,10 +63,16 @@ impl Import {
     pub fn run(self) -> Result<(), Failure> {
         match self.kind {
             Kind::Csv(csv) => csv.run(),
+            Kind::Json(json) => json.run(),
+            Kind::Line(line) => line.run(),
             #[cfg(feature = "parquet")]
             Kind::Parquet(parquet) => parquet.run(),
             #[cfg(feature = "parquet")]
             Kind::Arrow(arrow) => arrow.run(),
+            #[cfg(feature = "parquet")]
+            Kind::Victoria(victoria) => victoria.run(),
+            #[cfg(feature = "parquet")]
+            Kind::Whisper(whisper) => whisper.run(),
         }
     }
 }

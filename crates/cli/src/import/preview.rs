@@ -1,7 +1,8 @@
 //! Preview of an import: the columns and the first rows.
 
-use super::dialect::Decimal;
+use super::records::Layout;
 use super::scan::File;
+use super::value::Decimal;
 use seiner_model::{Cell, Value, rfc3339};
 use std::io::{Result, Write, stdout};
 
@@ -39,22 +40,27 @@ pub fn row(name: &[u8], row: std::result::Result<(i64, Vec<Cell<'_>>), String>) 
 /// Prints the columns and the first rows of a file.
 pub fn show(file: &File, rows: &[String]) -> Result<()> {
     let mut out = stdout().lock();
-    let decimal = match file.dialect.decimal {
-        Decimal::Point => "point",
-        Decimal::Comma => "comma",
+    let form = match &file.layout {
+        Layout::Json { .. } => "JSON lines".to_string(),
+        Layout::Csv { dialect, .. } => {
+            let decimal = match dialect.decimal {
+                Decimal::Point => "point",
+                Decimal::Comma => "comma",
+            };
+            let separator = dialect.separator_name();
+            format!("separator {separator}, decimal {decimal}")
+        }
     };
     writeln!(
         out,
-        "{}: {} rows, separator {}, decimal {decimal}, measurement {}",
-        file.name,
-        file.rows,
-        file.dialect.separator_name(),
-        file.measurement
+        "{}: {} rows, {form}, measurement {}",
+        file.name, file.rows, file.measurement
     )?;
     if let Some((first, last)) = file.span {
         writeln!(out, "from {} to {}", rfc3339(first), rfc3339(last))?;
     }
-    let time = (&file.columns.time.0, "time", "");
+    let form = file.columns.time.form();
+    let time = (&file.columns.time.title, "time", form.as_str());
     let tags = file.columns.tags.iter().map(|(name, _)| (name, "tag", ""));
     let fields = file.columns.fields.iter();
     let fields = fields.map(|field| (&field.name, "field", field.field_type.name()));

@@ -1,9 +1,11 @@
 //! Scan of the files before an import: types of columns, and rows that would be lost.
 
 use super::columns::Columns;
-use super::dialect::Dialect;
+use super::fault::Fault;
+use super::records::Layout;
 use super::repeats::{Content, Duplicates, LISTED, Part, Row, Spans, fingerprint};
 use super::sink::Counts;
+use super::types;
 use csv::StringRecord;
 use std::path::{Path, PathBuf};
 
@@ -12,26 +14,64 @@ pub struct File {
     pub name: String,
     pub path: PathBuf,
     pub measurement: String,
-    pub dialect: Dialect,
+    pub layout: Layout,
     pub columns: Columns,
     /// Number of rows, including rows that are not valid.
     pub rows: u64,
     /// First and last time, ns since 1970.
     pub span: Option<(i64, i64)>,
+    /// Number of rows that cannot be read, and the first of them.
+    unreadable: (u64, Fault),
     /// Number of rows without a value, and the line numbers of the first of them.
     empty: (u64, Vec<u64>),
     /// Number of rows without a valid time, and the first reason.
     timeless: (u64, Option<String>),
     /// Number of rows whose time is not plausible in the given unit, and the coarser unit in which it is.
     in_1970: (u64, &'static str),
+    /// Number of times that the inferred unit does not place between 1990 and 2100, and the first line number.
+    doubtful: (u64, u64),
     notes: Vec<String>,
     doubts: Vec<String>,
 }
 
 impl File {
+    /// Creates a file of which no record was processed. `notes` contains assumptions.
+    pub fn new(
+        name: &str,
+        path: &Path,
+        measurement: String,
+        layout: Layout,
+        columns: Columns,
+        notes: Vec<String>,
+    ) -> File {
+        File {
+            name: name.to_string(),
+            path: path.to_path_buf(),
+            measurement,
+            layout,
+            columns,
+            rows: 0,
+            span: None,
+            unreadable: (0, Fault::default()),
+            empty: (0, Vec::new()),
+            timeless: (0, None),
+            in_1970: (0, ""),
+            doubtful: (0, 0),
+            notes,
+            doubts: Vec::new(),
+        }
+    }
+
+    /// Prints the note about columns of 32-bit floats.
+    pub fn report_singles(&self) {
+        if let Some(note) = self.columns.note_of_singles() {
+            eprintln!("note: {}: {note}", self.name);
+        }
+    }
+
     /// Returns the fingerprints of a record; `None` if the record contains nothing to store.
     fn row(&self, number: usize, record: &StringRecord) -> Option<Row> {
-        let time = self.columns.time(record).ok()?;
+        let time = self.columns.time.time(record).ok()?;
         let texts: Vec<(usize, &str)> = self.columns.present(record).collect();
         let fields = texts
             .iter()
@@ -63,28 +103,17 @@ pub struct Scan {
 
 impl Scan {
     /// Begins the next file.
-    pub fn begin(
-        &mut self,
-        name: &str,
-        path: &Path,
-        measurement: String,
-        dialect: Dialect,
-        columns: Columns,
-    ) {
-        self.files.push(File {
-            name: name.to_string(),
-            path: path.to_path_buf(),
-            measurement,
-            dialect,
-            columns,
-            rows: 0,
-            span: None,
-            empty: (0, Vec::new()),
-            timeless: (0, None),
-            in_1970: (0, ""),
-            notes: Vec::new(),
-            doubts: Vec::new(),
-        });
+    pub fn begin(&mut self, file: File) {
+        self.files.push(file);
+    }
+
+    /// Counts a row of the file that cannot be read.
+    pub fn skip(&mut self, fault: Fault) {
+        let file = self.files.last_mut().expect("a file was begun");
+        if file.unreadable.0 == 0 {
+            file.unreadable.1 = fault;
+        }
+        file.unreadable.0 += 1;
     }
 
     /// Processes the next record of the file.
@@ -93,12 +122,21 @@ impl Scan {
         let file = &mut self.files[number];
         file.rows += 1;
         file.columns.count(record);
-        match file.columns.time(record) {
+        match file.columns.time.time(record) {
             Ok(time) => {
                 let (first, last) = file.span.unwrap_or((time, time));
                 file.span = Some((first.min(time), last.max(time)));
-                if let Some(unit) = file.columns.better_unit(time) {
+                if let Some(unit) = file.columns.time.better_unit(time) {
                     file.in_1970 = (file.in_1970.0 + 1, unit);
+                }
+                if file.columns.time.is_doubtful(time) {
+                    let line = record.position().map_or(0, csv::Position::line);
+                    let first = if file.doubtful.0 == 0 {
+                        line
+                    } else {
+                        file.doubtful.1
+                    };
+                    file.doubtful = (file.doubtful.0 + 1, first);
                 }
             }
             Err(reason) => {
@@ -122,8 +160,15 @@ impl Scan {
     /// Ends the first pass.
     pub fn end(mut self) -> Comparison {
         for file in &mut self.files {
-            (file.notes, file.doubts) = file.columns.decide();
+            let (notes, doubts) = file.columns.decide();
+            file.notes.extend(notes);
+            file.doubts.extend(doubts);
         }
+        let files = self.files.iter_mut();
+        let mut files: Vec<_> = files
+            .map(|file| (file.measurement.as_str(), &mut file.columns))
+            .collect();
+        types::unify(&mut files);
         let (duplicates, parts) = match self.spans.end() {
             Ok(duplicates) => (duplicates, 0),
             Err(parts) => (Duplicates::default(), parts),
@@ -157,10 +202,10 @@ impl Comparison {
         more
     }
 
-    /// Returns the path and the dialect of a file.
-    pub fn file(&self, number: usize) -> (PathBuf, Dialect) {
+    /// Returns the path and the layout of a file.
+    pub fn file(&self, number: usize) -> (PathBuf, Layout) {
         let file = &self.result.files[number];
-        (file.path.clone(), file.dialect)
+        (file.path.clone(), file.layout.clone())
     }
 
     /// Processes a record of a file.
@@ -207,6 +252,26 @@ impl ScanResult {
         }
     }
 
+    /// Prints the numbers of rows that an import would reject.
+    pub fn report_rejections(&self) {
+        for file in &self.files {
+            let (rows, first) = &file.unreadable;
+            let (timeless, reason) = &file.timeless;
+            if *rows > 0 {
+                eprintln!(
+                    "note: {}: {rows} rows cannot be read and would be rejected; the first is line {}: {}",
+                    file.name, first.line, first.reason
+                );
+            }
+            if let Some(reason) = reason {
+                eprintln!(
+                    "note: {}: {timeless} rows have no time and would be rejected; the first: {reason}",
+                    file.name
+                );
+            }
+        }
+    }
+
     /// Returns the reasons that prevent the import, with remedies.
     pub fn stops(&self, replace: bool, allow_empty: bool) -> Vec<String> {
         let mut stops = Vec::new();
@@ -218,7 +283,15 @@ impl ScanResult {
             {
                 stops.push(format!(
                     "{name}: no time in column {:?} can be read: {reason}",
-                    file.columns.time.0
+                    file.columns.time.title
+                ));
+            }
+            let (doubtful, first) = file.doubtful;
+            if doubtful > 0 {
+                let unit = file.columns.time.unit.0;
+                stops.push(format!(
+                    "{name}: the first times are between 1990 and 2100 in {unit}, but {doubtful} others are not (line \
+                     {first}); --time-unit {unit} confirms the unit, or states another"
                 ));
             }
             let (empty, lines) = &file.empty;

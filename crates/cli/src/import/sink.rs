@@ -1,9 +1,10 @@
 //! Destination of imported rows: a store directly, or a server through line protocol.
 
+use super::fault::Fault;
+use super::rejects::Reporter;
 use crate::failure::Failure;
-use crate::remote::Remote;
 use crate::target::Open;
-use seiner_model::{Batch, Cell, Interval, Row, Selector, Value};
+use seiner_model::{Batch, Cell, FieldType, Interval, Row, Selector, Value};
 use seiner_store::Query;
 use seiner_wire::line::{LineNotation, Precision};
 use std::io::{Read, Write};
@@ -17,18 +18,33 @@ const REQUEST_BYTES: usize = 4 << 20;
 /// Maximum number of sources examined for earlier samples.
 const LOOKED_AT: usize = 16;
 
-/// Maximum number of rejected rows and cells that are reported individually.
-pub const MAX_REPORTED: u64 = 100;
+/// Origin of a row.
+pub struct Origin {
+    /// Line number in the file.
+    pub line: u64,
+    /// Original text, if a file of rejected rows is wanted.
+    pub text: String,
+}
+
+impl Origin {
+    fn fault(&self, reason: &str) -> Fault {
+        Fault {
+            line: self.line,
+            column: String::new(),
+            reason: reason.to_string(),
+            text: self.text.clone(),
+        }
+    }
+}
 
 /// Writes rows to a target and counts them.
 pub struct Sink {
     target: Open,
-    /// Line protocol that is not sent yet. `lines` has the file's line number of each of its lines.
+    /// Line protocol that is not sent yet.
     text: Vec<u8>,
-    lines: Vec<u64>,
+    /// Start of each line in the text, and its origin.
+    lines: Vec<(usize, Origin)>,
     counts: Counts,
-    /// Number of rejected rows and cells so far.
-    reported: u64,
 }
 
 /// Counts of an import.
@@ -40,6 +56,8 @@ pub struct Counts {
     pub rejected: u64,
     /// Cells rejected, in rows that were stored.
     pub rejected_cells: u64,
+    /// Rejected rows that the target did not list.
+    pub unlisted: u64,
 }
 
 impl Sink {
@@ -50,27 +68,19 @@ impl Sink {
             text: Vec::new(),
             lines: Vec::new(),
             counts: Counts::default(),
-            reported: 0,
         }
     }
 
     /// Counts a rejected row and reports it.
-    pub fn reject(&mut self, line: u64, reason: &str, report: &mut dyn FnMut(u64, &str)) {
+    pub fn reject_row(&mut self, fault: &Fault, reporter: &mut Reporter<'_>) {
         self.counts.rejected += 1;
-        self.report(line, reason, report);
+        reporter.report(fault);
     }
 
     /// Counts a rejected cell and reports it.
-    pub fn reject_cell(&mut self, line: u64, reason: &str, report: &mut dyn FnMut(u64, &str)) {
+    pub fn reject_cell(&mut self, fault: &Fault, reporter: &mut Reporter<'_>) {
         self.counts.rejected_cells += 1;
-        self.report(line, reason, report);
-    }
-
-    fn report(&mut self, line: u64, reason: &str, report: &mut dyn FnMut(u64, &str)) {
-        self.reported += 1;
-        if self.reported <= MAX_REPORTED {
-            report(line, reason);
-        }
+        reporter.report(fault);
     }
 
     /// Returns true if the target has samples of a measurement between two times, both included.
@@ -79,10 +89,7 @@ impl Sink {
         match &self.target {
             Open::Store(store) => {
                 let query = Query {
-                    selector: Selector {
-                        measurement: Some(measurement.to_string()),
-                        matchers: Vec::new(),
-                    },
+                    selector: selector(measurement),
                     fields: None,
                     interval: Interval::new(first, last),
                 };
@@ -108,59 +115,78 @@ impl Sink {
         }
     }
 
-    /// Writes rows. `lines` contains the line number of each row in its file.
+    /// Returns the fields of a measurement in the target, with their types. A server is not asked.
+    pub fn stored_types(&self, measurement: &str) -> Result<Vec<(String, FieldType)>, Failure> {
+        match &self.target {
+            Open::Store(store) => Ok(store.fields(&selector(measurement))?),
+            Open::Server(_) => Ok(Vec::new()),
+        }
+    }
+
+    /// Writes rows. `origins` contains the origin of each row.
     pub fn take(
         &mut self,
         batch: &Batch<'_>,
-        lines: &[u64],
-        report: &mut dyn FnMut(u64, &str),
+        origins: Vec<Origin>,
+        reporter: &mut Reporter<'_>,
     ) -> Result<(), Failure> {
         if let Open::Store(store) = &self.target {
             let receipt = store.append(&LineNotation, batch)?;
             self.counts.taken += receipt.rows as u64;
-            let unlisted = receipt.rejected_total - receipt.rejected.len();
+            let unlisted = (receipt.rejected_total - receipt.rejected.len()) as u64;
             for (row, reason) in receipt.rejected {
-                self.reject(lines[row], &reason.to_string(), report);
+                self.reject_row(&origins[row].fault(&reason.to_string()), reporter);
             }
-            self.counts.rejected += unlisted as u64;
+            self.counts.rejected += unlisted;
+            self.counts.unlisted += unlisted;
             return Ok(());
         }
-        for (row, line) in batch.rows.iter().zip(lines) {
+        for (row, origin) in batch.rows.iter().zip(origins) {
+            let start = self.text.len();
             match write_line(&mut self.text, row, batch.cells_of(row)) {
-                Ok(()) => self.lines.push(*line),
-                Err(reason) => self.reject(*line, reason, report),
+                Ok(()) => self.lines.push((start, origin)),
+                Err(reason) => self.reject_row(&origin.fault(reason), reporter),
             }
         }
-        // A file ends with a short batch. The rest is sent then, so that rejections are reported under that
-        // file's name.
-        if self.text.len() >= REQUEST_BYTES || batch.rows.len() < BATCH_ROWS {
-            self.send(report)?;
+        match self.text.len() {
+            bytes if bytes >= REQUEST_BYTES => self.flush(reporter),
+            _ => Ok(()),
         }
-        Ok(())
     }
 
-    fn send(&mut self, report: &mut dyn FnMut(u64, &str)) -> Result<(), Failure> {
-        let (text, lines) = (
-            std::mem::take(&mut self.text),
-            std::mem::take(&mut self.lines),
-        );
+    /// Sends the rows that were not sent. Call this method at the end of a file, so that rejected rows are reported
+    /// under the file's name.
+    pub fn flush(&mut self, reporter: &mut Reporter<'_>) -> Result<(), Failure> {
+        let text = std::mem::take(&mut self.text);
+        let lines = std::mem::take(&mut self.lines);
         let Open::Server(remote) = &self.target else {
             return Ok(());
         };
-        if text.is_empty() {
-            return Ok(());
+        let (mut first, mut rejected, mut listed) = (0, None, 0);
+        while first < lines.len() {
+            let written = remote.write(&text[lines[first].0..], Precision::Ns, true)?;
+            rejected.get_or_insert(written.rejected);
+            let listed_before = listed;
+            let mut last = None;
+            for line in &written.listed {
+                let at = first + usize::try_from(line.line).unwrap_or(0).saturating_sub(1);
+                if let Some((_, origin)) = lines.get(at) {
+                    last = last.max(Some(at));
+                    listed += line.count;
+                    reporter.report(&origin.fault(&line.reason));
+                }
+            }
+            // A server lists only the first rejected lines of a request. A row that is sent again counts once.
+            let is_complete = listed - listed_before >= written.rejected;
+            first = match last {
+                Some(last) if !is_complete && reporter.rejects.has_file() => last + 1,
+                _ => break,
+            };
         }
-        let written = Remote::write(remote, &text, Precision::Ns, true)?;
-        self.counts.taken += lines.len() as u64 - written.rejected;
-        let listed: u64 = written.listed.iter().map(|line| line.count).sum();
-        self.counts.rejected += written.rejected.saturating_sub(listed);
-        for rejected in written.listed {
-            let line = usize::try_from(rejected.line - 1)
-                .ok()
-                .and_then(|at| lines.get(at))
-                .copied();
-            self.reject(line.unwrap_or(0), &rejected.reason, report);
-        }
+        let rejected = rejected.unwrap_or(0);
+        self.counts.taken += (lines.len() as u64).saturating_sub(rejected);
+        self.counts.rejected += rejected;
+        self.counts.unlisted += rejected.saturating_sub(listed);
         Ok(())
     }
 
@@ -170,6 +196,13 @@ impl Sink {
             store.close()?;
         }
         Ok(self.counts)
+    }
+}
+
+fn selector(measurement: &str) -> Selector {
+    Selector {
+        measurement: Some(measurement.to_string()),
+        matchers: Vec::new(),
     }
 }
 

@@ -4,11 +4,15 @@
 //! 2. If fewer than half are numbers, the column is text.
 //! 3. Otherwise the user must decide, because the type of a field is permanent.
 
+use super::singles::Singles;
 use super::value::boolean;
 use seiner_model::FieldType;
 
 /// Maximum number of non-numeric cells quoted in a message.
 const QUOTED: usize = 3;
+
+/// Largest integer up to which doubles represent all integers.
+const MOST_EXACT: u64 = 1 << 53;
 
 /// Counts of cells by the types that can represent them.
 #[derive(Default)]
@@ -18,6 +22,9 @@ pub struct CellStatistics {
     numbers: u64,
     signed: u64,
     unsigned: u64,
+    /// Number of integers that doubles may not represent.
+    large: u64,
+    singles: Singles,
     /// First cells that are not numbers, with their line numbers.
     odd: Vec<(u64, String)>,
 }
@@ -35,15 +42,20 @@ impl CellStatistics {
     /// Counts a cell. `number` is the cell in Rust's notation of numbers.
     pub fn count(&mut self, text: &str, number: &str, line: u64) {
         self.present += 1;
-        if number.parse::<i64>().is_ok() {
+        if let Ok(integer) = number.parse::<i64>() {
             self.signed += 1;
             self.unsigned += u64::from(!number.starts_with('-'));
+            self.large += u64::from(integer.unsigned_abs() > MOST_EXACT);
             self.numbers += 1;
+            self.singles.see(number);
         } else if number.parse::<u64>().is_ok() {
             self.unsigned += 1;
+            self.large += 1;
             self.numbers += 1;
+            self.singles.see(number);
         } else if number.parse::<f64>().is_ok() {
             self.numbers += 1;
+            self.singles.see(number);
         } else {
             self.booleans += u64::from(boolean(text).is_some());
             if self.odd.len() < QUOTED {
@@ -51,6 +63,21 @@ impl CellStatistics {
                 self.odd.push((line, short));
             }
         }
+    }
+
+    /// Returns true if no cell was counted.
+    pub fn is_empty(&self) -> bool {
+        self.present == 0
+    }
+
+    /// Returns true if doubles represent all numbers as their texts denote them, rounded to the precision of doubles.
+    pub fn are_doubles(&self) -> bool {
+        self.large == 0
+    }
+
+    /// Returns the comparison of the numbers with 32-bit floats.
+    pub fn singles(&self) -> &Singles {
+        &self.singles
     }
 
     /// Returns the narrowest type that represents all cells, apart from a few odd ones.

@@ -1,6 +1,14 @@
 //! Parsers of values.
 
+use clap::ValueEnum;
 use seiner_model::{FieldType, Value};
+
+/// Decimal mark of numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Decimal {
+    Point,
+    Comma,
+}
 
 /// Parses a boolean in the usual spellings.
 pub fn boolean(text: &str) -> Option<bool> {

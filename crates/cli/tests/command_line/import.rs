@@ -225,7 +225,7 @@ fn a_dry_run_shows_dialect_columns_and_rows_and_stores_nothing() {
          from 2014-01-01T00:00:00Z to 2014-01-01T00:01:00Z\n\
          \n\
          column     role   type\n\
-         Timestamp  time\n\
+         Timestamp  time   numbers in s or dates\n\
          room       tag\n\
          temp       field  f64\n\
          open       field  bool\n\
@@ -234,7 +234,10 @@ fn a_dry_run_shows_dialect_columns_and_rows_and_stores_nothing() {
          2014-01-01T00:01:00Z  rooms,room=attic  temp=-3.25 open=false\n"
     );
     fs::write(path.join("ms.csv"), "ts,v\n1795238428644,1\n").unwrap();
-    let (status, out, err) = run(path, &["import", "csv", "--dry-run", "ms.csv"]);
+    let (status, out, err) = run(
+        path,
+        &["import", "csv", "--dry-run", "--time-unit", "s", "ms.csv"],
+    );
     assert!(status == 1 && out.contains("rejected: "), "{out}");
     assert!(err.contains("--time-unit ms would fit"), "{err}");
     assert_eq!(

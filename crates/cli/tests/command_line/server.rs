@@ -21,7 +21,18 @@ fn a_stopped_server_keeps_all_written_and_imported_rows() {
     assert_eq!(status, 1);
     assert!(err.contains("m.lp:200001: "), "{err}");
     fs::write(path.join("c.csv"), "ts,x,t\n1,0.1,\"a \"\"b\"\"\"\n2,2,c\n").unwrap();
-    let (status, _, err) = run(path, &["import", "csv", "--to", address, "c.csv"]);
+    let (status, _, err) = run(
+        path,
+        &[
+            "import",
+            "csv",
+            "--time-unit",
+            "s",
+            "--to",
+            address,
+            "c.csv",
+        ],
+    );
     assert_eq!(
         (status, err.as_str()),
         (

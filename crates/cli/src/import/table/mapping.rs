@@ -194,7 +194,7 @@ impl Finder<'_> {
                 .iter()
                 .position(|field| field.name().eq_ignore_ascii_case(name))
         };
-        if let Some(at) = crate::import::columns::TIME_NAMES.iter().find_map(named) {
+        if let Some(at) = crate::import::detect::TIME_NAMES.iter().find_map(named) {
             return Ok(at);
         }
         let is_time = |at: &usize| matches!(fields[*at].data_type(), DataType::Timestamp(..));
@@ -203,7 +203,7 @@ impl Finder<'_> {
             (Some(only), None) => Ok(only),
             _ => Err(format!(
                 "no column is called {}; name the one with the time by --time-column; there are {}",
-                crate::import::columns::TIME_NAMES.join(", "),
+                crate::import::detect::TIME_NAMES.join(", "),
                 self.titles()
             )),
         }

@@ -6,14 +6,16 @@ mod convert;
 mod files;
 mod mapping;
 mod reader;
-mod sink;
+pub mod sink;
 #[cfg(test)]
 pub mod tests;
 
-use super::comma::{TimeUnit, pair};
+use super::fault::Fault;
+use super::flags::{TimeUnit, pair};
+use super::rejects::{Rejects, RejectsFlag, Reporter};
 use crate::failure::Failure;
 use crate::progress;
-use crate::target::Target;
+use crate::target::{Archive, Target};
 use anyhow::Context;
 use clap::Args;
 use mapping::{Mapping, Wanted};
@@ -94,6 +96,10 @@ struct Flags {
     /// Tag to add to all rows, as TAG=VALUE. May be given several times.
     #[arg(long, value_name = "TAG=VALUE", value_parser = pair)]
     tag: Vec<(String, String)>,
+    #[command(flatten)]
+    rejects: RejectsFlag,
+    #[command(flatten)]
+    archive: Archive,
     /// Files to import, or folders with files.
     #[arg(required = true)]
     files: Vec<PathBuf>,
@@ -114,12 +120,13 @@ impl Flags {
         for note in files.iter().flat_map(|file| &file.mapping.notes).take(10) {
             eprintln!("note: {note}");
         }
-        let mut sink = TableSink::new(self.target.open()?);
+        let mut rejects = self.rejects.create()?;
+        let mut sink = TableSink::new(self.target.open_archive(self.archive.block_bytes)?);
         let mut failed = 0;
         for file in &files {
-            if let Err(error) = import(file, format, &mut sink) {
+            if let Err(error) = import(file, format, &mut sink, &mut rejects) {
                 // The rows of the other files, and the rows before the damage, are kept.
-                eprintln!("{}: {error:#}", file.path.display());
+                rejects.report_file(&file.path, &error);
                 failed += 1;
             }
         }
@@ -132,6 +139,9 @@ impl Flags {
             summary.push_str(&format!(", {failed} of {} files failed", files.len()));
         }
         eprintln!("{summary}");
+        if let Some(sentence) = rejects.finish(counts.unlisted)? {
+            eprintln!("{sentence}");
+        }
         match counts.rejected + failed {
             0 => Ok(()),
             _ => Err(Failure::Rejected),
@@ -160,12 +170,27 @@ impl Flags {
     }
 }
 
-fn import(file: &File, format: Format, sink: &mut TableSink) -> anyhow::Result<()> {
+fn import(
+    file: &File,
+    format: Format,
+    sink: &mut TableSink,
+    rejects: &mut Rejects,
+) -> anyhow::Result<()> {
     let name = file.path.display().to_string();
     let length = file.path.metadata()?.len();
     let bar = progress::bytes(Some(length), &name);
+    let mut reporter = Reporter {
+        rejects,
+        bar: &bar,
+        name: &name,
+        noun: " row ",
+    };
     let mut report = |row: u64, reason: &str| {
-        bar.suspend(|| eprintln!("{name}: row {row}: {reason}"));
+        reporter.report(&Fault {
+            line: row,
+            reason: reason.to_string(),
+            ..Fault::default()
+        });
     };
     let mapping = &file.mapping;
     let mut rows = sink.begin(&mapping.schema)?;

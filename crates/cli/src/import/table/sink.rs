@@ -1,7 +1,9 @@
 //! Destination of record batches: a store directly, or a server through bodies of Arrow.
 
 use crate::failure::Failure;
-use crate::import::sink::{Counts, MAX_REPORTED};
+use crate::import::fault::Fault;
+use crate::import::rejects::Reporter;
+use crate::import::sink::Counts;
 use crate::remote::Remote;
 use crate::target::Open;
 use anyhow::Result;
@@ -24,12 +26,10 @@ pub struct TableSink {
     outcome: Outcome,
 }
 
-/// Counts of rows, and the reports so far.
+/// Counts of rows.
 #[derive(Default)]
 struct Outcome {
     counts: Counts,
-    /// Number of entries that were reported.
-    reported: u64,
 }
 
 /// Rows of one file on their way to the destination.
@@ -55,6 +55,12 @@ impl TableSink {
             target,
             outcome: Outcome::default(),
         }
+    }
+
+    /// Counts a rejected row and reports it.
+    pub fn reject(&mut self, fault: &Fault, reporter: &mut Reporter<'_>) {
+        self.outcome.counts.rejected += 1;
+        reporter.report(fault);
     }
 
     /// Begins a file with rows of a schema.
@@ -159,15 +165,12 @@ impl Outcome {
             self.reject(&bad, report);
         }
         self.counts.rejected += unlisted as u64;
+        self.counts.unlisted += unlisted as u64;
     }
 
     /// Counts rejected rows and reports the first of them.
     fn reject(&mut self, rows: &BadRows, report: &mut Report<'_>) {
         self.counts.rejected += rows.count;
-        self.reported += 1;
-        if self.reported > MAX_REPORTED {
-            return;
-        }
         let reason = match rows.count {
             1 => rows.reason.clone(),
             count => format!("{}; the same for {} more rows", rows.reason, count - 1),
@@ -214,7 +217,9 @@ fn send(
     let written = remote.write_arrow(&bytes, body.rows as usize)?;
     outcome.counts.taken += body.rows.saturating_sub(written.rejected);
     let listed: u64 = written.listed.iter().map(|rejected| rejected.count).sum();
-    outcome.counts.rejected += written.rejected.saturating_sub(listed);
+    let unlisted = written.rejected.saturating_sub(listed);
+    outcome.counts.rejected += unlisted;
+    outcome.counts.unlisted += unlisted;
     for rejected in written.listed {
         let bad = BadRows {
             first: before + rejected.line,

@@ -43,7 +43,7 @@ pub fn import_folder(path: &Path, flags: &[&str], target: Open) -> (u64, u64) {
     };
     let mut sink = TableSink::new(target);
     for file in flags.files(format).unwrap() {
-        import(&file, format, &mut sink).unwrap();
+        import(&file, format, &mut sink, &mut Rejects::default()).unwrap();
     }
     let counts = sink.finish().unwrap();
     (counts.taken, counts.rejected)
