@@ -98,6 +98,7 @@ scripts/need.sh prometheus || echo "Tests with Prometheus as sender and reader a
 scripts/need.sh node-exporter || echo "Tests with node-exporter are skipped"
 scripts/need.sh influxdb || echo "Comparisons with InfluxDB are skipped"
 scripts/need.sh collectd || echo "Tests with collectd are skipped"
+scripts/need.sh cargo-deb || echo "Tests of the Debian package are skipped"
 scripts/need.sh mosquitto || echo "Tests with Mosquitto as broker are skipped"
 [ -z "$slow" ] || scripts/need.sh jdk maven || echo "Tests with JDBC are skipped"
 [ -z "$slow" ] || scripts/need.sh mkfs.ext4 mkfs.xfs || echo "Tests of file systems are skipped"

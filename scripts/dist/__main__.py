@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Builds the files of a release in target/dist: `make dist`.
 
-    scripts/dist [--arch x86_64,aarch64] [--only programs,tar,deb,wheel,sbom] [--prebuilt FOLDER]
+    python3 scripts/dist [--arch x86_64,aarch64] [--only programs,tar,deb,wheel,sbom] [--prebuilt FOLDER]
 
 Parts that are not named are left as they are. SHA256SUMS is always written, for all files in the folder.
 """
@@ -14,7 +14,6 @@ import time
 import archive
 import debian
 import programs
-import sbom
 import wheel
 from common import ARCHITECTURES, OUTPUT, Failure
 
@@ -75,6 +74,9 @@ def main():
         if "wheel" in given.only:
             step(f"wheel for {arch}", wheel.build, arch)
     if "sbom" in given.only:
+        # Its library is one of the tools that pip installs.
+        import sbom
+
         step("lists of components", sbom.write)
     step("checksums", sums)
 

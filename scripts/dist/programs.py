@@ -34,13 +34,13 @@ def build(arch):
     need_python_tools()
     need_target(arch)
     triple = f"{target(arch)}.{GLIBC}"
-    run("cargo", "zigbuild", "--release", "--locked", "-p", "seiner", "--target", triple, env=environment())
+    run("cargo", "zigbuild", "--profile", "dist", "--locked", "-p", "seiner", "--target", triple, env=environment())
     sql = ["--profile", "sql", "--manifest-path", "sql/Cargo.toml"]
     folder = {"CARGO_TARGET_DIR": str(TARGET / "sql")}
     run("cargo", "zigbuild", "--locked", *sql, "--target", triple, env=environment(**folder))
     into = fresh(programs_folder(arch))
     debug = fresh(WORK / arch / "debug")
-    split(TARGET / target(arch) / "release/seiner", into, debug)
+    split(TARGET / target(arch) / "dist/seiner", into, debug)
     # The program that answers SQL is built without debug information, which would be larger than all the rest.
     shutil.copy(TARGET / "sql" / target(arch) / "sql/seiner-sql", into)
     size = (into / "seiner").stat().st_size
