@@ -39,7 +39,7 @@ sql: ## Build the program that answers SQL, beside the server: target/release/se
 	mkdir -p target/release
 	cp target/sql/sql/seiner-sql target/release/
 
-dist: ## Build the files of a release for x86-64 and aarch64 in target/dist (an hour): make dist ARGS=--help lists parts
+dist: ## Build the files of a release for x86-64 and aarch64 in target/dist: make dist ARGS=--help lists parts
 	@scripts/venv.sh target/tools/dist scripts/dist/requirements.txt
 	@target/tools/dist/bin/python scripts/dist $(ARGS)
 

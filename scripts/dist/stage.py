@@ -1,6 +1,7 @@
 """Tree of the installed files, which the archive and the Debian package share."""
 
 import gzip
+import platform
 import shutil
 import subprocess
 
@@ -23,7 +24,7 @@ def install(arch, into, prefix):
     for name in UNITS:
         unit = into / "lib/systemd/system" / name
         write(unit, (ROOT / "deploy" / name).read_text().replace("/usr/local/bin/", f"{prefix}/bin/"))
-    seiner = [*runner(arch), programs / "seiner"]
+    seiner = runnable(arch)
     manual = into / "share/man/man1"
     run(*seiner, "man", "--into", manual, stdout=subprocess.PIPE)
     for page in list(manual.iterdir()):
@@ -33,6 +34,13 @@ def install(arch, into, prefix):
         write(into / path, run(*seiner, "completions", shell, stdout=subprocess.PIPE))
     put(into / "share/seiner", ROOT / "deploy/seiner.toml", ROOT / "deploy/port.toml")
     shutil.copytree(ROOT / "deploy/grafana", into / "share/seiner/grafana")
+
+
+def runnable(arch):
+    """Returns a command that prints the manual and the completions: a program for this machine if there is one, because
+    its texts are those of all architectures."""
+    native = programs_folder(platform.machine()) / "seiner"
+    return [native] if native.is_file() else [*runner(arch), programs_folder(arch) / "seiner"]
 
 
 def documents(into):
