@@ -87,8 +87,7 @@ def package(tmp_path_factory):
 
     folder = tmp_path_factory.mktemp("package")
     arch = platform.machine()
-    programs.copy(arch, PROGRAM.parent)
-    path = debian.write(arch, into=folder, fast=True)
+    path = debian.write(arch, programs.copy(arch, PROGRAM.parent), into=folder, fast=True)
     subprocess.run(["dpkg-deb", "--raw-extract", path, folder / "root"], check=True)
     return path, folder / "root"
 

@@ -15,7 +15,7 @@ import archive
 import debian
 import programs
 import wheel
-from common import ARCHITECTURES, OUTPUT, Failure
+from common import ARCHITECTURES, OUTPUT, Failure, programs_folder
 
 # In the order of the builds. A part uses the results of the parts before it.
 PARTS = ["programs", "tar", "deb", "wheel", "sbom"]
@@ -63,14 +63,15 @@ def main():
     given = arguments()
     OUTPUT.mkdir(parents=True, exist_ok=True)
     for arch in given.arch:
+        folder = programs_folder(arch)
         if given.prebuilt:
-            step(f"programs of {given.prebuilt}", programs.copy, arch, given.prebuilt)
+            folder = programs.copy(arch, given.prebuilt)
         elif "programs" in given.only:
             step(f"programs for {arch}", programs.build, arch)
         if "tar" in given.only:
-            step(f"archive for {arch}", archive.write, arch)
+            step(f"archive for {arch}", archive.write, arch, folder)
         if "deb" in given.only:
-            step(f"Debian package for {arch}", debian.write, arch)
+            step(f"Debian package for {arch}", debian.write, arch, folder)
         if "wheel" in given.only:
             step(f"wheel for {arch}", wheel.build, arch)
     if "sbom" in given.only:

@@ -4,9 +4,9 @@ import stage
 from common import ROOT, WORK, fresh, pack, version
 
 
-def write(arch):
+def write(arch, programs):
     tree = fresh(WORK / arch / "tree")
-    stage.install(arch, tree, "/usr/local")
+    stage.install(arch, programs, tree, "/usr/local")
     stage.documents(tree)
     # The folder of the archive is the context of the container's build.
     stage.put(tree, ROOT / "deploy/release/Containerfile")

@@ -4,19 +4,17 @@ import stage
 from common import ARCHITECTURES, OUTPUT, ROOT, WORK, environment, fresh, run, target, version
 
 
-def write(arch, as_version=None, into=OUTPUT, fast=False):
-    """Writes the package, with the version of the workspace unless another one is given. `fast` compresses less. Returns
-    the path."""
+def write(arch, programs, into=OUTPUT, fast=False):
+    """Writes the package of a folder of programs. `fast` compresses less. Returns the path."""
     run(ROOT / "scripts/need.sh", "cargo-deb")
-    as_version = as_version or version()
     # The manifest names this folder, so there is one for all architectures.
     tree = fresh(WORK / "deb")
-    stage.install(arch, tree / "usr", "/usr")
+    stage.install(arch, programs, tree / "usr", "/usr")
     stage.documents(tree / "usr/share/doc/seiner")
     stage.put(tree / "etc/seiner", ROOT / "deploy/seiner.toml")
-    path = into / f"seiner_{as_version}_{ARCHITECTURES[arch]}.deb"
+    path = into / f"seiner_{version()}_{ARCHITECTURES[arch]}.deb"
     options = ["--no-build", "--no-strip", "--quiet", "--target", target(arch)]
-    options += ["--deb-version", as_version, "--output", path]
+    options += ["--deb-version", version(), "--output", path]
     options += ["--fast"] if fast else []
     run("cargo", "deb", "-p", "seiner", *options, env=environment())
     return path

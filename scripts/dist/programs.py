@@ -34,13 +34,13 @@ def build(arch):
     need_python_tools()
     need_target(arch)
     triple = f"{target(arch)}.{GLIBC}"
-    run("cargo", "zigbuild", "--profile", "dist", "--locked", "-p", "seiner", "--target", triple, env=environment())
+    run("cargo", "zigbuild", "--profile", "small", "--locked", "-p", "seiner", "--target", triple, env=environment())
     sql = ["--profile", "sql", "--manifest-path", "sql/Cargo.toml"]
     folder = {"CARGO_TARGET_DIR": str(TARGET / "sql")}
     run("cargo", "zigbuild", "--locked", *sql, "--target", triple, env=environment(**folder))
     into = fresh(programs_folder(arch))
     debug = fresh(WORK / arch / "debug")
-    split(TARGET / target(arch) / "dist/seiner", into, debug)
+    split(TARGET / target(arch) / "small/seiner", into, debug)
     # The program that answers SQL is built without debug information, which would be larger than all the rest.
     shutil.copy(TARGET / "sql" / target(arch) / "sql/seiner-sql", into)
     size = (into / "seiner").stat().st_size
@@ -50,14 +50,16 @@ def build(arch):
 
 
 def copy(arch, folder):
-    """Takes the programs of a folder, such as target/debug, and strips them. A missing program for SQL is left out."""
-    into = fresh(programs_folder(arch))
+    """Copies the programs of a folder, such as target/debug, and strips them. A missing program for SQL is left out.
+    Returns the folder of the copies, which is apart from that of the programs of a release."""
+    into = fresh(WORK / arch / "prebuilt")
     for name in NAMES:
         source = (ROOT / folder / name).resolve()
         if source.is_file():
             objcopy("--strip-all", source, into / name)
         elif name == "seiner":
             raise Failure(f"{source} is missing; run `cargo build -p seiner`")
+    return into
 
 
 def split(program, into, debug):

@@ -15,16 +15,15 @@ COMPLETIONS = {
 }
 
 
-def install(arch, into, prefix):
+def install(arch, programs, into, prefix):
     """Writes the files that belong below a prefix such as /usr: programs, units, manual, completions, examples."""
-    programs = programs_folder(arch)
     if not (programs / "seiner").is_file():
         raise Failure(f"there is no program for {arch}; run `make dist` with the part `programs`, or with --prebuilt")
     put(into / "bin", *programs.iterdir(), mode=0o755)
     for name in UNITS:
         unit = into / "lib/systemd/system" / name
         write(unit, (ROOT / "deploy" / name).read_text().replace("/usr/local/bin/", f"{prefix}/bin/"))
-    seiner = runnable(arch)
+    seiner = runnable(arch, programs)
     manual = into / "share/man/man1"
     run(*seiner, "man", "--into", manual, stdout=subprocess.PIPE)
     for page in list(manual.iterdir()):
@@ -36,11 +35,13 @@ def install(arch, into, prefix):
     shutil.copytree(ROOT / "deploy/grafana", into / "share/seiner/grafana")
 
 
-def runnable(arch):
-    """Returns a command that prints the manual and the completions: a program for this machine if there is one, because
-    its texts are those of all architectures."""
+def runnable(arch, programs):
+    """Returns a command that prints the manual and the completions. For another architecture, this is the program for
+    this machine if there is one, because its texts are the same."""
     native = programs_folder(platform.machine()) / "seiner"
-    return [native] if native.is_file() else [*runner(arch), programs_folder(arch) / "seiner"]
+    if arch != platform.machine() and native.is_file():
+        return [native]
+    return [*runner(arch), programs / "seiner"]
 
 
 def documents(into):
