@@ -28,7 +28,7 @@ FOLDER = os.environ.get("SEINER_RELEASE", "")
 RELEASE = (ROOT / FOLDER).resolve()
 ARCH = platform.machine()
 DEBIAN = {"x86_64": "amd64", "aarch64": "arm64"}
-LARGEST = 30_000_000
+LARGEST = 34_000_000
 GLIBC = (2, 28)
 
 pytestmark = pytest.mark.skipif(not FOLDER, reason="SEINER_RELEASE names no release; run `make dist-test`")
