@@ -17,7 +17,7 @@ SUDO ?= $(if $(filter 0,$(shell id -u)),,sudo)
 
 page_sources := $(shell find web/src web/public -type f 2>/dev/null) web/index.html web/vite.config.ts web/tsconfig.json
 
-.PHONY: help serve build sql cluster tour tour-root page test test-slow test-engine bench-peers bench-protocols bench-queries bench-embedded bench-core bench-core-lock bench-bundles bench-restart \
+.PHONY: help serve build sql dist dist-test cluster tour tour-root page test test-slow test-engine bench-peers bench-protocols bench-queries bench-embedded bench-core bench-core-lock bench-bundles bench-restart \
         bench-amplification bench-merge-sim bench-merge-writes bench-merge-rate bench-merge-latency bench-merge-figures bench-soak bench-soak-peers \
         bench-simulate bench-raid-matrix bench-raid-heldout bench-raid-phases bench-raid-real bench-raid-faults \
         bench-cluster-faults bench-cluster-cost bench-cluster-scale bench-cluster-balance \
@@ -38,6 +38,16 @@ sql: ## Build the program that answers SQL, beside the server: target/release/se
 	CARGO_TARGET_DIR=$(CURDIR)/target/sql cargo build --locked --profile sql --manifest-path sql/Cargo.toml
 	mkdir -p target/release
 	cp target/sql/sql/seiner-sql target/release/
+
+dist: ## Build the files of a release for x86-64 and aarch64 in target/dist: make dist ARGS=--help lists parts
+	@scripts/venv.sh target/tools/dist scripts/dist/requirements.txt
+	@target/tools/dist/bin/python scripts/dist $(ARGS)
+
+dist-test: ## Install and use the files of make dist in clean systems (as root, on Debian)
+	scripts/need.sh debootstrap systemd-nspawn qemu-aarch64
+	scripts/venv.sh target/e2e-venv e2e/requirements.txt
+	SEINER_RELEASE=target/dist SEINER_BIN=target/dist-work/$(shell uname -m)/programs/seiner \
+	    target/e2e-venv/bin/python -m pytest e2e/test_release.py -v --tb=short -p no:cacheprovider $(ARGS)
 
 cluster: build ## Try a cluster on this machine: three nodes of Cassandra and three ports
 	scripts/need.sh java maven

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # need.sh TOOL...: checks that each tool is installed. Missing Debian packages are installed if this runs as root;
-# cargo-deny is installed in target/tools. If a toolchain is missing, the script prints how to install it, and fails.
+# cargo-deny and cargo-deb are installed in target/tools. If a toolchain is missing, the script prints how to install it, and fails.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -49,6 +49,15 @@ cargo_deny() {
     fi
 }
 
+# cargo_deb: compiles cargo-deb, in a minute, without its own compressor: it then runs xz.
+cargo_deb() {
+    local tools=$PWD/target/tools version=3.8.0
+    debian xz xz-utils
+    [ "$("$tools/bin/cargo-deb" --version 2>/dev/null)" = "cargo-deb $version" ] && return
+    echo "Installing cargo-deb" >&2
+    cargo install --quiet --locked --no-default-features --root "$tools" "cargo-deb@$version"
+}
+
 node() {
     command -v node >/dev/null && command -v npm >/dev/null ||
         fail "Node.js and npm are missing. Install Node.js 20.19 or later, with npm: https://nodejs.org/"
@@ -73,6 +82,7 @@ for tool in "$@"; do
             command -v cc >/dev/null && command -v c++ >/dev/null ||
                 fail "A C and C++ compiler are missing. On Debian, as root: apt-get install gcc g++" ;;
         cargo-deny) cargo_deny ;;
+        cargo-deb) cargo_deb ;;
         node) node ;;
         python) python ;;
         chromium) [ -n "${CHROMIUM:-}" ] || debian chromium chromium ;;
@@ -93,6 +103,12 @@ for tool in "$@"; do
         mosquitto) debian mosquitto mosquitto && debian mosquitto_pub mosquitto-clients ;;
         libnbd) debian nbdfuse libnbd-bin ;;
         qemu-img) debian qemu-img qemu-utils ;;
+        debootstrap) debian debootstrap debootstrap ;;
+        systemd-nspawn) debian systemd-nspawn systemd-container ;;
+        # Runs programs for aarch64, with the C library of that architecture.
+        qemu-aarch64)
+            debian qemu-aarch64-static qemu-user-static
+            [ -e /usr/aarch64-linux-gnu/lib/libc.so.6 ] || WHAT="The C library for aarch64" install_package libc6-arm64-cross ;;
         mkfs.ext4) debian mkfs.ext4 e2fsprogs ;;
         mkfs.xfs) debian mkfs.xfs xfsprogs ;;
         *) fail "need.sh: there is no tool $tool" ;;

@@ -43,6 +43,7 @@ mod metrics;
 mod mqtt;
 pub mod mqtt_topics;
 mod nearest;
+mod notify;
 mod opentsdb;
 mod otlp;
 mod page;

@@ -12,10 +12,11 @@ use crate::listen::Wire;
 use crate::settings::Settings;
 use crate::shutdown::{Signals, Stop};
 use crate::sql::Protocol;
+use crate::sql_program::reachable;
 use crate::text::{self, tcp, udp};
 use crate::tls::Tls;
 use crate::{
-    alerts, collectd, graphite, listen, mqtt, opentsdb, otlp, scrape, shutdown, sql, statsd,
+    alerts, collectd, graphite, listen, mqtt, notify, opentsdb, otlp, scrape, shutdown, sql, statsd,
 };
 use anyhow::{Context, Result, anyhow};
 use seiner_engine::Engine;
@@ -159,10 +160,8 @@ impl Server {
         let listener = bind(settings.listen, "listen").await?;
         self.address = listener.local_addr()?;
         let token = self.app.access.sql_token().to_string();
-        let plain = self.open_plain(&stop).await?;
-        self.app
-            .sql
-            .set_server(plain.unwrap_or(self.address), token);
+        let plain = self.open_plain(&stop).await?.unwrap_or(self.address);
+        self.app.sql.set_server(plain, token);
         let settings = &self.app.settings;
         if let Some(address) = settings.line_tcp {
             let listener = bind(address, "line_tcp").await?;
@@ -212,6 +211,8 @@ impl Server {
             )?);
         }
         self.ports.spawn(tick(self.app.clone(), stop.clone()));
+        self.ports
+            .spawn(notify::keep_alive(reachable(plain), stop.clone()));
         self.ports
             .spawn(listen::serve(listener, self.app.clone(), stop, Wire::Any));
         Ok(())
@@ -444,9 +445,11 @@ pub fn run(
         let mut signals = Signals::listen()?;
         let server = Server::start_extended(extensions, settings).await?;
         started(&server);
+        notify::ready(server.address());
         // A macro does not evaluate its arguments if the log leaves the message out.
         let signal = signals.next().await;
         tracing::info!("{signal}: stopping");
+        notify::stopping();
         server.stop().await
     });
     // Queries that were cut off may still read; they hold nothing that must be kept.

@@ -155,7 +155,7 @@ fn read_addresses(stdout: impl Read) -> Result<SqlAddresses> {
 }
 
 /// Returns an address at which this machine reaches a listener.
-fn reachable(address: SocketAddr) -> SocketAddr {
+pub fn reachable(address: SocketAddr) -> SocketAddr {
     match address.ip().is_unspecified() {
         true => SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), address.port()),
         false => address,
