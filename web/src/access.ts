@@ -12,6 +12,11 @@ export function headers(): Record<string, string> {
   return token === null ? {} : { authorization: `Bearer ${token}` };
 }
 
+/** Returns true if this tab has a token. */
+export function hasToken(): boolean {
+  return sessionStorage.getItem(KEY) !== null;
+}
+
 /** Keeps a token for this tab. Spaces around the token are removed. */
 export function keep(token: string): void {
   sessionStorage.setItem(KEY, token.trim());

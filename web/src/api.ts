@@ -264,6 +264,18 @@ export function address(path: string, parameters: Parameters = {}): string {
   return text === '' ? path : `${path}?${text}`;
 }
 
+/** Downloads the answer of an address with the token of this tab, which links cannot send. */
+export async function download(href: string, name: string): Promise<void> {
+  const response = await fetch(href, { headers: access.headers() });
+  if (!response.ok) throw new ServerError(await reason(response), response.status);
+  const link = document.createElement('a');
+  link.href = URL.createObjectURL(await response.blob());
+  link.download = name;
+  link.click();
+  // The browser reads the address before it returns to this task.
+  setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
+}
+
 async function get<T>(path: string, parameters: Parameters = {}, signal?: AbortSignal): Promise<T> {
   let response: Response;
   try {

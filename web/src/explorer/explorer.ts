@@ -1,5 +1,6 @@
 // The explorer. Its state is read from the address, and changes are written to the address.
 
+import * as access from '../access';
 import * as api from '../api';
 import { h, put, say } from '../dom';
 import * as format from '../format';
@@ -259,7 +260,15 @@ export class Explorer {
       `${format.count(result.traces.length + result.states.length)} series`,
       `answered in ${format.duration(Math.max(took, 0.1) * 1e6)}`,
     ].filter((fact): fact is string => fact !== false);
-    const links = exports(question).map(({ name, href, title }) => h('a', { href, title, target: '_blank', rel: 'noopener' }, name));
+    const links = exports(question).map(({ name, href, title, file }) => {
+      const link = h('a', { href, title, target: '_blank', rel: 'noopener' }, name);
+      link.addEventListener('click', (event) => {
+        if (!access.hasToken()) return;
+        event.preventDefault();
+        api.download(href, file).catch((error: unknown) => this.fail(error));
+      });
+      return link;
+    });
     put(this.footer, h('span', { class: 'facts' }, facts.join(' · ')), h('span', { class: 'links' }, 'Take it away: ', ...links));
   }
 

@@ -93,7 +93,7 @@ export function numeric(question: Question): api.Parameters {
 }
 
 /** Returns links that download the same query: the points as shown, or every sample. */
-export function exports(question: Question): { name: string; href: string; title: string }[] {
+export function exports(question: Question): { name: string; href: string; title: string; file: string }[] {
   const numbers = question.fields.some((field) => !isText(field));
   const shown = numbers ? numeric(question) : common(question, question.fields);
   const all = common(question, question.fields);
@@ -102,8 +102,9 @@ export function exports(question: Question): { name: string; href: string; title
       name: form === 'arrow' ? 'Arrow' : form.toUpperCase(),
       href: api.address('/api/v1/query', { ...shown, format: form }),
       title: 'The points as shown',
+      file: `points.${form}`,
     })),
-    { name: 'all samples', href: api.address('/api/v1/query', { ...all, format: 'csv' }), title: 'Every sample of the interval as CSV' },
+    { name: 'all samples', href: api.address('/api/v1/query', { ...all, format: 'csv' }), title: 'Every sample of the interval as CSV', file: 'samples.csv' },
   ];
 }
 

@@ -57,6 +57,8 @@ async function dragAcross(page: Page, from: number, to: number, shift = false): 
 
 const length = (page: Page): number => Number(params(page).get('to')) - Number(params(page).get('from'));
 
+const ONE = '/#/explorer?select=host_cpu{host="anchor",core="all"}&field=usage&last=24h';
+
 test.describe('plan', () => {
   test('plans what the form asks, and its address can be kept', async ({ page }) => {
     await page.goto('/');
@@ -124,6 +126,11 @@ base('a page without a token asks for one until it is right', async ({ page, req
   await expect(dialog).toBeHidden();
   await page.reload();
   await expect(page.locator('.figure', { hasText: 'Sources' }).locator('.value').first()).toHaveText('104,312');
+  // A link cannot send the token, so the page downloads the answer itself.
+  await page.goto(ONE);
+  const saved = page.waitForEvent('download');
+  await page.getByRole('link', { name: 'CSV', exact: true }).click();
+  expect((await saved).suggestedFilename()).toBe('points.csv');
   await request.post('/mock?scenario=calm');
 });
 
@@ -251,8 +258,6 @@ test('a store with nothing but its own sensors shows it too, until somebody writ
 });
 
 test.describe('explorer', () => {
-  const ONE = '/#/explorer?select=host_cpu{host="anchor",core="all"}&field=usage&last=24h';
-
   test('asks for as many points as fit, and draws them with their band', async ({ page }) => {
     const seen = queries(page);
     await page.goto(ONE);
