@@ -40,8 +40,8 @@ sql: ## Build the program that answers SQL, beside the server: target/release/se
 	cp target/sql/sql/seiner-sql target/release/
 
 dist: ## Build the files of a release for x86-64 and aarch64 in target/dist: make dist ARGS=--help lists parts
-	@scripts/venv.sh target/tools/dist scripts/dist/requirements.txt
-	@target/tools/dist/bin/python scripts/dist $(ARGS)
+	@scripts/venv.sh target/tools/dist scripts/release/requirements.txt
+	@target/tools/dist/bin/python scripts/release $(ARGS)
 
 dist-test: ## Install and use the files of make dist in clean systems (as root, on Debian)
 	scripts/need.sh debootstrap systemd-nspawn qemu-aarch64

@@ -12,7 +12,7 @@ import pytest
 
 from program import PROGRAM, ROOT, run
 
-sys.path.insert(0, str(ROOT / "scripts/dist"))
+sys.path.insert(0, str(ROOT / "scripts/release"))
 
 WATCHDOG_S = 2
 

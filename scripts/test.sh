@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # test.sh: runs all tests of the project, step by step. After a failed step, the later steps still run. A list at the
-# end shows the result and the time of each step. SLOW=1 adds thousands of simulated runs, more kills of the server, and
-# fuzzing.
+# end shows the result and the time of each step. SLOW=1 adds thousands of simulated runs, more kills of the server, tests
+# of the Debian package, and fuzzing.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 slow=${SLOW:-}
@@ -99,7 +99,7 @@ scripts/need.sh node-exporter || echo "Tests with node-exporter are skipped"
 scripts/need.sh alertmanager || echo "Tests with Alertmanager are skipped"
 scripts/need.sh influxdb || echo "Comparisons with InfluxDB are skipped"
 scripts/need.sh collectd || echo "Tests with collectd are skipped"
-scripts/need.sh cargo-deb || echo "Tests of the Debian package are skipped"
+[ -z "$slow" ] || scripts/need.sh cargo-deb || echo "Tests of the Debian package are skipped"
 scripts/need.sh mosquitto || echo "Tests with Mosquitto as broker are skipped"
 [ -z "$slow" ] || scripts/need.sh jdk maven || echo "Tests with JDBC are skipped"
 [ -z "$slow" ] || scripts/need.sh mkfs.ext4 mkfs.xfs || echo "Tests of file systems are skipped"

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Builds the files of a release in target/dist: `make dist`.
 
-    python3 scripts/dist [--arch x86_64,aarch64] [--only programs,tar,deb,wheel,sbom] [--prebuilt FOLDER]
+    python3 scripts/release [--arch x86_64,aarch64] [--only programs,tar,deb,wheel,sbom] [--prebuilt FOLDER]
 
 Parts that are not named are left as they are. SHA256SUMS is always written, for all files in the folder.
 """

@@ -64,7 +64,7 @@ def commit_time():
 
 
 def need_python_tools():
-    run(ROOT / "scripts/venv.sh", PYTHON_TOOLS, ROOT / "scripts/dist/requirements.txt")
+    run(ROOT / "scripts/venv.sh", PYTHON_TOOLS, ROOT / "scripts/release/requirements.txt")
 
 
 def need_target(arch):
