@@ -386,3 +386,19 @@ def test_a_forgotten_tag_stops_the_import(serve, tmp_path, dice):
         done = run("import", "csv", "--to", server.url, "--time-unit", "ms", "--tag-columns", "series", path)
         assert done.returncode == 0, done.stderr
         assert ("samples of live_collectd in this time already" in done.stderr) == note
+
+
+def test_a_sensor_goes_on_after_its_file_was_imported_as_32_bit_floats(serve, tmp_path, dice):
+    """Without --types, the import chooses f32. Lines of the same sensor are stored in this type if nothing is lost."""
+    path = tmp_path / "acc.csv"
+    texts = [str(numpy.float32(dice.gauss(0, 9))) for _ in range(3000)]
+    path.write_text("ts,ax\n" + "".join(f"{1_700_000_000 + n},{text}\n" for n, text in enumerate(texts)))
+    done = run("import", "csv", "--data", tmp_path / "data", path)
+    assert done.returncode == 0 and "ax: 32-bit floats" in done.stderr, done.stderr
+    server = serve()
+    assert server.write("acc ax=21.37 1800000000\nacc ax=1.5 1800000001\n", precision="s").status_code == 204
+    answer = server.write("acc ax=0.30000000000000004 1800000002\n", precision="s")
+    assert answer.status_code == 400 and "f32" in answer.text
+    [series] = server.query("acc").values()
+    assert series["type"] == "f32" and len(series["values"]) == 3002
+    assert series["values"][-2:] == [21.37, 1.5]

@@ -70,12 +70,14 @@ pub enum Value<'a> {
 }
 
 impl<'a> Value<'a> {
-    /// Returns the value in a type: itself, if it has the type, or the same integer with or without a sign. Returns
-    /// `None` if the type cannot hold the value.
+    /// Returns the value in a type: itself, if it has the type, the same integer with or without a sign, or the same float
+    /// with 32 or 64 bits. Returns `None` if the type cannot hold the value.
     pub fn in_type(self, field_type: FieldType) -> Option<Value<'a>> {
         match (self, field_type) {
             (Value::I64(value), FieldType::U64) => u64::try_from(value).ok().map(Value::U64),
             (Value::U64(value), FieldType::I64) => i64::try_from(value).ok().map(Value::I64),
+            (Value::F64(value), FieldType::F32) => single(value).map(Value::F32),
+            (Value::F32(value), FieldType::F64) => Some(Value::F64(value.into())),
             _ => (self.field_type() == field_type).then_some(self),
         }
     }
@@ -93,6 +95,15 @@ impl<'a> Value<'a> {
     }
 }
 
+/// Returns the 32-bit float that is a 64-bit float, or whose shortest text denotes it: sensors with 32-bit floats send
+/// texts such as `21.37`. Returns `None` if there is no such float.
+fn single(value: f64) -> Option<f32> {
+    let single = value as f32;
+    let is_equal = f64::from(single).to_bits() == value.to_bits();
+    let has_its_text = || single.is_finite() && single.to_string().parse() == Ok(value);
+    (is_equal || has_its_text()).then_some(single)
+}
+
 /// Bit-exact comparison: two NaNs with the same payload are equal, 0.0 and −0.0 are not.
 impl PartialEq for Value<'_> {
     fn eq(&self, other: &Self) -> bool {
@@ -105,5 +116,33 @@ impl PartialEq for Value<'_> {
             (Value::Str(a), Value::Str(b)) => a == b,
             _ => false,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn floats_change_their_size_only_without_a_loss() {
+        let to_single = |value: f64| match Value::F64(value).in_type(FieldType::F32) {
+            Some(Value::F32(single)) => Some(single.to_bits()),
+            other => {
+                assert_eq!(other, None);
+                None
+            }
+        };
+        let exact = [1.5, -0.0, f64::INFINITY, f64::NAN];
+        let shortest = [21.37, 1e30, 1.9400482, 3.4e38];
+        for kept in exact.into_iter().chain(shortest) {
+            assert_eq!(to_single(kept), Some((kept as f32).to_bits()), "{kept}");
+        }
+        let stale = f64::from_bits(0x7ff0_0000_0000_0002);
+        for lost in [1.94004821, 0.1 + 0.2, 1e39, 1e-60, 16_777_217.0, stale] {
+            assert_eq!(to_single(lost), None, "{lost}");
+        }
+        let double = Value::F32(21.37).in_type(FieldType::F64);
+        assert_eq!(double, Some(Value::F64(f64::from(21.37f32))));
+        assert_eq!(Value::I64(1).in_type(FieldType::F64), None);
     }
 }

@@ -45,6 +45,7 @@ pub fn all(make: &dyn Fn() -> Arc<dyn Store>) {
         accepts_and_rejects_row_by_row,
         takes_columns_and_samples_of_registered_sources,
         takes_integers_with_and_without_a_sign,
+        takes_floats_of_both_sizes,
         later_values_replace_earlier_ones,
         positions_become_durable,
         lists_names,
@@ -203,6 +204,20 @@ fn takes_integers_with_and_without_a_sign(store: &dyn Store) {
         found,
         [1, 2].map(|time| (time as i64, text(Value::U64(time))))
     );
+}
+
+/// Checks that a float is stored in a field of floats of the other size, if nothing is lost.
+fn takes_floats_of_both_sizes(store: &dyn Store) {
+    let first = [("s", Value::F32(0.5)), ("d", Value::F64(0.1))];
+    must_put(store, &[("a", 1, &first)]);
+    let other = [("s", Value::F64(21.37)), ("d", Value::F32(1.5))];
+    let lost = [("s", Value::F64(1.0 / 3.0))];
+    let receipt = put(store, &[("a", 2, &other), ("a", 3, &lost)]);
+    let receipt = receipt.expect("the store accepts rows");
+    assert_eq!((receipt.samples, receipt.rejected[0].0), (2, 1));
+    let found = |field| values(store, &query("a", &[field], Interval::ALL));
+    assert_eq!(found("s")[1..], [(2, text(Value::F32(21.37)))]);
+    assert_eq!(found("d")[1..], [(2, text(Value::F64(1.5)))]);
 }
 
 fn takes_columns_and_samples_of_registered_sources(store: &dyn Store) {
