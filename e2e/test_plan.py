@@ -70,7 +70,7 @@ def test_the_page_plans_with_the_same_code(serve, tmp_path):
 
 
 def test_a_plan_that_does_not_fit_lists_alternatives():
-    done = plan("--sensors", "1e6", "--every", "1s", "--fields", "10", "--keep", "90d", "--ram", "4GiB", "--space", "1TB")
+    done = plan("--sensors", "1e6", "--every", "1s", "--keep", "90d", "--ram", "4GiB", "--space", "1TB")
     assert done.returncode == 0, done.stderr
     assert "It does not fit one machine" in done.stdout
     assert "What would fit" in done.stdout and "machines like this" in done.stdout
