@@ -63,30 +63,32 @@ impl Calibration {
             demand: &generated,
             is_over,
         };
+        let full = full_blocks(demand)?;
+        // Trials of as many rows as full blocks have would be less exact.
+        let least = full
+            .iter()
+            .map(|(_, point)| point.rows)
+            .fold(f64::INFINITY, f64::min);
         let mut points = ROWS
             .iter()
+            .filter(|rows| (**rows as f64) < least)
             .map(|rows| trial(demand, *rows))
             .collect::<anyhow::Result<Vec<_>>>()?;
+        points = full
+            .iter()
+            .fold(points, |points, (_, full)| joined(points, *full));
         let (rows_per_s, source_bytes) = rate(costs)?;
         let generated_row = row_bytes(costs)?;
-        let (mut own_row, mut full) = (generated_row, Vec::new());
-        if let Some(recording) = &demand.recording {
-            for block_bytes in BLOCK_BYTES {
-                let mut point = fill(demand, block_bytes)?;
-                let unrepeated = recording.unrepeated_rows();
-                if point.rows > unrepeated as f64 {
-                    // Repeated rows would compress too well.
-                    point.disk_row = trial(demand, unrepeated)?.disk_row;
-                }
-                full.push((f64::from(block_bytes), point.rows));
-                own_row = row_bytes_of(block_bytes, point.rows, demand.fields);
-                points = joined(points, point);
-            }
-        }
+        let own_row = full.last().map_or(generated_row, |(block_bytes, point)| {
+            row_bytes_of(*block_bytes, point.rows, demand.fields)
+        });
         let starts = Starts::make(costs, generated_row)?;
         Ok(Calibration {
             points,
-            full,
+            full: full
+                .iter()
+                .map(|(block_bytes, point)| (f64::from(*block_bytes), point.rows))
+                .collect(),
             row_bytes: own_row,
             generated_row,
             scatter: scatter(costs, generated_row)?,
@@ -154,6 +156,10 @@ impl Calibration {
 
     /// Returns the bytes of segments per row in blocks of `rows` rows, footers included.
     pub fn disk_row(&self, rows: f64) -> f64 {
+        if let [only] = &self.points[..] {
+            // Blocks of all sizes have one row.
+            return only.disk_row + self.footer_bytes / rows;
+        }
         // A block has a constant part and a part per row. So the size of the block is linear between two trials; the
         // size of the row is not.
         let at = self
@@ -207,7 +213,30 @@ impl Calibration {
     }
 }
 
-/// Adds a trial of full blocks to trials of fewer rows. Trials of as many rows are less exact, and are left out.
+/// Runs the trials of full blocks of recorded samples, by block size; none for generated samples.
+fn full_blocks(demand: &Subject<'_>) -> anyhow::Result<Vec<(u32, Point)>> {
+    let Some(recording) = &demand.recording else {
+        return Ok(Vec::new());
+    };
+    let unrepeated = recording.unrepeated_rows();
+    let mut without_repeats = None;
+    let mut full = Vec::new();
+    for block_bytes in BLOCK_BYTES {
+        let mut point = fill(demand, block_bytes)?;
+        if point.rows > unrepeated as f64 {
+            // Repeated rows would compress too well.
+            let tried = match without_repeats {
+                Some(tried) => tried,
+                None => *without_repeats.insert(trial(demand, unrepeated)?),
+            };
+            point.disk_row = tried.disk_row;
+        }
+        full.push((block_bytes, point));
+    }
+    Ok(full)
+}
+
+/// Adds a trial of full blocks to trials of fewer rows, and leaves out trials of as many rows.
 fn joined(points: Vec<Point>, full: Point) -> Vec<Point> {
     let mut points: Vec<Point> = points
         .into_iter()
@@ -246,6 +275,11 @@ mod tests {
             name_s: 1e-6,
             entry_s: 1e-7,
         }
+    }
+
+    #[test]
+    fn blocks_of_one_row_have_one_size() {
+        assert_eq!(of_points(&[1.0]).disk_row(1.0), 10.0);
     }
 
     #[test]

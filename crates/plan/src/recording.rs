@@ -1,7 +1,8 @@
 //! Recording: rows of real sources, from which a plan learns how its samples compress.
 
-use seiner_model::{Bitmap, Column, Interval, Selector};
+use seiner_model::{Bitmap, Column, FieldType, Interval, Selector};
 use seiner_store::{Error, IsOver, Piece, Query, Store};
+use std::collections::HashMap;
 use std::sync::Arc;
 
 /// Maximum number of sources that a recording keeps.
@@ -18,7 +19,7 @@ pub struct Recording {
     pub name: String,
     /// Sources, each with at least one row.
     pub sources: Vec<RecordedSource>,
-    /// Number of sources in that place, of which [`Recording::sources`] is a part.
+    /// Number of sources at the origin. [`Recording::sources`] is a selection of them.
     pub all_sources: u64,
     /// Number of rows of the sources.
     pub rows: u64,
@@ -60,11 +61,12 @@ impl RecordedSource {
         (self.span_ns() / intervals).max(1)
     }
 
-    fn has_fields_of(&self, other: &RecordedSource) -> bool {
-        self.fields.len() == other.fields.len()
-            && self.fields.iter().zip(&other.fields).all(|(own, other)| {
-                own.name == other.name && own.values.field_type() == other.values.field_type()
-            })
+    /// Returns the names and types of the fields.
+    fn layout(&self) -> Vec<(&str, FieldType)> {
+        let fields = self.fields.iter();
+        fields
+            .map(|field| (&*field.name, field.values.field_type()))
+            .collect()
     }
 
     fn span_ns(&self) -> i64 {
@@ -177,20 +179,20 @@ impl Recording {
     /// Returns the index of the next source with the same fields, of the first after the last. Without another such
     /// source, returns the given index.
     pub fn next_alike(&self, index: usize) -> usize {
-        let source = &self.sources[index];
+        let layout = self.sources[index].layout();
         let others = (index + 1..self.sources.len()).chain(0..index);
-        let mut alike = others.filter(|other| self.sources[*other].has_fields_of(source));
+        let mut alike = others.filter(|other| self.sources[*other].layout() == layout);
         alike.next().unwrap_or(index)
     }
 
     /// Returns the number of rows that a sensor plays before it repeats rows: those of the largest group of sources with
     /// the same fields.
     pub fn unrepeated_rows(&self) -> u64 {
-        let group = |first: &RecordedSource| {
-            let alike = self.sources.iter().filter(|one| one.has_fields_of(first));
-            alike.map(|one| one.times.len() as u64).sum::<u64>()
-        };
-        self.sources.iter().map(group).max().unwrap_or(0)
+        let mut groups: HashMap<Vec<(&str, FieldType)>, u64> = HashMap::new();
+        for source in &self.sources {
+            *groups.entry(source.layout()).or_default() += source.times.len() as u64;
+        }
+        groups.into_values().max().unwrap_or(0)
     }
 
     /// Returns the mean number of samples of a row.

@@ -81,11 +81,21 @@ fn options(durability: Durability) -> Options {
 
 /// Opens an engine with options for trials on a disk in memory.
 pub fn in_memory(disk: &SimDisk, durability: Durability) -> anyhow::Result<Engine> {
-    Ok(Engine::open(
-        Arc::new(disk.clone()),
-        Arc::new(SystemClock::new()),
-        options(durability),
-    )?)
+    open(disk, options(durability))
+}
+
+/// Opens an engine with blocks of a size on a new disk in memory.
+fn with_blocks(block_bytes: u32, durability: Durability) -> anyhow::Result<Engine> {
+    let options = Options {
+        block_bytes,
+        ..options(durability)
+    };
+    open(&SimDisk::new(1), options)
+}
+
+fn open(disk: &SimDisk, options: Options) -> anyhow::Result<Engine> {
+    let clock = Arc::new(SystemClock::new());
+    Ok(Engine::open(Arc::new(disk.clone()), clock, options)?)
 }
 
 /// A demand to run trials for.
@@ -172,15 +182,7 @@ pub fn trial(demand: &Subject<'_>, rows: u64) -> anyhow::Result<Point> {
 
 /// Fills blocks of some sources and returns the bytes per row in the buffer.
 pub fn row_bytes(demand: &Subject<'_>) -> anyhow::Result<f64> {
-    let options = Options {
-        block_bytes: FILLED_BYTES,
-        ..options(Durability::Memory)
-    };
-    let engine = Engine::open(
-        Arc::new(SimDisk::new(1)),
-        Arc::new(SystemClock::new()),
-        options,
-    )?;
+    let engine = with_blocks(FILLED_BYTES, Durability::Memory)?;
     let mut load = load(&engine, demand, FILLED)?;
     let mut rounds = 0.0;
     while engine.status().blocks_sealed < FILLED && rounds < MOST_ROWS {
@@ -206,15 +208,7 @@ pub fn row_bytes_of(block_bytes: u32, rows: f64, fields: u64) -> f64 {
 /// Fills blocks of a size with recorded samples. Sources fill their blocks after different numbers of rows, so the
 /// result is a mean over blocks.
 pub fn fill(demand: &Subject<'_>, block_bytes: u32) -> anyhow::Result<Point> {
-    let options = Options {
-        block_bytes,
-        ..options(Durability::Interval(Duration::from_secs(60)))
-    };
-    let engine = Engine::open(
-        Arc::new(SimDisk::new(1)),
-        Arc::new(SystemClock::new()),
-        options,
-    )?;
+    let engine = with_blocks(block_bytes, Durability::Interval(Duration::from_secs(60)))?;
     let mut load = load(&engine, demand, RECORDED)?;
     let before = engine.status();
     let mut fed = 0;
