@@ -24,4 +24,4 @@ pub use time::{
     Interval, Moment, TimeError, duration_text, parse_duration, parse_moment, parse_time,
     parse_units, plausible_unit,
 };
-pub use value::{FieldType, Value};
+pub use value::{FieldType, Value, has_text_of};

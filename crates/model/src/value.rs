@@ -100,8 +100,13 @@ impl<'a> Value<'a> {
 fn single(value: f64) -> Option<f32> {
     let single = value as f32;
     let is_equal = f64::from(single).to_bits() == value.to_bits();
-    let has_its_text = || single.is_finite() && single.to_string().parse() == Ok(value);
-    (is_equal || has_its_text()).then_some(single)
+    (is_equal || has_text_of(single, value)).then_some(single)
+}
+
+/// Returns true if the shortest text of a 32-bit float denotes a 64-bit float.
+pub fn has_text_of(single: f32, value: f64) -> bool {
+    let text = format!("{single:e}").parse::<f64>();
+    text.is_ok_and(|text| text.to_bits() == value.to_bits())
 }
 
 /// Bit-exact comparison: two NaNs with the same payload are equal, 0.0 and −0.0 are not.
