@@ -52,7 +52,7 @@ impl Csv {
         run::run(&self.flags, &|path| self.layout(path))
     }
 
-    /// Imports all files into a store for trials, whatever rows are lost. Valid rows suffice there.
+    /// Imports all files into a store for trials, even if rows are lost.
     ///
     /// # Errors
     /// If a file cannot be read, or a column has no meaning.

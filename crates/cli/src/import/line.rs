@@ -5,6 +5,7 @@
 //! it.
 
 use super::fault::Fault;
+use super::outcome::{conclude, each_file};
 use super::rejects::{Rejects, RejectsFlag, Reporter};
 use super::sink::{BATCH_ROWS, Origin, Sink};
 use crate::failure::Failure;
@@ -67,29 +68,21 @@ impl Line {
         let mut rejects = self.rejects.create()?;
         let target = self.target.open_archive(self.archive.block_bytes)?;
         let mut sink = Sink::new(target);
-        let mut failed = 0;
-        for path in &self.files {
-            if let Err(error) = self.import(path, &mut sink, &mut rejects) {
-                // The rows of the other files, and those before the error, are kept.
-                rejects.report_file(path, &error);
-                failed += 1;
-            }
-        }
+        let failed = each_file(
+            &self.files,
+            PathBuf::as_path,
+            &mut rejects,
+            |path, rejects| self.import(path, &mut sink, rejects),
+        );
         let counts = sink.finish()?;
-        eprintln!(
+        let mut summary = format!(
             "{} rows imported, {} rejected",
             counts.taken, counts.rejected
         );
         if failed > 0 {
-            eprintln!("{failed} of {} files failed", self.files.len());
+            summary.push_str(&format!("\n{failed} of {} files failed", self.files.len()));
         }
-        if let Some(sentence) = rejects.finish(counts.unlisted)? {
-            eprintln!("{sentence}");
-        }
-        match counts.rejected + failed {
-            0 => Ok(()),
-            _ => Err(Failure::Rejected),
-        }
+        conclude(&summary, &counts, failed, rejects)
     }
 
     fn import(&self, path: &Path, sink: &mut Sink, rejects: &mut Rejects) -> Result<()> {

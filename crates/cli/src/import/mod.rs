@@ -9,6 +9,7 @@ mod flags;
 mod json;
 mod json_lines;
 mod line;
+mod outcome;
 mod patterns;
 mod preview;
 mod records;

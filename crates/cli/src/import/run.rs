@@ -8,6 +8,7 @@ use super::columns::Columns;
 use super::detect;
 use super::fault::Fault;
 use super::flags::Flags;
+use super::outcome::conclude;
 use super::records::{Input, Layout, Next};
 use super::rejects::{Rejects, Reporter};
 use super::rows::{name, row};
@@ -76,17 +77,10 @@ pub fn run(flags: &Flags, layout: &LayoutOf<'_>) -> Result<(), Failure> {
         import(flags, file, &mut sink, &mut rejects)?;
     }
     let counts = sink.finish()?;
-    eprintln!("{}", result.summary(&counts));
-    if let Some(sentence) = rejects.finish(counts.unlisted)? {
-        eprintln!("{sentence}");
-    }
-    match counts.rejected + counts.rejected_cells {
-        0 => Ok(()),
-        _ => Err(Failure::Rejected),
-    }
+    conclude(&result.summary(&counts), &counts, 0, rejects)
 }
 
-/// Imports all files into a store for trials, whatever rows are lost.
+/// Imports all files into a store for trials, even if rows are lost.
 #[cfg(feature = "plan")]
 pub fn fill(flags: &Flags, layout: &LayoutOf<'_>, store: Arc<dyn Store>) -> Result<(), Failure> {
     let result = scan(flags, layout)?;

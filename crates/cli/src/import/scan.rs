@@ -35,7 +35,7 @@ pub struct File {
 }
 
 impl File {
-    /// Creates a file of which no record was processed. `notes` contains assumptions.
+    /// Creates the state of a file before its first record. `notes` are assumptions.
     pub fn new(
         name: &str,
         path: &Path,

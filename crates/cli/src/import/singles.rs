@@ -6,7 +6,7 @@
 //! doubles. A sample of the column is therefore encoded both ways by the codecs of the store.
 
 use seiner_codec::{Effort, encode_column};
-use seiner_model::Column;
+use seiner_model::{Column, has_text_of};
 
 /// Number of values that are encoded for the comparison.
 const SAMPLE: usize = 4096;
@@ -45,7 +45,7 @@ impl Singles {
             let is_exact = f64::from(single).to_bits() == value.to_bits();
             self.exact &= is_exact;
             // The shortest text costs the most, and is the same question if the number is not exact.
-            self.shortest = self.shortest && is_shortest(single, value);
+            self.shortest = self.shortest && has_text_of(single, value);
         }
         match self.are_exact() {
             true if self.sample.len() < SAMPLE => self.sample.push(value),
@@ -71,12 +71,6 @@ impl Singles {
         let saving = double.saturating_sub(single) * 100 / double.max(1);
         (saving >= LEAST_SAVING).then_some(saving)
     }
-}
-
-/// Returns true if the shortest text of a 32-bit float denotes this number.
-fn is_shortest(single: f32, value: f64) -> bool {
-    let text = format!("{single:e}").parse::<f64>();
-    text.is_ok_and(|text| text.to_bits() == value.to_bits())
 }
 
 fn encoded_bytes(column: &Column) -> usize {

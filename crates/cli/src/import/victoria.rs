@@ -6,9 +6,9 @@
 use super::fault::Fault;
 use super::flags::pair;
 use super::json_lines::{Line, Lines, too_long};
+use super::outcome::{conclude, each_file, summary};
 use super::rejects::{Rejects, RejectsFlag, Reporter};
 use super::series::{Labels, Series};
-use super::sink::Counts;
 use super::table::sink::TableSink;
 use crate::failure::Failure;
 use crate::source::{self, Source};
@@ -62,23 +62,15 @@ impl Victoria {
     pub fn run(self) -> Result<(), Failure> {
         let mut rejects = self.rejects.create()?;
         let mut sink = TableSink::new(self.target.open_archive(self.archive.block_bytes)?);
-        let mut failed = 0;
-        for path in &self.files {
-            if let Err(error) = self.import(path, &mut sink, &mut rejects) {
-                // The samples of the other files, and those before the damage, are kept.
-                rejects.report_file(path, &error);
-                failed += 1;
-            }
-        }
+        let failed = each_file(
+            &self.files,
+            PathBuf::as_path,
+            &mut rejects,
+            |path, rejects| self.import(path, &mut sink, rejects),
+        );
         let counts = sink.finish()?;
-        summarize(&counts, failed, self.files.len());
-        if let Some(sentence) = rejects.finish(counts.unlisted)? {
-            eprintln!("{sentence}");
-        }
-        match counts.rejected + failed {
-            0 => Ok(()),
-            _ => Err(Failure::Rejected),
-        }
+        let summary = summary(&counts, failed, self.files.len());
+        conclude(&summary, &counts, failed, rejects)
     }
 
     fn import(&self, path: &Path, sink: &mut TableSink, rejects: &mut Rejects) -> Result<()> {
@@ -128,17 +120,6 @@ impl Victoria {
         bar.finish_and_clear();
         Ok(())
     }
-}
-
-fn summarize(counts: &Counts, failed: u64, files: usize) {
-    let mut summary = format!(
-        "{} rows imported, {} rejected",
-        counts.taken, counts.rejected
-    );
-    if failed > 0 {
-        summary.push_str(&format!(", {failed} of {files} files failed"));
-    }
-    eprintln!("{summary}");
 }
 
 /// A line of the export.

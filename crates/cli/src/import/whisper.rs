@@ -1,6 +1,7 @@
 //! `seiner import whisper`: imports folders of Graphite's Whisper files.
 
 use super::flags::pair;
+use super::outcome::conclude;
 use super::rejects::{Rejects, RejectsFlag, Reporter};
 use super::series::{Labels, Series};
 use super::table::sink::TableSink;
@@ -75,17 +76,11 @@ impl Whisper {
         let mut sink = TableSink::new(self.target.open_archive(self.archive.block_bytes)?);
         let counts = self.import(&files, &mut sink, &mut rejects)?;
         let rows = sink.finish()?;
-        eprintln!(
+        let summary = format!(
             "{} rows imported, {} rejected; {} of {} files failed; {} rows are aggregates of coarser archives",
             rows.taken, rows.rejected, counts.failed, counts.files, counts.coarse
         );
-        if let Some(sentence) = rejects.finish(rows.unlisted)? {
-            eprintln!("{sentence}");
-        }
-        match rows.rejected + counts.failed {
-            0 => Ok(()),
-            _ => Err(Failure::Rejected),
-        }
+        conclude(&summary, &rows, counts.failed, rejects)
     }
 
     /// Imports files. Each has the path of its folder.

@@ -12,6 +12,7 @@ pub mod tests;
 
 use super::fault::Fault;
 use super::flags::{TimeUnit, pair};
+use super::outcome::{conclude, each_file, summary};
 use super::rejects::{Rejects, RejectsFlag, Reporter};
 use crate::failure::Failure;
 use crate::progress;
@@ -122,30 +123,15 @@ impl Flags {
         }
         let mut rejects = self.rejects.create()?;
         let mut sink = TableSink::new(self.target.open_archive(self.archive.block_bytes)?);
-        let mut failed = 0;
-        for file in &files {
-            if let Err(error) = import(file, format, &mut sink, &mut rejects) {
-                // The rows of the other files, and the rows before the damage, are kept.
-                rejects.report_file(&file.path, &error);
-                failed += 1;
-            }
-        }
-        let counts = sink.finish()?;
-        let mut summary = format!(
-            "{} rows imported, {} rejected",
-            counts.taken, counts.rejected
+        let failed = each_file(
+            &files,
+            |file| &file.path,
+            &mut rejects,
+            |file, rejects| import(file, format, &mut sink, rejects),
         );
-        if failed > 0 {
-            summary.push_str(&format!(", {failed} of {} files failed", files.len()));
-        }
-        eprintln!("{summary}");
-        if let Some(sentence) = rejects.finish(counts.unlisted)? {
-            eprintln!("{sentence}");
-        }
-        match counts.rejected + failed {
-            0 => Ok(()),
-            _ => Err(Failure::Rejected),
-        }
+        let counts = sink.finish()?;
+        let summary = summary(&counts, failed, files.len());
+        conclude(&summary, &counts, failed, rejects)
     }
 
     /// Opens all files and finds the meaning of their columns.
