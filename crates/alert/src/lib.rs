@@ -10,6 +10,6 @@ mod rules;
 mod state;
 mod template;
 
-pub use message::{message, moment};
+pub use message::{labels, message};
 pub use rules::{Group, Rule, RuleError, read};
 pub use state::{Alert, Phase, RuleState};

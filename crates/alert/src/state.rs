@@ -3,7 +3,7 @@
 use crate::rules::Rule;
 use crate::template;
 use seiner_promql::{Labels, METRIC_NAME};
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
 /// Label with the name of the rule.
@@ -34,7 +34,7 @@ pub struct Alert {
     /// Labels.
     pub labels: Labels,
     /// Texts for people, by name.
-    pub annotations: Vec<(String, String)>,
+    pub annotations: BTreeMap<String, String>,
     /// Last value of the expression.
     pub value: f64,
     /// Time since which the expression has a result, in ns.
@@ -206,7 +206,6 @@ impl Alert {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::collections::BTreeMap;
 
     const SECOND: i64 = 1_000_000_000;
     const INTERVAL: Duration = Duration::from_secs(15);
@@ -265,7 +264,8 @@ mod tests {
         assert_eq!(due[0].labels.get("alertname"), "Hot");
         assert_eq!(due[0].labels.get("severity"), "page 31");
         assert_eq!(due[0].labels.get(METRIC_NAME), "");
-        assert_eq!(due[0].annotations, [("text".into(), "a: 31".into())]);
+        let text = ("text".into(), "a: 31".into());
+        assert_eq!(due[0].annotations, BTreeMap::from([text]));
         assert_eq!(due[0].valid_until, (30 + 4 * 60) * SECOND);
         state.note_sent(30 * SECOND);
         assert!(state.due(45 * SECOND).is_empty() && state.changed().is_empty());

@@ -22,6 +22,7 @@ mod collectd;
 mod connections;
 mod delete;
 mod device;
+mod exchange;
 mod graphite;
 mod health;
 mod history;

@@ -24,6 +24,16 @@ pub enum Security {
     Tls(Option<PathBuf>),
 }
 
+impl Security {
+    /// Returns TLS with the authorities of a file, or of the system, if the connection is encrypted.
+    pub fn of(is_encrypted: bool, authorities: Option<PathBuf>) -> Security {
+        match is_encrypted {
+            true => Security::Tls(authorities),
+            false => Security::Plain,
+        }
+    }
+}
+
 /// Stream of bytes in both directions.
 pub trait Stream: AsyncRead + AsyncWrite + Unpin + Send + Sync {}
 

@@ -2,15 +2,14 @@
 
 use super::state::{GroupState, RunningRule};
 use crate::app_state::AppState;
+use crate::prometheus::last_time;
 use axum::Json;
 use axum::extract::State;
-use seiner_alert::{Alert, Phase, moment};
+use seiner_alert::{Alert, Phase, labels};
+use seiner_model::rfc3339;
 use seiner_promql::number_text;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use std::sync::Arc;
-
-/// Time of an evaluation that did not happen yet, as Prometheus writes it.
-const NEVER: &str = "0001-01-01T00:00:00Z";
 
 /// Answers `rules`.
 pub async fn rules(State(app): State<Arc<AppState>>) -> Json<Value> {
@@ -64,31 +63,22 @@ fn rule(rule: &RunningRule) -> Value {
         "state": state,
         "health": health,
         "lastError": run.error,
-        "lastEvaluation": run.time.map_or(NEVER.to_string(), moment),
+        "lastEvaluation": last_time(run.time),
         "evaluationTime": run.seconds,
         "alerts": alerts,
     })
 }
 
 fn alert(alert: &Alert) -> Value {
-    let labels = alert.labels.iter();
-    let labels: Map<String, Value> = labels
-        .map(|(name, value)| (name.to_string(), json!(value)))
-        .collect();
-    let annotations: Map<String, Value> = alert
-        .annotations
-        .iter()
-        .map(|(name, text)| (name.clone(), json!(text)))
-        .collect();
     let state = match alert.phase {
         Phase::Pending => "pending",
         _ => "firing",
     };
     json!({
-        "labels": labels,
-        "annotations": annotations,
+        "labels": labels(alert),
+        "annotations": alert.annotations,
         "state": state,
-        "activeAt": moment(alert.since),
+        "activeAt": rfc3339(alert.since),
         "value": number_text(alert.value),
     })
 }

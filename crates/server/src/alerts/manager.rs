@@ -1,15 +1,13 @@
 //! Messages to an Alertmanager.
 
+use crate::exchange::exchange;
 use crate::secure::{self, Security};
 use crate::settings::TargetAddress;
 use axum::http::{Request, header};
 use bytes::Bytes;
 use http_body_util::Full;
-use hyper::client::conn::http1::handshake;
-use hyper_util::rt::TokioIo;
 use serde_json::Value;
 use std::time::Duration;
-use tokio::task::JoinSet;
 
 /// Maximum time of a request.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -27,16 +25,8 @@ pub async fn post(address: &TargetAddress, alerts: &[Value]) -> Result<(), Strin
 
 async fn send(address: &TargetAddress, alerts: &[Value]) -> Result<(), String> {
     let text = serde_json::to_vec(alerts).map_err(|error| error.to_string())?;
-    let security = match address.is_encrypted {
-        true => Security::Tls(None),
-        false => Security::Plain,
-    };
+    let security = Security::of(address.is_encrypted, None);
     let socket = secure::connect(&address.host, address.port(), &security).await?;
-    let broken = |error: hyper::Error| format!("it did not answer by HTTP: {error}");
-    let (mut sender, connection) = handshake(TokioIo::new(socket)).await.map_err(broken)?;
-    // The set ends the connection when this function returns.
-    let mut connections = JoinSet::new();
-    connections.spawn(connection);
     let prefix = address.path.as_deref().unwrap_or_default();
     let request = Request::post(format!("{}{PATH}", prefix.trim_end_matches('/')))
         .header(header::HOST, address.authority())
@@ -44,7 +34,10 @@ async fn send(address: &TargetAddress, alerts: &[Value]) -> Result<(), String> {
         .header(header::CONNECTION, "close")
         .body(Full::new(Bytes::from(text)))
         .map_err(|error| format!("the request is invalid: {error}"))?;
-    let answer = sender.send_request(request).await.map_err(broken)?;
+    let sent = exchange(socket, request).await;
+    let answer = sent
+        .map_err(|error| format!("it did not answer by HTTP: {error}"))?
+        .answer;
     match answer.status().is_success() {
         true => Ok(()),
         false => Err(format!("it answered {}", answer.status())),

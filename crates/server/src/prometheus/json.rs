@@ -1,5 +1,6 @@
 //! Answers in the JSON of Prometheus.
 
+use seiner_model::rfc3339;
 use seiner_promql::{Answer, Data, Labels, Raw, Series, Steps, is_absent};
 use std::io::{self, Write};
 
@@ -73,6 +74,11 @@ pub fn notes(out: &mut impl Write, name: &str, texts: &[String]) -> io::Result<(
     }
     write!(out, ",\"{name}\":")?;
     serde_json::to_writer(out, texts).map_err(io::Error::from)
+}
+
+/// Returns the text of the time of the last scrape or evaluation; `None` if there was none.
+pub fn last_time(time: Option<i64>) -> String {
+    time.map_or("0001-01-01T00:00:00Z".to_string(), rfc3339)
 }
 
 /// Writes items in brackets.

@@ -24,6 +24,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 pub use evaluate::{limits, stopper};
 use failure::Failure;
+pub use json::last_time;
 use std::sync::Arc;
 
 /// Returns the addresses.

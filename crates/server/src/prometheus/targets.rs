@@ -1,18 +1,16 @@
 //! Targets of scraping, as the API of Prometheus lists them.
 
 use super::form::Form;
+use super::json::last_time;
 use crate::app_state::AppState;
 use crate::scrape::{Report, Target};
 use axum::Json;
 use axum::extract::State;
 use axum::http::Uri;
-use seiner_model::{duration_text, rfc3339};
+use seiner_model::duration_text;
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
 use std::time::Duration;
-
-/// Time of a scrape that did not happen yet, as Prometheus writes it.
-const NEVER: &str = "0001-01-01T00:00:00Z";
 
 /// Answers `targets`. No target is dropped: there are no rules that drop some.
 pub async fn targets(State(app): State<Arc<AppState>>, uri: Uri) -> Json<Value> {
@@ -54,7 +52,7 @@ fn in_json(target: &Target, report: &Report) -> Value {
         "scrapeUrl": target.url(),
         "globalUrl": target.url(),
         "lastError": report.error,
-        "lastScrape": report.time.map_or(NEVER.to_string(), rfc3339),
+        "lastScrape": last_time(report.time),
         "lastScrapeDuration": report.seconds,
         "health": report.health.word(),
         "scrapeInterval": text(target.job.interval),

@@ -5,6 +5,7 @@ use super::outside::{Fetched, Outside};
 use super::target::Target;
 use crate::api_error::ApiError;
 use crate::app_state::AppState;
+use crate::exchange::exchange;
 use crate::ingest;
 use crate::ingest_stream::IngestStream;
 use crate::secure::{self, Security};
@@ -13,10 +14,7 @@ use axum::body::Body;
 use axum::http::{HeaderMap, Request, StatusCode, header};
 use bytes::Bytes;
 use http_body_util::Empty;
-use hyper::client::conn::http1::handshake;
-use hyper_util::rt::TokioIo;
 use seiner_wire::exposition::Form;
-use tokio::task::JoinSet;
 
 /// Forms that the server reads. The text of Prometheus has no series with the times of creation.
 const ACCEPT: &str =
@@ -35,19 +33,11 @@ impl Outside for Http {
     async fn fetch(&self, app: &AppState, target: &Target) -> Result<Fetched, String> {
         let address = &target.address;
         let authority = address.authority();
-        let security = match address.is_encrypted {
-            true => Security::Tls(target.job.ca_file.clone()),
-            false => Security::Plain,
-        };
+        let security = Security::of(address.is_encrypted, target.job.ca_file.clone());
         let login = login::header(&target.job).await?;
         let socket = secure::connect(&address.host, address.port(), &security)
             .await
             .map_err(|error| format!("{authority} cannot be reached: {error}"))?;
-        let broken = |error: hyper::Error| format!("{authority} did not answer by HTTP: {error}");
-        let (mut sender, connection) = handshake(TokioIo::new(socket)).await.map_err(broken)?;
-        // The set ends the connection when this function returns.
-        let mut connections = JoinSet::new();
-        connections.spawn(connection);
         let mut request = Request::builder()
             .uri(target.path())
             .header(header::HOST, &authority)
@@ -61,8 +51,10 @@ impl Outside for Http {
         if let Some(login) = login {
             request.headers_mut().insert(header::AUTHORIZATION, login);
         }
-        let answer = sender.send_request(request).await.map_err(broken)?;
-        let (parts, body) = answer.into_parts();
+        let sent = exchange(socket, request).await;
+        let exchange =
+            sent.map_err(|error| format!("{authority} did not answer by HTTP: {error}"))?;
+        let (parts, body) = exchange.answer.into_parts();
         if parts.status != StatusCode::OK {
             return Err(format!("the target answered {}", parts.status));
         }
