@@ -50,6 +50,8 @@ enum Benchmark {
     Queries(run::queries::QueriesSettings),
     /// Load the engine without a server, on one core
     Embedded(run::embedded::EmbeddedSettings),
+    /// Measure size and speed by the number of sensors, with bundles and without
+    Sensors(run::sensors::SensorsSettings),
     /// Measure memory with millions of sources, and appends during their registration
     Core(run::core::CoreSettings),
     /// Measure the hold times of the engine's lock with a million sources, and one heavy query
@@ -109,6 +111,7 @@ fn main() -> Result<()> {
         Benchmark::Protocols(settings) => run::protocols::run(&settings, &places),
         Benchmark::Queries(settings) => run::queries::run(&settings, &places),
         Benchmark::Embedded(settings) => run::embedded::run(&settings, &places),
+        Benchmark::Sensors(settings) => run::sensors::run(&settings, &places),
         Benchmark::Core(settings) => run::core::run(&settings, &places),
         Benchmark::CoreLock(settings) => run::core_lock::run(&settings, &places),
         Benchmark::Bundles(settings) => run::bundles::run(&settings, &places),

@@ -24,5 +24,6 @@ pub mod raid_matrix;
 pub mod raid_phases;
 pub mod raid_real;
 pub mod restart;
+pub mod sensors;
 pub mod simulate;
 pub mod soak;

@@ -243,6 +243,14 @@ pub(crate) struct Slots {
 }
 
 impl DecodeTable {
+    /// Bytes of the memory of a large table.
+    pub(crate) const LARGE_BYTES: usize = size_of::<Slots>();
+
+    /// Returns whether the table has memory of its own.
+    pub(crate) fn is_large(&self) -> bool {
+        matches!(self, DecodeTable::Slots(_))
+    }
+
     /// Computes the slots of a table.
     pub(crate) fn new(table: &Table) -> DecodeTable {
         let counts = match table {

@@ -49,6 +49,12 @@ impl ChunkRows {
         self.ids.is_empty()
     }
 
+    /// Returns the approximate memory in bytes, without the characters of texts.
+    pub fn memory(&self) -> usize {
+        let values = self.fields.iter().map(|field| field.values.len());
+        8 * (2 * self.ids.len() + self.times.len() + 2 * values.sum::<usize>())
+    }
+
     /// Returns the fields of the rows.
     pub fn layout(&self) -> &Arc<Layout> {
         &self.layout

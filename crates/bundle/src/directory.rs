@@ -158,6 +158,12 @@ impl Directory {
         self.chunks.iter().map(|chunk| chunk.entry.samples).sum()
     }
 
+    /// Returns the approximate memory in bytes. It grows when a chunk first needs a table.
+    pub fn memory(&self) -> usize {
+        let groups = self.groups.iter().map(Group::memory);
+        groups.sum::<usize>() + self.chunks.capacity() * size_of::<Placed>()
+    }
+
     /// Returns the length of the data in bytes.
     pub fn data_bytes(&self) -> u64 {
         self.data_bytes

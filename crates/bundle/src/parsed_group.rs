@@ -70,4 +70,11 @@ impl Group {
         };
         Ok((group, entries))
     }
+
+    /// Returns the approximate memory in bytes. It grows when a table is first used.
+    pub(crate) fn memory(&self) -> usize {
+        let used = |table: &&OnceLock<DecodeTable>| table.get().is_some_and(DecodeTable::is_large);
+        let tables = self.tables.capacity() * (size_of::<Table>() + size_of::<DecodeTable>());
+        tables + self.decoded.iter().filter(used).count() * DecodeTable::LARGE_BYTES
+    }
 }

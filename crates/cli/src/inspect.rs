@@ -215,6 +215,7 @@ fn block(block: BlockView) -> Vec<(&'static str, Value)> {
         ("source", json!(block.source.0)),
         ("offset", json!(block.offset)),
         ("bytes", json!(block.bytes)),
+        ("bundle", json!(block.bundle)),
         ("rows", json!(block.rows)),
         ("first_time", time(start)),
         ("last_time", time(end)),

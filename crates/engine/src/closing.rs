@@ -46,6 +46,7 @@ pub(crate) fn flush(core: &Core) -> Result<(), Error> {
 /// sealed segments and queries leave such memory.
 pub(crate) fn trim_memory(core: &Core) {
     if core.take_trim() {
+        core.bundles.clear();
         if core.log().open().is_empty() {
             core.head().release_idle_memory();
         }

@@ -5,6 +5,7 @@
 //! are accepted under the lock of the head, and blocks are added under the lock of the log. No thread
 //! holds either of these two locks while it writes to the disk.
 
+use crate::bundle::cache::BundleCache;
 use crate::catalog::{Catalog, Frame};
 use crate::error::Error;
 use crate::exchange::inform;
@@ -19,12 +20,13 @@ use crate::journal::files::JournalWriter;
 use crate::ledger::Ledger;
 use crate::locks::{HeadGuard, Locks, LogGuard};
 use crate::log::Log;
-use crate::options::{Durability, Options};
+use crate::options::{Durability, Options, Together};
 use crate::persisted_clock::PersistedClock;
 use crate::query::memory::QueryMemory;
 use crate::recover;
 use crate::scheduler::Scheduler;
 use crate::sealer::Sealer;
+use crate::sealing::encode::Encoder;
 use crate::segment::Entry;
 use crate::segment::files::Files;
 use crate::status::{Loss, Recovery};
@@ -72,6 +74,8 @@ pub(crate) struct Core {
     pub(crate) recovery: Recovery,
     pub(crate) scheduler: Scheduler,
     pub(crate) queries: Arc<QueryMemory>,
+    /// Bundles that were read recently.
+    pub(crate) bundles: Arc<BundleCache>,
     persisted_clock: Mutex<PersistedClock>,
     pub(crate) rules_changed: Vec<String>,
     /// True if the ledger has entries that should soon be durable.
@@ -112,6 +116,11 @@ impl Core {
     /// Returns the bytes of rows in a buffer before they become a block, B.
     pub(crate) fn block_bytes(&self) -> u32 {
         self.options.block_bytes
+    }
+
+    /// Returns the limits of blocks that are encoded together.
+    pub(crate) fn together(&self) -> Together {
+        self.options.together()
     }
 
     /// Returns the memory budget of the store, bytes.
@@ -315,9 +324,14 @@ impl Core {
     /// Records that a block is unreadable.
     pub(crate) fn note_block(&self, error: &Error, entry: &Entry) {
         if let Error::Damage { file, offset, what } = error {
+            // The blocks of a bundle have one offset, and each is a loss of its own.
+            let block = match entry.is_bundled() {
+                true => format!(", block {} of source {}", entry.number, entry.source),
+                false => String::new(),
+            };
             self.note_loss(Loss {
                 file: file.clone(),
-                what: format!("offset {offset}: {what}"),
+                what: format!("offset {offset}{block}: {what}"),
                 rows: Some(u64::from(entry.rows)),
                 at_most: false,
                 times: Some((entry.first, entry.last)),
@@ -337,7 +351,7 @@ impl Core {
 
     /// Exchanges figures between the head and the log after advancing the time.
     pub(crate) fn inform(&self, head: &mut Head, log: &mut Log) {
-        head.log_figures().query_memory = self.queries.bytes();
+        head.log_figures().query_memory = self.queries.bytes() + self.bundles.bytes();
         inform(head, log, &*self.clock);
     }
 
@@ -448,6 +462,7 @@ impl Core {
         let durability = options.durability;
         let idle_tick_ns = (options.idle_seal.as_nanos() as u64 / u64::from(IDLE_TICKS)).max(1);
         let (policy, segment_bytes) = (options.policy.policy(), options.segment_bytes);
+        let (together, memory) = (options.together(), options.memory);
         let opened = recover::open(disk.clone(), &*clock, options)?;
         let health = Arc::new(Health::default());
         let engine = Core {
@@ -463,7 +478,7 @@ impl Core {
             options: opened.parts.options,
             ledger_waits: AtomicBool::new(false),
             trims_due: AtomicU8::new(0),
-            sealer: Sealer::default(),
+            sealer: Sealer::new(Encoder::new(together)),
             journal: Mutex::new(opened.journal),
             store: opened.catalog.store,
             catalog: Mutex::new(CatalogWriter {
@@ -485,6 +500,7 @@ impl Core {
             recovery: opened.recovery,
             scheduler: Scheduler::default(),
             queries: Arc::default(),
+            bundles: Arc::new(BundleCache::new(memory)),
             persisted_clock: Mutex::new(opened.persisted_clock),
             rules_changed: Vec::new(),
         };

@@ -234,7 +234,12 @@ fn mend_page(bytes: &mut [u8], page: &PageEntry, sum: usize) -> Option<()> {
     let covered = page.offset as usize..page.offset as usize + page.len as usize;
     for entry in footer::parse_page(bytes.get(covered.clone())?).ok()? {
         let at = entry.offset as usize;
-        seal(bytes, at, at + 4..at + entry.len as usize);
+        let end = match entry.is_bundled() {
+            // Only the header of a bundle is covered; directory and chunks have checksums of their own.
+            true => at + bundle::HEADER_BYTES,
+            false => at + entry.len as usize,
+        };
+        seal(bytes, at, at + 4..end);
     }
     seal(bytes, sum, covered)
 }

@@ -117,9 +117,22 @@ impl Locks {
     /// temporary.
     #[track_caller]
     pub fn log_with_slot(&self, volume: &dyn Volume) -> Result<LogGuard<'_>, Error> {
+        self.log_with_slots(volume, |_| 1)
+    }
+
+    /// Locks the log when as many segments can be begun as `needed` returns.
+    ///
+    /// # Errors
+    /// As [`Locks::log_with_slot`].
+    #[track_caller]
+    pub fn log_with_slots(
+        &self,
+        volume: &dyn Volume,
+        needed: impl Fn(&Log) -> usize,
+    ) -> Result<LogGuard<'_>, Error> {
         loop {
             let mut log = self.log();
-            if log.has_slot() {
+            if log.slots() >= needed(&log) {
                 return Ok(log);
             }
             let number = log.number_segment();

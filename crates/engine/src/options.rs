@@ -56,6 +56,21 @@ pub struct Options {
     pub given: Given,
     /// True to apply rules that let data expire sooner than the stored rules.
     pub apply_retention: bool,
+    /// Blocks that are encoded together with blocks of other sources.
+    pub bundles: Bundling,
+}
+
+/// Blocks that are encoded together with blocks of other sources, in a bundle. Stores with either kind
+/// of block are readable with every setting.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Bundling {
+    /// Blocks with few rows, if a bundle takes fewer bytes.
+    #[default]
+    Smaller,
+    /// All blocks with few rows, for tests.
+    Always,
+    /// None, for comparisons.
+    Never,
 }
 
 impl Default for Options {
@@ -76,6 +91,7 @@ impl Default for Options {
             classes: Classes::default(),
             given: Given::default(),
             apply_retention: false,
+            bundles: Bundling::default(),
         }
     }
 }
@@ -194,6 +210,17 @@ impl Options {
         (self.segment_bytes / 16).min(share)
     }
 
+    /// Returns the limits of blocks that are encoded together: a small part of the memory, and of a
+    /// segment.
+    pub(crate) fn together(&self) -> Together {
+        let rows = (self.memory / 512).min(self.segment_bytes / 16);
+        Together {
+            bundling: self.bundles,
+            buffers: (self.memory >> 15).clamp(512, 8192) as usize,
+            bytes: rows.clamp(16 << 10, 512 << 10) as usize,
+        }
+    }
+
     /// Returns the bytes of a journal file. A file is small relative to the bound, so that the
     /// journal is released in small steps. It is also small relative to the memory, because a start
     /// reads one file at a time.
@@ -201,6 +228,17 @@ impl Options {
         let largest = (self.memory / 16).clamp(64 << 10, 16 << 20);
         (self.journal_bytes / 16).clamp(16 << 10, largest)
     }
+}
+
+/// Limits of the blocks that are encoded together.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Together {
+    /// Blocks that become part of a bundle.
+    pub bundling: Bundling,
+    /// Maximum number of blocks.
+    pub buffers: usize,
+    /// Approximate maximum bytes of their rows.
+    pub bytes: usize,
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 
 use crate::error::Error;
 use crate::locks::Locks;
+use crate::log::Log;
 use crate::opened::Parts;
 use crate::sealing::encode::Encoder;
 use crate::volume::Volume;
@@ -10,13 +11,19 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Blocks that are appended under one lock.
 const BLOCKS_A_LOCK: usize = 32;
+/// Buffers that are freed under one lock.
+const FREED_A_LOCK: usize = 512;
 
 /// Encoder of a store. One thread at a time uses it, so that blocks are added to the log in the
 /// order in which their buffers were taken.
-#[derive(Default)]
 pub struct Sealer(Mutex<Encoder>);
 
 impl Sealer {
+    /// Creates the sealer of a store.
+    pub fn new(encoder: Encoder) -> Sealer {
+        Sealer(Mutex::new(encoder))
+    }
+
     /// Seals the buffers that were taken before the call.
     ///
     /// # Errors
@@ -49,21 +56,39 @@ fn run_some(
     end: u64,
 ) -> Result<bool, Error> {
     encoder.clear();
-    locks.head().copy_taken(end, encoder);
+    while locks.head().copy_taken(end, encoder) {}
     critical::assert_outside("encoding blocks");
     encoder.encode();
+    if encoder.has_small() {
+        let lanes = locks.log().lanes_of(encoder.all());
+        encoder.bundle(&lanes);
+        let mut log = locks.log_with_slots(volume, |log| log.slots_for(encoder.lanes()))?;
+        log.append_all(encoder);
+        drop(log);
+        free(locks, encoder, encoder.len());
+        return Ok(true);
+    }
     let mut left = encoder.blocks();
     let any = !left.is_empty();
     while !left.is_empty() {
         let mut log = locks.log_with_slot(volume)?;
         let done = log.append_encoded(&left[..left.len().min(BLOCKS_A_LOCK)], encoder);
         drop(log);
-        let mut head = locks.head();
-        head.sealer_memory = encoder.memory();
-        head.free_taken(done);
+        free(locks, encoder, done);
         left = &left[done..];
     }
     Ok(any)
+}
+
+/// Frees the first taken buffers, some under each lock.
+fn free(locks: &Locks, encoder: &Encoder, mut count: usize) {
+    while count > 0 {
+        let some = count.min(FREED_A_LOCK);
+        let mut head = locks.head();
+        head.sealer_memory = encoder.memory();
+        head.free_taken(some);
+        count -= some;
+    }
 }
 
 /// Seals all taken buffers of a store that no other thread uses yet.
@@ -75,19 +100,33 @@ pub(crate) fn run_alone(
     volume: &dyn Volume,
     encoder: &mut Encoder,
 ) -> Result<(), Error> {
+    let claim = |log: &mut Log| -> Result<(), Error> {
+        let number = log.number_segment();
+        let file = volume.claim(number)?;
+        log.add_slots([(number, file)]);
+        Ok(())
+    };
     while head.sealing().len() > 0 {
         encoder.clear();
-        head.copy_taken(head.sealing().end(), encoder);
+        while head.copy_taken(head.sealing().end(), encoder) {}
         encoder.encode();
+        if encoder.has_small() {
+            let lanes = log.lanes_of(encoder.all());
+            encoder.bundle(&lanes);
+            while log.slots() < log.slots_for(encoder.lanes()) {
+                claim(log)?;
+            }
+            log.append_all(encoder);
+            head.free_taken(encoder.len());
+            continue;
+        }
         let mut left = encoder.blocks();
         while !left.is_empty() {
             let done = log.append_encoded(left, encoder);
             head.free_taken(done);
             left = &left[done..];
             if !log.has_slot() && !left.is_empty() {
-                let number = log.number_segment();
-                let file = volume.claim(number)?;
-                log.add_slots([(number, file)]);
+                claim(log)?;
             }
         }
     }

@@ -1,7 +1,7 @@
 //! Replay of the journal after segments were sealed in between.
 #![allow(clippy::unwrap_used)]
 
-use seiner_engine::{Durability, Engine, Options, Query};
+use seiner_engine::{Bundling, Durability, Engine, Options, Query};
 use seiner_model::{Column, Interval, Selector, SourceId, SourceKey};
 use seiner_platform::sim::{Rng, SimClock, SimDisk};
 use std::collections::BTreeMap;
@@ -89,6 +89,8 @@ fn open(disk: &SimDisk) -> Engine {
         block_bytes: 256,
         segment_bytes: 64 << 10,
         journal_bytes: 1 << 20,
+        // In bundles, the rows would not fill a segment.
+        bundles: Bundling::Never,
         ..Options::default()
     };
     let clock = Arc::new(SimClock::new(0));

@@ -1,7 +1,7 @@
 //! Plan of a run: settings and kind of faults, drawn from the seed.
 
 use seiner_engine::{
-    Class, Classes, Durability, Given, Keep, MergePolicy, Options, WhenFull, parse_levels,
+    Bundling, Class, Classes, Durability, Given, Keep, MergePolicy, Options, WhenFull, parse_levels,
 };
 use seiner_platform::sim::Rng;
 use std::time::Duration;
@@ -67,6 +67,12 @@ impl RunPlan {
             // The simulation acts as the operator, so all of its rules are intended.
             given: Given::All,
             apply_retention: true,
+            bundles: *rng.pick(&[
+                Bundling::Always,
+                Bundling::Always,
+                Bundling::Smaller,
+                Bundling::Never,
+            ]),
             ..Options::default()
         };
         RunPlan {

@@ -6,8 +6,10 @@
 //! last record of a journal cannot be proved: a record that was being written when the power failed
 //! looks like a record that was damaged later. Such a record is a note, not damage.
 
+mod bundle;
 mod journal;
 mod segment;
+mod times;
 
 use crate::catalog::{self, ReadCatalog};
 use crate::error::Error;

@@ -1,5 +1,7 @@
 //! Segment check: trailer, sparse index, pages, blocks, and the bytes between them.
 
+use super::bundle::{self, BundleEntries};
+use super::times::compare_times;
 use super::{Check, segment_number};
 use crate::answer::Bucket;
 use crate::block::{self, Block};
@@ -56,10 +58,11 @@ impl Reading<'_, '_> {
         if whole {
             self.compare_totals(&entries);
         }
-        entries.sort_unstable_by_key(|entry| entry.offset);
+        entries.sort_unstable_by_key(|entry| (entry.offset, entry.source));
         let mut at = 0;
-        for entry in &entries {
-            let begin = u64::from(entry.offset);
+        for some in entries.chunk_by(|a, b| a.is_bundled() && a.offset == b.offset) {
+            let entry = &some[0];
+            let (begin, len) = entry.extent();
             if whole && begin != at && !self.checkpoint(at, begin) {
                 let what = format!(
                     "block {} begins here, the one before ends at {at}",
@@ -67,9 +70,12 @@ impl Reading<'_, '_> {
                 );
                 self.damage(begin, what);
             }
-            at = u64::from(entry.offset) + u64::from(entry.len);
-            self.block(entry);
-            self.check.advance(u64::from(entry.len));
+            at = begin + len;
+            match entry.is_bundled() {
+                true => self.bundle(some, whole),
+                false => self.block(entry),
+            }
+            self.check.advance(len);
         }
         let end = self.blocks_end();
         if whole && aligned(at) != end && !self.checkpoint(at, end) {
@@ -287,6 +293,29 @@ impl Reading<'_, '_> {
         }
     }
 
+    /// Checks the blocks of a bundle. `whole` is true if the footer lists all of them.
+    fn bundle(&mut self, entries: &[Entry], whole: bool) {
+        let (offset, len) = entries[0].extent();
+        if offset + len > self.blocks_end() {
+            let what = format!("a bundle of {len} bytes reaches into the footer");
+            return self.damage(offset, what);
+        }
+        let bytes = match self.segment.read(&entries[0]) {
+            Ok(bytes) => bytes,
+            Err(error) => return self.check.error(self.name, offset, error),
+        };
+        let listed = BundleEntries { entries, whole };
+        match bundle::check(&bytes, listed, self.registry) {
+            Ok(found) => {
+                self.lost_layouts += found.lost_layouts;
+                self.check.report.blocks += entries.len() as u64;
+                self.check.report.rows += found.rows;
+                self.check.report.samples += found.samples;
+            }
+            Err(what) => self.damage(offset, what),
+        }
+    }
+
     /// Decodes a block completely and compares it with its entry in the footer. Returns the number
     /// of its values.
     fn decode(&mut self, entry: &Entry, bytes: &[u8]) -> Result<u64, String> {
@@ -337,24 +366,6 @@ fn aligned(block_bytes: u64) -> u64 {
     block_bytes
         .checked_next_multiple_of(ALIGNMENT as u64)
         .unwrap_or(u64::MAX)
-}
-
-fn compare_times(entry: &Entry, times: &[i64]) -> Result<(), String> {
-    if let Some(at) = times.windows(2).position(|pair| pair[0] >= pair[1]) {
-        return Err(format!(
-            "time {} of row {} is followed by {}",
-            times[at],
-            at,
-            times[at + 1]
-        ));
-    }
-    match (times.first(), times.last()) {
-        (Some(&first), Some(&last)) if (first, last) == (entry.first, entry.last) => Ok(()),
-        (first, last) => Err(format!(
-            "its times are {first:?} to {last:?}, the footer lists {} to {}",
-            entry.first, entry.last
-        )),
-    }
 }
 
 fn compare_summary(

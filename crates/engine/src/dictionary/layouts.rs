@@ -57,6 +57,12 @@ impl Layout {
         &self.types
     }
 
+    /// Returns the names and types of the fields, as a bundle contains them.
+    pub fn for_bundles(&self) -> seiner_bundle::Layout {
+        let names = self.names.iter().map(|name| name.to_string());
+        seiner_bundle::Layout::new(names.zip(self.types.iter().copied()))
+    }
+
     /// Returns whether the layout has a single field, of this type.
     #[inline(always)]
     pub fn is_only(&self, name: &[u8], field_type: FieldType) -> bool {
@@ -102,6 +108,15 @@ impl Layouts {
         }
     }
 
+    /// Returns the number of the layout with these fields, if the store has it.
+    pub fn find(&self, fields: &[(String, FieldType)]) -> Option<u32> {
+        let mut number = 0;
+        for (name, field_type) in fields {
+            number = self.next_of(number, name, *field_type)?;
+        }
+        Some(number)
+    }
+
     /// Returns the layout with a number.
     #[inline]
     pub fn get(&self, number: u32) -> Option<&Arc<Layout>> {
@@ -121,6 +136,13 @@ impl Layouts {
     /// Returns whether the description of a layout is lost.
     pub fn has_lost(&self) -> bool {
         self.lost > 0
+    }
+
+    /// Returns the number of the layout that extends `parent` by a field, if the store has it.
+    fn next_of(&self, parent: u32, name: &str, field_type: FieldType) -> Option<u32> {
+        let step = (parent, name, field_type);
+        let same = |&other: &u32| self.all[other as usize].step() == step;
+        self.next.find(self.hasher.hash_one(step), same).copied()
     }
 
     /// Returns the layout that extends `parent` by a field, and whether it is new.

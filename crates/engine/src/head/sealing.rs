@@ -10,6 +10,8 @@ use crate::sealing::queue::Taken;
 
 /// Maximum number of sources examined under one lock.
 const SOURCES_A_LOCK: u32 = 512;
+/// Maximum number of buffers that are copied under one lock.
+const BUFFERS_A_HOLD: usize = 512;
 /// Number of sources examined between checks of the sealer's backlog.
 const SOURCES_A_LOOK: u32 = 1024;
 
@@ -112,18 +114,25 @@ impl Head {
         blocks
     }
 
-    /// Copies taken buffers for the encoder, from the front of the queue up to the position `end`.
-    pub fn copy_taken(&self, end: u64, encoder: &mut Encoder) {
+    /// Copies taken buffers for the encoder, up to the position `end` of the queue. Returns whether
+    /// another hold of the lock should copy more.
+    pub fn copy_taken(&self, end: u64, encoder: &mut Encoder) -> bool {
         let count = end.saturating_sub(self.sealing.front()) as usize;
-        for taken in self.sealing.iter().take(count) {
+        let copied = encoder.len();
+        let left = count.saturating_sub(copied);
+        for (nth, taken) in self.sealing.after(copied).take(left).enumerate() {
+            if !encoder.accepts(taken) {
+                return false;
+            }
             let layout = self.layouts.get(taken.layout);
             let layout = layout.expect("lines have layouts of the store").clone();
             let bytes = self.buffers.detached(taken.slot, taken.bytes);
             encoder.copy(*taken, layout, bytes);
-            if encoder.is_full() {
-                return;
+            if nth + 1 == BUFFERS_A_HOLD {
+                return true;
             }
         }
+        false
     }
 
     /// Frees the first `count` taken buffers, which are in the log.

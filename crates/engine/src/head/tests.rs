@@ -6,6 +6,7 @@ use crate::catalog::Frame;
 use crate::error::Error;
 use crate::exchange::inform;
 use crate::opened::Parts;
+use crate::options::{Bundling, Together};
 use crate::retention::class::{Class, Classes};
 use crate::sealer;
 use crate::sealing::encode::Encoder;
@@ -548,7 +549,10 @@ fn a_buffer_whose_block_is_in_the_log_is_not_read_twice() {
         let file = world.slots.claim(number).unwrap();
         world.parts.log.add_slots([(number, file)]);
     }
-    let mut encoder = Encoder::default();
+    let mut encoder = Encoder::new(Together {
+        bundling: Bundling::Never,
+        ..Together::default()
+    });
     world.parts.head.copy_taken(u64::MAX, &mut encoder);
     encoder.encode();
     let done = world

@@ -8,7 +8,7 @@ use crate::dictionary::names::Names;
 use crate::error::Error;
 use crate::journal::record::JournalRecord;
 use crate::retention::records::check_records;
-use seiner_model::SourceKey;
+use seiner_model::{FieldType, SourceKey};
 use seiner_platform::Disk;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
@@ -50,6 +50,11 @@ impl Registry {
     /// Returns the layout of a source.
     pub fn layout_of(&self, source: u32) -> Option<&Arc<Layout>> {
         self.layouts.get(*self.links.get(source as usize)?)
+    }
+
+    /// Returns the number of the layout with these fields.
+    pub fn find_layout(&self, fields: &[(String, FieldType)]) -> Option<u32> {
+        self.layouts.find(fields)
     }
 
     /// Returns a layout, unless its description is lost.

@@ -3,10 +3,12 @@
 use super::FileKind;
 use super::registry::{Registry, open_catalog};
 use crate::block::Block;
+use crate::bundle::Header;
 use crate::error::Error;
 use crate::segment::Entry;
 use crate::segment::sealed::{LastPage, Segment};
 use crate::volume;
+use seiner_bundle::{Directory, SourceRows};
 use seiner_model::{FieldType, Interval, Selector, SourceId};
 use seiner_platform::Disk;
 
@@ -80,6 +82,8 @@ pub struct BlockView {
     pub offset: u64,
     /// Length of the block in bytes.
     pub bytes: u64,
+    /// Bytes of the bundle that contains the block. The bytes of the block are then its share.
+    pub bundle: Option<u64>,
     /// Number of rows.
     pub rows: u64,
     /// Interval of the times in the block.
@@ -226,6 +230,7 @@ fn view(segment: &Segment, registry: &Registry, entry: &Entry) -> BlockView {
         source: SourceId(entry.source),
         offset: u64::from(entry.offset),
         bytes: u64::from(entry.len),
+        bundle: entry.is_bundled().then_some(u64::from(entry.bundle)),
         rows: u64::from(entry.rows),
         span: Interval::new(entry.first, entry.last),
         layout: 0,
@@ -244,6 +249,9 @@ fn open_up(
     view: &mut BlockView,
 ) -> Result<(), String> {
     let bytes = segment.read(entry).map_err(|error| error.to_string())?;
+    if entry.is_bundled() {
+        return open_bundled(&bytes, registry, entry, view);
+    }
     let block = Block::open(&bytes)?;
     view.layout = block.head.layout;
     let layout = registry
@@ -263,6 +271,43 @@ fn open_up(
             bytes: column.bytes as u64,
             codec: column.codec,
         });
+    view.columns = columns.collect();
+    Ok(())
+}
+
+/// Shows a block in a bundle with these bytes. The columns have no bytes of their own.
+fn open_bundled(
+    bytes: &[u8],
+    registry: &Registry,
+    entry: &Entry,
+    view: &mut BlockView,
+) -> Result<(), String> {
+    let header = Header::decode(bytes, bytes.len() as u64)?;
+    let range = header.directory_range();
+    let (start, end) = (range.start as usize, range.end as usize);
+    let directory = Directory::parse(&bytes[start..end]).map_err(|error| error.to_string())?;
+    let id = u64::from(entry.source);
+    let mut found = None;
+    for chunk in directory.find(id) {
+        let data = bytes.get(end + chunk.start..end + chunk.end);
+        let data = data.ok_or("a chunk reaches past the bundle")?;
+        let rows = directory.decode_source(chunk.index, data, id);
+        found = found.or(rows.map_err(|error| error.to_string())?);
+    }
+    let SourceRows { layout, rows, .. } = found.ok_or("the bundle has no rows of the source")?;
+    view.layout = registry
+        .find_layout(layout.fields())
+        .ok_or("its layout is unknown")?;
+    let fields = layout.fields().iter().zip(&rows.fields);
+    let columns = fields.map(|((field, field_type), column)| ColumnView {
+        field: field.clone(),
+        field_type: *field_type,
+        values: column.values.len() as u64,
+        gaps: column.present.is_some(),
+        summary: false,
+        bytes: 0,
+        codec: None,
+    });
     view.columns = columns.collect();
     Ok(())
 }

@@ -14,7 +14,7 @@ use crate::core::Core;
 use crate::error::Error;
 use crate::jobs::merging::coalescing::OverwriteMask;
 use crate::jobs::merging::joining::decode_block;
-use crate::jobs::merging::victims::layout_of;
+use crate::jobs::merging::victims::{layout_of, read_stored};
 use crate::jobs::writing::Writing;
 use crate::segment::sealed::{LastPage, Segment};
 use crate::segment::{Entry, uncover};
@@ -109,7 +109,7 @@ fn plan(blocks: &[Entry]) -> Vec<Comparison> {
 /// Counts a block as dead from now on.
 fn mark_overwritten(core: &Core, writing: &mut Writing, segment: u64, entry: &Entry) {
     let blocks = writing.overwritten.entry(segment).or_default();
-    blocks.insert(entry.offset);
+    blocks.insert(entry.number);
     if let Some(stats) = core.log().stats_mut(segment) {
         stats.request_scan();
     }
@@ -186,14 +186,14 @@ fn is_overwritten(
     };
     let mut mask = OverwriteMask::default();
     for (one, of) in later {
-        let bytes = of.read(one)?;
-        let Some(rows) = decode_block(core, &bytes, one, &layout, &visibility) else {
+        let stored = read_stored(core, of, one)?;
+        let Some(rows) = decode_block(core, &stored, one, &layout, &visibility) else {
             return Ok(false);
         };
         mask.retain_visible(rows);
     }
-    let bytes = segment.read(entry)?;
-    let rows = decode_block(core, &bytes, entry, &layout, &visibility);
+    let stored = read_stored(core, segment, entry)?;
+    let rows = decode_block(core, &stored, entry, &layout, &visibility);
     Ok(rows.is_some_and(|rows| mask.retain_visible(rows).0.times.is_empty()))
 }
 

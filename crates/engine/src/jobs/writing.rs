@@ -9,7 +9,7 @@ use crate::jobs::segments::memory::SegmentMemory;
 use crate::maps::{HashMap, HashSet};
 use crate::segment::Entry;
 use parking_lot::MutexGuard;
-use roaring::RoaringBitmap;
+use roaring::RoaringTreemap;
 use std::ops::{Deref, DerefMut};
 
 /// State that each job keeps between its steps.
@@ -21,7 +21,7 @@ pub(crate) struct Writing {
     /// Roll-up pass that is under way, if any.
     pub rollup: Option<RollupPass>,
     /// Overwritten blocks, by segment and offset.
-    pub overwritten: HashMap<u64, RoaringBitmap>,
+    pub overwritten: HashMap<u64, RoaringTreemap>,
     /// Segments for which coalescing blocks proved not worthwhile.
     pub tidy: HashSet<u64>,
 }
@@ -45,7 +45,7 @@ impl Writing {
     pub fn is_elsewhere(&self, segment: u64, entry: &Entry) -> bool {
         let overwritten = self.overwritten.get(&segment);
         self.merge.copied.contains(&(segment, entry.number))
-            || overwritten.is_some_and(|blocks| blocks.contains(entry.offset))
+            || overwritten.is_some_and(|blocks| blocks.contains(entry.number))
     }
 
     /// Removes a segment that leaves service.

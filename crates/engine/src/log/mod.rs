@@ -187,6 +187,11 @@ impl Log {
         !self.ready.is_empty()
     }
 
+    /// Returns the number of segments that can be begun without a wait.
+    pub fn slots(&self) -> usize {
+        self.ready.len()
+    }
+
     /// Adds slots that were claimed.
     pub fn add_slots(&mut self, slots: impl IntoIterator<Item = (u64, Arc<dyn File>)>) {
         self.ready.extend(slots);
@@ -302,14 +307,16 @@ impl Log {
     /// Returns the index of the open segment of a lane with space for one more block. Returns
     /// `None` if a segment must be begun and no slot is ready.
     pub(super) fn active(&mut self, lane: LaneId) -> Option<usize> {
-        let active = |open: &OpenSegment| open.lane == lane && open.closed_at.is_none();
-        if let Some(at) = self.open.iter().rposition(active) {
-            let bytes = self.lanes.segment_bytes(lane);
-            let full = self.open[at].len() >= bytes - bytes / FOOTER_SHARE;
-            // With very small blocks, the list alone uses memory that their buffers need.
-            if !full && !self.is_list_long(at) {
-                return Some(at);
-            }
+        match self.with_space(lane) {
+            Some(at) => Some(at),
+            None => self.begin(lane),
+        }
+    }
+
+    /// Closes the open segment of a lane, if it has one, and begins another. Returns its index, or
+    /// `None` if no slot is ready.
+    pub(super) fn begin(&mut self, lane: LaneId) -> Option<usize> {
+        if let Some(at) = self.accepting(lane) {
             self.open[at].close(self.sequence);
         }
         let (number, file) = self.ready.pop_front()?;
@@ -317,6 +324,21 @@ impl Log {
         let bytes = self.options.piece_bytes();
         self.open.push(OpenSegment::new(number, lane, file, bytes));
         Some(self.open.len() - 1)
+    }
+
+    /// Returns the index of the open segment of a lane, if it accepts blocks.
+    fn accepting(&self, lane: LaneId) -> Option<usize> {
+        let accepts = |open: &OpenSegment| open.lane == lane && open.closed_at.is_none();
+        self.open.iter().rposition(accepts)
+    }
+
+    /// Returns the index of the open segment of a lane, if it has space for one more block.
+    pub(super) fn with_space(&self, lane: LaneId) -> Option<usize> {
+        let bytes = self.lanes.segment_bytes(lane);
+        let at = self.accepting(lane)?;
+        let is_full = self.open[at].len() >= bytes - bytes / FOOTER_SHARE;
+        // With very small blocks, the list alone uses memory that their buffers need.
+        (!is_full && !self.is_list_long(at)).then_some(at)
     }
 
     /// Returns the number of the next segment.

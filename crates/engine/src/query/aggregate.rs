@@ -356,6 +356,9 @@ fn take_summaries(
     buckets: &mut [Vec<Bucket>],
 ) -> Result<bool, Error> {
     let (entry, place) = view.blocks.at(block);
+    if entry.is_bundled() {
+        return Ok(false);
+    }
     let bytes = place.read(&entry)?;
     let damage = |what| place.damage(&entry, what);
     let block = Block::open(&bytes).map_err(damage)?;

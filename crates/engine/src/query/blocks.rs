@@ -18,6 +18,7 @@ struct Fact {
     last: i64,
     offset: u32,
     len: u32,
+    bundle: u32,
     rows: u32,
     /// Index of the location.
     location: u32,
@@ -59,6 +60,7 @@ impl Blocks {
             last: entry.last,
             offset: entry.offset,
             len: entry.len,
+            bundle: entry.bundle,
             rows: entry.rows,
             location: match is_wanted(entry) {
                 true => next,
@@ -114,6 +116,7 @@ impl Blocks {
             last: fact.last,
             offset: fact.offset,
             len: fact.len,
+            bundle: fact.bundle,
             rows: fact.rows,
             ..Entry::default()
         }
@@ -131,8 +134,9 @@ mod tests {
     fn location(name: &str) -> BlockLocation {
         BlockLocation::Open(Arc::new(Unsealed {
             file: SimDisk::new(1).create(name).unwrap(),
+            number: 1,
             name: name.to_string(),
-            end: Vec::new(),
+            end: Arc::default(),
         }))
     }
 

@@ -222,8 +222,12 @@ fn of_samples(
         if nth > 0 {
             view.check_abandoned()?;
         }
-        let bytes = windows.read(&entry, place);
-        let rows = bytes.and_then(|bytes| view.decode(&entry, place, &bytes, &view.wanted));
+        let rows = match entry.is_bundled() {
+            true => view.read(block, &view.wanted),
+            false => windows
+                .read(&entry, place)
+                .and_then(|bytes| view.decode(&entry, place, &bytes, &view.wanted)),
+        };
         if let Some(rows) = damages.note(rows, Some(&entry))? {
             columns.add(entry.number, &rows.clip(view.interval));
         }

@@ -11,11 +11,12 @@ use crate::head::Head;
 use crate::log::Log;
 use crate::retention::visibility::VisibilityFilter;
 use crate::segment::Entry;
-use crate::segment::sealed::{Segment, read_block};
+use crate::segment::sealed::{Segment, read_bytes};
 use crate::volume::Volume;
 use seiner_model::{FieldType, Interval};
 use seiner_platform::File;
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::sync::Arc;
 
 /// Source and its levels at one moment.
@@ -69,10 +70,12 @@ pub(crate) enum BlockLocation {
 /// Location of a block in a segment that is being written.
 pub(crate) struct Unsealed {
     pub(super) file: Arc<dyn File>,
+    /// Number of the segment.
+    pub(super) number: u64,
     /// Name of the file.
     pub(super) name: String,
-    /// End of the block, which may not be written yet.
-    pub(super) end: Vec<u8>,
+    /// End of the block or of its bundle, which may not be written yet.
+    pub(super) end: Arc<Vec<u8>>,
 }
 
 /// Layouts that blocks of a source can have.
@@ -125,7 +128,12 @@ impl Snapshot {
 impl Part {
     fn copied_bytes(&self) -> usize {
         let open = self.open.iter().map(|open| open.bytes.len());
-        let ends = self.unsealed.iter().map(|(_, location)| match location {
+        // Bundles are shared.
+        let own = self
+            .unsealed
+            .iter()
+            .filter(|(entry, _)| !entry.is_bundled());
+        let ends = own.map(|(_, location)| match location {
             BlockLocation::Open(unsealed) => unsealed.end.len(),
             BlockLocation::Sealed(_) => 0,
         });
@@ -137,6 +145,7 @@ impl Part {
         let unsealed = log.open_blocks_of(source).map(|(open, entry)| {
             let unsealed = Unsealed {
                 file: open.file.clone(),
+                number: open.number,
                 name: volume.name(open.number),
                 end: open.held_end(&entry),
             };
@@ -198,25 +207,41 @@ impl Known {
 }
 
 impl BlockLocation {
-    /// Reads the bytes of a block.
+    /// Reads the bytes of a block, or of the bundle that contains it.
+    ///
+    /// # Errors
+    /// As [`BlockLocation::read_part`].
+    pub fn read(&self, entry: &Entry) -> Result<Vec<u8>, Error> {
+        self.read_part(entry, 0..entry.extent().1)
+    }
+
+    /// Reads some bytes of a block, or of the bundle that contains it.
     ///
     /// # Errors
     /// If the disk fails. [`Error::Damage`] if the block cannot be at this location.
-    pub fn read(&self, entry: &Entry) -> Result<Vec<u8>, Error> {
+    pub fn read_part(&self, entry: &Entry, range: Range<u64>) -> Result<Vec<u8>, Error> {
+        let (offset, len) = entry.extent();
         match self {
-            BlockLocation::Open(part) if part.end.len() == entry.len as usize => {
-                Ok(part.end.clone())
-            }
             BlockLocation::Open(part) => {
-                let written = Entry {
-                    len: entry.len - part.end.len() as u32,
-                    ..*entry
+                let written = len - part.end.len() as u64;
+                let (start, end) = (range.start, range.end.min(written));
+                let mut bytes = match start < end {
+                    true => read_bytes(&*part.file, &part.name, offset + start, end - start)?,
+                    false => Vec::new(),
                 };
-                let mut bytes = read_block(&*part.file, &part.name, &written)?;
-                bytes.extend_from_slice(&part.end);
+                let held = start.max(written) - written..range.end.max(written) - written;
+                bytes.extend_from_slice(&part.end[held.start as usize..held.end as usize]);
                 Ok(bytes)
             }
-            BlockLocation::Sealed(segment) => segment.read(entry),
+            BlockLocation::Sealed(segment) => segment.bytes_within((offset, len), range),
+        }
+    }
+
+    /// Returns the number of the segment.
+    pub fn segment(&self) -> u64 {
+        match self {
+            BlockLocation::Open(part) => part.number,
+            BlockLocation::Sealed(segment) => segment.trailer.number,
         }
     }
 

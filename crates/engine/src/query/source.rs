@@ -6,6 +6,7 @@ use crate::answer::Query;
 use crate::block::{self, Block};
 use crate::buffer::OpenBlock;
 use crate::buffer::columns;
+use crate::bundle::cache::BundleCache;
 use crate::core::Core;
 use crate::error::Error;
 use crate::maps::HashMap;
@@ -19,6 +20,7 @@ use crate::retention::rollup::{field_of, step_start};
 use crate::retention::visibility::VisibilityFilter;
 use crate::segment::Entry;
 use crate::segment::sealed::LastPage;
+use seiner_bundle::SourceRows;
 use seiner_model::{Columns, FieldColumn, FieldType, Interval, SourceId, SourceKey};
 use seiner_store::IsOver;
 use std::collections::VecDeque;
@@ -120,6 +122,7 @@ pub(crate) struct SourceView {
     /// Blocks that are not yet encoded, oldest first. They are younger than all others.
     open: Vec<OpenBlock>,
     is_over: Option<IsOver>,
+    bundles: Arc<BundleCache>,
     _share: QueryShare,
 }
 
@@ -326,6 +329,7 @@ impl<'a> SourceReader<'a> {
             blocks,
             open: part.open.clone(),
             is_over: self.is_over.clone(),
+            bundles: self.engine.bundles.clone(),
             _share: share,
         })
     }
@@ -410,7 +414,43 @@ impl SourceView {
     /// Errors of the disk, and [`Error::Damage`].
     pub fn read(&self, block: usize, wanted: &[bool]) -> Result<Rows, Error> {
         let (entry, place) = self.blocks.at(block);
-        self.decode(&entry, place, &place.read(&entry)?, wanted)
+        match entry.is_bundled() {
+            true => self.read_bundled(&entry, place, wanted),
+            false => self.decode(&entry, place, &place.read(&entry)?, wanted),
+        }
+    }
+
+    /// Returns the rows of a block in a bundle.
+    fn read_bundled(
+        &self,
+        entry: &Entry,
+        place: &BlockLocation,
+        wanted: &[bool],
+    ) -> Result<Rows, Error> {
+        let SourceRows { layout, rows, .. } = self.bundles.rows(entry, place)?;
+        let present = &self.layouts.present;
+        let mut fields = vec![None; present.columns()];
+        for (column, ((name, field_type), field)) in
+            layout.fields().iter().zip(rows.fields).enumerate()
+        {
+            let Some(place_of) = present.column(name.as_bytes(), column) else {
+                continue;
+            };
+            if present.types()[place_of] != *field_type {
+                return Err(place.damage(
+                    entry,
+                    format!("its field {name:?} has the type {}", field_type.name()),
+                ));
+            }
+            if wanted[place_of] {
+                fields[place_of] = Some(field);
+            }
+        }
+        let rows = Rows {
+            times: rows.times,
+            fields,
+        };
+        Ok(self.lift(entry.number, rows))
     }
 
     /// Returns the rows of a block from its bytes.

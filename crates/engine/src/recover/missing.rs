@@ -276,6 +276,7 @@ mod tests {
             last: 0,
             offset: 0,
             len: 0,
+            bundle: 0,
             rows: (ordinal - before) as u32,
             ordinal,
             since: 1,

@@ -130,6 +130,7 @@ mod tests {
             last: number as i64 + 1,
             offset: 0,
             len: 4096,
+            bundle: 0,
             rows: ROWS,
             ordinal: before + u64::from(ROWS),
             since: number,

@@ -70,7 +70,13 @@ impl Queue {
 
     /// Returns the buffers from the front on.
     pub fn iter(&self) -> impl Iterator<Item = &Taken> {
-        self.links.iter().map(|link| &link.taken)
+        self.after(0)
+    }
+
+    /// Returns the buffers behind the first `count`.
+    pub fn after(&self, count: usize) -> impl Iterator<Item = &Taken> {
+        let links = self.links.iter().skip(count);
+        links.map(|link| &link.taken)
     }
 
     /// Returns the buffers of a source with their positions, the latest first.

@@ -12,11 +12,14 @@ use seiner_model::Interval;
 use seiner_platform::critical::assert_outside;
 
 const MAGIC: &[u8; 8] = b"SEINSEGM";
-const VERSION: u32 = 1;
+/// Version of an index of blocks, and of an index that also lists bundles.
+const VERSIONS: [u32; 2] = [1, 2];
 /// Entries per page: few enough to decode for one source, enough to compress well.
 const PAGE_ENTRIES: usize = 256;
+/// Entries per page of an index with bundles, whose entries take a fraction of a byte.
+const BUNDLED_PAGE_ENTRIES: usize = 1024;
 /// Maximum bytes of an uncompressed page.
-const PAGE_LIMIT: usize = PAGE_ENTRIES * 96;
+const PAGE_LIMIT: usize = BUNDLED_PAGE_ENTRIES * 104;
 const SPARSE_INDEX_LIMIT: usize = 256 << 20;
 /// Compression level of pages.
 const LEVEL: i32 = 3;
@@ -73,6 +76,8 @@ pub struct Trailer {
     /// End of the previous checkpoint, for the trailer of a checkpoint: 0 for the first checkpoint. 0 for a
     /// whole segment.
     pub previous: u64,
+    /// True if the index lists bundles.
+    pub bundles: bool,
 }
 
 /// Sorts entries and appends pages, sparse index and trailer to a segment that ends at `offset`, a
@@ -86,9 +91,13 @@ pub fn encode(
     assert_outside("encoding an index");
     entries.sort_unstable_by_key(|entry| (entry.source, entry.number));
     let start = out.len();
-    let mut pages = Vec::with_capacity(entries.len().div_ceil(PAGE_ENTRIES));
-    let mut plain = Vec::with_capacity(PAGE_LIMIT);
-    for entries in entries.chunks(PAGE_ENTRIES) {
+    let page_entries = match trailer.bundles {
+        true => BUNDLED_PAGE_ENTRIES,
+        false => PAGE_ENTRIES,
+    };
+    let mut pages = Vec::with_capacity(entries.len().div_ceil(page_entries));
+    let mut plain = Vec::new();
+    for entries in entries.chunks(page_entries) {
         plain.clear();
         encode_page(entries, &mut plain);
         let at = out.len();
@@ -150,7 +159,8 @@ fn encode_page(entries: &[Entry], out: &mut Vec<u8>) {
     fn rows(entry: &Entry) -> u64 {
         entry.ordinal.wrapping_sub(entry.before)
     }
-    let late = entries.iter().any(|entry| entry.late);
+    let bundled = entries.iter().any(Entry::is_bundled);
+    let late = bundled || entries.iter().any(|entry| entry.late);
     let coalesced =
         |entry: &Entry| entry.since != entry.number || rows(entry) != u64::from(entry.rows);
     if !late && !entries.iter().any(coalesced) {
@@ -164,6 +174,11 @@ fn encode_page(entries: &[Entry], out: &mut Vec<u8>) {
     });
     if late {
         column(out, |entry, _| i64::from(entry.late));
+    }
+    if bundled {
+        column(out, |entry, before| {
+            i64::from(entry.bundle) - i64::from(before.bundle)
+        });
     }
 }
 
@@ -189,7 +204,7 @@ pub fn parse_page(bytes: &[u8]) -> Result<Vec<Entry>, Short> {
 /// Decodes the uncompressed contents of a page.
 pub fn parse_entries(plain: &[u8]) -> Result<Vec<Entry>, Short> {
     let mut cursor = Cursor(plain);
-    let count = cursor.count(PAGE_ENTRIES)?;
+    let count = cursor.count(BUNDLED_PAGE_ENTRIES)?;
     let base = cursor.varint()?;
     let blank = Entry {
         number: base,
@@ -242,6 +257,13 @@ pub fn parse_entries(plain: &[u8]) -> Result<Vec<Entry>, Short> {
     if !cursor.is_empty() {
         for entry in &mut entries {
             entry.late = cursor.signed()? != 0;
+        }
+    }
+    if !cursor.is_empty() {
+        let mut before = 0;
+        for entry in &mut entries {
+            entry.bundle = i64::from(before).wrapping_add(cursor.signed()?) as u32;
+            before = entry.bundle;
         }
     }
     Ok(entries)
@@ -301,7 +323,7 @@ impl Trailer {
     fn encode(&self, out: &mut Vec<u8>) {
         let start = out.len();
         out.extend_from_slice(MAGIC);
-        out.extend_from_slice(&VERSION.to_le_bytes());
+        out.extend_from_slice(&VERSIONS[usize::from(self.bundles)].to_le_bytes());
         for word in [
             self.number,
             self.store,
@@ -340,8 +362,9 @@ impl Trailer {
                 "the trailer's checksum is {found:08x}, {stored:08x} was written"
             ));
         }
-        let trailer = Trailer::parse(body)
-            .map_err(|Short| "the trailer is not of this version".to_string())?;
+        let trailer = Trailer::parse(body).map_err(|Short| {
+            "the trailer is of a version that this program cannot read".to_string()
+        })?;
         let sparse_index_end = trailer
             .sparse_index_offset
             .checked_add(u64::from(trailer.sparse_index_len));
@@ -361,10 +384,15 @@ impl Trailer {
     /// Decodes a trailer without its checksum, which was valid.
     pub fn parse(body: &[u8]) -> Result<Trailer, Short> {
         let mut cursor = Cursor(body);
-        if cursor.take(8)? != MAGIC || cursor.u32()? != VERSION {
+        if cursor.take(8)? != MAGIC {
+            return Err(Short);
+        }
+        let version = cursor.u32()?;
+        if !VERSIONS.contains(&version) {
             return Err(Short);
         }
         Ok(Trailer {
+            bundles: version == VERSIONS[1],
             number: cursor.u64()?,
             store: cursor.u64()?,
             blocks: cursor.u64()?,
@@ -404,6 +432,7 @@ mod tests {
                 since: u64::from(n - n % 2 * n.min(9)) + (1 << 40),
                 before: u64::from(n) * 31 + (1 << 35) - u64::from(n % 500 + 1 + n % 3),
                 late: n % 700 == 3,
+                bundle: u32::from(n % 5 == 2) * (n + 9),
             })
             .collect();
         let blank = Trailer {
@@ -423,6 +452,7 @@ mod tests {
             lane: 31,
             previous: 4096,
             born: -1,
+            bundles: true,
         };
         let mut out = Vec::new();
         let (pages, trailer) = encode(&mut entries, 8192, blank, &mut out);

@@ -23,10 +23,14 @@ pub struct Entry {
     pub first: i64,
     /// Last time in the block, ns.
     pub last: i64,
-    /// Offset of the block in the segment, in bytes.
+    /// Offset of the block in the segment, in bytes. For a block in a bundle, the offset of the
+    /// bundle.
     pub offset: u32,
-    /// Length of the block in bytes.
+    /// Length of the block in bytes. For a block in a bundle, its share of the bundle's bytes, at
+    /// least 1. The shares of all blocks of a bundle add up to its length.
     pub len: u32,
+    /// Length of the bundle that contains the block, in bytes. 0 for a block of its own.
+    pub bundle: u32,
     /// Number of rows.
     pub rows: u32,
     /// Rows of the source up to the end of this block, since the source was registered. Rows
@@ -48,6 +52,21 @@ impl Entry {
     /// Returns the interval of the block's times.
     pub fn span(&self) -> Interval {
         Interval::new(self.first, self.last)
+    }
+
+    /// Returns whether the block is in a bundle.
+    pub fn is_bundled(&self) -> bool {
+        self.bundle > 0
+    }
+
+    /// Returns the offset and the length of the bytes that contain the block: its own bytes, or the
+    /// bundle.
+    pub fn extent(&self) -> (u64, u64) {
+        let len = match self.bundle {
+            0 => self.len,
+            bundle => bundle,
+        };
+        (u64::from(self.offset), u64::from(len))
     }
 
     /// Returns the number of the first block that was coalesced into this block, and its own number.

@@ -106,6 +106,7 @@ impl Horizon {
             lane,
             previous: 0,
             born: self.now,
+            bundles: entries.iter().any(Entry::is_bundled),
         }
     }
 }
@@ -133,6 +134,8 @@ pub struct OpenSegment {
     pub reserved: u64,
     /// Memory in bytes that the rows of blocks outside any checkpoint would need in a replay.
     pub replayable: u64,
+    /// Bundles that are not completely written, with their offsets. Readers share their bytes.
+    bundles: VecDeque<(u64, Arc<Vec<u8>>)>,
     /// Number of blocks in checkpoints.
     checkpointed: usize,
     /// End of the last checkpoint.
@@ -156,6 +159,7 @@ impl OpenSegment {
             marked: 0,
             reserved: 0,
             replayable: 0,
+            bundles: VecDeque::new(),
             checkpointed: 0,
             checkpoint_end: 0,
             buffer: Vec::new(),
@@ -183,7 +187,9 @@ impl OpenSegment {
     /// Returns the memory of unwritten bytes and of the list of blocks, in bytes.
     pub fn memory(&self) -> usize {
         let pieces = self.pieces.iter().map(|piece| piece.bytes.capacity());
-        pieces.sum::<usize>() + self.buffer.capacity() + self.list_bytes()
+        let bundles = self.bundles.iter().map(|(_, bytes)| bytes.capacity());
+        let unwritten = pieces.chain(bundles).sum::<usize>() + self.buffer.capacity();
+        unwritten + self.list_bytes()
     }
 
     /// Returns the memory of the list of blocks, in bytes.
@@ -204,21 +210,62 @@ impl OpenSegment {
     /// Adds a block and returns its length in bytes. `journal_file` is the journal file in which
     /// the block begins, if the journal contains the block.
     pub fn add(&mut self, mut entry: Entry, journal_file: Option<u32>, bytes: &[u8]) -> u32 {
-        let at = self.buffer.len();
+        entry.offset = self.len() as u32;
+        entry.len = bytes.len() as u32;
+        entry.bundle = 0;
         self.buffer.extend_from_slice(bytes);
-        entry.offset = (self.buffer_offset + at as u64) as u32;
-        entry.len = (self.buffer.len() - at) as u32;
-        if let Some(file) = journal_file {
-            match self.pins.iter_mut().find(|(pinned, _)| *pinned == file) {
-                Some((_, blocks)) => *blocks += 1,
-                None => self.pins.push((file, 1)),
-            }
-        }
+        self.pin(journal_file);
         self.blocks.push(entry);
+        self.cut_if_full();
+        entry.len
+    }
+
+    /// Adds the blocks of a bundle. Each has the journal file in which it begins, if the journal
+    /// contains it. Offsets are set here.
+    pub fn add_bundle(
+        &mut self,
+        blocks: impl Iterator<Item = (Entry, Option<u32>)>,
+        bytes: Arc<Vec<u8>>,
+    ) {
+        let offset = self.len();
+        for (entry, journal_file) in blocks {
+            debug_assert_eq!(entry.bundle as usize, bytes.len());
+            self.pin(journal_file);
+            self.blocks.push(Entry {
+                offset: offset as u32,
+                ..entry
+            });
+        }
+        self.buffer.extend_from_slice(&bytes);
+        self.bundles.push_back((offset, bytes));
+        self.cut_if_full();
+    }
+
+    /// Counts a block that begins in a journal file.
+    fn pin(&mut self, journal_file: Option<u32>) {
+        let Some(file) = journal_file else { return };
+        match self.pins.iter_mut().find(|(pinned, _)| *pinned == file) {
+            Some((_, blocks)) => *blocks += 1,
+            None => self.pins.push((file, 1)),
+        }
+    }
+
+    fn cut_if_full(&mut self) {
         if self.buffer.len() >= self.piece {
             self.cut();
         }
-        entry.len
+    }
+
+    /// Removes the first `count` pieces, which are written.
+    pub fn note_written(&mut self, count: usize) {
+        self.pieces.drain(..count);
+        let front = self.pieces.front().map(|piece| piece.offset);
+        let written = front.unwrap_or(self.buffer_offset);
+        while let Some((offset, bytes)) = self.bundles.front()
+            && offset + bytes.len() as u64 <= written
+        {
+            self.bundles.pop_front();
+        }
     }
 
     /// Moves whole multiples of the alignment to the pieces.
@@ -327,14 +374,16 @@ impl OpenSegment {
         self.blocks.first_block()
     }
 
-    /// Returns the end of a block's bytes, as far as it is in memory. The bytes before it are
-    /// written and must be read from the file. Pieces are cut regardless of block boundaries, so
-    /// either part may be empty.
-    pub fn held_end(&self, entry: &Entry) -> Vec<u8> {
-        let (start, end) = (
-            u64::from(entry.offset),
-            u64::from(entry.offset) + u64::from(entry.len),
-        );
+    /// Returns the end of a block's bytes, or of its bundle, as far as it is in memory. The bytes before
+    /// it are written and must be read from the file. Pieces are cut regardless of block boundaries,
+    /// so either part may be empty.
+    pub fn held_end(&self, entry: &Entry) -> Arc<Vec<u8>> {
+        let (start, len) = entry.extent();
+        if entry.is_bundled() {
+            let at = self.bundles.binary_search_by_key(&start, |bundle| bundle.0);
+            return at.map_or_else(|_| Arc::default(), |at| self.bundles[at].1.clone());
+        }
+        let end = start + len;
         let mut bytes = Vec::new();
         let pieces = self
             .pieces
@@ -346,6 +395,6 @@ impl OpenSegment {
                 bytes.extend_from_slice(&held[(from - offset) as usize..(to - offset) as usize]);
             }
         }
-        bytes
+        Arc::new(bytes)
     }
 }

@@ -9,6 +9,7 @@ use crate::space::on_disk;
 use crate::status::SegmentInfo;
 use seiner_model::Interval;
 use seiner_platform::{Disk, File};
+use std::ops::Range;
 use std::sync::Arc;
 
 /// Last footer page that was read.
@@ -274,33 +275,42 @@ impl Segment {
 
     /// Reads bytes at an offset, without a check.
     pub fn bytes_at(&self, offset: u64, len: u64) -> Result<Vec<u8>, Error> {
-        let mut bytes = vec![0; len as usize];
-        self.file()?
-            .read_at(offset, &mut bytes)
-            .map_err(io_error(|| format!("reading {}", self.name)))?;
-        Ok(bytes)
+        read_bytes(&*self.file()?, &self.name, offset, len)
     }
 
-    /// Reads the bytes of a block.
-    pub fn read(&self, entry: &Entry) -> Result<Vec<u8>, Error> {
-        if u64::from(entry.offset) + u64::from(entry.len) > self.bytes {
+    /// Reads some bytes at the position of a block or a bundle of `len` bytes.
+    ///
+    /// # Errors
+    /// [`Error::Damage`] if the block or bundle reaches past the end of the file.
+    pub fn bytes_within(
+        &self,
+        (offset, len): (u64, u64),
+        range: Range<u64>,
+    ) -> Result<Vec<u8>, Error> {
+        if offset + len > self.bytes {
             return Err(Error::Damage {
                 file: self.name.clone(),
-                offset: u64::from(entry.offset),
+                offset,
                 what: format!(
-                    "the footer lists a block of {} bytes here, but the file has only {} bytes",
-                    entry.len, self.bytes
+                    "the footer lists {len} bytes of blocks here, but the file has only {} bytes",
+                    self.bytes
                 ),
             });
         }
-        read_block(&*self.file()?, &self.name, entry)
+        self.bytes_at(offset + range.start, range.end - range.start)
+    }
+
+    /// Reads the bytes of a block, or of the bundle that contains it.
+    pub fn read(&self, entry: &Entry) -> Result<Vec<u8>, Error> {
+        let (offset, len) = entry.extent();
+        self.bytes_within((offset, len), 0..len)
     }
 }
 
-/// Reads the bytes of a block in the file of a segment.
-pub fn read_block(file: &dyn File, name: &str, entry: &Entry) -> Result<Vec<u8>, Error> {
-    let mut bytes = vec![0; entry.len as usize];
-    file.read_at(u64::from(entry.offset), &mut bytes)
+/// Reads bytes in the file of a segment, without a check.
+pub fn read_bytes(file: &dyn File, name: &str, offset: u64, len: u64) -> Result<Vec<u8>, Error> {
+    let mut bytes = vec![0; len as usize];
+    file.read_at(offset, &mut bytes)
         .map_err(io_error(|| format!("reading {name}")))?;
     Ok(bytes)
 }
@@ -329,6 +339,7 @@ mod tests {
             lane: 0,
             previous: 0,
             born: 0,
+            bundles: false,
         };
         let volume = DirectoryVolume::new(Arc::new(SimDisk::new(1)));
         let files = Arc::new(Files::new(Arc::new(volume)));

@@ -1,8 +1,13 @@
 //! Joining: writes the coalesced blocks of merge groups.
 
+use super::bundling::Bundler;
 use super::coalescing::{Live, MergeGroup, OverwriteMask};
-use super::victims::{GAP_BETWEEN_SOURCES, HAS_SLOT, Victim, effort, is_whole, layout_of, runs};
+use super::victims::{
+    GAP_BETWEEN_SOURCES, HAS_SLOT, Stored, Victim, effort, is_whole, layout_of, member_of,
+    read_bundled, runs,
+};
 use crate::block::{self, Block, BlockHead};
+use crate::bundle::encode::{Member, is_small};
 use crate::core::Core;
 use crate::dictionary::layouts::Layout;
 use crate::error::Error;
@@ -11,29 +16,40 @@ use crate::maps::HashMap;
 use crate::query::rows::{Rows, merge};
 use crate::retention::visibility::VisibilityFilter;
 use crate::segment::Entry;
+use seiner_bundle::SourceRows;
 use seiner_model::{Column, Columns, FieldColumn};
+use std::sync::Arc;
 
-/// Bytes of blocks, by victim and offset.
-type Blocks = HashMap<(usize, u32), Vec<u8>>;
+/// Blocks that were read, by victim and number.
+type Blocks = HashMap<(usize, u64), Stored>;
 
 /// Reads the blocks of merge groups and writes the coalesced blocks.
 pub(super) fn coalesce_rows(
     core: &Core,
     victims: &mut [Victim],
     groups: &[MergeGroup],
+    bundler: &mut Bundler,
 ) -> Result<(), Error> {
     let live = groups
         .iter()
         .flat_map(|group| group.outputs.iter().flatten());
     let (mut blocks, mut read) = (Blocks::default(), 0);
-    let mut live: Vec<Live> = live.copied().collect();
+    let (bundled, mut live): (Vec<Live>, Vec<Live>) =
+        live.partition(|live| live.entry.is_bundled());
+    for live in bundled {
+        read += u64::from(live.entry.len);
+        if let Some(found) = read_bundled(core, &mut victims[live.victim], &live.entry)? {
+            blocks.insert((live.victim, live.entry.number), Stored::Bundled(found));
+        }
+    }
     for run in runs(&mut live, GAP_BETWEEN_SOURCES) {
         let victim = &mut victims[run.victim()];
         let bytes = victim.segment.bytes_at(run.offset(), run.len())?;
         read += run.len();
         for (entry, bytes) in run.blocks(&bytes) {
             if is_whole(core, victim, entry, bytes) {
-                blocks.insert((run.victim(), entry.offset), bytes.to_vec());
+                let stored = Stored::Alone(bytes.to_vec());
+                blocks.insert((run.victim(), entry.number), stored);
             }
         }
     }
@@ -42,9 +58,10 @@ pub(super) fn coalesce_rows(
         let mut mask = group.overlaps.then(OverwriteMask::default);
         // Later rows overwrite earlier rows.
         for output in group.outputs.iter().rev() {
-            put_output(core, victims, output, &blocks, &mut mask)?;
+            put_output(core, victims, output, &blocks, &mut mask, bundler)?;
         }
         write_all_pieces(core)?;
+        bundler.flush_if_full(core, victims)?;
     }
     Ok(())
 }
@@ -55,6 +72,7 @@ fn put_output(
     output: &[Live],
     blocks: &Blocks,
     mask: &mut Option<OverwriteMask>,
+    bundler: &mut Bundler,
 ) -> Result<(), Error> {
     match join(core, output, blocks, mask) {
         // All rows of the block are overwritten.
@@ -64,20 +82,60 @@ fn put_output(
             }
             Ok(())
         }
-        Some(Some((entry, bytes))) => add_coalesced(core, victims, output, entry, &bytes, blocks),
-        None => copy_all(core, victims, output, blocks),
+        Some(Some(joined)) if joined.is_small(output) => {
+            let member = Member {
+                entry: joined.entry,
+                layout: Arc::new(joined.layout.for_bundles()),
+                rows: joined.rows,
+            };
+            bundler.push(member, output.to_vec());
+            Ok(())
+        }
+        Some(Some(joined)) => add_coalesced(core, victims, output, &joined, blocks, bundler),
+        None => copy_all(core, victims, output, blocks, bundler),
     }
 }
 
 /// Returns the block into which blocks are coalesced, or `None` if no row remains. The outer `None`
 /// means that the blocks cannot be combined.
-#[allow(clippy::type_complexity)]
+/// Rows of several blocks, as one block.
+struct Joined {
+    /// Entry of the block, without its position.
+    entry: Entry,
+    layout: Arc<Layout>,
+    rows: Columns,
+}
+
+impl Joined {
+    /// Returns whether the block is small enough for a bundle.
+    fn is_small(&self, output: &[Live]) -> bool {
+        let bytes = output.iter().map(|live| u64::from(live.entry.len)).sum();
+        is_small(self.entry.rows as usize, bytes)
+    }
+
+    /// Encodes the block.
+    fn encode(&self, core: &Core) -> Vec<u8> {
+        let head = BlockHead {
+            source: self.entry.source,
+            number: self.entry.number,
+            layout: self.layout.number(),
+        };
+        let effort = {
+            let (head, log) = core.both();
+            effort(&log, &head.load())
+        };
+        let mut bytes = Vec::new();
+        block::encode(head, &self.rows, effort, &mut bytes);
+        bytes
+    }
+}
+
 fn join(
     core: &Core,
     output: &[Live],
     blocks: &Blocks,
     mask: &mut Option<OverwriteMask>,
-) -> Option<Option<(Entry, Vec<u8>)>> {
+) -> Option<Option<Joined>> {
     let (first, last) = (output[0].entry, output[output.len() - 1].entry);
     let source = first.source;
     let (layout, visibility) = {
@@ -88,10 +146,10 @@ fn join(
     let layout = layout_of(core, layout)?;
     let mut runs = Vec::with_capacity(output.len());
     for live in output {
-        let bytes = blocks.get(&(live.victim, live.entry.offset))?;
+        let stored = blocks.get(&(live.victim, live.entry.number))?;
         runs.push(decode_block(
             core,
-            bytes,
+            stored,
             &live.entry,
             &layout,
             &visibility,
@@ -114,38 +172,50 @@ fn join(
         since: first.since,
         before: first.before,
         late: output.iter().any(|live| live.entry.late),
+        bundle: 0,
         ..last
     };
-    let head = BlockHead {
-        source,
-        number: entry.number,
-        layout: layout.number(),
-    };
-    let effort = {
-        let (head, log) = core.both();
-        effort(&log, &head.load())
-    };
-    let mut bytes = Vec::new();
-    block::encode(head, &columns(rows, &layout), effort, &mut bytes);
-    Some(Some((entry, bytes)))
+    Some(Some(Joined {
+        entry,
+        rows: columns(rows, &layout),
+        layout,
+    }))
 }
 
 /// Decodes the live rows of a block into the columns that its source has now.
 pub(crate) fn decode_block(
     core: &Core,
-    bytes: &[u8],
+    stored: &Stored,
     entry: &Entry,
     layout: &Layout,
     visibility: &VisibilityFilter,
 ) -> Option<Rows> {
-    let block = Block::open(bytes).ok()?;
-    let own = layout_of(core, block.head.layout)?;
-    let (times, found) = block.columns(own.types(), |_| true).ok()?;
     let mut fields = vec![None; layout.columns()];
-    for (column, field) in found.into_iter().enumerate() {
-        let place = layout.column(own.names()[column].as_bytes(), column)?;
-        fields[place] = field;
-    }
+    let times = match stored {
+        Stored::Alone(bytes) => {
+            let block = Block::open(bytes).ok()?;
+            let own = layout_of(core, block.head.layout)?;
+            let (times, found) = block.columns(own.types(), |_| true).ok()?;
+            for (column, field) in found.into_iter().enumerate() {
+                let place = layout.column(own.names()[column].as_bytes(), column)?;
+                fields[place] = field;
+            }
+            times
+        }
+        Stored::Bundled(SourceRows {
+            layout: own, rows, ..
+        }) => {
+            let own = own.fields().iter().zip(&rows.fields).enumerate();
+            for (column, ((name, field_type), field)) in own {
+                let place = layout.column(name.as_bytes(), column)?;
+                if layout.types()[place] != *field_type {
+                    return None;
+                }
+                fields[place] = Some(field.clone());
+            }
+            rows.times.clone()
+        }
+    };
     let kept: Vec<usize> = (0..times.len())
         .filter(|&row| !visibility.hides_row(entry.number, times[row]))
         .collect();
@@ -162,19 +232,20 @@ fn add_coalesced(
     core: &Core,
     victims: &mut [Victim],
     output: &[Live],
-    entry: Entry,
-    bytes: &[u8],
+    joined: &Joined,
     blocks: &Blocks,
+    bundler: &mut Bundler,
 ) -> Result<(), Error> {
+    let (entry, bytes) = (joined.entry, joined.encode(core));
     let (head, mut log) = core.both_with_slot()?;
     let visibility = log
         .retention
         .visibility(entry.source, head.rows_of(entry.source));
     if output.iter().any(|live| visibility.hides(&live.entry)) {
         drop((head, log));
-        return copy_all(core, victims, output, blocks);
+        return copy_all(core, victims, output, blocks, bundler);
     }
-    let into = log.add_copy(entry, bytes).expect(HAS_SLOT);
+    let into = log.add_copy(entry, &bytes).expect(HAS_SLOT);
     for live in output {
         victims[live.victim].partial.into.insert(into);
         victims[live.victim].partial.done.insert(live.entry.number);
@@ -192,10 +263,16 @@ fn copy_all(
     victims: &mut [Victim],
     output: &[Live],
     blocks: &Blocks,
+    bundler: &mut Bundler,
 ) -> Result<(), Error> {
     for live in output {
-        let Some(bytes) = blocks.get(&(live.victim, live.entry.offset)) else {
-            continue;
+        let bytes = match blocks.get(&(live.victim, live.entry.number)) {
+            Some(Stored::Alone(bytes)) => bytes,
+            Some(Stored::Bundled(found)) => {
+                bundler.push(member_of(live.entry, found.clone()), vec![*live]);
+                continue;
+            }
+            None => continue,
         };
         let mut log = core.log_with_slot()?;
         let into = log.add_copy(live.entry, bytes).expect(HAS_SLOT);

@@ -13,6 +13,7 @@
 //! dead. A victim is never dropped before its live blocks are durable elsewhere, and no dead block
 //! is rewritten.
 
+mod bundling;
 pub(super) mod coalescing;
 mod dropping;
 pub(super) mod joining;

@@ -4,10 +4,13 @@
 //! the latest block that it contains. Of two samples at the same time, the same sample therefore
 //! remains valid.
 
+use super::bundling::Bundler;
 use super::coalescing::{self, Limits, Live, MergeGroup};
 use super::joining::coalesce_rows;
 use super::memory::{MergedSegment, PausedMerge, Recompressions};
-use super::victims::{GAP, HAS_SLOT, READ, Run, Victim, effort, is_whole, layout_of, runs};
+use super::victims::{
+    GAP, HAS_SLOT, READ, Run, Victim, effort, is_whole, layout_of, member_of, read_bundled, runs,
+};
 use crate::block;
 use crate::block::Block;
 use crate::core::Core;
@@ -22,6 +25,8 @@ use seiner_model::Columns;
 
 /// Blocks copied under one lock.
 const COPIES_A_LOCK: usize = 32;
+/// Blocks of bundles that are rewritten between looks at the clock.
+const MEMBERS_A_TURN: usize = 512;
 /// Minimum bytes of a row in a buffer. A coalesced block has no more rows than a block sealed from a
 /// full buffer.
 const LEAST_ROW: u64 = 2;
@@ -147,6 +152,9 @@ fn rewrite_live(
         groups,
         effort,
     } = plan_rewriting(core, writing, live);
+    let mut bundled: Vec<Live> = copies
+        .extract_if(.., |live| live.entry.is_bundled())
+        .collect();
     let recompressions = (effort == Effort::Best).then_some(&writing.merge.recompressions);
     let (mut copied, mut ready) = (0, Copies::default());
     let mut runs = runs(&mut copies, GAP).peekable();
@@ -165,6 +173,15 @@ fn rewrite_live(
             return Ok(false);
         }
     }
+    let mut bundler = Bundler::default();
+    bundled.sort_unstable_by_key(|live| (live.victim, live.entry.offset, live.entry.source));
+    for some in bundled.chunks(MEMBERS_A_TURN) {
+        rewrite_bundled(core, victims, some, &mut bundler)?;
+        if is_late() {
+            bundler.flush(core, victims)?;
+            return Ok(false);
+        }
+    }
     let mut groups = groups.into_iter().peekable();
     while groups.peek().is_some() {
         let (mut some, mut bytes) = (Vec::new(), 0);
@@ -172,12 +189,32 @@ fn rewrite_live(
             bytes += group.bytes();
             some.push(group);
         }
-        coalesce_rows(core, victims, &some)?;
+        coalesce_rows(core, victims, &some, &mut bundler)?;
         if is_late() {
-            return Ok(groups.peek().is_none());
+            let is_complete = bundler.flush(core, victims)?;
+            return Ok(is_complete && groups.peek().is_none());
         }
     }
-    Ok(true)
+    bundler.flush(core, victims)
+}
+
+/// Passes blocks of bundles on to a bundler, unchanged.
+fn rewrite_bundled(
+    core: &Core,
+    victims: &mut [Victim],
+    some: &[Live],
+    bundler: &mut Bundler,
+) -> Result<(), Error> {
+    let mut read = 0;
+    for live in some {
+        read += u64::from(live.entry.len);
+        if let Some(found) = read_bundled(core, &mut victims[live.victim], &live.entry)? {
+            bundler.push(member_of(live.entry, found), vec![*live]);
+        }
+        bundler.flush_if_full(core, victims)?;
+    }
+    core.log().counters.merge_read += read;
+    Ok(())
 }
 
 /// Plans the rewrite of live blocks.

@@ -3,13 +3,16 @@
 use super::coalescing::Live;
 use super::memory::PartialMerge;
 use crate::block::Block;
+use crate::bundle::encode::Member;
 use crate::core::Core;
 use crate::dictionary::layouts::Layout;
 use crate::error::Error;
 use crate::log::Log;
+use crate::query::snapshot::BlockLocation;
 use crate::segment::Entry;
 use crate::segment::sealed::Segment;
 use crate::space::Load;
+use seiner_bundle::SourceRows;
 use seiner_codec::Effort;
 use std::sync::Arc;
 
@@ -32,6 +35,60 @@ pub(super) const HAS_SLOT: &str = "a slot was claimed before";
 pub(super) struct Victim {
     pub segment: Arc<Segment>,
     pub partial: PartialMerge,
+}
+
+/// Block that was read from a victim.
+pub(crate) enum Stored {
+    /// Bytes of a block of its own.
+    Alone(Vec<u8>),
+    /// Rows of a block in a bundle.
+    Bundled(SourceRows),
+}
+
+/// Reads a block of a segment.
+///
+/// # Errors
+/// Errors of the disk, and [`Error::Damage`].
+pub(crate) fn read_stored(
+    core: &Core,
+    segment: &Arc<Segment>,
+    entry: &Entry,
+) -> Result<Stored, Error> {
+    if !entry.is_bundled() {
+        return segment.read(entry).map(Stored::Alone);
+    }
+    let place = BlockLocation::Sealed(segment.clone());
+    core.bundles.rows(entry, &place).map(Stored::Bundled)
+}
+
+/// Returns a block of a bundle as a member of another bundle. It has the same rows.
+pub(super) fn member_of(entry: Entry, found: SourceRows) -> Member {
+    Member {
+        entry,
+        layout: found.layout,
+        rows: found.rows,
+    }
+}
+
+/// Reads a block of a victim that is in a bundle. Returns `None` if it is damaged. Damage is reported,
+/// and the victim is set aside at the end.
+///
+/// # Errors
+/// Errors of the disk.
+pub(super) fn read_bundled(
+    core: &Core,
+    victim: &mut Victim,
+    entry: &Entry,
+) -> Result<Option<SourceRows>, Error> {
+    let place = BlockLocation::Sealed(victim.segment.clone());
+    match core.bundles.rows(entry, &place) {
+        Ok(rows) => Ok(Some(rows)),
+        Err(error @ Error::Damage { .. }) => {
+            note_damage(core, victim, entry, &error);
+            Ok(None)
+        }
+        Err(error) => Err(error),
+    }
 }
 
 /// Blocks of a victim that are read together, in the order of their offsets.
@@ -108,12 +165,16 @@ pub(super) fn is_whole(core: &Core, victim: &mut Victim, entry: &Entry, bytes: &
         offset: u64::from(entry.offset),
         what,
     };
+    note_damage(core, victim, entry, &error);
+    false
+}
+
+fn note_damage(core: &Core, victim: &mut Victim, entry: &Entry, error: &Error) {
     tracing::error!("{error}; its segment is set aside when the others are safe");
-    core.note_block(&error, entry);
+    core.note_block(error, entry);
     victim.partial.damaged = true;
     victim.partial.done.insert(entry.number);
     core.log().counters.damaged_blocks += 1;
-    false
 }
 
 pub(crate) fn layout_of(core: &Core, number: u32) -> Option<Arc<Layout>> {

@@ -140,7 +140,7 @@ pub(crate) fn write_waiting(core: &Core, mut waiting: Vec<Waiting>) -> Result<()
         let bytes: usize = written.map(|piece| piece.bytes.len()).sum();
         log.counters.segment_written += bytes as u64;
         let open = log.open_mut(one.number);
-        open.pieces.drain(..one.written);
+        open.note_written(one.written);
         open.reserved = one.reserved;
     }
     result

@@ -77,7 +77,7 @@ impl<'a> Replay<'a> {
             .map(|source| parts.head.line(source).layout)
             .collect();
         Replay {
-            encoder: Encoder::default(),
+            encoder: Encoder::new(parts.options.together()),
             disk,
             volume,
             store,

@@ -1,0 +1,369 @@
+//! `sensors`: size and speed of a store by the number of its sensors, with bundles and without.
+//!
+//! The engine alone stores the same rows twice, with small blocks in bundles and with every block of its own. Every
+//! cell runs in its own process.
+
+use crate::latency::median;
+use crate::process::Usage;
+use crate::report::{Check, OutputPaths, Relation, Report, Table, cell};
+use crate::workload::{Gauge, SENSORS_PER_HOST, tags, time};
+use anyhow::{Context, Result, ensure};
+use clap::Args;
+use seiner_engine::{
+    Bundling, Durability, Engine, Interval, Options, Query, Selector, SourceId, SourceKey, Step,
+};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use std::path::Path;
+use std::process::Command;
+use std::time::Instant;
+
+/// Settings of `sensors`.
+#[derive(Args)]
+pub struct SensorsSettings {
+    /// Share of the sources, for a quick look; bounds apply to 1
+    #[arg(long, default_value_t = 1.0)]
+    scale: f64,
+    /// Run one cell in this process and print its measurements (used by the benchmark itself)
+    #[arg(long, hide = true)]
+    cell: Option<String>,
+}
+
+/// Number of sources with a number of rows each.
+#[derive(Clone, Copy)]
+struct Cell {
+    name: &'static str,
+    sources: u32,
+    rows: u32,
+    /// Maximum bytes per sample on disk, with bundles.
+    bound: f64,
+}
+
+const CELLS: [Cell; 5] = [
+    Cell {
+        name: "a",
+        sources: 4_000,
+        rows: 2_500,
+        bound: 0.80,
+    },
+    Cell {
+        name: "b",
+        sources: 100_000,
+        rows: 100,
+        bound: 0.82,
+    },
+    Cell {
+        name: "c",
+        sources: 1_000_000,
+        rows: 10,
+        bound: 0.95,
+    },
+    Cell {
+        name: "two-rows",
+        sources: 1_000_000,
+        rows: 2,
+        bound: 1.30,
+    },
+    Cell {
+        name: "one-row",
+        sources: 1_000_000,
+        rows: 1,
+        bound: 1.75,
+    },
+];
+
+/// Memory of the store in bytes.
+const MEMORY: u64 = 1 << 30;
+/// Samples per batch.
+const BATCH: usize = 10_000;
+/// Number of series whose means are computed.
+const MEANS: u32 = 100;
+
+/// Measurements of a cell.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct Measured {
+    cell: String,
+    bundles: bool,
+    samples: u64,
+    /// Bytes of all segments after the flush.
+    segment_bytes: u64,
+    /// Bytes of the directory, with the names of the sources.
+    directory_bytes: u64,
+    /// Processor time of appends, seconds.
+    append_cpu_s: f64,
+    /// Processor time of the flush, seconds.
+    flush_cpu_s: f64,
+    /// Largest resident set, bytes.
+    peak_rss_bytes: u64,
+    /// Time of reading one series, median of 20 series, ms.
+    one_series_ms: f64,
+    /// Time of the means of 100 series, ms.
+    means_ms: f64,
+    /// Time of the latest samples of all sources, seconds.
+    latest_s: f64,
+    /// Time of reading all samples, seconds.
+    scan_s: f64,
+}
+
+impl Measured {
+    fn per_sample(&self) -> f64 {
+        self.segment_bytes as f64 / self.samples as f64
+    }
+}
+
+const PURPOSE: &str = "The engine in a process of its own. The load: one field, f64 gauges with one or two decimals, \
+    a row of every source per tick of 10 s, in batches of 10,000. Sizes are those right after a flush, before any \
+    merge, without a journal. Bundles: blocks with few rows are encoded together. Blocks: each block is encoded alone.";
+
+/// Runs the benchmark.
+pub fn run(settings: &SensorsSettings, places: &OutputPaths) -> Result<()> {
+    if let Some(name) = &settings.cell {
+        let (name, bundles) = name
+            .split_once('/')
+            .context("a cell has a name and a form")?;
+        let found = CELLS.iter().find(|cell| cell.name == name);
+        let found = found.with_context(|| format!("unknown cell {name}"))?;
+        let measured = measure(found, bundles == "bundles", settings.scale, &places.output)?;
+        println!("{}", serde_json::to_string(&measured)?);
+        return Ok(());
+    }
+    let mut report = Report::new("sensors", PURPOSE);
+    std::fs::create_dir_all(&places.output)?;
+    let mut measured = Vec::new();
+    for cell in &CELLS {
+        for form in ["bundles", "blocks"] {
+            let one = in_own_process(cell, form, settings, places)?;
+            eprintln!(
+                "{} as {form}: {:.3} bytes a sample",
+                cell.name,
+                one.per_sample()
+            );
+            measured.push(one);
+        }
+    }
+    report
+        .versions
+        .insert("seiner-engine".into(), env!("CARGO_PKG_VERSION").into());
+    report.tables.push(table(&measured));
+    report.checks = CELLS.iter().map(|cell| check(cell, &measured)).collect();
+    report.measured = json!({ "scale": settings.scale, "memory_bytes": MEMORY, "cells": measured });
+    report.finish(places)
+}
+
+fn in_own_process(
+    cell: &Cell,
+    form: &str,
+    settings: &SensorsSettings,
+    places: &OutputPaths,
+) -> Result<Measured> {
+    let output = Command::new(std::env::current_exe()?)
+        .arg("--output")
+        .arg(&places.output)
+        .args(["sensors", "--cell", &format!("{}/{form}", cell.name)])
+        .args(["--scale", &settings.scale.to_string()])
+        .output()?;
+    let errors = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "{} failed: {errors}", cell.name);
+    serde_json::from_slice(&output.stdout).context("a cell printed no JSON")
+}
+
+fn measure(cell: &Cell, bundles: bool, scale: f64, output: &Path) -> Result<Measured> {
+    let sources = ((f64::from(cell.sources) * scale) as u32).max(SENSORS_PER_HOST);
+    let folder = tempfile::tempdir_in(output)?;
+    let directory = folder.path().join("data");
+    let options = Options {
+        durability: Durability::Memory,
+        memory: MEMORY,
+        bundles: if bundles {
+            Bundling::Smaller
+        } else {
+            Bundling::Never
+        },
+        extra_writes: 0.0,
+        ..Options::default()
+    };
+    let engine = Engine::open_directory(&directory, options)?;
+    let ids = register(&engine, sources)?;
+    let mut gauges: Vec<Gauge> = (0..sources).map(Gauge::new).collect();
+    let (mut append_cpu_s, mut sum) = (0.0, 0.0);
+    for tick in 0..cell.rows {
+        let times: Vec<i64> = (0..sources)
+            .map(|source| time(source / SENSORS_PER_HOST, tick))
+            .collect();
+        let values: Vec<f64> = gauges.iter_mut().map(Gauge::value).collect();
+        sum += values.iter().sum::<f64>();
+        let before = Usage::own()?;
+        let batches = ids
+            .chunks(BATCH)
+            .zip(times.chunks(BATCH))
+            .zip(values.chunks(BATCH));
+        for ((ids, times), values) in batches {
+            engine.append_samples("value", ids, times, values)?;
+        }
+        append_cpu_s += Usage::own()?.cpu_s - before.cpu_s;
+    }
+    let before = Usage::own()?;
+    engine.flush()?;
+    let after = Usage::own()?;
+    let samples = u64::from(sources) * u64::from(cell.rows);
+    let mut measured = Measured {
+        cell: cell.name.to_string(),
+        bundles,
+        samples,
+        segment_bytes: bytes_of(&directory, "segment-")?,
+        directory_bytes: bytes_of(&directory, "")?,
+        append_cpu_s,
+        flush_cpu_s: after.cpu_s - before.cpu_s,
+        peak_rss_bytes: after.peak_rss,
+        one_series_ms: one_series(&engine, sources)?,
+        means_ms: means(&engine, sources)?,
+        latest_s: 0.0,
+        scan_s: 0.0,
+    };
+    let start = Instant::now();
+    let latest = engine.latest_samples(&query("gauge")?).count();
+    measured.latest_s = start.elapsed().as_secs_f64();
+    ensure!(
+        latest == sources as usize,
+        "{latest} latest samples of {sources} sources"
+    );
+    let start = Instant::now();
+    let (count, found) = total(&engine)?;
+    measured.scan_s = start.elapsed().as_secs_f64();
+    ensure!(
+        count == samples,
+        "the store returns {count} of {samples} samples"
+    );
+    ensure!(
+        (found - sum).abs() <= sum.abs() * 1e-9,
+        "the sum of all values is {found}, not {sum}"
+    );
+    engine.close()?;
+    Ok(measured)
+}
+
+fn register(engine: &Engine, sources: u32) -> Result<Vec<SourceId>> {
+    let key = |source: u32| {
+        let tags = tags(source / SENSORS_PER_HOST, source % SENSORS_PER_HOST);
+        Ok(engine.register(&SourceKey::new("gauge", tags)?)?)
+    };
+    (0..sources).map(key).collect()
+}
+
+/// Returns the bytes of the files in a directory whose names begin with `prefix`.
+fn bytes_of(directory: &Path, prefix: &str) -> Result<u64> {
+    let mut bytes = 0;
+    for file in std::fs::read_dir(directory)? {
+        let file = file?;
+        if file.file_name().to_string_lossy().starts_with(prefix) {
+            bytes += file.metadata()?.len();
+        }
+    }
+    Ok(bytes)
+}
+
+fn query(selector: &str) -> Result<Query> {
+    Ok(Query {
+        selector: Selector::parse(selector)?,
+        fields: None,
+        interval: Interval::new(i64::MIN, i64::MAX),
+    })
+}
+
+/// Returns the selector of a source.
+fn selector_of(source: u32) -> String {
+    let tags = tags(source / SENSORS_PER_HOST, source % SENSORS_PER_HOST);
+    let tags = tags.map(|(name, value)| format!("{name}=\"{value}\""));
+    format!("gauge{{{}}}", tags.join(","))
+}
+
+/// Returns the median time of reading one series, in ms.
+fn one_series(engine: &Engine, sources: u32) -> Result<f64> {
+    let mut times = Vec::new();
+    for nth in 0..20 {
+        let query = query(&selector_of((sources / 20 * nth + 7) % sources))?;
+        let start = Instant::now();
+        for series in engine.select(&query)? {
+            series?;
+        }
+        times.push(start.elapsed().as_secs_f64() * 1e3);
+    }
+    median(times.into_iter()).context("twenty series were read")
+}
+
+/// Returns the time of the means of 100 neighbouring series, in ms: the sensors of a host.
+fn means(engine: &Engine, sources: u32) -> Result<f64> {
+    let [(tag, host), ..] = tags(sources / SENSORS_PER_HOST / 2, 0);
+    let query = query(&format!("gauge{{{tag}=\"{host}\"}}"))?;
+    let start = Instant::now();
+    let count = engine
+        .aggregate(&query, Step::Whole)?
+        .filter(|series| series.is_ok())
+        .count();
+    ensure!(count == MEANS as usize, "{count} means of {MEANS}");
+    Ok(start.elapsed().as_secs_f64() * 1e3)
+}
+
+/// Returns the number and the sum of all samples.
+fn total(engine: &Engine) -> Result<(u64, f64)> {
+    let (mut count, mut sum) = (0, 0.0);
+    for series in engine.aggregate(&query("gauge")?, Step::Whole)? {
+        for bucket in series?.buckets {
+            count += bucket.count;
+            sum += bucket.sum;
+        }
+    }
+    Ok((count, sum))
+}
+
+fn table(measured: &[Measured]) -> Table {
+    let columns = [
+        "cell",
+        "form",
+        "samples, M",
+        "bytes a sample",
+        "with names",
+        "append, CPU ns a sample",
+        "flush, CPU ns a sample",
+        "largest RSS, MiB",
+        "one series, ms",
+        "100 means, ms",
+        "latest of all, s",
+        "all samples, s",
+    ];
+    let mut table = Table::new("Size and speed by the number of sources", &columns);
+    for one in measured {
+        let per_sample = |value: f64| cell(Some(value / one.samples as f64));
+        table.rows.push(vec![
+            one.cell.clone(),
+            if one.bundles { "bundles" } else { "blocks" }.to_string(),
+            cell(Some(one.samples as f64 / 1e6)),
+            format!("{:.3}", one.per_sample()),
+            per_sample(one.directory_bytes as f64),
+            per_sample(one.append_cpu_s * 1e9),
+            per_sample(one.flush_cpu_s * 1e9),
+            cell(Some(one.peak_rss_bytes as f64 / f64::from(1 << 20))),
+            cell(Some(one.one_series_ms)),
+            cell(Some(one.means_ms)),
+            cell(Some(one.latest_s)),
+            cell(Some(one.scan_s)),
+        ]);
+    }
+    table
+}
+
+fn check(cell: &Cell, measured: &[Measured]) -> Check {
+    let found = measured
+        .iter()
+        .find(|one| one.bundles && one.cell == cell.name);
+    Check::new(
+        format!(
+            "bytes a sample of ({}), {} × {}",
+            cell.name, cell.sources, cell.rows
+        ),
+        found.map(Measured::per_sample),
+        Relation::AtMost,
+        Some(cell.bound),
+        "bytes a sample",
+    )
+}

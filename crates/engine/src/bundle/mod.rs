@@ -1,0 +1,112 @@
+//! Bundles in segments: blocks with few rows, of many sources, that are encoded together.
+//!
+//! A block of ten rows takes more bytes for its header than for its rows. In a bundle, the header and
+//! the tables of frequencies are shared. The index of the segment lists each block of a bundle as an
+//! entry of its own, so rules, merges and recovery need not know bundles. `docs/format/segment.md`
+//! specifies the bytes.
+
+pub mod cache;
+pub mod encode;
+
+use crate::bytes::{Cursor, Short};
+use seiner_codec::checksum;
+
+/// Length of the header of a bundle in bytes.
+pub const HEADER_BYTES: usize = 32;
+const MAGIC: &[u8; 4] = b"BNDL";
+
+/// Header of a bundle. The directory and the data follow it, then zeros.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Header {
+    /// Lowest number of a block.
+    pub first_block: u64,
+    /// Highest number of a block.
+    pub last_block: u64,
+    /// Length of the directory in bytes.
+    pub directory: u32,
+    /// Length of the data in bytes.
+    pub data: u32,
+}
+
+impl Header {
+    fn encode(&self) -> [u8; HEADER_BYTES] {
+        let mut out = [0; HEADER_BYTES];
+        out[4..8].copy_from_slice(MAGIC);
+        out[8..16].copy_from_slice(&self.first_block.to_le_bytes());
+        out[16..24].copy_from_slice(&self.last_block.to_le_bytes());
+        out[24..28].copy_from_slice(&self.directory.to_le_bytes());
+        out[28..].copy_from_slice(&self.data.to_le_bytes());
+        let sum = checksum(&out[4..]);
+        out[..4].copy_from_slice(&sum.to_le_bytes());
+        out
+    }
+
+    /// Checks and decodes the header at the beginning of a bundle of `len` bytes.
+    ///
+    /// # Errors
+    /// A description of the damage.
+    pub fn decode(bytes: &[u8], len: u64) -> Result<Header, String> {
+        let short = |Short| "the bundle is too short for its header".to_string();
+        let mut cursor = Cursor(bytes);
+        let stored = cursor.u32().map_err(short)?;
+        let body = cursor.take(HEADER_BYTES - 4).map_err(short)?;
+        let found = checksum(body);
+        if stored != found {
+            return Err(format!(
+                "the checksum of the bundle's header is {found:08x}, {stored:08x} was written"
+            ));
+        }
+        let header = Header::parse(body).map_err(|Short| "it is not a bundle".to_string())?;
+        if HEADER_BYTES as u64 + u64::from(header.directory) + u64::from(header.data) > len {
+            return Err("the parts of the bundle are longer than the bundle".to_string());
+        }
+        Ok(header)
+    }
+
+    /// Decodes a header after its checksum.
+    pub fn parse(body: &[u8]) -> Result<Header, Short> {
+        let mut cursor = Cursor(body);
+        if cursor.take(4)? != MAGIC {
+            return Err(Short);
+        }
+        Ok(Header {
+            first_block: cursor.u64()?,
+            last_block: cursor.u64()?,
+            directory: cursor.u32()?,
+            data: cursor.u32()?,
+        })
+    }
+
+    /// Returns the range of the directory in the bundle.
+    pub fn directory_range(&self) -> std::ops::Range<u64> {
+        let start = HEADER_BYTES as u64;
+        start..start + u64::from(self.directory)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_header_is_decoded_as_it_was_encoded_and_damage_is_found() {
+        let header = Header {
+            first_block: 7,
+            last_block: 1 << 40,
+            directory: 300,
+            data: 5000,
+        };
+        let bytes = header.encode();
+        assert_eq!(Header::decode(&bytes, 5332), Ok(header));
+        assert!(
+            Header::decode(&bytes, 5331).is_err(),
+            "the parts are longer"
+        );
+        assert!(Header::decode(&bytes[..31], 9999).is_err());
+        for at in 0..HEADER_BYTES {
+            let mut damaged = bytes;
+            damaged[at] ^= 1;
+            assert!(Header::decode(&damaged, 9999).is_err(), "byte {at}");
+        }
+    }
+}
