@@ -244,6 +244,19 @@ export interface Plan {
   toml: string | null;
 }
 
+/** Contents of a measurement. */
+export interface Summary {
+  measurement: string;
+  sources: number;
+  /** Tags with the number of their values. `more` is true if there are more values than were counted. */
+  tags: { name: string; values: number; more?: boolean }[];
+  fields: Field[];
+  /** Dates of the first and last sample; null without samples. */
+  first: string | null;
+  last: string | null;
+  bytes: number | null;
+}
+
 /** Error answer of the server, or a failed connection. */
 export class ServerError extends Error {
   constructor(
@@ -337,6 +350,8 @@ export const tags = (select: string, signal?: AbortSignal): Promise<string[]> =>
 export const values = (select: string, tag: string, signal?: AbortSignal): Promise<string[]> =>
   get('/api/v1/values', { select, tag, limit: 1000 }, signal);
 export const fields = (select: string, signal?: AbortSignal): Promise<Field[]> => get('/api/v1/fields', { select }, signal);
+export const summary = (select: string, signal?: AbortSignal): Promise<Summary[]> => get('/api/v1/summary', select === '' ? {} : { select }, signal);
+export const latest = (parameters: Parameters, signal?: AbortSignal): Promise<Answer<Raw>> => get('/api/v1/latest', { ...parameters, times: 'ms' }, signal);
 export const sourceCount = async (select: string, signal?: AbortSignal): Promise<number> =>
   (await get<{ total: number }>('/api/v1/sources', { select, limit: 1 }, signal)).total;
 export const stepped = (parameters: Parameters, signal?: AbortSignal): Promise<Answer<Stepped>> =>

@@ -1,11 +1,12 @@
 // Controls of the query: measurement, tags, fields, interval. Every change creates a new state.
 
 import * as api from '../api';
-import { h, put } from '../dom';
+import { h, put, say } from '../dom';
 import * as format from '../format';
-import { formatDuration, QUICK, resolve, sane } from '../interval';
+import { formatDuration, QUICK, resolve, sane, type Interval, type Window } from '../interval';
 import type { ExplorerState } from '../location';
 import { format as write, OPERATORS, type Filter, type Operator } from '../selector';
+import { span } from './find';
 import { Picker, type Loaded } from './picker';
 import { listable } from './query';
 
@@ -25,18 +26,36 @@ export class Controls {
   private readonly what = h('div', { class: 'row' });
   private readonly when = h('div', { class: 'row' });
   private readonly custom = h('form', { class: 'custom', hidden: true });
+  private readonly storedText = h('span', { class: 'stored' });
+  private readonly all = h('button', { type: 'button', title: 'From the first to the last stored sample' }, 'All');
+  private readonly customButton = h('button', { type: 'button' });
   private measurement: Picker | null = null;
+  private stored: Window | null = null;
+  private interval: Interval | null = null;
 
   constructor(
     private readonly change: (state: ExplorerState) => void,
     private readonly reload: () => void,
+    showAll: () => void,
   ) {
     put(this.root, this.what, this.when, this.custom);
+    this.all.addEventListener('click', showAll);
+    this.customButton.addEventListener('click', () => {
+      this.custom.hidden = !this.custom.hidden;
+      this.customButton.setAttribute('aria-expanded', String(!this.custom.hidden));
+    });
   }
 
   /** Opens the search for a measurement. */
   search(): void {
     this.measurement?.open();
+  }
+
+  /** Shows the times from the first to the last stored sample of the selection. */
+  showStored(stored: Window | null): void {
+    this.stored = stored;
+    say(this.storedText, stored === null ? '' : `Stored: ${span(stored)}`);
+    if (this.interval !== null) this.pressEnds(this.interval);
   }
 
   /** Shows a state. `shown` are the fields that apply if the state names none. */
@@ -47,10 +66,11 @@ export class Controls {
     const chips = selector.filters.map((filter, at) => this.filterChip(state, filter, at));
     put(
       this.what,
-      group('Measurement', this.measurement.button),
+      group('Measurement', this.measurement.button, this.findButton(state)),
       selector.measurement !== '' && group('Where', ...chips, this.addFilter(state)),
       selector.measurement !== '' && group('Fields', this.fieldPicker(state, fields, shown)),
     );
+    this.interval = state.interval;
     put(this.when, ...this.intervalControls(state));
     this.renderCustom(state);
   }
@@ -66,6 +86,13 @@ export class Controls {
       load: async (_, signal) => names(await api.measurements(signal)),
       onChoose: ([chosen]) => this.change({ ...state, selector: { measurement: chosen!, filters: [] }, fields: [] }),
     });
+  }
+
+  private findButton(state: ExplorerState): HTMLElement | false {
+    if (state.selector.measurement === '') return false;
+    const button = h('button', { type: 'button', class: 'picker quiet', title: 'Search measurements, tags, values and fields' }, 'Find data…');
+    button.addEventListener('click', () => this.change({ ...state, selector: { measurement: '', filters: [] }, fields: [] }));
+    return button;
   }
 
   private fieldPicker(state: ExplorerState, fields: readonly api.Field[], shown: readonly string[]): HTMLElement {
@@ -152,21 +179,27 @@ export class Controls {
       button.addEventListener('click', () => this.change({ ...state, interval: { kind: 'last', ms } }));
       return button;
     });
-    const fixed = interval.kind === 'fixed' || !QUICK.some(([, ms]) => ms === interval.ms);
-    const custom = h('button', { type: 'button', 'aria-pressed': fixed ? 'true' : 'false', 'aria-expanded': String(!this.custom.hidden) }, interval.kind === 'last' && fixed ? formatDuration(interval.ms) : 'Custom');
-    custom.addEventListener('click', () => {
-      this.custom.hidden = !this.custom.hidden;
-      custom.setAttribute('aria-expanded', String(!this.custom.hidden));
-    });
+    this.pressEnds(state.interval);
+    this.customButton.setAttribute('aria-expanded', String(!this.custom.hidden));
     const reload = h('button', { type: 'button', class: 'small', title: 'Ask again (r)' }, 'Reload');
     reload.addEventListener('click', this.reload);
     return [
-      h('div', { class: 'segments', role: 'group', 'aria-label': 'Interval' }, ...quick, custom),
+      h('div', { class: 'segments', role: 'group', 'aria-label': 'Interval' }, ...quick, this.all, this.customButton),
       this.follow(state),
       this.stepChoice(state),
       switchOf('Split by field', 'A chart for each field', state.split, (split) => this.change({ ...state, split })),
       reload,
+      this.storedText,
     ];
+  }
+
+  /** Marks the button of an interval without a preset: all samples, or a custom interval. */
+  private pressEnds(interval: Interval): void {
+    const isAll = interval.kind === 'fixed' && this.stored !== null && interval.from === this.stored.from && interval.to === this.stored.to;
+    const isCustom = interval.kind === 'fixed' ? !isAll : !QUICK.some(([, ms]) => ms === interval.ms);
+    this.all.setAttribute('aria-pressed', String(isAll));
+    this.customButton.setAttribute('aria-pressed', String(isCustom));
+    say(this.customButton, interval.kind === 'last' && isCustom ? formatDuration(interval.ms) : 'Custom');
   }
 
   private follow(state: ExplorerState): HTMLElement {
@@ -203,7 +236,7 @@ export function followed(state: ExplorerState, follow: boolean): ExplorerState {
 
 const names = (values: readonly string[]): Loaded => ({ choices: values.map((value) => ({ value })) });
 
-function group(label: string, ...children: HTMLElement[]): HTMLElement {
+function group(label: string, ...children: (HTMLElement | false)[]): HTMLElement {
   return h('div', { class: 'group', role: 'group', 'aria-label': label }, h('span', { class: 'label', 'aria-hidden': 'true' }, label), ...children);
 }
 

@@ -5,10 +5,12 @@ import * as api from '../api';
 import { h, put, say } from '../dom';
 import * as format from '../format';
 import { pan, refreshEvery, resolve, zoom, type Interval, type Window } from '../interval';
-import { DEFAULT_LIMIT, type ExplorerState } from '../location';
-import { format as write } from '../selector';
+import { DEFAULT_LIMIT, emptyExplorer, type ExplorerState } from '../location';
+import { format as write, type Filter } from '../selector';
 import { firstLine } from '../welcome';
+import { overlap, stored } from './catalog';
 import { Controls, followed } from './controls';
+import { Find } from './find';
 import { Pane } from './pane';
 import { ask, exports, firstFields, type Question, type Result, type Trace } from './query';
 import { statesView } from './states';
@@ -24,6 +26,7 @@ export type Navigate = (state: ExplorerState, how: 'push' | 'replace') => void;
 export class Explorer {
   readonly root = h('div', { class: 'explorer' });
   private readonly controls: Controls;
+  private readonly find = new Find((measurement, filters, field, range) => this.found(measurement, filters, field, range));
   private readonly heading = h('div', { class: 'heading' });
   private readonly notices = h('div', { class: 'notices', 'aria-live': 'polite' });
   private readonly stage = h('div', { class: 'stage' });
@@ -43,6 +46,7 @@ export class Explorer {
     this.controls = new Controls(
       (state) => this.change(state),
       () => this.reload(),
+      () => void this.showAll(),
     );
     put(this.root, this.controls.root, h('section', { class: 'card board', 'aria-label': 'Answer' }, this.heading, this.notices, this.stage, this.footer));
   }
@@ -58,6 +62,7 @@ export class Explorer {
 
   stop(): void {
     this.flight?.abort();
+    this.find.stop();
     window.clearTimeout(this.timer);
     window.clearTimeout(this.gestureTimer);
   }
@@ -146,6 +151,8 @@ export class Explorer {
       return;
     }
     if (loud || this.known?.select !== select) this.known = { select, fields: await api.fields(select, signal), total: null };
+    // The chart does not wait for the times of the store, and does not need them.
+    if (loud) this.sayStored(select, signal).catch(() => undefined);
     const { fields } = this.known;
     const shown = state.fields.length > 0 ? state.fields : firstFields(fields);
     if (loud) this.controls.render(state, fields, shown);
@@ -166,19 +173,41 @@ export class Explorer {
 
   private async invite(state: ExplorerState, signal: AbortSignal): Promise<void> {
     this.controls.render(state, [], []);
-    const names = await api.measurements(signal);
+    const summaries = await api.summary('', signal);
+    this.controls.showStored(stored(summaries));
     this.clear('');
-    if (names.length === 0) {
+    if (summaries.length === 0) {
       put(this.stage, firstLine());
       return;
     }
-    const buttons = names.slice(0, 60).map((name) => {
-      const button = h('button', { type: 'button', class: 'picker' }, name);
-      button.addEventListener('click', () => this.change({ ...state, selector: { measurement: name, filters: [] }, fields: [] }));
-      return button;
-    });
-    const more = names.length > 60 && h('p', { class: 'faint' }, `and ${names.length - 60} more: search with /`);
-    put(this.stage, h('div', { class: 'invite' }, h('h2', {}, 'Choose a measurement'), h('div', { class: 'row' }, ...buttons), more));
+    put(this.stage, this.find.root);
+    this.find.show(summaries);
+  }
+
+  /** Shows what a search found, with all its samples if the present interval has none. */
+  private found(measurement: string, filters: Filter[], field: string | null, range: Window | null): void {
+    const state = this.state ?? emptyExplorer();
+    const interval: Interval = range === null || overlap(range, this.window()) ? state.interval : { kind: 'fixed', ...range };
+    const follow = state.follow && interval.kind === 'last';
+    this.change({ ...state, follow, interval, selector: { measurement, filters }, fields: field === null ? [] : [field] });
+  }
+
+  /** Shows all stored samples of the selected sources. */
+  private async showAll(): Promise<void> {
+    if (this.state === null) return;
+    try {
+      const range = stored(await api.summary(write(this.state.selector)));
+      this.controls.showStored(range);
+      if (range !== null) this.go(range, 'push');
+    } catch (error) {
+      this.fail(error);
+    }
+  }
+
+  /** Shows the times of the stored samples beside the interval. */
+  private async sayStored(select: string, signal: AbortSignal): Promise<void> {
+    const range = stored(await api.summary(select, signal));
+    if (!signal.aborted) this.controls.showStored(range);
   }
 
   private fail(error: unknown): void {
@@ -220,10 +249,9 @@ export class Explorer {
     const { elsewhere } = result;
     const text = 'No samples in this interval.';
     if (elsewhere === null) return h('p', { class: 'quiet' }, text);
-    const show = h('button', { type: 'button' }, 'Show them');
+    const show = h('button', { type: 'button', class: 'small' }, 'Show them');
     show.addEventListener('click', () => this.go(elsewhere, 'push'));
-    const date = (ms: number): string => new Date(ms).toISOString().slice(0, 10);
-    return h('p', { class: 'quiet' }, `${text} There are some from ${date(elsewhere.from)} to ${date(elsewhere.to)}. `, show);
+    return h('p', { class: 'quiet' }, `${text} There are some from ${format.moment(elsewhere.from)} to ${format.moment(elsewhere.to)}. `, show);
   }
 
   private pane(name: string): Pane {
