@@ -244,6 +244,12 @@ export interface Plan {
   toml: string | null;
 }
 
+/** Series in an answer of Prometheus: its labels, and its values as texts with times in s. */
+export interface PromSeries {
+  metric: Record<string, string>;
+  values: [number, string][];
+}
+
 /** Contents of a measurement. */
 export interface Summary {
   measurement: string;
@@ -352,6 +358,11 @@ export const values = (select: string, tag: string, signal?: AbortSignal): Promi
 export const fields = (select: string, signal?: AbortSignal): Promise<Field[]> => get('/api/v1/fields', { select }, signal);
 export const summary = (select: string, signal?: AbortSignal): Promise<Summary[]> => get('/api/v1/summary', select === '' ? {} : { select }, signal);
 export const latest = (parameters: Parameters, signal?: AbortSignal): Promise<Answer<Raw>> => get('/api/v1/latest', { ...parameters, times: 'ms' }, signal);
+/** Path of the evaluation of an expression over an interval. */
+export const RANGE = '/prometheus/api/v1/query_range';
+/** Evaluates an expression in PromQL. */
+export const queryRange = async (parameters: Parameters, signal?: AbortSignal): Promise<PromSeries[]> =>
+  (await get<{ data: { result: PromSeries[] } }>(RANGE, parameters, signal)).data.result;
 export const sourceCount = async (select: string, signal?: AbortSignal): Promise<number> =>
   (await get<{ total: number }>('/api/v1/sources', { select, limit: 1 }, signal)).total;
 export const stepped = (parameters: Parameters, signal?: AbortSignal): Promise<Answer<Stepped>> =>

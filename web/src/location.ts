@@ -1,6 +1,7 @@
 // State of the page in the hash of its address. So a view can be linked to, and the back button works.
 // Reading never fails: parts that cannot be parsed get their defaults.
 
+import { AGGREGATES, type Combination } from './explorer/promql';
 import { formatDuration, parseDuration, sane, type Interval } from './interval';
 import { clean, type Demand } from './plan/demand';
 import { format, parse, type Selector } from './selector';
@@ -17,6 +18,9 @@ export interface ExplorerState {
   limit: number;
   /** True if each field has its own chart. */
   split: boolean;
+  combination: Combination;
+  /** Query in PromQL in place of the selector; null if there is none. */
+  promql: string | null;
 }
 
 export type PageState = { page: 'overview' } | { page: 'storage' } | { page: 'plan'; demand: Demand } | { page: 'explorer'; explorer: ExplorerState };
@@ -33,6 +37,8 @@ export function emptyExplorer(): ExplorerState {
     step: 'auto',
     limit: DEFAULT_LIMIT,
     split: false,
+    combination: { aggregate: null, by: [], rate: false },
+    promql: null,
   };
 }
 
@@ -44,7 +50,7 @@ export function write(state: PageState): string {
     const asked = new URLSearchParams(state.demand).toString();
     return asked === '' ? '#/plan' : `#/plan?${asked}`;
   }
-  const { selector, fields, interval, follow, step, limit, split } = state.explorer;
+  const { selector, fields, interval, follow, step, limit, split, combination, promql } = state.explorer;
   const query = new URLSearchParams();
   const select = format(selector);
   if (select !== '') query.set('select', select);
@@ -58,6 +64,10 @@ export function write(state: PageState): string {
   if (step !== 'auto') query.set('step', step);
   if (limit !== DEFAULT_LIMIT) query.set('limit', String(limit));
   if (split) query.set('split', '1');
+  if (combination.aggregate !== null) query.set('combine', combination.aggregate);
+  for (const tag of combination.by) query.append('by', tag);
+  if (combination.rate) query.set('rate', '1');
+  if (promql !== null) query.set('promql', promql);
   return `#/explorer?${query.toString()}`;
 }
 
@@ -79,6 +89,9 @@ export function read(hash: string): PageState {
   const limit = Number(query.get('limit') ?? DEFAULT_LIMIT);
   state.limit = Number.isInteger(limit) && limit > 0 ? Math.min(limit, MAX_LIMIT) : DEFAULT_LIMIT;
   state.split = query.get('split') === '1';
+  const aggregate = AGGREGATES.find((one) => one.name === query.get('combine'))?.name ?? null;
+  state.combination = { aggregate, by: aggregate === null ? [] : [...new Set(query.getAll('by'))], rate: query.get('rate') === '1' };
+  state.promql = query.get('promql');
   return { page: 'explorer', explorer: state };
 }
 

@@ -360,9 +360,42 @@ const CALLS = {
     return { total: all.length, sources: all.slice(0, Number(search.get('limit') ?? 1000)) };
   },
   '/api/v1/query': query,
+  '/prometheus/api/v1/query_range': queryRange,
   '/api/v1/latest': latest,
   '/api/v1/summary': summary,
 };
+
+/** Expressions: an aggregation of a function of a selector, each of which may be missing. */
+const EXPRESSION = /^(?:(sum|avg|min|max|count|quantile)(?: by \(([^)]*)\) )?\()?(?:[\d.]+, )?(?:(\w+)\()?([a-zA-Z_:][\w:]*)(\{[^}]*\})?(?:\[\w+\])?\)*$/;
+const COMBINE = { sum: (all) => all.reduce((a, b) => a + b, 0), avg: (all) => COMBINE.sum(all) / all.length, min: (all) => Math.min(...all), max: (all) => Math.max(...all), count: (all) => all.length, quantile: (all) => all.sort((a, b) => a - b)[Math.floor((all.length - 1) * 0.95)] };
+
+/** Values of an expression in PromQL: enough of the language for what the page writes. */
+function queryRange(search) {
+  const text = search.get('query');
+  const found = EXPRESSION.exec(text);
+  if (found === null || text.split('(').length !== text.split(')').length) fail('invalid parameter "query": parse error: unclosed left parenthesis');
+  const [, aggregate, by, over, metric, conditions] = found;
+  const [start, end, step] = ['start', 'end', 'step'].map((name) => Number(search.get(name)) * 1000);
+  const [measurement, field] = Object.entries(MEASUREMENTS).flatMap(([name, { fields }]) => Object.keys(fields).map((one) => [name, one])).find(([name, one]) => metric === `${name}_${one}`) ?? [];
+  const groups = new Map();
+  for (const { tags } of measurement === undefined ? [] : sources(measurement + (conditions ?? ''))) {
+    const labels = aggregate === undefined ? tags : Object.fromEntries((by ?? '').split(', ').filter((tag) => tag in tags).map((tag) => [tag, tags[tag]]));
+    const key = JSON.stringify(labels);
+    groups.set(key, { labels, members: [...(groups.get(key)?.members ?? []), tags] });
+  }
+  const at = (ms, tags) => Number(MEASUREMENTS[measurement].fields[field][1](ms, tags));
+  const value = (ms, tags) => (over === 'rate' ? (at(ms, tags) - at(ms - 60_000, tags)) / 60 : at(ms, tags));
+  const named = aggregate === undefined && over === undefined ? { __name__: metric } : {};
+  const result = [...groups.values()].map(({ labels, members }) => {
+    const values = [];
+    for (let ms = start; ms <= end; ms += step) {
+      const all = members.map((tags) => value(ms, tags));
+      values.push([ms / 1000, String(aggregate === undefined ? all[0] : COMBINE[aggregate](all))]);
+    }
+    return { metric: { ...named, ...labels }, values };
+  });
+  return { status: 'success', data: { resultType: 'matrix', result: result.slice(0, Number(search.get('limit') ?? 1e9)) } };
+}
 
 async function asset(path, response) {
   const file = join(DIST, normalize(path === '/' ? '/index.html' : path));

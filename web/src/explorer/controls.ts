@@ -8,6 +8,7 @@ import type { ExplorerState } from '../location';
 import { format as write, OPERATORS, type Filter, type Operator } from '../selector';
 import { span } from './find';
 import { Picker, type Loaded } from './picker';
+import { AGGREGATES, type AggregateName, type Combination } from './promql';
 import { listable } from './query';
 
 const STEPS = ['auto', '1s', '10s', '1m', '10m', '1h', '1d'];
@@ -37,8 +38,10 @@ export class Controls {
     private readonly change: (state: ExplorerState) => void,
     private readonly reload: () => void,
     showAll: () => void,
+    private readonly write: () => void,
+    line: HTMLElement,
   ) {
-    put(this.root, this.what, this.when, this.custom);
+    put(this.root, line, this.what, this.when, this.custom);
     this.all.addEventListener('click', showAll);
     this.customButton.addEventListener('click', () => {
       this.custom.hidden = !this.custom.hidden;
@@ -61,6 +64,7 @@ export class Controls {
   /** Shows a state. `shown` are the fields that apply if the state names none. */
   render(state: ExplorerState, fields: readonly api.Field[], shown: readonly string[]): void {
     const { selector } = state;
+    this.what.hidden = state.promql !== null;
     this.measurement?.close(false);
     this.measurement = this.measurementPicker(state);
     const chips = selector.filters.map((filter, at) => this.filterChip(state, filter, at));
@@ -69,6 +73,8 @@ export class Controls {
       group('Measurement', this.measurement.button, this.findButton(state)),
       selector.measurement !== '' && group('Where', ...chips, this.addFilter(state)),
       selector.measurement !== '' && group('Fields', this.fieldPicker(state, fields, shown)),
+      selector.measurement !== '' && group('Combine', ...this.combineControls(state)),
+      this.writeButton(),
     );
     this.interval = state.interval;
     put(this.when, ...this.intervalControls(state));
@@ -84,7 +90,7 @@ export class Controls {
       multiple: false,
       chosen: measurement === '' ? [] : [measurement],
       load: async (_, signal) => names(await api.measurements(signal)),
-      onChoose: ([chosen]) => this.change({ ...state, selector: { measurement: chosen!, filters: [] }, fields: [] }),
+      onChoose: ([chosen]) => this.change({ ...state, selector: { measurement: chosen!, filters: [] }, fields: [], combination: { ...state.combination, by: [] } }),
     });
   }
 
@@ -105,6 +111,30 @@ export class Controls {
       load: () => Promise.resolve({ choices: listable(fields).map((field) => ({ value: field.name, note: field.type })) }),
       onChoose: (chosen) => this.change({ ...state, fields: chosen }),
     }).button;
+  }
+
+  private writeButton(): HTMLElement {
+    const button = h('button', { type: 'button', class: 'picker quiet', title: 'Write a query in PromQL' }, 'PromQL…');
+    button.addEventListener('click', this.write);
+    return button;
+  }
+
+  private combineControls(state: ExplorerState): HTMLElement[] {
+    const { combination } = state;
+    const set = (change: Partial<Combination>): void => this.change({ ...state, combination: { ...combination, ...change } });
+    const select = h('select', { 'aria-label': 'Combine series' }, h('option', { value: '' }, 'each series'), ...AGGREGATES.map(({ name, title }) => h('option', { value: name, selected: name === combination.aggregate }, title)));
+    select.addEventListener('change', () => set(select.value === '' ? { aggregate: null, by: [] } : { aggregate: select.value as AggregateName }));
+    const by = new Picker({
+      label: 'A curve for each value of',
+      face: combination.by.length === 0 ? 'by tag' : `by ${combination.by.join(', ')}`,
+      class: 'quiet',
+      multiple: true,
+      chosen: combination.by,
+      load: async (_, signal) => names(await api.tags(write(state.selector), signal)),
+      onChoose: (tags) => set({ by: tags }),
+    });
+    const rate = switchOf('Rate', 'Increase of a counter per second', combination.rate, (on) => set({ rate: on }));
+    return combination.aggregate === null ? [select, rate] : [select, by.button, rate];
   }
 
   private filterChip(state: ExplorerState, filter: Filter, at: number): HTMLElement {

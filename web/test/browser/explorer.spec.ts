@@ -41,3 +41,78 @@ test.describe('find', () => {
     await expect(plot(page)).toBeVisible();
   });
 });
+
+test.describe('combine', () => {
+  test('sums series by a tag, and takes the rate of a counter', async ({ page }) => {
+    await page.goto('/#/explorer?select=host_cpu&field=usage&last=1h');
+    await expect(page.locator('.legend tbody tr')).toHaveCount(10);
+    await page.getByLabel('Combine series').selectOption('max');
+    await expect(page.locator('.legend tbody tr')).toHaveCount(1);
+    await expect(page.locator('.heading h2')).toHaveText('host_cpu max of usage');
+    await page.getByRole('button', { name: 'A curve for each value of' }).click();
+    await page.getByRole('option', { name: 'host' }).click();
+    await page.getByRole('button', { name: 'Done' }).click();
+    await expect(page.locator('.legend .series')).toHaveText(['anchor', 'buoy']);
+    expect(params(page).get('combine')).toBe('max');
+    expect(params(page).get('by')).toBe('host');
+    await page.goto('/#/explorer?select=host_net&field=rx_bytes&last=1h');
+    await page.getByRole('switch', { name: 'Rate' }).click();
+    await expect(page.locator('.heading h2')).toHaveText('host_net rate of rx_bytes');
+    await expect(page.locator('.legend .mean').last()).toHaveText(/^9\d\d,\d{3}/);
+  });
+});
+
+test.describe('query line', () => {
+  test('begins with the query of the chart, completes and draws', async ({ page }) => {
+    await page.goto('/#/explorer?select=host_cpu{core="all"}&field=usage&last=15m&combine=mean');
+    await expect(page.locator('.legend tbody tr')).toHaveCount(1);
+    await page.getByRole('button', { name: 'PromQL…' }).click();
+    const line = page.getByRole('combobox', { name: 'PromQL' });
+    await expect(line).toHaveValue('avg(host_cpu_usage{core="all"})');
+    await expect(line).toBeFocused();
+    await line.fill('');
+    await line.pressSequentially('host_mem_u');
+    await expect(page.locator('.completions').getByRole('option')).toHaveText([/host_mem_used/, /host_mem_used_percent/]);
+    await line.press('ArrowDown');
+    await line.press('Enter');
+    await expect(line).toHaveValue('host_mem_used');
+    await line.pressSequentially('{ho');
+    await expect(page.locator('.completions').getByRole('option')).toHaveText(/host/);
+    await line.press('Tab');
+    await expect(line).toHaveValue('host_mem_used{host');
+    await line.pressSequentially('="b');
+    await expect(page.locator('.completions').getByRole('option')).toHaveText(/buoy/);
+    await line.press('Tab');
+    await line.pressSequentially('"}');
+    await line.press('Enter');
+    await expect(page.locator('.heading h2')).toHaveText('host_mem_used');
+    await expect(page.locator('.legend tbody tr')).toHaveCount(1);
+    expect(params(page).get('promql')).toBe('host_mem_used{host="buoy"}');
+    await page.getByRole('button', { name: 'Close' }).click();
+    await expect(line).toBeHidden();
+    await expect(page.locator('.heading h2')).toHaveText('host_cpu mean of usage');
+  });
+
+  test('shows the error of the server at the line', async ({ page, complaints }) => {
+    await page.goto('/#/explorer?promql=sum(host_cpu_usage');
+    await page.getByRole('combobox', { name: 'PromQL' }).press('Enter');
+    await expect(page.getByRole('alert')).toContainText('unclosed left parenthesis');
+    await page.getByRole('combobox', { name: 'PromQL' }).fill('sum(host_cpu_usage)');
+    await page.getByRole('button', { name: 'Run' }).click();
+    await expect(page.getByRole('alert')).toBeHidden();
+    await expect(page.locator('.legend tbody tr')).toHaveCount(1);
+    complaints.splice(0, complaints.length, ...complaints.filter((text) => !text.includes('400')));
+  });
+
+  test('the commands ask the same', async ({ page }) => {
+    await page.goto('/#/explorer?select=host_cpu{core="all"}&field=usage&last=15m&step=10s');
+    await page.getByText('Commands').click();
+    const lines = page.locator('.commands code');
+    await expect(lines).toHaveText([
+      `seiner query 'host_cpu{core="all"}' --fields usage --from -15m --step 10s --aggregate mean,min,max,count,last --limit 50 --server http://127.0.0.1:7671`,
+      /^curl -G http:\/\/127.0.0.1:7671\/api\/v1\/query --data-urlencode 'select=host_cpu\{core="all"\}' --data-urlencode fields=usage --data-urlencode from=-15m/,
+    ]);
+    await page.goto('/#/explorer?promql=host_load_load1&last=15m');
+    await expect(lines).toHaveText([/^curl -G http:\/\/127.0.0.1:7671\/prometheus\/api\/v1\/query_range --data-urlencode query=host_load_load1 --data-urlencode start=\d+/]);
+  });
+});
