@@ -15,6 +15,7 @@ import * as theme from './theme';
 theme.start();
 
 const TITLES: Record<PageState['page'], string> = { overview: 'Seiner', explorer: 'Explorer · Seiner', storage: 'Storage · Seiner', plan: 'Plan · Seiner' };
+const heading = h('h1', { class: 'unseen' });
 const main = document.getElementById('main')!;
 const links = {
   overview: h('a', { href: '#/' }, 'Overview'),
@@ -45,13 +46,14 @@ function render(): void {
     page = state.page;
     for (const [name, link] of Object.entries(links)) link.ariaCurrent = name === page ? 'page' : null;
     document.title = TITLES[page];
+    heading.textContent = document.title;
     if (state.page === 'overview') {
       overview ??= new Overview();
-      put(main, overview.root);
+      put(main, heading, overview.root);
       overview.start();
     } else if (state.page === 'storage') {
       storage ??= new Storage();
-      put(main, storage.root);
+      put(main, heading, storage.root);
       storage.begin();
     } else if (state.page === 'plan') {
       plan ??= new Plan((demand) => {
@@ -59,10 +61,10 @@ function render(): void {
         if (hash === location.hash) plan?.reload();
         else location.hash = hash;
       });
-      put(main, plan.root);
+      put(main, heading, plan.root);
     } else {
       explorer ??= new Explorer(navigate);
-      put(main, explorer.root);
+      put(main, heading, explorer.root);
     }
   }
   if (state.page === 'plan') {

@@ -1,7 +1,7 @@
 // Controls of the query: measurement, tags, fields, interval. Every change creates a new state.
 
 import * as api from '../api';
-import { h, put, say } from '../dom';
+import { h, keepFocus, put, say } from '../dom';
 import * as format from '../format';
 import { formatDuration, QUICK, resolve, sane, type Interval, type Window } from '../interval';
 import type { ExplorerState } from '../location';
@@ -63,6 +63,10 @@ export class Controls {
 
   /** Shows a state. `shown` are the fields that apply if the state names none. */
   render(state: ExplorerState, fields: readonly api.Field[], shown: readonly string[]): void {
+    keepFocus(this.root, () => this.draw(state, fields, shown));
+  }
+
+  private draw(state: ExplorerState, fields: readonly api.Field[], shown: readonly string[]): void {
     const { selector } = state;
     this.what.hidden = state.promql !== null;
     this.measurement?.close(false);

@@ -70,5 +70,5 @@ function list(states: readonly States[], colourOf: (state: string) => number): H
     ),
   );
   const head = h('tr', {}, ...['since', 'series', 'state'].map((text) => h('th', { scope: 'col' }, text)), h('th', { scope: 'col', class: 'number' }, 'lasted'));
-  return h('div', { class: 'scroll' }, h('table', { class: 'legend' }, h('thead', {}, head), h('tbody', {}, ...rows)));
+  return h('div', { class: 'scroll', tabindex: 0, role: 'region', 'aria-label': 'Changes of states' }, h('table', { class: 'legend' }, h('thead', {}, head), h('tbody', {}, ...rows)));
 }

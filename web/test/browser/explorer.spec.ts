@@ -49,6 +49,13 @@ test.describe('combine', () => {
     await page.getByLabel('Combine series').selectOption('max');
     await expect(page.locator('.legend tbody tr')).toHaveCount(1);
     await expect(page.locator('.heading h2')).toHaveText('host_cpu max of usage');
+    await page.getByLabel('Combine series').press('Home');
+    await expect(page.locator('.legend tbody tr')).toHaveCount(10);
+    await expect(page.getByLabel('Combine series')).toBeFocused();
+    await page.keyboard.press('End');
+    await page.keyboard.press('ArrowUp');
+    await expect(page.locator('.heading h2')).toHaveText('host_cpu 95th percentile of usage');
+    await page.getByLabel('Combine series').selectOption('max');
     await page.getByRole('button', { name: 'A curve for each value of' }).click();
     await page.getByRole('option', { name: 'host' }).click();
     await page.getByRole('button', { name: 'Done' }).click();
