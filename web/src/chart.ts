@@ -3,7 +3,7 @@
 
 import uPlot from 'uplot';
 import 'uplot/dist/uPlot.min.css';
-import { axisTimes } from './format';
+import { axisTimes, utc } from './format';
 import { pan, sane, zoom, type Window } from './interval';
 import type { Value } from './samples';
 import * as theme from './theme';
@@ -27,6 +27,8 @@ export interface Options {
   label: string;
   /** Returns the labels of the value axis. */
   axis: (splits: readonly number[]) => string[];
+  /** Returns true if the value axis is logarithmic. Values that are not positive are then not drawn. */
+  isLog?: () => boolean;
   /** True if the value axis begins at zero. */
   fromZero?: boolean;
   /** Fixed ends of the value axis. */
@@ -79,7 +81,7 @@ export class Chart {
     this.view = window;
     this.times = times;
     this.lines = lines;
-    const shape = lines.map((line) => `${line.label}\0${line.colour}\0${line.low !== undefined}\0${line.stepped}`).join('\n');
+    const shape = `${utc()}\n` + lines.map((line) => `${line.label}\0${line.colour}\0${line.low !== undefined}\0${line.stepped}`).join('\n');
     if (this.plot === null || shape !== this.shape) {
       this.shape = shape;
       this.build();
@@ -89,6 +91,11 @@ export class Chart {
       this.plot!.setData(this.data(), false);
       this.plot!.setScale('x', { min: window.from, max: window.to });
     });
+  }
+
+  /** States that the axes change, so that the next lines are drawn on new axes. */
+  changed(): void {
+    this.shape = '';
   }
 
   /** Moves the window over the present data, until new data arrives. */
@@ -128,10 +135,18 @@ export class Chart {
   private data(): uPlot.AlignedData {
     const columns: (number | null | undefined)[][] = [];
     for (const line of this.lines) {
-      columns.push(line.values);
-      if (line.low !== undefined && line.high !== undefined) columns.push(line.high, line.low);
+      columns.push(this.drawn(line.values));
+      if (line.low !== undefined && line.high !== undefined) columns.push(this.drawn(line.high), this.drawn(line.low));
     }
     return [this.times, ...columns];
+  }
+
+  private isLog(): boolean {
+    return this.options.isLog?.() === true;
+  }
+
+  private drawn(values: Value[]): Value[] {
+    return this.isLog() ? values.map((value) => (typeof value === 'number' && value <= 0 ? null : value)) : values;
   }
 
   private fit(): void {
@@ -143,13 +158,14 @@ export class Chart {
     this.plot?.destroy();
     this.plot = null;
     const width = this.host.clientWidth;
-    if (this.shape === '' || width === 0) return;
+    if (this.lines.length === 0 || width === 0) return;
     const { series, bands } = this.series();
     const { options } = this;
     const opts: uPlot.Options = {
       width,
       height: options.height(),
       ms: 1,
+      tzDate: (ms) => (utc() ? uPlot.tzDate(new Date(ms), 'Etc/UTC') : new Date(ms)),
       padding: [8, 18, 0, 0],
       legend: { show: false },
       series,
@@ -157,7 +173,7 @@ export class Chart {
       focus: { alpha: 0.15 },
       scales: {
         x: { time: true, auto: false, range: () => [this.view.from, this.view.to] },
-        y: { range: (_, low, high) => this.valueRange(low, high) },
+        y: this.isLog() ? { distr: 3, log: 10, range: (_, low, high) => logRange(low, high) } : { range: (_, low, high) => this.valueRange(low, high) },
       },
       axes: this.axes(),
       cursor: this.cursor(),
@@ -321,4 +337,11 @@ export class Chart {
     over.addEventListener('touchend', end);
     over.addEventListener('touchcancel', end);
   }
+}
+
+/** Returns the ends of a logarithmic axis: the data, widened to powers of ten. */
+function logRange(low: number | null, high: number | null): [number, number] {
+  if (low === null || high === null || low <= 0) return [1, 10];
+  const ends: [number, number] = [10 ** Math.floor(Math.log10(low)), 10 ** Math.ceil(Math.log10(high))];
+  return ends[0] === ends[1] ? [ends[0], ends[1] * 10] : ends;
 }

@@ -5,6 +5,7 @@ import { AGGREGATES, type Combination } from './explorer/promql';
 import { formatDuration, parseDuration, sane, type Interval } from './interval';
 import { clean, type Demand } from './plan/demand';
 import { format, parse, type Selector } from './selector';
+import { UNITS, type Unit } from './units';
 
 export interface ExplorerState {
   selector: Selector;
@@ -18,6 +19,11 @@ export interface ExplorerState {
   limit: number;
   /** True if each field has its own chart. */
   split: boolean;
+  /** True for a logarithmic value axis. */
+  log: boolean;
+  /** True for times in UTC. */
+  utc: boolean;
+  unit: Unit;
   combination: Combination;
   /** Query in PromQL in place of the selector; null if there is none. */
   promql: string | null;
@@ -37,6 +43,9 @@ export function emptyExplorer(): ExplorerState {
     step: 'auto',
     limit: DEFAULT_LIMIT,
     split: false,
+    log: false,
+    utc: false,
+    unit: '',
     combination: { aggregate: null, by: [], rate: false },
     promql: null,
   };
@@ -50,7 +59,7 @@ export function write(state: PageState): string {
     const asked = new URLSearchParams(state.demand).toString();
     return asked === '' ? '#/plan' : `#/plan?${asked}`;
   }
-  const { selector, fields, interval, follow, step, limit, split, combination, promql } = state.explorer;
+  const { selector, fields, interval, follow, step, limit, split, log, utc, unit, combination, promql } = state.explorer;
   const query = new URLSearchParams();
   const select = format(selector);
   if (select !== '') query.set('select', select);
@@ -64,6 +73,9 @@ export function write(state: PageState): string {
   if (step !== 'auto') query.set('step', step);
   if (limit !== DEFAULT_LIMIT) query.set('limit', String(limit));
   if (split) query.set('split', '1');
+  if (log) query.set('log', '1');
+  if (utc) query.set('utc', '1');
+  if (unit !== '') query.set('unit', unit);
   if (combination.aggregate !== null) query.set('combine', combination.aggregate);
   for (const tag of combination.by) query.append('by', tag);
   if (combination.rate) query.set('rate', '1');
@@ -89,6 +101,9 @@ export function read(hash: string): PageState {
   const limit = Number(query.get('limit') ?? DEFAULT_LIMIT);
   state.limit = Number.isInteger(limit) && limit > 0 ? Math.min(limit, MAX_LIMIT) : DEFAULT_LIMIT;
   state.split = query.get('split') === '1';
+  state.log = query.get('log') === '1';
+  state.utc = query.get('utc') === '1';
+  state.unit = UNITS.find((one) => one.name === query.get('unit'))?.name ?? '';
   const aggregate = AGGREGATES.find((one) => one.name === query.get('combine'))?.name ?? null;
   state.combination = { aggregate, by: aggregate === null ? [] : [...new Set(query.getAll('by'))], rate: query.get('rate') === '1' };
   state.promql = query.get('promql');

@@ -3,6 +3,7 @@
 import * as access from './access';
 import { h, put } from './dom';
 import { Explorer } from './explorer/explorer';
+import * as format from './format';
 import { helpOverlay } from './help';
 import { emptyExplorer, read, write, type ExplorerState, type PageState } from './location';
 import { loginDialog } from './login';
@@ -38,6 +39,7 @@ function navigate(state: ExplorerState, how: 'push' | 'replace'): void {
 
 function render(): void {
   const state = read(location.hash);
+  format.useUtc(state.page === 'explorer' && state.explorer.utc);
   if (page !== state.page) {
     overview?.stop();
     explorer?.stop();

@@ -6,6 +6,7 @@ import * as format from '../format';
 import { formatDuration, QUICK, resolve, sane, type Interval, type Window } from '../interval';
 import type { ExplorerState } from '../location';
 import { format as write, OPERATORS, type Filter, type Operator } from '../selector';
+import { UNITS, type Unit } from '../units';
 import { span } from './find';
 import { Picker, type Loaded } from './picker';
 import { AGGREGATES, type AggregateName, type Combination } from './promql';
@@ -57,8 +58,12 @@ export class Controls {
   /** Shows the times from the first to the last stored sample of the selection. */
   showStored(stored: Window | null): void {
     this.stored = stored;
-    say(this.storedText, stored === null ? '' : `Stored: ${span(stored)}`);
+    this.sayStored();
     if (this.interval !== null) this.pressEnds(this.interval);
+  }
+
+  private sayStored(): void {
+    say(this.storedText, this.stored === null ? '' : `Stored: ${span(this.stored)}`);
   }
 
   /** Shows a state. `shown` are the fields that apply if the state names none. */
@@ -81,6 +86,7 @@ export class Controls {
       this.writeButton(),
     );
     this.interval = state.interval;
+    this.sayStored();
     put(this.when, ...this.intervalControls(state));
     this.renderCustom(state);
   }
@@ -222,6 +228,9 @@ export class Controls {
       this.follow(state),
       this.stepChoice(state),
       switchOf('Split by field', 'A chart for each field', state.split, (split) => this.change({ ...state, split })),
+      switchOf('Log', 'Logarithmic axis of values', state.log, (log) => this.change({ ...state, log })),
+      this.unitChoice(state),
+      switchOf('UTC', 'Times in UTC in place of local times', state.utc, (utc) => this.change({ ...state, utc })),
       reload,
       this.storedText,
     ];
@@ -247,6 +256,12 @@ export class Controls {
     return h('label', { class: 'inline' }, 'Step', select);
   }
 
+  private unitChoice(state: ExplorerState): HTMLElement {
+    const select = h('select', {}, ...UNITS.map(({ name, title }) => h('option', { value: name, selected: name === state.unit }, title)));
+    select.addEventListener('change', () => this.change({ ...state, unit: select.value as Unit }));
+    return h('label', { class: 'inline' }, 'Unit', select);
+  }
+
   private renderCustom(state: ExplorerState): void {
     const window = resolve(state.interval, Date.now());
     const from = h('input', { type: 'datetime-local', step: 1, value: format.local(window.from), required: true });
@@ -255,7 +270,7 @@ export class Controls {
     this.custom.onsubmit = (event) => {
       event.preventDefault();
       this.custom.hidden = true;
-      const ends = sane({ from: new Date(from.value).getTime(), to: new Date(to.value).getTime() });
+      const ends = sane({ from: format.parseLocal(from.value), to: format.parseLocal(to.value) });
       this.change({ ...state, follow: false, interval: { kind: 'fixed', ...ends } });
     };
   }

@@ -316,7 +316,7 @@ export class Explorer {
     if (!kept || current.length !== this.stage.children.length) put(this.stage, ...wanted, ribbons, nothing);
     for (const [name, traces] of groups) {
       const title = groups.size > 1 ? name : '';
-      this.panes.get(name)!.show(title, question.window, result.times, traces, traces.map((trace) => result.traces.indexOf(trace)));
+      this.panes.get(name)!.show(title, question.window, result.times, traces, traces.map((trace) => result.traces.indexOf(trace)), name === SWITCHES ? { unit: '', log: false } : state);
     }
     this.stage.classList.toggle('evaluated', result.samples === null);
     this.drawFooter(question, result, took);

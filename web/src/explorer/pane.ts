@@ -7,7 +7,14 @@ import * as format from '../format';
 import type { Window } from '../interval';
 import type { Value } from '../samples';
 import { SERIES_COLOURS } from '../theme';
+import { axis, withUnit, type Unit } from '../units';
 import type { Trace } from './query';
+
+export interface Display {
+  unit: Unit;
+  /** True for a logarithmic axis of values. */
+  log: boolean;
+}
 
 interface Row {
   root: HTMLElement;
@@ -29,16 +36,18 @@ export class Pane {
   private colours: number[] = [];
   private times: number[] = [];
   private shape = '';
+  private display: Display = { unit: '', log: false };
   private readonly hidden = new Set<string>();
 
   constructor(
     readonly name: string,
-    options: Omit<Options, 'onCursor' | 'label' | 'axis'>,
+    options: Omit<Options, 'onCursor' | 'label' | 'axis' | 'isLog'>,
   ) {
     this.chart = new Chart(this.host, {
       ...options,
       label: `Chart of ${name}`,
-      axis: format.axisValues,
+      axis: (splits) => axis(splits, this.display.unit, this.display.log),
+      isLog: () => this.display.log,
       onCursor: (places) => this.point(places),
     });
     const columns = ['min', 'mean', 'max', 'samples'].map((text) => h('th', { scope: 'col', class: `number ${text}` }, text));
@@ -48,7 +57,9 @@ export class Pane {
   }
 
   /** Shows traces in the given colours, so that a series has the same colour in all panes. */
-  show(title: string, window: Window, times: number[], traces: Trace[], colours: number[]): void {
+  show(title: string, window: Window, times: number[], traces: Trace[], colours: number[], display: Display): void {
+    if (display.unit !== this.display.unit || display.log !== this.display.log) this.chart.changed();
+    this.display = display;
     say(this.heading, title);
     this.heading.hidden = title === '';
     this.times = times;
@@ -107,9 +118,9 @@ export class Pane {
     this.traces.forEach((trace, i) => {
       const { min, mean, max, samples } = trace.summary;
       const [low, middle, high, number] = this.rows[i]!.figures;
-      say(low!, isFinite(min) ? format.sample(min) : '–');
-      say(middle!, Number.isFinite(mean) ? format.sample(mean) : '–');
-      say(high!, isFinite(max) ? format.sample(max) : '–');
+      say(low!, isFinite(min) ? withUnit(min, this.display.unit) : '–');
+      say(middle!, Number.isFinite(mean) ? withUnit(mean, this.display.unit) : '–');
+      say(high!, isFinite(max) ? withUnit(max, this.display.unit) : '–');
       say(number!, format.count(samples));
     });
     this.point(null);
@@ -122,7 +133,7 @@ export class Pane {
     this.traces.forEach((trace, i) => {
       const row = this.rows[i];
       if (row === undefined) return;
-      say(row.at, time === undefined ? formatted(trace, trace.summary.last) : formatted(trace, valueAt(trace, places![i])));
+      say(row.at, time === undefined ? formatted(trace, trace.summary.last, this.display.unit) : formatted(trace, valueAt(trace, places![i]), this.display.unit));
     });
   }
 }
@@ -133,6 +144,6 @@ function valueAt(trace: Trace, at: number | null | undefined): Value {
 
 const isFinite = (value: number | bigint): boolean => typeof value === 'bigint' || Number.isFinite(value);
 
-function formatted(trace: Trace, value: Value | bigint): string {
-  return trace.key.type === 'bool' && (value === 0 || value === 1) ? String(value === 1) : format.sample(value);
+function formatted(trace: Trace, value: Value | bigint, unit: Unit): string {
+  return trace.key.type === 'bool' && (value === 0 || value === 1) ? String(value === 1) : withUnit(value, unit);
 }

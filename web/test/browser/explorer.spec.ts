@@ -1,6 +1,6 @@
 // Search, aggregation, queries and display of the explorer, against the mock.
 
-import { expect, params, plot, test } from './fixture';
+import { drawn, expect, hash, params, plot, test } from './fixture';
 
 test.describe('find', () => {
   test('finds measurements, values of tags and fields, with the last value and a curve', async ({ page }) => {
@@ -121,5 +121,25 @@ test.describe('query line', () => {
     ]);
     await page.goto('/#/explorer?promql=host_load_load1&last=15m');
     await expect(lines).toHaveText([/^curl -G http:\/\/127.0.0.1:7671\/prometheus\/api\/v1\/query_range --data-urlencode query=host_load_load1 --data-urlencode start=\d+/]);
+  });
+});
+
+test.describe('display', () => {
+  test.use({ timezoneId: 'Asia/Kolkata' });
+
+  test('units, a logarithmic axis and UTC', async ({ page }) => {
+    await page.goto('/#/explorer?select=host_mem{host="anchor"}&field=used&from=1790000000000&to=1790003600000');
+    await expect(page.locator('.window')).toContainText('2026-09-21 19:43:20');
+    await page.getByLabel('Unit').selectOption('bytes');
+    await expect(page.locator('.legend .at')).toHaveText(/ GiB$/);
+    await page.getByRole('switch', { name: 'Log' }).click();
+    await page.getByRole('switch', { name: 'UTC' }).click();
+    await expect(page.locator('.window')).toContainText('2026-09-21 14:13:20');
+    await expect(page.getByRole('switch', { name: 'UTC' })).toBeFocused();
+    expect(await drawn(page, '--series-0')).toBe(true);
+    expect(hash(page)).toContain('log=1&utc=1&unit=bytes');
+    await page.reload();
+    await expect(page.getByRole('switch', { name: 'Log' })).toHaveAttribute('aria-checked', 'true');
+    await expect(page.locator('.legend .at')).toHaveText(/ GiB$/);
   });
 });
