@@ -15,5 +15,5 @@ export default defineConfig({
     assetsInlineLimit: 0,
     modulePreload: false,
   },
-  server: { proxy: { '/api': server, '/prometheus': server, '/status': server, '/ports': server } },
+  server: { proxy: { '/api': server, '/prometheus': server, '/status': server, '/ports': server, '/write': server } },
 });

@@ -18,6 +18,7 @@ import { describe, expression, instant, isCombined } from './promql';
 import { QueryLine } from './query-line';
 import { ask, exports, firstFields, type Question, type Result, type Trace } from './query';
 import { statesView } from './states';
+import { ValueTable } from './table';
 
 /** Time without movement after which a gesture is over, ms. */
 const GESTURE_END_MS = 180;
@@ -36,6 +37,7 @@ export class Explorer {
     () => this.state !== null && this.change({ ...this.state, promql: null }),
   );
   private readonly commands = new Commands();
+  private readonly table = new ValueTable();
   private readonly heading = h('div', { class: 'heading' });
   private readonly notices = h('div', { class: 'notices', 'aria-live': 'polite' });
   private readonly stage = h('div', { class: 'stage' });
@@ -62,7 +64,7 @@ export class Explorer {
       () => this.writeQuery(),
       this.line.root,
     );
-    put(this.root, this.controls.root, h('section', { class: 'card board', 'aria-label': 'Answer' }, this.heading, this.notices, this.stage, this.footer, this.commands.root));
+    put(this.root, this.controls.root, h('section', { class: 'card board', 'aria-label': 'Answer' }, this.heading, this.notices, this.stage, this.footer, this.table.root, this.commands.root));
   }
 
   /** Shows a state from the address. */
@@ -297,6 +299,7 @@ export class Explorer {
     put(this.notices);
     put(this.stage, message !== '' && h('p', { class: 'quiet' }, message));
     put(this.footer);
+    this.table.show(null);
     this.commands.hide();
   }
 
@@ -320,6 +323,7 @@ export class Explorer {
     }
     this.stage.classList.toggle('evaluated', result.samples === null);
     this.drawFooter(question, result, took);
+    this.table.show(result, state.unit);
     this.commands.show(result.asked.path, result.asked.parameters.map((one) => relative(one, state.interval)));
   }
 

@@ -124,6 +124,15 @@ test.describe('query line', () => {
   });
 });
 
+test('a table has the drawn values', async ({ page }) => {
+  await page.goto('/#/explorer?select=host_mem&field=used_percent&last=15m&unit=percent');
+  await page.getByText('Table', { exact: true }).click();
+  const rows = page.getByRole('table', { name: 'Values' }).locator('tr');
+  await expect(rows.first()).toHaveText('timeanchorbuoy');
+  await expect(rows.nth(1)).toHaveText(/^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3}[\d.]+ %[\d.]+ %$/);
+  expect(await rows.count()).toBeGreaterThan(300);
+});
+
 test.describe('display', () => {
   test.use({ timezoneId: 'Asia/Kolkata' });
 

@@ -1,4 +1,6 @@
 import { expect, test } from 'vitest';
+import { latestRows } from '../../src/explorer/table';
+import type { Trace } from '../../src/explorer/query';
 import * as format from '../../src/format';
 import { emptyExplorer, read, write } from '../../src/location';
 import { axis, withUnit } from '../../src/units';
@@ -32,4 +34,11 @@ test('combination, query and display are in the address', () => {
   const explorer = { ...emptyExplorer(), log: true, utc: true, unit: 'bytes' as const, promql: 'sum(up)', combination: { aggregate: 'p95' as const, by: ['host'], rate: true } };
   expect(read(write({ page: 'explorer', explorer }))).toEqual({ page: 'explorer', explorer });
   expect(read('#/explorer?combine=none&unit=miles&by=host')).toEqual({ page: 'explorer', explorer: emptyExplorer() });
+});
+
+test('a table begins with the latest time that has a value', () => {
+  const trace = (values: Trace['values'], odd = new Map<number, number>()): Trace => ({ key: { measurement: 'm', tags: {}, field: 'f', type: 'f64' }, label: 'f', values, odd, summary: { min: 0, max: 0, mean: 0, samples: 0, last: 0 } });
+  const result = { times: [1, 2, 3, 4], traces: [trace([1, undefined, null, null]), trace([1, 2, null, null], new Map([[3, NaN]]))] };
+  expect(latestRows(result, 9)).toEqual([3, 1, 0]);
+  expect(latestRows(result, 2)).toEqual([3, 1]);
 });
