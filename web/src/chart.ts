@@ -18,6 +18,8 @@ export interface Line {
   high?: Value[];
   /** True if a value lasts until the next value. */
   stepped?: boolean;
+  /** True if the line belongs to the second axis, at the right. */
+  right?: boolean;
   /** True if the area below the line is filled. */
   filled?: boolean;
 }
@@ -27,6 +29,8 @@ export interface Options {
   label: string;
   /** Returns the labels of the value axis. */
   axis: (splits: readonly number[]) => string[];
+  /** Returns the labels of the second axis. */
+  rightAxis?: (splits: readonly number[]) => string[];
   /** Returns true if the value axis is logarithmic. Values that are not positive are then not drawn. */
   isLog?: () => boolean;
   /** True if the value axis begins at zero. */
@@ -81,7 +85,7 @@ export class Chart {
     this.view = window;
     this.times = times;
     this.lines = lines;
-    const shape = `${utc()}\n` + lines.map((line) => `${line.label}\0${line.colour}\0${line.low !== undefined}\0${line.stepped}`).join('\n');
+    const shape = `${utc()}\n` + lines.map((line) => `${line.label}\0${line.colour}\0${line.low !== undefined}\0${line.stepped}\0${line.right}`).join('\n');
     if (this.plot === null || shape !== this.shape) {
       this.shape = shape;
       this.build();
@@ -173,7 +177,8 @@ export class Chart {
       focus: { alpha: 0.15 },
       scales: {
         x: { time: true, auto: false, range: () => [this.view.from, this.view.to] },
-        y: this.isLog() ? { distr: 3, log: 10, range: (_, low, high) => logRange(low, high) } : { range: (_, low, high) => this.valueRange(low, high) },
+        ...(this.hasRight() ? { right: this.valueScale() } : {}),
+        y: this.valueScale(),
       },
       axes: this.axes(),
       cursor: this.cursor(),
@@ -184,6 +189,14 @@ export class Chart {
     };
     this.plot = new uPlot(opts, this.data(), this.host);
     if (options.onWindow !== undefined) this.gestures(this.plot);
+  }
+
+  private hasRight(): boolean {
+    return this.lines.some((line) => line.right === true);
+  }
+
+  private valueScale(): uPlot.Scale {
+    return this.isLog() ? { distr: 3, log: 10, range: (_, low, high) => logRange(low, high) } : { range: (_, low, high) => this.valueRange(low, high) };
   }
 
   private valueRange(low: number | null, high: number | null): [number, number] {
@@ -208,13 +221,14 @@ export class Chart {
       series.push({
         label: line.label,
         stroke,
+        scale: line.right === true ? 'right' : 'y',
         width: this.lines.length > 20 ? 1 : 1.5,
         ...(line.filled === true ? { fill: `${stroke}22` } : {}),
         points: { size: 5, width: 0, fill: stroke, space: 24 },
         ...paths,
       });
       if (line.low === undefined) continue;
-      const edge: uPlot.Series = { stroke: 'transparent', width: 0, points: { show: false }, ...paths };
+      const edge: uPlot.Series = { scale: line.right === true ? 'right' : 'y', stroke: 'transparent', width: 0, points: { show: false }, ...paths };
       bands.push({ series: [series.length, series.length + 1], fill: `${stroke}2e` });
       series.push({ ...edge, label: `${line.label} max` }, { ...edge, label: `${line.label} min` });
     }
@@ -225,6 +239,16 @@ export class Chart {
     const stroke = theme.colour('ink-faint');
     const grid = { stroke: theme.colour('grid'), width: 1 };
     const quiet = { stroke, grid, ticks: { show: false }, font: FONT };
+    const right: uPlot.Axis = {
+      ...quiet,
+      scale: 'right',
+      side: 1,
+      grid: { show: false },
+      space: 34,
+      gap: 6,
+      size: (_, values) => 14 + Math.max(26, ...(values ?? []).map((text) => text.length * 6.2)),
+      values: (_, splits) => (this.options.rightAxis ?? this.options.axis)(splits),
+    };
     return [
       {
         ...quiet,
@@ -241,6 +265,7 @@ export class Chart {
         ...(this.options.binary === true ? { incrs: BINARY } : {}),
         values: (_, splits) => this.options.axis(splits),
       },
+      ...(this.hasRight() ? [right] : []),
     ];
   }
 

@@ -24,6 +24,8 @@ export interface ExplorerState {
   /** True for times in UTC. */
   utc: boolean;
   unit: Unit;
+  /** Fields on the second axis, at the right. */
+  right: string[];
   combination: Combination;
   /** Query in PromQL in place of the selector; null if there is none. */
   promql: string | null;
@@ -46,6 +48,7 @@ export function emptyExplorer(): ExplorerState {
     log: false,
     utc: false,
     unit: '',
+    right: [],
     combination: { aggregate: null, by: [], rate: false },
     promql: null,
   };
@@ -59,7 +62,7 @@ export function write(state: PageState): string {
     const asked = new URLSearchParams(state.demand).toString();
     return asked === '' ? '#/plan' : `#/plan?${asked}`;
   }
-  const { selector, fields, interval, follow, step, limit, split, log, utc, unit, combination, promql } = state.explorer;
+  const { selector, fields, interval, follow, step, limit, split, log, utc, unit, right, combination, promql } = state.explorer;
   const query = new URLSearchParams();
   const select = format(selector);
   if (select !== '') query.set('select', select);
@@ -76,6 +79,7 @@ export function write(state: PageState): string {
   if (log) query.set('log', '1');
   if (utc) query.set('utc', '1');
   if (unit !== '') query.set('unit', unit);
+  for (const field of right) query.append('right', field);
   if (combination.aggregate !== null) query.set('combine', combination.aggregate);
   for (const tag of combination.by) query.append('by', tag);
   if (combination.rate) query.set('rate', '1');
@@ -104,6 +108,7 @@ export function read(hash: string): PageState {
   state.log = query.get('log') === '1';
   state.utc = query.get('utc') === '1';
   state.unit = UNITS.find((one) => one.name === query.get('unit'))?.name ?? '';
+  state.right = [...new Set(query.getAll('right'))];
   const aggregate = AGGREGATES.find((one) => one.name === query.get('combine'))?.name ?? null;
   state.combination = { aggregate, by: aggregate === null ? [] : [...new Set(query.getAll('by'))], rate: query.get('rate') === '1' };
   state.promql = query.get('promql');

@@ -81,7 +81,7 @@ export class Controls {
       this.what,
       group('Measurement', this.measurement.button, this.findButton(state)),
       selector.measurement !== '' && group('Where', ...chips, this.addFilter(state)),
-      selector.measurement !== '' && group('Fields', this.fieldPicker(state, fields, shown)),
+      selector.measurement !== '' && group('Fields', this.fieldPicker(state, fields, shown), shown.length > 1 && !state.split && this.rightPicker(state, shown)),
       selector.measurement !== '' && group('Combine', ...this.combineControls(state)),
       this.writeButton(),
     );
@@ -145,6 +145,19 @@ export class Controls {
     });
     const rate = switchOf('Rate', 'Increase of a counter per second', combination.rate, (on) => set({ rate: on }));
     return combination.aggregate === null ? [select, rate] : [select, by.button, rate];
+  }
+
+  private rightPicker(state: ExplorerState, shown: readonly string[]): HTMLElement {
+    const chosen = state.right.filter((field) => shown.includes(field));
+    return new Picker({
+      label: 'Fields on the right axis',
+      face: chosen.length === 0 ? 'right axis' : `right: ${chosen.join(', ')}`,
+      class: 'quiet',
+      multiple: true,
+      chosen,
+      load: () => Promise.resolve(names(shown)),
+      onChoose: (right) => this.change({ ...state, right }),
+    }).button;
   }
 
   private filterChip(state: ExplorerState, filter: Filter, at: number): HTMLElement {

@@ -13,7 +13,7 @@ import { Commands } from './commands';
 import { Controls, followed } from './controls';
 import { evaluate, spacing, stepFor } from './evaluate';
 import { Find } from './find';
-import { Pane } from './pane';
+import { Pane, type Display } from './pane';
 import { describe, expression, instant, isCombined } from './promql';
 import { QueryLine } from './query-line';
 import { ask, exports, firstFields, type Question, type Result, type Trace } from './query';
@@ -317,13 +317,15 @@ export class Explorer {
     const current = [...this.stage.children].filter((child) => !child.classList.contains('states'));
     const kept = current.length === wanted.length && wanted.every((root, i) => root === current[i]) && ribbons === false && nothing === false;
     if (!kept || current.length !== this.stage.children.length) put(this.stage, ...wanted, ribbons, nothing);
+    const right = rightFields(state);
+    const display: Display = { unit: state.unit, log: state.log, right };
     for (const [name, traces] of groups) {
       const title = groups.size > 1 ? name : '';
-      this.panes.get(name)!.show(title, question.window, result.times, traces, traces.map((trace) => result.traces.indexOf(trace)), name === SWITCHES ? { unit: '', log: false } : state);
+      this.panes.get(name)!.show(title, question.window, result.times, traces, traces.map((trace) => result.traces.indexOf(trace)), name === SWITCHES ? { unit: '', log: false, right: [] } : display);
     }
     this.stage.classList.toggle('evaluated', result.samples === null);
     this.drawFooter(question, result, took);
-    this.table.show(result, state.unit);
+    this.table.show(result, state.unit, right);
     this.commands.show(result.asked.path, result.asked.parameters.map((one) => relative(one, state.interval)));
   }
 
@@ -398,6 +400,12 @@ export class Explorer {
 }
 
 const SWITCHES = 'on or off';
+
+/** Returns the names of the series on the second axis. */
+function rightFields({ right, combination, promql, split }: ExplorerState): string[] {
+  if (promql !== null || split) return [];
+  return right.map((field) => (isCombined(combination) ? describe(field, combination) : field));
+}
 
 /** Returns parameters with times relative to now, as they are in the interval. */
 function relative(parameters: api.Parameters, interval: Interval): api.Parameters {

@@ -14,6 +14,8 @@ export interface Display {
   unit: Unit;
   /** True for a logarithmic axis of values. */
   log: boolean;
+  /** Names of the fields on the second axis, which has no unit. */
+  right: readonly string[];
 }
 
 interface Row {
@@ -36,17 +38,18 @@ export class Pane {
   private colours: number[] = [];
   private times: number[] = [];
   private shape = '';
-  private display: Display = { unit: '', log: false };
+  private display: Display = { unit: '', log: false, right: [] };
   private readonly hidden = new Set<string>();
 
   constructor(
     readonly name: string,
-    options: Omit<Options, 'onCursor' | 'label' | 'axis' | 'isLog'>,
+    options: Omit<Options, 'onCursor' | 'label' | 'axis' | 'rightAxis' | 'isLog'>,
   ) {
     this.chart = new Chart(this.host, {
       ...options,
       label: `Chart of ${name}`,
       axis: (splits) => axis(splits, this.display.unit, this.display.log),
+      rightAxis: (splits) => axis(splits, '', this.display.log),
       isLog: () => this.display.log,
       onCursor: (places) => this.point(places),
     });
@@ -72,11 +75,12 @@ export class Pane {
         label: identity(trace.key),
         colour: colours[i]!,
         values: trace.values,
+        right: display.right.includes(trace.key.field),
         stepped: trace.key.type === 'bool',
         ...(trace.low && trace.high ? { low: trace.low, high: trace.high } : {}),
       })),
     );
-    const shape = traces.map((trace) => `${identity(trace.key)}\0${trace.label}`).join('\n');
+    const shape = traces.map((trace) => `${identity(trace.key)}\0${trace.label}\0${display.right.includes(trace.key.field)}`).join('\n');
     if (shape !== this.shape) {
       this.shape = shape;
       this.build();
@@ -99,7 +103,7 @@ export class Pane {
   private row(trace: Trace, i: number): Row {
     const id = identity(trace.key);
     const swatch = h('i', { class: `swatch s${this.colours[i]! % SERIES_COLOURS}` });
-    const button = h('button', { type: 'button', class: 'series', 'aria-pressed': String(!this.hidden.has(id)), title: `${trace.key.measurement} ${format.tags(trace.key.tags)} ${trace.key.field} (${trace.key.type})` }, swatch, trace.label);
+    const button = h('button', { type: 'button', class: 'series', 'aria-pressed': String(!this.hidden.has(id)), title: `${trace.key.measurement} ${format.tags(trace.key.tags)} ${trace.key.field} (${trace.key.type})` }, swatch, trace.label, this.display.right.includes(trace.key.field) && h('span', { class: 'faint' }, 'right axis'));
     button.addEventListener('click', () => {
       const show = this.hidden.delete(id);
       if (!show) this.hidden.add(id);
@@ -114,13 +118,19 @@ export class Pane {
     return { root, at, figures };
   }
 
+  /** Returns the unit of a trace. */
+  private unitOf(trace: Trace): Unit {
+    return this.display.right.includes(trace.key.field) ? '' : this.display.unit;
+  }
+
   private fill(): void {
     this.traces.forEach((trace, i) => {
+      const unit = this.unitOf(trace);
       const { min, mean, max, samples } = trace.summary;
       const [low, middle, high, number] = this.rows[i]!.figures;
-      say(low!, isFinite(min) ? withUnit(min, this.display.unit) : '–');
-      say(middle!, Number.isFinite(mean) ? withUnit(mean, this.display.unit) : '–');
-      say(high!, isFinite(max) ? withUnit(max, this.display.unit) : '–');
+      say(low!, isFinite(min) ? withUnit(min, unit) : '–');
+      say(middle!, Number.isFinite(mean) ? withUnit(mean, unit) : '–');
+      say(high!, isFinite(max) ? withUnit(max, unit) : '–');
       say(number!, format.count(samples));
     });
     this.point(null);
@@ -133,7 +143,7 @@ export class Pane {
     this.traces.forEach((trace, i) => {
       const row = this.rows[i];
       if (row === undefined) return;
-      say(row.at, time === undefined ? formatted(trace, trace.summary.last, this.display.unit) : formatted(trace, valueAt(trace, places![i]), this.display.unit));
+      say(row.at, time === undefined ? formatted(trace, trace.summary.last, this.unitOf(trace)) : formatted(trace, valueAt(trace, places![i]), this.unitOf(trace)));
     });
   }
 }

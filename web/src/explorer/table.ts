@@ -25,17 +25,19 @@ export class ValueTable {
   private readonly body = h('div', { class: 'scroll', tabindex: 0, role: 'region', 'aria-label': 'Values' });
   private result: Result | null = null;
   private unit: Unit = '';
+  private right: readonly string[] = [];
 
   constructor() {
     this.root.append(this.body);
     this.root.addEventListener('toggle', () => this.fill());
   }
 
-  /** Shows the values of a result; null hides the table. */
-  show(result: Result | null, unit: Unit = ''): void {
+  /** Shows the values of a result; null hides the table. The fields at the right have no unit. */
+  show(result: Result | null, unit: Unit = '', right: readonly string[] = []): void {
     this.root.hidden = result === null || result.traces.length === 0;
     this.result = result;
     this.unit = unit;
+    this.right = right;
     this.fill();
   }
 
@@ -45,7 +47,7 @@ export class ValueTable {
     const shown = result.traces.slice(0, MOST_COLUMNS);
     const indexes = latestRows(result, MOST_ROWS);
     const heads = ['time', ...shown.map((trace) => trace.label)].map((text, i) => h('th', { scope: 'col', class: i > 0 ? 'number' : '' }, text));
-    const rows = indexes.map((i) => h('tr', {}, h('td', {}, format.moment(result.times[i]!, true)), ...shown.map((trace) => h('td', { class: 'number' }, withUnit(trace.odd.get(i) ?? trace.values[i], this.unit)))));
+    const rows = indexes.map((i) => h('tr', {}, h('td', {}, format.moment(result.times[i]!, true)), ...shown.map((trace) => h('td', { class: 'number' }, withUnit(trace.odd.get(i) ?? trace.values[i], this.right.includes(trace.key.field) ? '' : this.unit)))));
     const isCut = indexes.length === MOST_ROWS || result.traces.length > MOST_COLUMNS;
     put(
       this.body,

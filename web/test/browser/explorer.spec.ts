@@ -133,6 +133,17 @@ test('a table has the drawn values', async ({ page }) => {
   expect(await rows.count()).toBeGreaterThan(300);
 });
 
+test('a field has the second axis, without the unit', async ({ page }) => {
+  await page.goto('/#/explorer?select=host_mem{host="anchor"}&field=used&field=used_percent&last=15m&unit=bytes');
+  await page.getByRole('button', { name: 'Fields on the right axis' }).click();
+  await page.getByRole('option', { name: 'used_percent' }).click();
+  await page.getByRole('button', { name: 'Done' }).click();
+  await expect(page.locator('.legend tr', { hasText: 'right axis' }).locator('.at')).toHaveText(/^[\d.]+$/);
+  await expect(page.locator('.legend tr', { hasText: /^used\d/ }).locator('.at')).toHaveText(/ GiB$/);
+  expect(params(page).getAll('right')).toEqual(['used_percent']);
+  expect(await drawn(page, '--series-1')).toBe(true);
+});
+
 test.describe('display', () => {
   test.use({ timezoneId: 'Asia/Kolkata' });
 

@@ -31,7 +31,7 @@ test('times are read in the zone in which they are shown', () => {
 });
 
 test('combination, query and display are in the address', () => {
-  const explorer = { ...emptyExplorer(), log: true, utc: true, unit: 'bytes' as const, promql: 'sum(up)', combination: { aggregate: 'p95' as const, by: ['host'], rate: true } };
+  const explorer = { ...emptyExplorer(), log: true, utc: true, unit: 'bytes' as const, right: ['used'], promql: 'sum(up)', combination: { aggregate: 'p95' as const, by: ['host'], rate: true } };
   expect(read(write({ page: 'explorer', explorer }))).toEqual({ page: 'explorer', explorer });
   expect(read('#/explorer?combine=none&unit=miles&by=host')).toEqual({ page: 'explorer', explorer: emptyExplorer() });
 });
