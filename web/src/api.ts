@@ -244,6 +244,25 @@ export interface Plan {
   toml: string | null;
 }
 
+/** Series in an answer of Prometheus: its labels, and its values as texts with times in s. */
+export interface PromSeries {
+  metric: Record<string, string>;
+  values: [number, string][];
+}
+
+/** Contents of a measurement. */
+export interface Summary {
+  measurement: string;
+  sources: number;
+  /** Tags with the number of their values. `more` is true if there are more values than were counted. */
+  tags: { name: string; values: number; more?: boolean }[];
+  fields: Field[];
+  /** Dates of the first and last sample; null without samples. */
+  first: string | null;
+  last: string | null;
+  bytes: number | null;
+}
+
 /** Error answer of the server, or a failed connection. */
 export class ServerError extends Error {
   constructor(
@@ -337,6 +356,13 @@ export const tags = (select: string, signal?: AbortSignal): Promise<string[]> =>
 export const values = (select: string, tag: string, signal?: AbortSignal): Promise<string[]> =>
   get('/api/v1/values', { select, tag, limit: 1000 }, signal);
 export const fields = (select: string, signal?: AbortSignal): Promise<Field[]> => get('/api/v1/fields', { select }, signal);
+export const summary = (select: string, signal?: AbortSignal): Promise<Summary[]> => get('/api/v1/summary', select === '' ? {} : { select }, signal);
+export const latest = (parameters: Parameters, signal?: AbortSignal): Promise<Answer<Raw>> => get('/api/v1/latest', { ...parameters, times: 'ms' }, signal);
+/** Path of the evaluation of an expression over an interval. */
+export const RANGE = '/prometheus/api/v1/query_range';
+/** Evaluates an expression in PromQL. */
+export const queryRange = async (parameters: Parameters, signal?: AbortSignal): Promise<PromSeries[]> =>
+  (await get<{ data: { result: PromSeries[] } }>(RANGE, parameters, signal)).data.result;
 export const sourceCount = async (select: string, signal?: AbortSignal): Promise<number> =>
   (await get<{ total: number }>('/api/v1/sources', { select, limit: 1 }, signal)).total;
 export const stepped = (parameters: Parameters, signal?: AbortSignal): Promise<Answer<Stepped>> =>

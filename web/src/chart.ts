@@ -3,7 +3,7 @@
 
 import uPlot from 'uplot';
 import 'uplot/dist/uPlot.min.css';
-import { axisTimes } from './format';
+import { axisTimes, utc } from './format';
 import { pan, sane, zoom, type Window } from './interval';
 import type { Value } from './samples';
 import * as theme from './theme';
@@ -18,6 +18,8 @@ export interface Line {
   high?: Value[];
   /** True if a value lasts until the next value. */
   stepped?: boolean;
+  /** True if the line belongs to the second axis, at the right. */
+  right?: boolean;
   /** True if the area below the line is filled. */
   filled?: boolean;
 }
@@ -27,6 +29,10 @@ export interface Options {
   label: string;
   /** Returns the labels of the value axis. */
   axis: (splits: readonly number[]) => string[];
+  /** Returns the labels of the second axis. */
+  rightAxis?: (splits: readonly number[]) => string[];
+  /** Returns true if the value axis is logarithmic. Values that are not positive are then not drawn. */
+  isLog?: () => boolean;
   /** True if the value axis begins at zero. */
   fromZero?: boolean;
   /** Fixed ends of the value axis. */
@@ -79,7 +85,7 @@ export class Chart {
     this.view = window;
     this.times = times;
     this.lines = lines;
-    const shape = lines.map((line) => `${line.label}\0${line.colour}\0${line.low !== undefined}\0${line.stepped}`).join('\n');
+    const shape = `${utc()}\n` + lines.map((line) => `${line.label}\0${line.colour}\0${line.low !== undefined}\0${line.stepped}\0${line.right}`).join('\n');
     if (this.plot === null || shape !== this.shape) {
       this.shape = shape;
       this.build();
@@ -89,6 +95,11 @@ export class Chart {
       this.plot!.setData(this.data(), false);
       this.plot!.setScale('x', { min: window.from, max: window.to });
     });
+  }
+
+  /** States that the axes change, so that the next lines are drawn on new axes. */
+  changed(): void {
+    this.shape = '';
   }
 
   /** Moves the window over the present data, until new data arrives. */
@@ -128,10 +139,18 @@ export class Chart {
   private data(): uPlot.AlignedData {
     const columns: (number | null | undefined)[][] = [];
     for (const line of this.lines) {
-      columns.push(line.values);
-      if (line.low !== undefined && line.high !== undefined) columns.push(line.high, line.low);
+      columns.push(this.drawn(line.values));
+      if (line.low !== undefined && line.high !== undefined) columns.push(this.drawn(line.high), this.drawn(line.low));
     }
     return [this.times, ...columns];
+  }
+
+  private isLog(): boolean {
+    return this.options.isLog?.() === true;
+  }
+
+  private drawn(values: Value[]): Value[] {
+    return this.isLog() ? values.map((value) => (typeof value === 'number' && value <= 0 ? null : value)) : values;
   }
 
   private fit(): void {
@@ -143,13 +162,14 @@ export class Chart {
     this.plot?.destroy();
     this.plot = null;
     const width = this.host.clientWidth;
-    if (this.shape === '' || width === 0) return;
+    if (this.lines.length === 0 || width === 0) return;
     const { series, bands } = this.series();
     const { options } = this;
     const opts: uPlot.Options = {
       width,
       height: options.height(),
       ms: 1,
+      tzDate: (ms) => (utc() ? uPlot.tzDate(new Date(ms), 'Etc/UTC') : new Date(ms)),
       padding: [8, 18, 0, 0],
       legend: { show: false },
       series,
@@ -157,7 +177,8 @@ export class Chart {
       focus: { alpha: 0.15 },
       scales: {
         x: { time: true, auto: false, range: () => [this.view.from, this.view.to] },
-        y: { range: (_, low, high) => this.valueRange(low, high) },
+        ...(this.hasRight() ? { right: this.valueScale() } : {}),
+        y: this.valueScale(),
       },
       axes: this.axes(),
       cursor: this.cursor(),
@@ -168,6 +189,14 @@ export class Chart {
     };
     this.plot = new uPlot(opts, this.data(), this.host);
     if (options.onWindow !== undefined) this.gestures(this.plot);
+  }
+
+  private hasRight(): boolean {
+    return this.lines.some((line) => line.right === true);
+  }
+
+  private valueScale(): uPlot.Scale {
+    return this.isLog() ? { distr: 3, log: 10, range: (_, low, high) => logRange(low, high) } : { range: (_, low, high) => this.valueRange(low, high) };
   }
 
   private valueRange(low: number | null, high: number | null): [number, number] {
@@ -192,13 +221,14 @@ export class Chart {
       series.push({
         label: line.label,
         stroke,
+        scale: line.right === true ? 'right' : 'y',
         width: this.lines.length > 20 ? 1 : 1.5,
         ...(line.filled === true ? { fill: `${stroke}22` } : {}),
         points: { size: 5, width: 0, fill: stroke, space: 24 },
         ...paths,
       });
       if (line.low === undefined) continue;
-      const edge: uPlot.Series = { stroke: 'transparent', width: 0, points: { show: false }, ...paths };
+      const edge: uPlot.Series = { scale: line.right === true ? 'right' : 'y', stroke: 'transparent', width: 0, points: { show: false }, ...paths };
       bands.push({ series: [series.length, series.length + 1], fill: `${stroke}2e` });
       series.push({ ...edge, label: `${line.label} max` }, { ...edge, label: `${line.label} min` });
     }
@@ -209,6 +239,16 @@ export class Chart {
     const stroke = theme.colour('ink-faint');
     const grid = { stroke: theme.colour('grid'), width: 1 };
     const quiet = { stroke, grid, ticks: { show: false }, font: FONT };
+    const right: uPlot.Axis = {
+      ...quiet,
+      scale: 'right',
+      side: 1,
+      grid: { show: false },
+      space: 34,
+      gap: 6,
+      size: (_, values) => 14 + Math.max(26, ...(values ?? []).map((text) => text.length * 6.2)),
+      values: (_, splits) => (this.options.rightAxis ?? this.options.axis)(splits),
+    };
     return [
       {
         ...quiet,
@@ -225,6 +265,7 @@ export class Chart {
         ...(this.options.binary === true ? { incrs: BINARY } : {}),
         values: (_, splits) => this.options.axis(splits),
       },
+      ...(this.hasRight() ? [right] : []),
     ];
   }
 
@@ -321,4 +362,11 @@ export class Chart {
     over.addEventListener('touchend', end);
     over.addEventListener('touchcancel', end);
   }
+}
+
+/** Returns the ends of a logarithmic axis: the data, widened to powers of ten. */
+function logRange(low: number | null, high: number | null): [number, number] {
+  if (low === null || high === null || low <= 0) return [1, 10];
+  const ends: [number, number] = [10 ** Math.floor(Math.log10(low)), 10 ** Math.ceil(Math.log10(high))];
+  return ends[0] === ends[1] ? [ends[0], ends[1] * 10] : ends;
 }

@@ -42,6 +42,18 @@ export function put(element: Element, ...children: Child[]): void {
   element.replaceChildren(...shown.map((child) => (child instanceof Node ? child : String(child))));
 }
 
+const nameOf = (element: Element): string => `${element.tagName} ${(element.getAttribute('aria-label') ?? element.textContent ?? '').split(':')[0]}`;
+
+/** Draws controls again. The control with the name of the focused one has the focus after that. */
+export function keepFocus(root: Element, draw: () => void): void {
+  const focused = document.activeElement;
+  const name = focused !== null && root.contains(focused) ? nameOf(focused) : null;
+  draw();
+  if (name === null || root.contains(document.activeElement)) return;
+  const same = [...root.querySelectorAll<HTMLElement>('button, select, input')].find((one) => nameOf(one) === name);
+  same?.focus();
+}
+
 /** Sets the text of an element. An equal text is not set again, so that live figures do not disturb a selection. */
 export function say(element: Element, text: string): void {
   if (element.textContent !== text) element.textContent = text;

@@ -82,20 +82,40 @@ export function step(ns: number): string {
   return `${ns / unit[1]}${unit[0] === 'µs' ? 'us' : unit[0]}`;
 }
 
+let isUtc = false;
+
+/** Chooses the zone of all times: UTC, or the zone of the browser. */
+export function useUtc(utc: boolean): void {
+  isUtc = utc;
+}
+
+/** Returns true if times are in UTC. */
+export const utc = (): boolean => isUtc;
+
+/** Returns a date whose parts in UTC are those of the moment in the chosen zone. */
+function zoned(ms: number): Date {
+  return new Date(isUtc ? ms : ms - new Date(ms).getTimezoneOffset() * 60e3);
+}
+
 const pad = (value: number, width = 2): string => String(value).padStart(width, '0');
 
-/** Formats a moment in local time. `fractions` adds milliseconds. */
+/** Formats a moment in the chosen zone. `fractions` adds milliseconds. */
 export function moment(ms: number, fractions = false): string {
-  const date = new Date(ms);
+  const date = zoned(ms);
   if (Number.isNaN(date.getTime())) return DASH;
-  const day = `${date.getFullYear()}-${pad(date.getMonth() + 1)}-${pad(date.getDate())}`;
-  const time = `${pad(date.getHours())}:${pad(date.getMinutes())}:${pad(date.getSeconds())}`;
-  return `${day} ${time}${fractions ? `.${pad(date.getMilliseconds(), 3)}` : ''}`;
+  const day = `${date.getUTCFullYear()}-${pad(date.getUTCMonth() + 1)}-${pad(date.getUTCDate())}`;
+  const time = `${pad(date.getUTCHours())}:${pad(date.getUTCMinutes())}:${pad(date.getUTCSeconds())}`;
+  return `${day} ${time}${fractions ? `.${pad(date.getUTCMilliseconds(), 3)}` : ''}`;
 }
 
 /** Returns a moment as the value of an `<input type="datetime-local">`. */
 export function local(ms: number): string {
   return moment(ms).replace(' ', 'T');
+}
+
+/** Parses the value of an `<input type="datetime-local">`. */
+export function parseLocal(text: string): number {
+  return new Date(isUtc ? `${text}Z` : text).getTime();
 }
 
 /** Formats a series' tags on one line: core=0 host=a. */
@@ -132,10 +152,10 @@ const MONTHS = ['Jan', 'Feb', 'Mar', 'Apr', 'May', 'Jun', 'Jul', 'Aug', 'Sep', '
 export function axisTimes(splits: readonly number[], increment: number, days = true): string[] {
   let day = '';
   return splits.map((ms) => {
-    const date = new Date(ms);
-    const today = `${date.getDate()} ${MONTHS[date.getMonth()]}`;
+    const date = zoned(ms);
+    const today = `${date.getUTCDate()} ${MONTHS[date.getUTCMonth()]}`;
     if (increment >= 86_400e3) {
-      const year = String(date.getFullYear());
+      const year = String(date.getUTCFullYear());
       const label = year === day ? today : `${today}\n${year}`;
       day = year;
       return label;

@@ -3,6 +3,7 @@
 import * as access from './access';
 import { h, put } from './dom';
 import { Explorer } from './explorer/explorer';
+import * as format from './format';
 import { helpOverlay } from './help';
 import { emptyExplorer, read, write, type ExplorerState, type PageState } from './location';
 import { loginDialog } from './login';
@@ -15,6 +16,7 @@ import * as theme from './theme';
 theme.start();
 
 const TITLES: Record<PageState['page'], string> = { overview: 'Seiner', explorer: 'Explorer · Seiner', storage: 'Storage · Seiner', plan: 'Plan · Seiner' };
+const heading = h('h1', { class: 'unseen' });
 const main = document.getElementById('main')!;
 const links = {
   overview: h('a', { href: '#/' }, 'Overview'),
@@ -37,6 +39,7 @@ function navigate(state: ExplorerState, how: 'push' | 'replace'): void {
 
 function render(): void {
   const state = read(location.hash);
+  format.useUtc(state.page === 'explorer' && state.explorer.utc);
   if (page !== state.page) {
     overview?.stop();
     explorer?.stop();
@@ -45,13 +48,14 @@ function render(): void {
     page = state.page;
     for (const [name, link] of Object.entries(links)) link.ariaCurrent = name === page ? 'page' : null;
     document.title = TITLES[page];
+    heading.textContent = document.title;
     if (state.page === 'overview') {
       overview ??= new Overview();
-      put(main, overview.root);
+      put(main, heading, overview.root);
       overview.start();
     } else if (state.page === 'storage') {
       storage ??= new Storage();
-      put(main, storage.root);
+      put(main, heading, storage.root);
       storage.begin();
     } else if (state.page === 'plan') {
       plan ??= new Plan((demand) => {
@@ -59,10 +63,10 @@ function render(): void {
         if (hash === location.hash) plan?.reload();
         else location.hash = hash;
       });
-      put(main, plan.root);
+      put(main, heading, plan.root);
     } else {
       explorer ??= new Explorer(navigate);
-      put(main, explorer.root);
+      put(main, heading, explorer.root);
     }
   }
   if (state.page === 'plan') {

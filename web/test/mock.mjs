@@ -51,6 +51,8 @@ const MEASUREMENTS = {
       state: ['string', (ms, t) => ['idle', 'priming', 'running', 'flushing'][Math.floor(4 * noise('state', t.station, Math.floor(ms / 600_000)))]],
     },
   },
+  // Samples of one day in the past only.
+  harvest: { every: 60_000, ends: [Date.UTC(2026, 7, 1), Date.UTC(2026, 7, 2)], sources: [{ farm: 'Elm & Co' }], fields: { weight: ['f64', (ms) => 20 + 5 * wave(ms, 7000)] } },
   meter: { every: 60_000, sources: Array.from({ length: 120 }, (_, i) => ({ serial: `M-${String(i).padStart(4, '0')}` })), fields: { power: ['f64', (ms, t) => 400 + 150 * wave(ms, 5400, noise(t.serial)) + 600 * noise('base', t.serial)] } },
 };
 
@@ -92,14 +94,14 @@ function parseSelector(text) {
 
 function holds(tags, { tag, operator, value }) {
   const own = tags[tag] ?? '';
-  const matches = () => new RegExp(`^(?:${value})$`, 's').test(own);
+  const matches = () => new RegExp(`^(?:${value.replace('(?i)', '')})$`, value.startsWith('(?i)') ? 'is' : 's').test(own);
   return { '=': () => own === value, '!=': () => own !== value, '=~': matches, '!~': () => !matches(), '^=': () => own.startsWith(value) }[operator]();
 }
 
 function sources(text) {
   const { measurement, conditions } = parseSelector(text);
   if (scenario === 'empty') return [];
-  const hidden = scenario === 'young' ? ['pump', 'meter'] : [];
+  const hidden = scenario === 'young' ? ['pump', 'meter', 'harvest'] : [];
   return Object.entries(MEASUREMENTS)
     .filter(([name]) => !hidden.includes(name))
     .filter(([name]) => measurement === '' || name === measurement)
@@ -126,6 +128,9 @@ function stepOf(query, length) {
   return LADDER.find((step) => length / step <= Number(query.get('points'))) ?? 2_592_000_000;
 }
 
+/** First and last time of a measurement. */
+const endsOf = (measurement) => MEASUREMENTS[measurement].ends ?? [Date.UTC(2026, 8, 1), Date.now()];
+
 const wire = (value) => (typeof value === 'number' && !Number.isFinite(value) ? String(value) : value);
 
 function query(search) {
@@ -149,12 +154,53 @@ function query(search) {
         continue;
       }
       const key = { measurement, tags, field };
-      const end = Math.min(to, now);
-      series.push(step === null ? rawSeries({ ...key, type }, from, end, every, at) : steppedSeries(key, from, end, Math.max(every, (to - from) / 20_000), at, step, aggregates));
+      const [first, last] = MEASUREMENTS[measurement].ends ?? [-Infinity, now];
+      const [start, end] = [Math.max(from, first), Math.min(to, last)];
+      if (start > end) continue;
+      series.push(step === null ? rawSeries({ ...key, type }, start, end, every, at) : steppedSeries(key, start, end, Math.max(every, (to - from) / 20_000), at, step, aggregates));
     }
   }
-  return { from: String(Math.round(from * 1e6)), to: String(Math.round(to * 1e6)), ...(step === null ? {} : { step_ns: step * 1e6 }), series, truncated };
+  return { from: String(Math.round(from * 1e6)), to: String(Math.round(to * 1e6)), ...(step === null ? {} : { step_ns: step * 1e6 }), series, truncated, ...rangeHint(search, series) };
 }
+
+/** States where samples are, if the interval has none. */
+function rangeHint(search, series) {
+  const [source] = sources(search.get('select') ?? '');
+  if (series.length > 0 || source === undefined) return {};
+  const [from, to] = endsOf(source.measurement).map((ms) => String(ms * 1e6));
+  return { hints: ['there is no sample in the interval'], range: { from, to } };
+}
+
+function latest(search) {
+  const limit = Number(search.get('limit') ?? 1e9);
+  const wanted = search.get('fields')?.split(',');
+  const series = sources(search.get('select') ?? '').flatMap(({ measurement, tags }) => {
+    const { every, fields } = MEASUREMENTS[measurement];
+    const ms = Math.floor(endsOf(measurement)[1] / every) * every;
+    return (wanted ?? Object.keys(fields)).map((field) => ({ measurement, tags, field, type: fields[field][0], times: [ms], values: [wire(fields[field][1](ms, tags))] }));
+  });
+  return { from: '0', to: '0', series: series.slice(0, limit), truncated: series.length > limit };
+}
+
+function summary(search) {
+  const groups = new Map();
+  for (const { measurement, tags } of sources(search.get('select') ?? '')) groups.set(measurement, [...(groups.get(measurement) ?? []), tags]);
+  return [...groups].sort().map(([measurement, all]) => {
+    const names = [...new Set(all.flatMap(Object.keys))].sort();
+    const [first, last] = endsOf(measurement).map((ms) => new Date(ms).toISOString());
+    return {
+      measurement,
+      sources: all.length,
+      tags: names.map((name) => ({ name, values: new Set(all.map((tags) => tags[name])).size })),
+      fields: fieldsOf(measurement),
+      first,
+      last,
+      bytes: 48_213,
+    };
+  });
+}
+
+const fieldsOf = (measurement) => Object.entries(MEASUREMENTS[measurement].fields).map(([name, [type]]) => ({ name, type }));
 
 function* samples({ tags }, from, to, every, at) {
   for (let ms = Math.ceil(from / every) * every; ms <= to; ms += every) yield [ms, at(ms, tags)];
@@ -314,7 +360,42 @@ const CALLS = {
     return { total: all.length, sources: all.slice(0, Number(search.get('limit') ?? 1000)) };
   },
   '/api/v1/query': query,
+  '/prometheus/api/v1/query_range': queryRange,
+  '/api/v1/latest': latest,
+  '/api/v1/summary': summary,
 };
+
+/** Expressions: an aggregation of a function of a selector, each of which may be missing. */
+const EXPRESSION = /^(?:(sum|avg|min|max|count|quantile)(?: by \(([^)]*)\) )?\()?(?:[\d.]+, )?(?:(\w+)\()?([a-zA-Z_:][\w:]*)(\{[^}]*\})?(?:\[\w+\])?\)*$/;
+const COMBINE = { sum: (all) => all.reduce((a, b) => a + b, 0), avg: (all) => COMBINE.sum(all) / all.length, min: (all) => Math.min(...all), max: (all) => Math.max(...all), count: (all) => all.length, quantile: (all) => all.sort((a, b) => a - b)[Math.floor((all.length - 1) * 0.95)] };
+
+/** Values of an expression in PromQL: enough of the language for what the page writes. */
+function queryRange(search) {
+  const text = search.get('query');
+  const found = EXPRESSION.exec(text);
+  if (found === null || text.split('(').length !== text.split(')').length) fail('invalid parameter "query": parse error: unclosed left parenthesis');
+  const [, aggregate, by, over, metric, conditions] = found;
+  const [start, end, step] = ['start', 'end', 'step'].map((name) => Number(search.get(name)) * 1000);
+  const [measurement, field] = Object.entries(MEASUREMENTS).flatMap(([name, { fields }]) => Object.keys(fields).map((one) => [name, one])).find(([name, one]) => metric === `${name}_${one}`) ?? [];
+  const groups = new Map();
+  for (const { tags } of measurement === undefined ? [] : sources(measurement + (conditions ?? ''))) {
+    const labels = aggregate === undefined ? tags : Object.fromEntries((by ?? '').split(', ').filter((tag) => tag in tags).map((tag) => [tag, tags[tag]]));
+    const key = JSON.stringify(labels);
+    groups.set(key, { labels, members: [...(groups.get(key)?.members ?? []), tags] });
+  }
+  const at = (ms, tags) => Number(MEASUREMENTS[measurement].fields[field][1](ms, tags));
+  const value = (ms, tags) => (over === 'rate' ? (at(ms, tags) - at(ms - 60_000, tags)) / 60 : at(ms, tags));
+  const named = aggregate === undefined && over === undefined ? { __name__: metric } : {};
+  const result = [...groups.values()].map(({ labels, members }) => {
+    const values = [];
+    for (let ms = start; ms <= end; ms += step) {
+      const all = members.map((tags) => value(ms, tags));
+      values.push([ms / 1000, String(aggregate === undefined ? all[0] : COMBINE[aggregate](all))]);
+    }
+    return { metric: { ...named, ...labels }, values };
+  });
+  return { status: 'success', data: { resultType: 'matrix', result: result.slice(0, Number(search.get('limit') ?? 1e9)) } };
+}
 
 async function asset(path, response) {
   const file = join(DIST, normalize(path === '/' ? '/index.html' : path));

@@ -1,12 +1,15 @@
 // Controls of the query: measurement, tags, fields, interval. Every change creates a new state.
 
 import * as api from '../api';
-import { h, put } from '../dom';
+import { h, keepFocus, put, say } from '../dom';
 import * as format from '../format';
-import { formatDuration, QUICK, resolve, sane } from '../interval';
+import { formatDuration, QUICK, resolve, sane, type Interval, type Window } from '../interval';
 import type { ExplorerState } from '../location';
 import { format as write, OPERATORS, type Filter, type Operator } from '../selector';
+import { UNITS, type Unit } from '../units';
+import { span } from './find';
 import { Picker, type Loaded } from './picker';
+import { AGGREGATES, type AggregateName, type Combination } from './promql';
 import { listable } from './query';
 
 const STEPS = ['auto', '1s', '10s', '1m', '10m', '1h', '1d'];
@@ -25,13 +28,26 @@ export class Controls {
   private readonly what = h('div', { class: 'row' });
   private readonly when = h('div', { class: 'row' });
   private readonly custom = h('form', { class: 'custom', hidden: true });
+  private readonly storedText = h('span', { class: 'stored' });
+  private readonly all = h('button', { type: 'button', title: 'From the first to the last stored sample' }, 'All');
+  private readonly customButton = h('button', { type: 'button' });
   private measurement: Picker | null = null;
+  private stored: Window | null = null;
+  private interval: Interval | null = null;
 
   constructor(
     private readonly change: (state: ExplorerState) => void,
     private readonly reload: () => void,
+    showAll: () => void,
+    private readonly write: () => void,
+    line: HTMLElement,
   ) {
-    put(this.root, this.what, this.when, this.custom);
+    put(this.root, line, this.what, this.when, this.custom);
+    this.all.addEventListener('click', showAll);
+    this.customButton.addEventListener('click', () => {
+      this.custom.hidden = !this.custom.hidden;
+      this.customButton.setAttribute('aria-expanded', String(!this.custom.hidden));
+    });
   }
 
   /** Opens the search for a measurement. */
@@ -39,18 +55,38 @@ export class Controls {
     this.measurement?.open();
   }
 
+  /** Shows the times from the first to the last stored sample of the selection. */
+  showStored(stored: Window | null): void {
+    this.stored = stored;
+    this.sayStored();
+    if (this.interval !== null) this.pressEnds(this.interval);
+  }
+
+  private sayStored(): void {
+    say(this.storedText, this.stored === null ? '' : `Stored: ${span(this.stored)}`);
+  }
+
   /** Shows a state. `shown` are the fields that apply if the state names none. */
   render(state: ExplorerState, fields: readonly api.Field[], shown: readonly string[]): void {
+    keepFocus(this.root, () => this.draw(state, fields, shown));
+  }
+
+  private draw(state: ExplorerState, fields: readonly api.Field[], shown: readonly string[]): void {
     const { selector } = state;
+    this.what.hidden = state.promql !== null;
     this.measurement?.close(false);
     this.measurement = this.measurementPicker(state);
     const chips = selector.filters.map((filter, at) => this.filterChip(state, filter, at));
     put(
       this.what,
-      group('Measurement', this.measurement.button),
+      group('Measurement', this.measurement.button, this.findButton(state)),
       selector.measurement !== '' && group('Where', ...chips, this.addFilter(state)),
-      selector.measurement !== '' && group('Fields', this.fieldPicker(state, fields, shown)),
+      selector.measurement !== '' && group('Fields', this.fieldPicker(state, fields, shown), shown.length > 1 && !state.split && this.rightPicker(state, shown)),
+      selector.measurement !== '' && group('Combine', ...this.combineControls(state)),
+      this.writeButton(),
     );
+    this.interval = state.interval;
+    this.sayStored();
     put(this.when, ...this.intervalControls(state));
     this.renderCustom(state);
   }
@@ -64,8 +100,15 @@ export class Controls {
       multiple: false,
       chosen: measurement === '' ? [] : [measurement],
       load: async (_, signal) => names(await api.measurements(signal)),
-      onChoose: ([chosen]) => this.change({ ...state, selector: { measurement: chosen!, filters: [] }, fields: [] }),
+      onChoose: ([chosen]) => this.change({ ...state, selector: { measurement: chosen!, filters: [] }, fields: [], combination: { ...state.combination, by: [] } }),
     });
+  }
+
+  private findButton(state: ExplorerState): HTMLElement | false {
+    if (state.selector.measurement === '') return false;
+    const button = h('button', { type: 'button', class: 'picker quiet', title: 'Search measurements, tags, values and fields' }, 'Find data…');
+    button.addEventListener('click', () => this.change({ ...state, selector: { measurement: '', filters: [] }, fields: [] }));
+    return button;
   }
 
   private fieldPicker(state: ExplorerState, fields: readonly api.Field[], shown: readonly string[]): HTMLElement {
@@ -77,6 +120,43 @@ export class Controls {
       chosen: shown,
       load: () => Promise.resolve({ choices: listable(fields).map((field) => ({ value: field.name, note: field.type })) }),
       onChoose: (chosen) => this.change({ ...state, fields: chosen }),
+    }).button;
+  }
+
+  private writeButton(): HTMLElement {
+    const button = h('button', { type: 'button', class: 'picker quiet', title: 'Write a query in PromQL' }, 'PromQL…');
+    button.addEventListener('click', this.write);
+    return button;
+  }
+
+  private combineControls(state: ExplorerState): HTMLElement[] {
+    const { combination } = state;
+    const set = (change: Partial<Combination>): void => this.change({ ...state, combination: { ...combination, ...change } });
+    const select = h('select', { 'aria-label': 'Combine series' }, h('option', { value: '' }, 'each series'), ...AGGREGATES.map(({ name, title }) => h('option', { value: name, selected: name === combination.aggregate }, title)));
+    select.addEventListener('change', () => set(select.value === '' ? { aggregate: null, by: [] } : { aggregate: select.value as AggregateName }));
+    const by = new Picker({
+      label: 'A curve for each value of',
+      face: combination.by.length === 0 ? 'by tag' : `by ${combination.by.join(', ')}`,
+      class: 'quiet',
+      multiple: true,
+      chosen: combination.by,
+      load: async (_, signal) => names(await api.tags(write(state.selector), signal)),
+      onChoose: (tags) => set({ by: tags }),
+    });
+    const rate = switchOf('Rate', 'Increase of a counter per second', combination.rate, (on) => set({ rate: on }));
+    return combination.aggregate === null ? [select, rate] : [select, by.button, rate];
+  }
+
+  private rightPicker(state: ExplorerState, shown: readonly string[]): HTMLElement {
+    const chosen = state.right.filter((field) => shown.includes(field));
+    return new Picker({
+      label: 'Fields on the right axis',
+      face: chosen.length === 0 ? 'right axis' : `right: ${chosen.join(', ')}`,
+      class: 'quiet',
+      multiple: true,
+      chosen,
+      load: () => Promise.resolve(names(shown)),
+      onChoose: (right) => this.change({ ...state, right }),
     }).button;
   }
 
@@ -152,21 +232,30 @@ export class Controls {
       button.addEventListener('click', () => this.change({ ...state, interval: { kind: 'last', ms } }));
       return button;
     });
-    const fixed = interval.kind === 'fixed' || !QUICK.some(([, ms]) => ms === interval.ms);
-    const custom = h('button', { type: 'button', 'aria-pressed': fixed ? 'true' : 'false', 'aria-expanded': String(!this.custom.hidden) }, interval.kind === 'last' && fixed ? formatDuration(interval.ms) : 'Custom');
-    custom.addEventListener('click', () => {
-      this.custom.hidden = !this.custom.hidden;
-      custom.setAttribute('aria-expanded', String(!this.custom.hidden));
-    });
+    this.pressEnds(state.interval);
+    this.customButton.setAttribute('aria-expanded', String(!this.custom.hidden));
     const reload = h('button', { type: 'button', class: 'small', title: 'Ask again (r)' }, 'Reload');
     reload.addEventListener('click', this.reload);
     return [
-      h('div', { class: 'segments', role: 'group', 'aria-label': 'Interval' }, ...quick, custom),
+      h('div', { class: 'segments', role: 'group', 'aria-label': 'Interval' }, ...quick, this.all, this.customButton),
       this.follow(state),
       this.stepChoice(state),
       switchOf('Split by field', 'A chart for each field', state.split, (split) => this.change({ ...state, split })),
+      switchOf('Log', 'Logarithmic axis of values', state.log, (log) => this.change({ ...state, log })),
+      this.unitChoice(state),
+      switchOf('UTC', 'Times in UTC in place of local times', state.utc, (utc) => this.change({ ...state, utc })),
       reload,
+      this.storedText,
     ];
+  }
+
+  /** Marks the button of an interval without a preset: all samples, or a custom interval. */
+  private pressEnds(interval: Interval): void {
+    const isAll = interval.kind === 'fixed' && this.stored !== null && interval.from === this.stored.from && interval.to === this.stored.to;
+    const isCustom = interval.kind === 'fixed' ? !isAll : !QUICK.some(([, ms]) => ms === interval.ms);
+    this.all.setAttribute('aria-pressed', String(isAll));
+    this.customButton.setAttribute('aria-pressed', String(isCustom));
+    say(this.customButton, interval.kind === 'last' && isCustom ? formatDuration(interval.ms) : 'Custom');
   }
 
   private follow(state: ExplorerState): HTMLElement {
@@ -180,6 +269,12 @@ export class Controls {
     return h('label', { class: 'inline' }, 'Step', select);
   }
 
+  private unitChoice(state: ExplorerState): HTMLElement {
+    const select = h('select', {}, ...UNITS.map(({ name, title }) => h('option', { value: name, selected: name === state.unit }, title)));
+    select.addEventListener('change', () => this.change({ ...state, unit: select.value as Unit }));
+    return h('label', { class: 'inline' }, 'Unit', select);
+  }
+
   private renderCustom(state: ExplorerState): void {
     const window = resolve(state.interval, Date.now());
     const from = h('input', { type: 'datetime-local', step: 1, value: format.local(window.from), required: true });
@@ -188,7 +283,7 @@ export class Controls {
     this.custom.onsubmit = (event) => {
       event.preventDefault();
       this.custom.hidden = true;
-      const ends = sane({ from: new Date(from.value).getTime(), to: new Date(to.value).getTime() });
+      const ends = sane({ from: format.parseLocal(from.value), to: format.parseLocal(to.value) });
       this.change({ ...state, follow: false, interval: { kind: 'fixed', ...ends } });
     };
   }
@@ -203,7 +298,7 @@ export function followed(state: ExplorerState, follow: boolean): ExplorerState {
 
 const names = (values: readonly string[]): Loaded => ({ choices: values.map((value) => ({ value })) });
 
-function group(label: string, ...children: HTMLElement[]): HTMLElement {
+function group(label: string, ...children: (HTMLElement | false)[]): HTMLElement {
   return h('div', { class: 'group', role: 'group', 'aria-label': label }, h('span', { class: 'label', 'aria-hidden': 'true' }, label), ...children);
 }
 

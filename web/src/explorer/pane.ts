@@ -7,7 +7,16 @@ import * as format from '../format';
 import type { Window } from '../interval';
 import type { Value } from '../samples';
 import { SERIES_COLOURS } from '../theme';
+import { axis, withUnit, type Unit } from '../units';
 import type { Trace } from './query';
+
+export interface Display {
+  unit: Unit;
+  /** True for a logarithmic axis of values. */
+  log: boolean;
+  /** Names of the fields on the second axis, which has no unit. */
+  right: readonly string[];
+}
 
 interface Row {
   root: HTMLElement;
@@ -29,16 +38,19 @@ export class Pane {
   private colours: number[] = [];
   private times: number[] = [];
   private shape = '';
+  private display: Display = { unit: '', log: false, right: [] };
   private readonly hidden = new Set<string>();
 
   constructor(
     readonly name: string,
-    options: Omit<Options, 'onCursor' | 'label' | 'axis'>,
+    options: Omit<Options, 'onCursor' | 'label' | 'axis' | 'rightAxis' | 'isLog'>,
   ) {
     this.chart = new Chart(this.host, {
       ...options,
       label: `Chart of ${name}`,
-      axis: format.axisValues,
+      axis: (splits) => axis(splits, this.display.unit, this.display.log),
+      rightAxis: (splits) => axis(splits, '', this.display.log),
+      isLog: () => this.display.log,
       onCursor: (places) => this.point(places),
     });
     const columns = ['min', 'mean', 'max', 'samples'].map((text) => h('th', { scope: 'col', class: `number ${text}` }, text));
@@ -48,7 +60,9 @@ export class Pane {
   }
 
   /** Shows traces in the given colours, so that a series has the same colour in all panes. */
-  show(title: string, window: Window, times: number[], traces: Trace[], colours: number[]): void {
+  show(title: string, window: Window, times: number[], traces: Trace[], colours: number[], display: Display): void {
+    if (display.unit !== this.display.unit || display.log !== this.display.log) this.chart.changed();
+    this.display = display;
     say(this.heading, title);
     this.heading.hidden = title === '';
     this.times = times;
@@ -61,11 +75,12 @@ export class Pane {
         label: identity(trace.key),
         colour: colours[i]!,
         values: trace.values,
+        right: display.right.includes(trace.key.field),
         stepped: trace.key.type === 'bool',
         ...(trace.low && trace.high ? { low: trace.low, high: trace.high } : {}),
       })),
     );
-    const shape = traces.map((trace) => `${identity(trace.key)}\0${trace.label}`).join('\n');
+    const shape = traces.map((trace) => `${identity(trace.key)}\0${trace.label}\0${display.right.includes(trace.key.field)}`).join('\n');
     if (shape !== this.shape) {
       this.shape = shape;
       this.build();
@@ -88,7 +103,7 @@ export class Pane {
   private row(trace: Trace, i: number): Row {
     const id = identity(trace.key);
     const swatch = h('i', { class: `swatch s${this.colours[i]! % SERIES_COLOURS}` });
-    const button = h('button', { type: 'button', class: 'series', 'aria-pressed': String(!this.hidden.has(id)), title: `${trace.key.measurement} ${format.tags(trace.key.tags)} ${trace.key.field} (${trace.key.type})` }, swatch, trace.label);
+    const button = h('button', { type: 'button', class: 'series', 'aria-pressed': String(!this.hidden.has(id)), title: `${trace.key.measurement} ${format.tags(trace.key.tags)} ${trace.key.field} (${trace.key.type})` }, swatch, trace.label, this.display.right.includes(trace.key.field) && h('span', { class: 'faint' }, 'right axis'));
     button.addEventListener('click', () => {
       const show = this.hidden.delete(id);
       if (!show) this.hidden.add(id);
@@ -103,13 +118,19 @@ export class Pane {
     return { root, at, figures };
   }
 
+  /** Returns the unit of a trace. */
+  private unitOf(trace: Trace): Unit {
+    return this.display.right.includes(trace.key.field) ? '' : this.display.unit;
+  }
+
   private fill(): void {
     this.traces.forEach((trace, i) => {
+      const unit = this.unitOf(trace);
       const { min, mean, max, samples } = trace.summary;
       const [low, middle, high, number] = this.rows[i]!.figures;
-      say(low!, isFinite(min) ? format.sample(min) : '–');
-      say(middle!, Number.isFinite(mean) ? format.sample(mean) : '–');
-      say(high!, isFinite(max) ? format.sample(max) : '–');
+      say(low!, isFinite(min) ? withUnit(min, unit) : '–');
+      say(middle!, Number.isFinite(mean) ? withUnit(mean, unit) : '–');
+      say(high!, isFinite(max) ? withUnit(max, unit) : '–');
       say(number!, format.count(samples));
     });
     this.point(null);
@@ -122,7 +143,7 @@ export class Pane {
     this.traces.forEach((trace, i) => {
       const row = this.rows[i];
       if (row === undefined) return;
-      say(row.at, time === undefined ? formatted(trace, trace.summary.last) : formatted(trace, valueAt(trace, places![i])));
+      say(row.at, time === undefined ? formatted(trace, trace.summary.last, this.unitOf(trace)) : formatted(trace, valueAt(trace, places![i]), this.unitOf(trace)));
     });
   }
 }
@@ -133,6 +154,6 @@ function valueAt(trace: Trace, at: number | null | undefined): Value {
 
 const isFinite = (value: number | bigint): boolean => typeof value === 'bigint' || Number.isFinite(value);
 
-function formatted(trace: Trace, value: Value | bigint): string {
-  return trace.key.type === 'bool' && (value === 0 || value === 1) ? String(value === 1) : format.sample(value);
+function formatted(trace: Trace, value: Value | bigint, unit: Unit): string {
+  return trace.key.type === 'bool' && (value === 0 || value === 1) ? String(value === 1) : withUnit(value, unit);
 }

@@ -53,9 +53,12 @@ export interface Result {
   stepNs: number | null;
   /** Intervals in which roll-up rows replace samples. */
   levels: api.Level[];
-  samples: number;
+  /** Number of samples; null for the values of an expression. */
+  samples: number | null;
   points: number;
   truncated: boolean;
+  /** Path and parameters of the queries, for commands and links. */
+  asked: { path: string; parameters: api.Parameters[] };
   /** Window that contains samples, if the requested window has none. */
   elsewhere: Window | null;
 }
@@ -125,6 +128,7 @@ export async function ask(question: Question, signal: AbortSignal): Promise<Resu
     stepNs: stepped?.step_ns ?? null,
     levels: stepped?.levels ?? [],
     samples,
+    asked: { path: '/api/v1/query', parameters: [numbers.length > 0 ? numeric(question) : common(question, question.fields)] },
     points: sum((stepped?.series ?? []).map((series) => series.times.length)),
     truncated: (stepped?.truncated ?? false) || (text?.truncated ?? false),
     elsewhere: samples === 0 ? covering([stepped?.range, text?.range]) : null,

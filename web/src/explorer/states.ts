@@ -41,7 +41,8 @@ function scale(window: Window): HTMLElement {
   const length = window.to - window.from;
   const distance = TICKS.find((one) => length / one <= 8) ?? length;
   const begin = new Date(window.from);
-  begin.setHours(0, 0, 0, 0);
+  if (format.utc()) begin.setUTCHours(0, 0, 0, 0);
+  else begin.setHours(0, 0, 0, 0);
   const first = begin.getTime() + Math.ceil((window.from - begin.getTime()) / distance) * distance;
   const ticks = Array.from({ length: Math.floor((window.to - first) / distance) + 1 }, (_, i) => first + i * distance);
   const texts = format.axisTimes(ticks, distance);
@@ -70,5 +71,5 @@ function list(states: readonly States[], colourOf: (state: string) => number): H
     ),
   );
   const head = h('tr', {}, ...['since', 'series', 'state'].map((text) => h('th', { scope: 'col' }, text)), h('th', { scope: 'col', class: 'number' }, 'lasted'));
-  return h('div', { class: 'scroll' }, h('table', { class: 'legend' }, h('thead', {}, head), h('tbody', {}, ...rows)));
+  return h('div', { class: 'scroll', tabindex: 0, role: 'region', 'aria-label': 'Changes of states' }, h('table', { class: 'legend' }, h('thead', {}, head), h('tbody', {}, ...rows)));
 }

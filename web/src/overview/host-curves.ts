@@ -97,7 +97,7 @@ function build(panel: Panel, choice: Choice, selector: string): Curve {
   const host = h('div', { class: 'plot' });
   const key = h('p', { class: 'key' });
   const link = h('a', { href: write({ page: 'explorer', explorer: state }), title: 'Open in the explorer' }, panel.title);
-  const root = h('section', { class: 'card curve', 'aria-label': panel.title }, h('h2', {}, link), key, host);
+  const root = h('section', { class: 'card curve', 'aria-label': `${panel.title} of this machine` }, h('h2', {}, link), key, host);
   const chart = new Chart(host, {
     height: () => 128,
     label: `${panel.title} of this machine over the last ten minutes`,

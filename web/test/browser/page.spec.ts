@@ -1,27 +1,8 @@
-// The page in a real browser, against the mock with its strict content security policy. Every test
-// fails when the page logs an error or breaks the policy.
+// The page in a real browser, against the mock with its strict content security policy.
 
-import { expect, test as base, type Page } from '@playwright/test';
+import type { Page } from '@playwright/test';
+import { base, drawn, expect, hash, params, plot, test } from './fixture';
 
-const test = base.extend<{ complaints: string[] }>({
-  complaints: [
-    async ({ page, request }, use) => {
-      await request.post('/mock?scenario=calm');
-      const complaints: string[] = [];
-      page.on('pageerror', (error) => complaints.push(String(error)));
-      page.on('console', (message) => {
-        if (message.type() === 'error' || /Content Security Policy/.test(message.text())) complaints.push(message.text());
-      });
-      await use(complaints);
-      expect(complaints).toEqual([]);
-    },
-    { auto: true },
-  ],
-});
-
-const plot = (page: Page) => page.locator('.pane .u-over').first();
-const hash = (page: Page) => new URL(page.url()).hash;
-const params = (page: Page) => new URLSearchParams(hash(page).split('?')[1]);
 const queries = (page: Page): URLSearchParams[] => {
   const seen: URLSearchParams[] = [];
   page.on('request', (request) => {
@@ -30,19 +11,6 @@ const queries = (page: Page): URLSearchParams[] => {
   });
   return seen;
 };
-
-/** Returns true if some pixel of a canvas has nearly the colour of a CSS variable. */
-async function drawn(page: Page, variable: string): Promise<boolean> {
-  return page.evaluate((name) => {
-    const wanted = getComputedStyle(document.documentElement).getPropertyValue(name).trim();
-    const rgb = [1, 3, 5].map((at) => parseInt(wanted.slice(at, at + 2), 16));
-    return [...document.querySelectorAll('canvas')].some((canvas) => {
-      const { data } = canvas.getContext('2d')!.getImageData(0, 0, canvas.width, canvas.height);
-      for (let i = 0; i < data.length; i += 4) if (data[i + 3]! > 200 && rgb.every((value, k) => Math.abs(data[i + k]! - value) < 24)) return true;
-      return false;
-    });
-  }, variable);
-}
 
 async function dragAcross(page: Page, from: number, to: number, shift = false): Promise<void> {
   const box = (await plot(page).boundingBox())!;
