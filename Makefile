@@ -191,7 +191,7 @@ doc: ## Build the reference of the Rust crates: target/doc
 
 docs: ## Build the documentation as a site: target/docs. To search it: python3 -m http.server -d target/docs
 	@scripts/venv.sh target/tools/docs scripts/docs/requirements.txt
-	NO_MKDOCS_2_WARNING=1 target/tools/docs/bin/mkdocs build --quiet
+	NO_MKDOCS_2_WARNING=1 target/tools/docs/bin/mkdocs build
 	@echo "The site is in target/docs/index.html"
 
 clean: ## Remove everything that was built; data directories stay
