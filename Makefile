@@ -21,7 +21,7 @@ page_sources := $(shell find web/src web/public -type f 2>/dev/null) web/index.h
         bench-amplification bench-merge-sim bench-merge-writes bench-merge-rate bench-merge-latency bench-merge-figures bench-soak bench-soak-peers \
         bench-simulate bench-raid-matrix bench-raid-heldout bench-raid-phases bench-raid-real bench-raid-faults \
         bench-cluster-faults bench-cluster-cost bench-cluster-scale bench-cluster-balance \
-        bench-cluster-compaction compaction-jar fuzz fmt doc clean
+        bench-cluster-compaction compaction-jar fuzz fmt doc docs clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-20s %s\n", $$1, $$2 }' Makefile
@@ -191,6 +191,11 @@ fmt: ## Format the Rust code
 
 doc: ## Build the reference of the Rust crates: target/doc
 	cargo doc --locked --workspace --no-deps
+
+docs: ## Build the documentation as a site: target/docs. To search it: python3 -m http.server -d target/docs
+	@scripts/venv.sh target/tools/docs scripts/docs/requirements.txt
+	NO_MKDOCS_2_WARNING=1 target/tools/docs/bin/mkdocs build
+	@echo "The site is in target/docs/index.html"
 
 clean: ## Remove everything that was built; data directories stay
 	rm -rf target fuzz/target python/target crates/server/dist web/node_modules

@@ -26,6 +26,15 @@ def test_links_point_to_existing_files(page):
             assert (page.parent / target).exists(), f"{page.name} links to {target}"
 
 
+def test_every_page_is_in_the_navigation_of_the_site():
+    navigation = (ROOT / "mkdocs.yml").read_text().partition("\nnav:\n")[2]
+    listed = re.findall(r"^ +- (?:[^:\n]+: )?(\S+\.md)$", navigation, re.MULTILINE)
+    docs = ROOT / "docs"
+    pages = sorted(page.relative_to(docs).as_posix() for page in docs.rglob("*.md"))
+    listed = [page for page in listed if not page.startswith("source/")]
+    assert sorted(listed) == pages, "mkdocs.yml lists every page of docs/ once"
+
+
 def test_commands_work_as_printed(serve, tmp_path):
     server = serve(host_sensors="100ms")
     time.sleep(0.5)
