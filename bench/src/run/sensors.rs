@@ -288,7 +288,7 @@ fn one_series(engine: &Engine, sources: u32) -> Result<f64> {
         }
         times.push(start.elapsed().as_secs_f64() * 1e3);
     }
-    median(times.into_iter()).context("twenty series were read")
+    median(times).context("twenty series were read")
 }
 
 /// Returns the time of the means of 100 neighbouring series, in ms: the sensors of a host.

@@ -228,7 +228,7 @@ fn the_memory_of_ever_new_sources_stays_within_its_setting() {
 fn the_memory_of_merging_short_blocks_stays_within_its_setting() {
     const SOURCES: usize = 15_000;
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
-    let (memory, disk) = (8 * MIB, SOURCES as u64 * 380);
+    let (memory, disk) = (8 * MIB, SOURCES as u64 * 320);
     let folder = tempfile::tempdir().unwrap();
     let before = LIVE.load(Relaxed);
     let mut ring = Class::forever();

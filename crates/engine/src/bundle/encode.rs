@@ -59,45 +59,38 @@ pub fn pack(
     bundling: Bundling,
     alone: impl Fn(&Member) -> Option<Vec<u8>>,
 ) -> Packed {
-    let (mut bundle, left_out) = encode(members);
-    let is_compared = match bundling {
+    let is_alone_possible = match bundling {
         Bundling::Smaller => members.len() < SURELY_SMALLER,
         Bundling::Always => false,
         Bundling::Never => true,
     };
-    if is_compared && let Some(found) = &bundle {
-        let positions = found.positions.iter();
-        let others = positions.map(|&at| Some((at, alone(&members[at])?)));
-        let others: Option<Vec<(usize, Vec<u8>)>> = others.collect();
-        let bytes = |others: &[(usize, Vec<u8>)]| -> usize {
-            others.iter().map(|(_, bytes)| bytes.len()).sum()
+    let each = |at: usize| Some((at, alone(&members[at])?));
+    let others: Option<Vec<(usize, Vec<u8>)>> = match is_alone_possible {
+        true => (0..members.len()).map(each).collect(),
+        false => None,
+    };
+    if bundling == Bundling::Never
+        && let Some(others) = others
+    {
+        return Packed {
+            alone: others,
+            bundle: None,
         };
-        if let Some(others) = others
-            && (bundling == Bundling::Never || bytes(&others) <= found.bytes.len())
-        {
-            bundle = None;
+    }
+    let (bundle, left_out) = encode(members);
+    if let (Some(others), Some(found)) = (others, &bundle) {
+        let bytes = found.positions.iter().map(|&at| others[at].1.len());
+        if bytes.sum::<usize>() <= found.bytes.len() {
             return Packed {
-                alone: with(others, &left_out, members, alone),
-                bundle,
+                alone: others,
+                bundle: None,
             };
         }
     }
     Packed {
-        alone: with(Vec::new(), &left_out, members, alone),
+        alone: left_out.into_iter().filter_map(each).collect(),
         bundle,
     }
-}
-
-/// Adds the blocks that a bundle cannot contain.
-fn with(
-    mut others: Vec<(usize, Vec<u8>)>,
-    left_out: &[usize],
-    members: &[Member],
-    alone: impl Fn(&Member) -> Option<Vec<u8>>,
-) -> Vec<(usize, Vec<u8>)> {
-    let left_out = left_out.iter();
-    others.extend(left_out.filter_map(|&at| Some((at, alone(&members[at])?))));
-    others
 }
 
 /// Encodes blocks of different sources, in the order of their sources. Returns the positions of

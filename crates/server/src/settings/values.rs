@@ -217,6 +217,7 @@ impl Settings {
             classes: self.classes.clone(),
             given: self.given,
             apply_retention: self.apply_retention,
+            ..Options::default()
         }
     }
 

@@ -1,12 +1,14 @@
 //! Bundling: small blocks that a merge rewrites are written into bundles again.
 
 use super::coalescing::Live;
-use super::victims::{HAS_SLOT, Victim};
+use super::victims::{HAS_SLOT, Stored, Victim, effort, member_of, note_damage, read_stored};
 use crate::block::{self, BlockHead};
 use crate::bundle::encode::{Member, Packed, pack};
 use crate::core::Core;
 use crate::error::Error;
+use crate::head::Head;
 use crate::jobs::segments::write_all_pieces;
+use crate::log::Log;
 use crate::segment::Entry;
 use seiner_codec::Effort;
 use seiner_merge::LaneId;
@@ -24,7 +26,7 @@ pub(super) struct Bundler {
     waiting: Vec<Waiting>,
     /// Approximate bytes of their rows.
     bytes: usize,
-    /// True if blocks were not written because their rows expired meanwhile.
+    /// True if blocks were not written, because their rows expired at this moment.
     is_incomplete: bool,
 }
 
@@ -57,23 +59,60 @@ impl Bundler {
     /// If no segment can be begun, or the disk fails.
     pub fn flush(&mut self, core: &Core, victims: &mut [Victim]) -> Result<bool, Error> {
         self.bytes = 0;
-        let mut waiting = std::mem::take(&mut self.waiting);
-        waiting.sort_by_key(|one| (one.member.entry.source, one.member.entry.number));
-        // A bundle has one block of each source.
-        while !waiting.is_empty() {
-            let (mut round, mut later): (Vec<Waiting>, Vec<Waiting>) = Default::default();
-            for one in waiting {
-                let source = one.member.entry.source;
-                let is_new = round
-                    .last()
-                    .is_none_or(|last| last.member.entry.source != source);
-                if is_new { &mut round } else { &mut later }.push(one);
+        while !self.waiting.is_empty() {
+            let waiting = std::mem::take(&mut self.waiting);
+            let mut waiting = self.divide_hidden(core, victims, waiting)?;
+            waiting.sort_by_key(|one| (one.member.entry.source, one.member.entry.number));
+            // A bundle has one block of each source.
+            while !waiting.is_empty() {
+                let (mut round, mut later): (Vec<Waiting>, Vec<Waiting>) = Default::default();
+                for one in waiting {
+                    let source = one.member.entry.source;
+                    let last = round.last().map(|last: &Waiting| last.member.entry.source);
+                    if last == Some(source) {
+                        &mut later
+                    } else {
+                        &mut round
+                    }
+                    .push(one);
+                }
+                self.put_round(core, victims, round)?;
+                waiting = later;
             }
-            self.put_round(core, victims, round)?;
-            waiting = later;
         }
         write_all_pieces(core)?;
         Ok(!self.is_incomplete)
+    }
+
+    /// Replaces coalesced blocks of which rows are hidden by now by their originals, so that hidden
+    /// rows do not return.
+    fn divide_hidden(
+        &mut self,
+        core: &Core,
+        victims: &mut [Victim],
+        waiting: Vec<Waiting>,
+    ) -> Result<Vec<Waiting>, Error> {
+        let (whole, hidden): (Vec<Waiting>, Vec<Waiting>) = {
+            let (head, log) = core.both();
+            let is_shown = |one: &Waiting| !has_hidden(&head, &log, &one.originals);
+            waiting.into_iter().partition(is_shown)
+        };
+        for live in hidden.into_iter().flat_map(|one| one.originals) {
+            let segment = victims[live.victim].segment.clone();
+            match read_stored(core, &segment, &live.entry) {
+                Ok(Stored::Bundled(found)) => self.push(member_of(live.entry, found), vec![live]),
+                Ok(Stored::Alone(bytes)) => {
+                    self.add(core, victims, &[&vec![live]], bytes.len(), |log| {
+                        log.add_copy(live.entry, &bytes).expect(HAS_SLOT)
+                    })?;
+                }
+                Err(error @ Error::Damage { .. }) => {
+                    note_damage(core, &mut victims[live.victim], &live.entry, &error);
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(whole)
     }
 
     /// Writes blocks of different sources, lane by lane.
@@ -112,8 +151,12 @@ impl Bundler {
         members: &[Member],
         originals: &[Vec<Live>],
     ) -> Result<(), Error> {
+        let effort = {
+            let (head, log) = core.both();
+            effort(&log, &head.load())
+        };
         let Packed { alone, bundle } = pack(members, core.together().bundling, |member| {
-            encode_alone(core, member)
+            encode_alone(core, member, effort)
         });
         for (at, bytes) in alone {
             let entry = members[at].entry;
@@ -131,23 +174,17 @@ impl Bundler {
     }
 
     /// Adds blocks to the log and notes their originals as rewritten. If rows of coalesced blocks
-    /// expired meanwhile, nothing is added: a coalesced block would show them again.
+    /// expired since they were divided, nothing is added, and the merge continues later.
     fn add(
         &mut self,
         core: &Core,
         victims: &mut [Victim],
         originals: &[&Vec<Live>],
         bytes: usize,
-        add: impl FnOnce(&mut crate::log::Log) -> u64,
+        add: impl FnOnce(&mut Log) -> u64,
     ) -> Result<(), Error> {
         let (head, mut log) = core.both_with_slot()?;
-        let is_past = |live: &Live| {
-            let source = live.entry.source;
-            let visibility = log.retention.visibility(source, head.rows_of(source));
-            visibility.hides(&live.entry)
-        };
-        let mut coalesced = originals.iter().filter(|some| some.len() > 1);
-        if coalesced.any(|some| some.iter().any(is_past)) {
+        if originals.iter().any(|some| has_hidden(&head, &log, some)) {
             self.is_incomplete = true;
             return Ok(());
         }
@@ -169,8 +206,18 @@ impl Bundler {
     }
 }
 
+/// Returns whether rows of blocks that are coalesced are hidden.
+fn has_hidden(head: &Head, log: &Log, originals: &[Live]) -> bool {
+    let [first, _, ..] = originals else {
+        return false;
+    };
+    let source = first.entry.source;
+    let visibility = log.retention.visibility(source, head.rows_of(source));
+    originals.iter().any(|live| visibility.hides(&live.entry))
+}
+
 /// Returns a small block as a block of its own, unless the store does not know its layout.
-fn encode_alone(core: &Core, member: &Member) -> Option<Vec<u8>> {
+fn encode_alone(core: &Core, member: &Member, effort: Effort) -> Option<Vec<u8>> {
     let Entry { source, number, .. } = member.entry;
     let layout = core.head().layouts().find(member.layout.fields())?;
     let head = BlockHead {
@@ -179,6 +226,6 @@ fn encode_alone(core: &Core, member: &Member) -> Option<Vec<u8>> {
         layout,
     };
     let mut bytes = Vec::new();
-    block::encode(head, &member.rows, Effort::Best, &mut bytes);
+    block::encode(head, &member.rows, effort, &mut bytes);
     Some(bytes)
 }

@@ -169,7 +169,8 @@ pub(super) fn is_whole(core: &Core, victim: &mut Victim, entry: &Entry, bytes: &
     false
 }
 
-fn note_damage(core: &Core, victim: &mut Victim, entry: &Entry, error: &Error) {
+/// Reports a damaged block. The victim is set aside at the end.
+pub(super) fn note_damage(core: &Core, victim: &mut Victim, entry: &Entry, error: &Error) {
     tracing::error!("{error}; its segment is set aside when the others are safe");
     core.note_block(error, entry);
     victim.partial.damaged = true;
