@@ -130,7 +130,7 @@ impl RuleState {
         let changed = |alert: &&Alert| match alert.phase {
             Phase::Pending => false,
             Phase::Firing => alert.sent.is_none(),
-            Phase::Resolved(at) => alert.sent.is_some_and(|sent| sent <= at),
+            Phase::Resolved(at) => alert.sent.is_some_and(|sent| sent < at),
         };
         self.alerts.values().filter(changed).collect()
     }
@@ -198,7 +198,7 @@ impl Alert {
             Phase::Pending => false,
             Phase::Firing => self.sent.is_none_or(is_old),
             // A receiver that never heard of the alert need not hear that it is over.
-            Phase::Resolved(at) => self.sent.is_some_and(|sent| sent <= at || is_old(sent)),
+            Phase::Resolved(at) => self.sent.is_some_and(|sent| sent < at || is_old(sent)),
         }
     }
 }
@@ -276,8 +276,9 @@ mod tests {
             Phase::Resolved(45 * SECOND)
         );
         assert_eq!(state.changed().len(), 1);
-        state.note_sent(46 * SECOND);
-        assert!(state.changed().is_empty());
+        // Regression: a resolved alert was sent twice if it was resolved and sent at one time.
+        state.note_sent(45 * SECOND);
+        assert!(state.changed().is_empty() && state.due(60 * SECOND).is_empty());
         // After a quarter of an hour it is forgotten.
         at(&mut state, 45 + 900, &[]);
         assert!(state.due(i64::MAX).is_empty());
