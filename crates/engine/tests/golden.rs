@@ -3,7 +3,8 @@
 //!
 //! Files are only added to `golden/engine/`, never edited. `v1/` contains stores without the file
 //! `rules`, `rules-1/` a store with that file, `v2/` stores with the second version of the journal,
-//! and `rules-2/` a store with the second version of the file `rules`. `store/` is a store with all kinds of data. `store.txt` lists every sample that this
+//! `rules-2/` a store with the second version of the file `rules`, and `bundles-1/` a store with
+//! segments that contain bundles. `store/` is a store with all kinds of data. `store.txt` lists every sample that this
 //! store must return. `morsel/` is a minimal store with one of each structure. Its bytes in `rules-2/`
 //! equal the bytes that the engine writes today. `SEINER_BLESS=1` writes missing files.
 
@@ -16,7 +17,7 @@ use seiner_platform::sim::SimDisk;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::PathBuf;
-use tiny::{Samples, Story, disk_with, files, morsel, story, write};
+use tiny::{Samples, Story, disk_with, files, many, morsel, story, write};
 
 type Files = BTreeMap<String, Vec<u8>>;
 
@@ -97,6 +98,40 @@ fn stores_with_rules_are_read() {
 fn stores_of_version_2_are_read() {
     is_read_as_listed("v2/store", &story());
     is_read_as_listed("v2/morsel", &morsel());
+}
+
+#[test]
+fn stores_with_bundles_are_read() {
+    is_read_as_listed("bundles-1/store", &many());
+}
+
+#[test]
+fn the_format_page_states_the_parts_of_a_bundle() {
+    let files = kept("bundles-1/store", &many());
+    let segment = &files["segment-00000001.log"];
+    let trailer = &segment[segment.len() - 132..];
+    assert_eq!((&trailer[..8], at(trailer, 8, 4)), (&b"SEINSEGM"[..], 2));
+    // Some sources have a second block, because their layout grew.
+    let (blocks, rows) = (at(trailer, 28, 8), at(trailer, 36, 8));
+    assert!(
+        (200..=400).contains(&blocks) && rows == 600,
+        "{blocks}, {rows}"
+    );
+    let bytes = &segment[..at(trailer, 44, 8) as usize];
+    assert_eq!(at(bytes, 0, 4), crc(&bytes[4..32]));
+    assert_eq!(&bytes[4..8], b"BNDL");
+    let [first, last] = [8, 16].map(|offset| at(bytes, offset, 8));
+    assert!(
+        1 <= first && first < last && last <= blocks,
+        "{first}, {last}"
+    );
+    let (directory, data) = (at(bytes, 24, 4) as usize, at(bytes, 28, 4) as usize);
+    assert!(32 + directory + data <= bytes.len());
+    assert_eq!(
+        at(bytes, 32, 4),
+        crc(&bytes[36..32 + directory]),
+        "the directory"
+    );
 }
 
 #[test]

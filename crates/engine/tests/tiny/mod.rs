@@ -215,6 +215,39 @@ fn numbers() -> impl FnMut() -> u64 {
 
 const SECOND: i64 = 1_000_000_000;
 
+/// Story of many sources with few rows each, which are sealed into a bundle: sources of two layouts, with
+/// gaps, texts and rows of their own times.
+pub fn many() -> Story {
+    let mut next = numbers();
+    let mut row = |source: i64, n: i64| {
+        let noise = next();
+        let time = (10 * n + source % 3) * SECOND;
+        let name = format!("sensor,n={source}");
+        match source % 4 {
+            0 => Row(
+                name,
+                time,
+                vec![("level", Value::F64((noise % 500) as f64 / 10.0))],
+            ),
+            _ => {
+                let mut cells = vec![("count", Value::U64(noise % 1000))];
+                if noise % 5 > 0 {
+                    cells.push(("state", Value::Str(["idle", "busy"][(noise % 2) as usize])));
+                }
+                Row(name, time, cells)
+            }
+        }
+    };
+    let mut ticks = |ticks: std::ops::Range<i64>, sources: i64| -> Vec<Row> {
+        let all = ticks.flat_map(|n| (0..sources).map(move |source| (source, n)));
+        all.map(|(source, n)| row(source, n)).collect()
+    };
+    vec![
+        vec![ticks(0..2, 200), ticks(2..3, 200)],
+        vec![ticks(3..4, 20), ticks(4..5, 20)],
+    ]
+}
+
 /// Story of two sealed segments and a journal of two files: all types, gaps, growing layouts, late
 /// rows, replaced values, times before 1970, and values that differ only in their bits.
 pub fn story() -> Story {
