@@ -3,6 +3,7 @@
 //! Writers are first slowed. Then they wait while merging, roll-up, sealing of buffers, and shedding
 //! free space. If none of these frees space, writes are rejected. [`crate::space`] contains the arithmetic.
 
+use crate::closing::seal_together;
 use crate::core::Core;
 use crate::error::Error;
 use crate::jobs::expire::shed;
@@ -79,8 +80,7 @@ fn seal_buffers(core: &Core) -> Result<bool, Error> {
     }
     let mut cursor = Some(0);
     while let Some(from) = cursor {
-        core.health.writable()?;
-        cursor = core.head().seal_some(from);
+        cursor = seal_together(core, from)?;
         match core.finish_sealing().and_then(|()| write_all_pieces(core)) {
             // Blocks that were taken wait until there is space.
             Err(error) if error.is_out_of_space() => return Ok(false),

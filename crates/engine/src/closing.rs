@@ -9,6 +9,26 @@ use crate::segment::open::OpenSegment;
 use crate::volume::SlotState;
 use seiner_platform::memory::trim_allocator;
 
+/// Seals open blocks of as many sources from `from` on as are encoded together. Returns the next source,
+/// unless all sources were examined.
+///
+/// # Errors
+/// If the store does not accept writes.
+pub(crate) fn seal_together(core: &Core, mut from: u32) -> Result<Option<u32>, Error> {
+    let limits = core.together();
+    loop {
+        core.health.writable()?;
+        let mut head = core.head();
+        let next = head.seal_some(from);
+        let taken = head.sealing();
+        let is_enough = taken.len() >= limits.buffers || taken.bytes() >= limits.bytes as u64;
+        match next {
+            Some(next) if !is_enough => from = next,
+            next => return Ok(next),
+        }
+    }
+}
+
 /// Seals all rows into segments and releases the journal. The files are then as small as possible
 /// and can be copied.
 pub(crate) fn flush(core: &Core) -> Result<(), Error> {
@@ -16,10 +36,7 @@ pub(crate) fn flush(core: &Core) -> Result<(), Error> {
     // Some sources at a time: sealing all at once would use the memory of their rows a second time.
     let mut cursor = Some(0);
     while let Some(from) = cursor {
-        cursor = {
-            core.health.writable()?;
-            core.head().seal_some(from)
-        };
+        cursor = seal_together(core, from)?;
         core.finish_sealing()?;
         core.head().release_idle_memory();
         catch_up(core)?;
