@@ -12,7 +12,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Names of the benchmarks, in the order in which the page lists them.
-pub const BENCHMARKS: [&str; 27] = [
+pub const BENCHMARKS: [&str; 28] = [
     "peers",
     "protocols",
     "queries",
@@ -20,6 +20,7 @@ pub const BENCHMARKS: [&str; 27] = [
     "core",
     "core-lock",
     "bundles",
+    "sensors",
     "restart",
     "amplification",
     "merge-sim",
