@@ -389,7 +389,7 @@ mod tests {
     }
 
     #[test]
-    fn less_memory_makes_smaller_blocks_and_larger_samples() {
+    fn less_memory_makes_smaller_blocks() {
         let rich = plan_with_replay(
             &Demand {
                 sensors: 300_000.0,
@@ -406,7 +406,9 @@ mod tests {
             0.1e-6,
         );
         assert!(poor.forecast.rows < rich.forecast.rows);
-        assert!(poor.forecast.disk_row > rich.forecast.disk_row);
+        // Blocks with few rows share bundles, and take hardly more bytes per row.
+        let ratio = poor.forecast.disk_row / rich.forecast.disk_row;
+        assert!((0.7..1.3).contains(&ratio), "{ratio}");
     }
 
     #[test]
