@@ -231,7 +231,7 @@ pub fn many() -> Story {
             ),
             _ => {
                 let mut cells = vec![("count", Value::U64(noise % 1000))];
-                if noise % 5 > 0 {
+                if !noise.is_multiple_of(5) {
                     cells.push(("state", Value::Str(["idle", "busy"][(noise % 2) as usize])));
                 }
                 Row(name, time, cells)
