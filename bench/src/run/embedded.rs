@@ -265,7 +265,8 @@ fn pin_to_one_core() -> Result<()> {
     Ok(rustix::thread::sched_setaffinity(None, &set)?)
 }
 
-fn register(engine: &Engine, sources: u32) -> Result<Vec<SourceId>> {
+/// Registers the first sources of the workload.
+pub(super) fn register(engine: &Engine, sources: u32) -> Result<Vec<SourceId>> {
     let per_host = crate::workload::SENSORS_PER_HOST;
     (0..sources)
         .map(|source| {

@@ -3,15 +3,14 @@
 //! The engine alone stores the same rows twice, with small blocks in bundles and with every block of its own. Every
 //! cell runs in its own process.
 
+use super::embedded::register;
 use crate::latency::median;
 use crate::process::Usage;
 use crate::report::{Check, OutputPaths, Relation, Report, Table, cell};
 use crate::workload::{Gauge, SENSORS_PER_HOST, tags, time};
 use anyhow::{Context, Result, ensure};
 use clap::Args;
-use seiner_engine::{
-    Bundling, Durability, Engine, Interval, Options, Query, Selector, SourceId, SourceKey, Step,
-};
+use seiner_engine::{Bundling, Durability, Engine, Interval, Options, Query, Selector, Step};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use std::path::Path;
@@ -240,14 +239,6 @@ fn measure(cell: &Cell, bundles: bool, scale: f64, output: &Path) -> Result<Meas
     );
     engine.close()?;
     Ok(measured)
-}
-
-fn register(engine: &Engine, sources: u32) -> Result<Vec<SourceId>> {
-    let key = |source: u32| {
-        let tags = tags(source / SENSORS_PER_HOST, source % SENSORS_PER_HOST);
-        Ok(engine.register(&SourceKey::new("gauge", tags)?)?)
-    };
-    (0..sources).map(key).collect()
 }
 
 /// Returns the bytes of the files in a directory whose names begin with `prefix`.

@@ -7,6 +7,7 @@
 use crate::block::Block;
 use crate::buffer::columns;
 use crate::buffer::row::{self, ColumnState, TimeState};
+use crate::bundle;
 use crate::bytes::Cursor;
 use crate::catalog::{self, Frame, ReadFrame};
 use crate::dictionary::layouts::Layouts;

@@ -3,7 +3,7 @@
 //! Sources with neighbouring numbers are in the same chunk, and most readers read sources in order.
 //! Each chunk is then decoded once.
 
-use super::{HEADER_BYTES, Header};
+use super::Header;
 use crate::error::Error;
 use crate::query::snapshot::BlockLocation;
 use crate::segment::Entry;
@@ -176,15 +176,7 @@ fn open(entry: &Entry, place: &BlockLocation) -> Result<OpenBundle, Error> {
     if range.end > bytes.len() as u64 {
         bytes.extend(place.read_part(entry, bytes.len() as u64..range.end)?);
     }
-    let directory = Directory::parse(&bytes[HEADER_BYTES..range.end as usize]);
-    let directory = directory.map_err(|error| damage(error.to_string()))?;
-    if directory.data_bytes() != u64::from(header.data) {
-        return Err(damage(format!(
-            "the chunks have {} bytes, the bundle's header states {}",
-            directory.data_bytes(),
-            header.data
-        )));
-    }
+    let directory = header.parse_directory(&bytes).map_err(damage)?;
     Ok(OpenBundle {
         header,
         directory,

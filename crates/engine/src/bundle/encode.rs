@@ -153,8 +153,8 @@ fn share(entries: &mut [Entry], bytes: usize) {
 
 #[cfg(test)]
 mod tests {
+    use super::super::Whole;
     use super::*;
-    use seiner_bundle::Directory;
     use seiner_model::{Column, FieldColumn, FieldType};
 
     fn members(sources: u32, rows: usize) -> Vec<Member> {
@@ -199,16 +199,14 @@ mod tests {
     fn a_bundle_contains_the_rows_of_its_blocks() {
         let members = members(300, 10);
         let bytes = encode(&members).0.unwrap().bytes;
-        let header = Header::decode(&bytes, bytes.len() as u64).unwrap();
-        assert_eq!((header.first_block, header.last_block), (100, 399));
-        let range = header.directory_range();
-        let data = &bytes[range.end as usize..];
-        let directory = Directory::parse(&bytes[range.start as usize..range.end as usize]).unwrap();
+        let bundle = Whole::open(&bytes).unwrap();
+        let numbers = (bundle.header.first_block, bundle.header.last_block);
+        assert_eq!(numbers, (100, 399));
         for member in &members {
             let id = u64::from(member.entry.source);
-            let chunk = directory.find(id).next().unwrap();
-            let found = directory.decode_source(chunk.index, &data[chunk.start..chunk.end], id);
-            assert_eq!(found.unwrap().unwrap().rows, member.rows);
+            let chunk = bundle.directory.find(id).next().unwrap();
+            let found = bundle.chunk(&chunk).unwrap().find(id);
+            assert_eq!(found.unwrap().rows, member.rows);
         }
     }
 }

@@ -9,7 +9,9 @@ pub mod cache;
 pub mod encode;
 
 use crate::bytes::{Cursor, Short};
+use seiner_bundle::{ChunkInfo, ChunkRows, Directory};
 use seiner_codec::checksum;
+use std::ops::Range;
 
 /// Length of the header of a bundle in bytes.
 pub const HEADER_BYTES: usize = 32;
@@ -64,7 +66,7 @@ impl Header {
     }
 
     /// Decodes a header after its checksum.
-    pub fn parse(body: &[u8]) -> Result<Header, Short> {
+    fn parse(body: &[u8]) -> Result<Header, Short> {
         let mut cursor = Cursor(body);
         if cursor.take(4)? != MAGIC {
             return Err(Short);
@@ -77,10 +79,70 @@ impl Header {
         })
     }
 
-    /// Returns the range of the directory in the bundle.
-    pub fn directory_range(&self) -> std::ops::Range<u64> {
+    /// Returns the range of the directory in the bundle. The data follow it.
+    pub fn directory_range(&self) -> Range<u64> {
         let start = HEADER_BYTES as u64;
         start..start + u64::from(self.directory)
+    }
+
+    /// Parses the directory in the first bytes of the bundle.
+    ///
+    /// # Errors
+    /// A description of the damage.
+    pub fn parse_directory(&self, bytes: &[u8]) -> Result<Directory, String> {
+        let end = self.directory_range().end as usize;
+        let directory = Directory::parse(&bytes[HEADER_BYTES..end]);
+        let directory = directory.map_err(|error| error.to_string())?;
+        match directory.data_bytes() == u64::from(self.data) {
+            true => Ok(directory),
+            false => Err(format!(
+                "the chunks have {} bytes, the bundle's header states {}",
+                directory.data_bytes(),
+                self.data
+            )),
+        }
+    }
+}
+
+/// Bundle whose bytes were all read.
+pub struct Whole<'a> {
+    /// Header of the bundle.
+    pub header: Header,
+    /// Directory of the bundle.
+    pub directory: Directory,
+    /// Bytes of the chunks.
+    pub data: &'a [u8],
+    /// Bytes that follow the data.
+    pub rest: &'a [u8],
+}
+
+impl<'a> Whole<'a> {
+    /// Checks the header and the directory of a bundle.
+    ///
+    /// # Errors
+    /// A description of the damage.
+    pub fn open(bytes: &'a [u8]) -> Result<Whole<'a>, String> {
+        let header = Header::decode(bytes, bytes.len() as u64)?;
+        let directory = header.parse_directory(bytes)?;
+        let (_, data) = bytes.split_at(header.directory_range().end as usize);
+        let (data, rest) = data.split_at(header.data as usize);
+        Ok(Whole {
+            header,
+            directory,
+            data,
+            rest,
+        })
+    }
+
+    /// Decodes a chunk.
+    ///
+    /// # Errors
+    /// A description of the damage.
+    pub fn chunk(&self, chunk: &ChunkInfo) -> Result<ChunkRows, String> {
+        let rows = self
+            .directory
+            .decode_chunk(chunk.index, &self.data[chunk.start..chunk.end]);
+        rows.map_err(|error| error.to_string())
     }
 }
 

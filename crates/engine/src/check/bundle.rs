@@ -1,10 +1,10 @@
 //! Bundle check: header, directory, all chunks, and the entries of the footer.
 
 use super::times::compare_times;
-use crate::bundle::Header;
+use crate::bundle::{Header, Whole};
 use crate::inspect::registry::Registry;
 use crate::segment::Entry;
-use seiner_bundle::{ChunkRows, Directory};
+use seiner_bundle::ChunkRows;
 
 /// Entries of a footer that lie in one bundle, by source.
 pub(super) struct BundleEntries<'a> {
@@ -31,20 +31,9 @@ pub(super) fn check(
     listed: BundleEntries<'_>,
     registry: &Registry,
 ) -> Result<Found, String> {
-    let header = Header::decode(bytes, bytes.len() as u64)?;
-    let range = header.directory_range();
-    let (start, end) = (range.start as usize, range.end as usize);
-    let directory = Directory::parse(&bytes[start..end]).map_err(|error| error.to_string())?;
-    let data = &bytes[end..end + header.data as usize];
-    if directory.data_bytes() != data.len() as u64 {
-        return Err(format!(
-            "the chunks of the bundle have {} bytes, its header states {}",
-            directory.data_bytes(),
-            data.len()
-        ));
-    }
-    if let Some(at) = bytes[end + data.len()..].iter().position(|byte| *byte != 0) {
-        let at = end + data.len() + at;
+    let bundle = Whole::open(bytes)?;
+    if let Some(at) = bundle.rest.iter().position(|byte| *byte != 0) {
+        let at = bytes.len() - bundle.rest.len() + at;
         return Err(format!(
             "zeros follow the data of the bundle, but not at byte {at}"
         ));
@@ -62,14 +51,13 @@ pub(super) fn check(
     }
     let mut checked = Checked {
         entries: listed.entries,
-        header,
+        header: bundle.header,
         registry,
         blocks: 0,
         found: Found::default(),
     };
-    for chunk in directory.chunks() {
-        let rows = directory.decode_chunk(chunk.index, &data[chunk.start..chunk.end]);
-        checked.chunk(&rows.map_err(|error| error.to_string())?, listed.whole)?;
+    for chunk in bundle.directory.chunks() {
+        checked.chunk(&bundle.chunk(&chunk)?, listed.whole)?;
     }
     if checked.blocks != listed.entries.len() {
         return Err(format!(

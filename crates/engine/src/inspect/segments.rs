@@ -3,12 +3,12 @@
 use super::FileKind;
 use super::registry::{Registry, open_catalog};
 use crate::block::Block;
-use crate::bundle::Header;
+use crate::bundle::Whole;
 use crate::error::Error;
 use crate::segment::Entry;
 use crate::segment::sealed::{LastPage, Segment};
 use crate::volume;
-use seiner_bundle::{Directory, SourceRows};
+use seiner_bundle::SourceRows;
 use seiner_model::{FieldType, Interval, Selector, SourceId};
 use seiner_platform::Disk;
 
@@ -282,17 +282,11 @@ fn open_bundled(
     entry: &Entry,
     view: &mut BlockView,
 ) -> Result<(), String> {
-    let header = Header::decode(bytes, bytes.len() as u64)?;
-    let range = header.directory_range();
-    let (start, end) = (range.start as usize, range.end as usize);
-    let directory = Directory::parse(&bytes[start..end]).map_err(|error| error.to_string())?;
+    let bundle = Whole::open(bytes)?;
     let id = u64::from(entry.source);
     let mut found = None;
-    for chunk in directory.find(id) {
-        let data = bytes.get(end + chunk.start..end + chunk.end);
-        let data = data.ok_or("a chunk reaches past the bundle")?;
-        let rows = directory.decode_source(chunk.index, data, id);
-        found = found.or(rows.map_err(|error| error.to_string())?);
+    for chunk in bundle.directory.find(id) {
+        found = found.or(bundle.chunk(&chunk)?.find(id));
     }
     let SourceRows { layout, rows, .. } = found.ok_or("the bundle has no rows of the source")?;
     view.layout = registry

@@ -12,7 +12,7 @@ use crate::sealing::queue::Taken;
 use crate::segment::Entry;
 use seiner_codec::Effort;
 use seiner_merge::LaneId;
-use seiner_model::FieldType;
+use seiner_model::{Columns, FieldType};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -275,11 +275,7 @@ fn decode_small(
     let taken = rows.taken;
     let columns = columns::decode(raw, taken.rows as usize, rows.layout.types());
     let columns = block::sorted(columns.expect("this process encoded the buffer"));
-    let fields = columns.fields.iter();
-    let block = Encoded {
-        samples: fields.map(|field| field.values.len() as u64).sum(),
-        ..of_times(taken, &columns.times)
-    };
+    let block = of_columns(taken, &columns);
     let member = Member {
         entry: block.entry(),
         layout,
@@ -328,10 +324,14 @@ fn encode(rows: &WaitingRows, raw: &[u8], decimals: &mut Decimals, out: &mut Vec
     let columns = columns::decode(raw, count, types).expect("this process encoded the buffer");
     let columns = block::sorted(columns);
     block::encode(head, &columns, Effort::Fast, out);
+    of_columns(rows.taken, &columns)
+}
+
+fn of_columns(taken: Taken, columns: &Columns) -> Encoded {
     let fields = columns.fields.iter();
     Encoded {
         samples: fields.map(|field| field.values.len() as u64).sum(),
-        ..of_times(rows.taken, &columns.times)
+        ..of_times(taken, &columns.times)
     }
 }
 

@@ -1,7 +1,10 @@
 //! Bundling: small blocks that a merge rewrites are written into bundles again.
 
 use super::coalescing::Live;
-use super::victims::{HAS_SLOT, Stored, Victim, effort, member_of, note_damage, read_stored};
+use super::victims::{
+    HAS_SLOT, Stored, Victim, has_hidden, member_of, note_damage, note_rewritten, present_effort,
+    read_stored,
+};
 use crate::block::{self, BlockHead};
 use crate::bundle::encode::{Member, Packed, pack};
 use crate::core::Core;
@@ -84,8 +87,8 @@ impl Bundler {
         Ok(!self.is_incomplete)
     }
 
-    /// Replaces coalesced blocks of which rows are hidden by now by their originals, so that hidden
-    /// rows do not return.
+    /// Replaces each coalesced block by its originals if rows of it have been hidden since it was
+    /// coalesced. Otherwise these rows would return.
     fn divide_hidden(
         &mut self,
         core: &Core,
@@ -94,7 +97,7 @@ impl Bundler {
     ) -> Result<Vec<Waiting>, Error> {
         let (whole, hidden): (Vec<Waiting>, Vec<Waiting>) = {
             let (head, log) = core.both();
-            let is_shown = |one: &Waiting| !has_hidden(&head, &log, &one.originals);
+            let is_shown = |one: &Waiting| !is_outdated(&head, &log, &one.originals);
             waiting.into_iter().partition(is_shown)
         };
         for live in hidden.into_iter().flat_map(|one| one.originals) {
@@ -151,10 +154,7 @@ impl Bundler {
         members: &[Member],
         originals: &[Vec<Live>],
     ) -> Result<(), Error> {
-        let effort = {
-            let (head, log) = core.both();
-            effort(&log, &head.load())
-        };
+        let effort = present_effort(core);
         let Packed { alone, bundle } = pack(members, core.together().bundling, |member| {
             encode_alone(core, member, effort)
         });
@@ -184,7 +184,7 @@ impl Bundler {
         add: impl FnOnce(&mut Log) -> u64,
     ) -> Result<(), Error> {
         let (head, mut log) = core.both_with_slot()?;
-        if originals.iter().any(|some| has_hidden(&head, &log, some)) {
+        if originals.iter().any(|some| is_outdated(&head, &log, some)) {
             self.is_incomplete = true;
             return Ok(());
         }
@@ -197,23 +197,14 @@ impl Bundler {
             .filter(|len| *len > 1);
         log.counters.coalesced_blocks += coalesced.sum::<usize>() as u64;
         drop(log);
-        for live in originals.iter().flat_map(|some| some.iter()) {
-            let partial = &mut victims[live.victim].partial;
-            partial.into.insert(into);
-            partial.done.insert(live.entry.number);
-        }
+        note_rewritten(victims, originals.iter().flat_map(|some| some.iter()), into);
         Ok(())
     }
 }
 
-/// Returns whether rows of blocks that are coalesced are hidden.
-fn has_hidden(head: &Head, log: &Log, originals: &[Live]) -> bool {
-    let [first, _, ..] = originals else {
-        return false;
-    };
-    let source = first.entry.source;
-    let visibility = log.retention.visibility(source, head.rows_of(source));
-    originals.iter().any(|live| visibility.hides(&live.entry))
+/// Returns whether blocks are coalesced of which rows are hidden.
+fn is_outdated(head: &Head, log: &Log, originals: &[Live]) -> bool {
+    originals.len() > 1 && has_hidden(head, log, originals)
 }
 
 /// Returns a small block as a block of its own, unless the store does not know its layout.

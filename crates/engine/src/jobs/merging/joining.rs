@@ -3,8 +3,8 @@
 use super::bundling::Bundler;
 use super::coalescing::{Live, MergeGroup, OverwriteMask};
 use super::victims::{
-    GAP_BETWEEN_SOURCES, HAS_SLOT, Stored, Victim, effort, is_whole, layout_of, member_of,
-    read_bundled, runs,
+    GAP_BETWEEN_SOURCES, HAS_SLOT, Stored, Victim, has_hidden, is_whole, layout_of, member_of,
+    note_rewritten, present_effort, read_bundled, runs,
 };
 use crate::block::{self, Block, BlockHead};
 use crate::bundle::encode::{Member, is_small};
@@ -96,8 +96,6 @@ fn put_output(
     }
 }
 
-/// Returns the block into which blocks are coalesced, or `None` if no row remains. The outer `None`
-/// means that the blocks cannot be combined.
 /// Rows of several blocks, as one block.
 struct Joined {
     /// Entry of the block, without its position.
@@ -120,16 +118,14 @@ impl Joined {
             number: self.entry.number,
             layout: self.layout.number(),
         };
-        let effort = {
-            let (head, log) = core.both();
-            effort(&log, &head.load())
-        };
         let mut bytes = Vec::new();
-        block::encode(head, &self.rows, effort, &mut bytes);
+        block::encode(head, &self.rows, present_effort(core), &mut bytes);
         bytes
     }
 }
 
+/// Returns the block into which blocks are coalesced, or `None` if no row remains. The outer `None`
+/// means that the blocks cannot be combined.
 fn join(
     core: &Core,
     output: &[Live],
@@ -238,18 +234,12 @@ fn add_coalesced(
 ) -> Result<(), Error> {
     let (entry, bytes) = (joined.entry, joined.encode(core));
     let (head, mut log) = core.both_with_slot()?;
-    let visibility = log
-        .retention
-        .visibility(entry.source, head.rows_of(entry.source));
-    if output.iter().any(|live| visibility.hides(&live.entry)) {
+    if has_hidden(&head, &log, output) {
         drop((head, log));
         return copy_all(core, victims, output, blocks, bundler);
     }
     let into = log.add_copy(entry, &bytes).expect(HAS_SLOT);
-    for live in output {
-        victims[live.victim].partial.into.insert(into);
-        victims[live.victim].partial.done.insert(live.entry.number);
-    }
+    note_rewritten(victims, output, into);
     log.counters.merge_written += bytes.len() as u64;
     if output.len() > 1 {
         log.counters.coalesced_blocks += output.len() as u64;
@@ -276,9 +266,7 @@ fn copy_all(
         };
         let mut log = core.log_with_slot()?;
         let into = log.add_copy(live.entry, bytes).expect(HAS_SLOT);
-        let partial = &mut victims[live.victim].partial;
-        partial.into.insert(into);
-        partial.done.insert(live.entry.number);
+        note_rewritten(victims, [live], into);
         log.counters.merge_written += bytes.len() as u64;
     }
     Ok(())

@@ -9,7 +9,8 @@ use super::coalescing::{self, Limits, Live, MergeGroup};
 use super::joining::coalesce_rows;
 use super::memory::{MergedSegment, PausedMerge, Recompressions};
 use super::victims::{
-    GAP, HAS_SLOT, READ, Run, Victim, effort, is_whole, layout_of, member_of, read_bundled, runs,
+    GAP, HAS_SLOT, READ, Run, Victim, effort, is_whole, layout_of, member_of, note_rewritten,
+    read_bundled, runs,
 };
 use crate::block;
 use crate::block::Block;
@@ -288,17 +289,15 @@ fn add_copies(core: &Core, victims: &mut [Victim], mut copies: Copies) -> Result
     for some in copies.blocks.chunks(COPIES_A_LOCK) {
         let mut log = core.log();
         log.counters.merge_read += std::mem::take(&mut copies.read);
-        for (Live { victim, entry }, bytes) in some {
+        for (live, bytes) in some {
             if !log.has_slot() {
                 drop(log);
                 log = core.log_with_slot()?;
             }
-            let into = log.add_copy(*entry, bytes).expect(HAS_SLOT);
-            let partial = &mut victims[*victim].partial;
-            partial.into.insert(into);
-            partial.done.insert(entry.number);
+            let into = log.add_copy(live.entry, bytes).expect(HAS_SLOT);
+            note_rewritten(victims, [live], into);
             log.counters.merge_written += bytes.len() as u64;
-            log.counters.recompressed_bytes += u64::from(entry.len) - bytes.len() as u64;
+            log.counters.recompressed_bytes += u64::from(live.entry.len) - bytes.len() as u64;
         }
     }
     Ok(())

@@ -7,6 +7,7 @@ use crate::bundle::encode::Member;
 use crate::core::Core;
 use crate::dictionary::layouts::Layout;
 use crate::error::Error;
+use crate::head::Head;
 use crate::log::Log;
 use crate::query::snapshot::BlockLocation;
 use crate::segment::Entry;
@@ -131,6 +132,32 @@ pub(super) fn effort(log: &Log, load: &Load) -> Effort {
         true => Effort::Fast,
         false => Effort::Best,
     }
+}
+
+/// Returns the compression effort at present. Locks head and log.
+pub(super) fn present_effort(core: &Core) -> Effort {
+    let (head, log) = core.both();
+    effort(&log, &head.load())
+}
+
+/// Notes that a segment contains blocks of victims, alone or coalesced.
+pub(super) fn note_rewritten<'l>(
+    victims: &mut [Victim],
+    blocks: impl IntoIterator<Item = &'l Live>,
+    into: u64,
+) {
+    for live in blocks {
+        let partial = &mut victims[live.victim].partial;
+        partial.into.insert(into);
+        partial.done.insert(live.entry.number);
+    }
+}
+
+/// Returns whether rows of any of these blocks of a source are hidden.
+pub(super) fn has_hidden(head: &Head, log: &Log, blocks: &[Live]) -> bool {
+    let source = blocks[0].entry.source;
+    let visibility = log.retention.visibility(source, head.rows_of(source));
+    blocks.iter().any(|live| visibility.hides(&live.entry))
 }
 
 /// Sorts blocks by their offsets and returns them with nearby blocks in one run.
