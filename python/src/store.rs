@@ -109,6 +109,7 @@ impl Store {
                     .filter(|rule| given.iter().any(|name| name == rule.name())),
             ),
             apply_retention,
+            ..Options::default()
         };
         let store = py
             .detach(|| Engine::open_directory(&path, options))
