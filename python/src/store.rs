@@ -85,9 +85,8 @@ impl Store {
             }
         };
         let Ok(idle_seal) = Duration::try_from_secs_f64(idle_seal_s) else {
-            return Ok(invalid(format!(
-                "idle_seal_s = {idle_seal_s} is not a number of seconds"
-            ))?);
+            let what = format!("idle_seal_s = {idle_seal_s} is not a number of seconds");
+            return Ok(invalid(what)?);
         };
         let options = Options {
             durability,

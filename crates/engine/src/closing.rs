@@ -42,6 +42,7 @@ pub(crate) fn flush(core: &Core) -> Result<(), Error> {
         catch_up(core)?;
     }
     core.finish_sealing()?;
+    core.head().release_idle_memory();
     core.log().close_active();
     let is_closed = |open: &OpenSegment| open.closed_at.is_some();
     while core.log().open().iter().any(is_closed) {

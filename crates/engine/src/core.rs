@@ -351,8 +351,13 @@ impl Core {
 
     /// Exchanges figures between the head and the log after advancing the time.
     pub(crate) fn inform(&self, head: &mut Head, log: &mut Log) {
-        head.log_figures().query_memory = self.queries.bytes() + self.bundles.bytes();
+        head.log_figures().query_memory = self.query_memory();
         inform(head, log, &*self.clock);
+    }
+
+    /// Returns the memory of running queries, and of what they keep for the next.
+    pub(crate) fn query_memory(&self) -> usize {
+        self.queries.bytes() + self.bundles.bytes()
     }
 
     /// Prepares the head, which has the figures of the log, before rows are appended under its lock.

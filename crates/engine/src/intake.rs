@@ -1,6 +1,6 @@
 //! Intake: accepts rows and names from outside, with short holds of the lock.
 
-use crate::buffer::Number;
+use crate::buffer::number::Number;
 use crate::buffer::run::{Floats, LINES_AHEAD, ROWS_AHEAD};
 use crate::core::{Core, ROWS_A_LOCK};
 use crate::dictionary::names::{NameHash, Names, hash_name};
@@ -181,7 +181,7 @@ pub(crate) fn append_samples(
             let (time, value) = (floats.times[index], floats.values[index]);
             index += 1;
             // A layout whose only field was this field is unchanged.
-            if head.line(source).layout == only {
+            if head.layout_of(source) == only {
                 head.put_number(source, time, Number::F64(value));
                 receipt.rows += 1;
                 receipt.samples += 1;

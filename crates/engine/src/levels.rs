@@ -181,7 +181,7 @@ fn log_damage(core: &Core, damages: Damages) {
 /// Returns the column and the type of a source's field.
 pub(crate) fn column_of(core: &Core, source: u32, field: &str) -> Option<(usize, FieldType)> {
     let head = core.head();
-    let layout = head.layouts().get(head.line(source).layout)?;
+    let layout = head.layouts().get(head.layout_of(source))?;
     let column = layout.column(field.as_bytes(), 0)?;
     Some((column, layout.types()[column]))
 }

@@ -58,6 +58,9 @@ pub struct Options {
     pub apply_retention: bool,
     /// Blocks that are encoded together with blocks of other sources.
     pub bundles: Bundling,
+    /// True if blocks with few rows of one number never have a line of their own in memory, for
+    /// tests. Otherwise they have a line unless memory is short.
+    pub small_blocks: bool,
 }
 
 /// Blocks that are encoded together with blocks of other sources, in a bundle. Stores with either kind
@@ -92,6 +95,7 @@ impl Default for Options {
             given: Given::default(),
             apply_retention: false,
             bundles: Bundling::default(),
+            small_blocks: false,
         }
     }
 }

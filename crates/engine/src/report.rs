@@ -47,7 +47,7 @@ pub(crate) fn fields(core: &Core, selector: &Selector) -> Vec<(String, FieldType
     let mut layouts = std::collections::BTreeSet::new();
     for some in sources.chunks(ROWS_A_LOCK) {
         let head = core.head();
-        layouts.extend(some.iter().map(|source| head.line(source.0).layout));
+        layouts.extend(some.iter().map(|source| head.layout_of(source.0)));
     }
     let head = core.head();
     let fields: std::collections::BTreeSet<(String, FieldType)> = layouts
@@ -117,7 +117,8 @@ pub(crate) fn status(core: &Core) -> Status {
         (losses, rows, contents.unacknowledged().len() as u64)
     };
     let live_bytes = live_on_disk(core).iter().sum();
-    let (head, log) = core.both();
+    let (mut head, log) = core.both();
+    head.log_figures().query_memory = core.query_memory();
     let load = head.load();
     let headroom = log.headroom(&load);
     let trouble = Trouble {
@@ -146,7 +147,7 @@ pub(crate) fn status(core: &Core) -> Status {
         unsynced_bytes,
         unsynced_age_ns,
         buffered_rows: head.buffers().rows(),
-        buffer_bytes: head.buffers().memory() as u64,
+        buffer_bytes: head.buffers().block_bytes() as u64,
         dictionary_bytes: head.dictionary_bytes() as u64,
         memory_used: head.memory() as u64,
         memory_budget: core.memory_limit(),

@@ -228,7 +228,7 @@ fn the_memory_of_ever_new_sources_stays_within_its_setting() {
 fn the_memory_of_merging_short_blocks_stays_within_its_setting() {
     const SOURCES: usize = 15_000;
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
-    let (memory, disk) = (8 * MIB, SOURCES as u64 * 320);
+    let (memory, disk) = (8 * MIB, SOURCES as u64 * 260);
     let folder = tempfile::tempdir().unwrap();
     let before = LIVE.load(Relaxed);
     let mut ring = Class::forever();
@@ -243,7 +243,7 @@ fn the_memory_of_merging_short_blocks_stays_within_its_setting() {
     };
     let engine = open_with(folder.path(), options);
     allocated(before);
-    for round in 0..150 {
+    for round in 0..70 {
         // Sources have six rates, so that segments die in parts. The values do not compress.
         let due = (0..SOURCES).filter(|source| round % (1 + source % 6) == 0);
         let mut due = due.peekable();

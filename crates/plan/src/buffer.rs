@@ -7,6 +7,20 @@ const PAGE: f64 = 65_536.0;
 /// Bytes of state that a buffer keeps for the second and each later field.
 const STATE_BYTES: f64 = 10.0;
 
+/// Bytes of the line of a source with a buffer of its own.
+pub const LINE: f64 = 64.0;
+/// Maximum bytes of the rows of a small block, which needs no line, and the bytes that it takes beside its rows: its
+/// head, and half of the distance between two sizes.
+const SMALL_ROWS: f64 = 96.0;
+const SMALL_HEAD: f64 = 18.0 + 4.0;
+
+/// Returns the bytes of `rows` rows of one number if they fit into a small block. The engine stores them so when memory
+/// is short.
+pub fn small_block(rows: f64, fields: u64, row_bytes: f64) -> Option<f64> {
+    let bytes = first_row(fields) + (rows - 1.0).max(0.0) * row_bytes;
+    (fields == 1 && bytes <= SMALL_ROWS).then_some(SMALL_HEAD + bytes)
+}
+
 /// Returns the bytes at which a source's buffer is sealed: B for every four fields, at most 256 KiB.
 pub fn buffer_limit(block_bytes: f64, fields: u64) -> f64 {
     (block_bytes * (fields / 4).max(1) as f64).min(f64::from(256u32 << 10))

@@ -1,7 +1,9 @@
 //! Trials of the engine in memory, on a small scale, with samples of a kind: bytes on disk by rows per block, bytes
 //! of journal, memory and processor time.
 
-use crate::buffer::{buffer_limit, first_row, left_behind, row_bound, row_slot, state_slot};
+use crate::buffer::{
+    LINE, buffer_limit, first_row, left_behind, row_bound, row_slot, small_block, state_slot,
+};
 use crate::demand::Demand;
 use crate::trial::{
     MOST_ROWS, Point, ROWS, Starts, Subject, fill, footer_bytes, rate, row_bytes, row_bytes_of,
@@ -189,25 +191,27 @@ impl Calibration {
     }
 
     /// Returns the memory of a buffer with `rows` rows in bytes, by the engine's rule: when a row arrives, the slot
-    /// must have space for one more row of the largest size. The smallest such slot is used. The state of the fields
-    /// has a separate slot.
+    /// must have space for one more row of the largest size. The smallest such slot is used. The line and the state of
+    /// the fields are apart.
     pub fn buffer_bytes(&self, rows: f64, fields: u64) -> f64 {
-        row_slot(rows, fields, self.row_bytes) + state_slot(fields)
+        LINE + row_slot(rows, fields, self.row_bytes) + state_slot(fields)
     }
 
     /// Like [`Calibration::buffer_bytes`], with the partly used pages that buffers of one age leave behind when they
     /// double.
     pub fn held_buffer_bytes(&self, rows: f64, fields: u64) -> f64 {
         let slot = row_slot(rows, fields, self.row_bytes);
-        slot * (1.0 + self.scatter * left_behind(slot)) + state_slot(fields)
+        LINE + slot * (1.0 + self.scatter * left_behind(slot)) + state_slot(fields)
     }
 
-    /// Like [`Calibration::buffer_bytes`], as the mean over the filling of buffers that are sealed at `rows` rows.
+    /// Like [`Calibration::buffer_bytes`], as the mean over the filling of buffers that are sealed at `rows` rows
+    /// because memory is short.
     pub fn mean_buffer_bytes(&self, rows: f64, fields: u64) -> f64 {
         let parts = 32;
         let filled = |part: u32| {
             let rows = rows * (f64::from(part) + 0.5) / f64::from(parts);
-            self.buffer_bytes(rows.max(1.0), fields)
+            let small = small_block(rows.max(1.0), fields, self.row_bytes);
+            small.unwrap_or_else(|| self.buffer_bytes(rows.max(1.0), fields))
         };
         (0..parts).map(filled).sum::<f64>() / f64::from(parts)
     }

@@ -16,6 +16,8 @@ pub const FIXED_MEMORY: f64 = 4.0 * 1024.0 * 1024.0;
 pub const JOURNAL_FILL: f64 = 0.7;
 /// Rows of the sources that are sealed last, relative to the mean.
 const JOURNAL_SPREAD: f64 = 1.1;
+/// Share of the memory for names, index and buffers. The engine keeps an eighth free, and an eighth for the log.
+const KEPT_SHARE: f64 = 0.75;
 /// Share of the memory limit at which sealing ends after buffers reached the limit.
 const BUFFER_FILL: f64 = 0.875;
 /// Mean of buffer memory over the limit, between the limit and [`BUFFER_FILL`].
@@ -26,8 +28,12 @@ pub const FILE_SYSTEM: f64 = 1.01;
 /// Memory in use in addition to sources and buffers, in bytes: staging, the journal's next batch, the lists of open
 /// segments. Fitted to measurements of `seiner plan --prove-all` for stores with few sensors.
 const FIXED_IN_USE: f64 = 2.25 * 1024.0 * 1024.0;
-/// Memory of a sealed block in bytes: the index has 16 bytes in memory for 256 blocks, and the rest on disk.
-const INDEX_ENTRY: f64 = 16.0 / 256.0;
+/// Memory of a page of the index in bytes; the rest is on disk.
+const INDEX_PAGE: f64 = 16.0;
+/// Blocks of a page of the index: in segments with bundles, and in others.
+const PAGE_BLOCKS: (f64, f64) = (1024.0, 256.0);
+/// Maximum rows of a block in a bundle.
+const BUNDLED_ROWS: f64 = 255.0;
 /// Number of footers that a start reads per second.
 const FOOTERS_PER_S: f64 = 2000.0;
 /// Cost of a journal row that is in a segment already, relative to a row that is put into a buffer. Fitted to
@@ -142,9 +148,10 @@ impl Forecast {
             bound,
             disk_row,
             journal_row,
-            memory: memory(demand, calibration, fullest, blocks * INDEX_ENTRY).min(choice.memory),
+            memory: memory(demand, calibration, fullest, blocks * index_entry(rows))
+                .min(choice.memory),
             blocks,
-            index_bytes: blocks * INDEX_ENTRY,
+            index_bytes: blocks * index_entry(rows),
             kept_bytes,
             live: if choice.budget > 0.0 {
                 kept_bytes / choice.budget
@@ -223,6 +230,14 @@ fn fullest_rows(rows: f64, bound: Bound) -> f64 {
     }
 }
 
+/// Returns the memory of a sealed block of `rows` rows in bytes.
+fn index_entry(rows: f64) -> f64 {
+    match rows <= BUNDLED_ROWS {
+        true => INDEX_PAGE / PAGE_BLOCKS.0,
+        false => INDEX_PAGE / PAGE_BLOCKS.1,
+    }
+}
+
 /// Returns the memory in use in bytes, when the fullest buffers have `rows` rows. Assumes sources of one rate that
 /// start together, so that all buffers are full at the same time.
 fn memory(demand: &Demand, calibration: &Calibration, rows: f64, index_bytes: f64) -> f64 {
@@ -234,8 +249,9 @@ fn memory(demand: &Demand, calibration: &Calibration, rows: f64, index_bytes: f6
 /// in use, plus the part that the engine keeps free.
 pub fn ample_memory(demand: &Demand, calibration: &Calibration, forecast: &Forecast) -> f64 {
     let rows = fullest_rows(forecast.rows, forecast.bound);
-    let buffer = calibration.held_buffer_bytes(rows, demand.fields) / BUFFER_FILL;
-    FIXED_MEMORY + forecast.index_bytes + demand.sensors * (calibration.source_bytes + buffer)
+    let buffer = calibration.held_buffer_bytes(rows, demand.fields);
+    let kept = forecast.index_bytes + demand.sensors * (calibration.source_bytes + buffer);
+    FIXED_MEMORY + kept / KEPT_SHARE
 }
 
 /// Returns the rows per block and the limit that determines them.
@@ -277,14 +293,15 @@ fn most_rows(holds: impl Fn(f64) -> bool) -> f64 {
 /// index also depends on the rows, so the function iterates until the result converges.
 fn rows_in_memory(demand: &Demand, calibration: &Calibration, choice: &Choice) -> f64 {
     const TURNS: usize = 6;
-    let names = FIXED_MEMORY + demand.sensors * calibration.source_bytes;
+    let names = demand.sensors * calibration.source_bytes;
     let in_space = |index: f64| {
-        let each = (choice.memory - names - index) * MEAN_FILL / demand.sensors;
+        let space = (choice.memory * KEPT_SHARE - names - index) * MEAN_FILL;
+        let each = space / demand.sensors;
         most_rows(|rows| calibration.mean_buffer_bytes(rows, demand.fields) <= each)
     };
     let index = |rows: f64| {
         let kept = demand.rows_per_s() * demand.mean_keep_s();
-        kept.min(choice.budget / calibration.disk_row(rows)) / rows * INDEX_ENTRY
+        kept.min(choice.budget / calibration.disk_row(rows)) / rows * index_entry(rows)
     };
     (0..TURNS).fold(in_space(0.0), |rows, _| in_space(index(rows)))
 }

@@ -73,6 +73,7 @@ impl RunPlan {
                 Bundling::Smaller,
                 Bundling::Never,
             ]),
+            small_blocks: rng.chance(1, 2),
             ..Options::default()
         };
         RunPlan {

@@ -150,8 +150,9 @@ fn rescale(mantissas: &mut [i64], from: u8, to: u8) -> Option<()> {
 mod tests {
     use super::*;
     use crate::block::{self, BlockHead};
+    use crate::buffer::number::{Limit, Number};
     use crate::buffer::run::{Encoded, Floats};
-    use crate::buffer::{Buffers, Limit, Number, columns};
+    use crate::buffer::{Buffers, columns};
     use crate::dictionary::layouts::Layouts;
     use proptest::prelude::*;
     use seiner_codec::Effort;
@@ -173,7 +174,7 @@ mod tests {
         let (layout, _) = layouts.extend(0, "value", FieldType::F64);
         let mut buffers = Buffers::default();
         buffers.add_source();
-        buffers.line_mut(0).layout = layout;
+        buffers.set_layout(0, layout);
         let sources = vec![SourceId(0); times.len()];
         let floats = Floats {
             sources: &sources,
@@ -191,9 +192,9 @@ mod tests {
             }
             let layout = layouts.get(layout).unwrap();
             let number = Number::F64(values[row]);
-            buffers.make_space(0, layout);
             let coded = buffers.append_number(0, 1, LIMIT, times[row], number);
-            let (time, value) = coded.unwrap();
+            let slowly = || buffers.append_number_slowly(0, layout, 1, times[row], number);
+            let (time, value) = coded.unwrap_or_else(slowly);
             row::put_word(time, &mut staged);
             row::put_word(value, &mut staged);
             row += 1;
@@ -310,7 +311,7 @@ mod tests {
         ] {
             let (mut buffers, _) = filled(&times, &values, true);
             let mut decimals = Decimals::default();
-            let (rows, bytes) = (buffers.line(0).rows.into(), buffers.line(0).bytes);
+            let (rows, bytes) = (buffers.state(0).rows.into(), buffers.state(0).bytes);
             let slot = buffers.detach(0);
             let raw = buffers.detached(slot, bytes);
             assert!(!decimals.read(raw, 3), "{times:?} {values:?}");

@@ -1,155 +1,50 @@
 //! Buffers: accepted rows that are not yet in a segment, source by source.
 //!
-//! Each source has one cache line, its *line*. A source with unsealed rows also has a slot of
-//! encoded rows, and with more than one column a second slot for the column states. Appending a row
-//! to a source with one field touches two cache lines, which can be prefetched.
+//! A source with a buffer of its own has one cache line, its *line*, a slot of encoded rows, and with
+//! more than one column a second slot for the column states. Appending a row to a source with one
+//! field touches two cache lines, which can be prefetched.
+//!
+//! When memory is short, sources with few rows of one number share pages instead, as *small blocks*
+//! without a line ([`small`]). A source whose rows exceed a small block gets a line and keeps it
+//! until its block is sealed. A source without an open block has neither.
 
 pub mod columns;
 pub mod decimals;
+pub mod line;
+pub mod number;
 pub mod row;
 pub mod run;
 pub mod slab;
+pub mod small;
 
 use crate::dictionary::layouts::Layout;
-use crate::prefetch::prefetch;
-use row::{Coded, ColumnState, Row, TimeState};
+use line::{GROUP, Lines, OpenState};
+use number::{Limit, NUMBER_BYTES, Number};
+use row::{Coded, ColumnState, Row};
 use run::{Encoded, Floats, LINES_AHEAD, ROWS_AHEAD};
 use seiner_model::Value;
 use slab::{BufferSlot, Slab, class_for};
-
-/// Lines per page. Pages never move, so growth copies nothing.
-const LINES: usize = 4096;
-/// Bytes of a [`ColumnState`] in a slot.
-const STATE_BYTES: usize = 10;
-
-/// Line of a source: 64 bytes.
-#[repr(align(64))]
-#[derive(Clone)]
-pub struct Line {
-    /// Previous time, and its distance from the time before it.
-    pub time: TimeState,
-    /// Previous value of the first column. The parts of that column's state are separate fields: a
-    /// whole [`ColumnState`] would be padded past the end of the line.
-    previous: u64,
-    scale: u8,
-    hopeless: bool,
-    /// Number of the open block. Blocks of a store are numbered in the order in which they are
-    /// begun.
-    pub block: u64,
-    /// Slot of the encoded rows.
-    pub rows_slot: BufferSlot,
-    /// Slot of the states of the second and later columns.
-    states_slot: BufferSlot,
-    /// Number of the layout that defines the columns.
-    pub layout: u32,
-    /// Bytes of encoded rows.
-    pub bytes: u32,
-    /// Number of the journal file in which the open block begins.
-    pub journal_file: u32,
-    /// Rows in the open block.
-    pub rows: u16,
-    /// Arrival of the last row, in ticks of the store's idle clock.
-    pub touched: u16,
-}
-
-const _: () = assert!(
-    size_of::<Line>() == slab::SMALLEST,
-    "a line is one cache line"
-);
-
-impl Line {
-    fn new() -> Line {
-        Line {
-            time: TimeState::default(),
-            previous: 0,
-            scale: 0,
-            hopeless: false,
-            block: 0,
-            rows_slot: BufferSlot::NONE,
-            states_slot: BufferSlot::NONE,
-            layout: 0,
-            bytes: 0,
-            journal_file: 0,
-            rows: 0,
-            touched: 0,
-        }
-    }
-
-    #[inline]
-    fn first(&self) -> ColumnState {
-        ColumnState {
-            previous: self.previous,
-            scale: self.scale,
-            hopeless: self.hopeless,
-        }
-    }
-
-    #[inline]
-    fn set_first(&mut self, state: ColumnState) {
-        (self.previous, self.scale, self.hopeless) = (state.previous, state.scale, state.hopeless);
-    }
-}
+use small::{Small, SmallBlocks};
+use std::ops::Range;
 
 /// Buffers of all sources of a store.
 #[derive(Default)]
 pub struct Buffers {
-    pages: Vec<Box<[Line; LINES]>>,
-    sources: usize,
+    lines: Lines,
+    small: SmallBlocks,
     slab: Slab,
+    /// True if new blocks of one number begin as small blocks.
+    scarce: bool,
+    /// Next group of lines to make small.
+    cursor: usize,
     rows: u64,
     row_bytes: u64,
     open: u64,
     states: Vec<ColumnState>,
 }
 
-/// Maximum bytes of a row of one number: a byte of codes, and two words.
-pub const NUMBER_BYTES: usize = 17;
-
-/// Numeric value of a row, not a text.
-#[derive(Clone, Copy)]
-pub enum Number {
-    /// A 64-bit float.
-    F64(f64),
-    /// A 32-bit float.
-    F32(f32),
-    /// An integer or a boolean, as bits.
-    Integer(u64),
-}
-
-impl Number {
-    /// Converts a value to a number. Returns `None` for a text.
-    #[inline(always)]
-    pub fn of(value: Value<'_>) -> Option<Number> {
-        Some(match value {
-            Value::F64(value) => Number::F64(value),
-            Value::F32(value) => Number::F32(value),
-            Value::I64(value) => Number::Integer(value as u64),
-            Value::U64(value) => Number::Integer(value),
-            Value::Bool(value) => Number::Integer(u64::from(value)),
-            Value::Str(_) => return None,
-        })
-    }
-}
-
-/// Condition on an open block that accepts another row.
-#[derive(Clone, Copy)]
-pub struct Limit {
-    /// Maximum bytes of the rows before it.
-    pub bytes: u32,
-    /// Lowest number of a block that accepts rows.
-    pub first_block: u64,
-}
-
-impl Limit {
-    /// Returns whether the open block of a line accepts no more rows.
-    #[inline(always)]
-    pub fn is_reached(self, line: &Line) -> bool {
-        line.bytes > self.bytes || line.rows == u16::MAX || line.block < self.first_block
-    }
-}
-
 /// Copy of an open block, for readers.
-#[derive(Clone)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OpenBlock {
     /// Number of the block.
     pub number: u64,
@@ -162,48 +57,96 @@ pub struct OpenBlock {
 }
 
 impl Buffers {
-    /// Adds a line for a source with the next number.
+    /// Adds a source with the next number.
     pub fn add_source(&mut self) {
-        if self.sources == self.pages.len() * LINES {
-            let page = vec![Line::new(); LINES].into_boxed_slice();
-            self.pages
-                .push(page.try_into().ok().expect("the page has LINES lines"));
-        }
-        self.sources += 1;
+        self.small.add_source(self.lines.sources() as u32);
+        self.lines.add_source();
     }
 
     /// Returns the number of sources.
     pub fn sources(&self) -> usize {
-        self.sources
+        self.lines.sources()
     }
 
-    /// Returns the line of a source.
+    /// Returns the number of the layout of a source.
+    pub fn layout(&self, source: u32) -> u32 {
+        self.lines.layout(source)
+    }
+
+    /// Sets the number of the layout of a source without an open block.
+    pub fn set_layout(&mut self, source: u32, layout: u32) {
+        self.lines.set_layout(source, layout);
+    }
+
+    /// Returns the figures of the open block of a source.
     #[inline]
-    pub fn line(&self, source: u32) -> &Line {
-        &self.pages[source as usize / LINES][source as usize % LINES]
+    pub fn state(&self, source: u32) -> OpenState {
+        if let Some(line) = self.lines.get(source)
+            && line.rows != 0
+        {
+            return line.state();
+        }
+        self.small.state(source).unwrap_or_default()
     }
 
-    /// Returns the line of a source, mutably.
-    #[inline]
-    pub fn line_mut(&mut self, source: u32) -> &mut Line {
-        &mut self.pages[source as usize / LINES][source as usize % LINES]
-    }
-
-    /// Prefetches the line of a source.
+    /// Prefetches the line of a source, or its layout and the position of its small block.
     #[inline]
     pub fn prefetch_line(&self, source: u32) {
-        prefetch(self.line(source));
+        self.lines.prefetch(source);
+        if self.scarce {
+            self.small.prefetch_slot(source);
+        }
     }
 
-    /// Prefetches the end of the rows of a source. The line of the source should be in the cache.
+    /// Prefetches the end of the rows of a source, for which [`Buffers::prefetch_line`] was called.
     #[inline]
     pub fn prefetch_rows(&self, source: u32) {
-        let line = self.line(source);
-        self.slab.prefetch(line.rows_slot, line.bytes as usize);
+        match self.lines.get(source) {
+            Some(line) => self.slab.prefetch(line.rows_slot, line.bytes as usize),
+            None => self.small.prefetch(source),
+        }
     }
 
-    /// Appends a row to the open block, or begins a block with this row if none is open. `values`
-    /// contains a value or a gap for every column of the layout. The encoded row is left in `row`.
+    /// Begins a block of a source without an open block. `is_number` is true if the source has a
+    /// single column, which is not a text.
+    pub fn begin(&mut self, source: u32, block: u64, journal_file: u32, is_number: bool) {
+        self.small.remove(source);
+        if self.scarce && is_number {
+            let state = OpenState {
+                block,
+                journal_file,
+                ..OpenState::default()
+            };
+            return self.small.put(source, &Small::new(state, false, &[]));
+        }
+        let line = self.lines.create(source);
+        (line.block, line.journal_file) = (block, journal_file);
+    }
+
+    /// Gives a source a line, for a row that arrives at `tick`. Its small block, if it has one, moves
+    /// into a buffer of its own.
+    pub fn give_line(&mut self, source: u32, layout: &Layout, tick: u16) {
+        let line = self.lines.create(source);
+        line.touched = tick;
+        let Some(small) = self.small.get(source) else {
+            return;
+        };
+        self.small.remove(source);
+        (line.block, line.journal_file) = (small.state.block, small.state.journal_file);
+        if small.state.rows == 0 {
+            return;
+        }
+        let (time, first) = small.column_states(layout.types()[0]);
+        line.time = time;
+        line.set_first(first);
+        line.rows_slot = self.slab.take(class_for(small.rows().len()));
+        self.slab.bytes_mut(line.rows_slot)[..small.rows().len()].copy_from_slice(small.rows());
+        line.bytes = small.state.bytes;
+        line.rows = small.state.rows;
+    }
+
+    /// Appends a row to the block that was begun in the line of its source. `values` contains a
+    /// value or a gap for every column of the layout. The encoded row is left in `row`.
     #[inline]
     pub fn append<'v>(
         &mut self,
@@ -214,11 +157,12 @@ impl Buffers {
         bound: usize,
         row: &mut Row,
     ) {
-        let line = &mut self.pages[source as usize / LINES][source as usize % LINES];
+        let line = self.lines.get_mut(source);
+        let line = line.expect("the source was given a line");
         let columns = layout.columns();
         let first = line.rows == 0;
         if first {
-            open(line, layout, bound, &mut self.slab);
+            line.open(layout, bound, &mut self.slab);
             self.open += 1;
         }
         row.begin(time, &mut line.time, first);
@@ -241,7 +185,7 @@ impl Buffers {
             }
             line.set_first(state);
         } else {
-            load_states(&mut self.states, columns, line, &self.slab);
+            line.load_states(columns, &self.slab, &mut self.states);
             let text = row::TextPlace {
                 block: self.slab.bytes(line.rows_slot),
                 payload_at,
@@ -252,7 +196,7 @@ impl Buffers {
                     None => row.missing(column),
                 }
             }
-            store_states(&self.states, line, &mut self.slab);
+            line.store_states(&self.states, &mut self.slab);
         }
         let slot = self.slab.bytes_mut(line.rows_slot);
         put(slot, &mut at, &row.codes);
@@ -263,18 +207,67 @@ impl Buffers {
         self.rows += 1;
     }
 
-    /// Begins the open block of a source with one column, or allocates space for another number.
+    /// Appends a number as [`Buffers::append_number`] does, to a block that was begun, and allocates
+    /// the space that it needs.
     #[cold]
-    pub fn make_space(&mut self, source: u32, layout: &Layout) {
-        let line = &mut self.pages[source as usize / LINES][source as usize % LINES];
+    pub fn append_number_slowly(
+        &mut self,
+        source: u32,
+        layout: &Layout,
+        tick: u16,
+        time: i64,
+        value: Number,
+    ) -> (Coded, Coded) {
+        if let Some(small) = self.small.get(source) {
+            if small.has_space(NUMBER_BYTES) {
+                return self.append_small(source, small, layout, (tick, time, value));
+            }
+            self.give_line(source, layout, tick);
+        }
+        let line = self.lines.create(source);
         if line.rows_slot == BufferSlot::NONE {
-            open(line, layout, NUMBER_BYTES, &mut self.slab);
+            line.open(layout, NUMBER_BYTES, &mut self.slab);
             self.open += 1;
         }
         let at = line.bytes as usize;
         if self.slab.bytes(line.rows_slot).len() < at + NUMBER_BYTES {
             line.rows_slot = self.slab.grow(line.rows_slot, at);
         }
+        let any = Limit {
+            bytes: u32::MAX,
+            first_block: 0,
+        };
+        let coded = self.append_number(source, tick, any, time, value);
+        coded.expect("space was allocated")
+    }
+
+    /// Appends a number to a small block that has space for it.
+    fn append_small(
+        &mut self,
+        source: u32,
+        mut small: Small,
+        layout: &Layout,
+        (tick, time, value): (u16, i64, Number),
+    ) -> (Coded, Coded) {
+        let (mut times, mut first) = small.column_states(layout.types()[0]);
+        let is_first = small.state.rows == 0;
+        let coded = (
+            row::code_time(time, &mut times, is_first),
+            value.code(&mut first),
+        );
+        let mut window = [0; NUMBER_BYTES];
+        let bytes = run::put_number(coded.0, coded.1, &mut window);
+        small.push(&window[..bytes]);
+        (small.state.touched, small.hopeless) = (tick, first.hopeless);
+        self.small.put(source, &small);
+        self.count_row(is_first, bytes);
+        coded
+    }
+
+    fn count_row(&mut self, is_first: bool, bytes: usize) {
+        self.open += u64::from(is_first);
+        self.rows += 1;
+        self.row_bytes += bytes as u64;
     }
 
     /// Appends a row of a source whose only column has the type of `value`, which is not a text.
@@ -289,19 +282,15 @@ impl Buffers {
         time: i64,
         value: Number,
     ) -> Option<(Coded, Coded)> {
-        let line = &mut self.pages[source as usize / LINES][source as usize % LINES];
+        let line = self.lines.get_mut(source)?;
         let at = line.bytes as usize;
-        if limit.is_reached(line) || line.rows_slot == BufferSlot::NONE {
+        if limit.is_reached(line.state()) || line.rows_slot == BufferSlot::NONE {
             return None;
         }
         let window: &mut [u8; NUMBER_BYTES] = self.slab.window_mut(line.rows_slot, at)?;
         let coded_time = row::code_time(time, &mut line.time, line.rows == 0);
         let mut state = line.first();
-        let coded_value = match value {
-            Number::F64(value) => row::code_f64(value, &mut state),
-            Number::F32(value) => row::code_f32(value, &mut state),
-            Number::Integer(value) => row::code_integer(value, &mut state),
-        };
+        let coded_value = value.code(&mut state);
         line.set_first(state);
         let bytes = run::put_number(coded_time, coded_value, window);
         line.bytes = (at + bytes) as u32;
@@ -338,8 +327,9 @@ impl Buffers {
             if let Some(ahead) = floats.sources.get(row + ROWS_AHEAD) {
                 self.prefetch_rows(ahead.0);
             }
-            let source = sources[row].0;
-            let line = &mut self.pages[source as usize / LINES][source as usize % LINES];
+            let Some(line) = self.lines.get_mut(sources[row].0) else {
+                break;
+            };
             // Between the first row and the last row that the line can count.
             let follows = line.rows.wrapping_sub(1) < u16::MAX - 1;
             let is_full = line.bytes > limit.bytes || line.block < limit.first_block;
@@ -376,7 +366,7 @@ impl Buffers {
         row
     }
 
-    /// Appends a row in its journal encoding.
+    /// Appends a row in its journal encoding to a block that was begun.
     pub fn replay(
         &mut self,
         source: u32,
@@ -384,14 +374,29 @@ impl Buffers {
         codes: &[u8],
         payload: &[u8],
     ) -> Result<(), row::Malformed> {
-        let line = &mut self.pages[source as usize / LINES][source as usize % LINES];
-        let bound = codes.len() + payload.len() + 8;
-        let first = line.rows == 0;
-        if first != row::is_start(codes) || line.rows == u16::MAX {
+        let state = self.state(source);
+        let first = state.rows == 0;
+        if first != row::is_start(codes) || state.rows == u16::MAX {
             return Err(row::Malformed);
         }
+        if let Some(mut small) = self.small.get(source) {
+            let bytes = codes.len() + payload.len();
+            if small.has_space(bytes) {
+                let row = [codes, payload].concat();
+                if !small.accepts(&row, layout.types()[0]) {
+                    return Err(row::Malformed);
+                }
+                small.push(&row);
+                self.small.put(source, &small);
+                self.count_row(first, bytes);
+                return Ok(());
+            }
+            self.give_line(source, layout, small.state.touched);
+        }
+        let line = self.lines.create(source);
+        let bound = codes.len() + payload.len() + 8;
         if first {
-            open(line, layout, bound, &mut self.slab);
+            line.open(layout, bound, &mut self.slab);
             self.open += 1;
         }
         let start = line.bytes as usize;
@@ -402,7 +407,7 @@ impl Buffers {
         let slot = self.slab.bytes_mut(line.rows_slot);
         put(slot, &mut at, codes);
         put(slot, &mut at, payload);
-        load_states(&mut self.states, layout.columns(), line, &self.slab);
+        line.load_states(layout.columns(), &self.slab, &mut self.states);
         let block = &self.slab.bytes(line.rows_slot)[..at];
         if let Err(malformed) = row::follow(
             block,
@@ -412,12 +417,12 @@ impl Buffers {
             &mut self.states,
         ) {
             if first {
-                release(line, &mut self.slab);
+                line.release(&mut self.slab);
                 self.open -= 1;
             }
             return Err(malformed);
         }
-        store_states(&self.states, line, &mut self.slab);
+        line.store_states(&self.states, &mut self.slab);
         self.row_bytes += (at - line.bytes as usize) as u64;
         line.bytes = at as u32;
         line.rows += 1;
@@ -430,7 +435,7 @@ impl Buffers {
     /// `None` if the row is of another kind and needs [`Buffers::replay`].
     #[inline]
     pub fn replay_number(&mut self, source: u32, codes: u8, payload: &[u8]) -> Option<usize> {
-        let line = &mut self.pages[source as usize / LINES][source as usize % LINES];
+        let line = self.lines.get_mut(source)?;
         let (time, value) = ((codes & 15) as usize, (codes >> 4) as usize);
         let window: &[u8; 16] = payload.first_chunk()?;
         let at = line.bytes as usize;
@@ -457,13 +462,15 @@ impl Buffers {
     /// Detaches the encoded rows of the open block of a source, which then has no open block. The
     /// rows remain counted until [`Buffers::free`] receives the slot.
     pub fn detach(&mut self, source: u32) -> BufferSlot {
-        let line = &mut self.pages[source as usize / LINES][source as usize % LINES];
-        if line.states_slot != BufferSlot::NONE {
-            self.slab.free(line.states_slot);
+        if let Some(small) = self.small.get(source) {
+            self.small.remove(source);
+            let slot = self.slab.take(class_for(small.rows().len()));
+            self.slab.bytes_mut(slot)[..small.rows().len()].copy_from_slice(small.rows());
+            return slot;
         }
-        let slot = std::mem::replace(&mut line.rows_slot, BufferSlot::NONE);
-        (line.states_slot, line.rows, line.bytes) = (BufferSlot::NONE, 0, 0);
-        slot
+        let line = self.lines.get_mut(source);
+        let line = line.expect("an open block has a line or is small");
+        line.detach(&mut self.slab)
     }
 
     /// Returns the first `bytes` bytes of a detached slot.
@@ -481,12 +488,20 @@ impl Buffers {
 
     /// Copies the open block of a source. Returns `None` if no block is open.
     pub fn open_block(&self, source: u32) -> Option<OpenBlock> {
-        let line = self.line(source);
-        (line.rows != 0).then(|| OpenBlock {
-            number: line.block,
-            layout: line.layout,
-            bytes: self.slab.bytes(line.rows_slot)[..line.bytes as usize].to_vec(),
-            rows: line.rows as usize,
+        let state = self.state(source);
+        let bytes = match self.small.get(source) {
+            _ if state.rows == 0 => return None,
+            Some(small) => small.rows().to_vec(),
+            None => {
+                let slot = self.lines.get(source)?.rows_slot;
+                self.slab.bytes(slot)[..state.bytes as usize].to_vec()
+            }
+        };
+        Some(OpenBlock {
+            number: state.block,
+            layout: self.layout(source),
+            bytes,
+            rows: state.rows as usize,
         })
     }
 
@@ -505,45 +520,73 @@ impl Buffers {
         self.open
     }
 
-    /// Returns the memory of the lines and of the slab's pages, in bytes.
-    pub fn memory(&self) -> usize {
-        self.line_bytes() + self.slab.page_bytes()
+    /// Returns the memory of open blocks, of detached blocks, and of lines, in bytes.
+    pub fn block_bytes(&self) -> usize {
+        self.slab.page_bytes() + self.small.page_bytes() + self.lines.line_bytes()
     }
 
-    /// Returns the memory of the lines, in bytes.
-    pub fn line_bytes(&self) -> usize {
-        self.pages.len() * LINES * size_of::<Line>()
+    /// Returns the bytes of [`Buffers::block_bytes`] in use.
+    pub fn live_bytes(&self) -> usize {
+        self.slab.live_bytes() + self.small.page_bytes() + self.lines.line_bytes()
+    }
+
+    /// Returns the permanent memory of the sources, in bytes.
+    pub fn source_bytes(&self) -> usize {
+        self.lines.layout_bytes() + self.small.slot_bytes()
+    }
+
+    /// Chooses whether new blocks of one number begin as small blocks.
+    pub fn set_scarce(&mut self, scarce: bool) {
+        self.scarce = scarce;
+    }
+
+    /// Makes blocks with few rows of one number small, and removes lines that no open block needs,
+    /// in the next `groups` groups of lines. `is_number` returns whether a layout has a single column,
+    /// which is not a text.
+    pub fn make_small(&mut self, groups: usize, is_number: impl Fn(u32) -> bool) {
+        for _ in 0..groups.min(self.lines.groups()) {
+            self.cursor = (self.cursor + 1) % self.lines.groups();
+            let first = self.cursor * GROUP;
+            for source in first..(first + GROUP).min(self.sources()) {
+                self.make_block_small(source as u32, &is_number);
+            }
+            self.lines.remove_closed(self.cursor, 0, 0);
+        }
+    }
+
+    fn make_block_small(&mut self, source: u32, is_number: impl Fn(u32) -> bool) {
+        let Some(line) = self.lines.get_mut(source) else {
+            return;
+        };
+        let fits = line.rows != 0 && small::fits(line.bytes as usize, line.rows);
+        if !fits || !is_number(line.layout) {
+            return;
+        }
+        let rows = &self.slab.bytes(line.rows_slot)[..line.bytes as usize];
+        let small = Small::new(line.state(), line.first().hopeless, rows);
+        line.release(&mut self.slab);
+        self.small.put(source, &small);
+    }
+
+    /// Removes lines of some sources that were unused for `ticks`.
+    pub fn remove_unused(&mut self, sources: Range<u32>, tick: u16, ticks: u16) {
+        let groups = sources.start as usize / GROUP..(sources.end as usize).div_ceil(GROUP);
+        groups.for_each(|group| self.lines.remove_closed(group, tick, ticks));
     }
 
     /// Returns memory that no buffer uses to the system.
     pub fn release_idle(&mut self) {
         self.slab.release_idle();
+        self.small.release_idle();
+        if self.open == 0 {
+            self.lines.clear();
+        }
     }
 
     /// Returns the slab that stores the encoded rows.
     pub fn slab(&self) -> &Slab {
         &self.slab
     }
-}
-
-fn open(line: &mut Line, layout: &Layout, bound: usize, slab: &mut Slab) {
-    line.rows_slot = slab.take(class_for(bound.min(slab::SMALLEST)));
-    line.set_first(ColumnState::default());
-    line.bytes = 0;
-    if layout.columns() > 1 {
-        let bytes = (layout.columns() - 1) * STATE_BYTES;
-        line.states_slot = slab.take(class_for(bytes));
-        slab.bytes_mut(line.states_slot)[..bytes].fill(0);
-    }
-}
-
-fn release(line: &mut Line, slab: &mut Slab) {
-    slab.free(line.rows_slot);
-    if line.states_slot != BufferSlot::NONE {
-        slab.free(line.states_slot);
-    }
-    (line.rows_slot, line.states_slot, line.rows, line.bytes) =
-        (BufferSlot::NONE, BufferSlot::NONE, 0, 0);
 }
 
 /// Copies into a slot that is large enough.
@@ -553,34 +596,5 @@ fn put(slot: &mut [u8], at: &mut usize, bytes: &[u8]) {
     *at += bytes.len();
 }
 
-#[inline]
-fn load_states(states: &mut Vec<ColumnState>, columns: usize, line: &Line, slab: &Slab) {
-    states.clear();
-    states.push(line.first());
-    if columns > 1 {
-        let bytes = slab.bytes(line.states_slot);
-        states.extend(
-            bytes
-                .chunks_exact(STATE_BYTES)
-                .take(columns - 1)
-                .map(|state| ColumnState {
-                    previous: u64::from_le_bytes(state[..8].try_into().expect("eight bytes")),
-                    scale: state[8],
-                    hopeless: state[9] != 0,
-                }),
-        );
-    }
-}
-
-#[inline]
-fn store_states(states: &[ColumnState], line: &mut Line, slab: &mut Slab) {
-    line.set_first(states[0]);
-    if states.len() > 1 {
-        let bytes = slab.bytes_mut(line.states_slot);
-        for (slot, state) in bytes.chunks_exact_mut(STATE_BYTES).zip(&states[1..]) {
-            slot[..8].copy_from_slice(&state.previous.to_le_bytes());
-            slot[8] = state.scale;
-            slot[9] = u8::from(state.hopeless);
-        }
-    }
-}
+#[cfg(test)]
+mod tests;

@@ -4,7 +4,7 @@
 //! Values shared by all rows of a run are looked up once. The journal bytes are collected in the
 //! arrays of the run, so the loop over rows neither grows nor counts anything else.
 
-use super::NUMBER_BYTES;
+use super::number::NUMBER_BYTES;
 use super::row::Coded;
 use seiner_model::SourceId;
 

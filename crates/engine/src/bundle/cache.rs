@@ -16,7 +16,7 @@ const FIRST_READ: u64 = 4096;
 /// Maximum number of bundles.
 const BUNDLES: usize = 64;
 /// Fraction of the store's memory, and bounds of it.
-const SHARE: u64 = 64;
+const SHARE: u64 = 16;
 const BYTES: (u64, u64) = (512 << 10, 32 << 20);
 
 /// Identity of a bundle: its segment, and its offset in it. A segment number is never used again.

@@ -1,13 +1,15 @@
 //! Memory: the store's use of its budget, and the measures before it is exhausted.
 //!
-//! The *registry* is the permanent memory of each source: name, tags, line and counters. New
+//! The *registry* is the permanent memory of each source: name, tags, layout and counters. New
 //! sources are rejected if the registry would exceed [`REGISTRY_SHARE`]. The rest of the memory
-//! belongs to rows. Buffers use what [`SPARE_SHARE`] and all other consumers leave; the fullest
-//! buffers are sealed when nothing is left. The log has shares of its own ([`crate::log`]).
+//! belongs to rows. Buffers use what [`SPARE_SHARE`] and all other consumers leave. When nothing is
+//! left, blocks with few rows become small blocks, and the fullest buffers are sealed. The log has shares of its own ([`crate::log`]).
 //!
 //! All memory is counted as allocated: capacities, not lengths.
 
-use super::Head;
+use super::{Head, is_number};
+use crate::buffer::line::GROUP;
+use crate::buffer::small::SMALL_ROWS;
 use crate::memory::{staged_enough, staging_limit};
 
 /// Maximum fraction of the memory for the registry: numerator and denominator. A batch of new
@@ -17,6 +19,9 @@ const REGISTRY_SHARE: (usize, usize) = (17, 32);
 /// Fraction of the memory that is kept free: for the journal's record, frames of the catalog,
 /// indexes in progress, and the overhead of the allocator.
 const SPARE_SHARE: usize = 8;
+/// Fraction of the memory that is kept for the log: its lists grow while buffers are sealed, and
+/// closing a segment takes several times the memory of its list.
+const LOG_SHARE: usize = 8;
 /// Fraction of the memory that a batch may always add to buffers.
 const BATCH_SHARE: usize = 16;
 /// Fraction of the memory for rows of taken buffers that wait for the sealer, within bounds in
@@ -25,6 +30,13 @@ const SEALING_SHARE: u64 = 64;
 const SEALING: (u64, u64) = (64 << 10, 4 << 20);
 /// Maximum number of taken buffers that wait, whatever their bytes.
 const SEALING_BUFFERS: usize = 16_384;
+
+/// Bytes of buffers that are sealed under one lock while memory is short: a fraction of the memory,
+/// up to a limit.
+const AT_ONCE_SHARE: usize = 64;
+const AT_ONCE: usize = 1 << 20;
+/// Groups of lines that are examined under one lock for blocks with few rows.
+const GROUPS_AT_ONCE: usize = 512;
 
 /// Unfinished work, compared with the limit at which writers wait for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -60,7 +72,7 @@ impl Head {
     /// Returns the permanent memory of all sources.
     fn registry_bytes(&self) -> usize {
         self.dictionary_bytes()
-            + self.buffers.line_bytes()
+            + self.buffers.source_bytes()
             + self.rows.memory()
             + self.members.memory()
             + self.log_figures.registry_memory
@@ -76,7 +88,7 @@ impl Head {
     /// Returns the memory accounted for.
     pub fn memory(&self) -> usize {
         self.registry_bytes()
-            + self.buffers.slab().page_bytes()
+            + self.buffers.block_bytes()
             + self.staging.memory()
             + self.journal_memory
             + self.log_figures.log_memory
@@ -88,20 +100,19 @@ impl Head {
     /// Seals the fullest buffers while memory is short. Each call seals about as much as a batch
     /// adds, so that no writer waits for all of it.
     pub fn relieve_memory(&mut self) {
-        const AT_ONCE: usize = 1 << 20;
         self.registry_full = self.takes_its_share();
-        let memory = self.options.memory as usize;
-        let others = self.memory() - self.buffers.slab().page_bytes();
-        let limit = (memory - memory / SPARE_SHARE)
-            .saturating_sub(others)
-            .max(AT_ONCE.min(memory / BATCH_SHARE));
-        // Memory of taken buffers is freed when they are in the log.
-        let pages = self.buffers.slab().page_bytes();
-        if pages.saturating_sub(self.sealing.slot_bytes()) <= limit {
+        let at_once = AT_ONCE.min(self.options.memory as usize / AT_ONCE_SHARE);
+        let limit = self.block_limit();
+        let before = self.block_bytes();
+        self.make_small();
+        if before <= limit {
             return;
         }
-        self.buffers.release_idle();
-        let pages = self.buffers.slab().page_bytes();
+        let after = self.block_bytes();
+        if after <= limit || before.saturating_sub(after) > at_once / 4 {
+            return;
+        }
+        let pages = self.buffers.block_bytes();
         // Each page serves one size. When sizes change, pages become free only if more buffers are
         // sealed.
         let target = if pages > limit / 8 * 9 {
@@ -109,15 +120,63 @@ impl Head {
         } else {
             limit / 8 * 7
         };
-        let goal = target.max(self.live_in_buffers().saturating_sub(AT_ONCE));
-        while self.live_in_buffers() > goal && self.untaken() > 0 {
+        let goal = target.max(self.live_in_buffers().saturating_sub(at_once));
+        while self.live_in_buffers() > goal && self.untaken() > 0 && !self.is_sealer_behind() {
             let bytes = self.buffers.row_bytes() - self.sealing.bytes();
             let mean = (bytes / self.untaken()) as u32;
             self.fullest_cursor = (self.fullest_cursor + 1) % self.buffers.sources() as u32;
-            let line = self.buffers.line(self.fullest_cursor);
-            if line.rows != 0 && line.bytes >= mean {
+            let open = self.buffers.state(self.fullest_cursor);
+            if open.rows != 0 && open.bytes >= mean {
                 self.seal(self.fullest_cursor);
             }
+        }
+    }
+
+    /// Returns the memory that buffers may use.
+    fn block_limit(&self) -> usize {
+        let memory = self.options.memory as usize;
+        let log = self.log_figures.log_memory;
+        let growth = (memory / LOG_SHARE).saturating_sub(log);
+        let others = self.memory() - self.buffers.block_bytes() + growth;
+        let limit = (memory - memory / SPARE_SHARE).saturating_sub(others);
+        limit.max(AT_ONCE.min(memory / BATCH_SHARE))
+    }
+
+    /// Returns the memory of buffers without those that were taken, which is freed when they are in
+    /// the log.
+    fn block_bytes(&self) -> usize {
+        let bytes = self.buffers.block_bytes();
+        bytes.saturating_sub(self.sealing.slot_bytes())
+    }
+
+    /// Makes blocks with few rows small if memory is short, until it is not or all are small.
+    pub fn make_all_small(&mut self) {
+        for _ in 0..=self.sources() as usize / GROUP / GROUPS_AT_ONCE {
+            self.make_small();
+            if self.block_bytes() <= self.block_limit() {
+                return;
+            }
+        }
+    }
+
+    /// Makes some blocks with few rows small if memory is short and most blocks have few rows. New
+    /// blocks begin as small blocks from then on, until half of the memory for rows is free.
+    fn make_small(&mut self) {
+        let (bytes, limit) = (self.block_bytes(), self.block_limit());
+        let rows = self
+            .buffers
+            .row_bytes()
+            .saturating_sub(self.sealing.bytes());
+        // With more rows in each buffer, lines are a small part of the memory.
+        let has_few_rows = rows < self.untaken() * SMALL_ROWS as u64 / 2;
+        if self.options.small_blocks || bytes > limit && has_few_rows {
+            let layouts = &self.layouts;
+            self.buffers.set_scarce(true);
+            self.buffers
+                .make_small(GROUPS_AT_ONCE, |number| is_number(layouts, number));
+            self.buffers.release_idle();
+        } else if bytes < limit / 2 || !has_few_rows {
+            self.buffers.set_scarce(false);
         }
     }
 
@@ -133,7 +192,9 @@ impl Head {
         let limit = limit as usize;
         let bytes = Backlog::of(self.sealing.bytes() as usize, limit / 2, limit);
         let buffers = Backlog::of(self.sealing.len(), SEALING_BUFFERS / 2, SEALING_BUFFERS);
-        bytes.max(buffers)
+        // The slots of short buffers are larger than their rows.
+        let slots = Backlog::of(self.sealing.slot_bytes(), limit, 2 * limit);
+        bytes.max(buffers).max(slots)
     }
 
     /// Returns whether the maximum number of taken buffers waits for the sealer.
@@ -149,7 +210,7 @@ impl Head {
 
     /// Returns the bytes of the slots of buffers that were not taken.
     fn live_in_buffers(&self) -> usize {
-        let live = self.buffers.slab().live_bytes();
+        let live = self.buffers.live_bytes();
         live.saturating_sub(self.sealing.slot_bytes())
     }
 

@@ -12,9 +12,11 @@ mod sealing;
 
 pub use self::memory::Backlog;
 pub use self::registry::Extent;
+use crate::buffer::Buffers;
+use crate::buffer::line::OpenState;
+use crate::buffer::number::{Limit, NUMBER_BYTES, Number};
 use crate::buffer::row::{self, Row};
 use crate::buffer::run::{self, Encoded, Floats};
-use crate::buffer::{Buffers, Limit, Line, NUMBER_BYTES, Number};
 use crate::counters::Accepted;
 use crate::dictionary::Dictionary;
 use crate::dictionary::layouts::{Layout, Layouts};
@@ -187,9 +189,14 @@ impl Head {
         self.series
     }
 
-    /// Returns the open block of a source.
-    pub fn line(&self, source: u32) -> &Line {
-        self.buffers.line(source)
+    /// Returns the figures of the open block of a source.
+    pub fn open_state(&self, source: u32) -> OpenState {
+        self.buffers.state(source)
+    }
+
+    /// Returns the number of the layout of a source.
+    pub fn layout_of(&self, source: u32) -> u32 {
+        self.buffers.layout(source)
     }
 
     /// Returns the buffers.
@@ -199,7 +206,7 @@ impl Head {
 
     /// Returns the number of all rows of a source so far, including those in its buffer.
     pub fn rows_of(&self, source: u32) -> u64 {
-        self.rows.get(source) + u64::from(self.buffers.line(source).rows)
+        self.rows.get(source) + u64::from(self.buffers.state(source).rows)
     }
 
     /// Returns the number of all rows of a source in buffers that were taken.
@@ -272,7 +279,7 @@ impl Head {
         self.buffers.prefetch_line(source);
     }
 
-    /// Prefetches the buffer of a source, whose line is in the cache.
+    /// Prefetches the buffer of a source, whose line or position is in the cache.
     #[inline]
     pub fn prefetch_rows(&self, source: u32) {
         self.buffers.prefetch_rows(source);
@@ -297,8 +304,8 @@ impl Head {
         }
         let layout = self
             .layouts
-            .get(self.buffers.line(source).layout)
-            .expect("lines have layouts of the store");
+            .get(self.buffers.layout(source))
+            .expect("sources have layouts of the store");
         // The usual row: one known field of the same type.
         if let [cell] = cells
             && layout.is_only(cell.field, cell.value.field_type())
@@ -344,8 +351,8 @@ impl Head {
         cells: &[Cell<'a>],
         values: &mut Vec<Option<Value<'a>>>,
     ) -> Result<(), Reason> {
-        let layout = self.layouts.get(self.buffers.line(source).layout);
-        let layout = layout.expect("lines have layouts of the store").clone();
+        let layout = self.layouts.get(self.buffers.layout(source));
+        let layout = layout.expect("sources have layouts of the store").clone();
         let number = self.arrange(source, layout, cells, values)?;
         let bound = row::row_bound(values.len()) + row::text_bytes(cells);
         self.put_row(source, number, time, values.drain(..), bound);
@@ -355,7 +362,7 @@ impl Head {
 
     /// Returns the source's layout, if the field is its only one.
     pub fn only_layout(&self, source: u32, field: &str, field_type: FieldType) -> Option<u32> {
-        let layout = self.layouts.get(self.buffers.line(source).layout)?;
+        let layout = self.layouts.get(self.buffers.layout(source))?;
         layout
             .is_only(field.as_bytes(), field_type)
             .then(|| layout.number())
@@ -363,8 +370,7 @@ impl Head {
 
     /// Returns whether a source has a single column, which is not a text.
     pub fn has_one_number(&self, source: u32) -> bool {
-        let layout = self.layouts.get(self.buffers.line(source).layout);
-        layout.is_some_and(|layout| matches!(layout.types(), [only] if *only != FieldType::Str))
+        is_number(&self.layouts, self.buffers.layout(source))
     }
 
     /// Arranges cells in the order of the source's columns. New fields get new columns.
@@ -454,25 +460,21 @@ impl Head {
     #[cold]
     fn put_number_slowly(&mut self, source: u32, time: i64, number: Number) {
         let limit = self.number_limit();
-        if limit.is_reached(self.buffers.line(source)) {
+        let mut open = self.buffers.state(source);
+        if limit.is_reached(open) {
             self.seal(source);
+            open = OpenState::default();
         }
-        let start = if self.buffers.line(source).rows == 0 {
-            Some(self.begin_block(source))
-        } else {
-            None
-        };
+        let start = (open.rows == 0).then(|| self.begin_block(source));
         let layout = self
             .layouts
-            .get(self.buffers.line(source).layout)
-            .expect("lines have layouts of the store");
-        self.buffers.make_space(source, layout);
+            .get(self.buffers.layout(source))
+            .expect("sources have layouts of the store");
         let coded = self
             .buffers
-            .append_number(source, self.tick, limit, time, number);
+            .append_number_slowly(source, layout, self.tick, time, number);
         if self.journalled {
-            self.staging
-                .number(source, start, coded.expect("space was allocated"));
+            self.staging.number(source, start, coded);
         }
     }
 
@@ -487,19 +489,19 @@ impl Head {
 
     /// Assigns a number to the block that the source's next row begins.
     fn begin_block(&mut self, source: u32) -> Start {
-        let line = self.buffers.line_mut(source);
-        line.block = self.next_block;
-        line.journal_file = self.pins.current();
+        let (block, journal_file) = (self.next_block, self.pins.current());
+        let is_number = self.has_one_number(source);
+        self.buffers.begin(source, block, journal_file, is_number);
         self.next_block += 1;
         if let Some(begun) = &mut self.begun {
             begun.insert(source);
         }
         if self.journalled {
-            self.pins.pin(line.journal_file);
+            self.pins.pin(journal_file);
         }
         Start {
-            block: line.block,
-            layout: line.layout,
+            block,
+            layout: self.buffers.layout(source),
             before: self.rows.get(source),
         }
     }
@@ -517,21 +519,18 @@ impl Head {
             bytes: self.buffer_limit(layout).saturating_sub(bound) as u32,
             first_block: self.first_block,
         };
+        let mut open = self.buffers.state(source);
         // A source without an open block has nothing to seal.
-        if limit.is_reached(self.buffers.line(source)) {
+        if limit.is_reached(open) {
             self.seal(source);
+            open = OpenState::default();
         }
-        let line = self.buffers.line_mut(source);
-        line.touched = self.tick;
-        let start = if line.rows == 0 {
-            Some(self.begin_block(source))
-        } else {
-            None
-        };
+        let start = (open.rows == 0).then(|| self.begin_block(source));
         let layout = self
             .layouts
             .get(layout)
-            .expect("lines have layouts of the store");
+            .expect("sources have layouts of the store");
+        self.buffers.give_line(source, layout, self.tick);
         self.buffers
             .append(source, layout, time, values, bound, &mut self.row);
         if self.journalled {
@@ -555,6 +554,12 @@ impl Head {
         let blocks = (columns / COLUMNS_PER_BLOCK).max(1);
         (self.options.block_bytes as usize * blocks).min(BUFFER_LIMIT)
     }
+}
+
+/// Returns whether a layout has a single column, which is not a text.
+fn is_number(layouts: &Layouts, number: u32) -> bool {
+    let layout = layouts.get(number);
+    layout.is_some_and(|layout| matches!(layout.types(), [only] if *only != FieldType::Str))
 }
 
 fn check_cells(cells: &[Cell<'_>], texts: usize) -> Result<(), Reason> {

@@ -109,7 +109,7 @@ impl Head {
 
     /// Assigns another layout to a source, whose open block must be sealed.
     pub fn relink(&mut self, source: u32, layout: u32) {
-        let line = self.buffers.line_mut(source);
+        let before = self.buffers.layout(source);
         let columns = |number: u32| {
             self.layouts
                 .get(number)
@@ -117,9 +117,9 @@ impl Head {
         };
         // Columns of levels are not series.
         if !self.members.is_level(source) {
-            self.series += columns(layout).saturating_sub(columns(line.layout));
+            self.series += columns(layout).saturating_sub(columns(before));
         }
-        line.layout = layout;
+        self.buffers.set_layout(source, layout);
         if source < self.catalogued.0 {
             self.relinked.push(source);
         }
@@ -156,7 +156,7 @@ impl Head {
             }
             put_key(dictionary.texts(source), &mut frame.names);
             frame.sources += 1;
-            put_link(source, self.buffers.line(source).layout, &mut frame.links);
+            put_link(source, self.buffers.layout(source), &mut frame.links);
         }
         let is_last = frame.first_source + frame.sources == dictionary.len() as u32;
         for number in layouts..self.layouts.len() as u32 {
@@ -173,7 +173,7 @@ impl Head {
         relinked.sort_unstable();
         relinked.dedup();
         for source in relinked {
-            put_link(source, self.buffers.line(source).layout, &mut frame.links);
+            put_link(source, self.buffers.layout(source), &mut frame.links);
         }
         let adds = frame.sources > 0 || frame.new_layouts > 0;
         if adds || retention.has_pending() {

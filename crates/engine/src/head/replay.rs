@@ -52,9 +52,8 @@ impl Head {
     pub fn replay_block(&mut self, source: u32, block: u64, before: u64) -> u64 {
         let file = self.pins.current();
         self.pins.pin(file);
-        let line = self.buffers.line_mut(source);
-        line.block = block;
-        line.journal_file = file;
+        let is_number = self.has_one_number(source);
+        self.buffers.begin(source, block, file, is_number);
         std::mem::replace(self.rows.of(source), before)
     }
 

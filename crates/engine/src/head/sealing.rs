@@ -18,20 +18,19 @@ const SOURCES_A_LOOK: u32 = 1024;
 impl Head {
     /// Moves the open block of a source, if it has one, to the queue of taken buffers.
     pub fn seal(&mut self, source: u32) {
-        let line = self.buffers.line(source);
-        if line.rows == 0 {
+        let open = self.buffers.state(source);
+        if open.rows == 0 {
             return;
         }
-        let (number, layout, journal_file) = (line.block, line.layout, line.journal_file);
-        let (bytes, rows) = (line.bytes, u32::from(line.rows));
+        let (bytes, rows) = (open.bytes, u32::from(open.rows));
         let (before, ordinal) = self.count_rows(source, rows);
         let slot = self.buffers.detach(source);
         let taken = Taken {
             source,
-            number,
+            number: open.block,
             next: self.next_block,
-            layout,
-            journal_file,
+            layout: self.buffers.layout(source),
+            journal_file: open.journal_file,
             rows,
             bytes,
             before,
@@ -74,11 +73,11 @@ impl Head {
         let sources = self.sources();
         let end = sources.min(cursor + SOURCES_A_LOCK);
         for source in cursor..end {
-            let line = self.buffers.line(source);
-            if line.rows == 0 || line.block >= before {
+            let open = self.buffers.state(source);
+            if open.rows == 0 || open.block >= before {
                 continue;
             }
-            let (rows, bytes, file) = (u32::from(line.rows), line.bytes, line.journal_file);
+            let (rows, bytes, file) = (u32::from(open.rows), open.bytes, open.journal_file);
             self.count_rows(source, rows);
             let slot = self.buffers.detach(source);
             self.buffers.free(slot, rows, bytes);
@@ -125,7 +124,7 @@ impl Head {
                 return false;
             }
             let layout = self.layouts.get(taken.layout);
-            let layout = layout.expect("lines have layouts of the store").clone();
+            let layout = layout.expect("sources have layouts of the store").clone();
             let bytes = self.buffers.detached(taken.slot, taken.bytes);
             encoder.copy(*taken, layout, bytes);
             if nth + 1 == BUFFERS_A_HOLD {
@@ -171,8 +170,8 @@ impl Head {
         let sources = self.sources();
         let end = sources.min(cursor + SOURCES_A_LOCK);
         for source in cursor..end {
-            let line = self.buffers.line(source);
-            let is_slow = line.rows != 0 && line.block < before;
+            let open = self.buffers.state(source);
+            let is_slow = open.rows != 0 && open.block < before;
             if is_slow && self.members.class_of(source) == class {
                 self.seal(source);
             }
@@ -214,8 +213,8 @@ impl Head {
                 self.journal_cursor = source;
                 return;
             }
-            let line = self.buffers.line(source);
-            if line.rows != 0 && line.journal_file <= target {
+            let open = self.buffers.state(source);
+            if open.rows != 0 && open.journal_file <= target {
                 self.seal(source);
             }
         }
@@ -226,13 +225,14 @@ impl Head {
         }
     }
 
-    /// Seals the sources in `range` without a row for `ticks`.
+    /// Seals the sources in `range` without a row for `ticks`, and removes their lines.
     pub fn seal_idle(&mut self, range: std::ops::Range<u32>, ticks: u16) {
-        for source in range {
-            let line = self.buffers.line(source);
-            if line.rows != 0 && self.tick.wrapping_sub(line.touched) >= ticks {
+        for source in range.clone() {
+            let open = self.buffers.state(source);
+            if open.rows != 0 && self.tick.wrapping_sub(open.touched) >= ticks {
                 self.seal(source);
             }
         }
+        self.buffers.remove_unused(range, self.tick, ticks);
     }
 }

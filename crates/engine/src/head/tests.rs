@@ -406,7 +406,7 @@ fn a_frame_contains_each_new_name_and_each_new_layout_once() {
         (1, 0, 1)
     );
     let mut link = Vec::new();
-    registry::put_link(source, world.head().buffers.line(source).layout, &mut link);
+    registry::put_link(source, world.head().buffers.layout(source), &mut link);
     assert_eq!(frame.links, link);
 }
 

@@ -178,7 +178,7 @@ fn is_overwritten(
 ) -> Result<bool, Error> {
     let (layout, visibility) = {
         let (head, log) = core.both();
-        let layout = head.line(entry.source).layout;
+        let layout = head.layout_of(entry.source);
         (layout, log.retention.permanent_visibility(entry.source))
     };
     let Some(layout) = layout_of(core, layout) else {

@@ -141,7 +141,6 @@ impl Part {
     }
 
     fn take(Present { head, log, volume }: Present<'_>, source: u32) -> Part {
-        let line = head.line(source);
         let unsealed = log.open_blocks_of(source).map(|(open, entry)| {
             let unsealed = Unsealed {
                 file: open.file.clone(),
@@ -154,7 +153,7 @@ impl Part {
         let visibility = log.retention.visibility(source, head.rows_of(source));
         Part {
             source,
-            layouts: Known::of(head.layouts(), line.layout),
+            layouts: Known::of(head.layouts(), head.layout_of(source)),
             is_level: head.members().is_level(source),
             open: head.unsealed(source, log.logged(), &visibility),
             unsealed: unsealed.collect(),
@@ -172,7 +171,7 @@ impl Known {
         let get = |number| {
             layouts
                 .get(number)
-                .expect("lines have layouts of the store")
+                .expect("sources have layouts of the store")
         };
         let present = get(number).clone();
         let others = match layouts.has_lost() {

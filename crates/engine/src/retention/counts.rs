@@ -22,6 +22,11 @@ impl<T: Copy + Default> Counts<T> {
         &mut self.0[page][source as usize % PAGE]
     }
 
+    /// Returns the number of a source by reference. The source's page exists.
+    pub fn place(&self, source: u32) -> &T {
+        &self.0[source as usize / PAGE][source as usize % PAGE]
+    }
+
     /// Returns the memory used, in bytes.
     pub fn memory(&self) -> usize {
         self.0.len() * size_of::<[T; PAGE]>()

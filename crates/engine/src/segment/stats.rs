@@ -189,6 +189,8 @@ pub struct LivenessScan {
     first_block: u64,
     sources: u64,
     last_source: Option<u32>,
+    blocks: u64,
+    /// Ends of lives with the bytes of their blocks. Neighbours with one end are one item.
     deaths: Vec<(Expected, u64)>,
     past: Vec<Past>,
 }
@@ -204,6 +206,7 @@ impl LivenessScan {
             first_block: u64::MAX,
             sources: 0,
             last_source: None,
+            blocks: 0,
             deaths: Vec::new(),
             past: Vec::new(),
         }
@@ -222,7 +225,12 @@ impl LivenessScan {
         self.live += bytes;
         self.sources += u64::from(self.last_source != Some(entry.source));
         self.last_source = Some(entry.source);
-        self.deaths.push((retention.remaining(entry), bytes));
+        self.blocks += 1;
+        let expected = retention.remaining(entry);
+        match self.deaths.last_mut() {
+            Some((last, sum)) if *last == expected => *sum += bytes,
+            _ => self.deaths.push((expected, bytes)),
+        }
         let class = retention.class_of(entry.source);
         match self.shares.iter_mut().find(|share| share.class == class) {
             Some(share) => {
@@ -298,7 +306,7 @@ impl LivenessScan {
             by_block: forecast(&deaths, by_block, self.live, clocks.block as i64),
             shares: self.shares,
             first_block: self.first_block,
-            blocks: deaths.len() as u64,
+            blocks: self.blocks,
             sources: self.sources,
             due,
         }

@@ -408,7 +408,7 @@ mod tests {
         assert!(poor.forecast.rows < rich.forecast.rows);
         // Blocks with few rows share bundles, and take hardly more bytes per row.
         let ratio = poor.forecast.disk_row / rich.forecast.disk_row;
-        assert!((0.7..1.3).contains(&ratio), "{ratio}");
+        assert!((0.5..1.3).contains(&ratio), "{ratio}");
     }
 
     #[test]

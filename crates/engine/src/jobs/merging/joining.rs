@@ -136,7 +136,7 @@ fn join(
     let source = first.source;
     let (layout, visibility) = {
         let (head, log) = core.both();
-        let layout = head.line(source).layout;
+        let layout = head.layout_of(source);
         (layout, log.retention.permanent_visibility(source))
     };
     let layout = layout_of(core, layout)?;

@@ -231,7 +231,7 @@ pub(crate) fn plan_rewriting(core: &Core, writing: &Writing, live: Vec<Live>) ->
         };
     }
     let (copies, groups) = coalescing::plan(live, |source| {
-        let layout = head.line(source).layout;
+        let layout = head.layout_of(source);
         Limits {
             bytes: head.buffer_limit(layout) as u64,
             rows: u64::from(core.block_bytes()) / LEAST_ROW,

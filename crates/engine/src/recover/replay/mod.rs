@@ -73,9 +73,7 @@ impl<'a> Replay<'a> {
         let listed = ledger.contents().journal.clone();
         let lowest = ledger.contents().lowest;
         let sources = 0..parts.head.sources();
-        let linked = sources
-            .map(|source| parts.head.line(source).layout)
-            .collect();
+        let linked = sources.map(|source| parts.head.layout_of(source)).collect();
         Replay {
             encoder: Encoder::new(parts.options.together()),
             disk,
@@ -150,7 +148,7 @@ impl<'a> Replay<'a> {
             let Some(rows) = self.recounted.get(source).checked_sub(1) else {
                 continue;
             };
-            let buffered = u64::from(self.parts.head.line(source).rows);
+            let buffered = u64::from(self.parts.head.open_state(source).rows);
             // A released file returned, with rows that a ring had expired. These rows must not
             // precede new rows.
             if self.parts.head.rows_taken(source) + buffered < rows {
@@ -224,7 +222,7 @@ impl<'a> Replay<'a> {
 
     /// Returns the ordinal of the last replayed row of a source, if any.
     fn ordinal(&self, source: u32) -> Option<u64> {
-        let buffered = u64::from(self.parts.head.line(source).rows);
+        let buffered = u64::from(self.parts.head.open_state(source).rows);
         (self.recounted.get(source) != 0).then(|| self.parts.head.rows_taken(source) + buffered)
     }
 
@@ -239,7 +237,7 @@ impl<'a> Replay<'a> {
                     .map_or(0, |layout| layout.columns())
             };
             let source = source as u32;
-            if columns(layout) > columns(self.parts.head.line(source).layout) {
+            if columns(layout) > columns(self.parts.head.layout_of(source)) {
                 self.seal(source)?;
                 self.parts.head.relink(source, layout);
             }

@@ -8,6 +8,8 @@ use crate::journal::record::JournalRecord;
 use crate::journal::rows::{JournalRows, RecordRow, is_too_large};
 use crate::recover::replay::Replay;
 
+/// Number of rows between checks of the memory.
+const ROWS_A_LOOK: u64 = 4096;
 /// Marker of sources whose rows were counted.
 const NO_SOURCE: u32 = u32::MAX;
 
@@ -98,6 +100,9 @@ impl Replay<'_> {
                 self.replay_row(&rows.rest(head)?, follows)?;
             }
             *done += 1;
+            if done.is_multiple_of(ROWS_A_LOOK) {
+                self.parts.head.make_all_small();
+            }
         }
         rows.is_at_end().then_some(()).ok_or(Short)
     }
@@ -121,10 +126,11 @@ impl Replay<'_> {
             return Ok(());
         }
         let head = &mut self.parts.head;
-        let line = head.line(source);
-        let layout = head.layouts().get(line.layout).ok_or(Short)?.clone();
-        let bytes = line.bytes as usize + row.codes.len() + row.payload.len();
-        let rows = u64::from(line.rows) + 1;
+        let open = head.open_state(source);
+        let layout = head.layouts().get(head.layout_of(source));
+        let layout = layout.ok_or(Short)?.clone();
+        let bytes = open.bytes as usize + row.codes.len() + row.payload.len();
+        let rows = u64::from(open.rows) + 1;
         if layout.columns() != row.columns || is_too_large(bytes, rows) {
             return Err(Short);
         }
@@ -167,7 +173,7 @@ impl Replay<'_> {
             }
         }
         if follows {
-            if head.line(source).layout != layout {
+            if head.layout_of(source) != layout {
                 head.relink(source, layout);
             }
             // A later block of the source may already be on disk.
