@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from program import run
+from program import ROOT, run
 from test_datasets import DATASETS, expected
+from test_documents import blocks
 
 
 def plan(*arguments, **settings):
@@ -216,3 +217,65 @@ def test_an_invalid_demand_is_rejected(arguments, reason):
     done = plan(*arguments)
     assert done.returncode == 2
     assert reason in done.stderr
+
+
+# The page about capacity
+
+CAPACITY = ROOT / "docs/capacity.md"
+
+
+def near(shown, found):
+    """Asserts that two texts have the same words, and numbers that differ by a tenth at most. Ends of ranges, which are
+    in parentheses, are within a factor of 2: they depend on the speed that the trial of the plan has."""
+    number = r"\d+(?:\.\d+)?(?: (?:[KMGT]i)?B)?"
+    assert re.sub(number, "N", shown) == re.sub(number, "N", found), (shown, found)
+    pairs = zip(re.finditer(number, shown), re.findall(number, found))
+    for one, other in pairs:
+        factor = 2 if "(" in shown[: one.start()].rpartition(")")[2] else 1.1
+        one, other = (size(text) if " " in text else float(text) for text in (one.group(), other))
+        assert one / factor <= other <= one * factor, (shown, found)
+
+
+def test_the_plan_prints_what_the_page_about_capacity_shows():
+    (command,) = [block for block in blocks(CAPACITY, "sh") if block.startswith("seiner plan")]
+    (shown,) = blocks(CAPACITY, "text")
+    found = figures(plan(*command.split()[2:]))
+    shown = [re.split(r"\s{2,}", line) for line in shown.splitlines()]
+    assert [name for name, _ in shown] == [name for name in found if name in dict(shown)]
+    for name, value in shown:
+        near(value, found[name])
+
+
+def rows_of(text, first):
+    """Returns the rows of the table whose title begins with `first`, as dictionaries."""
+    table = text[text.index(f"| {first} |") :].partition("\n\n")[0]
+    title, _, *rows = ([cell.strip() for cell in line.strip("|").split("|")] for line in table.splitlines())
+    return [dict(zip(title, row)) for row in rows]
+
+
+@pytest.mark.parametrize("row", rows_of(CAPACITY.read_text(), "`--sensors`"), ids=lambda row: "-".join(row.values())[:24])
+def test_plans_of_the_table_about_capacity(row):
+    flags = [text for title, value in row.items() if title.startswith("`") for text in (title.strip("`"), value)]
+    done = plan(*flags, "--processors", "4")
+    found = figures(done)
+    assert ("It fits one machine" in done.stdout) == (row["it fits"] == "yes")
+    near(row["kept at the end"], found["kept at the end"].partition(",")[0])
+
+
+def test_measured_figures_of_the_page_about_capacity_are_in_the_results():
+    results, page = (ROOT / "bench/RESULTS.md").read_text(), CAPACITY.read_text()
+    for row in rows_of(page, "sensors"):
+        part = results[re.search(rf"\*\*\(\w\) {row['sensors']} sources x", results).start() :]
+        (server,) = [found for found in rows_of(part, "server") if found["server"] == "Seiner"]
+        assert list(row.values())[1:] == [server[title] for title in ("M samples per CPU-s", "peak RSS, GB", "bytes a sample")]
+    part = page[page.index("| sensors | rows per sensor") :]
+    cells = {found["cell"]: found for found in rows_of(results, "cell") if found["form"] == "bundles"}
+    for row, name in zip(rows_of(part, "sensors"), "abc", strict=True):
+        assert f"of ({name}), {row['sensors']} × {row['rows per sensor']} |" in results
+        assert list(row.values())[2:] == [cells[name][title] for title in ("bytes a sample", "with names", "largest RSS, MiB")]
+    core = results[results.index("## core\n") :]
+    phases = {(found["case"], found["phase"]): found for found in rows_of(core, "case")}
+    for row in rows_of(page, "sensors, million"):
+        case = f"memory-{row['sensors, million']}M"
+        start = phases[case, "start"]
+        assert list(row.values())[1:] == [phases[case, "registration"]["peak, MiB"], start["peak, MiB"], start["wall, s"]]

@@ -11,8 +11,11 @@ import time
 
 import pytest
 import requests
+import yaml
 
+from program import ROOT
 from protobuf import literal, message, series, varint
+from test_documents import PORT, blocks
 
 SECOND = 1_000_000_000
 # The samples begin at this time, in seconds.
@@ -283,6 +286,22 @@ def test_prometheus_writes_remotely(serve, prometheus):
     assert metadata == {"scrapes_total": [{"type": "counter", "help": "Scrapes of this target.", "unit": ""}]}
     metrics = requests.get(f"{server.url}/metrics", timeout=60).text
     assert 'seiner_ingest_rejected_rows_total{protocol="remote_write"} 0\n' in metrics
+    target.server.shutdown()
+
+
+@needs_prometheus
+def test_configurations_of_the_page(serve, prometheus):
+    server, target = serve(), Target()
+    target.start()
+    writing, reading = (
+        yaml.safe_load(block.replace("127.0.0.1:9100", target.address).replace(PORT, server.address).replace("15s", "1s"))
+        for block in blocks(ROOT / "docs/prometheus.md", "yaml")
+    )
+    prometheus(**writing)
+    up = {"query": 'up{job="node"}'}
+    assert soon(lambda: asked(f"{server.address}/prometheus", **up))[0]["value"][1] == "1"
+    reader = prometheus(**reading)
+    assert soon(lambda: asked(reader, **up))[0]["metric"]["instance"] == target.address
     target.server.shutdown()
 
 

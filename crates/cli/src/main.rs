@@ -21,6 +21,16 @@ mod delete;
 mod export;
 mod failure;
 mod flags;
+// Commands of left-out features are missing on the page.
+#[cfg(all(
+    test,
+    feature = "cluster",
+    feature = "lab",
+    feature = "parquet",
+    feature = "plan",
+    feature = "raid"
+))]
+mod flags_page;
 mod import;
 mod inspect;
 #[cfg(feature = "lab")]
