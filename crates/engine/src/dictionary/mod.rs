@@ -135,9 +135,9 @@ impl Dictionary {
         }
         let members = self.members.get(source);
         let tags = members[1..].iter().map(|&pair| self.pairs.text(pair));
-        Some(
-            SourceKey::stored(self.pairs.text(members[0]).1, tags).expect("only keys are interned"),
-        )
+        // Only keys are interned.
+        let measurement = self.pairs.text(members[0]).1;
+        Some(SourceKey::recorded(measurement, tags))
     }
 
     /// Returns the measurement of a source, and its tags with their values, as bytes of UTF-8 text.
