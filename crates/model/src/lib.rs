@@ -8,6 +8,7 @@
 mod batch;
 mod calendar;
 mod columns;
+mod pattern;
 mod selector;
 mod size;
 mod source;
@@ -17,6 +18,7 @@ mod value;
 pub use batch::{Batch, Cell, Notation, Row};
 pub use calendar::{parse_date, rfc3339};
 pub use columns::{Bitmap, Column, Columns, FieldColumn, Strings};
+pub use pattern::{Automaton, Pattern};
 pub use selector::{Condition, Matcher, Selector, SelectorError};
 pub use size::{parse_bytes, parse_count};
 pub use source::{KeyError, LevelId, SourceId, SourceKey};
