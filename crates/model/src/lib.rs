@@ -24,6 +24,6 @@ pub use size::{parse_bytes, parse_count};
 pub use source::{KeyError, LevelId, SourceId, SourceKey};
 pub use time::{
     Interval, Moment, TimeError, duration_text, parse_duration, parse_moment, parse_time,
-    parse_units, plausible_unit,
+    parse_units, plausible_times, plausible_unit,
 };
 pub use value::{FieldType, Value, has_text_of};
