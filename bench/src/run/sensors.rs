@@ -11,6 +11,8 @@ use crate::workload::{Gauge, SENSORS_PER_HOST, tags, time};
 use anyhow::{Context, Result, ensure};
 use clap::Args;
 use seiner_engine::{Bundling, Durability, Engine, Interval, Options, Query, Selector, Step};
+use seiner_model::SourceKey;
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use std::path::Path;
@@ -20,7 +22,7 @@ use std::time::Instant;
 /// Settings of `sensors`.
 #[derive(Args)]
 pub struct SensorsSettings {
-    /// Share of the sources, for a quick look; bounds apply to 1
+    /// Share of the sources and values, for a quick look; bounds apply to 1
     #[arg(long, default_value_t = 1.0)]
     scale: f64,
     /// Run one cell in this process and print its measurements (used by the benchmark itself)
@@ -110,6 +112,37 @@ impl Measured {
     }
 }
 
+/// Time of selecting sources by a regular expression.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct PatternTime {
+    pattern: String,
+    /// Number of values of the tag.
+    values: u32,
+    /// Number of selected sources.
+    selected: usize,
+    /// Time of the first selection, ms.
+    first_ms: f64,
+    /// Median time, ms.
+    median_ms: f64,
+}
+
+/// Name of the cell with regular expressions.
+const PATTERNS: &str = "patterns";
+/// Number of values of the tag whose values are examined.
+const VALUES: u32 = 1_000_000;
+/// Number of selections by each expression.
+const REPEATS: usize = 9;
+/// Regular expressions by name. The one without a text consists of the values of 20 sources.
+const PATTERN_CASES: [(&str, Option<&str>); 7] = [
+    ("host-12.*", Some("host-12.*")),
+    (".*42", Some(".*42")),
+    ("host-(1¦2¦3)5.*", Some("host-(1|2|3)5.*")),
+    ("20 values", None),
+    ("(?i)HOST-12.*", Some("(?i)HOST-12.*")),
+    (".*[13579]", Some(".*[13579]")),
+    (".+", Some(".+")),
+];
+
 const PURPOSE: &str = "The engine in a process of its own. The load: one field, f64 gauges with one or two decimals, \
     a row of every source per tick of 10 s, in batches of 10,000. Sizes are those right after a flush, before any \
     merge, without a journal. Bundles: blocks with few rows are encoded together. Blocks: each block is encoded alone.";
@@ -117,6 +150,11 @@ const PURPOSE: &str = "The engine in a process of its own. The load: one field, 
 /// Runs the benchmark.
 pub fn run(settings: &SensorsSettings, places: &OutputPaths) -> Result<()> {
     if let Some(name) = &settings.cell {
+        if name == PATTERNS {
+            let found = patterns(settings.scale, &places.output)?;
+            println!("{}", serde_json::to_string(&found)?);
+            return Ok(());
+        }
         let (name, bundles) = name
             .split_once('/')
             .context("a cell has a name and a form")?;
@@ -131,7 +169,8 @@ pub fn run(settings: &SensorsSettings, places: &OutputPaths) -> Result<()> {
     let mut measured = Vec::new();
     for cell in &CELLS {
         for form in ["bundles", "blocks"] {
-            let one = in_own_process(cell, form, settings, places)?;
+            let name = format!("{}/{form}", cell.name);
+            let one: Measured = in_own_process(&name, settings, places)?;
             eprintln!(
                 "{} as {form}: {:.3} bytes a sample",
                 cell.name,
@@ -140,29 +179,37 @@ pub fn run(settings: &SensorsSettings, places: &OutputPaths) -> Result<()> {
             measured.push(one);
         }
     }
+    let patterns: Vec<PatternTime> = in_own_process(PATTERNS, settings, places)?;
     report
         .versions
         .insert("seiner-engine".into(), env!("CARGO_PKG_VERSION").into());
     report.tables.push(table(&measured));
+    report.tables.push(pattern_table(&patterns));
     report.checks = CELLS.iter().map(|cell| check(cell, &measured)).collect();
-    report.measured = json!({ "scale": settings.scale, "memory_bytes": MEMORY, "cells": measured });
+    report.checks.extend(latest_checks(&measured));
+    report.checks.push(pattern_check(&patterns));
+    report.measured = json!({
+        "scale": settings.scale,
+        "memory_bytes": MEMORY,
+        "cells": measured,
+        "patterns": patterns,
+    });
     report.finish(places)
 }
 
-fn in_own_process(
-    cell: &Cell,
-    form: &str,
+fn in_own_process<T: DeserializeOwned>(
+    cell: &str,
     settings: &SensorsSettings,
     places: &OutputPaths,
-) -> Result<Measured> {
+) -> Result<T> {
     let output = Command::new(std::env::current_exe()?)
         .arg("--output")
         .arg(&places.output)
-        .args(["sensors", "--cell", &format!("{}/{form}", cell.name)])
+        .args(["sensors", "--cell", cell])
         .args(["--scale", &settings.scale.to_string()])
         .output()?;
     let errors = String::from_utf8_lossy(&output.stderr);
-    ensure!(output.status.success(), "{} failed: {errors}", cell.name);
+    ensure!(output.status.success(), "{cell} failed: {errors}");
     serde_json::from_slice(&output.stdout).context("a cell printed no JSON")
 }
 
@@ -239,6 +286,95 @@ fn measure(cell: &Cell, bundles: bool, scale: f64, output: &Path) -> Result<Meas
     );
     engine.close()?;
     Ok(measured)
+}
+
+/// Returns the times of selecting sources by regular expressions. Each source has another value of the tag.
+fn patterns(scale: f64, output: &Path) -> Result<Vec<PatternTime>> {
+    let sources = ((f64::from(VALUES) * scale) as u32).max(1);
+    let folder = tempfile::tempdir_in(output)?;
+    let options = Options {
+        durability: Durability::Memory,
+        memory: MEMORY,
+        ..Options::default()
+    };
+    let engine = Engine::open_directory(&folder.path().join("data"), options)?;
+    for source in 0..sources {
+        let key = SourceKey::new("gauge", [("host", format!("host-{source}"))])?;
+        engine.register(&key)?;
+    }
+    let literals: Vec<String> = (0..20)
+        .map(|nth| format!("host-{}", sources / 20 * nth))
+        .collect();
+    let literals = literals.join("|");
+    let mut found = Vec::new();
+    for (name, pattern) in PATTERN_CASES {
+        let text = pattern.unwrap_or(&literals);
+        let selector = format!("gauge{{host=~\"{text}\"}}");
+        let (mut times, mut selected) = (Vec::new(), 0);
+        for _ in 0..REPEATS {
+            let start = Instant::now();
+            selected = engine.sources(&Selector::parse(&selector)?).len();
+            times.push(start.elapsed().as_secs_f64() * 1e3);
+        }
+        found.push(PatternTime {
+            pattern: name.to_string(),
+            values: sources,
+            selected,
+            first_ms: times[0],
+            median_ms: median(times).context("each pattern was measured")?,
+        });
+    }
+    engine.close()?;
+    Ok(found)
+}
+
+fn pattern_table(patterns: &[PatternTime]) -> Table {
+    let columns = [
+        "expression",
+        "values",
+        "selected",
+        "first, ms",
+        "median, ms",
+    ];
+    let title = "Selection of sources by a regular expression over the values of a tag";
+    let mut table = Table::new(title, &columns);
+    for one in patterns {
+        table.rows.push(vec![
+            format!("`{}`", one.pattern),
+            one.values.to_string(),
+            one.selected.to_string(),
+            cell(Some(one.first_ms)),
+            cell(Some(one.median_ms)),
+        ]);
+    }
+    table
+}
+
+/// Returns the check of the slowest expression.
+fn pattern_check(patterns: &[PatternTime]) -> Check {
+    let times = patterns.iter().map(|one| one.median_ms);
+    Check::new(
+        format!("slowest regular expression over {VALUES} values"),
+        times.reduce(f64::max),
+        Relation::AtMost,
+        Some(50.0),
+        "ms",
+    )
+}
+
+/// Returns the checks of the latest samples of a million sources.
+fn latest_checks(measured: &[Measured]) -> impl Iterator<Item = Check> + '_ {
+    let million = measured.iter().filter(|one| one.cell == "c");
+    million.map(|one| {
+        let form = if one.bundles { "bundles" } else { "blocks" };
+        Check::new(
+            format!("latest samples of (c) as {form}"),
+            Some(one.latest_s),
+            Relation::AtMost,
+            Some(1.0),
+            "s",
+        )
+    })
 }
 
 /// Returns the bytes of the files in a directory whose names begin with `prefix`.

@@ -13,8 +13,9 @@ use crate::error::Error;
 use crate::query::aggregate::columns_of_samples;
 use crate::query::bounds;
 use crate::query::buckets::{add_bucket, bucket_start};
+use crate::query::damages::Damages;
 use crate::query::rows::{Rows, range_of, within};
-use crate::query::source::{Damages, Source, SourceReader, SourceView};
+use crate::query::source::{Source, SourceReader, SourceView};
 use crate::query::sweep::{Bounds, Sweep};
 use crate::retention::rollup::{Figure, exact_column, push_stand_in, set_exact, step_start};
 use seiner_model::{Bitmap, Column, FieldColumn, FieldType, Interval, LevelId, SourceId};
@@ -256,7 +257,7 @@ fn level_rows(
     step: u64,
     damages: &mut Damages,
 ) -> Result<LevelRows, Error> {
-    let rows = rows(view, interval, view.wanted.clone(), damages)?;
+    let rows = rows(view, interval, view.wanted.to_vec(), damages)?;
     let mut fields = Vec::new();
     for (column, name) in view.names().iter().enumerate() {
         if let Some(field) = name.strip_prefix(&Figure::Count.column("")) {

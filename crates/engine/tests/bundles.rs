@@ -255,3 +255,64 @@ fn damage_in_a_chunk_costs_the_blocks_of_the_chunk() {
     let report = check(&disk, &mut |_, _| {}).unwrap();
     assert_eq!(report.damage.len(), 1, "{:?}", report.damage);
 }
+
+#[test]
+fn latest_samples_of_bundles_are_the_last_of_their_series() {
+    let disk = SimDisk::new(9);
+    let engine = open(&disk, options(Bundling::Smaller));
+    let ids = register(&engine);
+    for row in 0..6 {
+        // The other field has gaps, in some sources also in the last row.
+        let others = ids.iter().enumerate();
+        let others: Vec<SourceId> = others
+            .filter(|(source, _)| !(source / 7 + row).is_multiple_of(3))
+            .map(|(_, id)| *id)
+            .collect();
+        for (field, ids) in [("v", &ids), ("w", &others)] {
+            let times = vec![row as i64 * SECOND; ids.len()];
+            let values: Vec<f64> = ids
+                .iter()
+                .map(|id| value(id.0 as usize, row as i64))
+                .collect();
+            engine.append_samples(field, ids, &times, &values).unwrap();
+        }
+    }
+    engine.flush().unwrap();
+    write(&engine, &ids[..1000], 6..8);
+    let deleted = Selector::parse("m{n=~\"1.*\"}").unwrap();
+    let interval = Interval::new(5 * SECOND, 6 * SECOND);
+    engine.delete(&deleted, interval).unwrap();
+    assert!(blocks(&disk).iter().any(|block| block.bundle.is_some()));
+    let last = |values: &Column| {
+        let Column::F64(values) = values else {
+            panic!("floats")
+        };
+        values.last().unwrap().to_bits()
+    };
+    for (start, end) in [(0, 9), (0, 4), (3, 5), (5, 6), (7, 7), (20, 30)] {
+        let query = Query {
+            interval: Interval::new(start * SECOND, end * SECOND),
+            ..query("m")
+        };
+        let mut expected = BTreeMap::new();
+        for series in engine.select(&query).unwrap() {
+            let series = series.unwrap();
+            let sample = (*series.times.last().unwrap(), last(&series.values));
+            expected.insert((series.source, series.field.to_string()), sample);
+        }
+        assert_eq!(expected.is_empty(), start > 9);
+        for threads in [1, 3] {
+            let found = engine.latest_samples(&query).threads(threads);
+            let found: BTreeMap<_, _> = found
+                .map(|found| found.unwrap())
+                .map(|one| {
+                    (
+                        (one.source, one.field.to_string()),
+                        (one.time, last(&one.value)),
+                    )
+                })
+                .collect();
+            assert_eq!(found, expected, "{start} to {end} by {threads} threads");
+        }
+    }
+}

@@ -8,6 +8,7 @@
 mod batch;
 mod calendar;
 mod columns;
+mod pattern;
 mod selector;
 mod size;
 mod source;
@@ -17,11 +18,12 @@ mod value;
 pub use batch::{Batch, Cell, Notation, Row};
 pub use calendar::{parse_date, rfc3339};
 pub use columns::{Bitmap, Column, Columns, FieldColumn, Strings};
+pub use pattern::{Automaton, Pattern};
 pub use selector::{Condition, Matcher, Selector, SelectorError};
 pub use size::{parse_bytes, parse_count};
 pub use source::{KeyError, LevelId, SourceId, SourceKey};
 pub use time::{
     Interval, Moment, TimeError, duration_text, parse_duration, parse_moment, parse_time,
-    parse_units, plausible_unit,
+    parse_units, plausible_times, plausible_unit,
 };
 pub use value::{FieldType, Value, has_text_of};

@@ -3,8 +3,7 @@
 //! Notation: `measurement{tag="value",tag!="value",tag=~"regex",tag!~"regex",tag^="prefix"}`. A selector
 //! without a measurement matches every measurement. Regular expressions match whole values.
 
-use crate::SourceKey;
-use regex::Regex;
+use crate::{Pattern, SourceKey};
 use std::fmt::{self, Write as _};
 
 /// Error of parsing a selector: the reason, and the place as a character number.
@@ -23,9 +22,9 @@ pub enum Condition {
     /// The value is not equal to this text.
     IsNot(String),
     /// The regular expression matches the whole value.
-    Matches(Regex),
+    Matches(Pattern),
     /// The regular expression does not match the whole value.
-    MatchesNot(Regex),
+    MatchesNot(Pattern),
     /// The value begins with this text.
     StartsWith(String),
 }
@@ -36,8 +35,8 @@ impl Condition {
         match self {
             Condition::Is(wanted) => value == wanted,
             Condition::IsNot(unwanted) => value != unwanted,
-            Condition::Matches(regex) => regex.is_match(value),
-            Condition::MatchesNot(regex) => !regex.is_match(value),
+            Condition::Matches(pattern) => pattern.is_match(value),
+            Condition::MatchesNot(pattern) => !pattern.is_match(value),
             Condition::StartsWith(prefix) => value.starts_with(prefix.as_str()),
         }
     }
@@ -51,15 +50,11 @@ impl Condition {
     }
 }
 
-fn anchored(pattern: &str, at: usize) -> Result<Regex, SelectorError> {
-    regex::RegexBuilder::new(&format!("^(?:{pattern})$"))
-        .size_limit(1 << 20)
-        .dot_matches_new_line(true)
-        .build()
-        .map_err(|error| SelectorError {
-            at,
-            reason: error.to_string(),
-        })
+fn anchored(pattern: &str, at: usize) -> Result<Pattern, SelectorError> {
+    Pattern::new(pattern).map_err(|error| SelectorError {
+        at,
+        reason: error.to_string(),
+    })
 }
 
 /// A condition on one tag.
@@ -122,8 +117,8 @@ impl fmt::Display for Selector {
             let (sign, value) = match condition {
                 Condition::Is(value) => ("=", value.as_str()),
                 Condition::IsNot(value) => ("!=", value.as_str()),
-                Condition::Matches(regex) => ("=~", pattern(regex)),
-                Condition::MatchesNot(regex) => ("!~", pattern(regex)),
+                Condition::Matches(pattern) => ("=~", pattern.as_str()),
+                Condition::MatchesNot(pattern) => ("!~", pattern.as_str()),
                 Condition::StartsWith(value) => ("^=", value.as_str()),
             };
             f.write_str(sign)?;
@@ -134,15 +129,6 @@ impl fmt::Display for Selector {
             false => f.write_char('}'),
         }
     }
-}
-
-/// Returns a regular expression without the anchors that [`anchored`] adds.
-fn pattern(regex: &Regex) -> &str {
-    let text = regex.as_str();
-    let inner = text
-        .strip_prefix("^(?:")
-        .and_then(|text| text.strip_suffix(")$"));
-    inner.unwrap_or(text)
 }
 
 /// Returns whether a character ends an unquoted name.

@@ -113,6 +113,22 @@ impl SourceKey {
         })
     }
 
+    /// Creates a key without checking it: from the texts of a key, with the tags in their order.
+    pub fn recorded<'t>(
+        measurement: &str,
+        tags: impl ExactSizeIterator<Item = (&'t str, &'t str)>,
+    ) -> SourceKey {
+        let key = SourceKey {
+            measurement: measurement.to_string(),
+            tags: tags
+                .map(|(tag, value)| (tag.to_string(), value.to_string()))
+                .collect(),
+        };
+        debug_assert!(key.base().check().is_ok(), "{key} is the key of a source");
+        debug_assert!(key.tags.is_sorted_by(|a, b| a.0 < b.0));
+        key
+    }
+
     /// Returns the key of a level of this source.
     pub fn level(&self, level: LevelId) -> SourceKey {
         let mut tags = self.base().tags;

@@ -2,6 +2,7 @@
 
 use crate::calendar::{parse_date, rfc3339};
 use std::borrow::Cow;
+use std::ops::RangeInclusive;
 
 /// Interval of times from `start` to `end`, both included, so that an interval can contain every i64.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -166,6 +167,12 @@ pub fn plausible_unit(number: i64) -> Option<(&'static str, i64)> {
             (PLAUSIBLE_S.0 * scale..PLAUSIBLE_S.1 * scale).contains(&number)
         })
         .map(|(name, _, ns)| (name, ns))
+}
+
+/// Returns the times between 1990 and 2100 in ns. A number of any unit with a time among them is plausible in no other
+/// unit.
+pub fn plausible_times() -> RangeInclusive<i64> {
+    PLAUSIBLE_S.0 * 1_000_000_000..=PLAUSIBLE_S.1 * 1_000_000_000 - 1
 }
 
 /// Parses a time that a person typed. `now` is the current time in ns since 1970. Accepted texts:

@@ -39,6 +39,21 @@ struct OpenBundle {
     latest: Mutex<Option<(usize, Arc<ChunkRows>)>>,
 }
 
+/// Chunk that a reader used last. A reader of neighbouring sources needs no lock to find the next.
+#[derive(Default)]
+pub(crate) struct LastChunk(Option<(Key, Arc<OpenBundle>, Arc<ChunkRows>)>);
+
+impl LastChunk {
+    /// Returns the index of a source in the chunk; `None` if this is not the source's chunk.
+    fn index(&self, key: Key, id: u64) -> Option<usize> {
+        let (known, _, chunk) = self.0.as_ref()?;
+        match *known == key {
+            true => chunk.ids().binary_search(&id).ok(),
+            false => None,
+        }
+    }
+}
+
 impl BundleCache {
     /// Creates the cache of a store with this memory, in bytes.
     pub fn new(memory: u64) -> BundleCache {
@@ -66,7 +81,30 @@ impl BundleCache {
     /// # Errors
     /// Errors of the disk, and [`Error::Damage`].
     pub fn rows(&self, entry: &Entry, place: &BlockLocation) -> Result<SourceRows, Error> {
-        let bundle = self.bundle(entry, place)?;
+        let mut last = LastChunk::default();
+        let (chunk, source) = self.find(entry, place, &mut last)?;
+        Ok(chunk.source(source))
+    }
+
+    /// Returns the chunk that contains a block in a bundle, and the index of the block's source in the chunk.
+    ///
+    /// # Errors
+    /// Errors of the disk, and [`Error::Damage`].
+    pub fn find<'l>(
+        &self,
+        entry: &Entry,
+        place: &BlockLocation,
+        last: &'l mut LastChunk,
+    ) -> Result<(&'l ChunkRows, usize), Error> {
+        let (key, id) = ((place.segment(), entry.offset), u64::from(entry.source));
+        let found = match last.index(key, id) {
+            Some(found) => Some(found),
+            None => self.open_chunk(key, entry, place, last)?,
+        };
+        let (Some(source), Some((_, bundle, chunk))) = (found, &last.0) else {
+            let what = format!("the bundle has no rows of source {}", entry.source);
+            return Err(place.damage(entry, what));
+        };
         let numbers = bundle.header.first_block..=bundle.header.last_block;
         if !numbers.contains(&entry.number) {
             let what = format!(
@@ -75,17 +113,7 @@ impl BundleCache {
             );
             return Err(place.damage(entry, what));
         }
-        let id = u64::from(entry.source);
-        let mut found = None;
-        for chunk in bundle.directory.find(id) {
-            if let Some(rows) = bundle.chunk(chunk.index, entry, place)?.find(id) {
-                found = Some(rows);
-                break;
-            }
-        }
-        let what = || format!("the bundle has no rows of source {}", entry.source);
-        let rows = found.ok_or_else(|| place.damage(entry, what()))?;
-        let times = &rows.rows.times;
+        let times = &chunk.times()[chunk.rows(source)];
         let span = times.first().copied().zip(times.last().copied());
         if (times.len(), span) != (entry.rows as usize, Some((entry.first, entry.last))) {
             let what = format!(
@@ -96,13 +124,37 @@ impl BundleCache {
             );
             return Err(place.damage(entry, what));
         }
-        Ok(rows)
+        Ok((chunk, source))
+    }
+
+    /// Opens the chunk that contains the source of a block, and returns the index of the source in the chunk.
+    fn open_chunk(
+        &self,
+        key: Key,
+        entry: &Entry,
+        place: &BlockLocation,
+        last: &mut LastChunk,
+    ) -> Result<Option<usize>, Error> {
+        let id = u64::from(entry.source);
+        let bundle = self.bundle(key, entry, place)?;
+        for chunk in bundle.directory.find(id) {
+            let chunk = bundle.chunk(chunk.index, entry, place)?;
+            if let Ok(source) = chunk.ids().binary_search(&id) {
+                last.0 = Some((key, bundle.clone(), chunk));
+                return Ok(Some(source));
+            }
+        }
+        Ok(None)
     }
 
     /// Returns a bundle from the cache, or reads its directory.
-    fn bundle(&self, entry: &Entry, place: &BlockLocation) -> Result<Arc<OpenBundle>, Error> {
-        let key = (place.segment(), entry.offset);
-        if let Some(found) = self.find(key) {
+    fn bundle(
+        &self,
+        key: Key,
+        entry: &Entry,
+        place: &BlockLocation,
+    ) -> Result<Arc<OpenBundle>, Error> {
+        if let Some(found) = self.cached(key) {
             return Ok(found);
         }
         let bundle = Arc::new(open(entry, place)?);
@@ -110,7 +162,7 @@ impl BundleCache {
         Ok(bundle)
     }
 
-    fn find(&self, key: Key) -> Option<Arc<OpenBundle>> {
+    fn cached(&self, key: Key) -> Option<Arc<OpenBundle>> {
         let mut bundles = lock(&self.bundles);
         let at = bundles.iter().rposition(|(known, _)| *known == key)?;
         let found = bundles.remove(at);

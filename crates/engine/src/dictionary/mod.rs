@@ -19,8 +19,9 @@ use names::{NameHash, Names, hash_name};
 use pages::Runs;
 use pairs::Pairs;
 use roaring::RoaringBitmap;
-use seiner_model::{Condition, LevelId, Matcher, Selector, SourceKey};
+use seiner_model::{Condition, LevelId, Matcher, Pattern, Selector, SourceKey};
 use spelling::Spelling;
+use std::ops::Range;
 
 /// Tag name under which pairs store the measurement. No tag has this name, because empty names are
 /// rejected.
@@ -29,6 +30,12 @@ const MEASUREMENT: &str = "";
 /// Notation of canonical names with backslashes. No other notation has this number: a line may
 /// write the same bytes and mean another source.
 const ESCAPED_NOTATION: u32 = 0;
+
+/// Number of values of a tag from which on a pattern is tested by an automaton, whose construction takes longer than
+/// testing a few.
+const MANY_VALUES: usize = 4096;
+/// Number of values that are tested in the time of looking one up.
+const LOOKUP: usize = 16;
 
 /// Sources, by number.
 #[derive(Default)]
@@ -135,9 +142,9 @@ impl Dictionary {
         }
         let members = self.members.get(source);
         let tags = members[1..].iter().map(|&pair| self.pairs.text(pair));
-        Some(
-            SourceKey::stored(self.pairs.text(members[0]).1, tags).expect("only keys are interned"),
-        )
+        // Only keys are interned.
+        let measurement = self.pairs.text(members[0]).1;
+        Some(SourceKey::recorded(measurement, tags))
     }
 
     /// Returns the measurement of a source, and its tags with their values, as bytes of UTF-8 text.
@@ -239,12 +246,13 @@ impl Dictionary {
                     self.pairs.add_to(pair, &mut listed);
                 }
             }
+            Condition::Matches(pattern) | Condition::MatchesNot(pattern) => {
+                self.list_matches(&matcher.tag, pattern, &mut listed);
+            }
             condition => {
-                for pair in self.pairs.of_tag(&matcher.tag) {
-                    if condition.holds(self.pairs.text(pair).1) != negative {
-                        self.pairs.add_to(pair, &mut listed);
-                    }
-                }
+                self.list(&matcher.tag, &mut listed, |pair| {
+                    condition.holds(self.pairs.text(pair).1) != negative
+                });
             }
         }
         if negative {
@@ -252,6 +260,46 @@ impl Dictionary {
         } else {
             *found &= listed
         }
+    }
+
+    /// Adds the sources whose value of a tag matches a pattern, if the empty text does not. Otherwise adds the sources
+    /// whose value does not match.
+    fn list_matches(&self, tag: &str, pattern: &Pattern, listed: &mut RoaringBitmap) {
+        let values = self.pairs.values(tag);
+        let wanted = !pattern.is_match("");
+        if let Some(texts) = pattern.texts(values / LOOKUP).filter(|_| wanted) {
+            let pairs = texts.iter().filter_map(|text| self.pairs.find(tag, text));
+            return pairs.for_each(|pair| self.pairs.add_to(pair, listed));
+        }
+        let automaton = match values < MANY_VALUES {
+            true => None,
+            false => pattern.automaton(),
+        };
+        match automaton {
+            Some(automaton) => self.list(tag, listed, |pair| {
+                automaton.is_match(self.pairs.bytes(pair).1) == wanted
+            }),
+            None => self.list(tag, listed, |pair| {
+                pattern.is_match(self.pairs.text(pair).1) == wanted
+            }),
+        }
+    }
+
+    /// Adds the sources of the pairs of a tag that `is_wanted` accepts.
+    fn list(&self, tag: &str, listed: &mut RoaringBitmap, is_wanted: impl Fn(u32) -> bool) {
+        // Sources with a value of their own often follow each other. One range takes less time than its numbers.
+        let mut run = 0..0;
+        for pair in self.pairs.of_tag(tag).filter(|pair| is_wanted(*pair)) {
+            match self.pairs.single(pair) {
+                Some(source) if source == run.end => run.end += 1,
+                Some(source) => {
+                    add_range(listed, &run);
+                    run = source..source + 1;
+                }
+                None => self.pairs.add_to(pair, listed),
+            }
+        }
+        add_range(listed, &run);
     }
 
     /// Returns all measurements, sorted.
@@ -306,6 +354,13 @@ impl Dictionary {
             + self.fresh.capacity() * 4
             + self.spelling.memory()
     }
+}
+
+fn add_range(sources: &mut RoaringBitmap, range: &Range<u32>) {
+    match range.len() {
+        1 => sources.insert(range.start),
+        _ => sources.insert_range(range.clone()) > 0,
+    };
 }
 
 /// Returns the canonical name of a key, and its hash.
@@ -375,6 +430,46 @@ mod tests {
                 expected,
                 "{text}"
             );
+        }
+    }
+
+    #[test]
+    fn patterns_over_very_many_values_agree_with_a_scan_of_all_keys() {
+        let (mut dictionary, mut names) = (Dictionary::default(), Names::new(1));
+        let mut keys = Vec::new();
+        for n in 0..2 * MANY_VALUES {
+            // Most hosts have one source, some have several, and some sources have no host.
+            let host = format!("host-{}", if n % 50 < 9 { n / 3 } else { n });
+            let host = ("host", host.as_str());
+            let key = match n % 100 {
+                10 => SourceKey::new("cpu", [("core", n.to_string())]),
+                core => SourceKey::new("cpu", [host, ("core", &core.to_string())]),
+            };
+            let key = key.unwrap();
+            if dictionary.intern(&mut names, &key).1 {
+                keys.push(key);
+            }
+        }
+        assert!(dictionary.pairs.values("host") > MANY_VALUES);
+        for pattern in [
+            "host-12.*",
+            ".*42",
+            "host-(1|2|3)5.*",
+            "host-7|host-7001|none",
+            "|host-7",
+            "(?i)HOST-12.*",
+            ".*[13579]",
+            ".*",
+            ".+",
+            "host-1.*\\b",
+        ] {
+            for operator in ["=~", "!~"] {
+                let selector = Selector::parse(&format!("cpu{{host{operator}\"{pattern}\"}}"));
+                let selector = selector.unwrap();
+                let expected = (0..).zip(&keys).filter(|(_, key)| selector.holds(key));
+                let found = dictionary.select(&selector);
+                assert!(found.iter().eq(expected.map(|(n, _)| n)), "{selector}");
+            }
         }
     }
 

@@ -211,6 +211,12 @@ impl Pairs {
         }
     }
 
+    /// Returns the source of a pair with a single source.
+    pub fn single(&self, pair: u32) -> Option<u32> {
+        let number = *self.lists.get(pair as usize);
+        (number & MANY == 0).then_some(number)
+    }
+
     /// Returns whether a pair has one of these sources.
     pub fn meets(&self, pair: u32, sources: &RoaringBitmap) -> bool {
         match *self.lists.get(pair as usize) {
@@ -227,6 +233,12 @@ impl Pairs {
             .get(tag.as_bytes())
             .map(|&number| &self.tags[number as usize]);
         tag.into_iter().flat_map(|tag| tag.pairs.iter().copied())
+    }
+
+    /// Returns the number of values of a tag.
+    pub fn values(&self, tag: &str) -> usize {
+        let tag = self.tag_numbers.get(tag.as_bytes());
+        tag.map_or(0, |&number| self.tags[number as usize].pairs.len())
     }
 
     /// Returns the names of all tags.

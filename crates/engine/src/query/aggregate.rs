@@ -4,9 +4,10 @@ use crate::answer::{Bucket, SeriesSummary, Step, is_integer};
 use crate::block::Block;
 use crate::error::Error;
 use crate::query::buckets::{add_bucket, add_rows, bucket_start};
+use crate::query::damages::Damages;
 use crate::query::parallel::Ordered;
 use crate::query::rows::Rows;
-use crate::query::source::{Damages, Source, SourceReader, SourceView};
+use crate::query::source::{Source, SourceReader, SourceView};
 use crate::query::spans::{Cluster, clusters, wide};
 use crate::query::sweep::{Bounds, HEAVY_BYTES, Sweep};
 use crate::segment::Entry;
@@ -320,7 +321,7 @@ fn of_clusters(
         let blocks: Vec<usize> = cluster.members.iter().filter(is_block).copied().collect();
         let given = cluster.members[blocks.len()..].iter();
         let given = given.map(|member| open[member - view.blocks.len()].clone());
-        let wanted = view.wanted.clone();
+        let wanted = view.wanted.to_vec();
         let span = cluster.span;
         let interval = Interval::new(interval.start.max(span.start), interval.end.min(span.end));
         let mut sweep = Sweep::over(

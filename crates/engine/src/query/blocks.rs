@@ -53,6 +53,10 @@ impl Blocks {
             // A segment in the list is not deleted while the query runs.
             self.locations.push(location);
         }
+        if self.facts.is_empty() {
+            // Most lists have a single location. They need no shrinking.
+            self.facts.reserve_exact(entries.len());
+        }
         self.facts.extend(entries.iter().map(|entry| Fact {
             number: entry.number,
             since: entry.since,

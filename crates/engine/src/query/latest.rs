@@ -6,19 +6,23 @@
 //! The sources are read in batches, by several threads if there are many.
 
 use crate::answer::{Bucket, SeriesSummary, Step};
+use crate::bundle::cache::LastChunk;
 use crate::error::Error;
 use crate::query::aggregate::summaries;
+use crate::query::damages::Damages;
 use crate::query::parts::ScanParts;
 use crate::query::rows::Rows;
-use crate::query::source::{Damages, Source, SourceView};
+use crate::query::snapshot::BlockLocation;
+use crate::query::source::{Source, SourceView};
 use crate::query::windows::Windows;
+use crate::segment::Entry;
 use seiner_model::{Bitmap, Column, FieldType, Value};
 use seiner_store::{IsOver, Latest};
 use std::collections::VecDeque;
 use std::ops::Range;
 
 /// Number of sources that a thread reads at a time: some milliseconds of work.
-const SOURCES: usize = 2048;
+const SOURCES: usize = 4096;
 
 /// Number of sources after which a thread checks whether the query was abandoned.
 const CHECKED: usize = 64;
@@ -101,8 +105,8 @@ impl Iterator for LatestSamples<'_> {
 /// Returns the latest samples of some sources, and damage.
 fn read(parts: &ScanParts<'_>, sources: Range<usize>) -> Vec<Result<Latest, Error>> {
     let mut reader = parts.reader(sources);
-    let mut windows = Windows::default();
-    let mut found = Vec::new();
+    let mut reading = Reading::default();
+    let mut found = Vec::with_capacity(reader.sources());
     for nth in 0_usize.. {
         if nth.is_multiple_of(CHECKED) && reader.is_over() {
             break;
@@ -110,11 +114,12 @@ fn read(parts: &ScanParts<'_>, sources: Range<usize>) -> Vec<Result<Latest, Erro
         let Some(source) = reader.take_source() else {
             break;
         };
-        let read = source.and_then(|source| of_source(source, parts, &mut windows));
+        reading.samples.clear();
+        let read = source.and_then(|source| of_source(source, parts, &mut reading));
         match read {
-            Ok((samples, damages)) => {
+            Ok(damages) => {
                 found.extend(damages.report(reader.engine).map(Err));
-                found.extend(samples.into_iter().map(Ok));
+                found.extend(reading.samples.drain(..).map(Ok));
             }
             Err(Error::Abandoned) => {
                 found.push(Err(Error::Abandoned));
@@ -126,29 +131,43 @@ fn read(parts: &ScanParts<'_>, sources: Range<usize>) -> Vec<Result<Latest, Erro
     found
 }
 
-/// Returns the latest samples of a source, and damage.
+/// State of a thread that is kept from source to source: neighbours lie close together.
+#[derive(Default)]
+struct Reading {
+    windows: Windows,
+    chunk: LastChunk,
+    known: Vec<Known>,
+    /// Blocks of one source, in the order in which they are read.
+    order: Vec<usize>,
+    /// Samples of one source.
+    samples: Vec<Latest>,
+}
+
+/// Adds the latest samples of a source to `reading`, and returns damage.
 fn of_source(
     mut source: Source,
     parts: &ScanParts<'_>,
-    windows: &mut Windows,
-) -> Result<(Vec<Latest>, Damages), Error> {
+    reading: &mut Reading,
+) -> Result<Damages, Error> {
     if source.levels.is_empty() {
         let mut damages = std::mem::take(&mut source.damages);
-        return Ok((of_samples(&source.own, windows, &mut damages)?, damages));
+        of_samples(&source.own, reading, &mut damages)?;
+        return Ok(damages);
     }
     let (found, damages) = summaries(source, Step::Whole, parts.bounds())?;
-    let mut samples = Vec::new();
     for summary in found {
-        samples.extend(of_summary(&summary, parts)?);
+        reading.samples.extend(of_summary(&summary, parts)?);
     }
-    Ok((samples, damages))
+    Ok(damages)
 }
+
+/// Latest known sample of a column: its time, the number of its block, and its value.
+type Known = Option<(i64, u64, Column)>;
 
 /// Latest known sample of each column of a source.
 struct Columns<'a> {
     view: &'a SourceView,
-    /// Time of the sample, the number of its block, and its value.
-    latest: Vec<Option<(i64, u64, Column)>>,
+    latest: &'a mut [Known],
 }
 
 impl Columns<'_> {
@@ -171,17 +190,53 @@ impl Columns<'_> {
             let Some((row, at)) = last_present(rows.times.len(), &field.present) else {
                 continue;
             };
-            let found = (rows.times[row], number);
-            let known = &mut self.latest[column];
-            if known
-                .as_ref()
-                .is_none_or(|known| (known.0, known.1) < found)
-            {
-                let mut value = Column::new(field.values.field_type());
-                value.push(field.values.get(at));
-                *known = Some((found.0, number, value));
-            }
+            self.note(column, (rows.times[row], number), field.values.get(at));
         }
+    }
+
+    /// Compares a sample with the known one.
+    fn note(&mut self, column: usize, found: (i64, u64), value: Value<'_>) {
+        let known = &mut self.latest[column];
+        if known
+            .as_ref()
+            .is_none_or(|known| (known.0, known.1) < found)
+        {
+            let mut one = Column::new(value.field_type());
+            one.push(value);
+            *known = Some((found.0, found.1, one));
+        }
+    }
+
+    /// Compares the latest row of a block in a bundle with the known samples, without a copy of the block's rows. Returns
+    /// false if [`SourceView::read`] must decide: the row may be hidden, or a column has gaps.
+    fn add_bundled(
+        &mut self,
+        entry: &Entry,
+        place: &BlockLocation,
+        last: &mut LastChunk,
+    ) -> Result<bool, Error> {
+        let view = self.view;
+        let is_plain = entry.last <= view.interval.end
+            && !view.visibility.touches(entry.number, &entry.span());
+        if !is_plain {
+            return Ok(false);
+        }
+        let (chunk, source) = view.bundles.find(entry, place, last)?;
+        let rows = chunk.rows(source).len();
+        for column in 0..chunk.layout().len() {
+            let wanted = view.bundled_column(chunk.layout(), column);
+            let wanted = wanted.map_err(|what| place.damage(entry, what))?;
+            let Some(wanted) = wanted.filter(|wanted| view.wanted[*wanted]) else {
+                continue;
+            };
+            let values = chunk.value_range(column, source);
+            if values.len() != rows {
+                return Ok(false);
+            }
+            let value = chunk.values(column).get(values.end - 1);
+            self.note(wanted, (entry.last, entry.number), value);
+        }
+        Ok(true)
     }
 }
 
@@ -196,15 +251,17 @@ fn last_present(rows: usize, present: &Option<Bitmap>) -> Option<(usize, usize)>
     }
 }
 
-/// Returns the latest samples of a source without levels.
+/// Adds the latest samples of a source without levels to `reading`.
 fn of_samples(
     view: &SourceView,
-    windows: &mut Windows,
+    reading: &mut Reading,
     damages: &mut Damages,
-) -> Result<Vec<Latest>, Error> {
+) -> Result<(), Error> {
+    reading.known.clear();
+    reading.known.resize(view.types().len(), None);
     let mut columns = Columns {
         view,
-        latest: vec![None; view.types().len()],
+        latest: &mut reading.known,
     };
     // Buffers are younger than all blocks.
     let open = view.open_rows(&view.wanted);
@@ -212,9 +269,11 @@ fn of_samples(
     for (at, rows) in open.iter().enumerate() {
         columns.add(first + at as u64, rows);
     }
-    let mut order: Vec<usize> = (0..view.blocks.len()).collect();
-    order.sort_by_key(|&block| std::cmp::Reverse(view.blocks.at(block).0.last));
-    for (nth, block) in order.into_iter().enumerate() {
+    reading.order.clear();
+    reading.order.extend(0..view.blocks.len());
+    let last = |block: &usize| std::cmp::Reverse(view.blocks.at(*block).0.last);
+    reading.order.sort_by_key(last);
+    for (nth, &block) in reading.order.iter().enumerate() {
         let (entry, place) = view.blocks.at(block);
         if !columns.may_change(entry.last.min(view.interval.end)) {
             break;
@@ -223,8 +282,15 @@ fn of_samples(
             view.check_abandoned()?;
         }
         let rows = match entry.is_bundled() {
-            true => view.read(block, &view.wanted),
-            false => windows
+            true => {
+                let found = columns.add_bundled(&entry, place, &mut reading.chunk);
+                match damages.note(found, Some(&entry))? {
+                    Some(false) => view.read(block, &view.wanted),
+                    _ => continue,
+                }
+            }
+            false => reading
+                .windows
                 .read(&entry, place)
                 .and_then(|bytes| view.decode(&entry, place, &bytes, &view.wanted)),
         };
@@ -232,18 +298,20 @@ fn of_samples(
             columns.add(entry.number, &rows.clip(view.interval));
         }
     }
-    let columns = columns.latest.into_iter().enumerate();
-    let samples = columns.filter_map(|(column, latest)| {
-        let (time, _, value) = latest?;
-        Some(Latest {
-            source: view.source,
-            key: view.key.clone(),
-            field: view.names()[column].clone(),
-            time,
-            value,
-        })
-    });
-    Ok(samples.collect())
+    let columns = reading.known.iter_mut().enumerate();
+    reading
+        .samples
+        .extend(columns.filter_map(|(column, latest)| {
+            let (time, _, value) = latest.take()?;
+            Some(Latest {
+                source: view.source,
+                key: view.key.clone(),
+                field: view.names()[column].clone(),
+                time,
+                value,
+            })
+        }));
+    Ok(())
 }
 
 /// Returns the latest sample of a series with levels, if it was not deleted in the meantime.

@@ -32,6 +32,7 @@
 pub(crate) mod aggregate;
 mod blocks;
 pub(crate) mod buckets;
+pub(crate) mod damages;
 pub(crate) mod latest;
 pub(crate) mod memory;
 mod parallel;

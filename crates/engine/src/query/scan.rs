@@ -2,9 +2,10 @@
 
 use crate::core::Core;
 use crate::error::Error;
+use crate::query::damages::Damages;
 use crate::query::parallel::Ordered;
 use crate::query::rows::{Rows, merge};
-use crate::query::source::{Damages, Source, SourceReader};
+use crate::query::source::{Source, SourceReader};
 use crate::query::sweep::{Bounds, HEAVY_BYTES, Sweep};
 use seiner_model::{FieldColumn, FieldType, Interval, SourceId, SourceKey};
 use seiner_store::IsOver;
@@ -226,7 +227,7 @@ fn prepare(mut source: Source, bounds: Bounds) -> Result<Prepared, Error> {
         prepared.rows = Some(match source.single_run() {
             Some(rows) => rows,
             None => {
-                let wanted = source.own.wanted.clone();
+                let wanted = source.own.wanted.to_vec();
                 let mut rows = SourceRows::new(source, wanted, bounds.alone());
                 let all = rows.all()?;
                 prepared.damages.extend(rows.damages);
@@ -269,7 +270,7 @@ impl<'a> SourceScan<'a> {
             rows,
             damages,
         } = self.prepared;
-        let wanted = source.own.wanted.clone();
+        let wanted = source.own.wanted.to_vec();
         let mut ready: VecDeque<_> = damages.report(self.engine).map(Err).collect();
         let is_small = rows.is_some();
         ready.extend(rows.filter(|rows| !rows.times.is_empty()).map(Ok));
@@ -294,7 +295,7 @@ impl<'a> SourceScan<'a> {
         let rows = match rows {
             Some(rows) => rows,
             None => {
-                let wanted = source.own.wanted.clone();
+                let wanted = source.own.wanted.to_vec();
                 let mut all = SourceRows::new(source.clone(), wanted, self.bounds);
                 let rows = all.all()?;
                 damages.extend(all.damages);

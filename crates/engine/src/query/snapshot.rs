@@ -47,7 +47,7 @@ pub(crate) struct Part {
     /// Number of the source or level.
     pub source: u32,
     /// Layouts of its blocks.
-    pub layouts: Known,
+    pub layouts: Arc<Known>,
     /// Rules that hide rows.
     pub visibility: VisibilityFilter,
     /// True for a level.
@@ -79,7 +79,6 @@ pub(crate) struct Unsealed {
 }
 
 /// Layouts that blocks of a source can have.
-#[derive(Clone)]
 pub(crate) struct Known {
     /// Present layout.
     pub present: Arc<Layout>,
@@ -93,18 +92,26 @@ pub(crate) struct Known {
 
 impl Snapshot {
     /// Copies a source. Its levels are included if they may have rows in the interval.
-    pub fn take(present: Present<'_>, source: u32, interval: Interval) -> Snapshot {
+    ///
+    /// `last` keeps the layouts of the source that was copied last. Most sources of a query have the same.
+    pub fn take(
+        present: Present<'_>,
+        source: u32,
+        interval: Interval,
+        last: &mut Option<Arc<Known>>,
+    ) -> Snapshot {
         let levels_until = present.log.retention.levels_until(source);
         let levels = match interval.start < levels_until {
             true => present.head.levels_of(source),
             false => Vec::new(),
         };
-        let level =
-            |(id, level): (seiner_model::LevelId, u32)| (id.step_ns, Part::take(present, level));
+        let level = |(id, level): (seiner_model::LevelId, u32)| {
+            (id.step_ns, Part::take(present, level, last))
+        };
         Snapshot {
             levels: levels.into_iter().map(level).collect(),
             levels_until,
-            ..Snapshot::take_alone(present, source)
+            ..Snapshot::take_alone(present, source, last)
         }
     }
 
@@ -115,10 +122,14 @@ impl Snapshot {
     }
 
     /// Copies a source or level without its levels.
-    pub fn take_alone(present: Present<'_>, source: u32) -> Snapshot {
+    pub fn take_alone(
+        present: Present<'_>,
+        source: u32,
+        last: &mut Option<Arc<Known>>,
+    ) -> Snapshot {
         Snapshot {
             sealed: present.log.sealed().clone(),
-            own: Part::take(present, source),
+            own: Part::take(present, source, last),
             levels: Vec::new(),
             levels_until: i64::MIN,
         }
@@ -140,7 +151,18 @@ impl Part {
         open.chain(ends).sum()
     }
 
-    fn take(Present { head, log, volume }: Present<'_>, source: u32) -> Part {
+    fn take(
+        Present { head, log, volume }: Present<'_>,
+        source: u32,
+        last: &mut Option<Arc<Known>>,
+    ) -> Part {
+        let layout = head.layout_of(source);
+        let layouts = match last {
+            Some(known) if known.is_all_of(layout) => known.clone(),
+            _ => last
+                .insert(Arc::new(Known::of(head.layouts(), layout)))
+                .clone(),
+        };
         let unsealed = log.open_blocks_of(source).map(|(open, entry)| {
             let unsealed = Unsealed {
                 file: open.file.clone(),
@@ -153,7 +175,7 @@ impl Part {
         let visibility = log.retention.visibility(source, head.rows_of(source));
         Part {
             source,
-            layouts: Known::of(head.layouts(), head.layout_of(source)),
+            layouts,
             is_level: head.members().is_level(source),
             open: head.unsealed(source, log.logged(), &visibility),
             unsealed: unsealed.collect(),
@@ -189,6 +211,11 @@ impl Known {
             others,
             present,
         }
+    }
+
+    /// Returns whether these are the layouts of every source with the layout `number`, now and later.
+    fn is_all_of(&self, number: u32) -> bool {
+        self.present.number() == number && self.others.is_empty()
     }
 
     /// Returns the names and types of the columns of a layout, or `None` if the layout is unknown.

@@ -12,6 +12,7 @@ use crate::error::Error;
 use crate::maps::HashMap;
 use crate::query::blocks::Blocks;
 use crate::query::bounds;
+use crate::query::damages::Damages;
 use crate::query::memory::QueryShare;
 use crate::query::rows::Rows;
 use crate::query::snapshot::{BlockLocation, Known, Part, Present, Snapshot};
@@ -20,7 +21,7 @@ use crate::retention::rollup::{field_of, step_start};
 use crate::retention::visibility::VisibilityFilter;
 use crate::segment::Entry;
 use crate::segment::sealed::LastPage;
-use seiner_bundle::SourceRows;
+use seiner_bundle::{Layout as BundleLayout, SourceRows};
 use seiner_model::{Columns, FieldColumn, FieldType, Interval, SourceId, SourceKey};
 use seiner_store::IsOver;
 use std::collections::VecDeque;
@@ -32,50 +33,19 @@ const SNAPSHOTS: usize = 32;
 const SNAPSHOT_BYTES: usize = 32 << 10;
 /// Maximum number of footer pages that a query keeps: some megabytes.
 const PAGES_KEPT: usize = 1024;
-
-/// Damage found while reading.
-#[derive(Debug, Default)]
-pub(crate) struct Damages(Vec<(Error, Option<Entry>)>);
-
-impl Damages {
-    /// Keeps damage, with the damaged block. Other errors are returned.
-    pub fn note<T>(
-        &mut self,
-        result: Result<T, Error>,
-        block: Option<&Entry>,
-    ) -> Result<Option<T>, Error> {
-        match result {
-            Ok(found) => Ok(Some(found)),
-            Err(error @ Error::Damage { .. }) => {
-                self.0.push((error, block.copied()));
-                Ok(None)
-            }
-            Err(error) => Err(error),
-        }
-    }
-
-    /// Adds other damage.
-    pub fn extend(&mut self, others: Damages) {
-        self.0.extend(others.0);
-    }
-
-    /// Records damaged blocks as losses of the store and returns the errors.
-    pub fn report(self, engine: &Core) -> impl Iterator<Item = Error> + use<> {
-        for (error, block) in &self.0 {
-            if let Some(entry) = block {
-                engine.note_block(error, entry);
-            }
-        }
-        self.0.into_iter().map(|(error, _)| error)
-    }
-}
+/// Reason why every source of a query has a key.
+const REGISTERED: &str = "selected sources are registered";
 
 /// Reader of the sources of a query, in order.
 pub(crate) struct SourceReader<'a> {
     pub engine: &'a Core,
     sources: std::vec::IntoIter<SourceId>,
-    /// Copies of the next sources.
-    ahead: VecDeque<Snapshot>,
+    /// Copies of the next sources, with their keys.
+    ahead: VecDeque<(Snapshot, SourceKey)>,
+    /// Layouts of the source that was copied last.
+    known: Option<Arc<Known>>,
+    /// Wanted columns of the layouts of the source, or level, that was listed last.
+    columns: Option<(Arc<Known>, bool, Arc<[bool]>)>,
     pub fields: Option<Vec<String>>,
     pub interval: Interval,
     /// Footer pages that were read last, by the number of the segment. Sources are read in order,
@@ -111,9 +81,9 @@ pub(crate) struct SourceView {
     pub source: SourceId,
     pub key: Arc<SourceKey>,
     /// Layouts of its blocks.
-    layouts: Known,
+    layouts: Arc<Known>,
     /// True for each wanted column.
-    pub wanted: Vec<bool>,
+    pub wanted: Arc<[bool]>,
     pub interval: Interval,
     /// Hidden parts of the source.
     pub visibility: VisibilityFilter,
@@ -122,7 +92,7 @@ pub(crate) struct SourceView {
     /// Blocks that are not yet encoded, oldest first. They are younger than all others.
     open: Vec<OpenBlock>,
     is_over: Option<IsOver>,
-    bundles: Arc<BundleCache>,
+    pub bundles: Arc<BundleCache>,
     _share: QueryShare,
 }
 
@@ -155,6 +125,8 @@ impl<'a> SourceReader<'a> {
             engine,
             sources: sources.into_iter(),
             ahead: VecDeque::new(),
+            known: None,
+            columns: None,
             fields: None,
             interval,
             pages: HashMap::default(),
@@ -169,6 +141,11 @@ impl<'a> SourceReader<'a> {
         self.sources.collect()
     }
 
+    /// Returns the number of sources that are not read yet.
+    pub fn sources(&self) -> usize {
+        self.sources.len()
+    }
+
     /// Limits the blocks to those with numbers below `end`.
     pub fn before(self, end: u64) -> SourceReader<'a> {
         SourceReader { end, ..self }
@@ -176,7 +153,11 @@ impl<'a> SourceReader<'a> {
 
     /// Limits the fields.
     pub fn with_fields(self, fields: Option<Vec<String>>) -> SourceReader<'a> {
-        SourceReader { fields, ..self }
+        SourceReader {
+            fields,
+            columns: None,
+            ..self
+        }
     }
 
     /// Returns the next source, or `None` at the end or if the query was abandoned.
@@ -193,23 +174,37 @@ impl<'a> SourceReader<'a> {
             self.copy_ahead();
         }
         self.sources.next();
-        self.ahead.pop_front().map(|snapshot| self.source(snapshot))
+        let (snapshot, key) = self.ahead.pop_front()?;
+        Some(self.source(snapshot, key))
     }
 
-    /// Copies the next sources in one hold of the locks.
+    /// Copies the next sources in one hold of the locks, and their keys in one hold of the dictionary.
     fn copy_ahead(&mut self) {
+        let snapshots = self.snapshots();
+        let copied = snapshots.iter().map(|snapshot| snapshot.own.source);
+        let keys: Vec<SourceKey> = self.engine.dictionary(|dictionary| {
+            let keys = copied.map(|source| dictionary.key(source).expect(REGISTERED));
+            keys.collect()
+        });
+        self.ahead.extend(snapshots.into_iter().zip(keys));
+    }
+
+    fn snapshots(&mut self) -> Vec<Snapshot> {
         let (head, log) = self.engine.present();
         let volume = &*self.engine.volume;
         let (head, log) = (&*head, &*log);
         let mut bytes = 0;
+        let mut snapshots = Vec::with_capacity(SNAPSHOTS.min(self.sources.len()));
         for source in self.sources.as_slice().iter().take(SNAPSHOTS) {
-            let snapshot = Snapshot::take(Present { head, log, volume }, source.0, self.interval);
+            let present = Present { head, log, volume };
+            let snapshot = Snapshot::take(present, source.0, self.interval, &mut self.known);
             bytes += snapshot.copied_bytes();
-            self.ahead.push_back(snapshot);
+            snapshots.push(snapshot);
             if bytes > SNAPSHOT_BYTES {
                 break;
             }
         }
+        snapshots
     }
 
     /// Returns whether the query was abandoned.
@@ -223,19 +218,27 @@ impl<'a> SourceReader<'a> {
         self.ahead.clear();
     }
 
-    fn source(&mut self, mut snapshot: Snapshot) -> Result<Source, Error> {
+    fn source(&mut self, mut snapshot: Snapshot, key: SourceKey) -> Result<Source, Error> {
         snapshot.own.visibility = snapshot.own.visibility.before(self.end);
         let mut damages = Damages::default();
         let mut levels = Vec::new();
         let mut own_interval = self.interval;
         for (rank, (step, level)) in snapshot.levels.iter().enumerate() {
-            let view = self.view(&snapshot, level, rank + 1, self.interval, &mut damages)?;
+            let rank = rank + 1;
+            let view = self.view(&snapshot, level, None, rank, self.interval, &mut damages)?;
             levels.push((*step, Arc::new(view)));
             let last = self.interval.end.min(snapshot.levels_until - 1);
             let end = step_start(last, *step).saturating_add((*step - 1) as i64);
             own_interval.end = own_interval.end.max(end);
         }
-        let own = self.view(&snapshot, &snapshot.own, 0, own_interval, &mut damages)?;
+        let own = self.view(
+            &snapshot,
+            &snapshot.own,
+            Some(key),
+            0,
+            own_interval,
+            &mut damages,
+        )?;
         let mut open_times = Vec::new();
         if !levels.is_empty() {
             let views = levels.iter().map(|(_, view)| &**view).chain([&own]);
@@ -263,17 +266,19 @@ impl<'a> SourceReader<'a> {
             let (head, log) = self.engine.present();
             let volume = &*self.engine.volume;
             let (head, log) = (&*head, &*log);
-            Snapshot::take_alone(Present { head, log, volume }, source.0)
+            let present = Present { head, log, volume };
+            Snapshot::take_alone(present, source.0, &mut self.known)
         };
-        let view = self.view(&snapshot, &snapshot.own, 0, self.interval, damages)?;
+        let view = self.view(&snapshot, &snapshot.own, None, 0, self.interval, damages)?;
         Ok(Arc::new(view))
     }
 
-    /// Lists the blocks of a part of a snapshot. Parts of one rank come in order.
+    /// Lists the blocks of a part of a snapshot. Parts of one rank come in order. The key is read if it is not given.
     fn view(
         &mut self,
         snapshot: &Snapshot,
         part: &Part,
+        key: Option<SourceKey>,
         rank: usize,
         interval: Interval,
         damages: &mut Damages,
@@ -297,6 +302,9 @@ impl<'a> SourceReader<'a> {
                 .or_default();
             entries.clear();
             damages.note(segment.blocks_of(part.source, last, &mut entries), None)?;
+            if entries.is_empty() {
+                continue;
+            }
             let location = BlockLocation::Sealed(segment.clone());
             blocks.add(location, &entries, is_wanted);
         }
@@ -307,6 +315,31 @@ impl<'a> SourceReader<'a> {
         // The list, and the times and numbers of a sweep over it.
         let sweep = blocks.len() * size_of::<(i64, usize)>();
         let share = self.engine.queries.charge(blocks.memory() + sweep);
+        let source = SourceId(part.source);
+        let key = key.unwrap_or_else(|| source_key(self.engine, source).expect(REGISTERED));
+        Ok(SourceView {
+            source,
+            key: Arc::new(key),
+            wanted: self.wanted(part),
+            layouts: part.layouts.clone(),
+            interval: in_view,
+            visibility: part.visibility.clone(),
+            blocks,
+            open: part.open.clone(),
+            is_over: self.is_over.clone(),
+            bundles: self.engine.bundles.clone(),
+            _share: share,
+        })
+    }
+
+    /// Returns whether each column of a part is wanted.
+    fn wanted(&mut self, part: &Part) -> Arc<[bool]> {
+        if let Some((layouts, is_level, wanted)) = &self.columns
+            && Arc::ptr_eq(layouts, &part.layouts)
+            && *is_level == part.is_level
+        {
+            return wanted.clone();
+        }
         let names = part.layouts.present.names().iter();
         let wanted = names.map(|name| {
             let name = match part.is_level {
@@ -317,21 +350,9 @@ impl<'a> SourceReader<'a> {
                 .as_ref()
                 .is_none_or(|fields| fields.iter().any(|field| **field == *name))
         });
-        let source = SourceId(part.source);
-        let key = source_key(self.engine, source).expect("selected sources are registered");
-        Ok(SourceView {
-            source,
-            key: Arc::new(key),
-            wanted: wanted.collect(),
-            layouts: part.layouts.clone(),
-            interval: in_view,
-            visibility: part.visibility.clone(),
-            blocks,
-            open: part.open.clone(),
-            is_over: self.is_over.clone(),
-            bundles: self.engine.bundles.clone(),
-            _share: share,
-        })
+        let wanted: Arc<[bool]> = wanted.collect();
+        self.columns = Some((part.layouts.clone(), part.is_level, wanted.clone()));
+        wanted
     }
 }
 
@@ -355,7 +376,7 @@ impl Source {
     pub fn may_have_rows(&self) -> bool {
         let levels = self.levels.iter().map(|(_, view)| view);
         let mut views = levels.chain([&self.own]);
-        !self.damages.0.is_empty() || views.any(|view| view.may_have_rows(self.interval))
+        !self.damages.is_empty() || views.any(|view| view.may_have_rows(self.interval))
     }
 }
 
@@ -428,21 +449,11 @@ impl SourceView {
         wanted: &[bool],
     ) -> Result<Rows, Error> {
         let SourceRows { layout, rows, .. } = self.bundles.rows(entry, place)?;
-        let present = &self.layouts.present;
-        let mut fields = vec![None; present.columns()];
-        for (column, ((name, field_type), field)) in
-            layout.fields().iter().zip(rows.fields).enumerate()
-        {
-            let Some(place_of) = present.column(name.as_bytes(), column) else {
-                continue;
-            };
-            if present.types()[place_of] != *field_type {
-                return Err(place.damage(
-                    entry,
-                    format!("its field {name:?} has the type {}", field_type.name()),
-                ));
-            }
-            if wanted[place_of] {
+        let mut fields = vec![None; self.layouts.present.columns()];
+        for (column, field) in rows.fields.into_iter().enumerate() {
+            let found = self.bundled_column(&layout, column);
+            let found = found.map_err(|what| place.damage(entry, what))?;
+            if let Some(place_of) = found.filter(|place_of| wanted[*place_of]) {
                 fields[place_of] = Some(field);
             }
         }
@@ -451,6 +462,27 @@ impl SourceView {
             fields,
         };
         Ok(self.lift(entry.number, rows))
+    }
+
+    /// Returns the column of the present layout for a column of a bundle.
+    ///
+    /// # Errors
+    /// A description of the damage, if the types differ.
+    pub fn bundled_column(
+        &self,
+        layout: &BundleLayout,
+        column: usize,
+    ) -> Result<Option<usize>, String> {
+        let (name, field_type) = &layout.fields()[column];
+        let present = &self.layouts.present;
+        let found = present.column(name.as_bytes(), column);
+        match found.is_none_or(|found| present.types()[found] == *field_type) {
+            true => Ok(found),
+            false => Err(format!(
+                "its field {name:?} has the type {}",
+                field_type.name()
+            )),
+        }
     }
 
     /// Returns the rows of a block from its bytes.

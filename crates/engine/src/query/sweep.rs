@@ -8,9 +8,10 @@
 
 use crate::error::Error;
 use crate::maps::HashMap;
+use crate::query::damages::Damages;
 use crate::query::parallel::Ordered;
 use crate::query::rows::{Rows, merge};
-use crate::query::source::{Damages, SourceView};
+use crate::query::source::SourceView;
 use seiner_model::Interval;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};

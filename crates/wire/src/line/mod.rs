@@ -28,7 +28,8 @@ use end::LineEnd;
 use escape::{IN_NAME, IN_TEXT, find_quote, is_escaped};
 use memchr::{memchr, memchr_iter, memrchr};
 use number::{Number, NumberFault};
-use seiner_model::{Batch, Cell, Row, Value, plausible_unit, rfc3339};
+use seiner_model::{Batch, Cell, Row, Value, plausible_times, plausible_unit, rfc3339};
+use std::ops::RangeInclusive;
 
 /// Parser of lines into batches. It counts lines.
 ///
@@ -39,6 +40,10 @@ pub struct LineParser {
     refuse_1970: bool,
     /// True if the unit of a time follows from its number.
     guess_unit: bool,
+    /// Length of a unit in ns, for times that [`LineParser::short_time`] parses.
+    unit: i64,
+    /// Times in ns that [`LineParser::short_time`] accepts. Others are parsed and examined by the slow path.
+    plain: RangeInclusive<i64>,
     /// Number of the line at the front of the next piece, from 1.
     line: u64,
     /// Number of newlines within quoted texts of the current line.
@@ -63,6 +68,8 @@ impl LineParser {
             precision,
             refuse_1970: false,
             guess_unit: false,
+            unit: precision.ns(),
+            plain: i64::MIN..=i64::MAX,
             line: 1,
             inner_newlines: 0,
             strides: Vec::new(),
@@ -76,6 +83,10 @@ impl LineParser {
     #[must_use]
     pub fn refuse_1970(mut self, refuse: bool) -> LineParser {
         self.refuse_1970 = refuse;
+        self.plain = match refuse {
+            true => plausible_times(),
+            false => i64::MIN..=i64::MAX,
+        };
         self
     }
 
@@ -328,7 +339,25 @@ impl LineParser {
         {
             return Ok((time, at + 21));
         }
-        self.any_time(text, at, now)
+        match self.short_time(text, at) {
+            Some(found) => Ok(found),
+            None => self.any_time(text, at, now),
+        }
+    }
+
+    /// Fast path: parses a time of up to 16 digits and the newline after it. `None` means that
+    /// [`LineParser::any_time`] must decide.
+    #[inline(always)]
+    fn short_time(&self, text: &[u8], at: usize) -> Option<(i64, usize)> {
+        if text.get(at) != Some(&b' ') || self.guess_unit {
+            return None;
+        }
+        let (units, len) = number::digits(text, at + 1)?;
+        let end = at + 1 + len;
+        // At most 16 digits fit in 64 bits.
+        let time = (units as i64).checked_mul(self.unit)?;
+        let is_plain = text.get(end) == Some(&b'\n') && self.plain.contains(&time);
+        is_plain.then_some((time, end + 1))
     }
 
     fn any_time(&self, text: &[u8], at: usize, now: i64) -> Result<(i64, usize), Fault> {

@@ -85,7 +85,7 @@ pub fn short(text: &[u8], at: usize) -> Option<(Number, usize)> {
 /// Parses up to 16 digits from `at`. Returns their value and their number. Returns `None` if there is no digit,
 /// or if the text ends within the words of eight bytes that it loads.
 #[inline(always)]
-fn digits(text: &[u8], at: usize) -> Option<(u64, usize)> {
+pub fn digits(text: &[u8], at: usize) -> Option<(u64, usize)> {
     let (high, len) = scan::digits(scan::load(text, at)?)?;
     if len < 8 {
         return Some((high, len));

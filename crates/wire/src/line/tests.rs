@@ -548,3 +548,40 @@ fn times_without_their_precision_are_rejected_on_request() {
     assert_eq!(read("v x=1 1700000000", Precision::Ms, true).0, 0);
     assert_eq!(read("v x=1 1700000000000", Precision::Ms, true).0, 1);
 }
+
+#[test]
+fn times_in_every_unit_are_scaled_alike_on_the_fast_and_on_the_slow_path() {
+    let precisions = ["ns", "us", "ms", "s", "m", "h"].map(|name| name.parse().unwrap());
+    for precision in precisions {
+        let unit = Precision::ns(precision);
+        let limit = i64::MAX / unit;
+        let now = 1_700_000_000_000_000_000 / unit;
+        let units = [0, 1, 9, 12_345_678, 123_456_789, now, limit - 1, limit];
+        for units in units
+            .into_iter()
+            .chain([limit.saturating_add(1), 9_999_999_999_999_999])
+        {
+            for refuse in [false, true] {
+                let read = |end: &str| {
+                    // The space keeps the line from the fast path. So does the end of the text.
+                    let text = format!("v x=1 {units}{end}");
+                    let (arena, mut batch, mut errors) = (Arena::new(), Batch::new(), Vec::new());
+                    let mut parser = LineParser::new(precision).refuse_1970(refuse);
+                    parser.parse(text.as_bytes(), true, 0, 9, &arena, &mut batch, &mut errors);
+                    let times: Vec<i64> = batch.rows.iter().map(|row| row.time).collect();
+                    (
+                        times,
+                        errors.iter().map(ToString::to_string).collect::<Vec<_>>(),
+                    )
+                };
+                let fast = read("\n# a comment, longer than a word\n");
+                assert_eq!(fast, read(" \n"), "{units} {precision}");
+                assert_eq!(fast, read(""), "{units} {precision}");
+                let expected = units.checked_mul(unit).filter(|_| !refuse || units == now);
+                if !refuse || units == now {
+                    assert_eq!(fast.0.first().copied(), expected, "{units} {precision}");
+                }
+            }
+        }
+    }
+}
