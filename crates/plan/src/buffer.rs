@@ -10,9 +10,9 @@ const STATE_BYTES: f64 = 10.0;
 /// Bytes of the line of a source with a buffer of its own.
 pub const LINE: f64 = 64.0;
 /// Maximum bytes of the rows of a small block, which needs no line, and the bytes that it takes beside its rows: its
-/// head, and half of the distance between two sizes.
+/// head, and its part of the head and of the free space of the group, less the time that the group has in common.
 const SMALL_ROWS: f64 = 96.0;
-const SMALL_HEAD: f64 = 18.0 + 4.0;
+const SMALL_HEAD: f64 = 4.0;
 
 /// Returns the bytes of `rows` rows of one number if they fit into a small block. The engine stores them so when memory
 /// is short.

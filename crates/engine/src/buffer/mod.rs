@@ -4,7 +4,7 @@
 //! more than one column a second slot for the column states. Appending a row to a source with one
 //! field touches two cache lines, which can be prefetched.
 //!
-//! When memory is short, sources with few rows of one number share pages instead, as *small blocks*
+//! When memory is short, sources with few rows of one number share buffers instead, as *small blocks*
 //! without a line ([`small`]). A source whose rows exceed a small block gets a line and keeps it
 //! until its block is sealed. A source without an open block has neither.
 
@@ -14,6 +14,7 @@ pub mod line;
 pub mod number;
 pub mod row;
 pub mod run;
+mod shared;
 pub mod slab;
 pub mod small;
 
@@ -93,9 +94,7 @@ impl Buffers {
     #[inline]
     pub fn prefetch_line(&self, source: u32) {
         self.lines.prefetch(source);
-        if self.scarce {
-            self.small.prefetch_slot(source);
-        }
+        self.small.prefetch_place(source);
     }
 
     /// Prefetches the end of the rows of a source, for which [`Buffers::prefetch_line`] was called.
@@ -532,10 +531,10 @@ impl Buffers {
 
     /// Returns the permanent memory of the sources, in bytes.
     pub fn source_bytes(&self) -> usize {
-        self.lines.layout_bytes() + self.small.slot_bytes()
+        self.lines.layout_bytes() + self.small.source_bytes()
     }
 
-    /// Chooses whether new blocks of one number begin as small blocks.
+    /// Chooses whether blocks of one number begin as small blocks.
     pub fn set_scarce(&mut self, scarce: bool) {
         self.scarce = scarce;
     }

@@ -1,82 +1,31 @@
-//! Small blocks: open blocks with few rows of one number, in pages that many sources share.
+//! Small blocks: open blocks with few rows of one number, in buffers that neighbouring sources share.
 //!
 //! A source with its own line costs a line and a slot of the slab, at least 128 bytes, however few
-//! rows it has. A small block costs its rows and a head of 18 bytes, rounded up to eight bytes.
-//! Blocks of one size are stored without gaps: the last block moves into the place of a removed
-//! block. Column states are not stored. They are computed again from the rows, which are few.
+//! rows it has. A small block costs its rows and about six bytes: all that neighbours have in common
+//! is stored once for a group of sources. Column states are not stored. They are computed again from
+//! the rows, which are few.
 
-use super::line::OpenState;
-use super::row::{self, ColumnState, Reader, TimeState};
-use crate::prefetch::prefetch;
-use crate::retention::counts::Counts;
+use super::line::{GROUP, OpenState};
+use super::row::{self, ColumnState, Reader, START, TimeState};
+use super::shared::{MOST, SharedBuffers};
+use seiner_codec::varint;
 use seiner_model::FieldType;
-use std::ops::Range;
 
 /// Maximum bytes of the rows of a small block.
 pub const SMALL_ROWS: usize = 96;
-/// Bytes of a head: source, number of the block, journal file, last arrival, rows, bytes.
-const HEAD: usize = 18;
-/// Bytes of the smallest block, and the distance of the sizes.
-const SMALLEST: usize = 24;
-const STEP: usize = 8;
-const CLASSES: usize = (HEAD + SMALL_ROWS).div_ceil(STEP) - SMALLEST / STEP + 1;
-const LARGEST: usize = SMALLEST + (CLASSES - 1) * STEP;
+/// Maximum rows of a small block.
+const MOST_ROWS: u16 = 255;
 /// Bytes that are read at once.
 const WINDOW: usize = 16;
-/// Bytes of a page.
-const PAGE: usize = 64 << 10;
-/// Bits of a handle that store the index of a block among those of its size.
-const INDEX_BITS: u32 = 28;
-/// Flag in the byte that counts rows: no decimal was found for the last value.
+/// Bytes of the first row before its value: the codes, and the time.
+const FIRST: usize = 9;
+/// Maximum bytes of a block in a shared buffer: two bytes, the head, a time, and rows.
+const BLOCK: usize = 2 + 10 + 5 + 2 + 1 + 10 + SMALL_ROWS;
+/// Flag of a block: no decimal was found for the last value. Lower bits are the source in its group.
 const HOPELESS: u8 = 128;
-/// Maximum rows of a small block.
-const MOST_ROWS: u16 = 127;
 
-const _: () = assert!(
-    CLASSES <= 1 << (32 - INDEX_BITS),
-    "a handle contains the size"
-);
-
-/// Position of a small block. It changes when the block grows, and when another block is removed.
-#[derive(Clone, Copy, PartialEq, Eq)]
-struct Slot(u32);
-
-impl Default for Slot {
-    fn default() -> Slot {
-        Slot::NONE
-    }
-}
-
-impl Slot {
-    const NONE: Slot = Slot(u32::MAX);
-
-    fn new(class: usize, index: usize) -> Slot {
-        Slot((class as u32) << INDEX_BITS | index as u32)
-    }
-
-    fn class(self) -> usize {
-        (self.0 >> INDEX_BITS) as usize
-    }
-
-    fn index(self) -> usize {
-        (self.0 & ((1 << INDEX_BITS) - 1)) as usize
-    }
-}
-
-/// Blocks of one size.
-#[derive(Default)]
-struct Class {
-    pages: Vec<Box<[u8]>>,
-    len: usize,
-}
-
-/// Small blocks of a store, by source.
-#[derive(Default)]
-pub struct SmallBlocks {
-    slots: Counts<Slot>,
-    classes: [Class; CLASSES],
-    page_bytes: usize,
-}
+const _: () = assert!(Common::BYTES + GROUP * BLOCK <= MOST, "a group fits");
+const _: () = assert!(GROUP <= HOPELESS as usize && BLOCK - 2 <= 255);
 
 /// Copy of a small block.
 pub struct Small {
@@ -107,6 +56,25 @@ impl Small {
     /// Returns the encoded rows.
     pub fn rows(&self) -> &[u8] {
         &self.rows[..self.state.bytes as usize]
+    }
+
+    /// Returns the time of the first row.
+    fn first_time(&self) -> i64 {
+        debug_assert_eq!(self.rows[0] & 15, START, "a block begins with a time");
+        i64::from_le_bytes(self.rows[1..FIRST].try_into().expect("eight bytes"))
+    }
+
+    /// Returns the numbers that the group of the block's source has in common.
+    fn common(&self) -> Common {
+        Common {
+            block: self.state.block,
+            journal_file: self.state.journal_file,
+            time: if self.state.rows == 0 {
+                0
+            } else {
+                self.first_time()
+            },
+        }
     }
 
     /// Returns whether another row of `bytes` bytes fits.
@@ -168,166 +136,191 @@ pub fn fits(bytes: usize, rows: u16) -> bool {
     bytes <= SMALL_ROWS && rows <= MOST_ROWS
 }
 
+/// Numbers from which the blocks of a group differ: those of the block that was stored first.
+#[derive(Clone, Copy)]
+struct Common {
+    block: u64,
+    journal_file: u32,
+    time: i64,
+}
+
+impl Common {
+    const BYTES: usize = 20;
+
+    fn read(string: &[u8]) -> Common {
+        let word = |at: usize| u64::from_le_bytes(string[at..at + 8].try_into().expect("8 bytes"));
+        Common {
+            block: word(0),
+            journal_file: word(8) as u32,
+            time: word(12) as i64,
+        }
+    }
+
+    fn put(self, out: &mut Vec<u8>) {
+        out.extend_from_slice(&self.block.to_le_bytes());
+        out.extend_from_slice(&self.journal_file.to_le_bytes());
+        out.extend_from_slice(&self.time.to_le_bytes());
+    }
+}
+
+/// Small blocks of a store, by source.
+#[derive(Default)]
+pub struct SmallBlocks {
+    buffers: SharedBuffers,
+    /// String that is being written.
+    string: Vec<u8>,
+}
+
 impl SmallBlocks {
     /// Adds a source, which has no small block.
     pub fn add_source(&mut self, source: u32) {
-        *self.slots.of(source) = Slot::NONE;
+        self.buffers.add_group(group(source));
     }
 
     /// Stores the small block of a source. It replaces the block that the source has.
     pub fn put(&mut self, source: u32, small: &Small) {
-        let (slot, class) = (self.slots.get(source), class_of(small.rows().len()));
-        if slot != Slot::NONE && slot.class() == class {
-            return write(self.block_mut(slot), source, small);
-        }
-        self.remove(source);
-        let list = &mut self.classes[class];
-        if list.len == list.pages.len() * blocks(class) {
-            list.pages.push(vec![0; PAGE].into_boxed_slice());
-            self.page_bytes += PAGE;
-        }
-        let slot = Slot::new(class, list.len);
-        list.len += 1;
-        write(self.block_mut(slot), source, small);
-        *self.slots.of(source) = slot;
+        self.replace(source, Some(small));
     }
 
-    /// Removes the small block of a source, if it has one. The last block of the same size moves
-    /// into its place.
+    /// Removes the small block of a source, if it has one.
     pub fn remove(&mut self, source: u32) {
-        let slot = self.slots.get(source);
-        if slot == Slot::NONE {
-            return;
+        if find(self.buffers.get(group(source)), source).is_some() {
+            self.replace(source, None);
         }
-        *self.slots.of(source) = Slot::NONE;
-        let (class, bytes) = (slot.class(), class_bytes(slot.class()));
-        let last = Slot::new(class, self.classes[class].len - 1);
-        if slot != last {
-            let mut copy = [0; LARGEST];
-            copy[..bytes].copy_from_slice(self.block(last));
-            self.block_mut(slot).copy_from_slice(&copy[..bytes]);
-            *self.slots.of(source_of(&copy)) = slot;
+    }
+
+    fn replace(&mut self, source: u32, small: Option<&Small>) {
+        let string = self.buffers.get(group(source));
+        let old = find(string, source).map_or(0..0, |(at, len)| at..at + 2 + len);
+        let blocks = string.get(Common::BYTES..).unwrap_or_default();
+        let old = old.start.saturating_sub(Common::BYTES)..old.end.saturating_sub(Common::BYTES);
+        let common = match old.len() == blocks.len() {
+            // The only block of the group may have been without rows.
+            true => small.map(Small::common),
+            false => Some(Common::read(string)),
+        };
+        let Some(common) = common else {
+            return self.buffers.remove(group(source));
+        };
+        let out = &mut self.string;
+        out.clear();
+        common.put(out);
+        out.extend_from_slice(&blocks[..old.start]);
+        if let Some(small) = small {
+            put(source, small, common, out);
         }
-        let list = &mut self.classes[class];
-        list.len -= 1;
-        // One free page is kept, so that a block at the limit does not allocate again and again.
-        if list.len + 2 * blocks(class) <= list.pages.len() * blocks(class) {
-            list.pages.pop();
-            self.page_bytes -= PAGE;
-        }
+        out.extend_from_slice(&blocks[old.end..]);
+        self.buffers.put(group(source), out);
     }
 
     /// Frees the pages that no block uses.
     pub fn release_idle(&mut self) {
-        for (class, list) in self.classes.iter_mut().enumerate() {
-            let needed = list.len.div_ceil(blocks(class));
-            self.page_bytes -= (list.pages.len() - needed) * PAGE;
-            list.pages.truncate(needed);
-        }
+        self.buffers.release_idle();
     }
 
     /// Returns the figures of the small block of a source.
     pub fn state(&self, source: u32) -> Option<OpenState> {
-        let slot = self.slots.get(source);
-        (slot != Slot::NONE).then(|| state(self.block(slot)))
+        let string = self.buffers.get(group(source));
+        let (at, len) = find(string, source)?;
+        Some(read(&string[at..at + 2 + len], Common::read(string)).0)
     }
 
     /// Copies the small block of a source.
     pub fn get(&self, source: u32) -> Option<Small> {
-        let slot = self.slots.get(source);
-        if slot == Slot::NONE {
-            return None;
+        let string = self.buffers.get(group(source));
+        let (at, len) = find(string, source)?;
+        let (state, time, rest) = read(&string[at..at + 2 + len], Common::read(string));
+        let mut rows = [0; SMALL_ROWS];
+        if state.rows != 0 {
+            rows[0] = rest[0];
+            rows[1..FIRST].copy_from_slice(&time.to_le_bytes());
+            rows[FIRST..state.bytes as usize].copy_from_slice(&rest[1..]);
         }
-        let block = self.block(slot);
-        let state = state(block);
-        let hopeless = block[16] & HOPELESS != 0;
-        let rows = &block[HEAD..HEAD + state.bytes as usize];
-        Some(Small::new(state, hopeless, rows))
+        let hopeless = string[at] & HOPELESS != 0;
+        Some(Small::new(state, hopeless, &rows[..state.bytes as usize]))
     }
 
-    /// Prefetches the position of the small block of a source.
+    /// Prefetches the place of the small block of a source.
     #[inline]
-    pub fn prefetch_slot(&self, source: u32) {
-        prefetch(self.slots.place(source));
+    pub fn prefetch_place(&self, source: u32) {
+        self.buffers.prefetch_place(group(source));
     }
 
     /// Prefetches the small block of a source.
     #[inline]
     pub fn prefetch(&self, source: u32) {
-        let slot = self.slots.get(source);
-        if slot != Slot::NONE {
-            prefetch(self.block(slot));
-        }
+        self.buffers.prefetch(group(source));
     }
 
     /// Returns the memory of all blocks, in bytes.
     pub fn page_bytes(&self) -> usize {
-        self.page_bytes
+        self.buffers.page_bytes()
     }
 
     /// Returns the permanent memory of all sources, in bytes.
-    pub fn slot_bytes(&self) -> usize {
-        self.slots.memory()
-    }
-
-    fn block(&self, slot: Slot) -> &[u8] {
-        let (page, place) = place(slot);
-        &self.classes[slot.class()].pages[page][place]
-    }
-
-    fn block_mut(&mut self, slot: Slot) -> &mut [u8] {
-        let (page, place) = place(slot);
-        &mut self.classes[slot.class()].pages[page][place]
+    pub fn source_bytes(&self) -> usize {
+        self.buffers.place_bytes() + self.string.capacity()
     }
 }
 
-/// Returns the page of a block, and its place in the page.
+fn group(source: u32) -> u32 {
+    source / GROUP as u32
+}
+
+/// Finds the block of a source in the string of its group: the position, and the bytes after the
+/// first two.
 #[inline]
-fn place(slot: Slot) -> (usize, Range<usize>) {
-    let (bytes, blocks) = (class_bytes(slot.class()), blocks(slot.class()));
-    let start = slot.index() % blocks * bytes;
-    (slot.index() / blocks, start..start + bytes)
-}
-
-/// Returns the number of blocks of a size in a page.
-fn blocks(class: usize) -> usize {
-    PAGE / class_bytes(class)
-}
-
-fn class_bytes(class: usize) -> usize {
-    SMALLEST + class * STEP
-}
-
-fn class_of(rows: usize) -> usize {
-    (HEAD + rows).max(SMALLEST).div_ceil(STEP) - SMALLEST / STEP
-}
-
-fn write(block: &mut [u8], source: u32, small: &Small) {
-    let state = &small.state;
-    assert!(state.block < 1 << 48, "a store begins fewer blocks");
-    block[..4].copy_from_slice(&source.to_le_bytes());
-    block[4..10].copy_from_slice(&state.block.to_le_bytes()[..6]);
-    block[10..14].copy_from_slice(&state.journal_file.to_le_bytes());
-    block[14..16].copy_from_slice(&state.touched.to_le_bytes());
-    block[16] = state.rows as u8 | if small.hopeless { HOPELESS } else { 0 };
-    block[17] = state.bytes as u8;
-    block[HEAD..HEAD + small.rows().len()].copy_from_slice(small.rows());
-}
-
-fn source_of(block: &[u8]) -> u32 {
-    u32::from_le_bytes([block[0], block[1], block[2], block[3]])
-}
-
-fn state(block: &[u8]) -> OpenState {
-    let mut number = [0; 8];
-    number[..6].copy_from_slice(&block[4..10]);
-    OpenState {
-        block: u64::from_le_bytes(number),
-        journal_file: u32::from_le_bytes([block[10], block[11], block[12], block[13]]),
-        touched: u16::from_le_bytes([block[14], block[15]]),
-        rows: u16::from(block[16] & !HOPELESS),
-        bytes: u32::from(block[17]),
+fn find(string: &[u8], source: u32) -> Option<(usize, usize)> {
+    let nth = (source % GROUP as u32) as u8;
+    let mut at = Common::BYTES;
+    while at < string.len() {
+        let len = string[at + 1] as usize;
+        if string[at] & !HOPELESS == nth {
+            return Some((at, len));
+        }
+        at += 2 + len;
     }
+    None
+}
+
+/// Appends a block: the source in its group, the bytes that follow, the figures, and the rows.
+fn put(source: u32, small: &Small, common: Common, out: &mut Vec<u8>) {
+    let (state, start) = (&small.state, out.len());
+    let flag = if small.hopeless { HOPELESS } else { 0 };
+    out.extend_from_slice(&[(source % GROUP as u32) as u8 | flag, 0]);
+    varint::put_i64(state.block.wrapping_sub(common.block) as i64, out);
+    let file = i64::from(state.journal_file) - i64::from(common.journal_file);
+    varint::put_i64(file, out);
+    out.extend_from_slice(&state.touched.to_le_bytes());
+    out.push(state.rows as u8);
+    if state.rows != 0 {
+        varint::put_i64(small.first_time().wrapping_sub(common.time), out);
+        out.push(small.rows()[0]);
+        out.extend_from_slice(&small.rows()[FIRST..]);
+    }
+    out[start + 1] = (out.len() - start - 2) as u8;
+}
+
+/// Reads the figures of a block, its first time, and its rows without the first time.
+fn read(block: &[u8], common: Common) -> (OpenState, i64, &[u8]) {
+    let mut rest = &block[2..];
+    let mut number = || varint::get_i64(&mut rest).expect("the number was written here");
+    let (block, file) = (number(), number());
+    let (touched, rows) = (u16::from_le_bytes([rest[0], rest[1]]), u16::from(rest[2]));
+    rest = &rest[3..];
+    let (mut time, mut bytes) = (0, 0);
+    if rows != 0 {
+        time = varint::get_i64(&mut rest).expect("the time was written here");
+        bytes = rest.len() as u32 + FIRST as u32 - 1;
+    }
+    let state = OpenState {
+        block: common.block.wrapping_add(block as u64),
+        journal_file: (i64::from(common.journal_file) + file) as u32,
+        bytes,
+        rows,
+        touched,
+    };
+    (state, common.time.wrapping_add(time), rest)
 }
 
 #[cfg(test)]
@@ -343,63 +336,78 @@ mod tests {
             rows,
             touched: number as u16,
         };
-        Small::new(state, number.is_multiple_of(2), &vec![number as u8; bytes])
+        let mut row = vec![number as u8; bytes];
+        if bytes > 0 {
+            row[0] = START | 0x10;
+            row[1..FIRST].copy_from_slice(&number.wrapping_mul(u64::MAX / 7).to_le_bytes());
+        }
+        Small::new(state, number.is_multiple_of(2), &row)
     }
 
-    /// Blocks are added, grow and are removed in a random order; each keeps its contents.
+    /// Blocks are stored, grow and are removed in a random order; each keeps its contents.
     #[test]
-    fn blocks_keep_their_contents_while_others_move() {
+    fn blocks_keep_their_contents_while_others_change() {
         let mut blocks = SmallBlocks::default();
         let mut known: HashMap<u32, (u64, usize)> = HashMap::new();
         let mut random = 1u64;
-        (0..40_000).for_each(|source| blocks.add_source(source));
-        for step in 0..200_000u64 {
+        (0..2000).for_each(|source| blocks.add_source(source));
+        for step in 0..60_000u64 {
             random = random
                 .wrapping_mul(6_364_136_223_846_793_005)
                 .wrapping_add(1);
-            let source = (random >> 33) as u32 % 40_000;
-            let bytes = (random >> 50) as usize % (SMALL_ROWS + 1);
-            if known.contains_key(&source) && random >> 62 == 0 {
+            let source = (random >> 33) as u32 % 2000;
+            // A block that was only begun, or one with a first row.
+            let bytes = match (random >> 50) as usize % 88 {
+                0 => 0,
+                more => FIRST - 1 + more,
+            };
+            if random >> 62 == 0 {
                 known.remove(&source);
                 blocks.remove(source);
             } else {
                 known.insert(source, (step, bytes));
-                blocks.put(source, &small(step, 3, bytes));
+                blocks.put(
+                    source,
+                    &small(step, if bytes == 0 { 0 } else { 200 }, bytes),
+                );
             }
         }
-        for source in 0..40_000 {
+        for source in 0..2000 {
             let Some(&(number, bytes)) = known.get(&source) else {
                 assert!(blocks.state(source).is_none() && blocks.get(source).is_none());
                 continue;
             };
             let found = blocks.get(source).expect("the block was added");
-            assert_eq!(blocks.state(source), Some(found.state));
-            assert_eq!((found.state.block, found.state.rows), (number, 3));
-            assert_eq!(found.state.journal_file, number as u32 ^ 7);
+            let expected = small(number, if bytes == 0 { 0 } else { 200 }, bytes);
+            assert_eq!(blocks.state(source), Some(expected.state));
             assert_eq!(
-                (found.state.touched, found.hopeless),
-                (number as u16, number.is_multiple_of(2))
+                (found.state, found.hopeless),
+                (expected.state, expected.hopeless)
             );
-            assert_eq!(found.rows(), vec![number as u8; bytes]);
+            assert_eq!(found.rows(), expected.rows());
         }
-        let full = blocks.page_bytes();
         known.keys().for_each(|&source| blocks.remove(source));
-        assert!(blocks.page_bytes() < full);
-        assert!(
-            blocks
-                .classes
-                .iter()
-                .all(|class| class.len == 0 && class.pages.len() <= 1)
-        );
+        blocks.release_idle();
+        assert_eq!(blocks.page_bytes(), 0);
     }
 
     #[test]
-    fn sizes_cover_every_length_of_rows() {
-        for rows in 0..=SMALL_ROWS {
-            let bytes = class_bytes(class_of(rows));
-            assert!(bytes >= HEAD + rows && bytes < (HEAD + rows).max(SMALLEST) + STEP);
+    fn neighbours_with_a_row_each_take_few_bytes() {
+        let mut blocks = SmallBlocks::default();
+        for source in 0..16_000 {
+            blocks.add_source(source);
+            let state = OpenState {
+                block: u64::from(source),
+                rows: 1,
+                ..OpenState::default()
+            };
+            let mut row = [0; 12];
+            row[0] = START | 0x30;
+            row[1..FIRST].copy_from_slice(&1_700_000_000_000_000_000i64.to_le_bytes());
+            blocks.put(source, &Small::new(state, false, &row));
         }
-        assert_eq!(class_of(SMALL_ROWS), CLASSES - 1);
-        assert_eq!(class_bytes(CLASSES - 1), LARGEST);
+        blocks.release_idle();
+        let each = blocks.page_bytes() as f64 / 16_000.0;
+        assert!(each < 17.0, "{each} bytes");
     }
 }

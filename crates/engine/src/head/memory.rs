@@ -112,10 +112,9 @@ impl Head {
         if after <= limit || before.saturating_sub(after) > at_once / 4 {
             return;
         }
-        let pages = self.buffers.block_bytes();
         // Each page serves one size. When sizes change, pages become free only if more buffers are
         // sealed.
-        let target = if pages > limit / 8 * 9 {
+        let target = if after > limit / 8 * 9 {
             limit / 2
         } else {
             limit / 8 * 7
@@ -160,7 +159,7 @@ impl Head {
     }
 
     /// Makes some blocks with few rows small if memory is short and most blocks have few rows. New
-    /// blocks begin as small blocks from then on, until half of the memory for rows is free.
+    /// blocks begin as small blocks from then on, until nearly all memory for rows is free.
     fn make_small(&mut self) {
         let (bytes, limit) = (self.block_bytes(), self.block_limit());
         let rows = self
@@ -175,7 +174,7 @@ impl Head {
             self.buffers
                 .make_small(GROUPS_AT_ONCE, |number| is_number(layouts, number));
             self.buffers.release_idle();
-        } else if bytes < limit / 2 || !has_few_rows {
+        } else if bytes < limit / 8 || !has_few_rows {
             self.buffers.set_scarce(false);
         }
     }
