@@ -12,7 +12,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Names of the benchmarks, in the order in which the page lists them.
-pub const BENCHMARKS: [&str; 28] = [
+pub const BENCHMARKS: [&str; 29] = [
     "peers",
     "protocols",
     "queries",
@@ -21,6 +21,7 @@ pub const BENCHMARKS: [&str; 28] = [
     "core-lock",
     "bundles",
     "sensors",
+    "crowd",
     "restart",
     "amplification",
     "merge-sim",

@@ -9,6 +9,7 @@ pub mod cluster_faults;
 pub mod cluster_scale;
 pub mod core;
 pub mod core_lock;
+pub mod crowd;
 pub mod embedded;
 pub mod merge_figures;
 pub mod merge_latency;

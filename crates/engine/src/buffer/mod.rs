@@ -80,7 +80,6 @@ impl Buffers {
     }
 
     /// Returns the figures of the open block of a source.
-    #[inline]
     pub fn state(&self, source: u32) -> OpenState {
         if let Some(line) = self.lines.get(source)
             && line.rows != 0
@@ -94,7 +93,9 @@ impl Buffers {
     #[inline]
     pub fn prefetch_line(&self, source: u32) {
         self.lines.prefetch(source);
-        self.small.prefetch_place(source);
+        if self.scarce {
+            self.small.prefetch_place(source);
+        }
     }
 
     /// Prefetches the end of the rows of a source, for which [`Buffers::prefetch_line`] was called.

@@ -162,9 +162,11 @@ impl SharedBuffers {
     /// Prefetches the string of a group.
     #[inline]
     pub fn prefetch(&self, group: u32) {
-        let string = self.get(group);
-        // The whole string is read and written.
-        string.iter().step_by(64).for_each(prefetch);
+        let place = self.places.get(group);
+        if place != Place::NONE {
+            // The whole string is read and written.
+            self.bytes(place).iter().step_by(64).for_each(prefetch);
+        }
     }
 
     /// Returns the memory of all strings, in bytes.
