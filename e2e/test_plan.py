@@ -224,14 +224,14 @@ def test_an_invalid_demand_is_rejected(arguments, reason):
 CAPACITY = ROOT / "docs/capacity.md"
 
 
-def near(shown, found):
-    """Asserts that two texts have the same words, and numbers that differ by a tenth at most. Ends of ranges, which are
-    in parentheses, are within a factor of 2: they depend on the speed that the trial of the plan has."""
+def near(shown, found, most=1.1):
+    """Asserts that two texts have the same words, and numbers within a factor `most`. Ends of ranges, which are in
+    parentheses, are within a factor of 2: they depend on the speed that the trial of the plan has."""
     number = r"\d+(?:\.\d+)?(?: (?:[KMGT]i)?B)?"
     assert re.sub(number, "N", shown) == re.sub(number, "N", found), (shown, found)
     pairs = zip(re.finditer(number, shown), re.findall(number, found))
     for one, other in pairs:
-        factor = 2 if "(" in shown[: one.start()].rpartition(")")[2] else 1.1
+        factor = 2 if "(" in shown[: one.start()].rpartition(")")[2] else most
         one, other = (size(text) if " " in text else float(text) for text in (one.group(), other))
         assert one / factor <= other <= one * factor, (shown, found)
 
@@ -243,7 +243,8 @@ def test_the_plan_prints_what_the_page_about_capacity_shows():
     shown = [re.split(r"\s{2,}", line) for line in shown.splitlines()]
     assert [name for name, _ in shown] == [name for name in found if name in dict(shown)]
     for name, value in shown:
-        near(value, found[name])
+        # The memory, too, depends on the speed of the trial.
+        near(value, found[name], 2 if name == "memory of the store" else 1.1)
 
 
 def rows_of(text, first):
