@@ -89,6 +89,15 @@ fn assert_complete(store: &CassandraRows, count: u32) {
     }
 }
 
+/// Ends a writer when it is dropped, so that a test that fails does not wait for it.
+struct Ending<'a>(&'a Writer);
+
+impl Drop for Ending<'_> {
+    fn drop(&mut self) {
+        self.0.ends.store(true, Ordering::SeqCst);
+    }
+}
+
 /// Checks requests while one of three nodes answers.
 fn assert_minority(cluster: &LocalCluster) {
     let mut contact = cluster.contact("crash");
@@ -155,6 +164,7 @@ fn no_acknowledged_row_is_lost_when_a_node_crashes() {
     store.create(&[table("t"), table("minority")]).unwrap();
     let writer = Writer::default();
     thread::scope(|threads| {
+        let _ending = Ending(&writer);
         threads.spawn(|| writer.run(&store));
         writer.wait_for(100);
         writer.report("three nodes");
@@ -180,7 +190,6 @@ fn no_acknowledged_row_is_lost_when_a_node_crashes() {
         writer.wait_for(20);
         writer.report("node 3 hangs");
         cluster.resume(3).unwrap();
-        writer.ends.store(true, Ordering::SeqCst);
     });
     assert_complete(&store, writer.acknowledged.load(Ordering::SeqCst));
     wait_for_nodes(&store, NODES);
