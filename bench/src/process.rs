@@ -4,6 +4,7 @@ use anyhow::{Context, Result, bail, ensure};
 use procfs::WithCurrentSystemInfo;
 use procfs::process::Process;
 use rustix::process::{Pid, Signal, kill_process};
+use serde::de::DeserializeOwned;
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::net::{SocketAddr, TcpListener};
@@ -55,6 +56,38 @@ impl Usage {
     pub fn own() -> Result<Usage> {
         Usage::of(std::process::id() as i32)
     }
+}
+
+/// Runs one case of a benchmark in a process of its own: this program with the benchmark's name, the flag of a case,
+/// and the case. Returns what it printed.
+///
+/// # Errors
+/// If the process fails, with its messages, or prints no JSON.
+pub fn in_own_process<T: DeserializeOwned>(
+    output: &Path,
+    [benchmark, flag, case]: [&str; 3],
+    scale: f64,
+) -> Result<T> {
+    let done = Command::new(std::env::current_exe()?)
+        .arg("--output")
+        .arg(output)
+        .args([benchmark, flag, case, "--scale", &scale.to_string()])
+        .output()?;
+    let errors = String::from_utf8_lossy(&done.stderr);
+    ensure!(done.status.success(), "{case} failed: {errors}");
+    serde_json::from_slice(&done.stdout).with_context(|| format!("{case} printed no JSON"))
+}
+
+/// Returns the bytes of the files in a directory whose names begin with `prefix`.
+pub fn bytes_of(directory: &Path, prefix: &str) -> Result<u64> {
+    let mut bytes = 0;
+    for file in fs::read_dir(directory)? {
+        let file = file?;
+        if file.file_name().to_string_lossy().starts_with(prefix) {
+            bytes += file.metadata()?.len();
+        }
+    }
+    Ok(bytes)
 }
 
 impl Server {

@@ -7,13 +7,13 @@ mod phases;
 mod query;
 mod sources;
 
+use crate::process::in_own_process;
 use crate::report::{Check, OutputPaths, Relation, Report, Table, cell};
 use anyhow::{Context, Result, ensure};
 use clap::Args;
 use query::HeavyQuery;
 use serde_json::json;
 use sources::{CASES, ManySources};
-use std::process::Command;
 
 /// Settings of `core-lock`.
 #[derive(Args)]
@@ -69,6 +69,7 @@ pub fn run(settings: &CoreLockSettings, places: &OutputPaths) -> Result<()> {
     }
     let is_wanted =
         |name: &str| settings.only.is_empty() || settings.only.iter().any(|one| one == name);
+    let case_of = |name| ["core-lock", "--case", name];
     let mut measured: Vec<ManySources> = Vec::new();
     for case in CASES.iter().filter(|case| is_wanted(case.name)) {
         eprintln!(
@@ -76,14 +77,20 @@ pub fn run(settings: &CoreLockSettings, places: &OutputPaths) -> Result<()> {
             case.name,
             case.scaled(settings.scale).sources
         );
-        let text = in_own_process(case.name, settings, places)?;
-        measured.push(serde_json::from_slice(&text).context("a case printed no JSON")?);
+        measured.push(in_own_process(
+            &places.output,
+            case_of(case.name),
+            settings.scale,
+        )?);
     }
     let mut query: Option<HeavyQuery> = None;
     if is_wanted(QUERY) {
         eprintln!("{QUERY}");
-        let text = in_own_process(QUERY, settings, places)?;
-        query = Some(serde_json::from_slice(&text).context("the query printed no JSON")?);
+        query = Some(in_own_process(
+            &places.output,
+            case_of(QUERY),
+            settings.scale,
+        )?);
     }
     let mut report = Report::new("core-lock", PURPOSE);
     report.notes.push(format!(
@@ -100,27 +107,6 @@ pub fn run(settings: &CoreLockSettings, places: &OutputPaths) -> Result<()> {
     report.checks = checks(&measured, query.as_ref());
     report.measured = json!({ "scale": settings.scale, "cases": measured, "query": query });
     report.finish(places)
-}
-
-fn in_own_process(
-    name: &str,
-    settings: &CoreLockSettings,
-    places: &OutputPaths,
-) -> Result<Vec<u8>> {
-    let output = Command::new(std::env::current_exe()?)
-        .arg("--output")
-        .arg(&places.output)
-        .args([
-            "core-lock",
-            "--case",
-            name,
-            "--scale",
-            &settings.scale.to_string(),
-        ])
-        .output()?;
-    let errors = String::from_utf8_lossy(&output.stderr);
-    ensure!(output.status.success(), "{name} failed: {errors}");
-    Ok(output.stdout)
 }
 
 fn table(measured: &[ManySources]) -> Table {

@@ -3,17 +3,15 @@
 //! The engine alone, with its journal. Each cell runs in two processes: one registers the sources, stores rows round
 //! robin, and ends without closing the store; the next opens it, selects sources, and flushes.
 
-use crate::process::Usage;
+use crate::process::{Usage, bytes_of, in_own_process};
 use crate::report::{Check, OutputPaths, Relation, Report, Table, cell};
 use crate::workload::{PERIOD, SENSORS_PER_HOST, START, tags};
 use anyhow::{Context, Result, ensure};
 use clap::Args;
 use seiner_engine::{Engine, Options, Selector, SourceId, SourceKey};
-use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use std::path::Path;
-use std::process::Command;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -122,9 +120,12 @@ pub fn run(settings: &CrowdSettings, places: &OutputPaths) -> Result<()> {
     let mut measured = Vec::new();
     for cell in &CELLS {
         let _ = std::fs::remove_dir_all(&directory);
-        let loaded: Loaded = in_own_process(cell, "load", settings, places)?;
+        let [load, restart] = ["load", "restart"].map(|part| format!("{}/{part}", cell.name));
+        let load = ["crowd", "--part", &load];
+        let loaded: Loaded = in_own_process(&places.output, load, settings.scale)?;
         eprintln!("{}: {} samples", cell.name, loaded.samples);
-        let restarted: Restarted = in_own_process(cell, "restart", settings, places)?;
+        let restart = ["crowd", "--part", &restart];
+        let restarted: Restarted = in_own_process(&places.output, restart, settings.scale)?;
         measured.push((cell, loaded, restarted));
     }
     std::fs::remove_dir_all(&directory)?;
@@ -138,23 +139,6 @@ pub fn run(settings: &CrowdSettings, places: &OutputPaths) -> Result<()> {
     );
     report.measured = json!({ "scale": settings.scale, "cells": cells.collect::<Vec<_>>() });
     report.finish(places)
-}
-
-fn in_own_process<T: DeserializeOwned>(
-    cell: &Cell,
-    part: &str,
-    settings: &CrowdSettings,
-    places: &OutputPaths,
-) -> Result<T> {
-    let output = Command::new(std::env::current_exe()?)
-        .arg("--output")
-        .arg(&places.output)
-        .args(["crowd", "--part", &format!("{}/{part}", cell.name)])
-        .args(["--scale", &settings.scale.to_string()])
-        .output()?;
-    let errors = String::from_utf8_lossy(&output.stderr);
-    ensure!(output.status.success(), "{} failed: {errors}", cell.name);
-    serde_json::from_slice(&output.stdout).context("a part printed no JSON")
 }
 
 fn open(cell: &Cell, directory: &Path) -> Result<Arc<Engine>> {
@@ -249,18 +233,6 @@ fn ten_sensors(host: u32) -> String {
         .map(|sensor| tags(host, sensor)[2].1.clone())
         .collect();
     format!("{}=~\"{}\"", tags(host, 0)[2].0, names.join("|"))
-}
-
-/// Returns the bytes of the files in a directory whose names begin with `prefix`.
-fn bytes_of(directory: &Path, prefix: &str) -> Result<u64> {
-    let mut bytes = 0;
-    for file in std::fs::read_dir(directory)? {
-        let file = file?;
-        if file.file_name().to_string_lossy().starts_with(prefix) {
-            bytes += file.metadata()?.len();
-        }
-    }
-    Ok(bytes)
 }
 
 type Measured<'a> = (&'a Cell, Loaded, Restarted);

@@ -4,10 +4,10 @@
 //! processor, so a second core or the memory of another case does not affect the figures.
 
 use crate::latency::median;
-use crate::process::Usage;
+use crate::process::{Usage, in_own_process};
 use crate::report::{Check, OutputPaths, Relation, Report, Table, cell};
 use crate::workload::{Gauge, PERIOD, START, Workload, tags};
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result};
 use clap::Args;
 use seiner_engine::{Durability, Engine, Options};
 use seiner_model::{SourceId, SourceKey};
@@ -15,7 +15,6 @@ use seiner_random::SplitMixRng;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use std::path::Path;
-use std::process::Command;
 use std::time::Instant;
 
 /// Settings of `embedded`.
@@ -130,7 +129,8 @@ pub fn run(settings: &EmbeddedSettings, places: &OutputPaths) -> Result<()> {
     let mut measured = Vec::new();
     for _ in 0..settings.repeat {
         for case in &CASES {
-            let one = in_own_process(case, settings, places)?;
+            let arguments = ["embedded", "--case", case.name];
+            let one: Measured = in_own_process(&places.output, arguments, settings.scale)?;
             eprintln!(
                 "{}: {} M samples/s",
                 one.case,
@@ -183,31 +183,6 @@ impl Case {
             ..self
         }
     }
-}
-
-fn in_own_process(
-    case: &Case,
-    settings: &EmbeddedSettings,
-    places: &OutputPaths,
-) -> Result<Measured> {
-    let output = Command::new(std::env::current_exe()?)
-        .arg("--output")
-        .arg(&places.output)
-        .args([
-            "embedded",
-            "--case",
-            case.name,
-            "--scale",
-            &settings.scale.to_string(),
-        ])
-        .output()?;
-    ensure!(
-        output.status.success(),
-        "{} failed: {}",
-        case.name,
-        String::from_utf8_lossy(&output.stderr)
-    );
-    serde_json::from_slice(&output.stdout).context("a case printed no JSON")
 }
 
 fn measure(case: &Case, output: &Path) -> Result<Measured> {

@@ -5,18 +5,16 @@
 
 use super::embedded::register;
 use crate::latency::median;
-use crate::process::Usage;
+use crate::process::{Usage, bytes_of, in_own_process};
 use crate::report::{Check, OutputPaths, Relation, Report, Table, cell};
 use crate::workload::{Gauge, SENSORS_PER_HOST, tags, time};
 use anyhow::{Context, Result, ensure};
 use clap::Args;
 use seiner_engine::{Bundling, Durability, Engine, Interval, Options, Query, Selector, Step};
 use seiner_model::SourceKey;
-use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use std::path::Path;
-use std::process::Command;
 use std::time::Instant;
 
 /// Settings of `sensors`.
@@ -170,7 +168,8 @@ pub fn run(settings: &SensorsSettings, places: &OutputPaths) -> Result<()> {
     for cell in &CELLS {
         for form in ["bundles", "blocks"] {
             let name = format!("{}/{form}", cell.name);
-            let one: Measured = in_own_process(&name, settings, places)?;
+            let case = ["sensors", "--cell", &name];
+            let one: Measured = in_own_process(&places.output, case, settings.scale)?;
             eprintln!(
                 "{} as {form}: {:.3} bytes a sample",
                 cell.name,
@@ -179,7 +178,8 @@ pub fn run(settings: &SensorsSettings, places: &OutputPaths) -> Result<()> {
             measured.push(one);
         }
     }
-    let patterns: Vec<PatternTime> = in_own_process(PATTERNS, settings, places)?;
+    let case = ["sensors", "--cell", PATTERNS];
+    let patterns: Vec<PatternTime> = in_own_process(&places.output, case, settings.scale)?;
     report
         .versions
         .insert("seiner-engine".into(), env!("CARGO_PKG_VERSION").into());
@@ -195,22 +195,6 @@ pub fn run(settings: &SensorsSettings, places: &OutputPaths) -> Result<()> {
         "patterns": patterns,
     });
     report.finish(places)
-}
-
-fn in_own_process<T: DeserializeOwned>(
-    cell: &str,
-    settings: &SensorsSettings,
-    places: &OutputPaths,
-) -> Result<T> {
-    let output = Command::new(std::env::current_exe()?)
-        .arg("--output")
-        .arg(&places.output)
-        .args(["sensors", "--cell", cell])
-        .args(["--scale", &settings.scale.to_string()])
-        .output()?;
-    let errors = String::from_utf8_lossy(&output.stderr);
-    ensure!(output.status.success(), "{cell} failed: {errors}");
-    serde_json::from_slice(&output.stdout).context("a cell printed no JSON")
 }
 
 fn measure(cell: &Cell, bundles: bool, scale: f64, output: &Path) -> Result<Measured> {
@@ -375,18 +359,6 @@ fn latest_checks(measured: &[Measured]) -> impl Iterator<Item = Check> + '_ {
             "s",
         )
     })
-}
-
-/// Returns the bytes of the files in a directory whose names begin with `prefix`.
-fn bytes_of(directory: &Path, prefix: &str) -> Result<u64> {
-    let mut bytes = 0;
-    for file in std::fs::read_dir(directory)? {
-        let file = file?;
-        if file.file_name().to_string_lossy().starts_with(prefix) {
-            bytes += file.metadata()?.len();
-        }
-    }
-    Ok(bytes)
 }
 
 fn query(selector: &str) -> Result<Query> {
