@@ -43,23 +43,14 @@ pub struct Line {
     pub previous: u64,
     scale: u8,
     hopeless: bool,
-    /// Number of the open block. Blocks of a store are numbered in the order in which they are
-    /// begun.
-    pub block: u64,
+    /// Figures of the open block.
+    pub open: OpenState,
     /// Slot of the encoded rows.
     pub rows_slot: BufferSlot,
     /// Slot of the states of the second and later columns.
     pub states_slot: BufferSlot,
     /// Number of the layout that defines the columns.
     pub layout: u32,
-    /// Bytes of encoded rows.
-    pub bytes: u32,
-    /// Number of the journal file in which the open block begins.
-    pub journal_file: u32,
-    /// Rows in the open block.
-    pub rows: u16,
-    /// Arrival of the last row, in ticks of the store's idle clock.
-    pub touched: u16,
 }
 
 const _: () = assert!(
@@ -74,14 +65,10 @@ impl Line {
             previous: 0,
             scale: 0,
             hopeless: false,
-            block: 0,
+            open: OpenState::default(),
             rows_slot: BufferSlot::NONE,
             states_slot: BufferSlot::NONE,
             layout,
-            bytes: 0,
-            journal_file: 0,
-            rows: 0,
-            touched: 0,
         }
     }
 
@@ -102,10 +89,10 @@ impl Line {
     }
 
     /// Takes the slots of the block that the line begins, whose first row has at most `bound` bytes.
-    pub fn open(&mut self, layout: &Layout, bound: usize, slab: &mut Slab) {
+    pub fn begin(&mut self, layout: &Layout, bound: usize, slab: &mut Slab) {
         self.rows_slot = slab.take(class_for(bound.min(slab::SMALLEST)));
         self.set_first(ColumnState::default());
-        self.bytes = 0;
+        self.open.bytes = 0;
         if layout.columns() > 1 {
             let bytes = (layout.columns() - 1) * STATE_BYTES;
             self.states_slot = slab.take(class_for(bytes));
@@ -125,7 +112,8 @@ impl Line {
             slab.free(self.states_slot);
         }
         let slot = std::mem::replace(&mut self.rows_slot, BufferSlot::NONE);
-        (self.states_slot, self.rows, self.bytes) = (BufferSlot::NONE, 0, 0);
+        self.states_slot = BufferSlot::NONE;
+        (self.open.rows, self.open.bytes) = (0, 0);
         slot
     }
 
@@ -155,18 +143,6 @@ impl Line {
                 slot[8] = state.scale;
                 slot[9] = u8::from(state.hopeless);
             }
-        }
-    }
-
-    /// Returns the figures of the open block.
-    #[inline(always)]
-    pub fn state(&self) -> OpenState {
-        OpenState {
-            block: self.block,
-            journal_file: self.journal_file,
-            bytes: self.bytes,
-            rows: self.rows,
-            touched: self.touched,
         }
     }
 }
@@ -243,7 +219,8 @@ impl Lines {
     /// `ticks` at least.
     pub fn remove_closed(&mut self, group: usize, tick: u16, ticks: u16) {
         let lines = (group * GROUP) as u32..((group + 1) * GROUP) as u32;
-        let is_unused = |line: &Line| line.rows == 0 && tick.wrapping_sub(line.touched) >= ticks;
+        let is_unused =
+            |line: &Line| line.open.rows == 0 && tick.wrapping_sub(line.open.touched) >= ticks;
         let mut lines = lines.map_while(|source| self.get(source));
         if self.places[group] != NOWHERE && lines.all(is_unused) {
             self.remove(group);

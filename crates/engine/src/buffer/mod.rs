@@ -82,9 +82,9 @@ impl Buffers {
     /// Returns the figures of the open block of a source.
     pub fn state(&self, source: u32) -> OpenState {
         if let Some(line) = self.lines.get(source)
-            && line.rows != 0
+            && line.open.rows != 0
         {
-            return line.state();
+            return line.open;
         }
         self.small.state(source).unwrap_or_default()
     }
@@ -102,13 +102,13 @@ impl Buffers {
     #[inline]
     pub fn prefetch_rows(&self, source: u32) {
         match self.lines.get(source) {
-            Some(line) => self.slab.prefetch(line.rows_slot, line.bytes as usize),
+            Some(line) => self.slab.prefetch(line.rows_slot, line.open.bytes as usize),
             None => self.small.prefetch(source),
         }
     }
 
-    /// Begins a block of a source without an open block. `is_number` is true if the source has a
-    /// single column, which is not a text.
+    /// Begins a block of a source without an open block. `is_number` is true if the first row is a
+    /// number of the only column.
     pub fn begin(&mut self, source: u32, block: u64, journal_file: u32, is_number: bool) {
         self.small.remove(source);
         if self.scarce && is_number {
@@ -120,19 +120,20 @@ impl Buffers {
             return self.small.put(source, &Small::new(state, false, &[]));
         }
         let line = self.lines.create(source);
-        (line.block, line.journal_file) = (block, journal_file);
+        (line.open.block, line.open.journal_file) = (block, journal_file);
     }
 
     /// Gives a source a line, for a row that arrives at `tick`. Its small block, if it has one, moves
     /// into a buffer of its own.
     pub fn give_line(&mut self, source: u32, layout: &Layout, tick: u16) {
         let line = self.lines.create(source);
-        line.touched = tick;
+        line.open.touched = tick;
         let Some(small) = self.small.get(source) else {
             return;
         };
         self.small.remove(source);
-        (line.block, line.journal_file) = (small.state.block, small.state.journal_file);
+        line.open = small.state;
+        line.open.touched = tick;
         if small.state.rows == 0 {
             return;
         }
@@ -141,8 +142,6 @@ impl Buffers {
         line.set_first(first);
         line.rows_slot = self.slab.take(class_for(small.rows().len()));
         self.slab.bytes_mut(line.rows_slot)[..small.rows().len()].copy_from_slice(small.rows());
-        line.bytes = small.state.bytes;
-        line.rows = small.state.rows;
     }
 
     /// Appends a row to the block that was begun in the line of its source. `values` contains a
@@ -160,13 +159,13 @@ impl Buffers {
         let line = self.lines.get_mut(source);
         let line = line.expect("the source was given a line");
         let columns = layout.columns();
-        let first = line.rows == 0;
+        let first = line.open.rows == 0;
         if first {
-            line.open(layout, bound, &mut self.slab);
+            line.begin(layout, bound, &mut self.slab);
             self.open += 1;
         }
         row.begin(time, &mut line.time, first);
-        let mut at = line.bytes as usize;
+        let mut at = line.open.bytes as usize;
         while self.slab.bytes(line.rows_slot).len() < at + bound {
             line.rows_slot = self.slab.grow(line.rows_slot, at);
         }
@@ -201,9 +200,9 @@ impl Buffers {
         let slot = self.slab.bytes_mut(line.rows_slot);
         put(slot, &mut at, &row.codes);
         put(slot, &mut at, &row.payload);
-        self.row_bytes += (at - line.bytes as usize) as u64;
-        line.bytes = at as u32;
-        line.rows += 1;
+        self.row_bytes += (at - line.open.bytes as usize) as u64;
+        line.open.bytes = at as u32;
+        line.open.rows += 1;
         self.rows += 1;
     }
 
@@ -226,10 +225,10 @@ impl Buffers {
         }
         let line = self.lines.create(source);
         if line.rows_slot == BufferSlot::NONE {
-            line.open(layout, NUMBER_BYTES, &mut self.slab);
+            line.begin(layout, NUMBER_BYTES, &mut self.slab);
             self.open += 1;
         }
-        let at = line.bytes as usize;
+        let at = line.open.bytes as usize;
         if self.slab.bytes(line.rows_slot).len() < at + NUMBER_BYTES {
             line.rows_slot = self.slab.grow(line.rows_slot, at);
         }
@@ -283,19 +282,19 @@ impl Buffers {
         value: Number,
     ) -> Option<(Coded, Coded)> {
         let line = self.lines.get_mut(source)?;
-        let at = line.bytes as usize;
-        if limit.is_reached(line.state()) || line.rows_slot == BufferSlot::NONE {
+        let at = line.open.bytes as usize;
+        if limit.is_reached(line.open) || line.rows_slot == BufferSlot::NONE {
             return None;
         }
         let window: &mut [u8; NUMBER_BYTES] = self.slab.window_mut(line.rows_slot, at)?;
-        let coded_time = row::code_time(time, &mut line.time, line.rows == 0);
+        let coded_time = row::code_time(time, &mut line.time, line.open.rows == 0);
         let mut state = line.first();
         let coded_value = value.code(&mut state);
         line.set_first(state);
         let bytes = run::put_number(coded_time, coded_value, window);
-        line.bytes = (at + bytes) as u32;
-        line.rows += 1;
-        line.touched = tick;
+        line.open.bytes = (at + bytes) as u32;
+        line.open.rows += 1;
+        line.open.touched = tick;
         self.rows += 1;
         self.row_bytes += bytes as u64;
         Some((coded_time, coded_value))
@@ -331,8 +330,8 @@ impl Buffers {
                 break;
             };
             // Between the first row and the last row that the line can count.
-            let follows = line.rows.wrapping_sub(1) < u16::MAX - 1;
-            let is_full = line.bytes > limit.bytes || line.block < limit.first_block;
+            let follows = line.open.rows.wrapping_sub(1) < u16::MAX - 1;
+            let is_full = line.open.bytes > limit.bytes || line.open.block < limit.first_block;
             if line.layout != layout || !follows || is_full {
                 break;
             }
@@ -340,7 +339,7 @@ impl Buffers {
             let Some(value) = row::code_near_f64(values[row], &mut state) else {
                 break;
             };
-            let at = line.bytes as usize;
+            let at = line.open.bytes as usize;
             let Some(window) = self.slab.window_mut(line.rows_slot, at) else {
                 break;
             };
@@ -355,9 +354,9 @@ impl Buffers {
                 let time = row::code_time(times[row], &mut line.time, false);
                 encoded.put(row, bytes, time, value, window)
             };
-            line.bytes = (at + length) as u32;
-            line.rows += 1;
-            line.touched = tick;
+            line.open.bytes = (at + length) as u32;
+            line.open.rows += 1;
+            line.open.touched = tick;
             row += 1;
         }
         encoded.end(row, bytes);
@@ -396,10 +395,10 @@ impl Buffers {
         let line = self.lines.create(source);
         let bound = codes.len() + payload.len() + 8;
         if first {
-            line.open(layout, bound, &mut self.slab);
+            line.begin(layout, bound, &mut self.slab);
             self.open += 1;
         }
-        let start = line.bytes as usize;
+        let start = line.open.bytes as usize;
         let mut at = start;
         while self.slab.bytes(line.rows_slot).len() < at + bound {
             line.rows_slot = self.slab.grow(line.rows_slot, at);
@@ -423,9 +422,9 @@ impl Buffers {
             return Err(malformed);
         }
         line.store_states(&self.states, &mut self.slab);
-        self.row_bytes += (at - line.bytes as usize) as u64;
-        line.bytes = at as u32;
-        line.rows += 1;
+        self.row_bytes += (at - line.open.bytes as usize) as u64;
+        line.open.bytes = at as u32;
+        line.open.rows += 1;
         self.rows += 1;
         Ok(())
     }
@@ -438,8 +437,8 @@ impl Buffers {
         let line = self.lines.get_mut(source)?;
         let (time, value) = ((codes & 15) as usize, (codes >> 4) as usize);
         let window: &[u8; 16] = payload.first_chunk()?;
-        let at = line.bytes as usize;
-        if line.rows == 0 || line.rows == u16::MAX || time > 8 || value > 8 {
+        let at = line.open.bytes as usize;
+        if line.open.rows == 0 || line.open.rows == u16::MAX || time > 8 || value > 8 {
             return None;
         }
         let mut slot = self.slab.bytes_mut(line.rows_slot);
@@ -452,8 +451,8 @@ impl Buffers {
         row::follow_time(&mut line.time, window, time);
         line.previous = row::follow_number(line.previous, window, time, value);
         let bytes = 1 + time + value;
-        line.bytes = (at + bytes) as u32;
-        line.rows += 1;
+        line.open.bytes = (at + bytes) as u32;
+        line.open.rows += 1;
         self.rows += 1;
         self.row_bytes += bytes as u64;
         Some(time + value)
@@ -558,12 +557,12 @@ impl Buffers {
         let Some(line) = self.lines.get_mut(source) else {
             return;
         };
-        let fits = line.rows != 0 && small::fits(line.bytes as usize, line.rows);
+        let fits = line.open.rows != 0 && small::fits(line.open.bytes as usize, line.open.rows);
         if !fits || !is_number(line.layout) {
             return;
         }
-        let rows = &self.slab.bytes(line.rows_slot)[..line.bytes as usize];
-        let small = Small::new(line.state(), line.first().hopeless, rows);
+        let rows = &self.slab.bytes(line.rows_slot)[..line.open.bytes as usize];
+        let small = Small::new(line.open, line.first().hopeless, rows);
         line.release(&mut self.slab);
         self.small.put(source, &small);
     }

@@ -129,8 +129,9 @@ impl SharedBuffers {
         let class = place.class();
         let last = Place::new(class, self.classes[class].len - 1);
         if place != last {
-            let moved = self.bytes(last).to_vec();
-            self.bytes_mut(place).copy_from_slice(&moved);
+            let (mut moved, bytes) = ([0; SIZES[25]], SIZES[class]);
+            moved[..bytes].copy_from_slice(self.bytes(last));
+            self.bytes_mut(place).copy_from_slice(&moved[..bytes]);
             let owner = u32::from_le_bytes([moved[0], moved[1], moved[2], moved[3]]);
             *self.places.of(owner) = place;
         }

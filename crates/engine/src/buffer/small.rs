@@ -230,14 +230,14 @@ impl SmallBlocks {
         let string = self.buffers.get(group(source));
         let (at, len) = find(string, source)?;
         let (state, time, rest) = read(&string[at..at + 2 + len], Common::read(string));
-        let mut rows = [0; SMALL_ROWS];
+        let mut small = Small::new(state, string[at] & HOPELESS != 0, &[]);
         if state.rows != 0 {
-            rows[0] = rest[0];
-            rows[1..FIRST].copy_from_slice(&time.to_le_bytes());
-            rows[FIRST..state.bytes as usize].copy_from_slice(&rest[1..]);
+            small.rows[0] = rest[0];
+            small.rows[1..FIRST].copy_from_slice(&time.to_le_bytes());
+            small.rows[FIRST..state.bytes as usize].copy_from_slice(&rest[1..]);
         }
-        let hopeless = string[at] & HOPELESS != 0;
-        Some(Small::new(state, hopeless, &rows[..state.bytes as usize]))
+        small.state = state;
+        Some(small)
     }
 
     /// Prefetches the place of the small block of a source.

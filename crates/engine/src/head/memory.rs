@@ -104,7 +104,7 @@ impl Head {
         let at_once = AT_ONCE.min(self.options.memory as usize / AT_ONCE_SHARE);
         let limit = self.block_limit();
         let before = self.block_bytes();
-        self.make_small();
+        self.make_small(limit);
         if before <= limit {
             return;
         }
@@ -151,17 +151,18 @@ impl Head {
     /// Makes blocks with few rows small if memory is short, until it is not or all are small.
     pub fn make_all_small(&mut self) {
         for _ in 0..=self.sources() as usize / GROUP / GROUPS_AT_ONCE {
-            self.make_small();
-            if self.block_bytes() <= self.block_limit() {
+            let limit = self.block_limit();
+            self.make_small(limit);
+            if self.block_bytes() <= limit {
                 return;
             }
         }
     }
 
-    /// Makes some blocks with few rows small if memory is short and most blocks have few rows. New
+    /// Makes some blocks with few rows small if buffers exceed `limit` bytes and most blocks have few rows. New
     /// blocks begin as small blocks from then on, until nearly all memory for rows is free.
-    fn make_small(&mut self) {
-        let (bytes, limit) = (self.block_bytes(), self.block_limit());
+    fn make_small(&mut self, limit: usize) {
+        let bytes = self.block_bytes();
         let rows = self
             .buffers
             .row_bytes()

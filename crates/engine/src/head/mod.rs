@@ -465,7 +465,7 @@ impl Head {
             self.seal(source);
             open = OpenState::default();
         }
-        let start = (open.rows == 0).then(|| self.begin_block(source));
+        let start = (open.rows == 0).then(|| self.begin_block(source, true));
         let layout = self
             .layouts
             .get(self.buffers.layout(source))
@@ -487,10 +487,10 @@ impl Head {
         }
     }
 
-    /// Assigns a number to the block that the source's next row begins.
-    fn begin_block(&mut self, source: u32) -> Start {
+    /// Assigns a number to the block that the source's next row begins. `is_number` is true if the row
+    /// is a number of the only column.
+    fn begin_block(&mut self, source: u32, is_number: bool) -> Start {
         let (block, journal_file) = (self.next_block, self.pins.current());
-        let is_number = self.has_one_number(source);
         self.buffers.begin(source, block, journal_file, is_number);
         self.next_block += 1;
         if let Some(begun) = &mut self.begun {
@@ -525,7 +525,7 @@ impl Head {
             self.seal(source);
             open = OpenState::default();
         }
-        let start = (open.rows == 0).then(|| self.begin_block(source));
+        let start = (open.rows == 0).then(|| self.begin_block(source, false));
         let layout = self
             .layouts
             .get(layout)
