@@ -285,6 +285,8 @@ fn open_engine(
 ) -> Result<Arc<Engine>, Error> {
     let engine = Options {
         durability: seiner_store::Durability::Sync,
+        // The rows of a source are in the cluster, and its place there is known by its number.
+        forget: false,
         ..options.engine.clone()
     };
     match threads {

@@ -101,6 +101,7 @@ impl Takeover {
         })?;
         let options = Options {
             durability: seiner_store::Durability::Sync,
+            forget: false,
             ..port.options.engine.clone()
         };
         let engine = Arc::new(Engine::open(disk, around.clock.clone(), options)?);

@@ -103,6 +103,7 @@ pub(crate) struct Durable {
 
 /// Catalog with the frame that is written to it next. The frame stays until it is written.
 struct CatalogWriter {
+    disk: Arc<dyn Disk>,
     catalog: Catalog,
     frame: Frame,
 }
@@ -121,6 +122,11 @@ impl Core {
     /// Returns the limits of blocks that are encoded together.
     pub(crate) fn together(&self) -> Together {
         self.options.together()
+    }
+
+    /// Returns whether sources without data are forgotten.
+    pub(crate) fn forgets(&self) -> bool {
+        self.options.forget
     }
 
     /// Returns the memory budget of the store, bytes.
@@ -262,7 +268,7 @@ impl Core {
             .catalog
             .lock()
             .expect("no thread panics while it writes the catalog");
-        let CatalogWriter { catalog, frame } = &mut *writer;
+        let CatalogWriter { catalog, frame, .. } = &mut *writer;
         loop {
             let mut extent = Extent::Full;
             if frame.is_empty() {
@@ -284,6 +290,27 @@ impl Core {
                 return Ok(());
             }
         }
+    }
+
+    /// Writes the catalog anew if a condition holds, and returns its length in bytes then.
+    ///
+    /// # Errors
+    /// If a frame is damaged, or the disk fails.
+    pub(crate) fn compact_catalog_if(
+        &self,
+        is_due: impl FnOnce(&Catalog) -> bool,
+    ) -> Result<Option<u64>, Error> {
+        let mut writer = self
+            .catalog
+            .lock()
+            .expect("no thread panics while it writes the catalog");
+        let CatalogWriter { disk, catalog, .. } = &mut *writer;
+        if !is_due(catalog) {
+            return Ok(None);
+        }
+        catalog.compact(&**disk)?;
+        self.log().space.note_catalog(catalog.disk_bytes(self.unit));
+        Ok(Some(catalog.len()))
     }
 
     fn extend_catalog_frame(&self, frame: &mut Frame) -> Extent {
@@ -487,6 +514,7 @@ impl Core {
             journal: Mutex::new(opened.journal),
             store: opened.catalog.store,
             catalog: Mutex::new(CatalogWriter {
+                disk: disk.clone(),
                 catalog: opened.catalog,
                 frame: Frame::default(),
             }),

@@ -11,6 +11,9 @@ pub struct Accepted {
     pub rejected: u64,
     /// Rejected rows that were too old for their class on arrival.
     pub too_old: u64,
+    /// Sources that were forgotten, and sources that got the number of one.
+    pub forgotten: u64,
+    pub reused: u64,
     /// Bytes written to the journal.
     pub journal_written: u64,
     /// Time that writers were made to wait for space, ns.

@@ -165,9 +165,8 @@ fn word(bytes: &[u8], at: usize) -> Option<usize> {
 }
 
 fn mend_catalog(bytes: &mut [u8]) {
-    let sum = catalog::HEADER_BYTES - 4;
-    seal(bytes, sum, 0..sum);
-    let mut at = catalog::HEADER_BYTES;
+    let mut at = catalog::header_bytes(bytes);
+    seal(bytes, at - 4, 0..at - 4);
     while let Some(end) = mend_frame(bytes, at) {
         at = end;
     }

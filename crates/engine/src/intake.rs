@@ -40,7 +40,11 @@ pub(crate) fn append(
         let mut values = Vec::new();
         for (index, row) in rows.iter().enumerate() {
             if turn.is_long(&head) {
+                let rounds = head.rounds();
                 head = renew(core, &mut turn, head, &mut receipt)?;
+                if head.rounds() != rounds {
+                    scratch.resolve_again(&mut head, notation, rows, (start, index), &mut receipt);
+                }
             }
             scratch.fetch(&head, index);
             let source = scratch.sources[index];
@@ -66,8 +70,12 @@ pub(crate) fn register(core: &Core, key: &SourceKey) -> Result<SourceId, Error> 
     let mut dictionary = dictionary
         .write()
         .expect("no panic while the dictionary is locked");
-    let registered = head.register(&mut dictionary, key);
-    registered.map(SourceId).map_err(Error::Rejected)
+    let source = head
+        .register(&mut dictionary, key)
+        .map_err(Error::Rejected)?;
+    // The caller uses the number from now on.
+    head.pin(source);
+    Ok(SourceId(source))
 }
 
 /// Appends rows of one source: one column per field, in the order of `fields`.
@@ -92,13 +100,16 @@ pub(crate) fn append_columns(
     let mut turn = Turn::begin(core);
     for start in (0..rows).step_by(ROWS_A_LOCK) {
         let mut head = turn.head()?;
-        if source.0 >= head.sources() {
+        if head.is_absent(source.0) {
             return Err(Error::UnknownSource(source.0));
         }
         let mut values = Vec::new();
         for row in start..rows.min(start + ROWS_A_LOCK) {
             if turn.is_long(&head) {
                 head = renew(core, &mut turn, head, &mut receipt)?;
+                if head.is_absent(source.0) {
+                    return Err(Error::UnknownSource(source.0));
+                }
             }
             cells.clear();
             for ((field, column), next) in fields.iter().zip(&columns.fields).zip(&mut next) {
@@ -163,6 +174,14 @@ pub(crate) fn append_samples(
             .fold(0, |all, source| all.max(source.0));
         if highest >= known {
             return Err(Error::UnknownSource(highest));
+        }
+        if head.has_absent()
+            && let Some(absent) = floats
+                .sources
+                .iter()
+                .find(|source| head.is_absent(source.0))
+        {
+            return Err(Error::UnknownSource(absent.0));
         }
         // If some rows may be too old, rows are examined one by one.
         let late_before = head.late_before();
@@ -273,6 +292,32 @@ impl Scratch {
                 }
             };
             self.sources.push(source);
+        }
+        if !self.unknown.is_empty() {
+            self.register(head, notation, rows, base, receipt);
+        }
+    }
+
+    /// Finds the sources of the rows from `index` on anew, because names were removed in between.
+    #[cold]
+    fn resolve_again(
+        &mut self,
+        head: &mut Head,
+        notation: &dyn Notation,
+        rows: &[seiner_model::Row<'_>],
+        (base, index): (usize, usize),
+        receipt: &mut Receipt,
+    ) {
+        self.next = 0;
+        self.unknown.clear();
+        for index in index..rows.len() {
+            if self.sources[index] != REJECTED {
+                let found = head.names().find(self.hashes[index]);
+                self.sources[index] = found.unwrap_or(REJECTED);
+                if found.is_none() {
+                    self.unknown.push(index);
+                }
+            }
         }
         if !self.unknown.is_empty() {
             self.register(head, notation, rows, base, receipt);

@@ -1,6 +1,6 @@
 //! Members: the class of each source, and which sources are levels of others.
 //!
-//! Sources are added once and never change. Both the head and the log read them, so they are
+//! A source does not change until it is forgotten. Both the head and the log read them, so they are
 //! shared. The lock inside is held for one access and comes after all other locks.
 
 use crate::retention::class::Classes;
@@ -22,6 +22,8 @@ struct Lists {
     /// Class of each source, in pages that never move. Unused if there is only one class.
     classes: Counts<u8>,
     levels: RoaringBitmap,
+    /// Numbers without a source.
+    absent: RoaringBitmap,
 }
 
 impl Members {
@@ -51,17 +53,19 @@ impl Members {
         &self.classes
     }
 
-    /// Returns the number of sources, levels included.
+    /// Returns how many numbers of sources exist, including those of levels and of forgotten sources.
     pub fn count(&self) -> u32 {
         self.count.load(Ordering::Acquire)
     }
 
-    /// Adds a source, or a level of a source. `key` is called only if there are several classes.
-    pub fn add(&self, is_level: bool, key: impl FnOnce() -> SourceKey) {
-        let source = self.count();
-        if is_level || self.has_several() {
+    /// Adds a source, or a level of a source, with the next number or that of a forgotten source.
+    /// `key` is called only if there are several classes.
+    pub fn put(&self, source: u32, is_level: bool, key: impl FnOnce() -> SourceKey) {
+        let is_reused = source < self.count();
+        if is_level || is_reused || self.has_several() {
             let class = self.has_several().then(|| self.classes.of(&key()));
             let mut lists = self.lists.write().unwrap_or_else(PoisonError::into_inner);
+            lists.absent.remove(source);
             if is_level {
                 lists.levels.insert(source);
             }
@@ -69,7 +73,38 @@ impl Members {
                 *lists.classes.of(source) = class;
             }
         }
-        self.count.store(source + 1, Ordering::Release);
+        self.count.fetch_max(source + 1, Ordering::Release);
+    }
+
+    /// Removes sources, whose numbers no source has from then on. A number may be the next.
+    pub fn remove(&self, sources: &RoaringBitmap) {
+        let mut lists = self.lists.write().unwrap_or_else(PoisonError::into_inner);
+        lists.levels -= sources;
+        lists.absent |= sources;
+        if let Some(last) = sources.max() {
+            self.count.fetch_max(last + 1, Ordering::Release);
+        }
+    }
+
+    /// Returns whether no source has a number.
+    pub fn is_absent(&self, source: u32) -> bool {
+        self.lists().absent.contains(source)
+    }
+
+    /// Returns whether any number has no source.
+    pub fn has_absent(&self) -> bool {
+        !self.lists().absent.is_empty()
+    }
+
+    /// Returns the numbers without a source.
+    pub fn absent(&self) -> RoaringBitmap {
+        self.lists().absent.clone()
+    }
+
+    /// Returns the number of sources, without levels.
+    pub fn sources(&self) -> u64 {
+        let lists = self.lists();
+        u64::from(self.count()) - lists.absent.len() - lists.levels.len()
     }
 
     /// Returns the class of a source. A source without a name has the last named class.
@@ -99,11 +134,14 @@ impl Members {
         let mut count = vec![0; self.classes.list().len()];
         let lists = self.lists();
         if let [only] = count.as_mut_slice() {
-            *only = u64::from(self.count()) - lists.levels.len();
+            *only = u64::from(self.count()) - lists.absent.len() - lists.levels.len();
             return count;
         }
         for source in 0..self.count() {
             count[lists.classes.get(source) as usize] += 1;
+        }
+        for source in &lists.absent {
+            count[lists.classes.get(source) as usize] -= 1;
         }
         let named = self.classes.named().len();
         for level in &lists.levels {
@@ -118,7 +156,7 @@ impl Members {
     /// Returns the bytes of memory.
     pub fn memory(&self) -> usize {
         let lists = self.lists();
-        lists.classes.memory() + lists.levels.serialized_size()
+        lists.classes.memory() + lists.levels.serialized_size() + lists.absent.serialized_size()
     }
 
     fn has_several(&self) -> bool {
@@ -148,21 +186,27 @@ mod tests {
         };
         let classes = Classes::new(vec![special, Class::forever()]).unwrap();
         let members = Members::new(classes);
-        for name in ["m", "n", "m"] {
-            members.add(false, || key(name));
+        for (number, name) in (0..).zip(["m", "n", "m"]) {
+            members.put(number, false, || key(name));
         }
-        members.add(true, || key("m"));
+        members.put(3, true, || key("m"));
         let of: Vec<u8> = (0..5).map(|source| members.class_of(source)).collect();
         assert_eq!(of, [0, 1, 0, 0, 1]);
         assert_eq!((members.count(), members.levels()), (4, 1));
         assert!(members.is_level(3) && !members.is_level(2));
-        assert_eq!(members.by_class(), [2, 1]);
+        assert_eq!((members.by_class(), members.sources()), (vec![2, 1], 3));
+        members.remove(&RoaringBitmap::from_iter([0, 3]));
+        assert_eq!((members.by_class(), members.sources()), (vec![1, 1], 2));
+        assert!(members.is_absent(3) && !members.is_level(3));
+        members.put(0, false, || key("n"));
+        assert_eq!((members.by_class(), members.sources()), (vec![1, 2], 3));
+        assert_eq!((members.class_of(0), members.count()), (1, 4));
     }
 
     #[test]
     fn names_are_not_read_with_a_single_class() {
         let members = Members::new(Classes::default());
-        members.add(false, || panic!("the name must not be read"));
+        members.put(0, false, || panic!("the name must not be read"));
         assert_eq!((members.class_of(0), members.by_class()), (0, vec![1]));
     }
 }

@@ -61,6 +61,9 @@ pub struct Options {
     /// True if blocks with few rows of one number never have a line of their own in memory, for
     /// tests. Otherwise they have a line unless memory is short.
     pub small_blocks: bool,
+    /// True if sources lose their names and numbers when they have no data left. Otherwise every
+    /// source is known for ever, for programs that keep lists by number.
+    pub forget: bool,
 }
 
 /// Blocks that are encoded together with blocks of other sources, in a bundle. Stores with either kind
@@ -96,6 +99,7 @@ impl Default for Options {
             apply_retention: false,
             bundles: Bundling::default(),
             small_blocks: false,
+            forget: true,
         }
     }
 }

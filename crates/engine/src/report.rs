@@ -140,7 +140,7 @@ pub(crate) fn status(core: &Core) -> Status {
     let (unsynced_samples, unsynced_bytes, unsynced_age_ns) =
         unsynced.count(&head.counters, log.counters.block_samples, now);
     Status {
-        sources: u64::from(head.sources()) - members.levels(),
+        sources: members.sources(),
         levels: members.levels(),
         series: head.series(),
         unsynced_samples,

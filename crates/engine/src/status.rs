@@ -17,6 +17,8 @@ pub(crate) fn counted(accepted: &Accepted, written: &Written) -> Status {
         block_bytes_sealed: written.block_bytes,
         samples_sealed: written.block_samples,
         damaged_segments: written.damaged_blocks,
+        sources_forgotten: accepted.forgotten,
+        numbers_reused: accepted.reused,
         segments_dropped: written.segments_dropped,
         segments_merged: written.segments_merged,
         merge_written: written.merge_written,

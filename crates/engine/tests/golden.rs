@@ -3,8 +3,8 @@
 //!
 //! Files are only added to `golden/engine/`, never edited. `v1/` contains stores without the file
 //! `rules`, `rules-1/` a store with that file, `v2/` stores with the second version of the journal,
-//! `rules-2/` a store with the second version of the file `rules`, and `bundles-1/` a store with
-//! segments that contain bundles. `store/` is a store with all kinds of data. `store.txt` lists every sample that this
+//! `rules-2/` a store with the second version of the file `rules`, `bundles-1/` a store with
+//! segments that contain bundles, and `names-1/` a store that has forgotten sources. `store/` is a store with all kinds of data. `store.txt` lists every sample that this
 //! store must return. `morsel/` is a minimal store with one of each structure. Its bytes in `rules-2/`
 //! equal the bytes that the engine writes today. `SEINER_BLESS=1` writes missing files.
 
@@ -12,11 +12,13 @@
 
 mod tiny;
 
-use seiner_engine::check;
-use seiner_platform::sim::SimDisk;
+use seiner_engine::{Engine, check};
+use seiner_model::{Batch, Cell, Interval, Selector, Value};
+use seiner_platform::sim::{SimClock, SimDisk};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::PathBuf;
+use std::sync::Arc;
 use tiny::{Samples, Story, disk_with, files, many, morsel, story, write};
 
 type Files = BTreeMap<String, Vec<u8>>;
@@ -27,6 +29,47 @@ fn golden(name: &str) -> PathBuf {
         .join(name)
 }
 
+/// Returns the files of a store that has forgotten sources. A later source has one of their numbers.
+fn forgetful() -> Files {
+    let disk = SimDisk::new(1);
+    let clock = SimClock::new(1_767_225_600_000_000_000);
+    let engine = Engine::open(
+        Arc::new(disk.clone()),
+        Arc::new(clock.clone()),
+        tiny::options(),
+    );
+    let engine = engine.unwrap();
+    let append = |measurement: &str, time: i64| {
+        let names: Vec<String> = (0..3).map(|n| format!("{measurement},n={n}")).collect();
+        let mut batch = Batch::new();
+        for name in &names {
+            let cell = Cell {
+                field: b"v",
+                value: Value::F64(time as f64),
+            };
+            batch.push(name.as_bytes(), time, [cell]);
+        }
+        assert_eq!(
+            engine.append(&tiny::Plain, &batch).unwrap().rejected_total,
+            0
+        );
+        engine.flush().unwrap();
+    };
+    append("gone", 1);
+    append("here", 2);
+    let gone = Selector::parse("gone").unwrap();
+    let all = Interval::ALL;
+    engine.delete(&gone, all).unwrap();
+    for _ in 0..2 {
+        while engine.step().unwrap() {}
+        clock.advance(61_000_000_000);
+    }
+    append("new", 3);
+    assert_eq!(engine.status().numbers_reused, 3);
+    engine.close().unwrap();
+    files(&disk)
+}
+
 fn written(story: &Story) -> Files {
     let disk = SimDisk::new(1);
     write(story, &disk).unwrap();
@@ -35,14 +78,30 @@ fn written(story: &Story) -> Files {
 
 /// Returns the files of a golden store. With `SEINER_BLESS=1`, missing files are written first.
 fn kept(name: &str, story: &Story) -> Files {
-    let (folder, list) = (golden(name), golden(&format!("{name}.txt")));
-    if !folder.exists() && std::env::var_os("SEINER_BLESS").is_some() {
-        fs::create_dir_all(&folder).unwrap();
-        for (name, bytes) in written(story) {
-            fs::write(folder.join(name), bytes).unwrap();
-        }
+    let list = golden(&format!("{name}.txt"));
+    if bless(name, || written(story)) {
         fs::write(list, Samples::of(story).to_text()).unwrap();
     }
+    read(name)
+}
+
+/// Writes the files of a golden store if they are missing and `SEINER_BLESS=1`. Returns whether they
+/// were written.
+fn bless(name: &str, written: impl FnOnce() -> Files) -> bool {
+    let folder = golden(name);
+    let is_wanted = !folder.exists() && std::env::var_os("SEINER_BLESS").is_some();
+    if is_wanted {
+        fs::create_dir_all(&folder).unwrap();
+        for (name, bytes) in written() {
+            fs::write(folder.join(name), bytes).unwrap();
+        }
+    }
+    is_wanted
+}
+
+/// Returns the files of a golden store.
+fn read(name: &str) -> Files {
+    let folder = golden(name);
     let entries = fs::read_dir(&folder).unwrap_or_else(|error| {
         panic!(
             "{}: {error}; SEINER_BLESS=1 writes what is missing",
@@ -103,6 +162,37 @@ fn stores_of_version_2_are_read() {
 #[test]
 fn stores_with_bundles_are_read() {
     is_read_as_listed("bundles-1/store", &many());
+}
+
+#[test]
+fn stores_that_have_forgotten_sources_are_read() {
+    bless("names-1/store", forgetful);
+    let files = read("names-1/store");
+    let catalog = &files["catalog"];
+    assert_eq!(files["catalog.copy"], *catalog);
+    assert_eq!(
+        (
+            &catalog[..8],
+            at(catalog, 8, 4),
+            at(catalog, 20, 4),
+            at(catalog, 24, 4)
+        ),
+        (&b"SEINCATL"[..], 2, 1, crc(&catalog[..24])),
+        "version, generation"
+    );
+    let disk = disk_with(&files);
+    let report = check(&disk, &mut |_, _| {}).unwrap();
+    assert!(report.is_sound(), "{:?}", report.damage);
+    assert_eq!(report.sources, 6);
+    let engine = tiny::open(&disk).unwrap();
+    assert_eq!(engine.measurements(), ["here", "new"]);
+    let (found, errors) = Samples::read(&engine);
+    assert!(errors.is_empty(), "{errors:?}");
+    assert_eq!(found.0.len(), 6);
+    for ((key, _), samples) in &found.0 {
+        let time = if key.starts_with("here") { 2 } else { 3 };
+        assert!(samples.keys().eq([&time]), "{key}: {samples:?}");
+    }
 }
 
 #[test]

@@ -64,6 +64,8 @@ pub const STORE_METRICS: &[StoreMetric] = metrics! {
     losses losses Gauge "Places with lost data, including acknowledged losses";
     lost_rows lost_rows Gauge "Lost rows, as far as their number is known, including acknowledged losses";
     losses_unacknowledged losses_unacknowledged Gauge "Places with lost data, without acknowledged losses";
+    sources_forgotten sources_forgotten Counter "Sources that lost their names because they had no data left";
+    numbers_reused numbers_reused Counter "Sources that got the number of a forgotten one";
     segments_dropped segments_dropped Counter "Dropped segments, including merged segments";
     segments_merged segments_merged Counter "Merged segments";
     merge_written_bytes merge_written Counter "Bytes of blocks that merges rewrote";

@@ -38,11 +38,13 @@ pub enum Work {
     RollUp,
     /// Deletion of samples.
     Delete,
+    /// Removal of the names of sources without data.
+    Forget,
 }
 
 impl Work {
     /// All works.
-    pub const ALL: [Work; 10] = [
+    pub const ALL: [Work; 11] = [
         Work::Start,
         Work::Rules,
         Work::Commit,
@@ -53,6 +55,7 @@ impl Work {
         Work::Expire,
         Work::RollUp,
         Work::Delete,
+        Work::Forget,
     ];
 
     /// Returns the name of the engine's span.
@@ -68,6 +71,7 @@ impl Work {
             Work::Expire => "expire",
             Work::RollUp => "rollup",
             Work::Delete => "delete",
+            Work::Forget => "forget",
         }
     }
 

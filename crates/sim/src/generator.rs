@@ -118,7 +118,14 @@ pub(crate) struct Generator {
     pub(crate) sources: Vec<SourceGenerator>,
     extremes: bool,
     numbered: Option<Numbered>,
+    /// Number of sources that send at the same time, if sources come and go.
+    passing: Option<u64>,
+    /// Number of calls of [`Generator::entries`].
+    calls: u64,
 }
+
+/// Number of batches after which the next source comes and the first goes.
+const BATCHES_A_SOURCE: u64 = 4;
 
 impl Generator {
     pub(crate) fn draw(rng: &mut Rng, sources: u64) -> Generator {
@@ -130,12 +137,14 @@ impl Generator {
             sources,
             extremes: rng.chance(1, 3),
             numbered: None,
+            passing: None,
+            calls: 0,
         }
     }
 
     /// Draws sources with numbered rows.
-    pub(crate) fn numbered(rng: &mut Rng, sources: u64, unique: bool) -> Generator {
-        let sources = (0..sources)
+    pub(crate) fn numbered(rng: &mut Rng, count: u64, unique: bool) -> Generator {
+        let sources = (0..count)
             .map(|index| {
                 let mut member = SourceGenerator::draw(rng, index, false);
                 let measurement = format!("m{}", index % 4);
@@ -145,6 +154,7 @@ impl Generator {
                 member
             })
             .collect();
+        let passing = rng.chance(1, 2).then(|| rng.between(1, count.div_ceil(2)));
         Generator {
             sources,
             extremes: false,
@@ -154,6 +164,8 @@ impl Generator {
                 unique,
                 late: (5, Numbered::LATE),
             }),
+            passing,
+            calls: 0,
         }
     }
 
@@ -193,11 +205,18 @@ impl Generator {
         rows: u64,
         known: Option<&Samples>,
     ) -> Vec<Entry> {
+        self.calls += 1;
         let sources = self.sources.len() as u64;
-        let focus = rng.chance(1, 3).then(|| rng.below(sources));
+        let first = match self.passing {
+            Some(_) => self.calls / BATCHES_A_SOURCE,
+            None => 0,
+        };
+        let together = self.passing.unwrap_or(sources);
+        let draw = |rng: &mut Rng| (first + rng.below(together)) % sources;
+        let focus = rng.chance(1, 3).then(|| draw(rng));
         let mut entries = Vec::with_capacity(rows as usize);
         for _ in 0..rows {
-            let source = focus.unwrap_or_else(|| rng.below(sources)) as u32;
+            let source = focus.unwrap_or_else(|| draw(rng)) as u32;
             let mut entry = self.entry(rng, source);
             if let Some(known) = known
                 && rng.chance(1, 40)

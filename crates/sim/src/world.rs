@@ -77,6 +77,10 @@ pub struct Report {
     pub too_old: u64,
     /// Number of sealed blocks.
     pub blocks: u64,
+    /// Number of sources that lost their names.
+    pub forgotten: u64,
+    /// Number of sources that got the number of a forgotten one.
+    pub reused: u64,
     /// Number of starts with changed rules.
     pub rule_changes: u64,
     /// Counts of the engine's works and of crashes during them.
@@ -100,6 +104,8 @@ impl Report {
         self.rejections += other.rejections;
         self.too_old += other.too_old;
         self.blocks += other.blocks;
+        self.forgotten += other.forgotten;
+        self.reused += other.reused;
         self.rule_changes += other.rule_changes;
         self.works.add(&other.works);
         self.operations += other.operations;
@@ -113,7 +119,8 @@ impl fmt::Display for Report {
         write!(
             f,
             "{} steps, {} rows, {} checks, {} crashes, {} kills, {} errors, {} damages, {} rejections, {} rows too \
-             old, {} blocks, {} seals, {} merges, {} drops, {} roll-up passes, {} deletes, {} changes of rules, {} disk operations",
+             old, {} blocks, {} seals, {} merges, {} drops, {} roll-up passes, {} deletes, {} sources \
+             forgotten, {} numbers used again, {} changes of rules, {} disk operations",
             self.steps,
             self.rows,
             self.checks,
@@ -129,6 +136,8 @@ impl fmt::Display for Report {
             begun(Work::Drop),
             begun(Work::RollUp),
             begun(Work::Delete),
+            self.forgotten,
+            self.reused,
             self.rule_changes,
             self.operations
         )

@@ -100,6 +100,7 @@ fn missing_syncs_of_one_kind_of_work_are_detected() {
         leaves_out_syncs_in::<7>,
         leaves_out_syncs_in::<8>,
         leaves_out_syncs_in::<9>,
+        leaves_out_syncs_in::<10>,
     ];
     for (work, wrap) in Work::ALL.into_iter().zip(faults) {
         let fault = format!("no sync in {work:?}");

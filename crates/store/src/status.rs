@@ -66,6 +66,10 @@ pub struct Status {
     pub lost_rows: u64,
     /// Losses that are not acknowledged.
     pub losses_unacknowledged: u64,
+    /// Sources that lost their names because they had no data left.
+    pub sources_forgotten: u64,
+    /// Sources that got the number of a forgotten one.
+    pub numbers_reused: u64,
     /// Segments dropped, including merged segments.
     pub segments_dropped: u64,
     /// Segments merged.

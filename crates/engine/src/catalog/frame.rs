@@ -2,6 +2,7 @@
 
 use crate::bytes::{Cursor, Short, put_bytes, put_text};
 use crate::dictionary::layouts::{Layout, Layouts};
+use roaring::RoaringBitmap;
 use seiner_codec::varint;
 use seiner_model::{FieldType, SourceKey};
 
@@ -27,12 +28,26 @@ pub struct Frame {
     pub links: Vec<u8>,
     /// Deletes and floors: records of [`crate::retention`].
     pub dead: Vec<u8>,
+    /// Sources that were forgotten before the other contents were registered.
+    pub forgotten: RoaringBitmap,
+    /// Sources with the number of a forgotten one: the number (varint), and the key, written by
+    /// [`put_key`].
+    pub reused: Vec<u8>,
 }
 
 impl Frame {
     /// Returns whether the frame is empty.
     pub fn is_empty(&self) -> bool {
-        self.sources == 0 && self.new_layouts == 0 && self.links.is_empty() && self.dead.is_empty()
+        self.sources == 0
+            && self.new_layouts == 0
+            && self.links.is_empty()
+            && self.dead.is_empty()
+            && !self.needs_second_version()
+    }
+
+    /// Returns whether the frame has contents that the first version of the format does not have.
+    pub fn needs_second_version(&self) -> bool {
+        !self.forgotten.is_empty() || !self.reused.is_empty()
     }
 }
 
@@ -62,6 +77,21 @@ pub trait Registers {
     /// A description, if the key is already registered: a second number would shift all later
     /// numbers.
     fn add_source(&mut self, key: &SourceKey) -> Result<(), String>;
+
+    /// Adds a free number, for a source with up to `tags` tags.
+    fn add_free(&mut self, tags: usize);
+
+    /// Forgets sources, whose numbers are free from then on.
+    ///
+    /// # Errors
+    /// A description, if one of the numbers is unknown.
+    fn forget(&mut self, sources: &RoaringBitmap) -> Result<(), String>;
+
+    /// Registers a source under a free number.
+    ///
+    /// # Errors
+    /// A description, if the number is not free, or the key is already registered.
+    fn reuse(&mut self, source: u32, key: &SourceKey) -> Result<(), String>;
 
     /// Assigns a layout to a source. Both numbers are known.
     fn link(&mut self, source: u32, layout: u32);
@@ -101,6 +131,7 @@ pub fn register(
 
 fn register_frame(frame: &Frame, to: &mut impl Registers) -> Result<(), String> {
     let malformed = |what: &str| format!("its {what} are malformed");
+    to.forget(&frame.forgotten)?;
     lose_sources(to, frame.first_source);
     to.layouts().lose(frame.first_layout);
     let (sources, layouts) = (to.sources(), to.layouts().len());
@@ -118,9 +149,12 @@ fn register_frame(frame: &Frame, to: &mut impl Registers) -> Result<(), String> 
     }
     let mut names = Cursor(&frame.names);
     for _ in 0..frame.sources {
-        let key = get_key(&mut names).map_err(|Short| malformed("names"))?;
-        to.add_source(&key)?;
+        match get_name(&mut names).map_err(|Short| malformed("names"))? {
+            Name::Key(key) => to.add_source(&key)?,
+            Name::Free(tags) => to.add_free(tags),
+        }
     }
+    register_reused(&frame.reused, to)?;
     let mut layouts = Cursor(&frame.layouts);
     for _ in 0..frame.new_layouts {
         let before = to.layouts().len();
@@ -140,6 +174,36 @@ fn register_frame(frame: &Frame, to: &mut impl Registers) -> Result<(), String> 
     }
     to.record_dead(&frame.dead)
         .map_err(|Short| malformed("deletes and rules"))
+}
+
+/// Registers sources under the numbers of forgotten ones, as [`Frame::reused`] lists them.
+///
+/// # Errors
+/// A description, if the list is malformed, a number is not free, or a key is already registered.
+pub fn register_reused(reused: &[u8], to: &mut impl Registers) -> Result<(), String> {
+    let mut cursor = Cursor(reused);
+    while !cursor.is_empty() {
+        let (source, key) =
+            get_reused(&mut cursor).map_err(|Short| "its names are malformed".to_string())?;
+        to.reuse(source, &key)?;
+    }
+    Ok(())
+}
+
+/// Checks that sources to forget are known.
+///
+/// # Errors
+/// A description.
+pub fn check_known(forgotten: &RoaringBitmap, sources: u32) -> Result<(), String> {
+    match forgotten.max().is_none_or(|last| last < sources) {
+        true => Ok(()),
+        false => Err("it forgets unknown sources".to_string()),
+    }
+}
+
+/// Describes a source that cannot be registered under a number.
+pub fn not_free(source: u32, key: &SourceKey) -> String {
+    format!("{key} cannot be source {source}: another source has the number or the name")
 }
 
 /// Registers placeholder names for lost sources up to a number.
@@ -172,6 +236,12 @@ pub fn read_links(frame: &Frame) -> Result<Vec<(u32, u32)>, Short> {
     Ok(links)
 }
 
+/// Writes a source and its layout.
+pub fn put_link(source: u32, layout: u32, out: &mut Vec<u8>) {
+    varint::put_u64(u64::from(source), out);
+    varint::put_u64(u64::from(layout), out);
+}
+
 /// Writes a key as text: measurement, count of tags, tags.
 pub fn put_key<'t>(
     (measurement, tags): (&[u8], impl ExactSizeIterator<Item = (&'t [u8], &'t [u8])>),
@@ -183,6 +253,45 @@ pub fn put_key<'t>(
         put_bytes(tag, out);
         put_bytes(value, out);
     }
+}
+
+/// Writes the number and the key of a source with the number of a forgotten one.
+pub fn put_reused<'t>(
+    source: u32,
+    texts: (&[u8], impl ExactSizeIterator<Item = (&'t [u8], &'t [u8])>),
+    out: &mut Vec<u8>,
+) {
+    varint::put_u64(u64::from(source), out);
+    put_key(texts, out);
+}
+
+/// Reads what [`put_reused`] wrote.
+pub fn get_reused(cursor: &mut Cursor<'_>) -> Result<(u32, SourceKey), Short> {
+    let source = cursor.count(u32::MAX as usize - 1)? as u32;
+    Ok((source, get_key(cursor)?))
+}
+
+/// Name of the next number: of a source, or of none, with the most tags that a source of this number
+/// may have.
+pub enum Name {
+    Key(SourceKey),
+    Free(usize),
+}
+
+/// Writes a number that no source has.
+pub fn put_free(tags: usize, out: &mut Vec<u8>) {
+    put_bytes(&[], out);
+    varint::put_u64(tags as u64, out);
+}
+
+/// Reads a name. A free number has an empty measurement, and the number of tags alone.
+pub fn get_name(cursor: &mut Cursor<'_>) -> Result<Name, Short> {
+    if cursor.0.first() != Some(&0) {
+        return get_key(cursor).map(Name::Key);
+    }
+    cursor.text()?;
+    // A tag takes two bytes at least.
+    Ok(Name::Free(cursor.count(SourceKey::MAX_BYTES / 2)?))
 }
 
 /// Reads a key.
@@ -230,6 +339,7 @@ pub fn get_layout(cursor: &mut Cursor<'_>, layouts: &mut Layouts) -> Result<(), 
 }
 
 /// Decodes the body of a frame, which had a valid checksum and is `plain` bytes long uncompressed.
+/// Frames of the first version have four streams.
 pub fn read_streams(body: &[u8], plain: usize, frame: &mut Frame) -> Result<(), Short> {
     if plain > FRAME_LIMIT {
         return Err(Short);
@@ -242,11 +352,44 @@ pub fn read_streams(body: &[u8], plain: usize, frame: &mut Frame) -> Result<(), 
         &mut frame.links,
         &mut frame.dead,
     ] {
-        let len = cursor.count(cursor.0.len())?;
-        *stream = cursor.take(len)?.to_vec();
+        *stream = take_stream(&mut cursor)?.to_vec();
     }
-    Ok(())
+    if !cursor.is_empty() {
+        let forgotten = take_stream(&mut cursor)?;
+        frame.forgotten = RoaringBitmap::deserialize_from(forgotten).map_err(|_| Short)?;
+        frame.reused = take_stream(&mut cursor)?.to_vec();
+    }
+    cursor.is_empty().then_some(()).ok_or(Short)
 }
+
+fn take_stream<'b>(cursor: &mut Cursor<'b>) -> Result<&'b [u8], Short> {
+    let len = cursor.count(cursor.0.len())?;
+    cursor.take(len)
+}
+
+/// Returns the plain body of a frame. A frame without names that were forgotten has the form of the
+/// first version.
+pub fn put_streams(frame: &Frame) -> Vec<u8> {
+    let mut plain = Vec::new();
+    let mut put = |stream: &[u8]| {
+        varint::put_u64(stream.len() as u64, &mut plain);
+        plain.extend_from_slice(stream);
+    };
+    for stream in [&frame.names, &frame.layouts, &frame.links, &frame.dead] {
+        put(stream);
+    }
+    if frame.needs_second_version() {
+        let mut forgotten = Vec::new();
+        frame
+            .forgotten
+            .serialize_into(&mut forgotten)
+            .expect("a write to a Vec does not fail");
+        put(&forgotten);
+        put(&frame.reused);
+    }
+    plain
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -5,17 +5,19 @@
 //! block can be read without the catalog, so it is stored in two identical files. A damaged part of
 //! one file is read from the other. `docs/format/catalog.md` specifies the bytes.
 
+mod compact;
 mod frame;
 
+pub use self::compact::NEW;
 pub use self::frame::{
-    Frame, LOST, ReadFrame, Registers, get_key, get_layout, lose_sources, put_key, put_layout,
-    read_links, read_streams, register,
+    Frame, LOST, ReadFrame, Registers, check_known, get_key, get_layout, lose_sources, not_free,
+    put_key, put_layout, put_link, put_reused, read_links, read_streams, register, register_reused,
 };
 
 use crate::bytes::{Cursor, Short};
 use crate::error::{Error, io_error, sync_error};
 use crate::space::on_disk;
-use seiner_codec::{checksum, varint};
+use seiner_codec::checksum;
 use seiner_platform::{Disk, File};
 use std::ops::Range;
 use std::sync::Arc;
@@ -25,9 +27,13 @@ pub const NAME: &str = "catalog";
 /// Name of the copy.
 pub const COPY: &str = "catalog.copy";
 const MAGIC: &[u8; 8] = b"SEINCATL";
-const VERSION: u32 = 1;
-/// Bytes of the file header: magic, version, store, checksum.
-pub const HEADER_BYTES: usize = 8 + 4 + 8 + 4;
+/// Version of a catalog in which no name was ever forgotten.
+const FIRST_VERSION: u32 = 1;
+const SECOND_VERSION: u32 = 2;
+/// Bytes of the file header of the first version: magic, version, store, checksum.
+const HEADER_BYTES: usize = 8 + 4 + 8 + 4;
+/// Bytes of the file header of the second version, which also has a generation.
+const SECOND_HEADER_BYTES: usize = HEADER_BYTES + 4;
 /// Bytes of a frame header: magic, seven words, checksum.
 pub const FRAME_HEADER_BYTES: usize = 4 + 4 * 7 + 4;
 const FRAME_MAGIC: &[u8; 4] = b"FRAM";
@@ -38,14 +44,64 @@ const LEVEL: i32 = 3;
 pub struct Catalog {
     files: [Arc<dyn File>; 2],
     len: u64,
+    header: Header,
     /// Identity of the store, which its journal files and segments also contain.
     pub store: u64,
+}
+
+/// Header of a catalog's file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Header {
+    store: u64,
+    /// Number of times that the catalog was written anew. A catalog of the first version has 0.
+    generation: u32,
+}
+
+impl Header {
+    fn len(self) -> usize {
+        match self.generation {
+            0 => HEADER_BYTES,
+            _ => SECOND_HEADER_BYTES,
+        }
+    }
+
+    fn put(self) -> Vec<u8> {
+        let mut bytes = MAGIC.to_vec();
+        let version = match self.generation {
+            0 => FIRST_VERSION,
+            _ => SECOND_VERSION,
+        };
+        bytes.extend_from_slice(&version.to_le_bytes());
+        bytes.extend_from_slice(&self.store.to_le_bytes());
+        if self.generation > 0 {
+            bytes.extend_from_slice(&self.generation.to_le_bytes());
+        }
+        bytes.extend_from_slice(&checksum(&bytes).to_le_bytes());
+        bytes
+    }
+
+    fn read(bytes: &[u8]) -> Option<Header> {
+        let mut cursor = Cursor(bytes);
+        if cursor.take(8).ok()? != MAGIC {
+            return None;
+        }
+        let version = cursor.u32().ok()?;
+        let store = cursor.u64().ok()?;
+        let generation = match version {
+            FIRST_VERSION => 0,
+            SECOND_VERSION => cursor.u32().ok().filter(|&generation| generation > 0)?,
+            _ => return None,
+        };
+        let header = Header { store, generation };
+        (bytes.get(..header.len()) == Some(&header.put()[..])).then_some(header)
+    }
 }
 
 /// Catalog that was read.
 pub struct ReadCatalog {
     /// Identity of the store.
     pub store: u64,
+    header: Header,
     /// Frames of the catalog.
     pub frames: Vec<ReadFrame>,
     /// Names of damaged files, each with the offset at which the damage begins.
@@ -66,16 +122,27 @@ impl ReadCatalog {
 /// Reads a catalog without changes. Returns `None` if there is none. Bytes after the last valid
 /// frame were being written when the power failed.
 pub fn read(disk: &dyn Disk) -> Result<Option<ReadCatalog>, Error> {
-    let copies = [read_whole(disk, NAME)?, read_whole(disk, COPY)?];
+    let mut copies = [read_whole(disk, NAME)?, read_whole(disk, COPY)?];
     if copies.iter().all(|bytes| is_blank(bytes)) {
         return Ok(None);
     }
-    let store = copies.iter().find_map(|bytes| header(bytes)).ok_or_else(|| Error::Damage {
+    let headers = copies.each_ref().map(|bytes| Header::read(bytes));
+    let newest = headers
+        .iter()
+        .flatten()
+        .max_by_key(|header| header.generation);
+    let header = *newest.ok_or_else(|| Error::Damage {
         file: NAME.to_string(),
         offset: 0,
         what: format!("the headers of it and of {COPY} are damaged or of another version; put one back from a copy of the directory"),
     })?;
-    let (image, frames) = read_frames(&copies);
+    for (bytes, found) in copies.iter_mut().zip(headers) {
+        // The power failed between the replacements of the two files.
+        if found.is_some_and(|found| found.generation < header.generation) {
+            bytes.clear();
+        }
+    }
+    let (image, frames) = read_frames(&copies, header);
     let mut damaged = Vec::new();
     let complete = frames.last().map_or(0, |frame| frame.offset as usize);
     for (name, bytes) in [NAME, COPY].into_iter().zip(&copies) {
@@ -92,7 +159,8 @@ pub fn read(disk: &dyn Disk) -> Result<Option<ReadCatalog>, Error> {
         .each_ref()
         .map(|bytes| bytes.get(..image.len()) == Some(&image[..]));
     Ok(Some(ReadCatalog {
-        store,
+        store: header.store,
+        header,
         frames,
         damaged,
         image,
@@ -103,19 +171,21 @@ pub fn read(disk: &dyn Disk) -> Result<Option<ReadCatalog>, Error> {
 impl Catalog {
     /// Creates a catalog. `store` should be unique for every store.
     pub fn create(disk: &dyn Disk, store: u64) -> Result<Catalog, Error> {
-        let mut header = MAGIC.to_vec();
-        header.extend_from_slice(&VERSION.to_le_bytes());
-        header.extend_from_slice(&store.to_le_bytes());
-        header.extend_from_slice(&checksum(&header).to_le_bytes());
+        let header = Header {
+            store,
+            generation: 0,
+        };
+        let bytes = header.put();
         let files = [
-            write_whole(disk, NAME, &header)?,
-            write_whole(disk, COPY, &header)?,
+            write_whole(disk, NAME, &bytes)?,
+            write_whole(disk, COPY, &bytes)?,
         ];
         disk.sync_names()
             .map_err(sync_error(|| format!("creating {NAME}")))?;
         Ok(Catalog {
             files,
-            len: header.len() as u64,
+            len: bytes.len() as u64,
+            header,
             store,
         })
     }
@@ -136,9 +206,11 @@ impl Catalog {
         }
         disk.sync_names()
             .map_err(sync_error(|| format!("syncing {NAME}")))?;
+        compact::remove_remains(disk)?;
         Ok(Catalog {
             files,
             len: read.end(),
+            header: read.header,
             store: read.store,
         })
     }
@@ -148,30 +220,24 @@ impl Catalog {
         2 * on_disk(self.len, unit)
     }
 
+    /// Returns whether frames may contain forgotten names.
+    pub fn is_second_version(&self) -> bool {
+        self.header.generation > 0
+    }
+
+    /// Returns the bytes of each file.
+    pub fn len(&self) -> u64 {
+        self.len
+    }
+
     /// Adds a frame. Durable on return.
+    ///
+    /// # Panics
+    /// If the frame needs the second version of the format, and the catalog has the first.
     pub fn add(&mut self, frame: &Frame) -> Result<(), Error> {
+        assert!(self.is_second_version() || !frame.needs_second_version());
         let context = || format!("writing {NAME}");
-        let mut plain = Vec::new();
-        for stream in [&frame.names, &frame.layouts, &frame.links, &frame.dead] {
-            varint::put_u64(stream.len() as u64, &mut plain);
-            plain.extend_from_slice(stream);
-        }
-        let body = zstd::bulk::compress(&plain, LEVEL)
-            .expect("zstd allocates a large enough output buffer");
-        let mut bytes = FRAME_MAGIC.to_vec();
-        for word in [
-            body.len() as u32,
-            plain.len() as u32,
-            checksum(&body),
-            frame.first_source,
-            frame.sources,
-            frame.first_layout,
-            frame.new_layouts,
-        ] {
-            bytes.extend_from_slice(&word.to_le_bytes());
-        }
-        bytes.extend_from_slice(&checksum(&bytes).to_le_bytes());
-        bytes.extend_from_slice(&body);
+        let bytes = put_frame(frame);
         // One file after the other, so that a crash leaves at least one file intact.
         for file in &self.files {
             file.write_at(self.len, &bytes).map_err(io_error(context))?;
@@ -180,6 +246,37 @@ impl Catalog {
         self.len += bytes.len() as u64;
         Ok(())
     }
+}
+
+/// Returns the length of the header that a file begins with.
+#[cfg(fuzzing)]
+pub fn header_bytes(bytes: &[u8]) -> usize {
+    match Cursor(bytes.get(8..).unwrap_or_default()).u32() {
+        Ok(SECOND_VERSION) => SECOND_HEADER_BYTES,
+        _ => HEADER_BYTES,
+    }
+}
+
+/// Returns the bytes of a frame.
+fn put_frame(frame: &Frame) -> Vec<u8> {
+    let plain = frame::put_streams(frame);
+    let body =
+        zstd::bulk::compress(&plain, LEVEL).expect("zstd allocates a large enough output buffer");
+    let mut bytes = FRAME_MAGIC.to_vec();
+    for word in [
+        body.len() as u32,
+        plain.len() as u32,
+        checksum(&body),
+        frame.first_source,
+        frame.sources,
+        frame.first_layout,
+        frame.new_layouts,
+    ] {
+        bytes.extend_from_slice(&word.to_le_bytes());
+    }
+    bytes.extend_from_slice(&checksum(&bytes).to_le_bytes());
+    bytes.extend_from_slice(&body);
+    bytes
 }
 
 /// Smallest unit of a write that reaches a disk completely or not at all.
@@ -252,12 +349,8 @@ fn write_whole(disk: &dyn Disk, name: &str, bytes: &[u8]) -> Result<Arc<dyn File
 
 /// Returns the frames, each from an undamaged copy, and the contents of an undamaged file. A frame
 /// that is damaged in both copies stays as it is.
-fn read_frames(copies: &[Vec<u8>; 2]) -> (Vec<u8>, Vec<ReadFrame>) {
-    let good = |bytes: &&Vec<u8>| header(bytes).is_some();
-    let mut image = copies
-        .iter()
-        .find(good)
-        .map_or(Vec::new(), |bytes| bytes[..HEADER_BYTES].to_vec());
+fn read_frames(copies: &[Vec<u8>; 2], header: Header) -> (Vec<u8>, Vec<ReadFrame>) {
+    let mut image = header.put();
     let mut frames = Vec::new();
     loop {
         let at = image.len();
@@ -294,16 +387,6 @@ fn read_frames(copies: &[Vec<u8>; 2]) -> (Vec<u8>, Vec<ReadFrame>) {
             frame,
         });
     }
-}
-
-fn header(bytes: &[u8]) -> Option<u64> {
-    let (head, rest) = bytes.split_at_checked(HEADER_BYTES - 4)?;
-    let mut cursor = Cursor(head);
-    if cursor.take(8).ok()? != MAGIC || cursor.u32().ok()? != VERSION {
-        return None;
-    }
-    let store = cursor.u64().ok()?;
-    (Cursor(rest).u32().ok()? == checksum(head)).then_some(store)
 }
 
 /// Returns the frame at `at` and its end. A frame with a valid header and an invalid body is

@@ -161,7 +161,7 @@ pub fn check_within(
                 &contents,
             );
         }
-        check.report.sources = u64::from(registry.sources());
+        check.report.sources = registry.dictionary.present();
         check.report.layouts = registry.layouts.len() as u64;
     }
     Ok(check.report)

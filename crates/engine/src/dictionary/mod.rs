@@ -6,8 +6,13 @@
 //!
 //! [`Names`] maps the canonical name of every source to its number. The methods here therefore take
 //! names and dictionary together.
+//!
+//! A source is forgotten in steps: [`Dictionary::hide`] removes it from all answers,
+//! [`Dictionary::remove`] removes its key, and [`Dictionary::release`] leaves its number to a new source
+//! when nothing refers to it any more.
 
 mod directory;
+mod free;
 pub mod layouts;
 pub mod names;
 mod pages;
@@ -15,6 +20,7 @@ mod pairs;
 mod sources;
 mod spelling;
 
+use free::Free;
 use names::{NameHash, Names, hash_name};
 use pages::Runs;
 use pairs::Pairs;
@@ -41,8 +47,13 @@ const LOOKUP: usize = 16;
 #[derive(Default)]
 pub struct Dictionary {
     pairs: Pairs,
-    /// Pair numbers of each source: the measurement, then the tags in order.
+    /// Pair numbers of each source: the measurement, then the tags in order. None if the number is
+    /// free.
     members: Runs<u32>,
+    /// Numbers that a new source may get.
+    free: Free,
+    /// Sources that are hidden or removed.
+    absent: RoaringBitmap,
     /// Pair numbers of the source that is being registered.
     fresh: Vec<u32>,
     /// Spelling of the name of `spelled`.
@@ -60,15 +71,42 @@ impl Dictionary {
             return (source, false);
         }
         let source = self.add_name(names, &name, hash).unwrap_or_else(|| {
-            let tags = key.tags().iter().map(|(tag, value)| (&**tag, &**value));
-            self.fresh.clear();
-            for (tag, value) in [(MEASUREMENT, key.measurement())].into_iter().chain(tags) {
-                let pair = self.pairs.intern(tag.as_bytes(), value.as_bytes(), None);
-                self.fresh.push(pair);
-            }
+            self.list_pairs(key);
             self.add(names, hash)
         });
         (source, true)
+    }
+
+    /// Lists the pairs of a key in `fresh`.
+    fn list_pairs(&mut self, key: &SourceKey) {
+        let tags = key.tags().iter().map(|(tag, value)| (&**tag, &**value));
+        self.fresh.clear();
+        for (tag, value) in [(MEASUREMENT, key.measurement())].into_iter().chain(tags) {
+            let pair = self.pairs.intern(tag.as_bytes(), value.as_bytes(), None);
+            self.fresh.push(pair);
+        }
+    }
+
+    /// Registers a source under the number of a forgotten one. Returns false if a source has the
+    /// number, or the number has no place for as many tags.
+    pub fn put_at(&mut self, names: &mut Names, source: u32, key: &SourceKey) -> bool {
+        let fits = self.absent.contains(source)
+            && self.members.get(source).is_empty()
+            && key.tags().len() < self.members.capacity(source);
+        if fits {
+            let hash = canonical(names, key).1;
+            self.list_pairs(key);
+            self.free.remove(source, self.members.capacity(source));
+            self.fill(names, source, hash);
+        }
+        fits
+    }
+
+    /// Adds a number without a source, for a source with up to `tags` tags.
+    pub fn add_free(&mut self, tags: usize) {
+        let source = self.members.len() as u32;
+        self.members.push(&vec![u32::MAX; tags + 1]);
+        self.absent.insert(source);
     }
 
     /// Returns the number of the source with this key, if it is registered.
@@ -104,7 +142,7 @@ impl Dictionary {
     fn add_name(&mut self, names: &mut Names, name: &[u8], hash: NameHash) -> Option<u32> {
         let kept = self.spelling.read(name)?;
         self.fresh.clear();
-        let before = match self.members.len() {
+        let before = match kept {
             0 => &[],
             _ => self.members.get(self.spelled),
         };
@@ -115,32 +153,93 @@ impl Dictionary {
             let pair = self.pairs.intern(tag, value, like);
             self.fresh.push(pair);
         }
-        self.spelled = self.members.len() as u32;
-        Some(self.add(names, hash))
+        let source = self.add(names, hash);
+        self.spelled = source;
+        Some(source)
     }
 
-    /// Registers a source with the pairs in `fresh`.
+    /// Registers a source with the pairs in `fresh`. A free number is used before a new one.
     fn add(&mut self, names: &mut Names, hash: NameHash) -> u32 {
-        let source = self.members.len() as u32;
-        self.members.push(&self.fresh);
+        let free = self.free.take(self.fresh.len());
+        let source = free.unwrap_or(self.members.len() as u32);
+        if free.is_none() {
+            self.members.push(&self.fresh);
+        }
+        self.fill(names, source, hash);
+        source
+    }
+
+    /// Gives a source the pairs in `fresh`.
+    fn fill(&mut self, names: &mut Names, source: u32, hash: NameHash) {
+        self.members.replace(source, &self.fresh);
+        self.absent.remove(source);
         for &pair in &self.fresh {
             self.pairs.add_source(pair, source);
         }
         names.insert(hash, source);
-        source
     }
 
-    /// Returns the number of sources.
+    /// Hides a source: no selector finds it any more.
+    pub fn hide(&mut self, source: u32) {
+        self.absent.insert(source);
+    }
+
+    /// Removes the key of a hidden source.
+    pub fn remove(&mut self, source: u32) {
+        if source == self.spelled {
+            self.spelling = Spelling::default();
+        }
+        for &pair in self.members.get(source) {
+            self.pairs.remove_source(pair, source);
+        }
+        self.members.replace(source, &[]);
+    }
+
+    /// Removes a source whose only name is the canonical one.
+    pub fn erase(&mut self, names: &mut Names, source: u32) {
+        let key = self.key(source);
+        let name = key.and_then(|key| names.number(canonical(names, &key).1));
+        if let Some(name) = name {
+            names.remove(name);
+            self.hide(source);
+            self.remove(source);
+        }
+    }
+
+    /// Frees the number of a removed source: a new source may get it.
+    pub fn release(&mut self, source: u32) {
+        self.free.put(source, self.members.capacity(source));
+    }
+
+    /// Returns whether a new source gets the number of a forgotten one.
+    pub fn has_free_numbers(&self) -> bool {
+        !self.free.is_empty()
+    }
+
+    /// Returns the number of sources that are not forgotten.
+    pub fn present(&self) -> u64 {
+        self.members.len() as u64 - self.absent.len()
+    }
+
+    /// Returns whether a source is hidden or its number is free.
+    pub fn is_absent(&self, source: u32) -> bool {
+        self.absent.contains(source)
+    }
+
+    /// Returns how many numbers of sources exist, including those of forgotten sources.
     pub fn len(&self) -> usize {
         self.members.len()
     }
 
-    /// Returns the key of a source.
+    /// Returns the key of a source, or `None` if the number is free.
     pub fn key(&self, source: u32) -> Option<SourceKey> {
         if source as usize >= self.members.len() {
             return None;
         }
         let members = self.members.get(source);
+        if members.is_empty() {
+            return None;
+        }
         let tags = members[1..].iter().map(|&pair| self.pairs.text(pair));
         // Only keys are interned.
         let measurement = self.pairs.text(members[0]).1;
@@ -223,6 +322,7 @@ impl Dictionary {
             }
             self.narrow(&mut found, matcher);
         }
+        found -= &self.absent;
         found
     }
 
@@ -307,10 +407,16 @@ impl Dictionary {
         let mut all: Vec<String> = self
             .pairs
             .of_tag(MEASUREMENT)
+            .filter(|&pair| self.absent.is_empty() || self.is_present(pair))
             .map(|pair| self.pairs.text(pair).1.to_string())
             .collect();
         all.sort();
         all
+    }
+
+    /// Returns whether a source of a pair is not hidden.
+    fn is_present(&self, pair: u32) -> bool {
+        !self.pairs.sources(pair).is_subset(&self.absent)
     }
 
     /// Returns the names of the tags of the selected sources, sorted.
@@ -351,6 +457,8 @@ impl Dictionary {
     pub fn memory(&self) -> usize {
         self.pairs.memory()
             + self.members.memory()
+            + self.free.memory()
+            + self.absent.serialized_size()
             + self.fresh.capacity() * 4
             + self.spelling.memory()
     }
@@ -376,223 +484,4 @@ fn canonical(names: &Names, key: &SourceKey) -> (Vec<u8>, NameHash) {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn dictionary() -> Dictionary {
-        let (mut dictionary, mut names) = (Dictionary::default(), Names::new(1));
-        for n in 0..100 {
-            let host = format!("h{}", n / 10);
-            let core = format!("{}", n % 10);
-            let key =
-                SourceKey::new("cpu", [("host", host.as_str()), ("core", core.as_str())]).unwrap();
-            assert_eq!(dictionary.intern(&mut names, &key), (n, true));
-            assert_eq!(dictionary.intern(&mut names, &key), (n, false));
-            assert_eq!(dictionary.find(&names, &key), Some(n));
-            assert_eq!(dictionary.key(n), Some(key));
-        }
-        for n in 0..5 {
-            let key = SourceKey::new("mem", [("host", format!("h{n}"))]).unwrap();
-            dictionary.intern(&mut names, &key);
-        }
-        dictionary
-    }
-
-    #[test]
-    fn selection_agrees_with_a_scan_of_all_keys() {
-        let dictionary = dictionary();
-        for text in [
-            "cpu",
-            "mem",
-            "none",
-            "",
-            "cpu{host=h3}",
-            "{host=h3}",
-            "{host!=h3}",
-            "cpu{core=\"\"}",
-            "{core=\"\"}",
-            "{core!=\"\"}",
-            "{core=~\"[1-3]\"}",
-            "{core!~\"[1-3]\"}",
-            "{core=~\"|7\"}",
-            "{host^=h, core=5}",
-            "{host^=x}",
-            "{nosuch=x}",
-            "{nosuch!=x}",
-            "cpu{host=~\"h1|h2\",core!=0}",
-        ] {
-            let selector = Selector::parse(text).unwrap();
-            let expected: Vec<u32> = (0..105)
-                .filter(|&n| selector.holds(&dictionary.key(n).unwrap()))
-                .collect();
-            assert_eq!(
-                dictionary.select(&selector).iter().collect::<Vec<_>>(),
-                expected,
-                "{text}"
-            );
-        }
-    }
-
-    #[test]
-    fn patterns_over_very_many_values_agree_with_a_scan_of_all_keys() {
-        let (mut dictionary, mut names) = (Dictionary::default(), Names::new(1));
-        let mut keys = Vec::new();
-        for n in 0..2 * MANY_VALUES {
-            // Most hosts have one source, some have several, and some sources have no host.
-            let host = format!("host-{}", if n % 50 < 9 { n / 3 } else { n });
-            let host = ("host", host.as_str());
-            let key = match n % 100 {
-                10 => SourceKey::new("cpu", [("core", n.to_string())]),
-                core => SourceKey::new("cpu", [host, ("core", &core.to_string())]),
-            };
-            let key = key.unwrap();
-            if dictionary.intern(&mut names, &key).1 {
-                keys.push(key);
-            }
-        }
-        assert!(dictionary.pairs.values("host") > MANY_VALUES);
-        for pattern in [
-            "host-12.*",
-            ".*42",
-            "host-(1|2|3)5.*",
-            "host-7|host-7001|none",
-            "|host-7",
-            "(?i)HOST-12.*",
-            ".*[13579]",
-            ".*",
-            ".+",
-            "host-1.*\\b",
-        ] {
-            for operator in ["=~", "!~"] {
-                let selector = Selector::parse(&format!("cpu{{host{operator}\"{pattern}\"}}"));
-                let selector = selector.unwrap();
-                let expected = (0..).zip(&keys).filter(|(_, key)| selector.holds(key));
-                let found = dictionary.select(&selector);
-                assert!(found.iter().eq(expected.map(|(n, _)| n)), "{selector}");
-            }
-        }
-    }
-
-    #[test]
-    fn no_source_has_a_tag_with_an_empty_name() {
-        let dictionary = dictionary();
-        for (condition, expected) in [
-            (Condition::Is("cpu".into()), 0),
-            (Condition::IsNot("".into()), 0),
-            (Condition::IsNot("cpu".into()), 105),
-            (Condition::Is("".into()), 105),
-        ] {
-            let matcher = Matcher {
-                tag: String::new(),
-                condition,
-            };
-            let selector = Selector {
-                measurement: None,
-                matchers: vec![matcher],
-            };
-            assert_eq!(dictionary.select(&selector).len(), expected, "{selector}");
-        }
-    }
-
-    #[test]
-    fn measurements_tag_names_and_values_are_listed() {
-        let dictionary = dictionary();
-        let mem = Selector::parse("mem").unwrap();
-        assert_eq!(dictionary.measurements(), ["cpu", "mem"]);
-        assert_eq!(dictionary.tag_names(&Selector::all()), ["core", "host"]);
-        assert_eq!(dictionary.tag_names(&mem), ["host"]);
-        assert_eq!(dictionary.tag_values(&mem, "host", 3), ["h0", "h1", "h2"]);
-    }
-
-    #[test]
-    fn names_and_keys_register_the_same_sources() {
-        let keys: Vec<SourceKey> = [
-            ("m", vec![]),
-            ("m", vec![("a", "1"), ("b", "2")]),
-            ("m", vec![("a", "1"), ("b", "x,=\\")]),
-            ("m", vec![("a", "1"), ("b", "3")]),
-            ("m", vec![("b", "3")]),
-            ("m,n", vec![("a", "1"), ("b", "3")]),
-            ("n", vec![("a", "1"), ("b", "3"), ("c", "1")]),
-        ]
-        .into_iter()
-        .map(|(measurement, tags)| SourceKey::new(measurement, tags).unwrap())
-        .collect();
-        let (mut by_key, mut key_names) = (Dictionary::default(), Names::new(1));
-        let (mut by_name, mut names) = (Dictionary::default(), Names::new(2));
-        for (number, key) in (0..).zip(&keys) {
-            assert_eq!(by_key.intern(&mut key_names, key), (number, true));
-            let (name, hash) = canonical(&names, key);
-            match by_name.intern_name(&mut names, &name, hash) {
-                Some(added) => assert!(added == (number, true) && !name.contains(&b'\\')),
-                None => assert_eq!(by_name.intern(&mut names, key), (number, true)),
-            }
-            for (dictionary, names) in [(&by_key, &key_names), (&by_name, &names)] {
-                assert_eq!(dictionary.find(names, key), Some(number));
-                assert_eq!(dictionary.key(number).as_ref(), Some(key));
-                let (measurement, tags) = dictionary.texts(number);
-                assert_eq!(measurement, key.measurement().as_bytes());
-                let expected = key.tags().iter();
-                assert!(tags.eq(expected.map(|(tag, value)| (tag.as_bytes(), value.as_bytes()))));
-            }
-        }
-        for key in &keys {
-            let selector = Selector {
-                measurement: Some(key.measurement().to_string()),
-                ..Selector::all()
-            };
-            let found = by_name.select(&selector);
-            assert_eq!(found, by_key.select(&selector));
-            assert!(
-                found
-                    .iter()
-                    .eq((0..7).filter(|&n| selector.holds(&keys[n as usize])))
-            );
-        }
-    }
-
-    #[test]
-    fn canonical_names_with_backslashes_are_not_mistaken_for_line_names() {
-        let (mut dictionary, mut names) = (Dictionary::default(), Names::new(1));
-        let key = |value: &str| SourceKey::new("m", [("a", value)]).unwrap();
-        let (one, two) = (key("\\x"), key("\\\\x"));
-        assert_eq!(dictionary.intern(&mut names, &one), (0, true));
-        assert_eq!(dictionary.intern(&mut names, &two), (1, true));
-        assert_eq!(dictionary.intern(&mut names, &one), (0, false));
-        assert_eq!(dictionary.find(&names, &two), Some(1));
-        // Canonical name of one source, which lines may write for the other source.
-        let mut name = Vec::new();
-        one.put_name(&mut name);
-        assert_eq!(name, b"m,a=\\\\x");
-        let hash = hash_name(names.seed(), SourceKey::NOTATION, &name);
-        assert_eq!(names.find(hash), None);
-    }
-
-    #[test]
-    fn the_order_of_tags_creates_no_new_source() {
-        let (mut dictionary, mut names) = (Dictionary::default(), Names::new(1));
-        let mut intern = |name: &str| {
-            let hash = hash_name(names.seed(), SourceKey::NOTATION, name.as_bytes());
-            let known = names.find(hash).map(|source| (source, false));
-            known.or_else(|| dictionary.intern_name(&mut names, name.as_bytes(), hash))
-        };
-        assert_eq!(intern("m,b=1,a=2,c=3"), Some((0, true)));
-        assert_eq!(intern("m,a=2,b=1,c=3"), Some((0, false)));
-        assert_eq!(intern("m,c=3,b=1,a=2"), Some((0, false)));
-        assert_eq!(intern("m,b=1,a=2"), Some((1, true)));
-        assert_eq!(intern("m,a=2,b=1,c=4"), Some((2, true)));
-        assert_eq!(intern("m,b=1,c=4,a=2"), Some((2, false)));
-        for rejected in [
-            "m,b=1,a=2,b=1",
-            "m,b=1,a=",
-            "m,b,a=1",
-            ",b=1,a=1",
-            "m,b=\0,a=1",
-        ] {
-            assert_eq!(intern(rejected), None, "{rejected:?}");
-        }
-        let key = SourceKey::new("m", [("a", "2"), ("b", "1"), ("c", "4")]).unwrap();
-        assert_eq!(dictionary.intern(&mut names, &key), (2, false));
-        assert_eq!(dictionary.key(2), Some(key));
-    }
-}
+mod tests;

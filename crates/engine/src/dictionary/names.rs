@@ -14,6 +14,8 @@
 use super::directory::Directory;
 use super::pages::Pages;
 use crate::prefetch::prefetch;
+use roaring::RoaringBitmap;
+use std::ops::Range;
 use xxhash_rust::xxh3::xxh3_128_with_seed;
 
 /// Hash of a name.
@@ -22,6 +24,9 @@ pub struct NameHash {
     high: u64,
     low: u32,
 }
+
+/// Source of an entry without a name.
+const NOBODY: u32 = u32::MAX;
 
 /// Entry of a name: the hash and the source.
 struct Entry {
@@ -33,7 +38,7 @@ struct Entry {
 impl Entry {
     #[inline]
     fn is_of(&self, hash: NameHash) -> bool {
-        self.high == hash.high && self.low == hash.low
+        self.high == hash.high && self.low == hash.low && self.source != NOBODY
     }
 }
 
@@ -54,8 +59,10 @@ const LINE: usize = 8;
 /// Names of sources: their entries, and a hash table of their numbers in segments of bounded size
 /// with open addressing.
 pub struct Names {
-    /// Entries in the order in which they were added.
+    /// Entries in the order in which they were added. A new name takes the place of a removed one.
     entries: Pages<Entry>,
+    /// Entries without a name.
+    free: RoaringBitmap,
     directory: Directory<Segment>,
     /// Bytes of the segments.
     bytes: usize,
@@ -145,6 +152,56 @@ impl Segment {
         }
     }
 
+    /// Removes a slot. The slots that did not fit in its line, or in a line behind it, move up.
+    fn remove(&mut self, slot: Slot) {
+        let mut at = self.line(mark_of(slot));
+        while !self.lines[at].0.contains(&slot) {
+            assert!(self.lines[at].0[LINE - 1] != FREE, "the slot exists");
+            at = self.next(at);
+        }
+        self.used -= 1;
+        let mut hole = (at, slot);
+        while let Some(moved) = self.take_out(hole) {
+            hole = moved;
+        }
+    }
+
+    /// Removes a slot from a line. If the line was full, a slot that a search finds behind it takes
+    /// its place, and the line and the slot are returned from where it is removed next.
+    fn take_out(&mut self, (at, slot): (usize, Slot)) -> Option<(usize, Slot)> {
+        let lines = self.lines.len();
+        let line = &mut self.lines[at].0;
+        let place = line
+            .iter()
+            .position(|&found| found == slot)
+            .expect("the slot exists");
+        let was_full = line[LINE - 1] != FREE;
+        line[place..].rotate_left(1);
+        line[LINE - 1] = FREE;
+        if !was_full {
+            return None;
+        }
+        let distance = |from: usize, to: usize| (to + lines - from) % lines;
+        let mut behind = self.next(at);
+        while behind != at {
+            let slots = self.lines[behind].0;
+            let begins_before = |slot: &&Slot| {
+                let home = self.line(mark_of(**slot));
+                distance(home, behind) >= distance(at, behind)
+            };
+            let used = slots.iter().filter(|slot| **slot != FREE);
+            if let Some(&moved) = used.clone().find(begins_before) {
+                self.lines[at].0[LINE - 1] = moved;
+                return Some((behind, moved));
+            }
+            if slots[LINE - 1] == FREE {
+                break;
+            }
+            behind = self.next(behind);
+        }
+        None
+    }
+
     /// Moves the slots into a table of another length.
     fn resize(&mut self, lines: usize) {
         let before = std::mem::replace(self, Segment::new(lines));
@@ -192,6 +249,7 @@ impl Names {
         let segment = Segment::new(SMALLEST);
         Names {
             entries: Pages::default(),
+            free: RoaringBitmap::new(),
             bytes: segment.bytes(),
             directory: Directory::new(segment),
             seed,
@@ -252,10 +310,45 @@ impl Names {
             self.grow(mark);
         }
         let NameHash { high, low } = hash;
-        self.entries.push(Entry { high, low, source });
-        let after = u32::try_from(self.entries.len()).expect("memory ends before the numbers");
-        let slot = u64::from(mark) << 32 | u64::from(after);
+        let entry = Entry { high, low, source };
+        let number = match self.free.min() {
+            Some(free) => {
+                self.free.remove(free);
+                *self.entries.get_mut(free as usize) = entry;
+                free
+            }
+            None => {
+                self.entries.push(entry);
+                u32::try_from(self.entries.len() - 1).expect("memory ends before the numbers")
+            }
+        };
+        let slot = u64::from(mark) << 32 | u64::from(number + 1);
         self.directory.segment_mut(mark).put(slot);
+    }
+
+    /// Returns the number of entries, with or without a name.
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Returns the numbers in a range whose names belong to one of these sources.
+    pub fn numbers_of(
+        &self,
+        range: Range<u32>,
+        sources: &RoaringBitmap,
+    ) -> impl Iterator<Item = (u32, u32)> {
+        let numbered = range.map(|number| (self.source(number), number));
+        numbered.filter(|(source, _)| *source != NOBODY && sources.contains(*source))
+    }
+
+    /// Removes the name with a number.
+    pub fn remove(&mut self, number: u32) {
+        let entry = self.entries.get_mut(number as usize);
+        let mark = entry.high as u32;
+        entry.source = NOBODY;
+        self.free.insert(number);
+        let slot = u64::from(mark) << 32 | u64::from(number + 1);
+        self.directory.segment_mut(mark).remove(slot);
     }
 
     #[cold]
@@ -284,7 +377,7 @@ impl Names {
 
     /// Returns the memory used, in bytes.
     pub fn memory(&self) -> usize {
-        self.entries.memory() + self.bytes + self.directory.memory()
+        self.entries.memory() + self.bytes + self.directory.memory() + self.free.serialized_size()
     }
 }
 
@@ -323,7 +416,10 @@ mod tests {
             let counted: usize = names.directory.segments().map(Segment::bytes).sum();
             assert_eq!(
                 names.memory(),
-                counted + names.directory.memory() + names.entries.memory()
+                counted
+                    + names.directory.memory()
+                    + names.entries.memory()
+                    + names.free.serialized_size()
             );
         }
         assert!(names.memory() < count as usize * 28, "{}", names.memory());
@@ -359,5 +455,47 @@ mod tests {
         }
         assert!(!names.is_at(1, hash(2)));
         assert!(!names.is_at(3, hash(3)));
+    }
+
+    /// Searches stop at a line with a free slot, so a removal must not leave one before a slot that
+    /// did not fit in its own line.
+    #[test]
+    fn names_are_found_after_others_were_removed() {
+        let mut names = Names::new(7);
+        // Marks of four lines only, so that lines overflow.
+        let hash = |number: u32| NameHash {
+            high: u64::from(number) << 32 | u64::from(number % 4) << 30 | u64::from(number % 3),
+            low: number,
+        };
+        let mut present = Vec::new();
+        for number in 0..20_000_u32 {
+            names.insert(hash(number), number);
+            present.push(number);
+            if number % 3 > 0 {
+                let at = (number as usize * 7919) % present.len();
+                let gone = present.swap_remove(at);
+                names.remove(names.number(hash(gone)).expect("it was found before"));
+            }
+            if number % 1_000 == 999 {
+                for &number in &present {
+                    assert_eq!(names.find(hash(number)), Some(number));
+                }
+            }
+        }
+        let listed = RoaringBitmap::from_iter(0..20_000);
+        let mut found: Vec<u32> = names
+            .numbers_of(0..names.len() as u32, &listed)
+            .map(|(source, _)| source)
+            .collect();
+        found.sort_unstable();
+        present.sort_unstable();
+        assert_eq!(found, present);
+        let gone = (0..20_000).filter(|number| present.binary_search(number).is_err());
+        assert!(gone.map(hash).all(|hash| names.find(hash).is_none()));
+        assert!(
+            names.len() < 8_000,
+            "places are used again: {}",
+            names.len()
+        );
     }
 }

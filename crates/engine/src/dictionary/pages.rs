@@ -1,6 +1,8 @@
 //! Lists that grow by pages. Pages never move: growth copies at most one page, however long the
 //! list is.
 
+use std::ops::Range;
+
 /// Items per page.
 const PAGE: usize = 16 << 10;
 /// Initial capacity of the first page, in items. It doubles up to a page.
@@ -68,7 +70,22 @@ impl<T> Pages<T> {
     }
 }
 
-/// Runs of items by number. Each run is contiguous within a page.
+/// Item of runs.
+pub trait Item: Copy + PartialEq {
+    /// Fills the places behind a run that are not used. No run ends with it.
+    const PAD: Self;
+}
+
+impl Item for u8 {
+    const PAD: u8 = 0;
+}
+
+impl Item for u32 {
+    const PAD: u32 = u32::MAX;
+}
+
+/// Runs of items by number. Each run is contiguous within a page, and keeps its places: a later run
+/// with its number has at most as many items.
 pub struct Runs<T> {
     /// End of each run in items, as if all pages were full.
     ends: Pages<u32>,
@@ -84,7 +101,7 @@ impl<T> Default for Runs<T> {
     }
 }
 
-impl<T: Copy> Runs<T> {
+impl<T: Item> Runs<T> {
     /// Maximum number of items in a run.
     pub const LONGEST: usize = PAGE;
 
@@ -122,18 +139,49 @@ impl<T: Copy> Runs<T> {
     /// If the run does not exist.
     #[inline]
     pub fn get(&self, number: u32) -> &[T] {
+        let (page, places) = self.places(number);
+        let mut run = match places.is_empty() {
+            true => &[],
+            false => &self.pages[page][places],
+        };
+        while let [before @ .., last] = run
+            && *last == T::PAD
+        {
+            run = before;
+        }
+        run
+    }
+
+    /// Returns the number of items that the run with a number may have.
+    pub fn capacity(&self, number: u32) -> usize {
+        self.places(number).1.len()
+    }
+
+    /// Replaces the run with a number by another run, which fits in its places.
+    pub fn replace(&mut self, number: u32, run: &[T]) {
+        let (page, places) = self.places(number);
+        if !places.is_empty() {
+            let places = &mut self.pages[page][places];
+            places[..run.len()].copy_from_slice(run);
+            places[run.len()..].fill(T::PAD);
+        }
+    }
+
+    /// Returns the page of a run, and its places in the page.
+    #[inline]
+    fn places(&self, number: u32) -> (usize, Range<usize>) {
         let end = *self.ends.get(number as usize) as usize;
         let before = match number.checked_sub(1) {
             Some(before) => *self.ends.get(before as usize) as usize,
             None => 0,
         };
         if before == end {
-            return &[];
+            return (0, 0..0);
         }
         // A run that does not fit behind the previous run begins its page.
         let page = (end - 1) / PAGE;
         let start = before.max(page * PAGE);
-        &self.pages[page][start - page * PAGE..end - page * PAGE]
+        (page, start - page * PAGE..end - page * PAGE)
     }
 
     /// Returns the memory used, in bytes.
@@ -203,12 +251,24 @@ mod tests {
             other => number % 997 * other % 1500,
         };
         for number in 0..500 {
-            runs.push(&vec![number as u16; length(number)]);
+            runs.push(&vec![number as u32; length(number)]);
         }
         assert_eq!(runs.len(), 500);
         for number in 0..500 {
             let run = runs.get(number as u32);
-            assert_eq!(run, vec![number as u16; length(number)], "{number}");
+            assert_eq!(run, vec![number as u32; length(number)], "{number}");
+        }
+        for number in (0..500).step_by(3) {
+            let capacity = runs.capacity(number as u32);
+            assert_eq!(capacity, length(number), "{number}");
+            runs.replace(number as u32, &vec![7; capacity / 2]);
+        }
+        for number in 0..500 {
+            let expected = match number % 3 {
+                0 => vec![7; length(number) / 2],
+                _ => vec![number as u32; length(number)],
+            };
+            assert_eq!(runs.get(number as u32), expected, "{number}");
         }
     }
 }

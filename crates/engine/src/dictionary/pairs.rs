@@ -1,6 +1,7 @@
 //! Pairs: each tag with a value, stored once, with the sources that have it.
 
 use super::directory::Directory;
+use super::free::Free;
 use super::pages::{Pages, Runs};
 use super::sources::Sources;
 use crate::maps::HashMap;
@@ -25,6 +26,8 @@ pub struct Pairs {
     /// Source list of each pair: none, one, or many.
     lists: Pages<u32>,
     many: Pages<Sources>,
+    /// Lists in `many` that no pair uses.
+    free_lists: Vec<u32>,
     /// Approximate heap bytes of the lists in `many`.
     listed: usize,
     /// Bytes of the pair lists of the tags.
@@ -35,7 +38,10 @@ pub struct Pairs {
 
 struct Tag {
     name: String,
+    /// Pairs of the tag, with or without sources.
     pairs: Pages<u32>,
+    /// Pairs without sources. Another value of the tag may get the number of one of them.
+    free: Free,
 }
 
 /// Numbers of pairs by hash, in segments of bounded size.
@@ -101,6 +107,14 @@ impl Numbers {
         *bytes += segment.allocation_size();
     }
 
+    /// Removes a pair.
+    fn remove(&mut self, hash: u64, pair: u32) {
+        let segment = self.directory.segment_mut(directory_bits(hash));
+        if let Ok(found) = segment.find_entry(hash, |&other| other == pair) {
+            found.remove();
+        }
+    }
+
     fn memory(&self) -> usize {
         self.bytes + self.directory.memory()
     }
@@ -130,12 +144,17 @@ impl Pairs {
         if let Some(known) = self.numbers.find(hash, same) {
             return known;
         }
-        let pair = tag_of.len() as u32;
+        let free = self.tags[tag as usize].free.take(value.len());
+        let pair = free.unwrap_or(tag_of.len() as u32);
         self.numbers
-            .insert(hash, pair, |&pair| match tag_of.len() > pair as usize {
-                true => hasher.hash_one((*tag_of.get(pair as usize), values.get(pair))),
-                false => hash,
+            .insert(hash, pair, |&other| match other == pair {
+                false => hasher.hash_one((*tag_of.get(other as usize), values.get(other))),
+                true => hash,
             });
+        if free.is_some() {
+            self.values.replace(pair, value);
+            return pair;
+        }
         self.values.push(value);
         self.tag_of.push(tag);
         self.lists.push(NONE);
@@ -154,24 +173,54 @@ impl Pairs {
         self.tags.push(Tag {
             name: str::from_utf8(tag).expect("tags are text").to_string(),
             pairs: Pages::default(),
+            free: Free::default(),
         });
         self.tag_numbers.insert(tag.into(), number);
         number
     }
 
-    /// Adds a source to the list of a pair. The number of the source is larger than all earlier
-    /// numbers.
+    /// Adds a source to the list of a pair, which does not contain it.
     #[inline]
     pub fn add_source(&mut self, pair: u32, source: u32) {
         let list = self.lists.get_mut(pair as usize);
         match *list {
             NONE => *list = source,
             number if number & MANY == 0 => {
-                *list = MANY | self.many.len() as u32;
-                self.many.push(Sources::new(number, source));
+                let mut sources = Sources::new(number);
+                self.listed += sources.push(source);
+                if let Some(free) = self.free_lists.pop() {
+                    *self.many.get_mut(free as usize) = sources;
+                    *list = MANY | free;
+                } else {
+                    *list = MANY | self.many.len() as u32;
+                    self.many.push(sources);
+                }
             }
             number => self.listed += self.many.get_mut((number & !MANY) as usize).push(source),
         }
+    }
+
+    /// Removes a source from the list of a pair. A pair without sources is removed.
+    pub fn remove_source(&mut self, pair: u32, source: u32) {
+        let list = self.lists.get_mut(pair as usize);
+        if *list & MANY != 0 {
+            let number = *list & !MANY;
+            let sources = self.many.get_mut(number as usize);
+            let (grown, freed) = sources.remove(source);
+            self.listed = self.listed + grown - freed;
+            if !sources.is_empty() {
+                return;
+            }
+            self.free_lists.push(number);
+        }
+        *list = NONE;
+        let tag = *self.tag_of.get(pair as usize);
+        let hash = self.hasher.hash_one((tag, self.values.get(pair)));
+        self.numbers.remove(hash, pair);
+        self.values.replace(pair, &[]);
+        self.tags[tag as usize]
+            .free
+            .put(pair, self.values.capacity(pair));
     }
 
     /// Returns tag and value of a pair as bytes of UTF-8 text.
@@ -232,10 +281,11 @@ impl Pairs {
             .tag_numbers
             .get(tag.as_bytes())
             .map(|&number| &self.tags[number as usize]);
-        tag.into_iter().flat_map(|tag| tag.pairs.iter().copied())
+        let pairs = tag.into_iter().flat_map(|tag| tag.pairs.iter().copied());
+        pairs.filter(|&pair| *self.lists.get(pair as usize) != NONE)
     }
 
-    /// Returns the number of values of a tag.
+    /// Returns the number of values of a tag, including values without sources.
     pub fn values(&self, tag: &str) -> usize {
         let tag = self.tag_numbers.get(tag.as_bytes());
         tag.map_or(0, |&number| self.tags[number as usize].pairs.len())
@@ -254,6 +304,8 @@ impl Pairs {
             + self.many.memory()
             + self.listed
             + self.tagged
+            + self.tags.iter().map(|tag| tag.free.memory()).sum::<usize>()
+            + self.free_lists.capacity() * 4
             + self.numbers.memory()
     }
 }
@@ -282,6 +334,7 @@ mod tests {
         assert!(segments().all(|segment| segment.len() <= LARGEST));
         let bytes: usize = segments().map(HashTable::allocation_size).sum();
         assert_eq!(pairs.numbers.bytes, bytes);
+        (0..60_000).for_each(|pair| pairs.add_source(pair, pair));
         assert!(pairs.of_tag("tag").eq(0..60_000));
     }
 }

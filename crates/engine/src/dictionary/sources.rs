@@ -1,4 +1,4 @@
-//! Sources of one pair, added in the order of their numbers.
+//! Sources of one pair, usually added in the order of their numbers.
 
 use roaring::RoaringBitmap;
 use std::ops::Range;
@@ -11,60 +11,75 @@ const LIST: usize = 4096;
 /// Set of sources whose latest numbers are stored as a run. Sources of the same host usually follow
 /// each other, and a source has most of its pairs in common with the previous source.
 pub struct Sources {
-    /// Sources before those in `run`.
+    /// Sources that are not in `run`.
     closed: RoaringBitmap,
-    /// Latest sources, without gaps.
+    /// Sources that were added last, without gaps.
     run: Range<u32>,
 }
 
 impl Sources {
-    /// Creates a set of two sources, ascending.
-    pub fn new(first: u32, second: u32) -> Sources {
-        let mut sources = Sources {
+    /// Creates a set of one source.
+    pub fn new(source: u32) -> Sources {
+        Sources {
             closed: RoaringBitmap::new(),
-            run: first..first + 1,
-        };
-        sources.push(second);
-        sources
+            run: source..source + 1,
+        }
     }
 
-    /// Adds a source whose number is larger than all earlier numbers. Returns the approximate
-    /// growth of the list in bytes.
+    /// Adds a source that is not in the set. Returns the approximate growth of the list in bytes.
     #[inline]
     pub fn push(&mut self, source: u32) -> usize {
         // A container of the bitmap has 2¹⁶ numbers. A run ends at the end of a container, so that
         // no container begins with a range: such a container would stay a list of ranges, however
         // many numbers were added.
-        if source == self.run.end && source & 0xFFFF != 0 {
+        if source == self.run.end && source & 0xFFFF != 0 && !self.run.is_empty() {
             self.run.end += 1;
             0
         } else {
-            let begins = self.run.start & 0xFFFF_0000 != source & 0xFFFF_0000;
             let bytes = self.close_run();
             self.run = source..source + 1;
             bytes
-                + if begins || self.closed.len() == 1 {
-                    CONTAINER
-                } else {
-                    0
-                }
         }
     }
 
     /// Moves the run into the bitmap. Returns the approximate growth of the bitmap in bytes.
     fn close_run(&mut self) -> usize {
+        if self.run.is_empty() {
+            return 0;
+        }
+        let before = self.numbers_beside(self.run.start);
         // Appending searches for the largest number first, which costs more than finding the
         // position.
         self.closed.insert(self.run.start);
         if self.run.len() > 1 {
             self.closed.insert_range(self.run.start + 1..self.run.end);
         }
-        // A container stores a list of numbers, or above the limit one bit for each possible
-        // number.
-        match self.closed.len() as usize {
-            numbers if numbers < LIST => 2 * self.run.len().min(LIST),
-            _ => self.run.len() / 8 + 1,
+        container_bytes(before + self.run.len() as u64) - container_bytes(before)
+    }
+
+    /// Returns the number of sources in the container of a source.
+    fn numbers_beside(&self, source: u32) -> u64 {
+        self.closed
+            .range_cardinality(source & !0xFFFF..=source | 0xFFFF)
+    }
+
+    /// Removes a source from the set. Returns the approximate bytes by which the list grows and
+    /// shrinks.
+    pub fn remove(&mut self, source: u32) -> (usize, usize) {
+        let mut grown = 0;
+        if self.run.contains(&source) {
+            grown = self.close_run();
+            self.run = 0..0;
         }
+        let before = self.numbers_beside(source);
+        let removed = u64::from(self.closed.remove(source));
+        let freed = container_bytes(before) - container_bytes(before - removed);
+        (grown, freed)
+    }
+
+    /// Returns whether the set is empty.
+    pub fn is_empty(&self) -> bool {
+        self.run.is_empty() && self.closed.is_empty()
     }
 
     /// Adds this set to `sources`.
@@ -76,6 +91,16 @@ impl Sources {
     /// Returns whether this set and `sources` have a source in common.
     pub fn meets(&self, sources: &RoaringBitmap) -> bool {
         sources.range_cardinality(self.run.clone()) > 0 || !self.closed.is_disjoint(sources)
+    }
+}
+
+/// Returns the approximate bytes of a container. It stores a list of numbers, or above the limit one
+/// bit for each possible number.
+fn container_bytes(numbers: u64) -> usize {
+    match numbers as usize {
+        0 => 0,
+        numbers if numbers <= LIST => CONTAINER + 2 * numbers,
+        _ => CONTAINER + 2 * LIST,
     }
 }
 
@@ -93,8 +118,8 @@ mod tests {
             .chain(alone)
             .chain(131_000..200_000)
             .collect();
-        let mut sources = Sources::new(all[0], all[1]);
-        for (index, &source) in all.iter().enumerate().skip(2) {
+        let mut sources = Sources::new(all[0]);
+        for (index, &source) in all.iter().enumerate().skip(1) {
             sources.push(source);
             if index % 997 == 0 || index < 40 {
                 let mut found = RoaringBitmap::from_iter([1]);
@@ -102,11 +127,38 @@ mod tests {
                 assert!(found.iter().skip(1).eq(all[..=index].iter().copied()));
             }
         }
+        let mut left: Vec<u32> = all.clone();
+        for source in all.iter().copied().filter(|source| source % 7 < 3) {
+            sources.remove(source);
+        }
+        left.retain(|source| source % 7 >= 3);
+        let listed = |sources: &Sources| {
+            let mut found = RoaringBitmap::new();
+            sources.add_to(&mut found);
+            found.into_iter().collect::<Vec<u32>>()
+        };
+        assert_eq!(listed(&sources), left);
+        for source in all.iter().copied().filter(|source| source % 7 < 3).rev() {
+            sources.push(source);
+        }
+        assert_eq!(listed(&sources), all);
         for source in [
             0, 3, 4, 5, 65_536, 70_000, 70_001, 131_000, 199_999, 200_000,
         ] {
             let one = RoaringBitmap::from_iter([source]);
             assert_eq!(sources.meets(&one), all.contains(&source), "{source}");
         }
+    }
+
+    #[test]
+    fn a_set_without_its_sources_is_empty() {
+        let mut sources = Sources::new(9);
+        sources.push(10);
+        sources.remove(9);
+        assert!(!sources.is_empty());
+        sources.remove(10);
+        assert!(sources.is_empty());
+        sources.push(0);
+        assert!(!sources.is_empty() && sources.meets(&RoaringBitmap::from_iter([0])));
     }
 }

@@ -5,13 +5,18 @@
 //! ([`crate::locks`]) that is held for the duration of a batch. The head is independent of disk,
 //! segments, lanes and budget. [`LogFigures`] contains the figures that the head needs from them.
 
+mod cells;
+mod forgetting;
 mod memory;
 mod registry;
 mod replay;
 mod sealing;
 
+use self::cells::{check_cells, converted};
+use self::forgetting::Forgetting;
 pub use self::memory::Backlog;
 pub use self::registry::Extent;
+use crate::MAX_FIELDS;
 use crate::buffer::Buffers;
 use crate::buffer::line::OpenState;
 use crate::buffer::number::{Limit, NUMBER_BYTES, Number};
@@ -30,7 +35,6 @@ use crate::retention::counts::Counts;
 use crate::retention::lateness::{Lateness, TooOld};
 use crate::sealing::queue::Queue;
 use crate::space::Load;
-use crate::{MAX_FIELDS, MAX_TEXT_BYTES};
 use roaring::RoaringBitmap;
 use seiner_model::{Cell, FieldType, Value, duration_text};
 use std::sync::{Arc, RwLock};
@@ -40,8 +44,6 @@ use std::sync::{Arc, RwLock};
 const COLUMNS_PER_BLOCK: usize = 4;
 /// Maximum bytes of a buffer, regardless of its columns.
 const BUFFER_LIMIT: usize = 256 << 10;
-/// Maximum bytes of all texts of a row.
-const ROW_TEXT_LIMIT: usize = 1 << 20;
 
 /// Head of a store.
 pub struct Head {
@@ -75,6 +77,8 @@ pub struct Head {
     catalogued: (u32, u32),
     /// Sources in the catalog whose layout has changed since.
     relinked: Vec<u32>,
+    /// Sources that may be forgotten, and sources whose numbers were used before.
+    forgetting: Forgetting,
     /// True if a frame was taken that is not yet in the catalog.
     frame_waits: bool,
     /// Time in ticks, used to find idle sources.
@@ -134,6 +138,7 @@ impl Head {
             first_block: 0,
             catalogued: (0, 1),
             relinked: Vec::new(),
+            forgetting: Forgetting::default(),
             frame_waits: false,
             tick: 0,
             fullest_cursor: 0,
@@ -179,7 +184,7 @@ impl Head {
         &self.names
     }
 
-    /// Returns the number of sources, levels included.
+    /// Returns how many numbers of sources exist, including those of levels and of forgotten sources.
     pub fn sources(&self) -> u32 {
         self.buffers.sources() as u32
     }
@@ -496,6 +501,7 @@ impl Head {
         if let Some(begun) = &mut self.begun {
             begun.insert(source);
         }
+        self.stays(source);
         if self.journalled {
             self.pins.pin(journal_file);
         }
@@ -560,40 +566,6 @@ impl Head {
 fn is_number(layouts: &Layouts, number: u32) -> bool {
     let layout = layouts.get(number);
     layout.is_some_and(|layout| matches!(layout.types(), [only] if *only != FieldType::Str))
-}
-
-fn check_cells(cells: &[Cell<'_>], texts: usize) -> Result<(), Reason> {
-    if cells.is_empty() || cells.len() > MAX_FIELDS {
-        return Err(Reason::Fields);
-    }
-    if texts > ROW_TEXT_LIMIT {
-        return Err(Reason::TextTooLong(texts));
-    }
-    for cell in cells {
-        if cell.field.is_empty()
-            || cell.field.len() > 1024
-            || std::str::from_utf8(cell.field).is_err()
-        {
-            return Err(Reason::FieldName);
-        }
-        if let Value::Str(text) = cell.value
-            && text.len() > MAX_TEXT_BYTES
-        {
-            return Err(Reason::TextTooLong(text.len()));
-        }
-    }
-    Ok(())
-}
-
-/// Returns a value in the type of its field, which is another one.
-#[cold]
-fn converted<'a>(cell: &Cell<'a>, stored: FieldType) -> Result<Value<'a>, Reason> {
-    let value = cell.value.in_type(stored);
-    value.ok_or_else(|| Reason::FieldType {
-        field: String::from_utf8_lossy(cell.field).into_owned(),
-        stored,
-        sent: cell.value.field_type(),
-    })
 }
 
 #[cfg(test)]

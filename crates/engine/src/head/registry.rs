@@ -1,13 +1,12 @@
 //! Registration: numbers sources and layouts, and passes them to the journal and the catalog.
 
 use super::Head;
-use crate::catalog::{Frame, put_key, put_layout};
+use crate::catalog::{Frame, put_key, put_layout, put_link, put_reused};
 use crate::dictionary::Dictionary;
 use crate::dictionary::names::NameHash;
 use crate::error::Reason;
 use crate::memory;
 use crate::retention::Retention;
-use seiner_codec::varint;
 use seiner_model::{LevelId, Notation, SourceKey, Value};
 
 /// Contents of a frame of the catalog, compared with all pending records at that moment.
@@ -38,8 +37,9 @@ impl Head {
             return known.ok_or(Reason::TooManySources);
         }
         let (source, new) = dictionary.intern(&mut self.names, key);
-        if new {
-            self.note_source(dictionary, source);
+        match new {
+            true => self.note_source(dictionary, source),
+            false => self.touch(dictionary, source),
         }
         Ok(source)
     }
@@ -56,8 +56,9 @@ impl Head {
             && !self.registry_full
             && let Some((source, new)) = dictionary.intern_name(&mut self.names, name, hash)
         {
-            if new {
-                self.note_source(dictionary, source);
+            match new {
+                true => self.note_source(dictionary, source),
+                false => self.touch(dictionary, source),
             }
             return Ok(source);
         }
@@ -66,19 +67,25 @@ impl Head {
         // The canonical name already belongs to the source.
         if self.names.find(hash).is_none() {
             self.names.insert(hash, source);
+            self.touch(dictionary, source);
         }
         Ok(source)
     }
 
     /// Allocates memory for a source that was just registered, and adds it to the journal.
     fn note_source(&mut self, dictionary: &Dictionary, source: u32) {
-        self.buffers.add_source();
         let is_level = dictionary.is_level(source);
-        self.members.add(is_level, || {
+        self.members.put(source, is_level, || {
             dictionary
                 .key(source)
                 .expect("the source was just registered")
         });
+        self.position += 1;
+        if source < self.sources() {
+            self.counters.reused += 1;
+            return self.record_again(dictionary, source);
+        }
+        self.buffers.add_source();
         if self.journalled {
             if self.staging.new_sources == 0 {
                 self.staging.first_source = u64::from(source);
@@ -86,7 +93,14 @@ impl Head {
             self.staging.new_sources += 1;
             put_key(dictionary.texts(source), &mut self.staging.names);
         }
-        self.position += 1;
+    }
+
+    /// Adds a source to journal and catalog whose number is known there without a name.
+    pub(super) fn record_again(&mut self, dictionary: &Dictionary, source: u32) {
+        self.forgetting.reused.insert(source);
+        if self.journalled {
+            put_reused(source, dictionary.texts(source), &mut self.staging.reused);
+        }
     }
 
     /// Returns the layout with one more field, and adds it to the journal if it is new.
@@ -149,7 +163,11 @@ impl Head {
             "parts follow each other"
         );
         let limit = memory::frame_limit(&self.options);
-        let part = limit.min(frame.names.len() + FRAME_PART);
+        let part = limit.min(frame.names.len() + frame.reused.len() + FRAME_PART);
+        if frame.is_empty() {
+            // Names in the same frame may be those of sources that are forgotten.
+            frame.forgotten = self.forgetting.take_recorded();
+        }
         for source in sources..dictionary.len() as u32 {
             if frame.names.len() >= part {
                 break;
@@ -158,7 +176,15 @@ impl Head {
             frame.sources += 1;
             put_link(source, self.buffers.layout(source), &mut frame.links);
         }
-        let is_last = frame.first_source + frame.sources == dictionary.len() as u32;
+        while frame.names.len() + frame.reused.len() < part
+            && let Some(source) = self.forgetting.reused.min()
+        {
+            self.forgetting.reused.remove(source);
+            put_reused(source, dictionary.texts(source), &mut frame.reused);
+            put_link(source, self.buffers.layout(source), &mut frame.links);
+        }
+        let is_last = self.forgetting.reused.is_empty()
+            && frame.first_source + frame.sources == dictionary.len() as u32;
         for number in layouts..self.layouts.len() as u32 {
             put_layout(
                 self.layouts
@@ -168,7 +194,11 @@ impl Head {
             );
             frame.new_layouts += 1;
         }
-        let first = self.relinked.len().saturating_sub(LINKS_A_PART);
+        // A link follows the name of its source.
+        let first = match self.forgetting.reused.is_empty() {
+            true => self.relinked.len().saturating_sub(LINKS_A_PART),
+            false => self.relinked.len(),
+        };
         let mut relinked = self.relinked.split_off(first);
         relinked.sort_unstable();
         relinked.dedup();
@@ -194,7 +224,7 @@ impl Head {
         }
         match is_last {
             true => Extent::Complete,
-            false if frame.names.len() >= limit => Extent::Full,
+            false if frame.names.len() + frame.reused.len() >= limit => Extent::Full,
             false => Extent::Part,
         }
     }
@@ -208,12 +238,8 @@ impl Head {
     pub fn has_new_names(&self) -> bool {
         let (sources, layouts) = self.catalogued;
         self.frame_waits
+            || !self.forgetting.reused.is_empty()
             || (sources as usize) < self.buffers.sources()
             || (layouts as usize) < self.layouts.len()
     }
-}
-
-pub(super) fn put_link(source: u32, layout: u32, out: &mut Vec<u8>) {
-    varint::put_u64(u64::from(source), out);
-    varint::put_u64(u64::from(layout), out);
 }

@@ -4,6 +4,7 @@
 use super::Head;
 use crate::bytes::Short;
 use crate::dictionary::layouts::{Layout, Layouts};
+use roaring::RoaringBitmap;
 use seiner_model::SourceKey;
 
 impl Head {
@@ -27,8 +28,53 @@ impl Head {
         }
         self.buffers.add_source();
         let is_level = key.level_id().is_some();
-        self.members.add(is_level, || key.clone());
+        self.members.put(number, is_level, || key.clone());
         Ok(())
+    }
+
+    /// Adds a number without a source, for a source with up to `tags` tags.
+    pub fn add_free(&mut self, tags: usize) {
+        let number = self.sources();
+        let mut dictionary = self.dictionary.write();
+        let dictionary = dictionary
+            .as_mut()
+            .expect("no panic while the dictionary is locked");
+        dictionary.add_free(tags);
+        self.buffers.add_source();
+        self.members.remove(&RoaringBitmap::from_iter([number]));
+    }
+
+    /// Forgets sources that the catalog forgets.
+    pub fn forget(&mut self, sources: &RoaringBitmap) {
+        let dictionary = self.dictionary.clone();
+        let mut dictionary = dictionary.write();
+        let dictionary = dictionary
+            .as_mut()
+            .expect("no panic while the dictionary is locked");
+        self.leave(sources);
+        for source in sources {
+            dictionary.erase(&mut self.names, source);
+            self.buffers.set_layout(source, 0);
+        }
+    }
+
+    /// Adds a source under the number of a forgotten one. Returns false if a source has the number, or
+    /// the key.
+    pub fn reuse(&mut self, source: u32, key: &SourceKey) -> bool {
+        let dictionary = self.dictionary.clone();
+        let mut dictionary = dictionary.write();
+        let dictionary = dictionary
+            .as_mut()
+            .expect("no panic while the dictionary is locked");
+        match dictionary.find(&self.names, key) {
+            Some(known) => known == source,
+            None if !dictionary.put_at(&mut self.names, source, key) => false,
+            None => {
+                let is_level = key.level_id().is_some();
+                self.members.put(source, is_level, || key.clone());
+                true
+            }
+        }
     }
 
     /// Records that the catalog contains all sources and layouts so far.

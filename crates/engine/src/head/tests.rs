@@ -2,7 +2,8 @@
 //! segments.
 
 use super::*;
-use crate::catalog::Frame;
+use crate::MAX_TEXT_BYTES;
+use crate::catalog::{Frame, put_link};
 use crate::error::Error;
 use crate::exchange::inform;
 use crate::opened::Parts;
@@ -406,7 +407,7 @@ fn a_frame_contains_each_new_name_and_each_new_layout_once() {
         (1, 0, 1)
     );
     let mut link = Vec::new();
-    registry::put_link(source, world.head().buffers.layout(source), &mut link);
+    put_link(source, world.head().buffers.layout(source), &mut link);
     assert_eq!(frame.links, link);
 }
 

@@ -114,7 +114,7 @@ pub fn catalog(disk: &dyn Disk) -> Result<CatalogView, Error> {
         bytes: catalog.end(),
         frames,
         layouts,
-        sources: u64::from(registry.sources()),
+        sources: registry.dictionary.present(),
         damage,
     })
 }

@@ -51,7 +51,10 @@ pub enum FileKind {
 impl FileKind {
     /// Returns the kind of a file by its name.
     pub fn of(name: &str) -> FileKind {
-        if name == crate::catalog::NAME || name == crate::catalog::COPY {
+        if name == crate::catalog::NAME
+            || name == crate::catalog::COPY
+            || crate::catalog::NEW.contains(&name)
+        {
             return FileKind::Catalog;
         }
         if let Some((_, state)) = volume::parse(name) {

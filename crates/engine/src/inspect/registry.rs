@@ -1,13 +1,17 @@
 //! Registry: the sources and layouts in catalog and journal, read without opening the store.
 
 use crate::bytes::{Cursor, Short};
-use crate::catalog::{self, LOST, ReadCatalog, ReadFrame, Registers, get_key, get_layout};
+use crate::catalog::{
+    self, LOST, ReadCatalog, ReadFrame, Registers, check_known, get_key, get_layout, not_free,
+    register_reused,
+};
 use crate::dictionary::Dictionary;
 use crate::dictionary::layouts::{Layout, Layouts};
 use crate::dictionary::names::Names;
 use crate::error::Error;
 use crate::journal::record::JournalRecord;
 use crate::retention::records::check_records;
+use roaring::RoaringBitmap;
 use seiner_model::{FieldType, SourceKey};
 use seiner_platform::Disk;
 use std::hash::{BuildHasher, RandomState};
@@ -63,8 +67,11 @@ impl Registry {
     }
 
     /// Returns whether the layout of a source equals or extends `layout`. Only then does the source
-    /// have the columns of `layout`.
+    /// have the columns of `layout`. A forgotten source has only dead blocks, of any layout.
     pub fn reaches(&self, source: u32, layout: u32) -> bool {
+        if self.dictionary.is_absent(source) {
+            return true;
+        }
         let mut at = self.links.get(source as usize).copied();
         while let Some(number) = at {
             if number == layout {
@@ -101,18 +108,21 @@ impl Registry {
         }
         for number in (0..record.new_sources).map(|index| record.first_source + index) {
             let key = get_key(&mut names).map_err(|Short| "its names are malformed".to_string())?;
-            if number >= u64::from(self.sources()) {
+            let number = number as u32;
+            if number >= self.sources() {
                 self.add_source(&key)?;
-            } else if self
-                .dictionary
-                .key(number as u32)
-                .is_none_or(|known| known != key && known.measurement() != LOST)
+            } else if !self.dictionary.is_absent(number)
+                && self
+                    .dictionary
+                    .key(number)
+                    .is_none_or(|known| known != key && known.measurement() != LOST)
             {
                 return Err(format!(
                     "it names source {number} {key}, the catalog otherwise"
                 ));
             }
         }
+        register_reused(names.0, self)?;
         let mut layouts = Cursor(&record.streams[1]);
         if record.new_layouts > 0 && record.first_layout > self.layouts.len() as u64 {
             let what = format!(
@@ -128,7 +138,7 @@ impl Registry {
             get_layout(&mut layouts, &mut self.layouts)
                 .map_err(|Short| "its layouts are malformed".to_string())?;
         }
-        if names.is_empty() && layouts.is_empty() {
+        if layouts.is_empty() {
             Ok(())
         } else {
             Err("its streams are malformed".to_string())
@@ -154,6 +164,34 @@ impl Registers for Registry {
         }
         self.links.push(0);
         Ok(())
+    }
+
+    fn add_free(&mut self, tags: usize) {
+        self.dictionary.add_free(tags);
+        self.links.push(0);
+    }
+
+    fn forget(&mut self, sources: &RoaringBitmap) -> Result<(), String> {
+        check_known(sources, Registry::sources(self))?;
+        for source in sources {
+            self.dictionary.erase(&mut self.names, source);
+            self.links[source as usize] = 0;
+        }
+        Ok(())
+    }
+
+    fn reuse(&mut self, source: u32, key: &SourceKey) -> Result<(), String> {
+        let is_there = match self.dictionary.find(&self.names, key) {
+            Some(known) => known == source,
+            None => self.dictionary.put_at(&mut self.names, source, key),
+        };
+        match is_there {
+            true => {
+                self.links[source as usize] = 0;
+                Ok(())
+            }
+            false => Err(not_free(source, key)),
+        }
     }
 
     fn link(&mut self, source: u32, layout: u32) {

@@ -6,6 +6,7 @@
 
 mod choice;
 pub(crate) mod expire;
+pub(crate) mod forgetting;
 pub(crate) mod free;
 pub(crate) mod idle;
 pub(crate) mod merging;
@@ -24,6 +25,7 @@ use self::writing::Writing;
 use crate::core::Core;
 use crate::error::Error;
 use crate::jobs::expire::{bring_down_quotas, shed_ahead};
+use crate::jobs::forgetting::forget;
 use crate::jobs::free::query_free_space;
 use crate::jobs::overwrites::find_overwritten;
 use crate::jobs::rollup::{is_rollup_due, roll_up};
@@ -198,7 +200,7 @@ pub(crate) fn make_space(core: &Core, writing: &mut Writing) -> Result<bool, Err
     if merging::resume(core, writing)? || merging::merge(core, writing, snapshot)? {
         return Ok(true);
     }
-    Ok(shed_ahead(core, writing)? || done || tidy(core, writing)?)
+    Ok(shed_ahead(core, writing)? || done || forget(core, writing)? || tidy(core, writing)?)
 }
 
 /// Takes steps until writers may continue. Merges can wait: in a nearly full store they never end.

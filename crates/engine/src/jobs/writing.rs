@@ -1,6 +1,7 @@
 //! Memory of the jobs. The thread that holds its lock writes segments.
 
 use crate::health::Health;
+use crate::jobs::forgetting::memory::ForgettingMemory;
 use crate::jobs::free::memory::SpaceMemory;
 use crate::jobs::idle::memory::IdleMemory;
 use crate::jobs::merging::memory::MergeMemory;
@@ -18,6 +19,7 @@ pub(crate) struct Writing {
     pub idle: IdleMemory,
     pub space: SpaceMemory,
     pub merge: MergeMemory,
+    pub forgetting: ForgettingMemory,
     /// Roll-up pass that is under way, if any.
     pub rollup: Option<RollupPass>,
     /// Overwritten blocks, by segment and offset.
@@ -34,6 +36,7 @@ impl Writing {
             idle: IdleMemory::default(),
             space,
             merge,
+            forgetting: ForgettingMemory::default(),
             rollup: None,
             overwritten: HashMap::default(),
             tidy: HashSet::default(),

@@ -35,6 +35,7 @@ impl Encoder {
     /// Appends a record of all staged rows, and an end mark.
     pub fn encode(&mut self, staging: &mut Staging, position: RecordPosition, out: &mut Vec<u8>) {
         staging.end_width();
+        staging.names.append(&mut staging.reused);
         let start = out.len();
         out.extend_from_slice(&[0; 8]);
         out.extend_from_slice(&position.file.to_le_bytes());

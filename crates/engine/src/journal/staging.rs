@@ -25,6 +25,9 @@ pub struct Start {
 pub struct Staging {
     /// Keys of new sources, in the order of their numbers.
     pub names: Vec<u8>,
+    /// Sources with the number of a forgotten one: number and key. They follow the names in the
+    /// record.
+    pub reused: Vec<u8>,
     /// New layouts: parent, field, type.
     pub layouts: Vec<u8>,
     /// Pairs (columns, rows), one for each run of rows with the same number of columns.
@@ -61,12 +64,13 @@ pub struct Staging {
 impl Staging {
     /// Returns whether nothing is staged.
     pub fn is_empty(&self) -> bool {
-        self.rows == 0 && self.new_sources == 0 && self.new_layouts == 0
+        self.rows == 0 && self.new_sources == 0 && self.new_layouts == 0 && self.reused.is_empty()
     }
 
-    fn streams(&self) -> [&Vec<u8>; 7] {
+    fn streams(&self) -> [&Vec<u8>; 8] {
         [
             &self.names,
+            &self.reused,
             &self.layouts,
             &self.widths,
             &self.sources,
@@ -95,6 +99,7 @@ impl Staging {
         }
         *self = Staging {
             names: kept.names,
+            reused: kept.reused,
             layouts: kept.layouts,
             widths: kept.widths,
             sources: kept.sources,
@@ -105,9 +110,10 @@ impl Staging {
         };
     }
 
-    fn streams_mut(&mut self) -> [&mut Vec<u8>; 7] {
+    fn streams_mut(&mut self) -> [&mut Vec<u8>; 8] {
         [
             &mut self.names,
+            &mut self.reused,
             &mut self.layouts,
             &mut self.widths,
             &mut self.sources,

@@ -1,6 +1,7 @@
 //! Memory of running queries, which the store counts with its other memory: buffers are sealed
 //! earlier while queries use much.
 
+use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -9,6 +10,19 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 pub struct QueryMemory {
     queries: AtomicUsize,
     bytes: AtomicUsize,
+    /// Mark of the queries that began in the present epoch.
+    epoch: Mutex<Arc<()>>,
+}
+
+/// Queries that began before a moment.
+#[derive(Debug)]
+pub struct Epoch(Arc<()>);
+
+impl Epoch {
+    /// Returns whether all of them have ended.
+    pub fn is_over(&self) -> bool {
+        Arc::strong_count(&self.0) == 1
+    }
 }
 
 /// Share of a query in this memory. The share ends when it is dropped.
@@ -17,6 +31,7 @@ pub struct QueryShare {
     memory: Arc<QueryMemory>,
     queries: usize,
     bytes: usize,
+    _epoch: Option<Arc<()>>,
 }
 
 impl QueryMemory {
@@ -36,7 +51,13 @@ impl QueryMemory {
         self.queries.fetch_add(1, Ordering::Relaxed);
         let mut share = self.charge(bytes);
         share.queries = 1;
+        share._epoch = Some(self.epoch.lock().clone());
         share
+    }
+
+    /// Ends the present epoch. Returns its queries. Those of earlier epochs may run, too.
+    pub fn end_epoch(&self) -> Epoch {
+        Epoch(std::mem::take(&mut self.epoch.lock()))
     }
 
     /// Counts bytes until the share is dropped.
@@ -46,6 +67,7 @@ impl QueryMemory {
             memory: self.clone(),
             queries: 0,
             bytes,
+            _epoch: None,
         }
     }
 }
@@ -72,7 +94,12 @@ mod tests {
         assert_eq!(memory.fair(8, 16, 5), 5, "a query has a least share");
         let list = memory.charge(100);
         assert_eq!(memory.bytes(), 300);
+        let epoch = memory.end_epoch();
+        assert!(!epoch.is_over());
+        let later = memory.begin(0);
         drop((shares, list));
+        assert!(epoch.is_over() && !memory.end_epoch().is_over());
+        drop(later);
         assert_eq!((memory.fair(8, 16, 1), memory.bytes()), (8, 0));
     }
 }

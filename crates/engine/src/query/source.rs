@@ -99,11 +99,14 @@ pub(crate) struct SourceView {
 impl<'a> SourceReader<'a> {
     /// Creates a reader of the sources that a query selects.
     pub fn new(engine: &'a Core, query: &Query) -> SourceReader<'a> {
+        // The share comes first: it keeps the numbers of the sources.
+        let reader = SourceReader::of(engine, Vec::new(), query.interval);
         let sources = match query.interval.is_empty() {
             true => Vec::new(),
             false => sources(engine, &query.selector),
         };
-        SourceReader::of(engine, sources, query.interval).with_fields(query.fields.clone())
+        let sources = sources.into_iter();
+        SourceReader { sources, ..reader }.with_fields(query.fields.clone())
     }
 
     /// Creates a reader of some sources, with all fields.

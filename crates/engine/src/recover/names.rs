@@ -1,12 +1,13 @@
 //! Names, layouts and rules in the catalog.
 
 use crate::bytes::Short;
-use crate::catalog::{self, Catalog, Registers};
+use crate::catalog::{self, Catalog, Registers, check_known, not_free};
 use crate::dictionary::layouts::Layouts;
 use crate::error::Error;
 use crate::opened::Parts;
 use crate::status::Recovery;
 use crate::volume::{SlotState, Volume};
+use roaring::RoaringBitmap;
 use seiner_model::SourceKey;
 use seiner_platform::{Clock, Disk};
 use std::hash::BuildHasher;
@@ -65,6 +66,24 @@ impl Registers for Parts {
     fn add_source(&mut self, key: &SourceKey) -> Result<(), String> {
         let added = self.head.add_source(key);
         added.map_err(|number| format!("{key} is registered twice, first as source {number}"))
+    }
+
+    fn add_free(&mut self, tags: usize) {
+        self.head.add_free(tags);
+    }
+
+    fn forget(&mut self, sources: &RoaringBitmap) -> Result<(), String> {
+        check_known(sources, self.head.sources())?;
+        self.head.forget(sources);
+        self.log.retention.forget_sources(sources);
+        Ok(())
+    }
+
+    fn reuse(&mut self, source: u32, key: &SourceKey) -> Result<(), String> {
+        match self.head.reuse(source, key) {
+            true => Ok(()),
+            false => Err(not_free(source, key)),
+        }
     }
 
     fn link(&mut self, source: u32, layout: u32) {

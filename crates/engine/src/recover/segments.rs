@@ -15,6 +15,7 @@ use crate::segment::sealed::{Segment, read_index, read_page};
 use crate::segment::stats::LivenessScan;
 use crate::status::{Loss, Recovery};
 use crate::volume::{SlotState, Volume};
+use roaring::RoaringBitmap;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -186,6 +187,13 @@ impl FoundSegments {
         open: Vec<Resumed>,
     ) -> Result<(), Error> {
         let Parts { head, log, .. } = parts;
+        let absent = head.members().absent();
+        let mut occupied = RoaringBitmap::new();
+        let mut occupy = |entries: &[Entry]| {
+            if !absent.is_empty() {
+                occupied.extend(entries.iter().map(|entry| entry.source));
+            }
+        };
         let mut all = Vec::new();
         let mut begun = Begun::default();
         for segment in sealed {
@@ -196,6 +204,7 @@ impl FoundSegments {
             for page in segment.blocks() {
                 match page {
                     Ok(entries) => {
+                        occupy(&entries);
                         for entry in &entries {
                             note_found(head, log, entry);
                             scan.add(entry, &log.retention, false);
@@ -223,11 +232,13 @@ impl FoundSegments {
         }
         for resumed in &open {
             log.retention.recall_born(resumed.born);
+            occupy(&resumed.entries);
             for entry in &resumed.entries {
                 note_found(head, log, entry);
                 head.begin_blocks_at(entry.number + 1);
             }
         }
+        head.occupy(absent & occupied);
         let trailers = all.iter().map(|(segment, _)| &segment.trailer);
         let ends = trailers.map(|trailer| (trailer.last_block + 1, trailer.born));
         log.retention.recall_pace(ends.collect());

@@ -22,6 +22,13 @@ impl<T: Copy + Default> Counts<T> {
         &mut self.0[page][source as usize % PAGE]
     }
 
+    /// Sets the number of a source to 0.
+    pub fn reset(&mut self, source: u32) {
+        if let Some(page) = self.0.get_mut(source as usize / PAGE) {
+            page[source as usize % PAGE] = T::default();
+        }
+    }
+
     /// Returns the number of a source by reference. The source's page exists.
     pub fn place(&self, source: u32) -> &T {
         &self.0[source as usize / PAGE][source as usize % PAGE]

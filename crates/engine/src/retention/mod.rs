@@ -243,6 +243,18 @@ impl Retention {
         !self.tombstones.is_empty()
     }
 
+    /// Resets the figures of a source whose number gets another name.
+    pub fn reset_source(&mut self, source: u32) {
+        for counts in [
+            &mut self.logged_rows,
+            &mut self.durable_rows,
+            &mut self.edges,
+        ] {
+            counts.reset(source);
+        }
+        self.paces.reset(source);
+    }
+
     /// Removes tombstones that are older than all blocks.
     pub fn forget_before(&mut self, lowest_block: u64) {
         self.tombstones

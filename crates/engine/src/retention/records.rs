@@ -62,14 +62,8 @@ impl Retention {
     /// Adds a record that rows of rings are dead, for the catalog. Needed if the blocks that prove
     /// this are about to be dropped.
     pub fn note_past(&mut self, past: &[Past]) {
-        if past.is_empty() {
-            return;
-        }
-        self.pending.push(PAST);
-        varint::put_u64(past.len() as u64, &mut self.pending);
+        put_past(past, &mut self.pending);
         for &Past { source, ordinal } in past {
-            varint::put_u64(u64::from(source), &mut self.pending);
-            varint::put_u64(ordinal, &mut self.pending);
             self.raise_past(source, ordinal);
         }
     }
@@ -125,6 +119,27 @@ impl Retention {
         Ok(())
     }
 
+    /// Removes sources without any data from all records: their numbers may get other names.
+    pub fn forget_sources(&mut self, sources: &RoaringBitmap) {
+        let deletes = self.tombstones.iter().map(|tombstone| tombstone.before);
+        let last = deletes.max();
+        self.tombstones.retain_mut(|tombstone| {
+            tombstone.sources -= sources;
+            // New blocks get no lower numbers than the last delete.
+            !tombstone.sources.is_empty() || Some(tombstone.before) == last
+        });
+        if !self.rolled_up.is_empty() {
+            for (of, _) in Arc::make_mut(&mut self.rolled_up) {
+                *of -= sources;
+            }
+        }
+        for source in sources {
+            self.past.remove(&source);
+            self.late.remove(&source);
+            self.late_and_open.remove(&source);
+        }
+    }
+
     /// Returns whether the catalog records that the store has a ledger.
     pub fn has_ledger(&self) -> bool {
         self.has_ledger
@@ -168,7 +183,7 @@ impl Retention {
     /// known, and the total number of rows of each source in blocks on disk.
     pub fn change_rules(
         &mut self,
-        key_of: impl Fn(u32) -> SourceKey,
+        key_of: impl Fn(u32) -> Option<SourceKey>,
         rows_of: impl Fn(u32) -> u64,
         next_block: u64,
     ) {
@@ -205,7 +220,10 @@ impl Retention {
         let mut members = vec![RoaringBitmap::new(); old.list().len()];
         let mut past = Vec::new();
         for source in 0..self.members.count() {
-            let class = old.of(&key_of(source));
+            let Some(key) = key_of(source) else {
+                continue;
+            };
+            let class = old.of(&key);
             members[class as usize].insert(source);
             let ring = old.list()[class as usize].keep.rows;
             let rows = rows_of(source);
@@ -263,6 +281,68 @@ impl Retention {
     }
 }
 
+/// Records of a catalog that is written anew.
+pub struct Compaction(Retention);
+
+impl Default for Compaction {
+    fn default() -> Compaction {
+        Compaction(Retention::of_unnamed(u32::MAX))
+    }
+}
+
+impl Compaction {
+    /// Adds the records of a frame.
+    ///
+    /// # Errors
+    /// [`Short`] if they are malformed.
+    pub fn add(&mut self, records: &[u8]) -> Result<(), Short> {
+        self.0.read_records(records)
+    }
+
+    /// Leaves out sources that were forgotten.
+    pub fn forget(&mut self, sources: &RoaringBitmap) {
+        self.0.forget_sources(sources);
+    }
+
+    /// Returns records with the same effect as those that were added.
+    pub fn put(&self) -> Vec<u8> {
+        let Compaction(state) = self;
+        let mut out = Vec::new();
+        if let Some(rules) = &state.known_rules {
+            out.push(RULES);
+            put_classes(rules.named(), &mut out);
+        }
+        for (name, &number) in &state.known_floors {
+            out.push(FLOOR);
+            put_text(name, &mut out);
+            varint::put_u64(number, &mut out);
+        }
+        for (name, &time) in &state.known_made {
+            out.push(MADE);
+            put_text(name, &mut out);
+            varint::put_i64(time, &mut out);
+        }
+        for tombstone in &state.tombstones {
+            put_tombstone(tombstone, &mut out);
+        }
+        for (&step, &time) in &state.older {
+            out.push(OLDER);
+            varint::put_u64(step, &mut out);
+            varint::put_i64(time, &mut out);
+        }
+        for (sources, time) in state.rolled_up.iter() {
+            put_rolled_up(sources, *time, &mut out);
+        }
+        if state.has_ledger {
+            out.push(LEDGER);
+        }
+        let past = state.past.iter();
+        let past = past.map(|(&source, &ordinal)| Past { source, ordinal });
+        put_past(&past.collect::<Vec<Past>>(), &mut out);
+        out
+    }
+}
+
 /// Returns the rules in consecutive frames of a catalog.
 pub fn rules_of<'a>(frames: impl Iterator<Item = &'a [u8]>) -> Classes {
     let mut retention = Retention::of_unnamed(u32::MAX);
@@ -300,7 +380,25 @@ pub(super) fn put_tombstone(tombstone: &Tombstone, out: &mut Vec<u8>) {
     put_sources(&tombstone.sources, out);
 }
 
-pub(super) fn put_sources(sources: &RoaringBitmap, out: &mut Vec<u8>) {
+fn put_past(past: &[Past], out: &mut Vec<u8>) {
+    if past.is_empty() {
+        return;
+    }
+    out.push(PAST);
+    varint::put_u64(past.len() as u64, out);
+    for &Past { source, ordinal } in past {
+        varint::put_u64(u64::from(source), out);
+        varint::put_u64(ordinal, out);
+    }
+}
+
+pub(super) fn put_rolled_up(sources: &RoaringBitmap, before: i64, out: &mut Vec<u8>) {
+    out.push(ROLLED_UP);
+    varint::put_i64(before, out);
+    put_sources(sources, out);
+}
+
+fn put_sources(sources: &RoaringBitmap, out: &mut Vec<u8>) {
     varint::put_u64(sources.serialized_size() as u64, out);
     sources
         .serialize_into(out)

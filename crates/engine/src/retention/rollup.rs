@@ -11,7 +11,7 @@ use crate::answer::{Bucket, Exact, number};
 use crate::bytes::put_text;
 use crate::retention::Retention;
 use crate::retention::class::Classes;
-use crate::retention::records::{MADE, OLDER, ROLLED_UP, put_sources};
+use crate::retention::records::{MADE, OLDER, put_rolled_up};
 use roaring::RoaringBitmap;
 use seiner_codec::varint;
 use seiner_model::{Column, FieldType, Value};
@@ -250,9 +250,7 @@ impl Retention {
 
     /// Records sources that, before a time, have only levels of rules that no longer apply.
     pub(super) fn note_rolled_up(&mut self, sources: RoaringBitmap, before: i64) {
-        self.pending.push(ROLLED_UP);
-        varint::put_i64(before, &mut self.pending);
-        put_sources(&sources, &mut self.pending);
+        put_rolled_up(&sources, before, &mut self.pending);
         Arc::make_mut(&mut self.rolled_up).push((sources, before));
     }
 }

@@ -84,6 +84,7 @@ impl World {
             Work::Drop,
             Work::Expire,
             Work::Delete,
+            Work::Forget,
         ]);
         self.aim_at(work);
         match work {
@@ -101,9 +102,12 @@ impl World {
     pub(super) fn aim_at(&mut self, work: Work) {
         self.cancel_crash();
         let most = match work {
-            Work::Start | Work::Seal | Work::Checkpoint | Work::Merge | Work::RollUp => {
-                *self.rng.pick(&[8, 60])
-            }
+            Work::Start
+            | Work::Seal
+            | Work::Checkpoint
+            | Work::Merge
+            | Work::RollUp
+            | Work::Forget => *self.rng.pick(&[8, 60]),
             _ => 4,
         };
         let target = Target {

@@ -58,7 +58,10 @@ impl World {
         self.crash_injector.set_target(None);
         if let Some(engine) = self.engine.take() {
             self.note_shed(&engine);
-            self.report.blocks += engine.status().blocks_sealed;
+            let status = engine.status();
+            self.report.blocks += status.blocks_sealed;
+            self.report.forgotten += status.sources_forgotten;
+            self.report.reused += status.numbers_reused;
         }
         self.ids.clear();
         self.positions.clear();

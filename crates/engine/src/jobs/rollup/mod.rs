@@ -143,7 +143,8 @@ fn members_of(core: &Core, pass: &RollupPass) -> Option<(Vec<u32>, u32)> {
     let rules = members.classes();
     let named = rules.level(pass.class).map_or(pass.class, |of| of.class);
     let end = all.min(pass.cursor + LOOK_AHEAD);
-    let own = |source: &u32| !members.is_level(*source) && members.class_of(*source) == named;
+    let is_own = |source: u32| !members.is_level(source) && !members.is_absent(source);
+    let own = |source: &u32| is_own(*source) && members.class_of(*source) == named;
     let own = (pass.cursor..end).filter(own).take(SOURCES_A_STEP);
     let sources: Vec<u32> = own.collect();
     let end = match sources.last() {

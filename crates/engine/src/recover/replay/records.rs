@@ -1,7 +1,7 @@
 //! Records of the journal: names, layouts and rows.
 
 use crate::bytes::{Cursor, Short};
-use crate::catalog::{Registers, get_key, get_layout, lose_sources};
+use crate::catalog::{Registers, get_key, get_layout, lose_sources, register_reused};
 use crate::error::Error;
 use crate::journal::files;
 use crate::journal::record::JournalRecord;
@@ -56,7 +56,7 @@ impl Replay<'_> {
                 self.parts.add_source(&key).map_err(|_| Short)?;
             }
         }
-        names.is_empty().then_some(()).ok_or(Short)
+        register_reused(names.0, &mut self.parts).map_err(|_| Short)
     }
 
     pub(super) fn replay_layouts(
@@ -113,6 +113,15 @@ impl Replay<'_> {
         mut follows: bool,
     ) -> Result<(), Short> {
         let source = row.source;
+        if self.parts.head.is_absent(source) {
+            // All rows of a forgotten source are dead.
+            if let Some(start) = row.start {
+                let next = start.block.saturating_add(1);
+                self.parts.head.begin_blocks_at(next);
+            }
+            self.recovery.rows_skipped += 1;
+            return Ok(());
+        }
         if let Some(start) = row.start {
             if start.layout as usize >= self.parts.head.layouts().len() {
                 return Err(Short);

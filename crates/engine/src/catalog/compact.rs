@@ -1,0 +1,366 @@
+//! Compaction of the catalog: both files are written anew without the names of forgotten sources,
+//! earlier layouts of sources, and records of dead data that no longer matter.
+//!
+//! The new files are complete and durable before the first of them replaces an old one. If the power
+//! fails between the two replacements, the file with the higher generation is used.
+
+use super::frame::{Name, get_name, get_reused, put_free, put_link};
+use super::{COPY, Catalog, FRAME_HEADER_BYTES, Frame, Header, NAME, put_frame, read_frame};
+use crate::bytes::{Cursor, Short};
+use crate::error::{Error, io_error, sync_error};
+use crate::retention::records::Compaction;
+use roaring::RoaringBitmap;
+use seiner_platform::{Disk, File};
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::Arc;
+
+/// Names under which the new files are written.
+pub const NEW: [&str; 2] = ["catalog.new", "catalog.copy.new"];
+/// Bytes of names after which a frame is written.
+const FRAME: usize = 1 << 20;
+
+/// Removes new files that were not completed before the store was closed.
+pub(super) fn remove_remains(disk: &dyn Disk) -> Result<(), Error> {
+    for name in NEW {
+        match disk.remove(name) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                return Err(io_error(|| format!("removing {name}"))(error));
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+impl Catalog {
+    /// Writes the catalog anew, without what later frames made obsolete. Durable on return.
+    ///
+    /// # Errors
+    /// If a frame is damaged, or the disk fails. The catalog is then unchanged, or a file of it was
+    /// replaced and the next start uses this file.
+    pub fn compact(&mut self, disk: &dyn Disk) -> Result<(), Error> {
+        let header = Header {
+            generation: self.header.generation + 1,
+            ..self.header
+        };
+        let result = self.write_new(disk, header);
+        if result.is_err() {
+            let _ = remove_remains(disk);
+        }
+        let (files, len) = result?;
+        for (new, name) in NEW.into_iter().zip([NAME, COPY]) {
+            disk.rename(new, name)
+                .map_err(io_error(|| format!("replacing {name}")))?;
+        }
+        disk.sync_names()
+            .map_err(sync_error(|| format!("replacing {NAME}")))?;
+        (self.files, self.len, self.header) = (files, len, header);
+        Ok(())
+    }
+
+    fn write_new(
+        &self,
+        disk: &dyn Disk,
+        header: Header,
+    ) -> Result<([Arc<dyn File>; 2], u64), Error> {
+        remove_remains(disk)?;
+        let create = |name: &str| {
+            disk.create(name)
+                .map_err(io_error(|| format!("creating {name}")))
+        };
+        let files = [create(NEW[0])?, create(NEW[1])?];
+        let mut output = Output {
+            files: &files,
+            len: 0,
+        };
+        output.write(&header.put())?;
+        Rewriting::new(self.forgotten()?).run(self, &mut output)?;
+        let len = output.len;
+        for file in &files {
+            file.sync()
+                .map_err(sync_error(|| format!("writing {}", NEW[0])))?;
+        }
+        disk.sync_names()
+            .map_err(sync_error(|| format!("creating {}", NEW[0])))?;
+        Ok((files, len))
+    }
+
+    /// Returns the sources that were forgotten in each frame or in later frames, for frames that
+    /// forget any, by the offset of the frame.
+    fn forgotten(&self) -> Result<BTreeMap<u64, RoaringBitmap>, Error> {
+        let mut forgotten = BTreeMap::new();
+        self.each_frame(|at, frame| {
+            if !frame.forgotten.is_empty() {
+                forgotten.insert(at, frame.forgotten);
+            }
+            Ok(())
+        })?;
+        let mut later = RoaringBitmap::new();
+        for sources in forgotten.values_mut().rev() {
+            later |= &*sources;
+            *sources = later.clone();
+        }
+        Ok(forgotten)
+    }
+
+    /// Reads the frames one by one, with their offsets.
+    fn each_frame(
+        &self,
+        mut each: impl FnMut(u64, Frame) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        let mut at = self.header.len() as u64;
+        while at < self.len {
+            let read = match self.frame_at(&*self.files[0], at) {
+                Err(Error::Damage { .. }) => self.frame_at(&*self.files[1], at),
+                read => read,
+            };
+            let (frame, end) = read?;
+            each(at, frame)?;
+            at += end;
+        }
+        Ok(())
+    }
+
+    /// Reads the frame at an offset. Returns its length, too.
+    fn frame_at(&self, file: &dyn File, at: u64) -> Result<(Frame, u64), Error> {
+        let damage = |what: String| Error::Damage {
+            file: NAME.to_string(),
+            offset: at,
+            what,
+        };
+        let mut bytes = vec![0; FRAME_HEADER_BYTES];
+        let context = || format!("reading {NAME}");
+        file.read_at(at, &mut bytes).map_err(io_error(context))?;
+        let body = Cursor(&bytes[4..]).u32();
+        let body = body.expect("a header is longer") as u64;
+        if at + FRAME_HEADER_BYTES as u64 + body > self.len {
+            return Err(damage("a frame reaches past the end".to_string()));
+        }
+        bytes.resize(FRAME_HEADER_BYTES + body as usize, 0);
+        file.read_at(at, &mut bytes).map_err(io_error(context))?;
+        let (read, end) =
+            read_frame(&bytes, 0).ok_or_else(|| damage("no frame begins here".to_string()))?;
+        Ok((read.frame.map_err(damage)?, end as u64))
+    }
+}
+
+/// Both new files.
+struct Output<'a> {
+    files: &'a [Arc<dyn File>; 2],
+    len: u64,
+}
+
+impl Output<'_> {
+    fn write(&mut self, bytes: &[u8]) -> Result<(), Error> {
+        for file in self.files {
+            file.write_at(self.len, bytes)
+                .map_err(io_error(|| format!("writing {}", NEW[0])))?;
+        }
+        self.len += bytes.len() as u64;
+        Ok(())
+    }
+}
+
+/// Contents of the new catalog that are not yet written.
+struct Rewriting {
+    /// Sources that are forgotten from a frame on, by its offset.
+    forgotten: BTreeMap<u64, RoaringBitmap>,
+    frame: Frame,
+    /// Layout of each source with a link.
+    links: BTreeMap<u32, u32>,
+    dead: Compaction,
+}
+
+impl Rewriting {
+    fn new(forgotten: BTreeMap<u64, RoaringBitmap>) -> Rewriting {
+        Rewriting {
+            forgotten,
+            frame: Frame {
+                first_layout: 1,
+                ..Frame::default()
+            },
+            links: BTreeMap::new(),
+            dead: Compaction::default(),
+        }
+    }
+
+    fn run(mut self, catalog: &Catalog, output: &mut Output<'_>) -> Result<(), Error> {
+        catalog.each_frame(|at, frame| {
+            self.add(at, &frame).map_err(|Short| Error::Damage {
+                file: NAME.to_string(),
+                offset: at,
+                what: "a frame is malformed".to_string(),
+            })?;
+            match self.frame.names.len() + self.frame.reused.len() >= FRAME {
+                true => self.write(output),
+                false => Ok(()),
+            }
+        })?;
+        for (&source, &layout) in &self.links {
+            put_link(source, layout, &mut self.frame.links);
+        }
+        self.frame.dead = self.dead.put();
+        self.write(output)
+    }
+
+    fn write(&mut self, output: &mut Output<'_>) -> Result<(), Error> {
+        output.write(&put_frame(&self.frame))?;
+        self.frame = Frame {
+            first_source: self.frame.first_source + self.frame.sources,
+            first_layout: self.frame.first_layout + self.frame.new_layouts,
+            ..Frame::default()
+        };
+        Ok(())
+    }
+
+    /// Adds the contents of a frame that are still valid at the end.
+    fn add(&mut self, at: u64, frame: &Frame) -> Result<(), Short> {
+        let none = RoaringBitmap::new();
+        let mut later = self.forgotten.range(at + 1..);
+        let later = later.next().map_or(&none, |(_, sources)| sources);
+        self.dead.forget(&frame.forgotten);
+        for source in &frame.forgotten {
+            self.links.remove(&source);
+        }
+        let mut names = Cursor(&frame.names);
+        for number in frame.first_source..frame.first_source + frame.sources {
+            let begin = names.0;
+            let tags = match get_name(&mut names)? {
+                Name::Key(key) => key.tags().len(),
+                Name::Free(tags) => tags,
+            };
+            match later.contains(number) {
+                true => put_free(tags, &mut self.frame.names),
+                false => {
+                    let len = begin.len() - names.0.len();
+                    self.frame.names.extend_from_slice(&begin[..len]);
+                }
+            }
+        }
+        self.frame.sources += frame.sources;
+        let mut reused = Cursor(&frame.reused);
+        while !reused.is_empty() {
+            let begin = reused.0;
+            let (number, _) = get_reused(&mut reused)?;
+            if !later.contains(number) {
+                let len = begin.len() - reused.0.len();
+                self.frame.reused.extend_from_slice(&begin[..len]);
+            }
+        }
+        self.frame.layouts.extend_from_slice(&frame.layouts);
+        self.frame.new_layouts += frame.new_layouts;
+        for (source, layout) in super::read_links(frame)? {
+            if !later.contains(source) {
+                self.links.insert(source, layout);
+            }
+        }
+        self.dead.add(&frame.dead)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::catalog::{Registers, put_key, put_reused, read, register};
+    use crate::inspect::registry::Registry;
+    use seiner_model::SourceKey;
+    use seiner_platform::sim::SimDisk;
+
+    fn put(name: &str, out: &mut Vec<u8>) {
+        let tag: (&[u8], &[u8]) = (b"a", b"b");
+        put_key((name.as_bytes(), [tag].into_iter()), out);
+    }
+
+    fn reuse(source: u32, name: &str, out: &mut Vec<u8>) {
+        let tag: (&[u8], &[u8]) = (b"a", b"b");
+        put_reused(source, (name.as_bytes(), [tag].into_iter()), out);
+    }
+
+    /// Returns the names of all sources as the catalog has them.
+    fn names(disk: &SimDisk) -> Vec<Option<String>> {
+        let read = read(disk).unwrap().unwrap();
+        assert_eq!(read.damaged, []);
+        let mut registry = Registry::new();
+        register(&read.frames, &mut registry, &mut |offset, what| {
+            panic!("{offset}: {what}")
+        });
+        let key = |source| registry.dictionary.key(source);
+        let name = |key: SourceKey| key.measurement().to_string();
+        (0..Registers::sources(&registry))
+            .map(|source| key(source).map(name))
+            .collect()
+    }
+
+    /// Four sources, of which three are forgotten in two frames. Two of the numbers are used again.
+    fn written(disk: &SimDisk) -> Catalog {
+        let mut catalog = Catalog::create(disk, 7).unwrap();
+        let mut first = Frame {
+            first_layout: 1,
+            sources: 4,
+            ..Frame::default()
+        };
+        for name in ["a", "b", "c", "d"] {
+            put(name, &mut first.names);
+        }
+        catalog.add(&first).unwrap();
+        catalog.compact(disk).unwrap();
+        let next = |forgotten: &[u32], reused: &[(u32, &str)]| {
+            let mut frame = Frame {
+                first_source: 4,
+                first_layout: 1,
+                forgotten: forgotten.iter().copied().collect(),
+                ..Frame::default()
+            };
+            for (source, name) in reused {
+                reuse(*source, name, &mut frame.reused);
+            }
+            frame
+        };
+        catalog.add(&next(&[0, 2], &[])).unwrap();
+        catalog.add(&next(&[], &[(0, "e"), (2, "f")])).unwrap();
+        catalog.add(&next(&[1, 2], &[])).unwrap();
+        catalog
+    }
+
+    #[test]
+    fn forgotten_names_are_left_out_and_the_others_keep_their_numbers() {
+        let disk = SimDisk::new(1);
+        let mut catalog = written(&disk);
+        let expected = [Some("e".to_string()), None, None, Some("d".to_string())];
+        assert_eq!(names(&disk), expected);
+        let before = catalog.len();
+        catalog.compact(&disk).unwrap();
+        assert!(catalog.len() < before, "{} of {before}", catalog.len());
+        assert_eq!(names(&disk), expected);
+        // A compacted catalog takes more frames.
+        let mut frame = Frame {
+            first_source: 4,
+            first_layout: 1,
+            ..Frame::default()
+        };
+        reuse(1, "a", &mut frame.reused);
+        catalog.add(&frame).unwrap();
+        assert_eq!(names(&disk)[1].as_deref(), Some("a"));
+    }
+
+    #[test]
+    fn the_catalog_is_complete_after_a_crash_at_any_operation() {
+        for operation in 1.. {
+            let disk = SimDisk::new(operation);
+            let mut catalog = written(&disk);
+            disk.crash_after(Some(operation));
+            let done = catalog.compact(&disk).is_ok();
+            let disk = disk.crash();
+            let expected = [Some("e".to_string()), None, None, Some("d".to_string())];
+            assert_eq!(names(&disk), expected, "operation {operation}");
+            let read = read(&disk).unwrap().unwrap();
+            Catalog::open(&disk, &read).unwrap();
+            assert_eq!(disk.list().unwrap().len(), 2, "operation {operation}");
+            assert_eq!(names(&disk), expected, "operation {operation}");
+            if done {
+                return;
+            }
+        }
+    }
+}

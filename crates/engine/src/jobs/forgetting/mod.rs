@@ -1,0 +1,377 @@
+//! Forgetting: sources without data lose their names, so that names of sources that come and go do not
+//! fill the memory.
+//!
+//! A search begins when segments were dropped, because only then can a source lose its last block. It
+//! looks for sources without rows in memory, and reads the lists of blocks of all segments, newest
+//! first, until each of these sources was found. What is left is forgotten as [`crate::head`] describes:
+//! first in the catalog, then in memory.
+//!
+//! The number of a forgotten source is used again when neither the journal nor a query can refer to the
+//! source. Nothing is forgotten while a segment or a journal file is damaged or missing: if it is
+//! restored, its rows must find their names.
+
+pub(crate) mod memory;
+
+use self::memory::{ForgettingMemory, Search, Waiting};
+use crate::core::Core;
+use crate::error::Error;
+use crate::head::Head;
+use crate::jobs::writing::Writing;
+use roaring::RoaringBitmap;
+
+/// Share of the segments that must have been dropped since the last search.
+const DROPPED_SHARE: u64 = 8;
+/// Names removed, and numbers freed, under one lock.
+const AT_ONCE: usize = 256;
+/// Time after which the number of a source without a name may be used again, ns. A copy of the store
+/// that is being made may contain segments that were dropped meanwhile.
+const REST: u64 = 60_000_000_000;
+/// The catalog is compacted when it is so many times as long as after the last time.
+const GROWTH: u64 = 2;
+/// Bytes by which the catalog grows at least before it is compacted.
+const LEAST_GROWTH: u64 = 1 << 20;
+
+/// Performs a step: begins or continues a search, forgets the sources that it found, or frees numbers.
+/// Returns whether anything was done.
+pub(super) fn forget(core: &Core, writing: &mut Writing) -> Result<bool, Error> {
+    if !core.forgets() || writing.forgetting.is_off || writing.rollup.is_some() {
+        return Ok(false);
+    }
+    note_start(core, &mut writing.forgetting);
+    let freed = free_numbers(core, &mut writing.forgetting);
+    if let Some(search) = &mut writing.forgetting.search {
+        if !read_segment(core, search)? {
+            writing.forgetting.search = None;
+            match forget_candidates(core, &mut writing.forgetting) {
+                Err(error @ Error::Damage { .. }) => {
+                    tracing::error!("no more sources are forgotten: {error}");
+                    writing.forgetting.is_off = true;
+                }
+                result => result?,
+            }
+        }
+        return Ok(true);
+    }
+    if is_due(core, &writing.forgetting) {
+        begin_search(core, &mut writing.forgetting)?;
+        return Ok(true);
+    }
+    Ok(freed)
+}
+
+/// Lets the sources without names that a start finds wait for the end of the journal.
+fn note_start(core: &Core, memory: &mut ForgettingMemory) {
+    if std::mem::replace(&mut memory.knows_start, true) {
+        return;
+    }
+    let head = core.head();
+    let sources = head.unoccupied();
+    if !sources.is_empty() {
+        memory.waiting.push_back(Waiting {
+            sources,
+            journal_file: head.pins.current(),
+            queries: core.queries.end_epoch(),
+            since: core.clock.monotonic(),
+        });
+    }
+}
+
+/// Frees the numbers of sources to which nothing refers any more. Returns whether there were any.
+fn free_numbers(core: &Core, memory: &mut ForgettingMemory) -> bool {
+    let is_free = |waiting: &mut Waiting| {
+        let head = core.head();
+        let oldest = head.pins.oldest();
+        core.clock.monotonic() - waiting.since >= REST
+            && waiting.queries.is_over()
+            && oldest.is_none_or(|oldest| oldest > waiting.journal_file)
+    };
+    let Some(waiting) = memory.waiting.pop_front_if(is_free) else {
+        return false;
+    };
+    core.log().retention.forget_sources(&waiting.sources);
+    let sources: Vec<u32> = waiting.sources.iter().collect();
+    for some in sources.chunks(AT_ONCE) {
+        let (mut head, mut log) = core.both();
+        head.free_numbers(some);
+        for &source in some {
+            log.retention.reset_source(source);
+        }
+    }
+    true
+}
+
+/// Returns whether enough segments were dropped since the last search.
+fn is_due(core: &Core, memory: &ForgettingMemory) -> bool {
+    let (head, log) = core.both();
+    if core.health.writable().is_err() || !is_complete(core, log.counters.damaged_blocks) {
+        return false;
+    }
+    let dropped = log.counters.segments_dropped;
+    let Some(before) = memory.dropped else {
+        return head.sources() > 0;
+    };
+    let few = (log.sealed().len() as u64 / DROPPED_SHARE).max(1);
+    let needed = match head.is_registry_full() {
+        true => 1,
+        false => few,
+    };
+    dropped - before >= needed
+}
+
+/// Returns whether no data is damaged or missing.
+fn is_complete(core: &Core, damaged_blocks: u64) -> bool {
+    let recovery = &core.recovery;
+    damaged_blocks == 0
+        && recovery.damaged_segments == 0
+        && recovery.set_aside.is_empty()
+        && core.losses().is_empty()
+}
+
+fn begin_search(core: &Core, memory: &mut ForgettingMemory) -> Result<(), Error> {
+    memory.dropped = Some(core.log().counters.segments_dropped);
+    let mut cursor = Some(0);
+    while let Some(from) = cursor {
+        cursor = core.head().add_candidates(from);
+    }
+    if core.head().candidates().is_empty() {
+        return Ok(());
+    }
+    // Blocks of candidates that were taken before are in the log from now on.
+    core.finish_sealing()?;
+    let log = core.log();
+    let mut found = RoaringBitmap::new();
+    let taken: Vec<_> = log.open().iter().map(|open| open.listing()).collect();
+    let segments = log.sealed().values().cloned().collect();
+    drop(log);
+    for listing in taken {
+        found.extend(listing.iter().map(|entry| entry.source));
+    }
+    memory.search = Some(Search { segments, found });
+    Ok(())
+}
+
+/// Reads the list of blocks of the newest segment that was not read. Returns false if no further
+/// segment has to be read.
+fn read_segment(core: &Core, search: &mut Search) -> Result<bool, Error> {
+    let is_left = !core.head().candidates().is_subset(&search.found);
+    if let Some(segment) = search.segments.pop()
+        && is_left
+    {
+        for page in segment.blocks() {
+            match page {
+                Ok(entries) => search
+                    .found
+                    .extend(entries.iter().map(|entry| entry.source)),
+                Err(Error::Damage { .. }) => {
+                    // Any source may have blocks in the damaged part.
+                    search.found.insert_range(..);
+                    return Ok(true);
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        return Ok(true);
+    }
+    core.head().drop_candidates(&search.found);
+    Ok(false)
+}
+
+/// Forgets the candidates, which have no data.
+fn forget_candidates(core: &Core, memory: &mut ForgettingMemory) -> Result<(), Error> {
+    keep_bases(core);
+    if core.head().candidates().is_empty() {
+        core.head().end_round();
+        return Ok(());
+    }
+    let _span = tracing::trace_span!("forget").entered();
+    if let Err(error) = record_candidates(core) {
+        core.head().abandon_round();
+        return Err(error);
+    }
+    let mut names = Vec::new();
+    let mut cursor = Some(0);
+    while let Some(from) = cursor {
+        cursor = core.head().list_names(from, &mut names);
+    }
+    names.sort_unstable();
+    let mut from = 0;
+    while from < names.len() {
+        let some = Head::some_names(&names, from, AT_ONCE);
+        from = some.end;
+        core.head().remove_names(&names[some]);
+    }
+    let mut head = core.head();
+    let sources = head.end_round();
+    let journal_file = head.pins.current();
+    drop(head);
+    memory.waiting.push_back(Waiting {
+        sources,
+        journal_file,
+        queries: core.queries.end_epoch(),
+        since: core.clock.monotonic(),
+    });
+    let compacted = memory.compacted;
+    let is_long = |len: u64| len >= (compacted * GROWTH).max(compacted + LEAST_GROWTH);
+    if let Some(len) = core.compact_catalog_if(|catalog| is_long(catalog.len()))? {
+        memory.compacted = len;
+    }
+    Ok(())
+}
+
+/// Records the candidates as forgotten in the catalog.
+fn record_candidates(core: &Core) -> Result<(), Error> {
+    core.compact_catalog_if(|catalog| !catalog.is_second_version())?;
+    core.head().record_candidates();
+    while core.head().has_recorded() {
+        core.write_catalog()?;
+    }
+    Ok(())
+}
+
+/// Keeps the sources of levels that have data.
+fn keep_bases(core: &Core) {
+    let head = core.head();
+    let candidates = match head.members().levels() {
+        0 => return,
+        _ => head.candidates().clone(),
+    };
+    drop(head);
+    let mut kept = RoaringBitmap::new();
+    for source in &candidates {
+        if !core.head().levels_of(source).is_empty() {
+            kept.insert(source);
+        }
+    }
+    core.head().drop_candidates(&kept);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::record_candidates;
+    use crate::delete::delete;
+    use crate::intake::append;
+    use crate::jobs::step;
+    use crate::jobs::testing::{SECOND, World};
+    use crate::report::sources;
+    use seiner_model::{Batch, Cell, Interval, KeyError, Notation, Selector, SourceKey, Value};
+    use std::time::Duration;
+
+    /// Canonical names without escapes.
+    struct Plain;
+
+    impl Notation for Plain {
+        fn id(&self) -> u32 {
+            SourceKey::NOTATION
+        }
+
+        fn source_key(&self, _: &[u8]) -> Result<SourceKey, KeyError> {
+            Err(KeyError::EmptyMeasurement)
+        }
+    }
+
+    /// Appends a row to each of some sources by their names.
+    fn append_named(world: &World, names: &[String], time: i64) {
+        let mut batch = Batch::new();
+        for name in names {
+            let cell = Cell {
+                field: b"v",
+                value: Value::F64(1.5),
+            };
+            batch.push(name.as_bytes(), time * SECOND, [cell]);
+        }
+        let receipt = append(&world.core, &Plain, &batch).unwrap();
+        assert_eq!(receipt.rejected, []);
+    }
+
+    fn names(round: u32) -> Vec<String> {
+        let name = |number| format!("m,pod=p{round:03}-{number:03},zone=z{}", number % 3);
+        (0..100).map(name).collect()
+    }
+
+    fn listed(world: &World) -> usize {
+        sources(&world.core, &Selector::all()).len()
+    }
+
+    fn hourly() -> World {
+        World::of_class(|class| class.keep.age = Some(Duration::from_secs(3600)))
+    }
+
+    /// Runs all jobs until they have nothing to do.
+    fn run_all(world: &World) {
+        world.flush();
+        while step(&world.core).unwrap() {}
+    }
+
+    #[test]
+    fn sources_that_come_and_go_leave_their_numbers_to_new_ones() {
+        let world = hourly();
+        let mut memory = 0;
+        for round in 0..30 {
+            let names = names(round);
+            append_named(&world, &names, i64::from(round) * 1800);
+            run_all(&world);
+            world.wait(1800);
+            run_all(&world);
+            assert!(listed(&world) <= 400, "round {round}: {}", listed(&world));
+            let head = world.core.head();
+            assert!(head.sources() <= 500, "round {round}: {}", head.sources());
+            if round == 10 {
+                memory = head.dictionary_bytes();
+            }
+        }
+        let head = world.core.head();
+        assert!(
+            head.dictionary_bytes() <= memory + 4096,
+            "{}",
+            head.dictionary_bytes()
+        );
+        assert_eq!(head.series(), head.members().sources());
+        drop(head);
+        let (_, rows) = (world.sealed(), world.rows());
+        assert_eq!(rows, listed(&world), "one row of each");
+    }
+
+    #[test]
+    fn a_deleted_source_releases_its_name() {
+        let world = hourly();
+        append_named(&world, &names(0), 0);
+        run_all(&world);
+        append_named(&world, &names(1), 1);
+        run_all(&world);
+        assert_eq!(listed(&world), 200);
+        let selector = Selector::parse(r#"m{pod^="p000"}"#).unwrap();
+        let all = Interval::new(i64::MIN, i64::MAX);
+        assert_eq!(delete(&world.core, &selector, all).unwrap(), 100);
+        run_all(&world);
+        assert_eq!(listed(&world), 100);
+        assert_eq!(world.core.head().counters.forgotten, 100);
+        // The same name is a new source.
+        append_named(&world, &names(0), 2);
+        run_all(&world);
+        assert_eq!((listed(&world), world.rows()), (200, 200));
+    }
+
+    /// A source that gets a row while the catalog forgets it keeps its number, and its name is in the
+    /// catalog again.
+    #[test]
+    fn a_row_during_a_round_keeps_its_source() {
+        let world = hourly();
+        append_named(&world, &names(0), 0);
+        run_all(&world);
+        let core = &world.core;
+        core.head().add_candidates(0);
+        record_candidates(core).unwrap();
+        append_named(&world, &names(0)[..40], 1);
+        let mut found = Vec::new();
+        assert_eq!(core.head().list_names(0, &mut found), None);
+        assert_eq!(found.len(), 60);
+        core.head().remove_names(&found);
+        assert_eq!(core.head().end_round().len(), 60);
+        assert_eq!(listed(&world), 40);
+        core.write_catalog().unwrap();
+        assert!(!core.head().has_new_names());
+        append_named(&world, &names(0), 2);
+        assert_eq!(listed(&world), 100);
+        assert_eq!(core.head().sources(), 160);
+    }
+}
