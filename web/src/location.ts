@@ -36,9 +36,18 @@ export interface ExplorerState {
   events: EventSource | null;
 }
 
+/** View of a dashboard: an interval and a time between two refreshes, null for those of the dashboard. */
+export interface DashboardView {
+  name: string;
+  interval: Interval | null;
+  refresh: string | null;
+}
+
 export type PageState =
   | { page: 'overview' }
   | { page: 'storage' }
+  | { page: 'dashboards' }
+  | { page: 'dashboard'; view: DashboardView }
   | { page: 'plan'; demand: Demand }
   | { page: 'explorer'; explorer: ExplorerState };
 
@@ -72,6 +81,14 @@ export function write(state: PageState): string {
   if (state.page === 'plan') {
     const asked = new URLSearchParams(state.demand).toString();
     return asked === '' ? '#/plan' : `#/plan?${asked}`;
+  }
+  if (state.page === 'dashboards') return '#/dashboards';
+  if (state.page === 'dashboard') {
+    const { name, interval, refresh } = state.view;
+    const query = new URLSearchParams(interval === null ? {} : writeInterval(interval));
+    if (refresh !== null) query.set('refresh', refresh);
+    const text = query.toString();
+    return `#/d/${encodeURIComponent(name)}${text === '' ? '' : `?${text}`}`;
   }
   return `#/explorer?${writeExplorer(state.explorer)}`;
 }
@@ -117,8 +134,22 @@ export function read(hash: string): PageState {
   // The page was named `log` before.
   if (path === 'storage' || path === 'log') return { page: 'storage' };
   if (path === 'plan') return { page: 'plan', demand: clean(new URLSearchParams(text)) };
+  if (path === 'dashboards') return { page: 'dashboards' };
+  const name = path?.startsWith('d/') === true ? decode(path.slice(2)) : '';
+  if (name !== '') {
+    const query = new URLSearchParams(text);
+    return { page: 'dashboard', view: { name, interval: readInterval(query), refresh: query.get('refresh') } };
+  }
   if (path !== 'explorer') return { page: 'overview' };
   return { page: 'explorer', explorer: readExplorer(text) };
+}
+
+function decode(text: string): string {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text;
+  }
 }
 
 /** Parses the query of a state of the explorer. */

@@ -399,6 +399,27 @@ function queryRange(search) {
   return { status: 'success', data: { resultType: 'matrix', result: result.slice(0, Number(search.get('limit') ?? 1e9)) } };
 }
 
+/** Dashboards: documents with their revisions, by name. */
+const dashboards = new Map();
+const DASHBOARDS = '/api/v1/dashboards';
+
+function dashboard(request, path, body) {
+  if (path === DASHBOARDS) {
+    const lines = [...dashboards].filter(([, { text }]) => text !== '').sort().map(([name, { text, revision }]) => ({ name, revision, panels: JSON.parse(text).panels.length, bytes: text.length }));
+    return [200, { dashboards: lines }];
+  }
+  const name = decodeURIComponent(path.slice(DASHBOARDS.length + 1));
+  const old = dashboards.get(name);
+  const present = old === undefined || old.text === '' ? null : old.revision;
+  if (request.method === 'GET') return present === null ? fail(`there is no dashboard "${name}"`, 404, 'not found') : [200, JSON.parse(old.text), `"${present}"`];
+  const match = request.headers['if-match'];
+  if (match === undefined && present !== null && request.method === 'PUT') fail(`the dashboard "${name}" exists; read it, and send its revision as If-Match: "${present}"`, 409, 'conflict');
+  if (match !== undefined && match !== '*' && match !== `"${present}"`) fail(`somebody else changed the dashboard "${name}": its revision is ${present}, and yours is ${match}; read it again`, 412, 'conflict');
+  const revision = (old?.revision ?? 0) + 1;
+  dashboards.set(name, { text: request.method === 'DELETE' ? '' : body, revision });
+  return request.method === 'DELETE' ? [204, null] : [match === undefined ? 201 : 200, { name, revision }, `"${revision}"`];
+}
+
 /** Rows of a statement: a few of host_cpu, whatever the statement selects from it. */
 function sql(text) {
   if (scenario === 'young') fail('SQL needs the program seiner-sql, and there is no /usr/bin/seiner-sql; build it with `make sql`, or set sql_program', 503, 'unavailable');
@@ -430,11 +451,13 @@ const server = createServer(async (request, response) => {
   const url = new URL(request.url, 'http://mock');
   if (request.method === 'POST' && url.pathname === '/mock') {
     scenario = url.searchParams.get('scenario') ?? 'calm';
+    dashboards.clear();
     response.writeHead(204).end();
     return;
   }
   const body = await bodyOf(request);
-  const call = url.pathname === '/api/v1/sql' ? () => sql(new URLSearchParams(body).get('q') ?? url.searchParams.get('q')) : CALLS[url.pathname];
+  const isDashboard = url.pathname.startsWith(DASHBOARDS);
+  const call = url.pathname === '/api/v1/sql' ? () => sql(new URLSearchParams(body).get('q') ?? url.searchParams.get('q')) : isDashboard ? () => dashboard(request, url.pathname, body) : CALLS[url.pathname];
   if (call === undefined) {
     void asset(url.pathname, response);
     return;
@@ -449,8 +472,9 @@ const server = createServer(async (request, response) => {
     return;
   }
   try {
-    const answer = JSON.stringify(call(url.searchParams));
-    response.writeHead(200, { 'content-type': 'application/json' }).end(answer);
+    const answer = call(url.searchParams);
+    const [status, json, tag] = isDashboard ? answer : [200, answer];
+    response.writeHead(status, { 'content-type': 'application/json', ...(tag === undefined ? {} : { etag: tag }) }).end(json === null ? '' : JSON.stringify(json));
   } catch (error) {
     const answer = { error: error.message, code: error.code ?? 'internal', message: error.message };
     response.writeHead(error.status ?? 500, { 'content-type': 'application/json' }).end(JSON.stringify(answer));

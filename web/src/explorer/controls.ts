@@ -32,6 +32,7 @@ export interface Actions {
   showAll: () => void;
   writeQuery: () => void;
   writeSql: () => void;
+  save: (state: ExplorerState) => void;
 }
 
 export class Controls {
@@ -249,8 +250,16 @@ export class Controls {
       switchOf('UTC', 'Times in UTC in place of local times', state.utc, (utc) => this.actions.change({ ...state, utc })),
       ...eventControls(state, this.actions.change),
       reload,
+      ...this.saveButton(state),
       this.storedText,
     ];
+  }
+
+  private saveButton(state: ExplorerState): HTMLElement[] {
+    if ((state.promql ?? state.sql ?? state.selector.measurement) === '') return [];
+    const button = h('button', { type: 'button', class: 'small', title: 'Add this view to a dashboard' }, 'Save as panel…');
+    button.addEventListener('click', () => this.actions.save(state));
+    return [button];
   }
 
   /** Marks the button of an interval without a preset: all samples, or a custom interval. */

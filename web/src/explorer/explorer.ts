@@ -64,7 +64,11 @@ export class Explorer {
   /** Expressions of the present chart, if it combines series. */
   private expressions: string[] = [];
 
-  constructor(private readonly navigate: Navigate) {
+  /** `save` asks for a dashboard to which the present state is added. */
+  constructor(
+    private readonly navigate: Navigate,
+    save: (state: ExplorerState) => void,
+  ) {
     this.controls = new Controls(
       {
         change: (state) => this.change(state),
@@ -72,6 +76,7 @@ export class Explorer {
         showAll: () => void this.showAll(),
         writeQuery: () => this.writeQuery(),
         writeSql: () => this.writeSql(),
+        save,
       },
       [this.line.root, this.sqlLine.root],
     );
