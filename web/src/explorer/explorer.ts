@@ -61,6 +61,8 @@ export class Explorer {
   /** Fields and number of sources of the last full query. Refreshes of a followed interval reuse them. */
   private known: { select: string; fields: api.Field[]; total: number | null } | null = null;
 
+  /** Selection whose stored times are shown. Another unit or interval does not change them. */
+  private storedOf: string | null = null;
   /** Expressions of the present chart, if it combines series. */
   private expressions: string[] = [];
 
@@ -103,6 +105,7 @@ export class Explorer {
   }
 
   reload(): void {
+    this.storedOf = null;
     void this.refresh(true);
   }
 
@@ -192,7 +195,7 @@ export class Explorer {
     }
     if (loud || this.known?.select !== select) this.known = { select, fields: await api.fields(select, signal), total: null };
     // The chart does not wait for the times of the store, and does not need them.
-    if (loud) this.sayStored(select, signal).catch(() => undefined);
+    if (loud && this.storedOf !== select) this.sayStored(select, signal).catch(() => undefined);
     const { fields } = this.known;
     const shown = shownFields(state, fields);
     if (loud) this.controls.render(state, fields, shown);
@@ -260,6 +263,7 @@ export class Explorer {
     this.controls.render(state, [], []);
     const summaries = await api.summary('', signal);
     this.controls.showStored(stored(summaries));
+    this.storedOf = null;
     this.clear('');
     if (summaries.length === 0) {
       this.stage.clear(firstLine());
@@ -292,7 +296,9 @@ export class Explorer {
   /** Shows the times of the stored samples beside the interval. */
   private async sayStored(select: string, signal: AbortSignal): Promise<void> {
     const range = stored(await api.summary(select, signal));
-    if (!signal.aborted) this.controls.showStored(range);
+    if (signal.aborted) return;
+    this.controls.showStored(range);
+    this.storedOf = select;
   }
 
   private fail(error: unknown): void {

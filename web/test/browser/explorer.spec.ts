@@ -42,6 +42,26 @@ test.describe('find', () => {
   });
 });
 
+test('the stored times are requested once for a selection', async ({ page }) => {
+  const asked: (string | null)[] = [];
+  page.on('request', (request) => {
+    const url = new URL(request.url());
+    if (url.pathname === '/api/v1/summary') asked.push(url.searchParams.get('select'));
+  });
+  await page.goto('/#/');
+  await expect(page.locator('.curve canvas').first()).toBeVisible();
+  expect(asked).toEqual([]);
+  await page.goto('/#/explorer?select=host_mem&field=used&last=1h');
+  await expect(page.locator('.stored')).toContainText('Stored: ');
+  await page.getByRole('switch', { name: 'Log' }).click();
+  await page.getByRole('button', { name: 'Last 6h' }).click();
+  await expect(page.locator('.window')).toContainText('6h');
+  await expect(page.locator('.stored')).toContainText('Stored: ');
+  expect(asked).toEqual(['host_mem']);
+  await page.getByRole('button', { name: 'Reload' }).click();
+  await expect.poll(() => asked).toEqual(['host_mem', 'host_mem']);
+});
+
 test.describe('combine', () => {
   test('sums series by a tag, and takes the rate of a counter', async ({ page }) => {
     await page.goto('/#/explorer?select=host_cpu&field=usage&last=1h');
