@@ -64,6 +64,8 @@ const BINARY = Array.from({ length: 60 }, (_, power) => 2 ** power);
 /** Distance from the cursor up to which the text of a mark is shown, px, and the maximum number of texts. */
 const NEAR_PX = 5;
 const MOST_TEXTS = 8;
+/** Distance of the lines of two marks, px. */
+const LEAST_PX = 4;
 
 const FONT = '11px system-ui, -apple-system, "Segoe UI", Roboto, sans-serif';
 
@@ -397,7 +399,7 @@ export class Chart {
   }
 }
 
-/** Draws the marks within the window: a dashed line, with a triangle at its top. */
+/** Draws the marks within the window: a dashed line, with a triangle at its top. Marks close to another have its line. */
 function drawMarks(plot: uPlot, marks: readonly Mark[], view: Window): void {
   const { ctx, bbox } = plot;
   const px = uPlot.pxRatio;
@@ -405,9 +407,12 @@ function drawMarks(plot: uPlot, marks: readonly Mark[], view: Window): void {
   ctx.strokeStyle = ctx.fillStyle = theme.colour('event');
   ctx.lineWidth = px;
   ctx.setLineDash([4 * px, 3 * px]);
+  let before = -Infinity;
   for (const { time } of marks) {
     if (time < view.from || time > view.to) continue;
     const x = Math.round(plot.valToPos(time, 'x', true)) + 0.5;
+    if (x - before < LEAST_PX * px) continue;
+    before = x;
     ctx.beginPath();
     ctx.moveTo(x, bbox.top);
     ctx.lineTo(x, bbox.top + bbox.height);

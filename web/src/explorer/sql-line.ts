@@ -3,7 +3,8 @@
 
 import { h, put } from '../dom';
 
-const MOST_LINES = 12;
+const MOST_HEIGHT_PX = 260;
+const BORDERS_PX = 2;
 
 export class SqlLine {
   readonly root = h('form', { class: 'query-line', 'aria-label': 'Query in SQL', hidden: true });
@@ -50,7 +51,9 @@ export class SqlLine {
     this.input.setAttribute('aria-invalid', String(reason !== null));
   }
 
+  /** Gives the field the height of its text. */
   private fit(): void {
-    this.input.rows = Math.min(MOST_LINES, this.input.value.split('\n').length);
+    this.input.style.height = 'auto';
+    if (this.input.scrollHeight > 0) this.input.style.height = `${Math.min(MOST_HEIGHT_PX, this.input.scrollHeight + BORDERS_PX)}px`;
   }
 }

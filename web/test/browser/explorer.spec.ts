@@ -222,6 +222,7 @@ test.describe('SQL', () => {
     await page.locator('.stage summary').click();
     await expect(page.getByRole('table', { name: 'Rows' }).locator('tr').first()).toHaveText('thostusage');
     await line.fill('SELECT host,\ncount(*) AS n FROM host_cpu GROUP BY host');
+    expect(await line.evaluate((field) => field.scrollHeight - field.clientHeight)).toBeLessThanOrEqual(1);
     await line.press('Enter');
     await expect(page.getByRole('table', { name: 'Rows' }).locator('tr')).toHaveText(['hostn', 'anchor1,800', 'buoy1,800']);
     expect(params(page).get('sql')).toContain('count(*)');
