@@ -12,9 +12,13 @@ use axum::response::{IntoResponse, Response};
 use seiner_store::Durability;
 use serde_json::{Value, json};
 use std::sync::{Arc, PoisonError};
+use std::time::Duration;
 
 /// Maximum length of a body. White space between the parts of a document is not stored.
 pub const MAX_BODY: usize = 256 << 10;
+
+/// Time after which a client stops waiting for the disk, or for the replicas of a cluster.
+const MAX_WAIT: Duration = Duration::from_secs(30);
 
 /// Lists the dashboards: `{"dashboards":[{"name":"Kitchen","revision":3,"panels":4,"bytes":812}]}`
 pub async fn list(State(app): State<Arc<AppState>>) -> Result<Json<Value>, ApiError> {
@@ -115,20 +119,30 @@ async fn change(
 ) -> Result<u64, ApiError> {
     check_name(name)?;
     let permit = app.writes.acquire()?;
-    let (app, name) = (app.clone(), name.to_string());
+    let (state, name) = (app.clone(), name.to_string());
     let changed = tokio::task::spawn_blocking(move || {
-        let _permit = permit;
-        let (revision, position) = {
-            let _one = app
-                .dashboards
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner);
-            shelf::change(&*app.store, &name, &document, replaces, now())?
-        };
-        if app.store.durability() == Durability::Sync {
-            app.store.wait_durable(position)?;
-        }
-        Ok(revision)
+        let lock = state.dashboards.lock();
+        let _one = lock.unwrap_or_else(PoisonError::into_inner);
+        shelf::change(&*state.store, &name, &document, replaces, now())
     });
-    changed.await?
+    let (revision, position) = changed.await??;
+    if app.store.durability() != Durability::Sync {
+        return Ok(revision);
+    }
+    let store = app.store.clone();
+    let waiting = tokio::task::spawn_blocking(move || {
+        // The permit limits the number of threads that wait, those without a client included.
+        let _permit = permit;
+        store.wait_durable(position)
+    });
+    match tokio::time::timeout(MAX_WAIT, waiting).await {
+        Ok(waited) => waited??,
+        Err(_) => {
+            return Err(ApiError::unavailable(format!(
+                "the change is accepted, but not durable after {} s; read the dashboard before you change it again",
+                MAX_WAIT.as_secs()
+            )));
+        }
+    }
+    Ok(revision)
 }

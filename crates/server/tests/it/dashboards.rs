@@ -1,7 +1,7 @@
 //! Dashboards over HTTP.
 
 use crate::site::Site;
-use seiner_engine::Classes;
+use seiner_engine::{Classes, Durability};
 use seiner_server::Extensions;
 use seiner_server::classes::ClassText;
 use seiner_store::Store;
@@ -59,6 +59,9 @@ fn lives(site: &Site) {
 #[test]
 fn dashboards_live_in_every_store() {
     lives(&Site::in_memory());
+    lives(&Site::with(|settings| {
+        settings.durability = Durability::Sync
+    }));
     let mut site = Site::new();
     lives(&site);
     site.stop();
