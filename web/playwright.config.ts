@@ -5,7 +5,7 @@ const PORT = 7671;
 
 export default defineConfig({
   testDir: 'test/browser',
-  testMatch: ['page.spec.ts', 'explorer.spec.ts', 'axe.spec.ts', 'smoke.spec.ts'],
+  testMatch: ['page.spec.ts', 'explorer.spec.ts', 'dashboards.spec.ts', 'axe.spec.ts', 'smoke.spec.ts'],
   workers: 1,
   timeout: 30_000,
   reporter: 'list',

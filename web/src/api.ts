@@ -295,25 +295,67 @@ export async function download(href: string, name: string): Promise<void> {
   setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
 }
 
-async function get<T>(path: string, parameters: Parameters = {}, signal?: AbortSignal): Promise<T> {
+/** Sends a request. */
+export async function send(method: string, path: string, { signal, ...rest }: { signal?: AbortSignal | undefined; body?: BodyInit; headers?: Record<string, string> } = {}): Promise<Response> {
   let response: Response;
   try {
-    response = await fetch(address(path, parameters), { headers: { accept: 'application/json', ...access.headers() }, signal: signal ?? null, cache: 'no-store' });
+    response = await fetch(path, { method, ...rest, headers: { accept: 'application/json', ...access.headers(), ...rest.headers }, signal: signal ?? null, cache: 'no-store' });
   } catch (error) {
     if (signal?.aborted) throw error;
     throw new ServerError('The server does not answer. Is it running?', 0);
   }
-  if (!response.ok) {
-    const text = await reason(response);
-    if (response.status === 401) access.denied();
-    throw new ServerError(text, response.status);
-  }
+  if (response.ok) return response;
+  const text = await reason(response);
+  if (response.status === 401) access.denied();
+  throw new ServerError(text, response.status);
+}
+
+async function get<T>(path: string, parameters: Parameters = {}, signal?: AbortSignal): Promise<T> {
+  const response = await send('GET', address(path, parameters), { signal });
   try {
     return parse(await response.text()) as T;
   } catch (error) {
     if (signal?.aborted) throw error;
     throw new ServerError(`The answer to ${path} broke off or is not JSON.`, response.status);
   }
+}
+
+/** Maximum length of an answer to SQL that the page reads, in characters. */
+const MOST_SQL = 4 << 20;
+/** Path of SQL. */
+export const SQL = '/api/v1/sql';
+
+/** Runs a statement in SQL. The rows of a long answer are cut, and the rest is not read. */
+export async function sql(q: string, signal: AbortSignal): Promise<{ rows: Record<string, unknown>[]; truncated: boolean }> {
+  const response = await send('POST', SQL, { signal, body: new URLSearchParams({ q }) });
+  const reader = response.body!.pipeThrough(new TextDecoderStream()).getReader();
+  let text = '';
+  for (;;) {
+    const { done, value } = await reader.read();
+    text += value ?? '';
+    if (done) break;
+    if (text.length > MOST_SQL) {
+      await reader.cancel();
+      return { rows: rowsOf(text), truncated: true };
+    }
+  }
+  try {
+    return { rows: parse(text) as Record<string, unknown>[], truncated: false };
+  } catch {
+    throw new ServerError('The answer broke off: the query failed after its first rows, or took too long.', response.status);
+  }
+}
+
+/** Returns the whole rows at the beginning of a list in JSON. */
+export function rowsOf(text: string): Record<string, unknown>[] {
+  for (let end = text.lastIndexOf('},'); end > 0; end = text.lastIndexOf('},', end - 1)) {
+    try {
+      return JSON.parse(`${text.slice(0, end + 1)}]`) as Record<string, unknown>[];
+    } catch {
+      // These two characters were part of a text.
+    }
+  }
+  return [];
 }
 
 /** Pattern of integers in lists that may be beyond 2^53, where `JSON.parse` rounds. */

@@ -24,6 +24,12 @@ export interface Line {
   filled?: boolean;
 }
 
+/** Vertical line at a time, with a text that the reader sees at the line. */
+export interface Mark {
+  time: number;
+  text: string;
+}
+
 export interface Options {
   height: () => number;
   label: string;
@@ -41,6 +47,8 @@ export interface Options {
   binary?: boolean;
   /** True if the time axis shows no days, as for the last minutes. */
   clockOnly?: boolean;
+  /** True if the wheel scrolls the page in place of the chart. */
+  noWheel?: boolean;
   /** Key of the cursor. Charts with the same key share the cursor. */
   sync?: string;
   /** Called when the reader selects another window, with the kind of gesture. */
@@ -53,6 +61,12 @@ export interface Options {
 /** Distances of ticks on an axis of bytes: powers of two, so that labels are round. */
 const BINARY = Array.from({ length: 60 }, (_, power) => 2 ** power);
 
+/** Distance from the cursor up to which the text of a mark is shown, px, and the maximum number of texts. */
+const NEAR_PX = 5;
+const MOST_TEXTS = 8;
+/** Distance of the lines of two marks, px. */
+const LEAST_PX = 4;
+
 const FONT = '11px system-ui, -apple-system, "Segoe UI", Roboto, sans-serif';
 
 export class Chart {
@@ -60,6 +74,8 @@ export class Chart {
   private shape = '';
   private lines: Line[] = [];
   private times: number[] = [];
+  private marks: readonly Mark[] = [];
+  private readonly tooltip = document.createElement('div');
   private view: Window = { from: 0, to: 1 };
   private readonly observer: ResizeObserver;
   private readonly stopTheme: () => void;
@@ -71,6 +87,7 @@ export class Chart {
     host.classList.add('chart');
     host.setAttribute('role', 'img');
     host.setAttribute('aria-label', options.label);
+    this.tooltip.className = 'mark-text';
     this.observer = new ResizeObserver(() => this.fit());
     this.observer.observe(host);
     this.stopTheme = theme.onChange(() => this.build());
@@ -81,8 +98,9 @@ export class Chart {
   }
 
   /** Shows these lines over this window. */
-  show(window: Window, times: number[], lines: Line[]): void {
+  show(window: Window, times: number[], lines: Line[], marks: readonly Mark[] = []): void {
     this.view = window;
+    this.marks = marks;
     this.times = times;
     this.lines = lines;
     const shape = `${utc()}\n` + lines.map((line) => `${line.label}\0${line.colour}\0${line.low !== undefined}\0${line.stepped}\0${line.right}`).join('\n');
@@ -185,9 +203,11 @@ export class Chart {
       hooks: {
         setSelect: [(plot) => this.selected(plot)],
         setCursor: [(plot) => this.pointed(plot)],
+        draw: [(plot) => drawMarks(plot, this.marks, this.view)],
       },
     };
     this.plot = new uPlot(opts, this.data(), this.host);
+    this.plot.over.append(this.tooltip);
     if (options.onWindow !== undefined) this.gestures(this.plot);
   }
 
@@ -298,7 +318,21 @@ export class Chart {
   private pointed(plot: uPlot): void {
     const places = plot.cursor.idxs;
     const inside = (plot.cursor.left ?? -1) >= 0 && places !== undefined;
+    this.nameMarks(plot, inside);
     this.options.onCursor?.(inside ? this.lines.map((_, i) => places[this.seriesOf(i)] ?? null) : null);
+  }
+
+  /** Shows the texts of the marks under the cursor. */
+  private nameMarks(plot: uPlot, inside: boolean): void {
+    const at = plot.cursor.left ?? -1;
+    const near = inside ? this.marks.filter((mark) => Math.abs(plot.valToPos(mark.time, 'x') - at) <= NEAR_PX) : [];
+    this.tooltip.hidden = near.length === 0;
+    if (near.length === 0) return;
+    const texts = near.slice(-MOST_TEXTS).map((mark) => mark.text);
+    this.tooltip.textContent = near.length > texts.length ? [`${near.length - texts.length} more`, ...texts].join('\n') : texts.join('\n');
+    const isRight = at > plot.over.clientWidth / 2;
+    this.tooltip.style.left = isRight ? 'auto' : `${at + 8}px`;
+    this.tooltip.style.right = isRight ? `${plot.over.clientWidth - at + 8}px` : 'auto';
   }
 
   private gestures(plot: uPlot): void {
@@ -306,6 +340,7 @@ export class Chart {
     over.addEventListener(
       'wheel',
       (event) => {
+        if (this.options.noWheel === true) return;
         event.preventDefault();
         const sideways = Math.abs(event.deltaX) > Math.abs(event.deltaY);
         const next = sideways
@@ -362,6 +397,33 @@ export class Chart {
     over.addEventListener('touchend', end);
     over.addEventListener('touchcancel', end);
   }
+}
+
+/** Draws the marks within the window: a dashed line, with a triangle at its top. Marks close to another have its line. */
+function drawMarks(plot: uPlot, marks: readonly Mark[], view: Window): void {
+  const { ctx, bbox } = plot;
+  const px = uPlot.pxRatio;
+  ctx.save();
+  ctx.strokeStyle = ctx.fillStyle = theme.colour('event');
+  ctx.lineWidth = px;
+  ctx.setLineDash([4 * px, 3 * px]);
+  let before = -Infinity;
+  for (const { time } of marks) {
+    if (time < view.from || time > view.to) continue;
+    const x = Math.round(plot.valToPos(time, 'x', true)) + 0.5;
+    if (x - before < LEAST_PX * px) continue;
+    before = x;
+    ctx.beginPath();
+    ctx.moveTo(x, bbox.top);
+    ctx.lineTo(x, bbox.top + bbox.height);
+    ctx.stroke();
+    ctx.beginPath();
+    ctx.moveTo(x - 4 * px, bbox.top);
+    ctx.lineTo(x + 4 * px, bbox.top);
+    ctx.lineTo(x, bbox.top + 6 * px);
+    ctx.fill();
+  }
+  ctx.restore();
 }
 
 /** Returns the ends of a logarithmic axis: the data, widened to powers of ten. */

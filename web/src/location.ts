@@ -1,6 +1,7 @@
 // State of the page in the hash of its address. So a view can be linked to, and the back button works.
 // Reading never fails: parts that cannot be parsed get their defaults.
 
+import type { EventSource } from './explorer/events';
 import { AGGREGATES, type Combination } from './explorer/promql';
 import { formatDuration, parseDuration, sane, type Interval } from './interval';
 import { clean, type Demand } from './plan/demand';
@@ -29,9 +30,26 @@ export interface ExplorerState {
   combination: Combination;
   /** Query in PromQL in place of the selector; null if there is none. */
   promql: string | null;
+  /** Statement in SQL in place of the selector; null if there is none. */
+  sql: string | null;
+  /** Texts that are drawn as events over the charts; null for none. */
+  events: EventSource | null;
 }
 
-export type PageState = { page: 'overview' } | { page: 'storage' } | { page: 'plan'; demand: Demand } | { page: 'explorer'; explorer: ExplorerState };
+/** View of a dashboard: an interval and a time between two refreshes, null for those of the dashboard. */
+export interface DashboardView {
+  name: string;
+  interval: Interval | null;
+  refresh: string | null;
+}
+
+export type PageState =
+  | { page: 'overview' }
+  | { page: 'storage' }
+  | { page: 'dashboards' }
+  | { page: 'dashboard'; view: DashboardView }
+  | { page: 'plan'; demand: Demand }
+  | { page: 'explorer'; explorer: ExplorerState };
 
 export const DEFAULT_LIMIT = 50;
 const MAX_LIMIT = 1000;
@@ -51,6 +69,8 @@ export function emptyExplorer(): ExplorerState {
     right: [],
     combination: { aggregate: null, by: [], rate: false },
     promql: null,
+    sql: null,
+    events: null,
   };
 }
 
@@ -62,16 +82,25 @@ export function write(state: PageState): string {
     const asked = new URLSearchParams(state.demand).toString();
     return asked === '' ? '#/plan' : `#/plan?${asked}`;
   }
-  const { selector, fields, interval, follow, step, limit, split, log, utc, unit, right, combination, promql } = state.explorer;
+  if (state.page === 'dashboards') return '#/dashboards';
+  if (state.page === 'dashboard') {
+    const { name, interval, refresh } = state.view;
+    const query = new URLSearchParams(interval === null ? {} : writeInterval(interval));
+    if (refresh !== null) query.set('refresh', refresh);
+    const text = query.toString();
+    return `#/d/${encodeURIComponent(name)}${text === '' ? '' : `?${text}`}`;
+  }
+  return `#/explorer?${writeExplorer(state.explorer)}`;
+}
+
+/** Returns the state of the explorer as a query, which a panel of a dashboard stores too. */
+export function writeExplorer(state: ExplorerState): string {
+  const { selector, fields, interval, follow, step, limit, split, log, utc, unit, right, combination, promql, sql, events } = state;
   const query = new URLSearchParams();
   const select = format(selector);
   if (select !== '') query.set('select', select);
   for (const field of fields) query.append('field', field);
-  if (interval.kind === 'last') query.set('last', formatDuration(interval.ms));
-  else {
-    query.set('from', String(Math.round(interval.from * 1e6) / 1e6));
-    query.set('to', String(Math.round(interval.to * 1e6) / 1e6));
-  }
+  for (const [name, value] of Object.entries(writeInterval(interval))) query.set(name, value);
   if (follow) query.set('follow', '1');
   if (step !== 'auto') query.set('step', step);
   if (limit !== DEFAULT_LIMIT) query.set('limit', String(limit));
@@ -84,7 +113,19 @@ export function write(state: PageState): string {
   for (const tag of combination.by) query.append('by', tag);
   if (combination.rate) query.set('rate', '1');
   if (promql !== null) query.set('promql', promql);
-  return `#/explorer?${query.toString()}`;
+  if (sql !== null) query.set('sql', sql);
+  if (events !== null) {
+    query.set('events', events.select);
+    query.set('event', events.field);
+  }
+  return query.toString();
+}
+
+/** Returns an interval as parameters: `last`, or `from` and `to` in ms. */
+export function writeInterval(interval: Interval): Record<string, string> {
+  if (interval.kind === 'last') return { last: formatDuration(interval.ms) };
+  const [from, to] = [interval.from, interval.to].map((time) => String(Math.round(time * 1e6) / 1e6));
+  return { from: from!, to: to! };
 }
 
 /** Parses a hash. */
@@ -93,7 +134,26 @@ export function read(hash: string): PageState {
   // The page was named `log` before.
   if (path === 'storage' || path === 'log') return { page: 'storage' };
   if (path === 'plan') return { page: 'plan', demand: clean(new URLSearchParams(text)) };
+  if (path === 'dashboards') return { page: 'dashboards' };
+  const name = path?.startsWith('d/') === true ? decode(path.slice(2)) : '';
+  if (name !== '') {
+    const query = new URLSearchParams(text);
+    return { page: 'dashboard', view: { name, interval: readInterval(query), refresh: query.get('refresh') } };
+  }
   if (path !== 'explorer') return { page: 'overview' };
+  return { page: 'explorer', explorer: readExplorer(text) };
+}
+
+function decode(text: string): string {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text;
+  }
+}
+
+/** Parses the query of a state of the explorer. */
+export function readExplorer(text: string): ExplorerState {
   const query = new URLSearchParams(text);
   const state = emptyExplorer();
   state.selector = readSelector(query.get('select') ?? '');
@@ -112,7 +172,10 @@ export function read(hash: string): PageState {
   const aggregate = AGGREGATES.find((one) => one.name === query.get('combine'))?.name ?? null;
   state.combination = { aggregate, by: aggregate === null ? [] : [...new Set(query.getAll('by'))], rate: query.get('rate') === '1' };
   state.promql = query.get('promql');
-  return { page: 'explorer', explorer: state };
+  state.sql = state.promql === null ? query.get('sql') : null;
+  const [select, field] = [query.get('events') ?? '', query.get('event') ?? ''];
+  state.events = select === '' || field === '' ? null : { select, field };
+  return state;
 }
 
 function readSelector(text: string): Selector {
@@ -123,7 +186,7 @@ function readSelector(text: string): Selector {
   }
 }
 
-function readInterval(query: URLSearchParams): Interval | null {
+export function readInterval(query: URLSearchParams): Interval | null {
   const last = parseDuration(query.get('last') ?? '');
   if (last !== null) return { kind: 'last', ms: last };
   const [from, to] = [query.get('from'), query.get('to')];

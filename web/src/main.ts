@@ -1,6 +1,9 @@
 // The page: a header and the view from the address.
 
 import * as access from './access';
+import { Dashboard } from './dashboards/dashboard';
+import { DashboardList } from './dashboards/list';
+import { savePanel } from './dashboards/save-panel';
 import { h, put } from './dom';
 import { Explorer } from './explorer/explorer';
 import * as format from './format';
@@ -15,24 +18,29 @@ import * as theme from './theme';
 
 theme.start();
 
-const TITLES: Record<PageState['page'], string> = { overview: 'Seiner', explorer: 'Explorer · Seiner', storage: 'Storage · Seiner', plan: 'Plan · Seiner' };
+const TITLES: Record<PageState['page'], string> = { overview: 'Seiner', explorer: 'Explorer · Seiner', dashboards: 'Dashboards · Seiner', dashboard: 'Dashboard · Seiner', storage: 'Storage · Seiner', plan: 'Plan · Seiner' };
 const heading = h('h1', { class: 'unseen' });
 const main = document.getElementById('main')!;
 const links = {
   overview: h('a', { href: '#/' }, 'Overview'),
   explorer: h('a', { href: write({ page: 'explorer', explorer: emptyExplorer() }) }, 'Explorer'),
+  dashboards: h('a', { href: write({ page: 'dashboards' }) }, 'Dashboards'),
   storage: h('a', { href: write({ page: 'storage' }) }, 'Storage'),
   plan: h('a', { href: write({ page: 'plan', demand: {} }) }, 'Plan'),
 };
 const help = helpOverlay();
 let overview: Overview | null = null;
 let explorer: Explorer | null = null;
+let dashboards: DashboardList | null = null;
+let dashboard: Dashboard | null = null;
 let storage: Storage | null = null;
 let plan: Plan | null = null;
 let page: PageState['page'] | null = null;
 
-function navigate(state: ExplorerState, how: 'push' | 'replace'): void {
-  const hash = write({ page: 'explorer', explorer: state });
+const navigate = (explorer: ExplorerState, how: 'push' | 'replace'): void => go({ page: 'explorer', explorer }, how);
+
+function go(state: PageState, how: 'push' | 'replace'): void {
+  const hash = write(state);
   if (hash !== location.hash) history[how === 'push' ? 'pushState' : 'replaceState'](null, '', hash);
   render();
 }
@@ -43,10 +51,12 @@ function render(): void {
   if (page !== state.page) {
     overview?.stop();
     explorer?.stop();
+    dashboards?.stop();
+    dashboard?.stop();
     storage?.stop();
     plan?.stop();
     page = state.page;
-    for (const [name, link] of Object.entries(links)) link.ariaCurrent = name === page ? 'page' : null;
+    for (const [name, link] of Object.entries(links)) link.ariaCurrent = name === (page === 'dashboard' ? 'dashboards' : page) ? 'page' : null;
     document.title = TITLES[page];
     heading.textContent = document.title;
     if (state.page === 'overview') {
@@ -64,14 +74,25 @@ function render(): void {
         else location.hash = hash;
       });
       put(main, heading, plan.root);
+    } else if (state.page === 'dashboards') {
+      dashboards ??= new DashboardList();
+      put(main, heading, dashboards.root);
+      void dashboards.start();
+    } else if (state.page === 'dashboard') {
+      dashboard ??= new Dashboard((view, how) => go({ page: 'dashboard', view }, how));
+      put(main, heading, dashboard.root);
     } else {
-      explorer ??= new Explorer(navigate);
+      explorer ??= new Explorer(navigate, (state) => void savePanel(state));
       put(main, heading, explorer.root);
     }
   }
   if (state.page === 'plan') {
     links.plan.setAttribute('href', location.hash);
     plan!.show(state.demand);
+  }
+  if (state.page === 'dashboard') {
+    document.title = heading.textContent = `${state.view.name} · Seiner`;
+    dashboard!.show(state.view);
   }
   if (state.page === 'explorer') {
     links.explorer.setAttribute('href', location.hash);
@@ -87,7 +108,7 @@ function header(): void {
   put(
     document.getElementById('bar')!,
     h('a', { class: 'brand', href: '#/', 'aria-label': 'Seiner, overview' }, logo(), 'Seiner'),
-    h('nav', { 'aria-label': 'Pages' }, links.overview, links.explorer, links.storage, links.plan),
+    h('nav', { 'aria-label': 'Pages' }, links.overview, links.explorer, links.dashboards, links.storage, links.plan),
     h('span', { class: 'spring' }),
     themeButton,
     helpButton,
@@ -105,7 +126,11 @@ const everywhere: Record<string, () => void> = {
     if (page !== 'explorer') navigate(emptyExplorer(), 'push');
     explorer?.search();
   },
-  r: () => (page === 'overview' ? overview?.reload() : page === 'storage' ? storage?.reload() : page === 'plan' ? plan?.reload() : explorer?.reload()),
+  r: () => {
+    const views = { overview, dashboards: null, dashboard, storage, plan, explorer };
+    if (page === 'dashboards') void dashboards?.start();
+    else views[page ?? 'overview']?.reload();
+  },
 };
 
 const onExplorer: Record<string, () => void> = {

@@ -51,6 +51,8 @@ const MEASUREMENTS = {
       state: ['string', (ms, t) => ['idle', 'priming', 'running', 'flushing'][Math.floor(4 * noise('state', t.station, Math.floor(ms / 600_000)))]],
     },
   },
+  // Texts of single moments.
+  deploy: { every: 600_000, sources: [{ service: 'web' }, { service: 'api' }], fields: { note: ['string', (ms, t) => `${t.service} ${Math.floor(ms / 600_000) % 1000} deployed`] } },
   // Samples of one day in the past only.
   harvest: { every: 60_000, ends: [Date.UTC(2026, 7, 1), Date.UTC(2026, 7, 2)], sources: [{ farm: 'Elm & Co' }], fields: { weight: ['f64', (ms) => 20 + 5 * wave(ms, 7000)] } },
   meter: { every: 60_000, sources: Array.from({ length: 120 }, (_, i) => ({ serial: `M-${String(i).padStart(4, '0')}` })), fields: { power: ['f64', (ms, t) => 400 + 150 * wave(ms, 5400, noise(t.serial)) + 600 * noise('base', t.serial)] } },
@@ -101,7 +103,7 @@ function holds(tags, { tag, operator, value }) {
 function sources(text) {
   const { measurement, conditions } = parseSelector(text);
   if (scenario === 'empty') return [];
-  const hidden = scenario === 'young' ? ['pump', 'meter', 'harvest'] : [];
+  const hidden = scenario === 'young' ? ['pump', 'meter', 'harvest', 'deploy'] : [];
   return Object.entries(MEASUREMENTS)
     .filter(([name]) => !hidden.includes(name))
     .filter(([name]) => measurement === '' || name === measurement)
@@ -397,6 +399,44 @@ function queryRange(search) {
   return { status: 'success', data: { resultType: 'matrix', result: result.slice(0, Number(search.get('limit') ?? 1e9)) } };
 }
 
+/** Dashboards: documents with their revisions, by name. */
+const dashboards = new Map();
+const DASHBOARDS = '/api/v1/dashboards';
+
+function dashboard(request, path, body) {
+  if (path === DASHBOARDS) {
+    const lines = [...dashboards].filter(([, { text }]) => text !== '').sort().map(([name, { text, revision }]) => ({ name, revision, panels: JSON.parse(text).panels.length, bytes: text.length }));
+    return [200, { dashboards: lines }];
+  }
+  const name = decodeURIComponent(path.slice(DASHBOARDS.length + 1));
+  const old = dashboards.get(name);
+  const present = old === undefined || old.text === '' ? null : old.revision;
+  if (request.method === 'GET') return present === null ? fail(`there is no dashboard "${name}"`, 404, 'not found') : [200, JSON.parse(old.text), `"${present}"`];
+  const match = request.headers['if-match'];
+  if (match === undefined && present !== null && request.method === 'PUT') fail(`the dashboard "${name}" exists; read it, and send its revision as If-Match: "${present}"`, 409, 'conflict');
+  if (match !== undefined && match !== '*' && match !== `"${present}"`) fail(`somebody else changed the dashboard "${name}": its revision is ${present}, and yours is ${match}; read it again`, 412, 'conflict');
+  const revision = (old?.revision ?? 0) + 1;
+  dashboards.set(name, { text: request.method === 'DELETE' ? '' : body, revision });
+  return request.method === 'DELETE' ? [204, null] : [match === undefined ? 201 : 200, { name, revision }, `"${revision}"`];
+}
+
+/** Rows of a statement: a few of host_cpu, whatever the statement selects from it. */
+function sql(text) {
+  if (scenario === 'young') fail('SQL needs the program seiner-sql, and there is no /usr/bin/seiner-sql; build it with `make sql`, or set sql_program', 503, 'unavailable');
+  const ends = [...text.matchAll(/TIMESTAMP '([^']+)'/g)].map(([, time]) => Date.parse(time));
+  if (!/\bFROM host_cpu\b/i.test(text)) fail("Error during planning: table 'nope' not found");
+  const [from, to] = ends.length === 2 ? ends : [Date.now() - 36e5, Date.now()];
+  if (/count\(/i.test(text)) return hosts.map((host) => ({ host, n: 1800 }));
+  const every = Math.max(60_000, (to - from) / 200);
+  return hosts.flatMap((host) => Array.from({ length: Math.floor((to - from) / every) }, (_, i) => ({ t: new Date(from + i * every).toISOString(), host, usage: load(from + i * every, { host, core: 'all' }) })));
+}
+
+async function bodyOf(request) {
+  let text = '';
+  for await (const piece of request) text += piece;
+  return text;
+}
+
 async function asset(path, response) {
   const file = join(DIST, normalize(path === '/' ? '/index.html' : path));
   try {
@@ -407,14 +447,17 @@ async function asset(path, response) {
   }
 }
 
-const server = createServer((request, response) => {
+const server = createServer(async (request, response) => {
   const url = new URL(request.url, 'http://mock');
   if (request.method === 'POST' && url.pathname === '/mock') {
     scenario = url.searchParams.get('scenario') ?? 'calm';
+    dashboards.clear();
     response.writeHead(204).end();
     return;
   }
-  const call = CALLS[url.pathname];
+  const body = await bodyOf(request);
+  const isDashboard = url.pathname.startsWith(DASHBOARDS);
+  const call = url.pathname === '/api/v1/sql' ? () => sql(new URLSearchParams(body).get('q') ?? url.searchParams.get('q')) : isDashboard ? () => dashboard(request, url.pathname, body) : CALLS[url.pathname];
   if (call === undefined) {
     void asset(url.pathname, response);
     return;
@@ -429,8 +472,9 @@ const server = createServer((request, response) => {
     return;
   }
   try {
-    const answer = JSON.stringify(call(url.searchParams));
-    response.writeHead(200, { 'content-type': 'application/json' }).end(answer);
+    const answer = call(url.searchParams);
+    const [status, json, tag] = isDashboard ? answer : [200, answer];
+    response.writeHead(status, { 'content-type': 'application/json', ...(tag === undefined ? {} : { etag: tag }) }).end(json === null ? '' : JSON.stringify(json));
   } catch (error) {
     const answer = { error: error.message, code: error.code ?? 'internal', message: error.message };
     response.writeHead(error.status ?? 500, { 'content-type': 'application/json' }).end(JSON.stringify(answer));

@@ -31,7 +31,7 @@ use std::io;
 use std::ops::Deref;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::{Arc, LazyLock, OnceLock};
+use std::sync::{Arc, LazyLock, Mutex, OnceLock};
 use std::time::Instant;
 use tokio::net::TcpStream;
 
@@ -120,6 +120,8 @@ pub struct Shared {
     pub plans: Limiter,
     /// Permits for reports and for flushes, which wait for the present merge.
     pub reports: Limiter,
+    /// Lock for changes of dashboards, so that a change sees the one before.
+    pub dashboards: Mutex<()>,
     /// Sockets of UDP whose dropped datagrams are counted.
     pub udp_drops: UdpDrops,
     /// Time of the server's start.
@@ -213,6 +215,7 @@ impl AppState {
             ),
             plans: Limiter::fixed(1, "plan is", traffic.clone()),
             reports: Limiter::fixed(REPORTS, "reports are", traffic.clone()),
+            dashboards: Mutex::default(),
             udp_drops: UdpDrops::default(),
             started: crate::time::now(),
             sql: SqlProgram::new(&settings),

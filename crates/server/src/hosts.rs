@@ -274,10 +274,13 @@ pub async fn guard(State(hosts): State<Arc<Hosts>>, request: Request, next: Next
 
 /// Headers of the answer to a browser that asks what a permitted page may send. The answer is valid for ten minutes.
 const PREFLIGHT: [(HeaderName, &str); 3] = [
-    (header::ACCESS_CONTROL_ALLOW_METHODS, "GET, POST, DELETE"),
+    (
+        header::ACCESS_CONTROL_ALLOW_METHODS,
+        "GET, POST, PUT, DELETE",
+    ),
     (
         header::ACCESS_CONTROL_ALLOW_HEADERS,
-        "authorization, content-type, content-encoding",
+        "authorization, content-type, content-encoding, if-match",
     ),
     (header::ACCESS_CONTROL_MAX_AGE, "600"),
 ];

@@ -6,8 +6,8 @@ use crate::app_state::AppState;
 use crate::health::Severity;
 use crate::hosts::{self, HostName, Hosts};
 use crate::{
-    array, cluster, delete, influx, log, metric_text, opentsdb, otlp, page, parameters, plan,
-    prometheus, query, remote_write, sql, status, write,
+    array, cluster, dashboards, delete, influx, log, metric_text, opentsdb, otlp, page, parameters,
+    plan, prometheus, query, remote_write, sql, status, write,
 };
 use axum::extract::{DefaultBodyLimit, State};
 use axum::http::{HeaderName, HeaderValue, StatusCode, header};
@@ -91,6 +91,14 @@ pub fn routes(app: &Arc<AppState>) -> Router<Arc<AppState>> {
             get(sql::answer)
                 .post(sql::answer)
                 .layer(DefaultBodyLimit::max(sql::MAX_QUERY)),
+        )
+        .route("/api/v1/dashboards", get(dashboards::list))
+        .route(
+            "/api/v1/dashboards/{name}",
+            get(dashboards::read)
+                .put(dashboards::save)
+                .delete(dashboards::remove)
+                .layer(DefaultBodyLimit::max(dashboards::MAX_BODY)),
         )
         .route("/ports", get(cluster::ports))
         .route(

@@ -20,6 +20,7 @@ mod cluster_metrics;
 mod cluster_view;
 mod collectd;
 mod connections;
+mod dashboards;
 mod delete;
 mod device;
 mod exchange;

@@ -16,7 +16,8 @@ use crate::sql_program::reachable;
 use crate::text::{self, tcp, udp};
 use crate::tls::Tls;
 use crate::{
-    alerts, collectd, graphite, listen, mqtt, notify, opentsdb, otlp, scrape, shutdown, sql, statsd,
+    alerts, collectd, dashboards, graphite, listen, mqtt, notify, opentsdb, otlp, scrape, shutdown,
+    sql, statsd,
 };
 use anyhow::{Context, Result, anyhow};
 use seiner_engine::Engine;
@@ -211,6 +212,8 @@ impl Server {
             )?);
         }
         self.ports.spawn(tick(self.app.clone(), stop.clone()));
+        self.ports
+            .spawn(dashboards::keep(self.app.clone(), stop.clone()));
         self.ports
             .spawn(notify::keep_alive(reachable(plain), stop.clone()));
         self.ports

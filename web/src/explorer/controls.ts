@@ -7,10 +7,12 @@ import { formatDuration, QUICK, resolve, sane, type Interval, type Window } from
 import type { ExplorerState } from '../location';
 import { format as write, OPERATORS, type Filter, type Operator } from '../selector';
 import { UNITS, type Unit } from '../units';
+import { eventControls } from './event-controls';
 import { span } from './find';
 import { Picker, type Loaded } from './picker';
 import { AGGREGATES, type AggregateName, type Combination } from './promql';
 import { listable } from './query';
+import { isWritten } from './request';
 
 const STEPS = ['auto', '1s', '10s', '1m', '10m', '1h', '1d'];
 /** Maximum number of listed values. If a list has this length, typing requests the values with that prefix. */
@@ -22,6 +24,16 @@ const OPERATOR_NAMES: Record<Operator, string> = {
   '!~': 'does not match',
   '^=': 'begins with',
 };
+
+/** Effects of the controls. */
+export interface Actions {
+  change: (state: ExplorerState) => void;
+  reload: () => void;
+  showAll: () => void;
+  writeQuery: () => void;
+  writeSql: () => void;
+  save: (state: ExplorerState) => void;
+}
 
 export class Controls {
   readonly root = h('section', { class: 'controls', 'aria-label': 'Query' });
@@ -36,14 +48,11 @@ export class Controls {
   private interval: Interval | null = null;
 
   constructor(
-    private readonly change: (state: ExplorerState) => void,
-    private readonly reload: () => void,
-    showAll: () => void,
-    private readonly write: () => void,
-    line: HTMLElement,
+    private readonly actions: Actions,
+    lines: HTMLElement[],
   ) {
-    put(this.root, line, this.what, this.when, this.custom);
-    this.all.addEventListener('click', showAll);
+    put(this.root, ...lines, this.what, this.when, this.custom);
+    this.all.addEventListener('click', actions.showAll);
     this.customButton.addEventListener('click', () => {
       this.custom.hidden = !this.custom.hidden;
       this.customButton.setAttribute('aria-expanded', String(!this.custom.hidden));
@@ -73,7 +82,7 @@ export class Controls {
 
   private draw(state: ExplorerState, fields: readonly api.Field[], shown: readonly string[]): void {
     const { selector } = state;
-    this.what.hidden = state.promql !== null;
+    this.what.hidden = isWritten(state);
     this.measurement?.close(false);
     this.measurement = this.measurementPicker(state);
     const chips = selector.filters.map((filter, at) => this.filterChip(state, filter, at));
@@ -83,7 +92,8 @@ export class Controls {
       selector.measurement !== '' && group('Where', ...chips, this.addFilter(state)),
       selector.measurement !== '' && group('Fields', this.fieldPicker(state, fields, shown), shown.length > 1 && !state.split && this.rightPicker(state, shown)),
       selector.measurement !== '' && group('Combine', ...this.combineControls(state)),
-      this.writeButton(),
+      writeButton('PromQL…', 'Write a query in PromQL', this.actions.writeQuery),
+      writeButton('SQL…', 'Write a statement in SQL', this.actions.writeSql),
     );
     this.interval = state.interval;
     this.sayStored();
@@ -100,14 +110,14 @@ export class Controls {
       multiple: false,
       chosen: measurement === '' ? [] : [measurement],
       load: async (_, signal) => names(await api.measurements(signal)),
-      onChoose: ([chosen]) => this.change({ ...state, selector: { measurement: chosen!, filters: [] }, fields: [], combination: { ...state.combination, by: [] } }),
+      onChoose: ([chosen]) => this.actions.change({ ...state, selector: { measurement: chosen!, filters: [] }, fields: [], combination: { ...state.combination, by: [] } }),
     });
   }
 
   private findButton(state: ExplorerState): HTMLElement | false {
     if (state.selector.measurement === '') return false;
     const button = h('button', { type: 'button', class: 'picker quiet', title: 'Search measurements, tags, values and fields' }, 'Find data…');
-    button.addEventListener('click', () => this.change({ ...state, selector: { measurement: '', filters: [] }, fields: [] }));
+    button.addEventListener('click', () => this.actions.change({ ...state, selector: { measurement: '', filters: [] }, fields: [] }));
     return button;
   }
 
@@ -119,19 +129,13 @@ export class Controls {
       multiple: true,
       chosen: shown,
       load: () => Promise.resolve({ choices: listable(fields).map((field) => ({ value: field.name, note: field.type })) }),
-      onChoose: (chosen) => this.change({ ...state, fields: chosen }),
+      onChoose: (chosen) => this.actions.change({ ...state, fields: chosen }),
     }).button;
-  }
-
-  private writeButton(): HTMLElement {
-    const button = h('button', { type: 'button', class: 'picker quiet', title: 'Write a query in PromQL' }, 'PromQL…');
-    button.addEventListener('click', this.write);
-    return button;
   }
 
   private combineControls(state: ExplorerState): HTMLElement[] {
     const { combination } = state;
-    const set = (change: Partial<Combination>): void => this.change({ ...state, combination: { ...combination, ...change } });
+    const set = (change: Partial<Combination>): void => this.actions.change({ ...state, combination: { ...combination, ...change } });
     const select = h('select', { 'aria-label': 'Combine series' }, h('option', { value: '' }, 'each series'), ...AGGREGATES.map(({ name, title }) => h('option', { value: name, selected: name === combination.aggregate }, title)));
     select.addEventListener('change', () => set(select.value === '' ? { aggregate: null, by: [] } : { aggregate: select.value as AggregateName }));
     const by = new Picker({
@@ -156,7 +160,7 @@ export class Controls {
       multiple: true,
       chosen,
       load: () => Promise.resolve(names(shown)),
-      onChoose: (right) => this.change({ ...state, right }),
+      onChoose: (right) => this.actions.change({ ...state, right }),
     }).button;
   }
 
@@ -164,7 +168,7 @@ export class Controls {
     const { filters } = state.selector;
     const replace = (next: Filter | null): void => {
       const changed = filters.flatMap((one, i) => (i !== at ? [one] : next === null ? [] : [next]));
-      this.change({ ...state, selector: { ...state.selector, filters: changed } });
+      this.actions.change({ ...state, selector: { ...state.selector, filters: changed } });
     };
     const others = { ...state.selector, filters: filters.filter((_, i) => i !== at) };
     const picker = this.valuePicker(filter, write(others), others, replace);
@@ -213,7 +217,7 @@ export class Controls {
       load: async (_, signal) => names(await api.tags(select, signal)),
       onChoose: ([tag]) => {
         const add = (filter: Filter | null): void => {
-          if (filter !== null) this.change({ ...state, selector: { ...state.selector, filters: [...state.selector.filters, filter] } });
+          if (filter !== null) this.actions.change({ ...state, selector: { ...state.selector, filters: [...state.selector.filters, filter] } });
         };
         const picker = this.valuePicker({ tag: tag!, operator: '=', values: [] }, select, state.selector, add);
         put(holder, picker.button);
@@ -229,24 +233,33 @@ export class Controls {
     const quick = QUICK.map(([label, ms]) => {
       const on = interval.kind === 'last' && interval.ms === ms;
       const button = h('button', { type: 'button', 'aria-pressed': on ? 'true' : 'false', 'aria-label': `Last ${label}` }, label);
-      button.addEventListener('click', () => this.change({ ...state, interval: { kind: 'last', ms } }));
+      button.addEventListener('click', () => this.actions.change({ ...state, interval: { kind: 'last', ms } }));
       return button;
     });
     this.pressEnds(state.interval);
     this.customButton.setAttribute('aria-expanded', String(!this.custom.hidden));
     const reload = h('button', { type: 'button', class: 'small', title: 'Ask again (r)' }, 'Reload');
-    reload.addEventListener('click', this.reload);
+    reload.addEventListener('click', this.actions.reload);
     return [
       h('div', { class: 'segments', role: 'group', 'aria-label': 'Interval' }, ...quick, this.all, this.customButton),
       this.follow(state),
       this.stepChoice(state),
-      switchOf('Split by field', 'A chart for each field', state.split, (split) => this.change({ ...state, split })),
-      switchOf('Log', 'Logarithmic axis of values', state.log, (log) => this.change({ ...state, log })),
+      switchOf('Split by field', 'A chart for each field', state.split, (split) => this.actions.change({ ...state, split })),
+      switchOf('Log', 'Logarithmic axis of values', state.log, (log) => this.actions.change({ ...state, log })),
       this.unitChoice(state),
-      switchOf('UTC', 'Times in UTC in place of local times', state.utc, (utc) => this.change({ ...state, utc })),
+      switchOf('UTC', 'Times in UTC in place of local times', state.utc, (utc) => this.actions.change({ ...state, utc })),
+      ...eventControls(state, this.actions.change),
       reload,
+      ...this.saveButton(state),
       this.storedText,
     ];
+  }
+
+  private saveButton(state: ExplorerState): HTMLElement[] {
+    if ((state.promql ?? state.sql ?? state.selector.measurement) === '') return [];
+    const button = h('button', { type: 'button', class: 'small', title: 'Add this view to a dashboard' }, 'Save as panel…');
+    button.addEventListener('click', () => this.actions.save(state));
+    return [button];
   }
 
   /** Marks the button of an interval without a preset: all samples, or a custom interval. */
@@ -259,19 +272,19 @@ export class Controls {
   }
 
   private follow(state: ExplorerState): HTMLElement {
-    return switchOf('Follow', 'Repeat the query as time passes (f)', state.follow, (follow) => this.change(followed(state, follow)));
+    return switchOf('Follow', 'Repeat the query as time passes (f)', state.follow, (follow) => this.actions.change(followed(state, follow)));
   }
 
   private stepChoice(state: ExplorerState): HTMLElement {
     const steps = STEPS.includes(state.step) ? STEPS : [...STEPS, state.step];
     const select = h('select', { title: 'Distance of points; auto gives about one point per pixel' }, ...steps.map((step) => h('option', { value: step, selected: step === state.step }, step)));
-    select.addEventListener('change', () => this.change({ ...state, step: select.value }));
+    select.addEventListener('change', () => this.actions.change({ ...state, step: select.value }));
     return h('label', { class: 'inline' }, 'Step', select);
   }
 
   private unitChoice(state: ExplorerState): HTMLElement {
     const select = h('select', {}, ...UNITS.map(({ name, title }) => h('option', { value: name, selected: name === state.unit }, title)));
-    select.addEventListener('change', () => this.change({ ...state, unit: select.value as Unit }));
+    select.addEventListener('change', () => this.actions.change({ ...state, unit: select.value as Unit }));
     return h('label', { class: 'inline' }, 'Unit', select);
   }
 
@@ -284,7 +297,7 @@ export class Controls {
       event.preventDefault();
       this.custom.hidden = true;
       const ends = sane({ from: format.parseLocal(from.value), to: format.parseLocal(to.value) });
-      this.change({ ...state, follow: false, interval: { kind: 'fixed', ...ends } });
+      this.actions.change({ ...state, follow: false, interval: { kind: 'fixed', ...ends } });
     };
   }
 }
@@ -300,6 +313,12 @@ const names = (values: readonly string[]): Loaded => ({ choices: values.map((val
 
 function group(label: string, ...children: (HTMLElement | false)[]): HTMLElement {
   return h('div', { class: 'group', role: 'group', 'aria-label': label }, h('span', { class: 'label', 'aria-hidden': 'true' }, label), ...children);
+}
+
+function writeButton(face: string, title: string, write: () => void): HTMLElement {
+  const button = h('button', { type: 'button', class: 'picker quiet', title }, face);
+  button.addEventListener('click', write);
+  return button;
 }
 
 function switchOf(label: string, title: string, on: boolean, set: (on: boolean) => void): HTMLElement {

@@ -4,20 +4,20 @@ import * as access from '../access';
 import * as api from '../api';
 import { h, put, say } from '../dom';
 import * as format from '../format';
-import { formatDuration, nanoseconds, pan, refreshEvery, resolve, zoom, type Interval, type Window } from '../interval';
+import { formatDuration, pan, refreshEvery, resolve, zoom, type Interval, type Window } from '../interval';
 import { DEFAULT_LIMIT, emptyExplorer, type ExplorerState } from '../location';
 import { format as write, type Filter } from '../selector';
 import { firstLine } from '../welcome';
 import { overlap, stored } from './catalog';
 import { Commands } from './commands';
 import { Controls, followed } from './controls';
-import { evaluate, spacing, stepFor } from './evaluate';
 import { Find } from './find';
-import { Pane, type Display } from './pane';
-import { describe, expression, instant, isCombined } from './promql';
+import { instant } from './promql';
 import { QueryLine } from './query-line';
-import { ask, exports, firstFields, type Question, type Result, type Trace } from './query';
-import { statesView } from './states';
+import { exports, type Question, type Result } from './query';
+import { isWritten, request, rightFields, shownFields, type Answer } from './request';
+import { SqlLine } from './sql-line';
+import { Stage } from './stage';
 import { ValueTable } from './table';
 
 /** Time without movement after which a gesture is over, ms. */
@@ -36,13 +36,21 @@ export class Explorer {
     (promql) => this.run(promql),
     () => this.state !== null && this.change({ ...this.state, promql: null }),
   );
+  private readonly sqlLine = new SqlLine(
+    (sql) => this.runSql(sql),
+    () => this.state !== null && this.change({ ...this.state, sql: null }),
+  );
   private readonly commands = new Commands();
   private readonly table = new ValueTable();
   private readonly heading = h('div', { class: 'heading' });
   private readonly notices = h('div', { class: 'notices', 'aria-live': 'polite' });
-  private readonly stage = h('div', { class: 'stage' });
+  private readonly stage = new Stage({
+    height: (charts) => (charts > 1 ? 200 : Math.max(240, Math.min(460, window.innerHeight - 430))),
+    sync: 'explorer',
+    onWindow: (window, gesture) => (gesture === 'drag' ? this.go(window, 'push') : this.look(window)),
+    onBack: () => this.back(),
+  });
   private readonly footer = h('p', { class: 'footer' });
-  private panes = new Map<string, Pane>();
   private state: ExplorerState | null = null;
   private before: Interval[] = [];
   private flight: AbortController | null = null;
@@ -53,18 +61,28 @@ export class Explorer {
   /** Fields and number of sources of the last full query. Refreshes of a followed interval reuse them. */
   private known: { select: string; fields: api.Field[]; total: number | null } | null = null;
 
+  /** Selection whose stored times are shown. Another unit or interval does not change them. */
+  private storedOf: string | null = null;
   /** Expressions of the present chart, if it combines series. */
   private expressions: string[] = [];
 
-  constructor(private readonly navigate: Navigate) {
+  /** `save` asks for a dashboard to which the present state is added. */
+  constructor(
+    private readonly navigate: Navigate,
+    save: (state: ExplorerState) => void,
+  ) {
     this.controls = new Controls(
-      (state) => this.change(state),
-      () => this.reload(),
-      () => void this.showAll(),
-      () => this.writeQuery(),
-      this.line.root,
+      {
+        change: (state) => this.change(state),
+        reload: () => this.reload(),
+        showAll: () => void this.showAll(),
+        writeQuery: () => this.writeQuery(),
+        writeSql: () => this.writeSql(),
+        save,
+      },
+      [this.line.root, this.sqlLine.root],
     );
-    put(this.root, this.controls.root, h('section', { class: 'card board', 'aria-label': 'Answer' }, this.heading, this.notices, this.stage, this.footer, this.table.root, this.commands.root));
+    put(this.root, this.controls.root, h('section', { class: 'card board', 'aria-label': 'Answer' }, this.heading, this.notices, this.stage.root, this.footer, this.table.root, this.commands.root));
   }
 
   /** Shows a state from the address. */
@@ -74,6 +92,7 @@ export class Explorer {
     this.view = null;
     this.expressions = [];
     this.line.show(state.promql);
+    this.sqlLine.show(state.sql);
     if (other) this.controls.render(state, [], state.fields);
     void this.refresh(true);
   }
@@ -86,6 +105,7 @@ export class Explorer {
   }
 
   reload(): void {
+    this.storedOf = null;
     void this.refresh(true);
   }
 
@@ -131,7 +151,7 @@ export class Explorer {
     this.view = window_;
     window.clearTimeout(this.timer);
     this.flight?.abort();
-    for (const pane of this.panes.values()) pane.chart.look(window_);
+    this.stage.look(window_);
     this.sayWindow(window_);
     window.clearTimeout(this.gestureTimer);
     this.gestureTimer = window.setTimeout(() => {
@@ -164,9 +184,9 @@ export class Explorer {
 
   private async answer(state: ExplorerState, signal: AbortSignal, loud: boolean): Promise<void> {
     const select = write(state.selector);
-    if (state.promql !== null) {
+    if (isWritten(state)) {
       if (loud) this.controls.render(state, [], []);
-      await this.evaluated(state, state.promql, signal);
+      await this.written(state, signal);
       return;
     }
     if (state.selector.measurement === '') {
@@ -175,45 +195,58 @@ export class Explorer {
     }
     if (loud || this.known?.select !== select) this.known = { select, fields: await api.fields(select, signal), total: null };
     // The chart does not wait for the times of the store, and does not need them.
-    if (loud) this.sayStored(select, signal).catch(() => undefined);
+    if (loud && this.storedOf !== select) this.sayStored(select, signal).catch(() => undefined);
     const { fields } = this.known;
-    const shown = state.fields.length > 0 ? state.fields : firstFields(fields);
+    const shown = shownFields(state, fields);
     if (loud) this.controls.render(state, fields, shown);
-    const chosen = fields.filter((field) => shown.includes(field.name));
-    if (chosen.length === 0) {
+    if (!fields.some((field) => shown.includes(field.name))) {
       this.clear(`Nothing here: no source fits ${select}${state.fields.length > 0 ? ` with the field ${state.fields.join(', ')}` : ''}.`);
       return;
     }
-    const question: Question = { select, fields: chosen, window: this.window(), step: state.step, width: this.width(), limit: state.limit };
-    const started = performance.now();
-    const result = isCombined(state.combination) ? await this.combined(state, question, signal) : await ask(question, signal);
-    this.draw(state, question, result, performance.now() - started);
-    if (result.truncated) {
+    const answer = await request(state, fields, this.window(), this.width(), signal);
+    this.draw(state, answer);
+    if (answer.result.truncated) {
       this.known.total ??= await api.sourceCount(select, signal);
       this.sayTruncated(state, this.known.total);
     }
   }
 
-  private async evaluated(state: ExplorerState, promql: string, signal: AbortSignal): Promise<void> {
-    if (promql === '') {
+  /** Shows the answer to a query in PromQL or SQL. */
+  private async written(state: ExplorerState, signal: AbortSignal): Promise<void> {
+    if ((state.promql ?? state.sql) === '') {
       this.clear('Write a query, and press Enter.');
       return;
     }
-    const question: Question = { select: '', fields: [], window: this.window(), step: state.step, width: this.width(), limit: state.limit };
-    const started = performance.now();
-    const result = await evaluate([{ text: promql, name: null }], question.window, stepFor(question.window, state.step, question.width), state.limit, signal);
+    const answer = await request(state, [], this.window(), this.width(), signal);
     this.line.fail(null);
-    this.draw(state, question, result, performance.now() - started);
-    if (result.truncated) this.sayTruncated(state, null);
+    this.sqlLine.fail(null);
+    this.draw(state, answer);
+    if (answer.result.truncated) this.sayTruncated(state, null);
   }
 
   /** Opens the line with the query of the present chart. */
   private writeQuery(): void {
     const { state } = this;
     if (state === null) return;
-    const field = (state.fields.length > 0 ? state.fields : firstFields(this.known?.fields ?? []))[0];
+    const field = shownFields(state, this.known?.fields ?? [])[0];
     const plain = field === undefined || state.selector.measurement === '' ? '' : instant(state.selector, field);
-    this.change({ ...state, promql: this.expressions[0] ?? plain });
+    this.change({ ...state, promql: this.expressions[0] ?? plain, sql: null });
+  }
+
+  /** Opens the field for SQL with a statement for the present chart. */
+  private writeSql(): void {
+    const { state } = this;
+    if (state === null) return;
+    const { measurement } = state.selector;
+    const fields = shownFields(state, this.known?.fields ?? []);
+    const sql = measurement === '' || fields.length === 0 ? '' : statement(measurement, fields);
+    this.change({ ...state, sql, promql: null });
+  }
+
+  private runSql(sql: string): void {
+    if (this.state === null) return;
+    if (sql === this.state.sql) this.reload();
+    else this.change({ ...this.state, sql });
   }
 
   private run(promql: string): void {
@@ -223,36 +256,20 @@ export class Explorer {
   }
 
   private width(): number {
-    return Math.max(100, this.stage.clientWidth - AXIS_PX);
-  }
-
-  /** Evaluates an aggregation or a rate of the chosen fields. */
-  private async combined(state: ExplorerState, question: Question, signal: AbortSignal): Promise<Result> {
-    const { window, select } = question;
-    const numbers = question.fields.filter((field) => field.type !== 'string');
-    const step = stepFor(window, state.step, question.width);
-    const ends = { from: nanoseconds(window.from), to: nanoseconds(window.to) };
-    const expressions = await Promise.all(numbers.map(async ({ name }) => {
-      const distances = { step, spacing: await spacing(select, name, ends, signal) };
-      return { text: expression(state.selector, name, state.combination, distances), name: describe(name, state.combination) };
-    }));
-    const result = await evaluate(expressions, window, step, state.limit, signal);
-    this.expressions = expressions.map((one) => one.text);
-    if (result.points > 0) return result;
-    // The store states where samples are.
-    return { ...result, elsewhere: (await ask(question, signal)).elsewhere };
+    return Math.max(100, this.stage.root.clientWidth - AXIS_PX);
   }
 
   private async invite(state: ExplorerState, signal: AbortSignal): Promise<void> {
     this.controls.render(state, [], []);
     const summaries = await api.summary('', signal);
     this.controls.showStored(stored(summaries));
+    this.storedOf = null;
     this.clear('');
     if (summaries.length === 0) {
-      put(this.stage, firstLine());
+      this.stage.clear(firstLine());
       return;
     }
-    put(this.stage, this.find.root);
+    this.stage.clear(this.find.root);
     this.find.show(summaries);
   }
 
@@ -279,13 +296,18 @@ export class Explorer {
   /** Shows the times of the stored samples beside the interval. */
   private async sayStored(select: string, signal: AbortSignal): Promise<void> {
     const range = stored(await api.summary(select, signal));
-    if (!signal.aborted) this.controls.showStored(range);
+    if (signal.aborted) return;
+    this.controls.showStored(range);
+    this.storedOf = select;
   }
 
   private fail(error: unknown): void {
     const message = error instanceof Error ? error.message : String(error);
-    if (this.state !== null && this.state.promql !== null && error instanceof api.ServerError && error.status >= 400 && error.status < 500) {
-      this.line.fail(message);
+    const line = this.state?.promql != null ? this.line : this.state?.sql != null ? this.sqlLine : null;
+    // A server without SQL answers 503, with the command that adds the program.
+    const isOfLine = error instanceof api.ServerError && ((error.status >= 400 && error.status < 500) || (line === this.sqlLine && error.status === 503));
+    if (line !== null && isOfLine) {
+      line.fail(message);
       this.clear('');
       return;
     }
@@ -293,68 +315,40 @@ export class Explorer {
   }
 
   private clear(message: string): void {
-    for (const pane of this.panes.values()) pane.destroy();
-    this.panes.clear();
     put(this.heading);
     put(this.notices);
-    put(this.stage, message !== '' && h('p', { class: 'quiet' }, message));
+    this.stage.clear(message === '' ? null : h('p', { class: 'quiet' }, message));
     put(this.footer);
     this.table.show(null);
     this.commands.hide();
   }
 
-  private draw(state: ExplorerState, question: Question, result: Result, took: number): void {
+  private draw(state: ExplorerState, answer: Answer): void {
+    const { question, result } = answer;
+    this.expressions = answer.expressions;
     put(this.notices);
     this.drawHeading(question, result);
-    const groups = grouped(result.traces, state.split);
-    const old = this.panes;
-    this.panes = new Map();
-    for (const name of groups.keys()) this.panes.set(name, old.get(name) ?? this.pane(name));
-    for (const [name, pane] of old) if (!this.panes.has(name)) pane.destroy();
-    const ribbons = result.states.length > 0 && statesView(question.window, result.states, result.statesSince);
-    const nothing = result.traces.length + result.states.length === 0 && this.nothing(result);
-    const wanted = [...this.panes.values()].map((pane) => pane.root);
-    const current = [...this.stage.children].filter((child) => !child.classList.contains('states'));
-    const kept = current.length === wanted.length && wanted.every((root, i) => root === current[i]) && ribbons === false && nothing === false;
-    if (!kept || current.length !== this.stage.children.length) put(this.stage, ...wanted, ribbons, nothing);
-    const right = rightFields(state);
-    const display: Display = { unit: state.unit, log: state.log, right };
-    for (const [name, traces] of groups) {
-      const title = groups.size > 1 ? name : '';
-      this.panes.get(name)!.show(title, question.window, result.times, traces, traces.map((trace) => result.traces.indexOf(trace)), name === SWITCHES ? { unit: '', log: false, right: [] } : display);
-    }
-    this.stage.classList.toggle('evaluated', result.samples === null);
-    this.drawFooter(question, result, took);
-    this.table.show(result, state.unit, right);
+    this.stage.show(state, answer, () => this.nothing(result));
+    this.drawFooter(question, result, answer.took);
+    this.table.show(result.table === undefined ? result : null, state.unit, rightFields(state));
     this.commands.show(result.asked.path, result.asked.parameters.map((one) => relative(one, state.interval)));
   }
 
   private nothing(result: Result): HTMLElement {
     const { elsewhere } = result;
-    const text = 'No samples in this interval.';
+    const text = result.table === undefined ? 'No samples in this interval.' : 'No rows.';
     if (elsewhere === null) return h('p', { class: 'quiet' }, text);
     const show = h('button', { type: 'button', class: 'small' }, 'Show them');
     show.addEventListener('click', () => this.go(elsewhere, 'push'));
     return h('p', { class: 'quiet' }, `${text} There are some from ${format.moment(elsewhere.from)} to ${format.moment(elsewhere.to)}. `, show);
   }
 
-  private pane(name: string): Pane {
-    const switches = name === SWITCHES;
-    return new Pane(name, {
-      height: () => (switches ? 120 : this.panes.size > 1 ? 200 : Math.max(240, Math.min(460, window.innerHeight - 430))),
-      ...(switches ? { ends: [-0.08, 1.08] as [number, number] } : {}),
-      sync: 'explorer',
-      onWindow: (window, gesture) => (gesture === 'drag' ? this.go(window, 'push') : this.look(window)),
-      onBack: () => this.back(),
-    });
-  }
-
   private drawHeading(question: Question, result: Result): void {
     const { field, shared } = result.labels;
-    const promql = this.state!.promql;
+    const { promql, sql } = this.state!;
     const chips = Object.entries(shared).map(([tag, value]) => h('span', { class: 'badge' }, `${tag}=${value}`));
     const name = field ?? question.fields.map((one) => one.name).join(', ');
-    const title = promql !== null ? [field ?? promql] : [`${this.state!.selector.measurement} `, h('span', { class: 'faint' }, name)];
+    const title = sql !== null ? [field ?? 'SQL'] : promql !== null ? [field ?? promql] : [`${this.state!.selector.measurement} `, h('span', { class: 'faint' }, name)];
     put(this.heading, h('h2', {}, ...title), ...chips, h('span', { class: 'window' }));
     this.sayWindow(question.window);
   }
@@ -368,13 +362,14 @@ export class Explorer {
   private drawFooter(question: Question, result: Result, took: number): void {
     const facts = [
       result.stepNs !== null && `step ${format.step(result.stepNs)}`,
-      result.stepNs !== null && `${format.count(result.points)} points`,
+      (result.stepNs !== null || result.table !== undefined) && `${format.count(result.points)} points`,
+      result.table !== undefined && `${format.count(result.table.rows.length)} rows`,
       result.samples !== null && `${format.count(result.samples)} samples`,
       ...result.levels.map((level) => `up to ${format.moment(Number(level.to) / 1e6, false)} from rows of ${format.step(level.step_ns)}`),
       `${format.count(result.traces.length + result.states.length)} series`,
       `answered in ${format.duration(Math.max(took, 0.1) * 1e6)}`,
     ].filter((fact): fact is string => fact !== false);
-    const links = (result.samples === null ? answers(result) : exports(question)).map(({ name, href, title, file }) => {
+    const links = (result.table !== undefined ? rowFiles(result) : result.samples === null ? answers(result) : exports(question)).map(({ name, href, title, file }) => {
       const link = h('a', { href, title, target: '_blank', rel: 'noopener' }, name);
       link.addEventListener('click', (event) => {
         if (!access.hasToken()) return;
@@ -399,12 +394,10 @@ export class Explorer {
   }
 }
 
-const SWITCHES = 'on or off';
-
-/** Returns the names of the series on the second axis. */
-function rightFields({ right, combination, promql, split }: ExplorerState): string[] {
-  if (promql !== null || split) return [];
-  return right.map((field) => (isCombined(combination) ? describe(field, combination) : field));
+/** Returns a statement for the rows of a measurement. */
+function statement(measurement: string, fields: readonly string[]): string {
+  const name = (text: string): string => (/^[a-z_][a-z0-9_]*$/.test(text) ? text : `"${text.replace(/"/g, '""')}"`);
+  return `SELECT time, ${fields.map(name).join(', ')} FROM ${name(measurement)} WHERE time BETWEEN $from AND $to ORDER BY time LIMIT 1000`;
 }
 
 /** Returns parameters with times relative to now, as they are in the interval. */
@@ -418,12 +411,8 @@ function answers({ asked }: Result): ReturnType<typeof exports> {
   return asked.parameters.map((one) => ({ name: 'JSON', href: api.address(asked.path, one), title: 'The points as shown', file: 'points.json' }));
 }
 
-/** Groups traces by chart. Booleans have a separate chart. Numbers share a chart, or have one chart per field. */
-function grouped(traces: readonly Trace[], split: boolean): Map<string, Trace[]> {
-  const groups = new Map<string, Trace[]>();
-  for (const trace of traces) {
-    const name = trace.key.type === 'bool' ? SWITCHES : split ? trace.key.field : 'values';
-    groups.set(name, [...(groups.get(name) ?? []), trace]);
-  }
-  return groups;
+/** Returns links to the rows of a statement. */
+function rowFiles({ asked }: Result): ReturnType<typeof exports> {
+  const [parameters] = asked.parameters;
+  return (['csv', 'json', 'arrow'] as const).map((form) => ({ name: form === 'arrow' ? 'Arrow' : form.toUpperCase(), href: api.address(asked.path, { ...parameters, format: form }), title: 'All rows', file: `rows.${form}` }));
 }

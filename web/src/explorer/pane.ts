@@ -1,7 +1,7 @@
 // A chart with its legend, which shows the values under the cursor and figures over the interval.
 
 import type { SeriesKey } from '../api';
-import { Chart, type Options } from '../chart';
+import { Chart, type Mark, type Options } from '../chart';
 import { h, put, say } from '../dom';
 import * as format from '../format';
 import type { Window } from '../interval';
@@ -60,7 +60,7 @@ export class Pane {
   }
 
   /** Shows traces in the given colours, so that a series has the same colour in all panes. */
-  show(title: string, window: Window, times: number[], traces: Trace[], colours: number[], display: Display): void {
+  show(title: string, window: Window, times: number[], traces: Trace[], colours: number[], display: Display, marks: readonly Mark[] = []): void {
     if (display.unit !== this.display.unit || display.log !== this.display.log) this.chart.changed();
     this.display = display;
     say(this.heading, title);
@@ -79,6 +79,7 @@ export class Pane {
         stepped: trace.key.type === 'bool',
         ...(trace.low && trace.high ? { low: trace.low, high: trace.high } : {}),
       })),
+      marks,
     );
     const shape = traces.map((trace) => `${identity(trace.key)}\0${trace.label}\0${display.right.includes(trace.key.field)}`).join('\n');
     if (shape !== this.shape) {

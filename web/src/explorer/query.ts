@@ -4,6 +4,7 @@ import * as api from '../api';
 import { nanoseconds, parseDuration, type Window } from '../interval';
 import { labels, type Labels } from '../labels';
 import { align, breakAtSilence, drawable, newestSince, stretches, type Column, type Stretch, type Value } from '../samples';
+import type { Table } from './sql';
 
 /** Maximum number of text samples fetched per series. More states than this are not readable in a chart. */
 export const MOST_STATES = 5000;
@@ -61,6 +62,8 @@ export interface Result {
   asked: { path: string; parameters: api.Parameters[] };
   /** Window that contains samples, if the requested window has none. */
   elsewhere: Window | null;
+  /** Rows of a statement in SQL. */
+  table?: Table;
 }
 
 const isText = (field: api.Field): boolean => field.type === 'string';

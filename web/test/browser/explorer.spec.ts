@@ -1,4 +1,4 @@
-// Search, aggregation, queries and display of the explorer, against the mock.
+// Search, aggregation, queries, events and display of the explorer, against the mock.
 
 import { drawn, expect, hash, params, plot, test } from './fixture';
 
@@ -40,6 +40,26 @@ test.describe('find', () => {
     await expect(page.locator('.facts')).toContainText('1 series');
     await expect(plot(page)).toBeVisible();
   });
+});
+
+test('the stored times are requested once for a selection', async ({ page }) => {
+  const asked: (string | null)[] = [];
+  page.on('request', (request) => {
+    const url = new URL(request.url());
+    if (url.pathname === '/api/v1/summary') asked.push(url.searchParams.get('select'));
+  });
+  await page.goto('/#/');
+  await expect(page.locator('.curve canvas').first()).toBeVisible();
+  expect(asked).toEqual([]);
+  await page.goto('/#/explorer?select=host_mem&field=used&last=1h');
+  await expect(page.locator('.stored')).toContainText('Stored: ');
+  await page.getByRole('switch', { name: 'Log' }).click();
+  await page.getByRole('button', { name: 'Last 6h' }).click();
+  await expect(page.locator('.window')).toContainText('6h');
+  await expect(page.locator('.stored')).toContainText('Stored: ');
+  expect(asked).toEqual(['host_mem']);
+  await page.getByRole('button', { name: 'Reload' }).click();
+  await expect.poll(() => asked).toEqual(['host_mem', 'host_mem']);
 });
 
 test.describe('combine', () => {
@@ -161,5 +181,64 @@ test.describe('display', () => {
     await page.reload();
     await expect(page.getByRole('switch', { name: 'Log' })).toHaveAttribute('aria-checked', 'true');
     await expect(page.locator('.legend .at')).toHaveText(/ GiB$/);
+  });
+});
+
+test.describe('events', () => {
+  test('texts are lines over the chart, with their text at the cursor and in a list', async ({ page }) => {
+    await page.goto('/#/explorer?select=host_load&field=load1&last=1h');
+    await page.getByRole('button', { name: 'Texts to draw as events' }).click();
+    await page.getByRole('option', { name: 'deploy note' }).click();
+    await expect(page.locator('.events summary')).toHaveText(/^1[0-4] events of deploy note$/);
+    expect([params(page).get('events'), params(page).get('event')]).toEqual(['deploy', 'note']);
+    await expect.poll(() => drawn(page, '--event')).toBe(true);
+    await page.locator('.events summary').click();
+    await expect(page.getByRole('table', { name: 'Events' }).locator('tbody tr').first()).toHaveText(/(web|api) \d+ deployed$/);
+    const box = (await page.locator('.pane .u-over').boundingBox())!;
+    const now = Date.now();
+    const time = Math.floor((now - 600e3) / 600e3) * 600e3;
+    await page.mouse.move(box.x + box.width * (1 - (now - time) / 3600e3), box.y + 60);
+    await expect(page.locator('.mark-text')).toHaveText(/web \d+ deployed/);
+    await page.getByRole('button', { name: 'Drop the events' }).click();
+    await expect(page.locator('.events')).toHaveCount(0);
+    expect(params(page).get('events')).toBeNull();
+  });
+
+  test('says how many events are left out', async ({ page }) => {
+    await page.goto('/#/explorer?select=host_load&field=load1&last=24h&events=deploy&event=note');
+    await expect(page.locator('.left-out')).toHaveText(/^The newest \d+ are drawn; (1[89]\d|2\d\d) earlier events are left out/);
+  });
+});
+
+test.describe('SQL', () => {
+  test('rows are a table, and curves if they begin with a time', async ({ page }) => {
+    await page.goto(`/#/explorer?select=host_cpu%7Bcore%3D%22all%22%7D&field=usage&last=1h`);
+    await page.getByRole('button', { name: 'SQL…' }).click();
+    const line = page.getByRole('textbox', { name: 'SQL' });
+    await expect(line).toHaveValue('SELECT time, usage FROM host_cpu WHERE time BETWEEN $from AND $to ORDER BY time LIMIT 1000');
+    await expect(line).toBeFocused();
+    await expect(page.locator('.pane .legend .series')).toHaveText(['anchor', 'buoy']);
+    await expect(page.locator('.facts')).toContainText(/1(18|20) rows/);
+    await page.locator('.stage summary').click();
+    await expect(page.getByRole('table', { name: 'Rows' }).locator('tr').first()).toHaveText('thostusage');
+    await line.fill('SELECT host,\ncount(*) AS n FROM host_cpu GROUP BY host');
+    expect(await line.evaluate((field) => field.scrollHeight - field.clientHeight)).toBeLessThanOrEqual(1);
+    await line.press('Enter');
+    await expect(page.getByRole('table', { name: 'Rows' }).locator('tr')).toHaveText(['hostn', 'anchor1,800', 'buoy1,800']);
+    expect(params(page).get('sql')).toContain('count(*)');
+    await expect(page.locator('.plot')).toHaveCount(0);
+    await page.getByText('Commands').click();
+    await expect(page.locator('.commands code')).toContainText('/api/v1/sql');
+    await page.getByRole('button', { name: 'Close' }).click();
+    await expect(page.locator('.heading h2')).toHaveText('host_cpu usage');
+  });
+
+  test('errors are shown at the line, and the command that adds SQL', async ({ page, request, complaints }) => {
+    await page.goto('/#/explorer?sql=SELECT+*+FROM+nope');
+    await expect(page.getByRole('alert')).toContainText("table 'nope' not found");
+    await request.post('/mock?scenario=young');
+    await page.getByRole('button', { name: 'Run' }).click();
+    await expect(page.getByRole('alert')).toContainText('build it with `make sql`');
+    complaints.splice(0, complaints.length, ...complaints.filter((text) => !/400|503/.test(text)));
   });
 });

@@ -75,6 +75,35 @@ test('every link to take away answers', async ({ page, request }) => {
   }
 });
 
+test('a view becomes a panel of a dashboard, which rejects a change of an older revision', async ({ page, request }) => {
+  const name = `Smoke ${Date.now().toString(36)}`;
+  await page.goto(`/#/explorer?select=${measurement}&field=pressure&last=1h&events=${measurement}&event=state`);
+  await expect(page.locator('.events summary')).toContainText('events of');
+  await page.getByRole('button', { name: 'Save as panel…' }).click();
+  const dialog = page.getByRole('dialog', { name: 'Save as panel' });
+  await expect(dialog.getByLabel('Dashboard')).toBeEnabled();
+  await dialog.getByLabel('Dashboard').selectOption('New dashboard…');
+  await dialog.getByLabel('Name').fill(name);
+  await dialog.getByRole('button', { name: 'Save' }).click();
+  await dialog.getByRole('link', { name }).click();
+  await expect(page.locator('.panel .legend tbody tr').first()).toBeVisible();
+  await expect(page.locator('.panel .events')).toBeVisible();
+  await page.getByRole('button', { name: 'Edit' }).click();
+  await page.locator('.panel-controls select').selectOption('large');
+  const path = `/api/v1/dashboards/${encodeURIComponent(name)}`;
+  const other = await request.put(path, { headers: { 'if-match': '"1"' }, data: { version: 1, panels: [] } });
+  expect([other.status(), other.headers()['etag']]).toEqual([200, '"2"']);
+  await page.getByRole('button', { name: 'Save', exact: true }).click();
+  await expect(page.locator('.notice.severe')).toContainText('somebody else changed');
+  await page.getByRole('button', { name: 'Discard my changes and read it' }).click();
+  await expect(page.getByText('This dashboard has no panels.')).toBeVisible();
+  await page.getByRole('button', { name: 'Edit' }).click();
+  page.once('dialog', (confirm) => void confirm.accept());
+  await page.getByRole('button', { name: 'Delete…' }).click();
+  await expect(page).toHaveTitle('Dashboards · Seiner');
+  expect((await request.get(path)).status()).toBe(404);
+});
+
 test('an error of the server is shown in its own words', async ({ page, request }) => {
   test.skip(!live, 'the mock has its own test');
   await page.goto(`/#/explorer?select=${measurement}{station=~"("}&field=pressure&last=1h`);

@@ -75,7 +75,7 @@ pub async fn guard(State(guard): State<Arc<Guard>>, mut request: Request, next: 
         return ApiError::internal("this address has no scope, which is a bug of the server")
             .into_response();
     };
-    let Some(wanted) = rule.wanted else {
+    let Some(wanted) = rule.wanted(request.method()) else {
         return next.run(request).await;
     };
     let peer = request.extensions().get::<Peer>();

@@ -5,18 +5,32 @@
 use super::access::Wanted;
 use super::scope::Scope;
 use crate::http::OLD_FLUSH;
+use axum::http::Method;
 
 /// Rule for an address.
 #[derive(Clone, Copy)]
 pub struct Rule {
     /// Permission that a request needs; `None` if the address is open.
     pub wanted: Option<Wanted>,
+    /// Permission that a request with another method than GET and HEAD needs, if it differs.
+    pub to_change: Option<Wanted>,
     /// True if requests are written to the audit log.
     pub is_audited: bool,
 }
 
+impl Rule {
+    /// Returns the permission that a request with a method needs; `None` if the address is open.
+    pub fn wanted(&self, method: &Method) -> Option<Wanted> {
+        match matches!(*method, Method::GET | Method::HEAD) {
+            true => self.wanted,
+            false => self.to_change.or(self.wanted),
+        }
+    }
+}
+
 const OPEN: Rule = Rule {
     wanted: None,
+    to_change: None,
     is_audited: false,
 };
 /// Facts about the server that every client needs, whatever it does.
@@ -25,6 +39,11 @@ const READ: Rule = rule(Some(Scope::Read), true, false);
 /// Answers about the store as a whole, which a selector cannot limit.
 const READ_ALL: Rule = rule(Some(Scope::Read), false, false);
 const WRITE: Rule = rule(Some(Scope::Write), true, false);
+/// Documents that some read and others write.
+const DOCUMENT: Rule = Rule {
+    to_change: WRITE.wanted,
+    ..READ
+};
 const DELETE: Rule = rule(Some(Scope::Admin), true, true);
 const ADMIN: Rule = rule(Some(Scope::Admin), false, true);
 
@@ -34,12 +53,13 @@ const fn rule(scope: Option<Scope>, is_limitable: bool, is_audited: bool) -> Rul
             scope,
             is_limitable,
         }),
+        to_change: None,
         is_audited,
     }
 }
 
 /// Addresses with their rules. A part in braces stands for any text without a slash.
-const TABLE: [(&str, Rule); 57] = [
+const TABLE: [(&str, Rule); 59] = [
     ("/ping", OPEN),
     ("/health", OPEN),
     ("/ready", OPEN),
@@ -72,6 +92,8 @@ const TABLE: [(&str, Rule); 57] = [
     ("/api/v1/fields", READ),
     ("/api/v1/sources", READ),
     ("/api/v1/summary", READ),
+    ("/api/v1/dashboards", READ),
+    ("/api/v1/dashboards/{name}", DOCUMENT),
     ("/prometheus/api/v1/query", READ),
     ("/prometheus/api/v1/query_range", READ),
     ("/prometheus/api/v1/format_query", READ),
@@ -164,6 +186,17 @@ mod tests {
         for (pattern, _) in &TABLE {
             let is_route = paths.iter().any(|path| path == pattern);
             assert!(is_route, "{pattern} is no route");
+        }
+    }
+
+    #[test]
+    fn a_document_is_read_with_another_scope_than_it_is_changed() {
+        let rule = rule_of("/api/v1/dashboards/a").unwrap();
+        let scope = |method| rule.wanted(&method).unwrap().scope;
+        assert_eq!(scope(Method::GET), Some(Scope::Read));
+        assert_eq!(scope(Method::HEAD), Some(Scope::Read));
+        for method in [Method::PUT, Method::DELETE, Method::POST] {
+            assert_eq!(scope(method), Some(Scope::Write));
         }
     }
 

@@ -91,6 +91,16 @@ fn scopes_permit_their_requests_only() {
             assert_eq!(server.get(path, token).status, status, "{path}");
         }
     }
+    // A dashboard is read with one scope and written with another.
+    let document = br#"{"version":1,"panels":[]}"#;
+    for (token, status) in [(&read, 403), (&write, 201)] {
+        let value = format!("Bearer {token}");
+        let headers = [("authorization", &*value)];
+        let put = server.site.put("/api/v1/dashboards/a", &headers, document);
+        assert_eq!(put.status, status, "{}", put.text);
+    }
+    assert_eq!(server.get("/api/v1/dashboards/a", &read).status, 200);
+    assert_eq!(server.get("/api/v1/dashboards/a", &write).status, 403);
     let reply = server.get("/api/v1/query?select=m", &write);
     let text = "the token writer has the scope write, and this request needs the scope read";
     assert!(reply.text.contains(text), "{}", reply.text);

@@ -6,6 +6,7 @@ mod access;
 mod advice;
 mod arrow;
 mod cluster;
+mod dashboards;
 mod gate;
 mod graphite;
 mod influx3;

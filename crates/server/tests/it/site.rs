@@ -153,6 +153,22 @@ impl Site {
         reply(request.send(body).unwrap())
     }
 
+    pub fn put(&self, path: &str, headers: &[(&str, &str)], body: &[u8]) -> Reply {
+        let mut request = self.agent.put(format!("http://{}{path}", self.address));
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        reply(request.send(body).unwrap())
+    }
+
+    pub fn delete(&self, path: &str, headers: &[(&str, &str)]) -> Reply {
+        let mut request = self.agent.delete(format!("http://{}{path}", self.address));
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        reply(request.call().unwrap())
+    }
+
     /// Writes lines. All lines must be accepted.
     pub fn write(&self, lines: &str) {
         let written = self.post("/write", &[], lines.as_bytes());
