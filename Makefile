@@ -17,7 +17,7 @@ SUDO ?= $(if $(filter 0,$(shell id -u)),,sudo)
 
 page_sources := $(shell find web/src web/public -type f 2>/dev/null) web/index.html web/vite.config.ts web/tsconfig.json
 
-.PHONY: help serve build sql dist dist-test cluster tour tour-root page test test-slow test-engine bench-peers bench-protocols bench-queries bench-embedded bench-core bench-core-lock bench-bundles bench-sensors bench-crowd bench-restart \
+.PHONY: help serve build sql dist dist-test cluster tour tour-root page test test-slow test-engine bench-peers bench-protocols bench-queries bench-embedded bench-core bench-core-lock bench-bundles bench-sensors bench-crowd bench-churn bench-restart \
         bench-amplification bench-merge-sim bench-merge-writes bench-merge-rate bench-merge-latency bench-merge-figures bench-soak bench-soak-peers \
         bench-simulate bench-raid-matrix bench-raid-heldout bench-raid-phases bench-raid-real bench-raid-faults \
         bench-cluster-faults bench-cluster-cost bench-cluster-scale bench-cluster-balance \
@@ -106,6 +106,9 @@ bench-core-lock: ## Measure the holds of the engine's lock with a million source
 
 bench-sensors: ## Measure size and speed by the number of sensors, with bundles and without
 	cargo run --release --locked -p seiner-bench -- sensors $(ARGS)
+
+bench-churn: ## Register sensors that live for an hour, 24 million in all
+	cargo run --release --locked -p seiner-bench -- churn $(ARGS)
 
 bench-crowd: ## Store ten million sensors in a fixed memory, and start again
 	cargo run --release --locked -p seiner-bench -- crowd $(ARGS)

@@ -52,6 +52,8 @@ enum Benchmark {
     Embedded(run::embedded::EmbeddedSettings),
     /// Measure size and speed by the number of sensors, with bundles and without
     Sensors(run::sensors::SensorsSettings),
+    /// Sensors that come and go, for 200 of their lifetimes
+    Churn(run::churn::ChurnSettings),
     /// Store very many sensors in a fixed memory, and start again
     Crowd(run::crowd::CrowdSettings),
     /// Measure memory with millions of sources, and appends during their registration
@@ -114,6 +116,7 @@ fn main() -> Result<()> {
         Benchmark::Queries(settings) => run::queries::run(&settings, &places),
         Benchmark::Embedded(settings) => run::embedded::run(&settings, &places),
         Benchmark::Sensors(settings) => run::sensors::run(&settings, &places),
+        Benchmark::Churn(settings) => run::churn::run(&settings, &places),
         Benchmark::Crowd(settings) => run::crowd::run(&settings, &places),
         Benchmark::Core(settings) => run::core::run(&settings, &places),
         Benchmark::CoreLock(settings) => run::core_lock::run(&settings, &places),

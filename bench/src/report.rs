@@ -12,7 +12,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Names of the benchmarks, in the order in which the page lists them.
-pub const BENCHMARKS: [&str; 29] = [
+pub const BENCHMARKS: [&str; 30] = [
     "peers",
     "protocols",
     "queries",
@@ -21,6 +21,7 @@ pub const BENCHMARKS: [&str; 29] = [
     "core-lock",
     "bundles",
     "sensors",
+    "churn",
     "crowd",
     "restart",
     "amplification",

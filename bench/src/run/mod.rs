@@ -2,6 +2,7 @@
 
 pub mod amplification;
 pub mod bundles;
+pub mod churn;
 pub mod cluster_balance;
 pub mod cluster_compaction;
 pub mod cluster_cost;
