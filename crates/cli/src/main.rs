@@ -38,6 +38,7 @@ mod lab;
 #[cfg(any(feature = "lab", feature = "plan"))]
 mod lab_failure;
 mod log;
+mod log_lines;
 mod ls;
 mod man;
 mod output;
