@@ -314,6 +314,7 @@ impl AppState {
         self.udp_drops.read();
         self.access.refresh();
         self.tls.iter().for_each(Tls::refresh);
+        self.alerts().refresh(&self.settings.alert);
         let tight = status.disk_used as f64 >= TIGHT * status.disk_budget as f64;
         self.tight.store(tight, Relaxed);
     }
