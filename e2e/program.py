@@ -62,7 +62,7 @@ class Daemon:
 class Server(Daemon):
     """`seiner serve` on a port that the system chooses, without the host's sensors."""
 
-    def __init__(self, data, log, **settings):
+    def __init__(self, data, log, /, **settings):
         super().__init__(log)
         self.data = Path(data)
         # The times of tests begin in 1970, in steps of a second or less.

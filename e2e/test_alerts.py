@@ -108,6 +108,34 @@ def test_an_alert_fires_and_is_resolved(serve, tmp_path):
     assert metric(server, 'seiner_alerts{state="firing"}') == 0
 
 
+def test_changed_rules_are_read_while_the_server_runs(serve, tmp_path):
+    path = rules_file(tmp_path)
+    server = serve(alert_rules=path)
+    write(server, "attic", 31.5)
+    firing = lambda: [alert["state"] for alert in api(server, "alerts")["alerts"]] == ["firing"]  # noqa: E731
+    await_(firing, "the alert does not fire")
+    [since] = [alert["activeAt"] for alert in api(server, "alerts")["alerts"]]
+    # A broken file changes nothing, and the log names the place.
+    path.write_text(RULES.replace("alert: RoomIsHot", "alert: [RoomIsHot"))
+    await_(lambda: "the rules of alerts stay as they are: " in server.log.read_text(), "the error is not logged")
+    [line] = [line for line in server.log.read_text().splitlines() if "stay as they are" in line]
+    assert " ERROR " in line and "rules.yaml" in line and "line " in line, line
+    assert firing()
+    # A new rule begins, and the alert of the other one goes on.
+    new = "      - alert: RoomIsCold\n        expr: climate_temperature < 40\n"
+    path.write_text(RULES + new)
+    names = lambda: [rule["name"] for rule in api(server, "rules")["groups"][0]["rules"]]  # noqa: E731
+    await_(lambda: names() == ["RoomIsHot", "RoomIsCold"], "the new rule is not read")
+    await_(lambda: len(api(server, "alerts")["alerts"]) == 2, "the new rule is not evaluated")
+    hot = [alert for alert in api(server, "alerts")["alerts"] if alert["labels"]["alertname"] == "RoomIsHot"]
+    assert [(alert["state"], alert["activeAt"]) for alert in hot] == [("firing", since)]
+    # Without rules, there are no alerts.
+    path.write_text("groups: []")
+    await_(lambda: api(server, "alerts")["alerts"] == [], "the alerts stay")
+    path.write_text(RULES)
+    await_(firing, "the rules do not come back")
+
+
 def test_messages_are_sent_again_until_the_receiver_takes_them(serve, tmp_path):
     receiver = Receiver()
     receiver.status = 503

@@ -193,7 +193,8 @@ def test_a_class_that_sheds_keeps_accepting(serve):
     why = run("log", "why", "--server", server.url).stdout
     decisions = json.loads(run("log", "why", "--json", "--server", server.url).stdout)
     assert any(decision["drop"] for decision in decisions)
-    assert ("dropped, all dead:" in why or "written again" in why) and "U 0." in why
+    assert (" unread: all " in why or "written again" in why) and "U 0." in why
+    assert "class default keeps all, for ever, less if the disk is full" in why, why
     metrics = requests.get(server.url + "/metrics", timeout=60).text
     assert 'seiner_class_live_bytes{class="default"}' in metrics
     assert "seiner_disk_budget_bytes 25165824" in metrics and "seiner_log_planing" in metrics

@@ -1,7 +1,7 @@
 //! `seiner clock`: the persisted clock by which a store expires data.
 
 use crate::failure::Failure;
-use crate::log::instant;
+use crate::figures::instant;
 use crate::remote::Remote;
 use crate::server_access::ServerAccess;
 use anyhow::{Context, anyhow};

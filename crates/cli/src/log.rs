@@ -1,11 +1,12 @@
 //! `seiner log`: fill level and contents of a server's log, and the reasons for drops and merges.
 
 use crate::failure::Failure;
+use crate::figures::{duration, instant, size};
+use crate::log_why::{self, keeps};
 use crate::remote::Remote;
 use crate::server_access::ServerAccess;
 use anyhow::{Context, Result};
 use clap::{Args, Subcommand};
-use jiff::Timestamp;
 use seiner_engine::{Reading, read_directory};
 use seiner_merge::simulate::{Arrival, trace};
 use seiner_server::log::{
@@ -46,7 +47,7 @@ enum Part {
         #[arg(long)]
         segments: bool,
     },
-    /// Show the last decisions, with the figures behind them.
+    /// Show the last decisions, with their reasons and the figures behind them.
     Why,
     /// Print the stream of stored blocks, for `seiner sim merge --trace` to compare policies.
     ///
@@ -101,7 +102,12 @@ impl Log {
             Part::Why => {
                 let decisions: Vec<DecisionReport> =
                     serde_json::from_str(&answer).with_context(strange)?;
-                why(&decisions, &mut out)?;
+                let mut answer = String::new();
+                remote
+                    .get("/api/v1/log", &[])?
+                    .read_to_string(&mut answer)?;
+                let report: LogReport = serde_json::from_str(&answer).with_context(strange)?;
+                log_why::write(&decisions, &report.classes, &mut out)?;
             }
             Part::Trace { .. } => {}
         }
@@ -355,69 +361,6 @@ fn classes(classes: &[ClassReport], out: &mut impl Write) -> io::Result<()> {
     Ok(())
 }
 
-/// Returns the retention of a class and its sources in words.
-fn keeps(class: &ClassReport) -> String {
-    let rules = [
-        class.age_ns.map(|ns| duration(ns as f64)),
-        class.rows.map(|rows| format!("{rows} rows of each source")),
-        class.bytes.map(size),
-    ];
-    let rules: Vec<String> = rules.into_iter().flatten().collect();
-    let kept = match rules.is_empty() {
-        true => "all, for ever".to_string(),
-        false => format!("the latest {}", rules.join(", ")),
-    };
-    if let Some(step) = class.step_ns {
-        return format!("a row every {}: {kept}", duration(step as f64));
-    }
-    match class.select.is_empty() {
-        true => kept,
-        false => format!("{kept}; of {}", class.select),
-    }
-}
-
-fn why(decisions: &[DecisionReport], out: &mut impl Write) -> io::Result<()> {
-    if decisions.is_empty() {
-        return writeln!(
-            out,
-            "nothing was dropped or merged since the server was started"
-        );
-    }
-    for decision in decisions {
-        let bound = decision.least_dead_share.map_or_else(String::new, |least| {
-            let average = decision.average_dead_share.unwrap_or_default();
-            format!(", D from {least:.3} (average {average:.3})")
-        });
-        writeln!(
-            out,
-            "{}  {}: U {:.3}, Um {:.3}, V {:.3}, H {:.2} after drops{bound}; {} segments to choose from",
-            instant(decision.at),
-            decision.policy,
-            decision.u,
-            decision.um,
-            decision.v,
-            decision.hunger,
-            decision.candidates
-        )?;
-        if !decision.drop.is_empty() {
-            let numbers: Vec<String> = decision.drop.iter().map(u64::to_string).collect();
-            writeln!(out, "    dropped, all dead: {}", numbers.join(" "))?;
-        }
-        for victim in &decision.merge {
-            writeln!(
-                out,
-                "    merged {}: D {:.3}, {} written again, {} came back, score {:.4}",
-                victim.number,
-                victim.dead_share,
-                size(victim.live),
-                size(victim.gain),
-                victim.score
-            )?;
-        }
-    }
-    Ok(())
-}
-
 /// Returns a bar for the shares of live and dead bytes.
 fn bar(live: f64, dead: f64) -> String {
     let letters = |share: f64| (share.clamp(0.0, 1.0) * BAR as f64).round() as usize;
@@ -431,61 +374,9 @@ fn bar(live: f64, dead: f64) -> String {
     )
 }
 
-/// Formats a number of bytes with three digits, such as `1.25 GiB`.
-pub fn size(bytes: u64) -> String {
-    let units = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
-    let mut value = bytes as f64;
-    let mut unit = 0;
-    while value >= 999.5 && unit + 1 < units.len() {
-        value /= 1024.0;
-        unit += 1;
-    }
-    let digits = match value {
-        _ if unit == 0 || value >= 99.95 => 0,
-        value if value >= 9.995 => 1,
-        _ => 2,
-    };
-    format!("{value:.digits$} {}", units[unit])
-}
-
-/// Formats a duration in ns in its largest unit, such as `1.5 h`.
-fn duration(ns: f64) -> String {
-    let units = [
-        (365.25 * 86_400e9, "y"),
-        (86_400e9, "d"),
-        (3600e9, "h"),
-        (60e9, "min"),
-        (1e9, "s"),
-        (1e6, "ms"),
-    ];
-    let unit = units.iter().find(|(length, _)| ns >= *length);
-    let (length, name) = unit.copied().unwrap_or((1.0, "ns"));
-    let value = format!("{:.1}", ns / length);
-    format!("{} {name}", value.strip_suffix(".0").unwrap_or(&value))
-}
-
-/// Formats a time in ns since 1970 to the second.
-pub fn instant(ns: i64) -> String {
-    Timestamp::from_nanosecond(i128::from(ns))
-        .map_or_else(|_| ns.to_string(), |at| format!("{at:.0}"))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn sizes_durations_and_times_are_formatted() {
-        assert_eq!(size(0), "0 B");
-        assert_eq!(size(999), "999 B");
-        assert_eq!(size(1000), "0.98 KiB");
-        assert_eq!(size(100 << 30), "100 GiB");
-        assert_eq!(size(3 << 19), "1.50 MiB");
-        assert_eq!(duration(0.0), "0 ns");
-        assert_eq!(duration(5400e9), "1.5 h");
-        assert_eq!(duration(86_400e9 * 30.0), "30 d");
-        assert_eq!(instant(1_700_000_000_000_000_000), "2023-11-14T22:13:20Z");
-    }
 
     #[test]
     fn bars_and_letters_show_live_and_dead_bytes() {

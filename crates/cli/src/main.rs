@@ -20,6 +20,7 @@ mod delete;
 #[cfg(feature = "parquet")]
 mod export;
 mod failure;
+mod figures;
 mod flags;
 // Commands of left-out features are missing on the page.
 #[cfg(all(
@@ -38,6 +39,8 @@ mod lab;
 #[cfg(any(feature = "lab", feature = "plan"))]
 mod lab_failure;
 mod log;
+mod log_lines;
+mod log_why;
 mod ls;
 mod man;
 mod output;

@@ -1,7 +1,7 @@
 //! `seiner query`: reads samples from a server or a directory.
 
 use crate::failure::Failure;
-use crate::log::instant;
+use crate::figures::instant;
 use crate::remote::Remote;
 use crate::server_access::ServerAccess;
 use crate::target::read_directory;

@@ -2,10 +2,15 @@
 
 use crate::failure::Failure;
 use crate::flags::SettingFlags;
+use crate::log_lines::LogLines;
 use clap::{ArgAction, Args};
+use seiner_server::settings::LogFormat;
 use seiner_server::{Extensions, Server, Settings};
-use std::io::{IsTerminal, stderr};
-use tracing_subscriber::EnvFilter;
+use std::backtrace::{Backtrace, BacktraceStatus};
+use tracing_subscriber::filter::{LevelFilter, Targets};
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
+use tracing_subscriber::{EnvFilter, Layer, Registry, registry};
 
 /// Run the server: ports for writes and queries, the web page, and the host's own sensors.
 ///
@@ -49,25 +54,59 @@ impl Serve {
         let filter = EnvFilter::builder().parse(&settings.log).map_err(|error| {
             Failure::Usage(format!("log: {:?} is not a filter ({error}); write info, or a list such as info,seiner_server=debug", settings.log))
         })?;
-        tracing_subscriber::fmt()
-            .with_env_filter(quiet_driver(filter, &settings.log))
-            .with_writer(stderr)
-            .with_ansi(stderr().is_terminal())
+        let format = settings.log_format;
+        registry()
+            .with(layer(filter, &settings.log))
+            .with(LogLines::on_stderr(format))
             .init();
-        match settings.array.is_empty() {
+        if format == LogFormat::Json {
+            std::panic::set_hook(Box::new(log_panic));
+        }
+        let served = match settings.array.is_empty() {
             _ if !settings.cluster.is_empty() => on_cluster(settings),
-            true => Ok(seiner_server::run(extensions(), settings, announce)?),
+            true => {
+                seiner_server::run(extensions(), settings, announcer(format)).map_err(Failure::from)
+            }
             false => on_array(settings),
+        };
+        match served {
+            // Every line is JSON, the last one as well.
+            Err(Failure::Failed(error)) if format == LogFormat::Json => {
+                tracing::error!("{error:#}");
+                Err(Failure::Rejected)
+            }
+            served => served,
         }
     }
 }
 
-/// Limits the messages of the driver of Cassandra to warnings, unless the setting `log` names the driver: it reports every
-/// connection.
-fn quiet_driver(filter: EnvFilter, log: &str) -> EnvFilter {
-    match log.contains("scylla") {
-        true => filter,
-        false => filter.add_directive("scylla=warn".parse().expect("a valid directive")),
+/// Logs a panic as one line.
+fn log_panic(panic: &std::panic::PanicHookInfo<'_>) {
+    let thread = std::thread::current();
+    let trace = Backtrace::capture();
+    let is_captured = trace.status() == BacktraceStatus::Captured;
+    tracing::error!(
+        target: "panic",
+        thread = thread.name(),
+        backtrace = is_captured.then(|| trace.to_string()),
+        "{panic}"
+    );
+}
+
+/// Returns the filter as a layer. A filter of levels and parts costs less per request than one that looks at spans.
+///
+/// The messages of the driver of Cassandra are limited to warnings, unless the setting `log` names the driver: it reports
+/// every connection.
+fn layer(filter: EnvFilter, log: &str) -> Box<dyn Layer<Registry> + Send + Sync> {
+    let is_quiet = !log.contains("scylla");
+    match log.parse::<Targets>() {
+        Ok(targets) if is_quiet => targets.with_target("scylla", LevelFilter::WARN).boxed(),
+        Ok(targets) => targets.boxed(),
+        Err(_) if is_quiet => {
+            let quiet = "scylla=warn".parse().expect("a valid directive");
+            filter.add_directive(quiet).boxed()
+        }
+        Err(_) => filter.boxed(),
     }
 }
 
@@ -87,6 +126,7 @@ fn extensions() -> Extensions {
 #[cfg(feature = "cluster")]
 fn on_cluster(settings: Settings) -> Result<(), Failure> {
     let extensions = crate::cluster::extend(extensions(), &settings)?;
+    let announce = announcer(settings.log_format);
     Ok(seiner_server::run(extensions, settings, announce)?)
 }
 
@@ -105,6 +145,7 @@ fn on_array(settings: Settings) -> Result<(), Failure> {
         target: Some(store.target()),
         ..extensions()
     };
+    let announce = announcer(settings.log_format);
     let served = seiner_server::run(extensions, settings, announce);
     // The array is stopped cleanly even if the server failed.
     let stopped = store.stop();
@@ -120,16 +161,23 @@ fn on_array(_: Settings) -> Result<(), Failure> {
     ))
 }
 
-fn announce(server: &Server) {
-    let scheme = match server.is_encrypted() {
-        true => "https",
-        false => "http",
+/// Returns a function that prints the addresses of a server: for people, or as lines of the log in JSON.
+fn announcer(format: LogFormat) -> impl FnOnce(&Server) {
+    let print = move |text: String| match format {
+        LogFormat::Text => eprintln!("{text}"),
+        LogFormat::Json => tracing::info!("{text}"),
     };
-    eprintln!(
-        "The page is at {scheme}://{}/ and takes writes at {scheme}://{0}/write",
-        server.address()
-    );
-    if let Some(address) = server.line_address() {
-        eprintln!("Line protocol is taken over TCP at {address}");
+    move |server| {
+        let scheme = match server.is_encrypted() {
+            true => "https",
+            false => "http",
+        };
+        print(format!(
+            "The page is at {scheme}://{}/ and takes writes at {scheme}://{0}/write",
+            server.address()
+        ));
+        if let Some(address) = server.line_address() {
+            print(format!("Line protocol is taken over TCP at {address}"));
+        }
     }
 }

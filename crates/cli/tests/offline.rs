@@ -69,6 +69,44 @@ fn a_check_distinguishes_sound_damaged_and_missing_stores() {
 }
 
 #[test]
+fn a_check_reads_the_tokens_of_a_server() {
+    let directory = tempfile::tempdir().unwrap();
+    let data = copy(directory.path());
+    let name = data.to_str().unwrap();
+    let (status, _, err) = seiner(&["token", "create", "ann", "--scope", "read", "--data", name]);
+    assert_eq!(status, 0, "{err}");
+    let (status, out, err) = seiner(&["check", name]);
+    assert_eq!((status, err.as_str()), (0, ""), "{out}");
+    assert!(out.contains("\ntokens    1 in access.toml\n"), "{out}");
+    assert!(!out.contains("not a file of a store"), "{out}");
+
+    let file = data.join("access.toml");
+    let text = fs::read_to_string(&file).unwrap();
+    let broken = text.replace("\"read\"", "\"reed\"");
+    assert_ne!(text, broken);
+    fs::write(&file, broken).unwrap();
+    let (status, out, _) = seiner(&["check", name]);
+    assert_eq!(status, 1, "{out}");
+    assert!(
+        out.contains("access.toml: ") && out.contains("reed"),
+        "{out}"
+    );
+    assert!(out.contains("the data are sound, but "), "{out}");
+    let (status, out, _) = seiner(&["check", name, "--json"]);
+    let report: serde_json::Value = serde_json::from_str(&out).unwrap();
+    let found = (status, &report["sound"], &report["damaged"]);
+    assert_eq!(found, (1, &false.into(), &0.into()), "{out}");
+    assert!(
+        report["access"]["error"].as_str().unwrap().contains("reed"),
+        "{out}"
+    );
+    fs::write(&file, text).unwrap();
+    let (_, out, _) = seiner(&["check", name, "--json"]);
+    let report: serde_json::Value = serde_json::from_str(&out).unwrap();
+    assert_eq!(report["access"]["tokens"], 1, "{out}");
+}
+
+#[test]
 fn every_part_is_shown_as_table_and_as_json() {
     let directory = tempfile::tempdir().unwrap();
     let data = copy(directory.path());

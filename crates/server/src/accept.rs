@@ -12,6 +12,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::timeout;
+use tracing::Span;
 
 /// Connection that has arrived.
 pub struct Arrival {
@@ -21,6 +22,14 @@ pub struct Arrival {
     pub peer: SocketAddr,
     /// Number, unique among the connections of the server.
     pub number: u64,
+}
+
+impl Arrival {
+    /// Returns the span of the connection, which gives its number to the lines of the log. Ports of HTTP have a span per
+    /// request instead.
+    pub fn span(&self) -> Span {
+        tracing::error_span!("connection", connection_id = self.number)
+    }
 }
 
 /// Accepts connections until the stop, and waits until all are closed. `serve` serves a connection in a task of its own.

@@ -244,10 +244,18 @@ pub async fn in_json(request: Request, next: Next) -> Response {
     Response::from_parts(parts, body)
 }
 
+/// Reason of a failure of the server, an extension of its answer, for the log. Reasons of other errors quote the client's
+/// data, and are in its answer only.
+#[derive(Clone, Debug)]
+pub struct Reason(pub String);
+
 impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
         let body = body(self.code, &self.message);
         let mut response = (self.status, Json(body)).into_response();
+        if self.status.is_server_error() {
+            response.extensions_mut().insert(Reason(self.message));
+        }
         if let Some(seconds) = self.retry_s {
             let headers = response.headers_mut();
             headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds));

@@ -8,6 +8,7 @@ use crate::device::Device;
 use crate::health::{self, Trouble};
 use crate::history::History;
 use crate::limiter::{ByteLimiter, Limiter, MAX_WHOLE_BODY};
+use crate::line_limit::LineLimit;
 use crate::metric_metadata::MetricMetadata;
 use crate::metrics::{self, StoreCollector};
 use crate::mqtt::MqttState;
@@ -96,6 +97,8 @@ pub struct Shared {
     pub traffic: Arc<TrafficCounters>,
     /// All metrics, for `/metrics`.
     pub registry: Registry,
+    /// Limit of the lines of the log about requests.
+    pub request_lines: LineLimit,
     /// Bytes written lately.
     pub history: Arc<History>,
     /// True if the store is so full that a writer may have to wait for space.
@@ -193,6 +196,7 @@ impl AppState {
                 access: access.clone(),
                 device_tbw: settings.device_tbw,
             }),
+            request_lines: LineLimit::default(),
             history,
             tight: AtomicBool::new(false),
             writes: Limiter::new(
@@ -313,6 +317,7 @@ impl AppState {
         self.udp_drops.read();
         self.access.refresh();
         self.tls.iter().for_each(Tls::refresh);
+        self.alerts().refresh(&self.settings.alert);
         let tight = status.disk_used as f64 >= TIGHT * status.disk_budget as f64;
         self.tight.store(tight, Relaxed);
     }

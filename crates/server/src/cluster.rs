@@ -3,6 +3,7 @@
 use crate::api_error::ApiError;
 use crate::app_state::AppState;
 use crate::cluster_view::ClusterView;
+use crate::port;
 use axum::Json;
 use axum::body::Bytes;
 use axum::extract::{Path, State};
@@ -19,7 +20,7 @@ pub const MAX_REQUEST: usize = 1 << 20;
 /// Lists the ports of the cluster.
 pub async fn ports(State(app): State<Arc<AppState>>) -> Result<Json<Value>, ApiError> {
     let cluster = cluster(&app)?;
-    let ports = tokio::task::spawn_blocking(move || cluster.ports());
+    let ports = port::blocking(move || cluster.ports());
     Ok(Json(json!({ "ports": ports.await?? })))
 }
 
@@ -38,7 +39,7 @@ pub async fn exchange(
         ));
     }
     let permit = app.queries.acquire()?;
-    let answer = tokio::task::spawn_blocking(move || {
+    let answer = port::blocking(move || {
         let _permit = permit;
         cluster.exchange(&request, &body)
     });

@@ -4,6 +4,7 @@ use crate::api_error::ApiError;
 use crate::app_state::AppState;
 use crate::ingest::now;
 use crate::ingest_stream::IngestStream;
+use crate::port;
 use crate::{predicate, query};
 use axum::Json;
 use axum::body::Body;
@@ -106,7 +107,7 @@ async fn carry_out(
 ) -> Result<u64, ApiError> {
     let permit = app.queries.acquire()?;
     let store = app.store.clone();
-    let deleted = tokio::task::spawn_blocking(move || {
+    let deleted = port::blocking(move || {
         let _permit = permit;
         store.delete(&selector, interval)
     });

@@ -7,7 +7,7 @@ use crate::health::Severity;
 use crate::hosts::{self, HostName, Hosts};
 use crate::{
     array, cluster, dashboards, delete, influx, log, metric_text, opentsdb, otlp, page, parameters,
-    plan, prometheus, query, remote_write, sql, status, write,
+    plan, port, prometheus, query, remote_write, sql, status, write,
 };
 use axum::extract::{DefaultBodyLimit, State};
 use axum::http::{HeaderName, HeaderValue, StatusCode, header};
@@ -125,7 +125,7 @@ async fn ping() -> Response {
 /// Reports whether writes and queries are served. A store that has lost data, or does not accept its clock, serves:
 /// load balancers continue to send requests.
 async fn health(State(app): State<Arc<AppState>>) -> Response {
-    let found = tokio::task::spawn_blocking(move || {
+    let found = port::blocking(move || {
         let classes = app.store.classes();
         app.troubles(&app.store.status(), &classes)
     });
@@ -165,7 +165,7 @@ async fn ready(app: State<Arc<AppState>>) -> Response {
 async fn metrics(State(app): State<Arc<AppState>>) -> Result<Response, ApiError> {
     let permit = app.reports.acquire()?;
     // The metrics of the log wait for the present merge.
-    let text = tokio::task::spawn_blocking(move || {
+    let text = port::blocking(move || {
         let _permit = permit;
         let store = metric_text::text(&app.registry)?;
         match app.array() {
@@ -179,14 +179,14 @@ async fn metrics(State(app): State<Arc<AppState>>) -> Result<Response, ApiError>
 }
 
 async fn state(State(app): State<Arc<AppState>>) -> Result<Json<Value>, ApiError> {
-    let status = tokio::task::spawn_blocking(move || status::status(&app));
+    let status = port::blocking(move || status::status(&app));
     Ok(Json(status.await?))
 }
 
 /// Acknowledges all losses. Answer: `{"acknowledged":2}`
 async fn acknowledge(State(app): State<Arc<AppState>>) -> Result<Json<Value>, ApiError> {
     let store = app.store.clone();
-    let losses = tokio::task::spawn_blocking(move || store.with_log()?.acknowledge_losses())
+    let losses = port::blocking(move || store.with_log()?.acknowledge_losses())
         .await
         .map_err(ApiError::internal)??;
     Ok(Json(json!({ "acknowledged": losses })))
@@ -197,7 +197,7 @@ async fn flush(State(app): State<Arc<AppState>>) -> Result<StatusCode, ApiError>
     // The permit belongs to the work, which continues when the client has gone.
     let permit = app.reports.acquire()?;
     let (store, cluster) = (app.store.clone(), app.cluster.clone());
-    let flushed = tokio::task::spawn_blocking(move || {
+    let flushed = port::blocking(move || {
         let _permit = permit;
         match cluster {
             Some(cluster) => cluster.hand_over(),
@@ -211,7 +211,7 @@ async fn flush(State(app): State<Arc<AppState>>) -> Result<StatusCode, ApiError>
 /// Accepts the host's clock after a jump.
 async fn accept_clock(State(app): State<Arc<AppState>>) -> Result<StatusCode, ApiError> {
     let store = app.store.clone();
-    tokio::task::spawn_blocking(move || store.with_log()?.accept_clock())
+    port::blocking(move || store.with_log()?.accept_clock())
         .await
         .map_err(ApiError::internal)??;
     tracing::info!("the host's clock is confirmed: data that are too old by it expire");

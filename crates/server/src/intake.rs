@@ -6,6 +6,7 @@
 use crate::api_error::ApiError;
 use crate::app_state::AppState;
 use crate::limiter::Permit;
+use crate::port;
 use crate::traffic::ProtocolCounters;
 use seiner_model::{Batch, Cell, Row};
 use seiner_store::Durability;
@@ -62,7 +63,7 @@ impl<'a> Intake<'a> {
             return Ok(());
         }
         let (store, permit) = (store.clone(), self.permit);
-        let waiting = tokio::task::spawn_blocking(move || {
+        let waiting = port::blocking(move || {
             // The permit limits the number of threads that wait, those without a client included.
             let _permit = permit;
             store.wait_durable(position)

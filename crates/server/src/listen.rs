@@ -6,6 +6,8 @@ use crate::app_state::AppState;
 use crate::connections::{Connection, Serving};
 use crate::hosts::Local;
 use crate::http;
+use crate::request_id::{HEADER, RequestId};
+use crate::requests::{Client, RequestRecord};
 use crate::secure::Link;
 use crate::shutdown::Stop;
 use crate::socket::Socket;
@@ -27,6 +29,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
+use tracing::Instrument;
 
 /// Maximum size of a frame. At 64 KiB the cost of a frame is about 10 ns a line; more than 128 KiB
 /// gains nothing, and each connection would hold more memory.
@@ -55,9 +58,10 @@ const PATIENCE: Patience = Patience {
 /// Time for a client to end its idle connection before the server closes the connection.
 const LEAVE_TIME: Duration = Duration::from_millis(100);
 
-/// Answer to a connection beyond the limit.
+/// Answer to a connection beyond the limit, before the id of its request.
 const FULL: &str = "{\"error\":\"too many connections; try again, or raise max_connections\",\
-    \"code\":\"unavailable\",\"message\":\"too many connections; try again, or raise max_connections\"}";
+    \"code\":\"unavailable\",\"message\":\"too many connections; try again, or raise max_connections\",\
+    \"request_id\":";
 
 /// Encryption of the connections of a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -86,7 +90,10 @@ async fn accept_all(
     let serve = move |arrival: Arrival, connection| {
         let (app, router, until) = (of.clone(), router.clone(), until.clone());
         async move {
-            let peer = Peer(arrival.peer.ip());
+            let client = Client {
+                connection: arrival.number,
+                address: arrival.peer,
+            };
             // Answers are written in one piece: waiting for more would only delay them.
             let _ = arrival.stream.set_nodelay(true);
             let local = arrival.stream.local_addr().map(Local::of).ok();
@@ -96,10 +103,11 @@ async fn accept_all(
             };
             match secured {
                 Ok(stream) => {
-                    let ends = (local, peer);
-                    serve_connection(stream, ends, router, until, connection, patience).await;
+                    let ends = (local, client);
+                    let of = (app, router);
+                    serve_connection(stream, ends, of, until, connection, patience).await;
                 }
-                Err(error) => tracing::debug!("TLS with {}: {error}", peer.0),
+                Err(error) => tracing::debug!("TLS with {}: {error}", client.address),
             }
         }
     };
@@ -107,10 +115,13 @@ async fn accept_all(
 }
 
 async fn turn_away(mut stream: TcpStream) {
+    // The request is not read, so its own id is not known.
+    let id = RequestId::generate();
+    let body = format!("{FULL}\"{id}\"}}");
     let answer = format!(
-        "HTTP/1.1 503 Service Unavailable\r\nretry-after: 1\r\nconnection: close\r\n\
-         content-type: application/json\r\ncontent-length: {}\r\n\r\n{FULL}",
-        FULL.len()
+        "HTTP/1.1 503 Service Unavailable\r\nretry-after: 1\r\nconnection: close\r\n{HEADER}: {id}\r\n\
+         content-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
+        body.len()
     );
     let rejection = async {
         stream.write_all(answer.as_bytes()).await?;
@@ -124,25 +135,27 @@ async fn turn_away(mut stream: TcpStream) {
 
 async fn serve_connection(
     stream: Link,
-    (local, peer): (Option<ConnectInfo<Local>>, Peer),
-    router: Router,
+    (local, client): (Option<ConnectInfo<Local>>, Client),
+    (app, router): (Arc<AppState>, Router),
     stop: Stop,
     slot: Arc<Connection>,
     patience: Patience,
 ) {
     let router = TowerToHyperService::new(router);
     let busy = slot.clone();
-    let service = service_fn(move |mut request: Request<Incoming>| {
+    let service = service_fn(move |request: Request<Incoming>| {
+        let (mut record, mut request) = RequestRecord::begin(&app, client, request);
         if let Some(local) = local {
             request.extensions_mut().insert(local);
         }
-        request.extensions_mut().insert(peer);
+        request.extensions_mut().insert(Peer(client.address.ip()));
         let serving = busy.serve();
-        let answer = router.call(request);
+        let answer = router.call(request).instrument(record.span().clone());
         async move {
-            let answer = answer.await?;
+            let answer = record.answer(answer.await?).await;
             Ok::<_, Infallible>(answer.map(|body| Answer {
                 body,
+                record,
                 _serving: serving,
             }))
         }
@@ -161,9 +174,10 @@ async fn serve_connection(
     }
 }
 
-/// Body of an answer. Its connection counts as busy until the whole body has been taken.
+/// Body of an answer. Its connection counts as busy until the whole body has been taken. Then its request is logged.
 struct Answer {
     body: Body,
+    record: RequestRecord,
     _serving: Serving,
 }
 
@@ -175,7 +189,17 @@ impl HttpBody for Answer {
         self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
-        Pin::new(&mut self.get_mut().body).poll_frame(context)
+        let answer = self.get_mut();
+        let polled = {
+            let _in = answer.record.span().enter();
+            Pin::new(&mut answer.body).poll_frame(context)
+        };
+        if let Poll::Ready(Some(Ok(frame))) = &polled
+            && let Some(bytes) = frame.data_ref()
+        {
+            answer.record.count(bytes.len());
+        }
+        polled
     }
 
     fn is_end_stream(&self) -> bool {

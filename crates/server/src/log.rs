@@ -6,6 +6,7 @@ use crate::api_error::ApiError;
 use crate::app_state::AppState;
 use crate::health::Trouble;
 use crate::history::Written;
+use crate::port;
 use axum::Json;
 use axum::extract::State;
 use seiner_engine::merge::simulate::trace;
@@ -246,7 +247,7 @@ async fn look<T: Send + 'static>(
     look: impl FnOnce(&AppState) -> T + Send + 'static,
 ) -> Result<Json<T>, ApiError> {
     let permit = app.queries.acquire()?;
-    let found = tokio::task::spawn_blocking(move || {
+    let found = port::blocking(move || {
         let _permit = permit;
         look(&app)
     });

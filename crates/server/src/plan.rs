@@ -4,6 +4,7 @@
 
 use crate::api_error::ApiError;
 use crate::app_state::AppState;
+use crate::port;
 use axum::Json;
 use axum::extract::{Query, State};
 use procfs::{Current, Meminfo};
@@ -123,14 +124,14 @@ pub async fn plan(
         return Err(ApiError::not_found("this program contains no planner"));
     };
     // Invalid fields are rejected without a permit.
-    let request = tokio::task::spawn_blocking({
+    let request = port::blocking({
         let app = app.clone();
         move || read(&*planner, &app, fields)
     });
     let request = request.await.map_err(ApiError::internal)??;
     let permit = app.plans.acquire()?;
     let (waiting, is_over) = Waiting::begin();
-    let plan = tokio::task::spawn_blocking(move || {
+    let plan = port::blocking(move || {
         let _permit = permit;
         request.plan(&is_over)
     });

@@ -3,6 +3,8 @@
 use seiner_platform::critical::{self, Section};
 use std::future::Future;
 use std::pin::pin;
+use tokio::task::JoinHandle;
+use tracing::Span;
 
 /// Polls a task of a port. In debug builds a call of the disk within a poll panics; work that may wait runs by
 /// [`waiting`] or on a thread that may block.
@@ -13,6 +15,12 @@ pub async fn polled<F: Future>(task: F) -> F::Output {
         task.as_mut().poll(context)
     })
     .await
+}
+
+/// Runs work that may wait on a thread that may block. Its lines in the log have the id of the present request.
+pub fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> JoinHandle<T> {
+    let span = Span::current();
+    tokio::task::spawn_blocking(move || span.in_scope(work))
 }
 
 /// Runs work that may wait for the disk. The other tasks of this thread move to another thread first.

@@ -2,6 +2,7 @@
 //! whatever its length.
 
 use crate::api_error::ApiError;
+use crate::port;
 use axum::body::Body;
 use bytes::{Bytes, BytesMut};
 use http_body::Frame;
@@ -98,7 +99,7 @@ where
         chunk: BytesMut::new(),
         runtime: Handle::current(),
     };
-    tokio::task::spawn_blocking(move || {
+    port::blocking(move || {
         let end = match write(&mut stream) {
             Ok(()) => {
                 let rest = std::mem::take(&mut stream.chunk).freeze();

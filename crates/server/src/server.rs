@@ -306,15 +306,14 @@ impl Server {
         self.open_collectd(stop).await
     }
 
-    /// Reads the rules of alerts, and starts their evaluation if there are any.
+    /// Reads the rules of alerts, and starts their evaluation if there is a file.
     async fn start_alerts(&mut self, stop: &Stop) -> Result<()> {
         let app = self.app.clone();
         let read = tokio::task::spawn_blocking(move || AlertState::read(&app.settings.alert));
         let state = read.await??;
-        let has_rules = !state.groups.is_empty();
         // The tasks of the groups read the state, so it must be there before them.
         self.app.alerts.get_or_init(|| state);
-        if has_rules {
+        if self.app.settings.alert.rules.is_some() {
             self.ports
                 .spawn(alerts::serve(self.app.clone(), stop.clone()));
         }

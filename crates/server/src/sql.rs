@@ -5,6 +5,7 @@ use crate::accept::{Arrival, accept, close};
 use crate::api_error::ApiError;
 use crate::app_state::AppState;
 use crate::connections::Connection;
+use crate::request_id;
 use crate::shutdown::Stop;
 use crate::sql_program::SqlAddresses;
 use axum::body::{Body, Bytes};
@@ -18,6 +19,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
+use tracing::Instrument;
 
 /// Maximum length of a query, bytes.
 pub const MAX_QUERY: usize = 1 << 20;
@@ -84,6 +86,9 @@ pub async fn answer(
     if let Some(content_type) = content_type {
         request = request.header(header::CONTENT_TYPE, content_type);
     }
+    if let Some(id) = headers.get(request_id::HEADER) {
+        request = request.header(request_id::HEADER, id);
+    }
     let request = request.body(Full::new(body)).map_err(ApiError::invalid)?;
     let (parts, body) = sender
         .send_request(request)
@@ -104,8 +109,8 @@ pub async fn answer(
 pub async fn serve(protocol: Protocol, listener: TcpListener, app: Arc<AppState>, stop: Stop) {
     let (of, until) = (app.clone(), stop.clone());
     let serve = move |arrival: Arrival, connection: Arc<Connection>| {
-        let (app, stop) = (of.clone(), until.clone());
-        async move {
+        let (app, stop, span) = (of.clone(), until.clone(), arrival.span());
+        let served = async move {
             let peer = arrival.peer;
             if app.access.is_required() {
                 let setting = protocol.setting();
@@ -115,7 +120,8 @@ pub async fn serve(protocol: Protocol, listener: TcpListener, app: Arc<AppState>
             if let Err(error) = forward(protocol, arrival.stream, &app, &connection, stop).await {
                 tracing::warn!("the {protocol:?} client {peer} was closed: {error:#}");
             }
-        }
+        };
+        served.instrument(span)
     };
     accept(listener, app, stop, LEAST_IDLE, serve, close).await;
 }

@@ -96,7 +96,8 @@ impl SqlProgram {
             // Other users cannot read the environment of a process.
             .env("SEINER_TOKEN", token)
             .stdin(Stdio::piped())
-            .stdout(Stdio::piped());
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
         let child = command.spawn().map_err(|error| match error.kind() {
             ErrorKind::NotFound => anyhow!(
                 "SQL needs the program seiner-sql, and there is no {}; build it with `make sql`, or set sql_program",
@@ -106,6 +107,10 @@ impl SqlProgram {
         })?;
         let mut child = Killed(child);
         let stdout = child.0.stdout.take().context("seiner-sql has no output")?;
+        if let Some(stderr) = child.0.stderr.take() {
+            // The thread ends with the program.
+            std::thread::spawn(move || log_messages(stderr));
+        }
         // The thread ends when the program prints its addresses or is killed.
         let addresses = tokio::task::spawn_blocking(move || read_addresses(stdout));
         let addresses = tokio::time::timeout(START_TIME, addresses)
@@ -129,6 +134,21 @@ impl Drop for Killed {
         // Fails if the process has ended.
         _ = self.0.kill();
         _ = self.0.wait();
+    }
+}
+
+/// Logs the lines that the program writes to standard error.
+fn log_messages(stderr: impl Read) {
+    let mut reader = BufReader::new(stderr);
+    let mut line = Vec::new();
+    while (&mut reader)
+        .take(MAX_LINES)
+        .read_until(b'\n', &mut line)
+        .is_ok_and(|bytes| bytes > 0)
+    {
+        let text = String::from_utf8_lossy(&line);
+        tracing::warn!(target: "seiner_sql", "{}", text.trim_end());
+        line.clear();
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::devices;
 use crate::failure::Failure;
-use crate::log::size;
+use crate::figures::size;
 use anyhow::anyhow;
 use clap::{Args, ValueEnum};
 use seiner_model::parse_bytes as bytes;

@@ -1,6 +1,6 @@
 //! Text of an array's status.
 
-use crate::log::size;
+use crate::figures::size;
 use seiner_server::array::{MemberReport, Report, TaskReport};
 use std::fmt::Write;
 

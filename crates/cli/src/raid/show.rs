@@ -4,7 +4,7 @@ use super::control;
 use super::monitor::{filling, level};
 use super::report::text;
 use crate::failure::Failure;
-use crate::log::size;
+use crate::figures::size;
 use clap::Args;
 use seiner_raid::{Device, Member, Superblock, superblock};
 use serde_json::{Value, json};

@@ -20,8 +20,8 @@ use std::sync::{Arc, Mutex};
 
 /// Maximum number of routers for selectors that are kept.
 const ROUTERS: usize = 1000;
-/// Parameters that are not logged: user and password of clients of InfluxDB 1.
-const SECRET: [&str; 2] = ["u", "p"];
+/// Parameters that are not logged: user and password of clients of InfluxDB 1, and the usual name of a token.
+const SECRET: [&str; 3] = ["u", "p", "token"];
 
 /// Address of the client of a connection, an extension of its requests.
 #[derive(Clone, Copy, Debug)]
@@ -147,6 +147,7 @@ mod tests {
             ("/d?select=cpu&u=a&p=b&to=1", "/d?select=cpu&to=1"),
             ("/d?%70=b&up=1", "/d?up=1"),
             ("/d?p", "/d?"),
+            ("/d?token=b&to=1", "/d?to=1"),
         ] {
             assert_eq!(without_secrets(&uri.parse().unwrap()), logged);
         }

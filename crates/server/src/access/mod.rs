@@ -21,6 +21,7 @@ pub use credentials::Credentials;
 pub use denial::Denial;
 pub use guard::{Guard, Peer, guard};
 pub use limited::LimitedStore;
+pub use routes::rule_of;
 pub use scope::{Scope, Scopes};
 pub use token::{Digest, generate};
 pub use token_file::{TokenEntry, change, read};

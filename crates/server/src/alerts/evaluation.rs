@@ -29,30 +29,41 @@ struct Due {
     changed: Vec<Value>,
 }
 
-/// Evaluates the rules of all groups until the stop.
+/// Evaluates the rules of all groups until the stop. New groups replace the previous ones.
 pub async fn serve(app: Arc<AppState>, mut stop: Stop) {
-    let mut groups = JoinSet::new();
-    for number in 0..app.alerts().groups.len() {
-        groups.spawn(serve_group(app.clone(), number));
+    loop {
+        let mut groups = JoinSet::new();
+        for group in &*app.alerts().groups() {
+            groups.spawn(serve_group(app.clone(), group.clone()));
+        }
+        let ended = async {
+            while groups.join_next().await.is_some() {
+                tracing::error!("the evaluation of a group of alerts ended");
+            }
+            std::future::pending::<()>().await;
+        };
+        let is_over = tokio::select! {
+            () = stop.wanted() => true,
+            () = app.alerts().changed.notified() => false,
+            () = ended => false,
+        };
+        groups.shutdown().await;
+        if is_over {
+            return;
+        }
     }
-    tokio::select! {
-        () = stop.wanted() => {}
-        _ = groups.join_next() => tracing::error!("the evaluation of a group of alerts ended"),
-    }
-    stop.wanted().await;
-    groups.shutdown().await;
 }
 
-async fn serve_group(app: Arc<AppState>, number: usize) {
-    let mut ticks = tokio::time::interval(app.alerts().groups[number].interval);
+async fn serve_group(app: Arc<AppState>, group: Arc<GroupState>) {
+    let mut ticks = tokio::time::interval(group.interval);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         ticks.tick().await;
         let evaluated = {
-            let app = app.clone();
+            let (app, group) = (app.clone(), group.clone());
             tokio::task::spawn_blocking(move || {
                 let time = now();
-                (time, evaluate(&app, &app.alerts().groups[number], time))
+                (time, evaluate(&app, &group, time))
             })
         };
         let (time, due) = match evaluated.await {
@@ -63,7 +74,7 @@ async fn serve_group(app: Arc<AppState>, number: usize) {
             }
         };
         if !due.all.is_empty() && deliver(&app, &due).await {
-            for rule in &app.alerts().groups[number].rules {
+            for rule in &group.rules {
                 rule.run().state.note_sent(time);
             }
         }

@@ -13,14 +13,15 @@ use std::sync::Arc;
 
 /// Answers `rules`.
 pub async fn rules(State(app): State<Arc<AppState>>) -> Json<Value> {
-    let groups: Vec<Value> = app.alerts().groups.iter().map(group).collect();
+    let groups: Vec<Value> = app.alerts().groups().iter().map(|one| group(one)).collect();
     Json(json!({ "status": "success", "data": { "groups": groups } }))
 }
 
 /// Answers `alerts`.
 pub async fn alerts(State(app): State<Arc<AppState>>) -> Json<Value> {
     let mut alerts = Vec::new();
-    for rule in app.alerts().groups.iter().flat_map(|group| &group.rules) {
+    let groups = app.alerts().groups();
+    for rule in groups.iter().flat_map(|group| &group.rules) {
         alerts.extend(rule.run().state.active().into_iter().map(alert));
     }
     Json(json!({ "status": "success", "data": { "alerts": alerts } }))

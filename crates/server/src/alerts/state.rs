@@ -6,16 +6,27 @@ use anyhow::{Context, Result};
 use prometheus_client::encoding::DescriptorEncoder;
 use seiner_alert::{Group, Phase, Rule, RuleState};
 use std::fmt;
+use std::path::Path;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::time::{Duration, SystemTime};
+use tokio::sync::Notify;
+
+/// Groups of rules with their states.
+pub type Groups = Arc<[Arc<GroupState>]>;
+
+/// Time of the last change of the file, and its length; `None` if it cannot be read.
+type Seen = Option<(SystemTime, u64)>;
 
 /// State of alerts.
 #[derive(Debug, Default)]
 pub struct AlertState {
-    /// Groups of rules.
-    pub groups: Vec<GroupState>,
+    groups: RwLock<Groups>,
+    /// Version of the file that was read last.
+    seen: Mutex<Seen>,
+    /// Signals new groups.
+    pub changed: Notify,
     /// Number of evaluations of rules.
     pub evaluations: AtomicU64,
     /// Number of failed evaluations.
@@ -74,23 +85,48 @@ impl AlertState {
         let Some(path) = &settings.rules else {
             return Ok(AlertState::default());
         };
-        let name = path.display();
-        let text = std::fs::read_to_string(path)
-            .with_context(|| format!("alert_rules: {name} cannot be read"))?;
-        let groups = seiner_alert::read(&text).with_context(|| format!("alert_rules: {name}"))?;
-        let groups = groups
-            .into_iter()
-            .map(|group| running(group, settings.interval));
+        let seen = seen(path);
         Ok(AlertState {
-            groups: groups.collect(),
+            groups: RwLock::new(groups(path, settings.interval, &[])?),
+            seen: Mutex::new(seen),
             ..AlertState::default()
         })
+    }
+
+    /// Returns the groups of rules.
+    pub fn groups(&self) -> Groups {
+        let groups = self.groups.read();
+        groups.unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Reads the file again if it has changed. Rules that stay the same keep their alerts. A file that cannot be read
+    /// leaves all rules as they are. Called about once a second, on a thread that may block.
+    pub fn refresh(&self, settings: &AlertSettings) {
+        let Some(path) = &settings.rules else {
+            return;
+        };
+        let now = seen(path);
+        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        if *seen == now {
+            return;
+        }
+        *seen = now;
+        match groups(path, settings.interval, &self.groups()) {
+            Ok(groups) => {
+                let rules: usize = groups.iter().map(|group| group.rules.len()).sum();
+                *self.groups.write().unwrap_or_else(PoisonError::into_inner) = groups;
+                self.changed.notify_one();
+                tracing::info!("the {rules} rules of alerts were read again");
+            }
+            Err(error) => tracing::error!("the rules of alerts stay as they are: {error:#}"),
+        }
     }
 
     /// Encodes the metrics.
     pub fn encode(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
         let (mut pending, mut firing) = (0, 0);
-        for rule in self.groups.iter().flat_map(|group| &group.rules) {
+        let groups = self.groups();
+        for rule in groups.iter().flat_map(|group| &group.rules) {
             for alert in rule.run().state.active() {
                 match alert.phase {
                     Phase::Pending => pending += 1,
@@ -133,20 +169,85 @@ impl AlertState {
     }
 }
 
-fn running(group: Group, usual: Duration) -> GroupState {
+fn seen(path: &Path) -> Seen {
+    let metadata = std::fs::metadata(path).ok()?;
+    Some((metadata.modified().ok()?, metadata.len()))
+}
+
+/// Reads the groups of a file. Rules that are the same as before keep their states.
+fn groups(path: &Path, usual: Duration, before: &[Arc<GroupState>]) -> Result<Groups> {
+    let name = path.display();
+    let text = std::fs::read_to_string(path)
+        .with_context(|| format!("alert_rules: {name} cannot be read"))?;
+    let groups = seiner_alert::read(&text).with_context(|| format!("alert_rules: {name}"))?;
+    let groups = groups.into_iter().map(|group| {
+        let before = before.iter().find(|before| before.name == group.name);
+        Arc::new(running(group, usual, before.map(|before| &**before)))
+    });
+    Ok(groups.collect())
+}
+
+fn running(group: Group, usual: Duration, before: Option<&GroupState>) -> GroupState {
     let interval = group
         .interval_ns
         .map(|ns| Duration::from_nanos(ns.max(1) as u64));
+    let state_of = |rule: &Rule| {
+        let mut rules = before.iter().flat_map(|before| &before.rules);
+        let same = rules.find(|before| before.rule == *rule);
+        same.map(|same| same.run().clone()).unwrap_or_default()
+    };
+    let rules = group.rules.into_iter().map(|rule| RunningRule {
+        run: Mutex::new(state_of(&rule)),
+        rule,
+    });
     GroupState {
         name: group.name,
         interval: interval.unwrap_or(usual),
-        rules: group
-            .rules
-            .into_iter()
-            .map(|rule| RunningRule {
-                rule,
-                run: Mutex::default(),
-            })
-            .collect(),
+        rules: rules.collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FIRST: &str =
+        "groups: [{name: g, rules: [{alert: A, expr: a > 1}, {alert: B, expr: b > 1}]}]";
+    const SECOND: &str =
+        "groups: [{name: g, rules: [{alert: B, expr: b > 2}, {alert: A, expr: a > 1}]}]";
+
+    #[test]
+    fn changed_files_are_read_and_unchanged_rules_keep_their_states() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("rules.yaml");
+        std::fs::write(&path, FIRST).unwrap();
+        let settings = AlertSettings {
+            rules: Some(path.clone()),
+            ..AlertSettings::default()
+        };
+        let state = AlertState::read(&settings).unwrap();
+        for rule in &state.groups()[0].rules {
+            rule.run().seconds = 7.0;
+        }
+        let names = || {
+            let groups = state.groups();
+            let rules = groups.iter().flat_map(|group| &group.rules);
+            rules
+                .map(|rule| (rule.rule.name.clone(), rule.run().seconds))
+                .collect::<Vec<_>>()
+        };
+        let first = [("A".to_string(), 7.0), ("B".to_string(), 7.0)];
+        state.refresh(&settings);
+        assert_eq!(names(), first);
+        // A file that is wrong or missing changes nothing.
+        std::fs::write(&path, "groups: [{name: g, rules: 1}]").unwrap();
+        state.refresh(&settings);
+        assert_eq!(names(), first);
+        std::fs::remove_file(&path).unwrap();
+        state.refresh(&settings);
+        assert_eq!(names(), first);
+        std::fs::write(&path, SECOND).unwrap();
+        state.refresh(&settings);
+        assert_eq!(names(), [("B".to_string(), 0.0), ("A".to_string(), 7.0)]);
     }
 }

@@ -22,6 +22,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 use tokio::io::AsyncReadExt;
 use tokio::net::{TcpListener, TcpStream};
+use tracing::Instrument;
 
 /// Idle time of a sender after which its connection may be closed for a new one.
 const LEAST_IDLE: Duration = Duration::from_secs(60);
@@ -33,8 +34,8 @@ const PIECE_BYTES: u64 = 64 << 10;
 pub async fn serve(listener: TcpListener, app: Arc<AppState>, stop: Stop) {
     let (of, until) = (app.clone(), stop.clone());
     let serve = move |arrival: Arrival, connection: Arc<Connection>| {
-        let (app, mut stop) = (of.clone(), until.clone());
-        async move {
+        let (app, mut stop, span) = (of.clone(), until.clone(), arrival.span());
+        let served = async move {
             let peer = arrival.peer;
             let taken = tokio::select! {
                 taken = take(arrival.stream, &app, &connection, peer) => taken,
@@ -47,7 +48,8 @@ pub async fn serve(listener: TcpListener, app: Arc<AppState>, stop: Stop) {
             if let Err(error) = taken {
                 tracing::warn!("pickles of Graphite from {peer} were cut off: {error}");
             }
-        }
+        };
+        served.instrument(span)
     };
     accept(listener, app, stop, LEAST_IDLE, serve, close).await;
 }

@@ -23,6 +23,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::TcpListener;
+use tracing::Instrument;
 
 /// Maximum time from the connection to the CONNECT.
 const CONNECT_TIME: Duration = Duration::from_secs(10);
@@ -33,13 +34,14 @@ const LEAST_IDLE: Duration = Duration::from_secs(60);
 pub async fn serve(listener: TcpListener, app: Arc<AppState>, stop: Stop) {
     let (of, until) = (app.clone(), stop.clone());
     let serve = move |arrival: Arrival, connection: Arc<Connection>| {
-        let (app, stop) = (of.clone(), until.clone());
-        async move {
+        let (app, stop, span) = (of.clone(), until.clone(), arrival.span());
+        let served = async move {
             let peer = arrival.peer;
             if let Err(ended) = attend(arrival, &app, &connection, stop).await {
                 tracing::debug!("MQTT from {peer}: {ended}");
             }
-        }
+        };
+        served.instrument(span)
     };
     accept(listener, app, stop, LEAST_IDLE, serve, close).await;
 }

@@ -36,6 +36,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::TcpListener;
+use tracing::Instrument;
 
 const EXPORT: &str = "/opentelemetry.proto.collector.metrics.v1.MetricsService/Export";
 const MEDIA_TYPE: &str = "application/grpc";
@@ -67,18 +68,19 @@ const LEAVE_TIME: Duration = Duration::from_millis(500);
 pub async fn serve(listener: TcpListener, app: Arc<AppState>, stop: Stop) {
     let (of, until) = (app.clone(), stop.clone());
     let serve = move |arrival: Arrival, connection| {
-        serve_connection(arrival, of.clone(), connection, until.clone())
+        let span = arrival.span();
+        serve_connection(arrival, of.clone(), connection, until.clone()).instrument(span)
     };
     accept(listener, app, stop, LEAST_IDLE, serve, close).await;
 }
 
-/// Executor of the calls of a connection.
+/// Executor of the calls of a connection, in its span.
 #[derive(Clone)]
 struct Calls;
 
 impl<F: Future<Output = ()> + Send + 'static> hyper::rt::Executor<F> for Calls {
     fn execute(&self, call: F) {
-        tokio::spawn(port::polled(call));
+        tokio::spawn(port::polled(call).in_current_span());
     }
 }
 

@@ -5,6 +5,7 @@ use super::form::{Form, invalid};
 use super::json::{labels as write_labels, list, notes};
 use crate::api_error::ApiError;
 use crate::app_state::AppState;
+use crate::port;
 use crate::response_stream;
 use axum::Json;
 use axum::body::Body;
@@ -138,7 +139,7 @@ where
 {
     let permit = app.queries.acquire()?;
     let store = app.store.clone();
-    let found = tokio::task::spawn_blocking(move || {
+    let found = port::blocking(move || {
         let _permit = permit;
         look(&*store)
     });

@@ -7,6 +7,7 @@ use super::wide::write_rows;
 use crate::api_error::ApiError;
 use crate::app_state::AppState;
 use crate::ingest::now;
+use crate::port;
 use crate::response_stream;
 use axum::extract::{Query, State};
 use axum::http::{HeaderName, HeaderValue, header};
@@ -79,7 +80,7 @@ async fn respond(app: Arc<AppState>, plan: QueryPlan) -> Result<Response, ApiErr
     let store = app.store.clone();
     let known_plan = plan.clone();
     let interval = plan.query.interval;
-    let known = tokio::task::spawn_blocking({
+    let known = port::blocking({
         let (store, permit) = (store.clone(), permit.clone());
         move || {
             let _permit = permit;
@@ -103,7 +104,7 @@ async fn respond(app: Arc<AppState>, plan: QueryPlan) -> Result<Response, ApiErr
         Ok(())
     });
     let body = body.await?;
-    let losses = tokio::task::spawn_blocking(move || losses(&*app.store, &interval));
+    let losses = port::blocking(move || losses(&*app.store, &interval));
     let losses = losses.await?;
     let mut response = ([(header::CONTENT_TYPE, content_type)], body).into_response();
     let headers = response.headers_mut();

@@ -4,6 +4,7 @@ use super::answer::TRUNCATED;
 use super::summary::{Summary, summaries};
 use crate::api_error::ApiError;
 use crate::app_state::AppState;
+use crate::port;
 use crate::response_stream;
 use axum::Json;
 use axum::extract::{Query, State};
@@ -113,7 +114,7 @@ where
 {
     let permit = app.queries.acquire()?;
     let store = app.store.clone();
-    let found = tokio::task::spawn_blocking(move || {
+    let found = port::blocking(move || {
         let _permit = permit;
         look(&*store)
     });
@@ -150,7 +151,7 @@ pub async fn sources(
     // The permit is shared: the thread that works last frees it.
     let permit = Arc::new(app.queries.acquire()?);
     let store = app.store.clone();
-    let found = tokio::task::spawn_blocking({
+    let found = port::blocking({
         let (store, permit) = (store.clone(), permit.clone());
         move || {
             let _permit = permit;

@@ -12,7 +12,7 @@ pub static SETTINGS: [Setting; 4] = [
         default: "none",
         form: "PATH|none",
         help: "File (YAML) with rules of alerts, in the form of Prometheus: see [alerts.md](alerts.md). The server reads it at \
-               its start.",
+               its start, and again when it changes.",
         assign: |settings, text| file(text).map(|path| settings.alert.rules = path),
     },
     Setting {

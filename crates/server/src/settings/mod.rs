@@ -40,4 +40,4 @@ pub use statsd_values::StatsdSettings;
 pub use table::{all, named};
 pub use text_port_values::TextPorts;
 pub use tls_values::TlsSettings;
-pub use values::{AccessMode, Acknowledge, ArrayIo, Settings};
+pub use values::{AccessMode, Acknowledge, ArrayIo, LogFormat, Settings};

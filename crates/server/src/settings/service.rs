@@ -2,10 +2,11 @@
 
 use super::setting::Setting;
 use super::text::{at_least, boolean, count, duration, non_empty, tag_name};
+use super::values::LogFormat;
 use std::time::Duration;
 
 /// Settings, in the order of display.
-pub static SETTINGS: [Setting; 9] = [
+pub static SETTINGS: [Setting; 11] = [
     Setting {
         name: "host_sensors",
         default: "1s",
@@ -92,6 +93,35 @@ pub static SETTINGS: [Setting; 9] = [
                `info,seiner_server=debug`. Single rows are never logged.",
         assign: |settings, text| {
             settings.log = non_empty(text)?.to_string();
+            Ok(())
+        },
+    },
+    Setting {
+        name: "log_format",
+        default: "text",
+        form: "text|json",
+        help: "Form of the messages on standard error, one line each: `text` for people, `json` for programs that collect \
+               logs. See docs/logs.md.",
+        assign: |settings, text| {
+            settings.log_format = match text {
+                "text" => LogFormat::Text,
+                "json" => LogFormat::Json,
+                _ => return Err(format!("{text:?} is not a format; write text or json")),
+            };
+            Ok(())
+        },
+    },
+    Setting {
+        name: "log_slow",
+        default: "1s",
+        form: "DURATION|off",
+        help: "Duration from which a request over HTTP has a line in the log, from the head of the request to the last byte \
+               of its answer. A longer duration suits a server that answers long exports.",
+        assign: |settings, text| {
+            settings.log_slow = match text {
+                "off" => None,
+                _ => Some(duration(text).map_err(|error| format!("{error}, or \"off\""))?),
+            };
             Ok(())
         },
     },

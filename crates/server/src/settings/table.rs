@@ -7,7 +7,7 @@ use super::setting::Setting;
 use super::statsd_values::StatsdSettings;
 use super::text_port_values::TextPorts;
 use super::tls_values::TlsSettings;
-use super::values::{AccessMode, Acknowledge, ArrayIo, Settings};
+use super::values::{AccessMode, Acknowledge, ArrayIo, LogFormat, Settings};
 use super::{
     alert, cluster, collectd, mqtt, ports, service, sql, statsd, storage, store, text_ports, tls,
 };
@@ -98,6 +98,8 @@ impl Default for Settings {
             max_connections: 0,
             stop_timeout: Duration::ZERO,
             log: String::new(),
+            log_format: LogFormat::Text,
+            log_slow: None,
             cluster: String::new(),
             cassandra_password_file: None,
             cassandra_ca_file: None,
@@ -196,6 +198,8 @@ mod tests {
             ("max_connections", "many"),
             ("stop_timeout", "soon"),
             ("log", ""),
+            ("log_format", "xml"),
+            ("log_slow", "soon"),
             ("cluster", "http://a"),
             ("cluster", "cassandra://ann:secret@db1/sensors"),
             ("cassandra_password_file", ""),

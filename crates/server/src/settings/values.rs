@@ -60,6 +60,15 @@ pub enum AccessMode {
     Open,
 }
 
+/// Form of the lines of the log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LogFormat {
+    /// Text for people.
+    Text,
+    /// One JSON object per line.
+    Json,
+}
+
 /// Settings of a server: data, not components.
 #[derive(Clone, Debug)]
 pub struct Settings {
@@ -167,6 +176,10 @@ pub struct Settings {
     pub stop_timeout: Duration,
     /// Filter of log messages, such as `info` or `seiner_server=debug`.
     pub log: String,
+    /// Form of the lines of the log.
+    pub log_format: LogFormat,
+    /// Duration from which a request is logged as slow; `None` for never.
+    pub log_slow: Option<Duration>,
     /// Address of the cluster's distributed store; empty for a store of this machine alone.
     pub cluster: String,
     /// File with the password of the cluster's user.

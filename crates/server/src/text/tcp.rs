@@ -12,6 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::AsyncReadExt;
 use tokio::net::{TcpListener, TcpStream};
+use tracing::Instrument;
 
 /// Number of bytes read from a socket at once.
 const FRAME_BYTES: usize = 128 << 10;
@@ -29,11 +30,12 @@ pub async fn serve(
 ) {
     let (of, until) = (app.clone(), stop.clone());
     let serve = move |arrival: Arrival, connection: Arc<Connection>| {
-        let (app, stop) = (of.clone(), until.clone());
-        async move {
+        let (app, stop, span) = (of.clone(), until.clone(), arrival.span());
+        let served = async move {
             let peer = arrival.peer.to_string();
             take(protocol, arrival.stream, &app, &connection, stop, &peer).await;
-        }
+        };
+        served.instrument(span)
     };
     accept(listener, app, stop, LEAST_IDLE, serve, close).await;
 }

@@ -12,6 +12,7 @@ mod graphite;
 mod influx3;
 mod limits;
 mod lines;
+mod logs;
 mod memory;
 mod metrics;
 mod mqtt;

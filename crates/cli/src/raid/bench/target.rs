@@ -3,7 +3,7 @@
 use super::cell::{Cell, Outcome};
 use super::{client, modelled};
 use crate::failure::Failure;
-use crate::log::size;
+use crate::figures::size;
 use anyhow::{Context, anyhow};
 use seiner_raid::{
     Array, ArraySettings, Block, CreateError, Creation, Device, Geometry, Level, Member, Page, Ram,
