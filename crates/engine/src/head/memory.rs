@@ -78,6 +78,20 @@ impl Head {
             + self.log_figures.registry_memory
     }
 
+    /// Returns the share of the registry that the sources registered since a moment take. `before` is
+    /// the number of registrations at that moment.
+    pub fn registered_share(&self, before: u64) -> f64 {
+        let (share, of) = REGISTRY_SHARE;
+        let limit = self.options.memory as f64 / of as f64 * share as f64;
+        let each = self.registry_bytes() as f64 / f64::from(self.sources().max(1));
+        (self.registrations() - before) as f64 * each / limit
+    }
+
+    /// Returns the number of registrations since the store was opened, and of sources found then.
+    pub fn registrations(&self) -> u64 {
+        u64::from(self.sources()) + self.counters.reused
+    }
+
     /// Returns whether the registry has reached its share. Its tables grow by small steps, which
     /// belong to the spare share.
     fn takes_its_share(&self) -> bool {

@@ -18,6 +18,8 @@ pub(crate) struct ForgettingMemory {
     pub(super) knows_start: bool,
     /// Bytes of the catalog after it was compacted.
     pub(super) compacted: u64,
+    /// Number of registrations when segments were closed last.
+    pub(super) closed: u64,
     /// True if the catalog is damaged, so that names cannot be removed from it.
     pub(super) is_off: bool,
 }

@@ -17,10 +17,13 @@ use crate::core::Core;
 use crate::error::Error;
 use crate::head::Head;
 use crate::jobs::writing::Writing;
+use crate::retention::class::Keep;
 use roaring::RoaringBitmap;
 
 /// Share of the segments that must have been dropped since the last search.
 const DROPPED_SHARE: u64 = 8;
+/// Share of the registry that sources fill before segments are closed.
+const CLOSING_SHARE: f64 = 1.0 / 16.0;
 /// Names removed, and numbers freed, under one lock.
 const AT_ONCE: usize = 256;
 /// Time after which the number of a source without a name may be used again, ns. A copy of the store
@@ -38,6 +41,7 @@ pub(super) fn forget(core: &Core, writing: &mut Writing) -> Result<bool, Error> 
         return Ok(false);
     }
     note_start(core, &mut writing.forgetting);
+    close_segments(core, &mut writing.forgetting);
     let freed = free_numbers(core, &mut writing.forgetting);
     if let Some(search) = &mut writing.forgetting.search {
         if !read_segment(core, search)? {
@@ -73,6 +77,21 @@ fn note_start(core: &Core, memory: &mut ForgettingMemory) {
             queries: core.queries.end_epoch(),
             since: core.clock.monotonic(),
         });
+    }
+}
+
+/// Closes the segments that accept blocks when many sources have come. A segment is dropped when its last
+/// block dies: one that collects blocks for long would keep the names of all sources in it.
+fn close_segments(core: &Core, memory: &mut ForgettingMemory) {
+    let (head, mut log) = core.both();
+    let expires = log
+        .retention
+        .classes()
+        .iter()
+        .any(|class| class.keep != Keep::default());
+    if expires && head.registered_share(memory.closed) >= CLOSING_SHARE {
+        memory.closed = head.registrations();
+        log.close_active();
     }
 }
 
@@ -251,8 +270,10 @@ mod tests {
     use crate::delete::delete;
     use crate::intake::append;
     use crate::jobs::step;
-    use crate::jobs::testing::{SECOND, World};
+    use crate::jobs::testing::{SECOND, World, options};
+    use crate::options::Options;
     use crate::report::sources;
+    use crate::retention::class::{Class, Classes};
     use seiner_model::{Batch, Cell, Interval, KeyError, Notation, Selector, SourceKey, Value};
     use std::time::Duration;
 
@@ -373,5 +394,26 @@ mod tests {
         append_named(&world, &names(0), 2);
         assert_eq!(listed(&world), 100);
         assert_eq!(core.head().sources(), 160);
+    }
+
+    /// Regression: a segment that was never full kept all names, and new sources were rejected.
+    #[test]
+    fn a_segment_does_not_keep_the_names_of_all_sources() {
+        let mut class = Class::forever();
+        class.keep.age = Some(Duration::from_secs(3600));
+        let world = World::new(Options {
+            classes: Classes::new(vec![class]).unwrap(),
+            segment_bytes: 64 << 20,
+            ..options()
+        });
+        for round in 0..400 {
+            append_named(&world, &names(round), i64::from(round) * 600);
+            world.core.finish_sealing().unwrap();
+            world.wait(600);
+            while step(&world.core).unwrap() {}
+        }
+        let head = world.core.head();
+        assert!(head.sources() < 10_000, "{}", head.sources());
+        assert!(head.counters.forgotten > 20_000);
     }
 }
