@@ -242,7 +242,7 @@ impl Rewriting {
         let mut reused = Cursor(&frame.reused);
         while !reused.is_empty() {
             let begin = reused.0;
-            let (number, _) = get_reused(&mut reused)?;
+            let (number, _, _) = get_reused(&mut reused)?;
             if !later.contains(number) {
                 let len = begin.len() - reused.0.len();
                 self.frame.reused.extend_from_slice(&begin[..len]);
@@ -274,7 +274,7 @@ mod tests {
 
     fn reuse(source: u32, name: &str, out: &mut Vec<u8>) {
         let tag: (&[u8], &[u8]) = (b"a", b"b");
-        put_reused(source, (name.as_bytes(), [tag].into_iter()), out);
+        put_reused(source, 0, (name.as_bytes(), [tag].into_iter()), out);
     }
 
     /// Returns the names of all sources as the catalog has them.

@@ -30,8 +30,7 @@ pub struct Frame {
     pub dead: Vec<u8>,
     /// Sources that were forgotten before the other contents were registered.
     pub forgotten: RoaringBitmap,
-    /// Sources with the number of a forgotten one: the number (varint), and the key, written by
-    /// [`put_key`].
+    /// Sources with the number of a forgotten one, written by [`put_reused`].
     pub reused: Vec<u8>,
 }
 
@@ -87,11 +86,12 @@ pub trait Registers {
     /// A description, if one of the numbers is unknown.
     fn forget(&mut self, sources: &RoaringBitmap) -> Result<(), String>;
 
-    /// Registers a source under a free number.
+    /// Registers a source under a free number. Rows of the number in records of the journal before
+    /// `first_record` are not its rows.
     ///
     /// # Errors
     /// A description, if the number is not free, or the key is already registered.
-    fn reuse(&mut self, source: u32, key: &SourceKey) -> Result<(), String>;
+    fn reuse(&mut self, source: u32, first_record: u64, key: &SourceKey) -> Result<(), String>;
 
     /// Assigns a layout to a source. Both numbers are known.
     fn link(&mut self, source: u32, layout: u32);
@@ -183,9 +183,9 @@ fn register_frame(frame: &Frame, to: &mut impl Registers) -> Result<(), String> 
 pub fn register_reused(reused: &[u8], to: &mut impl Registers) -> Result<(), String> {
     let mut cursor = Cursor(reused);
     while !cursor.is_empty() {
-        let (source, key) =
+        let (source, first_record, key) =
             get_reused(&mut cursor).map_err(|Short| "its names are malformed".to_string())?;
-        to.reuse(source, &key)?;
+        to.reuse(source, first_record, &key)?;
     }
     Ok(())
 }
@@ -255,20 +255,23 @@ pub fn put_key<'t>(
     }
 }
 
-/// Writes the number and the key of a source with the number of a forgotten one.
+/// Writes the number of a source that had another source before, the first record of the journal that
+/// may contain its rows, and its key.
 pub fn put_reused<'t>(
     source: u32,
+    first_record: u64,
     texts: (&[u8], impl ExactSizeIterator<Item = (&'t [u8], &'t [u8])>),
     out: &mut Vec<u8>,
 ) {
     varint::put_u64(u64::from(source), out);
+    varint::put_u64(first_record, out);
     put_key(texts, out);
 }
 
 /// Reads what [`put_reused`] wrote.
-pub fn get_reused(cursor: &mut Cursor<'_>) -> Result<(u32, SourceKey), Short> {
+pub fn get_reused(cursor: &mut Cursor<'_>) -> Result<(u32, u64, SourceKey), Short> {
     let source = cursor.count(u32::MAX as usize - 1)? as u32;
-    Ok((source, get_key(cursor)?))
+    Ok((source, cursor.varint()?, get_key(cursor)?))
 }
 
 /// Name of the next number: of a source, or of none, with the most tags that a source of this number

@@ -7,12 +7,14 @@
 //! 2. Candidates without blocks on disk are recorded as forgotten in the catalog. If one of them gets
 //!    a row before step 3, its name is recorded again under the same number.
 //! 3. The names of the others are removed. The same name is a new source from now on.
-//! 4. When no journal file and no query refers to the old sources any more, new sources get their
-//!    numbers.
+//! 4. When no query refers to the old sources any more, new sources get their numbers. The journal may
+//!    contain rows of both; a new source records the first record with rows of its own.
 
 use super::Head;
 use crate::dictionary::Dictionary;
+use crate::maps::HashMap;
 use roaring::RoaringBitmap;
+use std::collections::BTreeMap;
 use std::ops::Range;
 
 /// Sources examined under one lock.
@@ -37,8 +39,13 @@ pub(super) struct Forgetting {
     occupied: RoaringBitmap,
     /// Number of times that names were removed.
     pub(super) rounds: u64,
-    /// Sources with names that the catalog does not yet contain, under numbers that it contains.
-    pub(super) reused: RoaringBitmap,
+    /// Sources with names that the catalog does not yet contain, under numbers that it contains. Each
+    /// with the first record of the journal that may contain its rows.
+    pub(super) reused: BTreeMap<u32, u64>,
+    /// First record of the journal that may contain rows of sources that get free numbers now.
+    pub(super) first_record: u64,
+    /// The same for sources that a start finds under numbers that were used before.
+    pub(super) first_records: HashMap<u32, u64>,
 }
 
 impl Forgetting {
@@ -63,7 +70,9 @@ impl Head {
         }
         let forgetting = &mut self.forgetting;
         idle -= &forgetting.pinned;
-        idle -= &forgetting.reused;
+        for source in forgetting.reused.keys() {
+            idle.remove(*source);
+        }
         idle -= self.members.absent();
         forgetting.candidates |= idle;
         (end < known).then_some(end)
@@ -118,7 +127,7 @@ impl Head {
 
     /// Records the name of a source again that the catalog forgets.
     fn keep_recorded(&mut self, dictionary: &Dictionary, source: u32) {
-        self.record_again(dictionary, source);
+        self.record_again(dictionary, source, 0);
         self.position += 1;
     }
 
@@ -225,8 +234,10 @@ impl Head {
         self.members.absent() - &self.forgetting.occupied
     }
 
-    /// Frees the numbers of some sources without names. Nothing refers to them any more.
-    pub fn free_numbers(&mut self, sources: &[u32]) {
+    /// Frees the numbers of some sources without names. Only records of the journal before
+    /// `first_record` refer to them.
+    pub fn free_numbers(&mut self, sources: &[u32], first_record: u64) {
+        self.forgetting.first_record = first_record;
         let mut dictionary = self.dictionary.write();
         let dictionary = dictionary
             .as_mut()

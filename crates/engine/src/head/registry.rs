@@ -83,7 +83,8 @@ impl Head {
         self.position += 1;
         if source < self.sources() {
             self.counters.reused += 1;
-            return self.record_again(dictionary, source);
+            let first_record = self.forgetting.first_record;
+            return self.record_again(dictionary, source, first_record);
         }
         self.buffers.add_source();
         if self.journalled {
@@ -96,10 +97,11 @@ impl Head {
     }
 
     /// Adds a source to journal and catalog whose number is known there without a name.
-    pub(super) fn record_again(&mut self, dictionary: &Dictionary, source: u32) {
-        self.forgetting.reused.insert(source);
+    pub(super) fn record_again(&mut self, dictionary: &Dictionary, source: u32, first_record: u64) {
+        self.forgetting.reused.insert(source, first_record);
         if self.journalled {
-            put_reused(source, dictionary.texts(source), &mut self.staging.reused);
+            let texts = dictionary.texts(source);
+            put_reused(source, first_record, texts, &mut self.staging.reused);
         }
     }
 
@@ -177,10 +179,10 @@ impl Head {
             put_link(source, self.buffers.layout(source), &mut frame.links);
         }
         while frame.names.len() + frame.reused.len() < part
-            && let Some(source) = self.forgetting.reused.min()
+            && let Some((source, first_record)) = self.forgetting.reused.pop_first()
         {
-            self.forgetting.reused.remove(source);
-            put_reused(source, dictionary.texts(source), &mut frame.reused);
+            let texts = dictionary.texts(source);
+            put_reused(source, first_record, texts, &mut frame.reused);
             put_link(source, self.buffers.layout(source), &mut frame.links);
         }
         let is_last = self.forgetting.reused.is_empty()

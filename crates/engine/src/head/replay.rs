@@ -4,6 +4,7 @@
 use super::Head;
 use crate::bytes::Short;
 use crate::dictionary::layouts::{Layout, Layouts};
+use crate::maps::HashMap;
 use roaring::RoaringBitmap;
 use seiner_model::SourceKey;
 
@@ -60,7 +61,7 @@ impl Head {
 
     /// Adds a source under the number of a forgotten one. Returns false if a source has the number, or
     /// the key.
-    pub fn reuse(&mut self, source: u32, key: &SourceKey) -> bool {
+    pub fn reuse(&mut self, source: u32, first_record: u64, key: &SourceKey) -> bool {
         let dictionary = self.dictionary.clone();
         let mut dictionary = dictionary.write();
         let dictionary = dictionary
@@ -72,6 +73,8 @@ impl Head {
             None => {
                 let is_level = key.level_id().is_some();
                 self.members.put(source, is_level, || key.clone());
+                self.forgetting.reused.insert(source, first_record);
+                self.forgetting.first_records.insert(source, first_record);
                 true
             }
         }
@@ -80,6 +83,19 @@ impl Head {
     /// Records that the catalog contains all sources and layouts so far.
     pub fn note_catalogued(&mut self) {
         self.catalogued = (self.sources(), self.layouts.len() as u32);
+        self.forgetting.reused.clear();
+    }
+
+    /// Returns whether rows under a number, in a record of the journal, are those of its source. Rows of
+    /// a forgotten source are dead.
+    pub fn owns_rows(&self, source: u32, record: u64) -> bool {
+        let first = self.forgetting.first_records.get(&source);
+        !self.is_absent(source) && first.is_none_or(|&first| record >= first)
+    }
+
+    /// Ends the replay.
+    pub fn end_replay(&mut self) {
+        self.forgetting.first_records = HashMap::default();
     }
 
     /// Sets the minimum number of new blocks.

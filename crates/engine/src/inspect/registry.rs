@@ -180,7 +180,7 @@ impl Registers for Registry {
         Ok(())
     }
 
-    fn reuse(&mut self, source: u32, key: &SourceKey) -> Result<(), String> {
+    fn reuse(&mut self, source: u32, _: u64, key: &SourceKey) -> Result<(), String> {
         let is_there = match self.dictionary.find(&self.names, key) {
             Some(known) => known == source,
             None => self.dictionary.put_at(&mut self.names, source, key),

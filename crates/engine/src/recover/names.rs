@@ -79,8 +79,8 @@ impl Registers for Parts {
         Ok(())
     }
 
-    fn reuse(&mut self, source: u32, key: &SourceKey) -> Result<(), String> {
-        match self.head.reuse(source, key) {
+    fn reuse(&mut self, source: u32, first_record: u64, key: &SourceKey) -> Result<(), String> {
+        match self.head.reuse(source, first_record, key) {
             true => Ok(()),
             false => Err(not_free(source, key)),
         }

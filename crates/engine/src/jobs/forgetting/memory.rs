@@ -35,8 +35,6 @@ pub(super) struct Search {
 /// Sources whose names were removed.
 pub(super) struct Waiting {
     pub(super) sources: RoaringBitmap,
-    /// Last journal file that may contain rows of the sources.
-    pub(super) journal_file: u32,
     /// Queries that may refer to the sources.
     pub(super) queries: Epoch,
     /// Monotonic time at which the names were removed, ns.

@@ -6,13 +6,13 @@
 //! first, until each of these sources was found. What is left is forgotten as [`crate::head`] describes:
 //! first in the catalog, then in memory.
 //!
-//! The number of a forgotten source is used again when neither the journal nor a query can refer to the
-//! source. Nothing is forgotten while a segment or a journal file is damaged or missing: if it is
+//! The number of a forgotten source is used again when no query can refer to the source. Nothing is forgotten while a segment or a journal file is damaged or missing: if it is
 //! restored, its rows must find their names.
 
 pub(crate) mod memory;
 
 use self::memory::{ForgettingMemory, Search, Waiting};
+use crate::commit::write_journal;
 use crate::core::Core;
 use crate::error::Error;
 use crate::head::Head;
@@ -42,7 +42,7 @@ pub(super) fn forget(core: &Core, writing: &mut Writing) -> Result<bool, Error> 
     }
     note_start(core, &mut writing.forgetting);
     close_segments(core, &mut writing.forgetting);
-    let freed = free_numbers(core, &mut writing.forgetting);
+    let freed = free_numbers(core, &mut writing.forgetting)?;
     if let Some(search) = &mut writing.forgetting.search {
         if !read_segment(core, search)? {
             writing.forgetting.search = None;
@@ -73,7 +73,6 @@ fn note_start(core: &Core, memory: &mut ForgettingMemory) {
     if !sources.is_empty() {
         memory.waiting.push_back(Waiting {
             sources,
-            journal_file: head.pins.current(),
             queries: core.queries.end_epoch(),
             since: core.clock.monotonic(),
         });
@@ -96,27 +95,26 @@ fn close_segments(core: &Core, memory: &mut ForgettingMemory) {
 }
 
 /// Frees the numbers of sources to which nothing refers any more. Returns whether there were any.
-fn free_numbers(core: &Core, memory: &mut ForgettingMemory) -> bool {
+fn free_numbers(core: &Core, memory: &mut ForgettingMemory) -> Result<bool, Error> {
     let is_free = |waiting: &mut Waiting| {
-        let head = core.head();
-        let oldest = head.pins.oldest();
-        core.clock.monotonic() - waiting.since >= REST
-            && waiting.queries.is_over()
-            && oldest.is_none_or(|oldest| oldest > waiting.journal_file)
+        core.clock.monotonic() - waiting.since >= REST && waiting.queries.is_over()
     };
     let Some(waiting) = memory.waiting.pop_front_if(is_free) else {
-        return false;
+        return Ok(false);
     };
+    // All rows of the sources are in records before the next.
+    write_journal(core, false)?;
+    let first_record = core.journal().sequence();
     core.log().retention.forget_sources(&waiting.sources);
     let sources: Vec<u32> = waiting.sources.iter().collect();
     for some in sources.chunks(AT_ONCE) {
         let (mut head, mut log) = core.both();
-        head.free_numbers(some);
+        head.free_numbers(some, first_record);
         for &source in some {
             log.retention.reset_source(source);
         }
     }
-    true
+    Ok(true)
 }
 
 /// Returns whether enough segments were dropped since the last search.
@@ -219,13 +217,9 @@ fn forget_candidates(core: &Core, memory: &mut ForgettingMemory) -> Result<(), E
         from = some.end;
         core.head().remove_names(&names[some]);
     }
-    let mut head = core.head();
-    let sources = head.end_round();
-    let journal_file = head.pins.current();
-    drop(head);
+    let sources = core.head().end_round();
     memory.waiting.push_back(Waiting {
         sources,
-        journal_file,
         queries: core.queries.end_epoch(),
         since: core.clock.monotonic(),
     });

@@ -159,6 +159,7 @@ impl<'a> Replay<'a> {
         sealer::run_alone(&mut self.parts, self.volume, &mut self.encoder)?;
         let resumed = std::mem::take(&mut self.resumed);
         self.parts.log.resume(resumed);
+        self.parts.head.end_replay();
         self.widen()
     }
 

@@ -113,7 +113,7 @@ impl Replay<'_> {
         mut follows: bool,
     ) -> Result<(), Short> {
         let source = row.source;
-        if self.parts.head.is_absent(source) {
+        if !self.parts.head.owns_rows(source, self.sequence - 1) {
             // All rows of a forgotten source are dead.
             if let Some(start) = row.start {
                 let next = start.block.saturating_add(1);
