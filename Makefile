@@ -107,7 +107,7 @@ bench-core-lock: ## Measure the holds of the engine's lock with a million source
 bench-sensors: ## Measure size and speed by the number of sensors, with bundles and without
 	cargo run --release --locked -p seiner-bench -- sensors $(ARGS)
 
-bench-churn: ## Register sensors that live for an hour, 24 million in all
+bench-churn: ## Register sensors that live for an hour, six million in all
 	cargo run --release --locked -p seiner-bench -- churn $(ARGS)
 
 bench-crowd: ## Store ten million sensors in a fixed memory, and start again

@@ -22,13 +22,13 @@ use std::time::{Duration, Instant};
 #[derive(Args)]
 pub struct ChurnSettings {
     /// Sources that begin in a minute
-    #[arg(long, default_value_t = 2_000)]
+    #[arg(long, default_value_t = 500)]
     sources: u64,
     /// Hours, each the lifetime of a source
     #[arg(long, default_value_t = 200)]
     lifetimes: u64,
     /// Memory of the store, MiB
-    #[arg(long, default_value_t = 64)]
+    #[arg(long, default_value_t = 32)]
     memory: u64,
 }
 

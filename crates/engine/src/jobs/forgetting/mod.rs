@@ -119,10 +119,10 @@ fn free_numbers(core: &Core, memory: &mut ForgettingMemory) -> Result<bool, Erro
 
 /// Returns whether enough segments were dropped since the last search.
 fn is_due(core: &Core, memory: &ForgettingMemory) -> bool {
-    let (head, log) = core.both();
-    if core.health.writable().is_err() || !is_complete(core, log.counters.damaged_blocks) {
+    if core.health.writable().is_err() || !is_complete(core) {
         return false;
     }
+    let (head, log) = core.both();
     let dropped = log.counters.segments_dropped;
     let Some(before) = memory.dropped else {
         return head.sources() > 0;
@@ -136,12 +136,12 @@ fn is_due(core: &Core, memory: &ForgettingMemory) -> bool {
 }
 
 /// Returns whether no data is damaged or missing.
-fn is_complete(core: &Core, damaged_blocks: u64) -> bool {
+fn is_complete(core: &Core) -> bool {
     let recovery = &core.recovery;
-    damaged_blocks == 0
-        && recovery.damaged_segments == 0
+    recovery.damaged_segments == 0
         && recovery.set_aside.is_empty()
         && core.losses().is_empty()
+        && core.log().counters.damaged_blocks == 0
 }
 
 fn begin_search(core: &Core, memory: &mut ForgettingMemory) -> Result<(), Error> {
