@@ -32,6 +32,7 @@ use crate::segment::files::Files;
 use crate::status::{Loss, Recovery};
 use crate::trouble::Path as Way;
 use crate::volume::Volume;
+use seiner_platform::critical::assert_outside;
 use seiner_platform::{Clock, Disk};
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -209,12 +210,14 @@ impl Core {
     }
 
     pub(crate) fn journal(&self) -> MutexGuard<'_, JournalWriter> {
+        assert_outside("locking the journal");
         self.journal
             .lock()
             .expect("no thread panics while it writes the journal")
     }
 
     pub(crate) fn ledger(&self) -> MutexGuard<'_, Ledger> {
+        assert_outside("locking the ledger");
         self.ledger
             .lock()
             .expect("no thread panics while it writes the ledger")
@@ -264,10 +267,7 @@ impl Core {
     /// Names registered while a frame is written are left to the next call, which may have many of
     /// them to write at once.
     pub(crate) fn write_catalog(&self) -> Result<(), Error> {
-        let mut writer = self
-            .catalog
-            .lock()
-            .expect("no thread panics while it writes the catalog");
+        let mut writer = self.catalog();
         let CatalogWriter { catalog, frame, .. } = &mut *writer;
         loop {
             let mut extent = Extent::Full;
@@ -292,6 +292,13 @@ impl Core {
         }
     }
 
+    fn catalog(&self) -> MutexGuard<'_, CatalogWriter> {
+        assert_outside("locking the catalog");
+        self.catalog
+            .lock()
+            .expect("no thread panics while it writes the catalog")
+    }
+
     /// Writes the catalog anew if a condition holds, and returns its length in bytes then.
     ///
     /// # Errors
@@ -300,10 +307,7 @@ impl Core {
         &self,
         is_due: impl FnOnce(&Catalog) -> bool,
     ) -> Result<Option<u64>, Error> {
-        let mut writer = self
-            .catalog
-            .lock()
-            .expect("no thread panics while it writes the catalog");
+        let mut writer = self.catalog();
         let CatalogWriter { disk, catalog, .. } = &mut *writer;
         if !is_due(catalog) {
             return Ok(None);
