@@ -44,8 +44,7 @@ const MARKS: u64 = 8;
 
 const PURPOSE: &str = "The engine in this process, without threads of its own: its jobs run after each simulated \
     minute. A source has a name that no other source ever has, sends a row with one field every ten minutes, and ends \
-    after an hour. The only retention class keeps an hour. At each mark, the store is closed and opened again. `numbers` \
-    are the numbers of sources in use or to be used again; without their reuse they would be all sources.";
+    after an hour. The only retention class keeps an hour. At each mark, the store is closed and opened again.";
 
 /// Figures at one moment.
 #[derive(Clone, Copy, Debug, Serialize)]
@@ -120,7 +119,7 @@ fn measure(settings: &ChurnSettings, directory: &Path) -> Result<Vec<Mark>> {
         while engine.step()? {}
         if (minute + 1) * MARKS / minutes > minute * MARKS / minutes {
             let spent = Usage::own()?.cpu_s - cpu;
-            let before = engine.status();
+            let (before, rss_bytes) = (engine.status(), Usage::own()?.rss);
             engine.close()?;
             drop(engine);
             let start = Instant::now();
@@ -133,7 +132,7 @@ fn measure(settings: &ChurnSettings, directory: &Path) -> Result<Vec<Mark>> {
                 sources: before.sources,
                 dictionary_bytes: before.dictionary_bytes,
                 memory_bytes: before.memory_used,
-                rss_bytes: Usage::own()?.rss,
+                rss_bytes,
                 disk_bytes: bytes_of(directory, "")?,
                 catalog_bytes: bytes_of(directory, "catalog")?,
                 start_ms,

@@ -2,7 +2,10 @@
 #![allow(clippy::unwrap_used)]
 
 use seiner_engine::{Durability, Engine, Error, Options, Query};
-use seiner_model::{Column, Columns, FieldColumn, Interval, Selector, SourceId, SourceKey};
+use seiner_model::{
+    Batch, Cell, Column, Columns, FieldColumn, Interval, KeyError, Notation, Selector, SourceId,
+    SourceKey, Value,
+};
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Barrier};
@@ -160,4 +163,89 @@ fn waiting_writers_get_an_error_when_the_store_is_closed() {
         // A batch that was rejected in the middle is stored in part.
         assert!(found >= sent && found < sent + 1000, "{found} of {sent}");
     }
+}
+
+/// Canonical names without escapes.
+struct Canonical;
+
+impl Notation for Canonical {
+    fn id(&self) -> u32 {
+        SourceKey::NOTATION
+    }
+
+    fn source_key(&self, name: &[u8]) -> Result<SourceKey, KeyError> {
+        Err(KeyError::Notation(
+            String::from_utf8_lossy(name).into_owned(),
+        ))
+    }
+}
+
+/// Appends a row to each of some sources, by their names.
+fn append_named(engine: &Engine, generation: i64, time: i64) {
+    let names: Vec<String> = (0..100)
+        .map(|n| format!("pods,generation=g{generation:02},n={n}"))
+        .collect();
+    let mut batch = Batch::new();
+    for name in &names {
+        let cell = Cell {
+            field: b"v",
+            value: Value::F64(time as f64),
+        };
+        batch.push(name.as_bytes(), time, [cell]);
+    }
+    let receipt = engine.append(&Canonical, &batch).unwrap();
+    assert!(receipt.rejected.is_empty(), "{:?}", receipt.rejected);
+}
+
+/// Regression: a search for sources without data locked the ledger after the log, and a commit the log
+/// after the ledger. Both waited for ever.
+#[test]
+fn sources_are_forgotten_while_others_are_written_and_read() {
+    let dir = tempfile::tempdir().unwrap();
+    let engine = Engine::open_directory(dir.path(), options()).unwrap();
+    let all = Interval::new(i64::MIN, i64::MAX);
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let (engine, done) = (&engine, &done);
+        // Sources of a generation come and go. Those of the last stay, and get rows all the time.
+        scope.spawn(move || {
+            for time in 0.. {
+                append_named(engine, 99, time);
+                engine.commit().unwrap();
+                if done.load(Relaxed) {
+                    break;
+                }
+            }
+        });
+        scope.spawn(move || {
+            let query = Query {
+                selector: Selector::all(),
+                fields: None,
+                interval: all,
+            };
+            while !done.load(Relaxed) {
+                for series in engine.select(&query).unwrap() {
+                    assert_eq!(series.unwrap().key.measurement(), "pods");
+                }
+            }
+        });
+        for generation in 0..20 {
+            (0..3).for_each(|time| append_named(engine, generation, time));
+            engine.flush().unwrap();
+            let gone = format!("pods{{generation=\"g{generation:02}\"}}");
+            engine
+                .delete(&Selector::parse(&gone).unwrap(), all)
+                .unwrap();
+        }
+        let began = std::time::Instant::now();
+        while engine.status().sources_forgotten == 0 && began.elapsed().as_secs() < 60 {
+            engine.flush().unwrap();
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        done.store(true, Relaxed);
+    });
+    let status = engine.status();
+    assert!(status.sources_forgotten > 0, "{status:?}");
+    let last = Selector::parse("pods{generation=\"g99\"}").unwrap();
+    assert_eq!(engine.sources(&last).len(), 100);
 }
