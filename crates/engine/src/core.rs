@@ -18,7 +18,7 @@ use crate::jobs::merging::memory::{Decisions, MergeMemory};
 use crate::jobs::writing::{Writing, WritingGuard};
 use crate::journal::files::JournalWriter;
 use crate::ledger::Ledger;
-use crate::locks::{HeadGuard, Locks, LogGuard};
+use crate::locks::{HeadGuard, Locks, LogGuard, assert_none_held};
 use crate::log::Log;
 use crate::options::{Durability, Options, Together};
 use crate::persisted_clock::PersistedClock;
@@ -32,7 +32,6 @@ use crate::segment::files::Files;
 use crate::status::{Loss, Recovery};
 use crate::trouble::Path as Way;
 use crate::volume::Volume;
-use seiner_platform::critical::assert_outside;
 use seiner_platform::{Clock, Disk};
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -210,14 +209,14 @@ impl Core {
     }
 
     pub(crate) fn journal(&self) -> MutexGuard<'_, JournalWriter> {
-        assert_outside("locking the journal");
+        assert_none_held("the journal");
         self.journal
             .lock()
             .expect("no thread panics while it writes the journal")
     }
 
     pub(crate) fn ledger(&self) -> MutexGuard<'_, Ledger> {
-        assert_outside("locking the ledger");
+        assert_none_held("the ledger");
         self.ledger
             .lock()
             .expect("no thread panics while it writes the ledger")
@@ -293,7 +292,7 @@ impl Core {
     }
 
     fn catalog(&self) -> MutexGuard<'_, CatalogWriter> {
-        assert_outside("locking the catalog");
+        assert_none_held("the catalog");
         self.catalog
             .lock()
             .expect("no thread panics while it writes the catalog")

@@ -22,6 +22,8 @@ use std::time::Instant;
 thread_local! {
     /// Number of logs that this thread has locked.
     static LOGS: std::cell::Cell<u32> = const { std::cell::Cell::new(0) };
+    /// Number of heads and logs that this thread has locked.
+    static LOCKS: std::cell::Cell<u32> = const { std::cell::Cell::new(0) };
 }
 
 /// Head and log of a store, shared by threads.
@@ -46,6 +48,7 @@ pub struct Guard<'a, T> {
     since: Instant,
     place: &'static Location<'static>,
     _section: Section,
+    _held: HeldLock,
 }
 
 /// Access to the head.
@@ -59,6 +62,22 @@ pub struct LogGuard<'a> {
 
 /// Marker of a log that this thread has locked.
 struct HeldLog;
+
+/// Marker of a head or a log that this thread has locked.
+struct HeldLock;
+
+/// Asserts that this thread has locked neither a head nor a log, in debug builds. `what` names the lock that it takes
+/// next, for the message.
+#[inline]
+#[track_caller]
+pub fn assert_none_held(what: &str) {
+    #[cfg(debug_assertions)]
+    LOCKS.with(|locks| {
+        let held = locks.get() > 0 && !std::thread::panicking();
+        assert!(!held, "{what} is locked before the head and the log");
+    });
+    let _ = what;
+}
 
 impl Locks {
     /// Creates the locks of a head and a log.
@@ -170,6 +189,7 @@ impl<'a, T> Guard<'a, T> {
             since: Instant::now(),
             place: Location::caller(),
             _section: Section::enter(),
+            _held: HeldLock::enter(),
         }
     }
 }
@@ -240,6 +260,21 @@ impl HeldLog {
             let held = logs.get() > 0 && !std::thread::panicking();
             assert!(!held, "the head is locked before the log");
         });
+    }
+}
+
+impl HeldLock {
+    fn enter() -> HeldLock {
+        #[cfg(debug_assertions)]
+        LOCKS.with(|locks| locks.set(locks.get() + 1));
+        HeldLock
+    }
+}
+
+impl Drop for HeldLock {
+    fn drop(&mut self) {
+        #[cfg(debug_assertions)]
+        LOCKS.with(|locks| locks.set(locks.get() - 1));
     }
 }
 
