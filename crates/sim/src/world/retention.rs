@@ -82,6 +82,9 @@ impl World {
             Work::Checkpoint,
             Work::Merge,
             Work::Drop,
+            // Expiry is the shortest of these.
+            Work::Expire,
+            Work::Expire,
             Work::Expire,
             Work::Delete,
             Work::Forget,
