@@ -20,10 +20,8 @@ use std::time::Instant;
 
 #[cfg(debug_assertions)]
 thread_local! {
-    /// Number of logs that this thread has locked.
-    static LOGS: std::cell::Cell<u32> = const { std::cell::Cell::new(0) };
-    /// Number of heads and logs that this thread has locked.
-    static LOCKS: std::cell::Cell<u32> = const { std::cell::Cell::new(0) };
+    /// Number of heads, and of logs, that this thread has locked.
+    static HELD: [std::cell::Cell<u32>; 2] = const { [const { std::cell::Cell::new(0) }; 2] };
 }
 
 /// Head and log of a store, shared by threads.
@@ -48,35 +46,35 @@ pub struct Guard<'a, T> {
     since: Instant,
     place: &'static Location<'static>,
     _section: Section,
-    _held: HeldLock,
+    _held: Held,
 }
 
 /// Access to the head.
 pub type HeadGuard<'a> = Guard<'a, Head>;
 
 /// Access to the log.
-pub struct LogGuard<'a> {
-    guard: Guard<'a, Log>,
-    _held: HeldLog,
+pub type LogGuard<'a> = Guard<'a, Log>;
+
+/// Marker of a part of the store that this thread has locked.
+#[cfg_attr(
+    not(debug_assertions),
+    allow(dead_code, reason = "only debug builds count")
+)]
+struct Held(Part);
+
+/// Part of a store with a lock of its own.
+#[derive(Clone, Copy)]
+enum Part {
+    Head,
+    Log,
 }
-
-/// Marker of a log that this thread has locked.
-struct HeldLog;
-
-/// Marker of a head or a log that this thread has locked.
-struct HeldLock;
 
 /// Asserts that this thread has locked neither a head nor a log, in debug builds. `what` names the lock that it takes
 /// next, for the message.
 #[inline]
 #[track_caller]
 pub fn assert_none_held(what: &str) {
-    #[cfg(debug_assertions)]
-    LOCKS.with(|locks| {
-        let held = locks.get() > 0 && !std::thread::panicking();
-        assert!(!held, "{what} is locked before the head and the log");
-    });
-    let _ = what;
+    Held::assert_none(&[Part::Head, Part::Log], what, "the head and the log");
 }
 
 impl Locks {
@@ -97,28 +95,23 @@ impl Locks {
     /// Locks the head.
     #[track_caller]
     pub fn head(&self) -> HeadGuard<'_> {
-        HeldLog::assert_none();
-        Guard::new(self.head.value.lock(), &self.head.holds, &self.health)
+        Held::assert_none(&[Part::Log], "the head", "the log");
+        let value = self.head.value.lock();
+        Guard::new(value, &self.head.holds, &self.health, Part::Head)
     }
 
     /// Locks the log.
     #[track_caller]
     pub fn log(&self) -> LogGuard<'_> {
-        LogGuard::new(Guard::new(
-            self.log.value.lock(),
-            &self.log.holds,
-            &self.health,
-        ))
+        let value = self.log.value.lock();
+        Guard::new(value, &self.log.holds, &self.health, Part::Log)
     }
 
     /// Locks the log if no other thread holds its lock.
     #[track_caller]
     pub fn try_log(&self) -> Option<LogGuard<'_>> {
-        Some(LogGuard::new(Guard::new(
-            self.log.value.try_lock()?,
-            &self.log.holds,
-            &self.health,
-        )))
+        let value = self.log.value.try_lock()?;
+        Some(Guard::new(value, &self.log.holds, &self.health, Part::Log))
     }
 
     /// Locks the head and the log, so that rows in memory and in segments are those of the same
@@ -181,7 +174,12 @@ impl<T> Lock<T> {
 
 impl<'a, T> Guard<'a, T> {
     #[track_caller]
-    fn new(value: MutexGuard<'a, T>, holds: &'a HoldCounter, health: &'a Health) -> Guard<'a, T> {
+    fn new(
+        value: MutexGuard<'a, T>,
+        holds: &'a HoldCounter,
+        health: &'a Health,
+        part: Part,
+    ) -> Guard<'a, T> {
         Guard {
             value,
             holds,
@@ -189,7 +187,7 @@ impl<'a, T> Guard<'a, T> {
             since: Instant::now(),
             place: Location::caller(),
             _section: Section::enter(),
-            _held: HeldLock::enter(),
+            _held: Held::enter(part),
         }
     }
 }
@@ -220,68 +218,33 @@ impl<T> DerefMut for Guard<'_, T> {
     }
 }
 
-impl<'a> LogGuard<'a> {
-    fn new(guard: Guard<'a, Log>) -> LogGuard<'a> {
-        LogGuard {
-            guard,
-            _held: HeldLog::enter(),
-        }
-    }
-}
-
-impl Deref for LogGuard<'_> {
-    type Target = Log;
-
-    #[inline]
-    fn deref(&self) -> &Log {
-        &self.guard
-    }
-}
-
-impl DerefMut for LogGuard<'_> {
-    #[inline]
-    fn deref_mut(&mut self) -> &mut Log {
-        &mut self.guard
-    }
-}
-
-impl HeldLog {
-    fn enter() -> HeldLog {
+impl Held {
+    fn enter(part: Part) -> Held {
         #[cfg(debug_assertions)]
-        LOGS.with(|logs| logs.set(logs.get() + 1));
-        HeldLog
+        HELD.with(|held| held[part as usize].update(|count| count + 1));
+        Held(part)
     }
 
-    /// Asserts that this thread has no log locked, in debug builds.
+    /// Asserts that this thread has locked none of these parts, in debug builds. `what` is the lock that it takes next,
+    /// and `before` names the parts.
+    #[inline]
     #[track_caller]
-    fn assert_none() {
+    fn assert_none(parts: &[Part], what: &str, before: &str) {
         #[cfg(debug_assertions)]
-        LOGS.with(|logs| {
-            let held = logs.get() > 0 && !std::thread::panicking();
-            assert!(!held, "the head is locked before the log");
+        HELD.with(|held| {
+            let is_held = parts.iter().any(|part| held[*part as usize].get() > 0);
+            // A thread that panics has already printed a message.
+            let is_right = !is_held || std::thread::panicking();
+            assert!(is_right, "{what} is locked before {before}");
         });
+        let _ = (parts, what, before);
     }
 }
 
-impl HeldLock {
-    fn enter() -> HeldLock {
-        #[cfg(debug_assertions)]
-        LOCKS.with(|locks| locks.set(locks.get() + 1));
-        HeldLock
-    }
-}
-
-impl Drop for HeldLock {
+impl Drop for Held {
     fn drop(&mut self) {
         #[cfg(debug_assertions)]
-        LOCKS.with(|locks| locks.set(locks.get() - 1));
-    }
-}
-
-impl Drop for HeldLog {
-    fn drop(&mut self) {
-        #[cfg(debug_assertions)]
-        LOGS.with(|logs| logs.set(logs.get() - 1));
+        HELD.with(|held| held[self.0 as usize].update(|count| count - 1));
     }
 }
 
