@@ -1,5 +1,6 @@
 //! Decoding of numbers and texts from bytes, with checks of the length.
 
+use roaring::RoaringBitmap;
 use seiner_codec::varint;
 
 /// Error: the bytes end too early, or contain an impossible number.
@@ -9,6 +10,14 @@ pub struct Short;
 /// Limit of block and record numbers. No store reaches it, so a larger number is damage. Adding 1
 /// to a valid number never overflows.
 pub const COUNT_LIMIT: u64 = 1 << 62;
+
+/// Writes a set of sources: the length, and the portable Roaring format.
+pub fn put_sources(sources: &RoaringBitmap, out: &mut Vec<u8>) {
+    varint::put_u64(sources.serialized_size() as u64, out);
+    sources
+        .serialize_into(out)
+        .expect("a write to a Vec does not fail");
+}
 
 /// Reader that consumes a slice from the front.
 pub struct Cursor<'a>(pub &'a [u8]);
@@ -52,6 +61,12 @@ impl<'a> Cursor<'a> {
     #[inline]
     pub fn signed(&mut self) -> Result<i64, Short> {
         varint::get_i64(&mut self.0).map_err(|_| Short)
+    }
+
+    /// Reads a set of sources.
+    pub fn sources(&mut self) -> Result<RoaringBitmap, Short> {
+        let len = self.count(u32::MAX as usize)?;
+        RoaringBitmap::deserialize_from(self.take(len)?).map_err(|_| Short)
     }
 
     /// Reads a varint of at most `limit`.

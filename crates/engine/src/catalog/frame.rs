@@ -1,6 +1,6 @@
 //! Frames of the catalog: sources, layouts, links and records of dead data, and their registration.
 
-use crate::bytes::{Cursor, Short, put_bytes, put_text};
+use crate::bytes::{Cursor, Short, put_bytes, put_sources, put_text};
 use crate::dictionary::layouts::{Layout, Layouts};
 use roaring::RoaringBitmap;
 use seiner_codec::varint;
@@ -358,8 +358,7 @@ pub fn read_streams(body: &[u8], plain: usize, frame: &mut Frame) -> Result<(), 
         *stream = take_stream(&mut cursor)?.to_vec();
     }
     if !cursor.is_empty() {
-        let forgotten = take_stream(&mut cursor)?;
-        frame.forgotten = RoaringBitmap::deserialize_from(forgotten).map_err(|_| Short)?;
+        frame.forgotten = cursor.sources()?;
         frame.reused = take_stream(&mut cursor)?.to_vec();
     }
     cursor.is_empty().then_some(()).ok_or(Short)
@@ -374,21 +373,12 @@ fn take_stream<'b>(cursor: &mut Cursor<'b>) -> Result<&'b [u8], Short> {
 /// first version.
 pub fn put_streams(frame: &Frame) -> Vec<u8> {
     let mut plain = Vec::new();
-    let mut put = |stream: &[u8]| {
-        varint::put_u64(stream.len() as u64, &mut plain);
-        plain.extend_from_slice(stream);
-    };
     for stream in [&frame.names, &frame.layouts, &frame.links, &frame.dead] {
-        put(stream);
+        put_bytes(stream, &mut plain);
     }
     if frame.needs_second_version() {
-        let mut forgotten = Vec::new();
-        frame
-            .forgotten
-            .serialize_into(&mut forgotten)
-            .expect("a write to a Vec does not fail");
-        put(&forgotten);
-        put(&frame.reused);
+        put_sources(&frame.forgotten, &mut plain);
+        put_bytes(&frame.reused, &mut plain);
     }
     plain
 }

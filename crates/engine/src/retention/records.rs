@@ -1,6 +1,6 @@
 //! Records for the catalog: deletes, floors and rules. A start reads them.
 
-use crate::bytes::{Cursor, Short, put_text};
+use crate::bytes::{Cursor, Short, put_sources, put_text};
 use crate::retention::class::{Classes, Keep, get_classes, put_classes};
 use crate::retention::{Floor, Retention, Tombstone};
 use crate::segment::Entry;
@@ -99,7 +99,7 @@ impl Retention {
                 }
                 ROLLED_UP => {
                     let time = cursor.signed()?;
-                    let sources = get_sources(&mut cursor)?;
+                    let sources = cursor.sources()?;
                     Arc::make_mut(&mut self.rolled_up).push((sources, time));
                 }
                 LEDGER => self.has_ledger = true,
@@ -398,24 +398,11 @@ pub(super) fn put_rolled_up(sources: &RoaringBitmap, before: i64, out: &mut Vec<
     put_sources(sources, out);
 }
 
-fn put_sources(sources: &RoaringBitmap, out: &mut Vec<u8>) {
-    varint::put_u64(sources.serialized_size() as u64, out);
-    sources
-        .serialize_into(out)
-        .expect("a write to a Vec does not fail");
-}
-
-fn get_sources(cursor: &mut Cursor<'_>) -> Result<RoaringBitmap, Short> {
-    let len = cursor.count(u32::MAX as usize)?;
-    let bytes = cursor.take(len)?;
-    RoaringBitmap::deserialize_from(bytes).map_err(|_| Short)
-}
-
 fn get_tombstone(cursor: &mut Cursor<'_>) -> Result<Tombstone, Short> {
     let before = cursor.varint()?;
     let interval = Interval::new(cursor.signed()?, cursor.signed()?);
     Ok(Tombstone {
-        sources: get_sources(cursor)?,
+        sources: cursor.sources()?,
         interval,
         before,
     })
