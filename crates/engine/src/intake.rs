@@ -175,13 +175,9 @@ pub(crate) fn append_samples(
         if highest >= known {
             return Err(Error::UnknownSource(highest));
         }
-        if head.has_absent()
-            && let Some(absent) = floats
-                .sources
-                .iter()
-                .find(|source| head.is_absent(source.0))
-        {
-            return Err(Error::UnknownSource(absent.0));
+        let numbers = floats.sources.iter().map(|source| source.0);
+        if let Some(absent) = head.members().find_absent(numbers) {
+            return Err(Error::UnknownSource(absent));
         }
         // If some rows may be too old, rows are examined one by one.
         let late_before = head.late_before();

@@ -91,9 +91,13 @@ impl Members {
         self.lists().absent.contains(source)
     }
 
-    /// Returns whether any number has no source.
-    pub fn has_absent(&self) -> bool {
-        !self.lists().absent.is_empty()
+    /// Returns the first of some numbers without a source.
+    pub fn find_absent(&self, mut numbers: impl Iterator<Item = u32>) -> Option<u32> {
+        let lists = self.lists();
+        match lists.absent.is_empty() {
+            true => None,
+            false => numbers.find(|number| lists.absent.contains(*number)),
+        }
     }
 
     /// Returns the numbers without a source.

@@ -97,7 +97,8 @@ impl Dictionary {
             let hash = canonical(names, key).1;
             self.list_pairs(key);
             self.free.remove(source, self.members.capacity(source));
-            self.fill(names, source, hash);
+            self.take_number(source);
+            self.link(names, source, hash);
         }
         fits
     }
@@ -160,19 +161,28 @@ impl Dictionary {
 
     /// Registers a source with the pairs in `fresh`. A free number is used before a new one.
     fn add(&mut self, names: &mut Names, hash: NameHash) -> u32 {
-        let free = self.free.take(self.fresh.len());
-        let source = free.unwrap_or(self.members.len() as u32);
-        if free.is_none() {
-            self.members.push(&self.fresh);
-        }
-        self.fill(names, source, hash);
+        let source = match self.free.take(self.fresh.len()) {
+            Some(source) => {
+                self.take_number(source);
+                source
+            }
+            None => {
+                self.members.push(&self.fresh);
+                self.members.len() as u32 - 1
+            }
+        };
+        self.link(names, source, hash);
         source
     }
 
-    /// Gives a source the pairs in `fresh`.
-    fn fill(&mut self, names: &mut Names, source: u32, hash: NameHash) {
+    /// Gives the pairs in `fresh` the number of a forgotten source.
+    fn take_number(&mut self, source: u32) {
         self.members.replace(source, &self.fresh);
         self.absent.remove(source);
+    }
+
+    /// Adds a source to the lists of the pairs in `fresh`, and to the names.
+    fn link(&mut self, names: &mut Names, source: u32, hash: NameHash) {
         for &pair in &self.fresh {
             self.pairs.add_source(pair, source);
         }

@@ -31,14 +31,14 @@ pub(super) struct Forgetting {
     /// Sources for the catalog to forget.
     recorded: RoaringBitmap,
     /// Sources that are used through their numbers while the store is open.
-    pub(super) pinned: RoaringBitmap,
+    pinned: RoaringBitmap,
     /// Sources without a name whose numbers are not yet free.
-    pub(super) nameless: RoaringBitmap,
+    nameless: RoaringBitmap,
     /// Numbers without a name under which segments contain dead blocks: a copy of a store may be of a
     /// moment before they were dropped.
     occupied: RoaringBitmap,
     /// Number of times that names were removed.
-    pub(super) rounds: u64,
+    rounds: u64,
     /// Sources with names that the catalog does not yet contain, under numbers that it contains. Each
     /// with the first record of the journal that may contain its rows.
     pub(super) reused: BTreeMap<u32, u64>,
@@ -139,11 +139,6 @@ impl Head {
     /// Returns whether a source has no name.
     pub fn is_absent(&self, source: u32) -> bool {
         source >= self.sources() || self.members.is_absent(source)
-    }
-
-    /// Returns whether any number has no name.
-    pub fn has_absent(&self) -> bool {
-        self.members.has_absent()
     }
 
     /// Returns how often names were removed: a source that was found before may have no name now.

@@ -6,8 +6,9 @@
 //! first, until each of these sources was found. What is left is forgotten as [`crate::head`] describes:
 //! first in the catalog, then in memory.
 //!
-//! The number of a forgotten source is used again when no query can refer to the source. Nothing is forgotten while a segment or a journal file is damaged or missing: if it is
-//! restored, its rows must find their names.
+//! The number of a forgotten source is used again when no query can refer to the source. Nothing is
+//! forgotten while a segment or a journal file is damaged or missing: if it is restored, its rows must
+//! find their names.
 
 pub(crate) mod memory;
 
@@ -63,7 +64,7 @@ pub(super) fn forget(core: &Core, writing: &mut Writing) -> Result<bool, Error> 
     Ok(freed)
 }
 
-/// Lets the sources without names that a start finds wait for the end of the journal.
+/// Lets the numbers without names that a start finds wait as those that lose their names now.
 fn note_start(core: &Core, memory: &mut ForgettingMemory) {
     if std::mem::replace(&mut memory.knows_start, true) {
         return;
@@ -117,13 +118,14 @@ fn free_numbers(core: &Core, memory: &mut ForgettingMemory) -> Result<bool, Erro
     Ok(true)
 }
 
-/// Returns whether enough segments were dropped since the last search.
+/// Returns whether a search should begin.
 fn is_due(core: &Core, memory: &ForgettingMemory) -> bool {
-    if core.health.writable().is_err() || !is_complete(core) {
-        return false;
-    }
+    has_dropped(core, memory) && core.health.writable().is_ok() && is_complete(core)
+}
+
+/// Returns whether enough segments were dropped since the last search, or there was none.
+fn has_dropped(core: &Core, memory: &ForgettingMemory) -> bool {
     let (head, log) = core.both();
-    let dropped = log.counters.segments_dropped;
     let Some(before) = memory.dropped else {
         return head.sources() > 0;
     };
@@ -132,7 +134,7 @@ fn is_due(core: &Core, memory: &ForgettingMemory) -> bool {
         true => 1,
         false => few,
     };
-    dropped - before >= needed
+    log.counters.segments_dropped - before >= needed
 }
 
 /// Returns whether no data is damaged or missing.
@@ -140,7 +142,7 @@ fn is_complete(core: &Core) -> bool {
     let recovery = &core.recovery;
     recovery.damaged_segments == 0
         && recovery.set_aside.is_empty()
-        && core.losses().is_empty()
+        && core.ledger().contents().unacknowledged().is_empty()
         && core.log().counters.damaged_blocks == 0
 }
 
