@@ -13,7 +13,7 @@
 mod tiny;
 
 use seiner_engine::{Engine, check};
-use seiner_model::{Batch, Cell, Interval, Selector, Value};
+use seiner_model::{Interval, Selector};
 use seiner_platform::sim::{SimClock, SimDisk};
 use std::collections::BTreeMap;
 use std::fs;
@@ -41,18 +41,7 @@ fn forgetful() -> Files {
     let engine = engine.unwrap();
     let append = |measurement: &str, time: i64| {
         let names: Vec<String> = (0..3).map(|n| format!("{measurement},n={n}")).collect();
-        let mut batch = Batch::new();
-        for name in &names {
-            let cell = Cell {
-                field: b"v",
-                value: Value::F64(time as f64),
-            };
-            batch.push(name.as_bytes(), time, [cell]);
-        }
-        assert_eq!(
-            engine.append(&tiny::Plain, &batch).unwrap().rejected_total,
-            0
-        );
+        tiny::append_rows(&engine, &names, time);
         engine.flush().unwrap();
     };
     append("gone", 1);

@@ -1,11 +1,10 @@
 //! Tests of a store with background threads and concurrent writers, readers and deletes.
 #![allow(clippy::unwrap_used)]
 
+mod tiny;
+
 use seiner_engine::{Durability, Engine, Error, Options, Query};
-use seiner_model::{
-    Batch, Cell, Column, Columns, FieldColumn, Interval, KeyError, Notation, Selector, SourceId,
-    SourceKey, Value,
-};
+use seiner_model::{Column, Columns, FieldColumn, Interval, Selector, SourceId, SourceKey};
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Barrier};
@@ -165,40 +164,15 @@ fn waiting_writers_get_an_error_when_the_store_is_closed() {
     }
 }
 
-/// Canonical names without escapes.
-struct Canonical;
-
-impl Notation for Canonical {
-    fn id(&self) -> u32 {
-        SourceKey::NOTATION
-    }
-
-    fn source_key(&self, name: &[u8]) -> Result<SourceKey, KeyError> {
-        Err(KeyError::Notation(
-            String::from_utf8_lossy(name).into_owned(),
-        ))
-    }
-}
-
-/// Appends a row to each of some sources, by their names.
-fn append_named(engine: &Engine, generation: i64, time: i64) {
-    let names: Vec<String> = (0..100)
-        .map(|n| format!("pods,generation=g{generation:02},n={n}"))
-        .collect();
-    let mut batch = Batch::new();
-    for name in &names {
-        let cell = Cell {
-            field: b"v",
-            value: Value::F64(time as f64),
-        };
-        batch.push(name.as_bytes(), time, [cell]);
-    }
-    let receipt = engine.append(&Canonical, &batch).unwrap();
-    assert!(receipt.rejected.is_empty(), "{:?}", receipt.rejected);
+/// Appends a row to each source of a generation.
+fn append_generation(engine: &Engine, generation: i64, time: i64) {
+    let name = |n| format!("pods,generation=g{generation:02},n={n}");
+    let names: Vec<String> = (0..100).map(name).collect();
+    tiny::append_rows(engine, &names, time);
 }
 
 /// Regression: a search for sources without data locked the ledger after the log, and a commit the log
-/// after the ledger. Both waited for ever.
+/// after the ledger, so that neither continued.
 #[test]
 fn sources_are_forgotten_while_others_are_written_and_read() {
     let dir = tempfile::tempdir().unwrap();
@@ -210,7 +184,7 @@ fn sources_are_forgotten_while_others_are_written_and_read() {
         // Sources of a generation come and go. Those of the last stay, and get rows all the time.
         scope.spawn(move || {
             for time in 0.. {
-                append_named(engine, 99, time);
+                append_generation(engine, 99, time);
                 engine.commit().unwrap();
                 if done.load(Relaxed) {
                     break;
@@ -230,7 +204,7 @@ fn sources_are_forgotten_while_others_are_written_and_read() {
             }
         });
         for generation in 0..20 {
-            (0..3).for_each(|time| append_named(engine, generation, time));
+            (0..3).for_each(|time| append_generation(engine, generation, time));
             engine.flush().unwrap();
             let gone = format!("pods{{generation=\"g{generation:02}\"}}");
             engine

@@ -170,6 +170,20 @@ pub fn write(story: &Story, disk: &SimDisk) -> Result<(), Error> {
     Ok(())
 }
 
+/// Appends a row with one field to each of some sources. The value is the time.
+pub fn append_rows(engine: &Engine, names: &[String], time: i64) {
+    let mut batch = Batch::new();
+    for name in names {
+        let cell = Cell {
+            field: b"v",
+            value: Value::F64(time as f64),
+        };
+        batch.push(name.as_bytes(), time, [cell]);
+    }
+    let receipt = engine.append(&Plain, &batch).unwrap();
+    assert!(receipt.rejected.is_empty(), "{:?}", receipt.rejected);
+}
+
 /// Returns the files of a disk.
 pub fn files(disk: &dyn Disk) -> BTreeMap<String, Vec<u8>> {
     let read = |name: String| {
