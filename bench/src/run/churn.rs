@@ -5,11 +5,12 @@
 
 use crate::process::{Usage, bytes_of};
 use crate::report::{Check, OutputPaths, Relation, Report, Table, cell};
+use crate::run::core::Canonical;
 use crate::workload::START;
 use anyhow::{Context, Result, ensure};
 use clap::Args;
 use seiner_engine::{Class, Classes, Engine, Interval, Options, Query, Selector};
-use seiner_model::{Batch, Cell, KeyError, Notation, SourceKey, Value};
+use seiner_model::{Batch, Cell, Value};
 use seiner_platform::Directory;
 use seiner_platform::sim::SimClock;
 use serde::Serialize;
@@ -191,21 +192,6 @@ fn query(engine: &Engine, source: u64) -> Result<f64> {
     }
     times.sort_unstable_by(f64::total_cmp);
     Ok(times[times.len() / 2])
-}
-
-/// Canonical names without escapes.
-struct Canonical;
-
-impl Notation for Canonical {
-    fn id(&self) -> u32 {
-        SourceKey::NOTATION
-    }
-
-    fn source_key(&self, name: &[u8]) -> Result<SourceKey, KeyError> {
-        Err(KeyError::Notation(
-            String::from_utf8_lossy(name).into_owned(),
-        ))
-    }
 }
 
 fn table(marks: &[Mark]) -> Table {

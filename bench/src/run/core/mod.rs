@@ -7,7 +7,8 @@ mod merging;
 mod rows;
 mod year;
 
-use self::rows::{BATCH, BESIDE, Canonical, Names};
+pub use self::rows::Canonical;
+use self::rows::{BATCH, BESIDE, Names};
 use self::year::Year;
 
 use crate::process::Usage;
