@@ -4,6 +4,7 @@ use super::shelf::{self, Replaces, check_document, check_name};
 use crate::api_error::ApiError;
 use crate::app_state::AppState;
 use crate::ingest::now;
+use crate::port;
 use axum::Json;
 use axum::body::Bytes;
 use axum::extract::{Path, State};
@@ -24,7 +25,7 @@ const MAX_WAIT: Duration = Duration::from_secs(30);
 pub async fn list(State(app): State<Arc<AppState>>) -> Result<Json<Value>, ApiError> {
     let permit = app.queries.acquire()?;
     let store = app.store.clone();
-    let found = tokio::task::spawn_blocking(move || {
+    let found = port::blocking(move || {
         let _permit = permit;
         shelf::present(&*store)
     });
@@ -43,7 +44,7 @@ pub async fn read(
     check_name(&name)?;
     let permit = app.queries.acquire()?;
     let (store, wanted) = (app.store.clone(), name.clone());
-    let found = tokio::task::spawn_blocking(move || {
+    let found = port::blocking(move || {
         let _permit = permit;
         shelf::find(&*store, &wanted)
     });
@@ -120,7 +121,7 @@ async fn change(
     check_name(name)?;
     let permit = app.writes.acquire()?;
     let (state, name) = (app.clone(), name.to_string());
-    let changed = tokio::task::spawn_blocking(move || {
+    let changed = port::blocking(move || {
         let lock = state.dashboards.lock();
         let _one = lock.unwrap_or_else(PoisonError::into_inner);
         shelf::change(&*state.store, &name, &document, replaces, now())
@@ -130,7 +131,7 @@ async fn change(
         return Ok(revision);
     }
     let store = app.store.clone();
-    let waiting = tokio::task::spawn_blocking(move || {
+    let waiting = port::blocking(move || {
         // The permit limits the number of threads that wait, those without a client included.
         let _permit = permit;
         store.wait_durable(position)
