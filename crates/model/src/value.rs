@@ -103,10 +103,18 @@ fn single(value: f64) -> Option<f32> {
     (is_equal || has_text_of(single, value)).then_some(single)
 }
 
-/// Returns true if the shortest text of a 32-bit float denotes a 64-bit float.
+/// Returns true if the shortest text of a 32-bit float denotes a 64-bit float. A float halfway between two such texts has
+/// both: Rust prints 7.47265625 as `7.4726563`, numpy prints it as `7.4726562`.
 pub fn has_text_of(single: f32, value: f64) -> bool {
-    let text = format!("{single:e}").parse::<f64>();
-    text.is_ok_and(|text| text.to_bits() == value.to_bits())
+    let denotes = |text: &str| text.parse::<f64>().is_ok_and(|text| text.to_bits() == value.to_bits());
+    let up = format!("{single:e}");
+    if denotes(&up) {
+        return true;
+    }
+    // With a given number of digits, Rust rounds to the even one.
+    let digits = up.split('e').next().unwrap_or_default().bytes().filter(u8::is_ascii_digit).count();
+    let even = format!("{single:.*e}", digits.saturating_sub(1));
+    even.parse() == Ok(single) && denotes(&even)
 }
 
 /// Bit-exact comparison: two NaNs with the same payload are equal, 0.0 and −0.0 are not.
@@ -138,12 +146,13 @@ mod tests {
             }
         };
         let exact = [1.5, -0.0, f64::INFINITY, f64::NAN];
-        let shortest = [21.37, 1e30, 1.9400482, 3.4e38];
+        // The last two are the texts of one float, which is halfway between them.
+        let shortest = [21.37, 1e30, 1.9400482, 3.4e38, 7.4726563, 7.4726562];
         for kept in exact.into_iter().chain(shortest) {
             assert_eq!(to_single(kept), Some((kept as f32).to_bits()), "{kept}");
         }
         let stale = f64::from_bits(0x7ff0_0000_0000_0002);
-        for lost in [1.94004821, 0.1 + 0.2, 1e39, 1e-60, 16_777_217.0, stale] {
+        for lost in [1.94004821, 7.4726561, 7.47265621, 0.1 + 0.2, 1e39, 1e-60, 16_777_217.0, stale] {
             assert_eq!(to_single(lost), None, "{lost}");
         }
         let double = Value::F32(21.37).in_type(FieldType::F64);
