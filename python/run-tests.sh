@@ -5,7 +5,8 @@ set -eu
 cd "$(dirname "$0")"
 root=$(cd .. && pwd)
 venv="$root/target/venv"
-export CARGO_TARGET_DIR="$root/target/python"
+# Most dependencies are those of the workspace, already compiled.
+export CARGO_TARGET_DIR="$root/target"
 export HYPOTHESIS_STORAGE_DIRECTORY="$root/target/hypothesis"
 
 test -x "$venv/bin/python" || "${PYTHON:-python3}" -m venv "$venv"

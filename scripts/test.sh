@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # test.sh: runs all tests of the project, step by step. After a failed step, the later steps still run. A list at the
 # end shows the result and the time of each step. SLOW=1 adds thousands of simulated runs, more kills of the server, tests
-# of the Debian package, and fuzzing.
+# of the Debian package, a check of each optional feature alone, and fuzzing.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 slow=${SLOW:-}
@@ -34,7 +34,7 @@ examples() {
     local folder name
     folder=$(mktemp -d)
     for name in crash many_sensors retention; do
-        cargo run --quiet --locked -p seiner-engine --example "$name" -- "$folder/$name" || { rm -rf "$folder"; return 1; }
+        "target/debug/examples/$name" "$folder/$name" || { rm -rf "$folder"; return 1; }
     done
     rm -rf "$folder"
 }
@@ -70,20 +70,22 @@ step page make page || finish
 step format cargo fmt --all --check -- -l
 step format-sql cargo fmt --check --manifest-path sql/Cargo.toml -- -l
 step lint cargo clippy --locked --workspace --all-targets -- -D warnings
-step features scripts/features.py
+step features scripts/features.py ${slow:+--each}
 step dependencies deny .
 step dependencies-sql deny sql
 step documentation env RUSTDOCFLAGS="-D warnings" cargo doc --locked --workspace --no-deps --quiet
 # Proves that every crate compiles from its published files alone. It does not run the tests of the packed crates.
 step packages scripts/packages.py
-step programs cargo build --locked -p seiner -p seiner-sim || finish
+# One set of crates for programs, examples and tests: the programs alone would get other features of their dependencies,
+# with which two dozen crates are compiled once more.
+step programs cargo test --locked --workspace --no-run || finish
 # Tests that need a missing tool are skipped, with a message.
 scripts/need.sh java maven || echo "Tests on real Cassandra are skipped"
 step rust cargo test --locked --workspace --no-fail-fast
 step examples examples
 array_runs=50000
 [ -z "$slow" ] || array_runs=250000
-step array-faults env SEINER_SIM_RUNS="${SEINER_SIM_RUNS:-$array_runs}" cargo test --locked -p seiner-raid --test faults
+step array-faults env SEINER_SIM_RUNS="${SEINER_SIM_RUNS:-$array_runs}" cargo test --locked --workspace --test faults
 # The step rust runs the first 250 seeds.
 step simulation env SEINER_SIM_FIRST=250 target/debug/simulate "${simulations:-750}"
 step page-units web test:unit
