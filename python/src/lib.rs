@@ -15,6 +15,7 @@ mod retention;
 mod rows;
 mod series;
 mod store;
+mod texts;
 
 /// The native half of the package `seiner`. Use that package; this module may change without notice.
 #[pyo3::pymodule]
@@ -25,4 +26,6 @@ mod _seiner {
     use crate::arrays::record_batch;
     #[pymodule_export]
     use crate::store::Store;
+    #[pymodule_export]
+    use crate::texts::texts;
 }
