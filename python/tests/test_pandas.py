@@ -127,6 +127,7 @@ def test_strided_and_shared_columns(store: seiner.Store) -> None:
 
 def test_empty_frames_write_nothing(store: seiner.Store) -> None:
     empty = pd.DataFrame({"time": pd.DatetimeIndex([], tz="UTC"), "tag": pd.Series([], dtype=object), "v": np.array([])})
-    for frame in (empty, empty.astype({"tag": "category"}), empty.astype({"tag": "str"}), pl.DataFrame({"time": [], "tag": [], "v": []}, schema={"time": pl.Datetime, "tag": pl.String, "v": pl.Float64})):
+    polars = pl.DataFrame(schema={"time": pl.Datetime, "tag": pl.String, "v": pl.Float64})
+    for frame in (empty, empty.astype({"tag": "category"}), empty.astype({"tag": "str"}), polars):
         assert store.append_table("m", frame, tags=["tag"]).rows == 0
     assert store.measurements() == []
