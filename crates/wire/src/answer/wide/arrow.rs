@@ -27,6 +27,10 @@ const BATCH_ROWS: usize = 64 << 10;
 /// Maximum number of cells of a record batch.
 const BATCH_CELLS: usize = 2 << 20;
 
+/// Bytes of a column of texts from which on a record batch is full. A column has less than 2 GiB, and the rows that a
+/// store returns at a time have at most 512 MiB.
+const BATCH_TEXT_BYTES: usize = 1 << 30;
+
 pub struct ArrowRows<W: Write> {
     stream: StreamWriter<BufWriter<W>>,
     batches: Batches,
@@ -93,9 +97,9 @@ impl Batches {
             let end = rows.times.len().min(start + space);
             self.batch.push(rows, &mut used, start..end)?;
             start = end;
-            if self.batch.times.len() == self.full
-                && let Some(batch) = self.take()?
-            {
+            let is_full =
+                self.batch.times.len() == self.full || self.batch.text_bytes() >= BATCH_TEXT_BYTES;
+            if is_full && let Some(batch) = self.take()? {
                 pass(batch)?;
             }
         }
@@ -186,6 +190,15 @@ impl Batch {
             }
         }
         Ok(())
+    }
+
+    /// Returns the bytes of the largest column of texts.
+    fn text_bytes(&self) -> usize {
+        let bytes = self.fields.iter().map(|column| match column {
+            Values::Str(texts) => texts.values_slice().len(),
+            _ => 0,
+        });
+        bytes.max().unwrap_or(0)
     }
 
     /// Removes and returns the rows.
