@@ -122,6 +122,17 @@ impl Table {
             let codes = PyArrowBuffer::new(Buffer::from_vec(codes));
             return Ok(("dictionary", codes.into_bound_py_any(py)?, None, texts));
         }
+        if field.data_type().is_string() {
+            // Parts are not joined: the texts of all may exceed the 2 GiB of an array.
+            let texts = PyList::empty(py);
+            for part in self.parts(at) {
+                let part = cast(part, &DataType::Utf8View).map_err(broken)?;
+                for text in part.as_string_view() {
+                    texts.append(text)?;
+                }
+            }
+            return Ok(("str", texts.into_any(), None, Vec::new()));
+        }
         let array = py.detach(|| self.whole(at)).map_err(broken)?;
         let missing = (array.null_count() > 0).then(|| {
             let missing: Vec<u8> = (0..array.len())
@@ -141,11 +152,6 @@ impl Table {
                 let bits = array.as_boolean().values();
                 let bytes: Vec<u8> = bits.iter().map(u8::from).collect();
                 ("?", Buffer::from_vec(bytes))
-            }
-            text if text.is_string() => {
-                let array = cast(&array, &DataType::Utf8View).map_err(broken)?;
-                let texts = PyList::new(py, array.as_string_view().iter())?;
-                return Ok(("str", texts.into_any(), missing, Vec::new()));
             }
             other => return Ok(invalid(format!("column {:?} is {other}", field.name()))?),
         };
