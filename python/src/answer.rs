@@ -4,16 +4,15 @@ use crate::failure::{Failure, invalid};
 use crate::labels::{Label, labels};
 use crate::long_form;
 use crate::series::{Aggregate, Series, Values};
-use arrow_array::{Array, ArrayRef, LargeStringArray, StructArray};
-use arrow_schema::{DataType, Field, SchemaRef};
+use crate::stream::stream;
+use arrow_array::{Array, LargeStringArray};
+use arrow_schema::{DataType, SchemaRef};
 use pyo3::IntoPyObjectExt;
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyList};
 use pyo3_arrow::buffer::PyArrowBuffer;
-use pyo3_arrow::ffi::{ArrayIterator, to_stream_pycapsule};
 use seiner_engine::{SeriesData, SeriesSummary};
 use seiner_model::FieldType;
-use std::sync::Arc;
 
 /// Answer of `Store.query`.
 #[pyclass(frozen, module = "seiner._seiner")]
@@ -200,14 +199,6 @@ impl Answer {
                 .or_else(|error| invalid(format!("the answer has no long form: {error}")))?;
             Ok((schema, batches))
         })?;
-        let field = Arc::new(Field::new_struct("", schema.fields().clone(), false));
-        let arrays = batches
-            .into_iter()
-            .map(|batch| Ok(Arc::new(StructArray::from(batch)) as ArrayRef));
-        Ok(to_stream_pycapsule(
-            py,
-            Box::new(ArrayIterator::new(arrays, field)),
-            requested_schema,
-        )?)
+        stream(py, schema, batches, requested_schema)
     }
 }

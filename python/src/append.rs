@@ -1,10 +1,11 @@
-//! Conversion of Arrow record batches to rows of one source, or of all sources that the tag columns name.
+//! Conversion of Arrow record batches to rows of one source, or of all sources that columns name.
 //!
 //! A null is a missing value; NaN is a value. Types are widened if that is exact (`int16` to `i64`, `float16`
 //! to `f32`) and rejected otherwise. This module does not depend on Python.
 
 use crate::failure::{Failure, invalid};
-use crate::rows::{FieldValues, TableRows};
+use crate::roles::{Named, Roles};
+use crate::rows::{FieldValues, Measurement, TableRows};
 use arrow_array::cast::AsArray;
 use arrow_array::types::{
     Float32Type, Float64Type, Int64Type, TimestampNanosecondType, UInt32Type, UInt64Type,
@@ -54,22 +55,15 @@ impl Outcome {
     }
 }
 
-/// Roles of the input's columns.
-pub struct Roles {
-    /// Name of the time column.
-    pub time: String,
-    /// Names of the tag columns, sorted; empty for rows of one source.
-    pub tags: Vec<String>,
-    /// Names of the field columns; `None` for all columns that are neither time nor tag.
-    pub fields: Option<Vec<String>>,
-}
-
 /// A converted piece of the input.
 struct Piece {
     times: Vec<i64>,
     names: Vec<String>,
     fields: Vec<FieldColumn>,
-    tags: Vec<ArrayRef>,
+    /// Texts of the measurements, if they are in a column.
+    measurement: Option<ArrayRef>,
+    /// Names and texts of the tags.
+    tags: Vec<(String, ArrayRef)>,
     /// Indices of the rows in the batch, if some rows of the batch are omitted.
     places: Option<Vec<usize>>,
 }
@@ -89,7 +83,7 @@ pub fn append_rows(
     first: u64,
     outcome: &mut Outcome,
 ) -> Result<(), Failure> {
-    let mut piece = roles.read(batch, first)?;
+    let mut piece = read(roles, batch, first)?;
     let columns = Columns {
         times: std::mem::take(&mut piece.times),
         fields: std::mem::take(&mut piece.fields),
@@ -100,22 +94,24 @@ pub fn append_rows(
     Ok(())
 }
 
-/// Appends rows whose sources are given by the tag columns.
+/// Appends rows whose sources are given by the columns of the tags and of the measurement.
 pub fn append_table(
     store: &dyn Store,
-    measurement: &str,
     roles: &Roles,
     batch: &RecordBatch,
     first: u64,
     outcome: &mut Outcome,
 ) -> Result<(), Failure> {
-    let piece = roles.read(batch, first)?;
-    let tags: Vec<_> = roles
+    let piece = read(roles, batch, first)?;
+    let tags: Vec<_> = piece
         .tags
         .iter()
-        .map(String::as_str)
-        .zip(piece.tags.iter().map(|tag| tag.as_string_view()))
+        .map(|(name, texts)| (name.as_str(), texts.as_string_view()))
         .collect();
+    let measurement = match &piece.measurement {
+        Some(texts) => Measurement::Column(texts.as_string_view()),
+        None => Measurement::Text(roles.measurement.as_deref().unwrap_or_default()),
+    };
     let fields: Vec<_> = piece
         .names
         .iter()
@@ -131,84 +127,37 @@ pub fn append_table(
     Ok(())
 }
 
-impl Roles {
-    fn read(&self, batch: &RecordBatch, first: u64) -> Result<Piece, Failure> {
-        let field_places = self.field_places(batch)?;
-        let (batch, places) = with_values(batch, &field_places)?;
-        let times = times(&self.time, self.column(&batch, &self.time)?, |row| {
-            first + places.as_ref().map_or(row, |places| places[row]) as u64
-        })?;
-        let mut tags = Vec::new();
-        for tag in &self.tags {
-            tags.push(texts(tag, self.column(&batch, tag)?)?);
-        }
-        let (mut names, mut fields) = (Vec::new(), Vec::new());
-        for place in field_places {
-            let name = batch.schema_ref().field(place).name();
-            if batch.column(place).logical_null_count() < batch.num_rows() {
-                fields.push(field(name, batch.column(place))?);
-                names.push(name.clone());
-            }
-        }
-        Ok(Piece {
-            times,
-            names,
-            fields,
-            tags,
-            places,
-        })
-    }
-
-    fn column<'a>(&self, batch: &'a RecordBatch, name: &str) -> Result<&'a ArrayRef, Failure> {
-        match batch.column_by_name(name) {
-            Some(column) => Ok(column),
-            None => invalid(format!(
-                "there is no column {name:?} among {}",
-                column_names(batch)
-            )),
+/// Converts a batch. `first` is the index of the batch's first row in the input.
+fn read(roles: &Roles, batch: &RecordBatch, first: u64) -> Result<Piece, Failure> {
+    let columns = roles.columns(batch.schema_ref())?;
+    let field_places: Vec<usize> = columns.fields.iter().map(|field| field.at).collect();
+    let (batch, places) = with_values(batch, &field_places)?;
+    let times = times(&roles.time, batch.column(columns.time), |row| {
+        first + places.as_ref().map_or(row, |places| places[row]) as u64
+    })?;
+    let text = |named: &Named| texts(&named.name, batch.column(named.at));
+    let measurement = columns.measurement.as_ref().map(text).transpose()?;
+    let tags = columns.tags.into_iter();
+    let tags = tags.map(|tag| text(&tag).map(|texts| (tag.name, texts)));
+    let (mut names, mut fields) = (Vec::new(), Vec::new());
+    for Named { name, at } in columns.fields {
+        if batch.column(at).logical_null_count() < batch.num_rows() {
+            fields.push(field(&name, batch.column(at))?);
+            names.push(name);
         }
     }
-
-    fn field_places(&self, batch: &RecordBatch) -> Result<Vec<usize>, Failure> {
-        let schema = batch.schema_ref();
-        let places: Vec<usize> = match &self.fields {
-            None => (0..schema.fields().len())
-                .filter(|place| {
-                    let name = schema.field(*place).name();
-                    *name != self.time && !self.tags.contains(name)
-                })
-                .collect(),
-            Some(fields) => {
-                let mut places = Vec::new();
-                for name in fields {
-                    self.column(batch, name)?;
-                    places.extend(schema.column_with_name(name).map(|(place, _)| place));
-                }
-                places
-            }
-        };
-        if places.is_empty() {
-            return invalid(format!(
-                "no column is left to be a field; there are {}",
-                column_names(batch)
-            ));
-        }
-        Ok(places)
-    }
-}
-
-fn column_names(batch: &RecordBatch) -> String {
-    let names: Vec<String> = batch
-        .schema_ref()
-        .fields()
-        .iter()
-        .map(|field| format!("{:?}", field.name()))
-        .collect();
-    names.join(", ")
+    Ok(Piece {
+        times,
+        names,
+        fields,
+        measurement,
+        tags: tags.collect::<Result<_, _>>()?,
+        places,
+    })
 }
 
 /// Returns the rows that have a value in any field, and their indices if some rows are omitted.
-fn with_values(
+pub fn with_values(
     batch: &RecordBatch,
     fields: &[usize],
 ) -> Result<(RecordBatch, Option<Vec<usize>>), Failure> {
@@ -310,7 +259,7 @@ pub fn sources(column: &ArrayRef) -> Result<Vec<SourceId>, Failure> {
 }
 
 /// Converts a tag column to texts. Nulls are kept.
-fn texts(name: &str, column: &ArrayRef) -> Result<ArrayRef, Failure> {
+pub fn texts(name: &str, column: &ArrayRef) -> Result<ArrayRef, Failure> {
     let rejection = |what: &DataType| {
         invalid(format!(
             "tag column {name:?} is {what}; tags are texts, so convert it first"
@@ -324,16 +273,20 @@ fn texts(name: &str, column: &ArrayRef) -> Result<ArrayRef, Failure> {
     cast(column, &DataType::Utf8View).or_else(|_| rejection(column.data_type()))
 }
 
-/// Converts the values of a field. Nulls are omitted.
-fn field(name: &str, column: &ArrayRef) -> Result<FieldColumn, Failure> {
+/// Converts the values of a field to the type in which they are stored.
+pub fn field_array(name: &str, column: &ArrayRef) -> Result<ArrayRef, Failure> {
     let Some(wide) = wide_type(column.data_type()) else {
         return invalid(format!(
             "field {name:?} is {}; fields are floats, integers, booleans or texts, so convert or leave it out",
             column.data_type()
         ));
     };
-    let column = cast(column, &wide)
-        .map_err(|error| Failure::Invalid(format!("field {name:?}: {error}")))?;
+    cast(column, &wide).or_else(|error| invalid(format!("field {name:?}: {error}")))
+}
+
+/// Converts the values of a field. Nulls are omitted.
+fn field(name: &str, column: &ArrayRef) -> Result<FieldColumn, Failure> {
+    let column = field_array(name, column)?;
     let nulls = column.nulls().filter(|nulls| nulls.null_count() > 0);
     let present = nulls.map(|nulls| Bitmap::from_iter(nulls.iter()));
     macro_rules! numbers {
@@ -346,7 +299,7 @@ fn field(name: &str, column: &ArrayRef) -> Result<FieldColumn, Failure> {
             }
         }};
     }
-    let values = match wide {
+    let values = match column.data_type() {
         DataType::Float64 => Column::F64(numbers!(Float64Type)),
         DataType::Float32 => Column::F32(numbers!(Float32Type)),
         DataType::Int64 => Column::I64(numbers!(Int64Type)),

@@ -2,9 +2,10 @@
 
 use crate::failure::{Failure, invalid};
 use arrow_array::cast::AsArray;
-use arrow_array::types::UInt8Type;
+use arrow_array::types::{Int32Type, UInt8Type};
 use arrow_array::{
-    Array, ArrayRef, BooleanArray, LargeStringArray, RecordBatch, make_array, new_empty_array,
+    Array, ArrayRef, BooleanArray, DictionaryArray, LargeStringArray, RecordBatch, make_array,
+    new_empty_array,
 };
 use arrow_buffer::{BooleanBuffer, NullBuffer};
 use arrow_cast::cast;
@@ -18,7 +19,7 @@ use pyo3_arrow::input::AnyArray;
 use std::sync::Arc;
 
 /// A column from Python: name, values, mask of missing values, and the kind of the values if they are not plain
-/// numbers.
+/// numbers or texts.
 type Given<'py> = (
     String,
     Bound<'py, PyAny>,
@@ -30,12 +31,15 @@ type Given<'py> = (
 ///
 /// The values of a column are a list of texts and `None`, Arrow data, or an object with a contiguous buffer of
 /// numbers, which is not copied. Bytes of the kind `bool` become booleans. Integers with a unit of time as
-/// their kind become timestamps.
+/// their kind become timestamps. The values of the kind `dictionary` are a pair: codes, and Arrow texts.
 #[pyfunction]
 pub fn record_batch(columns: Vec<Given<'_>>) -> PyResult<PyRecordBatch> {
     let (mut fields, mut arrays) = (Vec::new(), Vec::new());
     for (name, values, missing, kind) in columns {
-        let array = of_kind(with_missing(values_of(&values)?, missing)?, kind.as_deref())?;
+        let array = match kind.as_deref() {
+            Some("dictionary") => dictionary(&values, missing)?,
+            kind => of_kind(with_missing(values_of(&values)?, missing)?, kind)?,
+        };
         if let Some(other) = arrays
             .first()
             .map(|first: &ArrayRef| first.len())
@@ -65,6 +69,20 @@ fn values_of(values: &Bound<'_, PyAny>) -> PyResult<ArrayRef> {
         return arrow_array(values);
     }
     array(values)
+}
+
+/// Creates a dictionary of texts from codes and the texts that the codes number. Missing codes may have any value.
+fn dictionary(values: &Bound<'_, PyAny>, missing: Option<Bound<'_, PyAny>>) -> PyResult<ArrayRef> {
+    let (codes, texts): (Bound<'_, PyAny>, Bound<'_, PyAny>) = values.extract()?;
+    let convert = |array: &ArrayRef, wanted: &DataType| {
+        cast(array, wanted).or_else(|error| invalid(error.to_string()))
+    };
+    let codes = with_missing(convert(&array(&codes)?, &DataType::Int32)?, missing)?;
+    let texts = convert(&arrow_array(&texts)?, &DataType::Utf8)?;
+    let dictionary =
+        DictionaryArray::<Int32Type>::try_new(codes.as_primitive::<Int32Type>().clone(), texts)
+            .map_err(|error| Failure::Invalid(error.to_string()))?;
+    Ok(Arc::new(dictionary))
 }
 
 /// Converts an Arrow array, or a stream of arrays, to one array.

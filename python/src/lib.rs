@@ -7,14 +7,21 @@
 mod answer;
 mod append;
 mod arrays;
+mod bodies;
 mod failure;
 mod labels;
 mod lines;
 mod long_form;
+mod query;
 mod retention;
+mod roles;
 mod rows;
 mod series;
+mod status;
 mod store;
+mod stream;
+mod table;
+mod texts;
 
 /// The native half of the package `seiner`. Use that package; this module may change without notice.
 #[pyo3::pymodule]
@@ -24,5 +31,11 @@ mod _seiner {
     #[pymodule_export]
     use crate::arrays::record_batch;
     #[pymodule_export]
+    use crate::bodies::Bodies;
+    #[pymodule_export]
     use crate::store::Store;
+    #[pymodule_export]
+    use crate::table::Table;
+    #[pymodule_export]
+    use crate::texts::texts;
 }

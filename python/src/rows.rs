@@ -48,6 +48,15 @@ pub struct FieldValues<'a> {
     pub column: &'a FieldColumn,
 }
 
+/// Measurement of rows.
+#[derive(Clone, Copy)]
+pub enum Measurement<'a> {
+    /// Measurement of all rows.
+    Text(&'a str),
+    /// Measurement of each row. A missing one is empty, and its row is rejected.
+    Column(&'a StringViewArray),
+}
+
 /// Names of rows, stored end to end.
 pub struct TableRows {
     bytes: Vec<u8>,
@@ -57,12 +66,21 @@ pub struct TableRows {
 impl TableRows {
     /// Creates a name for each row of the tag columns. Tags are in the order of their names, so that each
     /// source has one name. Absent and empty tags are omitted.
-    pub fn new(measurement: &str, tags: &[(&str, &StringViewArray)], rows: usize) -> TableRows {
+    pub fn new(
+        measurement: Measurement<'_>,
+        tags: &[(&str, &StringViewArray)],
+        rows: usize,
+    ) -> TableRows {
         let mut names = TableRows {
             bytes: Vec::new(),
             ends: Vec::with_capacity(rows),
         };
         for row in 0..rows {
+            let measurement = match measurement {
+                Measurement::Text(text) => text,
+                Measurement::Column(texts) if texts.is_valid(row) => texts.value(row),
+                Measurement::Column(_) => "",
+            };
             push_text(&mut names.bytes, measurement);
             for (tag, column) in tags {
                 if column.is_valid(row) && !column.value(row).is_empty() {

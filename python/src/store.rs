@@ -3,11 +3,15 @@
 //! Python's lock is released while the engine works. Long operations check for signals regularly.
 
 use crate::answer::Answer;
-use crate::append::{self, Outcome, ROWS_AT_ONCE, Roles};
+use crate::append::{self, Outcome, ROWS_AT_ONCE};
 use crate::arrays::array;
 use crate::failure::{Failure, invalid};
 use crate::lines;
+use crate::query::{Moment, drain, interval, now, range, selected, wide};
 use crate::retention;
+use crate::roles::{Roles, Tags};
+use crate::status::status_dict;
+use crate::table::Table;
 use arrow_array::cast::AsArray;
 use arrow_array::types::Float64Type;
 use arrow_array::{Array, RecordBatch};
@@ -15,17 +19,12 @@ use arrow_schema::DataType;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use pyo3_arrow::input::AnyRecordBatch;
-use seiner_engine::{
-    Durability, Engine, Error, Given, MergePolicy, Options, Query, Rule, SeriesData, Status, Step,
-};
-use seiner_model::{Interval, Selector, SourceId, SourceKey, parse_duration, parse_time};
+use seiner_engine::{Durability, Engine, Given, MergePolicy, Options, Rule, SeriesData, Step};
+use seiner_model::{Selector, SourceId, SourceKey, parse_duration};
 use seiner_wire::line::Precision;
 use std::path::PathBuf;
 use std::sync::{Arc, PoisonError, RwLock};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
-
-/// Interval between checks for signals.
-const SIGNALS_EVERY: Duration = Duration::from_millis(50);
+use std::time::Duration;
 
 /// A store in a directory, until it is closed.
 #[pyclass(frozen, module = "seiner._seiner")]
@@ -34,13 +33,6 @@ pub struct Store {
     /// Process that opened the directory. A forked child has no background threads, and must not touch the
     /// files of its parent.
     process: u32,
-}
-
-/// A time: in ns since 1970, or as a text.
-#[derive(FromPyObject)]
-pub enum Moment {
-    Ns(i64),
-    Text(String),
 }
 
 /// Outcome of an append: rows, samples, the first rejected rows with reasons, and the number of rejected rows.
@@ -165,7 +157,8 @@ impl Store {
         let source = py.detach(|| register(&*store, measurement, tags))?;
         let roles = Roles {
             time,
-            tags: Vec::new(),
+            measurement: Some(measurement.to_string()),
+            tags: Tags::Named(Vec::new()),
             fields,
         };
         self.take(py, &*store, data, |batch, first, outcome| {
@@ -176,17 +169,21 @@ impl Store {
     fn append_table(
         &self,
         py: Python<'_>,
-        measurement: &str,
+        measurement: Option<String>,
         data: AnyRecordBatch,
         time: String,
-        mut tags: Vec<String>,
+        tags: Option<Vec<String>>,
         fields: Option<Vec<String>>,
     ) -> PyResult<Counts> {
         let store = self.store()?;
-        tags.sort();
-        let roles = Roles { time, tags, fields };
+        let roles = Roles {
+            time,
+            measurement,
+            tags: tags.map_or(Tags::Dictionaries, Tags::Named),
+            fields,
+        };
         self.take(py, &*store, data, |batch, first, outcome| {
-            append::append_table(&*store, measurement, &roles, batch, first, outcome)
+            append::append_table(&*store, &roles, batch, first, outcome)
         })
     }
 
@@ -306,6 +303,28 @@ impl Store {
             });
         })?;
         Ok(answer)
+    }
+
+    fn rows(
+        &self,
+        py: Python<'_>,
+        select: &str,
+        start: Option<Moment>,
+        end: Option<Moment>,
+        fields: Option<Vec<String>>,
+    ) -> PyResult<Table> {
+        wide(py, &*self.store()?, &selected(select, start, end, fields)?)
+    }
+
+    fn range(
+        &self,
+        py: Python<'_>,
+        select: &str,
+        start: Option<Moment>,
+        end: Option<Moment>,
+        fields: Option<Vec<String>>,
+    ) -> PyResult<Option<(i64, i64)>> {
+        range(py, &*self.store()?, &selected(select, start, end, fields)?)
     }
 
     fn measurements(&self, py: Python<'_>) -> PyResult<Vec<String>> {
@@ -513,88 +532,4 @@ fn finish(py: Python<'_>, store: &dyn seiner_store::Store, outcome: Outcome) -> 
         outcome.rejected,
         outcome.rejected_total,
     ))
-}
-
-/// Collects all series of an answer. Checks for signals regularly.
-fn drain<T: Send>(
-    py: Python<'_>,
-    series: &mut (impl Iterator<Item = Result<T, Error>> + Send),
-    mut push: impl FnMut(T) + Send,
-) -> PyResult<()> {
-    let mut more = true;
-    while more {
-        more = py.detach(|| -> Result<bool, Failure> {
-            let started = std::time::Instant::now();
-            while started.elapsed() < SIGNALS_EVERY {
-                match series.next() {
-                    Some(series) => push(series?),
-                    None => return Ok(false),
-                }
-            }
-            Ok(true)
-        })?;
-        py.check_signals()?;
-    }
-    Ok(())
-}
-
-/// Returns the query of a selector for an interval.
-fn selected(
-    select: &str,
-    start: Option<Moment>,
-    end: Option<Moment>,
-    fields: Option<Vec<String>>,
-) -> Result<Query, Failure> {
-    Ok(Query {
-        selector: Selector::parse(select)?,
-        fields,
-        interval: interval(start, end)?,
-    })
-}
-
-fn interval(start: Option<Moment>, end: Option<Moment>) -> Result<Interval, Failure> {
-    let now = now();
-    let ns = |moment: Option<Moment>, open: i64| match moment {
-        None => Ok(open),
-        Some(Moment::Ns(ns)) => Ok(ns),
-        Some(Moment::Text(text)) => parse_time(&text, now),
-    };
-    Ok(Interval::new(ns(start, i64::MIN)?, ns(end, i64::MAX)?))
-}
-
-fn now() -> i64 {
-    SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .map_or(0, |since| since.as_nanos() as i64)
-}
-
-fn status_dict<'py>(
-    py: Python<'py>,
-    status: &Status,
-    durability: Durability,
-) -> PyResult<Bound<'py, PyDict>> {
-    let dict = PyDict::new(py);
-    dict.set_item(
-        "durability",
-        match durability {
-            Durability::Sync => "sync",
-            Durability::Interval(_) => "interval",
-            Durability::Memory => "memory",
-        },
-    )?;
-    macro_rules! figures {
-        ($($name:ident)*) => { $(dict.set_item(stringify!($name), &status.$name)?;)* };
-    }
-    figures!(
-        sources series rows_accepted samples_accepted rows_rejected rows_too_old unsynced_samples unsynced_bytes unsynced_age_ns
-        buffered_rows buffer_bytes dictionary_bytes memory_used memory_budget journal_bytes journal_files
-        journal_written journal_syncs segments segment_bytes segment_written blocks_sealed block_bytes_sealed
-        samples_sealed damaged_segments losses lost_rows losses_unacknowledged segments_dropped segments_merged merge_written extra_written
-        extra_left coalesced_blocks overwritten_rows recompressed_bytes merge_read shed_bytes
-        disk_used disk_budget live_bytes clock_held_ns clock_behind_ns poisoned
-    );
-    // Deprecated names, for one version.
-    dict.set_item("gathered_blocks", status.coalesced_blocks)?;
-    dict.set_item("squeezed_bytes", status.recompressed_bytes)?;
-    Ok(dict)
 }

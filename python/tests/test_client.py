@@ -1,4 +1,7 @@
-"""Tests of the client over HTTP, with servers that answer as ports of a cluster do."""
+"""Tests of the client over HTTP, with servers that answer as ports of a cluster do.
+
+Tests with a real server are in test_server.py.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,9 @@ import threading
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
+from urllib.parse import parse_qs, urlsplit
 
+import pyarrow as pa
 import pytest
 
 import seiner
@@ -27,12 +32,17 @@ class Port:
         self.rates: list[str | None] = []
         self.paths: list[str] = []
         self.tokens: list[str | None] = []
+        self.reads: list[Answer] = []
         port = self
 
         class Handler(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
 
             def do_GET(self) -> None:
+                if self.path.startswith("/api/"):
+                    port.paths.append(self.path)
+                    port.tokens.append(self.headers["Authorization"])
+                    return self.reply(port.reads.pop(0) if len(port.reads) > 1 else port.reads[0])
                 if port.ports is None:
                     return self.reply((404, {}, b'{"error":"no port"}'))
                 self.reply((200, {}, json.dumps({"ports": port.ports}).encode()))
@@ -178,3 +188,77 @@ def test_bad_arguments_name_the_remedy() -> None:
     client.close()
     with pytest.raises(seiner.Closed):
         client.write_lines(LINE)
+
+
+RANGE = (200, {}, b'{"first":"-5","last":"9223372036854775807"}')
+
+
+def test_a_read_sends_its_arguments_and_the_token(start: Callable[[], Port]) -> None:
+    server = start()
+    server.reads = [RANGE]
+    with seiner.Client(server.address, token="seiner_x") as client:
+        assert client.range('cpu{host="a&b"}', -1, "now-1h", fields=["a b", "c"]) == (-5, 2**63 - 1)
+        assert client.range() == seiner.Range(-5, 2**63 - 1)
+    first, second = (parse_qs(urlsplit(path).query) for path in server.paths)
+    assert first == {
+        "select": ['cpu{host="a&b"}'],
+        "from": ["-1"],
+        "to": ["now-1h"],
+        "fields": ["a b,c"],
+    }
+    assert second == {"select": ["{}"], "from": [str(-(2**63))], "to": [f"{2**63 - 1}ns"]}
+    assert server.tokens == ["Bearer seiner_x"] * 2
+
+
+def test_a_read_goes_to_a_port_that_answers(start: Callable[[], Port]) -> None:
+    dead, alive = start(), start()
+    dead.stop()
+    alive.reads = [(503, {"Retry-After": "1"}, b"{}"), RANGE]
+    with seiner.Client(dead.address, alive.address) as client:
+        assert client.range() == (-5, 2**63 - 1)
+        assert client.address == alive.address
+    alive.reads = [(503, {}, b'{"error":"too many queries"}')]
+    with seiner.Client(alive.address) as client, pytest.raises(seiner.Unreachable, match="too many queries"):
+        client.range()
+    with seiner.Client(dead.address) as client, pytest.raises(seiner.Unreachable, match="within 5 attempts"):
+        client.query("cpu")
+
+
+def test_errors_and_losses_of_a_read_are_reported(start: Callable[[], Port]) -> None:
+    server = start()
+    body = pa.BufferOutputStream()
+    table = pa.table({"time": pa.array([1], pa.timestamp("ns", "UTC")), "v": pa.array([None], pa.int64())})
+    with pa.ipc.new_stream(body, table.schema) as stream:
+        stream.write_table(table)
+    whole = body.getvalue().to_pybytes()
+    with seiner.Client(server.address) as client:
+        for status, error in ((400, seiner.Invalid), (500, seiner.SeinerError)):
+            server.reads = [(status, {}, b'{"error":"for a reason"}')]
+            with pytest.raises(error, match=f"{status}: for a reason"):
+                client.query("cpu")
+        server.reads = [(200, {"Seiner-Losses": "2"}, whole)]
+        with pytest.warns(UserWarning, match="2 losses of data"):
+            assert client.query("cpu").arrow().to_pylist() == table.to_pylist()
+        server.reads = [(200, {}, b"no stream")]
+        with pytest.raises(seiner.Invalid, match="not a stream of Arrow"):
+            client.query("cpu")
+        server.reads = [(200, {}, whole[:-100])]
+        with pytest.raises(seiner.Invalid, match="not a stream of Arrow"):
+            client.query("cpu")
+
+
+def test_bodies_of_rows_are_bounded(start: Callable[[], Port]) -> None:
+    server = start()
+    texts = pa.array(["x" * 1000 + str(row) for row in range(20_000)])
+    with seiner.Client(server.address) as client:
+        assert client.append_table("m", pa.table({"time": range(20_000), "s": texts}), tags=[]) == ([], 0)
+        assert server.paths[0] == "/write?measurement=m"
+        server.answers = [(400, {}, b'{"error":"no","rejected":3,"rows":[{"row":2,"rows":3,"reason":"late"}]}')]
+        written = client.append_table("m", {"time": [1, 2, 3, 4], "v": [None, 1, None, 2]}, tags=[])
+        assert written == ([(3, "late")], 3), "rows without values are not sent, but count in the index"
+    assert max(map(len, server.bodies)) <= 9 << 20 and len(server.bodies) > 3
+    tables = [pa.ipc.open_stream(body).read_all() for body in server.bodies[:-1]]
+    assert sum(map(len, tables)) == 20_000
+    kinds = [(field.metadata[b"kind"], field.metadata[b"name"]) for field in tables[0].schema]
+    assert kinds == [(b"time", b"time"), (b"field", b"s")]
+    assert pa.concat_tables(tables)["1"].to_pylist() == texts.to_pylist()

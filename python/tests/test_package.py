@@ -32,7 +32,7 @@ def stubbed() -> dict[str, set[str]]:
         if isinstance(node, (ast.ClassDef, ast.FunctionDef)):
             names[""].add(node.name)
         if isinstance(node, ast.ClassDef):
-            names[node.name] = {part.name for part in node.body if isinstance(part, ast.FunctionDef)} - {"__new__", "__len__"}
+            names[node.name] = {part.name for part in node.body if isinstance(part, ast.FunctionDef)} - {"__new__", "__len__", "__iter__", "__next__"}
     return names
 
 

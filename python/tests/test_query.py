@@ -229,3 +229,17 @@ def test_tags_are_escaped_in_text(store: seiner.Store) -> None:
     store.append("m", {"a b": "c,d=e", "é": "ü\\"}, {"time": [1], "v": [1.0]})
     assert store.query("m").arrow()["tags"].to_pylist() == ["a\\ b=c\\,d\\=e,é=ü\\"]
     assert store.query("m", tag_columns=["a b"]).arrow()["a b"].to_pylist() == ["c,d=e"]
+
+
+def test_long_texts_that_compress_well_are_complete(store: seiner.Store) -> None:
+    times = np.arange(12_000) + 1_700_000_000_000_000_000
+    text = "x" * 5000
+    for part in np.split(times, 12):
+        store.append("m", None, {"time": part, "s": [text] * len(part)})
+    for flush in (False, True):
+        if flush:
+            store.flush()
+        (series,) = store.query("m")
+        assert series.times.view(np.int64).tolist() == times.tolist()
+        assert set(series.values) == {text}
+        assert len(store.query("m", shape="wide")) == len(times)

@@ -3,7 +3,9 @@
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 use seiner_engine::{Bucket, Durability, Engine, Options, Query, Step};
-use seiner_model::{Bitmap, Column, Columns, FieldColumn, Interval, Selector, SourceId, SourceKey};
+use seiner_model::{
+    Bitmap, Column, Columns, FieldColumn, Interval, Selector, SourceId, SourceKey, Strings,
+};
 use seiner_platform::sim::{Rng, SimClock, SimDisk};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -447,5 +449,41 @@ fn the_latest_of_many_sources_are_the_last_of_their_aggregates() {
                 (latest.source, latest.key, latest.time, values[0].to_bits())
             });
         assert!(found.eq(old.iter().cloned()), "{threads} threads");
+    }
+}
+
+/// Texts that compress well are much larger than their blocks. The rows of many blocks do not fit into the memory of a
+/// query then.
+#[test]
+fn texts_larger_than_the_memory_of_a_query_are_complete() {
+    let store = Store::new();
+    let rows = 12_000;
+    let text = "x".repeat(2000);
+    let times: Vec<i64> = (0..rows).map(|row| 2_000_000_000 + row).collect();
+    for times in times.chunks(1000) {
+        let mut texts = Strings::default();
+        times.iter().for_each(|_| texts.push(&text));
+        let columns = Columns {
+            times: times.to_vec(),
+            fields: vec![FieldColumn {
+                present: None,
+                values: Column::Str(texts),
+            }],
+        };
+        let receipt = store
+            .engine
+            .append_columns(store.sources[0], &["s"], &columns)
+            .unwrap();
+        assert_eq!(receipt.rows, times.len());
+    }
+    let query = Query {
+        selector: Selector::all(),
+        fields: None,
+        interval: Interval::ALL,
+    };
+    for (threads, memory) in [(1, 1 << 20), (2, 256 << 10), (2, 1 << 20), (4, 8 << 20)] {
+        let pieces = store.engine.scan(&query).threads(threads).memory(memory);
+        let found: Vec<i64> = pieces.flat_map(|piece| piece.unwrap().times).collect();
+        assert!(found == times, "{} rows, {threads} {memory}", found.len());
     }
 }

@@ -108,7 +108,7 @@ const PERMITTED: [(&str, &[&str]); 22] = [
     ("docs/metrics.md", &["refused", "squeezed", "unsettled"]),
     ("python/README.md", &["refused", "settle"]),
     ("python/python/seiner/", &["refused", "settle"]),
-    ("python/src/store.rs", &["squeezed"]),
+    ("python/src/status.rs", &["squeezed"]),
     ("python/tests/test_errors.py", &["refused"]),
     ("python/tests/test_retention.py", &["coarser="]),
 ];

@@ -68,6 +68,7 @@ pub fn routes(app: &Arc<AppState>) -> Router<Arc<AppState>> {
         .route("/api/v1/fields", get(query::fields))
         .route("/api/v1/sources", get(query::sources))
         .route("/api/v1/summary", get(query::summary))
+        .route("/api/v1/range", get(query::range))
         .route(
             "/api/v1/query",
             get(prometheus::either).post(prometheus::instant),

@@ -35,7 +35,7 @@ const WRITE: &[&str] = &["precision", "allow_1970", "measurement", "tags"];
 
 /// Addresses with their parameters, and whether those of [`INFLUX`] are allowed. Probes and the page are missing:
 /// nothing depends on their parameters. `/api/v1/plan` reads its own.
-const TABLE: [(&str, &[&str], bool); 28] = [
+const TABLE: [(&str, &[&str], bool); 29] = [
     ("/write", WRITE, true),
     ("/api/v2/write", WRITE, true),
     (
@@ -97,6 +97,7 @@ const TABLE: [(&str, &[&str], bool); 28] = [
     ("/api/v1/fields", SELECT, false),
     ("/api/v1/sources", &["select", "limit"], false),
     ("/api/v1/summary", SELECT, false),
+    ("/api/v1/range", &["select", "fields", "from", "to"], false),
     ("/api/v1/dashboards", &[], false),
     ("/api/v1/flush", &[], false),
     ("/api/v1/settle", &[], false),

@@ -14,10 +14,12 @@ from __future__ import annotations
 from ._client import Client, Unreachable, Written
 from ._listing import Listing
 from ._moments import Duration, Moment
+from ._range import Range
 from ._receipt import Receipt
 from ._result import Result, Series, SeriesKey
 from ._retention import Class
 from ._store import Source, Store, open
+from ._table import Table
 from .errors import Closed, Damaged, DiskError, DiskFull, InUse, Invalid, Poisoned, Refused, Rejected, SeinerError
 
 __all__ = [
@@ -33,6 +35,7 @@ __all__ = [
     "Listing",
     "Moment",
     "Poisoned",
+    "Range",
     "Receipt",
     "Refused",
     "Rejected",
@@ -42,6 +45,7 @@ __all__ = [
     "SeriesKey",
     "Source",
     "Store",
+    "Table",
     "Unreachable",
     "Written",
     "open",

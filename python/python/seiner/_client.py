@@ -1,12 +1,21 @@
-"""Client that writes to a server over HTTP, or to the ports of a cluster."""
+"""Client of a server over HTTP, or of the ports of a cluster."""
 
 from __future__ import annotations
 
 import http.client
 import json
 import time
-from typing import Any, NamedTuple
+import urllib.parse
+import warnings
+from collections.abc import Sequence
+from typing import Any, Literal, NamedTuple
 
+from . import _seiner
+from ._arguments import is_wide, name_list
+from ._columns import record_batches
+from ._moments import Duration, Moment, duration, moment
+from ._range import Range
+from ._table import Table
 from .errors import Closed, Invalid, SeinerError
 
 __all__ = ["Client", "Unreachable", "Written"]
@@ -21,7 +30,15 @@ MAX_KNOWN = 64
 """Ports to remember."""
 PAUSES = (1.0, 60.0)
 """Shortest and longest pause, in seconds, that a server may request."""
+MAX_REJECTED = 100
+"""Rejected rows to list."""
 PRECISIONS = ("ns", "us", "ms", "s")
+READS = 5
+"""Attempts of a read, at all ports together."""
+LINES = "text/plain; charset=utf-8"
+"""Type of a body of line protocol."""
+ARROW = "application/vnd.apache.arrow.stream"
+"""Type of a body of Arrow."""
 
 
 class Unreachable(SeinerError, OSError):
@@ -29,12 +46,12 @@ class Unreachable(SeinerError, OSError):
 
 
 class Written(NamedTuple):
-    """Outcome of a write over the network. All lines that are not rejected are stored."""
+    """Outcome of a write over the network. All lines or rows that are not rejected are stored."""
 
     rejected: list[tuple[int, str]]
-    """The first rejected lines: number of the line, from 1, and reason."""
+    """The first rejected lines or rows: number of the line, from 1, or index of the row, and reason."""
     rejected_total: int
-    """Number of lines rejected in total."""
+    """Number of lines or rows rejected in total."""
 
 
 class Client:
@@ -45,6 +62,7 @@ class Client:
 
         with seiner.Client("10.0.0.1:7670", "10.0.0.2:7670") as client:
             client.write_lines("cpu,host=a usage=12.5 1795248000000000000")
+            frame = client.query("cpu", shape="wide").pandas()
 
     A client may not be used by several threads at a time.
     """
@@ -87,15 +105,109 @@ class Client:
             Invalid: if the server rejects the request as a whole.
             Unreachable: if no server answers, or all stay too busy.
         """
-        if self._is_closed:
-            raise Closed("the client was closed")
+        self._check_open()
         if precision not in PRECISIONS:
             raise Invalid(f'precision "{precision}" is none of {", ".join(PRECISIONS)}')
         body = lines.encode() if isinstance(lines, str) else bytes(lines)
-        if self._rate is None:
-            self._learn(self._ports())
         rows = sum(1 for line in body.splitlines() if line.strip() and not line.lstrip().startswith(b"#"))
-        return self._write(f"/write?precision={precision}", body, rows)
+        return self._write(f"/write?precision={precision}", body, rows, LINES)
+
+    def append_table(
+        self,
+        measurement: str | None,
+        data: Any,
+        *,
+        time: str = "time",
+        tags: Sequence[str] | None = None,
+        fields: Sequence[str] | None = None,
+    ) -> Written:
+        """Writes rows of many sources. The arguments are those of `Store.append_table`.
+
+        The rows are sent in bodies of at most 32,768 rows and about 8 MiB. A row whose type does not fit a field is
+        rejected, and all others are stored. The outcome lists the first rejected rows by their indices in `data`.
+
+        Raises:
+            Invalid: if the columns are not valid, or the server rejects a body as a whole. Earlier bodies are stored.
+            Unreachable: if no server answers, or all stay too busy. Earlier bodies are stored.
+        """
+        self._check_open()
+        bodies = _seiner.Bodies(record_batches(data, time), measurement, time, name_list(tags), name_list(fields))
+        path = "/write" if measurement is None else f"/write?{urllib.parse.urlencode({'measurement': measurement})}"
+        rejected, total = [], 0
+        for body, places in bodies:
+            written = self._write(path, body, len(places), ARROW)
+            total += written.rejected_total
+            rejected += [(places[row - 1], reason) for row, reason in written.rejected if 0 < row <= len(places)]
+        return Written(rejected[:MAX_REJECTED], total)
+
+    def query(
+        self,
+        select: str,
+        start: Moment | None = None,
+        end: Moment | None = None,
+        *,
+        fields: str | Sequence[str] | None = None,
+        step: Duration | None = None,
+        aggregates: str | Sequence[str] | None = None,
+        shape: Literal["long", "wide"] = "long",
+    ) -> Table:
+        """Returns samples, aggregates of steps, or with ``shape="wide"`` the rows as they were written.
+
+        Args:
+            select: A selector, as for `Store.query`.
+            start: First time, included; unbounded by default.
+            end: Last time, included; unbounded by default.
+            fields: Names of the fields; all by default.
+            step: Length of the steps for which aggregates are returned.
+            aggregates: Any of count, sum, mean, min, max, first, last; by default mean. They need a step.
+            shape: ``"long"`` has one row per sample, whose values must have one type. ``"wide"`` has one row for each
+                row that was written, and one column for each tag and field.
+
+        Warns if the server has lost data of the interval.
+
+        Raises:
+            Invalid: if the server rejects the query.
+            Unreachable: if no server answers, or all stay too busy.
+        """
+        parameters = _interval(start, end) | {"select": select, "format": "arrow", "shape": shape}
+        if is_wide(shape, step, aggregates):
+            step = aggregates = None
+        if aggregates is not None and step is None:
+            raise Invalid("aggregates over HTTP need a step, as in step='1h'")
+        if fields is not None:
+            parameters["fields"] = _joined(fields)
+        if step is not None:
+            given = duration(step)
+            parameters["step"] = given if isinstance(given, str) else f"{given}ns"
+            parameters["aggregate"] = _joined(("mean",) if aggregates is None else aggregates)
+        headers, body = self._read("/api/v1/query", parameters)
+        losses = headers.get("Seiner-Losses")
+        if losses:
+            warnings.warn(f"the server reports {losses} losses of data in this interval", stacklevel=2)
+        return Table(_seiner.Table.read(body))
+
+    def range(
+        self,
+        select: str = "{}",
+        start: Moment | None = None,
+        end: Moment | None = None,
+        *,
+        fields: str | Sequence[str] | None = None,
+    ) -> Range | None:
+        """Returns the first and the last time of the selected samples, or None if there are none.
+
+        The arguments are those of `Store.range`.
+
+        Raises:
+            Invalid: if the server rejects the query.
+            Unreachable: if no server answers, or all stay too busy.
+        """
+        parameters = _interval(start, end) | {"select": select}
+        if fields is not None:
+            parameters["fields"] = _joined(fields)
+        _, body = self._read("/api/v1/range", parameters)
+        found = json.loads(body)
+        return None if found["first"] is None else Range(int(found["first"]), int(found["last"]))
 
     def close(self) -> None:
         """Closes the connection."""
@@ -108,13 +220,40 @@ class Client:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _write(self, path: str, body: bytes, rows: int) -> Written:
+    def _check_open(self) -> None:
+        if self._is_closed:
+            raise Closed("the client was closed")
+
+    def _read(self, path: str, parameters: dict[str, str]) -> tuple[Any, bytes]:
+        """Reads from one port after the other until one answers. Returns headers and body."""
+        self._check_open()
+        reason = "no answer"
+        for _ in range(READS):
+            try:
+                status, headers, text = self._request("GET", f"{path}?{urllib.parse.urlencode(parameters)}")
+            except (OSError, http.client.HTTPException) as error:
+                reason = f"{self._current}: {error!r}"
+                self._leave()
+                time.sleep(CHANGE)
+                continue
+            if status == 503:
+                reason = f"{self._current} is too busy: {_error(text)}"
+                time.sleep(_pause(headers.get("Retry-After")))
+                continue
+            if status != 200:
+                raise (Invalid if status < 500 else SeinerError)(f"the server answered {status}: {_error(text)}")
+            return headers, text
+        raise Unreachable(f"no server answered within {READS} attempts; the last one: {reason}")
+
+    def _write(self, path: str, body: bytes, rows: int, content_type: str) -> Written:
         """Sends a body to one port after the other until one accepts it."""
+        if self._rate is None:
+            self._learn(self._ports())
         reason = "no answer"
         for _ in range(ATTEMPTS):
             began = time.monotonic()
             try:
-                status, headers, text = self._request("POST", path, body)
+                status, headers, text = self._request("POST", path, body, content_type)
             except (OSError, http.client.HTTPException) as error:
                 reason = f"{self._current}: {error!r}"
                 time.sleep(CHANGE if self._leave() else PAUSES[0])
@@ -131,11 +270,13 @@ class Client:
             return _rejection(status, text)
         raise Unreachable(f"the rows were not accepted within {ATTEMPTS} attempts; the last one: {reason}")
 
-    def _request(self, method: str, path: str, body: bytes | None = None) -> tuple[int, Any, bytes]:
+    def _request(
+        self, method: str, path: str, body: bytes | None = None, content_type: str = LINES
+    ) -> tuple[int, Any, bytes]:
         """Sends a request to the present server. Returns status, headers and body of the answer."""
         if self._connection is None:
             self._connection = http.client.HTTPConnection(self._current, timeout=self._timeout)
-        headers = {"Content-Type": "text/plain; charset=utf-8"}
+        headers = {} if body is None else {"Content-Type": content_type}
         if self._token is not None:
             headers["Authorization"] = f"Bearer {self._token}"
         if self._rate is not None:
@@ -228,16 +369,39 @@ def _error(text: bytes) -> str:
     return str(_parsed(text).get("error") or text.decode(errors="replace").strip() or "no reason given")
 
 
+def _interval(start: Moment | None, end: Moment | None) -> dict[str, str]:
+    """Returns the parameters of an interval. A limit that is not given is the first or last time that exists."""
+    return {"from": _time(start, -(2**63)), "to": _time(end, 2**63 - 1)}
+
+
+def _time(given: Moment | None, unbounded: int) -> str:
+    found = moment(given)
+    if isinstance(found, str):
+        return found
+    ns = unbounded if found is None else found
+    # A number without a unit may be read as seconds or a year, but not a negative one. With a unit, that is an offset.
+    return f"{ns}ns" if ns >= 0 else str(ns)
+
+
+def _joined(names: str | Sequence[str]) -> str:
+    listed = name_list(names) or []
+    for name in listed:
+        if "," in name:
+            raise Invalid(f"a query over HTTP cannot name {name!r}, because commas separate names; omit fields")
+    return ",".join(listed)
+
+
 def _rejection(status: int, text: bytes) -> Written:
-    """Returns the rejected lines of a body.
+    """Returns the rejected lines or rows of a body.
 
     Raises:
         Invalid: if the server rejected the body as a whole.
         SeinerError: if the server failed.
     """
     answer = _parsed(text)
-    total, lines = answer.get("rejected"), answer.get("lines")
-    if isinstance(total, int) and isinstance(lines, list):
-        lines = [line for line in lines if isinstance(line, dict)]
-        return Written([(int(line.get("line", 0)), str(line.get("reason", ""))) for line in lines], total)
+    for listed, number in (("lines", "line"), ("rows", "row")):
+        total, places = answer.get("rejected"), answer.get(listed)
+        if isinstance(total, int) and isinstance(places, list):
+            places = [place for place in places if isinstance(place, dict)]
+            return Written([(int(place.get(number, 0)), str(place.get("reason", ""))) for place in places], total)
     raise (Invalid if status < 500 else SeinerError)(f"the server answered {status}: {_error(text)}")

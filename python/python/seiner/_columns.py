@@ -18,7 +18,7 @@ from . import _seiner
 from ._moments import moment
 from .errors import Invalid
 
-# A column for `_seiner.record_batch`: name, values, mask, and 'bool' or the unit of times.
+# A column for `_seiner.record_batch`: name, values, mask, and 'bool', 'dictionary' or the unit of times.
 _Given = tuple[str, Any, Any, "str | None"]
 
 
@@ -118,13 +118,12 @@ def _objects(name: str, items: list[Any], missing: np.ndarray | None) -> _Given:
     """Converts Python objects of one kind: texts, booleans, integers, floats or datetimes."""
     if missing is not None:
         items = [None if absent else item for item, absent in zip(items, missing)]
+    texts = _seiner.texts(name, items)
+    if texts is not None:
+        return name, texts, None, None
     kinds = {type(item) for item in items if not _is_missing(item)}
-    if str in kinds:
-        # pandas represents a missing text as NaN.
-        items = [None if isinstance(item, float) and item != item else item for item in items]
-        kinds = {type(item) for item in items if not _is_missing(item)}
-    if all(issubclass(kind, str) for kind in kinds):
-        return name, [None if _is_missing(item) else str(item) for item in items], None, None
+    if not kinds:
+        return name, [None] * len(items), None, None
     absent = np.array([_is_missing(item) for item in items], dtype=np.bool_)
     if all(issubclass(kind, (bool, np.bool_)) for kind in kinds):
         return _numpy_column(name, _filled(items, absent, False, np.bool_), absent)
@@ -151,16 +150,18 @@ def _filled(items: Iterable[Any], absent: np.ndarray, filler: Any, dtype: Any) -
 
 def _pandas_columns(frame: Any, time: str) -> Iterable[_Given]:
     pandas = sys.modules["pandas"]
+    if isinstance(frame.columns, pandas.MultiIndex):
+        raise Invalid("the columns of the data frame have several levels; join their names into one text each")
+    if not frame.columns.is_unique:
+        name = frame.columns[frame.columns.duplicated()][0]
+        raise Invalid(f"column {name!r} stands more than once in the data frame; rename or drop one of them")
     if time not in frame.columns:
         index = frame.index
         if not isinstance(index, pandas.DatetimeIndex) and index.name != time:
             raise Invalid(f"the data frame has neither a column {time!r} nor an index of times")
         yield _pandas_column(time, index.to_series())
     for name in frame.columns:
-        column = frame[name]
-        if isinstance(column, pandas.DataFrame):
-            raise Invalid(f"column {name!r} stands more than once in the data frame")
-        yield _pandas_column(str(name), column)
+        yield _pandas_column(str(name), frame[name])
 
 
 def _pandas_column(name: str, column: Any) -> _Given:
@@ -169,9 +170,24 @@ def _pandas_column(name: str, column: Any) -> _Given:
     if isinstance(dtype, np.dtype):
         return _numpy_column(name, column.to_numpy(), None)
     if isinstance(dtype, pandas.DatetimeTZDtype):
-        return _numpy_column(name, column.dt.tz_convert("UTC").dt.tz_localize(None).to_numpy(), None)
+        return _numpy_column(name, column.to_numpy(dtype=f"M8[{dtype.unit}]"), None)
+    if isinstance(dtype, pandas.ArrowDtype) or getattr(dtype, "storage", None) == "pyarrow":
+        return name, column.array.__arrow_array__(), None, None
+    if isinstance(dtype, pandas.CategoricalDtype):
+        return _categories(name, column)
     missing = column.isna().to_numpy(dtype=np.bool_)
     stored = getattr(dtype, "numpy_dtype", None)
     if stored is not None and stored.kind in "biuf":
         return _numpy_column(name, column.to_numpy(dtype=stored, na_value=stored.type(0)), missing)
-    return _objects(name, column.astype(object).tolist(), missing)
+    return _objects(name, column.astype(object).tolist(), missing if missing.any() else None)
+
+
+def _categories(name: str, column: Any) -> _Given:
+    """Converts categories of texts to a dictionary, and other categories to plain values."""
+    texts = _seiner.texts(name, column.cat.categories.tolist())
+    if texts is None:
+        missing = column.isna().to_numpy(dtype=np.bool_)
+        return _objects(name, column.astype(object).tolist(), missing)
+    codes = column.cat.codes.to_numpy()
+    missing = codes < 0
+    return name, (_plain(codes), texts), _mask(missing) if missing.any() else None, "dictionary"

@@ -6,18 +6,21 @@ import os
 import weakref
 from collections.abc import Mapping, Sequence
 from types import TracebackType
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias, overload
 
 import numpy as np
 
 from . import _listing, _seiner
+from ._arguments import is_wide, name_list
 from ._columns import numbers, record_batches
 from ._listing import Listing, listing
 from ._moments import Duration, Moment, duration, moment
+from ._range import Range
 from ._receipt import Receipt
 from ._result import Result
 from ._retention import Class, Policy, share_of_disk
 from ._sizes import Size, byte_count
+from ._table import Table
 from .errors import Invalid, Rejected
 
 Durability: TypeAlias = Literal["interval", "sync", "memory"]
@@ -202,27 +205,28 @@ class Store:
             Invalid: The columns are not valid.
         """
         batches = record_batches(data, time)
-        counts = self._native.append(measurement, _pairs(tags), batches, time, _names(fields))
+        counts = self._native.append(measurement, _pairs(tags), batches, time, name_list(fields))
         return _receipt(counts, strict)
 
     def append_table(
         self,
-        measurement: str,
+        measurement: str | None,
         data: Any,
         *,
         time: str = "time",
-        tags: Sequence[str],
+        tags: Sequence[str] | None = None,
         fields: Sequence[str] | None = None,
         strict: bool = True,
     ) -> Receipt:
         """Appends rows of many sources, whose tags are in columns.
 
         Args:
-            measurement: The measurement of all rows.
-            data: As for `append`.
+            measurement: The measurement of all rows, or None if the column ``measurement`` contains it.
+            data: As for `append`, or a `Table`.
             time: Name of the time column.
             tags: Names of the tag columns, which contain texts. A missing or empty value means that the
-                row's source does not have the tag.
+                row's source does not have the tag. By default all columns that are dictionaries of texts: categories
+                of pandas, ``Categorical`` and ``Enum`` of polars, and the tags of a `Table`.
             fields: Names of the field columns; by default all others.
             strict: True if rejected rows raise `Rejected`. Otherwise only the receipt lists them.
 
@@ -230,7 +234,7 @@ class Store:
             Rejected, Invalid: As for `append`.
         """
         batches = record_batches(data, time)
-        counts = self._native.append_table(measurement, batches, time, list(_names(tags) or []), _names(fields))
+        counts = self._native.append_table(measurement, batches, time, name_list(tags), name_list(fields))
         return _receipt(counts, strict)
 
     def source(self, measurement: str, tags: Mapping[str, str] | None = None) -> int:
@@ -266,6 +270,7 @@ class Store:
 
     # ---- querying
 
+    @overload
     def query(
         self,
         select: str,
@@ -276,7 +281,32 @@ class Store:
         step: Duration | None = None,
         aggregates: str | Sequence[str] | None = None,
         tag_columns: bool | Sequence[str] = False,
-    ) -> Result:
+        shape: Literal["long"] = "long",
+    ) -> Result: ...
+
+    @overload
+    def query(
+        self,
+        select: str,
+        start: Moment | None = None,
+        end: Moment | None = None,
+        *,
+        fields: str | Sequence[str] | None = None,
+        shape: Literal["wide"],
+    ) -> Table: ...
+
+    def query(
+        self,
+        select: str,
+        start: Moment | None = None,
+        end: Moment | None = None,
+        *,
+        fields: str | Sequence[str] | None = None,
+        step: Duration | None = None,
+        aggregates: str | Sequence[str] | None = None,
+        tag_columns: bool | Sequence[str] = False,
+        shape: Literal["long", "wide"] = "long",
+    ) -> Result | Table:
         """Returns samples, or aggregates, of the series that a selector matches.
 
         Args:
@@ -294,16 +324,20 @@ class Store:
                 gets float64. Texts have only the count and the times.
             tag_columns: Tags that get a column each in the long form, instead of one text with all
                 tags; True for every tag of the selected sources.
+            shape: ``"wide"`` returns the rows as they were written, as a `Table` with one column for each
+                tag and field, whatever the types of the fields.
         """
+        if is_wide(shape, step, aggregates, tag_columns):
+            return Table(self._native.rows(select, moment(start), moment(end), name_list(fields)))
         if aggregates is None and step is not None:
             aggregates = ("mean",)
         answer = self._native.query(
             select,
             moment(start),
             moment(end),
-            _names(fields),
+            name_list(fields),
             duration(step),
-            _names(aggregates),
+            name_list(aggregates),
             self._tag_columns(select, tag_columns),
         )
         return Result(answer)
@@ -312,7 +346,7 @@ class Store:
         """Returns the names of the tags that get a column each; None for the long form."""
         if wanted is True:
             wanted = self.tags(select)
-        return None if wanted is False else _names(wanted)
+        return None if wanted is False else name_list(wanted)
 
     def latest(
         self,
@@ -338,10 +372,32 @@ class Store:
             select,
             moment(start),
             moment(end),
-            _names(fields),
+            name_list(fields),
             self._tag_columns(select, tag_columns),
         )
         return Result(answer)
+
+    def range(
+        self,
+        select: str = "{}",
+        start: Moment | None = None,
+        end: Moment | None = None,
+        *,
+        fields: str | Sequence[str] | None = None,
+    ) -> Range | None:
+        """Returns the first and the last time of the selected samples, or None if there are none.
+
+        The times come from the aggregates of blocks. Samples are decoded only where a block overlaps a limit of the
+        interval, a delete or another block.
+
+        Args:
+            select: A selector, as for :meth:`query`; by default all sources.
+            start: First time, included; unbounded by default.
+            end: Last time, included; unbounded by default.
+            fields: Names of the fields; all by default.
+        """
+        found = self._native.range(select, moment(start), moment(end), name_list(fields))
+        return None if found is None else Range(*found)
 
     def measurements(self) -> list[str]:
         """Returns all measurements, sorted."""
@@ -422,12 +478,6 @@ def _pairs(tags: Mapping[str, str] | None) -> list[tuple[str, str]]:
         if not isinstance(name, str) or not isinstance(value, str):
             raise Invalid(f"tag {name!r} is {value!r}; names and values of tags are texts")
     return pairs
-
-
-def _names(names: str | Sequence[str] | None) -> list[str] | None:
-    if names is None:
-        return None
-    return [names] if isinstance(names, str) else list(names)
 
 
 def _receipt(counts: tuple[int, int, list[tuple[int, str]], int], strict: bool) -> Receipt:

@@ -296,7 +296,9 @@ impl Sweep {
                     break;
                 }
                 let (view, wanted) = (self.view.clone(), self.wanted.clone());
-                self.groups.begin(move || decode(group, &view, &wanted));
+                let most = self.bounds.held / 2;
+                self.groups
+                    .begin(move || decode(group, &view, &wanted, most));
             }
             match self.groups.take() {
                 Some(found) => self.ahead.extend(found),
@@ -493,17 +495,29 @@ impl Sweep {
     }
 }
 
-/// Decodes blocks. If they overlap no other block, their rows become one run, or several runs if
-/// damaged blocks are between them.
-fn decode(group: Group, view: &SourceView, wanted: &[bool]) -> Vec<Decoded> {
+/// Decodes blocks. If they overlap no other block, their rows become runs of at most `most` bytes. Damaged blocks
+/// are between runs.
+///
+/// A run of several blocks must never release memory: only its first block would be decoded again. Texts may be many
+/// times larger than their blocks, so their size is known only now.
+fn decode(group: Group, view: &SourceView, wanted: &[bool], most: usize) -> Vec<Decoded> {
     let mut runs: Vec<(i64, usize, Result<Vec<Rows>, Error>)> = Vec::new();
+    let mut joined_bytes = 0;
     for (from, number) in group.blocks {
         let rows = view
             .check_abandoned()
             .and_then(|()| view.read(number, wanted));
+        let bytes = rows.as_ref().map_or(0, Rows::bytes);
+        let fits = group.is_alone && joined_bytes + bytes <= most;
         match (runs.last_mut(), rows) {
-            (Some((.., Ok(parts))), Ok(rows)) if group.is_alone => parts.push(rows),
-            (_, rows) => runs.push((from, number, rows.map(|rows| vec![rows]))),
+            (Some((.., Ok(parts))), Ok(rows)) if fits => {
+                parts.push(rows);
+                joined_bytes += bytes;
+            }
+            (_, rows) => {
+                runs.push((from, number, rows.map(|rows| vec![rows])));
+                joined_bytes = bytes;
+            }
         }
     }
     let joined = runs.into_iter().map(|(from, number, parts)| Decoded {

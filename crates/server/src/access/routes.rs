@@ -59,7 +59,7 @@ const fn rule(scope: Option<Scope>, is_limitable: bool, is_audited: bool) -> Rul
 }
 
 /// Addresses with their rules. A part in braces stands for any text without a slash.
-const TABLE: [(&str, Rule); 59] = [
+const TABLE: [(&str, Rule); 60] = [
     ("/ping", OPEN),
     ("/health", OPEN),
     ("/ready", OPEN),
@@ -92,6 +92,7 @@ const TABLE: [(&str, Rule); 59] = [
     ("/api/v1/fields", READ),
     ("/api/v1/sources", READ),
     ("/api/v1/summary", READ),
+    ("/api/v1/range", READ),
     ("/api/v1/dashboards", READ),
     ("/api/v1/dashboards/{name}", DOCUMENT),
     ("/prometheus/api/v1/query", READ),

@@ -107,7 +107,7 @@ pub async fn summary(
 }
 
 /// Returns the result of a look at the store as JSON, without a copy of the result in between.
-async fn look<T, L>(app: &Arc<AppState>, look: L) -> Result<Json<T>, ApiError>
+pub async fn look<T, L>(app: &Arc<AppState>, look: L) -> Result<Json<T>, ApiError>
 where
     T: Send + 'static,
     L: FnOnce(&dyn Store) -> Result<T, Error> + Send + 'static,

@@ -5,6 +5,7 @@ mod answer;
 mod catalog;
 mod hints;
 mod plan;
+mod range;
 mod summary;
 mod wide;
 
@@ -13,4 +14,5 @@ pub(crate) use answer::{latest, query};
 pub(crate) use catalog::{fields, measurements, sources, summary, tags, values};
 pub(crate) use plan::time;
 pub use plan::{Aggregate, Parameters, QueryPlan, Shape};
+pub(crate) use range::range;
 pub use summary::{Summary, summaries};

@@ -205,6 +205,20 @@ impl QueryPlan {
         plan.latest = true;
         Ok(plan)
     }
+
+    /// Parses the parameters of a query for the first and last time. Without `select`, all sources are selected.
+    /// Without `from` or `to`, the interval is open at this end.
+    ///
+    /// # Errors
+    /// As [`QueryPlan::read`].
+    pub fn read_range(mut parameters: Parameters, now: i64) -> Result<QueryPlan, ApiError> {
+        parameters.select.get_or_insert_with(String::new);
+        parameters.from.get_or_insert_with(|| FIRST.to_string());
+        parameters
+            .to
+            .get_or_insert_with(|| format!("{}ns", i64::MAX));
+        QueryPlan::read(&parameters, now)
+    }
 }
 
 fn shape(parameters: &Parameters) -> Result<Shape, ApiError> {

@@ -22,6 +22,7 @@ mod otlp_grpc;
 mod plans;
 mod prometheus;
 mod queries;
+mod ranges;
 mod remote_write;
 mod retention;
 mod site;

@@ -3,7 +3,7 @@
 //! Each column has `kind` and `name` in its metadata, so that readers can tell tags from fields and need not interpret
 //! titles.
 
-use super::super::{arrow::io_error, levels_text};
+use super::super::{AnswerLevel, arrow::io_error, levels_text};
 use super::{Assigned, Kind, WideColumn, WideHead};
 use arrow_array::builder::{
     ArrayBuilder, BooleanBuilder, PrimitiveBuilder, StringBuilder, StringDictionaryBuilder,
@@ -27,61 +27,91 @@ const BATCH_ROWS: usize = 64 << 10;
 /// Maximum number of cells of a record batch.
 const BATCH_CELLS: usize = 2 << 20;
 
+/// Bytes of a column of texts from which on a record batch is full. A column has less than 2 GiB, and the rows that a
+/// store returns at a time have at most 512 MiB.
+const BATCH_TEXT_BYTES: usize = 1 << 30;
+
 pub struct ArrowRows<W: Write> {
     stream: StreamWriter<BufWriter<W>>,
-    schema: SchemaRef,
+    batches: Batches,
+}
+
+impl<W: Write> ArrowRows<W> {
+    pub fn begin(out: W, head: &WideHead) -> io::Result<ArrowRows<W>> {
+        let batches = Batches::new(head.columns.all(), &head.levels);
+        Ok(ArrowRows {
+            stream: StreamWriter::try_new_buffered(out, &batches.schema).map_err(io_error)?,
+            batches,
+        })
+    }
+
+    pub fn rows(&mut self, rows: &Assigned<'_>) -> io::Result<()> {
+        let stream = &mut self.stream;
+        self.batches
+            .push(rows, &mut |batch| stream.write(&batch))
+            .map_err(io_error)
+    }
+
+    pub fn end(mut self) -> io::Result<W> {
+        if let Some(batch) = self.batches.take().map_err(io_error)? {
+            self.stream.write(&batch).map_err(io_error)?;
+        }
+        self.stream.finish().map_err(io_error)?;
+        Ok(self.stream.into_inner().map_err(io_error)?.into_inner()?)
+    }
+}
+
+/// Rows gathered in record batches of one schema.
+pub struct Batches {
+    pub schema: SchemaRef,
     /// Number of rows of a full record batch.
     full: usize,
     batch: Batch,
 }
 
-impl<W: Write> ArrowRows<W> {
-    pub fn begin(out: W, head: &WideHead) -> io::Result<ArrowRows<W>> {
-        let columns = head.columns.all();
+impl Batches {
+    pub fn new(columns: &[WideColumn], levels: &[AnswerLevel]) -> Batches {
         let fields: Vec<Field> = columns.iter().map(arrow_field).collect();
-        let metadata = match head.levels.is_empty() {
+        let metadata = match levels.is_empty() {
             true => HashMap::new(),
-            false => HashMap::from([("levels".to_string(), levels_text(&head.levels))]),
+            false => HashMap::from([("levels".to_string(), levels_text(levels))]),
         };
-        let schema = Arc::new(Schema::new(fields).with_metadata(metadata));
-        Ok(ArrowRows {
-            stream: StreamWriter::try_new_buffered(out, &schema).map_err(io_error)?,
-            schema,
+        Batches {
+            schema: Arc::new(Schema::new(fields).with_metadata(metadata)),
             full: (BATCH_CELLS / columns.len()).min(BATCH_ROWS),
             batch: Batch::new(columns),
-        })
+        }
     }
 
-    pub fn rows(&mut self, rows: &Assigned<'_>) -> io::Result<()> {
+    /// Appends rows, and passes on each record batch that is full.
+    pub fn push(
+        &mut self,
+        rows: &Assigned<'_>,
+        pass: &mut impl FnMut(RecordBatch) -> Result<(), ArrowError>,
+    ) -> Result<(), ArrowError> {
         // Number of values of each field before the next row.
         let mut used = vec![0; rows.fields.len()];
         let mut start = 0;
         while start < rows.times.len() {
             let space = self.full - self.batch.times.len();
             let end = rows.times.len().min(start + space);
-            self.batch
-                .push(rows, &mut used, start..end)
-                .map_err(io_error)?;
+            self.batch.push(rows, &mut used, start..end)?;
             start = end;
-            if self.batch.times.len() == self.full {
-                self.write_batch().map_err(io_error)?;
+            let is_full =
+                self.batch.times.len() == self.full || self.batch.text_bytes() >= BATCH_TEXT_BYTES;
+            if is_full && let Some(batch) = self.take()? {
+                pass(batch)?;
             }
         }
         Ok(())
     }
 
-    pub fn end(mut self) -> io::Result<W> {
-        if self.batch.times.len() > 0 {
-            self.write_batch().map_err(io_error)?;
+    /// Removes and returns the rows, if there are any.
+    pub fn take(&mut self) -> Result<Option<RecordBatch>, ArrowError> {
+        if self.batch.times.len() == 0 {
+            return Ok(None);
         }
-        self.stream.finish().map_err(io_error)?;
-        Ok(self.stream.into_inner().map_err(io_error)?.into_inner()?)
-    }
-
-    fn write_batch(&mut self) -> Result<(), ArrowError> {
-        let arrays = self.batch.take();
-        self.stream
-            .write(&RecordBatch::try_new(self.schema.clone(), arrays)?)
+        RecordBatch::try_new(self.schema.clone(), self.batch.take()).map(Some)
     }
 }
 
@@ -160,6 +190,15 @@ impl Batch {
             }
         }
         Ok(())
+    }
+
+    /// Returns the bytes of the largest column of texts.
+    fn text_bytes(&self) -> usize {
+        let bytes = self.fields.iter().map(|column| match column {
+            Values::Str(texts) => texts.values_slice().len(),
+            _ => 0,
+        });
+        bytes.max().unwrap_or(0)
     }
 
     /// Removes and returns the rows.

@@ -1,7 +1,7 @@
 //! Answers in the wide shape: one row for each row that was written, with one column per tag and per field.
 //!
 //! The order of calls is [`WideAnswer::begin`], [`WideAnswer::rows`] for the pieces of each source,
-//! [`WideAnswer::end`].
+//! [`WideAnswer::end`]. [`WideBatches`] keeps the same rows in memory.
 
 mod arrow;
 mod columns;
@@ -11,6 +11,8 @@ mod json;
 mod tests;
 
 use super::{AnswerLevel, Format, TimeUnit};
+use arrow_array::RecordBatch;
+use arrow_schema::SchemaRef;
 pub use columns::{Kind, MAX_COLUMNS, TooManyColumns, WideColumn, WideColumns};
 use seiner_model::{Column, FieldColumn, FieldType, SourceKey};
 use std::io::{self, Write};
@@ -122,6 +124,56 @@ impl<'a> Cursor<'a> {
             self.value += 1;
             (values, self.value - 1)
         })
+    }
+}
+
+/// Rows of one answer as record batches in memory, with the schema of an Arrow answer.
+pub struct WideBatches {
+    columns: WideColumns,
+    gathered: arrow::Batches,
+    full: Vec<RecordBatch>,
+}
+
+impl WideBatches {
+    /// Creates an answer without rows.
+    pub fn new(columns: &WideColumns) -> WideBatches {
+        WideBatches {
+            columns: columns.clone(),
+            gathered: arrow::Batches::new(columns.all(), &[]),
+            full: Vec::new(),
+        }
+    }
+
+    /// Returns the schema of all record batches.
+    pub fn schema(&self) -> SchemaRef {
+        self.gathered.schema.clone()
+    }
+
+    /// Adds rows of a source.
+    ///
+    /// # Errors
+    /// [`NewColumn`] if the rows have a tag or a field without a column.
+    ///
+    /// # Panics
+    /// If the values of a field have another type than the rows state.
+    pub fn rows(&mut self, rows: &WideRows<'_>) -> Result<(), NewColumn> {
+        let rows = Assigned::new(&self.columns, rows)?;
+        let full = &mut self.full;
+        self.gathered
+            .push(&rows, &mut |batch| {
+                full.push(batch);
+                Ok(())
+            })
+            .expect("the columns have the types of the schema");
+        Ok(())
+    }
+
+    /// Returns the rows, in record batches of at most 64 Ki rows.
+    pub fn end(mut self) -> Vec<RecordBatch> {
+        let last = self.gathered.take();
+        self.full
+            .extend(last.expect("the columns have the types of the schema"));
+        self.full
     }
 }
 

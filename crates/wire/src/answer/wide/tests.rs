@@ -26,18 +26,27 @@ fn head(tags: &[&str], fields: &[(&str, FieldType)]) -> WideHead {
     }
 }
 
-/// Writes two sources: one with texts and a missing value, and one with the field `usage` in another type.
 fn written(format: Format) -> Vec<u8> {
-    let head = head(
+    let mut answer =
+        WideAnswer::begin(format, Vec::new(), &two_types()).expect("a write to a Vec succeeds");
+    two_sources(&mut |rows| answer.rows(rows).expect("a write to a Vec succeeds"));
+    answer.end(&[]).expect("a write to a Vec succeeds")
+}
+
+/// Returns the head of an answer with the field `usage` in two types.
+fn two_types() -> WideHead {
+    head(
         &["host", "time"],
         &[
             ("state", FieldType::Str),
             ("usage", FieldType::F64),
             ("usage", FieldType::I64),
         ],
-    );
-    let mut answer =
-        WideAnswer::begin(format, Vec::new(), &head).expect("a write to a Vec succeeds");
+    )
+}
+
+/// Passes on two sources: one with texts and a missing value, and one with the field `usage` in another type.
+fn two_sources(pass: &mut impl FnMut(&WideRows<'_>)) {
     let mut texts = Strings::default();
     texts.push("");
     texts.push("a,\"b\"");
@@ -68,10 +77,7 @@ fn written(format: Format) -> Vec<u8> {
             values: &[column(None, Column::I64(vec![i64::MIN])), None],
         },
     ];
-    for rows in &rows {
-        answer.rows(rows).expect("a write to a Vec succeeds");
-    }
-    answer.end(&[]).expect("a write to a Vec succeeds")
+    rows.iter().for_each(pass);
 }
 
 #[test]
@@ -110,6 +116,26 @@ fn json_states_kind_and_type_of_each_column() {
 fn batches(bytes: &[u8]) -> Vec<RecordBatch> {
     let reader = StreamReader::try_new(bytes, None).expect("a stream");
     reader.map(|batch| batch.expect("a batch")).collect()
+}
+
+#[test]
+fn batches_in_memory_are_those_of_an_arrow_answer() {
+    let mut gathered = WideBatches::new(&two_types().columns);
+    two_sources(&mut |rows| gathered.rows(rows).expect("all columns are known"));
+    let schema = gathered.schema();
+    let found = gathered.end();
+    assert_eq!(found, batches(&written(Format::Arrow)));
+    assert_eq!(found[0].schema(), schema);
+    let mut narrow = WideBatches::new(&head(&["host"], &[]).columns);
+    let mut errors = Vec::new();
+    two_sources(&mut |rows| errors.push(narrow.rows(rows).map_err(|new| new.to_string())));
+    let expected = "tag \"time\" appeared while the answer was written; ask again";
+    assert_eq!(errors[0], Err(expected.to_string()));
+    assert!(
+        errors[1]
+            .as_ref()
+            .is_err_and(|text| text.starts_with("field \"usage\""))
+    );
 }
 
 #[test]
