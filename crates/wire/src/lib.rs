@@ -1,5 +1,6 @@
 //! Formats on the socket: parses line protocol, remote write, scraped texts, OTLP, MQTT messages, Graphite, OpenTSDB,
-//! StatsD and collectd into batches, decodes files of Whisper, and writes answers as JSON, CSV and Arrow.
+//! StatsD and collectd into batches, decodes files of Whisper and blocks of Prometheus, and writes answers as JSON, CSV
+//! and Arrow.
 //!
 //! This crate depends on the types of `seiner-model` only. It contains no stores, sockets or files.
 
@@ -19,6 +20,7 @@ pub mod remote_write;
 mod sample;
 mod skipped;
 pub mod statsd;
+pub mod tsdb;
 pub mod whisper;
 
 pub use skipped::Skipped;
