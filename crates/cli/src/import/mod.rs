@@ -12,6 +12,8 @@ mod line;
 mod outcome;
 mod patterns;
 mod preview;
+#[cfg(feature = "parquet")]
+mod prometheus;
 mod records;
 mod rejects;
 mod repeats;
@@ -54,6 +56,8 @@ enum Kind {
     #[cfg(feature = "parquet")]
     Arrow(table::Arrow),
     #[cfg(feature = "parquet")]
+    Prometheus(prometheus::Prometheus),
+    #[cfg(feature = "parquet")]
     Victoria(victoria::Victoria),
     #[cfg(feature = "parquet")]
     Whisper(whisper::Whisper),
@@ -70,6 +74,8 @@ impl Import {
             Kind::Parquet(parquet) => parquet.run(),
             #[cfg(feature = "parquet")]
             Kind::Arrow(arrow) => arrow.run(),
+            #[cfg(feature = "parquet")]
+            Kind::Prometheus(prometheus) => prometheus.run(),
             #[cfg(feature = "parquet")]
             Kind::Victoria(victoria) => victoria.run(),
             #[cfg(feature = "parquet")]
