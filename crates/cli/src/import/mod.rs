@@ -18,6 +18,8 @@ mod records;
 mod rejects;
 mod repeats;
 mod rows;
+#[cfg(feature = "parquet")]
+mod rrd;
 mod run;
 mod scan;
 #[cfg(feature = "parquet")]
@@ -61,6 +63,8 @@ enum Kind {
     Victoria(victoria::Victoria),
     #[cfg(feature = "parquet")]
     Whisper(whisper::Whisper),
+    #[cfg(feature = "parquet")]
+    Rrd(rrd::Rrd),
 }
 
 impl Import {
@@ -80,6 +84,8 @@ impl Import {
             Kind::Victoria(victoria) => victoria.run(),
             #[cfg(feature = "parquet")]
             Kind::Whisper(whisper) => whisper.run(),
+            #[cfg(feature = "parquet")]
+            Kind::Rrd(rrd) => rrd.run(),
         }
     }
 }
