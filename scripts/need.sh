@@ -92,6 +92,7 @@ for tool in "$@"; do
         maven) debian mvn maven ;;
         victoria-metrics) debian victoria-metrics victoria-metrics ;;
         prometheus) debian prometheus prometheus ;;
+        rrdtool) debian rrdtool rrdtool ;;
         alertmanager) debian prometheus-alertmanager prometheus-alertmanager ;;
         node-exporter) debian prometheus-node-exporter prometheus-node-exporter ;;
         collectd) debian collectd collectd-core ;;

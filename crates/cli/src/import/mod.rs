@@ -12,10 +12,14 @@ mod line;
 mod outcome;
 mod patterns;
 mod preview;
+#[cfg(feature = "parquet")]
+mod prometheus;
 mod records;
 mod rejects;
 mod repeats;
 mod rows;
+#[cfg(feature = "parquet")]
+mod rrd;
 mod run;
 mod scan;
 #[cfg(feature = "parquet")]
@@ -54,9 +58,13 @@ enum Kind {
     #[cfg(feature = "parquet")]
     Arrow(table::Arrow),
     #[cfg(feature = "parquet")]
+    Prometheus(prometheus::Prometheus),
+    #[cfg(feature = "parquet")]
     Victoria(victoria::Victoria),
     #[cfg(feature = "parquet")]
     Whisper(whisper::Whisper),
+    #[cfg(feature = "parquet")]
+    Rrd(rrd::Rrd),
 }
 
 impl Import {
@@ -71,9 +79,13 @@ impl Import {
             #[cfg(feature = "parquet")]
             Kind::Arrow(arrow) => arrow.run(),
             #[cfg(feature = "parquet")]
+            Kind::Prometheus(prometheus) => prometheus.run(),
+            #[cfg(feature = "parquet")]
             Kind::Victoria(victoria) => victoria.run(),
             #[cfg(feature = "parquet")]
             Kind::Whisper(whisper) => whisper.run(),
+            #[cfg(feature = "parquet")]
+            Kind::Rrd(rrd) => rrd.run(),
         }
     }
 }

@@ -173,10 +173,21 @@ fn batch(runs: &[Run], rows: Range<usize>, times: &[i64], values: &[f64]) -> Res
     Ok(RecordBatch::try_new(Arc::new(Schema::new(fields)), arrays)?)
 }
 
-fn described(kind: &str, name: &str, data_type: DataType) -> Field {
+/// Returns a column with its meaning.
+pub fn described(kind: &str, name: &str, data_type: DataType) -> Field {
     let metadata = [("kind", kind), ("name", name)];
     let metadata = metadata.map(|(key, text)| (key.to_string(), text.to_string()));
     Field::new(name, data_type, true).with_metadata(HashMap::from(metadata))
+}
+
+/// Returns a column that contains one text in all rows.
+///
+/// # Errors
+/// If Arrow rejects the column.
+pub fn constant(text: &str, rows: usize) -> Result<ArrayRef> {
+    let texts = Arc::new(StringArray::from(vec![text]));
+    let keys = Int32Array::from(vec![0; rows]);
+    Ok(Arc::new(DictionaryArray::try_new(keys, texts)?))
 }
 
 /// Returns the values of a label for some samples, as a dictionary. A missing label is null.

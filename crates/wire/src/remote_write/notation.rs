@@ -29,24 +29,38 @@ impl Notation for LabelNotation {
     }
 
     fn source_key(&self, name: &[u8]) -> Result<SourceKey, KeyError> {
-        let mut metric = None;
-        let mut tags: Vec<(&str, &str)> = Vec::new();
-        let mut last: Option<&str> = None;
+        let mut labels = Vec::new();
         for label in Labels::new(name) {
             let (label, value) = label.map_err(|error| invalid(error.to_string()))?;
-            let (label, value) = (text(label)?, text(value)?);
-            check(last, label, value)?;
-            last = Some(label);
-            match label {
-                METRIC_NAME => metric = Some(value),
-                _ => tags.push((label, value)),
-            }
+            labels.push((text(label)?, text(value)?));
         }
-        let Some(metric) = metric else {
-            return Err(invalid(format!("the label {METRIC_NAME} is missing")));
-        };
-        SourceKey::new(metric, tags)
+        source_key(labels)
     }
+}
+
+/// Returns the source of a series of Prometheus: the name of the metric is the measurement, and the other labels are
+/// tags.
+///
+/// # Errors
+/// If the labels are not sorted by name, a name or value is empty, or there is no [`METRIC_NAME`].
+pub fn source_key<'a>(
+    labels: impl IntoIterator<Item = (&'a str, &'a str)>,
+) -> Result<SourceKey, KeyError> {
+    let mut metric = None;
+    let mut tags: Vec<(&str, &str)> = Vec::new();
+    let mut last: Option<&str> = None;
+    for (label, value) in labels {
+        check(last, label, value)?;
+        last = Some(label);
+        match label {
+            METRIC_NAME => metric = Some(value),
+            _ => tags.push((label, value)),
+        }
+    }
+    let Some(metric) = metric else {
+        return Err(invalid(format!("the label {METRIC_NAME} is missing")));
+    };
+    SourceKey::new(metric, tags)
 }
 
 /// Checks a label against the one before it.

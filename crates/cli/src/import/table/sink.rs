@@ -59,7 +59,12 @@ impl TableSink {
 
     /// Counts a rejected row and reports it.
     pub fn reject(&mut self, fault: &Fault, reporter: &mut Reporter<'_>) {
-        self.outcome.counts.rejected += 1;
+        self.reject_rows(1, fault, reporter);
+    }
+
+    /// Counts rejected rows and reports them by one fault.
+    pub fn reject_rows(&mut self, rows: u64, fault: &Fault, reporter: &mut Reporter<'_>) {
+        self.outcome.counts.rejected += rows;
         reporter.report(fault);
     }
 
