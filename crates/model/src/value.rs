@@ -106,13 +106,22 @@ fn single(value: f64) -> Option<f32> {
 /// Returns true if the shortest text of a 32-bit float denotes a 64-bit float. A float halfway between two such texts has
 /// both: Rust prints 7.47265625 as `7.4726563`, numpy prints it as `7.4726562`.
 pub fn has_text_of(single: f32, value: f64) -> bool {
-    let denotes = |text: &str| text.parse::<f64>().is_ok_and(|text| text.to_bits() == value.to_bits());
+    let denotes = |text: &str| {
+        text.parse::<f64>()
+            .is_ok_and(|text| text.to_bits() == value.to_bits())
+    };
     let up = format!("{single:e}");
     if denotes(&up) {
         return true;
     }
     // With a given number of digits, Rust rounds to the even one.
-    let digits = up.split('e').next().unwrap_or_default().bytes().filter(u8::is_ascii_digit).count();
+    let digits = up
+        .split('e')
+        .next()
+        .unwrap_or_default()
+        .bytes()
+        .filter(u8::is_ascii_digit)
+        .count();
     let even = format!("{single:.*e}", digits.saturating_sub(1));
     even.parse() == Ok(single) && denotes(&even)
 }
@@ -152,7 +161,16 @@ mod tests {
             assert_eq!(to_single(kept), Some((kept as f32).to_bits()), "{kept}");
         }
         let stale = f64::from_bits(0x7ff0_0000_0000_0002);
-        for lost in [1.94004821, 7.4726561, 7.47265621, 0.1 + 0.2, 1e39, 1e-60, 16_777_217.0, stale] {
+        for lost in [
+            1.94004821,
+            7.4726561,
+            7.47265621,
+            0.1 + 0.2,
+            1e39,
+            1e-60,
+            16_777_217.0,
+            stale,
+        ] {
             assert_eq!(to_single(lost), None, "{lost}");
         }
         let double = Value::F32(21.37).in_type(FieldType::F64);

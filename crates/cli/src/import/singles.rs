@@ -107,7 +107,11 @@ mod tests {
         let exact = singles(noise().map(|value| f64::from(value).to_string()));
         assert!(exact.are_exact() && exact.saving().is_none());
         // A text as numpy prints it: Rust would round the last digit up.
-        let halfway = singles(noise().map(|value| value.to_string()).chain(["-7.4726562".into()]));
+        let halfway = singles(
+            noise()
+                .map(|value| value.to_string())
+                .chain(["-7.4726562".into()]),
+        );
         assert!(halfway.saving().unwrap() > 25);
         let odd = singles(noise().map(|value| value.to_string()).chain(["NaN".into()]));
         assert!(odd.are_exact());
