@@ -44,10 +44,10 @@ dist: ## Build the files of a release for x86-64 and aarch64 in target/dist: mak
 	@target/tools/dist/bin/python scripts/release $(ARGS)
 
 dist-test: ## Install and use the files of make dist in clean systems (as root, on Debian)
-	scripts/need.sh debootstrap systemd-nspawn qemu-aarch64
+	scripts/need.sh debootstrap systemd-nspawn qemu-aarch64 chromium mosquitto
 	scripts/venv.sh target/e2e-venv e2e/requirements.txt
 	SEINER_RELEASE=target/dist SEINER_BIN=target/dist-work/$(shell uname -m)/programs/seiner \
-	    target/e2e-venv/bin/python -m pytest e2e/test_release.py -v --tb=short -p no:cacheprovider $(ARGS)
+	    target/e2e-venv/bin/python -m pytest e2e/test_release.py e2e/test_first_hour.py -v --tb=short -p no:cacheprovider $(ARGS)
 
 cluster: build ## Try a cluster on this machine: three nodes of Cassandra and three ports
 	scripts/need.sh java maven

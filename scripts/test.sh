@@ -105,6 +105,7 @@ scripts/need.sh rrdtool || echo "Tests with rrdtool are skipped"
 [ -z "$slow" ] || scripts/need.sh cargo-deb || echo "Tests of the Debian package are skipped"
 scripts/need.sh mosquitto || echo "Tests with Mosquitto as broker are skipped"
 [ -z "$slow" ] || scripts/need.sh jdk maven || echo "Tests with JDBC are skipped"
+[ -z "$slow" ] || scripts/need.sh debootstrap systemd-nspawn || echo "The first hour in a clean system is skipped"
 [ -z "$slow" ] || scripts/need.sh mkfs.ext4 mkfs.xfs || echo "Tests of file systems are skipped"
 step room-for-tests room
 step e2e-environment scripts/venv.sh target/e2e-venv e2e/requirements.txt && step e2e e2e
