@@ -134,7 +134,7 @@ def test_overlapping_blocks_are_stored_once(tmp_path, dice):
     done = run("import", "prometheus", "--data", tmp_path / "data", folder)
     assert done.returncode == 0, done.stderr
     left_out = parts - count(wanted)
-    summary = f"{count(wanted)} rows imported, 0 rejected; {left_out} samples that another block has too, left out"
+    summary = f"{count(wanted)} rows imported, 0 rejected; samples left out that another block has too: {left_out}"
     assert done.stderr.splitlines()[-1] == summary
     assert stored(tmp_path / "a", "--data", tmp_path / "data") == wanted
 
@@ -236,8 +236,8 @@ def test_a_snapshot_of_a_running_prometheus(tmp_path, dice):
     assert any((path.stat().st_size > 9) for path in snapshot.glob("*/tombstones"))
     done = run("import", "prometheus", "--data", tmp_path / "data", "--rejects", tmp_path / "rejects.csv", snapshot)
     assert done.returncode == 1, done.stderr
-    assert f"{count(wanted)} rows imported, 3 rejected; 3 samples of native histograms" in done.stderr
-    assert "deleted samples, left out" in done.stderr
+    assert f"{count(wanted)} rows imported, 3 rejected; samples of native histograms or unknown encodings: 3" in done.stderr
+    assert "deleted samples left out: " in done.stderr
     assert 'delay{job=""a""}: 3 samples are native histograms, which are not supported' in (tmp_path / "rejects.csv").read_text()
     found = exported(tmp_path / "a", "--data", tmp_path / "data")
     assert {key: {ms: unify(value) for ms, value in samples.items()} for key, samples in found.items()} == wanted
@@ -268,7 +268,7 @@ def test_damage_costs_only_the_damaged_samples(tmp_path, dice):
     assert done.returncode == 1, done.stderr
     assert f"{path}: the chunk at byte 8 of load{{host=\"0\"}} is damaged: the checksum is " in done.stderr
     assert "meta.json is damaged" in done.stderr
-    assert "1 damaged parts; 1 chunks lost" in done.stderr.splitlines()[-1]
+    assert "; damaged parts: 1; lost chunks: 1" in done.stderr.splitlines()[-1]
     found = stored(tmp_path / "a", "--data", tmp_path / "data")
     # The 400 samples of a series are several chunks.
     assert 0 < count(wanted) - count(found) < 200

@@ -202,8 +202,12 @@ fn dump(path: &Path) -> Result<String> {
     );
     let content = fs::read(path).context("the file cannot be read")?;
     if !content.starts_with(MAGIC) {
-        return String::from_utf8(content)
-            .context("the file is neither a .rrd file nor a dump of rrdtool");
+        let text = String::from_utf8(content).unwrap_or_default();
+        ensure!(
+            text.contains("<rrd>"),
+            "the file is neither a .rrd file nor a dump of rrdtool"
+        );
+        return Ok(text);
     }
     ensure!(
         bytes <= DATABASE_BYTES,

@@ -371,19 +371,19 @@ impl Counts {
         };
         let parts = [
             (self.damaged, "damaged parts"),
-            (self.damaged_chunks, "chunks lost"),
+            (self.damaged_chunks, "lost chunks"),
             (
                 self.histograms,
                 "samples of native histograms or unknown encodings",
             ),
             (
                 self.duplicates,
-                "samples that another block has too, left out",
+                "samples left out that another block has too",
             ),
-            (self.deleted, "deleted samples, left out"),
+            (self.deleted, "deleted samples left out"),
         ];
         for (count, what) in parts.iter().filter(|(count, _)| *count > 0) {
-            text.push_str(&format!("; {count} {what}"));
+            text.push_str(&format!("; {what}: {count}"));
         }
         text
     }
