@@ -4,6 +4,7 @@ The package is that of the release in SEINER_RELEASE, or one with the program un
 own. Telegraf, a device and a browser are programs of this machine that run in that network.
 """
 
+import functools
 import gzip
 import json
 import os
@@ -17,7 +18,8 @@ import pytest
 from clean_root import System, copy
 from program import ROOT
 from test_documents import blocks
-from test_page import CHROMIUM, LOOKS_S
+from test_mqtt import until as until_patient
+from test_page import CHROMIUM, browse
 from test_release import ARCH, DEBIAN, FOLDER, RELEASE, blocks as blocks_of, later, needs_root
 from test_senders import TELEGRAF, output, settings_of
 from test_service import package  # noqa: F401
@@ -26,6 +28,8 @@ URL = "http://127.0.0.1:7670"
 MQTT = ROOT / "docs/mqtt.md"
 BACKUP = ROOT / "docs/backup.md"
 PAGE = ROOT / "crates/server/dist"
+
+until = functools.partial(until_patient, pause_s=0.2, patience_s=30)
 
 pytestmark = [
     needs_root,
@@ -53,30 +57,20 @@ def system(tmp_path, request):
         yield booted
 
 
-def beside(system, *command, **options):
-    """Runs a program of this machine in the network of the system. Returns what it prints."""
-    inside = ["nsenter", "--target", system.leader, "--net", *command]
-    return subprocess.run(inside, check=True, capture_output=True, timeout=120, **options).stdout
+def inside(system):
+    """Returns the command that runs a program of this machine in the network of the system."""
+    return ["nsenter", "--target", system.leader, "--net"]
+
+
+def beside(system, *command):
+    """Runs a program of this machine in the network of the system."""
+    subprocess.run([*inside(system), *command], check=True, capture_output=True, timeout=120)
 
 
 def get(system, path, *parameters):
     """Sends a GET request from inside the system. Returns the text of the answer."""
     fields = " ".join(f"--data-urlencode '{parameter}'" for parameter in parameters)
     return system.check(f"curl -sSfG {URL}{path} {fields}")
-
-
-def until(holds, what):
-    deadline = time.monotonic() + 30
-    while not holds():
-        assert time.monotonic() < deadline, what
-        time.sleep(0.2)
-
-
-def page(system, tmp_path, view="/"):
-    """Returns what a browser shows of the page after some seconds."""
-    command = [CHROMIUM, "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"]
-    command += [f"--user-data-dir={tmp_path}/browser", f"--virtual-time-budget={LOOKS_S * 1000}", "--dump-dom"]
-    return beside(system, *command, URL + view).decode()
 
 
 def send_from_telegraf(system, tmp_path):
@@ -115,7 +109,7 @@ def test_a_new_user_gets_from_the_package_to_a_restored_backup(system, tmp_path)
     # Live curves of the host.
     until(lambda: "host_cpu" in get(system, "/api/v1/summary"), "the sensors of the machine are recorded")
     time.sleep(3)
-    assert page(system, tmp_path).count("<canvas") >= 4
+    assert browse(URL + "/", tmp_path, inside(system)).count("<canvas") >= 4
 
     # Data of Telegraf and of a device that speaks MQTT.
     send_from_telegraf(system, tmp_path)
@@ -135,7 +129,7 @@ def test_a_new_user_gets_from_the_package_to_a_restored_backup(system, tmp_path)
         answer = get(system, "/prometheus/api/v1/query_range", *asked)
         assert re.search(rf'"values":\[\[[\d.]+,"{value}"', answer), answer
     for measurement, field, value in (("mem", "used_percent", r"[\d.]+"), ("climate", "temperature", "21.5")):
-        shown = page(system, tmp_path, f"/#/explorer?select={measurement}&field={field}")
+        shown = browse(f"{URL}/#/explorer?select={measurement}&field={field}", tmp_path, inside(system))
         words = " ".join(re.sub(r"<[^>]*>", " ", shown).split())
         assert "<canvas" in shown and re.search(f"samples {field} {value} ", words), words
 

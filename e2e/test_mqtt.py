@@ -71,8 +71,8 @@ def connects(port):
     return True
 
 
-def until(holds, why, pause_s=0.05):
-    deadline = time.monotonic() + PATIENCE_S
+def until(holds, why, pause_s=0.05, patience_s=PATIENCE_S):
+    deadline = time.monotonic() + patience_s
     while not holds():
         assert time.monotonic() < deadline, why
         time.sleep(pause_s)
