@@ -4,7 +4,7 @@ use crate::failure::{Failure, invalid};
 use crate::table::Table;
 use pyo3::prelude::*;
 use seiner_engine::{Error, Query, Step};
-use seiner_model::{FieldType, Interval, Selector, parse_time};
+use seiner_model::{Interval, Selector, parse_time};
 use seiner_store::Store;
 use seiner_wire::answer::wide::{WideBatches, WideColumns, WideRows};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -126,9 +126,6 @@ pub fn wide(py: Python<'_>, store: &dyn Store, query: &Query) -> PyResult<Table>
 /// Returns the columns of a wide query: the tags of the selected sources, and those of their fields that it wants.
 fn wide_columns(store: &dyn Store, query: &Query) -> Result<WideColumns, Failure> {
     let tags = store.tag_names(&query.selector)?;
-    let mut fields: Vec<(String, FieldType)> = store.fields(&query.selector)?;
-    if let Some(wanted) = &query.fields {
-        fields.retain(|(name, _)| wanted.contains(name));
-    }
+    let fields = store.wanted_fields(query)?;
     WideColumns::new(&tags, &fields).or_else(|error| invalid(error.to_string()))
 }

@@ -195,6 +195,18 @@ pub trait Store: Send + Sync {
     /// If the names cannot be read.
     fn fields(&self, selector: &Selector) -> Result<Vec<(String, FieldType)>, Error>;
 
+    /// Returns the fields of a query with their types: those of the selected sources that it wants.
+    ///
+    /// # Errors
+    /// If the names cannot be read.
+    fn wanted_fields(&self, query: &Query) -> Result<Vec<(String, FieldType)>, Error> {
+        let mut fields = self.fields(&query.selector)?;
+        if let Some(wanted) = &query.fields {
+            fields.retain(|(name, _)| wanted.contains(name));
+        }
+        Ok(fields)
+    }
+
     /// Returns the selected sources, ascending.
     ///
     /// # Errors

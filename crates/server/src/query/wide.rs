@@ -3,7 +3,6 @@
 use super::answer::{Outcome, levels, losses, warn};
 use super::plan::QueryPlan;
 use crate::api_error::ApiError;
-use seiner_model::FieldType;
 use seiner_store::{Error, IsOver, Query, Store};
 use seiner_wire::answer::Format;
 use seiner_wire::answer::wide::{NewColumn, WideAnswer, WideColumns, WideHead, WideRows};
@@ -65,11 +64,7 @@ pub fn write_rows(
 /// Returns the columns of a query: the tags of the selected sources, and those of their fields that the query wants.
 fn columns(store: &dyn Store, query: &Query) -> Result<WideColumns, ApiError> {
     let tags = store.tag_names(&query.selector)?;
-    let mut fields: Vec<(String, FieldType)> = store.fields(&query.selector)?;
-    if let Some(wanted) = &query.fields {
-        fields.retain(|(name, _)| wanted.contains(name));
-    }
-    WideColumns::new(&tags, &fields).map_err(ApiError::invalid)
+    WideColumns::new(&tags, &store.wanted_fields(query)?).map_err(ApiError::invalid)
 }
 
 /// Turns the error for a column that is new into an answer: the same request succeeds later.

@@ -18,6 +18,9 @@ pub const SYMBOLS_HEADER_BYTES: usize = 8;
 /// Number of bytes to which a series is aligned. A reference to a series is its position in this unit.
 pub const SERIES_ALIGNMENT: u64 = 16;
 
+/// Maximum bytes of the length of a symbol or series.
+pub const MAX_LENGTH_BYTES: usize = 10;
+
 /// Minimum bytes of a label and of a chunk.
 const MIN_LABEL_BYTES: usize = 2;
 const MIN_CHUNK_BYTES: usize = 3;
@@ -112,6 +115,7 @@ pub fn decode_symbols_header(bytes: &[u8]) -> Result<(u32, u32), TsdbError> {
 }
 
 /// Decodes the length of a symbol or series. Returns the length, and the number of bytes in which it is encoded.
+/// [`MAX_LENGTH_BYTES`] are sufficient.
 ///
 /// # Errors
 /// If the bytes are no number.

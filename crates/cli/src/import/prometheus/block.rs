@@ -30,9 +30,6 @@ const SHOWN_CHARS: usize = 300;
 
 const CHECKSUM_BYTES: usize = 4;
 
-/// Bytes of a length.
-const LENGTH_BYTES: usize = 10;
-
 /// Names and values of labels, in the order of the names.
 pub type Labels = Vec<(Arc<str>, Arc<str>)>;
 
@@ -146,7 +143,7 @@ impl Block {
 
     /// Reads the series at a position.
     fn series_at(&mut self, at: u64) -> Result<Read> {
-        let begin = self.index.read(at, LENGTH_BYTES)?;
+        let begin = self.index.read(at, index::MAX_LENGTH_BYTES)?;
         let (length, start) = match index::decode_length(begin) {
             Ok((0, _)) => return Ok(Read::Padding),
             Ok((length, bytes)) => (length, at + bytes as u64),

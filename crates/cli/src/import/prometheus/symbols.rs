@@ -3,7 +3,9 @@
 use super::window::Window;
 use anyhow::{Context, Result, bail, ensure};
 use crc_fast::{CrcAlgorithm, Digest};
-use seiner_wire::tsdb::index::{SYMBOLS_HEADER_BYTES, decode_length, decode_symbols_header};
+use seiner_wire::tsdb::index::{
+    MAX_LENGTH_BYTES, SYMBOLS_HEADER_BYTES, decode_length, decode_symbols_header,
+};
 use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
@@ -19,9 +21,6 @@ const SYMBOL_BYTES: u64 = 16 << 20;
 
 /// Maximum bytes of the texts that are kept.
 const KEPT_BYTES: usize = 4 << 20;
-
-/// Bytes of a length.
-const LENGTH_BYTES: usize = 10;
 
 /// Symbols in an index. Memory is bounded by one position per [`STRIDE`] symbols, and by [`KEPT_BYTES`].
 pub struct Symbols {
@@ -98,7 +97,7 @@ impl Symbols {
 
     /// Returns the begin and the end of the text of the symbol at a position.
     fn text_at(&mut self, at: u64) -> Result<(u64, u64)> {
-        let (length, bytes) = decode_length(self.window.read(at, LENGTH_BYTES)?)
+        let (length, bytes) = decode_length(self.window.read(at, MAX_LENGTH_BYTES)?)
             .with_context(|| format!("the symbol at byte {at} is damaged"))?;
         let start = at + bytes as u64;
         if length > SYMBOL_BYTES || start + length > self.end {

@@ -52,10 +52,10 @@ impl Window {
     /// # Errors
     /// If the file cannot be read.
     pub fn read(&mut self, at: u64, count: usize) -> Result<&[u8]> {
-        let count = count.min(usize::try_from(self.bytes.saturating_sub(at)).unwrap_or(usize::MAX));
+        let left = usize::try_from(self.bytes.saturating_sub(at)).unwrap_or(usize::MAX);
+        let count = count.min(left);
         let end = self.start + self.buffer.len() as u64;
         if at < self.start || at.saturating_add(count as u64) > end {
-            let left = usize::try_from(self.bytes.saturating_sub(at)).unwrap_or(usize::MAX);
             let wanted = count.max(self.piece).min(left);
             self.buffer.clear();
             self.buffer.resize(wanted, 0);
