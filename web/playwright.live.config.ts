@@ -8,7 +8,8 @@ export default defineConfig({
   testDir: 'test/browser',
   testMatch: 'smoke.spec.ts',
   workers: 1,
-  timeout: 30_000,
+  timeout: 60_000,
+  expect: { timeout: 15_000 },
   reporter: 'list',
   use: { ...launch, baseURL: url },
 });

@@ -46,7 +46,7 @@ const MEASUREMENTS = {
     every: 30_000,
     sources: ['north', 'south'].map((station) => ({ station })),
     fields: {
-      pressure: ['f64', (ms, t) => (noise('odd', t.station, ms) > 0.997 ? NaN : 2.4 + 0.3 * wave(ms, 900) + 0.1 * noise(t.station, ms))],
+      pressure: ['f64', (ms, t) => (ms < Date.now() - 36e5 && noise('odd', t.station, ms) > 0.997 ? NaN : 2.4 + 0.3 * wave(ms, 900) + 0.1 * noise(t.station, ms))],
       running: ['bool', (ms, t) => noise('run', t.station, Math.floor(ms / 420_000)) > 0.3],
       state: ['string', (ms, t) => ['idle', 'priming', 'running', 'flushing'][Math.floor(4 * noise('state', t.station, Math.floor(ms / 600_000)))]],
     },
