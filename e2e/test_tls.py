@@ -1,8 +1,11 @@
 """TLS of the ports, with curl, paho and the OTLP exporter over gRPC; and pages of other hosts (CORS)."""
 
+import pickle
 import shutil
 import socket
 import ssl
+import struct
+import subprocess
 
 import paho.mqtt.client as paho
 import pytest
@@ -159,3 +162,79 @@ def test_pages_of_permitted_origins_may_use_the_server(serve):
     for origin in ("https://evil.example", "https://app.example.evil.example", "null"):
         answer = requests.get(f"{server.url}/status", headers={**asks, "origin": origin}, timeout=60)
         assert answer.status_code == 403 and "access-control-allow-origin" not in answer.headers
+
+
+def secured(port, authority, **certificate):
+    """Returns a TLS connection to a port of lines."""
+    context = ssl.create_default_context(cafile=str(authority))
+    if certificate:
+        context.load_cert_chain(**certificate)
+    return context.wrap_socket(socket.create_connection(("127.0.0.1", port), timeout=60), server_hostname="127.0.0.1")
+
+
+def stored(server, authority, **certificate):
+    """Returns the number of samples by measurement."""
+    cert = tuple(map(str, certificate.values())) or None
+    latest = requests.get(f"{server.url}/api/v1/latest", params={"select": "{}"}, verify=str(authority), cert=cert, timeout=60).json()
+    return {series["measurement"]: series["values"][0] for series in latest["series"]}
+
+
+def pickled(value):
+    body = pickle.dumps([("graphite.pickled", (BEGIN, value))], protocol=2)
+    return struct.pack(">I", len(body)) + body
+
+
+def test_lines_over_tcp_are_encrypted(serve, tmp_path):
+    authority, certificate, key = certificates(tmp_path)
+    ports = {name: free_port() for name in ("line_tcp", "graphite_listen", "graphite_pickle_listen", "opentsdb_listen")}
+    addresses = {name: f"127.0.0.1:{port}" for name, port in ports.items()}
+    server = serve(tls_certificate=certificate, tls_key=key, **addresses)
+    texts = {
+        "line_tcp": f"line x=%d {BEGIN * 10**9}\n".encode(),
+        "graphite_listen": f"graphite.plain %d {BEGIN}\n".encode(),
+        "opentsdb_listen": f"put tsdb {BEGIN} %d host=a\n".encode(),
+    }
+    for name, port in ports.items():
+        plain, encrypted_ = (texts[name] % value if name in texts else pickled(value) for value in (1, 2))
+        with socket.create_connection(("127.0.0.1", port), timeout=60) as unencrypted:
+            unencrypted.sendall(plain)
+            assert unencrypted.recv(100)[:1] in (b"", b"\x15")
+        with secured(port, authority) as connection:
+            connection.sendall(encrypted_)
+    until(lambda: len(stored(server, authority)) == 4, "samples over TLS are missing")
+    assert set(stored(server, authority).values()) == {2}
+    log = server.log.read_text()
+    assert log.count("because it was not encrypted") == 4 and "tls_plain_lines = true" in log
+    metrics = requests.get(f"{server.url}/metrics", verify=str(authority), timeout=60).text
+    assert 'seiner_ingest_rejected_rows_total{protocol="graphite"} 2' in metrics
+
+
+def test_senders_of_lines_without_tls_can_be_permitted(serve, tmp_path):
+    authority, certificate, key = certificates(tmp_path)
+    port = free_port()
+    server = serve(tls_certificate=certificate, tls_key=key, tls_plain_lines="true", line_tcp=f"127.0.0.1:{port}")
+    with socket.create_connection(("127.0.0.1", port), timeout=60) as plain, secured(port, authority) as connection:
+        plain.sendall(f"plain x=1 {BEGIN * 10**9}\n".encode())
+        connection.sendall(f"secured x=2 {BEGIN * 10**9}\n".encode())
+    until(lambda: stored(server, authority) == {"plain": 1, "secured": 2}, "samples are missing")
+
+
+def test_senders_of_lines_prove_themselves_by_a_certificate(serve, tmp_path):
+    authority, certificate, key = certificates(tmp_path)
+    create(tmp_path / "data", "admin", "admin")
+    port = free_port()
+    remote = ["--allow-remote", "true", "--line-tcp", f"0.0.0.0:{port}", "--data", tmp_path / "data", "--listen", "127.0.0.1:0"]
+    denied = run("serve", *remote, "--tls-certificate", certificate, "--tls-key", key)
+    assert denied.returncode == 2 and "tls_client_ca" in denied.stderr, denied.stderr
+    with pytest.raises(subprocess.TimeoutExpired):
+        # It serves.
+        run("serve", *remote, "--tls-certificate", certificate, "--tls-key", key, "--tls-client-ca", authority, timeout=3)
+    shutil.rmtree(tmp_path / "data")
+    server = serve(tls_certificate=certificate, tls_key=key, tls_client_ca=authority, line_tcp=f"127.0.0.1:{port}")
+    own = {"certfile": certificate, "keyfile": key}
+    with pytest.raises((ssl.SSLError, ConnectionError)), secured(port, authority) as connection:
+        connection.sendall(f"stranger x=1 {BEGIN * 10**9}\n".encode())
+        connection.recv(1)
+    with secured(port, authority, **own) as connection:
+        connection.sendall(f"known x=2 {BEGIN * 10**9}\n".encode())
+    until(lambda: stored(server, authority, **own) == {"known": 2}, "samples are missing, or a stranger's were stored")

@@ -182,6 +182,12 @@ def test_bad_arguments_name_the_remedy() -> None:
             seiner.Client(address)
     with pytest.raises(seiner.Invalid, match="address"):
         seiner.Client()
+    with pytest.raises(seiner.Invalid, match="https"):
+        seiner.Client("https://127.0.0.1:1", "127.0.0.1:2")
+    with pytest.raises(seiner.Invalid, match="https"):
+        seiner.Client("127.0.0.1:1", ca="ca.pem")
+    with pytest.raises(seiner.Invalid, match="missing.pem.*PEM"):
+        seiner.Client("https://127.0.0.1:1", ca="missing.pem")
     client = seiner.Client("127.0.0.1:1")
     with pytest.raises(seiner.Invalid, match="precision"):
         client.write_lines(LINE, precision="hour")

@@ -10,6 +10,7 @@ import re
 import subprocess
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -27,22 +28,28 @@ PROGRAM = Path(os.environ.get("SEINER_BIN", Path(__file__).parents[2] / "target/
 pytestmark = pytest.mark.skipif(not PROGRAM.exists(), reason=f"{PROGRAM} is missing; run `cargo build -p seiner`")
 
 
-@pytest.fixture(scope="module")
-def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    folder = tmp_path_factory.mktemp("server")
-    settings = ["--listen=127.0.0.1:0", "--host-sensors=off", "--allow-1970=true", f"--data={folder / 'data'}"]
+@contextmanager
+def serving(folder: Path, *more: str) -> Iterator[str]:
+    """Runs a server. Returns its address, without the scheme."""
+    settings = ["--listen=127.0.0.1:0", "--host-sensors=off", "--allow-1970=true", f"--data={folder / 'data'}", *more]
     environment = {name: value for name, value in os.environ.items() if not name.startswith("SEINER_")}
     with open(folder / "log", "wb") as log:
         server = subprocess.Popen([PROGRAM, "serve", *settings], stdout=log, stderr=log, env=environment)
     try:
         deadline = time.monotonic() + 30
-        while not (found := re.search(r"The page is at http://([^/]+)/", (folder / "log").read_text())):
+        while not (found := re.search(r"The page is at https?://([^/]+)/", (folder / "log").read_text())):
             assert server.poll() is None and time.monotonic() < deadline, (folder / "log").read_text()
             time.sleep(0.02)
         yield found.group(1)
     finally:
         server.kill()
         server.wait()
+
+
+@pytest.fixture(scope="module")
+def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with serving(tmp_path_factory.mktemp("server")) as address:
+        yield address
 
 
 @pytest.fixture
@@ -131,3 +138,33 @@ def test_errors_of_the_server_are_raised(client: seiner.Client) -> None:
     for call in (lambda: client.query("m"), client.range, lambda: client.append_table("m", {"time": TIMES, "v": TIMES})):
         with pytest.raises(seiner.Closed):
             call()
+
+
+def test_an_encrypted_server_is_trusted_by_its_authority(tmp_path: Path) -> None:
+    made = [PROGRAM, "tls", "self-signed", tmp_path / "tls", "--host", "127.0.0.1"]
+    subprocess.run(made, check=True, capture_output=True, timeout=60)
+    certificate, key = tmp_path / "tls/certificate.pem", tmp_path / "tls/key.pem"
+    files = [f"--tls-certificate={certificate}", f"--tls-key={key}"]
+    with serving(tmp_path, *files) as address:
+        with seiner.Client(f"https://{address}", ca=certificate) as client:
+            assert client.write_lines("boiler flow=61.5 1795248000000000000") == ([], 0)
+            found = client.range("boiler")
+            assert found is not None and found.first == 1795248000000000000
+        with seiner.Client(f"https://{address}") as unknown, pytest.raises(seiner.Untrusted, match="as ca"):
+            unknown.query("boiler")
+        # The certificate has another name.
+        other = address.replace("127.0.0.1", "localhost")
+        with seiner.Client(f"https://{other}", ca=certificate) as client, pytest.raises(seiner.Untrusted):
+            client.write_lines("boiler flow=61.5 1795248000000000001")
+
+
+def test_a_server_may_demand_a_certificate(tmp_path: Path) -> None:
+    made = [PROGRAM, "tls", "self-signed", tmp_path / "tls", "--host", "127.0.0.1"]
+    subprocess.run(made, check=True, capture_output=True, timeout=60)
+    certificate, key = tmp_path / "tls/certificate.pem", tmp_path / "tls/key.pem"
+    files = [f"--tls-certificate={certificate}", f"--tls-key={key}", f"--tls-client-ca={certificate}"]
+    with serving(tmp_path, *files) as address:
+        with seiner.Client(f"https://{address}", ca=certificate, certificate=(certificate, key)) as client:
+            assert client.write_lines("boiler flow=61.5 1795248000000000000") == ([], 0)
+        with seiner.Client(f"https://{address}", ca=certificate) as stranger, pytest.raises(seiner.Unreachable):
+            stranger.query("boiler")

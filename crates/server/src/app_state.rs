@@ -17,11 +17,11 @@ use crate::port;
 use crate::scrape::ScrapeState;
 use crate::secure::Link;
 use crate::settings::Settings;
-use crate::sql_program::SqlProgram;
+use crate::sql::SqlProgram;
 use crate::statsd::StatsdState;
 use crate::storage_target::{self, StorageTarget};
 use crate::system::{FileSystem, ProcessStats};
-use crate::tls::{Inside, Tls};
+use crate::tls::{Inside, Tls, begins_tls};
 use crate::traffic::TrafficCounters;
 use crate::udp_drops::UdpDrops;
 use prometheus_client::registry::Registry;
@@ -264,6 +264,18 @@ impl AppState {
             Some(tls) => tls.accept(stream, inside).await,
             None => Ok(Box::new(stream)),
         }
+    }
+
+    /// Encrypts a connection that carries lines, which have no answer. With `tls_plain_lines`, only if the client begins
+    /// TLS.
+    ///
+    /// # Errors
+    /// If the client does not complete the handshake, or does not begin one where it must.
+    pub async fn secure_lines(&self, stream: TcpStream) -> io::Result<Link> {
+        if self.settings.tls.plain_lines && !begins_tls(&stream).await? {
+            return Ok(Box::new(stream));
+        }
+        self.secure(stream, Inside::Lines).await
     }
 
     /// Returns the location of the store, for people.

@@ -28,15 +28,22 @@ pub enum Inside {
     Http2,
     /// MQTT.
     Mqtt,
+    /// PostgreSQL's protocol.
+    Postgres,
+    /// Lines or pickles, whose clients state no protocol.
+    Lines,
 }
 
 impl Inside {
-    fn name(self) -> &'static [u8] {
-        match self {
+    fn names(self) -> Vec<Vec<u8>> {
+        let name: &[u8] = match self {
             Inside::Http1 => b"http/1.1",
             Inside::Http2 => b"h2",
             Inside::Mqtt => b"mqtt",
-        }
+            Inside::Postgres => b"postgresql",
+            Inside::Lines => return Vec::new(),
+        };
+        vec![name.to_vec()]
     }
 }
 
@@ -99,7 +106,7 @@ impl Tls {
                 .read()
                 .expect("no thread panics while it writes");
             let mut config = ServerConfig::clone(&held);
-            config.alpn_protocols = vec![inside.name().to_vec()];
+            config.alpn_protocols = inside.names();
             config
         };
         let accepted = TlsAcceptor::from(Arc::new(config)).accept(stream);
@@ -109,6 +116,18 @@ impl Tls {
             .map_err(late)??;
         Ok(Box::new(accepted))
     }
+}
+
+/// Returns whether a client begins TLS: the first byte is that of a handshake. Neither a line of text nor the length of a
+/// pickle begins with it. Waits for the byte, and leaves it in the socket.
+///
+/// # Errors
+/// If the connection breaks off.
+pub async fn begins_tls(stream: &TcpStream) -> io::Result<bool> {
+    const HANDSHAKE_RECORD: u8 = 22;
+    let mut first = [0];
+    let read = stream.peek(&mut first).await?;
+    Ok(read == 1 && first == [HANDSHAKE_RECORD])
 }
 
 /// Returns the times of the last changes of the files.
@@ -178,7 +197,7 @@ mod tests {
             let files = TlsSettings {
                 certificate: path(certificate),
                 key: path(key),
-                client_ca: None,
+                ..TlsSettings::default()
             };
             Tls::open(&files).err().unwrap_or_default()
         };

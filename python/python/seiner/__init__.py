@@ -11,7 +11,7 @@ See `open`, `Store` and `Result`. Every error is a `SeinerError`.
 
 from __future__ import annotations
 
-from ._client import Client, Unreachable, Written
+from ._client import Client, Unreachable, Untrusted, Written
 from ._listing import Listing
 from ._moments import Duration, Moment
 from ._range import Range
@@ -47,6 +47,7 @@ __all__ = [
     "Store",
     "Table",
     "Unreachable",
+    "Untrusted",
     "Written",
     "open",
 ]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import http.client
 import json
+import os
+import ssl
 import time
 import urllib.parse
 import warnings
@@ -18,7 +20,7 @@ from ._range import Range
 from ._table import Table
 from .errors import Closed, Invalid, SeinerError
 
-__all__ = ["Client", "Unreachable", "Written"]
+__all__ = ["Client", "Unreachable", "Untrusted", "Written"]
 
 ATTEMPTS = 60
 """Attempts of a write, at all ports together."""
@@ -45,6 +47,10 @@ class Unreachable(SeinerError, OSError):
     """No server answered, or all stayed too busy. Whether the rows are stored is not known; write them again."""
 
 
+class Untrusted(SeinerError):
+    """The certificate of a server is not valid for its address, or not signed by a trusted authority."""
+
+
 class Written(NamedTuple):
     """Outcome of a write over the network. All lines or rows that are not rejected are stored."""
 
@@ -64,23 +70,38 @@ class Client:
             client.write_lines("cpu,host=a usage=12.5 1795248000000000000")
             frame = client.query("cpu", shape="wide").pandas()
 
+    With `https://`, connections are encrypted, and the certificate of the server is checked.
+
     A client may not be used by several threads at a time.
     """
 
-    def __init__(self, *addresses: str, timeout: float = 60.0, token: str | None = None) -> None:
+    def __init__(
+        self,
+        *addresses: str,
+        timeout: float = 60.0,
+        token: str | None = None,
+        ca: str | os.PathLike[str] | None = None,
+        certificate: tuple[str | os.PathLike[str], str | os.PathLike[str]] | None = None,
+    ) -> None:
         """Creates a client. Nothing is sent yet.
 
         Args:
-            addresses: `HOST:PORT` or `http://HOST:PORT` of one or more servers. One port of a cluster is enough.
+            addresses: `HOST:PORT`, `http://HOST:PORT` or `https://HOST:PORT` of one or more servers. One port of a
+                cluster is enough.
             timeout: seconds to wait for one answer. A port waits up to 30 s for its replicas.
             token: token for the servers, if they need one.
+            ca: file (PEM) with the certificate of the authority that signed those of the servers, or of a server that
+                signed its own. Without it, the authorities of the system are trusted.
+            certificate: files (PEM) with a certificate of this client and its key, for servers that demand one.
 
         Raises:
-            Invalid: if there is no address, or one has another form, or the token has spaces.
+            Invalid: if there is no address, or one has another form, only some begin with `https://`, a file cannot be
+                used, or the token has spaces.
         """
         if not addresses:
             raise Invalid("a client needs the address of a server, as in Client(\"127.0.0.1:7670\")")
         self._current, *self._others = [_host(address) for address in addresses]
+        self._tls = _tls(addresses, ca, certificate)
         if token is not None and not (token.isascii() and token.isprintable() and " " not in token):
             raise Invalid("a token has no spaces and no control characters")
         self._token = token
@@ -275,7 +296,7 @@ class Client:
     ) -> tuple[int, Any, bytes]:
         """Sends a request to the present server. Returns status, headers and body of the answer."""
         if self._connection is None:
-            self._connection = http.client.HTTPConnection(self._current, timeout=self._timeout)
+            self._connection = self._connect()
         headers = {} if body is None else {"Content-Type": content_type}
         if self._token is not None:
             headers["Authorization"] = f"Bearer {self._token}"
@@ -286,10 +307,19 @@ class Client:
             self._connection.request(method, path, body, headers)
             answer = self._connection.getresponse()
             return answer.status, answer.headers, answer.read()
+        except ssl.SSLCertVerificationError as error:
+            self._disconnect()
+            text = f"the certificate of {self._current} is not trusted: {error.verify_message}"
+            raise Untrusted(f"{text}; give the file of its authority as ca, and the name in the certificate") from error
         except BaseException:
             # The rest of an answer must not be taken for the next one.
             self._disconnect()
             raise
+
+    def _connect(self) -> http.client.HTTPConnection:
+        if self._tls is None:
+            return http.client.HTTPConnection(self._current, timeout=self._timeout)
+        return http.client.HTTPSConnection(self._current, timeout=self._timeout, context=self._tls)
 
     def _disconnect(self) -> None:
         if self._connection is not None:
@@ -342,11 +372,34 @@ class Client:
 
 
 def _host(address: str) -> str:
-    host = address.removeprefix("http://").rstrip("/")
+    host = address.removeprefix("http://").removeprefix("https://").rstrip("/")
     name, colon, port = host.rpartition(":")
     if "/" in host or not name or not colon or not port.isdecimal():
         raise Invalid(f'"{address}" is not an address; write HOST:PORT, as in 127.0.0.1:7670')
     return host
+
+
+def _tls(
+    addresses: Sequence[str],
+    ca: str | os.PathLike[str] | None,
+    certificate: tuple[str | os.PathLike[str], str | os.PathLike[str]] | None,
+) -> ssl.SSLContext | None:
+    """Returns the settings of encrypted connections; `None` if connections are plain."""
+    encrypted = [address for address in addresses if address.startswith("https://")]
+    if encrypted and len(encrypted) < len(addresses):
+        raise Invalid("only some of the addresses begin with https://; encrypt the connections to all servers or to none")
+    if not encrypted:
+        if ca is not None or certificate is not None:
+            raise Invalid("ca and certificate need addresses that begin with https://")
+        return None
+    try:
+        context = ssl.create_default_context(cafile=ca)
+        if certificate is not None:
+            context.load_cert_chain(*certificate)
+    except (OSError, ValueError) as error:
+        files = ", ".join(str(path) for path in (ca, *(certificate or ())) if path is not None)
+        raise Invalid(f"a certificate cannot be used ({files}): {error}; give files in the format PEM") from error
+    return context
 
 
 def _pause(retry_after: str | None) -> float:

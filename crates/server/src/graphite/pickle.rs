@@ -8,7 +8,9 @@ use crate::connections::Connection;
 use crate::graphite::METRIC;
 use crate::ingest::{BATCH_ROWS, now};
 use crate::intake::Lists;
+use crate::secure::Link;
 use crate::shutdown::Stop;
+use crate::text::reject_plain;
 use crate::traffic::ProtocolCounters;
 use seiner_model::Batch;
 use seiner_store::{Error, Receipt};
@@ -55,12 +57,19 @@ pub async fn serve(listener: TcpListener, app: Arc<AppState>, stop: Stop) {
 }
 
 async fn take(
-    mut stream: TcpStream,
+    stream: TcpStream,
     app: &AppState,
     connection: &Connection,
     peer: SocketAddr,
 ) -> Result<(), String> {
     let counters = app.traffic.protocol(METRIC);
+    let mut stream = match app.secure_lines(stream).await {
+        Ok(stream) => stream,
+        Err(error) => {
+            reject_plain(&counters, "a pickle of Graphite", &peer.to_string(), &error);
+            return Ok(());
+        }
+    };
     let mut pickle = Vec::new();
     let mut reported = false;
     while let Some(len) = length(&mut stream, &counters).await? {
@@ -87,10 +96,7 @@ async fn take(
 }
 
 /// Returns the length of the next pickle; `None` at the end.
-async fn length(
-    stream: &mut TcpStream,
-    counters: &ProtocolCounters,
-) -> Result<Option<usize>, String> {
+async fn length(stream: &mut Link, counters: &ProtocolCounters) -> Result<Option<usize>, String> {
     let len = match stream.read_u32().await {
         Ok(len) => len as usize,
         Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(None),

@@ -3,20 +3,16 @@
 //! A call is one request of HTTP/2. Its body is a message with a prefix of five bytes. The result is in the trailers of
 //! the answer, or in its head if there is no message.
 
-use super::code::{self, UNIMPLEMENTED};
 use super::messages::{Any, Status};
 use super::{PROTOCOL, write};
-use crate::accept::{Arrival, accept, close, drive};
 use crate::access::{Credentials, Denial, Wanted};
 use crate::api_error::ApiError;
 use crate::app_state::AppState;
-use crate::connections::Connection;
+use crate::grpc::code::{self, UNIMPLEMENTED};
+use crate::grpc::{self, MEDIA_TYPE, STATUS, failure, head};
 use crate::ingest_stream::IngestStream;
 use crate::intake::Intake;
-use crate::port;
 use crate::shutdown::Stop;
-use crate::socket::Socket;
-use crate::tls::Inside;
 use crate::whole_body::{self, Compression, collect, compression, decompress};
 use axum::body::Body;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Request, Response, StatusCode, header};
@@ -25,98 +21,29 @@ use base64::engine::general_purpose::STANDARD_NO_PAD;
 use bytes::{BufMut, Bytes, BytesMut};
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
-use hyper::server::conn::http2;
-use hyper::service::service_fn;
-use hyper_util::rt::{TokioIo, TokioTimer};
 use prost::Message;
 use std::convert::Infallible;
-use std::future::Future;
 use std::net::IpAddr;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::TcpListener;
-use tracing::Instrument;
 
 const EXPORT: &str = "/opentelemetry.proto.collector.metrics.v1.MetricsService/Export";
-const MEDIA_TYPE: &str = "application/grpc";
 const ENCODING: HeaderName = HeaderName::from_static("grpc-encoding");
-const ACCEPT_ENCODING: HeaderName = HeaderName::from_static("grpc-accept-encoding");
-const STATUS: HeaderName = HeaderName::from_static("grpc-status");
-const MESSAGE: HeaderName = HeaderName::from_static("grpc-message");
 const DETAILS: HeaderName = HeaderName::from_static("grpc-status-details-bin");
 /// Length of the prefix of a message: a flag for compression, and the length.
 const PREFIX: usize = 5;
-
-/// Limits of a connection.
-const STREAMS: u32 = 64;
-const STREAM_WINDOW: u32 = 256 << 10;
-const CONNECTION_WINDOW: u32 = 1 << 20;
-const FRAME_BYTES: u32 = 64 << 10;
-const HEAD_BYTES: u32 = 16 << 10;
 /// Maximum time without reading from an answer.
 const READ_TIME: Duration = Duration::from_secs(30);
-/// Silence after which the client must answer a ping, and maximum time for this answer.
-const SILENCE: Duration = Duration::from_secs(75);
-const PING_TIME: Duration = Duration::from_secs(20);
-/// Idle time after which a connection may be closed for a new one.
-const LEAST_IDLE: Duration = Duration::from_secs(1);
-/// Time for a client to end its connection before the server closes it.
-const LEAVE_TIME: Duration = Duration::from_millis(500);
 
 /// Serves gRPC until the stop, then finishes the calls in flight.
 pub async fn serve(listener: TcpListener, app: Arc<AppState>, stop: Stop) {
-    let (of, until) = (app.clone(), stop.clone());
-    let serve = move |arrival: Arrival, connection| {
-        let span = arrival.span();
-        serve_connection(arrival, of.clone(), connection, until.clone()).instrument(span)
+    let answer = |app, request, peer, serving| async move {
+        let response = call(&app, request, peer).await;
+        drop(serving);
+        response
     };
-    accept(listener, app, stop, LEAST_IDLE, serve, close).await;
-}
-
-/// Executor of the calls of a connection, in its span.
-#[derive(Clone)]
-struct Calls;
-
-impl<F: Future<Output = ()> + Send + 'static> hyper::rt::Executor<F> for Calls {
-    fn execute(&self, call: F) {
-        tokio::spawn(port::polled(call).in_current_span());
-    }
-}
-
-async fn serve_connection(arrival: Arrival, app: Arc<AppState>, slot: Arc<Connection>, stop: Stop) {
-    let (stream, peer) = (arrival.stream, arrival.peer.ip());
-    // Answers are written in one piece: waiting for more would only delay them.
-    let _ = stream.set_nodelay(true);
-    let stream = match app.secure(stream, Inside::Http2).await {
-        Ok(stream) => stream,
-        Err(error) => return tracing::debug!("TLS with {peer}: {error}"),
-    };
-    let busy = slot.clone();
-    let service = service_fn(move |request: Request<Incoming>| {
-        let (app, serving) = (app.clone(), busy.serve());
-        async move {
-            let answer = call(&app, request, peer).await;
-            drop(serving);
-            Ok::<_, Infallible>(answer)
-        }
-    });
-    let socket = Socket::new(stream, slot.clone(), READ_TIME);
-    let connection = http2::Builder::new(Calls)
-        .timer(TokioTimer::new())
-        .max_concurrent_streams(STREAMS)
-        .initial_stream_window_size(STREAM_WINDOW)
-        .initial_connection_window_size(CONNECTION_WINDOW)
-        .max_frame_size(FRAME_BYTES)
-        .max_header_list_size(HEAD_BYTES)
-        .keep_alive_interval(SILENCE)
-        .keep_alive_timeout(PING_TIME)
-        .serve_connection(TokioIo::new(socket), service);
-    let leave = |connection: Pin<&mut http2::Connection<_, _, _>>| connection.graceful_shutdown();
-    let served = drive(connection, &slot, stop, LEAVE_TIME, leave).await;
-    if let Err(error) = served {
-        tracing::debug!("gRPC: {error}");
-    }
+    grpc::serve(listener, app, stop, READ_TIME, answer).await;
 }
 
 /// Answers a call.
@@ -201,17 +128,6 @@ fn is_compressed(body: &[u8]) -> Result<bool, ApiError> {
     Ok(flag == 1)
 }
 
-fn head() -> Response<()> {
-    let mut head = Response::new(());
-    let headers = head.headers_mut();
-    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(MEDIA_TYPE));
-    headers.insert(
-        ACCEPT_ENCODING,
-        HeaderValue::from_static("identity,gzip,zstd"),
-    );
-    head
-}
-
 /// Returns the answer to a call that succeeded.
 fn answer(message: Vec<u8>) -> Response<Body> {
     let mut framed = BytesMut::with_capacity(PREFIX + message.len());
@@ -222,30 +138,6 @@ fn answer(message: Vec<u8>) -> Response<Body> {
     let body = Full::<Bytes>::new(framed.freeze())
         .with_trailers(async move { Some(Ok::<_, Infallible>(trailers)) });
     head().map(|()| Body::new(body))
-}
-
-/// Returns the answer to a call that failed.
-fn failure(code: i32, message: &str) -> Response<Body> {
-    let mut response = head().map(|()| Body::empty());
-    let headers = response.headers_mut();
-    headers.insert(STATUS, HeaderValue::from(code));
-    if let Ok(message) = HeaderValue::try_from(percent_encoded(message)) {
-        headers.insert(MESSAGE, message);
-    }
-    response
-}
-
-/// Encodes a message as gRPC does: all bytes but visible ASCII are encoded, and the percent sign.
-fn percent_encoded(message: &str) -> String {
-    let mut encoded = String::with_capacity(message.len());
-    for byte in message.bytes() {
-        match byte {
-            b'%' => encoded.push_str("%25"),
-            b' '..=b'~' => encoded.push(char::from(byte)),
-            byte => encoded.push_str(&format!("%{byte:02X}")),
-        }
-    }
-    encoded
 }
 
 #[cfg(test)]
@@ -267,10 +159,5 @@ mod tests {
             let error = is_compressed(body).unwrap_err();
             assert_eq!(code::of(&error), code::INVALID_ARGUMENT);
         }
-    }
-
-    #[test]
-    fn messages_are_encoded() {
-        assert_eq!(percent_encoded("50 %: ä\n"), "50 %25: %C3%A4%0A");
     }
 }

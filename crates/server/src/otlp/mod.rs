@@ -5,7 +5,6 @@
 //! encodings have one way into the store. An answer has the encoding of its request. If a part of the points is
 //! rejected, the answer is a partial success: a retry would be useless.
 
-mod code;
 pub mod grpc;
 mod ingest;
 mod messages;
@@ -13,6 +12,7 @@ mod messages;
 use crate::advice::advised;
 use crate::api_error::ApiError;
 use crate::app_state::AppState;
+use crate::grpc::code;
 use crate::ingest_stream::IngestStream;
 use crate::intake::Intake;
 use crate::whole_body::{self, Held, compression, too_long};

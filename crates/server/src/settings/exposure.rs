@@ -11,10 +11,10 @@ enum Credentials {
     Token,
     /// Signatures of the protocol.
     Signature,
+    /// A certificate, if `tls_client_ca` is set.
+    Certificate,
     /// None: the protocol has no credentials.
     None,
-    /// None yet: clients of SQL present no tokens.
-    Sql,
 }
 
 /// Port: the name of its setting, its address, and its credentials.
@@ -28,15 +28,16 @@ fn ports(settings: &Settings) -> [Port; 12] {
     };
     [
         ("listen", Some(settings.listen), Credentials::Token),
-        ("line_tcp", settings.line_tcp, Credentials::None),
+        ("line_tcp", settings.line_tcp, Credentials::Certificate),
         ("line_udp_listen", text.line_udp, Credentials::None),
+        // Datagrams are not encrypted, and this port takes them too.
         ("graphite_listen", text.graphite, Credentials::None),
         (
             "graphite_pickle_listen",
             text.graphite_pickle,
-            Credentials::None,
+            Credentials::Certificate,
         ),
-        ("opentsdb_listen", text.opentsdb, Credentials::None),
+        ("opentsdb_listen", text.opentsdb, Credentials::Certificate),
         ("statsd_listen", settings.statsd.listen, Credentials::None),
         ("collectd_listen", settings.collectd.listen, collectd),
         ("mqtt_listen", settings.mqtt.listen, Credentials::Token),
@@ -44,12 +45,12 @@ fn ports(settings: &Settings) -> [Port; 12] {
         (
             "postgres_listen",
             settings.postgres_listen,
-            Credentials::Sql,
+            Credentials::Token,
         ),
         (
             "flight_sql_listen",
             settings.flight_sql_listen,
-            Credentials::Sql,
+            Credentials::Token,
         ),
     ]
 }
@@ -82,20 +83,24 @@ pub fn check(settings: &Settings) -> Result<(), String> {
                  and create a token (docs/access.md)"
             ));
         }
-        if settings.access == AccessMode::Tokens && credentials == Credentials::None {
+        let remedy = match credentials {
+            Credentials::None => "",
+            Credentials::Certificate if !settings.tls.authenticates_lines() => {
+                "demand certificates of senders with tls_client_ca, "
+            }
+            _ => continue,
+        };
+        if settings.access == AccessMode::Tokens {
             return Err(format!(
                 "{name} = \"{address}\" can be reached from other hosts, and its protocol has no credentials; listen on \
-                 127.0.0.1, or set access = \"mixed\" so that whoever reaches the port can write"
+                 127.0.0.1, {remedy}or set access = \"mixed\" so that whoever reaches the port can write"
             ));
-        }
-        if settings.access != AccessMode::Open && credentials == Credentials::Sql {
-            return Err(sql(name));
         }
     }
     Ok(())
 }
 
-/// Refuses a start without tokens if requests need one, and ports that cannot ask for tokens. `tokens` is the number of
+/// Refuses a start without tokens if requests need one. `tokens` is the number of
 /// tokens; `None` if there is no file.
 pub fn check_tokens(settings: &Settings, tokens: Option<usize>) -> Result<(), String> {
     if settings.access == AccessMode::Open {
@@ -104,31 +109,16 @@ pub fn check_tokens(settings: &Settings, tokens: Option<usize>) -> Result<(), St
     let mut remote = open_ports(settings).filter(|(_, address, credentials)| {
         *credentials == Credentials::Token && !address.ip().is_loopback()
     });
-    match (tokens, remote.next()) {
-        (None | Some(0), Some((name, address, _))) => {
-            let file = settings.token_file();
-            return Err(format!(
-                "{name} = \"{address}\" can be reached from other hosts, and there is no token; create one and start again:\n\
-                 \n  seiner token create NAME --scope read,write --access-file {}\n\
-                 \nor set access = \"open\" so that whoever reaches the port can read and write everything",
-                file.display()
-            ));
-        }
-        (None, None) => return Ok(()),
-        _ => {}
-    }
-    let mut ports = open_ports(settings);
-    match ports.find(|(_, _, credentials)| *credentials == Credentials::Sql) {
-        Some((name, ..)) => Err(sql(name)),
-        None => Ok(()),
-    }
-}
-
-fn sql(name: &str) -> String {
-    format!(
-        "{name}: clients of this port cannot present a token yet, and requests need one; query with /api/v1/sql, or set \
-         access = \"open\" so that whoever reaches a port can read and write everything"
-    )
+    let (None | Some(0), Some((name, address, _))) = (tokens, remote.next()) else {
+        return Ok(());
+    };
+    let file = settings.token_file();
+    Err(format!(
+        "{name} = \"{address}\" can be reached from other hosts, and there is no token; create one and start again:\n\
+         \n  seiner token create NAME --scope read,write --access-file {}\n\
+         \nor set access = \"open\" so that whoever reaches the port can read and write everything",
+        file.display()
+    ))
 }
 
 #[cfg(test)]
@@ -182,15 +172,42 @@ mod tests {
     }
 
     #[test]
-    fn ports_of_sql_exist_without_tokens_only() {
+    fn ports_of_sql_ask_for_tokens() {
         let mut settings = Settings {
             postgres_listen: Some("127.0.0.1:5432".parse().unwrap()),
             ..Settings::default()
         };
         assert_eq!(check_tokens(&settings, None), Ok(()));
-        let error = check_tokens(&settings, Some(1)).unwrap_err();
-        assert!(error.starts_with("postgres_listen"), "{error}");
-        settings.access = AccessMode::Open;
         assert_eq!(check_tokens(&settings, Some(1)), Ok(()));
+        settings.flight_sql_listen = Some("0.0.0.0:32010".parse().unwrap());
+        settings.allow_remote = true;
+        assert_eq!(check(&settings), Ok(()));
+        let error = check_tokens(&settings, None).unwrap_err();
+        assert!(error.starts_with("flight_sql_listen"), "{error}");
+        assert_eq!(check_tokens(&settings, Some(1)), Ok(()));
+    }
+
+    #[test]
+    fn certificates_are_credentials_of_lines_over_tcp() {
+        let mut settings = Settings {
+            line_tcp: Some("0.0.0.0:7671".parse().unwrap()),
+            allow_remote: true,
+            ..Settings::default()
+        };
+        let error = check(&settings).unwrap_err();
+        assert!(error.contains("tls_client_ca"), "{error}");
+        let file = Some("x.pem".into());
+        settings.tls.certificate.clone_from(&file);
+        settings.tls.key.clone_from(&file);
+        assert!(check(&settings).is_err());
+        settings.tls.client_ca = file;
+        assert_eq!(check(&settings), Ok(()));
+        settings.tls.plain_lines = true;
+        assert!(check(&settings).is_err());
+        // Datagrams are not encrypted.
+        settings.tls.plain_lines = false;
+        settings.text_ports.graphite = settings.line_tcp;
+        let error = check(&settings).unwrap_err();
+        assert!(error.contains("graphite_listen"), "{error}");
     }
 }

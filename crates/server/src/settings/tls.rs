@@ -1,15 +1,15 @@
 //! Settings of TLS.
 
 use super::setting::Setting;
-use super::text::file;
+use super::text::{boolean, file};
 /// Settings, in the order of display.
-pub static SETTINGS: [Setting; 3] = [
+pub static SETTINGS: [Setting; 4] = [
     Setting {
         name: "tls_certificate",
         default: "none",
         form: "FILE|none",
         help: "File in the format PEM with the certificate of the server, and those of the authorities between. With it, \
-               the ports for HTTP, OTLP over gRPC and MQTT accept encrypted connections only (TLS 1.2 and 1.3). The \
+               all ports of TCP accept encrypted connections only (TLS 1.2 and 1.3). The \
                server reads the files of TLS again within a second of a change.",
         assign: |settings, text| file(text).map(|path| settings.tls.certificate = path),
     },
@@ -25,7 +25,16 @@ pub static SETTINGS: [Setting; 3] = [
         default: "none",
         form: "FILE|none",
         help: "File in the format PEM with certificates of authorities. A client then needs a certificate that one of them \
-               signed, besides a token.",
+               signed, besides a token. It is the only proof that senders of lines over TCP can give.",
         assign: |settings, text| file(text).map(|path| settings.tls.client_ca = path),
+    },
+    Setting {
+        name: "tls_plain_lines",
+        default: "false",
+        form: "true|false",
+        help: "With a certificate, the ports for line protocol over TCP, Graphite and OpenTSDB accept unencrypted \
+               connections too. For senders without TLS. Whoever can read the network can then read their samples, \
+               and with `tls_client_ca` their senders need no certificate.",
+        assign: |settings, text| boolean(text).map(|on| settings.tls.plain_lines = on),
     },
 ];

@@ -11,14 +11,27 @@ pub struct TlsSettings {
     pub key: Option<PathBuf>,
     /// File with the certificates of the authorities that sign certificates of clients.
     pub client_ca: Option<PathBuf>,
+    /// Whether the ports of lines accept connections without encryption too.
+    pub plain_lines: bool,
 }
 
 impl TlsSettings {
+    /// Returns whether every sender of lines over TCP needs a certificate.
+    pub fn authenticates_lines(&self) -> bool {
+        self.client_ca.is_some() && !self.plain_lines
+    }
+
     /// Checks that certificate and key are set together.
     ///
     /// # Errors
     /// A sentence with the missing setting.
     pub fn check(&self) -> Result<(), String> {
+        if self.plain_lines && self.certificate.is_none() {
+            return Err(
+                "tls_plain_lines needs tls_certificate and tls_key: without them, all connections are plain"
+                    .to_string(),
+            );
+        }
         match (&self.certificate, &self.key, &self.client_ca) {
             (Some(_), None, _) => {
                 Err("tls_certificate needs tls_key with its private key".to_string())

@@ -1,4 +1,4 @@
-//! Ports for protocols of text lines over plain TCP and UDP, which send no answers.
+//! Ports for protocols of text lines over TCP and UDP, which send no answers.
 //!
 //! A sender gets no rejections: these are counted and logged. Over TCP, the server does not read from the socket while
 //! the store is busy. UDP has no such back-pressure: the kernel drops datagrams when its buffer is full.
@@ -8,7 +8,7 @@ mod rows;
 pub mod tcp;
 pub mod udp;
 
-pub use opening::{Opening, Verdict, reject_request};
+pub use opening::{Opening, Verdict, reject_plain, reject_request};
 pub use rows::RowLines;
 
 use crate::app_state::AppState;

@@ -1,11 +1,12 @@
 //! Beginning of a connection: lines, or a request of HTTP that came to the wrong port.
 
 use crate::api_error;
+use crate::secure::Link;
 use crate::traffic::ProtocolCounters;
+use std::io;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 use tokio::io::AsyncWriteExt;
-use tokio::net::TcpStream;
 
 /// Methods of HTTP. A page in a browser can send requests to any port, with lines in their body.
 const METHODS: [&[u8]; 10] = [
@@ -26,7 +27,7 @@ const REQUEST_LINE_BYTES: usize = 64 << 10;
 
 /// Informs an HTTP client that the port is the wrong one. Nothing of its request is stored.
 pub async fn reject_request(
-    mut stream: TcpStream,
+    mut stream: Link,
     counters: &ProtocolCounters,
     protocol: &str,
     peer: &str,
@@ -47,6 +48,15 @@ pub async fn reject_request(
         stream.shutdown().await
     })
     .await;
+}
+
+/// Counts and logs a connection that was not encrypted.
+pub fn reject_plain(counters: &ProtocolCounters, protocol: &str, peer: &str, error: &io::Error) {
+    counters.rejected.fetch_add(1, Relaxed);
+    tracing::warn!(
+        "{protocol} from {peer} was rejected, because it was not encrypted: {error}; send with TLS, or set \
+         tls_plain_lines = true"
+    );
 }
 
 /// Beginning of a connection, until its protocol is known.

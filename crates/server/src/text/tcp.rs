@@ -1,4 +1,4 @@
-//! Lines over plain TCP: a sender connects and writes lines, without answers.
+//! Lines over TCP: a sender connects and writes lines, without answers.
 //!
 //! For back-pressure, the server does not read from the socket while the store is busy. A sender may die in the middle
 //! of a line, so a line counts only with its newline.
@@ -6,8 +6,9 @@
 use crate::accept::{Arrival, accept, close};
 use crate::app_state::AppState;
 use crate::connections::Connection;
+use crate::secure::Link;
 use crate::shutdown::Stop;
-use crate::text::{Opening, TextProtocol, Verdict, reject_request};
+use crate::text::{Opening, TextProtocol, Verdict, reject_plain, reject_request};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::AsyncReadExt;
@@ -31,18 +32,48 @@ pub async fn serve(
     let (of, until) = (app.clone(), stop.clone());
     let serve = move |arrival: Arrival, connection: Arc<Connection>| {
         let (app, stop, span) = (of.clone(), until.clone(), arrival.span());
+        let mut until = until.clone();
         let served = async move {
             let peer = arrival.peer.to_string();
-            take(protocol, arrival.stream, &app, &connection, stop, &peer).await;
+            let secured = tokio::select! {
+                secured = secured(protocol, arrival.stream, &app, &peer) => secured,
+                () = until.wanted() => None,
+                () = connection.must_close() => None,
+            };
+            if let Some(stream) = secured {
+                take(protocol, stream, &app, &connection, stop, &peer).await;
+            }
         };
         served.instrument(span)
     };
     accept(listener, app, stop, LEAST_IDLE, serve, close).await;
 }
 
+/// Returns the encrypted connection, if the server has a certificate. A sender that does not begin TLS is counted as a
+/// rejection: what it sent is lost.
+async fn secured(
+    protocol: &TextProtocol,
+    stream: TcpStream,
+    app: &AppState,
+    peer: &str,
+) -> Option<Link> {
+    match app.secure_lines(stream).await {
+        Ok(stream) => Some(stream),
+        Err(error) => {
+            reject_plain(
+                &app.traffic.protocol(protocol.metric),
+                protocol.name,
+                peer,
+                &error,
+            );
+            None
+        }
+    }
+}
+
 async fn take(
     protocol: &TextProtocol,
-    mut stream: TcpStream,
+    mut stream: Link,
     app: &AppState,
     connection: &Connection,
     mut stop: Stop,

@@ -3,11 +3,11 @@
 use crate::api_error::ApiError;
 use axum::http::StatusCode;
 
-pub(super) const INVALID_ARGUMENT: i32 = 3;
-pub(super) const UNIMPLEMENTED: i32 = 12;
+pub const INVALID_ARGUMENT: i32 = 3;
+pub const UNIMPLEMENTED: i32 = 12;
 const RESOURCE_EXHAUSTED: i32 = 8;
 const INTERNAL: i32 = 13;
-const UNAVAILABLE: i32 = 14;
+pub const UNAVAILABLE: i32 = 14;
 const DEADLINE_EXCEEDED: i32 = 4;
 const PERMISSION_DENIED: i32 = 7;
 const UNAUTHENTICATED: i32 = 16;

@@ -8,10 +8,14 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
 use std::time::Duration;
+use tokio::net::TcpStream;
 use tokio::sync::Mutex;
 
 /// Maximum time for the program to print its addresses.
 const START_TIME: Duration = Duration::from_secs(20);
+/// Attempts to connect to the running program, and the time between two.
+const CONNECT_ATTEMPTS: u32 = 100;
+const CONNECT_PAUSE: Duration = Duration::from_millis(20);
 /// Maximum length of the lines that the program prints, bytes.
 const MAX_LINES: u64 = 1024;
 
@@ -56,7 +60,7 @@ impl SqlProgram {
     ///
     /// # Errors
     /// If there is no program, with the command that builds it, or if it does not start.
-    pub async fn addresses(&self) -> Result<SqlAddresses> {
+    async fn addresses(&self) -> Result<SqlAddresses> {
         let mut running = self.running.lock().await;
         if let Some(program) = running.as_mut() {
             match program.child.0.try_wait() {
@@ -71,6 +75,25 @@ impl SqlProgram {
         let started = self.start().await?;
         tracing::info!("seiner-sql answers SQL on {}", started.addresses.http);
         Ok(running.insert(started).addresses)
+    }
+
+    /// Connects to an address of the program. If it has just crashed, it is started again.
+    ///
+    /// # Errors
+    /// As [`addresses`](Self::addresses), or if it runs and does not accept connections.
+    pub async fn connect(&self, of: fn(&SqlAddresses) -> SocketAddr) -> Result<TcpStream> {
+        let mut attempts = 0;
+        loop {
+            attempts += 1;
+            match TcpStream::connect(of(&self.addresses().await?)).await {
+                Ok(stream) => return Ok(stream),
+                Err(error) if attempts == CONNECT_ATTEMPTS => {
+                    return Err(error).context("seiner-sql does not accept connections");
+                }
+                // The end of a process becomes known a little later than that of its connections.
+                Err(_) => tokio::time::sleep(CONNECT_PAUSE).await,
+            }
+        }
     }
 
     /// Ends the program.
