@@ -159,6 +159,8 @@ def test_pages_of_permitted_origins_may_use_the_server(serve):
         assert "authorization" in answer.headers["access-control-allow-headers"]
     answer = requests.post(f"{server.url}/write?precision=s", data=f"cpu x=1 {BEGIN}", headers=asks, timeout=60)
     assert answer.status_code == 204 and answer.headers["vary"] == "Origin"
+    exposed = answer.headers["access-control-expose-headers"].split(", ")
+    assert "x-request-id" in exposed and "etag" in exposed
     for origin in ("https://evil.example", "https://app.example.evil.example", "null"):
         answer = requests.get(f"{server.url}/status", headers={**asks, "origin": origin}, timeout=60)
         assert answer.status_code == 403 and "access-control-allow-origin" not in answer.headers

@@ -268,9 +268,13 @@ pub async fn guard(State(hosts): State<Arc<Hosts>>, request: Request, next: Next
     };
     let headers = response.headers_mut();
     headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin);
+    headers.insert(header::ACCESS_CONTROL_EXPOSE_HEADERS, EXPOSED);
     headers.append(header::VARY, HeaderValue::from_static("Origin"));
     response
 }
+
+/// Headers of answers that a permitted page may read, besides those that every page may.
+const EXPOSED: HeaderValue = HeaderValue::from_static("etag, retry-after, x-request-id");
 
 /// Headers of the answer to a browser that asks what a permitted page may send. The answer is valid for ten minutes.
 const PREFLIGHT: [(HeaderName, &str); 3] = [
@@ -280,7 +284,7 @@ const PREFLIGHT: [(HeaderName, &str); 3] = [
     ),
     (
         header::ACCESS_CONTROL_ALLOW_HEADERS,
-        "authorization, content-type, content-encoding, if-match",
+        "authorization, content-type, content-encoding, if-match, x-request-id",
     ),
     (header::ACCESS_CONTROL_MAX_AGE, "600"),
 ];
