@@ -4,6 +4,7 @@ import base64
 import contextlib
 import shutil
 import socket
+import struct
 import subprocess
 import threading
 
@@ -97,6 +98,32 @@ def test_a_query_is_cancelled_without_a_password(sql):
         threading.Timer(1, connection.cancel).start()
         with pytest.raises(psycopg.errors.QueryCanceled):
             connection.execute("SELECT count(*) FROM generate_series(1, 1000000000000) WHERE value < 0")
+
+
+def test_nothing_after_a_request_to_cancel_is_passed_on(serve, tmp_path):
+    create(tmp_path / "data", "read", "read")
+    port, program = free_port(), tmp_path / "program"
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        listener.settimeout(60)
+        lines = f"http 127.0.0.1:1\\npostgres 127.0.0.1:{listener.getsockname()[1]}\\nflight 127.0.0.1:1\\n"
+        program.write_text(f"#!/bin/sh\nprintf '{lines}'\nexec cat\n")
+        program.chmod(0o700)
+        serve(postgres_listen=f"127.0.0.1:{port}", sql_program=program)
+        cancel = struct.pack(">IIII", 16, 80877102, 1, 1)
+        start = struct.pack(">II", 18, 196608) + b"user\0any\0\0"
+        with socket.create_connection(("127.0.0.1", port), timeout=60) as stranger:
+            stranger.sendall(cancel + start)
+            received, _ = listener.accept()
+            with received:
+                received.settimeout(60)
+                passed = b""
+                while piece := received.recv(4096):
+                    passed += piece
+                assert passed == cancel
+                received.sendall(b"answer")
+            # The answer is not passed back, and the connection is closed.
+            with contextlib.suppress(ConnectionResetError):
+                assert stranger.recv(4096) == b""
 
 
 def test_flight_clients_present_a_token(sql):

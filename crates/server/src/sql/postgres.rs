@@ -63,7 +63,10 @@ async fn serve_client(stream: TcpStream, app: &AppState, peer: IpAddr) -> Result
     // Messages are written in one piece: waiting for more would only delay them.
     let _ = stream.set_nodelay(true);
     let opened = tokio::time::timeout(OPEN_TIME, open(stream, app, peer)).await;
-    let mut client = opened.context("it presented no token in time")??;
+    let mut client = match opened.context("it presented no token in time")?? {
+        Opened::Session(client) => client,
+        Opened::Cancel(link, request) => return cancel(link, &request, app).await,
+    };
     let mut program = match app.sql.connect(|addresses| addresses.postgres).await {
         Ok(program) => program,
         Err(error) => {
@@ -94,6 +97,28 @@ async fn until_invalid(app: &AppState, token: Option<&Arc<Token>>) {
     }
 }
 
+/// Passes a request to cancel a query on, and nothing that follows it: the client has presented no token. The client
+/// waits until its connection is closed.
+async fn cancel(link: Link, request: &[u8], app: &AppState) -> Result<()> {
+    let mut program = app.sql.connect(|addresses| addresses.postgres).await?;
+    program.write_all(request).await?;
+    program.shutdown().await?;
+    let mut answer = tokio::io::sink();
+    let ended = tokio::io::copy(&mut program, &mut answer);
+    let ended = tokio::time::timeout(OPEN_TIME, ended).await;
+    drop(link);
+    ended.context("seiner-sql did not end a request to cancel")??;
+    Ok(())
+}
+
+/// Connection after its first packet.
+enum Opened {
+    /// Client that may send queries.
+    Session(Client),
+    /// Request to cancel a query of another connection, whose key it contains.
+    Cancel(Link, Vec<u8>),
+}
+
 /// Client that may send queries.
 struct Client {
     link: Link,
@@ -103,26 +128,22 @@ struct Client {
     token: Option<Arc<Token>>,
 }
 
-/// Begins a connection. A client that only cancels a query needs no token: it presents the key of the query.
-async fn open(mut stream: TcpStream, app: &AppState, peer: IpAddr) -> Result<Client> {
+/// Begins a connection.
+async fn open(mut stream: TcpStream, app: &AppState, peer: IpAddr) -> Result<Opened> {
     let is_secured = app.tls.is_some();
     if is_secured && begins_tls(&stream).await? {
-        let mut link = app.secure(stream, Inside::Postgres).await?;
-        let start = packet(&mut link, MAX_START).await?;
-        return admit(link, start, app, peer).await;
+        return open_secured(stream, app, peer).await;
     }
     loop {
         let start = packet(&mut stream, MAX_START).await?;
         match code(&start) {
             ENCRYPT_BY_TLS if is_secured => {
                 stream.write_all(b"S").await?;
-                let mut link = app.secure(stream, Inside::Postgres).await?;
-                let start = packet(&mut link, MAX_START).await?;
-                return admit(link, start, app, peer).await;
+                return open_secured(stream, app, peer).await;
             }
             ENCRYPT_BY_TLS | ENCRYPT_BY_GSS => stream.write_all(b"N").await?,
             // Clients cancel without encryption.
-            CANCEL => return Ok(cancelling(Box::new(stream), start)),
+            CANCEL => return Ok(Opened::Cancel(Box::new(stream), start)),
             _ if is_secured => {
                 let message = "this server accepts encrypted connections only; set sslmode=require";
                 reject(&mut stream, NOT_ENCRYPTED, message).await?;
@@ -132,25 +153,23 @@ async fn open(mut stream: TcpStream, app: &AppState, peer: IpAddr) -> Result<Cli
     }
 }
 
-fn cancelling(link: Link, start: Vec<u8>) -> Client {
-    Client {
-        link,
-        start,
-        token: None,
+async fn open_secured(stream: TcpStream, app: &AppState, peer: IpAddr) -> Result<Opened> {
+    let mut link = app.secure(stream, Inside::Postgres).await?;
+    let start = packet(&mut link, MAX_START).await?;
+    match code(&start) {
+        CANCEL => Ok(Opened::Cancel(link, start)),
+        _ => admit(link, start, app, peer).await,
     }
 }
 
 /// Asks for a password, if requests need a token, and checks it.
-async fn admit(mut link: Link, start: Vec<u8>, app: &AppState, peer: IpAddr) -> Result<Client> {
-    if code(&start) == CANCEL {
-        return Ok(cancelling(link, start));
-    }
+async fn admit(mut link: Link, start: Vec<u8>, app: &AppState, peer: IpAddr) -> Result<Opened> {
     let mut credentials = Credentials::Missing;
     if app.access.is_required() {
         credentials = password(&mut link).await?;
     }
     match app.access.admit(&credentials, WANTED, peer) {
-        Ok(token) => Ok(Client { link, start, token }),
+        Ok(token) => Ok(Opened::Session(Client { link, start, token })),
         Err(denial) => {
             let state = match denial {
                 Denial::Missing | Denial::Wrong | Denial::TooMany(_) => WRONG_PASSWORD,
