@@ -95,9 +95,21 @@ def test_a_revoked_token_ends_the_connection(sql, tmp_path):
 def test_a_query_is_cancelled_without_a_password(sql):
     server = sql()
     with connect(server, server.tokens["read"]) as connection:
-        threading.Timer(1, connection.cancel).start()
-        with pytest.raises(psycopg.errors.QueryCanceled):
-            connection.execute("SELECT count(*) FROM generate_series(1, 1000000000000) WHERE value < 0")
+        ended = threading.Event()
+
+        def cancel():
+            # A request that comes before the query has no effect.
+            while not ended.wait(0.5):
+                connection.cancel()
+
+        thread = threading.Thread(target=cancel)
+        thread.start()
+        try:
+            with pytest.raises(psycopg.errors.QueryCanceled):
+                connection.execute("SELECT count(*) FROM generate_series(1, 1000000000000) WHERE value < 0")
+        finally:
+            ended.set()
+            thread.join()
 
 
 def test_nothing_after_a_request_to_cancel_is_passed_on(serve, tmp_path):
