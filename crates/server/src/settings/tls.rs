@@ -32,7 +32,7 @@ pub static SETTINGS: [Setting; 4] = [
         name: "tls_plain_lines",
         default: "false",
         form: "true|false",
-        help: "With a certificate, the ports for line protocol over TCP, Graphite and OpenTSDB accept unencrypted \
+        help: "With a certificate, the ports for line protocol, Graphite, OpenTSDB and StatsD over TCP accept unencrypted \
                connections too. For senders without TLS. Whoever can read the network can then read their samples, \
                and with `tls_client_ca` their senders need no certificate.",
         assign: |settings, text| boolean(text).map(|on| settings.tls.plain_lines = on),
