@@ -17,7 +17,7 @@ use crate::port;
 use crate::scrape::ScrapeState;
 use crate::secure::Link;
 use crate::settings::Settings;
-use crate::sql::SqlProgram;
+use crate::sql_program::SqlProgram;
 use crate::statsd::StatsdState;
 use crate::storage_target::{self, StorageTarget};
 use crate::system::{FileSystem, ProcessStats};

@@ -72,6 +72,7 @@ mod shutdown;
 mod size;
 mod socket;
 mod sql;
+mod sql_program;
 mod statsd;
 mod status;
 mod storage_target;

@@ -11,7 +11,8 @@ use crate::host::Host;
 use crate::listen::Wire;
 use crate::settings::Settings;
 use crate::shutdown::{Signals, Stop};
-use crate::sql::{Protocol, reachable};
+use crate::sql::Protocol;
+use crate::sql_program::reachable;
 use crate::text::{self, tcp, udp};
 use crate::tls::Tls;
 use crate::{

@@ -8,6 +8,7 @@ use crate::accept::{Arrival, accept, close, drive};
 use crate::app_state::AppState;
 use crate::connections::{Connection, Serving};
 use crate::port;
+use crate::request_id::{self, RequestId};
 use crate::shutdown::Stop;
 use crate::socket::Socket;
 use crate::tls::Inside;
@@ -68,10 +69,23 @@ pub async fn serve<C, Answered>(
         let (app, span, answer) = (of.clone(), arrival.span(), answer.clone());
         let (peer, busy) = (arrival.peer.ip(), slot.clone());
         let calls = app.clone();
-        let call = move |request| answer(calls.clone(), request, peer, busy.serve());
+        let call = move |mut request: Request<Incoming>| {
+            let id = RequestId::of(request.headers());
+            request.headers_mut().insert(request_id::HEADER, id.value());
+            with_id(id, answer(calls.clone(), request, peer, busy.serve()))
+        };
         serve_connection(arrival, app, slot, until.clone(), read_time, call).instrument(span)
     };
     accept(listener, app, stop, LEAST_IDLE, serve, close).await;
+}
+
+/// Answers a call with its id, which the lines of the log about it have too.
+async fn with_id(id: RequestId, answered: impl Future<Output = Response<Body>>) -> Response<Body> {
+    let span = tracing::error_span!("call", request_id = id.as_str());
+    let mut response = answered.instrument(span).await;
+    let headers = response.headers_mut();
+    headers.insert(request_id::HEADER, id.value());
+    response
 }
 
 /// Executor of the calls of a connection, in its span.

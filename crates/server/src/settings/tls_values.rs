@@ -11,7 +11,7 @@ pub struct TlsSettings {
     pub key: Option<PathBuf>,
     /// File with the certificates of the authorities that sign certificates of clients.
     pub client_ca: Option<PathBuf>,
-    /// Whether the ports of lines accept connections without encryption too.
+    /// True if the ports of lines accept connections without encryption too.
     pub plain_lines: bool,
 }
 

@@ -22,7 +22,7 @@ use tokio::net::TcpListener;
 
 /// Call by which a client exchanges user and password for the header of its other calls.
 const HANDSHAKE: &str = "/arrow.flight.protocol.FlightService/Handshake";
-/// What a client must send.
+/// Text about the credentials that a client must send.
 const CREDENTIALS: &str =
     "any user and the token as password, or the header authorization: Bearer TOKEN";
 /// Maximum time without reading from an answer: a client may compute between two batches of rows.

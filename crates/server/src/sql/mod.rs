@@ -4,10 +4,8 @@
 mod answer;
 mod flight;
 mod postgres;
-mod program;
 
 pub use answer::answer;
-pub use program::{SqlProgram, reachable};
 
 use crate::access::{Denial, Scope, Wanted};
 use crate::app_state::AppState;

@@ -110,6 +110,23 @@ fn export(site: &Site, encoding: &str, body: Vec<u8>) -> Called {
 }
 
 #[test]
+fn answers_have_the_ids_of_their_calls() {
+    let site = site(1 << 20);
+    let id = |path: &str, stated: &[(&str, &str)]| {
+        let headers = [&[("content-type", "application/grpc")], stated].concat();
+        let called = call(&site, path, &headers, framed(0, b""));
+        called.header("x-request-id").to_string()
+    };
+    assert_eq!(id(EXPORT, &[("x-request-id", "mine")]), "mine");
+    assert_eq!(id("/none", &[("x-request-id", "other")]), "other");
+    let generated = [id(EXPORT, &[]), id(EXPORT, &[("x-request-id", "a b")])];
+    assert!(
+        generated[0].len() > 8 && generated[0] != generated[1],
+        "{generated:?}"
+    );
+}
+
+#[test]
 fn calls_store_points() {
     let site = site(1 << 20);
     let first = request(&[("m", &[(1, Some(1.5))])]);
