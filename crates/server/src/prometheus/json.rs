@@ -258,7 +258,10 @@ mod tests {
                 if value == 0.0 || (1e-6..1e21).contains(&size) {
                     let mut text = Vec::new();
                     put_value(&mut text, value);
-                    prop_assert_eq!(String::from_utf8(text).unwrap(), value.to_string());
+                    let text = String::from_utf8(text).unwrap();
+                    // A value halfway between two shortest texts may have either.
+                    prop_assert_eq!(text.parse::<f64>().unwrap(), value);
+                    prop_assert_eq!(text.len(), value.to_string().len());
                 }
             }
         }
