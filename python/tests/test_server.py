@@ -46,6 +46,13 @@ def serving(folder: Path, *more: str) -> Iterator[str]:
         server.wait()
 
 
+def self_signed(folder: Path) -> tuple[Path, Path]:
+    """Makes a certificate for 127.0.0.1. Returns its file and that of its key."""
+    made = [PROGRAM, "tls", "self-signed", folder, "--host", "127.0.0.1"]
+    subprocess.run(made, check=True, capture_output=True, timeout=60)
+    return folder / "certificate.pem", folder / "key.pem"
+
+
 @pytest.fixture(scope="module")
 def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     with serving(tmp_path_factory.mktemp("server")) as address:
@@ -141,9 +148,7 @@ def test_errors_of_the_server_are_raised(client: seiner.Client) -> None:
 
 
 def test_an_encrypted_server_is_trusted_by_its_authority(tmp_path: Path) -> None:
-    made = [PROGRAM, "tls", "self-signed", tmp_path / "tls", "--host", "127.0.0.1"]
-    subprocess.run(made, check=True, capture_output=True, timeout=60)
-    certificate, key = tmp_path / "tls/certificate.pem", tmp_path / "tls/key.pem"
+    certificate, key = self_signed(tmp_path / "tls")
     files = [f"--tls-certificate={certificate}", f"--tls-key={key}"]
     with serving(tmp_path, *files) as address:
         with seiner.Client(f"https://{address}", ca=certificate) as client:
@@ -159,9 +164,7 @@ def test_an_encrypted_server_is_trusted_by_its_authority(tmp_path: Path) -> None
 
 
 def test_a_server_may_demand_a_certificate(tmp_path: Path) -> None:
-    made = [PROGRAM, "tls", "self-signed", tmp_path / "tls", "--host", "127.0.0.1"]
-    subprocess.run(made, check=True, capture_output=True, timeout=60)
-    certificate, key = tmp_path / "tls/certificate.pem", tmp_path / "tls/key.pem"
+    certificate, key = self_signed(tmp_path / "tls")
     files = [f"--tls-certificate={certificate}", f"--tls-key={key}", f"--tls-client-ca={certificate}"]
     with serving(tmp_path, *files) as address:
         with seiner.Client(f"https://{address}", ca=certificate, certificate=(certificate, key)) as client:

@@ -193,10 +193,13 @@ impl Access {
         }
     }
 
-    /// Returns whether a token that was admitted is still valid, with the same scopes and sources.
-    pub fn is_valid(&self, token: &Arc<Token>) -> bool {
-        let tokens = self.tokens();
-        tokens.is_some_and(|tokens| tokens.iter().any(|valid| Arc::ptr_eq(valid, token)))
+    /// Returns whether a connection that was admitted is still valid: its token has the same scopes and sources, or no
+    /// request needs a token, if it has none.
+    pub fn is_valid(&self, token: Option<&Arc<Token>>) -> bool {
+        match (self.tokens(), token) {
+            (Some(tokens), Some(token)) => tokens.iter().any(|valid| Arc::ptr_eq(valid, token)),
+            (tokens, token) => tokens.is_none() && token.is_none(),
+        }
     }
 
     /// Reads the file again if it has changed. Called about once a second, on a thread that may block. If the file is

@@ -10,7 +10,7 @@ use crate::ingest::{BATCH_ROWS, now};
 use crate::intake::Lists;
 use crate::secure::Link;
 use crate::shutdown::Stop;
-use crate::text::reject_plain;
+use crate::text::secured;
 use crate::traffic::ProtocolCounters;
 use seiner_model::Batch;
 use seiner_store::{Error, Receipt};
@@ -63,12 +63,9 @@ async fn take(
     peer: SocketAddr,
 ) -> Result<(), String> {
     let counters = app.traffic.protocol(METRIC);
-    let mut stream = match app.secure_lines(stream).await {
-        Ok(stream) => stream,
-        Err(error) => {
-            reject_plain(&counters, "a pickle of Graphite", &peer.to_string(), &error);
-            return Ok(());
-        }
+    let (name, from) = ("a pickle of Graphite", peer.to_string());
+    let Some(mut stream) = secured(stream, app, METRIC, name, &from).await else {
+        return Ok(());
     };
     let mut pickle = Vec::new();
     let mut reported = false;

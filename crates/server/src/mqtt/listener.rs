@@ -73,7 +73,7 @@ async fn attend(
     let app = app.of(token.as_deref());
     let mut exchange = Exchange::with_device(&app, &stop);
     loop {
-        if !is_valid(&app, token.as_ref()) {
+        if !app.access.is_valid(token.as_ref()) {
             return end(session, DisconnectReasonCode::NotAuthorized).await;
         }
         let serving = connection.serve();
@@ -105,14 +105,6 @@ fn admit(app: &AppState, connect: &Packet, peer: IpAddr) -> Result<Option<Arc<To
         Some(Err(_)) => Credentials::Unreadable,
     };
     app.access.admit(&credentials, Wanted::WRITE, peer)
-}
-
-/// Returns whether the token of a session is still valid. A session without a token ends when requests need one.
-fn is_valid(app: &AppState, token: Option<&Arc<Token>>) -> bool {
-    match token {
-        Some(token) => app.access.is_valid(token),
-        None => !app.access.is_required(),
-    }
 }
 
 /// Answers the CONNECT of a device. Returns its token and the packets after it.

@@ -83,17 +83,10 @@ async fn serve_client(stream: TcpStream, app: &AppState, peer: IpAddr) -> Result
     }
 }
 
-/// Waits until requests need another token than that of a connection.
+/// Waits until a connection that was admitted is no longer valid.
 async fn until_invalid(app: &AppState, token: Option<&Arc<Token>>) {
-    loop {
+    while app.access.is_valid(token) {
         tokio::time::sleep(CHECK_TIME).await;
-        let is_valid = match token {
-            Some(token) => app.access.is_valid(token),
-            None => !app.access.is_required(),
-        };
-        if !is_valid {
-            return;
-        }
     }
 }
 
@@ -146,7 +139,7 @@ async fn open(mut stream: TcpStream, app: &AppState, peer: IpAddr) -> Result<Ope
             CANCEL => return Ok(Opened::Cancel(Box::new(stream), start)),
             _ if is_secured => {
                 let message = "this server accepts encrypted connections only; set sslmode=require";
-                reject(&mut stream, NOT_ENCRYPTED, message).await?;
+                return reject(&mut stream, NOT_ENCRYPTED, message).await;
             }
             _ => return admit(Box::new(stream), start, app, peer).await,
         }
@@ -176,8 +169,7 @@ async fn admit(mut link: Link, start: Vec<u8>, app: &AppState, peer: IpAddr) -> 
                 Denial::Scope { .. } | Denial::Selector { .. } => NOT_PERMITTED,
             };
             let message = reason(&denial, "any user and the token as password");
-            reject(&mut link, state, &message).await?;
-            bail!("{denial}")
+            reject(&mut link, state, &message).await
         }
     }
 }
@@ -220,8 +212,12 @@ fn code(packet: &[u8]) -> u32 {
     }
 }
 
-/// Sends an error that ends the connection.
-async fn reject(stream: &mut (impl AsyncWrite + Unpin), state: &str, message: &str) -> Result<()> {
+/// Sends an error that ends the connection, and returns it.
+async fn reject<T>(
+    stream: &mut (impl AsyncWrite + Unpin),
+    state: &str,
+    message: &str,
+) -> Result<T> {
     let message = message.replace('\0', " ");
     let fields = format!("SFATAL\0VFATAL\0C{state}\0M{message}\0\0");
     let mut error = vec![b'E'];
@@ -256,9 +252,8 @@ mod tests {
     #[tokio::test]
     async fn errors_have_the_form_of_the_protocol() {
         let mut sent = Vec::new();
-        reject(&mut sent, NOT_ENCRYPTED, "set\0sslmode")
-            .await
-            .unwrap_err();
+        let error: Result<()> = reject(&mut sent, NOT_ENCRYPTED, "set\0sslmode").await;
+        error.unwrap_err();
         assert_eq!(sent[0], b'E');
         assert_eq!(sent[1..5], (sent.len() as u32 - 1).to_be_bytes());
         assert!(sent.ends_with(b"SFATAL\0VFATAL\0C28000\0Mset sslmode\0\0"));

@@ -8,7 +8,7 @@ mod rows;
 pub mod tcp;
 pub mod udp;
 
-pub use opening::{Opening, Verdict, reject_plain, reject_request};
+pub use opening::{Opening, Verdict, reject_request, secured};
 pub use rows::RowLines;
 
 use crate::app_state::AppState;

@@ -1,12 +1,13 @@
 //! Beginning of a connection: lines, or a request of HTTP that came to the wrong port.
 
 use crate::api_error;
+use crate::app_state::AppState;
 use crate::secure::Link;
 use crate::traffic::ProtocolCounters;
-use std::io;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 use tokio::io::AsyncWriteExt;
+use tokio::net::TcpStream;
 
 /// Methods of HTTP. A page in a browser can send requests to any port, with lines in their body.
 const METHODS: [&[u8]; 10] = [
@@ -50,13 +51,27 @@ pub async fn reject_request(
     .await;
 }
 
-/// Counts and logs a connection that was not encrypted.
-pub fn reject_plain(counters: &ProtocolCounters, protocol: &str, peer: &str, error: &io::Error) {
-    counters.rejected.fetch_add(1, Relaxed);
-    tracing::warn!(
-        "{protocol} from {peer} was rejected, because it was not encrypted: {error}; send with TLS, or set \
-         tls_plain_lines = true"
-    );
+/// Returns the encrypted connection, if the server has a certificate. A sender that does not begin TLS is counted as a
+/// rejection of the protocol with this name in metrics, and logged: what it sent is lost.
+pub async fn secured(
+    stream: TcpStream,
+    app: &AppState,
+    metric: &'static str,
+    protocol: &str,
+    peer: &str,
+) -> Option<Link> {
+    match app.secure_lines(stream).await {
+        Ok(stream) => Some(stream),
+        Err(error) => {
+            let counters = app.traffic.protocol(metric);
+            counters.rejected.fetch_add(1, Relaxed);
+            tracing::warn!(
+                "{protocol} from {peer} was rejected, because it was not encrypted: {error}; send with TLS, or set \
+                 tls_plain_lines = true"
+            );
+            None
+        }
+    }
 }
 
 /// Beginning of a connection, until its protocol is known.

@@ -8,11 +8,11 @@ use crate::app_state::AppState;
 use crate::connections::Connection;
 use crate::secure::Link;
 use crate::shutdown::Stop;
-use crate::text::{Opening, TextProtocol, Verdict, reject_plain, reject_request};
+use crate::text::{Opening, TextProtocol, Verdict, reject_request, secured};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::AsyncReadExt;
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpListener;
 use tracing::Instrument;
 
 /// Number of bytes read from a socket at once.
@@ -31,13 +31,13 @@ pub async fn serve(
 ) {
     let (of, until) = (app.clone(), stop.clone());
     let serve = move |arrival: Arrival, connection: Arc<Connection>| {
-        let (app, stop, span) = (of.clone(), until.clone(), arrival.span());
-        let mut until = until.clone();
+        let (app, mut stop, span) = (of.clone(), until.clone(), arrival.span());
         let served = async move {
             let peer = arrival.peer.to_string();
+            let (metric, name) = (protocol.metric, protocol.name);
             let secured = tokio::select! {
-                secured = secured(protocol, arrival.stream, &app, &peer) => secured,
-                () = until.wanted() => None,
+                secured = secured(arrival.stream, &app, metric, name, &peer) => secured,
+                () = stop.wanted() => None,
                 () = connection.must_close() => None,
             };
             if let Some(stream) = secured {
@@ -47,28 +47,6 @@ pub async fn serve(
         served.instrument(span)
     };
     accept(listener, app, stop, LEAST_IDLE, serve, close).await;
-}
-
-/// Returns the encrypted connection, if the server has a certificate. A sender that does not begin TLS is counted as a
-/// rejection: what it sent is lost.
-async fn secured(
-    protocol: &TextProtocol,
-    stream: TcpStream,
-    app: &AppState,
-    peer: &str,
-) -> Option<Link> {
-    match app.secure_lines(stream).await {
-        Ok(stream) => Some(stream),
-        Err(error) => {
-            reject_plain(
-                &app.traffic.protocol(protocol.metric),
-                protocol.name,
-                peer,
-                &error,
-            );
-            None
-        }
-    }
 }
 
 async fn take(
