@@ -155,7 +155,9 @@ def test_every_acknowledged_row_survives_kills_of_ports_and_nodes(trial):
     returned = trial.start_port(restart)
     began = time.monotonic()
     while not trial.serves():
-        assert time.monotonic() - began < 60, trial.log.read_text()
+        assert returned.poll() is None, trial.log.read_text()
+        # Conditional writes fail for some seconds after the loss of a node, and the port repeats them.
+        assert time.monotonic() - began < 120, trial.log.read_text()
         time.sleep(0.2)
     time.sleep(3)
     for writer in writers:

@@ -6,7 +6,9 @@
 use crate::journal::{self, JournalId};
 use crate::lease::{Beat, Lease};
 use crate::locks::locked;
+use crate::patience::at_start;
 use crate::rows::{Level, Rows, RowsError};
+use seiner_platform::Clock;
 use std::sync::{Arc, Mutex};
 
 /// Journals of earlier starts, with their leases.
@@ -17,11 +19,11 @@ impl EarlierJournals {
     /// Adds journals. Those without copies end now.
     ///
     /// # Errors
-    /// If too few replicas answer.
-    pub fn keep(&self, leases: Vec<Lease>) -> Result<(), RowsError> {
+    /// If too few replicas answer for long.
+    pub fn keep(&self, clock: &dyn Clock, leases: Vec<Lease>) -> Result<(), RowsError> {
         for lease in leases {
             match lease.record().is_local {
-                true => lease.end()?,
+                true => at_start(clock, || lease.end())?,
                 false => locked(&self.0).push(Arc::new(lease)),
             }
         }

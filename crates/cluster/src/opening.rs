@@ -8,7 +8,7 @@ use crate::rows::RowsError;
 use crate::settings::{Acknowledge, PortOptions, Surroundings};
 use crate::stamps::Stamps;
 use seiner_engine::{Engine, Options};
-use seiner_platform::Disk;
+use seiner_platform::{Clock, Disk};
 use seiner_store::Error;
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -62,7 +62,7 @@ pub(crate) fn begin(
                 port: name.clone(),
                 epoch: *epoch,
             };
-            lease::stamp(&**rows, &id)?
+            at_start(&**clock, || lease::stamp(&**rows, &id))?
         }
     };
     stamp.into_iter().for_each(|stamp| stamps.see(stamp));
@@ -86,7 +86,7 @@ pub(crate) fn begin(
             })?;
             match is_here {
                 true => leases.extend(lease),
-                false => give_up(lease)?,
+                false => give_up(&**clock, lease)?,
             }
         }
     }
@@ -119,7 +119,7 @@ pub(crate) fn begin(
 }
 
 /// Ends a journal whose only disk is gone.
-fn give_up(lease: Option<Lease>) -> Result<(), RowsError> {
+fn give_up(clock: &dyn Clock, lease: Option<Lease>) -> Result<(), RowsError> {
     let Some(lease) = lease else {
         return Ok(());
     };
@@ -127,7 +127,7 @@ fn give_up(lease: Option<Lease>) -> Result<(), RowsError> {
         "the samples of journal {} of this port were on its earlier disk only, and are lost",
         lease.record().epoch
     );
-    lease.end()
+    at_start(clock, || lease.end())
 }
 
 /// Waits to see whether a journal still has an owner. Returns true if it has none.
@@ -135,7 +135,7 @@ fn is_silent(around: &Surroundings, record: &Record) -> Result<bool, Error> {
     let waits = (2 * BEAT).as_millis() / 100;
     for _ in 0..waits {
         around.clock.sleep(Duration::from_millis(100));
-        let records = lease::records(&*around.rows)?;
+        let records = at_start(&*around.clock, || lease::records(&*around.rows))?;
         if !records.contains(record) {
             return Ok(false);
         }

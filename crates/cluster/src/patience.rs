@@ -1,7 +1,6 @@
 //! Patience of a port: requests that are repeated while the distributed store starts, and while the port closes.
 
-use crate::failure::HandoverError;
-use crate::rows::RowsError;
+use crate::failure::{Failure, HandoverError};
 use seiner_platform::Clock;
 use std::time::Duration;
 
@@ -14,18 +13,18 @@ const ATTEMPTS: usize = 20;
 const CLOSING: Duration = Duration::from_secs(30);
 
 /// Repeats a request at the start of a port while too few replicas answer: nodes of the distributed store may start at
-/// the same time. Repeating the request must be safe.
+/// the same time, or one may just have failed. Repeating the request must be safe.
 ///
 /// # Errors
-/// If too few replicas answer for long, or the request is rejected.
-pub(crate) fn at_start<T>(
+/// If too few replicas answer for long, or the request fails otherwise.
+pub(crate) fn at_start<T, E: Failure>(
     clock: &dyn Clock,
-    request: impl FnMut() -> Result<T, RowsError>,
-) -> Result<T, RowsError> {
+    request: impl FnMut() -> Result<T, E>,
+) -> Result<T, E> {
     let mut left = ATTEMPTS;
     repeat(clock, request, |error| {
         left -= 1;
-        let is_repeated = left > 0 && matches!(error, RowsError::Unavailable(_));
+        let is_repeated = left > 0 && error.may_pass();
         if is_repeated {
             tracing::warn!("a request at the start is repeated: {error}");
         }
@@ -68,6 +67,7 @@ fn repeat<T, E>(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::rows::RowsError;
     use seiner_platform::sim::SimClock;
     use std::cell::Cell;
 
@@ -92,5 +92,23 @@ mod tests {
         let never = || -> Result<(), HandoverError> { Err(unavailable()) };
         assert!(at_end(&clock, never).is_err());
         assert_eq!(clock.monotonic(), CLOSING.as_nanos() as u64);
+    }
+
+    #[test]
+    fn a_start_waits_for_replicas_and_not_for_a_rejection() {
+        let clock = SimClock::new(0);
+        let attempts = Cell::new(0);
+        let answer = |error: &dyn Fn() -> RowsError| {
+            attempts.set(attempts.get() + 1);
+            (attempts.get() == 5).then_some(7).ok_or_else(error)
+        };
+        let unavailable = || RowsError::Unavailable("no replica answers".to_string());
+        let rejected = || RowsError::Rejected("no such table".to_string());
+        assert_eq!(at_start(&clock, || answer(&unavailable)).unwrap(), 7);
+        attempts.set(0);
+        assert!(at_start(&clock, || answer(&rejected)).is_err());
+        assert_eq!(attempts.get(), 1);
+        let never = || -> Result<(), HandoverError> { Err(unavailable().into()) };
+        assert!(at_start(&clock, never).is_err());
     }
 }

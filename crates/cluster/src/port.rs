@@ -156,19 +156,24 @@ impl Port {
             stamps,
         };
         // All rows on the local disk were accepted before the deletes that this port has not applied.
-        port.apply_deletes()?;
+        at_start(&*port.around.clock, || port.apply_deletes())?;
         Ok((port, earlier, local.opening))
     }
 
     /// Hands over what earlier starts of this port have left. The rows and their journals wait for their release.
     ///
     /// # Errors
-    /// If the distributed store or the engine fails.
+    /// If the distributed store fails for long, or the engine fails.
     pub fn finish_earlier(&self, earlier: Earlier) -> Result<(), Error> {
-        self.earlier.keep(earlier.leases)?;
+        let clock = &*self.around.clock;
+        self.earlier.keep(clock, earlier.leases)?;
         let mut waiting = locked(&self.handing);
-        self.store_rows(&mut waiting, earlier.stamp)?;
-        Ok(self.advance(&mut waiting)?)
+        at_start(clock, || {
+            // Earlier attempts may have taken longer than a lease.
+            self.beat()?;
+            self.store_rows(&mut waiting, earlier.stamp)
+        })?;
+        Ok(at_start(clock, || self.advance(&mut waiting))?)
     }
 
     /// Hands over all rows accepted so far, and waits for their release. Their stamp is that of this moment, or `stamp`.

@@ -9,6 +9,7 @@ use crate::deletes::{self, Delete};
 use crate::lease;
 use crate::locks::locked;
 use crate::names::Names;
+use crate::patience::at_start;
 use crate::peers::{PortRows, Unflushed};
 use crate::port::Port;
 use crate::ports::{self, PortInfo};
@@ -181,7 +182,8 @@ impl ClusterStore {
     /// # Errors
     /// If too few replicas answer.
     pub fn secret(&self, proposal: &str) -> Result<String, Error> {
-        Ok(ports::secret(&*self.port.around.rows, proposal)?)
+        let Surroundings { rows, clock, .. } = &self.port.around;
+        Ok(at_start(&**clock, || ports::secret(&**rows, proposal))?)
     }
 
     /// Returns the rows of a query that this port has accepted and not handed over, for another port.

@@ -351,6 +351,35 @@ fn a_port_without_a_majority_states_its_trouble() {
     assert_eq!(a.trouble(), None);
 }
 
+/// Replicas that do not answer for some seconds, at any moment of a start, delay it.
+#[test]
+fn a_port_starts_while_replicas_come_back() {
+    let mut interrupted = 0;
+    loop {
+        let mut world = World::new(16);
+        let rows = Killed::after(world.rows.clone(), u64::MAX);
+        world.rows = rows.clone();
+        let (a, b) = (world.port("a"), world.port("b"));
+        put(&a, "m", 0..100, 0);
+        world.crash("a", a);
+        let interval = Interval::new(START, START + 9 * SECOND);
+        b.delete(&Selector::all(), interval).unwrap();
+        let before = rows.requests();
+        rows.interrupt(interrupted, 3);
+        let a = world
+            .try_port("a")
+            .unwrap_or_else(|error| panic!("at {interrupted}: {error}"));
+        let requests = rows.requests() - before;
+        rows.interrupt(0, 0);
+        assert_eq!(all(&a), expected("m", 10..100), "at {interrupted}");
+        if interrupted == requests {
+            break;
+        }
+        interrupted += 1;
+    }
+    assert!(interrupted > 20, "{interrupted} requests");
+}
+
 #[test]
 fn deletes_are_removed_when_all_classes_have_forgotten_their_times() {
     let world = World::new(15);
