@@ -106,11 +106,10 @@ impl Port {
         at_start(clock, || rows.create(&base_tables()))?;
         let ports = at_start(clock, || ports::list(&**rows))?;
         clocks::check(clock.now(), &options.name, &ports)?;
-        let classes = at_start(clock, || Classes::open(&**rows, options.classes.as_deref()));
-        let classes = classes?;
+        let wanted = options.classes.as_deref();
+        let classes = at_start(clock, || Classes::open(&**rows, wanted))?;
         let tables = classes.all().iter();
-        let tables = tables.flat_map(ClassTables::specs);
-        let tables: Vec<TableSpec> = tables.collect();
+        let tables: Vec<TableSpec> = tables.flat_map(ClassTables::specs).collect();
         at_start(clock, || rows.create(&tables))?;
         let grids = at_start(clock, || Grids::open(&**rows, options.grid))?;
         let names = Names::new(rows.clone(), &options.name);
@@ -169,8 +168,7 @@ impl Port {
         self.earlier.keep(clock, earlier.leases)?;
         let mut waiting = locked(&self.handing);
         at_start(clock, || {
-            // Earlier attempts may have taken longer than a lease.
-            self.beat()?;
+            self.beat()?; // Earlier attempts may have taken longer than a lease.
             self.store_rows(&mut waiting, earlier.stamp)
         })?;
         Ok(at_start(clock, || self.advance(&mut waiting))?)
@@ -321,10 +319,7 @@ impl Port {
 
     /// Returns the last failure of the maintenance, if the latest run failed.
     pub fn trouble(&self) -> Option<String> {
-        let stalled = self
-            .mirror
-            .as_ref()
-            .is_some_and(|mirror| mirror.is_stalled());
+        let stalled = self.mirror.iter().any(|mirror| mirror.is_stalled());
         let text = "the journal is not on enough replicas; acknowledgements wait".to_string();
         stalled
             .then_some(text)
@@ -347,8 +342,8 @@ impl Port {
         let before = std::mem::replace(&mut *locked(&self.trouble), failed.clone());
         match (before, failed) {
             // The work is repeated several times a second.
-            (None, Some(error)) => {
-                tracing::warn!("maintenance of the port fails, and is repeated: {error}");
+            (None, Some(why)) => {
+                tracing::warn!("maintenance of the port fails, and is repeated: {why}")
             }
             (Some(_), None) => tracing::info!("maintenance of the port succeeds again"),
             _ => {}

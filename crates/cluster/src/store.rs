@@ -17,7 +17,8 @@ use crate::scan::{ClusterScan, Inputs, OwnRows, Wanted};
 use crate::settings::{PortOptions, Surroundings};
 use seiner_model::{Batch, Columns, FieldType, Interval, Notation, Selector, SourceId, SourceKey};
 use seiner_store::{
-    Class, Cut, Durability, Error, IsOver, Keep, Piece, Query, Receipt, Results, Status, Store,
+    Class, Cut, Durability, Error, IsOver, Keep, Piece, Query, Reason, Receipt, Results, Status,
+    Store,
 };
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::atomic::Ordering;
@@ -298,6 +299,10 @@ impl Store for ClusterStore {
 
     fn register(&self, key: &SourceKey) -> Result<SourceId, Error> {
         self.port.engine.register(key)
+    }
+
+    fn register_all(&self, keys: &[&SourceKey]) -> Result<Vec<Result<SourceId, Reason>>, Error> {
+        self.port.engine.register_all(keys)
     }
 
     fn append_columns(

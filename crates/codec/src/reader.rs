@@ -58,7 +58,17 @@ impl<'a> Reader<'a> {
     ///
     /// # Errors
     /// The bytes end before, or the number exceeds 64 bits.
+    #[inline]
     pub fn varint(&mut self, what: &'static str) -> Result<u64, DecodeError> {
+        if let [byte @ 0..0x80, rest @ ..] = self.rest {
+            self.rest = rest;
+            self.offset += 1;
+            return Ok(u64::from(*byte));
+        }
+        self.long_varint(what)
+    }
+
+    fn long_varint(&mut self, what: &'static str) -> Result<u64, DecodeError> {
         let mut value = 0;
         for (index, &byte) in self.rest.iter().take(10).enumerate() {
             if index == 9 && byte > 1 {

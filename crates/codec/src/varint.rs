@@ -21,7 +21,17 @@ pub fn put_i64(value: i64, out: &mut Vec<u8>) {
 ///
 /// # Errors
 /// The bytes end within the number, or the number exceeds 64 bits.
+#[inline]
 pub fn get_u64(bytes: &mut &[u8]) -> Result<u64, DecodeError> {
+    // Most numbers are small.
+    if let [byte @ 0..0x80, rest @ ..] = bytes {
+        *bytes = rest;
+        return Ok(u64::from(*byte));
+    }
+    get_long(bytes)
+}
+
+fn get_long(bytes: &mut &[u8]) -> Result<u64, DecodeError> {
     consume(bytes, 0, |reader| reader.varint("a variable-length number"))
 }
 
@@ -29,6 +39,7 @@ pub fn get_u64(bytes: &mut &[u8]) -> Result<u64, DecodeError> {
 ///
 /// # Errors
 /// The bytes end within the number, or the number exceeds 64 bits.
+#[inline]
 pub fn get_i64(bytes: &mut &[u8]) -> Result<i64, DecodeError> {
     get_u64(bytes).map(unzigzag)
 }

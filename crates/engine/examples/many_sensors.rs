@@ -20,11 +20,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             ..Options::default()
         },
     )?;
-    let register = |sensor: u32| -> Result<SourceId, Box<dyn std::error::Error>> {
-        let key = SourceKey::new("meter", [("number", sensor.to_string())])?;
-        Ok(engine.register(&key)?)
-    };
-    let sensors: Vec<SourceId> = (0..SENSORS).map(register).collect::<Result<_, _>>()?;
+    let key = |sensor: u32| SourceKey::new("meter", [("number", sensor.to_string())]);
+    let keys: Vec<SourceKey> = (0..SENSORS).map(key).collect::<Result<_, _>>()?;
+    let found = engine.register_all(&keys.iter().collect::<Vec<_>>())?;
+    let sensors: Vec<SourceId> = found.into_iter().collect::<Result<_, _>>()?;
 
     for second in 0..60 {
         let times = vec![second * SECOND; sensors.len()];

@@ -10,8 +10,8 @@ use seiner_model::{
 };
 use seiner_store::{
     ClassStatus, DecisionRecord, Durability, Embedded, Error, Extent, IsOver, Latest, LevelSpan,
-    LogStatus, Loss, PIECE_ROWS, Parts, Piece, Query, Receipt, Results, Samples, SeriesData,
-    SeriesSummary, Status, Step, Store,
+    LogStatus, Loss, PIECE_ROWS, Parts, Piece, Query, Reason, Receipt, Results, Samples,
+    SeriesData, SeriesSummary, Status, Step, Store,
 };
 use std::ops::Range;
 use std::sync::Arc;
@@ -23,6 +23,10 @@ impl Store for Engine {
 
     fn register(&self, key: &SourceKey) -> Result<SourceId, Error> {
         Engine::register(self, key)
+    }
+
+    fn register_all(&self, keys: &[&SourceKey]) -> Result<Vec<Result<SourceId, Reason>>, Error> {
+        Engine::register_all(self, keys)
     }
 
     fn append_columns(

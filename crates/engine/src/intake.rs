@@ -4,11 +4,13 @@ use crate::buffer::number::Number;
 use crate::buffer::run::{Floats, LINES_AHEAD, ROWS_AHEAD};
 use crate::core::{Core, ROWS_A_LOCK};
 use crate::dictionary::names::{NameHash, Names, hash_name};
-use crate::error::{Error, Receipt};
+use crate::dictionary::put_canonical;
+use crate::error::{Error, Reason, Receipt};
 use crate::head::Head;
 use crate::locks::HeadGuard;
 use crate::writers::Turn;
 use seiner_model::{Batch, Cell, Columns, FieldType, Notation, SourceId, SourceKey, Value};
+use std::ops::Range;
 
 /// Number that stands for a rejected row instead of a source.
 const REJECTED: u32 = u32::MAX;
@@ -64,18 +66,48 @@ pub(crate) fn append(
 
 /// Returns the number of a source, and registers the source if it is new.
 pub(crate) fn register(core: &Core, key: &SourceKey) -> Result<SourceId, Error> {
+    let found = register_all(core, &[key])?.pop();
+    let found = found.expect("there is a number or a reason for each key");
+    found.map_err(Error::Rejected)
+}
+
+/// Returns the numbers of sources, or the reasons why they are rejected. Registers new sources.
+///
+/// # Errors
+/// If the store accepts no more sources. Earlier sources may have been registered.
+pub(crate) fn register_all(
+    core: &Core,
+    keys: &[&SourceKey],
+) -> Result<Vec<Result<SourceId, Reason>>, Error> {
+    let mut found = Vec::with_capacity(keys.len());
+    let mut names = Vec::new();
     let mut turn = Turn::begin(core);
-    let mut head = turn.head()?;
-    let dictionary = head.dictionary().clone();
-    let mut dictionary = dictionary
-        .write()
-        .expect("no panic while the dictionary is locked");
-    let source = head
-        .register(&mut dictionary, key)
-        .map_err(Error::Rejected)?;
-    // The caller uses the number from now on.
-    head.pin(source);
-    Ok(SourceId(source))
+    for keys in keys.chunks(ROWS_A_LOCK) {
+        names.clear();
+        let named = keys.iter().map(|key| {
+            let start = names.len();
+            let hash = put_canonical(core.names_seed, key, &mut names);
+            (start..names.len(), hash)
+        });
+        let named: Vec<(Range<usize>, NameHash)> = named.collect();
+        let mut head = turn.head()?;
+        let dictionary = head.dictionary().clone();
+        let mut dictionary = dictionary
+            .write()
+            .expect("no panic while the dictionary is locked");
+        for (_, hash) in &named {
+            head.names().prefetch(*hash);
+        }
+        for (key, (range, hash)) in keys.iter().zip(named) {
+            let source = head.register_named(&mut dictionary, key, &names[range], hash);
+            // The caller uses the number from now on.
+            found.push(source.map(|source| {
+                head.pin(source);
+                SourceId(source)
+            }));
+        }
+    }
+    Ok(found)
 }
 
 /// Appends rows of one source: one column per field, in the order of `fields`.
@@ -382,6 +414,25 @@ mod tests {
     use crate::jobs::testing::{World, options};
     use crate::options::Options;
     use seiner_model::{Column, FieldColumn, Strings};
+
+    #[test]
+    fn sources_get_the_numbers_of_their_keys() {
+        let world = World::new(options());
+        let value = |number: u32| format!("{},=\\", number % 2_500);
+        let key = |number| SourceKey::new("m", [("a", value(number)), ("b", "c".to_string())]);
+        let keys: Vec<SourceKey> = (0..3_000).map(|number| key(number).unwrap()).collect();
+        let found = register_all(&world.core, &keys.iter().collect::<Vec<_>>()).unwrap();
+        let numbers: Vec<u32> = found.into_iter().map(|source| source.unwrap().0).collect();
+        assert!(
+            numbers
+                .into_iter()
+                .eq((0..3_000).map(|number| number % 2_500))
+        );
+        assert_eq!(
+            register(&world.core, &keys[2_400]).unwrap(),
+            SourceId(2_400)
+        );
+    }
 
     /// Regression: up to 1,024 rows of any length were accepted between two checks of the budget.
     #[test]

@@ -126,10 +126,8 @@ fn keep(rules: Keep, span: i64, source: Sum, class: Sum) -> simulate::Keep {
 /// If there is no catalog, a file is damaged, or the disk fails.
 pub fn trace(disk: &dyn Disk) -> Result<Vec<Arrival>, Error> {
     let catalog = open_catalog(disk)?;
-    let registry = Registry::read(&catalog.frames, &mut |_, _| {});
-    let frames = catalog.frames.iter();
-    let frames = frames.filter_map(|read| read.frame.as_ref().ok());
-    let classes = rules_of(frames.map(|frame| frame.dead.as_slice()));
+    let registry = Registry::read(catalog.frames(), &mut |_, _| {});
+    let classes = rules_of(catalog.dead().iter().map(Vec::as_slice));
     let mut blocks = Blocks::default();
     for file in files(disk)? {
         if file.kind == FileKind::Segment {

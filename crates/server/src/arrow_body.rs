@@ -10,7 +10,8 @@ use crate::intake::{self, Intake, Place, precision};
 use axum::Json;
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use seiner_store::{Error, Receipt};
+use seiner_model::{SourceId, SourceKey};
+use seiner_store::{Error, Reason, Receipt};
 use seiner_wire::answer::Format;
 use seiner_wire::arrow_body::{
     ArrowBodyError, ArrowDecoder, BadRows, BodyOptions, BodyRows, SourceRows,
@@ -167,8 +168,10 @@ impl Written {
             let receipt = app.store.append(&LineNotation, &rows.singles.batch)?;
             self.note(&receipt, &rows.singles.numbers);
         }
-        for source in &rows.sources {
-            self.append_source(app, source)?;
+        let keys: Vec<&SourceKey> = rows.sources.iter().map(|rows| &rows.key).collect();
+        let found = app.store.register_all(&keys)?;
+        for (rows, source) in rows.sources.iter().zip(found) {
+            self.append_source(app, rows, source)?;
         }
         Ok(())
     }
@@ -189,10 +192,15 @@ impl Written {
         self.rejected += (receipt.rejected_total - receipt.rejected.len()) as u64;
     }
 
-    fn append_source(&mut self, app: &AppState, rows: &SourceRows) -> Result<(), Error> {
-        let source = match app.store.register(&rows.key) {
+    fn append_source(
+        &mut self,
+        app: &AppState,
+        rows: &SourceRows,
+        source: Result<SourceId, Reason>,
+    ) -> Result<(), Error> {
+        let source = match source {
             Ok(source) => source,
-            Err(Error::Rejected(reason)) => {
+            Err(reason) => {
                 self.reject(BadRows {
                     first: rows.numbers[0],
                     count: rows.numbers.len() as u64,
@@ -200,7 +208,6 @@ impl Written {
                 });
                 return Ok(());
             }
-            Err(error) => return Err(error),
         };
         let fields: Vec<&str> = rows.fields.iter().map(String::as_str).collect();
         let receipt = app.store.append_columns(source, &fields, &rows.columns)?;

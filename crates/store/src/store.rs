@@ -3,7 +3,7 @@
 use crate::answer::{
     Bucket, LevelSpan, Query, SeriesData, SeriesSummary, Step, is_integer, number,
 };
-use crate::error::{Error, Receipt};
+use crate::error::{Error, Reason, Receipt};
 use crate::piece::{Join, Piece};
 use crate::series::{Results, Samples};
 use crate::status::{ClassStatus, DecisionRecord, Durability, LogStatus, Loss, Status};
@@ -89,6 +89,20 @@ pub trait Store: Send + Sync {
     /// # Errors
     /// [`Error::Rejected`] if the store does not accept the source, and as [`Store::append`].
     fn register(&self, key: &SourceKey) -> Result<SourceId, Error>;
+
+    /// Returns the numbers of sources, in the order of their keys, or the reasons why sources are
+    /// rejected. The default implementation calls [`Store::register`].
+    ///
+    /// # Errors
+    /// As [`Store::append`]. Earlier sources may have been registered.
+    fn register_all(&self, keys: &[&SourceKey]) -> Result<Vec<Result<SourceId, Reason>>, Error> {
+        let found = keys.iter().map(|key| match self.register(key) {
+            Ok(source) => Ok(Ok(source)),
+            Err(Error::Rejected(reason)) => Ok(Err(reason)),
+            Err(error) => Err(error),
+        });
+        found.collect()
+    }
 
     /// Appends rows of one source, one column for each field. Rejects rows as [`Store::append`]
     /// does.

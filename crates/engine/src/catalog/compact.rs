@@ -5,7 +5,7 @@
 //! fails between the two replacements, the file with the higher generation is used.
 
 use super::frame::{Name, get_name, get_reused, put_free, put_link};
-use super::{COPY, Catalog, FRAME_HEADER_BYTES, Frame, Header, NAME, put_frame, read_frame};
+use super::{COPY, Catalog, FRAME_HEADER_BYTES, FoundFrame, Frame, Header, NAME, put_frame};
 use crate::bytes::{Cursor, Short};
 use crate::error::{Error, io_error, sync_error};
 use crate::retention::records::Compaction;
@@ -139,9 +139,10 @@ impl Catalog {
         }
         bytes.resize(FRAME_HEADER_BYTES + body as usize, 0);
         file.read_at(at, &mut bytes).map_err(io_error(context))?;
-        let (read, end) =
-            read_frame(&bytes, 0).ok_or_else(|| damage("no frame begins here".to_string()))?;
-        Ok((read.frame.map_err(damage)?, end as u64))
+        let found = FoundFrame::at(&bytes, 0);
+        let found = found.ok_or_else(|| damage("no frame begins here".to_string()))?;
+        let end = found.end as u64;
+        Ok((found.read(0).frame.map_err(damage)?, end))
     }
 }
 
@@ -282,7 +283,7 @@ mod tests {
         let read = read(disk).unwrap().unwrap();
         assert_eq!(read.damaged, []);
         let mut registry = Registry::new();
-        register(&read.frames, &mut registry, &mut |offset, what| {
+        register(read.frames(), &mut registry, &mut |offset, what| {
             panic!("{offset}: {what}")
         });
         let key = |source| registry.dictionary.key(source);

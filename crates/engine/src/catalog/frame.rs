@@ -77,6 +77,20 @@ pub trait Registers {
     /// numbers.
     fn add_source(&mut self, key: &SourceKey) -> Result<(), String>;
 
+    /// Adds the next `count` names of a stream, each under the next number.
+    ///
+    /// # Errors
+    /// A description, if a name is malformed or already registered.
+    fn add_names(&mut self, names: &mut Cursor<'_>, count: u32) -> Result<(), String> {
+        for _ in 0..count {
+            match get_name(names).map_err(|Short| malformed("names"))? {
+                Name::Key(key) => self.add_source(&key)?,
+                Name::Free(tags) => self.add_free(tags),
+            }
+        }
+        Ok(())
+    }
+
     /// Adds a free number, for a source with up to `tags` tags.
     fn add_free(&mut self, tags: usize);
 
@@ -106,7 +120,7 @@ pub trait Registers {
 /// Registers the contents of all frames of a catalog. Numbers of damaged frames are filled with
 /// lost sources and layouts. `damage` receives the offset of each damaged frame and a description.
 pub fn register(
-    frames: &[ReadFrame],
+    frames: impl Iterator<Item = ReadFrame>,
     to: &mut impl Registers,
     damage: &mut dyn FnMut(u64, String),
 ) {
@@ -118,19 +132,18 @@ pub fn register(
     } in frames
     {
         let added = match frame {
-            Ok(frame) => register_frame(frame, to),
-            Err(what) => Err(what.clone()),
+            Ok(frame) => register_frame(&frame, to),
+            Err(what) => Err(what),
         };
         if let Err(what) = added {
-            lose_sources(to, *end_source);
-            to.layouts().lose(*end_layout);
-            damage(*offset, what);
+            lose_sources(to, end_source);
+            to.layouts().lose(end_layout);
+            damage(offset, what);
         }
     }
 }
 
 fn register_frame(frame: &Frame, to: &mut impl Registers) -> Result<(), String> {
-    let malformed = |what: &str| format!("its {what} are malformed");
     to.forget(&frame.forgotten)?;
     lose_sources(to, frame.first_source);
     to.layouts().lose(frame.first_layout);
@@ -148,12 +161,7 @@ fn register_frame(frame: &Frame, to: &mut impl Registers) -> Result<(), String> 
         ));
     }
     let mut names = Cursor(&frame.names);
-    for _ in 0..frame.sources {
-        match get_name(&mut names).map_err(|Short| malformed("names"))? {
-            Name::Key(key) => to.add_source(&key)?,
-            Name::Free(tags) => to.add_free(tags),
-        }
-    }
+    to.add_names(&mut names, frame.sources)?;
     register_reused(&frame.reused, to)?;
     let mut layouts = Cursor(&frame.layouts);
     for _ in 0..frame.new_layouts {
@@ -174,6 +182,11 @@ fn register_frame(frame: &Frame, to: &mut impl Registers) -> Result<(), String> 
     }
     to.record_dead(&frame.dead)
         .map_err(|Short| malformed("deletes and rules"))
+}
+
+/// Describes damage that checksums did not find.
+pub fn malformed(what: &str) -> String {
+    format!("its {what} are malformed")
 }
 
 /// Registers sources under the numbers of forgotten ones, as [`Frame::reused`] lists them.

@@ -5,13 +5,16 @@
 //! block can be read without the catalog, so it is stored in two identical files. A damaged part of
 //! one file is read from the other. `docs/format/catalog.md` specifies the bytes.
 
+mod ahead;
 mod compact;
 mod frame;
 
+pub use self::ahead::{NamesAhead, ReadName};
 pub use self::compact::NEW;
 pub use self::frame::{
-    Frame, LOST, ReadFrame, Registers, check_known, get_key, get_layout, lose_sources, not_free,
-    put_key, put_layout, put_link, put_reused, read_links, read_streams, register, register_reused,
+    Frame, LOST, Name, ReadFrame, Registers, check_known, get_key, get_layout, get_name,
+    lose_sources, malformed, not_free, put_key, put_layout, put_link, put_reused, read_links,
+    read_streams, register, register_reused,
 };
 
 use crate::bytes::{Cursor, Short};
@@ -102,8 +105,8 @@ pub struct ReadCatalog {
     /// Identity of the store.
     pub store: u64,
     header: Header,
-    /// Frames of the catalog.
-    pub frames: Vec<ReadFrame>,
+    /// Offsets of the frames.
+    offsets: Vec<usize>,
     /// Names of damaged files, each with the offset at which the damage begins.
     pub damaged: Vec<(&'static str, u64)>,
     /// Correct contents of both files.
@@ -113,6 +116,25 @@ pub struct ReadCatalog {
 }
 
 impl ReadCatalog {
+    /// Reads the frames, one at a time: together, they would take several times the memory of the file.
+    pub fn frames(&self) -> impl Iterator<Item = ReadFrame> {
+        self.offsets.iter().map(|&offset| {
+            let found = FoundFrame::at(&self.image, offset);
+            found.map_or_else(|| without_header(offset), |found| found.read(offset))
+        })
+    }
+
+    /// Returns the deletes, floors and rules of each readable frame.
+    pub fn dead(&self) -> Vec<Vec<u8>> {
+        let frames = self.frames().filter_map(|read| read.frame.ok());
+        frames.map(|frame| frame.dead).collect()
+    }
+
+    /// Returns the offset of the last frame, or 0.
+    pub fn last_frame(&self) -> u64 {
+        self.offsets.last().map_or(0, |&offset| offset as u64)
+    }
+
     /// Returns the end of the last valid frame.
     pub fn end(&self) -> u64 {
         self.image.len() as u64
@@ -142,9 +164,9 @@ pub fn read(disk: &dyn Disk) -> Result<Option<ReadCatalog>, Error> {
             bytes.clear();
         }
     }
-    let (image, frames) = read_frames(&copies, header);
+    let (image, offsets) = find_frames(&copies, header);
     let mut damaged = Vec::new();
-    let complete = frames.last().map_or(0, |frame| frame.offset as usize);
+    let complete = offsets.last().copied().unwrap_or(0);
     for (name, bytes) in [NAME, COPY].into_iter().zip(&copies) {
         if let Some(at) = bytes
             .iter()
@@ -161,7 +183,7 @@ pub fn read(disk: &dyn Disk) -> Result<Option<ReadCatalog>, Error> {
     Ok(Some(ReadCatalog {
         store: header.store,
         header,
-        frames,
+        offsets,
         damaged,
         image,
         whole,
@@ -306,11 +328,9 @@ fn is_torn(found: &[u8], written: &[u8], from: usize) -> bool {
 
 /// Returns whether the last frame of one copy lacks a sector and the other copy contains nothing of
 /// that frame. The copies are written one after the other.
-fn is_only_begun(read: &[Option<(ReadFrame, usize)>], copies: &[Vec<u8>; 2], at: usize) -> bool {
-    let mut begun = read
-        .iter()
-        .zip(copies)
-        .filter_map(|(read, bytes)| read.as_ref().map(|(_, end)| (*end, bytes)));
+fn is_only_begun(ends: [Option<usize>; 2], copies: &[Vec<u8>; 2], at: usize) -> bool {
+    let begun = ends.into_iter().zip(copies);
+    let mut begun = begun.filter_map(|(end, bytes)| Some((end?, bytes)));
     match (begun.next(), begun.next()) {
         (Some((end, bytes)), None) => {
             end == bytes.len() && sectors(at, end).any(|part| is_blank(&bytes[part]))
@@ -347,95 +367,124 @@ fn write_whole(disk: &dyn Disk, name: &str, bytes: &[u8]) -> Result<Arc<dyn File
     Ok(file)
 }
 
-/// Returns the frames, each from an undamaged copy, and the contents of an undamaged file. A frame
-/// that is damaged in both copies stays as it is.
-fn read_frames(copies: &[Vec<u8>; 2], header: Header) -> (Vec<u8>, Vec<ReadFrame>) {
+/// Returns the contents of an undamaged file, and the offsets of its frames, each from an undamaged
+/// copy. A frame that is damaged in both copies stays as it is.
+fn find_frames(copies: &[Vec<u8>; 2], header: Header) -> (Vec<u8>, Vec<usize>) {
     let mut image = header.put();
-    let mut frames = Vec::new();
+    let mut offsets = Vec::new();
     loop {
         let at = image.len();
-        let read: Vec<_> = copies.iter().map(|bytes| read_frame(bytes, at)).collect();
-        let is_whole = |read: &Option<(ReadFrame, usize)>| {
-            read.as_ref().is_some_and(|(frame, _)| frame.frame.is_ok())
-        };
-        let whole = read.iter().position(is_whole);
-        if whole.is_none() && is_only_begun(&read, copies, at) {
-            return (image, frames);
+        let found = copies.each_ref().map(|bytes| FoundFrame::at(bytes, at));
+        let is_whole =
+            |found: &Option<FoundFrame<'_>>| found.as_ref().is_some_and(FoundFrame::is_whole);
+        let whole = found.iter().position(is_whole);
+        let ends = found.each_ref().map(|found| Some(found.as_ref()?.end));
+        if whole.is_none() && is_only_begun(ends, copies, at) {
+            return (image, offsets);
         }
-        let known = whole.or_else(|| read.iter().position(Option::is_some));
+        let known = whole.or_else(|| ends.iter().position(Option::is_some));
         if let Some(index) = known
-            && let Some((frame, end)) = read.into_iter().nth(index).flatten()
+            && let Some(end) = ends[index]
         {
             image.extend_from_slice(&copies[index][at..end]);
-            frames.push(frame);
+            offsets.push(at);
             continue;
         }
         // A later frame proves that the bytes in between were once complete.
         let next = copies.iter().find_map(|bytes| {
-            let next = (at + 1..bytes.len()).find(|&next| read_frame(bytes, next).is_some())?;
+            let next = (at + 1..bytes.len()).find(|&next| FoundFrame::at(bytes, next).is_some())?;
             Some(&bytes[at..next])
         });
         let Some(between) = next else {
-            return (image, frames);
+            return (image, offsets);
         };
         image.extend_from_slice(between);
-        let frame = Err("a frame's header is damaged in both files".to_string());
-        frames.push(ReadFrame {
-            offset: at as u64,
-            end_source: 0,
-            end_layout: 0,
-            frame,
-        });
+        offsets.push(at);
     }
 }
 
-/// Returns the frame at `at` and its end. A frame with a valid header and an invalid body is
-/// damaged. At an invalid header, the written part of the file ends.
-fn read_frame(bytes: &[u8], at: usize) -> Option<(ReadFrame, usize)> {
-    let head = bytes.get(at..at + FRAME_HEADER_BYTES)?;
-    let (words, sum) = head.split_at(FRAME_HEADER_BYTES - 4);
-    if Cursor(sum).u32().ok()? != checksum(words) {
-        return None;
+/// Frame with a valid header.
+struct FoundFrame<'a> {
+    /// Numbers in the header.
+    frame: Frame,
+    /// Bytes of the body without compression.
+    plain: usize,
+    body: &'a [u8],
+    sum: u32,
+    /// End of the frame.
+    end: usize,
+}
+
+impl<'a> FoundFrame<'a> {
+    /// Returns the frame at `at`. At an invalid header, the written part of the file ends.
+    fn at(bytes: &'a [u8], at: usize) -> Option<FoundFrame<'a>> {
+        let head = bytes.get(at..at + FRAME_HEADER_BYTES)?;
+        let (words, sum) = head.split_at(FRAME_HEADER_BYTES - 4);
+        if Cursor(sum).u32().ok()? != checksum(words) {
+            return None;
+        }
+        let mut cursor = Cursor(words);
+        if cursor.take(4).ok()? != FRAME_MAGIC {
+            return None;
+        }
+        let mut next = || cursor.u32().ok();
+        let (len, plain, sum) = (next()? as usize, next()? as usize, next()?);
+        let frame = Frame {
+            first_source: next()?,
+            sources: next()?,
+            first_layout: next()?,
+            new_layouts: next()?,
+            ..Frame::default()
+        };
+        let start = at + FRAME_HEADER_BYTES;
+        Some(FoundFrame {
+            frame,
+            plain,
+            body: bytes.get(start..start + len)?,
+            sum,
+            end: start + len,
+        })
     }
-    let mut cursor = Cursor(words);
-    if cursor.take(4).ok()? != FRAME_MAGIC {
-        return None;
+
+    /// Returns whether the body has its checksum.
+    fn is_whole(&self) -> bool {
+        checksum(self.body) == self.sum
     }
-    let mut next = || cursor.u32().ok();
-    let (len, plain, sum) = (next()? as usize, next()? as usize, next()?);
-    let mut frame = Frame {
-        first_source: next()?,
-        sources: next()?,
-        first_layout: next()?,
-        new_layouts: next()?,
-        ..Frame::default()
-    };
-    let start = at + FRAME_HEADER_BYTES;
-    let body = bytes.get(start..start + len)?;
-    let offset = at as u64;
-    let (end_source, end_layout) = (
-        frame.first_source.saturating_add(frame.sources),
-        frame.first_layout.saturating_add(frame.new_layouts),
-    );
-    let found = checksum(body);
-    let read = if found != sum {
-        Err(format!(
-            "a frame's checksum is {found:08x}, {sum:08x} was written"
-        ))
-    } else {
-        read_streams(body, plain, &mut frame)
-            .map(|()| frame)
-            .map_err(|Short| "a frame is malformed".to_string())
-    };
-    Some((
+
+    /// Decodes the frame, which begins at an offset.
+    fn read(mut self, offset: usize) -> ReadFrame {
+        let (end_source, end_layout) = (
+            self.frame.first_source.saturating_add(self.frame.sources),
+            self.frame
+                .first_layout
+                .saturating_add(self.frame.new_layouts),
+        );
+        let (found, sum) = (checksum(self.body), self.sum);
+        let frame = match found == sum {
+            true => read_streams(self.body, self.plain, &mut self.frame)
+                .map(|()| self.frame)
+                .map_err(|Short| "a frame is malformed".to_string()),
+            false => Err(format!(
+                "a frame's checksum is {found:08x}, {sum:08x} was written"
+            )),
+        };
         ReadFrame {
-            offset,
+            offset: offset as u64,
             end_source,
             end_layout,
-            frame: read,
-        },
-        start + len,
-    ))
+            frame,
+        }
+    }
+}
+
+/// Returns the damaged place at an offset between two frames.
+fn without_header(offset: usize) -> ReadFrame {
+    ReadFrame {
+        offset: offset as u64,
+        end_source: 0,
+        end_layout: 0,
+        frame: Err("a frame's header is damaged in both files".to_string()),
+    }
 }
 
 #[cfg(test)]
@@ -465,7 +514,7 @@ mod tests {
         catalog.files[0].write_at(sector, &blank).unwrap();
         let read = read(&disk).unwrap().unwrap();
         assert!(read.damaged.is_empty());
-        assert!(read.frames.iter().all(|frame| frame.frame.is_ok()));
+        assert!(read.frames().all(|frame| frame.frame.is_ok()));
         assert_eq!(read.end(), before);
     }
 }

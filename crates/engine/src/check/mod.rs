@@ -141,9 +141,8 @@ pub fn check_within(
         for file in segments.filter(is_read) {
             segment::check(&mut check, file, catalog.store, &registry);
         }
-        let frames = catalog.frames.iter();
-        let dead = frames.filter_map(|read| Some(&read.frame.as_ref().ok()?.dead[..]));
-        let needs_clock = rules_of(dead).hides_by_clock();
+        let dead = catalog.dead();
+        let needs_clock = rules_of(dead.iter().map(Vec::as_slice)).hides_by_clock();
         if let Err(error) = persisted_clock::check(disk, catalog.store, needs_clock) {
             check.error(persisted_clock::NAME, 0, error);
         }
@@ -259,14 +258,10 @@ impl Check<'_> {
                 return Ok(None);
             }
         };
-        let registry = Registry::read(&read.frames, &mut |offset, what| {
+        let registry = Registry::read(read.frames(), &mut |offset, what| {
             self.damage(catalog::NAME, offset, what)
         });
-        self.report.frames = read
-            .frames
-            .iter()
-            .filter(|frame| frame.frame.is_ok())
-            .count() as u64;
+        self.report.frames = read.frames().filter(|frame| frame.frame.is_ok()).count() as u64;
         self.copies(files, &read);
         self.claims(files, &read, &registry);
         Ok(Some((read, registry)))
@@ -276,7 +271,7 @@ impl Check<'_> {
     /// being added.
     fn copies(&mut self, files: &[FileView], read: &ReadCatalog) {
         // Without a frame, the store was just being created.
-        let last_frame = read.frames.last().map_or(0, |frame| frame.offset);
+        let last_frame = read.last_frame();
         let files_of = [
             (catalog::NAME, catalog::COPY),
             (catalog::COPY, catalog::NAME),
@@ -345,12 +340,11 @@ impl Check<'_> {
     /// are acknowledged.
     fn ledger(&mut self, files: &[FileView], catalog: &ReadCatalog) -> Result<Contents, Error> {
         let (contents, found, _, _) = ledger::read(self.disk, catalog.store)?;
-        let frames = catalog.frames.iter();
-        let dead = frames.filter_map(|read| Some(&read.frame.as_ref().ok()?.dead[..]));
+        let dead = catalog.dead();
         match found {
             LedgerState::Whole => {}
             LedgerState::Damaged(offset, what) => self.damage(ledger::NAME, offset, what),
-            LedgerState::Missing if has_ledger(dead) => {
+            LedgerState::Missing if has_ledger(dead.iter().map(Vec::as_slice)) => {
                 let what = "it is missing; files that are missing cannot be named";
                 self.damage(ledger::NAME, 0, what.to_string());
             }

@@ -66,11 +66,22 @@ impl Dictionary {
     /// Returns the number of the source with this key, and whether the source is new. Registers a
     /// new source.
     pub fn intern(&mut self, names: &mut Names, key: &SourceKey) -> (u32, bool) {
-        let (name, hash) = canonical(names, key);
+        let (name, hash) = canonical(names.seed(), key);
+        self.intern_named(names, key, &name, hash)
+    }
+
+    /// Does the same as [`Dictionary::intern`] with the canonical name of the key and its hash.
+    pub fn intern_named(
+        &mut self,
+        names: &mut Names,
+        key: &SourceKey,
+        name: &[u8],
+        hash: NameHash,
+    ) -> (u32, bool) {
         if let Some(source) = names.find(hash) {
             return (source, false);
         }
-        let source = self.add_name(names, &name, hash).unwrap_or_else(|| {
+        let source = self.add_name(names, name, hash).unwrap_or_else(|| {
             self.list_pairs(key);
             self.add(names, hash)
         });
@@ -94,7 +105,7 @@ impl Dictionary {
             && self.members.get(source).is_empty()
             && key.tags().len() < self.members.capacity(source);
         if fits {
-            let hash = canonical(names, key).1;
+            let hash = canonical(names.seed(), key).1;
             self.list_pairs(key);
             self.free.remove(source, self.members.capacity(source));
             self.take_number(source);
@@ -112,7 +123,7 @@ impl Dictionary {
 
     /// Returns the number of the source with this key, if it is registered.
     pub fn find(&self, names: &Names, key: &SourceKey) -> Option<u32> {
-        names.find(canonical(names, key).1)
+        names.find(canonical(names.seed(), key).1)
     }
 
     /// Returns the number of the source with an unknown name, and whether the source is new,
@@ -136,6 +147,21 @@ impl Dictionary {
         };
         names.insert(hash, source);
         Some((source, new))
+    }
+
+    /// Returns the number of the source with a stored name, and whether the source is new. Registers a new source.
+    /// Returns `None` for names that need their key, as [`Dictionary::intern_name`] does, and for names that are not
+    /// canonical.
+    pub fn add_stored(
+        &mut self,
+        names: &mut Names,
+        name: &[u8],
+        hash: NameHash,
+    ) -> Option<(u32, bool)> {
+        match names.find(hash) {
+            Some(source) => Some((source, false)),
+            None => Some((self.add_name(names, name, hash)?, true)),
+        }
     }
 
     /// Registers a source by its canonical name, which no source has yet, and returns its number.
@@ -208,7 +234,7 @@ impl Dictionary {
     /// Removes a source whose only name is the canonical one.
     pub fn erase(&mut self, names: &mut Names, source: u32) {
         let key = self.key(source);
-        let name = key.and_then(|key| names.number(canonical(names, &key).1));
+        let name = key.and_then(|key| names.number(canonical(names.seed(), &key).1));
         if let Some(name) = name {
             names.remove(name);
             self.hide(source);
@@ -313,20 +339,29 @@ impl Dictionary {
     }
 
     fn select_all(&self, selector: &Selector) -> RoaringBitmap {
-        let mut found = match &selector.measurement {
-            Some(measurement) => self
-                .pairs
-                .find(MEASUREMENT, measurement)
-                .map(|pair| self.pairs.sources(pair))
-                .unwrap_or_default(),
+        // Conditions on one value come first, and of these the one with the fewest sources, so that later conditions
+        // process fewer sources.
+        let measurement = selector.measurement.iter();
+        let measurement = measurement.map(|measurement| self.pairs.find(MEASUREMENT, measurement));
+        let values = selector.matchers.iter().filter_map(|matcher| {
+            let value = required(matcher)?;
+            Some(self.pairs.find(&matcher.tag, value))
+        });
+        let Some(mut pairs) = measurement.chain(values).collect::<Option<Vec<u32>>>() else {
+            return RoaringBitmap::new();
+        };
+        pairs.sort_by_key(|&pair| self.pairs.count(pair));
+        let mut found = match pairs.first() {
+            Some(&pair) => self.pairs.sources(pair),
             None => self.all(),
         };
-        // Selective conditions come first, so that later conditions process fewer sources.
-        let (narrow, wide): (Vec<&Matcher>, Vec<&Matcher>) = selector
-            .matchers
-            .iter()
-            .partition(|matcher| matches!(matcher.condition, Condition::Is(_)));
-        for matcher in narrow.into_iter().chain(wide) {
+        for &pair in pairs.iter().skip(1) {
+            let mut listed = RoaringBitmap::new();
+            self.pairs.add_common(pair, &found, &mut listed);
+            found &= listed;
+        }
+        let others = selector.matchers.iter();
+        for matcher in others.filter(|matcher| required(matcher).is_none()) {
             if found.is_empty() {
                 break;
             }
@@ -351,16 +386,16 @@ impl Dictionary {
         match &matcher.condition {
             // Measurements are values of a tag with an empty name, which no source has.
             _ if matcher.tag == MEASUREMENT => {}
-            Condition::Is(value) | Condition::IsNot(value) if !value.is_empty() => {
+            Condition::IsNot(value) if !value.is_empty() => {
                 if let Some(pair) = self.pairs.find(&matcher.tag, value) {
-                    self.pairs.add_to(pair, &mut listed);
+                    self.pairs.add_common(pair, found, &mut listed);
                 }
             }
             Condition::Matches(pattern) | Condition::MatchesNot(pattern) => {
-                self.list_matches(&matcher.tag, pattern, &mut listed);
+                self.list_matches(&matcher.tag, pattern, found, &mut listed);
             }
             condition => {
-                self.list(&matcher.tag, &mut listed, |pair| {
+                self.list(&matcher.tag, found, &mut listed, |pair| {
                     condition.holds(self.pairs.text(pair).1) != negative
                 });
             }
@@ -372,31 +407,44 @@ impl Dictionary {
         }
     }
 
-    /// Adds the sources whose value of a tag matches a pattern, if the empty text does not. Otherwise adds the sources
-    /// whose value does not match.
-    fn list_matches(&self, tag: &str, pattern: &Pattern, listed: &mut RoaringBitmap) {
+    /// Adds the sources among `found` whose value of a tag matches a pattern, if the empty text does not. Otherwise adds
+    /// the sources whose value does not match. Other sources with such values may be added as well.
+    fn list_matches(
+        &self,
+        tag: &str,
+        pattern: &Pattern,
+        found: &RoaringBitmap,
+        listed: &mut RoaringBitmap,
+    ) {
         let values = self.pairs.values(tag);
         let wanted = !pattern.is_match("");
         if let Some(texts) = pattern.texts(values / LOOKUP).filter(|_| wanted) {
             let pairs = texts.iter().filter_map(|text| self.pairs.find(tag, text));
-            return pairs.for_each(|pair| self.pairs.add_to(pair, listed));
+            return pairs.for_each(|pair| self.pairs.add_common(pair, found, listed));
         }
         let automaton = match values < MANY_VALUES {
             true => None,
             false => pattern.automaton(),
         };
         match automaton {
-            Some(automaton) => self.list(tag, listed, |pair| {
+            Some(automaton) => self.list(tag, found, listed, |pair| {
                 automaton.is_match(self.pairs.bytes(pair).1) == wanted
             }),
-            None => self.list(tag, listed, |pair| {
+            None => self.list(tag, found, listed, |pair| {
                 pattern.is_match(self.pairs.text(pair).1) == wanted
             }),
         }
     }
 
-    /// Adds the sources of the pairs of a tag that `is_wanted` accepts.
-    fn list(&self, tag: &str, listed: &mut RoaringBitmap, is_wanted: impl Fn(u32) -> bool) {
+    /// Adds the sources among `found` of the pairs of a tag that `is_wanted` accepts. Other sources of these pairs may be
+    /// added as well.
+    fn list(
+        &self,
+        tag: &str,
+        found: &RoaringBitmap,
+        listed: &mut RoaringBitmap,
+        is_wanted: impl Fn(u32) -> bool,
+    ) {
         // Sources with a value of their own often follow each other. One range takes less time than its numbers.
         let mut run = 0..0;
         for pair in self.pairs.of_tag(tag).filter(|pair| is_wanted(*pair)) {
@@ -406,7 +454,7 @@ impl Dictionary {
                     add_range(listed, &run);
                     run = source..source + 1;
                 }
-                None => self.pairs.add_to(pair, listed),
+                None => self.pairs.add_common(pair, found, listed),
             }
         }
         add_range(listed, &run);
@@ -474,6 +522,14 @@ impl Dictionary {
     }
 }
 
+/// Returns the value that a source must have to meet a condition, if it is a single value.
+fn required(matcher: &Matcher) -> Option<&str> {
+    match &matcher.condition {
+        Condition::Is(value) if !value.is_empty() && matcher.tag != MEASUREMENT => Some(value),
+        _ => None,
+    }
+}
+
 fn add_range(sources: &mut RoaringBitmap, range: &Range<u32>) {
     match range.len() {
         1 => sources.insert(range.start),
@@ -482,15 +538,22 @@ fn add_range(sources: &mut RoaringBitmap, range: &Range<u32>) {
 }
 
 /// Returns the canonical name of a key, and its hash.
-fn canonical(names: &Names, key: &SourceKey) -> (Vec<u8>, NameHash) {
+fn canonical(seed: u64, key: &SourceKey) -> (Vec<u8>, NameHash) {
     let mut name = Vec::with_capacity(64);
-    key.put_name(&mut name);
-    let notation = match memchr::memchr(b'\\', &name) {
+    let hash = put_canonical(seed, key, &mut name);
+    (name, hash)
+}
+
+/// Appends the canonical name of a key, and returns its hash.
+pub fn put_canonical(seed: u64, key: &SourceKey, out: &mut Vec<u8>) -> NameHash {
+    let start = out.len();
+    key.put_name(out);
+    let name = &out[start..];
+    let notation = match memchr::memchr(b'\\', name) {
         Some(_) => ESCAPED_NOTATION,
         None => SourceKey::NOTATION,
     };
-    let hash = hash_name(names.seed(), notation, &name);
-    (name, hash)
+    hash_name(seed, notation, name)
 }
 
 #[cfg(test)]

@@ -260,6 +260,25 @@ impl Pairs {
         }
     }
 
+    /// Returns the number of sources of a pair.
+    pub fn count(&self, pair: u32) -> u64 {
+        match *self.lists.get(pair as usize) {
+            NONE => 0,
+            number if number & MANY == 0 => 1,
+            number => self.many.get((number & !MANY) as usize).len(),
+        }
+    }
+
+    /// Adds those sources of a pair to `sources` that are among `others`, and maybe more of its sources.
+    pub fn add_common(&self, pair: u32, others: &RoaringBitmap, sources: &mut RoaringBitmap) {
+        let list = *self.lists.get(pair as usize);
+        // Adding a short list takes less time than looking up its sources.
+        match self.count(pair) > others.len() {
+            true => *sources |= self.many.get((list & !MANY) as usize).common(others),
+            false => self.add_to(pair, sources),
+        }
+    }
+
     /// Returns the source of a pair with a single source.
     pub fn single(&self, pair: u32) -> Option<u32> {
         let number = *self.lists.get(pair as usize);

@@ -11,10 +11,14 @@ const LIST: usize = 4096;
 /// Set of sources whose latest numbers are stored as a run. Sources of the same host usually follow
 /// each other, and a source has most of its pairs in common with the previous source.
 pub struct Sources {
-    /// Sources that are not in `run`.
+    /// Sources that are not in the run.
     closed: RoaringBitmap,
-    /// Sources that were added last, without gaps.
-    run: Range<u32>,
+    /// First of the sources that were added last, without gaps, in one container of the bitmap.
+    first: u32,
+    /// Number of these sources. Another run begins when it is full.
+    run: u16,
+    /// Number of the closed sources in the container of the run, if the run is not empty.
+    beside: u16,
 }
 
 impl Sources {
@@ -22,8 +26,15 @@ impl Sources {
     pub fn new(source: u32) -> Sources {
         Sources {
             closed: RoaringBitmap::new(),
-            run: source..source + 1,
+            first: source,
+            run: 1,
+            beside: 0,
         }
+    }
+
+    /// Returns the sources that were added last.
+    fn run(&self) -> Range<u32> {
+        self.first..self.first + u32::from(self.run)
     }
 
     /// Adds a source that is not in the set. Returns the approximate growth of the list in bytes.
@@ -32,29 +43,36 @@ impl Sources {
         // A container of the bitmap has 2¹⁶ numbers. A run ends at the end of a container, so that
         // no container begins with a range: such a container would stay a list of ranges, however
         // many numbers were added.
-        if source == self.run.end && source & 0xFFFF != 0 && !self.run.is_empty() {
-            self.run.end += 1;
-            0
-        } else {
-            let bytes = self.close_run();
-            self.run = source..source + 1;
-            bytes
+        if source == self.run().end && source & 0xFFFF != 0 && self.run != 0 && self.run != u16::MAX
+        {
+            self.run += 1;
+            return 0;
         }
+        let run = self.run();
+        let bytes = self.close_run();
+        // Counting the numbers of a container takes longer than adding one.
+        self.beside = match !run.is_empty() && run.start >> 16 == source >> 16 {
+            true => self.beside + run.len() as u16,
+            false => self.numbers_beside(source) as u16,
+        };
+        (self.first, self.run) = (source, 1);
+        bytes
     }
 
     /// Moves the run into the bitmap. Returns the approximate growth of the bitmap in bytes.
     fn close_run(&mut self) -> usize {
-        if self.run.is_empty() {
+        let run = self.run();
+        if run.is_empty() {
             return 0;
         }
-        let before = self.numbers_beside(self.run.start);
+        let before = u64::from(self.beside);
         // Appending searches for the largest number first, which costs more than finding the
         // position.
-        self.closed.insert(self.run.start);
-        if self.run.len() > 1 {
-            self.closed.insert_range(self.run.start + 1..self.run.end);
+        self.closed.insert(run.start);
+        if run.len() > 1 {
+            self.closed.insert_range(run.start + 1..run.end);
         }
-        container_bytes(before + self.run.len() as u64) - container_bytes(before)
+        container_bytes(before + run.len() as u64) - container_bytes(before)
     }
 
     /// Returns the number of sources in the container of a source.
@@ -67,9 +85,10 @@ impl Sources {
     /// shrinks.
     pub fn remove(&mut self, source: u32) -> (usize, usize) {
         let mut grown = 0;
-        if self.run.contains(&source) {
+        // The next run counts the sources beside it anew.
+        if self.run().contains(&source) || self.first >> 16 == source >> 16 {
             grown = self.close_run();
-            self.run = 0..0;
+            self.run = 0;
         }
         let before = self.numbers_beside(source);
         let removed = u64::from(self.closed.remove(source));
@@ -79,18 +98,32 @@ impl Sources {
 
     /// Returns whether the set is empty.
     pub fn is_empty(&self) -> bool {
-        self.run.is_empty() && self.closed.is_empty()
+        self.run == 0 && self.closed.is_empty()
     }
 
     /// Adds this set to `sources`.
     pub fn add_to(&self, sources: &mut RoaringBitmap) {
         *sources |= &self.closed;
-        sources.insert_range(self.run.clone());
+        sources.insert_range(self.run());
+    }
+
+    /// Returns the number of sources.
+    pub fn len(&self) -> u64 {
+        self.closed.len() + u64::from(self.run)
+    }
+
+    /// Returns the sources that are also in `others`.
+    pub fn common(&self, others: &RoaringBitmap) -> RoaringBitmap {
+        let mut run = RoaringBitmap::new();
+        run.insert_range(self.run());
+        run &= others;
+        run |= &self.closed & others;
+        run
     }
 
     /// Returns whether this set and `sources` have a source in common.
     pub fn meets(&self, sources: &RoaringBitmap) -> bool {
-        sources.range_cardinality(self.run.clone()) > 0 || !self.closed.is_disjoint(sources)
+        sources.range_cardinality(self.run()) > 0 || !self.closed.is_disjoint(sources)
     }
 }
 
@@ -148,6 +181,31 @@ mod tests {
             let one = RoaringBitmap::from_iter([source]);
             assert_eq!(sources.meets(&one), all.contains(&source), "{source}");
         }
+    }
+
+    #[test]
+    fn the_bytes_are_those_of_all_containers() {
+        let mut sources = Sources::new(0);
+        let mut listed = 0;
+        let all: Vec<u32> = (1..70_000)
+            .filter(|source| source % 100 < 60)
+            .chain((70_000..140_000).step_by(3))
+            .collect();
+        for &source in &all {
+            listed += sources.push(source);
+        }
+        for source in all.iter().copied().filter(|source| source % 7 < 3) {
+            let (grown, freed) = sources.remove(source);
+            listed = listed + grown - freed;
+        }
+        for source in [7, 10, 7_000, 65_541, 131_082, 131_085, 139_993] {
+            listed += sources.push(source);
+        }
+        let containers = (0..3).map(|number| number << 16);
+        let expected: usize = containers
+            .map(|start| container_bytes(sources.numbers_beside(start)))
+            .sum();
+        assert_eq!(listed, expected);
     }
 
     #[test]

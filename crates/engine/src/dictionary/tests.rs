@@ -145,7 +145,7 @@ fn names_and_keys_register_the_same_sources() {
     let (mut by_name, mut names) = (Dictionary::default(), Names::new(2));
     for (number, key) in (0..).zip(&keys) {
         assert_eq!(by_key.intern(&mut key_names, key), (number, true));
-        let (name, hash) = canonical(&names, key);
+        let (name, hash) = canonical(names.seed(), key);
         match by_name.intern_name(&mut names, &name, hash) {
             Some(added) => assert!(added == (number, true) && !name.contains(&b'\\')),
             None => assert_eq!(by_name.intern(&mut names, key), (number, true)),

@@ -16,6 +16,7 @@ use self::cells::{check_cells, converted};
 use self::forgetting::Forgetting;
 pub use self::memory::Backlog;
 pub use self::registry::Extent;
+pub use self::replay::NotAdded;
 use crate::MAX_FIELDS;
 use crate::buffer::Buffers;
 use crate::buffer::line::OpenState;

@@ -2,8 +2,8 @@
 
 use super::Head;
 use crate::catalog::{Frame, put_key, put_layout, put_link, put_reused};
-use crate::dictionary::Dictionary;
 use crate::dictionary::names::NameHash;
+use crate::dictionary::{Dictionary, put_canonical};
 use crate::error::Reason;
 use crate::memory;
 use crate::retention::Retention;
@@ -32,11 +32,23 @@ impl Head {
         dictionary: &mut Dictionary,
         key: &SourceKey,
     ) -> Result<u32, Reason> {
+        let mut name = Vec::with_capacity(64);
+        let hash = put_canonical(self.names.seed(), key, &mut name);
+        self.register_named(dictionary, key, &name, hash)
+    }
+
+    /// Does the same as [`Head::register`] with the canonical name of the key and its hash.
+    pub fn register_named(
+        &mut self,
+        dictionary: &mut Dictionary,
+        key: &SourceKey,
+        name: &[u8],
+        hash: NameHash,
+    ) -> Result<u32, Reason> {
         if self.registry_full {
-            let known = dictionary.find(&self.names, key);
-            return known.ok_or(Reason::TooManySources);
+            return self.names.find(hash).ok_or(Reason::TooManySources);
         }
-        let (source, new) = dictionary.intern(&mut self.names, key);
+        let (source, new) = dictionary.intern_named(&mut self.names, key, name, hash);
         match new {
             true => self.note_source(dictionary, source),
             false => self.touch(dictionary, source),

@@ -2,11 +2,27 @@
 //! journal.
 
 use super::Head;
-use crate::bytes::Short;
+use crate::bytes::{Cursor, Short};
+use crate::catalog::{Name, NamesAhead, ReadName};
 use crate::dictionary::layouts::{Layout, Layouts};
+use crate::dictionary::names::NameHash;
 use crate::maps::HashMap;
 use roaring::RoaringBitmap;
 use seiner_model::SourceKey;
+
+/// Reason why a stored name was not added.
+pub enum NotAdded {
+    /// The name is malformed.
+    Malformed,
+    /// The name already has this number.
+    Twice(u32),
+}
+
+impl From<Short> for NotAdded {
+    fn from(Short: Short) -> NotAdded {
+        NotAdded::Malformed
+    }
+}
 
 impl Head {
     /// Returns the layouts, to add those that are found.
@@ -30,6 +46,58 @@ impl Head {
         self.buffers.add_source();
         let is_level = key.level_id().is_some();
         self.members.put(number, is_level, || key.clone());
+        Ok(())
+    }
+
+    /// Adds the next `count` names of a stream, each under the next number.
+    ///
+    /// # Errors
+    /// [`NotAdded`]. Earlier names were added.
+    pub fn add_names(
+        &mut self,
+        stream: &mut Cursor<'_>,
+        count: u32,
+        read: ReadName,
+    ) -> Result<(), NotAdded> {
+        let mut ahead = NamesAhead::default();
+        let mut left = count;
+        while left > 0 {
+            left -= ahead.read(&self.names, stream, left, read)?;
+            for (stored, name, hash) in ahead.names() {
+                if !self.add_plain(name, hash)? {
+                    self.add_name(read(&mut Cursor(stored))?)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds a source by its canonical name. Returns false if the name needs its key.
+    fn add_plain(&mut self, name: &[u8], hash: NameHash) -> Result<bool, NotAdded> {
+        let mut dictionary = self.dictionary.write();
+        let dictionary = dictionary
+            .as_mut()
+            .expect("no panic while the dictionary is locked");
+        let number = match dictionary.add_stored(&mut self.names, name, hash) {
+            Some((number, true)) => number,
+            Some((number, false)) => return Err(NotAdded::Twice(number)),
+            None => return Ok(false),
+        };
+        self.buffers.add_source();
+        // The name of a level is not plain.
+        self.members.put(number, false, || {
+            dictionary
+                .key(number)
+                .expect("the source was just registered")
+        });
+        Ok(true)
+    }
+
+    fn add_name(&mut self, name: Name) -> Result<(), NotAdded> {
+        match name {
+            Name::Key(key) => self.add_source(&key).map_err(NotAdded::Twice)?,
+            Name::Free(tags) => self.add_free(tags),
+        }
         Ok(())
     }
 

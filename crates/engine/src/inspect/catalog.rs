@@ -1,7 +1,7 @@
 //! Catalog view: frames, layouts and sources.
 
 use super::registry::{Registry, open_catalog};
-use crate::catalog::{NAME, read_links};
+use crate::catalog::{NAME, ReadFrame, read_links};
 use crate::error::Error;
 use crate::error::io_error;
 use crate::journal::files;
@@ -77,26 +77,12 @@ pub struct SourceView {
 /// If there is no catalog, its header is damaged, or the disk fails.
 pub fn catalog(disk: &dyn Disk) -> Result<CatalogView, Error> {
     let catalog = open_catalog(disk)?;
-    let read = &catalog.frames;
-    let ends = read
-        .iter()
-        .skip(1)
-        .map(|frame| frame.offset)
-        .chain([catalog.end()]);
-    let frames = read
-        .iter()
-        .zip(ends)
-        .map(|(frame, end)| FrameView {
-            offset: frame.offset,
-            bytes: end - frame.offset,
-            first_source: frame.frame.as_ref().map_or(0, |frame| frame.first_source),
-            sources: frame.frame.as_ref().map_or(0, |frame| frame.sources),
-            layouts: frame.frame.as_ref().map_or(0, |frame| frame.new_layouts),
-            links: frame.frame.as_ref().map_or(0, |frame| {
-                read_links(frame).map_or(0, |links| links.len() as u64)
-            }),
-        })
-        .collect();
+    let mut frames: Vec<FrameView> = catalog.frames().map(|read| frame_view(&read)).collect();
+    let mut end = catalog.end();
+    for frame in frames.iter_mut().rev() {
+        frame.bytes = end - frame.offset;
+        end = frame.offset;
+    }
     let differs = |&(file, offset): &(&str, u64)| {
         (
             file.to_string(),
@@ -105,7 +91,7 @@ pub fn catalog(disk: &dyn Disk) -> Result<CatalogView, Error> {
         )
     };
     let mut damage: Vec<_> = catalog.damaged.iter().map(differs).collect();
-    let registry = Registry::read(&catalog.frames, &mut |offset, what| {
+    let registry = Registry::read(catalog.frames(), &mut |offset, what| {
         damage.push((NAME.to_string(), offset, what))
     });
     let layouts = layouts(&registry);
@@ -117,6 +103,20 @@ pub fn catalog(disk: &dyn Disk) -> Result<CatalogView, Error> {
         sources: registry.dictionary.present(),
         damage,
     })
+}
+
+/// Returns a frame without its length.
+fn frame_view(read: &ReadFrame) -> FrameView {
+    let frame = read.frame.as_ref().ok();
+    let links = frame.and_then(|frame| read_links(frame).ok());
+    FrameView {
+        offset: read.offset,
+        bytes: 0,
+        first_source: frame.map_or(0, |frame| frame.first_source),
+        sources: frame.map_or(0, |frame| frame.sources),
+        layouts: frame.map_or(0, |frame| frame.new_layouts),
+        links: links.map_or(0, |links| links.len() as u64),
+    }
 }
 
 fn layouts(registry: &Registry) -> Vec<LayoutView> {
@@ -152,8 +152,7 @@ fn fields(layout: &crate::dictionary::layouts::Layout) -> Vec<(String, FieldType
 /// If there is no catalog, its header is damaged, or the disk fails.
 pub fn sources(disk: &dyn Disk, selector: &Selector) -> Result<Vec<SourceView>, Error> {
     let catalog = open_catalog(disk)?;
-    let read = &catalog.frames;
-    let mut registry = Registry::read(read, &mut |_, _| {});
+    let mut registry = Registry::read(catalog.frames(), &mut |_, _| {});
     let catalogued = registry.sources();
     add_journal(disk, catalog.store, &mut registry)?;
     let view = |number| SourceView {

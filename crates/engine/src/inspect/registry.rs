@@ -40,7 +40,10 @@ impl Registry {
 
     /// Reads the valid frames of a catalog. Errors of other frames are passed to `damage` with
     /// their offsets.
-    pub fn read(frames: &[ReadFrame], damage: &mut dyn FnMut(u64, String)) -> Registry {
+    pub fn read(
+        frames: impl Iterator<Item = ReadFrame>,
+        damage: &mut dyn FnMut(u64, String),
+    ) -> Registry {
         let mut registry = Registry::new();
         catalog::register(frames, &mut registry, damage);
         registry

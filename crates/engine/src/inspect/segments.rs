@@ -210,7 +210,7 @@ pub fn blocks<E: From<Error>>(
     visit: &mut dyn FnMut(BlockView) -> Result<(), E>,
 ) -> Result<(), E> {
     let segment = sealed(disk, number)?;
-    let registry = Registry::read(&open_catalog(disk)?.frames, &mut |_, _| {});
+    let registry = Registry::read(open_catalog(disk)?.frames(), &mut |_, _| {});
     let mut last = LastPage::default();
     let mut entries = Vec::new();
     for source in registry.dictionary.select(selector).iter() {

@@ -1,9 +1,10 @@
 //! Names, layouts and rules in the catalog.
 
-use crate::bytes::Short;
-use crate::catalog::{self, Catalog, Registers, check_known, not_free};
+use crate::bytes::{Cursor, Short};
+use crate::catalog::{self, Catalog, Registers, check_known, get_name, malformed, not_free};
 use crate::dictionary::layouts::Layouts;
 use crate::error::Error;
+use crate::head::{Head, NotAdded};
 use crate::opened::Parts;
 use crate::status::Recovery;
 use crate::volume::{SlotState, Volume};
@@ -35,13 +36,13 @@ pub(super) fn read_catalog(
         return Catalog::create(disk, store);
     };
     let open = Catalog::open(disk, &read)?;
-    for (file, offset) in read.damaged {
+    for &(file, offset) in &read.damaged {
         let what = "damaged; mended from its other copy".to_string();
         recovery
             .set_aside
             .push((format!("{file}, offset {offset}"), what));
     }
-    catalog::register(&read.frames, parts, &mut |offset, what| {
+    catalog::register(read.frames(), parts, &mut |offset, what| {
         let place = format!("{}, offset {offset}", catalog::NAME);
         recovery.set_aside.push((place, what));
     });
@@ -54,6 +55,15 @@ pub(super) fn read_catalog(
     Ok(open)
 }
 
+/// Describes a second registration of a source.
+fn twice(head: &Head, number: u32) -> String {
+    let dictionary = head.dictionary().read();
+    let dictionary = dictionary.expect("no panic while the dictionary is locked");
+    let key = dictionary.key(number);
+    let key = key.map_or_else(String::new, |key| key.to_string());
+    format!("{key} is registered twice, first as source {number}")
+}
+
 impl Registers for Parts {
     fn sources(&self) -> u32 {
         self.head.sources()
@@ -64,8 +74,17 @@ impl Registers for Parts {
     }
 
     fn add_source(&mut self, key: &SourceKey) -> Result<(), String> {
-        let added = self.head.add_source(key);
-        added.map_err(|number| format!("{key} is registered twice, first as source {number}"))
+        self.head
+            .add_source(key)
+            .map_err(|number| twice(&self.head, number))
+    }
+
+    fn add_names(&mut self, names: &mut Cursor<'_>, count: u32) -> Result<(), String> {
+        let added = self.head.add_names(names, count, get_name);
+        added.map_err(|error| match error {
+            NotAdded::Malformed => malformed("names"),
+            NotAdded::Twice(number) => twice(&self.head, number),
+        })
     }
 
     fn add_free(&mut self, tags: usize) {

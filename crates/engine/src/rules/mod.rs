@@ -170,11 +170,7 @@ fn known_without_file(disk: &dyn Disk) -> Result<Option<Options>, Error> {
     let Some(read) = catalog::read(disk)? else {
         return Ok(None);
     };
-    let frames = read
-        .frames
-        .iter()
-        .filter_map(|frame| frame.frame.as_ref().ok());
-    let classes = retention::records::rules_of(frames.map(|frame| frame.dead.as_slice()));
+    let classes = retention::records::rules_of(read.dead().iter().map(Vec::as_slice));
     Ok(Some(Options {
         classes,
         ..Options::default()

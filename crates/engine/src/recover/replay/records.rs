@@ -1,7 +1,7 @@
 //! Records of the journal: names, layouts and rows.
 
 use crate::bytes::{Cursor, Short};
-use crate::catalog::{Registers, get_key, get_layout, lose_sources, register_reused};
+use crate::catalog::{Name, get_key, get_layout, lose_sources, register_reused};
 use crate::error::Error;
 use crate::journal::files;
 use crate::journal::record::JournalRecord;
@@ -50,12 +50,17 @@ impl Replay<'_> {
                 u32::try_from(record.first_source).map_err(|_| Short)?,
             );
         }
-        for number in record.first_source..record.first_source.saturating_add(record.new_sources) {
-            let key = get_key(&mut names)?;
-            if number >= u64::from(self.parts.head.sources()) {
-                self.parts.add_source(&key).map_err(|_| Short)?;
-            }
+        let known = u64::from(self.parts.head.sources()).saturating_sub(record.first_source);
+        let known = known.min(record.new_sources);
+        for _ in 0..known {
+            get_key(&mut names)?;
         }
+        let new = u32::try_from(record.new_sources - known).map_err(|_| Short)?;
+        let added = self
+            .parts
+            .head
+            .add_names(&mut names, new, |stream| get_key(stream).map(Name::Key));
+        added.map_err(|_| Short)?;
         register_reused(names.0, &mut self.parts).map_err(|_| Short)
     }
 
