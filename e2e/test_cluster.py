@@ -110,10 +110,10 @@ class Writer(threading.Thread):
             time.sleep(0.05)
 
 
-def values(url, source):
+def values(url, source, **settings):
     measurement, tag, value = re.fullmatch(r"(\w+),(\w+)=(\w+)", source).groups()
     query = {"select": f'{measurement}{{{tag}="{value}"}}', "from": FIRST * 10**9, "to": (FIRST + 10**7) * 10**9}
-    answer = requests.get(url + "/api/v1/query", params=query, timeout=120)
+    answer = requests.get(url + "/api/v1/query", params=query, timeout=120, **settings)
     assert answer.status_code == 200, answer.text
     (series,) = answer.json()["series"]
     return [int(value) for value in series["values"]]
@@ -260,3 +260,49 @@ def test_a_misspelt_keyspace_is_not_created(trial):
     for arguments in (("check", wrong), ("plan", wrong, "--sensors", "10"), ("check", wrong)):
         found = run("cluster", *arguments)
         assert found.returncode != 0 and "no keyspace misspelt" in found.stderr, found.stdout + found.stderr
+
+
+def test_ports_with_tls_read_each_others_rows(trial, tmp_path):
+    """The rows are on the disk of one port alone, so that the other one must ask for them. The last test: it kills a port."""
+    made = run("tls", "self-signed", tmp_path / "tls", "--host", "127.0.0.1")
+    assert made.returncode == 0, made.stderr
+    certificate, key = made.stdout.split()
+    third = trial.kill_port(3)
+    second = [word.replace("port3", "port2").replace(":7672", ":7671") for word in third]
+    secure = ["--tls-certificate", certificate, "--tls-key", key]
+    alone = run(*third[1:], *secure)
+    assert alone.returncode == 2 and "ports_ca_file" in alone.stderr, alone.stderr
+    secure += ["--ports-ca-file", certificate, "--tls-client-ca", certificate, "--acknowledge", "local"]
+    shown = {"verify": certificate, "cert": (certificate, key)}
+    urls = [url.replace("http:", "https:") for url in trial.urls[1:]]
+    with open(trial.log, "ab") as log:
+        ports = [
+            subprocess.Popen([*command, *secure], stderr=log, stdout=log, env=environment()) for command in (second, third)
+        ]
+    try:
+        for url, port in zip(urls, ports, strict=True):
+            began = time.monotonic()
+            while True:
+                try:
+                    if requests.get(url + "/health", timeout=2, **shown).status_code == 200:
+                        break
+                except requests.RequestException:
+                    pass
+                assert port.poll() is None and time.monotonic() - began < 120, trial.log.read_text()
+                time.sleep(0.2)
+        for number, url in enumerate(urls):
+            line = f"m,writer=tls{number} v={number}i {FIRST}"
+            written = requests.post(url + "/write", params={"precision": "s"}, data=line, timeout=60, **shown)
+            assert written.status_code == 204, written.text
+        for url in urls:
+            for number in range(2):
+                assert values(url, f"m,writer=tls{number}", **shown) == [number]
+        # The first port has no authority, and says what it cannot read.
+        query = {"select": 'm{writer="tls0"}', "from": FIRST * 10**9, "to": (FIRST + 1) * 10**9}
+        answer = requests.get(trial.urls[0] + "/api/v1/query", params=query, timeout=120)
+        assert "port2" in answer.text, answer.text
+    finally:
+        for port in ports:
+            port.send_signal(signal.SIGTERM)
+        for port in ports:
+            assert port.wait(120) == 0, trial.log.read_text()[-4000:]

@@ -118,7 +118,7 @@ def test_a_token_is_sent_with_every_request(start: Callable[[], Port]) -> None:
 
 def test_rows_of_an_overloaded_port_go_to_the_named_one(start: Callable[[], Port]) -> None:
     busy, free = start(), start()
-    busy.answers = [(503, {"Retry-After": "9", "X-Seiner-Ports": f"{busy.address}, {free.address}"}, b"{}")]
+    busy.answers = [(503, {"Retry-After": "9", "X-Seiner-Ports": f"{busy.address}, https://{free.address}"}, b"{}")]
     with seiner.Client(busy.address) as client:
         client.write_lines(LINE)
         assert client.address == free.address

@@ -1,6 +1,6 @@
 //! Client of a server's HTTP interface.
 
-use crate::route::Route;
+use crate::route::{Route, url};
 use crate::server_access::ServerAccess;
 use anyhow::{Context, Result, bail};
 use seiner_server::{PORTS, RATE};
@@ -192,7 +192,7 @@ impl Remote {
         let answer: serde_json::Value = serde_json::from_str(&text).unwrap_or_default();
         let ports = answer["ports"].as_array().into_iter().flatten();
         let able = ports.filter(|port| port["weight"].as_f64().is_some_and(|weight| weight > 0.0));
-        able.filter_map(|port| Some(format!("http://{}", port["address"].as_str()?)))
+        able.filter_map(|port| Some(url(port["address"].as_str()?, &self.address)))
             .collect()
     }
 

@@ -51,7 +51,7 @@ impl Route {
         let mut ports: Vec<String> = ports
             .split(',')
             .filter(|port| !port.is_empty())
-            .map(|port| format!("http://{}", port.trim()))
+            .map(|port| url(port.trim(), &self.current))
             .collect();
         ports.retain(|port| *port != self.current);
         if ports.is_empty() {
@@ -85,6 +85,16 @@ impl Route {
     }
 }
 
+/// Returns the address of a port, as a port publishes it, with its scheme. Ports without TLS publish none. A client that
+/// uses TLS does not send its token to them.
+pub fn url(port: &str, current: &str) -> String {
+    match (port.contains("://"), current.split_once("://")) {
+        (true, _) => port.to_string(),
+        (false, Some((scheme, _))) => format!("{scheme}://{port}"),
+        (false, None) => format!("http://{port}"),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -105,6 +115,16 @@ mod tests {
         assert_eq!(route.current(), "http://a:1");
         assert!(route.leave());
         assert_eq!(route.current(), "http://b:1");
+    }
+
+    #[test]
+    fn a_client_with_tls_does_not_go_on_without() {
+        let mut route = Route::new("https://a:1".to_string());
+        assert!(route.follow("https://b:1,c:1"));
+        assert_eq!(route.current(), "https://b:1");
+        assert!(route.leave());
+        assert_eq!(route.current(), "https://c:1");
+        assert_eq!(url("https://d:1", "http://a:1"), "https://d:1");
     }
 
     #[test]

@@ -4,7 +4,7 @@ use anyhow::{Context, Result, bail};
 use clap::Args;
 use seiner_server::{provider, system_certificates};
 use std::path::{Path, PathBuf};
-use ureq::tls::{Certificate, PemItem, RootCerts, TlsConfig, parse_pem};
+use ureq::tls::{Certificate, ClientCert, PemItem, RootCerts, TlsConfig, parse_pem};
 
 /// Address of a server that was started without arguments.
 const DEFAULT: &str = "http://127.0.0.1:7670";
@@ -44,7 +44,7 @@ impl ServerAccess {
     /// If the file of the authority cannot be read, or there is no authority.
     pub fn tls(&self) -> Result<TlsConfig> {
         let certificates = match &self.ca {
-            Some(path) => authorities(path).with_context(|| path.display().to_string())?,
+            Some(path) => certificates(path)?,
             None => {
                 let of_system = system_certificates();
                 let certificates = of_system.iter().map(|der| Certificate::from_der(der));
@@ -58,10 +58,7 @@ impl ServerAccess {
                 "there is no certificate of an authority; name a file in the format PEM with --ca"
             );
         }
-        let config = TlsConfig::builder()
-            .root_certs(RootCerts::new_with_certs(&certificates))
-            .unversioned_rustls_crypto_provider(provider());
-        Ok(config.build())
+        Ok(trusting(&certificates, None))
     }
 
     /// Returns the token of the file or of the variable, if there is one.
@@ -89,13 +86,23 @@ impl ServerAccess {
 }
 
 /// Reads the certificates of a file.
-fn authorities(path: &Path) -> Result<Vec<Certificate<'static>>> {
-    let text = std::fs::read(path)?;
+pub fn certificates(path: &Path) -> Result<Vec<Certificate<'static>>> {
+    let context = || path.display().to_string();
+    let text = std::fs::read(path).with_context(context)?;
     let mut certificates = Vec::new();
     for item in parse_pem(&text) {
-        if let PemItem::Certificate(certificate) = item? {
+        if let PemItem::Certificate(certificate) = item.with_context(context)? {
             certificates.push(certificate);
         }
     }
     Ok(certificates)
+}
+
+/// Returns settings of TLS that trust these authorities. `own` is shown to servers that demand a certificate.
+pub fn trusting(authorities: &[Certificate<'static>], own: Option<ClientCert>) -> TlsConfig {
+    TlsConfig::builder()
+        .root_certs(RootCerts::new_with_certs(authorities))
+        .client_cert(own)
+        .unversioned_rustls_crypto_provider(provider())
+        .build()
 }

@@ -98,14 +98,19 @@ pub(crate) fn register_all(
         for (_, hash) in &named {
             head.names().prefetch(*hash);
         }
+        // Numbers that the caller uses from now on. New sources have successive numbers.
+        let mut used = 0..0;
         for (key, (range, hash)) in keys.iter().zip(named) {
             let source = head.register_named(&mut dictionary, key, &names[range], hash);
-            // The caller uses the number from now on.
-            found.push(source.map(|source| {
-                head.pin(source);
-                SourceId(source)
-            }));
+            if let Ok(source) = source {
+                if source != used.end {
+                    head.pin(std::mem::replace(&mut used, source..source));
+                }
+                used.end = source + 1;
+            }
+            found.push(source.map(SourceId));
         }
+        head.pin(used);
     }
     Ok(found)
 }

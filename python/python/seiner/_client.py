@@ -331,7 +331,7 @@ class Client:
         try:
             status, _, text = self._request("GET", "/ports")
             ports = json.loads(text)["ports"] if status == 200 else []
-            return [port["address"] for port in ports if port["weight"] > 0]
+            return [_named(port["address"]) for port in ports if port["weight"] > 0]
         except (OSError, http.client.HTTPException, ValueError, KeyError, TypeError):
             return []
 
@@ -342,7 +342,7 @@ class Client:
 
     def _follow(self, advice: str) -> bool:
         """Goes to the first of the named ports. Returns false if none is named."""
-        named = [port.strip() for port in advice.split(",")]
+        named = [_named(port) for port in advice.split(",")]
         named = [port for port in named if port and port != self._current]
         if not named:
             return False
@@ -377,6 +377,11 @@ def _host(address: str) -> str:
     if "/" in host or not name or not colon or not port.isdecimal():
         raise Invalid(f'"{address}" is not an address; write HOST:PORT, as in 127.0.0.1:7670')
     return host
+
+
+def _named(port: str) -> str:
+    """Returns the address of a port that a cluster names. A client keeps to encrypted or to plain connections."""
+    return port.strip().removeprefix("https://")
 
 
 def _tls(

@@ -1,7 +1,7 @@
 //! `seiner cluster export`: moves the samples of a cluster into a data directory.
 
 use super::connect::Access;
-use super::peers::HttpPeers;
+use super::peers::{HttpPeers, ports_tls};
 use super::spare::SpareDirectories;
 use super::store::proposal;
 use crate::failure::Failure;
@@ -18,6 +18,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;
+use ureq::tls::TlsConfig;
 
 /// Steps of the progress bar.
 const STEPS: u64 = 1000;
@@ -38,6 +39,10 @@ pub struct Export {
     directory: PathBuf,
     #[command(flatten)]
     access: Access,
+    /// File (PEM) with the authorities of the certificates of the cluster's ports, if the ports have TLS. Ports that
+    /// demand certificates of clients cannot be reached: their rows are read from the replicated journal.
+    #[arg(long, value_name = "FILE")]
+    ports_ca_file: Option<PathBuf>,
 }
 
 impl Export {
@@ -56,7 +61,9 @@ impl Export {
         })?;
         let disk: Arc<dyn Disk> = Arc::new(disk);
         let mut state = State::open(&*disk, rows.keyspace())?;
-        let store = port(rows, &self.directory)?;
+        let ca = self.ports_ca_file.as_deref();
+        let tls = ca.map(|path| ports_tls(path, None)).transpose()?;
+        let store = port(rows, &self.directory, tls)?;
         let engine = Engine::start(disk.clone(), options(&store)?)?;
         let bar = progress::over(
             STEPS,
@@ -96,8 +103,12 @@ fn with_lease<T>(store: &ClusterStore, work: impl FnOnce() -> T) -> T {
 }
 
 /// Opens a port that only reads. It keeps nothing on a disk, and is not listed among the ports.
-fn port(rows: CassandraRows, directory: &Path) -> Result<Arc<ClusterStore>, Failure> {
-    let peers = Arc::new(HttpPeers::new());
+fn port(
+    rows: CassandraRows,
+    directory: &Path,
+    tls: Option<TlsConfig>,
+) -> Result<Arc<ClusterStore>, Failure> {
+    let peers = Arc::new(HttpPeers::new(tls));
     let around = Surroundings {
         rows: Arc::new(rows),
         disk: Arc::new(SimDisk::new(0)),

@@ -1,7 +1,7 @@
 //! Store of `seiner serve --cluster`: a port on Cassandra.
 
 use super::connect::Access;
-use super::peers::{HttpPeers, answer};
+use super::peers::{HttpPeers, SECURE, answer, ports_tls};
 use super::spare::SpareDirectories;
 use crate::failure::Failure;
 use anyhow::Context;
@@ -13,6 +13,7 @@ use seiner_store::{Class, Copies, DEFAULT, Error, Keep};
 use serde_json::{Value, json};
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
+use ureq::tls::TlsConfig;
 
 /// Folder in the data directory for the rows of this port.
 const ENGINE: &str = "port";
@@ -30,7 +31,7 @@ pub fn extend(extensions: Extensions, settings: &Settings) -> Result<Extensions,
     let opened = Directory::open(data.join(ENGINE));
     let disk =
         opened.with_context(|| format!("the data directory {} was not opened", data.display()))?;
-    let peers = Arc::new(HttpPeers::new());
+    let peers = Arc::new(HttpPeers::new(tls(settings)?));
     let around = Surroundings {
         rows: rows.clone(),
         disk: Arc::new(disk),
@@ -52,6 +53,17 @@ pub fn extend(extensions: Extensions, settings: &Settings) -> Result<Extensions,
         cluster: Some(Arc::new(view)),
         ..extensions
     })
+}
+
+/// Returns the settings of TLS for requests to the other ports.
+fn tls(settings: &Settings) -> Result<Option<TlsConfig>, Failure> {
+    let Some(authorities) = &settings.ports_ca_file else {
+        return Ok(None);
+    };
+    let own = settings.tls.certificate.as_deref();
+    let own = own.zip(settings.tls.key.as_deref());
+    let own = own.filter(|_| settings.tls.client_ca.is_some());
+    Ok(Some(ports_tls(authorities, own).context("ports_ca_file")?))
 }
 
 /// Returns a text that nobody can guess, for a cluster that has no secret yet.
@@ -83,6 +95,10 @@ fn options(settings: &Settings) -> Result<PortOptions, Failure> {
         }
         true => settings.listen.to_string(),
         false => settings.port_address.clone(),
+    };
+    let address = match settings.tls.certificate {
+        Some(_) => format!("{SECURE}{address}"),
+        None => address,
     };
     let classes = settings.classes.named().iter();
     let is_plain = |class: &&Class| {

@@ -131,9 +131,9 @@ impl Head {
         self.position += 1;
     }
 
-    /// Keeps a source while the store is open, because it is used through its number.
-    pub fn pin(&mut self, source: u32) {
-        self.forgetting.pinned.insert(source);
+    /// Keeps sources while the store is open, because they are used through their numbers.
+    pub fn pin(&mut self, sources: Range<u32>) {
+        self.forgetting.pinned.insert_range(sources);
     }
 
     /// Returns whether a source has no name.

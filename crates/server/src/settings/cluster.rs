@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 /// Settings, in the order of display.
-pub static SETTINGS: [Setting; 12] = [
+pub static SETTINGS: [Setting; 13] = [
     Setting {
         name: "cluster",
         default: "none",
@@ -116,6 +116,18 @@ pub static SETTINGS: [Setting; 12] = [
             } else {
                 text.to_string()
             };
+            Ok(())
+        },
+    },
+    Setting {
+        name: "ports_ca_file",
+        default: "none",
+        form: "PATH|none",
+        help: "File (PEM) with the certificates of the authorities that sign the certificates of the cluster's ports. A \
+               port with `tls_certificate` needs it, and every port that shall reach such a port. If the ports demand \
+               certificates (`tls_client_ca`), a port shows its own. `none`: this port reaches ports without TLS only.",
+        assign: |settings, text| {
+            settings.ports_ca_file = file(text)?;
             Ok(())
         },
     },

@@ -66,10 +66,11 @@ fn open_ports(
 /// Refuses addresses that other hosts can reach, unless the settings allow them.
 pub fn check(settings: &Settings) -> Result<(), String> {
     settings.tls.check()?;
-    if settings.tls.certificate.is_some() && !settings.cluster.is_empty() {
+    let is_encrypted_port = settings.tls.certificate.is_some() && !settings.cluster.is_empty();
+    if is_encrypted_port && settings.ports_ca_file.is_none() {
         return Err(
-            "tls_certificate: ports of a cluster send each other requests without TLS; leave TLS out, and connect the \
-             ports by a private network"
+            "tls_certificate: ports of a cluster send each other requests; name the authority of their certificates \
+             with ports_ca_file, for all ports"
                 .to_string(),
         );
     }

@@ -195,6 +195,9 @@ pub struct Settings {
     pub port_name: String,
     /// Address of this port for other ports and clients; empty for `listen`.
     pub port_address: String,
+    /// File with the certificates of the authorities that sign the certificates of the cluster's ports. `None`: requests
+    /// to ports with TLS fail.
+    pub ports_ca_file: Option<PathBuf>,
     /// Replicas that must have a row before it is acknowledged.
     pub acknowledge: Acknowledge,
     /// Longest time between handovers to the distributed store.
