@@ -35,7 +35,7 @@ impl<'a> NamesAhead<'a> {
     /// Reads up to `count` names of a stream, and prefetches their places. Returns how many were read.
     ///
     /// # Errors
-    /// [`Short`] if a name is malformed.
+    /// [`Short`] if a name is malformed. [`NamesAhead::names`] returns those before it.
     pub fn read(
         &mut self,
         names: &Names,

@@ -62,12 +62,13 @@ impl Head {
         let mut ahead = NamesAhead::default();
         let mut left = count;
         while left > 0 {
-            left -= ahead.read(&self.names, stream, left, read)?;
+            let found = ahead.read(&self.names, stream, left, read);
             for (stored, name, hash) in ahead.names() {
                 if !self.add_plain(name, hash)? {
                     self.add_name(read(&mut Cursor(stored))?)?;
                 }
             }
+            left -= found?;
         }
         Ok(())
     }

@@ -9,8 +9,7 @@ use crate::journal::files::JournalWriter;
 use crate::journal::staging::Staging;
 use crate::options::Options;
 use seiner_codec::varint;
-use seiner_model::FieldType;
-use seiner_model::SourceKey;
+use seiner_model::{FieldType, Selector, SourceKey};
 use seiner_platform::Disk;
 use seiner_platform::sim::{SimClock, SimDisk};
 use std::sync::Arc;
@@ -183,4 +182,33 @@ fn a_frame_with_used_numbers_moves_no_source() {
 fn a_block_larger_than_any_buffer_is_damage() {
     let (rows, damaged) = replay(|staging| texts(staging, 0, 0, 40, u16::MAX));
     assert_eq!((rows, damaged), (31, 1));
+}
+
+/// Names of any form come before the damage: some are read ahead without a key.
+#[test]
+fn names_before_a_malformed_one_are_kept() {
+    let disk = SimDisk::new(1);
+    let mut frame = catalog::Frame {
+        first_layout: 1,
+        sources: 300,
+        ..catalog::Frame::default()
+    };
+    for number in 0..200 {
+        let (name, value) = (format!("m{}", number / 2), format!("a,=\\{number}"));
+        let tag: (&[u8], &[u8]) = (b"t", value.as_bytes());
+        let tags = [tag].into_iter().take(number % 2);
+        let key = (name.as_bytes(), tags.collect::<Vec<_>>().into_iter());
+        put_key(key, &mut frame.names);
+    }
+    // A text that is longer than the rest.
+    frame.names.push(100);
+    Catalog::create(&disk, 7).unwrap().add(&frame).unwrap();
+    let seen = crate::inspect::sources(&disk, &Selector::all()).unwrap();
+    let clock = Arc::new(SimClock::new(0));
+    let engine = Engine::open(Arc::new(disk), clock, Options::default()).unwrap();
+    assert_eq!(engine.recovery().set_aside.len(), 1);
+    assert_eq!(seen.len(), 300, "a hundred are lost");
+    for source in seen {
+        assert_eq!(engine.source_key(source.id), Some(source.key));
+    }
 }
