@@ -52,7 +52,7 @@ pub fn frame(body: &[u8], plain: usize, sources: u8, layouts: u8) {
             .map(|()| frame)
             .map_err(|_| "a frame is malformed".to_string()),
     };
-    Registry::read(&[frame], &mut |_, _| {});
+    Registry::read(std::iter::once(frame), &mut |_, _| {});
 }
 
 /// Decodes the header of a journal file.
