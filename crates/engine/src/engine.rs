@@ -154,8 +154,8 @@ impl Engine {
     }
 
     /// Returns the numbers of sources, in the order of their keys, or the reasons why sources are rejected. New sources
-    /// are registered. A call with a thousand keys takes half the processor time of a thousand calls of
-    /// [`Engine::register`].
+    /// are registered. A call with a thousand keys locks the store once, and takes less processor time than a thousand
+    /// calls of [`Engine::register`].
     ///
     /// # Errors
     /// As [`Engine::append`]. Earlier sources may have been registered.

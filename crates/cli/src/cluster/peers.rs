@@ -1,5 +1,6 @@
 //! Connections to the other ports of a cluster, over HTTP.
 
+use crate::route::url;
 use crate::server_access::{certificates, trusting};
 use anyhow::{Context, Result, bail};
 use seiner_cluster::{ClusterStore, PeerError, Peers, PortRows, wire};
@@ -100,13 +101,10 @@ impl HttpPeers {
             .map(|info| info.address);
         let address = address.filter(|address| !address.is_empty());
         let address = address.ok_or_else(|| failed("it publishes no address".to_string()))?;
-        let scheme = match address.starts_with(SECURE) {
-            true => "",
-            false => "http://",
-        };
+        let address = url(&address, "http://");
         let sent = self
             .agent
-            .post(format!("{scheme}{address}/cluster/{request}"))
+            .post(format!("{address}/cluster/{request}"))
             .header(SECRET, secret)
             .send(&body);
         let mut answer = sent.map_err(|error| failed(error.to_string()))?;

@@ -78,14 +78,11 @@ impl Dictionary {
         name: &[u8],
         hash: NameHash,
     ) -> (u32, bool) {
-        if let Some(source) = names.find(hash) {
-            return (source, false);
-        }
-        let source = self.add_name(names, name, hash).unwrap_or_else(|| {
+        let found = self.add_stored(names, name, hash);
+        found.unwrap_or_else(|| {
             self.list_pairs(key);
-            self.add(names, hash)
-        });
-        (source, true)
+            (self.add(names, hash), true)
+        })
     }
 
     /// Lists the pairs of a key in `fresh`.
