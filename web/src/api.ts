@@ -250,6 +250,27 @@ export interface PromSeries {
   values: [number, string][];
 }
 
+/** Rule of alerts, as the API of Prometheus lists it. */
+export interface AlertRule {
+  name: string;
+  /** Expression in PromQL. */
+  query: string;
+  health: 'ok' | 'err' | 'unknown';
+  lastError: string;
+  alerts: ActiveAlert[];
+}
+
+/** Alert that fires, or will fire when its condition has lasted long enough. */
+export interface ActiveAlert {
+  labels: Record<string, string>;
+  annotations: Record<string, string>;
+  state: 'pending' | 'firing';
+  /** Time in the form of RFC 3339. */
+  activeAt: string;
+  /** Number as a text. */
+  value: string;
+}
+
 /** Contents of a measurement. */
 export interface Summary {
   measurement: string;
@@ -405,6 +426,9 @@ export const RANGE = '/prometheus/api/v1/query_range';
 /** Evaluates an expression in PromQL. */
 export const queryRange = async (parameters: Parameters, signal?: AbortSignal): Promise<PromSeries[]> =>
   (await get<{ data: { result: PromSeries[] } }>(RANGE, parameters, signal)).data.result;
+/** Returns the rules of all groups. */
+export const alertRules = async (signal?: AbortSignal): Promise<AlertRule[]> =>
+  (await get<{ data: { groups: { rules: AlertRule[] }[] } }>('/prometheus/api/v1/rules', {}, signal)).data.groups.flatMap((group) => group.rules);
 export const sourceCount = async (select: string, signal?: AbortSignal): Promise<number> =>
   (await get<{ total: number }>('/api/v1/sources', { select, limit: 1 }, signal)).total;
 export const stepped = (parameters: Parameters, signal?: AbortSignal): Promise<Answer<Stepped>> =>

@@ -363,6 +363,7 @@ const CALLS = {
   },
   '/api/v1/query': query,
   '/prometheus/api/v1/query_range': queryRange,
+  '/prometheus/api/v1/rules': alertRules,
   '/api/v1/latest': latest,
   '/api/v1/summary': summary,
 };
@@ -397,6 +398,21 @@ function queryRange(search) {
     return { metric: { ...named, ...labels }, values };
   });
   return { status: 'success', data: { resultType: 'matrix', result: result.slice(0, Number(search.get('limit') ?? 1e9)) } };
+}
+
+/** Rules of alerts: one that fires for one source and is pending for another. A sick server has one that fails, too. */
+function alertRules() {
+  if (scenario === 'empty') return { data: { groups: [] } };
+  const alert = (host, state, minutes, value) => ({
+    labels: { alertname: 'HostIsBusy', host, severity: 'page' },
+    annotations: { summary: `${host} has used ${value} % of its processors for ten minutes` },
+    state,
+    activeAt: new Date(STARTED - minutes * 60e3).toISOString(),
+    value,
+  });
+  const busy = { name: 'HostIsBusy', query: 'host_load_load1', health: 'ok', lastError: '', alerts: [alert('buoy', 'pending', 3, '91.5'), alert('anchor', 'firing', 14, '96.25')] };
+  const fails = { name: 'DiskFillsUp', query: 'host_fs_free < 1e9', health: 'err', lastError: 'the query needs more than 64 MiB', alerts: [] };
+  return { data: { groups: [{ name: 'hosts', rules: scenario === 'sick' ? [busy, fails] : [busy] }] } };
 }
 
 /** Dashboards: documents with their revisions, by name. */

@@ -6,6 +6,7 @@ import { h, put, say, type Child } from '../dom';
 import * as format from '../format';
 import { drawable } from '../samples';
 import { firstLine } from '../welcome';
+import { AlertsCard } from './alerts';
 import { ClusterCard } from './cluster';
 import { bytesPerSample, durability, lossCells, segmentsNote, Trail, warnings, type Warning } from './figures';
 import { OWN_SENSORS } from './host';
@@ -42,6 +43,7 @@ export class Overview {
   private readonly notices = h('div', { class: 'notices', 'aria-live': 'polite' });
   private readonly losses = h('div', { class: 'losses' });
   private readonly empty = h('div');
+  private readonly alerts = new AlertsCard();
   private readonly cluster = new ClusterCard();
   private readonly trail = new Trail(2, TRAIL_MS);
   private readonly curves = new HostCurves();
@@ -82,7 +84,7 @@ export class Overview {
 
   constructor() {
     const spark = h('div', { class: 'plot' });
-    put(this.root, this.notices, this.losses, this.empty, this.cluster.root, this.top(spark), this.facts(), this.curves.root, this.about);
+    put(this.root, this.notices, this.losses, this.empty, this.alerts.root, this.cluster.root, this.top(spark), this.facts(), this.curves.root, this.about);
     this.sparkline = new Chart(spark, {
       height: () => 132,
       clockOnly: true,
@@ -140,6 +142,7 @@ export class Overview {
       const status = await api.status(signal);
       this.lost = null;
       this.show(status);
+      void this.alerts.show(signal);
     } catch (error) {
       if (signal.aborted) return;
       this.lost ??= Date.now();

@@ -192,9 +192,26 @@ test.describe('overview', () => {
     await expect(notices.first()).toContainText('a sync of journal-00012 failed: Input/output error');
     await expect(notices.nth(1)).toContainText('Data was lost: segment-00000031.log');
     await expect(notices.nth(2)).toContainText('of the disk are free');
-    await expect(page.locator('.notice:not(.severe)')).toHaveText([/2 segments or blocks are damaged/, /retention class "rings"/, /memory budget is used up/]);
+    await expect(page.locator('.notice:not(.severe)')).toHaveText([/2 segments or blocks are damaged/, /retention class "rings"/, /memory budget is used up/, /Rule DiskFillsUp fails.*more than 64 MiB/]);
     await expect(page.getByRole('table', { name: 'Losses' }).locator('tbody tr')).toHaveText(/segment-00000031\.log.*the file is missing.*41,527/);
     await expect(page.locator('.figure.alarming')).toContainText('218');
+  });
+
+  test('lists the alerts, and shows the curve of a rule', async ({ page, request }) => {
+    await page.goto('/');
+    const rows = page.getByRole('table', { name: 'Alerts' }).locator('tbody tr');
+    await expect(rows).toHaveText([/fires.*HostIsBusy.*host=anchor.*96\.25.*anchor has used/, /pending.*host=buoy.*91\.5/]);
+    await expect(page.getByText('1 rule; 1 firing, 1 pending')).toBeVisible();
+    await rows.first().getByRole('link').click();
+    await expect(page).toHaveTitle('Explorer · Seiner');
+    expect(params(page).get('promql')).toBe('host_load_load1');
+    await expect(page.locator('.legend tbody tr').first()).toBeVisible();
+    await request.post('/mock?scenario=empty');
+    const asked = page.waitForResponse('**/prometheus/api/v1/rules');
+    await page.goto('/');
+    await asked;
+    await expect(page.getByRole('region', { name: 'Counts' })).toBeVisible();
+    await expect(page.getByRole('heading', { name: 'Alerts' })).toHaveCount(0);
   });
 
   test('says so when the server is gone, and recovers', async ({ page, request, expected }) => {
