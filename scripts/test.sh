@@ -64,12 +64,14 @@ deny() {
 }
 e2e() { target/e2e-venv/bin/python -m pytest e2e -q --tb=short --durations=5 -p no:cacheprovider --maxfail=40; }
 
+# The workspace with the feature that the released program lacks: it is tested as well.
+workspace=(--locked --workspace --features seiner/object-storage)
 step room-for-builds room || finish
 step tools scripts/need.sh cargo compiler node python chromium curl cargo-deny || finish
 step page make page || finish
 step format cargo fmt --all --check -- -l
 step format-sql cargo fmt --check --manifest-path sql/Cargo.toml -- -l
-step lint cargo clippy --locked --workspace --all-targets -- -D warnings
+step lint cargo clippy "${workspace[@]}" --all-targets -- -D warnings
 step features scripts/features.py ${slow:+--each}
 step dependencies deny .
 step dependencies-sql deny sql
@@ -78,14 +80,14 @@ step documentation env RUSTDOCFLAGS="-D warnings" cargo doc --locked --workspace
 step packages scripts/packages.py
 # One set of crates for programs, examples and tests: the programs alone would get other features of their dependencies,
 # with which two dozen crates are compiled once more.
-step programs cargo test --locked --workspace --no-run || finish
+step programs cargo test "${workspace[@]}" --no-run || finish
 # Tests that need a missing tool are skipped, with a message.
 scripts/need.sh java maven || echo "Tests on real Cassandra are skipped"
-step rust cargo test --locked --workspace --no-fail-fast
+step rust cargo test "${workspace[@]}" --no-fail-fast
 step examples examples
 array_runs=50000
 [ -z "$slow" ] || array_runs=250000
-step array-faults env SEINER_SIM_RUNS="${SEINER_SIM_RUNS:-$array_runs}" cargo test --locked --workspace --test faults
+step array-faults env SEINER_SIM_RUNS="${SEINER_SIM_RUNS:-$array_runs}" cargo test "${workspace[@]}" --test faults
 # The step rust runs the first 250 seeds.
 step simulation env SEINER_SIM_FIRST=250 target/debug/simulate "${simulations:-750}"
 step page-units web test:unit

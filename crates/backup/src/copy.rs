@@ -148,7 +148,10 @@ fn written(name: &str) -> String {
 }
 
 /// Fills a buffer. A file that was cut meanwhile is reported as one that changed, so that the caller tries again.
-fn read(file: &dyn File, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
+///
+/// # Errors
+/// If the file cannot be read.
+pub fn read(file: &dyn File, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
     file.read_at(offset, buffer)
         .map_err(|error| match error.kind() {
             io::ErrorKind::UnexpectedEof => {

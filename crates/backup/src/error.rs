@@ -19,6 +19,15 @@ pub enum Error {
         /// Error of the disk.
         error: io::Error,
     },
+    /// An object store cannot be read or written.
+    #[cfg(feature = "object-storage")]
+    #[error("{context}: {error}")]
+    Bucket {
+        /// Operation, and the object.
+        context: String,
+        /// Error of the object store.
+        error: Box<object_store::Error>,
+    },
 }
 
 /// Adds the failed operation to an error of the disk.

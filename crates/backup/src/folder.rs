@@ -1,13 +1,10 @@
 //! Folder of backups: one directory for each backup, named by the time at which it was begun.
 
 use crate::error::{Error, folder_error};
-use jiff::Timestamp;
-use jiff::civil::DateTime;
+use crate::name::{self, is_name};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Name of a backup, for example `2026-11-27T18-02-03Z`. Names in their order are times in their order.
-const NAME: &str = "%Y-%m-%dT%H-%M-%SZ";
 /// End of the name of a backup that is not complete.
 const PARTIAL: &str = ".partial";
 /// End of the name of a backup that is being removed.
@@ -61,26 +58,12 @@ impl Folder {
         Ok({ names }.find(|name| name.strip_suffix(PARTIAL).is_some_and(is_name)))
     }
 
-    /// Returns a name for a backup that begins at `now`, ns since 1970. It is later than all names of the folder, even
-    /// if the clock was set back.
+    /// Returns a name for a backup that begins at `now`, ns since 1970. It is later than all names of the folder.
     ///
     /// # Errors
     /// If the folder cannot be read, or the time is not within the years 1677 to 2262.
     pub fn name(&self, now: i64) -> Result<String, Error> {
-        let latest = self.complete()?.pop();
-        let text = |seconds: i64| {
-            let time = Timestamp::from_second(seconds);
-            time.map(|time| time.strftime(NAME).to_string())
-                .map_err(|error| Error::Request(format!("the host's clock: {error}")))
-        };
-        let name = text(now.div_euclid(1_000_000_000))?;
-        let Some(latest) = latest.filter(|latest| *latest >= name) else {
-            return Ok(name);
-        };
-        let time = DateTime::strptime(NAME, &latest)
-            .and_then(|time| time.to_zoned(jiff::tz::TimeZone::UTC))
-            .map_err(|error| Error::Request(format!("{latest}: {error}")))?;
-        text(time.timestamp().as_second() + 1)
+        name::next(self.complete()?.pop().as_deref(), now)
     }
 
     /// Returns the name of the directory of a backup that is not complete.
@@ -145,16 +128,12 @@ pub fn rename(from: &Path, to: &Path) -> Result<(), Error> {
     renamed.map_err(folder_error(context))
 }
 
-fn is_name(name: &str) -> bool {
-    DateTime::strptime(NAME, name).is_ok()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn names_ascend_even_if_the_clock_is_set_back() {
+    fn names_are_later_than_all_of_the_folder() {
         let above = tempfile::tempdir().unwrap();
         let folder = Folder::open(&above.path().join("new")).unwrap();
         let first = folder.name(1_700_000_000_000_000_000).unwrap();

@@ -14,12 +14,6 @@ pub struct Joined<'a> {
     pub names: &'a [String],
 }
 
-impl Joined<'_> {
-    fn read_only<T>() -> io::Result<T> {
-        Err(io::ErrorKind::ReadOnlyFilesystem.into())
-    }
-}
-
 impl Disk for Joined<'_> {
     fn list(&self) -> io::Result<Vec<String>> {
         let mut names = self.first.list()?;
@@ -37,18 +31,26 @@ impl Disk for Joined<'_> {
     }
 
     fn create(&self, _: &str) -> io::Result<Arc<dyn File>> {
-        Joined::read_only()
+        read_only()
     }
 
     fn remove(&self, _: &str) -> io::Result<()> {
-        Joined::read_only()
+        read_only()
     }
 
     fn rename(&self, _: &str, _: &str) -> io::Result<()> {
-        Joined::read_only()
+        read_only()
     }
 
     fn sync_names(&self) -> io::Result<()> {
-        Joined::read_only()
+        read_only()
     }
+}
+
+/// Returns the error of a write to files that are only read.
+///
+/// # Errors
+/// Always.
+pub fn read_only<T>() -> io::Result<T> {
+    Err(io::ErrorKind::ReadOnlyFilesystem.into())
 }

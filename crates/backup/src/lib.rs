@@ -12,21 +12,33 @@
 //! 4. The copies are checked, and the directory gets its final name.
 //!
 //! An interrupted backup is continued by the next one. A restore copies in the same way in the other direction.
+//!
+//! With the feature `object-storage`, backups may be in an object store as well: sealed segments are objects that
+//! backups share, and a backup is a list of objects (`docs/format/backup.md`).
 
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 
+#[cfg(feature = "object-storage")]
+mod bucket;
 mod copy;
+mod directory;
 mod error;
 mod folder;
 mod joined;
+mod moment;
+mod name;
 mod pace;
+mod place;
 mod reuse;
 mod run;
 mod sealed;
+mod target;
 #[cfg(test)]
 mod tests;
 
+#[cfg(feature = "object-storage")]
+pub use bucket::Bucket;
 pub use error::Error;
-pub use folder::Folder;
 pub use pace::Pace;
-pub use run::{Copied, Plan, Stage, back_up, restore};
+pub use place::{Copied, Place, back_up, restore};
+pub use run::{Plan, Stage, Work};

@@ -24,12 +24,17 @@ pub fn is_same(file: &dyn File, other: &dyn File) -> io::Result<bool> {
     if length != other.len()? {
         return Ok(false);
     }
+    Ok(tail(file, length)? == tail(other, length)?)
+}
+
+/// Returns the last bytes of a segment of the given length, with its trailer.
+///
+/// # Errors
+/// If the file cannot be read.
+pub fn tail(file: &dyn File, length: u64) -> io::Result<Vec<u8>> {
     let from = length.saturating_sub(TAIL);
-    let tail = |file: &dyn File| {
-        let mut bytes = vec![0; (length - from) as usize];
-        file.read_at(from, &mut bytes).map(|()| bytes)
-    };
-    Ok(tail(file)? == tail(other)?)
+    let mut bytes = vec![0; (length - from) as usize];
+    file.read_at(from, &mut bytes).map(|()| bytes)
 }
 
 /// Returns the names of the sealed segments on a disk, by their stem.

@@ -1,6 +1,7 @@
 //! Backups of stores in directories.
 
-use crate::{Copied, Error, Folder, Plan, Stage, back_up, restore};
+use crate::folder::Folder;
+use crate::{Copied, Error, Place, Plan, Stage, back_up, restore};
 use seiner_engine::{
     Column, Columns, Durability, Engine, FieldColumn, Interval, Options, Query, Selector, SourceKey,
 };
@@ -24,12 +25,12 @@ fn options() -> Options {
     }
 }
 
-fn open(path: &Path) -> Arc<Engine> {
+pub fn open(path: &Path) -> Arc<Engine> {
     Engine::open_directory(path, options()).unwrap()
 }
 
 /// Appends rows to a source: row `n` has the time and the value `n`.
-fn append(engine: &Engine, name: &str, rows: std::ops::Range<i64>) {
+pub fn append(engine: &Engine, name: &str, rows: std::ops::Range<i64>) {
     let source = engine
         .register(&SourceKey::new(name, [("site", "a")]).unwrap())
         .unwrap();
@@ -49,7 +50,7 @@ fn append(engine: &Engine, name: &str, rows: std::ops::Range<i64>) {
 }
 
 /// Returns the times of all rows of a source.
-fn times(path: &Path, name: &str) -> Vec<i64> {
+pub fn times(path: &Path, name: &str) -> Vec<i64> {
     let engine = Engine::open_to_read(path, options()).unwrap();
     assert_eq!(engine.recovery().losses, []);
     let query = Query {
@@ -70,7 +71,12 @@ fn save(data: &Path, folder: &Path) -> Result<Copied, Error> {
         bytes_per_second: None,
         check_all: false,
     };
-    back_up(data, &Folder::open(folder)?, &plan, &mut |_, _, _| {})
+    back_up(
+        data,
+        &Place::Folder(folder.to_path_buf()),
+        &plan,
+        &mut |_, _, _| {},
+    )
 }
 
 fn put_back(backup: &Path, data: &Path) -> Result<Copied, Error> {
@@ -79,11 +85,16 @@ fn put_back(backup: &Path, data: &Path) -> Result<Copied, Error> {
         bytes_per_second: None,
         check_all: true,
     };
-    restore(backup, data, &plan, &mut |_, _, _| {})
+    restore(
+        &Place::Folder(backup.to_path_buf()),
+        data,
+        &plan,
+        &mut |_, _, _| {},
+    )
 }
 
 /// Folders of a test: one for the store, one for backups, one for a restored store.
-fn folders() -> (TempDir, [std::path::PathBuf; 3]) {
+pub fn folders() -> (TempDir, [std::path::PathBuf; 3]) {
     let above = tempfile::tempdir().unwrap();
     let of = |name: &str| above.path().join(name);
     let paths = [of("data"), of("backups"), of("restored")];
@@ -122,8 +133,12 @@ fn backups_under_load_contain_all_rows_acknowledged_before() {
         for _ in 0..8 {
             let before = acknowledged.load(SeqCst);
             let copied = save(&data, &folder).unwrap();
-            assert!(copied.report.is_sound(), "{:?}", copied.report.damage);
-            let found = times(&copied.directory, "m");
+            assert!(
+                copied.work.report.is_sound(),
+                "{:?}",
+                copied.work.report.damage
+            );
+            let found = times(&copied.place, "m");
             let whole = (0..).zip(&found).all(|(row, time)| row == *time);
             assert!(
                 whole && found.len() as i64 >= before,
@@ -138,7 +153,7 @@ fn backups_under_load_contain_all_rows_acknowledged_before() {
     let latest = folder.join(names.last().unwrap());
     let expected = times(&latest, "m");
     let copied = put_back(&folder, &restored).unwrap();
-    assert!(copied.report.is_sound());
+    assert!(copied.work.report.is_sound());
     assert_eq!(times(&restored, "m"), expected);
     let engine = open(&restored);
     append(&engine, "m", 90_000_000..90_000_010);
@@ -157,23 +172,26 @@ fn a_further_backup_copies_new_segments_only_and_changes_nothing() {
     append(&engine, "m", 0..200_000);
     engine.flush().unwrap();
     let first = save(&data, &folder).unwrap();
-    assert!(first.segments > 0 && first.linked == 0);
-    let kept = contents(&first.directory);
+    assert!(first.work.segments > 0 && first.work.linked == 0);
+    let kept = contents(&first.place);
     append(&engine, "m", 200_000..300_000);
     engine.close().unwrap();
     drop(engine);
     let before = contents(&data);
     let second = save(&data, &folder).unwrap();
     assert_eq!(contents(&data), before, "the store is unchanged");
-    assert!(second.segments > 0 && second.linked > 0, "{second:?}");
-    assert!(second.bytes < first.bytes);
-    assert_eq!(times(&second.directory, "m").len(), 300_000);
+    assert!(
+        second.work.segments > 0 && second.work.linked > 0,
+        "{second:?}"
+    );
+    assert!(second.work.bytes < first.work.bytes);
+    assert_eq!(times(&second.place, "m").len(), 300_000);
     assert_eq!(
-        contents(&first.directory),
+        contents(&first.place),
         kept,
         "the first backup is unchanged"
     );
-    assert_eq!(times(&first.directory, "m").len(), 200_000);
+    assert_eq!(times(&first.place, "m").len(), 200_000);
 }
 
 #[test]
@@ -187,7 +205,7 @@ fn an_interrupted_backup_is_continued() {
     let whole = save(&data, &folder).unwrap();
     // A backup that was killed: a segment is missing, one is not whole, and files have old contents.
     let partial = folder.join("2020-01-01T00-00-00Z.partial");
-    fs::rename(&whole.directory, &partial).unwrap();
+    fs::rename(&whole.place, &partial).unwrap();
     let files = fs::read_dir(&partial)
         .unwrap()
         .map(|entry| entry.unwrap().path());
@@ -200,9 +218,12 @@ fn an_interrupted_backup_is_continued() {
     fs::write(partial.join("ledger"), "old").unwrap();
     append(&engine, "m", 300_000..300_010);
     let copied = save(&data, &folder).unwrap();
-    assert_eq!((copied.segments, copied.kept), (2, whole.segments - 2));
-    assert!(copied.report.is_sound() && !partial.exists());
-    assert_eq!(times(&copied.directory, "m").len(), 300_010);
+    assert_eq!(
+        (copied.work.segments, copied.work.kept),
+        (2, whole.work.segments - 2)
+    );
+    assert!(copied.work.report.is_sound() && !partial.exists());
+    assert_eq!(times(&copied.place, "m").len(), 300_010);
 }
 
 #[test]
@@ -221,8 +242,8 @@ fn segments_of_a_restored_store_are_not_taken_for_those_of_the_first_one() {
         engine.close().unwrap();
         drop(engine);
         let copied = save(path, &folder).unwrap();
-        assert!(copied.report.is_sound() && copied.linked > 0);
-        let latest = times(&copied.directory, "m").pop();
+        assert!(copied.work.report.is_sound() && copied.work.linked > 0);
+        let latest = times(&copied.place, "m").pop();
         assert_eq!(latest, Some(first + 99_999));
     }
 }
@@ -239,10 +260,10 @@ fn damage_is_copied_and_reported() {
     bytes[100] ^= 1;
     fs::write(data.join(segment), &bytes).unwrap();
     let copied = save(&data, &folder).unwrap();
-    assert_eq!(copied.report.damage[0].file, segment);
-    assert_eq!(fs::read(copied.directory.join(segment)).unwrap(), bytes);
+    assert_eq!(copied.work.report.damage[0].file, segment);
+    assert_eq!(fs::read(copied.place.join(segment)).unwrap(), bytes);
     let copied = put_back(&folder, &restored).unwrap();
-    assert!(!copied.report.is_sound() && copied.directory == restored);
+    assert!(!copied.work.report.is_sound() && copied.place == restored);
 }
 
 #[test]
@@ -289,7 +310,7 @@ fn progress_reaches_the_total_of_each_stage_at_the_given_pace() {
     let begun = std::time::Instant::now();
     let copied = back_up(
         &data,
-        &Folder::open(&folder).unwrap(),
+        &Place::Folder(folder.clone()),
         &plan,
         &mut |stage, done, total| {
             last.retain(|(known, ..)| *known != stage);
@@ -297,7 +318,7 @@ fn progress_reaches_the_total_of_each_stage_at_the_given_pace() {
         },
     );
     let seconds = begun.elapsed().as_secs_f64();
-    let bytes = copied.unwrap().bytes;
+    let bytes = copied.unwrap().work.bytes;
     assert!(
         seconds > 0.9 * bytes as f64 / f64::from(4 << 20),
         "{bytes} bytes in {seconds} s"

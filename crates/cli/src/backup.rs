@@ -5,7 +5,7 @@ use crate::failure::Failure;
 use crate::progress;
 use clap::Args;
 use indicatif::{HumanBytes, ProgressBar};
-use seiner_backup::{Copied, Error, Folder, Plan, Stage, back_up, restore};
+use seiner_backup::{Copied, Error, Place, Plan, Stage, Work, back_up, restore};
 use seiner_model::parse_bytes;
 use seiner_platform::SystemClock;
 use serde_json::json;
@@ -20,6 +20,9 @@ use std::path::PathBuf;
 /// backup takes the time and the space of the new segments. Run the command again to continue an
 /// interrupted backup. Exit status: 1 if the store or the backup is damaged; the backup is kept.
 ///
+/// A URL such as s3://BUCKET/PREFIX names object storage, with the credentials in process variables;
+/// see docs/backup.md. The program must be built with the feature `object-storage`.
+///
 /// Examples:
 ///
 ///   seiner backup /mnt/backups --data /var/lib/seiner --keep 14
@@ -27,7 +30,8 @@ use std::path::PathBuf;
 ///   seiner restore /mnt/backups --data ./restored
 #[derive(Args)]
 pub struct Backup {
-    /// Folder of the backups of this store. It is created if it is missing. Choose another disk.
+    /// Folder of the backups of this store, or URL of an object store. A folder is created if it is
+    /// missing. Choose another disk.
     folder: PathBuf,
     /// Directory of the store.
     #[arg(long, value_name = "DIR", default_value = "./seiner-data")]
@@ -39,8 +43,8 @@ pub struct Backup {
     /// to the server, but keeps the space of segments that the server removes meanwhile.
     #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
     rate: Option<u64>,
-    /// Verify linked segments as well as copied ones. This reads the whole backup, and finds damage of
-    /// the disk with the backups.
+    /// Verify linked segments as well as copied ones, and copy damaged ones again. This reads the whole
+    /// backup, and finds damage of the disk with the backups.
     #[arg(long)]
     check_all: bool,
     /// Print the result as JSON.
@@ -61,7 +65,7 @@ pub struct Backup {
 ///   seiner restore /mnt/backups/2026-11-27T18-02-03Z --data ./restored
 #[derive(Args)]
 pub struct Restore {
-    /// Folder of backups, of which the latest is taken, or one backup.
+    /// Folder or URL of backups, of which the latest is taken, or of one backup.
     backup: PathBuf,
     /// Directory for the store. It must be missing or empty.
     #[arg(long, value_name = "DIR", default_value = "./seiner-data")]
@@ -79,11 +83,11 @@ impl Backup {
             bytes_per_second: self.rate,
             check_all: self.check_all,
         };
-        let folder = Folder::open(&self.folder).map_err(failure)?;
-        let copied = watched(|progress| back_up(&self.data, &folder, &plan, progress))?;
+        let place = Place::parse(&self.folder).map_err(failure)?;
+        let copied = watched(|progress| back_up(&self.data, &place, &plan, progress))?;
         let removed = match self.keep {
-            Some(keep) if copied.report.is_sound() => {
-                folder.remove_old(keep as usize).map_err(failure)?
+            Some(keep) if copied.work.report.is_sound() => {
+                place.remove_old(keep as usize).map_err(failure)?
             }
             _ => Vec::new(),
         };
@@ -99,7 +103,8 @@ impl Restore {
             bytes_per_second: None,
             check_all: true,
         };
-        let copied = watched(|progress| restore(&self.backup, &self.data, &plan, progress))?;
+        let backup = Place::parse(&self.backup).map_err(failure)?;
+        let copied = watched(|progress| restore(&backup, &self.data, &plan, progress))?;
         report(&copied, &[], self.json)
     }
 }
@@ -138,12 +143,19 @@ fn watched(
 /// Prints the result and the damage.
 fn report(copied: &Copied, removed: &[String], as_json: bool) -> Result<(), Failure> {
     let mut out = stdout().lock();
-    let (directory, found) = (copied.directory.display(), &copied.report);
+    let Work {
+        segments,
+        bytes,
+        linked,
+        kept,
+        report: found,
+    } = &copied.work;
+    let directory = copied.place.display();
     if as_json {
         let text = json!({
             "directory": directory.to_string(),
-            "bytes_copied": copied.bytes,
-            "segments": { "copied": copied.segments, "linked": copied.linked, "kept": copied.kept },
+            "bytes_copied": bytes,
+            "segments": { "copied": segments, "linked": linked, "kept": kept },
             "sound": found.is_sound(),
             "damaged": found.damaged,
             "damage": damage_json(found),
@@ -151,17 +163,11 @@ fn report(copied: &Copied, removed: &[String], as_json: bool) -> Result<(), Fail
         });
         writeln!(out, "{text:#}")?;
     } else {
-        let Copied {
-            segments,
-            linked,
-            kept,
-            ..
-        } = copied;
         let before = match kept {
             0 => String::new(),
             kept => format!(", {kept} copied by an interrupted run"),
         };
-        let bytes = HumanBytes(copied.bytes);
+        let bytes = HumanBytes(*bytes);
         writeln!(
             out,
             "{directory}: {bytes} copied; segments: {segments} copied, {linked} linked{before}"
