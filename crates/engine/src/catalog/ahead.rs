@@ -1,76 +1,120 @@
 //! Names of the catalog and of the journal, read ahead of their registration.
 //!
 //! With millions of sources, the place of a name in the table of names is not in the cache. A start reads some names,
-//! begins to fetch their places, and only then registers them.
+//! begins to fetch their places, and only then registers them. Reading names needs no table, so another thread can do
+//! it.
 
-use super::frame::Name;
 use crate::bytes::{Cursor, Short};
-use crate::dictionary::names::{NameHash, Names, hash_name};
+use crate::dictionary::names::{NameHash, hash_name};
+use crate::dictionary::spelling::{Piece, Spelling};
 use memchr::{memchr, memchr_iter};
 use seiner_model::SourceKey;
 use std::ops::Range;
 
-/// Names that are read at a time. Their places in the table fit in the first cache.
-const AHEAD: u32 = 128;
+/// Names whose places are fetched at a time. The places fit in the first cache.
+pub const AHEAD: usize = 128;
 
-/// Names of a stream that were read and are not yet registered.
+/// Names at the beginning of a stream that were read and are not yet registered.
 #[derive(Default)]
-pub struct NamesAhead<'a> {
+pub struct NamesAhead {
     canonical: Vec<u8>,
-    waiting: Vec<Waiting<'a>>,
+    waiting: Vec<Waiting>,
+    /// Pieces of all names that the name before does not have.
+    pieces: Vec<Piece>,
+    spelling: Spelling,
+    /// Bytes of the stream that the names take.
+    bytes: usize,
 }
 
-struct Waiting<'a> {
-    /// Stream from the name on.
-    stored: &'a [u8],
+/// Name that was read.
+pub struct Waiting {
+    /// Hash of the canonical name.
+    pub hash: NameHash,
+    /// Start of the name in the stream.
+    stored: usize,
     /// Canonical name in `canonical`. Empty if the name has a form that needs its key.
     range: Range<usize>,
-    hash: NameHash,
+    /// Number of its pieces that the name before has, and the others in `pieces`. `None` if the name needs its key.
+    spelled: Option<(usize, Range<usize>)>,
 }
 
-/// Reader of a name: [`super::get_name`], or a stricter one.
-pub type ReadName = fn(&mut Cursor<'_>) -> Result<Name, Short>;
-
-impl<'a> NamesAhead<'a> {
-    /// Reads up to `count` names of a stream, and prefetches their places. Returns how many were read.
+impl NamesAhead {
+    /// Reads the first names of a stream, up to `count`, and hashes them with a seed. `pass` reads a name that needs its
+    /// key.
     ///
     /// # Errors
-    /// [`Short`] if a name is malformed. [`NamesAhead::names`] returns those before it.
+    /// [`Short`] if a name is malformed. The names before it were read.
     pub fn read(
         &mut self,
-        names: &Names,
-        stream: &mut Cursor<'a>,
+        seed: u64,
+        stream: &[u8],
         count: u32,
-        read: ReadName,
-    ) -> Result<u32, Short> {
+        pass: impl Fn(&mut Cursor<'_>) -> Result<(), Short>,
+    ) -> Result<(), Short> {
         self.canonical.clear();
         self.waiting.clear();
-        let count = count.min(AHEAD);
+        self.pieces.clear();
+        self.bytes = 0;
+        let mut rest = Cursor(stream);
         for _ in 0..count {
-            let (stored, start) = (stream.0, self.canonical.len());
-            if !put_canonical(stream, &mut self.canonical)? {
+            let start = self.canonical.len();
+            if !put_canonical(&mut rest, &mut self.canonical)? {
                 self.canonical.truncate(start);
-                stream.0 = stored;
-                read(stream)?;
+                rest.0 = &stream[self.bytes..];
+                pass(&mut rest)?;
             }
             let range = start..self.canonical.len();
-            let name = &self.canonical[range.clone()];
-            let hash = hash_name(names.seed(), SourceKey::NOTATION, name);
-            names.prefetch(hash);
+            let hash = hash_name(seed, SourceKey::NOTATION, &self.canonical[start..]);
+            let spelled = self.spell(start);
             self.waiting.push(Waiting {
-                stored,
-                range,
                 hash,
+                stored: self.bytes,
+                spelled,
+                range,
             });
+            self.bytes = stream.len() - rest.0.len();
         }
-        Ok(count)
+        Ok(())
     }
 
-    /// Returns the names that were read: the stream from the name on, the canonical name, and its hash. The canonical
-    /// name is empty if it cannot be had without the key.
-    pub fn names(&self) -> impl Iterator<Item = (&'a [u8], &[u8], NameHash)> {
-        let name = |one: &Waiting<'a>| (one.stored, &self.canonical[one.range.clone()], one.hash);
-        self.waiting.iter().map(name)
+    /// Splits the canonical name that begins at `start` into its pieces.
+    fn spell(&mut self, start: usize) -> Option<(usize, Range<usize>)> {
+        let name = &self.canonical[start..];
+        let Some(kept) = self.spelling.read(name) else {
+            // The next name has the pieces of another name in the dictionary, which registers this name by its key.
+            self.spelling = Spelling::default();
+            return None;
+        };
+        let first = self.pieces.len();
+        self.pieces.extend_from_slice(self.spelling.fresh());
+        Some((kept, first..self.pieces.len()))
+    }
+
+    /// Returns the names that were read.
+    pub fn names(&self) -> &[Waiting] {
+        &self.waiting
+    }
+
+    /// Returns the canonical form of a name. It is empty if it cannot be had without the key.
+    pub fn canonical(&self, name: &Waiting) -> &[u8] {
+        &self.canonical[name.range.clone()]
+    }
+
+    /// Returns the number of pieces that a canonical name has in common with the name before, and its other pieces.
+    /// Returns `None` for a name that needs its key.
+    pub fn spelled(&self, name: &Waiting) -> Option<(usize, &[Piece])> {
+        let (kept, pieces) = name.spelled.as_ref()?;
+        Some((*kept, &self.pieces[pieces.clone()]))
+    }
+
+    /// Returns the stream from a name on.
+    pub fn stored<'s>(&self, name: &Waiting, stream: &'s [u8]) -> Cursor<'s> {
+        Cursor(&stream[name.stored..])
+    }
+
+    /// Returns the bytes of the stream that the names take.
+    pub fn bytes(&self) -> usize {
+        self.bytes
     }
 }
 

@@ -1,5 +1,6 @@
 //! Frames of the catalog: sources, layouts, links and records of dead data, and their registration.
 
+use super::ahead::NamesAhead;
 use crate::bytes::{Cursor, Short, put_bytes, put_sources, put_text};
 use crate::dictionary::layouts::{Layout, Layouts};
 use roaring::RoaringBitmap;
@@ -18,6 +19,8 @@ pub struct Frame {
     pub names: Vec<u8>,
     /// Number of new sources.
     pub sources: u32,
+    /// Names of the first new sources, if they were read ahead.
+    pub ahead: NamesAhead,
     /// Number of the first new layout.
     pub first_layout: u32,
     /// New layouts, written by [`put_layout`].
@@ -77,11 +80,17 @@ pub trait Registers {
     /// numbers.
     fn add_source(&mut self, key: &SourceKey) -> Result<(), String>;
 
-    /// Adds the next `count` names of a stream, each under the next number.
+    /// Adds the next `count` names of a stream, each under the next number. `ahead` may contain the first of them.
     ///
     /// # Errors
     /// A description, if a name is malformed or already registered.
-    fn add_names(&mut self, names: &mut Cursor<'_>, count: u32) -> Result<(), String> {
+    fn add_names(
+        &mut self,
+        names: &mut Cursor<'_>,
+        count: u32,
+        ahead: &NamesAhead,
+    ) -> Result<(), String> {
+        let _ = ahead;
         for _ in 0..count {
             match get_name(names).map_err(|Short| malformed("names"))? {
                 Name::Key(key) => self.add_source(&key)?,
@@ -161,7 +170,7 @@ fn register_frame(frame: &Frame, to: &mut impl Registers) -> Result<(), String> 
         ));
     }
     let mut names = Cursor(&frame.names);
-    to.add_names(&mut names, frame.sources)?;
+    to.add_names(&mut names, frame.sources, &frame.ahead)?;
     register_reused(&frame.reused, to)?;
     let mut layouts = Cursor(&frame.layouts);
     for _ in 0..frame.new_layouts {
@@ -293,6 +302,9 @@ pub enum Name {
     Key(SourceKey),
     Free(usize),
 }
+
+/// Reader of a name: [`get_name`], or a stricter one.
+pub type ReadName = fn(&mut Cursor<'_>) -> Result<Name, Short>;
 
 /// Writes a number that no source has.
 pub fn put_free(tags: usize, out: &mut Vec<u8>) {

@@ -7,12 +7,14 @@
 
 mod ahead;
 mod compact;
+mod decoder;
 mod frame;
 
-pub use self::ahead::{NamesAhead, ReadName};
+pub use self::ahead::{AHEAD, NamesAhead, Waiting};
 pub use self::compact::NEW;
+pub use self::decoder::decode_ahead;
 pub use self::frame::{
-    Frame, LOST, Name, ReadFrame, Registers, check_known, get_key, get_layout, get_name,
+    Frame, LOST, Name, ReadFrame, ReadName, Registers, check_known, get_key, get_layout, get_name,
     lose_sources, malformed, not_free, put_key, put_layout, put_link, put_reused, read_links,
     read_streams, register, register_reused,
 };

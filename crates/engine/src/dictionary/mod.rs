@@ -18,7 +18,7 @@ pub mod names;
 mod pages;
 mod pairs;
 mod sources;
-mod spelling;
+pub mod spelling;
 
 use free::Free;
 use names::{NameHash, Names, hash_name};
@@ -26,7 +26,7 @@ use pages::Runs;
 use pairs::Pairs;
 use roaring::RoaringBitmap;
 use seiner_model::{Condition, LevelId, Matcher, Pattern, Selector, SourceKey};
-use spelling::Spelling;
+use spelling::{Piece, Spelling};
 use std::ops::Range;
 
 /// Tag name under which pairs store the measurement. No tag has this name, because empty names are
@@ -78,11 +78,15 @@ impl Dictionary {
         name: &[u8],
         hash: NameHash,
     ) -> (u32, bool) {
-        let found = self.add_stored(names, name, hash);
-        found.unwrap_or_else(|| {
+        if let Some(source) = names.find(hash) {
+            return (source, false);
+        }
+        let added = self.add_name(names, name, hash);
+        let source = added.unwrap_or_else(|| {
             self.list_pairs(key);
-            (self.add(names, hash), true)
-        })
+            self.add(names, hash)
+        });
+        (source, true)
     }
 
     /// Lists the pairs of a key in `fresh`.
@@ -146,25 +150,32 @@ impl Dictionary {
         Some((source, new))
     }
 
-    /// Returns the number of the source with a stored name, and whether the source is new. Registers a new source.
-    /// Returns `None` for names that need their key, as [`Dictionary::intern_name`] does, and for names that are not
-    /// canonical.
-    pub fn add_stored(
+    /// Returns the number of the source with a canonical name, and whether the source is new. Registers a new source.
+    /// `spelled` is the result of a spelling that reads the same names: the pieces that it kept of the previous name,
+    /// and the others.
+    pub fn add_spelled(
         &mut self,
         names: &mut Names,
         name: &[u8],
         hash: NameHash,
-    ) -> Option<(u32, bool)> {
-        match names.find(hash) {
-            Some(source) => Some((source, false)),
-            None => Some((self.add_name(names, name, hash)?, true)),
+        (kept, fresh): (usize, &[Piece]),
+    ) -> (u32, bool) {
+        if let Some(source) = names.find(hash) {
+            return (source, false);
         }
+        self.spelling.follow(name, kept, fresh);
+        (self.add_latest(names, kept, hash), true)
     }
 
     /// Registers a source by its canonical name, which no source has yet, and returns its number.
     /// Returns `None` for names that are not canonical or contain a backslash.
     fn add_name(&mut self, names: &mut Names, name: &[u8], hash: NameHash) -> Option<u32> {
         let kept = self.spelling.read(name)?;
+        Some(self.add_latest(names, kept, hash))
+    }
+
+    /// Registers a source by the latest name of the spelling, which has `kept` pieces in common with the previous name.
+    fn add_latest(&mut self, names: &mut Names, kept: usize, hash: NameHash) -> u32 {
         self.fresh.clear();
         let before = match kept {
             0 => &[],
@@ -179,7 +190,7 @@ impl Dictionary {
         }
         let source = self.add(names, hash);
         self.spelled = source;
-        Some(source)
+        source
     }
 
     /// Registers a source with the pairs in `fresh`. A free number is used before a new one.

@@ -66,9 +66,12 @@ impl Sources {
             return 0;
         }
         let before = u64::from(self.beside);
-        // Appending searches for the largest number first, which costs more than finding the
-        // position.
-        self.closed.insert(run.start);
+        // Appending to a container of bits searches for its largest number first, which costs more than finding the
+        // position. In a list, the largest number is the last.
+        let is_list = before < LIST as u64;
+        if !is_list || self.closed.try_push(run.start).is_err() {
+            self.closed.insert(run.start);
+        }
         if run.len() > 1 {
             self.closed.insert_range(run.start + 1..run.end);
         }

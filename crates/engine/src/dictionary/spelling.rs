@@ -17,8 +17,9 @@ pub struct Spelling {
     fresh: Vec<Piece>,
 }
 
+/// Place of a piece in its name.
 #[derive(Clone, Copy)]
-struct Piece {
+pub struct Piece {
     start: usize,
     /// End of the tag's name. Equals the start for a measurement.
     tag_end: usize,
@@ -47,11 +48,25 @@ impl Spelling {
         if name.len() > SourceKey::MAX_BYTES || !split(name, start, last, &mut self.fresh) {
             return None;
         }
+        let fresh = std::mem::take(&mut self.fresh);
+        self.follow(name, kept, &fresh);
+        self.fresh = fresh;
+        Some(kept)
+    }
+
+    /// Does the same as [`Spelling::read`] with the result of another spelling, which had the same previous name: the
+    /// number of the first pieces that were kept, and the pieces after them.
+    pub fn follow(&mut self, name: &[u8], kept: usize, fresh: &[Piece]) {
+        self.pieces.truncate(kept);
+        let start = self.pieces.last().map_or(0, |last| last.end + 1);
         self.name.truncate(start);
         self.name.extend_from_slice(&name[start..]);
-        self.pieces.truncate(kept);
-        self.pieces.extend_from_slice(&self.fresh);
-        Some(kept)
+        self.pieces.extend_from_slice(fresh);
+    }
+
+    /// Returns the pieces of the latest name that were not kept.
+    pub fn fresh(&self) -> &[Piece] {
+        &self.fresh
     }
 
     /// Returns the number of pieces of the latest name.

@@ -3,9 +3,8 @@
 
 use super::Head;
 use crate::bytes::{Cursor, Short};
-use crate::catalog::{Name, NamesAhead, ReadName};
+use crate::catalog::{AHEAD, Name, NamesAhead, ReadName, Waiting};
 use crate::dictionary::layouts::{Layout, Layouts};
-use crate::dictionary::names::NameHash;
 use crate::maps::HashMap;
 use roaring::RoaringBitmap;
 use seiner_model::SourceKey;
@@ -62,28 +61,52 @@ impl Head {
         let mut ahead = NamesAhead::default();
         let mut left = count;
         while left > 0 {
-            let found = ahead.read(&self.names, stream, left, read);
-            for (stored, name, hash) in ahead.names() {
-                if !self.add_plain(name, hash)? {
-                    self.add_name(read(&mut Cursor(stored))?)?;
-                }
-            }
-            left -= found?;
+            let count = left.min(AHEAD as u32);
+            let pass = |name: &mut Cursor<'_>| read(name).map(drop);
+            let found = ahead.read(self.names.seed(), stream.0, count, pass);
+            self.add_read(&ahead, stream, read)?;
+            found?;
+            left -= count;
         }
         Ok(())
     }
 
+    /// Adds names that were read from a stream, each under the next number, and passes them in the stream.
+    ///
+    /// # Errors
+    /// [`NotAdded`]. Earlier names were added.
+    pub fn add_read(
+        &mut self,
+        ahead: &NamesAhead,
+        stream: &mut Cursor<'_>,
+        read: ReadName,
+    ) -> Result<(), NotAdded> {
+        for names in ahead.names().chunks(AHEAD) {
+            names.iter().for_each(|name| self.names.prefetch(name.hash));
+            for name in names {
+                if !self.add_plain(ahead, name)? {
+                    self.add_name(read(&mut ahead.stored(name, stream.0))?)?;
+                }
+            }
+        }
+        stream.take(ahead.bytes())?;
+        Ok(())
+    }
+
     /// Adds a source by its canonical name. Returns false if the name needs its key.
-    fn add_plain(&mut self, name: &[u8], hash: NameHash) -> Result<bool, NotAdded> {
+    fn add_plain(&mut self, ahead: &NamesAhead, name: &Waiting) -> Result<bool, NotAdded> {
+        let Some(spelled) = ahead.spelled(name) else {
+            return Ok(false);
+        };
         let mut dictionary = self.dictionary.write();
         let dictionary = dictionary
             .as_mut()
             .expect("no panic while the dictionary is locked");
-        let number = match dictionary.add_stored(&mut self.names, name, hash) {
-            Some((number, true)) => number,
-            Some((number, false)) => return Err(NotAdded::Twice(number)),
-            None => return Ok(false),
-        };
+        let (text, hash) = (ahead.canonical(name), name.hash);
+        let (number, new) = dictionary.add_spelled(&mut self.names, text, hash, spelled);
+        if !new {
+            return Err(NotAdded::Twice(number));
+        }
         self.buffers.add_source();
         // The name of a level is not plain.
         self.members.put(number, false, || {

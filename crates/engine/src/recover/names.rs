@@ -1,7 +1,9 @@
 //! Names, layouts and rules in the catalog.
 
 use crate::bytes::{Cursor, Short};
-use crate::catalog::{self, Catalog, Registers, check_known, get_name, malformed, not_free};
+use crate::catalog::{
+    self, Catalog, NamesAhead, Registers, check_known, decode_ahead, get_name, malformed, not_free,
+};
 use crate::dictionary::layouts::Layouts;
 use crate::error::Error;
 use crate::head::{Head, NotAdded};
@@ -42,9 +44,12 @@ pub(super) fn read_catalog(
             .set_aside
             .push((format!("{file}, offset {offset}"), what));
     }
-    catalog::register(read.frames(), parts, &mut |offset, what| {
-        let place = format!("{}, offset {offset}", catalog::NAME);
-        recovery.set_aside.push((place, what));
+    let seed = parts.head.names().seed();
+    decode_ahead(read.frames(), seed, |frames| {
+        catalog::register(frames, parts, &mut |offset, what| {
+            let place = format!("{}, offset {offset}", catalog::NAME);
+            recovery.set_aside.push((place, what));
+        });
     });
     let Parts { head, log, .. } = parts;
     head.note_catalogued();
@@ -79,8 +84,15 @@ impl Registers for Parts {
             .map_err(|number| twice(&self.head, number))
     }
 
-    fn add_names(&mut self, names: &mut Cursor<'_>, count: u32) -> Result<(), String> {
-        let added = self.head.add_names(names, count, get_name);
+    fn add_names(
+        &mut self,
+        names: &mut Cursor<'_>,
+        count: u32,
+        ahead: &NamesAhead,
+    ) -> Result<(), String> {
+        let left = count - ahead.names().len() as u32;
+        let added = self.head.add_read(ahead, names, get_name);
+        let added = added.and_then(|()| self.head.add_names(names, left, get_name));
         added.map_err(|error| match error {
             NotAdded::Malformed => malformed("names"),
             NotAdded::Twice(number) => twice(&self.head, number),

@@ -1,5 +1,6 @@
 //! Records of the journal: names, layouts and rows.
 
+use crate::buffer::line::OpenState;
 use crate::bytes::{Cursor, Short};
 use crate::catalog::{Name, get_key, get_layout, lose_sources, register_reused};
 use crate::error::Error;
@@ -140,7 +141,10 @@ impl Replay<'_> {
             return Ok(());
         }
         let head = &mut self.parts.head;
-        let open = head.open_state(source);
+        let open = match row.start {
+            Some(_) => OpenState::default(),
+            None => head.open_state(source),
+        };
         let layout = head.layouts().get(head.layout_of(source));
         let layout = layout.ok_or(Short)?.clone();
         let bytes = open.bytes as usize + row.codes.len() + row.payload.len();
@@ -164,7 +168,11 @@ impl Replay<'_> {
         before: u64,
     ) -> Result<bool, Error> {
         let sealed = self.is_sealed(source, block);
-        let replayed = self.ordinal(source);
+        // Without a gap, no row is in doubt.
+        let replayed = match self.missing.is_empty() {
+            true => None,
+            false => self.ordinal(source),
+        };
         self.missing.begin(source, before, replayed, sealed);
         // The previous block was sealed at this point. Its segment is lost.
         self.seal(source)?;
