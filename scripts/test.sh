@@ -104,7 +104,6 @@ step examples examples
 step simulation env SEINER_SIM_FIRST=250 target/debug/simulate "${simulations:-750}"
 step page-units web test:unit
 step page-browser web test:browser
-step python python/run-tests.sh
 step_by 3000 sql sql
 # Tests that need a missing tool are skipped, with a message.
 scripts/need.sh fio libnbd qemu-img || echo "Tests of the block device are skipped"
@@ -122,6 +121,7 @@ scripts/need.sh mosquitto || echo "Tests with Mosquitto as broker are skipped"
 [ -z "$slow" ] || scripts/need.sh mkfs.ext4 mkfs.xfs || echo "Tests of file systems are skipped"
 step room-for-tests room
 step e2e-environment scripts/venv.sh target/e2e-venv e2e/requirements.txt && step e2e e2e
+step_by 4700 python python/run-tests.sh
 step_by 4600 lint cargo clippy "${workspace[@]}" --all-targets -- -D warnings
 array_runs=50000
 [ -z "$slow" ] || array_runs=250000
