@@ -108,23 +108,6 @@ def test_an_alert_fires_and_is_resolved(serve, tmp_path):
     assert metric(server, 'seiner_alerts{state="firing"}') == 0
 
 
-def test_an_alert_that_fired_goes_on_firing_after_a_restart(serve, tmp_path):
-    # Regression: states were lost, so an alert was pending again for the time of its rule, here an hour.
-    long = RULES.replace("for: 1s", "for: 1h")
-    server = serve(alert_rules=rules_file(tmp_path, long))
-    now = time.time_ns()
-    for room, minutes in (("attic", range(0, 80)), ("cellar", range(0, 30))):
-        lines = "\n".join(f"climate,room={room} temperature=33 {now - minute * 60 * 10**9}" for minute in minutes)
-        server.write(lines)
-    for _ in range(2):
-        server.stop()
-        server.start()
-        found = await_(lambda: api(server, "alerts")["alerts"], "there is no alert")
-        assert {alert["labels"]["room"]: alert["state"] for alert in found} == {"attic": "firing", "cellar": "pending"}
-        [since] = [alert["activeAt"] for alert in found if alert["labels"]["room"] == "cellar"]
-        assert since < time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(now / 1e9 - 20 * 60))
-
-
 def test_changed_rules_are_read_while_the_server_runs(serve, tmp_path):
     path = rules_file(tmp_path)
     server = serve(alert_rules=path)

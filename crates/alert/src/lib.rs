@@ -12,4 +12,4 @@ mod template;
 
 pub use message::{labels, message};
 pub use rules::{Group, Rule, RuleError, read};
-pub use state::{Alert, Phase, RuleState, past};
+pub use state::{Alert, Phase, RuleState};

@@ -17,25 +17,6 @@ const RESEND_NS: i64 = 60 * 1_000_000_000;
 /// Number of intervals after which a receiver may take an alert as resolved if it hears nothing.
 const PATIENCE: i64 = 4;
 
-/// Maximum number of times in the past at which an expression is evaluated.
-const MOST_PAST: i64 = 30;
-
-/// Returns the times, ascending, for the evaluations of an expression before its first one at `now`. With their results,
-/// alerts have the states that they would have if the rule had been evaluated before: a start of the server does not
-/// make them wait again. Empty if the states do not depend on the past.
-pub fn past(rule: &Rule, interval: Duration, now: i64) -> Vec<i64> {
-    let window = rule.for_ns.saturating_add(rule.keep_ns);
-    if window <= 0 {
-        return Vec::new();
-    }
-    let interval_ns = i64::try_from(interval.as_nanos()).unwrap_or(i64::MAX);
-    let count = (window / interval_ns.max(1)).clamp(1, MOST_PAST);
-    let begin = now.saturating_sub(window);
-    (0..count)
-        .map(|step| begin + window / count * step)
-        .collect()
-}
-
 /// Phase of an alert.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
@@ -324,34 +305,6 @@ mod tests {
                 .unwrap();
             assert_eq!(state.active().len(), count, "at {second} s");
         }
-    }
-
-    #[test]
-    fn results_of_the_past_bring_the_states_back() {
-        let now = 10_000 * SECOND;
-        assert_eq!(past(&rule(0, 0), INTERVAL, now), [0; 0]);
-        assert_eq!(past(&rule(10, 0), INTERVAL, now), [now - 10 * SECOND]);
-        let times = past(&rule(3600, 600), INTERVAL, now);
-        assert_eq!((times.len(), times[0]), (30, now - 4200 * SECOND));
-        assert!(times.is_sorted() && times[29] < now);
-        // One room is hot for longer than the rule demands, the other one is not.
-        let rule = rule(60, 0);
-        let mut state = RuleState::default();
-        let times = past(&rule, INTERVAL, now);
-        assert_eq!(times.len(), 4);
-        for (at, rooms) in times
-            .into_iter()
-            .zip([&["a"][..], &["a"], &["a", "b"], &["a", "b"]])
-        {
-            state.update(&rule, at, INTERVAL, &results(rooms)).unwrap();
-        }
-        state
-            .update(&rule, now, INTERVAL, &results(&["a", "b"]))
-            .unwrap();
-        assert_eq!(
-            phases(&state),
-            [("a".into(), Phase::Firing), ("b".into(), Phase::Pending)]
-        );
     }
 
     #[test]

@@ -6,7 +6,7 @@ use crate::app_state::AppState;
 use crate::ingest::now;
 use crate::prometheus::{limits, stopper};
 use crate::shutdown::Stop;
-use seiner_alert::{Alert, Phase, Rule, message, past};
+use seiner_alert::{Alert, Phase, message};
 use seiner_promql::{Data, Labels, Options};
 use serde_json::Value;
 use std::sync::Arc;
@@ -121,54 +121,29 @@ fn evaluate_rule(
     time: i64,
 ) -> Result<(), String> {
     let started = crate::time::now();
-    let result = result(app, &rule.rule, time);
-    if let (Ok(result), None) = (&result, rule.run().time) {
-        recall(app, group, rule, time, !result.is_empty());
-    }
-    let mut run = rule.run();
-    run.time = Some(time);
-    run.seconds = started.elapsed().as_secs_f64();
-    run.state
-        .update(&rule.rule, time, group.interval, &result?)?;
-    run.error.clear();
-    Ok(())
-}
-
-/// Brings the states of alerts back before the first evaluation of a rule, by results in the past. `has_result` is true
-/// if the expression has a result now.
-fn recall(app: &AppState, group: &GroupState, rule: &RunningRule, time: i64, has_result: bool) {
-    // Without a result, only an alert that goes on firing without one is of interest.
-    if !has_result && rule.rule.keep_ns == 0 {
-        return;
-    }
-    for at in past(&rule.rule, group.interval, time) {
-        let recalled = result(app, &rule.rule, at).and_then(|result| {
-            rule.run()
-                .state
-                .update(&rule.rule, at, group.interval, &result)
-        });
-        if let Err(error) = recalled {
-            let name = &rule.rule.name;
-            tracing::warn!("rule {name:?} of alerts begins without its past: {error}");
-            return;
-        }
-    }
-}
-
-/// Returns the series in the result of a rule's expression at a time.
-fn result(app: &AppState, rule: &Rule, time: i64) -> Result<Vec<(Labels, f64)>, String> {
     let options = Options {
         limits: limits(app),
         ..Options::default()
     };
     let stopper = stopper(Arc::new(|| false), PATIENCE);
-    let expression = &rule.expression;
+    let expression = &rule.rule.expression;
     let answer = seiner_promql::instant(&*app.store, expression, time, &options, Some(stopper));
-    match answer.map_err(|error| error.to_string())?.data {
-        Data::Vector(_, series) => Ok(series),
-        Data::Scalar(_, value) => Ok(vec![(Labels::new(), value)]),
-        _ => Err("the expression has no number at a time, but a text or a range".to_string()),
-    }
+    let mut run = rule.run();
+    run.time = Some(time);
+    run.seconds = started.elapsed().as_secs_f64();
+    let result = match answer.map_err(|error| error.to_string())?.data {
+        Data::Vector(_, series) => series,
+        Data::Scalar(_, value) => vec![(Labels::new(), value)],
+        _ => {
+            return Err(
+                "the expression has no number at a time, but a text or a range".to_string(),
+            );
+        }
+    };
+    run.state
+        .update(&rule.rule, time, group.interval, &result)?;
+    run.error.clear();
+    Ok(())
 }
 
 /// Returns the address of the expression's present result.
