@@ -15,6 +15,7 @@ pub enum Source<'a> {
     /// Directory that another process may write to.
     Live(&'a Path),
     /// Files that do not change.
+    #[cfg(feature = "object-storage")]
     Still(Arc<dyn Disk>),
 }
 
@@ -37,6 +38,7 @@ pub struct Moment {
 pub fn take(source: &Source<'_>, target: &dyn Target) -> Result<Moment, Error> {
     match source {
         Source::Live(path) => read_directory(path, |disk| attempt(disk, target)),
+        #[cfg(feature = "object-storage")]
         Source::Still(disk) => match attempt(disk.clone(), target)? {
             Reading::Done(moment) | Reading::Doubtful(moment) => Ok(moment),
         },
