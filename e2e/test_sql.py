@@ -349,6 +349,7 @@ def test_rows_of_long_answers_stay_in_memory_only_until_they_are_sent(serve):
         assert peak < 400_000, f"{peak} KiB"
 
 
+@needs_sql
 def test_queries_have_a_time_limit(serve):
     flight = pytest.importorskip("pyarrow.flight")
     psycopg = pytest.importorskip("psycopg", reason="psycopg is not installed: pip install -r requirements.txt")
