@@ -36,6 +36,16 @@ export function svg(tag: string, attributes: Attributes = {}, ...children: Child
   return element;
 }
 
+/** Creates a table of texts with a caption for screen readers. It scrolls sideways if it is too wide. */
+export function table(caption: string, heads: readonly string[], body: HTMLElement): HTMLElement {
+  const head = h('tr', {}, ...heads.map((text) => h('th', { scope: 'col' }, text)));
+  return h('div', { class: 'sideways' }, h('table', { class: 'plainly', 'aria-label': caption }, h('thead', {}, head), body));
+}
+
+/** Creates the body of a table with these cells. */
+export const body = (rows: readonly (readonly Child[])[]): HTMLElement =>
+  h('tbody', {}, ...rows.map((cells) => h('tr', {}, ...cells.map((cell) => h('td', {}, cell)))));
+
 /** Replaces the children of an element. */
 export function put(element: Element, ...children: Child[]): void {
   const shown = children.filter((child): child is Node | string | number => child !== null && child !== undefined && child !== false);

@@ -1,7 +1,7 @@
 // Ports and nodes of the cluster, if the server is a port of one.
 
 import * as api from '../api';
-import { h, put } from '../dom';
+import { body, h, put, table } from '../dom';
 import * as format from '../format';
 
 const POLL_MS = 2000;
@@ -55,10 +55,7 @@ export class ClusterCard {
     // Text in a rebuilt table cannot be selected.
     if (text === this.shown) return;
     this.shown = text;
-    const heads = HEADS.map((head) => h('th', { scope: 'col' }, head));
-    const lines = rows.map((cells) => h('tr', {}, ...cells.map((cell) => h('td', {}, cell))));
-    const table = h('table', { class: 'plainly', 'aria-label': 'Ports' }, h('thead', {}, h('tr', {}, ...heads)), h('tbody', {}, ...lines));
     const foot = h('p', { class: 'foot' }, notes.join(' · '));
-    put(this.root, h('section', { class: 'card', 'aria-label': 'Cluster' }, h('h2', {}, 'Cluster'), h('div', { class: 'sideways' }, table), foot));
+    put(this.root, h('section', { class: 'card', 'aria-label': 'Cluster' }, h('h2', {}, 'Cluster'), table('Ports', HEADS, body(rows)), foot));
   }
 }

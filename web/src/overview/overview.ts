@@ -2,7 +2,7 @@
 
 import * as api from '../api';
 import { Chart } from '../chart';
-import { h, put, say, type Child } from '../dom';
+import { body, h, put, say, table, type Child } from '../dom';
 import * as format from '../format';
 import { drawable } from '../samples';
 import { firstLine } from '../welcome';
@@ -186,10 +186,8 @@ export class Overview {
     const text = JSON.stringify(losses);
     if (text === this.lossesShown) return;
     this.lossesShown = text;
-    const heads = ['File', 'What', 'Rows', 'From', 'To', 'Found'].map((head) => h('th', { scope: 'col' }, head));
-    const rows = losses.map((loss) => h('tr', {}, ...lossCells(loss).map((cell) => h('td', {}, cell))));
-    const table = h('table', { class: 'plainly', 'aria-label': 'Losses' }, h('thead', {}, h('tr', {}, ...heads)), h('tbody', {}, ...rows));
-    put(this.losses, losses.length > 0 && card('Losses', '', h('div', { class: 'sideways' }, table)));
+    const heads = ['File', 'What', 'Rows', 'From', 'To', 'Found'];
+    put(this.losses, losses.length > 0 && card('Losses', '', table('Losses', heads, body(losses.map(lossCells)))));
   }
 
   private showIngest(status: api.Status): void {

@@ -1,7 +1,7 @@
 // The planner: a form for the demand, and the plan for this machine. The server uses the code of `seiner plan`.
 
 import * as api from '../api';
-import { h, put, type Child } from '../dom';
+import { h, put, table as plainTable, type Child } from '../dom';
 import * as format from '../format';
 import { clean, command, QUESTIONS, type Demand, type Question } from './demand';
 
@@ -10,9 +10,8 @@ function card(title: string, name: string, ...children: Child[]): HTMLElement {
 }
 
 function table(caption: string, heads: string[], rows: Child[][]): HTMLElement {
-  const head = h('thead', {}, h('tr', {}, ...heads.map((text) => h('th', { scope: 'col' }, text))));
   const body = rows.map(([first, ...rest]) => h('tr', {}, h('th', { scope: 'row' }, first), ...rest.map((cell) => h('td', {}, cell))));
-  return h('div', { class: 'sideways' }, h('table', { class: 'plainly', 'aria-label': caption }, head, h('tbody', {}, ...body)));
+  return plainTable(caption, heads, h('tbody', {}, ...body));
 }
 
 type Control = HTMLInputElement | HTMLSelectElement;

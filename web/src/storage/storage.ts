@@ -2,7 +2,7 @@
 // classes and the latest decisions. The letters of the papers are under Details.
 
 import * as api from '../api';
-import { h, put, say, svg, type Child } from '../dom';
+import { h, put, say, svg, table, type Child } from '../dom';
 import * as format from '../format';
 import { warningsOf } from '../overview/figures';
 import { bars, barAt, decisionWords, keeps, laneWords, ownPerDay, perByte, planing, segmentWords, signed, years, type Bars } from './figures';
@@ -29,8 +29,6 @@ function card(title: string, name: string, ...children: Child[]): HTMLElement {
 }
 
 const swatch = (name: string): HTMLElement => h('i', { class: `swatch ${name}` });
-const table = (caption: string, heads: string[], body: HTMLElement): HTMLElement =>
-  h('div', { class: 'sideways' }, h('table', { class: 'plainly', 'aria-label': caption }, h('thead', {}, h('tr', {}, ...heads.map((head) => h('th', { scope: 'col' }, head)))), body));
 
 export class Storage {
   readonly root = h('div', { class: 'storage' });

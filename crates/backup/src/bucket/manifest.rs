@@ -38,7 +38,7 @@ impl Manifest {
     pub fn new(store: u64, files: BTreeMap<String, Entry>) -> Manifest {
         Manifest {
             version: VERSION,
-            store: format!("{store:016x}"),
+            store: digits(store),
             files,
         }
     }
@@ -81,6 +81,11 @@ impl Manifest {
         let text = serde_json::to_vec_pretty(self);
         text.map_err(|error| Error::Request(format!("writing the list of a backup: {error}")))
     }
+}
+
+/// Returns the number of a store as a manifest has it.
+pub fn digits(store: u64) -> String {
+    format!("{store:016x}")
 }
 
 /// Returns the key of the manifest of a backup.

@@ -83,13 +83,15 @@ impl Bucket {
         let latest = self.names()?.pop();
         let name = name::next(latest.as_deref(), plan.clock.now())?;
         let latest = latest.map(|name| self.manifest(&name)).transpose()?;
-        if let Some(latest) = { latest.as_ref() }.filter(|latest| latest.store != hex(store)) {
+        if let Some(latest) =
+            { latest.as_ref() }.filter(|latest| latest.store != manifest::digits(store))
+        {
             return Err(Error::Request(format!(
                 "{} has backups of another store ({}) than {} ({}); name a prefix of its own for each store",
                 self.url,
                 latest.store,
                 data.display(),
-                hex(store)
+                manifest::digits(store)
             )));
         }
         let present = self.client.list(manifest::SEGMENTS)?;
@@ -179,8 +181,4 @@ fn absent(object: &str, bytes: u64, found: Option<u64>) -> String {
         None => format!("the object {object} is missing in the bucket"),
         Some(found) => format!("the object {object} has {found} of {bytes} bytes"),
     }
-}
-
-fn hex(store: u64) -> String {
-    format!("{store:016x}")
 }
