@@ -108,6 +108,80 @@ def test_an_alert_fires_and_is_resolved(serve, tmp_path):
     assert metric(server, 'seiner_alerts{state="firing"}') == 0
 
 
+def series(server, query):
+    found = api(server, "query", query=query)["result"]
+    return sorted((one["metric"].get("alertstate") or one["metric"].get("floor"), float(one["value"][1])) for one in found)
+
+
+def test_alerts_go_on_after_a_restart(serve, tmp_path):
+    # Regression: states were lost, so each alert was pending anew.
+    short = "      - alert: Wait\n        expr: climate_temperature > 30\n        for: 1h\n"
+    server = serve(alert_rules=rules_file(tmp_path, RULES + short))
+    write(server, "attic", 31.5)
+
+    def states():
+        return {alert["labels"]["alertname"]: (alert["state"], alert["activeAt"]) for alert in api(server, "alerts")["alerts"]}
+
+    await_(lambda: states().get("RoomIsHot", ("",))[0] == "firing", "the alert does not fire")
+    assert states()["Wait"][0] == "pending"
+    await_(lambda: series(server, "ALERTS") == [("firing", 1), ("pending", 1)], "the states are not stored")
+    [(_, stored)] = series(server, 'ALERTS_FOR_STATE{alertname="RoomIsHot"}')
+    assert abs(stored - time.time()) < 60
+    time.sleep(1.5)
+    before = states()
+    for stop in (server.stop, server.kill):
+        stop()
+        server.start()
+        after = await_(states, "there is no alert")
+        # With a rule of a second, a new alert would not fire with the first evaluation.
+        assert after["RoomIsHot"][0] == "firing" and after["Wait"][0] == "pending", after
+        assert after["RoomIsHot"][1][:22] == before["RoomIsHot"][1][:22]
+        # The time without a server does not count for an alert that is pending.
+        assert before["Wait"][1][:19] <= after["Wait"][1][:19]
+    write(server, "attic", 20)
+    await_(lambda: series(server, "ALERTS") == [], "the series of the alerts do not end")
+
+
+def test_recording_rules_store_series(serve, tmp_path):
+    text = """
+groups:
+  - name: floors
+    interval: 200ms
+    labels: {team: house}
+    rules:
+      - record: floor:temperature:mean
+        expr: avg by (floor) (climate_temperature)
+      - record: floors:hot:count
+        expr: count(floor:temperature:mean > 25)
+        labels: {team: ""}
+"""
+    path = rules_file(tmp_path, text)
+    server = serve(alert_rules=path)
+
+    def line(floor, room, temperature):
+        body = f"climate,floor={floor},room={room} temperature={temperature}"
+        assert requests.post(f"{server.url}/write", data=body, timeout=60).status_code == 204
+
+    line("up", "attic", 31)
+    line("up", "bath", 27)
+    line("down", "cellar", 12)
+    await_(lambda: series(server, "floor:temperature:mean") == [("down", 12), ("up", 29)], "the means are not stored")
+    await_(lambda: series(server, "floors:hot:count") == [(None, 1)], "a rule does not use the one before it")
+    assert api(server, "query", query='floor:temperature:mean{floor="up",team="house"}')["result"]
+    assert not api(server, "query", query='floors:hot:count{team="house"}')["result"]
+    found = [(rule["type"], rule["name"], rule["health"], "alerts" in rule) for rule in api(server, "rules")["groups"][0]["rules"]]
+    assert found == [("recording", "floor:temperature:mean", "ok", False), ("recording", "floors:hot:count", "ok", False)]
+    # A result that is empty ends the series, and so does the removal of the rule.
+    line("up", "attic", 2)
+    await_(lambda: series(server, "floors:hot:count") == [], "the series does not end with its result")
+    path.write_text(text.replace("record: floor:", "record: other:"))
+    await_(lambda: series(server, "floor:temperature:mean") == [], "the series does not end with its rule")
+    assert series(server, "other:temperature:mean")
+    rows = metric(server, 'seiner_ingest_rows_total{protocol="rules"')
+    time.sleep(1)
+    assert metric(server, 'seiner_ingest_rows_total{protocol="rules"') > rows
+
+
 def test_changed_rules_are_read_while_the_server_runs(serve, tmp_path):
     path = rules_file(tmp_path)
     server = serve(alert_rules=path)
@@ -117,7 +191,7 @@ def test_changed_rules_are_read_while_the_server_runs(serve, tmp_path):
     [since] = [alert["activeAt"] for alert in api(server, "alerts")["alerts"]]
     # A broken file changes nothing, and the log names the place.
     path.write_text(RULES.replace("alert: RoomIsHot", "alert: [RoomIsHot"))
-    await_(lambda: "the rules of alerts stay as they are: " in server.log.read_text(), "the error is not logged")
+    await_(lambda: "the rules stay as they are: " in server.log.read_text(), "the error is not logged")
     [line] = [line for line in server.log.read_text().splitlines() if "stay as they are" in line]
     assert " ERROR " in line and "rules.yaml" in line and "line " in line, line
     assert firing()
@@ -168,7 +242,7 @@ def test_rules_that_fail_are_shown_and_others_go_on(serve, tmp_path):
 
 @pytest.mark.parametrize(
     ("text", "reason"),
-    [("groups: [{name: g, rules: [{record: a, expr: b}]}]", "recording rules"), ("groups: 1", "rules.yaml"), (None, "cannot be read")],
+    [("groups: [{name: g, rules: [{record: a, expr: b, for: 1m}]}]", "rule 1 \"a\""), ("groups: 1", "rules.yaml"), (None, "cannot be read")],
 )  # fmt: skip
 def test_a_bad_file_stops_the_start(tmp_path, text, reason):
     path = rules_file(tmp_path, text) if text else tmp_path / "none.yaml"
@@ -202,6 +276,52 @@ def test_the_rules_for_the_store_itself_are_quiet_on_a_sound_store(serve, tmp_pa
     for name in metrics - {"seiner_scrape_failures_total[5m])"}:
         name = name.split("[")[0].rstrip(")")
         assert api(server, "query", query=f"count({name})")["result"] or "rejected" in name, name
+
+
+NUMBERS = [0, 1, -1, 0.12, 1234.5, -0.00123, 12345, 99999.5, 86465.7, -183845, 123456789, 1e17, 1.5e-20, 1435065584.128]
+TEMPLATES = [
+    "{{ $value | humanize }}", "{{ humanize1024 $value }}", "{{ $value | humanizeDuration }}", "{{ humanizePercentage $value }}",
+    "{{ $value | printf `%.2f` }}", "{{ printf `%.3e and %.2g of %s: 5%%` $value $value $labels.host }}", "{{ printf `%f` $value }}",
+    "{{ $labels.host | stripPort | toUpper | title }}", "{{ $labels.text | title }} {{ toLower $labels.text }}", "{{ print `a\tb` }}",
+]  # fmt: skip
+
+
+@pytest.mark.skipif(not shutil.which("promtool"), reason="promtool is not installed: run scripts/need.sh prometheus")
+def test_templates_give_the_texts_of_promtool(serve, tmp_path):
+    times = [n for n in NUMBERS if 0 <= n < 9e9]
+    annotations = {f"a{n}": text for n, text in enumerate(TEMPLATES)}
+    rules = [
+        {"alert": "Shown", "expr": "shown", "annotations": annotations},
+        {"alert": "Time", "expr": "shown >= 0 and shown < 9e9", "annotations": {"time": "{{ $value | humanizeTimestamp }}"}},
+    ]
+    # JSON is YAML as well.
+    path = rules_file(tmp_path, json.dumps({"groups": [{"name": "g", "interval": "200ms", "rules": rules}]}))
+    server = serve(alert_rules=path)
+    labels = {"host": "nas.example:9100", "text": "Two words"}
+    lines = [f"shown,n={n},host=nas.example:9100,text=Two\\ words value={value!r}" for n, value in enumerate(NUMBERS)]
+    assert requests.post(f"{server.url}/write", data="\n".join(lines), timeout=60).status_code == 204
+    count = len(NUMBERS) + len(times)
+    found = await_(lambda: (found := api(server, "alerts")["alerts"]) and len(found) == count and found, "alerts are missing")
+    cases = []
+    for rule in ("Shown", "Time"):
+        alerts = [alert for alert in found if alert["labels"]["alertname"] == rule]
+        expected = [
+            {
+                "exp_labels": {name: value for name, value in alert["labels"].items() if name != "alertname"},
+                "exp_annotations": alert["annotations"],
+            }
+            for alert in alerts
+        ]
+        cases.append({"eval_time": "0m", "alertname": rule, "exp_alerts": expected})
+    series = [
+        {"series": f'shown{{n="{n}",host="{labels["host"]}",text="{labels["text"]}"}}', "values": repr(value)}
+        for n, value in enumerate(NUMBERS)
+    ]
+    case = {"interval": "1m", "input_series": series, "alert_rule_test": cases}
+    (tmp_path / "test.yaml").write_text(json.dumps({"rule_files": [str(path)], "evaluation_interval": "1m", "tests": [case]}))
+    done = subprocess.run(["promtool", "test", "rules", tmp_path / "test.yaml"], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert sum("a0" in alert["annotations"] for alert in found) == len(NUMBERS)
 
 
 @pytest.mark.skipif(not shutil.which("promtool"), reason="promtool is not installed: run scripts/need.sh prometheus")

@@ -250,14 +250,16 @@ export interface PromSeries {
   values: [number, string][];
 }
 
-/** Rule of alerts, as the API of Prometheus lists it. */
-export interface AlertRule {
+/** Rule of alerts or of a recorded series, as the API of Prometheus lists it. */
+export interface Rule {
+  type: 'alerting' | 'recording';
   name: string;
   /** Expression in PromQL. */
   query: string;
   health: 'ok' | 'err' | 'unknown';
   lastError: string;
-  alerts: ActiveAlert[];
+  /** Alerts of a rule that does not record. */
+  alerts?: ActiveAlert[];
 }
 
 /** Alert that fires, or will fire when its condition has lasted long enough. */
@@ -427,8 +429,8 @@ export const RANGE = '/prometheus/api/v1/query_range';
 export const queryRange = async (parameters: Parameters, signal?: AbortSignal): Promise<PromSeries[]> =>
   (await get<{ data: { result: PromSeries[] } }>(RANGE, parameters, signal)).data.result;
 /** Returns the rules of all groups. */
-export const alertRules = async (signal?: AbortSignal): Promise<AlertRule[]> =>
-  (await get<{ data: { groups: { rules: AlertRule[] }[] } }>('/prometheus/api/v1/rules', {}, signal)).data.groups.flatMap((group) => group.rules);
+export const alertRules = async (signal?: AbortSignal): Promise<Rule[]> =>
+  (await get<{ data: { groups: { rules: Rule[] }[] } }>('/prometheus/api/v1/rules', {}, signal)).data.groups.flatMap((group) => group.rules);
 export const sourceCount = async (select: string, signal?: AbortSignal): Promise<number> =>
   (await get<{ total: number }>('/api/v1/sources', { select, limit: 1 }, signal)).total;
 export const stepped = (parameters: Parameters, signal?: AbortSignal): Promise<Answer<Stepped>> =>

@@ -400,7 +400,7 @@ function queryRange(search) {
   return { status: 'success', data: { resultType: 'matrix', result: result.slice(0, Number(search.get('limit') ?? 1e9)) } };
 }
 
-/** Rules of alerts: one that fires for one source and is pending for another. A sick server has one that fails, too. */
+/** Rules of alerts: a recording rule, one that fires for one source and is pending for another. A sick server has one that fails, too. */
 function alertRules() {
   if (scenario === 'empty') return { data: { groups: [] } };
   const alert = (host, state, minutes, value) => ({
@@ -410,9 +410,10 @@ function alertRules() {
     activeAt: new Date(STARTED - minutes * 60e3).toISOString(),
     value,
   });
-  const busy = { name: 'HostIsBusy', query: 'host_load_load1', health: 'ok', lastError: '', alerts: [alert('buoy', 'pending', 3, '91.5'), alert('anchor', 'firing', 14, '96.25')] };
-  const fails = { name: 'DiskFillsUp', query: 'host_fs_free < 1e9', health: 'err', lastError: 'the query needs more than 64 MiB', alerts: [] };
-  return { data: { groups: [{ name: 'hosts', rules: scenario === 'sick' ? [busy, fails] : [busy] }] } };
+  const busy = { type: 'alerting', name: 'HostIsBusy', query: 'host_load_load1', health: 'ok', lastError: '', alerts: [alert('buoy', 'pending', 3, '91.5'), alert('anchor', 'firing', 14, '96.25')] };
+  const recorded = { type: 'recording', name: 'hosts:load:mean', query: 'avg(host_load_load1)', health: 'ok', lastError: '' };
+  const fails = { type: 'alerting', name: 'DiskFillsUp', query: 'host_fs_free < 1e9', health: 'err', lastError: 'the query needs more than 64 MiB', alerts: [] };
+  return { data: { groups: [{ name: 'hosts', rules: scenario === 'sick' ? [recorded, busy, fails] : [recorded, busy] }] } };
 }
 
 /** Dashboards: documents with their revisions, by name. */

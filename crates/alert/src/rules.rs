@@ -25,9 +25,29 @@ pub struct Group {
     pub rules: Vec<Rule>,
 }
 
+/// Rule of a group.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Rule {
+    /// Rule of an alert.
+    Alert(AlertRule),
+    /// Rule that stores its result.
+    Recording(RecordingRule),
+}
+
+/// Rule that stores the result of its expression as series.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RecordingRule {
+    /// Name of the metric of the stored series.
+    pub name: String,
+    /// Expression in PromQL.
+    pub expression: String,
+    /// Labels that are added to those of the result, or replace them. An empty value removes a label.
+    pub labels: BTreeMap<String, String>,
+}
+
 /// Rule of an alert.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Rule {
+pub struct AlertRule {
     /// Name: the label `alertname` of its alerts.
     pub name: String,
     /// Expression in PromQL. Each series of its result is an alert.
@@ -36,10 +56,28 @@ pub struct Rule {
     pub for_ns: i64,
     /// Time in ns for which an alert goes on firing after its result ended.
     pub keep_ns: i64,
-    /// Labels of the alerts. Their values may contain `{{ $value }}` and `{{ $labels.NAME }}`.
+    /// Labels of the alerts. Their values may contain templates: `{{ $value | humanize }}`, `{{ $labels.NAME }}`.
     pub labels: BTreeMap<String, String>,
-    /// Texts for people, with the same placeholders.
+    /// Texts for people, with the same templates.
     pub annotations: BTreeMap<String, String>,
+}
+
+impl Rule {
+    /// Returns the name of the alert or of the recorded metric.
+    pub fn name(&self) -> &str {
+        match self {
+            Rule::Alert(rule) => &rule.name,
+            Rule::Recording(rule) => &rule.name,
+        }
+    }
+
+    /// Returns the expression in PromQL.
+    pub fn expression(&self) -> &str {
+        match self {
+            Rule::Alert(rule) => &rule.expression,
+            Rule::Recording(rule) => &rule.expression,
+        }
+    }
 }
 
 /// The file.
@@ -117,7 +155,8 @@ impl GroupText {
         }
         let mut rules = Vec::new();
         for (number, rule) in self.rules.into_iter().enumerate() {
-            let called = rule.alert.clone().unwrap_or_default();
+            let called = rule.alert.as_ref().or(rule.record.as_ref());
+            let called = called.cloned().unwrap_or_default();
             let place = |error: String| place(format!("rule {} {called:?}: {error}", number + 1));
             rules.push(rule.check(&self.labels).map_err(place)?);
         }
@@ -131,26 +170,33 @@ impl GroupText {
 
 impl RuleText {
     fn check(self, of_group: &BTreeMap<String, String>) -> Result<Rule, String> {
-        if let Some(record) = self.record {
-            return Err(format!(
-                "it records {record:?}; recording rules are not supported, only rules with `alert`"
-            ));
-        }
-        let name = self
-            .alert
-            .ok_or("`alert` is missing: the name of the alert")?;
-        if name.is_empty() {
-            return Err("`alert` is empty; give a name".to_string());
-        }
         seiner_promql::format(&self.expr).map_err(|error| format!("expr: {error}"))?;
         let mut labels = of_group.clone();
-        labels.extend(self.labels);
+        labels.extend(self.labels.clone());
         for label in labels.keys() {
             if !seiner_promql::is_plain_name(label) || label == seiner_promql::METRIC_NAME {
                 return Err(format!("{label:?} is not a name of a label"));
             }
         }
-        Ok(Rule {
+        match (&self.alert, &self.record) {
+            (Some(_), None) => self.alert(labels).map(Rule::Alert),
+            (None, Some(_)) => self.recording(labels).map(Rule::Recording),
+            (None, None) => Err(
+                "`alert` is missing, the name of an alert, or `record`, the name of a metric"
+                    .to_string(),
+            ),
+            (Some(_), Some(_)) => {
+                Err("it has `alert` and `record`; divide it into two rules".to_string())
+            }
+        }
+    }
+
+    fn alert(self, labels: BTreeMap<String, String>) -> Result<AlertRule, String> {
+        let name = self.alert.unwrap_or_default();
+        if name.is_empty() {
+            return Err("`alert` is empty; give a name".to_string());
+        }
+        Ok(AlertRule {
             name,
             expression: self.expr,
             for_ns: time(self.for_time.as_deref(), "for")?.unwrap_or(0),
@@ -159,6 +205,34 @@ impl RuleText {
             annotations: self.annotations,
         })
     }
+
+    fn recording(self, labels: BTreeMap<String, String>) -> Result<RecordingRule, String> {
+        let name = self.record.unwrap_or_default();
+        if !is_metric_name(&name) {
+            return Err("`record` takes a name of letters, digits, `_` and `:`".to_string());
+        }
+        let of_alerts = [
+            ("for", self.for_time.is_some()),
+            ("keep_firing_for", self.keep_firing_for.is_some()),
+            ("annotations", !self.annotations.is_empty()),
+        ];
+        if let Some((key, _)) = of_alerts.iter().find(|(_, given)| *given) {
+            return Err(format!(
+                "{key:?} belongs to alerts, and the rule records; remove it"
+            ));
+        }
+        Ok(RecordingRule {
+            name,
+            expression: self.expr,
+            labels,
+        })
+    }
+}
+
+/// Returns true if a text is a name of a metric.
+fn is_metric_name(text: &str) -> bool {
+    let is_letter = |c: char| c.is_ascii_alphabetic() || c == '_' || c == ':';
+    text.starts_with(is_letter) && text.chars().all(|c| is_letter(c) || c.is_ascii_digit())
 }
 
 fn time(text: Option<&str>, key: &str) -> Result<Option<i64>, String> {
@@ -189,15 +263,19 @@ groups:
           summary: "no samples of {{ $labels.host }}"
       - alert: DiskIsFull
         expr: seiner_disk_used_bytes / seiner_disk_budget_bytes > 0.9
+      - record: team:cpu:sum
+        expr: sum by (room) (host_cpu_usage)
+        labels: { team: "" }
 "#;
 
     #[test]
     fn rules_are_read_from_the_yaml_of_prometheus() {
         let groups = read(FILE).unwrap();
-        assert_eq!((groups.len(), groups[0].rules.len()), (1, 2));
+        assert_eq!((groups.len(), groups[0].rules.len()), (1, 3));
         assert_eq!(groups[0].interval_ns, Some(30_000_000_000));
-        let [silent, full] = &groups[0].rules[..] else {
-            panic!("two rules");
+        let [Rule::Alert(silent), Rule::Alert(full), Rule::Recording(sum)] = &groups[0].rules[..]
+        else {
+            panic!("two alerts and a recording");
         };
         assert_eq!(
             (silent.for_ns, silent.keep_ns),
@@ -206,6 +284,7 @@ groups:
         let labels: Vec<_> = silent.labels.iter().map(|(a, b)| (&**a, &**b)).collect();
         assert_eq!(labels, [("severity", "page"), ("team", "operations")]);
         assert_eq!((full.for_ns, full.annotations.len()), (0, 0));
+        assert_eq!((&*sum.name, &*sum.labels["team"]), ("team:cpu:sum", ""));
     }
 
     #[test]
@@ -222,8 +301,17 @@ groups:
                 "groups: [{name: a, interval: soon, rules: []}]".to_string(),
                 "interval",
             ),
-            (rule("record: a, expr: b"), "recording rules"),
+            (rule("record: a, alert: b, expr: c"), "divide it into two"),
+            (rule("record: a b, expr: c"), "takes a name of letters"),
+            (rule("record: '', expr: c"), "takes a name of letters"),
+            (rule("record: 1a, expr: c"), "rule 1 \"1a\": `record`"),
+            (rule("record: a, expr: c, for: 1m"), "\"for\" belongs"),
+            (
+                rule("record: a, expr: c, annotations: {b: c}"),
+                "\"annotations\" belongs",
+            ),
             (rule("expr: b"), "`alert` is missing"),
+            (rule("alert: '', expr: b"), "`alert` is empty"),
             (rule("alert: a, expr: 'sum('"), "rule 1 \"a\": expr"),
             (rule("alert: a, expr: b, for: soon"), "for:"),
             (rule("alert: a, expr: b, fore: 1m"), "fore"),

@@ -1,19 +1,29 @@
 //! States of the alerts of a rule, by the rules of Prometheus.
 
-use crate::rules::Rule;
+use crate::rules::AlertRule;
 use crate::template;
 use seiner_promql::{Labels, METRIC_NAME};
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
 /// Label with the name of the rule.
-const ALERT_NAME: &str = "alertname";
+pub const ALERT_NAME: &str = "alertname";
+/// Label with the phase, in the series of alerts.
+const ALERT_STATE: &str = "alertstate";
+/// Metric of alerts that are pending or firing: 1 for each.
+const ALERTS: &str = "ALERTS";
+/// Metric of the times since which the results of alerts exist, in seconds since 1970.
+pub const SINCE: &str = "ALERTS_FOR_STATE";
 /// Maximum number of alerts of a rule.
 const MOST_ALERTS: usize = 10_000;
 /// Time for which a resolved alert is kept and sent again, in ns.
 const RESOLVED_NS: i64 = 15 * 60 * 1_000_000_000;
 /// Time after which an alert that still fires is sent again, in ns.
 const RESEND_NS: i64 = 60 * 1_000_000_000;
+/// Maximum time without a server after which alerts go on, in ns, as in Prometheus.
+pub const OUTAGE_NS: i64 = 60 * 60 * 1_000_000_000;
+/// Minimum time after a start in which alerts may come back, in ns.
+const RETURN_NS: i64 = 60 * 1_000_000_000;
 /// Number of intervals after which a receiver may take an alert as resolved if it hears nothing.
 const PATIENCE: i64 = 4;
 
@@ -26,6 +36,17 @@ pub enum Phase {
     Firing,
     /// The alert fired until this time in ns.
     Resolved(i64),
+}
+
+impl Phase {
+    /// Returns the word for the phase in the API of Prometheus.
+    pub fn word(self) -> &'static str {
+        match self {
+            Phase::Pending => "pending",
+            Phase::Firing => "firing",
+            Phase::Resolved(_) => "resolved",
+        }
+    }
 }
 
 /// Alert.
@@ -50,9 +71,45 @@ pub struct Alert {
 }
 
 /// Alerts of a rule.
-#[derive(Clone, Debug, Default)]
+#[derive(Debug, Default)]
 pub struct RuleState {
     alerts: HashMap<Labels, Alert>,
+    /// Times in ns since which alerts of an earlier process have a result, until they come back.
+    remembered: HashMap<Labels, i64>,
+    /// Time in ns until which they may come back.
+    remembered_until: i64,
+}
+
+/// Last stored sample of the metric [`SINCE`].
+#[derive(Clone, Debug)]
+pub struct Stored {
+    /// Labels of the alert.
+    pub labels: Labels,
+    /// Time of the sample in ns: the alert had a result.
+    pub last: i64,
+    /// Value: the time since which it had one, in seconds since 1970; NaN if the alert ended.
+    pub value: f64,
+}
+
+impl Stored {
+    /// Returns the time in ns since which the alert counts as having a result; `None` if it begins anew.
+    fn since(&self, rule: &AlertRule, now: i64) -> Option<i64> {
+        let outage = now.checked_sub(self.last)?;
+        if self.value.is_nan() || !(0..=OUTAGE_NS).contains(&outage) {
+            return None;
+        }
+        let since = ((self.value * 1e3).round() as i64).saturating_mul(1_000_000);
+        let fired = self.last.saturating_sub(since) >= rule.for_ns;
+        Some(if fired {
+            since
+        } else {
+            since.saturating_add(outage).min(now)
+        })
+    }
+}
+
+fn nanoseconds(time: Duration) -> i64 {
+    i64::try_from(time.as_nanos()).unwrap_or(i64::MAX)
 }
 
 impl RuleState {
@@ -67,13 +124,47 @@ impl RuleState {
         active
     }
 
+    /// Returns the series that describe the alerts that are pending or firing, as Prometheus stores them.
+    pub fn series(&self) -> Vec<(Labels, f64)> {
+        let mut series = Vec::new();
+        for alert in self.active() {
+            let mut phase = alert.labels.clone();
+            phase.set(METRIC_NAME, ALERTS);
+            phase.set(ALERT_STATE, alert.phase.word());
+            series.push((phase, 1.0));
+            let mut since = alert.labels.clone();
+            since.set(METRIC_NAME, SINCE);
+            series.push((since, (alert.since / 1_000_000) as f64 / 1e3));
+        }
+        series
+    }
+
+    /// Takes what an earlier process stored last of its alerts, before the first result: alerts that come back within a
+    /// minute or two intervals go on. An alert that fired fires at once. For one that was pending, the time without a
+    /// server does not count. After more than an hour, and for alerts that had ended, nothing is taken.
+    pub fn remember(
+        &mut self,
+        rule: &AlertRule,
+        now: i64,
+        interval: Duration,
+        stored: impl IntoIterator<Item = Stored>,
+    ) {
+        let window = RETURN_NS.max(nanoseconds(interval).saturating_mul(2));
+        self.remembered_until = now.saturating_add(window);
+        let known = stored.into_iter().filter_map(|stored| {
+            let since = stored.since(rule, now)?;
+            Some((stored.labels, since))
+        });
+        self.remembered = known.collect();
+    }
+
     /// Takes the result of the rule's expression at a time.
     ///
     /// # Errors
     /// If two series of the result have the same labels as alerts, or there are too many. The states stay as they are.
     pub fn update(
         &mut self,
-        rule: &Rule,
+        rule: &AlertRule,
         now: i64,
         interval: Duration,
         result: &[(Labels, f64)],
@@ -95,7 +186,13 @@ impl RuleState {
                 ));
             }
         }
-        for (labels, new) in found.iter() {
+        if now > self.remembered_until {
+            self.remembered = HashMap::new();
+        }
+        for (labels, new) in found.iter_mut() {
+            if let Some(since) = self.remembered.remove(labels) {
+                new.since = since;
+            }
             match self.alerts.get_mut(labels) {
                 Some(known) if !matches!(known.phase, Phase::Resolved(_)) => {
                     known.value = new.value;
@@ -107,8 +204,9 @@ impl RuleState {
                 }
             }
         }
-        let interval_ns = i64::try_from(interval.as_nanos()).unwrap_or(i64::MAX);
-        let valid_ns = interval_ns.max(RESEND_NS).saturating_mul(PATIENCE);
+        let valid_ns = nanoseconds(interval)
+            .max(RESEND_NS)
+            .saturating_mul(PATIENCE);
         self.alerts.retain(|labels, alert| {
             alert.advance(rule, now, found.contains_key(labels));
             alert.valid_until = now.saturating_add(valid_ns);
@@ -143,7 +241,7 @@ impl RuleState {
     }
 }
 
-fn alert(rule: &Rule, labels: &Labels, value: f64, now: i64) -> Alert {
+fn alert(rule: &AlertRule, labels: &Labels, value: f64, now: i64) -> Alert {
     let mut own = labels.clone();
     own.remove(METRIC_NAME);
     for (name, text) in &rule.labels {
@@ -168,7 +266,7 @@ fn alert(rule: &Rule, labels: &Labels, value: f64, now: i64) -> Alert {
 
 impl Alert {
     /// Moves to the next phase. `has_result` is true if the expression has a result for the alert.
-    fn advance(&mut self, rule: &Rule, now: i64, has_result: bool) {
+    fn advance(&mut self, rule: &AlertRule, now: i64, has_result: bool) {
         match (self.phase, has_result) {
             (Phase::Pending, true) if now.saturating_sub(self.since) >= rule.for_ns => {
                 self.phase = Phase::Firing;
@@ -210,8 +308,8 @@ mod tests {
     const SECOND: i64 = 1_000_000_000;
     const INTERVAL: Duration = Duration::from_secs(15);
 
-    fn rule(for_s: i64, keep_s: i64) -> Rule {
-        Rule {
+    fn rule(for_s: i64, keep_s: i64) -> AlertRule {
+        AlertRule {
             name: "Hot".into(),
             expression: "temperature > 30".into(),
             for_ns: for_s * SECOND,
@@ -305,6 +403,79 @@ mod tests {
                 .unwrap();
             assert_eq!(state.active().len(), count, "at {second} s");
         }
+    }
+
+    #[test]
+    fn alerts_go_on_after_a_restart() {
+        let rule = rule(600, 0);
+        let minute = 60 * SECOND;
+        let now = 10_000 * minute;
+        let mut before = RuleState::default();
+        for (at, rooms) in [
+            (-30, &["a"][..]),
+            (-15, &["a", "b", "c"]),
+            (-14, &["a", "b"]),
+        ] {
+            before
+                .update(&rule, now + at * minute, INTERVAL, &results(rooms))
+                .unwrap();
+        }
+        let series = before.series();
+        let state = |series: &(Labels, f64)| series.0.get("alertstate").to_string();
+        assert_eq!(
+            series.iter().map(state).collect::<Vec<_>>(),
+            ["firing", "", "pending", ""]
+        );
+        assert_eq!(series[0].0.get(METRIC_NAME), "ALERTS");
+        assert_eq!(series[0].1, 1.0);
+        let stored = |outage: i64| {
+            let since = series
+                .iter()
+                .filter(|(labels, _)| labels.get(METRIC_NAME) == SINCE);
+            let stored = since.map(move |(labels, value)| {
+                let mut labels = labels.clone();
+                labels.remove(METRIC_NAME);
+                Stored {
+                    labels,
+                    last: now - outage,
+                    value: *value,
+                }
+            });
+            stored.collect::<Vec<_>>()
+        };
+        let start = |stored: Vec<Stored>, first: i64| {
+            let mut state = RuleState::default();
+            state.remember(&rule, now, INTERVAL, stored);
+            state.update(&rule, now, INTERVAL, &[]).unwrap();
+            state
+                .update(&rule, now + first, INTERVAL, &results(&["a", "b", "c"]))
+                .unwrap();
+            let since = state
+                .active()
+                .into_iter()
+                .map(|alert| (now - alert.since) / minute);
+            let since: Vec<i64> = since.collect();
+            let fires = phases(&state)
+                .into_iter()
+                .map(|(_, phase)| phase == Phase::Firing);
+            (since, fires.collect::<Vec<bool>>())
+        };
+        // The outage of 14 minutes counts for the alert that fired, and not for the one that was pending.
+        assert_eq!(
+            start(stored(14 * minute), SECOND),
+            (vec![30, 1, 0], vec![true, false, false])
+        );
+        // Samples of sensors come back a while after the start, but not much later.
+        assert_eq!(start(stored(14 * minute), minute).1, [true, false, false]);
+        assert_eq!(start(stored(14 * minute), minute + 1).1, [false; 3]);
+        assert_eq!(start(stored(61 * minute), 0).1, [false; 3]);
+        let ended = stored(14 * minute).into_iter().map(|stored| Stored {
+            value: f64::NAN,
+            ..stored
+        });
+        assert_eq!(start(ended.collect(), 0).1, [false; 3]);
+        let of_the_future = stored(-minute);
+        assert_eq!(start(of_the_future, 0).1, [false; 3]);
     }
 
     #[test]

@@ -149,7 +149,7 @@ impl Deref for AppState {
 }
 
 impl AppState {
-    /// Returns the rules of alerts. There are none before the ports are open.
+    /// Returns the rules. There are none before the ports are open.
     pub fn alerts(&self) -> &AlertState {
         static NONE: LazyLock<AlertState> = LazyLock::new(AlertState::default);
         self.alerts.get().unwrap_or(&NONE)

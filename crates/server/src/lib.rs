@@ -36,6 +36,7 @@ pub mod ingest;
 mod ingest_stream;
 mod intake;
 pub mod key_texts;
+mod known_series;
 mod layers;
 mod limiter;
 mod line_limit;

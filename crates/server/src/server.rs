@@ -306,10 +306,12 @@ impl Server {
         self.open_collectd(stop).await
     }
 
-    /// Reads the rules of alerts, and starts their evaluation if there is a file.
+    /// Reads the rules, and starts their evaluation if there is a file.
     async fn start_alerts(&mut self, stop: &Stop) -> Result<()> {
         let app = self.app.clone();
-        let read = tokio::task::spawn_blocking(move || AlertState::read(&app.settings.alert));
+        let read = tokio::task::spawn_blocking(move || {
+            AlertState::read(&app.settings.alert, app.scrape.names.clone())
+        });
         let state = read.await??;
         // The tasks of the groups read the state, so it must be there before them.
         self.app.alerts.get_or_init(|| state);

@@ -1,7 +1,7 @@
 // Alerts that fire or are pending, and rules that fail, if the server evaluates rules.
 
 import * as api from '../api';
-import { h, put } from '../dom';
+import { h, put, table } from '../dom';
 import * as format from '../format';
 import { emptyExplorer, write } from '../location';
 
@@ -14,13 +14,13 @@ const HEADS = ['State', 'Alert', 'Labels', 'Since', 'Value', 'Summary'];
 
 /** Alert with its rule. */
 interface Row {
-  rule: api.AlertRule;
+  rule: api.Rule;
   alert: api.ActiveAlert;
 }
 
 /** Returns the alerts of all rules: those that fire first, then the ones that began earliest. */
-export function activeAlerts(rules: readonly api.AlertRule[]): Row[] {
-  const rows = rules.flatMap((rule) => rule.alerts.map((alert) => ({ rule, alert })));
+export function activeAlerts(rules: readonly api.Rule[]): Row[] {
+  const rows = rules.flatMap((rule) => (rule.alerts ?? []).map((alert) => ({ rule, alert })));
   const rank = ({ alert }: Row): number => (alert.state === 'firing' ? 0 : 1);
   return rows.sort((a, b) => rank(a) - rank(b) || Date.parse(a.alert.activeAt) - Date.parse(b.alert.activeAt));
 }
@@ -40,7 +40,7 @@ export function alertCells({ rule, alert }: Row): string[] {
 }
 
 /** Returns a sentence about rules and alerts. */
-export function alertsNote(rules: readonly api.AlertRule[], rows: readonly Row[]): string {
+export function alertsNote(rules: readonly api.Rule[], rows: readonly Row[]): string {
   const firing = rows.filter(({ alert }) => alert.state === 'firing').length;
   const pending = rows.length - firing;
   const found = [firing > 0 ? `${format.count(firing)} firing` : '', pending > 0 ? `${format.count(pending)} pending` : ''].filter((part) => part !== '');
@@ -50,8 +50,10 @@ export function alertsNote(rules: readonly api.AlertRule[], rows: readonly Row[]
 }
 
 /** Returns a sentence for each rule that fails. */
-export const failures = (rules: readonly api.AlertRule[]): string[] =>
-  rules.filter((rule) => rule.health === 'err').map((rule) => `Rule ${rule.name} fails, so its alerts stay as they are: ${rule.lastError}`);
+export const failures = (rules: readonly api.Rule[]): string[] =>
+  rules
+    .filter((rule) => rule.health === 'err')
+    .map(({ name, type, lastError }) => `Rule ${name} fails, so ${type === 'recording' ? 'it stores nothing' : 'its alerts stay as they are'}: ${lastError}`);
 
 /** Card with the alerts. It is empty while the server has no rules. */
 export class AlertsCard {
@@ -71,7 +73,7 @@ export class AlertsCard {
     else this.draw(rules);
   }
 
-  private draw(rules: readonly api.AlertRule[]): void {
+  private draw(rules: readonly api.Rule[]): void {
     const rows = activeAlerts(rules);
     const note = alertsNote(rules, rows);
     const failed = failures(rules);
@@ -80,15 +82,13 @@ export class AlertsCard {
     // Text in a rebuilt table cannot be selected.
     if (text === this.shown) return;
     this.shown = text;
-    const heads = HEADS.map((head) => h('th', { scope: 'col' }, head));
     const body = lines.map(({ cells, query }) => h('tr', {}, ...cells.map((cell, at) => this.cell(cell, HEADS[at]!, query))));
-    const table = lines.length > 0 && h('table', { class: 'plainly', 'aria-label': 'Alerts' }, h('thead', {}, h('tr', {}, ...heads)), h('tbody', {}, ...body));
     const card = h(
       'section',
       { class: 'card', 'aria-label': 'Alerts' },
       h('h2', {}, 'Alerts'),
       ...failed.map((sentence) => h('p', { class: 'notice' }, sentence)),
-      table && h('div', { class: 'sideways' }, table),
+      lines.length > 0 && table('Alerts', HEADS, h('tbody', {}, ...body)),
       h('p', { class: 'foot' }, note),
     );
     put(this.root, rules.length > 0 && card);

@@ -201,7 +201,7 @@ test.describe('overview', () => {
     await page.goto('/');
     const rows = page.getByRole('table', { name: 'Alerts' }).locator('tbody tr');
     await expect(rows).toHaveText([/fires.*HostIsBusy.*host=anchor.*96\.25.*anchor has used/, /pending.*host=buoy.*91\.5/]);
-    await expect(page.getByText('1 rule; 1 firing, 1 pending')).toBeVisible();
+    await expect(page.getByText('2 rules; 1 firing, 1 pending')).toBeVisible();
     await rows.first().getByRole('link').click();
     await expect(page).toHaveTitle('Explorer · Seiner');
     expect(params(page).get('promql')).toBe('host_load_load1');

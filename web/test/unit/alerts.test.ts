@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import type { ActiveAlert, AlertRule } from '../../src/api';
+import type { ActiveAlert, Rule } from '../../src/api';
 import { activeAlerts, alertCells, alertsNote, failures } from '../../src/overview/alerts';
 
 const alert = (state: ActiveAlert['state'], activeAt: string, value = '31.5'): ActiveAlert => ({
@@ -9,7 +9,7 @@ const alert = (state: ActiveAlert['state'], activeAt: string, value = '31.5'): A
   activeAt,
   value,
 });
-const rule = (...alerts: ActiveAlert[]): AlertRule => ({ name: 'RoomIsHot', query: 'climate > 30', health: 'ok', lastError: '', alerts });
+const rule = (...alerts: ActiveAlert[]): Rule => ({ type: 'alerting', name: 'RoomIsHot', query: 'climate > 30', health: 'ok', lastError: '', alerts });
 
 test('alerts that fire come first, then the earliest', () => {
   const rules = [rule(alert('pending', '2026-11-01T00:00:00Z'), alert('firing', '2026-11-03T00:00:00Z')), rule(alert('firing', '2026-11-02T00:00:00Z'))];
@@ -32,4 +32,7 @@ test('a sentence counts rules and alerts', () => {
 
 test('a rule that fails states the reason', () => {
   expect(failures([rule(), { ...rule(), health: 'err', lastError: 'too much memory' }])).toEqual(['Rule RoomIsHot fails, so its alerts stay as they are: too much memory']);
+  const recording: Rule = { type: 'recording', name: 'a:mean', query: 'avg(a)', health: 'err', lastError: 'the disk is full' };
+  expect(failures([recording])).toEqual(['Rule a:mean fails, so it stores nothing: the disk is full']);
+  expect(activeAlerts([recording])).toEqual([]);
 });

@@ -1,12 +1,12 @@
 //! Tasks of the groups: evaluation of their rules, and delivery of their alerts.
 
-use super::state::{AlertState, GroupState, RunningRule};
-use super::{command, manager};
+use super::state::{AlertState, GroupState, Groups, RunningRule};
+use super::{command, manager, storage};
 use crate::app_state::AppState;
 use crate::ingest::now;
 use crate::prometheus::{limits, stopper};
 use crate::shutdown::Stop;
-use seiner_alert::{Alert, Phase, message};
+use seiner_alert::{Alert, AlertRule, Phase, Rule, message};
 use seiner_promql::{Data, Labels, Options};
 use serde_json::Value;
 use std::sync::Arc;
@@ -31,14 +31,18 @@ struct Due {
 
 /// Evaluates the rules of all groups until the stop. New groups replace the previous ones.
 pub async fn serve(app: Arc<AppState>, mut stop: Stop) {
+    let mut before = Groups::default();
     loop {
+        let present = app.alerts().groups();
+        end_removed(&app, &before, &present).await;
+        before = present.clone();
         let mut groups = JoinSet::new();
-        for group in &*app.alerts().groups() {
+        for group in &*present {
             groups.spawn(serve_group(app.clone(), group.clone()));
         }
         let ended = async {
             while groups.join_next().await.is_some() {
-                tracing::error!("the evaluation of a group of alerts ended");
+                tracing::error!("the evaluation of a group of rules ended");
             }
             std::future::pending::<()>().await;
         };
@@ -51,6 +55,28 @@ pub async fn serve(app: Arc<AppState>, mut stop: Stop) {
         if is_over {
             return;
         }
+    }
+}
+
+/// Ends the series of rules that are no longer there.
+async fn end_removed(app: &Arc<AppState>, before: &Groups, after: &Groups) {
+    let (app, before, after) = (app.clone(), before.clone(), after.clone());
+    let ended = tokio::task::spawn_blocking(move || {
+        let kept: Vec<&RunningRule> = after.iter().flat_map(|group| &group.rules).collect();
+        for rule in before.iter().flat_map(|group| &group.rules) {
+            if kept.iter().any(|kept| kept.is(rule)) {
+                continue;
+            }
+            if let Err(error) = storage::store(&app, &mut rule.known(), &[], now()) {
+                let name = rule.rule.name();
+                tracing::warn!(
+                    "the series of rule {name:?}, which was removed, do not end: {error}"
+                );
+            }
+        }
+    });
+    if let Err(error) = ended.await {
+        tracing::error!("the series of removed rules do not end: {error}");
     }
 }
 
@@ -69,7 +95,7 @@ async fn serve_group(app: Arc<AppState>, group: Arc<GroupState>) {
         let (time, due) = match evaluated.await {
             Ok(evaluated) => evaluated,
             Err(error) => {
-                tracing::error!("the rules of a group of alerts were not evaluated: {error}");
+                tracing::error!("the rules of a group were not evaluated: {error}");
                 continue;
             }
         };
@@ -91,12 +117,12 @@ fn evaluate(app: &AppState, group: &GroupState, time: i64) -> Due {
             alerts.failures.fetch_add(1, Relaxed);
             let mut run = rule.run();
             if run.error != error {
-                tracing::warn!("rule {:?} of alerts failed: {error}", rule.rule.name);
+                tracing::warn!("rule {:?} failed: {error}", rule.rule.name());
             }
             run.error = error;
         }
         let run = rule.run();
-        let source = source(app, &rule.rule.expression);
+        let source = source(app, rule.rule.expression());
         let texts = |alerts: Vec<&Alert>| {
             let texts = alerts.into_iter().map(|alert| message(alert, &source));
             texts.collect::<Vec<_>>()
@@ -106,7 +132,7 @@ fn evaluate(app: &AppState, group: &GroupState, time: i64) -> Due {
                 Phase::Resolved(_) => "resolved",
                 _ => "firing",
             };
-            tracing::info!("alert {:?} is {word}", rule.rule.name);
+            tracing::info!("alert {:?} is {word}", rule.rule.name());
         }
         due.all.extend(texts(run.state.due(time)));
         due.changed.extend(texts(run.state.changed()));
@@ -121,29 +147,54 @@ fn evaluate_rule(
     time: i64,
 ) -> Result<(), String> {
     let started = crate::time::now();
+    let result = result(app, rule.rule.expression(), time);
+    {
+        let mut run = rule.run();
+        run.time = Some(time);
+        run.seconds = started.elapsed().as_secs_f64();
+    }
+    let series = match &rule.rule {
+        Rule::Alert(terms) => update(app, group, (rule, terms), time, &result?)?,
+        Rule::Recording(terms) => terms.series(result?)?,
+    };
+    storage::store(app, &mut rule.known(), &series, time)?;
+    rule.run().error.clear();
+    Ok(())
+}
+
+/// Updates the alerts of a rule. Returns the series that describe them.
+fn update(
+    app: &AppState,
+    group: &GroupState,
+    (rule, terms): (&RunningRule, &AlertRule),
+    time: i64,
+    result: &[(Labels, f64)],
+) -> Result<Vec<(Labels, f64)>, String> {
+    let is_resumed = rule.run().is_resumed;
+    if !is_resumed {
+        let stored = storage::stored(app, terms, time)?;
+        let mut run = rule.run();
+        run.state.remember(terms, time, group.interval, stored);
+        run.is_resumed = true;
+    }
+    let mut run = rule.run();
+    run.state.update(terms, time, group.interval, result)?;
+    Ok(run.state.series())
+}
+
+/// Returns the series in the result of an expression at a time.
+fn result(app: &AppState, expression: &str, time: i64) -> Result<Vec<(Labels, f64)>, String> {
     let options = Options {
         limits: limits(app),
         ..Options::default()
     };
     let stopper = stopper(Arc::new(|| false), PATIENCE);
-    let expression = &rule.rule.expression;
     let answer = seiner_promql::instant(&*app.store, expression, time, &options, Some(stopper));
-    let mut run = rule.run();
-    run.time = Some(time);
-    run.seconds = started.elapsed().as_secs_f64();
-    let result = match answer.map_err(|error| error.to_string())?.data {
-        Data::Vector(_, series) => series,
-        Data::Scalar(_, value) => vec![(Labels::new(), value)],
-        _ => {
-            return Err(
-                "the expression has no number at a time, but a text or a range".to_string(),
-            );
-        }
-    };
-    run.state
-        .update(&rule.rule, time, group.interval, &result)?;
-    run.error.clear();
-    Ok(())
+    match answer.map_err(|error| error.to_string())?.data {
+        Data::Vector(_, series) => Ok(series),
+        Data::Scalar(_, value) => Ok(vec![(Labels::new(), value)]),
+        _ => Err("the expression has no number at a time, but a text or a range".to_string()),
+    }
 }
 
 /// Returns the address of the expression's present result.

@@ -1,11 +1,11 @@
 //! Rules and alerts, as the API of Prometheus lists them.
 
-use super::state::{GroupState, RunningRule};
+use super::state::{GroupState, Run, RunningRule};
 use crate::app_state::AppState;
 use crate::prometheus::last_time;
 use axum::Json;
 use axum::extract::State;
-use seiner_alert::{Alert, Phase, labels};
+use seiner_alert::{Alert, AlertRule, Phase, RecordingRule, Rule, labels};
 use seiner_model::rfc3339;
 use seiner_promql::number_text;
 use serde_json::{Value, json};
@@ -39,6 +39,32 @@ fn group(group: &GroupState) -> Value {
 
 fn rule(rule: &RunningRule) -> Value {
     let run = rule.run();
+    let health = match (run.time, run.error.is_empty()) {
+        (None, _) => "unknown",
+        (_, true) => "ok",
+        _ => "err",
+    };
+    let mut value = match &rule.rule {
+        Rule::Alert(rule) => alerting(rule, &run),
+        Rule::Recording(rule) => recording(rule),
+    };
+    value["health"] = health.into();
+    value["lastError"] = run.error.as_str().into();
+    value["lastEvaluation"] = last_time(run.time).into();
+    value["evaluationTime"] = run.seconds.into();
+    value
+}
+
+fn recording(rule: &RecordingRule) -> Value {
+    json!({
+        "type": "recording",
+        "name": rule.name,
+        "query": rule.expression,
+        "labels": rule.labels,
+    })
+}
+
+fn alerting(rule: &AlertRule, run: &Run) -> Value {
     let active = run.state.active();
     let is = |phase: Phase| active.iter().any(|alert| alert.phase == phase);
     let state = match (is(Phase::Firing), is(Phase::Pending)) {
@@ -46,13 +72,6 @@ fn rule(rule: &RunningRule) -> Value {
         (_, true) => "pending",
         _ => "inactive",
     };
-    let health = match (run.time, run.error.is_empty()) {
-        (None, _) => "unknown",
-        (_, true) => "ok",
-        _ => "err",
-    };
-    let alerts: Vec<Value> = active.iter().map(|one| alert(one)).collect();
-    let rule = &rule.rule;
     json!({
         "type": "alerting",
         "name": rule.name,
@@ -62,23 +81,15 @@ fn rule(rule: &RunningRule) -> Value {
         "labels": rule.labels,
         "annotations": rule.annotations,
         "state": state,
-        "health": health,
-        "lastError": run.error,
-        "lastEvaluation": last_time(run.time),
-        "evaluationTime": run.seconds,
-        "alerts": alerts,
+        "alerts": active.into_iter().map(alert).collect::<Vec<_>>(),
     })
 }
 
 fn alert(alert: &Alert) -> Value {
-    let state = match alert.phase {
-        Phase::Pending => "pending",
-        _ => "firing",
-    };
     json!({
         "labels": labels(alert),
         "annotations": alert.annotations,
-        "state": state,
+        "state": alert.phase.word(),
         "activeAt": rfc3339(alert.since),
         "value": number_text(alert.value),
     })

@@ -1,5 +1,6 @@
-//! Rules with their states, for the evaluation, `/metrics` and the API of Prometheus.
+//! Rules with their states: for the evaluation, `/metrics` and the API of Prometheus.
 
+use crate::known_series::{KnownSeries, NameMemory};
 use crate::metric_text::{labelled, labelled_counters};
 use crate::settings::AlertSettings;
 use anyhow::{Context, Result};
@@ -23,6 +24,8 @@ type Seen = Option<(SystemTime, u64)>;
 #[derive(Debug, Default)]
 pub struct AlertState {
     groups: RwLock<Groups>,
+    /// Memory for the names of stored series.
+    names: Arc<NameMemory>,
     /// Version of the file that was read last.
     seen: Mutex<Seen>,
     /// Signals new groups.
@@ -53,14 +56,23 @@ pub struct GroupState {
 pub struct RunningRule {
     /// Rule.
     pub rule: Rule,
+    /// State: the one of the same rule in an earlier version of the file, if there is one.
+    state: Arc<RunningState>,
+}
+
+#[derive(Debug)]
+struct RunningState {
     run: Mutex<Run>,
+    known: Mutex<KnownSeries>,
 }
 
 /// Alerts of a rule, and its last evaluation.
-#[derive(Clone, Debug, Default)]
+#[derive(Debug, Default)]
 pub struct Run {
-    /// Alerts.
+    /// Alerts; none of a recording rule.
     pub state: RuleState,
+    /// True if the alerts of an earlier process were read.
+    pub is_resumed: bool,
     /// Time of the last evaluation in ns since 1970; `None` before the first one.
     pub time: Option<i64>,
     /// Seconds that it took.
@@ -70,24 +82,50 @@ pub struct Run {
 }
 
 impl RunningRule {
+    fn new(rule: Rule, names: &Arc<NameMemory>) -> RunningRule {
+        let known = KnownSeries::new(names.clone());
+        let state = RunningState {
+            run: Mutex::default(),
+            known: Mutex::new(known),
+        };
+        RunningRule {
+            rule,
+            state: Arc::new(state),
+        }
+    }
+
+    /// Returns true if this is the other rule, with the same state.
+    pub fn is(&self, other: &RunningRule) -> bool {
+        Arc::ptr_eq(&self.state, &other.state)
+    }
+
     /// Returns the state, locked.
     pub fn run(&self) -> MutexGuard<'_, Run> {
-        self.run.lock().unwrap_or_else(PoisonError::into_inner)
+        let run = self.state.run.lock();
+        run.unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns the series that the rule has in the store, locked. A store may keep the lock for long, so it is not the
+    /// lock of [`RunningRule::run`], for which requests wait.
+    pub fn known(&self) -> MutexGuard<'_, KnownSeries> {
+        let known = self.state.known.lock();
+        known.unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl AlertState {
-    /// Reads the rules that the settings name.
+    /// Reads the rules that the settings name. `names` is the memory for names of series that rules store.
     ///
     /// # Errors
     /// If the file cannot be read, or is not a file of rules.
-    pub fn read(settings: &AlertSettings) -> Result<AlertState> {
+    pub fn read(settings: &AlertSettings, names: Arc<NameMemory>) -> Result<AlertState> {
         let Some(path) = &settings.rules else {
             return Ok(AlertState::default());
         };
         let seen = seen(path);
         Ok(AlertState {
-            groups: RwLock::new(groups(path, settings.interval, &[])?),
+            groups: RwLock::new(groups(path, settings.interval, &[], &names)?),
+            names,
             seen: Mutex::new(seen),
             ..AlertState::default()
         })
@@ -111,14 +149,14 @@ impl AlertState {
             return;
         }
         *seen = now;
-        match groups(path, settings.interval, &self.groups()) {
+        match groups(path, settings.interval, &self.groups(), &self.names) {
             Ok(groups) => {
                 let rules: usize = groups.iter().map(|group| group.rules.len()).sum();
                 *self.groups.write().unwrap_or_else(PoisonError::into_inner) = groups;
                 self.changed.notify_one();
-                tracing::info!("the {rules} rules of alerts were read again");
+                tracing::info!("the {rules} rules were read again");
             }
-            Err(error) => tracing::error!("the rules of alerts stay as they are: {error:#}"),
+            Err(error) => tracing::error!("the rules stay as they are: {error:#}"),
         }
     }
 
@@ -149,7 +187,7 @@ impl AlertState {
         labelled_counters(
             encoder,
             "alert_evaluations",
-            "Evaluations of rules of alerts",
+            "Evaluations of rules",
             "result",
             &[
                 ("ok", succeeded(&self.evaluations, failures)),
@@ -175,30 +213,41 @@ fn seen(path: &Path) -> Seen {
 }
 
 /// Reads the groups of a file. Rules that are the same as before keep their states.
-fn groups(path: &Path, usual: Duration, before: &[Arc<GroupState>]) -> Result<Groups> {
+fn groups(
+    path: &Path,
+    usual: Duration,
+    before: &[Arc<GroupState>],
+    names: &Arc<NameMemory>,
+) -> Result<Groups> {
     let name = path.display();
     let text = std::fs::read_to_string(path)
         .with_context(|| format!("alert_rules: {name} cannot be read"))?;
     let groups = seiner_alert::read(&text).with_context(|| format!("alert_rules: {name}"))?;
     let groups = groups.into_iter().map(|group| {
         let before = before.iter().find(|before| before.name == group.name);
-        Arc::new(running(group, usual, before.map(|before| &**before)))
+        Arc::new(running(group, usual, before.map(|before| &**before), names))
     });
     Ok(groups.collect())
 }
 
-fn running(group: Group, usual: Duration, before: Option<&GroupState>) -> GroupState {
+fn running(
+    group: Group,
+    usual: Duration,
+    before: Option<&GroupState>,
+    names: &Arc<NameMemory>,
+) -> GroupState {
     let interval = group
         .interval_ns
         .map(|ns| Duration::from_nanos(ns.max(1) as u64));
-    let state_of = |rule: &Rule| {
-        let mut rules = before.iter().flat_map(|before| &before.rules);
-        let same = rules.find(|before| before.rule == *rule);
-        same.map(|same| same.run().clone()).unwrap_or_default()
-    };
-    let rules = group.rules.into_iter().map(|rule| RunningRule {
-        run: Mutex::new(state_of(&rule)),
-        rule,
+    let rules = group.rules.into_iter().map(|rule| {
+        let mut known = before.iter().flat_map(|before| &before.rules);
+        match known.find(|known| known.rule == rule) {
+            Some(known) => RunningRule {
+                rule,
+                state: known.state.clone(),
+            },
+            None => RunningRule::new(rule, names),
+        }
     });
     GroupState {
         name: group.name,
@@ -225,7 +274,7 @@ mod tests {
             rules: Some(path.clone()),
             ..AlertSettings::default()
         };
-        let state = AlertState::read(&settings).unwrap();
+        let state = AlertState::read(&settings, Arc::default()).unwrap();
         for rule in &state.groups()[0].rules {
             rule.run().seconds = 7.0;
         }
@@ -233,7 +282,7 @@ mod tests {
             let groups = state.groups();
             let rules = groups.iter().flat_map(|group| &group.rules);
             rules
-                .map(|rule| (rule.rule.name.clone(), rule.run().seconds))
+                .map(|rule| (rule.rule.name().to_string(), rule.run().seconds))
                 .collect::<Vec<_>>()
         };
         let first = [("A".to_string(), 7.0), ("B".to_string(), 7.0)];

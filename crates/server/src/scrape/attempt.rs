@@ -1,12 +1,12 @@
 //! One scrape of a target.
 
 use super::PROTOCOL;
-use super::known::KnownSeries;
 use super::outside::{Fetched, Outside};
-use super::samples::{STALE_MARKER, Samples};
+use super::samples::Samples;
 use super::state::{Health, Report};
 use super::target::Target;
 use crate::app_state::AppState;
+use crate::known_series::{KnownSeries, STALE_MARKER};
 use crate::metric_metadata::MetricMetadata;
 use crate::series::{self, Stored};
 use seiner_wire::exposition::{BadText, Exposition, Form, Item};

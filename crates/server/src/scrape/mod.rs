@@ -6,7 +6,6 @@
 mod attempt;
 mod discovery;
 mod http;
-mod known;
 mod login;
 mod outside;
 mod samples;

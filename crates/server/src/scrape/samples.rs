@@ -1,19 +1,15 @@
 //! Rows of a scrape: samples of the text, stale markers of vanished series, and the series about the scrape itself.
 
-use super::known::{KnownSeries, Noted};
+use crate::known_series::{KnownSeries, Noted, STALE_MARKER};
 use crate::series::SeriesDecoder;
 use seiner_model::{Batch, Cell, Value};
 use seiner_store::Receipt;
 use seiner_wire::exposition::{Exposition, Item, Sample, TargetLabels};
 use seiner_wire::line::Arena;
-use seiner_wire::otlp::STALE;
 use seiner_wire::remote_write::{Malformed, Rejections, VALUE};
 
 /// Series about a scrape and their values.
 pub type Report = [(&'static str, f64); 3];
-
-/// Value that ends a series.
-pub const STALE_MARKER: f64 = f64::from_bits(STALE);
 
 /// Row in the making: name, time in ns, and value.
 type Made<'b> = (&'b [u8], i64, f64);

@@ -1,7 +1,7 @@
 //! State of scraping for `/status`, `/metrics` and the API of Prometheus.
 
-use super::known::NameMemory;
 use super::target::Target;
+use crate::known_series::NameMemory;
 use crate::metric_text::{labelled, labelled_counters};
 use crate::settings::ScrapeJob;
 use prometheus_client::encoding::DescriptorEncoder;

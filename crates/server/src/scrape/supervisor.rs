@@ -3,11 +3,11 @@
 use super::attempt;
 use super::discovery::{self, Files};
 use super::http::Http;
-use super::known::KnownSeries;
 use super::outside::Outside;
 use super::state::{Health, TargetState};
 use super::target::Target;
 use crate::app_state::AppState;
+use crate::known_series::KnownSeries;
 use crate::port;
 use crate::shutdown::{self, Stop};
 use seiner_model::rfc3339;

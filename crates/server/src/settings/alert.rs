@@ -11,8 +11,8 @@ pub static SETTINGS: [Setting; 4] = [
         name: "alert_rules",
         default: "none",
         form: "PATH|none",
-        help: "File (YAML) with rules of alerts, in the form of Prometheus: see [alerts.md](alerts.md). The server reads it at \
-               its start, and again when it changes.",
+        help: "File (YAML) with rules of alerts and recorded series, in the form of Prometheus: see \
+               [alerts.md](alerts.md). The server reads it at its start, and again when it changes.",
         assign: |settings, text| file(text).map(|path| settings.alert.rules = path),
     },
     Setting {

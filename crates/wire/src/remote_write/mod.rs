@@ -15,5 +15,5 @@ mod tests;
 pub use crate::protobuf::{Fault, Malformed};
 pub use decoder::{VALUE, Version, WriteDecoder};
 pub use metadata::{METRIC_TYPES, Metadata};
-pub use notation::{LabelNotation, METRIC_NAME, source_key};
+pub use notation::{LabelNotation, METRIC_NAME, put_name, source_key};
 pub use rejections::{MAX_LISTED, Rejection, Rejections};

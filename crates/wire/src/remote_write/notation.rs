@@ -91,6 +91,13 @@ fn invalid(text: impl Into<String>) -> KeyError {
     KeyError::Notation(text.into())
 }
 
+/// Appends the name of a series in [`LabelNotation`]. Labels must be sorted by name, [`METRIC_NAME`] among them.
+pub fn put_name<'a>(labels: impl IntoIterator<Item = (&'a str, &'a str)>, name: &mut Vec<u8>) {
+    for (label, value) in labels {
+        put_label(label.as_bytes(), value.as_bytes(), name);
+    }
+}
+
 /// Appends a label to a name.
 pub(crate) fn put_label(label: &[u8], value: &[u8], name: &mut Vec<u8>) {
     let long = |bytes: &[u8]| 1 + number_len(bytes.len()) + bytes.len();

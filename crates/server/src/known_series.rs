@@ -1,14 +1,17 @@
-//! Names of the series that a target has, so that those that vanish are found.
+//! Names of the series that a target or a rule has, so that those that vanish are found and ended.
 
+use seiner_wire::otlp::STALE;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::Relaxed;
 
+/// Value that ends a series.
+pub const STALE_MARKER: f64 = f64::from_bits(STALE);
 /// Bytes that a name takes besides its text, approximately.
 const ENTRY_BYTES: usize = 48;
 
-/// Memory for the names of all targets.
+/// Memory for the names of all targets and rules.
 #[derive(Debug, Default)]
 pub struct NameMemory {
     used: AtomicUsize,
@@ -41,19 +44,20 @@ impl NameMemory {
 /// Result of noting a name.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Noted {
-    /// The name is present in this scrape.
+    /// The name is present in this round.
     Present,
-    /// The name was present in this scrape before.
+    /// The name was present in this round before.
     Repeated,
     /// There is no memory for another name.
     Full,
 }
 
-/// Series of a target, by their names.
+/// Series of a target or rule, by their names. Each scrape or evaluation is a round.
+#[derive(Debug)]
 pub struct KnownSeries {
-    /// Number of the last scrape with the series.
+    /// Number of the last round with the series.
     names: HashMap<Box<[u8]>, u64>,
-    scrape: u64,
+    round: u64,
     memory: Arc<NameMemory>,
 }
 
@@ -62,20 +66,20 @@ impl KnownSeries {
     pub fn new(memory: Arc<NameMemory>) -> KnownSeries {
         KnownSeries {
             names: HashMap::new(),
-            scrape: 0,
+            round: 0,
             memory,
         }
     }
 
-    /// Begins a scrape.
+    /// Begins a round.
     pub fn begin(&mut self) {
-        self.scrape += 1;
+        self.round += 1;
     }
 
-    /// Notes a series of this scrape.
+    /// Notes a series of this round.
     pub fn note(&mut self, name: &[u8]) -> Noted {
         if let Some(last) = self.names.get_mut(name) {
-            return match std::mem::replace(last, self.scrape) == self.scrape {
+            return match std::mem::replace(last, self.round) == self.round {
                 true => Noted::Repeated,
                 false => Noted::Present,
             };
@@ -83,14 +87,14 @@ impl KnownSeries {
         if !self.memory.reserve(name.len() + ENTRY_BYTES) {
             return Noted::Full;
         }
-        self.names.insert(name.into(), self.scrape);
+        self.names.insert(name.into(), self.round);
         Noted::Present
     }
 
-    /// Removes the series that this scrape does not have, and returns their names.
+    /// Removes the series that this round does not have, and returns their names.
     pub fn take_vanished(&mut self) -> Vec<Box<[u8]>> {
-        let scrape = self.scrape;
-        let vanished = self.names.extract_if(|_, last| *last != scrape);
+        let round = self.round;
+        let vanished = self.names.extract_if(|_, last| *last != round);
         let vanished: Vec<Box<[u8]>> = vanished.map(|(name, _)| name).collect();
         self.memory.release(bytes(vanished.iter()));
         vanished
