@@ -40,6 +40,18 @@ pub struct BodyOptions {
 #[error("{0}")]
 pub struct ArrowBodyError(String);
 
+/// Returns the error of the library with a remedy. Compressed buffers could take any memory, so the decoder has no codec
+/// for them.
+fn not_decoded(error: &str) -> ArrowBodyError {
+    let is_compressed = error.contains("lz4 feature") || error.contains("zstd feature");
+    ArrowBodyError::new(match is_compressed {
+        true => "the buffers in the body are compressed; send them without compression, and compress the body as a \
+                 whole instead (Content-Encoding)"
+            .to_string(),
+        false => format!("the body is not a stream of Arrow: {error}"),
+    })
+}
+
 impl ArrowBodyError {
     fn new(text: impl Into<String>) -> ArrowBodyError {
         ArrowBodyError(text.into())
@@ -176,9 +188,7 @@ impl ArrowDecoder {
         // decoder is not used any further, so that no state of a broken decoder matters.
         let decoded = catch_unwind(AssertUnwindSafe(|| self.stream.decode(buffer)));
         let decoded = match decoded {
-            Ok(decoded) => decoded.map_err(|error| {
-                ArrowBodyError::new(format!("the body is not a stream of Arrow: {error}"))
-            }),
+            Ok(decoded) => decoded.map_err(|error| not_decoded(&error.to_string())),
             Err(_) => Err(ArrowBodyError::new(
                 "the body is not a stream of Arrow: a message is damaged",
             )),

@@ -5,6 +5,7 @@
 mod convert;
 mod files;
 mod mapping;
+mod messages;
 mod reader;
 pub mod sink;
 #[cfg(test)]
@@ -45,7 +46,8 @@ pub struct Parquet {
 
 /// Import files or streams of Arrow, such as those of `seiner export --format arrow`.
 ///
-/// The columns and flags are those of `seiner import parquet`. Compressed files are not supported.
+/// The columns and flags are those of `seiner import parquet`. Files may be compressed by LZ4 or
+/// Zstandard, such as those of pandas (`to_feather`).
 #[derive(Args)]
 pub struct Arrow {
     #[command(flatten)]

@@ -1,5 +1,6 @@
 //! Reader of files of Parquet and Arrow, some rows at a time.
 
+use super::messages::{END, Messages};
 use crate::arrow_stream::{BatchDecoder, TakeBatch, shielded};
 use anyhow::{Context, Result, bail};
 use arrow_array::RecordBatch;
@@ -18,9 +19,6 @@ const BATCH_ROWS: usize = 32 << 10;
 
 /// Maximum number of cells of a batch.
 const BATCH_CELLS: usize = 1 << 20;
-
-/// Bytes of Arrow that are read at a time.
-const PIECE_BYTES: usize = 1 << 20;
 
 /// First and last bytes of a file of Arrow. A stream has none.
 const MAGIC: &[u8; 6] = b"ARROW1";
@@ -55,18 +53,11 @@ impl Format {
             Format::Parquet => Ok(metadata(&file)?.schema().clone()),
             Format::Arrow => {
                 let mut decoder = BatchDecoder::default();
-                let mut content = content(file)?;
-                while decoder.schema().is_none() {
-                    let piece = piece(&mut content, PIECE_BYTES.min(64 << 10))?;
-                    if piece.is_empty() {
-                        bail!("the file is not complete: it has no schema");
-                    }
-                    // The batches that the piece has are read again later.
-                    let taken = decoder.take(piece, &mut |_| Ok(()));
-                    if decoder.schema().is_none() {
-                        taken?;
-                    }
-                }
+                let first = Messages::new(content(file)?).next()?;
+                let (_, mut first) = first.context("the file is not complete: it has no schema")?;
+                // The decoder looks at a message when another one follows.
+                first.extend_from_slice(&END);
+                decoder.take(first, &mut |_| Ok(()))?;
                 decoder.schema().context("the file has no schema")
             }
         }
@@ -153,14 +144,10 @@ fn read_arrow(
     take: &mut TakeBatch<'_>,
 ) -> Result<()> {
     let full = batch_rows(columns.len());
-    let mut content = content(file)?;
+    let mut messages = Messages::new(content(file)?);
     let mut decoder = BatchDecoder::default();
-    loop {
-        let piece = piece(&mut content, PIECE_BYTES)?;
-        if piece.is_empty() {
-            return decoder.finish();
-        }
-        bar.inc(piece.len() as u64);
+    while let Some((length, message)) = shielded(|| messages.next())? {
+        bar.inc(length);
         let mut divide = |batch: RecordBatch| {
             let batch = batch.project(columns)?;
             for start in (0..batch.num_rows()).step_by(full) {
@@ -168,19 +155,9 @@ fn read_arrow(
             }
             Ok(())
         };
-        decoder.take(piece, &mut divide).map_err(explained)?;
+        decoder.take(message, &mut divide)?;
     }
-}
-
-/// Adds a remedy to the error for compressed buffers.
-fn explained(error: anyhow::Error) -> anyhow::Error {
-    let text = format!("{error:#}");
-    match text.contains("lz4 feature") || text.contains("zstd feature") {
-        true => error.context(
-            "compressed Arrow is not supported; write the file without compression, or as Parquet",
-        ),
-        false => error,
-    }
+    decoder.finish()
 }
 
 /// Returns the part of a file that is a stream of Arrow: a file of Arrow has a magic number and zeros before the stream,
@@ -207,16 +184,6 @@ fn content(mut file: File) -> Result<Take<File>> {
     let content = content.context("the file is not complete: its footer is missing")?;
     file.seek(SeekFrom::Start(begin))?;
     Ok(file.take(content))
-}
-
-/// Reads up to `most` bytes; none at the end.
-fn piece(reader: &mut impl Read, most: usize) -> Result<Vec<u8>> {
-    let mut piece = Vec::with_capacity(most);
-    reader
-        .take(most as u64)
-        .read_to_end(&mut piece)
-        .context("the file cannot be read")?;
-    Ok(piece)
 }
 
 fn batch_rows(columns: usize) -> usize {
