@@ -102,3 +102,4 @@ pub use server::{Server, run};
 pub use settings::{AccessMode, Acknowledge, ArrayIo, LogFormat, Settings};
 pub use size::parse_size;
 pub use storage_target::StorageTarget;
+pub use tls::check_pair;

@@ -166,6 +166,19 @@ fn read(files: &TlsSettings) -> Result<Option<Arc<ServerConfig>>, String> {
         .map_err(|error| wrong(certificate, &error))
 }
 
+/// Checks that a file has certificates, and another file the private key of the first one.
+///
+/// # Errors
+/// A sentence with the file and the remedy.
+pub fn check_pair(certificate: &Path, key: &Path) -> Result<(), String> {
+    let files = TlsSettings {
+        certificate: Some(certificate.to_path_buf()),
+        key: Some(key.to_path_buf()),
+        ..TlsSettings::default()
+    };
+    read(&files).map(drop)
+}
+
 /// Reads the certificates of a file, at least one.
 fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
     let all = CertificateDer::pem_file_iter(path).map_err(|error| wrong(path, &error))?;

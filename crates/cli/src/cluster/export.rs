@@ -1,7 +1,8 @@
 //! `seiner cluster export`: moves the samples of a cluster into a data directory.
 
 use super::connect::Access;
-use super::peers::{HttpPeers, ports_tls};
+use super::peers::HttpPeers;
+use super::port_agent::{PortAgent, PortFiles};
 use super::spare::SpareDirectories;
 use super::store::proposal;
 use crate::failure::Failure;
@@ -18,7 +19,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;
-use ureq::tls::TlsConfig;
 
 /// Steps of the progress bar.
 const STEPS: u64 = 1000;
@@ -61,9 +61,13 @@ impl Export {
         })?;
         let disk: Arc<dyn Disk> = Arc::new(disk);
         let mut state = State::open(&*disk, rows.keyspace())?;
-        let ca = self.ports_ca_file.as_deref();
-        let tls = ca.map(|path| ports_tls(path, None)).transpose()?;
-        let store = port(rows, &self.directory, tls)?;
+        let authorities = self.ports_ca_file.clone();
+        let files = authorities.map(|authorities| PortFiles {
+            authorities,
+            own: None,
+        });
+        let agent = PortAgent::new(files).context("--ports-ca-file")?;
+        let store = port(rows, &self.directory, agent)?;
         let engine = Engine::start(disk.clone(), options(&store)?)?;
         let bar = progress::over(
             STEPS,
@@ -106,9 +110,9 @@ fn with_lease<T>(store: &ClusterStore, work: impl FnOnce() -> T) -> T {
 fn port(
     rows: CassandraRows,
     directory: &Path,
-    tls: Option<TlsConfig>,
+    agent: PortAgent,
 ) -> Result<Arc<ClusterStore>, Failure> {
-    let peers = Arc::new(HttpPeers::new(tls));
+    let peers = Arc::new(HttpPeers::new(agent));
     let around = Surroundings {
         rows: Arc::new(rows),
         disk: Arc::new(SimDisk::new(0)),

@@ -9,6 +9,7 @@ mod measure;
 mod peers;
 #[cfg(feature = "plan")]
 mod plan;
+mod port_agent;
 #[cfg(feature = "plan")]
 mod scale;
 mod spare;

@@ -1,47 +1,20 @@
 //! Connections to the other ports of a cluster, over HTTP.
 
+use super::port_agent::PortAgent;
 use crate::route::url;
-use crate::server_access::{certificates, trusting};
-use anyhow::{Context, Result, bail};
 use seiner_cluster::{ClusterStore, PeerError, Peers, PortRows, wire};
 use seiner_model::{Interval, Selector};
 use seiner_server::SECRET;
 use seiner_store::{Error, Query};
 use serde::{Deserialize, Serialize};
 use std::io::Read;
-use std::path::Path;
 use std::sync::{Arc, OnceLock, Weak};
-use std::time::Duration;
-use ureq::Agent;
-use ureq::tls::{ClientCert, PrivateKey, TlsConfig};
 
-/// Maximum time for a connection. A port that does not accept one in this time counts as failed.
-const CONNECT: Duration = Duration::from_secs(2);
-/// Maximum time for an answer.
-const ANSWER: Duration = Duration::from_secs(60);
 /// Maximum length of an answer, in bytes: more than a port keeps before it hands over.
 const MAX_ANSWER: u64 = 4 << 30;
 
 /// Beginning of the published address of a port with TLS.
 pub const SECURE: &str = "https://";
-
-/// Returns the settings of TLS for requests to ports whose certificates an authority of this file signed. `own` are the
-/// files with the certificate and the key that this port shows, if ports demand certificates.
-///
-/// # Errors
-/// If a file cannot be read or contains none.
-pub fn ports_tls(authorities: &Path, own: Option<(&Path, &Path)>) -> Result<TlsConfig> {
-    let found = certificates(authorities)?;
-    if found.is_empty() {
-        bail!("{} contains no certificate", authorities.display());
-    }
-    let own = own.map(|(certificate, key)| {
-        let text = std::fs::read(key).with_context(|| key.display().to_string())?;
-        let key = PrivateKey::from_pem(&text).with_context(|| key.display().to_string())?;
-        anyhow::Ok(ClientCert::new_with_certs(&certificates(certificate)?, key))
-    });
-    Ok(trusting(&found, own.transpose()?))
-}
 
 /// Query of another port, as it is sent.
 #[derive(Serialize, Deserialize)]
@@ -54,23 +27,16 @@ struct About {
 
 /// Other ports, whose addresses are in the cluster's directory of ports.
 pub struct HttpPeers {
-    agent: Agent,
+    agent: PortAgent,
     /// Store and secret, which are known when the store is open.
     known: OnceLock<(Weak<ClusterStore>, String)>,
 }
 
 impl HttpPeers {
-    /// Returns connections that answer when [`HttpPeers::begin`] has been called. Without settings of TLS, ports with TLS
-    /// cannot be reached.
-    pub fn new(tls: Option<TlsConfig>) -> HttpPeers {
-        let config = Agent::config_builder()
-            .http_status_as_error(false)
-            .timeout_connect(Some(CONNECT))
-            .timeout_global(Some(ANSWER))
-            .tls_config(tls.unwrap_or_else(|| trusting(&[], None)))
-            .user_agent(concat!("seiner/", env!("CARGO_PKG_VERSION")));
+    /// Returns connections that answer when [`HttpPeers::begin`] has been called.
+    pub fn new(agent: PortAgent) -> HttpPeers {
         HttpPeers {
-            agent: config.build().into(),
+            agent,
             known: OnceLock::new(),
         }
     }
@@ -104,6 +70,7 @@ impl HttpPeers {
         let address = url(&address, "http://");
         let sent = self
             .agent
+            .present()
             .post(format!("{address}/cluster/{request}"))
             .header(SECRET, secret)
             .send(&body);

@@ -1,7 +1,8 @@
 //! Store of `seiner serve --cluster`: a port on Cassandra.
 
 use super::connect::Access;
-use super::peers::{HttpPeers, SECURE, answer, ports_tls};
+use super::peers::{HttpPeers, SECURE, answer};
+use super::port_agent::{PortAgent, PortFiles};
 use super::spare::SpareDirectories;
 use crate::failure::Failure;
 use anyhow::Context;
@@ -13,7 +14,6 @@ use seiner_store::{Class, Copies, DEFAULT, Error, Keep};
 use serde_json::{Value, json};
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
-use ureq::tls::TlsConfig;
 
 /// Folder in the data directory for the rows of this port.
 const ENGINE: &str = "port";
@@ -31,7 +31,9 @@ pub fn extend(extensions: Extensions, settings: &Settings) -> Result<Extensions,
     let opened = Directory::open(data.join(ENGINE));
     let disk =
         opened.with_context(|| format!("the data directory {} was not opened", data.display()))?;
-    let peers = Arc::new(HttpPeers::new(tls(settings)?));
+    let peers = Arc::new(HttpPeers::new(
+        PortAgent::new(files(settings)).context("ports_ca_file")?,
+    ));
     let around = Surroundings {
         rows: rows.clone(),
         disk: Arc::new(disk),
@@ -55,15 +57,13 @@ pub fn extend(extensions: Extensions, settings: &Settings) -> Result<Extensions,
     })
 }
 
-/// Returns the settings of TLS for requests to the other ports.
-fn tls(settings: &Settings) -> Result<Option<TlsConfig>, Failure> {
-    let Some(authorities) = &settings.ports_ca_file else {
-        return Ok(None);
-    };
-    let own = settings.tls.certificate.as_deref();
-    let own = own.zip(settings.tls.key.as_deref());
+/// Returns the files of TLS for requests to the other ports.
+fn files(settings: &Settings) -> Option<PortFiles> {
+    let authorities = settings.ports_ca_file.clone()?;
+    let own = settings.tls.certificate.clone();
+    let own = own.zip(settings.tls.key.clone());
     let own = own.filter(|_| settings.tls.client_ca.is_some());
-    Ok(Some(ports_tls(authorities, own).context("ports_ca_file")?))
+    Some(PortFiles { authorities, own })
 }
 
 /// Returns a text that nobody can guess, for a cluster that has no secret yet.
