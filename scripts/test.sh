@@ -104,7 +104,7 @@ step examples examples
 step simulation env SEINER_SIM_FIRST=250 target/debug/simulate "${simulations:-750}"
 step page-units web test:unit
 step page-browser web test:browser
-step_by 3000 sql sql
+step_by 2200 sql sql
 # Tests that need a missing tool are skipped, with a message.
 scripts/need.sh fio libnbd qemu-img || echo "Tests of the block device are skipped"
 scripts/need.sh psql || echo "Tests with psql are skipped"
