@@ -11,7 +11,7 @@ import time
 import pytest
 import requests
 
-from program import PROGRAM, ROOT, environment
+from program import PROGRAM, ROOT, environment, run
 from test_scrape import api, await_
 
 RULES = """
@@ -132,12 +132,23 @@ def test_alerts_go_on_after_a_restart(serve, tmp_path):
     for stop in (server.stop, server.kill):
         stop()
         server.start()
-        after = await_(states, "there is no alert")
+        await_(lambda: len(states()) == 2, "there are no alerts")
+        after = states()
         # With a rule of a second, a new alert would not fire with the first evaluation.
         assert after["RoomIsHot"][0] == "firing" and after["Wait"][0] == "pending", after
         assert after["RoomIsHot"][1][:22] == before["RoomIsHot"][1][:22]
         # The time without a server does not count for an alert that is pending.
         assert before["Wait"][1][:19] <= after["Wait"][1][:19]
+    # An alert that ended without a server does not go on when it comes back after another start.
+    for temperature in (20, 31.5):
+        server.stop()
+        (tmp_path / "line").write_text(f"climate,room=attic temperature={temperature} {time.time_ns()}")
+        done = run("write", "--data", server.data, tmp_path / "line")
+        assert done.returncode == 0, done.stderr
+        server.start()
+        await_(lambda: api(server, "rules")["groups"][0]["rules"][1]["health"] == "ok", "the rules are not evaluated")
+        assert bool(states()) == (temperature > 30)
+    assert states()["RoomIsHot"][1][:19] > after["RoomIsHot"][1][:19]
     write(server, "attic", 20)
     await_(lambda: series(server, "ALERTS") == [], "the series of the alerts do not end")
 

@@ -15,4 +15,4 @@ mod template;
 
 pub use message::{labels, message};
 pub use rules::{AlertRule, Group, RecordingRule, Rule, RuleError, read};
-pub use state::{ALERT_NAME, Alert, OUTAGE_NS, Phase, RuleState, SINCE, Stored};
+pub use state::{ALERT_NAME, ALERTS, Alert, OUTAGE_NS, Phase, RuleState, SINCE, Stored};

@@ -11,7 +11,7 @@ pub const ALERT_NAME: &str = "alertname";
 /// Label with the phase, in the series of alerts.
 const ALERT_STATE: &str = "alertstate";
 /// Metric of alerts that are pending or firing: 1 for each.
-const ALERTS: &str = "ALERTS";
+pub const ALERTS: &str = "ALERTS";
 /// Metric of the times since which the results of alerts exist, in seconds since 1970.
 pub const SINCE: &str = "ALERTS_FOR_STATE";
 /// Maximum number of alerts of a rule.
@@ -80,14 +80,14 @@ pub struct RuleState {
     remembered_until: i64,
 }
 
-/// Last stored sample of the metric [`SINCE`].
+/// Last stored sample of an alert.
 #[derive(Clone, Debug)]
 pub struct Stored {
-    /// Labels of the alert.
+    /// Labels of the series without its name.
     pub labels: Labels,
-    /// Time of the sample in ns: the alert had a result.
+    /// Time of the sample in ns.
     pub last: i64,
-    /// Value: the time since which it had one, in seconds since 1970; NaN if the alert ended.
+    /// Value: of [`SINCE`], the time since which the alert had a result, in seconds since 1970; NaN if it ended.
     pub value: f64,
 }
 

@@ -172,7 +172,7 @@ fn update(
 ) -> Result<Vec<(Labels, f64)>, String> {
     let is_resumed = rule.run().is_resumed;
     if !is_resumed {
-        let stored = storage::stored(app, terms, time)?;
+        let stored = storage::resume(app, &mut rule.known(), terms, time)?;
         let mut run = rule.run();
         run.state.remember(terms, time, group.interval, stored);
         run.is_resumed = true;

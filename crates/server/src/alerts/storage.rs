@@ -3,9 +3,9 @@
 use crate::app_state::AppState;
 use crate::ingest::BATCH_ROWS;
 use crate::known_series::{KnownSeries, Noted, STALE_MARKER};
-use seiner_alert::{ALERT_NAME, AlertRule, OUTAGE_NS, SINCE, Stored};
+use seiner_alert::{ALERT_NAME, ALERTS, AlertRule, OUTAGE_NS, SINCE, Stored};
 use seiner_model::{Batch, Cell, Condition, Interval, Matcher, Selector, Value};
-use seiner_promql::Labels;
+use seiner_promql::{Labels, METRIC_NAME};
 use seiner_store::{Latest, Query};
 use seiner_wire::remote_write::{LabelNotation, VALUE, put_name};
 use std::sync::atomic::Ordering::Relaxed;
@@ -86,14 +86,40 @@ impl Rejected {
     }
 }
 
-/// Returns what was stored last of the alerts of a rule, in the last hour before a time in ns.
+/// Returns what an earlier process stored last of the alerts of a rule, in the last hour before a time in ns. Their series
+/// count as known: those of alerts that do not come back end with the next call of [`store`], so that a later process
+/// does not take them for alerts that never ended.
 ///
 /// # Errors
 /// If the store cannot be read.
-pub fn stored(app: &AppState, rule: &AlertRule, now: i64) -> Result<Vec<Stored>, String> {
+pub fn resume(
+    app: &AppState,
+    known: &mut KnownSeries,
+    rule: &AlertRule,
+    now: i64,
+) -> Result<Vec<Stored>, String> {
+    let phases = latest(app, ALERTS, rule, now)?;
+    let stored = latest(app, SINCE, rule, now)?;
+    known.begin();
+    let phases = phases.iter().map(|phase| (ALERTS, phase));
+    for (metric, series) in phases.chain(stored.iter().map(|since| (SINCE, since))) {
+        if series.value.is_nan() {
+            continue;
+        }
+        let mut labels = series.labels.clone();
+        labels.set(METRIC_NAME, metric);
+        let mut name = Vec::new();
+        put_name(labels.iter(), &mut name);
+        known.note(&name);
+    }
+    Ok(stored)
+}
+
+/// Returns the latest samples of a metric for the alerts of a rule.
+fn latest(app: &AppState, metric: &str, rule: &AlertRule, now: i64) -> Result<Vec<Stored>, String> {
     let query = Query {
         selector: Selector {
-            measurement: Some(SINCE.to_string()),
+            measurement: Some(metric.to_string()),
             matchers: vec![Matcher {
                 tag: ALERT_NAME.to_string(),
                 condition: Condition::Is(rule.name.clone()),
@@ -105,13 +131,13 @@ pub fn stored(app: &AppState, rule: &AlertRule, now: i64) -> Result<Vec<Stored>,
     let latest = app.store.latest(&query, None);
     let latest = latest.map_err(|error| error.to_string())?;
     latest
-        .map(|latest| latest.map(alert).map_err(|error| error.to_string()))
+        .map(|latest| latest.map(sample).map_err(|error| error.to_string()))
         .filter_map(Result::transpose)
         .collect()
 }
 
-/// Returns the alert of a sample of [`SINCE`]; `None` if the value is no number.
-fn alert(latest: Latest) -> Option<Stored> {
+/// Returns a sample with its labels; `None` if the value is no number.
+fn sample(latest: Latest) -> Option<Stored> {
     let Value::F64(value) = latest.value.get(0) else {
         return None;
     };
