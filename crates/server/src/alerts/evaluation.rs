@@ -12,7 +12,7 @@ use serde_json::Value;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
-use tokio::task::JoinSet;
+use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::MissedTickBehavior;
 
 /// Maximum time of the evaluation of a rule.
@@ -20,9 +20,14 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// Maximum number of alerts of a message.
 const BATCH: usize = 500;
 
-/// Messages that are due after an evaluation.
+/// States of alerts as series, by the index of the rule in its group.
+type States = Vec<(usize, Vec<(Labels, f64)>)>;
+
+/// Messages and states that are due after an evaluation.
 #[derive(Default)]
 struct Due {
+    /// States to be stored.
+    states: States,
     /// Alerts for Alertmanagers.
     all: Vec<Value>,
     /// Alerts for the command: those that began to fire or were resolved.
@@ -34,7 +39,7 @@ pub async fn serve(app: Arc<AppState>, mut stop: Stop) {
     let mut before = Groups::default();
     loop {
         let present = app.alerts().groups();
-        end_removed(&app, &before, &present).await;
+        end_removed(&app, &before, &present);
         before = present.clone();
         let mut groups = JoinSet::new();
         for group in &*present {
@@ -58,10 +63,10 @@ pub async fn serve(app: Arc<AppState>, mut stop: Stop) {
     }
 }
 
-/// Ends the series of rules that are no longer there.
-async fn end_removed(app: &Arc<AppState>, before: &Groups, after: &Groups) {
+/// Ends the series of rules that are no longer there. Does not wait for the store.
+fn end_removed(app: &Arc<AppState>, before: &Groups, after: &Groups) {
     let (app, before, after) = (app.clone(), before.clone(), after.clone());
-    let ended = tokio::task::spawn_blocking(move || {
+    tokio::task::spawn_blocking(move || {
         let kept: Vec<&RunningRule> = after.iter().flat_map(|group| &group.rules).collect();
         for rule in before.iter().flat_map(|group| &group.rules) {
             if kept.iter().any(|kept| kept.is(rule)) {
@@ -75,14 +80,12 @@ async fn end_removed(app: &Arc<AppState>, before: &Groups, after: &Groups) {
             }
         }
     });
-    if let Err(error) = ended.await {
-        tracing::error!("the series of removed rules do not end: {error}");
-    }
 }
 
 async fn serve_group(app: Arc<AppState>, group: Arc<GroupState>) {
     let mut ticks = tokio::time::interval(group.interval);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut storing: Option<JoinHandle<()>> = None;
     loop {
         ticks.tick().await;
         let evaluated = {
@@ -92,13 +95,21 @@ async fn serve_group(app: Arc<AppState>, group: Arc<GroupState>) {
                 (time, evaluate(&app, &group, time))
             })
         };
-        let (time, due) = match evaluated.await {
+        let (time, mut due) = match evaluated.await {
             Ok(evaluated) => evaluated,
             Err(error) => {
                 tracing::error!("the rules of a group were not evaluated: {error}");
                 continue;
             }
         };
+        // A store that is full may keep its writers waiting. The alerts that say so do not wait for it.
+        let is_behind = storing.as_ref().is_some_and(|task| !task.is_finished());
+        if !is_behind {
+            let (app, group) = (app.clone(), group.clone());
+            let states = std::mem::take(&mut due.states);
+            let store = move || store_states(&app, &group, states, time);
+            storing = Some(tokio::task::spawn_blocking(store));
+        }
         if !due.all.is_empty() && deliver(&app, &due).await {
             for rule in &group.rules {
                 rule.run().state.note_sent(time);
@@ -107,19 +118,39 @@ async fn serve_group(app: Arc<AppState>, group: Arc<GroupState>) {
     }
 }
 
-/// Evaluates the rules of a group, one after the other. Returns the messages that are due.
+/// Stores the states of alerts, by the index of the rule in its group.
+fn store_states(app: &AppState, group: &GroupState, states: States, time: i64) {
+    for (index, series) in states {
+        let Some(rule) = group.rules.get(index) else {
+            continue;
+        };
+        let stored = storage::store(app, &mut rule.known(), &series, time);
+        let error = stored.err().unwrap_or_default();
+        let mut run = rule.run();
+        if run.unstored != error && !error.is_empty() {
+            let name = rule.rule.name();
+            tracing::warn!("the states of the alerts of rule {name:?} are not stored: {error}");
+        }
+        run.unstored = error;
+    }
+}
+
+/// Evaluates the rules of a group, one after the other. Returns the messages that are due, and the states to be stored.
 fn evaluate(app: &AppState, group: &GroupState, time: i64) -> Due {
     let mut due = Due::default();
-    for rule in &group.rules {
+    for (index, rule) in group.rules.iter().enumerate() {
         let alerts = app.alerts();
         alerts.evaluations.fetch_add(1, Relaxed);
-        if let Err(error) = evaluate_rule(app, group, rule, time) {
-            alerts.failures.fetch_add(1, Relaxed);
-            let mut run = rule.run();
-            if run.error != error {
-                tracing::warn!("rule {:?} failed: {error}", rule.rule.name());
+        match evaluate_rule(app, group, rule, time) {
+            Ok(states) => due.states.extend(states.map(|states| (index, states))),
+            Err(error) => {
+                alerts.failures.fetch_add(1, Relaxed);
+                let mut run = rule.run();
+                if run.error != error {
+                    tracing::warn!("rule {:?} failed: {error}", rule.rule.name());
+                }
+                run.error = error;
             }
-            run.error = error;
         }
         let run = rule.run();
         let source = source(app, rule.rule.expression());
@@ -140,12 +171,13 @@ fn evaluate(app: &AppState, group: &GroupState, time: i64) -> Due {
     due
 }
 
+/// Evaluates a rule. Returns the states of its alerts, unless it records.
 fn evaluate_rule(
     app: &AppState,
     group: &GroupState,
     rule: &RunningRule,
     time: i64,
-) -> Result<(), String> {
+) -> Result<Option<Vec<(Labels, f64)>>, String> {
     let started = crate::time::now();
     let result = result(app, rule.rule.expression(), time);
     {
@@ -153,13 +185,16 @@ fn evaluate_rule(
         run.time = Some(time);
         run.seconds = started.elapsed().as_secs_f64();
     }
-    let series = match &rule.rule {
-        Rule::Alert(terms) => update(app, group, (rule, terms), time, &result?)?,
-        Rule::Recording(terms) => terms.series(result?)?,
+    let states = match &rule.rule {
+        Rule::Alert(terms) => Some(update(app, group, (rule, terms), time, &result?)?),
+        // The next rule of the group may read the series.
+        Rule::Recording(terms) => {
+            storage::store(app, &mut rule.known(), &terms.series(result?)?, time)?;
+            None
+        }
     };
-    storage::store(app, &mut rule.known(), &series, time)?;
     rule.run().error.clear();
-    Ok(())
+    Ok(states)
 }
 
 /// Updates the alerts of a rule. Returns the series that describe them.
@@ -249,5 +284,66 @@ fn note(alerts: &AlertState, batch: &[Value], receiver: &str, sent: Result<(), S
             tracing::warn!("{count} alerts were not sent to {receiver}: {error}");
             false
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::access::Access;
+    use crate::app_state::Extensions;
+    use crate::settings::Settings;
+    use seiner_model::{Batch, Cell, Value};
+    use seiner_store::{MemoryStore, Store};
+    use seiner_wire::line::LineNotation;
+
+    const RULES: &str = "groups: [{name: g, rules: [\
+        {alert: Hot, expr: t > 30, for: 10s}, {record: 't:max', expr: max(t)}]}]";
+    const SECOND: i64 = 1_000_000_000;
+
+    /// Returns a server with rules, and a sample of each second in a minute.
+    fn server(store: Arc<MemoryStore>) -> AppState {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("rules.yaml");
+        std::fs::write(&path, RULES).unwrap();
+        let mut settings = Settings::default();
+        settings.alert.rules = Some(path);
+        for second in 0..60 {
+            let mut batch = Batch::new();
+            let cell = Cell {
+                field: b"value",
+                value: Value::F64(31.5),
+            };
+            batch.push(b"t,room=attic", second * SECOND, [cell]);
+            store.append(&LineNotation, &batch).unwrap();
+        }
+        let access = Access::open(&settings).unwrap();
+        let app = AppState::new(store, Extensions::default(), settings, (access, None));
+        let names = app.scrape.names.clone();
+        let rules = AlertState::read(&app.settings.alert, names).unwrap();
+        app.alerts.get_or_init(|| rules);
+        app
+    }
+
+    #[test]
+    fn alerts_fire_while_the_store_takes_no_samples() {
+        // Regression: states were stored before messages were due, so that an alert about a full disk waited for it.
+        let store = Arc::new(MemoryStore::new());
+        let app = server(store.clone());
+        let group = app.alerts().groups()[0].clone();
+        let due = evaluate(&app, &group, 0);
+        assert_eq!((due.all.len(), due.states.len()), (0, 1));
+        store_states(&app, &group, due.states, 0);
+        let failures = || group.rules.iter().map(|rule| rule.run().error.clone());
+        let unstored = || group.rules[0].run().unstored.clone();
+        assert!(failures().all(|error| error.is_empty()) && unstored().is_empty());
+        store.close().unwrap();
+        let due = evaluate(&app, &group, 10 * SECOND);
+        assert_eq!((due.all.len(), due.changed.len()), (1, 1));
+        store_states(&app, &group, due.states, 10 * SECOND);
+        assert!(unstored().contains("closed"), "{}", unstored());
+        // A rule that records fails, and the alert does not.
+        let failed: Vec<bool> = failures().map(|error| error.is_empty()).collect();
+        assert_eq!(failed, [true, false]);
     }
 }

@@ -39,7 +39,11 @@ fn group(group: &GroupState) -> Value {
 
 fn rule(rule: &RunningRule) -> Value {
     let run = rule.run();
-    let health = match (run.time, run.error.is_empty()) {
+    let error = match run.error.is_empty() {
+        true => &run.unstored,
+        false => &run.error,
+    };
+    let health = match (run.time, error.is_empty()) {
         (None, _) => "unknown",
         (_, true) => "ok",
         _ => "err",
@@ -49,7 +53,7 @@ fn rule(rule: &RunningRule) -> Value {
         Rule::Recording(rule) => recording(rule),
     };
     value["health"] = health.into();
-    value["lastError"] = run.error.as_str().into();
+    value["lastError"] = error.as_str().into();
     value["lastEvaluation"] = last_time(run.time).into();
     value["evaluationTime"] = run.seconds.into();
     value

@@ -79,6 +79,8 @@ pub struct Run {
     pub seconds: f64,
     /// Reason of its failure; empty if it succeeded.
     pub error: String,
+    /// Reason why the states of alerts were not stored; empty if they were.
+    pub unstored: String,
 }
 
 impl RunningRule {
