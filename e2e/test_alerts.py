@@ -293,7 +293,7 @@ NUMBERS = [0, 1, -1, 0.12, 1234.5, -0.00123, 12345, 99999.5, 86465.7, -183845, 1
 TEMPLATES = [
     "{{ $value | humanize }}", "{{ humanize1024 $value }}", "{{ $value | humanizeDuration }}", "{{ humanizePercentage $value }}",
     "{{ $value | printf `%.2f` }}", "{{ printf `%.3e and %.2g of %s: 5%%` $value $value $labels.host }}", "{{ printf `%f` $value }}",
-    "{{ $labels.host | stripPort | toUpper | title }}", "{{ $labels.text | title }} {{ toLower $labels.text }}", "{{ print `a\tb` }}",
+    "{{ $labels.host | stripPort | toUpper | title }}", "{{ $labels.text | title }} {{ toLower $labels.text }}", "{{ print `a\tb` }}", "LABELS = {{ $labels }}",
 ]  # fmt: skip
 
 

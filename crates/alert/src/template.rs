@@ -141,8 +141,10 @@ fn operand(word: &Word, labels: &Labels, value: f64) -> Option<Item> {
         Word::Text(text) => return Some(Item::Text(text.clone())),
         Word::Name(name) => name.as_str(),
     };
-    if let "$value" | ".Value" = name {
-        return Some(Item::Number(value));
+    match name {
+        "$value" | ".Value" => return Some(Item::Number(value)),
+        "$labels" | ".Labels" => return Some(Item::Text(all(labels))),
+        _ => {}
     }
     let label = { name.strip_prefix("$labels.") }.or_else(|| name.strip_prefix(".Labels."));
     match label {
@@ -152,6 +154,12 @@ fn operand(word: &Word, labels: &Labels, value: f64) -> Option<Item> {
         }
         None => None,
     }
+}
+
+/// Returns all labels as Prometheus writes them.
+fn all(labels: &Labels) -> String {
+    let labels = labels.iter().map(|(name, value)| format!("{name}:{value}"));
+    format!("map[{}]", labels.collect::<Vec<String>>().join(" "))
 }
 
 /// Calls a function of the templates of Prometheus.
@@ -252,6 +260,10 @@ mod tests {
             ("{{ $labels.host }} has {{$value}}", "a{{b has 1.5"),
             ("{{ .Labels.host }}{{ .Value }}", "a{{b1.5"),
             ("{{ $labels.none }}.", "."),
+            (
+                "{{ $labels }}",
+                "map[count:2500 host:a{{b instance:nas.example.org:9100]",
+            ),
             ("{{ $value", "{{ $value"),
             ("}} {{", "}} {{"),
             ("{{}}{{ }}{{ | }}", "{{}}{{ }}{{ | }}"),
