@@ -154,7 +154,7 @@ def test_a_foreign_file_is_imported_by_flags(tmp_path):
 
 @pytest.mark.parametrize("compression", ["lz4", "zstd"])
 def test_feather_of_pandas_is_imported(tmp_path, compression):
-    # Regression: compressed Arrow was rejected, and pandas compresses with LZ4 unless it is told otherwise.
+    # Regression: compressed Arrow was rejected, and pandas compresses by LZ4 by default.
     numbers = range(100_000)
     frame = pandas.DataFrame(
         {

@@ -109,14 +109,13 @@ pub fn plain(value: f64, digits: usize) -> String {
 
 /// Writes a number with an exponent of at least two digits, as `%e` does.
 pub fn scientific(value: f64, digits: usize) -> String {
-    if !value.is_finite() {
-        return number_text(value);
+    match value.is_finite() {
+        true => {
+            let (number, exponent) = rounded(value, digits);
+            with_exponent(&number, exponent)
+        }
+        false => number_text(value),
     }
-    let text = format!("{value:.digits$e}");
-    let (number, exponent) = text.split_once('e').unwrap_or((&text, "0"));
-    let exponent: i32 = exponent.parse().unwrap_or_default();
-    let sign = if exponent < 0 { '-' } else { '+' };
-    format!("{number}e{sign}{:02}", exponent.abs())
 }
 
 /// Writes a number with at most a number of significant digits, as `%g` does.
@@ -125,14 +124,24 @@ pub fn significant(value: f64, digits: usize) -> String {
         return number_text(value);
     }
     let digits = digits.max(1);
-    let text = scientific(value, digits - 1);
-    let (number, exponent) = text.split_once('e').unwrap_or((&text, "0"));
-    let exponent: i32 = exponent.parse().unwrap_or_default();
+    let (number, exponent) = rounded(value, digits - 1);
     if exponent < -4 || exponent >= digits as i32 {
-        return format!("{}e{}", trimmed(number), &text[number.len() + 1..]);
+        return with_exponent(trimmed(&number), exponent);
     }
     let after_point = (digits as i32 - 1 - exponent) as usize;
     trimmed(&plain(value, after_point)).to_string()
+}
+
+/// Rounds a finite number to a number of digits after the first one. Returns the digits, and the power of ten.
+fn rounded(value: f64, digits: usize) -> (String, i32) {
+    let text = format!("{value:.digits$e}");
+    let (number, exponent) = text.split_once('e').unwrap_or((&text, "0"));
+    (number.to_string(), exponent.parse().unwrap_or_default())
+}
+
+fn with_exponent(number: &str, exponent: i32) -> String {
+    let sign = if exponent < 0 { '-' } else { '+' };
+    format!("{number}e{sign}{:02}", exponent.abs())
 }
 
 /// Removes zeros at the end of digits after a point.

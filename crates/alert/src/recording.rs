@@ -8,18 +8,17 @@ use std::collections::HashSet;
 const MOST_SERIES: usize = 100_000;
 
 impl RecordingRule {
-    /// Returns the series that are stored of a result of the expression: with the name and the labels of the rule.
+    /// Gives the series in a result of the expression the name and the labels of the rule. Returns them.
     ///
     /// # Errors
     /// If two of them have the same labels, or there are too many.
-    pub fn series(&self, result: Vec<(Labels, f64)>) -> Result<Vec<(Labels, f64)>, String> {
-        if result.len() > MOST_SERIES {
+    pub fn series(&self, mut series: Vec<(Labels, f64)>) -> Result<Vec<(Labels, f64)>, String> {
+        if series.len() > MOST_SERIES {
             return Err(format!(
                 "the expression has {} results; the maximum is {MOST_SERIES}; aggregate them",
-                result.len()
+                series.len()
             ));
         }
-        let mut series = result;
         let mut seen = HashSet::with_capacity(series.len());
         for (labels, _) in &mut series {
             for (name, value) in &self.labels {

@@ -169,10 +169,10 @@ impl GroupText {
 }
 
 impl RuleText {
-    fn check(self, of_group: &BTreeMap<String, String>) -> Result<Rule, String> {
+    fn check(mut self, of_group: &BTreeMap<String, String>) -> Result<Rule, String> {
         seiner_promql::format(&self.expr).map_err(|error| format!("expr: {error}"))?;
         let mut labels = of_group.clone();
-        labels.extend(self.labels.clone());
+        labels.append(&mut self.labels);
         for label in labels.keys() {
             if !seiner_promql::is_plain_name(label) || label == seiner_promql::METRIC_NAME {
                 return Err(format!("{label:?} is not a name of a label"));

@@ -17,7 +17,7 @@ pub fn fill(text: &str, labels: &Labels, value: f64) -> String {
             break;
         };
         filled.push_str(before);
-        let found = evaluate(inside, labels, value).map(Item::into_text);
+        let found = evaluate(inside, labels, value).map(|item| item.text());
         match found.filter(|found| filled.len() + found.len() + end.len() <= MOST_BYTES) {
             Some(text) => filled.push_str(&text),
             None => {
@@ -40,10 +40,10 @@ enum Item {
 }
 
 impl Item {
-    fn into_text(self) -> String {
+    fn text(&self) -> String {
         match self {
-            Item::Number(number) => number_text(number),
-            Item::Text(text) => text,
+            Item::Number(number) => number_text(*number),
+            Item::Text(text) => text.clone(),
         }
     }
 
@@ -56,8 +56,8 @@ impl Item {
     }
 }
 
-/// Evaluates the inside of a template: steps with `|` between them, each of which gets the result of the one before it
-/// as its last argument.
+/// Evaluates the inside of a template. Steps have `|` between them. The result of a step is the last argument of the next
+/// one.
 fn evaluate(inside: &str, labels: &Labels, value: f64) -> Option<Item> {
     let mut result = None;
     for step in steps(inside)? {
@@ -166,11 +166,11 @@ fn all(labels: &Labels) -> String {
 fn call(name: &str, arguments: &[Item]) -> Option<Item> {
     let text = match (name, arguments) {
         ("printf", [Item::Text(format), arguments @ ..]) => print(format, arguments)?,
-        ("print", [item]) => item.clone().into_text(),
-        ("toUpper", [item]) => item.clone().into_text().to_uppercase(),
-        ("toLower", [item]) => item.clone().into_text().to_lowercase(),
-        ("title", [item]) => title(&item.clone().into_text()),
-        ("stripPort", [item]) => strip_port(&item.clone().into_text()),
+        ("print", [item]) => item.text(),
+        ("toUpper", [item]) => item.text().to_uppercase(),
+        ("toLower", [item]) => item.text().to_lowercase(),
+        ("title", [item]) => title(&item.text()),
+        ("stripPort", [item]) => strip_port(&item.text()),
         ("humanize", [item]) => numbers::humanize(item.number()?),
         ("humanize1024", [item]) => numbers::humanize_1024(item.number()?),
         ("humanizeDuration", [item]) => numbers::humanize_duration(item.number()?),
@@ -233,7 +233,7 @@ fn print(format: &str, arguments: &[Item]) -> Option<String> {
             ('f', _) => numbers::plain(item.number()?, precision.unwrap_or(6)),
             ('e', _) => numbers::scientific(item.number()?, precision.unwrap_or(6)),
             ('g', Some(digits)) => numbers::significant(item.number()?, digits),
-            ('g' | 's' | 'v', None) => item.clone().into_text(),
+            ('g' | 's' | 'v', None) => item.text(),
             _ => return None,
         });
         rest = &after[verb.len_utf8()..];
