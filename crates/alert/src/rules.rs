@@ -21,6 +21,10 @@ pub struct Group {
     pub name: String,
     /// Time between two evaluations in ns; `None` for the time of the caller.
     pub interval_ns: Option<i64>,
+    /// Time in ns by which the data of an evaluation are older than the evaluation.
+    pub offset_ns: i64,
+    /// Maximum number of results of a rule; `None` for no limit.
+    pub limit: Option<u64>,
     /// Rules.
     pub rules: Vec<Rule>,
 }
@@ -92,6 +96,9 @@ struct FileText {
 struct GroupText {
     name: String,
     interval: Option<String>,
+    query_offset: Option<String>,
+    #[serde(default)]
+    limit: u64,
     #[serde(default)]
     labels: BTreeMap<String, String>,
     rules: Vec<RuleText>,
@@ -153,6 +160,7 @@ impl GroupText {
         if interval_ns == Some(0) {
             return Err(place("interval: give more than 0".to_string()));
         }
+        let offset_ns = time(self.query_offset.as_deref(), "query_offset").map_err(place)?;
         let mut rules = Vec::new();
         for (number, rule) in self.rules.into_iter().enumerate() {
             let called = rule.alert.as_ref().or(rule.record.as_ref());
@@ -163,6 +171,8 @@ impl GroupText {
         Ok(Group {
             name,
             interval_ns,
+            offset_ns: offset_ns.unwrap_or(0),
+            limit: (self.limit > 0).then_some(self.limit),
             rules,
         })
     }
@@ -251,6 +261,8 @@ mod tests {
 groups:
   - name: hosts
     interval: 30s
+    query_offset: 1m
+    limit: 50
     labels: { team: operations }
     rules:
       - alert: HostIsSilent
@@ -273,6 +285,12 @@ groups:
         let groups = read(FILE).unwrap();
         assert_eq!((groups.len(), groups[0].rules.len()), (1, 3));
         assert_eq!(groups[0].interval_ns, Some(30_000_000_000));
+        assert_eq!(
+            (groups[0].offset_ns, groups[0].limit),
+            (60_000_000_000, Some(50))
+        );
+        let plain = read("groups: [{name: g, limit: 0, rules: []}]").unwrap();
+        assert_eq!((plain[0].offset_ns, plain[0].limit), (0, None));
         let [Rule::Alert(silent), Rule::Alert(full), Rule::Recording(sum)] = &groups[0].rules[..]
         else {
             panic!("two alerts and a recording");
@@ -300,6 +318,14 @@ groups:
             (
                 "groups: [{name: a, interval: soon, rules: []}]".to_string(),
                 "interval",
+            ),
+            (
+                "groups: [{name: a, query_offset: soon, rules: []}]".to_string(),
+                "query_offset",
+            ),
+            (
+                "groups: [{name: a, limit: -1, rules: []}]".to_string(),
+                "limit",
             ),
             (rule("record: a, alert: b, expr: c"), "divide it into two"),
             (rule("record: a b, expr: c"), "takes a name of letters"),

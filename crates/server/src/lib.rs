@@ -24,6 +24,7 @@ mod dashboards;
 mod delete;
 mod device;
 mod exchange;
+mod file_version;
 mod graphite;
 mod grpc;
 mod health;
@@ -92,6 +93,7 @@ pub use api_error::ApiError;
 pub use app_state::Extensions;
 pub use cluster::{MAX_REQUEST, SECRET};
 pub use cluster_view::{ClusterStatus, ClusterView, NodeStatus};
+pub use file_version::FileVersion;
 pub use history::{Period, Written};
 pub use layers::{
     DEFAULT_FILE, Effective, GivenClass, GivenJob, GivenTopic, Layers, Origin, RepeatedFlags,

@@ -1,4 +1,4 @@
-//! Samples of labelled series, from the decoder of a protocol into the store: the same for remote write and OTLP.
+//! Samples of labelled series, from a decoder into the store: the same for remote write, OTLP, scraping and rules.
 
 use crate::api_error::ApiError;
 use crate::app_state::AppState;
@@ -14,7 +14,7 @@ use std::sync::atomic::Ordering::Relaxed;
 /// Number of batches after which other tasks run.
 const YIELD_BATCHES: u64 = 8;
 
-/// Decoder of a request whose rows are samples of series.
+/// Decoder of a request, or another maker of rows, whose rows are samples of series.
 pub trait SeriesDecoder<'a> {
     /// Form of the request, for errors: `a request of …`.
     const FORM: &'static str;
@@ -66,6 +66,22 @@ pub async fn store<'a, D: SeriesDecoder<'a>>(
     Ok(())
 }
 
+/// Does the same as [`store`], on a thread that may block.
+///
+/// # Errors
+/// As in [`store`].
+pub fn store_blocking<'a, D: SeriesDecoder<'a>>(
+    app: &AppState,
+    decoder: &mut D,
+    stored: &mut Stored,
+) -> Result<(), ApiError> {
+    let (mut lists, mut arena) = (Lists::default(), Arena::new());
+    while step(app, decoder, &mut lists, &arena, stored)? {
+        arena.clear();
+    }
+    Ok(())
+}
+
 /// Stores the next batch. Returns whether more may follow.
 fn step<'a, D: SeriesDecoder<'a>>(
     app: &AppState,
@@ -90,6 +106,23 @@ fn step<'a, D: SeriesDecoder<'a>>(
     lists.take_back(batch);
     appended?;
     filled.map_err(|error| malformed::<D>(&error, stored))
+}
+
+/// Adds the rejected rows of a batch to the rejections of a decoder whose rows are samples. `series` returns the number of
+/// a row's series.
+pub fn add_rejected(
+    rejections: &mut Rejections,
+    batch: &Batch<'_>,
+    receipt: &Receipt,
+    series: impl Fn(usize) -> u64,
+) {
+    for (row, reason) in &receipt.rejected {
+        let name = batch.rows.get(*row).map_or(&b""[..], |row| row.name);
+        rejections.add(series(*row), name, 1, reason);
+    }
+    // The receipt lists the first ones only.
+    let unlisted = receipt.rejected_total - receipt.rejected.len();
+    rejections.samples += unlisted as u64;
 }
 
 /// Returns the error of a malformed request.

@@ -2,13 +2,14 @@
 //!
 //! A timer reads the files again when they change. A file that cannot be used leaves the last certificate in place.
 
+use crate::file_version::FileVersion;
 use crate::secure::{Link, provider};
 use crate::settings::TlsSettings;
 use std::fmt::Display;
 use std::io;
 use std::path::Path;
 use std::sync::{Arc, Mutex, RwLock};
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 use tokio::net::TcpStream;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::pki_types::pem::PemObject as _;
@@ -51,8 +52,8 @@ impl Inside {
 pub struct Tls {
     files: TlsSettings,
     config: RwLock<Arc<ServerConfig>>,
-    /// Times of the last changes of the files.
-    seen: Mutex<Vec<Option<SystemTime>>>,
+    /// Versions of the files that were read last.
+    seen: Mutex<Vec<FileVersion>>,
 }
 
 impl Tls {
@@ -62,7 +63,7 @@ impl Tls {
     /// A sentence with the file and the remedy.
     pub fn open(files: &TlsSettings) -> Result<Option<Tls>, String> {
         files.check()?;
-        let seen = changes(files);
+        let seen = versions(files);
         let Some(config) = read(files)? else {
             return Ok(None);
         };
@@ -76,11 +77,11 @@ impl Tls {
     /// Reads the files again if one has changed. Called about once a second, on a thread that may block.
     pub fn refresh(&self) {
         let mut seen = self.seen.lock().expect("no thread panics while it reads");
-        let changes = changes(&self.files);
-        if *seen == changes {
+        let present = versions(&self.files);
+        if *seen == present {
             return;
         }
-        *seen = changes;
+        *seen = present;
         match read(&self.files) {
             Ok(Some(config)) => {
                 let mut held = self
@@ -130,12 +131,10 @@ pub async fn begins_tls(stream: &TcpStream) -> io::Result<bool> {
     Ok(read == 1 && first == [HANDSHAKE_RECORD])
 }
 
-/// Returns the times of the last changes of the files.
-fn changes(files: &TlsSettings) -> Vec<Option<SystemTime>> {
+fn versions(files: &TlsSettings) -> Vec<FileVersion> {
     let all = [&files.certificate, &files.key, &files.client_ca];
     let all = all.into_iter().flatten();
-    all.map(|path| std::fs::metadata(path).ok()?.modified().ok())
-        .collect()
+    all.map(|path| FileVersion::of(path)).collect()
 }
 
 fn read(files: &TlsSettings) -> Result<Option<Arc<ServerConfig>>, String> {

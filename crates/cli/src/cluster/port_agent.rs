@@ -2,10 +2,10 @@
 
 use crate::server_access::{certificates, trusting};
 use anyhow::{Context, Result, bail};
-use seiner_server::check_pair;
-use std::path::{Path, PathBuf};
+use seiner_server::{FileVersion, check_pair};
+use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 use ureq::Agent;
 use ureq::tls::{ClientCert, PrivateKey, TlsConfig};
 
@@ -23,9 +23,6 @@ pub struct PortFiles {
     pub own: Option<(PathBuf, PathBuf)>,
 }
 
-/// Version of a file: its last change, and its length.
-type Seen = Option<(SystemTime, u64)>;
-
 /// Sender of requests to ports.
 pub struct PortAgent {
     /// `None` if ports with TLS cannot be reached.
@@ -36,7 +33,7 @@ pub struct PortAgent {
 struct Held {
     agent: Agent,
     /// Versions of the files that were read last.
-    seen: Vec<Seen>,
+    seen: Vec<FileVersion>,
 }
 
 impl PortFiles {
@@ -56,19 +53,14 @@ impl PortFiles {
         Ok(trusting(&found, own.transpose()?))
     }
 
-    fn seen(&self) -> Vec<Seen> {
+    fn versions(&self) -> Vec<FileVersion> {
         let own = self
             .own
             .iter()
             .flat_map(|(certificate, key)| [certificate, key]);
         let files = std::iter::once(&self.authorities).chain(own);
-        files.map(|path| seen(path)).collect()
+        files.map(|path| FileVersion::of(path)).collect()
     }
-}
-
-fn seen(path: &Path) -> Seen {
-    let metadata = std::fs::metadata(path).ok()?;
-    Some((metadata.modified().ok()?, metadata.len()))
 }
 
 impl PortAgent {
@@ -77,7 +69,7 @@ impl PortAgent {
     /// # Errors
     /// If a file cannot be read or contains no certificate.
     pub fn new(files: Option<PortFiles>) -> Result<PortAgent> {
-        let seen = files.iter().flat_map(PortFiles::seen).collect();
+        let seen = files.iter().flat_map(PortFiles::versions).collect();
         let tls = files.as_ref().map(PortFiles::read).transpose()?;
         let agent = agent(tls.unwrap_or_else(|| trusting(&[], None)));
         Ok(PortAgent {
@@ -92,7 +84,7 @@ impl PortAgent {
         let Some(files) = &self.files else {
             return held.agent.clone();
         };
-        let seen = files.seen();
+        let seen = files.versions();
         if held.seen != seen {
             held.seen = seen;
             match files.read() {

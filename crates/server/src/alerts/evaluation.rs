@@ -20,14 +20,9 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// Maximum number of alerts of a message.
 const BATCH: usize = 500;
 
-/// States of alerts as series, by the index of the rule in its group.
-type States = Vec<(usize, Vec<(Labels, f64)>)>;
-
-/// Messages and states that are due after an evaluation.
+/// Messages that are due after an evaluation.
 #[derive(Default)]
 struct Due {
-    /// States to be stored.
-    states: States,
     /// Alerts for Alertmanagers.
     all: Vec<Value>,
     /// Alerts for the command: those that began to fire or were resolved.
@@ -95,7 +90,7 @@ async fn serve_group(app: Arc<AppState>, group: Arc<GroupState>) {
                 (time, evaluate(&app, &group, time))
             })
         };
-        let (time, mut due) = match evaluated.await {
+        let (time, due) = match evaluated.await {
             Ok(evaluated) => evaluated,
             Err(error) => {
                 tracing::error!("the rules of a group were not evaluated: {error}");
@@ -106,8 +101,7 @@ async fn serve_group(app: Arc<AppState>, group: Arc<GroupState>) {
         let is_behind = storing.as_ref().is_some_and(|task| !task.is_finished());
         if !is_behind {
             let (app, group) = (app.clone(), group.clone());
-            let states = std::mem::take(&mut due.states);
-            let store = move || store_states(&app, &group, states, time);
+            let store = move || store_states(&app, &group);
             storing = Some(tokio::task::spawn_blocking(store));
         }
         if !due.all.is_empty() && deliver(&app, &due).await {
@@ -118,12 +112,13 @@ async fn serve_group(app: Arc<AppState>, group: Arc<GroupState>) {
     }
 }
 
-/// Stores the states of alerts, by the index of the rule in its group.
-fn store_states(app: &AppState, group: &GroupState, states: States, time: i64) {
-    for (index, series) in states {
-        let Some(rule) = group.rules.get(index) else {
+/// Stores the states of a group's alerts after their last evaluation, unless it failed.
+fn store_states(app: &AppState, group: &GroupState) {
+    for rule in &group.rules {
+        let Some((series, time)) = states(rule) else {
             continue;
         };
+        let time = group.time_of_data(time);
         let stored = storage::store(app, &mut rule.known(), &series, time);
         let error = stored.err().unwrap_or_default();
         let mut run = rule.run();
@@ -135,22 +130,28 @@ fn store_states(app: &AppState, group: &GroupState, states: States, time: i64) {
     }
 }
 
-/// Evaluates the rules of a group, one after the other. Returns the messages that are due, and the states to be stored.
+/// Returns the states of a rule's alerts as series, with the time of its last evaluation. Returns `None` if the
+/// evaluation failed, and for a rule that records.
+fn states(rule: &RunningRule) -> Option<(Vec<(Labels, f64)>, i64)> {
+    let run = rule.run();
+    let has_states = matches!(rule.rule, Rule::Alert(_)) && run.error.is_empty();
+    let time = run.time.filter(|_| has_states)?;
+    Some((run.state.series(), time))
+}
+
+/// Evaluates the rules of a group, one after the other. Returns the messages that are due.
 fn evaluate(app: &AppState, group: &GroupState, time: i64) -> Due {
     let mut due = Due::default();
-    for (index, rule) in group.rules.iter().enumerate() {
+    for rule in &group.rules {
         let alerts = app.alerts();
         alerts.evaluations.fetch_add(1, Relaxed);
-        match evaluate_rule(app, group, rule, time) {
-            Ok(states) => due.states.extend(states.map(|states| (index, states))),
-            Err(error) => {
-                alerts.failures.fetch_add(1, Relaxed);
-                let mut run = rule.run();
-                if run.error != error {
-                    tracing::warn!("rule {:?} failed: {error}", rule.rule.name());
-                }
-                run.error = error;
+        if let Err(error) = evaluate_rule(app, group, rule, time) {
+            alerts.failures.fetch_add(1, Relaxed);
+            let mut run = rule.run();
+            if run.error != error {
+                tracing::warn!("rule {:?} failed: {error}", rule.rule.name());
             }
+            run.error = error;
         }
         let run = rule.run();
         let source = source(app, rule.rule.expression());
@@ -171,50 +172,57 @@ fn evaluate(app: &AppState, group: &GroupState, time: i64) -> Due {
     due
 }
 
-/// Evaluates a rule. Returns the states of its alerts, unless it records.
+/// Evaluates a rule, and stores its result if it records.
 fn evaluate_rule(
     app: &AppState,
     group: &GroupState,
     rule: &RunningRule,
     time: i64,
-) -> Result<Option<Vec<(Labels, f64)>>, String> {
+) -> Result<(), String> {
     let started = crate::time::now();
-    let result = result(app, rule.rule.expression(), time);
+    let time_of_data = group.time_of_data(time);
+    let result = result(app, rule.rule.expression(), time_of_data);
     {
         let mut run = rule.run();
         run.time = Some(time);
         run.seconds = started.elapsed().as_secs_f64();
     }
-    let states = match &rule.rule {
-        Rule::Alert(terms) => Some(update(app, group, (rule, terms), time, &result?)?),
+    let result = result?;
+    if result.len() as u64 > group.limit {
+        let (count, limit) = (result.len(), group.limit);
+        return Err(format!(
+            "the expression has {count} results, and `limit` of the group is {limit}"
+        ));
+    }
+    match &rule.rule {
+        Rule::Alert(terms) => update(app, group, (rule, terms), time, &result)?,
         // The next rule of the group may read the series.
         Rule::Recording(terms) => {
-            storage::store(app, &mut rule.known(), &terms.series(result?)?, time)?;
-            None
+            let series = terms.series(result)?;
+            storage::store(app, &mut rule.known(), &series, time_of_data)?;
         }
-    };
+    }
     rule.run().error.clear();
-    Ok(states)
+    Ok(())
 }
 
-/// Updates the alerts of a rule. Returns the series that describe them.
+/// Updates the alerts of a rule.
 fn update(
     app: &AppState,
     group: &GroupState,
     (rule, terms): (&RunningRule, &AlertRule),
     time: i64,
     result: &[(Labels, f64)],
-) -> Result<Vec<(Labels, f64)>, String> {
+) -> Result<(), String> {
     let is_resumed = rule.run().is_resumed;
     if !is_resumed {
-        let stored = storage::resume(app, &mut rule.known(), terms, time)?;
+        let stored = storage::resume(app, &mut rule.known(), terms, time, group.offset_ns)?;
         let mut run = rule.run();
         run.state.remember(terms, time, group.interval, stored);
         run.is_resumed = true;
     }
     let mut run = rule.run();
-    run.state.update(terms, time, group.interval, result)?;
-    Ok(run.state.series())
+    run.state.update(terms, time, group.interval, result)
 }
 
 /// Returns the series in the result of an expression at a time.
@@ -293,8 +301,8 @@ mod tests {
     use crate::access::Access;
     use crate::app_state::Extensions;
     use crate::settings::Settings;
-    use seiner_model::{Batch, Cell, Value};
-    use seiner_store::{MemoryStore, Store};
+    use seiner_model::{Batch, Cell, Interval, Selector, Value};
+    use seiner_store::{MemoryStore, Query, Store};
     use seiner_wire::line::LineNotation;
 
     const RULES: &str = "groups: [{name: g, rules: [\
@@ -302,10 +310,10 @@ mod tests {
     const SECOND: i64 = 1_000_000_000;
 
     /// Returns a server with rules, and a sample of each second in a minute.
-    fn server(store: Arc<MemoryStore>) -> AppState {
+    fn server(store: Arc<MemoryStore>, rules: &str) -> AppState {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("rules.yaml");
-        std::fs::write(&path, RULES).unwrap();
+        std::fs::write(&path, rules).unwrap();
         let mut settings = Settings::default();
         settings.alert.rules = Some(path);
         for second in 0..60 {
@@ -329,21 +337,70 @@ mod tests {
     fn alerts_fire_while_the_store_takes_no_samples() {
         // Regression: states were stored before messages were due, so that an alert about a full disk waited for it.
         let store = Arc::new(MemoryStore::new());
-        let app = server(store.clone());
+        let app = server(store.clone(), RULES);
         let group = app.alerts().groups()[0].clone();
         let due = evaluate(&app, &group, 0);
-        assert_eq!((due.all.len(), due.states.len()), (0, 1));
-        store_states(&app, &group, due.states, 0);
+        assert_eq!(due.all.len(), 0);
+        store_states(&app, &group);
         let failures = || group.rules.iter().map(|rule| rule.run().error.clone());
         let unstored = || group.rules[0].run().unstored.clone();
         assert!(failures().all(|error| error.is_empty()) && unstored().is_empty());
         store.close().unwrap();
         let due = evaluate(&app, &group, 10 * SECOND);
         assert_eq!((due.all.len(), due.changed.len()), (1, 1));
-        store_states(&app, &group, due.states, 10 * SECOND);
+        store_states(&app, &group);
         assert!(unstored().contains("closed"), "{}", unstored());
         // A rule that records fails, and the alert does not.
         let failed: Vec<bool> = failures().map(|error| error.is_empty()).collect();
         assert_eq!(failed, [true, false]);
+    }
+
+    #[test]
+    fn a_group_may_read_older_data_and_limit_its_results() {
+        let rules = RULES.replace("rules:", "query_offset: 20s, limit: 1, rules:");
+        let store = Arc::new(MemoryStore::new());
+        let app = server(store.clone(), &rules);
+        let group = app.alerts().groups()[0].clone();
+        let errors = || group.rules.iter().map(|rule| rule.run().error.clone());
+        evaluate(&app, &group, 70 * SECOND);
+        assert!(errors().all(|error| error.is_empty()));
+        store_states(&app, &group);
+        let times = |metric: &str| {
+            let selector = Selector::parse(metric).unwrap();
+            let query = Query {
+                selector,
+                fields: None,
+                interval: Interval::new(0, 100 * SECOND),
+            };
+            let found = store.latest(&query, None).unwrap();
+            found
+                .map(|latest| latest.unwrap().time / SECOND)
+                .collect::<Vec<_>>()
+        };
+        assert_eq!((times("t:max"), times("ALERTS")), (vec![50], vec![50]));
+        let resumed = {
+            let rule = &group.rules[0];
+            let Rule::Alert(terms) = &rule.rule else {
+                panic!("the first rule is an alert");
+            };
+            let mut known = rule.known();
+            storage::resume(&app, &mut known, terms, 71 * SECOND, group.offset_ns).unwrap()
+        };
+        assert_eq!(resumed[0].last, 70 * SECOND);
+        let mut batch = Batch::new();
+        let cell = Cell {
+            field: b"value",
+            value: Value::F64(40.0),
+        };
+        batch.push(b"t,room=cellar", 60 * SECOND, [cell]);
+        store.append(&LineNotation, &batch).unwrap();
+        evaluate(&app, &group, 80 * SECOND);
+        let errors: Vec<String> = errors().collect();
+        assert!(
+            errors[0].contains("2 results, and `limit` of the group is 1"),
+            "{}",
+            errors[0]
+        );
+        assert_eq!((&*errors[1], times("t:max")), ("", vec![60]));
     }
 }

@@ -32,7 +32,7 @@ fn group(group: &GroupState) -> Value {
         "name": group.name,
         "file": "alert_rules",
         "interval": group.interval.as_secs_f64(),
-        "limit": 0,
+        "limit": if group.limit == u64::MAX { 0 } else { group.limit },
         "rules": group.rules.iter().map(rule).collect::<Vec<_>>(),
     })
 }

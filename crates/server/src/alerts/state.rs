@@ -1,5 +1,6 @@
 //! Rules with their states: for the evaluation, `/metrics` and the API of Prometheus.
 
+use crate::file_version::FileVersion;
 use crate::known_series::{KnownSeries, NameMemory};
 use crate::metric_text::{labelled, labelled_counters};
 use crate::settings::AlertSettings;
@@ -11,14 +12,11 @@ use std::path::Path;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 use tokio::sync::Notify;
 
 /// Groups of rules with their states.
 pub type Groups = Arc<[Arc<GroupState>]>;
-
-/// Time of the last change of the file, and its length; `None` if it cannot be read.
-type Seen = Option<(SystemTime, u64)>;
 
 /// State of alerts.
 #[derive(Debug, Default)]
@@ -27,7 +25,7 @@ pub struct AlertState {
     /// Memory for the names of stored series.
     names: Arc<NameMemory>,
     /// Version of the file that was read last.
-    seen: Mutex<Seen>,
+    seen: Mutex<FileVersion>,
     /// Signals new groups.
     pub changed: Notify,
     /// Number of evaluations of rules.
@@ -47,8 +45,19 @@ pub struct GroupState {
     pub name: String,
     /// Time between two evaluations.
     pub interval: Duration,
+    /// Time in ns by which the data of an evaluation are older than the evaluation.
+    pub offset_ns: i64,
+    /// Maximum number of results of a rule.
+    pub limit: u64,
     /// Rules with their states.
     pub rules: Vec<RunningRule>,
+}
+
+impl GroupState {
+    /// Returns the time in ns of the data that an evaluation reads, and of the samples that it stores.
+    pub fn time_of_data(&self, evaluation: i64) -> i64 {
+        evaluation.saturating_sub(self.offset_ns)
+    }
 }
 
 /// Rule with its state.
@@ -124,7 +133,7 @@ impl AlertState {
         let Some(path) = &settings.rules else {
             return Ok(AlertState::default());
         };
-        let seen = seen(path);
+        let seen = FileVersion::of(path);
         Ok(AlertState {
             groups: RwLock::new(groups(path, settings.interval, &[], &names)?),
             names,
@@ -145,7 +154,7 @@ impl AlertState {
         let Some(path) = &settings.rules else {
             return;
         };
-        let now = seen(path);
+        let now = FileVersion::of(path);
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         if *seen == now {
             return;
@@ -209,11 +218,6 @@ impl AlertState {
     }
 }
 
-fn seen(path: &Path) -> Seen {
-    let metadata = std::fs::metadata(path).ok()?;
-    Some((metadata.modified().ok()?, metadata.len()))
-}
-
 /// Reads the groups of a file. Rules that are the same as before keep their states.
 fn groups(
     path: &Path,
@@ -254,6 +258,8 @@ fn running(
     GroupState {
         name: group.name,
         interval: interval.unwrap_or(usual),
+        offset_ns: group.offset_ns,
+        limit: group.limit.unwrap_or(u64::MAX),
         rules: rules.collect(),
     }
 }

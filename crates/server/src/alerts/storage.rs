@@ -1,22 +1,22 @@
 //! Series of rules in the store: results of recording rules, and the states of alerts, which the next process reads.
 
 use crate::app_state::AppState;
-use crate::ingest::BATCH_ROWS;
 use crate::known_series::{KnownSeries, Noted, STALE_MARKER};
+use crate::series::{self, SeriesDecoder, add_rejected};
 use seiner_alert::{ALERT_NAME, ALERTS, AlertRule, OUTAGE_NS, SINCE, Stored};
 use seiner_model::{Batch, Cell, Condition, Interval, Matcher, Selector, Value};
 use seiner_promql::{Labels, METRIC_NAME};
-use seiner_store::{Latest, Query};
-use seiner_wire::remote_write::{LabelNotation, VALUE, put_name};
-use std::sync::atomic::Ordering::Relaxed;
+use seiner_store::{Latest, Query, Receipt};
+use seiner_wire::line::Arena;
+use seiner_wire::remote_write::{Malformed, Rejections, VALUE, put_name};
 
 /// Name of the rules among the protocols in metrics.
 const PROTOCOL: &str = "rules";
 
-/// Stores the series of a rule with one time in ns, and ends those that the rule had before.
+/// Stores the series of a rule with one time in ns, and ends those that the rule had before. May block.
 ///
 /// # Errors
-/// If the store accepts no more, or rejects samples: the reason of the first one. The others are stored.
+/// If the store accepts no more, or rejects samples: the first one with its reason. The others are stored.
 pub fn store(
     app: &AppState,
     known: &mut KnownSeries,
@@ -24,71 +24,111 @@ pub fn store(
     time: i64,
 ) -> Result<(), String> {
     known.begin();
-    let mut rows: Vec<(Box<[u8]>, f64)> = Vec::with_capacity(series.len());
-    let mut rejected = Rejected::default();
-    for (labels, value) in series {
-        let mut name = Vec::new();
-        put_name(labels.iter(), &mut name);
-        match known.note(&name) {
-            Noted::Present => rows.push((name.into(), *value)),
-            Noted::Repeated => rejected.add(1, || "a rule has two equal series".to_string()),
-            Noted::Full => rejected.add(1, || {
-                "the names of scraped and recorded series take all memory for them; record fewer".to_string()
-            }),
-        }
-    }
-    let vanished = known.take_vanished().into_iter();
-    rows.extend(vanished.map(|name| (name, STALE_MARKER)));
+    let mut samples = Samples {
+        series: series.iter(),
+        known,
+        vanished: None,
+        time,
+        name: Vec::new(),
+        number: 0,
+        numbers: Vec::new(),
+        rejections: Rejections::default(),
+    };
+    let mut stored = series::Stored::default();
+    let end = series::store_blocking(app, &mut samples, &mut stored);
     let counters = app.traffic.protocol(PROTOCOL);
-    for rows in rows.chunks(BATCH_ROWS) {
-        let mut batch = Batch::new();
-        for (name, value) in rows {
-            let cell = Cell {
-                field: VALUE.as_bytes(),
-                value: Value::F64(*value),
-            };
-            batch.push(name, time, [cell]);
-        }
-        let receipt = app
-            .store
-            .append(&LabelNotation, &batch)
-            .map_err(|error| error.to_string())?;
-        counters.rows.fetch_add(receipt.samples as u64, Relaxed);
-        counters.samples.fetch_add(receipt.samples as u64, Relaxed);
-        if let Some((_, reason)) = receipt.rejected.first() {
-            rejected.add(receipt.rejected_total as u64, || reason.to_string());
-        }
-    }
-    counters.rejected.fetch_add(rejected.samples, Relaxed);
-    match rejected.samples {
-        0 => Ok(()),
-        samples => Err(format!(
-            "{samples} samples were not stored: {}",
-            rejected.first
+    let rejections = &mut samples.rejections;
+    series::count(&counters, &stored, rejections, 0);
+    end.map_err(|error| error.to_string())?;
+    match series::places(rejections, "series", "sample").next() {
+        None => Ok(()),
+        Some(first) => Err(format!(
+            "{} samples were not stored: {}",
+            rejections.samples, first.text
         )),
     }
 }
 
-/// Samples that were not stored.
-#[derive(Default)]
-struct Rejected {
-    samples: u64,
-    /// Reason of the first one.
-    first: String,
+/// Decoder of a rule's series: a sample of each, and stale markers of those that vanished.
+struct Samples<'a> {
+    series: std::slice::Iter<'a, (Labels, f64)>,
+    known: &'a mut KnownSeries,
+    vanished: Option<std::vec::IntoIter<Box<[u8]>>>,
+    /// Time of all samples in ns.
+    time: i64,
+    /// Name that is being built.
+    name: Vec<u8>,
+    /// Number of series so far.
+    number: u64,
+    /// Numbers of the series of the present batch.
+    numbers: Vec<u64>,
+    rejections: Rejections,
 }
 
-impl Rejected {
-    fn add(&mut self, samples: u64, reason: impl FnOnce() -> String) {
-        if self.samples == 0 {
-            self.first = reason();
+impl Samples<'_> {
+    /// Returns the name and the value of the next row.
+    fn row<'b>(&mut self, arena: &'b Arena) -> Option<(&'b [u8], f64)> {
+        for (labels, value) in self.series.by_ref() {
+            self.number += 1;
+            self.name.clear();
+            put_name(labels.iter(), &mut self.name);
+            let reason = match self.known.note(&self.name) {
+                Noted::Present => return Some((arena.keep(&self.name), *value)),
+                Noted::Repeated => "the rule has it twice",
+                Noted::Full => {
+                    "the names of scraped and recorded series take all memory for them; record fewer"
+                }
+            };
+            self.rejections.add(self.number, &self.name, 1, reason);
         }
-        self.samples += samples;
+        let known = &mut *self.known;
+        let vanished = self
+            .vanished
+            .get_or_insert_with(|| known.take_vanished().into_iter());
+        let name = vanished.next()?;
+        self.number += 1;
+        Some((arena.keep(&name), STALE_MARKER))
     }
 }
 
-/// Returns what an earlier process stored last of the alerts of a rule, in the last hour before a time in ns. Their series
-/// count as known: those of alerts that do not come back end with the next call of [`store`], so that a later process
-/// does not take them for alerts that never ended.
+impl<'a> SeriesDecoder<'a> for Samples<'a> {
+    const FORM: &'static str = "the result of a rule";
+
+    fn fill<'b>(
+        &mut self,
+        max_rows: usize,
+        arena: &'b Arena,
+        batch: &mut Batch<'b>,
+    ) -> Result<bool, Malformed>
+    where
+        'a: 'b,
+    {
+        self.numbers.clear();
+        while batch.rows.len() < max_rows {
+            let Some((name, value)) = self.row(arena) else {
+                return Ok(false);
+            };
+            self.numbers.push(self.number);
+            let cell = Cell {
+                field: VALUE.as_bytes(),
+                value: Value::F64(value),
+            };
+            batch.push(name, self.time, [cell]);
+        }
+        Ok(true)
+    }
+
+    #[cold]
+    fn note_rejected(&mut self, batch: &Batch<'_>, receipt: &Receipt) {
+        let number = |row: usize| self.numbers.get(row).copied().unwrap_or_default();
+        add_rejected(&mut self.rejections, batch, receipt, number);
+    }
+}
+
+/// Returns what an earlier process stored last of the alerts of a rule, in the last hour before a time in ns. `offset` is
+/// the time in ns between an evaluation and the samples that it stored. The series count as known: those of alerts that
+/// do not come back end with the next call of [`store`], so that a later process does not take them for alerts that never
+/// ended.
 ///
 /// # Errors
 /// If the store cannot be read.
@@ -97,9 +137,10 @@ pub fn resume(
     known: &mut KnownSeries,
     rule: &AlertRule,
     now: i64,
+    offset: i64,
 ) -> Result<Vec<Stored>, String> {
-    let phases = latest(app, ALERTS, rule, now)?;
-    let stored = latest(app, SINCE, rule, now)?;
+    let phases = latest(app, ALERTS, rule, (now, offset))?;
+    let stored = latest(app, SINCE, rule, (now, offset))?;
     known.begin();
     let phases = phases.iter().map(|phase| (ALERTS, phase));
     for (metric, series) in phases.chain(stored.iter().map(|since| (SINCE, since))) {
@@ -115,8 +156,14 @@ pub fn resume(
     Ok(stored)
 }
 
-/// Returns the latest samples of a metric for the alerts of a rule.
-fn latest(app: &AppState, metric: &str, rule: &AlertRule, now: i64) -> Result<Vec<Stored>, String> {
+/// Returns the latest samples of a metric for the alerts of a rule, with the times of their evaluations.
+fn latest(
+    app: &AppState,
+    metric: &str,
+    rule: &AlertRule,
+    (now, offset): (i64, i64),
+) -> Result<Vec<Stored>, String> {
+    let first = now.saturating_sub(OUTAGE_NS).saturating_sub(offset);
     let query = Query {
         selector: Selector {
             measurement: Some(metric.to_string()),
@@ -126,25 +173,28 @@ fn latest(app: &AppState, metric: &str, rule: &AlertRule, now: i64) -> Result<Ve
             }],
         },
         fields: Some(vec![VALUE.to_string()]),
-        interval: Interval::new(now.saturating_sub(OUTAGE_NS), now),
+        interval: Interval::new(first, now),
     };
     let latest = app.store.latest(&query, None);
     let latest = latest.map_err(|error| error.to_string())?;
     latest
-        .map(|latest| latest.map(sample).map_err(|error| error.to_string()))
+        .map(|latest| {
+            let sample = latest.map(|latest| sample(latest, offset));
+            sample.map_err(|error| error.to_string())
+        })
         .filter_map(Result::transpose)
         .collect()
 }
 
 /// Returns a sample with its labels; `None` if the value is no number.
-fn sample(latest: Latest) -> Option<Stored> {
+fn sample(latest: Latest, offset: i64) -> Option<Stored> {
     let Value::F64(value) = latest.value.get(0) else {
         return None;
     };
     let tags = latest.key.tags().iter();
     Some(Stored {
         labels: tags.map(|(name, value)| (&**name, &**value)).collect(),
-        last: latest.time,
+        last: latest.time.saturating_add(offset),
         value,
     })
 }

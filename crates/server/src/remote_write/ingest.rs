@@ -2,7 +2,7 @@
 
 use crate::api_error::ApiError;
 use crate::app_state::AppState;
-use crate::series::{self, SeriesDecoder, Stored};
+use crate::series::{self, SeriesDecoder, Stored, add_rejected};
 use crate::traffic::ProtocolCounters;
 use seiner_model::Batch;
 use seiner_store::Receipt;
@@ -57,13 +57,10 @@ impl<'a> SeriesDecoder<'a> for WriteDecoder<'a> {
 
     #[cold]
     fn note_rejected(&mut self, batch: &Batch<'_>, receipt: &Receipt) {
-        for (row, reason) in &receipt.rejected {
-            let series = self.series_of_row(*row);
-            let name = batch.rows.get(*row).map_or(&b""[..], |row| row.name);
-            self.rejections.add(series, name, 1, reason);
-        }
-        // The receipt lists the first ones only.
-        let unlisted = receipt.rejected_total - receipt.rejected.len();
-        self.rejections.samples += unlisted as u64;
+        let mut rejections = std::mem::take(&mut self.rejections);
+        add_rejected(&mut rejections, batch, receipt, |row| {
+            self.series_of_row(row)
+        });
+        self.rejections = rejections;
     }
 }

@@ -1,7 +1,7 @@
 //! Rows of a scrape: samples of the text, stale markers of vanished series, and the series about the scrape itself.
 
 use crate::known_series::{KnownSeries, Noted, STALE_MARKER};
-use crate::series::SeriesDecoder;
+use crate::series::{SeriesDecoder, add_rejected};
 use seiner_model::{Batch, Cell, Value};
 use seiner_store::Receipt;
 use seiner_wire::exposition::{Exposition, Item, Sample, TargetLabels};
@@ -133,13 +133,7 @@ impl<'a> SeriesDecoder<'a> for Samples<'a> {
 
     #[cold]
     fn note_rejected(&mut self, batch: &Batch<'_>, receipt: &Receipt) {
-        for (row, reason) in &receipt.rejected {
-            let name = batch.rows.get(*row).map_or(&b""[..], |row| row.name);
-            let line = self.lines.get(*row).copied().unwrap_or_default();
-            self.rejections.add(line, name, 1, reason);
-        }
-        // The receipt lists the first ones only.
-        let unlisted = receipt.rejected_total - receipt.rejected.len();
-        self.rejections.samples += unlisted as u64;
+        let line = |row: usize| self.lines.get(row).copied().unwrap_or_default();
+        add_rejected(&mut self.rejections, batch, receipt, line);
     }
 }
