@@ -33,6 +33,19 @@ pub struct OpenState {
     pub touched: u16,
 }
 
+/// Copy of an open block, for readers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OpenBlock {
+    /// Number of the block.
+    pub number: u64,
+    /// Number of the layout of the columns.
+    pub layout: u32,
+    /// Encoded rows.
+    pub bytes: Vec<u8>,
+    /// Number of rows.
+    pub rows: usize,
+}
+
 /// Line of a source: 64 bytes.
 #[repr(align(64))]
 pub struct Line {

@@ -19,11 +19,11 @@ pub mod slab;
 pub mod small;
 
 use crate::dictionary::layouts::Layout;
-use line::{GROUP, Lines, OpenState};
+use line::{GROUP, Lines, OpenBlock, OpenState};
 use number::{Limit, NUMBER_BYTES, Number};
 use row::{Coded, ColumnState, Row};
 use run::{Encoded, Floats, LINES_AHEAD, ROWS_AHEAD};
-use seiner_model::Value;
+use seiner_model::{FieldType, SourceId, Value};
 use slab::{BufferSlot, Slab, class_for};
 use small::{Small, SmallBlocks};
 use std::ops::Range;
@@ -42,19 +42,6 @@ pub struct Buffers {
     row_bytes: u64,
     open: u64,
     states: Vec<ColumnState>,
-}
-
-/// Copy of an open block, for readers.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct OpenBlock {
-    /// Number of the block.
-    pub number: u64,
-    /// Number of the layout of the columns.
-    pub layout: u32,
-    /// Encoded rows.
-    pub bytes: Vec<u8>,
-    /// Number of rows.
-    pub rows: usize,
 }
 
 impl Buffers {
@@ -107,10 +94,20 @@ impl Buffers {
         }
     }
 
+    /// Prefetches what two later rows need: the line of one, and the rows of the other.
+    #[inline(always)]
+    pub fn prefetch_ahead(&self, sources: &[SourceId], row: usize) {
+        if let Some(ahead) = sources.get(row + LINES_AHEAD) {
+            self.prefetch_line(ahead.0);
+        }
+        if let Some(ahead) = sources.get(row + ROWS_AHEAD) {
+            self.prefetch_rows(ahead.0);
+        }
+    }
+
     /// Begins a block of a source without an open block. `is_number` is true if the first row is a
     /// number of the only column.
     pub fn begin(&mut self, source: u32, block: u64, journal_file: u32, is_number: bool) {
-        self.small.remove(source);
         if self.scarce && is_number {
             let state = OpenState {
                 block,
@@ -119,6 +116,7 @@ impl Buffers {
             };
             return self.small.put(source, &Small::new(state, false, &[]));
         }
+        self.small.remove(source);
         let line = self.lines.create(source);
         (line.open.block, line.open.journal_file) = (block, journal_file);
     }
@@ -206,8 +204,7 @@ impl Buffers {
         self.rows += 1;
     }
 
-    /// Appends a number as [`Buffers::append_number`] does, to a block that was begun, and allocates
-    /// the space that it needs.
+    /// Appends a number like [`Buffers::append_number`] to a block that was begun, and allocates space for it.
     #[cold]
     pub fn append_number_slowly(
         &mut self,
@@ -217,12 +214,19 @@ impl Buffers {
         time: i64,
         value: Number,
     ) -> (Coded, Coded) {
-        if let Some(small) = self.small.get(source) {
-            if small.has_space(NUMBER_BYTES) {
-                return self.append_small(source, small, layout, (tick, time, value));
-            }
-            self.give_line(source, layout, tick);
+        let any = Limit {
+            bytes: u32::MAX,
+            first_block: 0,
+        };
+        if let Some((coded, bytes)) = self.small.append_first(source, tick, (time, value)) {
+            self.count_row(true, bytes);
+            return coded;
         }
+        let row = (time, value);
+        if let Some(coded) = self.append_small(source, layout.types()[0], tick, any, row) {
+            return coded;
+        }
+        self.give_line(source, layout, tick);
         let line = self.lines.create(source);
         if line.rows_slot == BufferSlot::NONE {
             line.begin(layout, NUMBER_BYTES, &mut self.slab);
@@ -232,35 +236,23 @@ impl Buffers {
         if self.slab.bytes(line.rows_slot).len() < at + NUMBER_BYTES {
             line.rows_slot = self.slab.grow(line.rows_slot, at);
         }
-        let any = Limit {
-            bytes: u32::MAX,
-            first_block: 0,
-        };
         let coded = self.append_number(source, tick, any, time, value);
         coded.expect("space was allocated")
     }
 
-    /// Appends a number to a small block that has space for it.
-    fn append_small(
+    /// Appends a number to the small block of a source whose only column has this type. Returns `None` if the source
+    /// has no small block with a row, or if the block accepts no more rows.
+    pub fn append_small(
         &mut self,
         source: u32,
-        mut small: Small,
-        layout: &Layout,
-        (tick, time, value): (u16, i64, Number),
-    ) -> (Coded, Coded) {
-        let (mut times, mut first) = small.column_states(layout.types()[0]);
-        let is_first = small.state.rows == 0;
-        let coded = (
-            row::code_time(time, &mut times, is_first),
-            value.code(&mut first),
-        );
-        let mut window = [0; NUMBER_BYTES];
-        let bytes = run::put_number(coded.0, coded.1, &mut window);
-        small.push(&window[..bytes]);
-        (small.state.touched, small.hopeless) = (tick, first.hopeless);
-        self.small.put(source, &small);
-        self.count_row(is_first, bytes);
-        coded
+        field_type: FieldType,
+        tick: u16,
+        limit: Limit,
+        row: (i64, Number),
+    ) -> Option<(Coded, Coded)> {
+        let (coded, bytes) = self.small.append(source, field_type, tick, limit, row)?;
+        self.count_row(false, bytes);
+        Some(coded)
     }
 
     fn count_row(&mut self, is_first: bool, bytes: usize) {
@@ -320,12 +312,7 @@ impl Buffers {
         );
         let (mut row, mut bytes) = (0, 0);
         while row < count {
-            if let Some(ahead) = floats.sources.get(row + LINES_AHEAD) {
-                self.prefetch_line(ahead.0);
-            }
-            if let Some(ahead) = floats.sources.get(row + ROWS_AHEAD) {
-                self.prefetch_rows(ahead.0);
-            }
+            self.prefetch_ahead(floats.sources, row);
             let Some(line) = self.lines.get_mut(sources[row].0) else {
                 break;
             };
@@ -429,16 +416,31 @@ impl Buffers {
         Ok(())
     }
 
-    /// Appends a row of one number that follows another row, in its journal encoding: codes, and a
-    /// payload whose first bytes belong to the row. Returns the number of payload bytes used, or
-    /// `None` if the row is of another kind and needs [`Buffers::replay`].
+    /// Appends a row of one number that follows another row, in its journal encoding: codes, and a payload whose first
+    /// bytes belong to the row. Returns the number of payload bytes used, or `None` if the row needs [`Buffers::replay`].
     #[inline]
     pub fn replay_number(&mut self, source: u32, codes: u8, payload: &[u8]) -> Option<usize> {
-        let line = self.lines.get_mut(source)?;
         let (time, value) = ((codes & 15) as usize, (codes >> 4) as usize);
         let window: &[u8; 16] = payload.first_chunk()?;
+        let bytes = 1 + time + value;
+        if time > 8 || value > 8 {
+            return None;
+        }
+        let Some(line) = self
+            .lines
+            .get_mut(source)
+            .filter(|line| line.open.rows != 0)
+        else {
+            let mut row = [codes; NUMBER_BYTES];
+            row[1..].copy_from_slice(window);
+            let is_appended = self.small.append_encoded(source, &row[..bytes]);
+            return is_appended.then(|| {
+                self.count_row(false, bytes);
+                time + value
+            });
+        };
         let at = line.open.bytes as usize;
-        if line.open.rows == 0 || line.open.rows == u16::MAX || time > 8 || value > 8 {
+        if line.open.rows == u16::MAX {
             return None;
         }
         let mut slot = self.slab.bytes_mut(line.rows_slot);
@@ -450,7 +452,6 @@ impl Buffers {
         slot[at + 1..at + NUMBER_BYTES].copy_from_slice(window);
         row::follow_time(&mut line.time, window, time);
         line.previous = row::follow_number(line.previous, window, time, value);
-        let bytes = 1 + time + value;
         line.open.bytes = (at + bytes) as u32;
         line.open.rows += 1;
         self.rows += 1;

@@ -119,6 +119,30 @@ impl SharedBuffers {
         bytes[HEAD..HEAD + string.len()].copy_from_slice(string);
     }
 
+    /// Inserts bytes into the string of a group, which stays no longer than [`MOST`]. Returns the string.
+    ///
+    /// # Panics
+    /// If the group has no string, or the position is behind its end.
+    pub fn insert(&mut self, group: u32, at: usize, bytes: &[u8]) -> &mut [u8] {
+        let (place, len) = (self.places.get(group), self.get(group).len());
+        let after = len + bytes.len();
+        let all = match HEAD + after <= SIZES[place.class()] {
+            true => self.bytes_mut(place),
+            false => {
+                let mut longer = [0; MOST];
+                longer[..len].copy_from_slice(self.get(group));
+                self.put(group, &longer[..after]);
+                let place = self.places.get(group);
+                self.bytes_mut(place)
+            }
+        };
+        all[4..HEAD].copy_from_slice(&(after as u16).to_le_bytes());
+        let string = &mut all[HEAD..HEAD + after];
+        string.copy_within(at..len, at + bytes.len());
+        string[at..at + bytes.len()].copy_from_slice(bytes);
+        string
+    }
+
     /// Removes the string of a group, if it has one.
     pub fn remove(&mut self, group: u32) {
         let place = self.places.get(group);
@@ -216,6 +240,13 @@ mod tests {
             if random >> 62 == 0 {
                 known.remove(&group);
                 buffers.remove(group);
+            } else if let Some(string) = known.get_mut(&group)
+                && random >> 62 == 1
+            {
+                let at = (random >> 40) as usize % (string.len() + 1);
+                let bytes = vec![step as u8; (MOST - string.len()).min(random as usize >> 20 & 15)];
+                string.splice(at..at, bytes.iter().copied());
+                assert_eq!(buffers.insert(group, at, &bytes), string);
             } else {
                 let string = vec![step as u8; (random >> 48) as usize % (MOST + 1)];
                 buffers.put(group, &string);

@@ -6,10 +6,13 @@
 //! the rows, which are few.
 
 use super::line::{GROUP, OpenState};
-use super::row::{self, ColumnState, Reader, START, TimeState};
+use super::number::{Limit, NUMBER_BYTES, Number};
+use super::row::{self, Coded, ColumnState, Reader, START, TimeState};
+use super::run;
 use super::shared::{MOST, SharedBuffers};
 use seiner_codec::varint;
 use seiner_model::FieldType;
+use std::ops::Range;
 
 /// Maximum bytes of the rows of a small block.
 pub const SMALL_ROWS: usize = 96;
@@ -189,6 +192,86 @@ impl SmallBlocks {
         }
     }
 
+    /// Appends a number to the small block of a source. Returns the codes of its time and value, and its bytes. Returns
+    /// `None` if the source has no small block with a row, or if the block accepts no more rows.
+    pub fn append(
+        &mut self,
+        source: u32,
+        field_type: FieldType,
+        tick: u16,
+        limit: Limit,
+        (time, value): (i64, Number),
+    ) -> Option<((Coded, Coded), usize)> {
+        let stored = self.stored(source)?;
+        let state = stored.state;
+        if state.rows == 0
+            || !fits(state.bytes as usize + NUMBER_BYTES, state.rows + 1)
+            || limit.is_reached(state)
+        {
+            return None;
+        }
+        let (start, figures) = (stored.start, stored.figures);
+        let (mut times, mut column) = stored.small().column_states(field_type);
+        let coded = (
+            row::code_time(time, &mut times, false),
+            value.code(&mut column),
+        );
+        let mut row = [0; NUMBER_BYTES];
+        let bytes = run::put_number(coded.0, coded.1, &mut row);
+        let string = self.extend(source, (start, figures), &row[..bytes]);
+        string[start] = nth(source, column.hopeless);
+        string[figures..figures + 2].copy_from_slice(&tick.to_le_bytes());
+        Some((coded, bytes))
+    }
+
+    /// Appends the first row to the small block of a source. Returns `None` if the source has no small block without
+    /// rows.
+    pub fn append_first(
+        &mut self,
+        source: u32,
+        tick: u16,
+        (time, value): (i64, Number),
+    ) -> Option<((Coded, Coded), usize)> {
+        let mut small = self.get(source).filter(|small| small.state.rows == 0)?;
+        let mut column = ColumnState::default();
+        let coded = (
+            row::code_time(time, &mut TimeState::default(), true),
+            value.code(&mut column),
+        );
+        let mut row = [0; NUMBER_BYTES];
+        let bytes = run::put_number(coded.0, coded.1, &mut row);
+        small.push(&row[..bytes]);
+        (small.state.touched, small.hopeless) = (tick, column.hopeless);
+        self.put(source, &small);
+        Some((coded, bytes))
+    }
+
+    /// Appends an encoded row to the small block of a source. Returns false if the source has no small block with a row,
+    /// or if the block has no space.
+    pub fn append_encoded(&mut self, source: u32, row: &[u8]) -> bool {
+        let Some(stored) = self.stored(source) else {
+            return false;
+        };
+        let state = stored.state;
+        let has_space = fits(state.bytes as usize + row.len(), state.rows + 1);
+        if state.rows == 0 || !has_space {
+            return false;
+        }
+        let place = (stored.start, stored.figures);
+        self.extend(source, place, row);
+        true
+    }
+
+    /// Adds a row that fits to a block, whose start and figures are at these positions. Returns the string of the group.
+    fn extend(&mut self, source: u32, (start, figures): (usize, usize), row: &[u8]) -> &mut [u8] {
+        let group = group(source);
+        let len = self.buffers.get(group)[start + 1] as usize;
+        let string = self.buffers.insert(group, start + 2 + len, row);
+        string[start + 1] += row.len() as u8;
+        string[figures + 2] += 1;
+        string
+    }
+
     fn replace(&mut self, source: u32, small: Option<&Small>) {
         let string = self.buffers.get(group(source));
         let old = find(string, source).map_or(0..0, |(at, len)| at..at + 2 + len);
@@ -220,24 +303,19 @@ impl SmallBlocks {
 
     /// Returns the figures of the small block of a source.
     pub fn state(&self, source: u32) -> Option<OpenState> {
+        Some(self.stored(source)?.state)
+    }
+
+    /// Finds the small block of a source.
+    fn stored(&self, source: u32) -> Option<Stored<'_>> {
         let string = self.buffers.get(group(source));
-        let (at, len) = find(string, source)?;
-        Some(read(&string[at..at + 2 + len], Common::read(string)).0)
+        let (start, len) = find(string, source)?;
+        Some(read(string, start..start + 2 + len))
     }
 
     /// Copies the small block of a source.
     pub fn get(&self, source: u32) -> Option<Small> {
-        let string = self.buffers.get(group(source));
-        let (at, len) = find(string, source)?;
-        let (state, time, rest) = read(&string[at..at + 2 + len], Common::read(string));
-        let mut small = Small::new(state, string[at] & HOPELESS != 0, &[]);
-        if state.rows != 0 {
-            small.rows[0] = rest[0];
-            small.rows[1..FIRST].copy_from_slice(&time.to_le_bytes());
-            small.rows[FIRST..state.bytes as usize].copy_from_slice(&rest[1..]);
-        }
-        small.state = state;
-        Some(small)
+        Some(self.stored(source)?.small())
     }
 
     /// Prefetches the place of the small block of a source.
@@ -263,6 +341,39 @@ impl SmallBlocks {
     }
 }
 
+/// Small block in the string of its group.
+struct Stored<'s> {
+    state: OpenState,
+    hopeless: bool,
+    /// Time of the first row.
+    time: i64,
+    /// Rows without the time of the first row.
+    rows: &'s [u8],
+    /// Position of the block.
+    start: usize,
+    /// Position of the arrival of the last row, and after it of the number of rows.
+    figures: usize,
+}
+
+impl Stored<'_> {
+    fn small(&self) -> Small {
+        let mut small = Small::new(self.state, self.hopeless, &[]);
+        if let [codes, rest @ ..] = self.rows {
+            small.rows[0] = *codes;
+            small.rows[1..FIRST].copy_from_slice(&self.time.to_le_bytes());
+            small.rows[FIRST..FIRST + rest.len()].copy_from_slice(rest);
+        }
+        small.state = self.state;
+        small
+    }
+}
+
+/// Returns the first byte of a block: the source in its group, and the flag.
+fn nth(source: u32, hopeless: bool) -> u8 {
+    let flag = if hopeless { HOPELESS } else { 0 };
+    (source % GROUP as u32) as u8 | flag
+}
+
 fn group(source: u32) -> u32 {
     source / GROUP as u32
 }
@@ -271,7 +382,7 @@ fn group(source: u32) -> u32 {
 /// first two.
 #[inline]
 fn find(string: &[u8], source: u32) -> Option<(usize, usize)> {
-    let nth = (source % GROUP as u32) as u8;
+    let nth = nth(source, false);
     let mut at = Common::BYTES;
     while at < string.len() {
         let len = string[at + 1] as usize;
@@ -286,8 +397,7 @@ fn find(string: &[u8], source: u32) -> Option<(usize, usize)> {
 /// Appends a block: the source in its group, the bytes that follow, the figures, and the rows.
 fn put(source: u32, small: &Small, common: Common, out: &mut Vec<u8>) {
     let (state, start) = (&small.state, out.len());
-    let flag = if small.hopeless { HOPELESS } else { 0 };
-    out.extend_from_slice(&[(source % GROUP as u32) as u8 | flag, 0]);
+    out.extend_from_slice(&[nth(source, small.hopeless), 0]);
     varint::put_i64(state.block.wrapping_sub(common.block) as i64, out);
     let file = i64::from(state.journal_file) - i64::from(common.journal_file);
     varint::put_i64(file, out);
@@ -301,11 +411,13 @@ fn put(source: u32, small: &Small, common: Common, out: &mut Vec<u8>) {
     out[start + 1] = (out.len() - start - 2) as u8;
 }
 
-/// Reads the figures of a block, its first time, and its rows without the first time.
-fn read(block: &[u8], common: Common) -> (OpenState, i64, &[u8]) {
-    let mut rest = &block[2..];
+/// Reads the block at a range of the string of its group.
+fn read(string: &[u8], range: Range<usize>) -> Stored<'_> {
+    let common = Common::read(string);
+    let mut rest = &string[range.start + 2..range.end];
     let mut number = || varint::get_i64(&mut rest).expect("the number was written here");
     let (block, file) = (number(), number());
+    let figures = range.end - rest.len();
     let (touched, rows) = (u16::from_le_bytes([rest[0], rest[1]]), u16::from(rest[2]));
     rest = &rest[3..];
     let (mut time, mut bytes) = (0, 0);
@@ -320,7 +432,14 @@ fn read(block: &[u8], common: Common) -> (OpenState, i64, &[u8]) {
         rows,
         touched,
     };
-    (state, common.time.wrapping_add(time), rest)
+    Stored {
+        state,
+        hopeless: string[range.start] & HOPELESS != 0,
+        time: common.time.wrapping_add(time),
+        rows: rest,
+        start: range.start,
+        figures,
+    }
 }
 
 #[cfg(test)]
@@ -389,6 +508,74 @@ mod tests {
         known.keys().for_each(|&source| blocks.remove(source));
         blocks.release_idle();
         assert_eq!(blocks.page_bytes(), 0);
+    }
+
+    #[test]
+    fn rows_are_appended_in_place() {
+        let mut blocks = SmallBlocks::default();
+        (0..40).for_each(|source| blocks.add_source(source));
+        let any = Limit {
+            bytes: u32::MAX,
+            first_block: 0,
+        };
+        let (mut random, mut appended, mut full) = (1u64, 0, 0);
+        for step in 0..40_000u32 {
+            random = random
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1);
+            let (source, tick) = ((random >> 33) as u32 % 40, step as u16);
+            let time = i64::from(step) * 997;
+            let value = match random >> 60 {
+                0 => f64::from_bits(random),
+                _ => f64::from((random >> 40) as u32 % 500) / 10.0,
+            };
+            let row = (time, Number::F64(value));
+            if random >> 50 & 31 == 0 {
+                blocks.remove(source);
+            }
+            let Some(mut expected) = blocks.get(source) else {
+                let state = OpenState {
+                    block: u64::from(step),
+                    ..OpenState::default()
+                };
+                blocks.put(source, &Small::new(state, false, &[]));
+                assert!(blocks.append(source, FieldType::F64, 7, any, row).is_none());
+                assert!(!blocks.append_encoded(source, &[0]));
+                let (coded, bytes) = blocks.append_first(source, 7, row).unwrap();
+                assert_eq!(bytes, 1 + coded.0.bytes + coded.1.bytes);
+                assert!(blocks.append_first(source, 7, row).is_none());
+                continue;
+            };
+            let (mut times, mut column) = expected.column_states(FieldType::F64);
+            let coded = (
+                row::code_time(time, &mut times, false),
+                row.1.code(&mut column),
+            );
+            let mut bytes = [0; NUMBER_BYTES];
+            let len = run::put_number(coded.0, coded.1, &mut bytes);
+            // A row in its journal encoding does not change the flag, which a later row of a number sets.
+            let is_appended = match random >> 45 & 3 == 0 && !column.hopeless {
+                true => blocks.append_encoded(source, &bytes[..len]),
+                false => {
+                    let found = blocks.append(source, FieldType::F64, tick, any, row);
+                    (expected.state.touched, expected.hopeless) = (tick, column.hopeless);
+                    found.is_some()
+                }
+            };
+            if !is_appended {
+                full += 1;
+                assert!(!expected.has_space(NUMBER_BYTES));
+                blocks.remove(source);
+                continue;
+            }
+            appended += 1;
+            expected.push(&bytes[..len]);
+            let found = blocks.get(source).unwrap();
+            assert_eq!(found.rows(), expected.rows());
+            let figures = |small: &Small| (small.state.rows, small.state.block);
+            assert_eq!(figures(&found), figures(&expected));
+        }
+        assert!(appended > 30_000 && full > 500, "{appended}, {full}");
     }
 
     #[test]

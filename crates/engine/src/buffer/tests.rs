@@ -159,7 +159,7 @@ impl World {
     }
 
     /// Returns all that readers see.
-    fn seen(&self) -> Vec<(OpenState, Option<OpenBlock>)> {
+    fn seen(&self) -> Vec<(OpenState, Option<super::line::OpenBlock>)> {
         let state = |source| match self.buffers.state(source) {
             open if open.rows == 0 => OpenState::default(),
             open => OpenState { touched: 0, ..open },

@@ -117,6 +117,12 @@ impl Layouts {
         Some(number)
     }
 
+    /// Returns whether a layout has a single column, which is not a text.
+    pub fn is_number(&self, number: u32) -> bool {
+        let layout = self.get(number);
+        layout.is_some_and(|layout| matches!(layout.types(), [only] if *only != FieldType::Str))
+    }
+
     /// Returns the layout with a number.
     #[inline]
     pub fn get(&self, number: u32) -> Option<&Arc<Layout>> {

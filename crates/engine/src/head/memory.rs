@@ -7,7 +7,7 @@
 //!
 //! All memory is counted as allocated: capacities, not lengths.
 
-use super::{Head, is_number};
+use super::Head;
 use crate::buffer::line::GROUP;
 use crate::buffer::small::SMALL_ROWS;
 use crate::memory::{staged_enough, staging_limit};
@@ -193,7 +193,7 @@ impl Head {
             let layouts = &self.layouts;
             self.buffers.set_scarce(true);
             self.buffers
-                .make_small(GROUPS_AT_ONCE, |number| is_number(layouts, number));
+                .make_small(GROUPS_AT_ONCE, |number| layouts.is_number(number));
             self.buffers.release_idle();
         } else if bytes < limit / 8 || !has_few_rows {
             self.buffers.set_scarce(false);

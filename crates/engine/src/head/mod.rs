@@ -21,7 +21,7 @@ use crate::MAX_FIELDS;
 use crate::buffer::Buffers;
 use crate::buffer::line::OpenState;
 use crate::buffer::number::{Limit, NUMBER_BYTES, Number};
-use crate::buffer::row::{self, Row};
+use crate::buffer::row::{self, Coded, Row};
 use crate::buffer::run::{self, Encoded, Floats};
 use crate::counters::Accepted;
 use crate::dictionary::Dictionary;
@@ -37,7 +37,7 @@ use crate::retention::lateness::{Lateness, TooOld};
 use crate::sealing::queue::Queue;
 use crate::space::Load;
 use roaring::RoaringBitmap;
-use seiner_model::{Cell, FieldType, Value, duration_text};
+use seiner_model::{Cell, FieldType, SourceId, Value, duration_text};
 use std::sync::{Arc, RwLock};
 
 /// Number of columns for which a buffer has B bytes. Wider layouts get larger buffers, so that each
@@ -376,7 +376,7 @@ impl Head {
 
     /// Returns whether a source has a single column, which is not a text.
     pub fn has_one_number(&self, source: u32) -> bool {
-        is_number(&self.layouts, self.buffers.layout(source))
+        self.layouts.is_number(self.buffers.layout(source))
     }
 
     /// Arranges cells in the order of the source's columns. New fields get new columns.
@@ -432,9 +432,7 @@ impl Head {
             .buffers
             .append_number(source, self.tick, limit, time, number)
         {
-            if self.journalled {
-                self.staging.number(source, None, coded);
-            }
+            self.stage(source, None, coded);
             return;
         }
         self.put_number_slowly(source, time, number);
@@ -455,30 +453,65 @@ impl Head {
             }
             done += rows;
             if rows < run::ROWS {
-                self.position += done as u64;
-                return done;
+                let small = self.put_small_floats(layout, floats.from(done));
+                done += small;
+                if small == 0 {
+                    self.position += done as u64;
+                    return done;
+                }
             }
         }
+    }
+
+    /// Does the same as [`Head::put_floats`] for sources with small blocks.
+    fn put_small_floats(&mut self, layout: u32, floats: Floats<'_>) -> usize {
+        let (tick, limit) = (self.tick, self.number_limit());
+        let rows = floats.sources.iter().zip(floats.times).zip(floats.values);
+        for (done, ((&SourceId(source), &time), &value)) in rows.enumerate() {
+            self.buffers.prefetch_ahead(floats.sources, done);
+            let row = (time, Number::F64(value));
+            let is_usual = self.buffers.layout(source) == layout;
+            let appended = is_usual.then(|| {
+                self.buffers
+                    .append_small(source, FieldType::F64, tick, limit, row)
+            });
+            let Some(coded) = appended.flatten() else {
+                return done;
+            };
+            self.stage(source, None, coded);
+        }
+        floats.sources.len()
     }
 
     /// Appends a number as [`Head::put_number`] does, when a block begins or ends, or needs more
     /// space.
     #[cold]
     fn put_number_slowly(&mut self, source: u32, time: i64, number: Number) {
-        let limit = self.number_limit();
+        let (tick, limit) = (self.tick, self.number_limit());
+        let layout = self.layouts.get(self.buffers.layout(source));
+        let only = layout.expect("sources have layouts of the store").types()[0];
+        let row = (time, number);
+        if let Some(coded) = self.buffers.append_small(source, only, tick, limit, row) {
+            self.stage(source, None, coded);
+            return;
+        }
         let mut open = self.buffers.state(source);
         if limit.is_reached(open) {
             self.seal(source);
             open = OpenState::default();
         }
         let start = (open.rows == 0).then(|| self.begin_block(source, true));
-        let layout = self
-            .layouts
-            .get(self.buffers.layout(source))
-            .expect("sources have layouts of the store");
+        let layout = self.layouts.get(self.buffers.layout(source));
+        let layout = layout.expect("a block has a layout");
         let coded = self
             .buffers
-            .append_number_slowly(source, layout, self.tick, time, number);
+            .append_number_slowly(source, layout, tick, time, number);
+        self.stage(source, start, coded);
+    }
+
+    /// Stages a number for the journal.
+    #[inline(always)]
+    fn stage(&mut self, source: u32, start: Option<Start>, coded: (Coded, Coded)) {
         if self.journalled {
             self.staging.number(source, start, coded);
         }
@@ -561,12 +594,6 @@ impl Head {
         let blocks = (columns / COLUMNS_PER_BLOCK).max(1);
         (self.options.block_bytes as usize * blocks).min(BUFFER_LIMIT)
     }
-}
-
-/// Returns whether a layout has a single column, which is not a text.
-fn is_number(layouts: &Layouts, number: u32) -> bool {
-    let layout = layouts.get(number);
-    layout.is_some_and(|layout| matches!(layout.types(), [only] if *only != FieldType::Str))
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 //! [`crate::sealing`] describes the steps that follow.
 
 use super::Head;
-use crate::buffer::OpenBlock;
+use crate::buffer::line::OpenBlock;
 use crate::handover::Cut;
 use crate::retention::visibility::VisibilityFilter;
 use crate::sealing::encode::Encoder;

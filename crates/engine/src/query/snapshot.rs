@@ -4,7 +4,7 @@
 //! parts that writers may change, which are open buffers, the ends of blocks that are not written yet, and the rules
 //! that hide rows. Sealed segments and layouts never change and are shared. Queries read a snapshot without any lock.
 
-use crate::buffer::OpenBlock;
+use crate::buffer::line::OpenBlock;
 use crate::dictionary::layouts::{Layout, Layouts};
 use crate::error::Error;
 use crate::head::Head;

@@ -4,8 +4,8 @@
 
 use crate::answer::Query;
 use crate::block::{self, Block};
-use crate::buffer::OpenBlock;
 use crate::buffer::columns;
+use crate::buffer::line::OpenBlock;
 use crate::bundle::cache::BundleCache;
 use crate::core::Core;
 use crate::error::Error;
