@@ -4,6 +4,7 @@ import json
 import os
 import re
 import signal
+import socket
 import subprocess
 import time
 from pathlib import Path
@@ -35,6 +36,27 @@ def run(*arguments, stdin=None, cwd=None, env=None, timeout=300):
         text=not isinstance(stdin, bytes),
         timeout=timeout,
     )
+
+
+def free_port():
+    """Returns a port that is free for TCP and UDP."""
+    while True:
+        with socket.create_server(("127.0.0.1", 0)) as stream, socket.socket(type=socket.SOCK_DGRAM) as datagrams:
+            port = stream.getsockname()[1]
+            try:
+                datagrams.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+            return port
+
+
+def until(condition, what, pause_s=0.05, patience_s=60):
+    """Waits for a condition, and returns its value. `what` is the error if it does not hold in time."""
+    deadline = time.monotonic() + patience_s
+    while not (found := condition()):
+        assert time.monotonic() < deadline, what
+        time.sleep(pause_s)
+    return found
 
 
 class Daemon:

@@ -2,10 +2,8 @@
 
 import re
 import shutil
-import socket
 import subprocess
 import threading
-import time
 
 import influxdb
 import influxdb_client
@@ -14,17 +12,10 @@ import pytest
 import requests
 from influxdb_client.client.write_api import SYNCHRONOUS
 
-from program import PROGRAM, run
+from program import PROGRAM, free_port, run, until
 
 BEGIN = 1_700_000_000
 PATIENCE_S = 20
-
-
-def until(is_done, what):
-    began = time.monotonic()
-    while not is_done():
-        assert time.monotonic() - began < PATIENCE_S, what
-        time.sleep(0.05)
 
 
 def create(server_data, name, scope, *more):
@@ -133,11 +124,6 @@ def test_wrong_tokens_are_limited_and_a_right_one_is_not(guarded):
     metrics = requests.get(f"{server.url}/metrics", headers=bearer(token), timeout=60).text
     assert 'seiner_denied_requests_total{reason="limited"} 2' in metrics
     assert "presented many wrong tokens" in server.log.read_text()
-
-
-def free_port():
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        return free.getsockname()[1]
 
 
 @pytest.mark.skipif(not shutil.which("mosquitto_pub"), reason="no mosquitto_pub: run scripts/need.sh mosquitto")

@@ -3,7 +3,6 @@
 import http.server
 import json
 import shutil
-import socket
 import subprocess
 import threading
 import time
@@ -11,13 +10,14 @@ import time
 import pytest
 import requests
 
-from program import PROGRAM, ROOT, environment, run
-from test_scrape import api, await_
+from program import PROGRAM, ROOT, environment, free_port, run, until
+from test_scrape import api
 
 RULES = """
 groups:
   - name: rooms
     interval: 200ms
+    limit: 5
     rules:
       - alert: RoomIsHot
         expr: climate_temperature > 30
@@ -84,26 +84,27 @@ def test_an_alert_fires_and_is_resolved(serve, tmp_path):
         return [(alert["labels"], alert["state"]) for alert in api(server, "alerts")["alerts"]]
 
     labels = {"alertname": "RoomIsHot", "room": "attic", "severity": "page"}
-    assert await_(states, "no alert is pending") == [(labels, "pending")]
-    await_(lambda: states() == [(labels, "firing")], "the alert does not fire")
+    assert until(states, "no alert is pending") == [(labels, "pending")]
+    until(lambda: states() == [(labels, "firing")], "the alert does not fire")
     [group] = api(server, "rules")["groups"]
     [rule] = group["rules"]
     assert (group["name"], rule["name"], rule["state"], rule["health"]) == ("rooms", "RoomIsHot", "firing", "ok")
+    assert group["limit"] == 5
     assert rule["duration"] == 1 and rule["query"] == "climate_temperature > 30"
     # The program took the alert, so it is not sent to the program again.
-    await_(lambda: called.exists() and called.read_text().count("\n") == 1, "the program is not called")
-    await_(lambda: receiver.alerts, "the Alertmanager is not called")
+    until(lambda: called.exists() and called.read_text().count("\n") == 1, "the program is not called")
+    until(lambda: receiver.alerts, "the Alertmanager is not called")
     receiver.status = 200
     write(server, "attic", 21)
-    await_(lambda: states() == [], "the alert is not resolved")
-    await_(lambda: called.read_text().count("\n") == 2, "the program does not hear of the end")
+    until(lambda: states() == [], "the alert is not resolved")
+    until(lambda: called.read_text().count("\n") == 2, "the program does not hear of the end")
     fired, resolved = [json.loads(line) for line in called.read_text().splitlines()]
     assert fired[0]["labels"] == resolved[0]["labels"] == labels
     assert fired[0]["annotations"] == {"summary": "attic has 31.5 degrees"}
     assert fired[0]["startsAt"] == resolved[0]["startsAt"] < resolved[0]["endsAt"] < fired[0]["endsAt"]
     answer = requests.get(fired[0]["generatorURL"].replace("127.0.0.1:0", server.url.removeprefix("http://")), timeout=60)
     assert answer.json()["status"] == "success"
-    await_(lambda: any(alerts[0]["endsAt"] == resolved[0]["endsAt"] for _, alerts in receiver.alerts), "no end is sent")
+    until(lambda: any(alerts[0]["endsAt"] == resolved[0]["endsAt"] for _, alerts in receiver.alerts), "no end is sent")
     assert metric(server, 'seiner_alert_messages_total{result="failed"}') > 0
     assert metric(server, 'seiner_alerts{state="firing"}') == 0
 
@@ -122,9 +123,9 @@ def test_alerts_go_on_after_a_restart(serve, tmp_path):
     def states():
         return {alert["labels"]["alertname"]: (alert["state"], alert["activeAt"]) for alert in api(server, "alerts")["alerts"]}
 
-    await_(lambda: states().get("RoomIsHot", ("",))[0] == "firing", "the alert does not fire")
+    until(lambda: states().get("RoomIsHot", ("",))[0] == "firing", "the alert does not fire")
     assert states()["Wait"][0] == "pending"
-    await_(lambda: series(server, "ALERTS") == [("firing", 1), ("pending", 1)], "the states are not stored")
+    until(lambda: series(server, "ALERTS") == [("firing", 1), ("pending", 1)], "the states are not stored")
     [(_, stored)] = series(server, 'ALERTS_FOR_STATE{alertname="RoomIsHot"}')
     assert abs(stored - time.time()) < 60
     time.sleep(1.5)
@@ -132,7 +133,7 @@ def test_alerts_go_on_after_a_restart(serve, tmp_path):
     for stop in (server.stop, server.kill):
         stop()
         server.start()
-        await_(lambda: len(states()) == 2, "there are no alerts")
+        until(lambda: len(states()) == 2, "there are no alerts")
         after = states()
         # With a rule of a second, a new alert would not fire with the first evaluation.
         assert after["RoomIsHot"][0] == "firing" and after["Wait"][0] == "pending", after
@@ -146,11 +147,11 @@ def test_alerts_go_on_after_a_restart(serve, tmp_path):
         done = run("write", "--data", server.data, tmp_path / "line")
         assert done.returncode == 0, done.stderr
         server.start()
-        await_(lambda: api(server, "rules")["groups"][0]["rules"][1]["health"] == "ok", "the rules are not evaluated")
+        until(lambda: api(server, "rules")["groups"][0]["rules"][1]["health"] == "ok", "the rules are not evaluated")
         assert bool(states()) == (temperature > 30)
     assert states()["RoomIsHot"][1][:19] > after["RoomIsHot"][1][:19]
     write(server, "attic", 20)
-    await_(lambda: series(server, "ALERTS") == [], "the series of the alerts do not end")
+    until(lambda: series(server, "ALERTS") == [], "the series of the alerts do not end")
 
 
 def test_recording_rules_store_series(serve, tmp_path):
@@ -176,17 +177,17 @@ groups:
     line("up", "attic", 31)
     line("up", "bath", 27)
     line("down", "cellar", 12)
-    await_(lambda: series(server, "floor:temperature:mean") == [("down", 12), ("up", 29)], "the means are not stored")
-    await_(lambda: series(server, "floors:hot:count") == [(None, 1)], "a rule does not use the one before it")
+    until(lambda: series(server, "floor:temperature:mean") == [("down", 12), ("up", 29)], "the means are not stored")
+    until(lambda: series(server, "floors:hot:count") == [(None, 1)], "a rule does not use the one before it")
     assert api(server, "query", query='floor:temperature:mean{floor="up",team="house"}')["result"]
     assert not api(server, "query", query='floors:hot:count{team="house"}')["result"]
     found = [(rule["type"], rule["name"], rule["health"], "alerts" in rule) for rule in api(server, "rules")["groups"][0]["rules"]]
     assert found == [("recording", "floor:temperature:mean", "ok", False), ("recording", "floors:hot:count", "ok", False)]
     # A result that is empty ends the series, and so does the removal of the rule.
     line("up", "attic", 2)
-    await_(lambda: series(server, "floors:hot:count") == [], "the series does not end with its result")
+    until(lambda: series(server, "floors:hot:count") == [], "the series does not end with its result")
     path.write_text(text.replace("record: floor:", "record: other:"))
-    await_(lambda: series(server, "floor:temperature:mean") == [], "the series does not end with its rule")
+    until(lambda: series(server, "floor:temperature:mean") == [], "the series does not end with its rule")
     assert series(server, "other:temperature:mean")
     rows = metric(server, 'seiner_ingest_rows_total{protocol="rules"')
     time.sleep(1)
@@ -198,11 +199,11 @@ def test_changed_rules_are_read_while_the_server_runs(serve, tmp_path):
     server = serve(alert_rules=path)
     write(server, "attic", 31.5)
     firing = lambda: [alert["state"] for alert in api(server, "alerts")["alerts"]] == ["firing"]  # noqa: E731
-    await_(firing, "the alert does not fire")
+    until(firing, "the alert does not fire")
     [since] = [alert["activeAt"] for alert in api(server, "alerts")["alerts"]]
     # A broken file changes nothing, and the log names the place.
     path.write_text(RULES.replace("alert: RoomIsHot", "alert: [RoomIsHot"))
-    await_(lambda: "the rules stay as they are: " in server.log.read_text(), "the error is not logged")
+    until(lambda: "the rules stay as they are: " in server.log.read_text(), "the error is not logged")
     [line] = [line for line in server.log.read_text().splitlines() if "stay as they are" in line]
     assert " ERROR " in line and "rules.yaml" in line and "line " in line, line
     assert firing()
@@ -210,15 +211,15 @@ def test_changed_rules_are_read_while_the_server_runs(serve, tmp_path):
     new = "      - alert: RoomIsCold\n        expr: climate_temperature < 40\n"
     path.write_text(RULES + new)
     names = lambda: [rule["name"] for rule in api(server, "rules")["groups"][0]["rules"]]  # noqa: E731
-    await_(lambda: names() == ["RoomIsHot", "RoomIsCold"], "the new rule is not read")
-    await_(lambda: len(api(server, "alerts")["alerts"]) == 2, "the new rule is not evaluated")
+    until(lambda: names() == ["RoomIsHot", "RoomIsCold"], "the new rule is not read")
+    until(lambda: len(api(server, "alerts")["alerts"]) == 2, "the new rule is not evaluated")
     hot = [alert for alert in api(server, "alerts")["alerts"] if alert["labels"]["alertname"] == "RoomIsHot"]
     assert [(alert["state"], alert["activeAt"]) for alert in hot] == [("firing", since)]
     # Without rules, there are no alerts.
     path.write_text("groups: []")
-    await_(lambda: api(server, "alerts")["alerts"] == [], "the alerts stay")
+    until(lambda: api(server, "alerts")["alerts"] == [], "the alerts stay")
     path.write_text(RULES)
-    await_(firing, "the rules do not come back")
+    until(firing, "the rules do not come back")
 
 
 def test_messages_are_sent_again_until_the_receiver_takes_them(serve, tmp_path):
@@ -226,9 +227,9 @@ def test_messages_are_sent_again_until_the_receiver_takes_them(serve, tmp_path):
     receiver.status = 503
     server = serve(alert_rules=rules_file(tmp_path), alertmanager=f"{receiver.url}/prefix")
     write(server, "attic", 31.5)
-    await_(lambda: len(receiver.alerts) >= 3, "the message is not repeated")
+    until(lambda: len(receiver.alerts) >= 3, "the message is not repeated")
     receiver.status = 200
-    await_(lambda: any(status == 200 for status, _ in receiver.alerts), "the message is not taken")
+    until(lambda: any(status == 200 for status, _ in receiver.alerts), "the message is not taken")
     taken = len(receiver.alerts)
     time.sleep(1)
     assert len(receiver.alerts) <= taken + 1, "a message that was taken is repeated only after a minute"
@@ -243,7 +244,7 @@ def test_rules_that_fail_are_shown_and_others_go_on(serve, tmp_path):
 """
     server = serve(alert_rules=rules_file(tmp_path, text))
     requests.post(f"{server.url}/write", data="climate,room=a temperature=31,humidity=2", timeout=60)
-    await_(lambda: any(one["labels"]["alertname"] == "RoomIsHot" for one in api(server, "alerts")["alerts"]), "no alert")
+    until(lambda: any(one["labels"]["alertname"] == "RoomIsHot" for one in api(server, "alerts")["alerts"]), "no alert")
     found = {rule["name"]: rule for rule in api(server, "rules")["groups"][0]["rules"]}
     assert "same labels" in found["Twice"]["lastError"] and found["Twice"]["health"] == "err"
     assert "text" in found["Text"]["lastError"]
@@ -267,8 +268,7 @@ def test_the_rules_for_the_store_itself_are_quiet_on_a_sound_store(serve, tmp_pa
     rules = (ROOT / "deploy/alerts/seiner.yaml").read_text()
     hasty = rules.replace("  - name: seiner\n", "  - name: seiner\n    interval: 200ms\n")
     assert hasty != rules
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+    port = free_port()
     server = serve(
         listen=f"127.0.0.1:{port}", alert_rules=rules_file(tmp_path, hasty), scrape=f"name=seiner,targets=127.0.0.1:{port},interval=200ms"
     )  # fmt: skip
@@ -276,9 +276,9 @@ def test_the_rules_for_the_store_itself_are_quiet_on_a_sound_store(serve, tmp_pa
     def found():
         return {rule["name"]: rule for rule in api(server, "rules")["groups"][0]["rules"]}
 
-    await_(lambda: api(server, "query", query="seiner_rows_accepted_total")["result"], "the server does not scrape itself")
-    await_(lambda: found()["SeinerIsSilent"]["state"] == "inactive", "the metrics are not noticed")
-    await_(lambda: all(rule["health"] == "ok" for rule in found().values()), "a rule is not evaluated")
+    until(lambda: api(server, "query", query="seiner_rows_accepted_total")["result"], "the server does not scrape itself")
+    until(lambda: found()["SeinerIsSilent"]["state"] == "inactive", "the metrics are not noticed")
+    until(lambda: all(rule["health"] == "ok" for rule in found().values()), "a rule is not evaluated")
     for name, rule in found().items():
         assert rule["state"] == "inactive", (name, rule)
     # Every metric of the rules exists on this server.
@@ -312,7 +312,7 @@ def test_templates_give_the_texts_of_promtool(serve, tmp_path):
     lines = [f"shown,n={n},host=nas.example:9100,text=Two\\ words value={value!r}" for n, value in enumerate(NUMBERS)]
     assert requests.post(f"{server.url}/write", data="\n".join(lines), timeout=60).status_code == 204
     count = len(NUMBERS) + len(times)
-    found = await_(lambda: (found := api(server, "alerts")["alerts"]) and len(found) == count and found, "alerts are missing")
+    found = until(lambda: (found := api(server, "alerts")["alerts"]) and len(found) == count and found, "alerts are missing")
     cases = []
     for rule in ("Shown", "Time"):
         alerts = [alert for alert in found if alert["labels"]["alertname"] == rule]
@@ -350,8 +350,7 @@ def test_promtool_accepts_the_rules_for_the_store():
 def test_alertmanager_takes_the_alerts(serve, tmp_path):
     ports = []
     for _ in range(2):
-        with socket.create_server(("127.0.0.1", 0)) as free:
-            ports.append(free.getsockname()[1])
+        ports.append(free_port())
     settings = tmp_path / "alertmanager.yml"
     settings.write_text("route: {receiver: none}\nreceivers: [{name: none}]\n")
     with open(tmp_path / "alertmanager.log", "wb") as log:
@@ -374,10 +373,10 @@ def test_alertmanager_takes_the_alerts(serve, tmp_path):
                 return []
             return [one for one in found if one["status"]["state"] == state]
 
-        [alert] = await_(lambda: alerts("active"), "Alertmanager has no alert")
+        [alert] = until(lambda: alerts("active"), "Alertmanager has no alert")
         assert alert["labels"] == {"alertname": "RoomIsHot", "room": "attic", "severity": "page"}
         write(server, "attic", 20)
-        await_(lambda: not alerts("active"), "Alertmanager does not hear of the end")
+        until(lambda: not alerts("active"), "Alertmanager does not hear of the end")
     finally:
         manager.kill()
         manager.wait()

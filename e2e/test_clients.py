@@ -19,7 +19,7 @@ from influxdb_client import InfluxDBClient, Point, WritePrecision
 from influxdb_client.client.write_api import SYNCHRONOUS, WriteOptions
 from influxdb_client.rest import ApiException
 
-from program import SLOW
+from program import SLOW, free_port
 
 I64 = (-(2**63), 2**63 - 1)
 
@@ -307,9 +307,7 @@ def test_buckets_and_organizations_are_found(server):
 
 
 def test_line_protocol_over_tcp(serve):
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     server = serve(line_tcp=f"127.0.0.1:{port}")
     with socket.create_connection(("127.0.0.1", port)) as connection:
         for n in range(1_000):

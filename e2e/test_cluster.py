@@ -20,6 +20,13 @@ START_S = 240
 FIRST = 1_700_000_000
 
 
+def serves(url, **shown):
+    try:
+        return requests.get(url + "/health", timeout=2, **shown).status_code == 200
+    except requests.RequestException:
+        return False
+
+
 class Trial(Daemon):
     """`seiner cluster try` with three nodes and ports."""
 
@@ -33,10 +40,17 @@ class Trial(Daemon):
         with open(self.log, "ab") as log:
             command = [PROGRAM, "cluster", "try", "--data", self.data, "--host-sensors", "off"]
             self.process = subprocess.Popen(command, stderr=log, stdout=log, env=environment())
+
+        def is_ready():
+            return "The page is at" in self.log.read_text().rsplit("The cluster is", 1)[-1] and self.serves()
+
+        self.wait(self.process, is_ready, START_S)
+
+    def wait(self, process, is_ready, patience_s=120):
+        """Waits until a process is ready, which must not end."""
         began = time.monotonic()
-        while "The page is at" not in self.log.read_text().rsplit("The cluster is", 1)[-1] or not self.serves():
-            assert self.process.poll() is None, self.log.read_text()
-            assert time.monotonic() - began < START_S, self.log.read_text()
+        while not is_ready():
+            assert process.poll() is None and time.monotonic() - began < patience_s, self.log.read_text()
             time.sleep(0.2)
 
     def address(self):
@@ -44,10 +58,7 @@ class Trial(Daemon):
         return re.search(r"The cluster is (\S+)", self.log.read_text()).group(1)
 
     def serves(self):
-        try:
-            return all(requests.get(url + "/health", timeout=2).status_code == 200 for url in self.urls)
-        except requests.RequestException:
-            return False
+        return all(serves(url) for url in self.urls)
 
     def children(self, word):
         """Returns the numbers of the processes below this one whose command line contains a word."""
@@ -153,12 +164,8 @@ def test_every_acknowledged_row_survives_kills_of_ports_and_nodes(trial):
     time.sleep(5)
     # The port returns with its directory.
     returned = trial.start_port(restart)
-    began = time.monotonic()
-    while not trial.serves():
-        assert returned.poll() is None, trial.log.read_text()
-        # Conditional writes fail for some seconds after the loss of a node, and the port repeats them.
-        assert time.monotonic() - began < 120, trial.log.read_text()
-        time.sleep(0.2)
+    # Conditional writes fail for some seconds after the loss of a node, and the port repeats them.
+    trial.wait(returned, trial.serves)
     time.sleep(3)
     for writer in writers:
         writer.ends = True
@@ -281,15 +288,7 @@ def test_ports_with_tls_read_each_others_rows(trial, tmp_path):
         ]
     try:
         for url, port in zip(urls, ports, strict=True):
-            began = time.monotonic()
-            while True:
-                try:
-                    if requests.get(url + "/health", timeout=2, **shown).status_code == 200:
-                        break
-                except requests.RequestException:
-                    pass
-                assert port.poll() is None and time.monotonic() - began < 120, trial.log.read_text()
-                time.sleep(0.2)
+            trial.wait(port, lambda url=url: serves(url, **shown))
         for number, url in enumerate(urls):
             line = f"m,writer=tls{number} v={number}i {FIRST}"
             written = requests.post(url + "/write", params={"precision": "s"}, data=line, timeout=60, **shown)

@@ -1,14 +1,14 @@
 """collectd itself: plain, signed and encrypted packets, with the right and with wrong passwords."""
 
 import shutil
-import socket
 import subprocess
 import time
 
 import pytest
 import requests
 
-PATIENCE_S = 30
+from program import free_port, until
+
 
 pytestmark = pytest.mark.skipif(
     not shutil.which("collectd"), reason="collectd is not installed: run scripts/need.sh collectd"
@@ -49,24 +49,10 @@ LoadPlugin network
         process.wait()
 
 
-def free_port():
-    with socket.socket(type=socket.SOCK_DGRAM) as free:
-        free.bind(("127.0.0.1", 0))
-        return free.getsockname()[1]
-
-
 def counter(server, name):
     lines = requests.get(server.url + "/metrics", timeout=60).text.splitlines()
     found = [line for line in lines if line.startswith(f'seiner_ingest_{name}_total{{protocol="collectd"}}')]
     return int(found[0].split()[-1]) if found else 0
-
-
-def await_(condition, what):
-    deadline = time.monotonic() + PATIENCE_S
-    while not (found := condition()):
-        assert time.monotonic() < deadline, what
-        time.sleep(0.05)
-    return found
 
 
 SIGN = 'SecurityLevel Sign\nUsername "ann"\nPassword "secret"'
@@ -86,12 +72,12 @@ def test_packets_of_collectd_become_rows(serve, collectd, tmp_path, security, op
     )
     collectd(port, options)
     source = "load,host=nas,type=load"
-    load = await_(lambda: server.query("load"), "no packet was stored")
+    load = until(lambda: server.query("load"), "no packet was stored")
     assert set(load) == {(source, "shortterm"), (source, "midterm"), (source, "longterm")}
     series = load[source, "shortterm"]
     assert abs(series["times"][0] / 1e9 - time.time()) < 60
     assert all(0 <= value < 1000 for value in series["values"])
-    octets = await_(lambda: server.query('interface{instance="lo",type="if_octets"}'), "no octets")
+    octets = until(lambda: server.query('interface{instance="lo",type="if_octets"}'), "no octets")
     assert {field for _, field in octets} == {"rx", "tx"}
     assert counter(server, "rejected_rows") == 0
 
@@ -114,6 +100,6 @@ def test_packets_without_the_required_protection_are_rejected(serve, collectd, t
         collectd_listen=f"127.0.0.1:{port}", collectd_security=security, collectd_auth_file=tmp_path / "users"
     )
     collectd(port, options)
-    await_(lambda: counter(server, "rejected_rows") > 0, "no packet was rejected")
+    until(lambda: counter(server, "rejected_rows") > 0, "no packet was rejected")
     assert counter(server, "rows") == 0 and server.query("load") == {}
-    await_(lambda: reason in server.log.read_text(), "the log has no reason")
+    until(lambda: reason in server.log.read_text(), "the log has no reason")

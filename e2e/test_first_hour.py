@@ -4,7 +4,6 @@ The package is that of the release in SEINER_RELEASE, or one with the program un
 own. Telegraf, a device and a browser are programs of this machine that run in that network.
 """
 
-import functools
 import gzip
 import json
 import os
@@ -16,20 +15,17 @@ import time
 import pytest
 
 from clean_root import System, copy
-from program import ROOT
+from program import ROOT, until
 from test_documents import blocks
-from test_mqtt import until as until_patient
 from test_page import CHROMIUM, browse
 from test_release import ARCH, DEBIAN, FOLDER, RELEASE, blocks as blocks_of, later, needs_root
-from test_senders import TELEGRAF, output, settings_of
+from test_senders import output, settings_of
 from test_service import package  # noqa: F401
 
 URL = "http://127.0.0.1:7670"
 MQTT = ROOT / "docs/mqtt.md"
 BACKUP = ROOT / "docs/backup.md"
 PAGE = ROOT / "crates/server/dist"
-
-until = functools.partial(until_patient, pause_s=0.2, patience_s=30)
 
 pytestmark = [
     needs_root,

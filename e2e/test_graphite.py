@@ -3,23 +3,10 @@
 import pickle
 import socket
 import struct
-import time
 
 import graphyte
 
-PATIENCE_S = 30
-
-
-def free_port():
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        return free.getsockname()[1]
-
-
-def until(holds, why):
-    deadline = time.monotonic() + PATIENCE_S
-    while not holds():
-        assert time.monotonic() < deadline, why
-        time.sleep(0.05)
+from program import free_port, until
 
 
 def rows(server):

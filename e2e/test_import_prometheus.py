@@ -4,7 +4,6 @@ import ast
 import math
 import re
 import shutil
-import socket
 import struct
 import subprocess
 import time
@@ -12,7 +11,7 @@ import time
 import pytest
 import requests
 
-from program import run
+from program import free_port, run
 from protobuf import literal, message, series, varint
 from test_migration import bits, exported
 
@@ -152,8 +151,7 @@ class Prometheus:
     def __init__(self, folder):
         self.folder = folder
         (folder.parent / "prometheus.yml").write_text("{}")
-        with socket.create_server(("127.0.0.1", 0)) as free:
-            address = f"127.0.0.1:{free.getsockname()[1]}"
+        address = f"127.0.0.1:{free_port()}"
         self.url = f"http://{address}/api/v1"
         flags = [
             f"--config.file={folder.parent / 'prometheus.yml'}",

@@ -5,7 +5,6 @@ import json
 import math
 import random
 import shutil
-import socket
 import subprocess
 import time
 
@@ -13,16 +12,13 @@ import pytest
 import requests
 from influxdb import InfluxDBClient
 
+from program import free_port
+
 BASE_S = 1_700_000_000
 PATIENCE_S = 30
 needs_influxdb = pytest.mark.skipif(
     not shutil.which("influxd"), reason="influxd is not installed: run scripts/need.sh influxdb"
 )
-
-
-def free_port():
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        return free.getsockname()[1]
 
 
 def lines():

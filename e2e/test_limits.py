@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 import requests
-from program import SLOW
+from program import SLOW, until
 
 MIB = 1 << 20
 
@@ -24,17 +24,10 @@ def slow_write(server):
     return held
 
 
-def wait_for(condition):
-    deadline = time.monotonic() + 10
-    while not condition():
-        assert time.monotonic() < deadline, "the condition was not met within 10 s"
-        time.sleep(0.01)
-
-
 def test_excess_writes_are_rejected_with_a_time_to_retry(serve):
     server = serve(max_requests=1)
     held = slow_write(server)
-    wait_for(lambda: server.status()["ingest"]["requests_in_flight"] == 1)
+    until(lambda: server.status()["ingest"]["requests_in_flight"] == 1, "the write is not in flight", 0.01)
     rejected = server.write("away v=1 1")
     assert rejected.status_code == 503
     assert int(rejected.headers["Retry-After"]) >= 1
@@ -55,9 +48,9 @@ def test_the_slot_of_a_disconnected_sender_is_released(serve):
     server = serve(max_requests=1)
     for _ in range(5):
         held = slow_write(server)
-        wait_for(lambda: server.status()["ingest"]["requests_in_flight"] == 1)
+        until(lambda: server.status()["ingest"]["requests_in_flight"] == 1, "the write is not in flight", 0.01)
         held.close()
-        wait_for(lambda: server.status()["ingest"]["requests_in_flight"] == 0)
+        until(lambda: server.status()["ingest"]["requests_in_flight"] == 0, "the write is still in flight", 0.01)
     assert server.write("fine v=1 1").status_code == 204
 
 
@@ -258,8 +251,8 @@ def test_a_full_disk_is_reported_everywhere_until_space_is_free(serve, small_dis
     # The server continues by itself.
     filler.close()
     (small_disk / "filler").unlink()
-    wait_for(lambda: write().status_code == 204)
-    wait_for(lambda: requests.get(server.url + "/health").status_code == 200)
+    until(lambda: write().status_code == 204, "writes are still rejected", 0.01)
+    until(lambda: requests.get(server.url + "/health").status_code == 200, "the server is not healthy", 0.01)
     server.flush()
     assert server.status()["warnings"] == []
     assert "seiner_writes_rejected 0.0" in requests.get(server.url + "/metrics").text

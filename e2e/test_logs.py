@@ -6,7 +6,7 @@ import time
 
 import requests
 
-from program import run
+from program import free_port, run
 
 # Text that would like to begin a line of its own, or to colour the terminal.
 HOSTILE = "a\u2028WARN\u0085b\x1b[31m"
@@ -41,12 +41,6 @@ def provoke(server, line_port):
     with socket.create_connection(("127.0.0.1", line_port)) as sender:
         sender.sendall(f"m x={HOSTILE} 1\n".encode())
     return chosen
-
-
-def free_port():
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return listener.getsockname()[1]
 
 
 def test_every_line_of_a_log_in_json_is_an_object(serve):

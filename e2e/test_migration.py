@@ -5,7 +5,6 @@ import gzip
 import json
 import re
 import shutil
-import socket
 import struct
 import subprocess
 import time
@@ -15,7 +14,7 @@ import pyarrow.parquet
 import pytest
 import requests
 
-from program import run
+from program import free_port, run
 from protobuf import literal, series
 
 STALE = 0x7FF0000000000002
@@ -24,12 +23,6 @@ needs_victoria = pytest.mark.skipif(
     not shutil.which("victoria-metrics"),
     reason="victoria-metrics is not installed: run scripts/need.sh victoria-metrics",
 )
-
-
-def free_port():
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return free.getsockname()[1]
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ import paho.mqtt.client as paho
 import pytest
 
 from authority import certificates
-from program import SLOW
+from program import SLOW, free_port, until
 
 BEGIN_MS = 1_700_000_000_000
 MESSAGES = 100_000 if SLOW else 20_000
@@ -24,11 +24,6 @@ needs_mosquitto = pytest.mark.skipif(
     not shutil.which("mosquitto") or not shutil.which("mosquitto_pub"),
     reason="mosquitto is not installed: run scripts/need.sh mosquitto",
 )
-
-
-def free_port():
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        return free.getsockname()[1]
 
 
 class Broker:
@@ -69,13 +64,6 @@ def connects(port):
     except OSError:
         return False
     return True
-
-
-def until(holds, why, pause_s=0.05, patience_s=PATIENCE_S):
-    deadline = time.monotonic() + patience_s
-    while not holds():
-        assert time.monotonic() < deadline, why
-        time.sleep(pause_s)
 
 
 @pytest.fixture

@@ -1,19 +1,15 @@
 """OpenTSDB: opentsdb-py over HTTP, with and without gzip, and over TCP."""
 
-import socket
 import time
 
 import pytest
 from opentsdb import TSDBClient
 from opentsdb.protocols import TSDBConnectProtocols
 
+from program import free_port
+
 PATIENCE_S = 30
 POINTS = 200
-
-
-def free_port():
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        return free.getsockname()[1]
 
 
 def send(client, metric):

@@ -1,6 +1,5 @@
 """OTLP metrics from the SDK of OpenTelemetry, read back by PromQL."""
 
-import socket
 
 import pytest
 import requests
@@ -13,6 +12,8 @@ from opentelemetry.sdk.metrics import Counter, Histogram, MeterProvider
 from opentelemetry.sdk.metrics.export import AggregationTemporality, PeriodicExportingMetricReader
 from opentelemetry.sdk.metrics.view import ExponentialBucketHistogramAggregation, View
 from opentelemetry.sdk.resources import Resource
+
+from program import free_port
 
 DELTA = {Counter: AggregationTemporality.DELTA, Histogram: AggregationTemporality.DELTA}
 
@@ -97,8 +98,7 @@ def test_http(serve, compression, is_delta):
 @pytest.mark.parametrize("compression", [None, "gzip"])
 def test_grpc(serve, compression, is_delta):
     grpc = pytest.importorskip("opentelemetry.exporter.otlp.proto.grpc.metric_exporter")
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        address = f"127.0.0.1:{free.getsockname()[1]}"
+    address = f"127.0.0.1:{free_port()}"
     server = serve(otlp_grpc=address)
     send(
         grpc.OTLPMetricExporter(

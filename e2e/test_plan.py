@@ -4,7 +4,6 @@ import csv
 import json
 import re
 import time
-from pathlib import Path
 
 import pytest
 

@@ -4,7 +4,6 @@ import http.server
 import json
 import math
 import shutil
-import socket
 import subprocess
 import threading
 import time
@@ -13,7 +12,7 @@ import pytest
 import requests
 import yaml
 
-from program import ROOT
+from program import ROOT, free_port
 from protobuf import literal, message, series, varint
 from test_documents import PORT, blocks
 
@@ -39,8 +38,7 @@ def prometheus(tmp_path):
         # A keyword of Python ends in an underscore.
         named = {name.rstrip("_"): value for name, value in config.items()}
         (folder / "prometheus.yml").write_text(json.dumps(named))
-        with socket.create_server(("127.0.0.1", 0)) as free:
-            address = f"127.0.0.1:{free.getsockname()[1]}"
+        address = f"127.0.0.1:{free_port()}"
         flags = [
             f"--config.file={folder / 'prometheus.yml'}",
             f"--storage.tsdb.path={folder / 'tsdb'}",

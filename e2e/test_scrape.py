@@ -4,7 +4,6 @@ import contextlib
 import http.server
 import json
 import shutil
-import socket
 import ssl
 import subprocess
 import threading
@@ -14,21 +13,12 @@ import pytest
 import requests
 
 from authority import certificates
-
-PATIENCE_S = 30
+from program import free_port, until
 
 needs_exporter = pytest.mark.skipif(
     not shutil.which("prometheus-node-exporter"),
     reason="prometheus-node-exporter is not installed: run scripts/need.sh node-exporter",
 )
-
-
-def await_(condition, what):
-    deadline = time.monotonic() + PATIENCE_S
-    while not (found := condition()):
-        assert time.monotonic() < deadline, what
-        time.sleep(0.05)
-    return found
 
 
 def api(server, path, **parameters):
@@ -46,8 +36,7 @@ def value(server, query):
 
 @needs_exporter
 def test_node_exporter_needs_no_agent(serve, tmp_path):
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        address = f"127.0.0.1:{free.getsockname()[1]}"
+    address = f"127.0.0.1:{free_port()}"
     with open(tmp_path / "exporter", "wb") as log:
         exporter = subprocess.Popen(
             ["prometheus-node-exporter", f"--web.listen-address={address}"], stdout=log, stderr=log
@@ -55,8 +44,8 @@ def test_node_exporter_needs_no_agent(serve, tmp_path):
     try:
         server = serve(scrape=f"name=node,targets={address},interval=500ms,labels=site=north")
         labels = f'{{job="node",instance="{address}",site="north"}}'
-        await_(lambda: value(server, "up" + labels) == 1, "the target is not up")
-        await_(lambda: value(server, f"count_over_time(up{labels}[1m])") >= 3, "there are no further scrapes")
+        until(lambda: value(server, "up" + labels) == 1, "the target is not up")
+        until(lambda: value(server, f"count_over_time(up{labels}[1m])") >= 3, "there are no further scrapes")
         assert value(server, "scrape_samples_scraped" + labels) > 100
         assert 0 < value(server, "scrape_duration_seconds" + labels) < 10
         # The same figure from node-exporter itself, whose text the client of the test divides.
@@ -73,7 +62,7 @@ def test_node_exporter_needs_no_agent(serve, tmp_path):
     finally:
         exporter.kill()
         exporter.wait()
-    await_(lambda: value(server, "up" + labels) == 0, "the target is still up")
+    until(lambda: value(server, "up" + labels) == 0, "the target is still up")
     assert value(server, "node_memory_MemTotal_bytes") is None
     (target,) = api(server, "targets")["activeTargets"]
     assert target["health"] == "down" and "cannot be reached" in target["lastError"]
@@ -113,24 +102,24 @@ def test_targets_of_files_fail_and_vanish(serve, target, tmp_path):
     target.text = 'a{job="x",instance=""} 1\nb 2\n'
     job = f"name=faults,files={tmp_path}/*.json,interval=200ms,timeout=150ms,body_limit=64 KiB"
     server = serve(scrape=job)
-    await_(lambda: value(server, f'a{{job="faults",instance="{address}",floor="2",exported_job="x"}}') == 1, "no sample")
+    until(lambda: value(server, f'a{{job="faults",instance="{address}",floor="2",exported_job="x"}}') == 1, "no sample")
     assert "text/plain" in target.seen["accept"]
     assert float(target.seen["x-prometheus-scrape-timeout-seconds"]) == 0.15
 
     # A series that the target has no more ends, and the others go on.
     target.text = "b 3\n"
-    await_(lambda: value(server, "b") == 3, "no further scrape")
+    until(lambda: value(server, "b") == 3, "no further scrape")
     assert value(server, "a") is None
 
     def fails(reason):
-        await_(lambda: value(server, "up") == 0, "the scrape does not fail")
+        until(lambda: value(server, "up") == 0, "the scrape does not fail")
         assert value(server, "b") is None
         (found,) = api(server, "targets")["activeTargets"]
         assert found["health"] == "down" and reason in found["lastError"], found
 
     def recovers():
         target.text, target.delay = "b 4\n", 0
-        await_(lambda: value(server, "up") == 1 and value(server, "b") == 4, "the target does not recover")
+        until(lambda: value(server, "up") == 1 and value(server, "b") == 4, "the target does not recover")
 
     target.text = "b 5\n" + "# a comment\n" * 6_000
     fails("raise body_limit")
@@ -144,7 +133,7 @@ def test_targets_of_files_fail_and_vanish(serve, target, tmp_path):
 
     # A target that is gone from its file ends with all its series.
     file.write_text("[]")
-    await_(lambda: value(server, "up") is None, "the target is still scraped")
+    until(lambda: value(server, "up") is None, "the target is still scraped")
     assert value(server, "b") is None
     assert api(server, "targets")["activeTargets"] == []
     (state,) = server.status()["scrape"]
@@ -170,7 +159,7 @@ def test_targets_with_encryption_and_logins(serve, target, tmp_path):
     token.write_text("a.token\n")
     common = f"targets=https://{address},interval=200ms,ca_file={authority}"
     server = serve(scrape=f"name=a,{common},user=ann,password_file={password}")
-    await_(lambda: value(server, "up") == 1, "the target is not up")
+    until(lambda: value(server, "up") == 1, "the target is not up")
     # The base64 of ann:secret-word.
     assert target.seen["authorization"] == "Basic YW5uOnNlY3JldC13b3Jk"
     (found,) = api(server, "targets")["activeTargets"]
@@ -178,15 +167,15 @@ def test_targets_with_encryption_and_logins(serve, target, tmp_path):
     assert "secret-word" not in str(found) + str(server.status()) + server.log.read_text()
     server.stop()
     server = serve("b", scrape=f"name=b,{common},token_file={token}")
-    await_(lambda: value(server, "up") == 1, "the target is not up")
+    until(lambda: value(server, "up") == 1, "the target is not up")
     assert target.seen["authorization"] == "Bearer a.token"
     token.unlink()
-    await_(lambda: value(server, "up") == 0, "the scrape does not fail without its token")
+    until(lambda: value(server, "up") == 0, "the scrape does not fail without its token")
     (found,) = api(server, "targets")["activeTargets"]
     assert "token_file" in found["lastError"]
     server.stop()
     # The system does not have the authority of the test.
     server = serve("c", scrape=f"name=c,targets=https://{address},interval=200ms")
-    await_(lambda: value(server, "up") == 0, "the certificate is not rejected")
+    until(lambda: value(server, "up") == 0, "the certificate is not rejected")
     (found,) = api(server, "targets")["activeTargets"]
     assert "certificate" in found["lastError"]

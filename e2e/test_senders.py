@@ -19,9 +19,9 @@ from influxdb_client import InfluxDBClient as InfluxDBClientV2
 from influxdb_client.client.write_api import ASYNCHRONOUS, SYNCHRONOUS
 from influxdb_client.rest import ApiException
 
-from program import ROOT, run
+from program import ROOT, free_port, run, until
 from test_documents import PORT, blocks
-from test_mqtt import Broker, free_port, needs_mosquitto, subscribed, until
+from test_mqtt import Broker, needs_mosquitto, subscribed
 
 TELEGRAF = ROOT / "docs/telegraf.md"
 HOME_ASSISTANT = ROOT / "docs/home-assistant.md"

@@ -5,7 +5,6 @@ import os
 import pathlib
 import shutil
 import signal
-import socket
 import subprocess
 import threading
 import time
@@ -15,7 +14,7 @@ import pyarrow
 import pyarrow.compute
 import pytest
 import requests
-from program import PROGRAM, SLOW
+from program import PROGRAM, SLOW, free_port
 
 SQL = PROGRAM.with_name("seiner-sql")
 SECOND = 10**9
@@ -41,11 +40,6 @@ def ask(server, query, **parameters):
     answer = requests.get(f"{server.url}/api/v1/sql", params={"q": query, **parameters}, timeout=60)
     assert answer.status_code == 200, answer.text
     return answer
-
-
-def free_port():
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        return free.getsockname()[1]
 
 
 @contextlib.contextmanager

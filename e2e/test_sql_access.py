@@ -14,8 +14,8 @@ import pytest
 import requests
 
 from authority import certificates
-from program import PROGRAM, run
-from test_access import bearer, create, free_port, until
+from program import PROGRAM, free_port, run, until
+from test_access import bearer, create
 from test_sql import flight_command
 
 BEGIN = 1_700_000_000

@@ -6,19 +6,9 @@ import time
 import pytest
 import statsd
 
+from program import free_port
+
 PATIENCE_S = 30
-
-
-def free_port():
-    # The port must be free for TCP and UDP.
-    while True:
-        with socket.create_server(("127.0.0.1", 0)) as free, socket.socket(type=socket.SOCK_DGRAM) as datagrams:
-            port = free.getsockname()[1]
-            try:
-                datagrams.bind(("127.0.0.1", port))
-            except OSError:
-                continue
-            return port
 
 
 def values(server, select, field="value"):

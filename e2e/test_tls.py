@@ -12,8 +12,8 @@ import pytest
 import requests
 
 from authority import certificates
-from program import run
-from test_access import PATIENCE_S, bearer, create, curl, free_port, until
+from program import free_port, run, until
+from test_access import PATIENCE_S, bearer, create, curl
 
 BEGIN = 1_700_000_000
 

@@ -2,12 +2,11 @@
 
 import re
 import signal
-import socket
 import subprocess
 import time
 import urllib.request
 
-from program import PROGRAM, ROOT, START_S, STOP_S, environment
+from program import PROGRAM, ROOT, START_S, STOP_S, environment, free_port
 
 PAGE = ROOT / "docs/tutorial.md"
 ADDRESS = "127.0.0.1:7670"
@@ -52,9 +51,7 @@ class Terminals:
         self.server = None
         (folder / "bin").mkdir()
         (folder / "bin/seiner").symlink_to(PROGRAM)
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            self.address = f"127.0.0.1:{free.getsockname()[1]}"
+        self.address = f"127.0.0.1:{free_port()}"
         path = f"{folder}/bin:{environment()['PATH']}"
         self.variables = {**environment(), "PATH": path, "SEINER_SERVER": f"http://{self.address}"}
 
