@@ -204,7 +204,8 @@ impl Buffers {
         self.rows += 1;
     }
 
-    /// Appends a number like [`Buffers::append_number`] to a block that was begun, and allocates space for it.
+    /// Appends a number like [`Buffers::append_number`] to a block that was begun, and allocates space for it. A small
+    /// block to which [`Buffers::append_small`] appends no more moves into a line.
     #[cold]
     pub fn append_number_slowly(
         &mut self,
@@ -214,16 +215,8 @@ impl Buffers {
         time: i64,
         value: Number,
     ) -> (Coded, Coded) {
-        let any = Limit {
-            bytes: u32::MAX,
-            first_block: 0,
-        };
         if let Some((coded, bytes)) = self.small.append_first(source, tick, (time, value)) {
             self.count_row(true, bytes);
-            return coded;
-        }
-        let row = (time, value);
-        if let Some(coded) = self.append_small(source, layout.types()[0], tick, any, row) {
             return coded;
         }
         self.give_line(source, layout, tick);
@@ -236,6 +229,10 @@ impl Buffers {
         if self.slab.bytes(line.rows_slot).len() < at + NUMBER_BYTES {
             line.rows_slot = self.slab.grow(line.rows_slot, at);
         }
+        let any = Limit {
+            bytes: u32::MAX,
+            first_block: 0,
+        };
         let coded = self.append_number(source, tick, any, time, value);
         coded.expect("space was allocated")
     }
@@ -367,7 +364,7 @@ impl Buffers {
         }
         if let Some(mut small) = self.small.get(source) {
             let bytes = codes.len() + payload.len();
-            if small.has_space(bytes) {
+            if small::has_space(small.state, bytes) {
                 let row = [codes, payload].concat();
                 if !small.accepts(&row, layout.types()[0]) {
                     return Err(row::Malformed);

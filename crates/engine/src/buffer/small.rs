@@ -80,11 +80,6 @@ impl Small {
         }
     }
 
-    /// Returns whether another row of `bytes` bytes fits.
-    pub fn has_space(&self, bytes: usize) -> bool {
-        fits(self.state.bytes as usize + bytes, self.state.rows + 1)
-    }
-
     /// Adds a row that fits.
     pub fn push(&mut self, row: &[u8]) {
         let at = self.state.bytes as usize;
@@ -137,6 +132,11 @@ impl Small {
 /// Returns whether a block of these bytes and rows can be small.
 pub fn fits(bytes: usize, rows: u16) -> bool {
     bytes <= SMALL_ROWS && rows <= MOST_ROWS
+}
+
+/// Returns whether another row of `bytes` bytes fits into a small block.
+pub fn has_space(state: OpenState, bytes: usize) -> bool {
+    fits(state.bytes as usize + bytes, state.rows + 1)
 }
 
 /// Numbers from which the blocks of a group differ: those of the block that was stored first.
@@ -203,23 +203,19 @@ impl SmallBlocks {
         (time, value): (i64, Number),
     ) -> Option<((Coded, Coded), usize)> {
         let stored = self.stored(source)?;
-        let state = stored.state;
-        if state.rows == 0
-            || !fits(state.bytes as usize + NUMBER_BYTES, state.rows + 1)
-            || limit.is_reached(state)
-        {
+        if !stored.continues(NUMBER_BYTES) || limit.is_reached(stored.state) {
             return None;
         }
-        let (start, figures) = (stored.start, stored.figures);
         let (mut times, mut column) = stored.small().column_states(field_type);
+        let (block, figures) = (stored.range, stored.figures);
         let coded = (
             row::code_time(time, &mut times, false),
             value.code(&mut column),
         );
         let mut row = [0; NUMBER_BYTES];
         let bytes = run::put_number(coded.0, coded.1, &mut row);
-        let string = self.extend(source, (start, figures), &row[..bytes]);
-        string[start] = nth(source, column.hopeless);
+        let string = self.extend(source, &block, figures, &row[..bytes]);
+        string[block.start] = nth(source, column.hopeless);
         string[figures..figures + 2].copy_from_slice(&tick.to_le_bytes());
         Some((coded, bytes))
     }
@@ -249,25 +245,19 @@ impl SmallBlocks {
     /// Appends an encoded row to the small block of a source. Returns false if the source has no small block with a row,
     /// or if the block has no space.
     pub fn append_encoded(&mut self, source: u32, row: &[u8]) -> bool {
-        let Some(stored) = self.stored(source) else {
+        let stored = self.stored(source);
+        let Some(stored) = stored.filter(|stored| stored.continues(row.len())) else {
             return false;
         };
-        let state = stored.state;
-        let has_space = fits(state.bytes as usize + row.len(), state.rows + 1);
-        if state.rows == 0 || !has_space {
-            return false;
-        }
-        let place = (stored.start, stored.figures);
-        self.extend(source, place, row);
+        let (block, figures) = (stored.range, stored.figures);
+        self.extend(source, &block, figures, row);
         true
     }
 
-    /// Adds a row that fits to a block, whose start and figures are at these positions. Returns the string of the group.
-    fn extend(&mut self, source: u32, (start, figures): (usize, usize), row: &[u8]) -> &mut [u8] {
-        let group = group(source);
-        let len = self.buffers.get(group)[start + 1] as usize;
-        let string = self.buffers.insert(group, start + 2 + len, row);
-        string[start + 1] += row.len() as u8;
+    /// Adds a row that fits to the block at a range, with its figures. Returns the string of the group.
+    fn extend(&mut self, source: u32, at: &Range<usize>, figures: usize, row: &[u8]) -> &mut [u8] {
+        let string = self.buffers.insert(group(source), at.end, row);
+        string[at.start + 1] += row.len() as u8;
         string[figures + 2] += 1;
         string
     }
@@ -350,12 +340,17 @@ struct Stored<'s> {
     /// Rows without the time of the first row.
     rows: &'s [u8],
     /// Position of the block.
-    start: usize,
+    range: Range<usize>,
     /// Position of the arrival of the last row, and after it of the number of rows.
     figures: usize,
 }
 
 impl Stored<'_> {
+    /// Returns whether the block has a row, and space for another of `bytes` bytes.
+    fn continues(&self, bytes: usize) -> bool {
+        self.state.rows != 0 && has_space(self.state, bytes)
+    }
+
     fn small(&self) -> Small {
         let mut small = Small::new(self.state, self.hopeless, &[]);
         if let [codes, rest @ ..] = self.rows {
@@ -437,7 +432,7 @@ fn read(string: &[u8], range: Range<usize>) -> Stored<'_> {
         hopeless: string[range.start] & HOPELESS != 0,
         time: common.time.wrapping_add(time),
         rows: rest,
-        start: range.start,
+        range,
         figures,
     }
 }
@@ -564,7 +559,7 @@ mod tests {
             };
             if !is_appended {
                 full += 1;
-                assert!(!expected.has_space(NUMBER_BYTES));
+                assert!(!has_space(expected.state, NUMBER_BYTES));
                 blocks.remove(source);
                 continue;
             }

@@ -136,6 +136,10 @@ impl World {
         self.prepare(source);
         let layout = self.layout(source);
         let coded = self.buffers.append_number(source, 7, LIMIT, time, number);
+        let coded = coded.or_else(|| {
+            let (only, row) = (layout.types()[0], (time, number));
+            self.buffers.append_small(source, only, 7, LIMIT, row)
+        });
         let slowly = || {
             self.buffers
                 .append_number_slowly(source, &layout, 7, time, number)

@@ -469,15 +469,13 @@ impl Head {
         let rows = floats.sources.iter().zip(floats.times).zip(floats.values);
         for (done, ((&SourceId(source), &time), &value)) in rows.enumerate() {
             self.buffers.prefetch_ahead(floats.sources, done);
-            let row = (time, Number::F64(value));
-            let is_usual = self.buffers.layout(source) == layout;
-            let appended = is_usual.then(|| {
-                self.buffers
-                    .append_small(source, FieldType::F64, tick, limit, row)
-            });
-            let Some(coded) = appended.flatten() else {
+            if self.buffers.layout(source) != layout {
                 return done;
-            };
+            }
+            let row = (time, Number::F64(value));
+            let buffers = &mut self.buffers;
+            let coded = buffers.append_small(source, FieldType::F64, tick, limit, row);
+            let Some(coded) = coded else { return done };
             self.stage(source, None, coded);
         }
         floats.sources.len()
