@@ -13,17 +13,22 @@
 
 mod directory;
 mod free;
+mod hashes;
 pub mod layouts;
+mod lists;
 pub mod names;
 mod pages;
 mod pairs;
+mod reader;
 mod sources;
 pub mod spelling;
+mod table;
 
 use free::Free;
+use lists::PairLists;
 use names::{NameHash, Names, hash_name};
-use pages::Runs;
 use pairs::Pairs;
+use reader::NameReader;
 use roaring::RoaringBitmap;
 use seiner_model::{Condition, LevelId, Matcher, Pattern, Selector, SourceKey};
 use spelling::{Piece, Spelling};
@@ -49,7 +54,7 @@ pub struct Dictionary {
     pairs: Pairs,
     /// Pair numbers of each source: the measurement, then the tags in order. None if the number is
     /// free.
-    members: Runs<u32>,
+    members: PairLists,
     /// Numbers that a new source may get.
     free: Free,
     /// Sources that are hidden or removed.
@@ -60,6 +65,8 @@ pub struct Dictionary {
     spelling: Spelling,
     /// Source whose pairs are the pieces of `spelling`, if the spelling has any.
     spelled: u32,
+    /// Pairs of `spelled`.
+    pieces: Vec<u32>,
 }
 
 impl Dictionary {
@@ -146,7 +153,7 @@ impl Dictionary {
             Some(source) => (source, false),
             None => (self.add_name(names, &sorted, sorted_hash)?, true),
         };
-        names.insert(hash, source);
+        names.insert_other(hash, source);
         Some((source, new))
     }
 
@@ -177,19 +184,19 @@ impl Dictionary {
     /// Registers a source by the latest name of the spelling, which has `kept` pieces in common with the previous name.
     fn add_latest(&mut self, names: &mut Names, kept: usize, hash: NameHash) -> u32 {
         self.fresh.clear();
-        let before = match kept {
-            0 => &[],
-            _ => self.members.get(self.spelled),
-        };
-        self.fresh.extend_from_slice(&before[..kept]);
+        self.fresh.extend_from_slice(&self.pieces[..kept]);
         for index in kept..self.spelling.pieces() {
             let (tag, value) = self.spelling.piece(index);
-            let like = before.get(index).copied();
+            let like = match kept {
+                0 => None,
+                _ => self.pieces.get(index).copied(),
+            };
             let pair = self.pairs.intern(tag, value, like);
             self.fresh.push(pair);
         }
         let source = self.add(names, hash);
         self.spelled = source;
+        std::mem::swap(&mut self.pieces, &mut self.fresh);
         source
     }
 
@@ -233,7 +240,7 @@ impl Dictionary {
         if source == self.spelled {
             self.spelling = Spelling::default();
         }
-        for &pair in self.members.get(source) {
+        for &pair in &*self.members.get(source) {
             self.pairs.remove_source(pair, source);
         }
         self.members.replace(source, &[]);
@@ -280,21 +287,29 @@ impl Dictionary {
         if source as usize >= self.members.len() {
             return None;
         }
-        let members = self.members.get(source);
-        if members.is_empty() {
-            return None;
-        }
-        let tags = members[1..].iter().map(|&pair| self.pairs.text(pair));
+        self.key_of(&self.members.get(source))
+    }
+
+    /// Returns the key with these pairs, or `None` if there are none.
+    fn key_of(&self, pairs: &[u32]) -> Option<SourceKey> {
+        let (&measurement, tags) = pairs.split_first()?;
+        let tags = tags.iter().map(|&pair| self.pairs.text(pair));
         // Only keys are interned.
-        let measurement = self.pairs.text(members[0]).1;
+        let measurement = self.pairs.text(measurement).1;
         Some(SourceKey::recorded(measurement, tags))
     }
 
     /// Returns the measurement of a source, and its tags with their values, as bytes of UTF-8 text.
     pub fn texts(&self, source: u32) -> (&[u8], impl ExactSizeIterator<Item = (&[u8], &[u8])>) {
         let members = self.members.get(source);
-        let tags = members[1..].iter().map(|&pair| self.pairs.bytes(pair));
-        (self.pairs.bytes(members[0]).1, tags)
+        let measurement = self.pairs.bytes(members[0]).1;
+        let tags = (1..members.len()).map(move |index| self.pairs.bytes(members[index]));
+        (measurement, tags)
+    }
+
+    /// Returns a reader of names, for sources in about the order of their numbers.
+    pub fn reader(&self) -> NameReader<'_> {
+        NameReader::new(self)
     }
 
     /// Returns the numbers of the sources that match a selector, without levels.
@@ -525,7 +540,7 @@ impl Dictionary {
             + self.members.memory()
             + self.free.memory()
             + self.absent.serialized_size()
-            + self.fresh.capacity() * 4
+            + (self.fresh.capacity() + self.pieces.capacity()) * 4
             + self.spelling.memory()
     }
 }

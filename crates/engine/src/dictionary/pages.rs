@@ -70,52 +70,28 @@ impl<T> Pages<T> {
     }
 }
 
-/// Item of runs.
-pub trait Item: Copy + PartialEq {
-    /// Fills the places behind a run that are not used. No run ends with it.
-    const PAD: Self;
-}
+/// Fills the places behind a run that are not used. No run ends with it.
+const PAD: u8 = 0;
 
-impl Item for u8 {
-    const PAD: u8 = 0;
-}
-
-impl Item for u32 {
-    const PAD: u32 = u32::MAX;
-}
-
-/// Runs of items by number. Each run is contiguous within a page, and keeps its places: a later run
-/// with its number has at most as many items.
-pub struct Runs<T> {
-    /// End of each run in items, as if all pages were full.
+/// Runs of bytes by number. Each run is contiguous within a page, and keeps its places: a later run
+/// with its number has at most as many bytes.
+#[derive(Default)]
+pub struct Runs {
+    /// End of each run, as if all pages were full.
     ends: Pages<u32>,
-    pages: Vec<Vec<T>>,
+    pages: Vec<Vec<u8>>,
 }
 
-impl<T> Default for Runs<T> {
-    fn default() -> Runs<T> {
-        Runs {
-            ends: Pages::default(),
-            pages: Vec::new(),
-        }
-    }
-}
-
-impl<T: Item> Runs<T> {
-    /// Maximum number of items in a run.
+impl Runs {
+    /// Maximum number of bytes in a run.
     pub const LONGEST: usize = PAGE;
-
-    /// Returns the number of runs.
-    pub fn len(&self) -> usize {
-        self.ends.len()
-    }
 
     /// Appends a run.
     ///
     /// # Panics
     ///
-    /// If the run is longer than [`Runs::LONGEST`], or all runs together exceed 2³² items.
-    pub fn push(&mut self, run: &[T]) {
+    /// If the run is longer than [`Runs::LONGEST`], or all runs together exceed 2³² bytes.
+    pub fn push(&mut self, run: &[u8]) {
         assert!(run.len() <= Self::LONGEST, "a run is no longer than a page");
         if self
             .pages
@@ -129,7 +105,7 @@ impl<T: Item> Runs<T> {
         reserve(page, run.len());
         page.extend_from_slice(run);
         let end = u32::try_from(index * PAGE + page.len());
-        self.ends.push(end.expect("runs have fewer than 2³² items"));
+        self.ends.push(end.expect("runs have fewer than 2³² bytes"));
     }
 
     /// Returns the run with a number.
@@ -138,32 +114,30 @@ impl<T: Item> Runs<T> {
     ///
     /// If the run does not exist.
     #[inline]
-    pub fn get(&self, number: u32) -> &[T] {
+    pub fn get(&self, number: u32) -> &[u8] {
         let (page, places) = self.places(number);
         let mut run = match places.is_empty() {
             true => &[],
             false => &self.pages[page][places],
         };
-        while let [before @ .., last] = run
-            && *last == T::PAD
-        {
+        while let [before @ .., PAD] = run {
             run = before;
         }
         run
     }
 
-    /// Returns the number of items that the run with a number may have.
+    /// Returns the number of bytes that the run with a number may have.
     pub fn capacity(&self, number: u32) -> usize {
         self.places(number).1.len()
     }
 
     /// Replaces the run with a number by another run, which fits in its places.
-    pub fn replace(&mut self, number: u32, run: &[T]) {
+    pub fn replace(&mut self, number: u32, run: &[u8]) {
         let (page, places) = self.places(number);
         if !places.is_empty() {
             let places = &mut self.pages[page][places];
             places[..run.len()].copy_from_slice(run);
-            places[run.len()..].fill(T::PAD);
+            places[run.len()..].fill(PAD);
         }
     }
 
@@ -245,18 +219,18 @@ mod tests {
     #[test]
     fn runs_of_up_to_a_page_are_returned() {
         let mut runs = Runs::default();
+        let fill = |number: usize| (number % 255) as u8 + 1;
         let length = |number: usize| match number % 50 {
             49 => PAGE,
             7 => 0,
             other => number % 997 * other % 1500,
         };
         for number in 0..500 {
-            runs.push(&vec![number as u32; length(number)]);
+            runs.push(&vec![fill(number); length(number)]);
         }
-        assert_eq!(runs.len(), 500);
         for number in 0..500 {
             let run = runs.get(number as u32);
-            assert_eq!(run, vec![number as u32; length(number)], "{number}");
+            assert_eq!(run, vec![fill(number); length(number)], "{number}");
         }
         for number in (0..500).step_by(3) {
             let capacity = runs.capacity(number as u32);
@@ -266,7 +240,7 @@ mod tests {
         for number in 0..500 {
             let expected = match number % 3 {
                 0 => vec![7; length(number) / 2],
-                _ => vec![number as u32; length(number)],
+                _ => vec![fill(number); length(number)],
             };
             assert_eq!(runs.get(number as u32), expected, "{number}");
         }

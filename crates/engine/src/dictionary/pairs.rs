@@ -22,7 +22,7 @@ pub struct Pairs {
     /// Tag of each pair.
     tag_of: Pages<u32>,
     /// Value of each pair.
-    values: Runs<u8>,
+    values: Runs,
     /// Source list of each pair: none, one, or many.
     lists: Pages<u32>,
     many: Pages<Sources>,

@@ -5,14 +5,16 @@ use std::ops::Range;
 
 /// Bytes of a bitmap container beside its numbers, including the overhead of the heap.
 const CONTAINER: usize = 64;
+/// Bytes of a bitmap without containers.
+const BITMAP: usize = 32;
 /// Maximum numbers in a container that stores a list. A container with more numbers stores bits.
 const LIST: usize = 4096;
 
 /// Set of sources whose latest numbers are stored as a run. Sources of the same host usually follow
 /// each other, and a source has most of its pairs in common with the previous source.
 pub struct Sources {
-    /// Sources that are not in the run.
-    closed: RoaringBitmap,
+    /// Sources that are not in the run. `None` if there are none: most pairs have one run.
+    closed: Option<Box<RoaringBitmap>>,
     /// First of the sources that were added last, without gaps, in one container of the bitmap.
     first: u32,
     /// Number of these sources. Another run begins when it is full.
@@ -25,7 +27,7 @@ impl Sources {
     /// Creates a set of one source.
     pub fn new(source: u32) -> Sources {
         Sources {
-            closed: RoaringBitmap::new(),
+            closed: None,
             first: source,
             run: 1,
             beside: 0,
@@ -69,19 +71,25 @@ impl Sources {
         // Appending to a container of bits searches for its largest number first, which costs more than finding the
         // position. In a list, the largest number is the last.
         let is_list = before < LIST as u64;
-        if !is_list || self.closed.try_push(run.start).is_err() {
-            self.closed.insert(run.start);
+        let bitmap = match self.closed {
+            Some(_) => 0,
+            None => BITMAP,
+        };
+        let closed = self.closed.get_or_insert_default();
+        if !is_list || closed.try_push(run.start).is_err() {
+            closed.insert(run.start);
         }
         if run.len() > 1 {
-            self.closed.insert_range(run.start + 1..run.end);
+            closed.insert_range(run.start + 1..run.end);
         }
-        container_bytes(before + run.len() as u64) - container_bytes(before)
+        bitmap + container_bytes(before + run.len() as u64) - container_bytes(before)
     }
 
     /// Returns the number of sources in the container of a source.
     fn numbers_beside(&self, source: u32) -> u64 {
-        self.closed
-            .range_cardinality(source & !0xFFFF..=source | 0xFFFF)
+        let range = source & !0xFFFF..=source | 0xFFFF;
+        let closed = self.closed.as_deref();
+        closed.map_or(0, |closed| closed.range_cardinality(range))
     }
 
     /// Removes a source from the set. Returns the approximate bytes by which the list grows and
@@ -94,25 +102,35 @@ impl Sources {
             self.run = 0;
         }
         let before = self.numbers_beside(source);
-        let removed = u64::from(self.closed.remove(source));
-        let freed = container_bytes(before) - container_bytes(before - removed);
+        let Some(closed) = &mut self.closed else {
+            return (grown, 0);
+        };
+        let removed = u64::from(closed.remove(source));
+        let mut freed = container_bytes(before) - container_bytes(before - removed);
+        if closed.is_empty() {
+            self.closed = None;
+            freed += BITMAP;
+        }
         (grown, freed)
     }
 
     /// Returns whether the set is empty.
     pub fn is_empty(&self) -> bool {
-        self.run == 0 && self.closed.is_empty()
+        self.run == 0 && self.closed.is_none()
     }
 
     /// Adds this set to `sources`.
     pub fn add_to(&self, sources: &mut RoaringBitmap) {
-        *sources |= &self.closed;
+        if let Some(closed) = &self.closed {
+            *sources |= &**closed;
+        }
         sources.insert_range(self.run());
     }
 
     /// Returns the number of sources.
     pub fn len(&self) -> u64 {
-        self.closed.len() + u64::from(self.run)
+        let closed = self.closed.as_deref().map_or(0, RoaringBitmap::len);
+        closed + u64::from(self.run)
     }
 
     /// Returns the sources that are also in `others`.
@@ -120,13 +138,17 @@ impl Sources {
         let mut run = RoaringBitmap::new();
         run.insert_range(self.run());
         run &= others;
-        run |= &self.closed & others;
+        if let Some(closed) = &self.closed {
+            run |= &**closed & others;
+        }
         run
     }
 
     /// Returns whether this set and `sources` have a source in common.
     pub fn meets(&self, sources: &RoaringBitmap) -> bool {
-        sources.range_cardinality(self.run()) > 0 || !self.closed.is_disjoint(sources)
+        let in_run = sources.range_cardinality(self.run()) > 0;
+        let closed = self.closed.as_deref();
+        in_run || closed.is_some_and(|closed| !closed.is_disjoint(sources))
     }
 }
 
@@ -208,7 +230,7 @@ mod tests {
         let expected: usize = containers
             .map(|start| container_bytes(sources.numbers_beside(start)))
             .sum();
-        assert_eq!(listed, expected);
+        assert_eq!(listed, expected + BITMAP);
     }
 
     #[test]

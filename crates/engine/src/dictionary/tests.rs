@@ -238,7 +238,8 @@ fn forgotten_sources_leave_their_numbers_and_texts_to_new_ones() {
         let gone: Vec<_> = live.drain(..live.len() - 100).collect();
         for (source, _) in &gone {
             let of = RoaringBitmap::from_iter([*source]);
-            let all: Vec<_> = names.numbers_of(0..names.len() as u32, &of).collect();
+            let mut all = Vec::new();
+            assert_eq!(names.list(0, u32::MAX, &of, &mut all), Some(1 << 31));
             all.iter().for_each(|(_, number)| names.remove(*number));
             dictionary.hide(*source);
         }
@@ -291,4 +292,24 @@ fn measurements_without_sources_are_not_listed() {
     assert!(!dictionary.put_at(&mut names, gone, &key("again")));
     assert_eq!(dictionary.key(gone), Some(key("other")));
     assert_eq!(dictionary.measurements(), ["here", "other"]);
+}
+
+/// Hosts with ten sources each, and sources with a value of their own.
+#[test]
+fn a_source_takes_few_bytes() {
+    let bytes = |key: &dyn Fn(u32) -> SourceKey| {
+        let (mut dictionary, mut names) = (Dictionary::default(), Names::new(1));
+        let count = 300_000;
+        for number in 0..count {
+            dictionary.intern(&mut names, &key(number));
+        }
+        (dictionary.memory() + names.memory()) / count as usize
+    };
+    let shared = bytes(&|number| {
+        let (host, sensor) = (format!("host-{:07}", number / 10), number % 10);
+        SourceKey::new("gauge", [("host", host), ("sensor", format!("s{sensor}"))]).unwrap()
+    });
+    let own = bytes(&|number| SourceKey::new("gauge", [("id", format!("d-{number:09}"))]).unwrap());
+    assert!(shared <= 32, "{shared}");
+    assert!(own <= 64, "{own}");
 }

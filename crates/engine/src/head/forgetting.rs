@@ -19,7 +19,7 @@ use std::ops::Range;
 
 /// Sources examined under one lock.
 const SOURCES_A_LOCK: u32 = 16 << 10;
-/// Entries of names examined under one lock.
+/// Names examined under one lock.
 const NAMES_A_LOCK: u32 = 16 << 10;
 
 /// Sources that may be forgotten, and numbers that are used again.
@@ -149,13 +149,8 @@ impl Head {
     /// Lists the names of candidates, as pairs of source and number of the name, from the number
     /// `cursor` on. Returns the next cursor, unless all names were examined.
     pub fn list_names(&self, cursor: u32, found: &mut Vec<(u32, u32)>) -> Option<u32> {
-        let all = self.names.len() as u32;
-        let end = all.min(cursor.saturating_add(NAMES_A_LOCK));
-        let names = self
-            .names
-            .numbers_of(cursor..end, &self.forgetting.candidates);
-        found.extend(names);
-        (end < all).then_some(end)
+        let candidates = &self.forgetting.candidates;
+        self.names.list(cursor, NAMES_A_LOCK, candidates, found)
     }
 
     /// Removes the names of sources that are still candidates. `names` are pairs of source and number

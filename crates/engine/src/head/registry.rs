@@ -78,7 +78,7 @@ impl Head {
         let source = self.register(dictionary, &key)?;
         // The canonical name already belongs to the source.
         if self.names.find(hash).is_none() {
-            self.names.insert(hash, source);
+            self.names.insert_other(hash, source);
             self.touch(dictionary, source);
         }
         Ok(source)
@@ -182,11 +182,12 @@ impl Head {
             // Names in the same frame may be those of sources that are forgotten.
             frame.forgotten = self.forgetting.take_recorded();
         }
+        let mut names = dictionary.reader();
         for source in sources..dictionary.len() as u32 {
             if frame.names.len() >= part {
                 break;
             }
-            put_key(dictionary.texts(source), &mut frame.names);
+            put_key(names.texts(source), &mut frame.names);
             frame.sources += 1;
             put_link(source, self.buffers.layout(source), &mut frame.links);
         }

@@ -186,7 +186,8 @@ impl<'a> SourceReader<'a> {
         let snapshots = self.snapshots();
         let copied = snapshots.iter().map(|snapshot| snapshot.own.source);
         let keys: Vec<SourceKey> = self.engine.dictionary(|dictionary| {
-            let keys = copied.map(|source| dictionary.key(source).expect(REGISTERED));
+            let mut names = dictionary.reader();
+            let keys = copied.map(|source| names.key(source).expect(REGISTERED));
             keys.collect()
         });
         self.ahead.extend(snapshots.into_iter().zip(keys));

@@ -27,7 +27,7 @@ pub static SETTINGS: [Setting; 13] = [
         help: "Maximum memory of the store for buffers, names and indexes. `auto`: a quarter of the machine's \
                memory, or of the control group's limit if that is less, from 128 MiB to 8 GiB. With a larger \
                maximum, blocks grow larger before they are sealed, and compress better. A smaller maximum leaves \
-               more memory for other programs and for the page cache. A source needs 40 to 60 bytes for its name \
+               more memory for other programs and for the page cache. A source needs 30 to 60 bytes for its name \
                and tags, and its rows until they are sealed: 20 bytes and more if memory is short, otherwise 130 and \
                more. If names need nine sixteenths of the memory, new sources are rejected. The process needs up \
                to 64 MiB more, for its program, threads, requests and answers.",
