@@ -236,7 +236,7 @@ impl Head {
             dictionary.remove(source);
             dictionary.release(source);
             self.buffers.set_layout(source, 0);
-            self.rows.reset(source);
+            self.rows.set(source, 0);
         }
     }
 

@@ -10,6 +10,7 @@ mod forgetting;
 mod memory;
 mod registry;
 mod replay;
+mod rows;
 mod sealing;
 
 use self::cells::{check_cells, converted};
@@ -17,6 +18,7 @@ use self::forgetting::Forgetting;
 pub use self::memory::Backlog;
 pub use self::registry::Extent;
 pub use self::replay::NotAdded;
+use self::rows::RowCounts;
 use crate::MAX_FIELDS;
 use crate::buffer::Buffers;
 use crate::buffer::line::OpenState;
@@ -32,7 +34,6 @@ use crate::journal::pins::Pins;
 use crate::journal::staging::{Staging, Start};
 use crate::members::Members;
 use crate::options::{Durability, Options};
-use crate::retention::counts::Counts;
 use crate::retention::lateness::{Lateness, TooOld};
 use crate::sealing::queue::Queue;
 use crate::space::Load;
@@ -57,7 +58,7 @@ pub struct Head {
     names: Names,
     buffers: Buffers,
     /// Total number of rows of each source in buffers that were taken.
-    rows: Counts,
+    rows: RowCounts,
     /// Rows and names that wait for the journal.
     pub staging: Staging,
     /// Journal files in which blocks begin that are not yet on disk elsewhere.
@@ -128,7 +129,7 @@ impl Head {
             layouts: Layouts::new(),
             names: Names::new(names_seed),
             buffers: Buffers::default(),
-            rows: Counts::default(),
+            rows: RowCounts::default(),
             staging: Staging::default(),
             pins: Pins::default(),
             log_figures: LogFigures::default(),

@@ -197,8 +197,8 @@ impl Head {
 
     /// Sets the minimum number of rows that a source has had in blocks.
     pub fn had(&mut self, source: u32, rows: u64) {
-        let known = self.rows.of(source);
-        *known = (*known).max(rows);
+        let known = self.rows.get(source);
+        self.rows.set(source, known.max(rows));
     }
 
     /// Begins a block from the journal, after `before` rows of its source. Returns the number of
@@ -208,7 +208,7 @@ impl Head {
         self.pins.pin(file);
         let is_number = self.has_one_number(source);
         self.buffers.begin(source, block, file, is_number);
-        std::mem::replace(self.rows.of(source), before)
+        self.rows.set(source, before)
     }
 
     /// Buffers an encoded row of a source with one numeric column. Returns the bytes of the payload

@@ -45,10 +45,10 @@ impl Head {
     /// after the block. Rows that later rows of the block replace are counted as well, as in the
     /// buffer and the journal. With a smaller count, rows that the ring has expired would return.
     fn count_rows(&mut self, source: u32, rows: u32) -> (u64, u64) {
-        let counted = self.rows.of(source);
-        let before = *counted;
-        *counted += u64::from(rows);
-        (before, *counted)
+        let before = self.rows.get(source);
+        let after = before + u64::from(rows);
+        self.rows.set(source, after);
+        (before, after)
     }
 
     /// Closes open blocks with numbers below `before` to later rows, without sealing them. A

@@ -30,16 +30,12 @@ impl Retention {
 
     /// Records the beginning of a block. Returns whether the block may overwrite an earlier one.
     pub fn is_late(&mut self, source: u32, first: i64) -> bool {
-        let edge = self.edges.of(source);
-        let late = *edge != 0 && ordered(first) <= *edge;
-        *edge = ordered(first).max(*edge);
-        late
+        self.edges.raise(source, ordered(first))
     }
 
     /// Records a partly overwritten block. Blocks that begin before its end may overwrite the rest.
     pub fn expect_late(&mut self, source: u32, last: i64) {
-        let edge = self.edges.of(source);
-        *edge = ordered(last).max(*edge);
+        self.edges.raise(source, ordered(last));
     }
 
     /// Returns whether any source has blocks that may overwrite others.
@@ -69,7 +65,7 @@ impl Retention {
 
 /// Maps a timestamp to a u64 with the same order; i64::MIN becomes 0.
 fn ordered(time: i64) -> u64 {
-    time as u64 ^ 1 << 63
+    (time as u64 ^ 1 << 63).max(1)
 }
 
 fn note_times(late: &mut BTreeMap<u32, Interval>, source: u32, interval: Interval) {

@@ -18,6 +18,7 @@
 pub mod class;
 mod clock;
 pub mod counts;
+mod edges;
 pub mod expected;
 mod forecast;
 mod late;
@@ -30,6 +31,7 @@ pub mod watch;
 
 use self::class::{Class, Classes, Keep};
 use self::counts::Counts;
+use self::edges::Edges;
 use self::lateness::Lateness;
 use self::pace::Pace;
 use self::records::put_tombstone;
@@ -87,9 +89,9 @@ pub struct Retention {
     /// [`PACE_BLOCKS`].
     paces: Counts<f32>,
     /// Latest beginning of a sealed block of each source, or the end of a block that is partly
-    /// overwritten. A block that begins no later may overwrite another block. Encoded by
-    /// [`ordered`].
-    edges: Counts,
+    /// overwritten. A block that begins no later may overwrite another block. In the order of times,
+    /// from 1 on.
+    edges: Edges,
     /// Sources with blocks that may overwrite others, and the times of these blocks.
     late: BTreeMap<u32, Interval>,
     /// Sources as in `late` whose blocks are partly in segments that are being written.
@@ -152,7 +154,7 @@ impl Retention {
             logged_rows: Counts::default(),
             durable_rows: Counts::default(),
             paces: Counts::default(),
-            edges: Counts::default(),
+            edges: Edges::default(),
             late: BTreeMap::new(),
             late_and_open: BTreeMap::new(),
             rings,
@@ -245,13 +247,9 @@ impl Retention {
 
     /// Resets the figures of a source whose number gets another name.
     pub fn reset_source(&mut self, source: u32) {
-        for counts in [
-            &mut self.logged_rows,
-            &mut self.durable_rows,
-            &mut self.edges,
-        ] {
-            counts.reset(source);
-        }
+        self.logged_rows.reset(source);
+        self.durable_rows.reset(source);
+        self.edges.reset(source);
         self.paces.reset(source);
     }
 
