@@ -27,8 +27,6 @@ impl NameHash {
 
 /// First number of a name that is not canonical.
 pub const OTHER: u32 = 1 << 31;
-/// Source of an other name that was removed.
-pub const NOBODY: u32 = u32::MAX;
 
 /// Name that is not canonical.
 pub struct Other {
@@ -54,6 +52,14 @@ impl Hashes {
         match number & OTHER {
             0 => *self.canonical.get(number as usize),
             _ => self.others.get((number & !OTHER) as usize).hash,
+        }
+    }
+
+    /// Returns the hash of the name with a number, mutably.
+    pub fn of_mut(&mut self, number: u32) -> &mut NameHash {
+        match number & OTHER {
+            0 => self.canonical.get_mut(number as usize),
+            _ => &mut self.others.get_mut((number & !OTHER) as usize).hash,
         }
     }
 

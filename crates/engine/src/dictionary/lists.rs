@@ -32,7 +32,7 @@ pub struct PairLists {
     bytes: usize,
     /// Lists behind the last block, one after the other, and their ends.
     open: Vec<u32>,
-    ends: Vec<usize>,
+    ends: Vec<u32>,
 }
 
 /// Blocks that follow each other. One piece of heap memory for each block would leave gaps between others.
@@ -48,14 +48,6 @@ impl Page {
         self.ends.len() == PAGE
     }
 
-    fn range(&self, block: usize) -> Range<usize> {
-        let start = match block {
-            0 => 0,
-            _ => self.ends[block - 1],
-        };
-        start as usize..self.ends[block] as usize
-    }
-
     fn push(&mut self, block: &[u8]) {
         self.blocks.extend_from_slice(block);
         let end = u32::try_from(self.blocks.len());
@@ -67,7 +59,7 @@ impl Page {
     }
 
     fn replace(&mut self, block: usize, bytes: &[u8]) {
-        let range = self.range(block);
+        let range = range(&self.ends, block);
         let before = range.len() as u32;
         self.blocks.splice(range, bytes.iter().copied());
         for end in &mut self.ends[block..] {
@@ -97,15 +89,15 @@ impl PairLists {
     /// Returns a complete block.
     fn block(&self, block: usize) -> &[u8] {
         let page = &self.pages[block / PAGE];
-        &page.blocks[page.range(block % PAGE)]
+        &page.blocks[range(&page.ends, block % PAGE)]
     }
 
     /// Appends a list.
     pub fn push(&mut self, list: &[u32]) {
         self.open.extend_from_slice(list);
-        self.ends.push(self.open.len());
+        self.ends.push(self.open.len() as u32);
         if self.ends.len() == BLOCK {
-            let lists = (0..BLOCK).map(|index| &self.open[open_range(&self.ends, index)]);
+            let lists = (0..BLOCK).map(|index| &self.open[range(&self.ends, index)]);
             let block = encode(lists);
             self.push_block(&block);
             self.open.clear();
@@ -146,7 +138,7 @@ impl PairLists {
     fn whole(&self, source: u32) -> Cow<'_, [u32]> {
         let (block, index) = (source as usize / BLOCK, source as usize % BLOCK);
         if block == self.blocks() {
-            return Cow::Borrowed(&self.open[open_range(&self.ends, index)]);
+            return Cow::Borrowed(&self.open[range(&self.ends, index)]);
         }
         let mut decoder = Decoder::new(self.block(block));
         (0..=index).for_each(|_| decoder.step());
@@ -161,7 +153,7 @@ impl PairLists {
             places[list.len()..].fill(PAD);
         };
         if block == self.blocks() {
-            return fill(&mut self.open[open_range(&self.ends, index)]);
+            return fill(&mut self.open[range(&self.ends, index)]);
         }
         let mut decoder = Decoder::new(self.block(block));
         let mut lists: Vec<Vec<u32>> = Vec::with_capacity(BLOCK);
@@ -189,7 +181,7 @@ impl PairLists {
 
     /// Returns the memory used, in bytes.
     pub fn memory(&self) -> usize {
-        let open = self.open.capacity() * 4 + self.ends.capacity() * size_of::<usize>();
+        let open = (self.open.capacity() + self.ends.capacity()) * 4;
         self.pages.capacity() * size_of::<Page>() + self.bytes + open
     }
 }
@@ -211,8 +203,7 @@ impl Reader<'_> {
     pub fn read(&mut self, source: u32) -> &[u32] {
         let (block, index) = (source as usize / BLOCK, source as usize % BLOCK);
         if block == self.lists.blocks() {
-            let range = open_range(&self.lists.ends, index);
-            return trimmed(&self.lists.open[range]);
+            return trimmed(&self.lists.open[range(&self.lists.ends, index)]);
         }
         if block != self.block || index + 1 < self.index {
             self.decoder = Decoder::new(self.lists.block(block));
@@ -290,13 +281,13 @@ fn encode<'a>(lists: impl Iterator<Item = &'a [u32]>) -> Vec<u8> {
     block
 }
 
-/// Returns the range of an open list.
-fn open_range(ends: &[usize], index: usize) -> Range<usize> {
+/// Returns the range of a piece among pieces that follow each other, by their ends.
+fn range(ends: &[u32], index: usize) -> Range<usize> {
     let start = match index {
         0 => 0,
         _ => ends[index - 1],
     };
-    start..ends[index]
+    start as usize..ends[index] as usize
 }
 
 /// Returns a list without the places that are not used.

@@ -12,7 +12,7 @@
 //! position in the table is not.
 
 use super::directory::Directory;
-use super::hashes::{Hashes, NOBODY, OTHER, Other};
+use super::hashes::{Hashes, OTHER, Other};
 pub use super::hashes::{NameHash, hash_name};
 use super::table::{LARGEST, SMALLEST, Segment};
 use crate::prefetch::prefetch;
@@ -166,16 +166,9 @@ impl Names {
         let hash = self.hashes.of(number);
         let segment = self.directory.segment_mut(hash.place());
         segment.remove(hash, number, &self.hashes);
-        match number & OTHER {
-            0 => *self.hashes.canonical.get_mut(number as usize) = NameHash::NONE,
-            _ => {
-                let index = number & !OTHER;
-                *self.hashes.others.get_mut(index as usize) = Other {
-                    hash: NameHash::NONE,
-                    source: NOBODY,
-                };
-                self.free.insert(index);
-            }
+        *self.hashes.of_mut(number) = NameHash::NONE;
+        if number & OTHER != 0 {
+            self.free.insert(number & !OTHER);
         }
     }
 

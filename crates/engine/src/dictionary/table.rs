@@ -78,7 +78,7 @@ impl Line {
 pub const SMALLEST: usize = 8;
 /// Number of lines at which a full segment is split.
 pub const LARGEST: usize = 1024;
-/// Lines ahead of which the hashes are fetched while a segment is moved.
+/// Number of lines by which hashes are fetched ahead while a segment is moved.
 const LINES_AHEAD: usize = 2;
 
 /// Part of the table with open addressing.
