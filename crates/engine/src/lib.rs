@@ -48,6 +48,7 @@
 
 #![cfg_attr(not(test), warn(clippy::disallowed_methods, clippy::disallowed_types))]
 
+mod ahead;
 mod aside;
 mod background;
 mod backpressure;

@@ -3,7 +3,7 @@
 //! A group of lines exists while one of its sources needs a line. Other sources cost only the number
 //! of their layout.
 
-use super::row::{ColumnState, TimeState};
+use super::row::{self, ColumnState, TimeState};
 use super::slab::{self, BufferSlot, Slab, class_for};
 use crate::dictionary::layouts::Layout;
 use crate::prefetch::prefetch;
@@ -111,6 +111,45 @@ impl Line {
             self.states_slot = slab.take(class_for(bytes));
             slab.bytes_mut(self.states_slot)[..bytes].fill(0);
         }
+    }
+
+    /// Appends a row in its journal encoding, and begins the block with the first. Returns the bytes of the row.
+    ///
+    /// # Errors
+    /// If the row could not be read again. The line is then as before.
+    pub fn append_encoded(
+        &mut self,
+        layout: &Layout,
+        (codes, payload): (&[u8], &[u8]),
+        slab: &mut Slab,
+        states: &mut Vec<ColumnState>,
+    ) -> Result<usize, row::Malformed> {
+        let (first, bytes) = (self.open.rows == 0, codes.len() + payload.len());
+        // A reader of the row reads whole words.
+        let bound = bytes + 8;
+        if first {
+            self.begin(layout, bound, slab);
+        }
+        let at = self.open.bytes as usize;
+        while slab.bytes(self.rows_slot).len() < at + bound {
+            self.rows_slot = slab.grow(self.rows_slot, at);
+        }
+        let slot = &mut slab.bytes_mut(self.rows_slot)[at..at + bytes];
+        slot[..codes.len()].copy_from_slice(codes);
+        slot[codes.len()..].copy_from_slice(payload);
+        self.load_states(layout.columns(), slab, states);
+        let block = &slab.bytes(self.rows_slot)[..at + bytes];
+        let followed = row::follow(block, at, layout.types(), &mut self.time, states);
+        if let Err(malformed) = followed {
+            if first {
+                self.release(slab);
+            }
+            return Err(malformed);
+        }
+        self.store_states(states, slab);
+        self.open.bytes = (at + bytes) as u32;
+        self.open.rows += 1;
+        Ok(bytes)
     }
 
     /// Frees the slots of the open block, whose rows are discarded or are elsewhere.

@@ -121,6 +121,28 @@ impl Buffers {
         (line.open.block, line.open.journal_file) = (block, journal_file);
     }
 
+    /// Begins a small block of a source without an open block, with its first row in its journal encoding, and counts the
+    /// row. Returns false if [`Buffers::begin`] and [`Buffers::replay`] must do it, or reject the row.
+    pub fn begin_with(
+        &mut self,
+        source: u32,
+        state: OpenState,
+        field_type: FieldType,
+        (codes, payload): (&[u8], &[u8]),
+    ) -> bool {
+        let mut small = Small::new(state, false, &[]);
+        let bytes = codes.len() + payload.len();
+        let has_row = self.scarce
+            && row::is_start(codes)
+            && small::has_space(state, bytes)
+            && small.push_encoded(codes, payload, field_type);
+        if has_row {
+            self.small.put(source, &small);
+            self.count_row(true, bytes);
+        }
+        has_row
+    }
+
     /// Gives a source a line, for a row that arrives at `tick`. Its small block, if it has one, moves
     /// into a buffer of its own.
     pub fn give_line(&mut self, source: u32, layout: &Layout, tick: u16) {
@@ -365,11 +387,9 @@ impl Buffers {
         if let Some(mut small) = self.small.get(source) {
             let bytes = codes.len() + payload.len();
             if small::has_space(small.state, bytes) {
-                let row = [codes, payload].concat();
-                if !small.accepts(&row, layout.types()[0]) {
+                if !small.push_encoded(codes, payload, layout.types()[0]) {
                     return Err(row::Malformed);
                 }
-                small.push(&row);
                 self.small.put(source, &small);
                 self.count_row(first, bytes);
                 return Ok(());
@@ -377,39 +397,9 @@ impl Buffers {
             self.give_line(source, layout, small.state.touched);
         }
         let line = self.lines.create(source);
-        let bound = codes.len() + payload.len() + 8;
-        if first {
-            line.begin(layout, bound, &mut self.slab);
-            self.open += 1;
-        }
-        let start = line.open.bytes as usize;
-        let mut at = start;
-        while self.slab.bytes(line.rows_slot).len() < at + bound {
-            line.rows_slot = self.slab.grow(line.rows_slot, at);
-        }
-        let slot = self.slab.bytes_mut(line.rows_slot);
-        put(slot, &mut at, codes);
-        put(slot, &mut at, payload);
-        line.load_states(layout.columns(), &self.slab, &mut self.states);
-        let block = &self.slab.bytes(line.rows_slot)[..at];
-        if let Err(malformed) = row::follow(
-            block,
-            start,
-            layout.types(),
-            &mut line.time,
-            &mut self.states,
-        ) {
-            if first {
-                line.release(&mut self.slab);
-                self.open -= 1;
-            }
-            return Err(malformed);
-        }
-        line.store_states(&self.states, &mut self.slab);
-        self.row_bytes += (at - line.open.bytes as usize) as u64;
-        line.open.bytes = at as u32;
-        line.open.rows += 1;
-        self.rows += 1;
+        let row = (codes, payload);
+        let bytes = line.append_encoded(layout, row, &mut self.slab, &mut self.states)?;
+        self.count_row(first, bytes);
         Ok(())
     }
 

@@ -117,15 +117,20 @@ impl Small {
         (time, column)
     }
 
-    /// Returns whether the block with another row in its journal encoding can be read.
-    pub fn accepts(&self, row: &[u8], field_type: FieldType) -> bool {
-        let mut block = [0; SMALL_ROWS];
+    /// Adds a row in its journal encoding, which fits. Returns false if it could not be read again.
+    pub fn push_encoded(&mut self, codes: &[u8], payload: &[u8], field_type: FieldType) -> bool {
         let at = self.state.bytes as usize;
+        let (end, all) = (at + codes.len(), at + codes.len() + payload.len());
+        let mut block = [0; SMALL_ROWS];
         block[..at].copy_from_slice(self.rows());
-        block[at..at + row.len()].copy_from_slice(row);
+        block[at..end].copy_from_slice(codes);
+        block[end..all].copy_from_slice(payload);
         let (mut time, mut states) = (TimeState::default(), [ColumnState::default()]);
-        let block = &block[..at + row.len()];
-        row::follow(block, at, &[field_type], &mut time, &mut states).is_ok()
+        let followed = row::follow(&block[..all], at, &[field_type], &mut time, &mut states);
+        if followed.is_ok() {
+            self.push(&block[at..all]);
+        }
+        followed.is_ok()
     }
 }
 

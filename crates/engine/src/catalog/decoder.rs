@@ -1,45 +1,23 @@
 //! Decoder of the catalog's frames: a thread that is some frames ahead of their registration.
-//!
-//! The thread only computes. It uses no disk and no clock, and the frames arrive in their order. A start therefore has
-//! the same effects with and without it.
 
 use super::frame::{ReadFrame, get_name};
+use crate::ahead::compute_ahead;
 use crate::bytes::Cursor;
-use std::sync::mpsc::{SyncSender, sync_channel};
-use std::thread::{self, Builder};
 
-/// Number of decoded frames that wait for their registration.
-const WAITING: usize = 1;
 /// Maximum number of names of a frame that are read ahead. They take twice the memory of the frame.
 const NAMES: u32 = 1 << 16;
 
-/// Decodes frames in a thread, and passes them to `register`. The names of the frames are hashed with `seed`. If the
-/// system starts no thread, `register` gets the frames without their names.
+/// Decodes frames in a thread, and passes them to `register`. The names of the frames are hashed with `seed`.
 pub fn decode_ahead<R>(
-    mut frames: impl Iterator<Item = ReadFrame> + Send,
+    frames: impl Iterator<Item = ReadFrame> + Send,
     seed: u64,
     register: impl FnOnce(&mut dyn Iterator<Item = ReadFrame>) -> R,
 ) -> R {
-    let done = thread::scope(|scope| {
-        let (sender, receiver) = sync_channel(WAITING);
-        let decoder = Builder::new().name("seiner-catalog".to_string());
-        let begun = decoder.spawn_scoped(scope, || send(&mut frames, seed, sender));
-        match begun {
-            Ok(_) => Ok(register(&mut receiver.into_iter())),
-            Err(_) => Err(register),
-        }
-    });
-    done.unwrap_or_else(|register| register(&mut frames))
-}
-
-fn send(frames: &mut impl Iterator<Item = ReadFrame>, seed: u64, to: SyncSender<ReadFrame>) {
-    for mut read in frames {
+    let frames = frames.map(|mut read| {
         read_names(&mut read, seed);
-        // Without a receiver, the registration panicked.
-        if to.send(read).is_err() {
-            return;
-        }
-    }
+        read
+    });
+    compute_ahead("seiner-catalog", frames, register)
 }
 
 fn read_names(read: &mut ReadFrame, seed: u64) {
@@ -94,12 +72,5 @@ mod tests {
             assert_eq!(canonical, [&b""[..], b"plain", b""]);
             assert_eq!(ahead.bytes(), whole);
         }
-    }
-
-    #[test]
-    fn a_registration_that_ends_early_ends_the_thread() {
-        let frames = (0..).map(|offset| frame(offset, Vec::new(), 0));
-        let first = decode_ahead(frames, 7, |frames| frames.next().map(|read| read.offset));
-        assert_eq!(first, Some(0));
     }
 }

@@ -333,6 +333,15 @@ pub fn get_key(cursor: &mut Cursor<'_>) -> Result<SourceKey, Short> {
     SourceKey::stored(measurement, tags).map_err(|_| Short)
 }
 
+/// Passes a key without reading it.
+pub fn pass_key(cursor: &mut Cursor<'_>) -> Result<(), Short> {
+    take_bytes(cursor)?;
+    for _ in 0..2 * cursor.count(SourceKey::MAX_BYTES)? {
+        take_bytes(cursor)?;
+    }
+    Ok(())
+}
+
 /// Measurement of sources whose names are lost.
 pub const LOST: &str = "seiner_lost_source";
 /// Replaces a type if the layout was lost in earlier damage.
@@ -380,16 +389,16 @@ pub fn read_streams(body: &[u8], plain: usize, frame: &mut Frame) -> Result<(), 
         &mut frame.links,
         &mut frame.dead,
     ] {
-        *stream = take_stream(&mut cursor)?.to_vec();
+        *stream = take_bytes(&mut cursor)?.to_vec();
     }
     if !cursor.is_empty() {
         frame.forgotten = cursor.sources()?;
-        frame.reused = take_stream(&mut cursor)?.to_vec();
+        frame.reused = take_bytes(&mut cursor)?.to_vec();
     }
     cursor.is_empty().then_some(()).ok_or(Short)
 }
 
-fn take_stream<'b>(cursor: &mut Cursor<'b>) -> Result<&'b [u8], Short> {
+fn take_bytes<'b>(cursor: &mut Cursor<'b>) -> Result<&'b [u8], Short> {
     let len = cursor.count(cursor.0.len())?;
     cursor.take(len)
 }

@@ -15,8 +15,8 @@ pub use self::compact::NEW;
 pub use self::decoder::decode_ahead;
 pub use self::frame::{
     Frame, LOST, Name, ReadFrame, ReadName, Registers, check_known, get_key, get_layout, get_name,
-    lose_sources, malformed, not_free, put_key, put_layout, put_link, put_reused, read_links,
-    read_streams, register, register_reused,
+    lose_sources, malformed, not_free, pass_key, put_key, put_layout, put_link, put_reused,
+    read_links, read_streams, register, register_reused,
 };
 
 use crate::bytes::{Cursor, Short};
@@ -124,6 +124,14 @@ impl ReadCatalog {
             let found = FoundFrame::at(&self.image, offset);
             found.map_or_else(|| without_header(offset), |found| found.read(offset))
         })
+    }
+
+    /// Returns the number of sources by the last readable header, but not more than bytes: a name takes more.
+    pub fn sources(&self) -> u32 {
+        let mut frames = self.offsets.iter().rev();
+        let last = frames.find_map(|&offset| FoundFrame::at(&self.image, offset));
+        let sources = last.map_or(0, |found| found.end_source());
+        sources.min(self.image.len() as u32)
     }
 
     /// Returns the deletes, floors and rules of each readable frame.
@@ -453,10 +461,15 @@ impl<'a> FoundFrame<'a> {
         checksum(self.body) == self.sum
     }
 
+    /// Returns the number after the last source of the frame.
+    fn end_source(&self) -> u32 {
+        self.frame.first_source.saturating_add(self.frame.sources)
+    }
+
     /// Decodes the frame, which begins at an offset.
     fn read(mut self, offset: usize) -> ReadFrame {
         let (end_source, end_layout) = (
-            self.frame.first_source.saturating_add(self.frame.sources),
+            self.end_source(),
             self.frame
                 .first_layout
                 .saturating_add(self.frame.new_layouts),

@@ -150,16 +150,17 @@ impl Replay<'_> {
 
     fn records(&mut self, check: &mut Check<'_>, name: &str, mut reader: FileReader) {
         loop {
-            while let Some((at, record)) = reader.next_record() {
-                let read = record.map_err(|_| "its streams are malformed".to_string());
-                match read.and_then(|record| self.record(&record)) {
+            while let Some(read) = reader.next_record() {
+                let malformed = |_| "its streams are malformed".to_string();
+                let record = read.record.map_err(malformed);
+                match record.and_then(|record| self.record(&record)) {
                     Ok(rows) => {
                         check.report.records += 1;
                         check.report.journal_rows += rows;
                     }
                     Err(what) => {
-                        let sequence = reader.sequence - 1;
-                        check.damage(name, at as u64, format!("record {sequence}: {what}"));
+                        let what = format!("record {}: {what}", read.sequence);
+                        check.damage(name, read.at as u64, what);
                         self.lose_the_thread();
                     }
                 }

@@ -25,6 +25,12 @@ impl<T> Directory<T> {
         }
     }
 
+    /// Makes the directory one of 2^`depth` segments, which are empty.
+    pub fn begin(&mut self, depth: u8, segment: impl Fn() -> T) {
+        self.slots = (0..1 << depth).collect();
+        self.segments = (0..1 << depth).map(|_| (segment(), depth)).collect();
+    }
+
     #[inline]
     fn index(&self, bits: u32) -> usize {
         self.slots[bits as usize & (self.slots.len() - 1)] as usize

@@ -14,7 +14,7 @@
 use super::directory::Directory;
 use super::hashes::{Hashes, OTHER, Other};
 pub use super::hashes::{NameHash, hash_name};
-use super::table::{LARGEST, SMALLEST, Segment};
+use super::table::{LARGEST, LINE, SMALLEST, Segment};
 use crate::prefetch::prefetch;
 use roaring::RoaringBitmap;
 
@@ -41,6 +41,17 @@ impl Names {
             directory: Directory::new(segment),
             seed,
         }
+    }
+
+    /// Gives an empty table the size for so many names, which are then added without moves of others.
+    pub fn make_space(&mut self, names: u32) {
+        let slots = names as usize * 5 / 4;
+        let depth = (slots / (LARGEST * LINE))
+            .checked_ilog2()
+            .map_or(0, |depth| depth + 1);
+        let lines = (slots >> depth).div_ceil(LINE).max(SMALLEST);
+        self.directory.begin(depth as u8, || Segment::new(lines));
+        self.bytes = self.directory.segment(0).bytes() << depth;
     }
 
     /// Returns the seed of the hashes, so that hashes can be computed elsewhere.
@@ -231,6 +242,25 @@ mod tests {
             longest <= Some(LARGEST),
             "an insert moves a segment: {longest:?}"
         );
+    }
+
+    #[test]
+    fn a_table_with_space_for_its_names_does_not_grow() {
+        for count in [0, 1, 40, 9_000, 10_500, 300_000] {
+            let mut names = Names::new(7);
+            names.make_space(count);
+            let before = names.bytes;
+            assert!(
+                before <= (count as usize * 7).max(SMALLEST * 64),
+                "{before} for {count}"
+            );
+            (0..count).for_each(|number| names.insert(hash(number), number));
+            assert_eq!(names.bytes, before, "{count}");
+            (count..count * 2).for_each(|number| names.insert(hash(number), number));
+            assert!((0..count * 2).all(|number| names.find(hash(number)) == Some(number)));
+            let counted: usize = names.directory.segments().map(Segment::bytes).sum();
+            assert_eq!(names.bytes, counted);
+        }
     }
 
     #[test]

@@ -7,7 +7,7 @@ type Slot = u32;
 
 const FREE: Slot = 0;
 /// Slots per cache line.
-const LINE: usize = 12;
+pub const LINE: usize = 12;
 /// Tags per cache line: one for each slot, and four that fill the line.
 const TAGS: usize = 16;
 

@@ -2,9 +2,11 @@
 //! journal.
 
 use super::Head;
+use crate::buffer::line::OpenState;
 use crate::bytes::{Cursor, Short};
 use crate::catalog::{AHEAD, Name, NamesAhead, ReadName, Waiting};
 use crate::dictionary::layouts::{Layout, Layouts};
+use crate::journal::rows::RecordRow;
 use crate::maps::HashMap;
 use roaring::RoaringBitmap;
 use seiner_model::SourceKey;
@@ -24,6 +26,11 @@ impl From<Short> for NotAdded {
 }
 
 impl Head {
+    /// Gives the table of names, which is empty, the size for so many names.
+    pub fn make_space(&mut self, names: u32) {
+        self.names.make_space(names);
+    }
+
     /// Returns the layouts, to add those that are found.
     pub fn layouts_mut(&mut self) -> &mut Layouts {
         &mut self.layouts
@@ -201,13 +208,34 @@ impl Head {
         self.rows.set(source, known.max(rows));
     }
 
-    /// Begins a block from the journal, after `before` rows of its source. Returns the number of
-    /// rows counted so far.
-    pub fn replay_block(&mut self, source: u32, block: u64, before: u64) -> u64 {
+    /// Begins a block from the journal. Returns whether the block has its first row, which was encoded: usually the row
+    /// can be buffered at once. Otherwise [`Head::replay_row`] buffers it, or rejects it.
+    pub fn replay_block(&mut self, source: u32, block: u64, first: &RecordRow<'_>) -> bool {
         let file = self.pins.current();
         self.pins.pin(file);
         let is_number = self.has_one_number(source);
-        self.buffers.begin(source, block, file, is_number);
+        let state = OpenState {
+            block,
+            journal_file: file,
+            ..OpenState::default()
+        };
+        let row = (first.codes, first.payload);
+        let layout = self.layouts.get(self.buffers.layout(source));
+        let has_row = first.columns == 1
+            && is_number
+            && layout.is_some_and(|layout| {
+                let field_type = layout.types()[0];
+                self.buffers.begin_with(source, state, field_type, row)
+            });
+        match has_row {
+            true => self.position += 1,
+            false => self.buffers.begin(source, block, file, is_number),
+        }
+        has_row
+    }
+
+    /// Sets the number of rows that a source had before its open block. Returns the number counted so far.
+    pub fn set_rows_before(&mut self, source: u32, before: u64) -> u64 {
         self.rows.set(source, before)
     }
 

@@ -185,8 +185,8 @@ fn add_journal(disk: &dyn Disk, store: u64, registry: &mut Registry) -> Result<(
         else {
             continue;
         };
-        while let Some((_, record)) = reader.next_record() {
-            let Ok(record) = record else {
+        while let Some(read) = reader.next_record() {
+            let Ok(record) = read.record else {
                 continue;
             };
             // Contradictions between journal and catalog are reported by a check.

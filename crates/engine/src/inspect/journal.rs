@@ -114,12 +114,12 @@ fn file(disk: &dyn Disk, number: u32, store: u64) -> Result<JournalFileView, Err
 }
 
 fn next(reader: &mut FileReader) -> Option<RecordView> {
-    let sequence = reader.sequence;
-    let (offset, record) = reader.next_record()?;
+    let read = reader.next_record()?;
+    let offset = read.at as u64;
     let mut view = RecordView {
-        offset: offset as u64,
-        bytes: reader.at() - offset as u64,
-        sequence,
+        offset,
+        bytes: reader.at() - offset,
+        sequence: read.sequence,
         plain_bytes: 0,
         rows: 0,
         sources: 0,
@@ -128,7 +128,7 @@ fn next(reader: &mut FileReader) -> Option<RecordView> {
         new_layouts: 0,
         whole: false,
     };
-    if let Ok(record) = record {
+    if let Ok(record) = read.record {
         view.plain_bytes = record
             .streams
             .iter()

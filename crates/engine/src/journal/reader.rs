@@ -2,6 +2,7 @@
 
 use super::files::{FILE_HEADER_BYTES, FileHeader, VERSION};
 use super::record::{HEADER_BYTES, Header, JournalRecord};
+use crate::ahead::compute_ahead;
 use crate::bytes::Short;
 use crate::ledger::JournalFile;
 use seiner_platform::File;
@@ -54,6 +55,19 @@ impl JournalFileState {
         }
     }
 }
+
+/// Record that was read.
+pub struct ReadRecord {
+    /// Position in the file, in bytes.
+    pub at: usize,
+    /// Sequence of the record.
+    pub sequence: u64,
+    /// The record, or an error if it is malformed.
+    pub record: Result<JournalRecord, Short>,
+}
+
+/// Bytes of a file from which on a thread decodes its records: starting one takes as long as decoding some.
+const LARGE: usize = 1 << 20;
 
 /// Reader of the records of a journal file.
 pub struct FileReader {
@@ -113,12 +127,28 @@ impl FileReader {
         first.is_some() || self.later_records().next().is_some()
     }
 
-    /// Returns the position of the next record and the record itself, or an error if it is
-    /// malformed. Returns `None` at the end.
-    pub fn next_record(&mut self) -> Option<(usize, Result<JournalRecord, Short>)> {
-        let version = self.version;
-        self.next_body()
-            .map(|(at, body)| (at, JournalRecord::decode(body, version)))
+    /// Returns the next record. Returns `None` at the end.
+    pub fn next_record(&mut self) -> Option<ReadRecord> {
+        let (version, sequence) = (self.version, self.sequence);
+        let (at, body) = self.next_body()?;
+        Some(ReadRecord {
+            at,
+            sequence,
+            record: JournalRecord::decode(body, version),
+        })
+    }
+
+    /// Passes the next records to `take`, up to the end. In a large file, a thread decodes them ahead.
+    pub fn with_records<R>(
+        &mut self,
+        take: impl FnOnce(&mut dyn Iterator<Item = ReadRecord>) -> R,
+    ) -> R {
+        let is_large = self.bytes.len() >= LARGE;
+        let mut records = std::iter::from_fn(|| self.next_record());
+        match is_large {
+            true => compute_ahead("seiner-journal", records, take),
+            false => take(&mut records),
+        }
     }
 
     /// Returns the position and the body of the next record. Returns `None` at the end.

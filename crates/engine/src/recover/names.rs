@@ -44,6 +44,7 @@ pub(super) fn read_catalog(
             .set_aside
             .push((format!("{file}, offset {offset}"), what));
     }
+    parts.head.make_space(read.sources());
     let seed = parts.head.names().seed();
     decode_ahead(read.frames(), seed, |frames| {
         catalog::register(frames, parts, &mut |offset, what| {

@@ -3,7 +3,7 @@
 use crate::bytes::Short;
 use crate::error::{Error, io_error};
 use crate::journal::files::{self, FileHeader};
-use crate::journal::reader::{FileReader, JournalFileState};
+use crate::journal::reader::{FileReader, JournalFileState, ReadRecord};
 use crate::journal::{DAMAGED, SPARE_PREFIX};
 use crate::recover::replay::Replay;
 use crate::sealer;
@@ -104,23 +104,13 @@ impl Replay<'_> {
         loop {
             // A segment that is closed from here on records that it may contain blocks of these
             // records.
-            let mut sequence = reader.sequence;
-            self.parts.log.set_sequence(sequence);
-            while let Some((at, record)) = reader.next_record() {
-                sequence += 1;
-                self.parts.log.set_sequence(sequence);
-                self.sequence = reader.sequence;
-                let why = || format!("the record at offset {at} is malformed");
-                match record.map(|record| self.replay_record(&record)) {
-                    Ok(Ok(())) => {}
-                    Ok(Err(Short)) => self.lose_context(number, why())?,
-                    Err(Short) => {
-                        let file = files::name(number);
-                        self.missing.gap(file, why(), reader.sequence - 1);
-                        self.lose_context(number, why())?;
-                    }
+            self.parts.log.set_sequence(reader.sequence);
+            reader.with_records(|records| -> Result<(), Error> {
+                for read in records {
+                    self.replay_read(number, read)?;
                 }
-            }
+                Ok(())
+            })?;
             let Some(later) = reader.later_record() else {
                 break;
             };
@@ -134,6 +124,20 @@ impl Replay<'_> {
         self.recovery.journal_bytes += reader.at();
         self.parts.head.pins.grow(number, reader.len());
         Ok(())
+    }
+
+    fn replay_read(&mut self, number: u32, read: ReadRecord) -> Result<(), Error> {
+        self.sequence = read.sequence + 1;
+        self.parts.log.set_sequence(self.sequence);
+        let why = || format!("the record at offset {} is malformed", read.at);
+        match read.record.map(|record| self.replay_record(&record)) {
+            Ok(Ok(())) => Ok(()),
+            Ok(Err(Short)) => self.lose_context(number, why()),
+            Err(Short) => {
+                self.missing.gap(files::name(number), why(), read.sequence);
+                self.lose_context(number, why())
+            }
+        }
     }
 
     /// Keeps a file with rows that depend on missing records. They become readable when the missing

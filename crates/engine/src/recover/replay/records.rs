@@ -2,12 +2,22 @@
 
 use crate::buffer::line::OpenState;
 use crate::bytes::{Cursor, Short};
-use crate::catalog::{Name, get_key, get_layout, lose_sources, register_reused};
+use crate::catalog::{Name, get_key, get_layout, lose_sources, pass_key, register_reused};
 use crate::error::Error;
 use crate::journal::files;
 use crate::journal::record::JournalRecord;
-use crate::journal::rows::{JournalRows, RecordRow, is_too_large};
+use crate::journal::rows::{BlockStart, JournalRows, RecordRow, is_too_large};
 use crate::recover::replay::Replay;
+
+/// State of a block after its beginning was replayed.
+enum Begun {
+    /// Its rows are skipped.
+    Skipped,
+    /// It has no row yet.
+    Empty,
+    /// It has its first row.
+    WithRow,
+}
 
 /// Number of rows between checks of the memory.
 const ROWS_A_LOOK: u64 = 4096;
@@ -54,7 +64,7 @@ impl Replay<'_> {
         let known = u64::from(self.parts.head.sources()).saturating_sub(record.first_source);
         let known = known.min(record.new_sources);
         for _ in 0..known {
-            get_key(&mut names)?;
+            pass_key(&mut names)?;
         }
         let new = u32::try_from(record.new_sources - known).map_err(|_| Short)?;
         let added = self
@@ -132,9 +142,14 @@ impl Replay<'_> {
             if start.layout as usize >= self.parts.head.layouts().len() {
                 return Err(Short);
             }
-            follows = self
-                .begin_block(source, start.block, start.layout, start.before)
-                .map_err(|_| Short)?;
+            match self.begin_block(row, start).map_err(|_| Short)? {
+                Begun::WithRow => {
+                    self.recovery.rows_replayed += 1;
+                    return Ok(());
+                }
+                Begun::Empty => follows = true,
+                Begun::Skipped => follows = false,
+            }
         }
         if !follows {
             self.pass_row(source);
@@ -159,14 +174,14 @@ impl Replay<'_> {
 }
 
 impl Replay<'_> {
-    /// Begins a block. Returns whether its rows should be buffered.
-    pub(super) fn begin_block(
-        &mut self,
-        source: u32,
-        block: u64,
-        layout: u32,
-        before: u64,
-    ) -> Result<bool, Error> {
+    /// Begins a block with its first row.
+    fn begin_block(&mut self, row: &RecordRow<'_>, start: BlockStart) -> Result<Begun, Error> {
+        let BlockStart {
+            block,
+            layout,
+            before,
+        } = start;
+        let source = row.source;
         let sealed = self.is_sealed(source, block);
         // Without a gap, no row is in doubt.
         let replayed = match self.missing.is_empty() {
@@ -194,18 +209,23 @@ impl Replay<'_> {
                 }
             }
         }
-        if follows {
-            if head.layout_of(source) != layout {
-                head.relink(source, layout);
-            }
-            // A later block of the source may already be on disk.
-            let rows = head.replay_block(source, block, before);
-            let first = self.recounted.of(source);
-            if *first == 0 {
-                *first = rows + 1;
-            }
+        if !follows {
+            return Ok(Begun::Skipped);
         }
-        Ok(follows)
+        if head.layout_of(source) != layout {
+            head.relink(source, layout);
+        }
+        let has_row = head.replay_block(source, block, row);
+        // A later block of the source may already be on disk.
+        let rows = head.set_rows_before(source, before);
+        let first = self.recounted.of(source);
+        if *first == 0 {
+            *first = rows + 1;
+        }
+        Ok(match has_row {
+            true => Begun::WithRow,
+            false => Begun::Empty,
+        })
     }
 
     /// Skips a row whose block is not buffered. A segment contains the row, or it is lost.
