@@ -21,6 +21,8 @@ pub struct Instant {
     pub latest: Option<(i64, f64)>,
     /// Next step.
     pub next: usize,
+    /// Number of samples up to the last step, since the step before.
+    pub usual: usize,
     /// Result.
     pub values: Values,
 }
@@ -47,7 +49,8 @@ impl Run for Instant {
         while at < times.len() && self.next < self.steps.count {
             let time = self.shift.apply(self.steps.time(self.next));
             // The samples up to the step.
-            let count = count_until(&times[at..], time);
+            let count = count_until(&times[at..], time, self.usual);
+            self.usual = count;
             if count > 0 {
                 self.latest = Some((times[at + count - 1], values[at + count - 1]));
                 at += count;

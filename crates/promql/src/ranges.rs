@@ -31,6 +31,9 @@ pub struct Ranges {
     first: usize,
     /// Next step.
     next: usize,
+    /// Numbers of samples that the last step added to the range, and removed from it.
+    come: usize,
+    left: usize,
     /// Memory of the samples.
     hold: Hold,
     held: usize,
@@ -56,6 +59,8 @@ impl Ranges {
             samples: Vec::new(),
             first: 0,
             next: 0,
+            come: 0,
+            left: 0,
             hold,
             held: 0,
             values,
@@ -66,7 +71,8 @@ impl Ranges {
         let now = self.steps.time(self.next);
         let end = self.shift.apply(now);
         let start = end.saturating_sub(self.range);
-        self.first += count_until(&self.times[self.first..], start);
+        self.left = count_until(&self.times[self.first..], start, self.left);
+        self.first += self.left;
         if self.first < self.times.len() {
             let window = Window {
                 times: &self.times[self.first..],
@@ -99,7 +105,7 @@ impl Ranges {
 
     /// Adds samples that are within the range of the next step.
     fn extend(&mut self, times: &[i64], values: &[f64], start: i64) -> Result<(), Error> {
-        let skipped = count_until(times, start);
+        let skipped = count_until(times, start, 0);
         for (&time, &value) in times[skipped..].iter().zip(&values[skipped..]) {
             if !is_absent(value) {
                 self.times.push(time);
@@ -120,7 +126,8 @@ impl Run for Ranges {
         let mut at = 0;
         while at < times.len() && self.next < self.steps.count {
             let end = self.shift.apply(self.steps.time(self.next));
-            let count = count_until(&times[at..], end);
+            let count = count_until(&times[at..], end, self.come);
+            self.come = count;
             let to = at + count;
             self.extend(
                 &times[at..to],

@@ -3,9 +3,15 @@
 use crate::error::Error;
 use crate::series::Values;
 
-/// Returns the number of times up to `last`, inclusive. The times are sorted. Few samples lie between two steps, so
-/// the search begins with the first ones, and its range doubles.
-pub fn count_until(times: &[i64], last: i64) -> usize {
+/// Returns the number of times up to `last`, inclusive. The times are sorted. `guess` is the number at the step before:
+/// samples usually come at equal distances, so that it is the number again. Otherwise a search begins with the first
+/// times, because few samples lie between two steps, and its range doubles.
+pub fn count_until(times: &[i64], last: i64, guess: usize) -> usize {
+    let is_before = |at: usize| times.get(at).is_some_and(|time| *time <= last);
+    let is_least = guess == 0 || is_before(guess - 1);
+    if is_least && guess <= times.len() && !is_before(guess) {
+        return guess;
+    }
     let mut end = 4;
     while end < times.len() && times[end - 1] <= last {
         end *= 2;
@@ -33,7 +39,10 @@ mod tests {
             let times: Vec<i64> = (0..len).map(|at| at / 2 * 3).collect();
             for last in -1..70 {
                 let plain = times.iter().filter(|time| **time <= last).count();
-                assert_eq!(count_until(&times, last), plain, "{len} {last}");
+                for guess in 0..len as usize + 2 {
+                    let found = count_until(&times, last, guess);
+                    assert_eq!(found, plain, "{len} {last} {guess}");
+                }
             }
         }
     }

@@ -133,6 +133,7 @@ impl Evaluator<'_> {
                 lookback: self.lookback,
                 of_times,
                 latest: None,
+                usual: 0,
                 next: 0,
                 values: Values::filled(&self.budget, steps.count, ABSENT)?,
             })
