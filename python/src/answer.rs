@@ -1,7 +1,7 @@
 //! Answers: the series of a query, in memory shared with Arrow and NumPy.
 
 use crate::failure::{Failure, invalid};
-use crate::labels::{Label, labels};
+use crate::labels::{Label, labels, tags_of};
 use crate::long_form;
 use crate::series::{Aggregate, Series, Values};
 use crate::stream::stream;
@@ -125,7 +125,7 @@ impl Answer {
         Ok((
             series.source.0,
             series.key.measurement(),
-            series.key.tags().to_vec(),
+            tags_of(&series.key),
             &series.field,
             series.field_type.name(),
         ))

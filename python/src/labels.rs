@@ -111,6 +111,13 @@ impl Label {
     }
 }
 
+/// Returns the tags of a source, as texts of their own.
+pub fn tags_of(key: &SourceKey) -> Vec<(String, String)> {
+    let tags = key.tags();
+    tags.map(|(name, value)| (name.to_string(), value.to_string()))
+        .collect()
+}
+
 /// Returns all tags in the notation of line protocol: `core=0,host=a`.
 fn tags_text(key: &SourceKey) -> String {
     let mut text = String::new();

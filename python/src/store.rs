@@ -6,6 +6,7 @@ use crate::answer::Answer;
 use crate::append::{self, Outcome, ROWS_AT_ONCE};
 use crate::arrays::array;
 use crate::failure::{Failure, invalid};
+use crate::labels::tags_of;
 use crate::lines;
 use crate::query::{Moment, drain, interval, now, range, selected, wide};
 use crate::retention;
@@ -386,7 +387,7 @@ impl Store {
             let mut sources = Vec::new();
             for source in found.iter().take(limit) {
                 if let Some(key) = store.source_key(*source)? {
-                    let (measurement, tags) = (key.measurement().to_string(), key.tags().to_vec());
+                    let (measurement, tags) = (key.measurement().to_string(), tags_of(&key));
                     sources.push((source.0, measurement, tags));
                 }
             }

@@ -374,7 +374,7 @@ impl Store for ClusterStore {
         let mut found: BTreeSet<String> =
             self.port.engine.tag_names(selector).into_iter().collect();
         for (_, named) in self.port.names.select(selector) {
-            found.extend(named.key.tags().iter().map(|(name, _)| name.clone()));
+            found.extend(named.key.tags().map(|(name, _)| name.to_string()));
         }
         Ok(found.into_iter().collect())
     }

@@ -152,7 +152,7 @@ fn readable(engine: &Engine) -> (Samples, Vec<Error>) {
         let Column::F64(values) = series.values else {
             panic!("all fields are floats");
         };
-        let n: usize = series.key.tags()[0].1.parse().unwrap();
+        let n: usize = series.key.tags().next().unwrap().1.parse().unwrap();
         for (time, value) in series.times.into_iter().zip(values) {
             let double = samples.insert((n, series.field.to_string(), time), value);
             assert_eq!(double, None, "a sample is returned once");
@@ -297,7 +297,7 @@ fn assert_aggregates(store: &Store, step: i64, what: &str) {
     let mut series = 0;
     for summary in store.engine.aggregate(&query, Step::Every(step)).unwrap() {
         let summary = summary.unwrap();
-        let n: usize = summary.key.tags()[0].1.parse().unwrap();
+        let n: usize = summary.key.tags().next().unwrap().1.parse().unwrap();
         let mut expected: BTreeMap<i64, (u64, f64, f64)> = BTreeMap::new();
         for ((source, _, time), value) in &store.acknowledged {
             if *source == n {

@@ -78,7 +78,7 @@ fn of_measurement(context: &Context, query: &Show, name: &str) -> Result<Option<
                 Some(_) => {
                     let sources = chosen(context, query, name)?;
                     let tags = sources.iter().flat_map(|key| key.tags());
-                    let names: BTreeSet<String> = tags.map(|(name, _)| name.clone()).collect();
+                    let names: BTreeSet<String> = tags.map(|(name, _)| name.to_string()).collect();
                     names.into_iter().collect()
                 }
             };

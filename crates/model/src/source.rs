@@ -1,6 +1,7 @@
 //! A source: a measurement with its tags.
 
 use crate::selector;
+use std::cmp::Ordering;
 use std::fmt::{self, Write as _};
 
 /// Number of a source in one store. Numbers are dense and are assigned in the order of registration.
@@ -47,10 +48,13 @@ pub struct LevelId {
 /// Identity of a source: measurement, and tags sorted by name.
 ///
 /// Tags with an empty value are dropped: an absent tag and an empty one are the same.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, PartialEq, Eq, Hash)]
 pub struct SourceKey {
-    measurement: String,
-    tags: Vec<(String, String)>,
+    /// Measurement, and names and values of the tags, one after the other. Millions of keys are created and dropped by
+    /// a query of all sources, so a key has few pieces of memory.
+    text: Box<str>,
+    /// Ends of these texts. [`SourceKey::MAX_BYTES`] fits.
+    ends: Box<[u16]>,
 }
 
 impl SourceKey {
@@ -69,21 +73,20 @@ impl SourceKey {
     /// byte, or the key exceeds [`SourceKey::MAX_BYTES`].
     pub fn new<M, I, K, V>(measurement: M, tags: I) -> Result<SourceKey, KeyError>
     where
-        M: Into<String>,
+        M: AsRef<str>,
         I: IntoIterator<Item = (K, V)>,
-        K: Into<String>,
-        V: Into<String>,
+        K: AsRef<str>,
+        V: AsRef<str>,
     {
-        let measurement = measurement.into();
-        let mut tags: Vec<(String, String)> = tags
-            .into_iter()
-            .map(|(key, value)| (key.into(), value.into()))
-            .filter(|(_, value): &(String, String)| !value.is_empty())
-            .collect();
-        tags.sort();
-        let key = SourceKey { measurement, tags };
-        key.check()?;
-        Ok(key)
+        let measurement = measurement.as_ref();
+        let tags: Vec<(K, V)> = tags.into_iter().collect();
+        let tags = tags
+            .iter()
+            .map(|(tag, value)| (tag.as_ref(), value.as_ref()));
+        let mut tags: Vec<(&str, &str)> = tags.filter(|(_, value)| !value.is_empty()).collect();
+        tags.sort_unstable();
+        check(measurement, &tags)?;
+        Ok(SourceKey::of(measurement, tags.into_iter()))
     }
 
     /// Creates a key from names that the store itself recorded. Unlike [`SourceKey::new`], accepts the tag of a
@@ -96,7 +99,7 @@ impl SourceKey {
         tags: impl IntoIterator<Item = (&'t str, &'t str)>,
     ) -> Result<SourceKey, KeyError> {
         let mut level = None;
-        let tags: Vec<(&str, &str)> = tags
+        let tags = tags
             .into_iter()
             .filter(|(tag, value)| match *tag == STEP_TAG {
                 true => {
@@ -104,8 +107,7 @@ impl SourceKey {
                     level.is_none()
                 }
                 false => true,
-            })
-            .collect();
+            });
         let base = SourceKey::new(measurement, tags)?;
         Ok(match level {
             Some(level) => base.level(level),
@@ -116,41 +118,63 @@ impl SourceKey {
     /// Creates a key without checking it: from the texts of a key, with the tags in their order.
     pub fn recorded<'t>(
         measurement: &str,
-        tags: impl ExactSizeIterator<Item = (&'t str, &'t str)>,
+        tags: impl ExactSizeIterator<Item = (&'t str, &'t str)> + Clone,
     ) -> SourceKey {
-        let key = SourceKey {
-            measurement: measurement.to_string(),
-            tags: tags
-                .map(|(tag, value)| (tag.to_string(), value.to_string()))
-                .collect(),
-        };
-        debug_assert!(key.base().check().is_ok(), "{key} is the key of a source");
-        debug_assert!(key.tags.is_sorted_by(|a, b| a.0 < b.0));
+        let key = SourceKey::of(measurement, tags);
+        debug_assert!(
+            SourceKey::stored(measurement, key.tags()).as_ref() == Ok(&key),
+            "{key} is the key of a source"
+        );
         key
+    }
+
+    /// Returns the key of these texts.
+    fn of<'t>(
+        measurement: &str,
+        tags: impl ExactSizeIterator<Item = (&'t str, &'t str)> + Clone,
+    ) -> SourceKey {
+        let bytes = tags.clone().map(|(tag, value)| tag.len() + value.len());
+        let mut text = String::with_capacity(measurement.len() + bytes.sum::<usize>());
+        let mut ends = Vec::with_capacity(1 + 2 * tags.len());
+        let texts = tags.flat_map(|(tag, value)| [tag, value]);
+        for part in std::iter::once(measurement).chain(texts) {
+            text.push_str(part);
+            ends.push(u16::try_from(text.len()).expect("the length of a key is limited"));
+        }
+        SourceKey {
+            text: text.into_boxed_str(),
+            ends: ends.into_boxed_slice(),
+        }
+    }
+
+    /// Returns the text with an index: the measurement, or a name or a value of a tag.
+    fn part(&self, index: usize) -> &str {
+        let start = match index {
+            0 => 0,
+            _ => self.ends[index - 1],
+        };
+        &self.text[start.into()..self.ends[index].into()]
     }
 
     /// Returns the key of a level of this source.
     pub fn level(&self, level: LevelId) -> SourceKey {
-        let mut tags = self.base().tags;
+        let level = level.to_string();
         // This tag sorts first because its first byte is the lowest.
-        tags.insert(0, (STEP_TAG.to_string(), level.to_string()));
-        SourceKey {
-            measurement: self.measurement.clone(),
-            tags,
-        }
+        let mut tags = vec![(STEP_TAG, level.as_str())];
+        tags.extend(self.tags().filter(|(tag, _)| *tag != STEP_TAG));
+        SourceKey::of(self.measurement(), tags.into_iter())
     }
 
     /// Returns the identity of this level; `None` if this source is not a level.
     pub fn level_id(&self) -> Option<LevelId> {
-        let (tag, value) = self.tags.first()?;
+        let (tag, value) = self.tags().next()?;
         (tag == STEP_TAG).then(|| LevelId::parse(value)).flatten()
     }
 
     /// Returns the source whose level this is, or a copy of this key if it is not a level.
     pub fn base(&self) -> SourceKey {
-        let mut base = self.clone();
-        base.tags.retain(|(tag, _)| tag != STEP_TAG);
-        base
+        let tags: Vec<_> = self.tags().filter(|(tag, _)| *tag != STEP_TAG).collect();
+        SourceKey::of(self.measurement(), tags.into_iter())
     }
 
     /// Returns the name of the tag that distinguishes levels from other sources.
@@ -158,40 +182,16 @@ impl SourceKey {
         STEP_TAG
     }
 
-    fn check(&self) -> Result<(), KeyError> {
-        if self.measurement.is_empty() {
-            return Err(KeyError::EmptyMeasurement);
-        }
-        if self.tags.iter().any(|(key, _)| key.is_empty()) {
-            return Err(KeyError::EmptyTagName);
-        }
-        if let Some(pair) = self.tags.windows(2).find(|pair| pair[0].0 == pair[1].0) {
-            return Err(KeyError::DuplicateTag(pair[0].0.clone()));
-        }
-        let mut bytes = self.measurement.len();
-        for text in self.tags.iter().flat_map(|(key, value)| [key, value]) {
-            bytes += text.len();
-            if text.contains('\0') {
-                return Err(KeyError::Nul(text.clone()));
-            }
-        }
-        if self.measurement.contains('\0') {
-            return Err(KeyError::Nul(self.measurement.clone()));
-        }
-        if bytes > Self::MAX_BYTES {
-            return Err(KeyError::TooLong(bytes));
-        }
-        Ok(())
-    }
-
     /// Returns the measurement.
     pub fn measurement(&self) -> &str {
-        &self.measurement
+        self.part(0)
     }
 
-    /// Returns the tags, sorted by name. Names are unique, and no value is empty.
-    pub fn tags(&self) -> &[(String, String)] {
-        &self.tags
+    /// Returns the names and values of the tags, sorted by name. Names are unique, and no value is empty.
+    pub fn tags(
+        &self,
+    ) -> impl ExactSizeIterator<Item = (&str, &str)> + DoubleEndedIterator + Clone {
+        (0..self.ends.len() / 2).map(|tag| (self.part(2 * tag + 1), self.part(2 * tag + 2)))
     }
 
     /// Appends the canonical name: `measurement,tag=value`, with the tags sorted.
@@ -199,9 +199,10 @@ impl SourceKey {
     /// Commas and backslashes are escaped by a backslash, and so is `=` in the names and values of tags. No
     /// other byte is escaped. Every key has exactly one canonical name.
     pub fn put_name(&self, name: &mut Vec<u8>) {
-        put_escaped(&self.measurement, |byte| matches!(byte, b',' | b'\\'), name);
+        let in_measurement = |byte| matches!(byte, b',' | b'\\');
+        put_escaped(self.measurement(), in_measurement, name);
         let in_tags = |byte| matches!(byte, b',' | b'=' | b'\\');
-        for (tag, value) in &self.tags {
+        for (tag, value) in self.tags() {
             name.push(b',');
             put_escaped(tag, in_tags, name);
             name.push(b'=');
@@ -211,9 +212,53 @@ impl SourceKey {
 
     /// Returns the value of a tag, or the empty string if the source does not have the tag.
     pub fn tag(&self, name: &str) -> &str {
-        self.tags
-            .binary_search_by(|(key, _)| key.as_str().cmp(name))
-            .map_or("", |at| &self.tags[at].1)
+        let found = self.tags().find(|(tag, _)| *tag == name);
+        found.map_or("", |(_, value)| value)
+    }
+}
+
+/// Checks the measurement and the sorted tags of a key from outside.
+fn check(measurement: &str, tags: &[(&str, &str)]) -> Result<(), KeyError> {
+    if measurement.is_empty() {
+        return Err(KeyError::EmptyMeasurement);
+    }
+    if tags.iter().any(|(tag, _)| tag.is_empty()) {
+        return Err(KeyError::EmptyTagName);
+    }
+    if let Some(pair) = tags.windows(2).find(|pair| pair[0].0 == pair[1].0) {
+        return Err(KeyError::DuplicateTag(pair[0].0.to_string()));
+    }
+    let texts = tags.iter().flat_map(|(tag, value)| [*tag, *value]);
+    let mut bytes = 0;
+    for text in texts.chain([measurement]) {
+        bytes += text.len();
+        if text.contains('\0') {
+            return Err(KeyError::Nul(text.to_string()));
+        }
+    }
+    match bytes <= SourceKey::MAX_BYTES {
+        true => Ok(()),
+        false => Err(KeyError::TooLong(bytes)),
+    }
+}
+
+/// Order of the measurements, then of the tags.
+impl Ord for SourceKey {
+    fn cmp(&self, other: &SourceKey) -> Ordering {
+        let measurements = self.measurement().cmp(other.measurement());
+        measurements.then_with(|| self.tags().cmp(other.tags()))
+    }
+}
+
+impl PartialOrd for SourceKey {
+    fn partial_cmp(&self, other: &SourceKey) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl fmt::Debug for SourceKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
     }
 }
 
@@ -254,11 +299,11 @@ fn put_escaped(text: &str, escaped: impl Fn(u8) -> bool, out: &mut Vec<u8>) {
 /// [`Selector::parse`]: crate::Selector::parse
 impl fmt::Display for SourceKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        selector::write_name(f, &self.measurement)?;
-        if self.tags.is_empty() {
+        selector::write_name(f, self.measurement())?;
+        if self.tags().len() == 0 {
             return Ok(());
         }
-        for (index, (key, value)) in self.tags.iter().enumerate() {
+        for (index, (key, value)) in self.tags().enumerate() {
             f.write_char(if index == 0 { '{' } else { ',' })?;
             // The NUL byte of a level's tag must not reach a terminal.
             selector::write_name(f, key.trim_start_matches('\0'))?;
@@ -309,7 +354,7 @@ mod tests {
             };
             let of = key.level(level);
             assert_eq!((of.level_id(), of.base()), (Some(level), key.clone()));
-            let tags = || of.tags().iter().map(|(tag, value)| (&**tag, &**value));
+            let tags = || of.tags();
             assert_eq!(SourceKey::stored("cpu", tags()), Ok(of.clone()));
             assert!(matches!(
                 SourceKey::new("cpu", tags()),

@@ -4,7 +4,7 @@ use crate::error::Error;
 use crate::labels::{Labels, METRIC_NAME};
 use crate::metric::{self, Pick};
 use crate::plan::Matcher;
-use seiner_model::{FieldType, Interval, Selector};
+use seiner_model::{FieldType, Interval, Selector, SourceKey};
 use seiner_store::{Query, Step, Store};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -108,7 +108,7 @@ fn with_samples(
             .iter()
             .find(|(field, _)| *field == summary.field);
         if let Some((_, metric)) = metric {
-            found.insert(labels(summary.key.tags(), metric));
+            found.insert(labels(&summary.key, metric));
         }
         if found.len() >= limit {
             break;
@@ -128,21 +128,14 @@ fn registered(
             break;
         }
         if let Some(key) = store.source_key(source)? {
-            found.extend(
-                pick.fields
-                    .iter()
-                    .map(|(_, metric)| labels(key.tags(), metric)),
-            );
+            found.extend(pick.fields.iter().map(|(_, metric)| labels(&key, metric)));
         }
     }
     Ok(())
 }
 
-fn labels(tags: &[(String, String)], metric: &str) -> Labels {
-    let mut labels: Labels = tags
-        .iter()
-        .map(|(name, value)| (name.as_str(), value.as_str()))
-        .collect();
+fn labels(key: &SourceKey, metric: &str) -> Labels {
+    let mut labels: Labels = key.tags().collect();
     labels.set(METRIC_NAME, metric);
     labels
 }
@@ -164,7 +157,7 @@ pub fn label_names(
                 names.insert(METRIC_NAME.to_string());
                 let key = store.source_key(source)?;
                 let tags = key.iter().flat_map(|key| key.tags());
-                names.extend(tags.map(|(name, _)| name.clone()));
+                names.extend(tags.map(|(name, _)| name.to_string()));
             }
         }
         return Ok(names.into_iter().collect());

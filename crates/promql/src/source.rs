@@ -36,10 +36,7 @@ impl<R: Run> Source<R> {
             let Some((_, metric)) = pick.fields.iter().find(|(known, _)| known == field) else {
                 continue;
             };
-            let tags = piece.key.tags().iter();
-            let mut labels: Labels = tags
-                .map(|(name, value)| (name.as_str(), value.as_str()))
-                .collect();
+            let mut labels: Labels = piece.key.tags().collect();
             labels.set(METRIC_NAME, metric.clone());
             runs.push((labels, create()?));
             columns.push(at);

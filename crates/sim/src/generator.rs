@@ -416,7 +416,7 @@ impl SourceGenerator {
 
     /// Name of the source. Sometimes the tags are in reverse order, which names the same source.
     fn name(&self, rng: &mut Rng) -> Vec<u8> {
-        let mut tags = self.key.tags().to_vec();
+        let mut tags: Vec<(&str, &str)> = self.key.tags().collect();
         if rng.chance(1, 10) {
             tags.reverse();
         }

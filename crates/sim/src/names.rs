@@ -7,7 +7,7 @@ pub(crate) struct Lines;
 
 impl Lines {
     /// Returns the name of a source with its tags in the given order.
-    pub(crate) fn write(measurement: &str, tags: &[(String, String)]) -> Vec<u8> {
+    pub(crate) fn write(measurement: &str, tags: &[(&str, &str)]) -> Vec<u8> {
         let mut name = measurement.to_string();
         for (tag, value) in tags {
             name.push_str(&format!("\n{tag}={value}"));
@@ -42,8 +42,7 @@ mod tests {
 
     #[test]
     fn a_name_reads_back_in_any_order_of_tags() {
-        let tags =
-            [("b", "1"), ("a", "x y")].map(|(tag, value)| (tag.to_string(), value.to_string()));
+        let tags = [("b", "1"), ("a", "x y")];
         let key = Lines.source_key(&Lines::write("m", &tags)).unwrap();
         assert_eq!(key, SourceKey::new("m", tags).unwrap());
         assert!(

@@ -410,8 +410,8 @@ impl Store for MemoryStore {
         let tags = data
             .selected(selector)
             .flat_map(|(_, source)| source.key.tags());
-        let names: BTreeSet<&String> = tags.map(|(name, _)| name).collect();
-        Ok(names.into_iter().cloned().collect())
+        let names: BTreeSet<&str> = tags.map(|(name, _)| name).collect();
+        Ok(names.into_iter().map(str::to_string).collect())
     }
 
     fn tag_values(
@@ -424,11 +424,12 @@ impl Store for MemoryStore {
         let tags = data
             .selected(selector)
             .flat_map(|(_, source)| source.key.tags());
-        let values: BTreeSet<&String> = tags
-            .filter(|(name, _)| name == tag)
+        let values: BTreeSet<&str> = tags
+            .filter(|(name, _)| *name == tag)
             .map(|(_, value)| value)
             .collect();
-        Ok(values.into_iter().take(limit).cloned().collect())
+        let values = values.into_iter().take(limit);
+        Ok(values.map(str::to_string).collect())
     }
 
     fn fields(&self, selector: &Selector) -> Result<Vec<(String, FieldType)>, Error> {

@@ -12,7 +12,7 @@ pub(super) struct Postings {
 impl Postings {
     /// Adds a source. Positions ascend.
     pub fn add(&mut self, key: &SourceKey, position: u32) {
-        let tags = key.tags().iter().map(|(name, value)| tag(name, value));
+        let tags = key.tags().map(|(name, value)| tag(name, value));
         for term in std::iter::once(measurement(key.measurement())).chain(tags) {
             self.by_term.entry(term.into()).or_default().push(position);
         }

@@ -98,9 +98,9 @@ impl Dictionary {
 
     /// Lists the pairs of a key in `fresh`.
     fn list_pairs(&mut self, key: &SourceKey) {
-        let tags = key.tags().iter().map(|(tag, value)| (&**tag, &**value));
         self.fresh.clear();
-        for (tag, value) in [(MEASUREMENT, key.measurement())].into_iter().chain(tags) {
+        let measurement = [(MEASUREMENT, key.measurement())];
+        for (tag, value) in measurement.into_iter().chain(key.tags()) {
             let pair = self.pairs.intern(tag.as_bytes(), value.as_bytes(), None);
             self.fresh.push(pair);
         }

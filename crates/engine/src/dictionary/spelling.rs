@@ -187,7 +187,8 @@ mod tests {
         if canonical != name || text.contains('\\') {
             return None;
         }
-        let tags = key.tags().iter().cloned();
+        let tags = key.tags();
+        let tags = tags.map(|(tag, value)| (tag.to_string(), value.to_string()));
         Some(
             [(String::new(), measurement.to_string())]
                 .into_iter()

@@ -155,8 +155,11 @@ fn names_and_keys_register_the_same_sources() {
             assert_eq!(dictionary.key(number).as_ref(), Some(key));
             let (measurement, tags) = dictionary.texts(number);
             assert_eq!(measurement, key.measurement().as_bytes());
-            let expected = key.tags().iter();
-            assert!(tags.eq(expected.map(|(tag, value)| (tag.as_bytes(), value.as_bytes()))));
+            assert!(
+                tags.eq(key
+                    .tags()
+                    .map(|(tag, value)| (tag.as_bytes(), value.as_bytes())))
+            );
         }
     }
     for key in &keys {

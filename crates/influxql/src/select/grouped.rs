@@ -189,7 +189,8 @@ fn from_blocks(
         let Some(summary) = context.item(summary)? else {
             continue;
         };
-        if !collector.source(summary.key.tags()) {
+        let tags: Vec<_> = summary.key.tags().collect();
+        if !collector.source(&tags) {
             continue;
         }
         for (place, aggregate, _) in functions
@@ -275,7 +276,7 @@ impl Collector<'_, '_> {
 }
 
 impl Rows for Collector<'_, '_> {
-    fn source(&mut self, tags: &[(String, String)]) -> bool {
+    fn source(&mut self, tags: &[(&str, &str)]) -> bool {
         self.group = self.plan.group(tags);
         self.plan.wants(tags)
     }

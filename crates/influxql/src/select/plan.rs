@@ -173,7 +173,7 @@ impl Plan {
     }
 
     /// Returns whether the conditions on tags hold for a source.
-    pub fn wants(&self, tags: &[(String, String)]) -> bool {
+    pub fn wants(&self, tags: &[(&str, &str)]) -> bool {
         let value = |variable: &Variable| {
             let found = tags.iter().find(|(tag, _)| *tag == variable.name);
             found
@@ -192,10 +192,10 @@ impl Plan {
     }
 
     /// Returns the group of a source with these tags: one value for each dimension.
-    pub fn group(&self, tags: &[(String, String)]) -> Vec<String> {
+    pub fn group(&self, tags: &[(&str, &str)]) -> Vec<String> {
         let value = |name: &String| {
             let found = tags.iter().find(|(tag, _)| tag == name);
-            found.map_or_else(String::new, |(_, value)| value.clone())
+            found.map_or_else(String::new, |(_, value)| value.to_string())
         };
         self.dimensions.iter().map(value).collect()
     }

@@ -114,7 +114,7 @@ impl Collector<'_, '_> {
 }
 
 impl Rows for Collector<'_, '_> {
-    fn source(&mut self, tags: &[(String, String)]) -> bool {
+    fn source(&mut self, tags: &[(&str, &str)]) -> bool {
         self.group = self.plan.group(tags);
         self.plan.wants(tags)
     }

@@ -20,7 +20,7 @@ pub enum Input<'t> {
 /// Receiver of rows.
 pub trait Rows {
     /// Begins the rows of a source. Returns false if they are not wanted.
-    fn source(&mut self, tags: &[(String, String)]) -> bool;
+    fn source(&mut self, tags: &[(&str, &str)]) -> bool;
 
     /// Takes a row, with one value for each variable.
     fn row(&mut self, time: i64, row: &[Option<Cell>]) -> Result<(), Error>;
@@ -70,7 +70,8 @@ fn of_store(
         };
         if source != Some(piece.source) {
             source = Some(piece.source);
-            wanted = rows.source(piece.key.tags());
+            let tags: Vec<_> = piece.key.tags().collect();
+            wanted = rows.source(&tags);
             set_tags(&mut row, variables, &|tag| piece.key.tag(tag));
         }
         if wanted {
@@ -161,7 +162,9 @@ fn of_table(
     };
     let mut matchers = selector.matchers.iter();
     let holds = matchers.all(|matcher| matcher.condition.holds(tag(&matcher.tag)));
-    if !holds || !rows.source(&table.tags) {
+    let tags = table.tags.iter();
+    let tags: Vec<(&str, &str)> = tags.map(|(tag, value)| (&**tag, &**value)).collect();
+    if !holds || !rows.source(&tags) {
         return Ok(());
     }
     let mut row: Vec<Option<Cell>> = vec![None; variables.len()];

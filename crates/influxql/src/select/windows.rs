@@ -56,8 +56,8 @@ impl Extent {
             if sources > MAX_SOURCES {
                 return None;
             }
-            let tags = series.key.tags();
-            if !plan.wants(tags) {
+            let tags: Vec<_> = series.key.tags().collect();
+            if !plan.wants(&tags) {
                 continue;
             }
             for bucket in &series.buckets {
@@ -67,7 +67,7 @@ impl Extent {
                     extent.samples += bucket.count;
                     continue;
                 }
-                let group = extent.groups.entry(plan.group(tags)).or_insert(times);
+                let group = extent.groups.entry(plan.group(&tags)).or_insert(times);
                 *group = joined(*group, times);
                 extent.samples = extent.samples.max(bucket.count);
             }

@@ -191,9 +191,8 @@ fn sample(latest: Latest, offset: i64) -> Option<Stored> {
     let Value::F64(value) = latest.value.get(0) else {
         return None;
     };
-    let tags = latest.key.tags().iter();
     Some(Stored {
-        labels: tags.map(|(name, value)| (&**name, &**value)).collect(),
+        labels: latest.key.tags().collect(),
         last: latest.time.saturating_add(offset),
         value,
     })

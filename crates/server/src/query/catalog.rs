@@ -129,13 +129,9 @@ struct Source<'a> {
 
 impl<'a> Source<'a> {
     fn of(key: &'a SourceKey) -> Source<'a> {
-        let tags = key
-            .tags()
-            .iter()
-            .map(|(tag, value)| (tag.as_str(), value.as_str()));
         Source {
             measurement: key.measurement(),
-            tags: tags.collect(),
+            tags: key.tags().collect(),
         }
     }
 }

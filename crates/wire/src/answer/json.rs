@@ -116,7 +116,7 @@ impl<W: Write> JsonAnswer<W> {
         );
         self.begun = true;
         push_string(bytes, key.measurement());
-        for (index, (name, value)) in key.tags().iter().enumerate() {
+        for (index, (name, value)) in key.tags().enumerate() {
             push_text(bytes, if index == 0 { ",\"tags\":{" } else { "," });
             push_string(bytes, name);
             bytes.push(b':');
@@ -124,7 +124,7 @@ impl<W: Write> JsonAnswer<W> {
         }
         push_text(
             bytes,
-            if key.tags().is_empty() {
+            if key.tags().len() == 0 {
                 ",\"tags\":{},\"field\":"
             } else {
                 "},\"field\":"

@@ -72,7 +72,7 @@ impl<'a> Assigned<'a> {
                 what: "tag",
                 name: name.to_string(),
             })?;
-            tags[at] = Some(&**value);
+            tags[at] = Some(value);
         }
         let mut fields = vec![None; columns.fields().len()];
         for ((name, field_type), values) in rows.fields.iter().zip(rows.values) {

@@ -143,11 +143,7 @@ fn differs_on_purpose(
         // This implementation also accepts `.5`, `5.` and `5.e3` (as the original server does), spaces at the
         // end of a line without a time, and tabs in names.
         (Ok(meaning), Err(_)) => {
-            let names = meaning
-                .key
-                .tags()
-                .iter()
-                .flat_map(|(name, value)| [name.as_str(), value]);
+            let names = meaning.key.tags().flat_map(|(name, value)| [name, value]);
             let mut names = names
                 .chain(meaning.fields.iter().map(|(name, _)| name.as_str()))
                 .chain([meaning.key.measurement()]);
@@ -161,8 +157,9 @@ fn differs_on_purpose(
         // value), a comma after the last field, numbers beyond the largest float (the other one makes them
         // infinite), and a value that contains the next tag.
         (Err(reason), Ok(meaning)) => {
-            let tags = meaning.key.tags().iter().map(|(name, _)| name);
-            let mut names = tags.chain(meaning.fields.iter().map(|(name, _)| name));
+            let tags = meaning.key.tags().map(|(name, _)| name);
+            let fields = meaning.fields.iter().map(|(name, _)| name.as_str());
+            let mut names = tags.chain(fields);
             let comma =
                 names.any(|name| name.contains(',')) || line.contains(", ") || line.ends_with(',');
             let missing = ["no value", "no name", "no fields"];

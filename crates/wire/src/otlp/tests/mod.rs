@@ -60,7 +60,7 @@ fn decode(bytes: &[u8], promoted: &[&str], max_rows: usize) -> Result<Decoded, M
 }
 
 fn line_name(key: &SourceKey) -> String {
-    let tags = key.tags().iter();
+    let tags = key.tags();
     let tags: String = tags.map(|(tag, value)| format!(",{tag}={value}")).collect();
     format!("{}{tags}", key.measurement())
 }
