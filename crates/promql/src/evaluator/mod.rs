@@ -9,7 +9,7 @@ mod windows;
 
 pub use windows::samples;
 
-use crate::aggregate::choose::choose;
+use crate::aggregate::choose::Chooser;
 use crate::aggregate::{Grouping, Reducer, count_values, quantiles};
 use crate::binary;
 use crate::budget::Budget;
@@ -213,8 +213,10 @@ impl Evaluator<'_> {
                 quantiles(&self.budget, &self.notes, steps, (q, grouping), input)
             }
             (_, Some(parameter), _) => {
-                let input = self.vector(&aggregate.input, steps)?;
-                choose(&self.notes, steps, (operator, parameter, grouping), input)
+                let rule = (operator, &parameter[..], grouping);
+                let mut chooser = Chooser::new(&self.notes, steps, rule);
+                self.each(&aggregate.input, steps, &mut |series| chooser.add(series))?;
+                chooser.finish()
             }
             _ => {
                 let mut reducer = Reducer::new(&self.budget, steps, operator, grouping);

@@ -84,6 +84,17 @@ fn joined(times: usize) -> String {
     text
 }
 
+/// The series that others exceed are not held until the last has come.
+#[test]
+fn the_best_of_many_series_need_little_memory() {
+    let store = store();
+    for text in ["topk(3, x)", "bottomk(3, x)", "limitk(3, x)"] {
+        assert!(!rejected(&store, text, 0, 400_000), "{text}");
+        assert!(!rejected(&store, text, 2, 400_000), "{text}");
+    }
+    assert!(rejected(&store, "sort(x)", 0, 400_000));
+}
+
 #[test]
 fn hostile_expressions_are_rejected() {
     let store = store();
