@@ -3,6 +3,7 @@
 
 use crate::budget::{Budget, Hold};
 use crate::error::Error;
+use crate::labels::LabelTexts;
 use crate::metric::Pick;
 use crate::notes::Notes;
 use crate::pool;
@@ -30,6 +31,7 @@ pub struct Batches<'q, R> {
     budget: &'q Arc<Budget>,
     pick: &'q Pick,
     create: &'q (dyn Fn() -> Result<R, Error> + Sync),
+    texts: LabelTexts,
 }
 
 /// Source with rows that its evaluations have not received.
@@ -91,6 +93,7 @@ impl<'q, R: Run> Batches<'q, R> {
             budget,
             pick,
             create,
+            texts: LabelTexts::new(),
         }
     }
 
@@ -130,7 +133,7 @@ impl<'q, R: Run> Batches<'q, R> {
             },
         };
         let mut waiting = Waiting {
-            source: Source::new(&first, self.pick, self.create)?,
+            source: Source::new(&first, self.pick, self.create, &mut self.texts)?,
             pieces: Vec::new(),
             bytes: 0,
             hold: Hold::new(self.budget, 0)?,

@@ -3,6 +3,7 @@
 
 use crate::budget::{Budget, Hold};
 use crate::error::Error;
+use crate::labels::LabelTexts;
 use crate::metric::Pick;
 use crate::notes::Notes;
 use crate::pool;
@@ -20,8 +21,11 @@ const FIRST_SHARE: usize = 8;
 const THREAD_SAMPLES: usize = 100_000;
 /// Number of samples that are decoded in the time in which a source is found.
 const SAMPLES_PER_SOURCE: usize = 200;
-/// Maximum number of sources of one item of work.
-const PART_SOURCES: usize = 64;
+/// Samples of one item of work, about two milliseconds: a thread that waits for an item should not wait for long, and
+/// items should be few.
+const PART_SAMPLES: usize = 200_000;
+/// Number of series after which the time and the reader of a query are examined.
+const CHECKED: usize = 16;
 /// Approximate bytes of the values that one item of work results in.
 const PART_BYTES: usize = 512 << 10;
 /// Share of the bytes that a query may hold, as another bound of the results of an item.
@@ -68,7 +72,7 @@ impl<R: Run> Divided<'_, R> {
             false => threads,
         };
         let most = PART_BYTES.min(self.budget.limits().bytes / SHARE);
-        let len = (most / bytes.max(1)).clamp(1, PART_SOURCES);
+        let len = (most / bytes.max(1)).min(PART_SAMPLES / per_source).max(1);
         let starts = (first..sources).step_by(len);
         let parts = starts.map(|start| Ok(start..(start + len).min(sources)));
         let work = |part| Ok(self.evaluate(part)?.found);
@@ -80,13 +84,14 @@ impl<R: Run> Divided<'_, R> {
         let mut evaluated = Evaluated::default();
         let mut pieces = self.parts.scan(sources);
         let mut current: Option<Source<R>> = None;
+        let mut texts = LabelTexts::new();
         while let Some(piece) = next_piece(&mut pieces, self.notes, self.budget)? {
             let _rows = Hold::new(self.budget, bytes(&piece))?;
             let source = match current.take() {
                 Some(source) if source.number == piece.source => source,
                 earlier => {
                     self.finish(earlier, &mut evaluated.found)?;
-                    Source::new(&piece, self.pick, self.create)?
+                    Source::new(&piece, self.pick, self.create, &mut texts)?
                 }
             };
             let source = current.insert(source);
@@ -102,7 +107,9 @@ impl<R: Run> Divided<'_, R> {
     }
 
     fn finish(&self, source: Option<Source<R>>, found: &mut Found) -> Result<(), Error> {
-        self.budget.check()?;
+        if found.len().is_multiple_of(CHECKED) {
+            self.budget.check()?;
+        }
         source.map_or(Ok(()), |source| source.finish(found))
     }
 }

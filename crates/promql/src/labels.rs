@@ -1,5 +1,6 @@
 //! Labels of a series.
 
+use seiner_model::SourceKey;
 use std::fmt::{self, Write as _};
 use std::sync::Arc;
 
@@ -96,6 +97,48 @@ impl Labels {
     }
 }
 
+/// Texts of the labels of one series after another. Neighbouring sources have their names and most values in common,
+/// which then share their memory.
+pub struct LabelTexts {
+    /// Tags of the last source, and of earlier ones that had more.
+    tags: Vec<(Arc<str>, Arc<str>)>,
+    metric_name: Arc<str>,
+}
+
+impl LabelTexts {
+    /// Creates an empty memory of texts.
+    pub fn new() -> LabelTexts {
+        LabelTexts {
+            tags: Vec::new(),
+            metric_name: METRIC_NAME.into(),
+        }
+    }
+
+    /// Returns the labels of a series: the tags of its source, and the name of its metric.
+    pub fn labels(&mut self, key: &SourceKey, metric: Arc<str>) -> Labels {
+        let mut labels = Vec::with_capacity(key.tags().len() + 1);
+        for (at, (name, value)) in key.tags().enumerate() {
+            match self.tags.get_mut(at) {
+                Some((last_name, last_value)) => {
+                    renew(last_name, name);
+                    renew(last_value, value);
+                }
+                None => self.tags.push((name.into(), value.into())),
+            }
+            labels.push(self.tags[at].clone());
+        }
+        let mut labels = Labels(labels);
+        labels.set(self.metric_name.clone(), metric);
+        labels
+    }
+}
+
+fn renew(last: &mut Arc<str>, text: &str) {
+    if **last != *text {
+        *last = text.into();
+    }
+}
+
 impl<N: Into<Arc<str>>, V: Into<Arc<str>>> FromIterator<(N, V)> for Labels {
     fn from_iter<I: IntoIterator<Item = (N, V)>>(pairs: I) -> Labels {
         let mut labels = Labels::new();
@@ -152,6 +195,28 @@ mod tests {
             labels.to_string(),
             r#"{Zone="z", le="1", "two words"="a\"b"}"#
         );
+    }
+
+    #[test]
+    fn texts_of_neighbours_are_shared() {
+        let mut texts = LabelTexts::new();
+        let mut of = |tags: &[(&str, &str)]| {
+            let key = SourceKey::new("m", tags.iter().copied()).unwrap();
+            texts.labels(&key, "m_value".into())
+        };
+        let first = of(&[("host", "a"), ("sensor", "1"), ("unit", "C")]);
+        let text = r#"{__name__="m_value", host="a", sensor="1", unit="C"}"#;
+        assert_eq!(first.to_string(), text);
+        let second = of(&[("host", "a"), ("sensor", "2")]);
+        assert_eq!(
+            second.to_string(),
+            r#"{__name__="m_value", host="a", sensor="2"}"#
+        );
+        assert!(Arc::ptr_eq(&first.0[1].1, &second.0[1].1));
+        assert!(Arc::ptr_eq(&first.0[2].0, &second.0[2].0));
+        let plain = [("__name__", "m_value"), ("Z", "host"), ("sensor", "2")];
+        let third = of(&[("__name__", "x"), ("Z", "host"), ("sensor", "2")]);
+        assert_eq!(third, plain.into_iter().collect());
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use crate::budget::{Budget, VALUE};
 use crate::error::Error;
-use crate::labels::{Labels, METRIC_NAME};
+use crate::labels::{LabelTexts, Labels};
 use crate::metric::Pick;
 use crate::notes::Notes;
 use crate::run::Run;
@@ -30,14 +30,14 @@ impl<R: Run> Source<R> {
         piece: &Piece,
         pick: &Pick,
         create: &(dyn Fn() -> Result<R, Error> + Sync),
+        texts: &mut LabelTexts,
     ) -> Result<Source<R>, Error> {
         let (mut runs, mut columns) = (Vec::new(), Vec::new());
         for (at, (field, _)) in piece.fields.iter().enumerate() {
             let Some((_, metric)) = pick.fields.iter().find(|(known, _)| known == field) else {
                 continue;
             };
-            let mut labels: Labels = piece.key.tags().collect();
-            labels.set(METRIC_NAME, metric.clone());
+            let labels = texts.labels(&piece.key, metric.clone());
             runs.push((labels, create()?));
             columns.push(at);
         }
