@@ -345,6 +345,32 @@ mod tests {
     }
 
     #[test]
+    fn keys_are_ordered_by_measurement_and_then_by_tags() {
+        let mut keys: Vec<(&str, Vec<(&str, &str)>)> = vec![
+            ("ab", vec![("c", "d")]),
+            ("a", vec![("bc", "d")]),
+            ("a", vec![("b", "cd")]),
+            ("a", vec![("b", "c"), ("d", "e")]),
+            ("a", vec![("b", "c")]),
+            ("abcd", vec![]),
+            ("a", vec![("b", "cde"), ("f", "g")]),
+        ];
+        let key = |(measurement, tags): &(&str, Vec<(&str, &str)>)| {
+            SourceKey::new(measurement, tags.iter().copied()).unwrap()
+        };
+        let mut found: Vec<SourceKey> = keys.iter().map(key).collect();
+        found.sort();
+        keys.sort();
+        assert!(keys.iter().map(key).eq(found.iter().cloned()));
+        assert!(found.windows(2).all(|pair| pair[0] != pair[1]));
+        for ((measurement, tags), key) in keys.iter().zip(&found) {
+            assert_eq!(key.measurement(), *measurement);
+            assert!(key.tags().eq(tags.iter().copied()));
+            assert!(key.tags().rev().eq(tags.iter().copied().rev()));
+        }
+    }
+
+    #[test]
     fn levels_differ_from_sources_and_cannot_be_named_from_outside() {
         let key = SourceKey::new("cpu", [("host", "a")]).unwrap();
         for part in [0, 3] {
