@@ -271,6 +271,31 @@ mod tests {
         reader
     }
 
+    #[test]
+    fn a_thread_reads_the_same_records_of_a_large_file() {
+        let disk = Arc::new(SimDisk::new(1));
+        let mut writer = JournalWriter::new(disk.clone(), 7, 1 << 16, (1, 0), Vec::new());
+        for _ in 0..5 {
+            writer.write(1).unwrap();
+        }
+        let file = disk.open(&name(1)).unwrap();
+        let mut bytes = vec![0; file.len().unwrap() as usize];
+        file.read_at(0, &mut bytes).unwrap();
+        let read = |bytes: Vec<u8>| {
+            let mut reader = FileReader::new(bytes, 1, 7).ok().unwrap();
+            let found: Vec<_> = reader.with_records(|records| {
+                let figures = |read: ReadRecord| (read.at, read.sequence, read.record.is_ok());
+                records.map(figures).collect()
+            });
+            (found, reader.sequence, reader.at())
+        };
+        let plain = read(bytes.clone());
+        assert_eq!((plain.0.len(), plain.1), (5, 6));
+        assert!(bytes.len() < LARGE);
+        bytes.resize(LARGE, 0);
+        assert_eq!(read(bytes), plain);
+    }
+
     /// Two records are written without a sync, and a power cut removes the first of them.
     #[test]
     fn unsynced_records_are_torn_and_not_damaged() {

@@ -148,10 +148,11 @@ impl<'a> Replay<'a> {
             let Some(rows) = self.recounted.get(source).checked_sub(1) else {
                 continue;
             };
-            let buffered = u64::from(self.parts.head.open_state(source).rows);
+            let taken = self.parts.head.rows_taken(source);
+            let buffered = || u64::from(self.parts.head.open_state(source).rows);
             // A released file returned, with rows that a ring had expired. These rows must not
             // precede new rows.
-            if self.parts.head.rows_taken(source) + buffered < rows {
+            if taken < rows && taken + buffered() < rows {
                 self.seal(source)?;
             }
             self.parts.head.had(source, rows);
