@@ -82,7 +82,11 @@ deny() {
     PATH=$PWD/target/tools/bin:$PATH \
         cargo deny --locked --manifest-path "$1/Cargo.toml" --config "$1/deny.toml" check bans licenses sources
 }
-e2e() { target/e2e-venv/bin/python -m pytest e2e -q --tb=short --durations=5 -p no:cacheprovider --maxfail=40; }
+# e2e: the tests wait for half of their time, so two files at a time take little more than half of it.
+e2e() {
+    target/e2e-venv/bin/python -m pytest e2e -q --tb=short --durations=5 -p no:cacheprovider --maxfail=40 \
+        -n 2 --dist loadfile
+}
 
 # The workspace with the feature that the released program lacks: it is tested as well.
 workspace=(--locked --workspace --features seiner/object-storage)
