@@ -33,6 +33,9 @@ const SPARE_DESCRIPTORS: u64 = 128;
 /// process's limit of descriptors, and stay readable when another process renames or removes them. Files beyond
 /// that limit are opened on demand by name.
 ///
+/// A [`Habit::Kept`] file ends where it ended when it was opened. What the process appends later may refer to files that
+/// it creates later, and that the snapshot does not have.
+///
 /// A read of a [`Habit::Recycled`] file that has lost its name fails with `StaleNetworkFileHandle`, because the
 /// bytes may belong to another file by then.
 pub struct Snapshot {
@@ -199,25 +202,21 @@ struct ReadFile {
     path: PathBuf,
     /// Device and inode of a [`Habit::Recycled`] file.
     identity: Option<(u64, u64)>,
+    /// Length of a [`Habit::Kept`] file when it was opened.
+    end: Option<u64>,
 }
 
 impl ReadFile {
     fn open(directory: &Path, name: &str, habit: Habit) -> io::Result<ReadFile> {
         let path = directory.join(name);
         let file = fs::File::open(&path).map_err(|error| directory::at(&path, error))?;
-        let identity = match habit {
-            Habit::Recycled => {
-                let metadata = file.metadata();
-                Some(identity(
-                    &metadata.map_err(|error| directory::at(&path, error))?,
-                ))
-            }
-            _ => None,
-        };
+        let metadata = file.metadata();
+        let metadata = metadata.map_err(|error| directory::at(&path, error))?;
         Ok(ReadFile {
             file,
             path,
-            identity,
+            identity: (habit == Habit::Recycled).then(|| identity(&metadata)),
+            end: (habit == Habit::Kept).then(|| metadata.len()),
         })
     }
 
@@ -265,9 +264,10 @@ impl File for ReadFile {
 
     fn len(&self) -> io::Result<u64> {
         let metadata = self.file.metadata();
-        Ok(metadata
-            .map_err(|error| directory::at(&self.path, error))?
-            .len())
+        let metadata = metadata.map_err(|error| directory::at(&self.path, error))?;
+        Ok(self
+            .end
+            .map_or(metadata.len(), |end| end.min(metadata.len())))
     }
 
     fn allocated(&self) -> io::Result<u64> {
@@ -310,6 +310,20 @@ mod tests {
         fs::rename(dir.path().join("journal"), dir.path().join("spare")).unwrap();
         assert_eq!(read(&disk, "segment").unwrap(), b"segment");
         assert!(is_gone(&read(&disk, "journal").unwrap_err()));
+    }
+
+    #[test]
+    fn bytes_that_are_appended_later_are_not_read() {
+        let dir = tempfile::tempdir().unwrap();
+        for name in ["journal", "ledger"] {
+            fs::write(dir.path().join(name), "early").unwrap();
+        }
+        let disk = Snapshot::open(dir.path(), habit).unwrap();
+        for name in ["journal", "ledger"] {
+            fs::write(dir.path().join(name), "early and late").unwrap();
+        }
+        assert_eq!(read(&disk, "ledger").unwrap(), b"early");
+        assert_eq!(read(&disk, "journal").unwrap(), b"early and late");
     }
 
     #[test]
