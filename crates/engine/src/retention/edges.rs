@@ -120,12 +120,15 @@ impl Near {
         u32::try_from(units + 1).ok()
     }
 
+    /// Returns the unit of a code.
+    fn unit(&self, code: u32) -> u64 {
+        self.base + u64::from(code - 1)
+    }
+
     /// Makes room for a time, by a lower base or a larger unit.
     fn widen(&mut self, time: u64) {
         let used = self.codes.iter().filter(|code| **code != 0);
-        let last = used
-            .max()
-            .map_or(self.base, |code| self.base + u64::from(*code) - 1);
+        let last = used.max().map_or(self.base, |code| self.unit(*code));
         let (low, high) = (
             self.base.min(time >> self.shift),
             last.max(time >> self.shift),
@@ -137,7 +140,7 @@ impl Near {
         }
         let base = low >> more;
         for code in self.codes.iter_mut().filter(|code| **code != 0) {
-            let unit = (self.base + u64::from(*code) - 1) >> more;
+            let unit = (self.base + u64::from(*code - 1)) >> more;
             *code = (unit - base) as u32 + 1;
         }
         (self.base, self.shift) = (base, self.shift + more);
@@ -148,7 +151,7 @@ impl Near {
         self.codes.map(|code| match code {
             0 => 0,
             _ => {
-                let unit = self.base + u64::from(code) - 1;
+                let unit = self.unit(code);
                 unit << self.shift | ((1 << self.shift) - 1)
             }
         })
@@ -195,7 +198,7 @@ mod tests {
     proptest! {
         #[test]
         fn a_time_that_was_reached_is_noticed(
-            times in prop::collection::vec((0..4_u32, prop_oneof![1..64_u64, 1..u64::MAX, (0..64_u64).prop_map(|low| (1 << 60) + (low << 8))]), 0..200),
+            times in prop::collection::vec((0..4_u32, prop_oneof![1..64_u64, 1..=u64::MAX, Just(u64::MAX), (0..64_u64).prop_map(|low| (1 << 60) + (low << 8))]), 0..200),
         ) {
             let (mut edges, mut exact) = (Edges::default(), [None; 4]);
             for (source, time) in times {
