@@ -32,8 +32,8 @@ pub struct Ranges {
     /// Next step.
     next: usize,
     /// Numbers of samples that the last step added to the range, and removed from it.
-    come: usize,
-    left: usize,
+    added: usize,
+    removed: usize,
     /// Memory of the samples.
     hold: Hold,
     held: usize,
@@ -59,8 +59,8 @@ impl Ranges {
             samples: Vec::new(),
             first: 0,
             next: 0,
-            come: 0,
-            left: 0,
+            added: 0,
+            removed: 0,
             hold,
             held: 0,
             values,
@@ -71,8 +71,8 @@ impl Ranges {
         let now = self.steps.time(self.next);
         let end = self.shift.apply(now);
         let start = end.saturating_sub(self.range);
-        self.left = count_until(&self.times[self.first..], start, self.left);
-        self.first += self.left;
+        self.removed = count_until(&self.times[self.first..], start, self.removed);
+        self.first += self.removed;
         if self.first < self.times.len() {
             let window = Window {
                 times: &self.times[self.first..],
@@ -126,8 +126,8 @@ impl Run for Ranges {
         let mut at = 0;
         while at < times.len() && self.next < self.steps.count {
             let end = self.shift.apply(self.steps.time(self.next));
-            let count = count_until(&times[at..], end, self.come);
-            self.come = count;
+            let count = count_until(&times[at..], end, self.added);
+            self.added = count;
             let to = at + count;
             self.extend(
                 &times[at..to],
