@@ -115,8 +115,10 @@ fn assert_minority(cluster: &LocalCluster) {
         began.elapsed()
     );
     store.write(row(b"one"), Level::One).unwrap();
-    let value = store.read("minority", b"p", b"k", Level::One);
-    assert_eq!(value, Ok(Some(b"one".to_vec())));
+    // The node may ask the paused one, until it notices that this one does not answer.
+    let mut reads = (0..4).map(|_| store.read("minority", b"p", b"k", Level::One));
+    let value = reads.find(|value| !matches!(value, Err(RowsError::Unavailable(_))));
+    assert_eq!(value, Some(Ok(Some(b"one".to_vec()))));
     eprintln!("one of three nodes: {:.1?}; {error}", began.elapsed());
 }
 
