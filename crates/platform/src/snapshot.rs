@@ -216,7 +216,7 @@ impl ReadFile {
             file,
             path,
             identity: (habit == Habit::Recycled).then(|| identity(&metadata)),
-            end: (habit == Habit::Kept).then(|| metadata.len()),
+            end: (habit == Habit::Kept).then_some(metadata.len()),
         })
     }
 
