@@ -330,8 +330,7 @@ impl<'a> Block<'a> {
             }
             summary = Some(words);
         }
-        let len = cursor.count(cursor.0.len()).map_err(short)?;
-        let values = cursor.take(len).map_err(short)?;
+        let values = cursor.bytes().map_err(short)?;
         *rest = cursor.0;
         Ok((present, count, summary, values))
     }

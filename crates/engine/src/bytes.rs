@@ -77,10 +77,16 @@ impl<'a> Cursor<'a> {
             .ok_or(Short)
     }
 
+    /// Reads bytes after their length, as [`put_bytes`] writes them.
+    #[inline]
+    pub fn bytes(&mut self) -> Result<&'a [u8], Short> {
+        let len = self.count(self.0.len())?;
+        self.take(len)
+    }
+
     /// Reads a text: its length, then its bytes.
     pub fn text(&mut self) -> Result<&'a str, Short> {
-        let len = self.count(self.0.len())?;
-        std::str::from_utf8(self.take(len)?).map_err(|_| Short)
+        std::str::from_utf8(self.bytes()?).map_err(|_| Short)
     }
 
     /// Returns whether all bytes have been read.

@@ -1,10 +1,10 @@
 //! Names of series, labels and metrics.
 
 use crate::error::Error;
-use crate::labels::{Labels, METRIC_NAME};
+use crate::labels::{LabelTexts, Labels, METRIC_NAME};
 use crate::metric::{self, Pick};
 use crate::plan::Matcher;
-use seiner_model::{FieldType, Interval, Selector, SourceKey};
+use seiner_model::{FieldType, Interval, Selector};
 use seiner_store::{Query, Step, Store};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -96,6 +96,7 @@ fn with_samples(
         ),
         interval,
     };
+    let mut texts = LabelTexts::new();
     for summary in store.aggregate(&query, Step::Whole, None)? {
         let summary = match summary {
             Ok(summary) => summary,
@@ -108,7 +109,7 @@ fn with_samples(
             .iter()
             .find(|(field, _)| *field == summary.field);
         if let Some((_, metric)) = metric {
-            found.insert(labels(&summary.key, metric));
+            found.insert(texts.labels(&summary.key, metric.clone()));
         }
         if found.len() >= limit {
             break;
@@ -123,21 +124,17 @@ fn registered(
     limit: usize,
     found: &mut BTreeSet<Labels>,
 ) -> Result<(), Error> {
+    let mut texts = LabelTexts::new();
     for source in store.sources(&pick.selector)? {
         if found.len() >= limit {
             break;
         }
         if let Some(key) = store.source_key(source)? {
-            found.extend(pick.fields.iter().map(|(_, metric)| labels(&key, metric)));
+            let metrics = pick.fields.iter().map(|(_, metric)| metric.clone());
+            found.extend(metrics.map(|metric| texts.labels(&key, metric)));
         }
     }
     Ok(())
-}
-
-fn labels(key: &SourceKey, metric: &str) -> Labels {
-    let mut labels: Labels = key.tags().collect();
-    labels.set(METRIC_NAME, metric);
-    labels
 }
 
 /// Returns the names of the labels of the selected series, sorted. With an interval, series are omitted that are known

@@ -122,22 +122,17 @@ impl NamesAhead {
 /// texts that are escaped in a name.
 fn put_canonical(stream: &mut Cursor<'_>, out: &mut Vec<u8>) -> Result<bool, Short> {
     let start = out.len();
-    out.extend_from_slice(text(stream)?);
+    out.extend_from_slice(stream.bytes()?);
     if out.len() == start {
         return Ok(false);
     }
     let tags = stream.count(SourceKey::MAX_BYTES)?;
     for _ in 0..tags {
         out.push(b',');
-        out.extend_from_slice(text(stream)?);
+        out.extend_from_slice(stream.bytes()?);
         out.push(b'=');
-        out.extend_from_slice(text(stream)?);
+        out.extend_from_slice(stream.bytes()?);
     }
     let name = &out[start..];
     Ok(memchr(b'\\', name).is_none() && memchr_iter(b',', name).count() == tags)
-}
-
-fn text<'a>(stream: &mut Cursor<'a>) -> Result<&'a [u8], Short> {
-    let len = stream.count(stream.0.len())?;
-    stream.take(len)
 }

@@ -335,9 +335,9 @@ pub fn get_key(cursor: &mut Cursor<'_>) -> Result<SourceKey, Short> {
 
 /// Passes a key without reading it.
 pub fn pass_key(cursor: &mut Cursor<'_>) -> Result<(), Short> {
-    take_bytes(cursor)?;
+    cursor.bytes()?;
     for _ in 0..2 * cursor.count(SourceKey::MAX_BYTES)? {
-        take_bytes(cursor)?;
+        cursor.bytes()?;
     }
     Ok(())
 }
@@ -389,18 +389,13 @@ pub fn read_streams(body: &[u8], plain: usize, frame: &mut Frame) -> Result<(), 
         &mut frame.links,
         &mut frame.dead,
     ] {
-        *stream = take_bytes(&mut cursor)?.to_vec();
+        *stream = cursor.bytes()?.to_vec();
     }
     if !cursor.is_empty() {
         frame.forgotten = cursor.sources()?;
-        frame.reused = take_bytes(&mut cursor)?.to_vec();
+        frame.reused = cursor.bytes()?.to_vec();
     }
     cursor.is_empty().then_some(()).ok_or(Short)
-}
-
-fn take_bytes<'b>(cursor: &mut Cursor<'b>) -> Result<&'b [u8], Short> {
-    let len = cursor.count(cursor.0.len())?;
-    cursor.take(len)
 }
 
 /// Returns the plain body of a frame. A frame without names that were forgotten has the form of the

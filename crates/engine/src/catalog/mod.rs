@@ -126,12 +126,13 @@ impl ReadCatalog {
         })
     }
 
-    /// Returns the number of sources by the last readable header, but not more than bytes: a name takes more.
+    /// Returns the number of sources by the last readable header, and at most one per byte of the catalog, so that a
+    /// wrong number costs little memory.
     pub fn sources(&self) -> u32 {
         let mut frames = self.offsets.iter().rev();
         let last = frames.find_map(|&offset| FoundFrame::at(&self.image, offset));
         let sources = last.map_or(0, |found| found.end_source());
-        sources.min(self.image.len() as u32)
+        sources.min(u32::try_from(self.image.len()).unwrap_or(u32::MAX))
     }
 
     /// Returns the deletes, floors and rules of each readable frame.

@@ -120,15 +120,10 @@ impl Near {
         u32::try_from(units + 1).ok()
     }
 
-    /// Returns the unit of a code.
-    fn unit(&self, code: u32) -> u64 {
-        self.base + u64::from(code - 1)
-    }
-
     /// Makes room for a time, by a lower base or a larger unit.
     fn widen(&mut self, time: u64) {
         let used = self.codes.iter().filter(|code| **code != 0);
-        let last = used.max().map_or(self.base, |code| self.unit(*code));
+        let last = used.max().map_or(self.base, |code| unit(self.base, *code));
         let (low, high) = (
             self.base.min(time >> self.shift),
             last.max(time >> self.shift),
@@ -140,7 +135,7 @@ impl Near {
         }
         let base = low >> more;
         for code in self.codes.iter_mut().filter(|code| **code != 0) {
-            let unit = (self.base + u64::from(*code - 1)) >> more;
+            let unit = unit(self.base, *code) >> more;
             *code = (unit - base) as u32 + 1;
         }
         (self.base, self.shift) = (base, self.shift + more);
@@ -151,11 +146,16 @@ impl Near {
         self.codes.map(|code| match code {
             0 => 0,
             _ => {
-                let unit = self.unit(code);
+                let unit = unit(self.base, code);
                 unit << self.shift | ((1 << self.shift) - 1)
             }
         })
     }
+}
+
+/// Returns the unit of a code that is not zero.
+fn unit(base: u64, code: u32) -> u64 {
+    base + u64::from(code - 1)
 }
 
 #[cfg(test)]

@@ -19,8 +19,8 @@ pub struct Chooser<'p> {
     count: usize,
 }
 
-/// Series of a group, each with its place in the input. A series that others exceed at all steps is not needed, whatever
-/// follows.
+/// Series of a group, each with its place in the input. A series that is not chosen at any step is dropped early: no
+/// later series can bring it back.
 #[derive(Default)]
 struct Members {
     list: Vec<(usize, Series)>,
