@@ -20,6 +20,7 @@ pub fn put_sources(sources: &RoaringBitmap, out: &mut Vec<u8>) {
 }
 
 /// Reader that consumes a slice from the front.
+#[derive(Clone)]
 pub struct Cursor<'a>(pub &'a [u8]);
 
 impl<'a> Cursor<'a> {

@@ -7,13 +7,15 @@ use crate::retention::class::Classes;
 use crate::retention::counts::Counts;
 use roaring::RoaringBitmap;
 use seiner_model::SourceKey;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{PoisonError, RwLock, RwLockReadGuard};
 
 /// Classes of a store's sources.
 pub struct Members {
     classes: Classes,
     count: AtomicU32,
+    /// True from the first level or absent number on. Most stores have neither, and then need no lock.
+    has_marks: AtomicBool,
     lists: RwLock<Lists>,
 }
 
@@ -44,6 +46,7 @@ impl Members {
         Members {
             classes,
             count: AtomicU32::new(count),
+            has_marks: AtomicBool::new(false),
             lists: RwLock::default(),
         }
     }
@@ -68,6 +71,7 @@ impl Members {
             lists.absent.remove(source);
             if is_level {
                 lists.levels.insert(source);
+                self.has_marks.store(true, Ordering::Release);
             }
             if let Some(class) = class {
                 *lists.classes.of(source) = class;
@@ -78,26 +82,28 @@ impl Members {
 
     /// Removes sources, whose numbers no source has from then on. A number may be the next.
     pub fn remove(&self, sources: &RoaringBitmap) {
+        let Some(last) = sources.max() else {
+            return;
+        };
         let mut lists = self.lists.write().unwrap_or_else(PoisonError::into_inner);
         lists.levels -= sources;
         lists.absent |= sources;
-        if let Some(last) = sources.max() {
-            self.count.fetch_max(last + 1, Ordering::Release);
-        }
+        self.has_marks.store(true, Ordering::Release);
+        self.count.fetch_max(last + 1, Ordering::Release);
     }
 
     /// Returns whether no source has a number.
     pub fn is_absent(&self, source: u32) -> bool {
-        self.lists().absent.contains(source)
+        self.has_marks() && self.lists().absent.contains(source)
     }
 
     /// Returns the first of some numbers without a source.
     pub fn find_absent(&self, mut numbers: impl Iterator<Item = u32>) -> Option<u32> {
-        let lists = self.lists();
-        match lists.absent.is_empty() {
-            true => None,
-            false => numbers.find(|number| lists.absent.contains(*number)),
+        if !self.has_marks() {
+            return None;
         }
+        let lists = self.lists();
+        numbers.find(|number| lists.absent.contains(*number))
     }
 
     /// Returns the numbers without a source.
@@ -125,7 +131,7 @@ impl Members {
 
     /// Returns whether a source is a level of another.
     pub fn is_level(&self, source: u32) -> bool {
-        self.lists().levels.contains(source)
+        self.has_marks() && self.lists().levels.contains(source)
     }
 
     /// Returns the number of levels.
@@ -161,6 +167,11 @@ impl Members {
     pub fn memory(&self) -> usize {
         let lists = self.lists();
         lists.classes.memory() + lists.levels.serialized_size() + lists.absent.serialized_size()
+    }
+
+    #[inline]
+    fn has_marks(&self) -> bool {
+        self.has_marks.load(Ordering::Acquire)
     }
 
     fn has_several(&self) -> bool {

@@ -12,6 +12,7 @@ pub mod columns;
 pub mod decimals;
 pub mod line;
 pub mod number;
+mod replay;
 pub mod row;
 pub mod run;
 mod shared;
@@ -119,28 +120,6 @@ impl Buffers {
         self.small.remove(source);
         let line = self.lines.create(source);
         (line.open.block, line.open.journal_file) = (block, journal_file);
-    }
-
-    /// Begins a small block of a source without an open block, with its first row in its journal encoding, and counts the
-    /// row. Returns false if [`Buffers::begin`] and [`Buffers::replay`] must do it, or reject the row.
-    pub fn begin_with(
-        &mut self,
-        source: u32,
-        state: OpenState,
-        field_type: FieldType,
-        (codes, payload): (&[u8], &[u8]),
-    ) -> bool {
-        let mut small = Small::new(state, false, &[]);
-        let bytes = codes.len() + payload.len();
-        let has_row = self.scarce
-            && row::is_start(codes)
-            && small::has_space(state, bytes)
-            && small.push_encoded(codes, payload, field_type);
-        if has_row {
-            self.small.put(source, &small);
-            self.count_row(true, bytes);
-        }
-        has_row
     }
 
     /// Gives a source a line, for a row that arrives at `tick`. Its small block, if it has one, moves
@@ -274,9 +253,30 @@ impl Buffers {
         Some(coded)
     }
 
+    /// Appends numbers to sources of one group like [`Buffers::append_small`], up to the first source whose block accepts
+    /// no more rows. `number` returns the time and value of a row, and `coded` receives the codes of each appended row.
+    /// Returns the number of rows appended.
+    pub fn append_numbers(
+        &mut self,
+        sources: &[SourceId],
+        field_type: FieldType,
+        arrival: (u16, Limit),
+        number: impl Fn(usize) -> (i64, Number),
+        coded: impl FnMut(usize, (Coded, Coded)),
+    ) -> usize {
+        let small = &mut self.small;
+        let (count, bytes) = small.append_numbers(sources, field_type, arrival, number, coded);
+        self.count_rows(count, bytes);
+        count
+    }
+
     fn count_row(&mut self, is_first: bool, bytes: usize) {
         self.open += u64::from(is_first);
-        self.rows += 1;
+        self.count_rows(1, bytes);
+    }
+
+    fn count_rows(&mut self, rows: usize, bytes: usize) {
+        self.rows += rows as u64;
         self.row_bytes += bytes as u64;
     }
 
@@ -369,81 +369,6 @@ impl Buffers {
         self.rows += row as u64;
         self.row_bytes += (row + bytes) as u64;
         row
-    }
-
-    /// Appends a row in its journal encoding to a block that was begun.
-    pub fn replay(
-        &mut self,
-        source: u32,
-        layout: &Layout,
-        codes: &[u8],
-        payload: &[u8],
-    ) -> Result<(), row::Malformed> {
-        let state = self.state(source);
-        let first = state.rows == 0;
-        if first != row::is_start(codes) || state.rows == u16::MAX {
-            return Err(row::Malformed);
-        }
-        if let Some(mut small) = self.small.get(source) {
-            let bytes = codes.len() + payload.len();
-            if small::has_space(small.state, bytes) {
-                if !small.push_encoded(codes, payload, layout.types()[0]) {
-                    return Err(row::Malformed);
-                }
-                self.small.put(source, &small);
-                self.count_row(first, bytes);
-                return Ok(());
-            }
-            self.give_line(source, layout, small.state.touched);
-        }
-        let line = self.lines.create(source);
-        let row = (codes, payload);
-        let bytes = line.append_encoded(layout, row, &mut self.slab, &mut self.states)?;
-        self.count_row(first, bytes);
-        Ok(())
-    }
-
-    /// Appends a row of one number that follows another row, in its journal encoding: codes, and a payload whose first
-    /// bytes belong to the row. Returns the number of payload bytes used, or `None` if the row needs [`Buffers::replay`].
-    #[inline]
-    pub fn replay_number(&mut self, source: u32, codes: u8, payload: &[u8]) -> Option<usize> {
-        let (time, value) = ((codes & 15) as usize, (codes >> 4) as usize);
-        let window: &[u8; 16] = payload.first_chunk()?;
-        let bytes = 1 + time + value;
-        if time > 8 || value > 8 {
-            return None;
-        }
-        let Some(line) = self
-            .lines
-            .get_mut(source)
-            .filter(|line| line.open.rows != 0)
-        else {
-            let mut row = [codes; NUMBER_BYTES];
-            row[1..].copy_from_slice(window);
-            let is_appended = self.small.append_encoded(source, &row[..bytes]);
-            return is_appended.then(|| {
-                self.count_row(false, bytes);
-                time + value
-            });
-        };
-        let at = line.open.bytes as usize;
-        if line.open.rows == u16::MAX {
-            return None;
-        }
-        let mut slot = self.slab.bytes_mut(line.rows_slot);
-        if slot.len() < at + NUMBER_BYTES {
-            line.rows_slot = self.slab.grow(line.rows_slot, at);
-            slot = self.slab.bytes_mut(line.rows_slot);
-        }
-        slot[at] = codes;
-        slot[at + 1..at + NUMBER_BYTES].copy_from_slice(window);
-        row::follow_time(&mut line.time, window, time);
-        line.previous = row::follow_number(line.previous, window, time, value);
-        line.open.bytes = (at + bytes) as u32;
-        line.open.rows += 1;
-        self.rows += 1;
-        self.row_bytes += bytes as u64;
-        Some(time + value)
     }
 
     /// Detaches the encoded rows of the open block of a source, which then has no open block. The

@@ -22,6 +22,16 @@ const SIZES: [usize; 26] = {
     }
     sizes
 };
+/// Strings in a page, by class.
+const STRINGS: [u32; SIZES.len()] = {
+    let mut strings = [0; SIZES.len()];
+    let mut class = 0;
+    while class < strings.len() {
+        strings[class] = (PAGE / SIZES[class]) as u32;
+        class += 1;
+    }
+    strings
+};
 /// Bytes before a string: its group, and its length.
 const HEAD: usize = 6;
 /// Maximum bytes of a string.
@@ -55,10 +65,10 @@ impl Place {
     /// Returns the page of the string, and its range in the page.
     #[inline]
     fn range(self) -> (usize, Range<usize>) {
-        let index = (self.0 & ((1 << INDEX_BITS) - 1)) as usize;
-        let (bytes, strings) = (SIZES[self.class()], strings(self.class()));
-        let start = index % strings * bytes;
-        (index / strings, start..start + bytes)
+        let index = self.0 & ((1 << INDEX_BITS) - 1);
+        let (bytes, strings) = (SIZES[self.class()], STRINGS[self.class()]);
+        let start = (index % strings) as usize * bytes;
+        ((index / strings) as usize, start..start + bytes)
     }
 }
 
@@ -75,6 +85,8 @@ pub struct SharedBuffers {
     places: Counts<Place>,
     classes: [Class; SIZES.len()],
     page_bytes: usize,
+    /// String that moves to a larger class.
+    longer: Vec<u8>,
 }
 
 impl SharedBuffers {
@@ -124,18 +136,22 @@ impl SharedBuffers {
     /// # Panics
     /// If the group has no string, or the position is behind its end.
     pub fn insert(&mut self, group: u32, at: usize, bytes: &[u8]) -> &mut [u8] {
-        let (place, len) = (self.places.get(group), self.get(group).len());
+        let mut place = self.places.get(group);
+        let (mut page, mut range) = place.range();
+        let all = &self.classes[place.class()].pages[page][range.clone()];
+        let len = u16::from_le_bytes([all[4], all[5]]) as usize;
         let after = len + bytes.len();
-        let all = match HEAD + after <= SIZES[place.class()] {
-            true => self.bytes_mut(place),
-            false => {
-                let mut longer = [0; MOST];
-                longer[..len].copy_from_slice(self.get(group));
-                self.put(group, &longer[..after]);
-                let place = self.places.get(group);
-                self.bytes_mut(place)
-            }
-        };
+        if HEAD + after > all.len() {
+            self.longer.clear();
+            self.longer.extend_from_slice(&all[HEAD..HEAD + len]);
+            self.longer.resize(after, 0);
+            let longer = std::mem::take(&mut self.longer);
+            self.put(group, &longer);
+            self.longer = longer;
+            place = self.places.get(group);
+            (page, range) = place.range();
+        }
+        let all = &mut self.classes[place.class()].pages[page][range];
         all[4..HEAD].copy_from_slice(&(after as u16).to_le_bytes());
         let string = &mut all[HEAD..HEAD + after];
         string.copy_within(at..len, at + bytes.len());
@@ -153,9 +169,13 @@ impl SharedBuffers {
         let class = place.class();
         let last = Place::new(class, self.classes[class].len - 1);
         if place != last {
-            let (mut moved, bytes) = ([0; SIZES[25]], SIZES[class]);
-            moved[..bytes].copy_from_slice(self.bytes(last));
-            self.bytes_mut(place).copy_from_slice(&moved[..bytes]);
+            let ((page, to), (last_page, from)) = (place.range(), last.range());
+            let (pages, rest) = self.classes[class].pages.split_at_mut(last_page);
+            match pages.get_mut(page) {
+                Some(page) => page[to].copy_from_slice(&rest[0][from]),
+                None => rest[0].copy_within(from, to.start),
+            }
+            let moved = self.bytes(place);
             let owner = u32::from_le_bytes([moved[0], moved[1], moved[2], moved[3]]);
             *self.places.of(owner) = place;
         }
@@ -201,7 +221,7 @@ impl SharedBuffers {
 
     /// Returns the permanent memory of all groups, in bytes.
     pub fn place_bytes(&self) -> usize {
-        self.places.memory()
+        self.places.memory() + self.longer.capacity()
     }
 
     fn bytes(&self, place: Place) -> &[u8] {
@@ -217,7 +237,7 @@ impl SharedBuffers {
 
 /// Returns the number of strings of a class in a page.
 fn strings(class: usize) -> usize {
-    PAGE / SIZES[class]
+    STRINGS[class] as usize
 }
 
 #[cfg(test)]

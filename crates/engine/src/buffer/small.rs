@@ -5,6 +5,8 @@
 //! is stored once for a group of sources. Column states are not stored. They are computed again from
 //! the rows, which are few.
 
+pub mod neighbours;
+
 use super::line::{GROUP, OpenState};
 use super::number::{Limit, NUMBER_BYTES, Number};
 use super::row::{self, Coded, ColumnState, Reader, START, TimeState};
@@ -177,6 +179,9 @@ pub struct SmallBlocks {
     buffers: SharedBuffers,
     /// String that is being written.
     string: Vec<u8>,
+    /// Source of the block that was written last, and the end of that block: rows often arrive in the order of their
+    /// sources, and the next block follows.
+    last: Option<(u32, usize)>,
 }
 
 impl SmallBlocks {
@@ -192,7 +197,7 @@ impl SmallBlocks {
 
     /// Removes the small block of a source, if it has one.
     pub fn remove(&mut self, source: u32) {
-        if find(self.buffers.get(group(source)), source).is_some() {
+        if !self.find(source).1.is_empty() {
             self.replace(source, None);
         }
     }
@@ -261,6 +266,7 @@ impl SmallBlocks {
 
     /// Adds a row that fits to the block at a range, with its figures. Returns the string of the group.
     fn extend(&mut self, source: u32, at: &Range<usize>, figures: usize, row: &[u8]) -> &mut [u8] {
+        self.last = Some((source, at.end + row.len()));
         let string = self.buffers.insert(group(source), at.end, row);
         string[at.start + 1] += row.len() as u8;
         string[figures + 2] += 1;
@@ -268,16 +274,17 @@ impl SmallBlocks {
     }
 
     fn replace(&mut self, source: u32, small: Option<&Small>) {
+        let old = self.find(source).1;
         let string = self.buffers.get(group(source));
-        let old = find(string, source).map_or(0..0, |(at, len)| at..at + 2 + len);
         let blocks = string.get(Common::BYTES..).unwrap_or_default();
-        let old = old.start.saturating_sub(Common::BYTES)..old.end.saturating_sub(Common::BYTES);
+        let old = old.start - Common::BYTES..old.end - Common::BYTES;
         let common = match old.len() == blocks.len() {
             // The only block of the group may have been without rows.
             true => small.map(Small::common),
             false => Some(Common::read(string)),
         };
         let Some(common) = common else {
+            self.last = None;
             return self.buffers.remove(group(source));
         };
         let out = &mut self.string;
@@ -287,6 +294,7 @@ impl SmallBlocks {
         if let Some(small) = small {
             put(source, small, common, out);
         }
+        self.last = Some((source, out.len()));
         out.extend_from_slice(&blocks[old.end..]);
         self.buffers.put(group(source), out);
     }
@@ -301,11 +309,21 @@ impl SmallBlocks {
         Some(self.stored(source)?.state)
     }
 
+    /// Returns the string of a source's group, and the range of the source's block as [`find`] does.
+    #[inline]
+    fn find(&self, source: u32) -> (&[u8], Range<usize>) {
+        let string = self.buffers.get(group(source));
+        let from = match self.last {
+            Some((last, end)) if last < source && group(last) == group(source) => end,
+            _ => Common::BYTES,
+        };
+        (string, find(string, from, source))
+    }
+
     /// Finds the small block of a source.
     fn stored(&self, source: u32) -> Option<Stored<'_>> {
-        let string = self.buffers.get(group(source));
-        let (start, len) = find(string, source)?;
-        Some(read(string, start..start + 2 + len))
+        let (string, found) = self.find(source);
+        (!found.is_empty()).then(|| read(string, found))
     }
 
     /// Copies the small block of a source.
@@ -378,20 +396,20 @@ fn group(source: u32) -> u32 {
     source / GROUP as u32
 }
 
-/// Finds the block of a source in the string of its group: the position, and the bytes after the
-/// first two.
+/// Finds the block of a source in the string of its group, among the blocks from a position on. Blocks are in the order
+/// of their sources. The range is empty if the source has no block, and is where its block belongs.
 #[inline]
-fn find(string: &[u8], source: u32) -> Option<(usize, usize)> {
+fn find(string: &[u8], mut at: usize, source: u32) -> Range<usize> {
     let nth = nth(source, false);
-    let mut at = Common::BYTES;
     while at < string.len() {
-        let len = string[at + 1] as usize;
-        if string[at] & !HOPELESS == nth {
-            return Some((at, len));
+        let (found, len) = (string[at] & !HOPELESS, string[at + 1] as usize);
+        if found >= nth {
+            let end = if found == nth { at + 2 + len } else { at };
+            return at..end;
         }
         at += 2 + len;
     }
-    None
+    at..at
 }
 
 /// Appends a block: the source in its group, the bytes that follow, the figures, and the rows.
@@ -443,158 +461,4 @@ fn read(string: &[u8], range: Range<usize>) -> Stored<'_> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use std::collections::HashMap;
-
-    fn small(number: u64, rows: u16, bytes: usize) -> Small {
-        let state = OpenState {
-            block: number,
-            journal_file: number as u32 ^ 7,
-            bytes: 0,
-            rows,
-            touched: number as u16,
-        };
-        let mut row = vec![number as u8; bytes];
-        if bytes > 0 {
-            row[0] = START | 0x10;
-            row[1..FIRST].copy_from_slice(&number.wrapping_mul(u64::MAX / 7).to_le_bytes());
-        }
-        Small::new(state, number.is_multiple_of(2), &row)
-    }
-
-    /// Blocks are stored, grow and are removed in a random order; each keeps its contents.
-    #[test]
-    fn blocks_keep_their_contents_while_others_change() {
-        let mut blocks = SmallBlocks::default();
-        let mut known: HashMap<u32, (u64, usize)> = HashMap::new();
-        let mut random = 1u64;
-        (0..2000).for_each(|source| blocks.add_source(source));
-        for step in 0..60_000u64 {
-            random = random
-                .wrapping_mul(6_364_136_223_846_793_005)
-                .wrapping_add(1);
-            let source = (random >> 33) as u32 % 2000;
-            // A block that was only begun, or one with a first row.
-            let bytes = match (random >> 50) as usize % 88 {
-                0 => 0,
-                more => FIRST - 1 + more,
-            };
-            if random >> 62 == 0 {
-                known.remove(&source);
-                blocks.remove(source);
-            } else {
-                known.insert(source, (step, bytes));
-                blocks.put(
-                    source,
-                    &small(step, if bytes == 0 { 0 } else { 200 }, bytes),
-                );
-            }
-        }
-        for source in 0..2000 {
-            let Some(&(number, bytes)) = known.get(&source) else {
-                assert!(blocks.state(source).is_none() && blocks.get(source).is_none());
-                continue;
-            };
-            let found = blocks.get(source).expect("the block was added");
-            let expected = small(number, if bytes == 0 { 0 } else { 200 }, bytes);
-            assert_eq!(blocks.state(source), Some(expected.state));
-            assert_eq!(
-                (found.state, found.hopeless),
-                (expected.state, expected.hopeless)
-            );
-            assert_eq!(found.rows(), expected.rows());
-        }
-        known.keys().for_each(|&source| blocks.remove(source));
-        blocks.release_idle();
-        assert_eq!(blocks.page_bytes(), 0);
-    }
-
-    #[test]
-    fn rows_are_appended_in_place() {
-        let mut blocks = SmallBlocks::default();
-        (0..40).for_each(|source| blocks.add_source(source));
-        let any = Limit {
-            bytes: u32::MAX,
-            first_block: 0,
-        };
-        let (mut random, mut appended, mut full) = (1u64, 0, 0);
-        for step in 0..40_000u32 {
-            random = random
-                .wrapping_mul(6_364_136_223_846_793_005)
-                .wrapping_add(1);
-            let (source, tick) = ((random >> 33) as u32 % 40, step as u16);
-            let time = i64::from(step) * 997;
-            let value = match random >> 60 {
-                0 => f64::from_bits(random),
-                _ => f64::from((random >> 40) as u32 % 500) / 10.0,
-            };
-            let row = (time, Number::F64(value));
-            if random >> 50 & 31 == 0 {
-                blocks.remove(source);
-            }
-            let Some(mut expected) = blocks.get(source) else {
-                let state = OpenState {
-                    block: u64::from(step),
-                    ..OpenState::default()
-                };
-                blocks.put(source, &Small::new(state, false, &[]));
-                assert!(blocks.append(source, FieldType::F64, 7, any, row).is_none());
-                assert!(!blocks.append_encoded(source, &[0]));
-                let (coded, bytes) = blocks.append_first(source, 7, row).unwrap();
-                assert_eq!(bytes, 1 + coded.0.bytes + coded.1.bytes);
-                assert!(blocks.append_first(source, 7, row).is_none());
-                continue;
-            };
-            let (mut times, mut column) = expected.column_states(FieldType::F64);
-            let coded = (
-                row::code_time(time, &mut times, false),
-                row.1.code(&mut column),
-            );
-            let mut bytes = [0; NUMBER_BYTES];
-            let len = run::put_number(coded.0, coded.1, &mut bytes);
-            // A row in its journal encoding does not change the flag, which a later row of a number sets.
-            let is_appended = match random >> 45 & 3 == 0 && !column.hopeless {
-                true => blocks.append_encoded(source, &bytes[..len]),
-                false => {
-                    let found = blocks.append(source, FieldType::F64, tick, any, row);
-                    (expected.state.touched, expected.hopeless) = (tick, column.hopeless);
-                    found.is_some()
-                }
-            };
-            if !is_appended {
-                full += 1;
-                assert!(!has_space(expected.state, NUMBER_BYTES));
-                blocks.remove(source);
-                continue;
-            }
-            appended += 1;
-            expected.push(&bytes[..len]);
-            let found = blocks.get(source).unwrap();
-            assert_eq!(found.rows(), expected.rows());
-            let figures = |small: &Small| (small.state.rows, small.state.block);
-            assert_eq!(figures(&found), figures(&expected));
-        }
-        assert!(appended > 30_000 && full > 500, "{appended}, {full}");
-    }
-
-    #[test]
-    fn neighbours_with_a_row_each_take_few_bytes() {
-        let mut blocks = SmallBlocks::default();
-        for source in 0..16_000 {
-            blocks.add_source(source);
-            let state = OpenState {
-                block: u64::from(source),
-                rows: 1,
-                ..OpenState::default()
-            };
-            let mut row = [0; 12];
-            row[0] = START | 0x30;
-            row[1..FIRST].copy_from_slice(&1_700_000_000_000_000_000i64.to_le_bytes());
-            blocks.put(source, &Small::new(state, false, &row));
-        }
-        blocks.release_idle();
-        let each = blocks.page_bytes() as f64 / 16_000.0;
-        assert!(each < 17.0, "{each} bytes");
-    }
-}
+mod tests;

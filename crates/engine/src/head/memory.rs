@@ -31,6 +31,9 @@ const SEALING: (u64, u64) = (64 << 10, 4 << 20);
 /// Maximum number of taken buffers that wait, whatever their bytes.
 const SEALING_BUFFERS: usize = 16_384;
 
+/// Minimum bytes of a source with a line: the line, and a slot of its rows.
+const LINE_AND_SLOT: usize = 128;
+
 /// Bytes of buffers that are sealed under one lock while memory is short: a fraction of the memory,
 /// up to a limit.
 const AT_ONCE_SHARE: usize = 64;
@@ -124,7 +127,9 @@ impl Head {
         let at_once = AT_ONCE.min(self.options.memory as usize / AT_ONCE_SHARE);
         let limit = self.block_limit();
         let before = self.block_bytes();
-        self.make_small(limit);
+        if !self.make_small(limit) {
+            self.end_scarcity(limit);
+        }
         if before <= limit {
             return;
         }
@@ -168,6 +173,15 @@ impl Head {
         bytes.saturating_sub(self.sealing.slot_bytes())
     }
 
+    /// Prepares for the rows of a journal. If the lines of all sources would exceed the memory for buffers, blocks begin
+    /// as small blocks at once.
+    pub fn begin_replay(&mut self) {
+        let lines = self.sources() as usize * LINE_AND_SLOT;
+        if lines > self.block_limit() {
+            self.buffers.set_scarce(true);
+        }
+    }
+
     /// Makes blocks with few rows small if memory is short, until it is not or all are small.
     pub fn make_all_small(&mut self) {
         for _ in 0..=self.sources() as usize / GROUP / GROUPS_AT_ONCE {
@@ -180,24 +194,31 @@ impl Head {
     }
 
     /// Makes some blocks with few rows small if buffers exceed `limit` bytes and most blocks have few rows. New
-    /// blocks begin as small blocks from then on, until nearly all memory for rows is free.
-    fn make_small(&mut self, limit: usize) {
-        let bytes = self.block_bytes();
-        let rows = self
-            .buffers
-            .row_bytes()
-            .saturating_sub(self.sealing.bytes());
-        // With more rows in each buffer, lines are a small part of the memory.
-        let has_few_rows = rows < self.untaken() * SMALL_ROWS as u64 / 2;
-        if self.options.small_blocks || bytes > limit && has_few_rows {
+    /// blocks begin as small blocks from then on, until [`Head::end_scarcity`]. Returns whether memory is short.
+    fn make_small(&mut self, limit: usize) -> bool {
+        let is_short = self.block_bytes() > limit && self.has_few_rows();
+        if self.options.small_blocks || is_short {
             let layouts = &self.layouts;
             self.buffers.set_scarce(true);
             self.buffers
                 .make_small(GROUPS_AT_ONCE, |number| layouts.is_number(number));
             self.buffers.release_idle();
-        } else if bytes < limit / 8 || !has_few_rows {
+        }
+        self.options.small_blocks || is_short
+    }
+
+    /// Gives new blocks lines again when nearly all memory for rows is free, or lines are a small part of it.
+    fn end_scarcity(&mut self, limit: usize) {
+        if self.block_bytes() < limit / 8 || !self.has_few_rows() {
             self.buffers.set_scarce(false);
         }
+    }
+
+    /// Returns whether most blocks have so few rows that lines are a large part of the memory.
+    fn has_few_rows(&self) -> bool {
+        let rows = self.buffers.row_bytes();
+        let rows = rows.saturating_sub(self.sealing.bytes());
+        rows < self.untaken() * SMALL_ROWS as u64 / 2
     }
 
     /// Returns the backlog of bytes staged for the journal.

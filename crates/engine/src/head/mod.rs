@@ -25,6 +25,7 @@ use crate::buffer::line::OpenState;
 use crate::buffer::number::{Limit, NUMBER_BYTES, Number};
 use crate::buffer::row::{self, Coded, Row};
 use crate::buffer::run::{self, Encoded, Floats};
+use crate::buffer::small::neighbours;
 use crate::counters::Accepted;
 use crate::dictionary::Dictionary;
 use crate::dictionary::layouts::{Layout, Layouts};
@@ -367,19 +368,6 @@ impl Head {
         Ok(())
     }
 
-    /// Returns the source's layout, if the field is its only one.
-    pub fn only_layout(&self, source: u32, field: &str, field_type: FieldType) -> Option<u32> {
-        let layout = self.layouts.get(self.buffers.layout(source))?;
-        layout
-            .is_only(field.as_bytes(), field_type)
-            .then(|| layout.number())
-    }
-
-    /// Returns whether a source has a single column, which is not a text.
-    pub fn has_one_number(&self, source: u32) -> bool {
-        self.layouts.is_number(self.buffers.layout(source))
-    }
-
     /// Arranges cells in the order of the source's columns. New fields get new columns.
     fn arrange<'a>(
         &mut self,
@@ -466,20 +454,29 @@ impl Head {
 
     /// Does the same as [`Head::put_floats`] for sources with small blocks.
     fn put_small_floats(&mut self, layout: u32, floats: Floats<'_>) -> usize {
-        let (tick, limit) = (self.tick, self.number_limit());
-        let rows = floats.sources.iter().zip(floats.times).zip(floats.values);
-        for (done, ((&SourceId(source), &time), &value)) in rows.enumerate() {
-            self.buffers.prefetch_ahead(floats.sources, done);
-            if self.buffers.layout(source) != layout {
-                return done;
-            }
-            let row = (time, Number::F64(value));
+        let arrival = (self.tick, self.number_limit());
+        let (staging, journalled) = (&mut self.staging, self.journalled);
+        let mut done = 0;
+        while done < floats.sources.len() {
+            let rest = floats.from(done);
             let buffers = &mut self.buffers;
-            let coded = buffers.append_small(source, FieldType::F64, tick, limit, row);
-            let Some(coded) = coded else { return done };
-            self.stage(source, None, coded);
+            let is_usual = |source: &&SourceId| buffers.layout(source.0) == layout;
+            let count = neighbours::count(rest.sources);
+            let usual = rest.sources[..count].iter().take_while(is_usual).count();
+            buffers.prefetch_ahead(rest.sources, count - 1);
+            let number = |row: usize| (rest.times[row], Number::F64(rest.values[row]));
+            let stage = |row: usize, coded| {
+                if journalled {
+                    staging.number(rest.sources[row].0, None, coded);
+                }
+            };
+            let usual = &rest.sources[..usual];
+            match buffers.append_numbers(usual, FieldType::F64, arrival, number, stage) {
+                0 => break,
+                rows => done += rows,
+            }
         }
-        floats.sources.len()
+        done
     }
 
     /// Appends a number as [`Head::put_number`] does, when a block begins or ends, or needs more

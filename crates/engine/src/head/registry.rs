@@ -7,7 +7,7 @@ use crate::dictionary::{Dictionary, put_canonical};
 use crate::error::Reason;
 use crate::memory;
 use crate::retention::Retention;
-use seiner_model::{LevelId, Notation, SourceKey, Value};
+use seiner_model::{FieldType, LevelId, Notation, SourceKey, Value};
 
 /// Contents of a frame of the catalog, compared with all pending records at that moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -151,6 +151,19 @@ impl Head {
         if source < self.catalogued.0 {
             self.relinked.push(source);
         }
+    }
+
+    /// Returns the source's layout, if the field is its only one.
+    pub fn only_layout(&self, source: u32, field: &str, field_type: FieldType) -> Option<u32> {
+        let layout = self.layouts.get(self.buffers.layout(source))?;
+        layout
+            .is_only(field.as_bytes(), field_type)
+            .then(|| layout.number())
+    }
+
+    /// Returns whether a source has a single column, which is not a text.
+    pub fn has_one_number(&self, source: u32) -> bool {
+        self.layouts.is_number(self.buffers.layout(source))
     }
 
     /// Returns the existing levels of a source with their numbers, ordered by step.

@@ -3,6 +3,7 @@
 
 use super::Head;
 use crate::buffer::line::OpenState;
+use crate::buffer::small::neighbours::Neighbours;
 use crate::bytes::{Cursor, Short};
 use crate::catalog::{AHEAD, Name, NamesAhead, ReadName, Waiting};
 use crate::dictionary::layouts::{Layout, Layouts};
@@ -90,9 +91,12 @@ impl Head {
     ) -> Result<(), NotAdded> {
         for names in ahead.names().chunks(AHEAD) {
             names.iter().for_each(|name| self.names.prefetch(name.hash));
-            for name in names {
-                if !self.add_plain(ahead, name)? {
+            let mut rest = names;
+            while !rest.is_empty() {
+                rest = &rest[self.add_plain(ahead, rest)?..];
+                if let [name, others @ ..] = rest {
                     self.add_name(read(&mut ahead.stored(name, stream.0))?)?;
+                    rest = others;
                 }
             }
         }
@@ -100,28 +104,30 @@ impl Head {
         Ok(())
     }
 
-    /// Adds a source by its canonical name. Returns false if the name needs its key.
-    fn add_plain(&mut self, ahead: &NamesAhead, name: &Waiting) -> Result<bool, NotAdded> {
-        let Some(spelled) = ahead.spelled(name) else {
-            return Ok(false);
-        };
+    /// Adds sources by their canonical names, up to a name that needs its key. Returns their number.
+    fn add_plain(&mut self, ahead: &NamesAhead, names: &[Waiting]) -> Result<usize, NotAdded> {
         let mut dictionary = self.dictionary.write();
         let dictionary = dictionary
             .as_mut()
             .expect("no panic while the dictionary is locked");
-        let (text, hash) = (ahead.canonical(name), name.hash);
-        let (number, new) = dictionary.add_spelled(&mut self.names, text, hash, spelled);
-        if !new {
-            return Err(NotAdded::Twice(number));
+        for (done, name) in names.iter().enumerate() {
+            let Some(spelled) = ahead.spelled(name) else {
+                return Ok(done);
+            };
+            let (text, hash) = (ahead.canonical(name), name.hash);
+            let (number, new) = dictionary.add_spelled(&mut self.names, text, hash, spelled);
+            if !new {
+                return Err(NotAdded::Twice(number));
+            }
+            self.buffers.add_source();
+            // The name of a level is not plain.
+            self.members.put(number, false, || {
+                dictionary
+                    .key(number)
+                    .expect("the source was just registered")
+            });
         }
-        self.buffers.add_source();
-        // The name of a level is not plain.
-        self.members.put(number, false, || {
-            dictionary
-                .key(number)
-                .expect("the source was just registered")
-        });
-        Ok(true)
+        Ok(names.len())
     }
 
     fn add_name(&mut self, name: Name) -> Result<(), NotAdded> {
@@ -245,6 +251,18 @@ impl Head {
         let taken = self.buffers.replay_number(source, codes, payload)?;
         self.position += 1;
         Some(taken)
+    }
+
+    /// Returns whether a source may have a small block.
+    pub fn may_be_small(&self, source: u32) -> bool {
+        self.buffers.may_be_small(source)
+    }
+
+    /// Buffers rows like [`Head::replay_number`]. Returns the number of rows up to the first unusual one.
+    pub fn replay_neighbours(&mut self, rows: &Neighbours) -> usize {
+        let count = self.buffers.replay_neighbours(rows);
+        self.position += count as u64;
+        count
     }
 
     /// Buffers an encoded row.

@@ -51,6 +51,7 @@ pub struct RecordRow<'a> {
 }
 
 /// Iterator over the rows of a record.
+#[derive(Clone)]
 pub struct JournalRows<'a> {
     widths: Cursor<'a>,
     sources: Cursor<'a>,
@@ -62,6 +63,8 @@ pub struct JournalRows<'a> {
     width_rows: u64,
     next_source: i64,
     next_block: u64,
+    /// Head of a row that was begun and not ended.
+    begun: Option<Head>,
 }
 
 impl<'a> JournalRows<'a> {
@@ -81,6 +84,7 @@ impl<'a> JournalRows<'a> {
             width_rows: 0,
             next_source: 0,
             next_block: 0,
+            begun: None,
         }
     }
 
@@ -96,13 +100,16 @@ impl<'a> JournalRows<'a> {
         self.width_rows == 0 && streams.iter().all(|stream| stream.is_empty())
     }
 
-    /// Begins the next row. Returns `None` after the last row. [`JournalRows::number`] or [`JournalRows::rest`]
-    /// ends the row.
+    /// Begins the next row, unless it was begun before. Returns `None` after the last row. [`JournalRows::number`] or
+    /// [`JournalRows::rest`] ends the row.
     ///
     /// # Errors
     /// [`Short`] if the streams are malformed.
     #[inline]
     pub fn head(&mut self) -> Result<Option<Head>, Short> {
+        if self.begun.is_some() {
+            return Ok(self.begun);
+        }
         let Some(rows) = self.rows.checked_sub(1) else {
             return Ok(None);
         };
@@ -119,7 +126,8 @@ impl<'a> JournalRows<'a> {
         let source = u32::try_from(source).map_err(|_| Short)?;
         self.next_source = i64::from(source) + 1;
         let columns = self.width;
-        Ok(Some(Head { source, columns }))
+        self.begun = Some(Head { source, columns });
+        Ok(self.begun)
     }
 
     /// Ends a row of one column if `take` accepts its codes. `take` receives the codes and all
@@ -135,6 +143,7 @@ impl<'a> JournalRows<'a> {
         let Some(len) = take(codes, self.payload.0) else {
             return Ok(false);
         };
+        self.begun = None;
         self.codes.take(1)?;
         self.payload.take(len)?;
         Ok(true)
@@ -145,6 +154,7 @@ impl<'a> JournalRows<'a> {
     /// # Errors
     /// [`Short`] if the streams are malformed.
     pub fn rest(&mut self, head: Head) -> Result<RecordRow<'a>, Short> {
+        self.begun = None;
         let Head { source, columns } = head;
         let codes = self.codes.take(row::codes_bytes(columns))?;
         let len = row::payload_bytes(codes, columns, self.payload.0).map_err(|_| Short)?;

@@ -3,6 +3,7 @@
 mod files_found;
 mod records;
 
+use crate::buffer::small::neighbours::Neighbours;
 use crate::catalog::{self, LOST, lose_sources};
 use crate::error::Error;
 use crate::journal::files;
@@ -58,6 +59,7 @@ pub(super) struct Replay<'a> {
     pub(super) rows: u64,
     /// Number of rows with a lost layout, for sources whose open block has one.
     without_layout: HashMap<u32, u64>,
+    neighbours: Neighbours,
 }
 
 impl<'a> Replay<'a> {
@@ -96,10 +98,12 @@ impl<'a> Replay<'a> {
             missing: Missing::default(),
             unreadable: 0,
             without_layout: HashMap::default(),
+            neighbours: Neighbours::default(),
         }
     }
 
     pub(super) fn run(&mut self) -> Result<(), Error> {
+        self.parts.head.begin_replay();
         let numbers = self.find_files()?;
         let listed = self.listed.first_key_value().map(|(_, file)| *file);
         let mut first = listed.map(|file| file.sequence);

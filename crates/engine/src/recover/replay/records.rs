@@ -6,7 +6,7 @@ use crate::catalog::{Name, get_key, get_layout, lose_sources, pass_key, register
 use crate::error::Error;
 use crate::journal::files;
 use crate::journal::record::JournalRecord;
-use crate::journal::rows::{BlockStart, JournalRows, RecordRow, is_too_large};
+use crate::journal::rows::{BlockStart, Head as RowHead, JournalRows, RecordRow, is_too_large};
 use crate::recover::replay::Replay;
 
 /// State of a block after its beginning was replayed.
@@ -102,25 +102,67 @@ impl Replay<'_> {
         done: &mut u64,
     ) -> Result<(), Short> {
         let mut rows = JournalRows::new(record);
-        while let Some(head) = rows.head()? {
-            let follows = self.follows.get(head.source as usize);
-            let follows = follows.copied().ok_or(Short)?;
-            let is_usual =
-                head.columns == 1 && follows && self.parts.head.has_one_number(head.source);
-            let to = &mut self.parts.head;
-            if is_usual
-                && rows.number(|codes, payload| to.replay_number(head.source, codes, payload))?
-            {
-                self.recovery.rows_replayed += 1;
-            } else {
-                self.replay_row(&rows.rest(head)?, follows)?;
+        let mut looked = 0;
+        loop {
+            let neighbours = self.replay_neighbours(&mut rows)?;
+            if neighbours == 0 {
+                let Some(head) = rows.head()? else { break };
+                self.replay_next(&mut rows, head)?;
             }
-            *done += 1;
-            if done.is_multiple_of(ROWS_A_LOOK) {
+            *done += neighbours.max(1);
+            if *done - looked >= ROWS_A_LOOK {
+                looked = *done;
                 self.parts.head.make_all_small();
             }
         }
         rows.is_at_end().then_some(()).ok_or(Short)
+    }
+
+    /// Buffers or skips a row whose head was read.
+    fn replay_next(&mut self, rows: &mut JournalRows<'_>, head: RowHead) -> Result<(), Short> {
+        let follows = self.follows.get(head.source as usize);
+        let follows = follows.copied().ok_or(Short)?;
+        let is_usual = head.columns == 1 && follows && self.parts.head.has_one_number(head.source);
+        let to = &mut self.parts.head;
+        if is_usual
+            && rows.number(|codes, payload| to.replay_number(head.source, codes, payload))?
+        {
+            self.recovery.rows_replayed += 1;
+            return Ok(());
+        }
+        self.replay_row(&rows.rest(head)?, follows)
+    }
+
+    /// Buffers the next rows if they belong to small blocks of neighbouring sources. Returns their number.
+    fn replay_neighbours(&mut self, rows: &mut JournalRows<'_>) -> Result<u64, Short> {
+        let first = rows.clone();
+        let found = self.find_neighbours(rows);
+        let buffered = match self.neighbours.len() {
+            0 => return found.map(|()| 0),
+            _ => self.parts.head.replay_neighbours(&self.neighbours),
+        };
+        if found.is_err() || buffered < self.neighbours.len() {
+            *rows = first;
+            for row in 0..buffered {
+                rows.head()?;
+                rows.number(|_, _| Some(self.neighbours.payload_bytes(row)))?;
+            }
+        }
+        self.recovery.rows_replayed += buffered as u64;
+        Ok(buffered as u64)
+    }
+
+    /// Lists the next rows that may belong to small blocks of neighbouring sources. Rows of other blocks are not appended.
+    fn find_neighbours(&mut self, rows: &mut JournalRows<'_>) -> Result<(), Short> {
+        self.neighbours.clear();
+        match rows.head()? {
+            Some(first) if self.parts.head.may_be_small(first.source) => {}
+            _ => return Ok(()),
+        }
+        while let Some(RowHead { source, columns: 1 }) = rows.head()?
+            && rows.number(|codes, payload| self.neighbours.push(source, codes, payload))?
+        {}
+        Ok(())
     }
 
     pub(super) fn replay_row(
