@@ -126,7 +126,11 @@ fn measure(settings: &ChurnSettings, directory: &Path) -> Result<Vec<Mark>> {
             let start = Instant::now();
             engine = open(settings, directory, &clock)?;
             let start_ms = start.elapsed().as_secs_f64() * 1e3;
-            let query_ms = query(&engine, minute * settings.sources)?;
+            // The source may be one of the rejected ones.
+            let query_ms = match rejected {
+                0 => query(&engine, minute * settings.sources)?,
+                _ => f64::NAN,
+            };
             let mark = Mark {
                 hours: (minute + 1) / LIFE,
                 begun: (minute + 1) * settings.sources,

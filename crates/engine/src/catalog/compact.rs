@@ -4,12 +4,12 @@
 //! The new files are complete and durable before the first of them replaces an old one. If the power
 //! fails between the two replacements, the file with the higher generation is used.
 
-use super::frame::{Name, get_name, get_reused, put_free, put_link};
+use super::frame::{get_name, get_reused, put_link};
+use super::prune::Forgotten;
 use super::{COPY, Catalog, FRAME_HEADER_BYTES, FoundFrame, Frame, Header, NAME, put_frame};
 use crate::bytes::{Cursor, Short};
 use crate::error::{Error, io_error, sync_error};
 use crate::retention::records::Compaction;
-use roaring::RoaringBitmap;
 use seiner_platform::{Disk, File};
 use std::collections::BTreeMap;
 use std::io;
@@ -86,21 +86,12 @@ impl Catalog {
         Ok((files, len))
     }
 
-    /// Returns the sources that were forgotten in each frame or in later frames, for frames that
-    /// forget any, by the offset of the frame.
-    fn forgotten(&self) -> Result<BTreeMap<u64, RoaringBitmap>, Error> {
-        let mut forgotten = BTreeMap::new();
-        self.each_frame(|at, frame| {
-            if !frame.forgotten.is_empty() {
-                forgotten.insert(at, frame.forgotten);
-            }
+    fn forgotten(&self) -> Result<Forgotten, Error> {
+        let mut forgotten = Forgotten::default();
+        self.each_frame(|_, frame| {
+            forgotten.add(Some(&frame), frame.first_source + frame.sources);
             Ok(())
         })?;
-        let mut later = RoaringBitmap::new();
-        for sources in forgotten.values_mut().rev() {
-            later |= &*sources;
-            *sources = later.clone();
-        }
         Ok(forgotten)
     }
 
@@ -163,10 +154,23 @@ impl Output<'_> {
     }
 }
 
+/// Checks that the names of a frame can be read: in a larger frame, a malformed name would affect more names.
+fn check_names(frame: &Frame) -> Result<(), Short> {
+    let (mut names, mut reused) = (Cursor(&frame.names), Cursor(&frame.reused));
+    for _ in 0..frame.sources {
+        get_name(&mut names)?;
+    }
+    while !reused.is_empty() {
+        get_reused(&mut reused)?;
+    }
+    names.is_empty().then_some(()).ok_or(Short)
+}
+
 /// Contents of the new catalog that are not yet written.
 struct Rewriting {
-    /// Sources that are forgotten from a frame on, by its offset.
-    forgotten: BTreeMap<u64, RoaringBitmap>,
+    forgotten: Forgotten,
+    /// Number of frames so far.
+    frames: u32,
     frame: Frame,
     /// Layout of each source with a link.
     links: BTreeMap<u32, u32>,
@@ -174,9 +178,10 @@ struct Rewriting {
 }
 
 impl Rewriting {
-    fn new(forgotten: BTreeMap<u64, RoaringBitmap>) -> Rewriting {
+    fn new(forgotten: Forgotten) -> Rewriting {
         Rewriting {
             forgotten,
+            frames: 0,
             frame: Frame {
                 first_layout: 1,
                 ..Frame::default()
@@ -188,7 +193,7 @@ impl Rewriting {
 
     fn run(mut self, catalog: &Catalog, output: &mut Output<'_>) -> Result<(), Error> {
         catalog.each_frame(|at, frame| {
-            self.add(at, &frame).map_err(|Short| Error::Damage {
+            self.add(frame).map_err(|Short| Error::Damage {
                 file: NAME.to_string(),
                 offset: at,
                 what: "a frame is malformed".to_string(),
@@ -216,43 +221,22 @@ impl Rewriting {
     }
 
     /// Adds the contents of a frame that are still valid at the end.
-    fn add(&mut self, at: u64, frame: &Frame) -> Result<(), Short> {
-        let none = RoaringBitmap::new();
-        let mut later = self.forgotten.range(at + 1..);
-        let later = later.next().map_or(&none, |(_, sources)| sources);
+    fn add(&mut self, mut frame: Frame) -> Result<(), Short> {
+        let index = self.frames;
+        self.frames += 1;
+        check_names(&frame)?;
         self.dead.forget(&frame.forgotten);
         for source in &frame.forgotten {
             self.links.remove(&source);
         }
-        let mut names = Cursor(&frame.names);
-        for number in frame.first_source..frame.first_source + frame.sources {
-            let begin = names.0;
-            let tags = match get_name(&mut names)? {
-                Name::Key(key) => key.tags().len(),
-                Name::Free(tags) => tags,
-            };
-            match later.contains(number) {
-                true => put_free(tags, &mut self.frame.names),
-                false => {
-                    let len = begin.len() - names.0.len();
-                    self.frame.names.extend_from_slice(&begin[..len]);
-                }
-            }
-        }
+        self.forgotten.prune(index, &mut frame)?;
+        self.frame.names.append(&mut frame.names);
         self.frame.sources += frame.sources;
-        let mut reused = Cursor(&frame.reused);
-        while !reused.is_empty() {
-            let begin = reused.0;
-            let (number, _, _) = get_reused(&mut reused)?;
-            if !later.contains(number) {
-                let len = begin.len() - reused.0.len();
-                self.frame.reused.extend_from_slice(&begin[..len]);
-            }
-        }
+        self.frame.reused.append(&mut frame.reused);
         self.frame.layouts.extend_from_slice(&frame.layouts);
         self.frame.new_layouts += frame.new_layouts;
-        for (source, layout) in super::read_links(frame)? {
-            if !later.contains(source) {
+        for (source, layout) in super::read_links(&frame)? {
+            if !self.forgotten.is_later(index, source) {
                 self.links.insert(source, layout);
             }
         }

@@ -333,6 +333,19 @@ pub fn get_key(cursor: &mut Cursor<'_>) -> Result<SourceKey, Short> {
     SourceKey::stored(measurement, tags).map_err(|_| Short)
 }
 
+/// Passes a name without reading it. Returns the number of its tags, or of those for which a free number has places.
+pub fn pass_name(cursor: &mut Cursor<'_>) -> Result<usize, Short> {
+    if cursor.0.first() == Some(&0) {
+        cursor.text()?;
+        return cursor.count(SourceKey::MAX_BYTES / 2);
+    }
+    let mut key = cursor.clone();
+    key.bytes()?;
+    let tags = key.count(SourceKey::MAX_BYTES)?;
+    pass_key(cursor)?;
+    Ok(tags)
+}
+
 /// Passes a key without reading it.
 pub fn pass_key(cursor: &mut Cursor<'_>) -> Result<(), Short> {
     cursor.bytes()?;

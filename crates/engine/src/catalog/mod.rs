@@ -9,6 +9,7 @@ mod ahead;
 mod compact;
 mod decoder;
 mod frame;
+mod prune;
 
 pub use self::ahead::{AHEAD, NamesAhead, Waiting};
 pub use self::compact::NEW;
@@ -19,6 +20,7 @@ pub use self::frame::{
     read_links, read_streams, register, register_reused,
 };
 
+use self::prune::Forgotten;
 use crate::bytes::{Cursor, Short};
 use crate::error::{Error, io_error, sync_error};
 use crate::space::on_disk;
@@ -123,6 +125,21 @@ impl ReadCatalog {
         self.offsets.iter().map(|&offset| {
             let found = FoundFrame::at(&self.image, offset);
             found.map_or_else(|| without_header(offset), |found| found.read(offset))
+        })
+    }
+
+    /// Reads the frames as [`ReadCatalog::frames`] does, without the names that a later frame forgets.
+    pub fn living_frames(&self) -> impl Iterator<Item = ReadFrame> {
+        let forgotten = match self.header.generation {
+            0 => Forgotten::default(),
+            _ => Forgotten::of(self.frames()),
+        };
+        self.frames().zip(0..).map(move |(mut read, index)| {
+            if let Ok(frame) = &mut read.frame {
+                // The registration reports malformed names.
+                let _ = forgotten.prune(index, frame);
+            }
+            read
         })
     }
 

@@ -30,9 +30,59 @@ pub struct PairLists {
     pages: Vec<Page>,
     /// Heap bytes of the pages.
     bytes: usize,
-    /// Lists behind the last block, one after the other, and their ends.
-    open: Vec<u32>,
+    /// Lists behind the last block.
+    open: Plain,
+    /// Block whose lists were replaced last, and its lists: often the next list that is replaced is in the same block.
+    /// The block in its page is as it was before.
+    edited: Option<(usize, Plain)>,
+}
+
+/// Lists that are not encoded, one after the other.
+#[derive(Default)]
+struct Plain {
+    pairs: Vec<u32>,
     ends: Vec<u32>,
+}
+
+impl Plain {
+    fn decode(block: &[u8]) -> Plain {
+        let mut decoder = Decoder::new(block);
+        let mut lists = Plain::default();
+        for _ in 0..BLOCK {
+            decoder.step();
+            lists.push(&decoder.list);
+        }
+        lists
+    }
+
+    fn encode(&self) -> Vec<u8> {
+        encode((0..self.ends.len()).map(|index| self.get(index)))
+    }
+
+    fn push(&mut self, list: &[u32]) {
+        self.pairs.extend_from_slice(list);
+        self.ends.push(self.pairs.len() as u32);
+    }
+
+    fn get(&self, index: usize) -> &[u32] {
+        &self.pairs[range(&self.ends, index)]
+    }
+
+    /// Replaces a list by another list, which fits in its places.
+    fn replace(&mut self, index: usize, list: &[u32]) {
+        let places = &mut self.pairs[range(&self.ends, index)];
+        places[..list.len()].copy_from_slice(list);
+        places[list.len()..].fill(PAD);
+    }
+
+    fn clear(&mut self) {
+        self.pairs.clear();
+        self.ends.clear();
+    }
+
+    fn memory(&self) -> usize {
+        (self.pairs.capacity() + self.ends.capacity()) * 4
+    }
 }
 
 /// Blocks that follow each other. One piece of heap memory for each block would leave gaps between others.
@@ -75,7 +125,7 @@ impl Page {
 impl PairLists {
     /// Returns the number of lists.
     pub fn len(&self) -> usize {
-        self.blocks() * BLOCK + self.ends.len()
+        self.blocks() * BLOCK + self.open.ends.len()
     }
 
     /// Returns the number of complete blocks.
@@ -94,14 +144,11 @@ impl PairLists {
 
     /// Appends a list.
     pub fn push(&mut self, list: &[u32]) {
-        self.open.extend_from_slice(list);
-        self.ends.push(self.open.len() as u32);
-        if self.ends.len() == BLOCK {
-            let lists = (0..BLOCK).map(|index| &self.open[range(&self.ends, index)]);
-            let block = encode(lists);
+        self.open.push(list);
+        if self.open.ends.len() == BLOCK {
+            let block = self.open.encode();
             self.push_block(&block);
             self.open.clear();
-            self.ends.clear();
         }
     }
 
@@ -134,11 +181,19 @@ impl PairLists {
         self.whole(source).len()
     }
 
+    /// Returns the lists of a block, if they are not encoded.
+    fn plain(&self, block: usize) -> Option<&Plain> {
+        match &self.edited {
+            Some((edited, lists)) if *edited == block => Some(lists),
+            _ => (block == self.blocks()).then_some(&self.open),
+        }
+    }
+
     /// Returns a list with the places that are not used.
     fn whole(&self, source: u32) -> Cow<'_, [u32]> {
         let (block, index) = (source as usize / BLOCK, source as usize % BLOCK);
-        if block == self.blocks() {
-            return Cow::Borrowed(&self.open[range(&self.ends, index)]);
+        if let Some(lists) = self.plain(block) {
+            return Cow::Borrowed(lists.get(index));
         }
         let mut decoder = Decoder::new(self.block(block));
         (0..=index).for_each(|_| decoder.step());
@@ -148,24 +203,30 @@ impl PairLists {
     /// Replaces the list with a number by another list, which fits in its places.
     pub fn replace(&mut self, source: u32, list: &[u32]) {
         let (block, index) = (source as usize / BLOCK, source as usize % BLOCK);
-        let fill = |places: &mut [u32]| {
-            places[..list.len()].copy_from_slice(list);
-            places[list.len()..].fill(PAD);
-        };
         if block == self.blocks() {
-            return fill(&mut self.open[range(&self.ends, index)]);
+            return self.open.replace(index, list);
         }
-        let mut decoder = Decoder::new(self.block(block));
-        let mut lists: Vec<Vec<u32>> = Vec::with_capacity(BLOCK);
-        for _ in 0..BLOCK {
-            decoder.step();
-            lists.push(decoder.list.clone());
+        if self
+            .edited
+            .as_ref()
+            .is_none_or(|(edited, _)| *edited != block)
+        {
+            self.end_edit();
+            self.edited = Some((block, Plain::decode(self.block(block))));
         }
-        fill(&mut lists[index]);
-        let after = encode(lists.iter().map(Vec::as_slice));
+        if let Some((_, lists)) = &mut self.edited {
+            lists.replace(index, list);
+        }
+    }
+
+    /// Encodes the block whose lists were replaced last.
+    fn end_edit(&mut self) {
+        let Some((block, lists)) = self.edited.take() else {
+            return;
+        };
         let page = &mut self.pages[block / PAGE];
         self.bytes -= page.memory();
-        page.replace(block % PAGE, &after);
+        page.replace(block % PAGE, &lists.encode());
         self.bytes += page.memory();
     }
 
@@ -181,8 +242,8 @@ impl PairLists {
 
     /// Returns the memory used, in bytes.
     pub fn memory(&self) -> usize {
-        let open = (self.open.capacity() + self.ends.capacity()) * 4;
-        self.pages.capacity() * size_of::<Page>() + self.bytes + open
+        let edited = self.edited.as_ref().map_or(0, |(_, lists)| lists.memory());
+        self.pages.capacity() * size_of::<Page>() + self.bytes + self.open.memory() + edited
     }
 }
 
@@ -202,8 +263,8 @@ impl Reader<'_> {
     /// If the list does not exist.
     pub fn read(&mut self, source: u32) -> &[u32] {
         let (block, index) = (source as usize / BLOCK, source as usize % BLOCK);
-        if block == self.lists.blocks() {
-            return trimmed(&self.lists.open[range(&self.lists.ends, index)]);
+        if let Some(lists) = self.lists.plain(block) {
+            return trimmed(lists.get(index));
         }
         if block != self.block || index + 1 < self.index {
             self.decoder = Decoder::new(self.lists.block(block));

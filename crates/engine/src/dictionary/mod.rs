@@ -106,20 +106,28 @@ impl Dictionary {
         }
     }
 
-    /// Registers a source under the number of a forgotten one. Returns false if a source has the
-    /// number, or the number has no place for as many tags.
-    pub fn put_at(&mut self, names: &mut Names, source: u32, key: &SourceKey) -> bool {
+    /// Registers a source under the number of a forgotten one, unless the key has a number. Returns the number of the key,
+    /// and whether it is new. Returns `None` if a source has the number, or if it has no place for as many tags.
+    pub fn put_at(
+        &mut self,
+        names: &mut Names,
+        source: u32,
+        key: &SourceKey,
+    ) -> Option<(u32, bool)> {
+        let hash = canonical(names.seed(), key).1;
+        if let Some(known) = names.find(hash) {
+            return Some((known, false));
+        }
         let fits = self.absent.contains(source)
             && self.members.get(source).is_empty()
             && key.tags().len() < self.members.capacity(source);
-        if fits {
-            let hash = canonical(names.seed(), key).1;
+        fits.then(|| {
             self.list_pairs(key);
             self.free.remove(source, self.members.capacity(source));
             self.take_number(source);
             self.link(names, source, hash);
-        }
-        fits
+            (source, true)
+        })
     }
 
     /// Adds a number without a source, for a source with up to `tags` tags.
@@ -260,6 +268,11 @@ impl Dictionary {
     /// Frees the number of a removed source: a new source may get it.
     pub fn release(&mut self, source: u32) {
         self.free.put(source, self.members.capacity(source));
+    }
+
+    /// Returns whether the values of tags take nearly the 4 GiB that they can take.
+    pub fn is_full(&self) -> bool {
+        self.pairs.is_full()
     }
 
     /// Returns whether a new source gets the number of a forgotten one.

@@ -85,6 +85,14 @@ pub struct Runs {
 impl Runs {
     /// Maximum number of bytes in a run.
     pub const LONGEST: usize = PAGE;
+    /// Pages of all runs together, and those of them that are kept for the runs of a batch.
+    const MOST: usize = (1 << 32) / PAGE;
+    const SPARE: usize = Self::MOST / 8;
+
+    /// Returns whether few more runs can be added. They are then too long for the numbers of their ends.
+    pub fn is_full(&self) -> bool {
+        self.pages.len() >= Self::MOST - Self::SPARE
+    }
 
     /// Appends a run.
     ///
@@ -214,6 +222,18 @@ mod tests {
         );
         assert_eq!(list.len(), count as usize);
         assert!(list.memory() >= 6 * PAGE * 4 && list.memory() < 6 * PAGE * 4 + 1024);
+    }
+
+    #[test]
+    fn runs_are_full_before_their_ends_overflow() {
+        let mut runs = Runs::default();
+        runs.pages.resize_with((7 << 29) / PAGE - 1, Vec::new);
+        runs.push(&[1; PAGE]);
+        assert!(!runs.is_full());
+        runs.push(&[1; PAGE]);
+        assert!(runs.is_full());
+        (0..1000).for_each(|_| runs.push(&[1; PAGE]));
+        assert_eq!(runs.get(1000), [1; PAGE]);
     }
 
     #[test]

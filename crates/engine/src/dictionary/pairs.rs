@@ -315,6 +315,11 @@ impl Pairs {
         self.tags.iter().map(|tag| tag.name.as_str())
     }
 
+    /// Returns whether few more values can be added.
+    pub fn is_full(&self) -> bool {
+        self.values.is_full()
+    }
+
     /// Returns the memory used, in bytes.
     pub fn memory(&self) -> usize {
         self.tag_of.memory()

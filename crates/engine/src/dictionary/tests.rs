@@ -288,11 +288,16 @@ fn measurements_without_sources_are_not_listed() {
     assert_eq!(dictionary.measurements(), ["here"]);
     let other = SourceKey::new("other", [("a", "b"), ("c", "d")]).unwrap();
     assert!(
-        !dictionary.put_at(&mut names, gone, &other),
+        dictionary.put_at(&mut names, gone, &other).is_none(),
         "it has too many tags"
     );
-    assert!(dictionary.put_at(&mut names, gone, &key("other")));
-    assert!(!dictionary.put_at(&mut names, gone, &key("again")));
+    for (name, put) in [
+        ("other", Some((gone, true))),
+        ("other", Some((gone, false))),
+        ("again", None),
+    ] {
+        assert_eq!(dictionary.put_at(&mut names, gone, &key(name)), put);
+    }
     assert_eq!(dictionary.key(gone), Some(key("other")));
     assert_eq!(dictionary.measurements(), ["here", "other"]);
 }

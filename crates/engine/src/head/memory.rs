@@ -102,10 +102,12 @@ impl Head {
         self.registry_bytes() > self.options.memory as usize / of * share
     }
 
-    fn has_free_numbers(&self) -> bool {
+    /// Returns whether no more sources can be registered.
+    fn is_registry_at_its_end(&self) -> bool {
+        let takes_its_share = self.takes_its_share();
         let dictionary = self.dictionary.read();
         let dictionary = dictionary.expect("no panic while the dictionary is locked");
-        dictionary.has_free_numbers()
+        dictionary.is_full() || takes_its_share && !dictionary.has_free_numbers()
     }
 
     /// Returns the memory accounted for.
@@ -123,7 +125,7 @@ impl Head {
     /// Seals the fullest buffers while memory is short. Each call seals about as much as a batch
     /// adds, so that no writer waits for all of it.
     pub fn relieve_memory(&mut self) {
-        self.registry_full = self.takes_its_share() && !self.has_free_numbers();
+        self.registry_full = self.is_registry_at_its_end();
         let at_once = AT_ONCE.min(self.options.memory as usize / AT_ONCE_SHARE);
         let limit = self.block_limit();
         let before = self.block_bytes();

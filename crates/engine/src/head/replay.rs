@@ -172,17 +172,14 @@ impl Head {
         let dictionary = dictionary
             .as_mut()
             .expect("no panic while the dictionary is locked");
-        match dictionary.find(&self.names, key) {
-            Some(known) => known == source,
-            None if !dictionary.put_at(&mut self.names, source, key) => false,
-            None => {
-                let is_level = key.level_id().is_some();
-                self.members.put(source, is_level, || key.clone());
-                self.forgetting.reused.insert(source, first_record);
-                self.forgetting.first_records.insert(source, first_record);
-                true
-            }
+        let put = dictionary.put_at(&mut self.names, source, key);
+        if put == Some((source, true)) {
+            let is_level = key.level_id().is_some();
+            self.members.put(source, is_level, || key.clone());
+            self.forgetting.reused.insert(source, first_record);
+            self.forgetting.first_records.insert(source, first_record);
         }
+        put.is_some_and(|(number, _)| number == source)
     }
 
     /// Records that the catalog contains all sources and layouts so far.

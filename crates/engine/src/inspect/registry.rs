@@ -184,10 +184,8 @@ impl Registers for Registry {
     }
 
     fn reuse(&mut self, source: u32, _: u64, key: &SourceKey) -> Result<(), String> {
-        let is_there = match self.dictionary.find(&self.names, key) {
-            Some(known) => known == source,
-            None => self.dictionary.put_at(&mut self.names, source, key),
-        };
+        let put = self.dictionary.put_at(&mut self.names, source, key);
+        let is_there = put.is_some_and(|(number, _)| number == source);
         match is_there {
             true => {
                 self.links[source as usize] = 0;

@@ -46,7 +46,7 @@ pub(super) fn read_catalog(
     }
     parts.head.make_space(read.sources());
     let seed = parts.head.names().seed();
-    decode_ahead(read.frames(), seed, |frames| {
+    decode_ahead(read.living_frames(), seed, |frames| {
         catalog::register(frames, parts, &mut |offset, what| {
             let place = format!("{}, offset {offset}", catalog::NAME);
             recovery.set_aside.push((place, what));
