@@ -89,6 +89,8 @@ pub struct Head {
     fullest_cursor: u32,
     journal_cursor: u32,
     journal_target: Option<u32>,
+    /// No open block begins in this journal file or an earlier one.
+    journal_sealed: Option<u32>,
     /// True if checkpoints are due, so that the journal can release blocks that were taken.
     checkpoint_wanted: bool,
     /// Sources with a block that was begun recently. `None` if tracking is off.
@@ -147,6 +149,7 @@ impl Head {
             fullest_cursor: 0,
             journal_cursor: 0,
             journal_target: None,
+            journal_sealed: None,
             checkpoint_wanted: false,
             begun: None,
             sealing: Queue::default(),

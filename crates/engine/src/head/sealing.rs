@@ -12,6 +12,10 @@ use crate::sealing::queue::Taken;
 const SOURCES_A_LOCK: u32 = 512;
 /// Maximum number of buffers that are copied under one lock.
 const BUFFERS_A_HOLD: usize = 512;
+/// Number of sources that a writer examines when the journal nears its bound, and when it has reached it: with very many
+/// sources, examining all of them takes seconds, in which nobody else has the lock.
+const SOURCES_AT_ONCE: u32 = 8 << 10;
+const SOURCES_AT_BOUND: u32 = 512 << 10;
 /// Number of sources examined between checks of the sealer's backlog.
 const SOURCES_A_LOOK: u32 = 1024;
 
@@ -180,9 +184,8 @@ impl Head {
     }
 
     /// Seals blocks that begin in the oldest journal files when the journal nears its bound. Each
-    /// call examines some sources, or all sources if the bound is reached.
+    /// call examines some sources, and more if the bound is reached.
     pub fn relieve_journal(&mut self) {
-        const AT_ONCE: u32 = 8192;
         let (bytes, bound) = (self.pins.bytes(), self.options.journal_bytes);
         let Some(oldest) = self
             .pins
@@ -197,16 +200,22 @@ impl Head {
             }
             // A quarter of the files at once, so that all sources are examined four times while the
             // journal fills.
-            self.journal_target = Some(oldest + (self.pins.current() - oldest) / 4);
+            let target = oldest + (self.pins.current() - oldest) / 4;
+            if Some(target) <= self.journal_sealed {
+                // Blocks that were on their way to the log at the last checkpoint need another one.
+                self.checkpoint_wanted |= bytes >= bound && self.sealing.len() == 0;
+                return;
+            }
+            self.journal_target = Some(target);
             self.journal_cursor = 0;
         }
         let target = self.journal_target.unwrap_or(oldest);
         let sources = self.sources();
-        let end = if bytes >= bound {
-            sources
-        } else {
-            sources.min(self.journal_cursor + AT_ONCE)
+        let count = match bytes >= bound {
+            true => SOURCES_AT_BOUND,
+            false => SOURCES_AT_ONCE,
         };
+        let end = sources.min(self.journal_cursor.saturating_add(count));
         for source in self.journal_cursor..end {
             // The rest follows when the waiting bytes are written.
             if source % SOURCES_A_LOOK == 0 && self.is_much_taken() {
@@ -221,6 +230,7 @@ impl Head {
         self.journal_cursor = end;
         if end == sources {
             self.journal_target = None;
+            self.journal_sealed = Some(target);
             self.checkpoint_wanted = true;
         }
     }
