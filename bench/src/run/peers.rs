@@ -447,7 +447,7 @@ fn checks(measured: &[Measured]) -> Vec<Check> {
     let rate = |server, workload| figure(measured, server, workload, |one| one.samples_per_cpu_s);
     let ratio = |a: Option<f64>, b: Option<f64>| a.zip(b).map(|(a, b)| a / b);
     let mut checks = Vec::new();
-    for (workload, bound) in [("a", 5.0), ("b", 7.0), ("c", 10.0), ("e", 7.0)] {
+    for (workload, bound) in [("a", 6.0), ("b", 9.0), ("c", 15.0), ("e", 13.0)] {
         let name = format!("({workload}) samples per CPU-second, times VictoriaMetrics's");
         let value = ratio(rate(ours, workload), rate(theirs, workload));
         checks.push(Check::new(
