@@ -101,6 +101,8 @@ fn rewrite(
 mod tests {
     use super::*;
     use crate::catalog::{Name, get_name, put_key, put_reused};
+    use crate::inspect::registry::Registry;
+    use proptest::prelude::*;
     use roaring::RoaringBitmap;
     use seiner_model::SourceKey;
 
@@ -205,5 +207,60 @@ mod tests {
         let before = &before[0].frame.as_ref().unwrap().names;
         assert_eq!(after[0].names[..2], [0, 1], "a free number with a tag");
         assert!(before.ends_with(&after[0].names[2..]) && after[0].names.len() > 2);
+    }
+
+    /// Sources that come and go between two frames, by the bits of masks, and bytes cut from the names.
+    type Step = (u32, u32, u32, usize);
+
+    fn frames_of(steps: &[Step]) -> Vec<ReadFrame> {
+        let (mut used, mut free, mut sources, mut frames) = (0_u32, 0_u32, 0, Vec::new());
+        for (number, &(forgets, adds, reuses, cut)) in (0..).zip(steps) {
+            let of = |mask: u32| (0..32).filter(move |bit| mask >> bit & 1 == 1);
+            let forgotten = forgets & used;
+            (used, free) = (used & !forgotten, free | forgotten);
+            let end = (sources + adds).min(32);
+            let reused = reuses & free;
+            let new = (sources..end).fold(0, |mask, bit| mask | 1 << bit);
+            (used, free) = (used | reused | new, free & !reused);
+            let mut read = frame(&of(forgotten).collect::<Vec<u32>>(), sources..end, &[]);
+            sources = end;
+            let frame = read.frame.as_mut().unwrap();
+            for source in of(reused) {
+                put_reused(
+                    source,
+                    7,
+                    texts(&key(1000 * number + source)),
+                    &mut frame.reused,
+                );
+            }
+            frame
+                .names
+                .truncate(frame.names.len() - cut.min(frame.names.len()));
+            frames.push(read);
+        }
+        frames
+    }
+
+    proptest! {
+        #[test]
+        fn pruned_frames_register_the_same_sources(
+            steps in prop::collection::vec(
+                (any::<u32>(), 0..8_u32, any::<u32>(), prop_oneof![9 => Just(0), 1 => 1..40_usize]),
+                1..12,
+            ),
+        ) {
+            let registered = |frames: Vec<ReadFrame>| {
+                let mut damages = 0;
+                let registry = Registry::read(frames.into_iter(), &mut |_, _| damages += 1);
+                let keys = (0..registry.sources()).map(|source| registry.dictionary.key(source));
+                (keys.collect::<Vec<_>>(), damages)
+            };
+            let forgotten = Forgotten::of(frames_of(&steps).into_iter());
+            let mut pruned = frames_of(&steps);
+            for (read, index) in pruned.iter_mut().zip(0..) {
+                let _ = forgotten.prune(index, read.frame.as_mut().unwrap());
+            }
+            prop_assert_eq!(registered(pruned), registered(frames_of(&steps)));
+        }
     }
 }
