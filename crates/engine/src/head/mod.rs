@@ -19,6 +19,7 @@ pub use self::memory::Backlog;
 pub use self::registry::Extent;
 pub use self::replay::NotAdded;
 use self::rows::RowCounts;
+use self::sealing::Relief;
 use crate::MAX_FIELDS;
 use crate::buffer::Buffers;
 use crate::buffer::line::OpenState;
@@ -87,10 +88,7 @@ pub struct Head {
     /// Time in ticks, used to find idle sources.
     pub tick: u16,
     fullest_cursor: u32,
-    journal_cursor: u32,
-    journal_target: Option<u32>,
-    /// No open block begins in this journal file or an earlier one.
-    journal_sealed: Option<u32>,
+    relief: Relief,
     /// True if checkpoints are due, so that the journal can release blocks that were taken.
     checkpoint_wanted: bool,
     /// Sources with a block that was begun recently. `None` if tracking is off.
@@ -147,9 +145,7 @@ impl Head {
             frame_waits: false,
             tick: 0,
             fullest_cursor: 0,
-            journal_cursor: 0,
-            journal_target: None,
-            journal_sealed: None,
+            relief: Relief::default(),
             checkpoint_wanted: false,
             begun: None,
             sealing: Queue::default(),

@@ -19,6 +19,19 @@ const SOURCES_AT_BOUND: u32 = 512 << 10;
 /// Number of sources examined between checks of the sealer's backlog.
 const SOURCES_A_LOOK: u32 = 1024;
 
+/// Progress in sealing the blocks that begin in the oldest journal files.
+#[derive(Default)]
+pub(super) struct Relief {
+    /// Source that is examined next.
+    pub cursor: u32,
+    /// Last of the files whose blocks are being sealed, if any.
+    target: Option<u32>,
+    /// No open block begins in this file or an earlier one.
+    sealed: Option<u32>,
+    /// End of the queue of taken buffers when the last of these blocks was taken, if any waited.
+    queued: Option<u64>,
+}
+
 impl Head {
     /// Moves the open block of a source, if it has one, to the queue of taken buffers.
     pub fn seal(&mut self, source: u32) {
@@ -186,6 +199,14 @@ impl Head {
     /// Seals blocks that begin in the oldest journal files when the journal nears its bound. Each
     /// call examines some sources, and more if the bound is reached.
     pub fn relieve_journal(&mut self) {
+        if self
+            .relief
+            .queued
+            .is_some_and(|end| self.sealing.front() >= end)
+        {
+            self.relief.queued = None;
+            self.checkpoint_wanted = true;
+        }
         let (bytes, bound) = (self.pins.bytes(), self.options.journal_bytes);
         let Some(oldest) = self
             .pins
@@ -194,32 +215,32 @@ impl Head {
         else {
             return;
         };
-        if self.journal_target.is_none() {
+        if self.relief.target.is_none() {
             if bytes < bound / 4 * 3 {
                 return;
             }
             // A quarter of the files at once, so that all sources are examined four times while the
             // journal fills.
             let target = oldest + (self.pins.current() - oldest) / 4;
-            if Some(target) <= self.journal_sealed {
-                // Blocks that were on their way to the log at the last checkpoint need another one.
+            if Some(target) <= self.relief.sealed {
+                // Only a checkpoint is missing.
                 self.checkpoint_wanted |= bytes >= bound && self.sealing.len() == 0;
                 return;
             }
-            self.journal_target = Some(target);
-            self.journal_cursor = 0;
+            self.relief.target = Some(target);
+            self.relief.cursor = 0;
         }
-        let target = self.journal_target.unwrap_or(oldest);
+        let target = self.relief.target.unwrap_or(oldest);
         let sources = self.sources();
         let count = match bytes >= bound {
             true => SOURCES_AT_BOUND,
             false => SOURCES_AT_ONCE,
         };
-        let end = sources.min(self.journal_cursor.saturating_add(count));
-        for source in self.journal_cursor..end {
+        let end = sources.min(self.relief.cursor.saturating_add(count));
+        for source in self.relief.cursor..end {
             // The rest follows when the waiting bytes are written.
             if source % SOURCES_A_LOOK == 0 && self.is_much_taken() {
-                self.journal_cursor = source;
+                self.relief.cursor = source;
                 return;
             }
             let open = self.buffers.state(source);
@@ -227,11 +248,13 @@ impl Head {
                 self.seal(source);
             }
         }
-        self.journal_cursor = end;
+        self.relief.cursor = end;
         if end == sources {
-            self.journal_target = None;
-            self.journal_sealed = Some(target);
+            self.relief.target = None;
+            self.relief.sealed = Some(target);
+            // Blocks that are still on their way to the log need another checkpoint.
             self.checkpoint_wanted = true;
+            self.relief.queued = (self.sealing.len() > 0).then(|| self.sealing.end());
         }
     }
 

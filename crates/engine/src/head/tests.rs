@@ -483,9 +483,9 @@ fn sources_of_the_oldest_journal_file_are_sealed_at_three_quarters() {
     // At the bound, another checkpoint is requested, but no source is examined again.
     world.parts.log.set_checkpoint_due(false);
     world.head().pins.grow(second, 64 << 10);
-    world.head().journal_cursor = 1;
+    world.head().relief.cursor = 1;
     world.relieve_journal();
-    assert!(world.parts.log.is_checkpoint_due() && world.head().journal_cursor == 1);
+    assert!(world.parts.log.is_checkpoint_due() && world.head().relief.cursor == 1);
 }
 
 #[test]
