@@ -64,8 +64,8 @@ impl Buffers {
         Ok(())
     }
 
-    /// Appends a row of one number that follows another row, in its journal encoding: codes, and a payload whose first
-    /// bytes belong to the row. Returns the number of payload bytes used, or `None` if the row needs [`Buffers::replay`].
+    /// Appends a row of one number that follows another row in a line, in its journal encoding: codes, and a payload whose
+    /// first bytes belong to the row. Returns the number of payload bytes used, or `None` if the row needs [`Buffers::replay`].
     #[inline]
     pub fn replay_number(&mut self, source: u32, codes: u8, payload: &[u8]) -> Option<usize> {
         let (time, value) = ((codes & 15) as usize, (codes >> 4) as usize);
@@ -74,19 +74,8 @@ impl Buffers {
         if time > 8 || value > 8 {
             return None;
         }
-        let Some(line) = self
-            .lines
-            .get_mut(source)
-            .filter(|line| line.open.rows != 0)
-        else {
-            let mut row = [codes; NUMBER_BYTES];
-            row[1..].copy_from_slice(window);
-            let is_appended = self.small.append_encoded(source, &row[..bytes]);
-            return is_appended.then(|| {
-                self.count_row(false, bytes);
-                time + value
-            });
-        };
+        let line = self.lines.get_mut(source);
+        let line = line.filter(|line| line.open.rows != 0)?;
         let at = line.open.bytes as usize;
         if line.open.rows == u16::MAX {
             return None;
@@ -118,8 +107,8 @@ impl Buffers {
                 .is_none_or(|line| line.open.rows == 0)
     }
 
-    /// Appends rows as [`Buffers::replay_number`] does, up to the first row of a source without a small block, or whose
-    /// block accepts no more rows. Returns the number of rows appended.
+    /// Does the same for rows that follow others in small blocks, up to the first row of a source without such a block, or
+    /// whose block accepts no more rows. Returns the number of rows appended.
     pub fn replay_neighbours(&mut self, rows: &Neighbours) -> usize {
         let (count, bytes) = self.small.append_neighbours(rows);
         self.count_rows(count, bytes);

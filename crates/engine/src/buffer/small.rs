@@ -213,21 +213,12 @@ impl SmallBlocks {
         (time, value): (i64, Number),
     ) -> Option<((Coded, Coded), usize)> {
         let stored = self.stored(source)?;
-        if !stored.continues(NUMBER_BYTES) || limit.is_reached(stored.state) {
-            return None;
-        }
-        let (mut times, mut column) = stored.small().column_states(field_type);
+        let (row, coded) = stored.next_row(field_type, tick, limit, (time, value))?;
         let (block, figures) = (stored.range, stored.figures);
-        let coded = (
-            row::code_time(time, &mut times, false),
-            value.code(&mut column),
-        );
-        let mut row = [0; NUMBER_BYTES];
-        let bytes = run::put_number(coded.0, coded.1, &mut row);
-        let string = self.extend(source, &block, figures, &row[..bytes]);
-        string[block.start] = nth(source, column.hopeless);
-        string[figures..figures + 2].copy_from_slice(&tick.to_le_bytes());
-        Some((coded, bytes))
+        self.last = Some((source, block.end + row.len));
+        let string = self.buffers.insert(group(source), block.end, row.bytes());
+        row.count(source, &mut string[block.start..], figures - block.start);
+        Some((coded, row.len))
     }
 
     /// Appends the first row to the small block of a source. Returns `None` if the source has no small block without
@@ -250,27 +241,6 @@ impl SmallBlocks {
         (small.state.touched, small.hopeless) = (tick, column.hopeless);
         self.put(source, &small);
         Some((coded, bytes))
-    }
-
-    /// Appends an encoded row to the small block of a source. Returns false if the source has no small block with a row,
-    /// or if the block has no space.
-    pub fn append_encoded(&mut self, source: u32, row: &[u8]) -> bool {
-        let stored = self.stored(source);
-        let Some(stored) = stored.filter(|stored| stored.continues(row.len())) else {
-            return false;
-        };
-        let (block, figures) = (stored.range, stored.figures);
-        self.extend(source, &block, figures, row);
-        true
-    }
-
-    /// Adds a row that fits to the block at a range, with its figures. Returns the string of the group.
-    fn extend(&mut self, source: u32, at: &Range<usize>, figures: usize, row: &[u8]) -> &mut [u8] {
-        self.last = Some((source, at.end + row.len()));
-        let string = self.buffers.insert(group(source), at.end, row);
-        string[at.start + 1] += row.len() as u8;
-        string[figures + 2] += 1;
-        string
     }
 
     fn replace(&mut self, source: u32, small: Option<&Small>) {
@@ -374,6 +344,29 @@ impl Stored<'_> {
         self.state.rows != 0 && has_space(self.state, bytes)
     }
 
+    /// Encodes a number that follows the last row. Returns the row, and the codes of its time and value. Returns `None` if
+    /// the block has no row, or accepts no more rows.
+    fn next_row(
+        &self,
+        field_type: FieldType,
+        tick: u16,
+        limit: Limit,
+        (time, value): (i64, Number),
+    ) -> Option<(NewRow, (Coded, Coded))> {
+        if !self.continues(NUMBER_BYTES) || limit.is_reached(self.state) {
+            return None;
+        }
+        let (mut times, mut column) = self.small().column_states(field_type);
+        let coded = (
+            row::code_time(time, &mut times, false),
+            value.code(&mut column),
+        );
+        let mut row = NewRow::default();
+        row.len = run::put_number(coded.0, coded.1, &mut row.bytes);
+        row.change = Some((column.hopeless, tick));
+        Some((row, coded))
+    }
+
     fn small(&self) -> Small {
         let mut small = Small::new(self.state, self.hopeless, &[]);
         if let [codes, rest @ ..] = self.rows {
@@ -383,6 +376,31 @@ impl Stored<'_> {
         }
         small.state = self.state;
         small
+    }
+}
+
+/// Row of one number in its journal encoding, for a block with a row.
+#[derive(Clone, Copy, Default)]
+struct NewRow {
+    bytes: [u8; NUMBER_BYTES],
+    len: usize,
+    /// The flag of the block, and the arrival of the row. `None` for rows of a journal.
+    change: Option<(bool, u16)>,
+}
+
+impl NewRow {
+    fn bytes(&self) -> &[u8] {
+        &self.bytes[..self.len]
+    }
+
+    /// Counts the row in a block behind which it was added. `figures` is their position in the block.
+    fn count(&self, source: u32, block: &mut [u8], figures: usize) {
+        block[1] += self.len as u8;
+        block[figures + 2] += 1;
+        if let Some((is_hopeless, tick)) = self.change {
+            block[0] = nth(source, is_hopeless);
+            block[figures..figures + 2].copy_from_slice(&tick.to_le_bytes());
+        }
     }
 }
 

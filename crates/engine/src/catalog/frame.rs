@@ -339,20 +339,17 @@ pub fn pass_name(cursor: &mut Cursor<'_>) -> Result<usize, Short> {
         cursor.text()?;
         return cursor.count(SourceKey::MAX_BYTES / 2);
     }
-    let mut key = cursor.clone();
-    key.bytes()?;
-    let tags = key.count(SourceKey::MAX_BYTES)?;
-    pass_key(cursor)?;
-    Ok(tags)
+    pass_key(cursor)
 }
 
-/// Passes a key without reading it.
-pub fn pass_key(cursor: &mut Cursor<'_>) -> Result<(), Short> {
+/// Passes a key without reading it. Returns the number of its tags.
+pub fn pass_key(cursor: &mut Cursor<'_>) -> Result<usize, Short> {
     cursor.bytes()?;
-    for _ in 0..2 * cursor.count(SourceKey::MAX_BYTES)? {
+    let tags = cursor.count(SourceKey::MAX_BYTES)?;
+    for _ in 0..2 * tags {
         cursor.bytes()?;
     }
-    Ok(())
+    Ok(tags)
 }
 
 /// Measurement of sources whose names are lost.

@@ -3,11 +3,10 @@
 //! Most sensors send at the same time, so rows often arrive in the order of their sources. The string of a group is then
 //! read and written once for all rows of its sources, instead of once for each.
 
-use super::{Common, SmallBlocks, Stored, find, group, nth, read};
+use super::{Common, NewRow, SmallBlocks, Stored, find, group, read};
 use crate::buffer::line::GROUP;
 use crate::buffer::number::{Limit, NUMBER_BYTES, Number};
-use crate::buffer::row::{self, Coded};
-use crate::buffer::run;
+use crate::buffer::row::Coded;
 use seiner_model::{FieldType, SourceId};
 
 /// Returns the number of the first sources that are of one group, in ascending order.
@@ -23,15 +22,6 @@ pub struct Neighbours {
     sources: [u32; GROUP],
     rows: [NewRow; GROUP],
     len: usize,
-}
-
-/// Row in its journal encoding.
-#[derive(Clone, Copy, Default)]
-pub(super) struct NewRow {
-    bytes: [u8; NUMBER_BYTES],
-    len: usize,
-    /// The flag of the block, and the arrival of the row. `None` for rows of a journal.
-    change: Option<(bool, u16)>,
 }
 
 impl Neighbours {
@@ -97,18 +87,7 @@ impl SmallBlocks {
         mut coded: impl FnMut(usize, (Coded, Coded)),
     ) -> (usize, usize) {
         self.append_each(sources.iter().map(|source| source.0), |index, stored| {
-            if !stored.continues(NUMBER_BYTES) || limit.is_reached(stored.state) {
-                return None;
-            }
-            let (mut times, mut column) = stored.small().column_states(field_type);
-            let (time, value) = number(index);
-            let codes = (
-                row::code_time(time, &mut times, false),
-                value.code(&mut column),
-            );
-            let mut row = NewRow::default();
-            row.len = run::put_number(codes.0, codes.1, &mut row.bytes);
-            row.change = Some((column.hopeless, tick));
+            let (row, codes) = stored.next_row(field_type, tick, limit, number(index))?;
             coded(index, codes);
             Some(row)
         })
@@ -140,14 +119,9 @@ impl SmallBlocks {
             at = stored.range.end;
             out.extend_from_slice(&string[copied..at]);
             let block = out.len() - stored.range.len();
-            let figures = block + stored.figures - stored.range.start;
-            out.extend_from_slice(&new.bytes[..new.len]);
-            out[block + 1] += new.len as u8;
-            out[figures + 2] += 1;
-            if let Some((is_hopeless, tick)) = new.change {
-                out[block] = nth(source, is_hopeless);
-                out[figures..figures + 2].copy_from_slice(&tick.to_le_bytes());
-            }
+            out.extend_from_slice(new.bytes());
+            let figures = stored.figures - stored.range.start;
+            new.count(source, &mut out[block..], figures);
             last = Some((source, out.len()));
             (copied, rows, bytes) = (at, rows + 1, bytes + new.len);
         }
@@ -161,9 +135,24 @@ impl SmallBlocks {
 }
 
 #[cfg(test)]
+impl SmallBlocks {
+    /// Appends an encoded row to the small block of a source. Returns whether it was appended.
+    pub(super) fn append_encoded(&mut self, source: u32, row: &[u8]) -> bool {
+        let mut rows = Neighbours {
+            len: 1,
+            ..Neighbours::default()
+        };
+        (rows.sources[0], rows.rows[0].len) = (source, row.len());
+        rows.rows[0].bytes[..row.len()].copy_from_slice(row);
+        self.append_neighbours(&rows) == (1, row.len())
+    }
+}
+
+#[cfg(test)]
 mod tests {
     use super::*;
     use crate::buffer::line::OpenState;
+    use crate::buffer::run;
     use crate::buffer::small::{Small, has_space};
     use proptest::prelude::*;
 
