@@ -32,7 +32,7 @@ const BINS: usize = (63 - LEAST_OCTAVE) * BINS_AN_OCTAVE;
 const WORTHWHILE: f64 = 0.1;
 /// Largest share of the space between V and Um for open segments and for the dead blocks that each
 /// lane still holds.
-const OPEN_SHARE: f64 = 0.25;
+const OPEN_SHARE: f64 = 0.125;
 
 /// Divisor of the measured bytes: intervals are recomputed when 1/32 of them is new.
 const FRESH_SHARE: f64 = 32.0;
@@ -495,9 +495,9 @@ mod tests {
             lanes.adapt(&fill);
             lanes.segment_bytes(1)
         };
-        // A quarter of C(Um − V), divided by 32, rounded down to a half, quarter … of R.
-        assert_eq!(size(0), 500_000, "742 kB a lane");
-        assert_eq!(size(50_000_000), 250_000, "351 kB a lane");
+        // An eighth of C(Um − V), divided by 32, rounded down to a half, quarter … of R.
+        assert_eq!(size(0), 250_000, "371 kB a lane");
+        assert_eq!(size(50_000_000), 125_000, "176 kB a lane");
         assert_eq!(size(94_000_000), 125_000, "never below the least");
         assert_eq!(size(99_000_000), 125_000);
     }

@@ -20,15 +20,13 @@
 mod fill;
 mod lanes;
 mod life;
-mod output;
 mod policy;
 mod segment;
 pub mod simulate;
 
 pub use fill::{Fill, Throttle, planing_segment_bytes};
 pub use lanes::{Lane, LaneId, LaneSettings, Lanes};
-pub use life::{Death, Rate};
-pub use output::coalesce;
+pub use life::{Death, Rate, SourcePace};
 pub use policy::{
     CostBenefit, Decision, Fifo, Fisherman, Greedy, Memory, MergePolicy, Patient, Policy, Victim,
     View, Why, least_dead_share,

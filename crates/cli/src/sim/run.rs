@@ -77,7 +77,6 @@ impl Run {
             "rewritten_bytes": counts.rewritten,
             "drops": counts.drops,
             "merges": counts.merges,
-            "outputs": counts.outputs,
             "merged_dead_share_sum": counts.merged_dead_share,
             "mean_u": outcome.mean_u,
             "peak_u": outcome.peak_u,

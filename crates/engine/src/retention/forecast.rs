@@ -6,14 +6,12 @@ use crate::retention::expected::{Clocks, Expected};
 use crate::retention::pace::Begun;
 use crate::sealing::queue::Taken;
 use crate::segment::Entry;
+use seiner_merge::SourcePace;
 
 /// Bytes over which the rate of a class is averaged.
 const RATE_WINDOW: f64 = (16 << 20) as f64;
 /// Duration of a block on the clock of rates.
 const BLOCK: i64 = 1000;
-/// Number of recent blocks averaged to estimate a source's row rate. A single block is a poor
-/// estimate if rows arrive at random.
-const PACE_BLOCKS: u64 = 16;
 
 impl Retention {
     /// Records block numbers with times by which they had been begun. A segment written by a merge
@@ -34,7 +32,7 @@ impl Retention {
     pub fn recall_paces(&mut self, begun: &Begun) {
         for (source, pace) in begun.paces() {
             if self.is_ring(source) {
-                *self.paces.of(source) = pace;
+                *self.paces.of(source) = SourcePace::found(pace);
             }
         }
     }
@@ -72,24 +70,19 @@ impl Retention {
         }
         let ring = keep.rows.map_or(Expected::Never, |ring| {
             *self.logged_rows.of(source) = taken.ordinal;
-            let pace = self.note_pace(taken);
+            let pace = self.note_pace(taken, ring);
             self.after_rows(ring, pace)
         });
         self.clocks().sooner(self.expect(class, last), ring)
     }
 
     /// Records that a block was filled. Returns the pace of its source.
-    fn note_pace(&mut self, taken: &Taken) -> f64 {
+    fn note_pace(&mut self, taken: &Taken, ring: u64) -> f64 {
         let rows = u64::from(taken.rows);
         let found = self.pace_since(taken.number, rows);
-        let known = taken.ordinal / rows.max(1);
         let pace = self.paces.of(taken.source);
-        let weight = match *pace > 0.0 {
-            true => known.clamp(1, PACE_BLOCKS) as f32,
-            false => 1.0,
-        };
-        *pace += (found as f32 - *pace) / weight;
-        f64::from(*pace)
+        pace.add(found as f32, ring / rows.max(1));
+        pace.mean().unwrap_or(found)
     }
 
     /// Returns the blocks begun per row of a source since the block number `since`.
@@ -97,8 +90,8 @@ impl Retention {
         self.block.saturating_sub(since).max(1) as f64 / rows.max(1) as f64
     }
 
-    /// Returns when an existing block is expected to die. Assumes that the rows of a ring arrived
-    /// at a steady rate since the block was begun.
+    /// Returns when an existing block is expected to die. If the rows of a ring that arrived since the block was begun
+    /// show another rate than the source's pace, their rate counts.
     pub fn remaining(&self, entry: &Entry) -> Expected {
         let class = self.class_of(entry.source);
         let keep = self.classes.list()[class as usize].keep;
@@ -106,11 +99,9 @@ impl Retention {
             let rows = self.logged_rows.get(entry.source);
             let since = rows.saturating_sub(entry.ordinal);
             let came = since + u64::from(entry.rows);
-            let mean = f64::from(self.paces.get(entry.source));
-            let pace = match mean > 0.0 && came < PACE_BLOCKS * u64::from(entry.rows) {
-                true => mean,
-                false => self.pace_since(entry.since, came),
-            };
+            let steady = self.pace_since(entry.since, came);
+            let blocks = came / u64::from(entry.rows).max(1);
+            let pace = self.paces.get(entry.source).mean_or(steady, blocks);
             self.after_rows(ring.saturating_sub(since), pace)
         });
         self.clocks().sooner(self.expect(class, entry.last), ring)

@@ -41,7 +41,7 @@ use crate::maps::HashMap;
 use crate::members::Members;
 use crate::segment::Entry;
 use roaring::RoaringBitmap;
-use seiner_merge::Rate;
+use seiner_merge::{Rate, SourcePace};
 use seiner_model::Interval;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -87,7 +87,7 @@ pub struct Retention {
     durable_rows: Counts,
     /// Number of blocks begun per row, for each source in a ring: an average over its latest
     /// [`PACE_BLOCKS`].
-    paces: Counts<f32>,
+    paces: Counts<SourcePace>,
     /// Latest beginning of a sealed block of each source, or the end of a block that is partly
     /// overwritten. A block that begins no later may overwrite another block. In the order of times,
     /// from 1 on.

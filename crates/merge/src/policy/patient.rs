@@ -33,19 +33,19 @@ impl Policy for Patient {
 
 /// Returns the fill up to which nothing is merged: Um, or higher if V is high.
 ///
-/// At `(1 + V)/2`, half of the bytes that are not live are dead, so there are segments worth
-/// merging however full of live blocks the store is. The result stays below [`EARLY`] of the space
+/// At `1 − (1 − V)/4`, three quarters of the bytes that are not live are dead, or in segments being filled. Without
+/// this space, a merge rewrites blocks that would soon have died. The result stays below [`EARLY`] of the space
 /// without reserve and output, because merges must start before writers are slowed for lack of
 /// space; in a small store with a large reserve that is earlier.
 fn content(view: &View) -> f64 {
     let fill = &view.fill;
     let kept = (fill.reserved + view.output_limit) as f64 / fill.budget.max(1) as f64;
     fill.um
-        .max(((1.0 + fill.v()) / 2.0).min(EARLY * (1.0 - kept)))
+        .max((1.0 - (1.0 - fill.v()) / 4.0).min(EARLY * (1.0 - kept)))
 }
 
 /// Largest share of the writers' space, less one merge output, at which nothing is merged yet.
-const EARLY: f64 = 0.97;
+const EARLY: f64 = 0.9775;
 
 /// Returns the distrust in predictions, 0 to 1, from the share of live bytes that outlived theirs.
 fn doubt(view: &View) -> f64 {

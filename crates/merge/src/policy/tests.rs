@@ -173,16 +173,32 @@ fn the_patient_skips_segments_that_die_soon() {
 }
 
 #[test]
-fn the_patient_stops_at_half_of_the_dead_bytes() {
-    // V = 0.9: nothing is merged up to 0.95.
-    let segments: Vec<SegmentStat> = (1..=10)
-        .map(|n| segment(n, 10, 0, Death::At(2000)))
+fn the_patient_waits_until_most_of_the_rest_is_dead() {
+    // V = 0.9. Nothing is merged up to 0.9775 of the space without an output, 0.9677.
+    let segments: Vec<SegmentStat> = (1..=100)
+        .map(|number| SegmentStat {
+            bytes: 10,
+            live: 9,
+            dead: 1,
+            ..segment(number, 0, 0, Death::At(2000))
+        })
         .collect();
-    assert!(Patient.choose(&view(&segments, 950)).is_empty());
-    let decision = Patient.choose(&view(&segments, 1000));
-    assert_eq!(decision.merge.len(), 0, "no space for any output");
-    let decision = Patient.choose(&view(&segments, 955));
-    assert_eq!(decision.merge.len(), 0, "45 bytes of space, 90 to keep");
+    let of = |used| {
+        let view = view(&segments, used);
+        let fill = Fill {
+            reserved: 0,
+            ..view.fill
+        };
+        Patient.choose(&View {
+            fill,
+            output_limit: 10,
+            ..view
+        })
+    };
+    assert!(of(967).is_empty());
+    assert_eq!(of(968).merge.len(), 1);
+    // With less live, three quarters of the rest are dead at an earlier fill, but Um is the least.
+    assert!(Patient.choose(&view(&segments[..50], 800)).is_empty());
 }
 
 #[test]

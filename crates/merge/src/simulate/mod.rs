@@ -153,21 +153,25 @@ impl<'a> Running<'a> {
         let lane = self.store.lane(arrival);
         self.store.expire();
         if !self.store.fits(lane, arrival.bytes) {
-            self.turn_over(lane)?;
+            self.turn_over(lane, arrival.bytes)?;
         }
         self.store.write(arrival, lane);
         Ok(())
     }
 
-    /// Seals the open segment of a lane, merges, and opens the next segment.
-    fn turn_over(&mut self, lane: LaneId) -> Result<(), Full> {
+    /// Seals the open segment of a lane and merges. Opens the next segment, unless the merge opened one with space for
+    /// `bytes` more.
+    fn turn_over(&mut self, lane: LaneId, bytes: u32) -> Result<(), Full> {
         self.store.seal(lane);
         self.merge();
         let u = self.store.fill().u();
         self.u_sum = (self.u_sum.0 + u, self.u_sum.1 + 1);
         self.fill.push((self.store.counts.arrived, u));
         self.store.counts.throttled_s += self.settings.throttle.delay_s(u);
-        self.store.open(lane)
+        match self.store.fits(lane, bytes) {
+            true => Ok(()),
+            false => self.store.open(lane),
+        }
     }
 
     /// Decides and carries out until a decision is empty.
@@ -217,7 +221,6 @@ impl Counts {
             drops: self.drops - before.drops,
             merges: self.merges - before.merges,
             merged_dead_share: self.merged_dead_share - before.merged_dead_share,
-            outputs: self.outputs - before.outputs,
             throttled_s: self.throttled_s - before.throttled_s,
         }
     }

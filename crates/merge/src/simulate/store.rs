@@ -2,7 +2,7 @@
 //! the engine.
 
 use super::workload::{Arrival, Keep};
-use crate::{Death, Decision, Fill, LaneId, Lanes, Rate, SegmentStat};
+use crate::{Death, Decision, Fill, LaneId, Lanes, SegmentStat, SourcePace};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 
@@ -24,11 +24,18 @@ struct Block {
 struct Source {
     ring: VecDeque<u32>,
     written: u32,
-    rate: Rate,
+    /// Time of the latest block.
+    latest: Option<i64>,
+    /// Nanoseconds between blocks.
+    pace: SourcePace,
 }
 
-/// Number of ring lengths over which a ring's rate is averaged.
-const RATE_TURNS: f64 = 4.0;
+impl Source {
+    /// Returns the blocks per second.
+    fn per_second(&self) -> Option<f64> {
+        self.pace.mean().map(|pace| 1e9 / pace)
+    }
+}
 
 /// Statistics and block ids of a segment.
 #[derive(Clone, Debug)]
@@ -86,8 +93,6 @@ pub struct Counts {
     pub merges: u64,
     /// Sum of D over the merged segments.
     pub merged_dead_share: f64,
-    /// Segments written by merges.
-    pub outputs: u64,
     /// Seconds of writers' delay, one delay for each segment that writers filled.
     pub throttled_s: f64,
 }
@@ -184,7 +189,7 @@ impl Store {
             Keep::Forever => Death::Never,
             Keep::Ring(blocks) => {
                 let source = self.sources.get(arrival.source as usize);
-                let rate = source.and_then(|source| source.rate.per_second());
+                let rate = source.and_then(Source::per_second);
                 Death::by_amount(arrival.at, u64::from(blocks), rate)
             }
         };
@@ -207,11 +212,6 @@ impl Store {
         })
     }
 
-    /// Returns whether writers may open another segment for `lane`.
-    pub fn has_space(&self, lane: LaneId) -> bool {
-        self.fill().headroom() >= self.segment_bytes(lane)
-    }
-
     /// Seals the open segment of `lane`, if there is one.
     pub fn seal(&mut self, lane: LaneId) {
         let Some(mut segment) = self.open.remove(&lane) else {
@@ -226,18 +226,25 @@ impl Store {
         }
     }
 
-    /// Opens a segment for `lane` and occupies all its space at once. Fails if writers have no
-    /// space.
+    /// Opens a segment of `lane` for a writer. Fails if writers have no space.
     pub fn open(&mut self, lane: LaneId) -> Result<(), Full> {
-        if !self.has_space(lane) {
-            return Err(Full { u: self.fill().u() });
+        let fill = self.fill();
+        if fill.headroom() < self.segment_bytes(lane) {
+            return Err(Full { u: fill.u() });
         }
-        let segment = self.segment(lane, self.segment_bytes(lane));
-        self.open.insert(lane, segment);
+        self.open_segment(lane);
         Ok(())
     }
 
-    fn segment(&mut self, lane: LaneId, bytes: u64) -> Segment {
+    /// Opens a segment for `lane` and occupies all its space at once. Seals the present one first.
+    fn open_segment(&mut self, lane: LaneId) {
+        self.seal(lane);
+        let segment = self.segment(lane);
+        self.open.insert(lane, segment);
+    }
+
+    fn segment(&mut self, lane: LaneId) -> Segment {
+        let bytes = self.segment_bytes(lane);
         let number = self.next_number;
         self.next_number += 1;
         self.used += bytes;
@@ -265,13 +272,7 @@ impl Store {
             self.sources.resize_with(source + 1, Source::default);
         }
         let id = self.block(arrival);
-        let open = self
-            .open
-            .get_mut(&lane)
-            .expect("the caller opened a segment of the lane");
-        open.stat.live += bytes;
-        open.blocks.push(id);
-        self.blocks[id as usize].segment = open.stat.number;
+        self.put(lane, id);
         self.live += bytes;
         self.counts.arrived += bytes;
         match arrival.keep {
@@ -289,11 +290,24 @@ impl Store {
         }
     }
 
+    /// Adds a block to the open segment of `lane`, in which it must fit.
+    fn put(&mut self, lane: LaneId, id: u32) {
+        let open = self
+            .open
+            .get_mut(&lane)
+            .expect("the caller opened a segment of the lane");
+        let block = &mut self.blocks[id as usize];
+        open.stat.live += u64::from(block.bytes);
+        open.blocks.push(id);
+        block.segment = open.stat.number;
+    }
+
     fn block(&mut self, arrival: &Arrival) -> u32 {
         let source = &mut self.sources[arrival.source as usize];
-        if let Keep::Ring(blocks) = arrival.keep {
-            let window = f64::from(blocks) * RATE_TURNS;
-            source.rate.add(1.0, arrival.at, window);
+        if let Keep::Ring(blocks) = arrival.keep
+            && let Some(latest) = source.latest.replace(arrival.at)
+        {
+            source.pace.add((arrival.at - latest) as f32, blocks.into());
         }
         source.written += 1;
         let block = Block {
@@ -353,7 +367,8 @@ impl Store {
             Keep::Ring(blocks) => {
                 let source = &self.sources[block.source as usize];
                 let left = (block.number + blocks).saturating_sub(source.written);
-                Death::by_amount(source.rate.at(), u64::from(left), source.rate.per_second())
+                let latest = source.latest.unwrap_or(self.now);
+                Death::by_amount(latest, left.into(), source.per_second())
             }
         }
     }
@@ -399,29 +414,15 @@ impl Store {
         lanes.map_or(0, |lanes| lanes.place(self.death(block), self.now))
     }
 
-    /// Writes the blocks that a merge keeps. Neighbouring lanes with few bytes share a segment.
-    fn write_again(&mut self, mut kept: Vec<(LaneId, u32)>) {
-        kept.sort_by_key(|&(lane, _)| lane);
-        let bytes = |store: &Store, id: u32| u64::from(store.blocks[id as usize].bytes);
-        let amounts: Vec<(LaneId, u64)> = kept
-            .iter()
-            .map(|&(lane, id)| (lane, bytes(self, id)))
-            .collect();
-        let mut kept = kept.into_iter();
-        let least = self.largest / 16;
-        for (lane, count) in crate::coalesce(&amounts, least, self.largest) {
-            let ids: Vec<u32> = kept.by_ref().take(count).map(|(_, id)| id).collect();
-            let payload = ids.iter().map(|&id| bytes(self, id)).sum();
-            let mut segment = self.segment(lane, payload);
-            segment.stat.live = payload;
-            for &id in &ids {
-                self.blocks[id as usize].segment = segment.stat.number;
+    /// Writes the blocks that a merge keeps into the open segments of their lanes, like new blocks.
+    fn write_again(&mut self, kept: Vec<(LaneId, u32)>) {
+        for (lane, id) in kept {
+            let bytes = self.blocks[id as usize].bytes;
+            if !self.fits(lane, bytes) {
+                self.open_segment(lane);
             }
-            segment.stat.dies = self.dies(&ids, segment.stat.number);
-            segment.blocks = ids;
-            self.sealed.insert(segment);
-            self.counts.rewritten += payload;
-            self.counts.outputs += 1;
+            self.put(lane, id);
+            self.counts.rewritten += u64::from(bytes);
         }
     }
 }

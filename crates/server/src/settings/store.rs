@@ -79,7 +79,8 @@ pub static SETTINGS: [Setting; 13] = [
         default: "0.95",
         form: "SHARE",
         help: "Share of `disk` at which merging begins. With a higher share, more data have expired before a merge, \
-               and merges rewrite fewer bytes. However, less space is left for a sudden increase of writes.",
+               and merges rewrite fewer bytes. However, less space is left for a sudden increase of writes. The policy \
+               `patient` begins later if more than four fifths of `disk` are live.",
         assign: |settings, text| {
             settings.merge_from = text
                 .parse()
