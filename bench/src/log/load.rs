@@ -13,6 +13,8 @@ pub(super) const ROWS_A_SECOND: u64 = 100_000;
 const PROBE_ROWS: usize = 1500;
 /// Number of segments in a budget: 4,000 sources of 50 blocks at V = 0.8 in segments of 400 blocks.
 const SEGMENTS: u64 = 625;
+/// Approximate bytes of a row of floats in a block.
+const FLOAT_BYTES: usize = 10;
 /// Approximate share of the budget in open segments. Overwritten rows are not dead until these
 /// segments are on disk.
 const OPEN: f64 = 0.015;
@@ -47,6 +49,9 @@ pub struct StoreLoad {
     /// Maximum bytes written to improve reads per byte stored.
     pub extra_writes: f64,
     pub values: Values,
+    /// Number of successive rows of a source, if values are floats. With a block's worth of rows,
+    /// blocks arrive at random (a Poisson process). With 1, they are nearly regular.
+    pub burst: usize,
 }
 
 /// Values of rows.
@@ -106,6 +111,15 @@ impl StoreLoad {
             policy,
             extra_writes: Options::default().extra_writes,
             values: Values::Floats,
+            burst: 1,
+        }
+    }
+
+    /// Returns the same load with a block's worth of rows of a source at a time.
+    pub fn in_bursts(self) -> StoreLoad {
+        StoreLoad {
+            burst: self.block_bytes as usize / FLOAT_BYTES,
+            ..self
         }
     }
 

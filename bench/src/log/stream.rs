@@ -60,6 +60,10 @@ pub struct Stream {
     draw: SourceSampler,
     rng: SplitMixRng,
     values: Values,
+    /// Number of successive rows of a source.
+    burst: usize,
+    /// Source of the present burst, and the number of its rows to come.
+    present: (usize, usize),
     /// Random characters, if rows are texts.
     signs: String,
 }
@@ -81,6 +85,8 @@ impl Stream {
             draw: SourceSampler::new(&rates),
             rng,
             values: load.values,
+            burst: load.burst,
+            present: (0, 0),
             signs,
         }
     }
@@ -96,7 +102,11 @@ impl Stream {
         let mut sources = Vec::with_capacity(BATCH);
         let mut values = Vec::with_capacity(BATCH);
         for _ in 0..BATCH {
-            sources.push(self.source());
+            if self.present.1 == 0 {
+                self.present = (self.source(), self.burst);
+            }
+            self.present.1 -= 1;
+            sources.push(self.present.0);
             let bits = self.rng.next_u64();
             values.push(f64::from_bits(match self.values {
                 Values::Fractions => 1.0f64.to_bits() | bits >> 12,

@@ -283,6 +283,13 @@ fn checks(measured: &[Measured], ages: &[Measured]) -> Vec<Check> {
             )
         })
         .into();
+    checks.push(Check::new(
+        "default, full store, blocks at random: σ = 1, V = 0.9",
+        ours(RANDOM, 1.0, 0.9),
+        Relation::AtMost,
+        Some(1.5),
+        "B/B",
+    ));
     for (sigma, v, to_beat) in CASES {
         let name =
             format!("default against the reference of 32 lanes, empty store: σ = {sigma}, V = {v}");

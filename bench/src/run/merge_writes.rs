@@ -50,8 +50,9 @@ const MIXED: &str = "five lifetimes, 1 h to 1 y, V = 0.7";
 const S1_V8: &str = "rings, σ = 1, V = 0.8";
 const S1_V9: &str = "rings, σ = 1, V = 0.9";
 const S05_V9: &str = "rings, σ = 0.5, V = 0.9";
+const RANDOM_V9: &str = "rings, σ = 1, V = 0.9, blocks at random";
 
-const CONTESTS: [Contest; 5] = [
+const CONTESTS: [Contest; 6] = [
     Contest {
         name: PLANING,
         load: |budget, policy| StoreLoad::ages(budget, 0.7, 1, 1.0, policy),
@@ -72,6 +73,10 @@ const CONTESTS: [Contest; 5] = [
     Contest {
         name: S05_V9,
         load: |budget, policy| StoreLoad::rings(budget, 0.9, 0.5, policy),
+    },
+    Contest {
+        name: RANDOM_V9,
+        load: |budget, policy| StoreLoad::rings(budget, 0.9, 1.0, policy).in_bursts(),
     },
 ];
 
@@ -265,7 +270,7 @@ fn checks(measured: &[Measured]) -> Vec<Check> {
             written(PLANING).map(|one| 1.1 * one),
         ),
     ];
-    for (workload, bound) in [(S1_V8, 1.05), (S1_V9, 1.4), (S05_V9, 1.5)] {
+    for (workload, bound) in [(S1_V8, 1.05), (S1_V9, 1.4), (S05_V9, 1.5), (RANDOM_V9, 1.5)] {
         let name = format!("the same, {workload}");
         checks.push(at_most(name, written(workload), Some(bound)));
     }
