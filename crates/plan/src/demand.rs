@@ -141,6 +141,9 @@ pub struct Demand {
     pub every_s: f64,
     /// Number of values of a sensor at each time.
     pub fields: u64,
+    /// Number of sensors of a host. The sensors of a host share the values of its tags, which take
+    /// less memory than values of their own.
+    pub per_host: u64,
     /// Retention classes, at least one.
     pub lifetimes: Vec<Lifetime>,
     /// Kind of values.
@@ -275,6 +278,7 @@ impl Demand {
             ("--sensors", self.sensors),
             ("--every", self.every_s),
             ("--fields", self.fields as f64),
+            ("--per-host", self.per_host as f64),
             ("--ram", self.ram),
             ("--processors", self.processors),
         ];
@@ -330,6 +334,7 @@ impl Demand {
             sensors: 1000.0,
             every_s: 10.0,
             fields: 1,
+            per_host: 1,
             lifetimes: Lifetime::of_all(86_400.0),
             values: Values::Decimals,
             clockwork: Clockwork::Regular,

@@ -28,6 +28,7 @@ pub fn read<'a>(
         sensors: 0.0,
         every_s: 10.0,
         fields: 1,
+        per_host: 1,
         lifetimes: Lifetime::of_all(365.0 * crate::words::DAY_S),
         values: Values::Decimals,
         clockwork: Clockwork::Regular,
@@ -68,6 +69,7 @@ fn put(
         "sensors" => demand.sensors = count(text)? as f64,
         "every" => demand.every_s = seconds(text)?,
         "fields" => demand.fields = count(text)?,
+        "per_host" => demand.per_host = count(text)?,
         "keep" => demand.lifetimes = Lifetime::of_all(seconds(text)?),
         "class" => {
             for one in text.split(';').filter(|one| !one.trim().is_empty()) {
@@ -93,8 +95,8 @@ fn put(
         "raid" => demand.raid = Some(raid(text)?),
         _ => {
             return Err(
-                "no such field; the fields are sensors, every, fields, keep, class, values, jittered, synced, ram, \
-                 processors, space, budget, tbw and raid"
+                "no such field; the fields are sensors, every, fields, per_host, keep, class, values, jittered, \
+                 synced, ram, processors, space, budget, tbw and raid"
                     .to_string(),
             );
         }
@@ -230,6 +232,7 @@ mod tests {
             [
                 ("sensors", "1e6"),
                 ("every", "1m"),
+                ("per_host", "100"),
                 ("class", "raw:90%:30d:accel; rest:10%:1y"),
                 ("jittered", "on"),
                 ("budget", "500 GB"),
@@ -242,6 +245,7 @@ mod tests {
             (demand.sensors, demand.every_s, demand.ram),
             (1e6, 60.0, 8e9)
         );
+        assert_eq!(demand.per_host, 100);
         assert_eq!(demand.lifetimes.len(), 2);
         assert_eq!(demand.budget, Some(5e11));
         for (field, text, words) in [

@@ -310,6 +310,20 @@ pub fn gallery(machine: &Demand) -> Vec<(&'static str, Demand)> {
                 8.0,
             ),
         ),
+        (
+            "hosts with a hundred sensors each",
+            Demand {
+                per_host: 100,
+                ..of(
+                    10_000_000.0,
+                    300.0,
+                    1,
+                    Values::Decimals,
+                    Clockwork::Regular,
+                    4.0,
+                )
+            },
+        ),
     ]
 }
 

@@ -373,6 +373,23 @@ mod tests {
     use super::*;
 
     #[test]
+    fn sensors_with_the_tags_of_a_host_take_less_memory() {
+        let source_bytes = |per_host| {
+            let demand = Demand {
+                per_host,
+                ..Demand::of_tests()
+            };
+            let subject = Subject {
+                demand: &demand,
+                is_over: &|| false,
+            };
+            rate(&subject).unwrap().1
+        };
+        let (own, shared) = (source_bytes(1), source_bytes(100));
+        assert!(shared < 0.7 * own, "{shared} and {own} bytes");
+    }
+
+    #[test]
     fn a_trial_has_fewer_sources_of_many_fields() {
         let of = |fields| {
             let demand = Demand {

@@ -18,6 +18,7 @@ export const QUESTIONS: Question[] = [
   { name: 'sensors', label: 'Sensors', hint: 'such as 1e6', title: 'Number of sensors' },
   { name: 'every', label: 'Each sends every', hint: '10s', title: 'Time between two rows of a sensor' },
   { name: 'fields', label: 'Values per row', hint: '1', title: 'Number of values in a row' },
+  { name: 'per_host', rare: true, label: 'Sensors of a host', hint: '1', title: 'They share its tag values, which takes less memory. 1: each sensor has a tag value of its own' },
   { name: 'keep', label: 'Keep for', hint: '365d', title: 'Maximum age of samples, such as 30d or 5y' },
   { name: 'values', label: 'Values are', hint: '', title: 'Determines how well the values compress', choices: [['', 'decimals that change a little'], ['counters', 'counters'], ['floats', 'floats with all digits']] },
   { name: 'space', label: 'Disk space', hint: 'free here', title: 'Such as 2TB' },
@@ -49,7 +50,7 @@ export function command(demand: Demand, origin: string): string {
   for (const [name, text] of Object.entries(demand)) {
     if (name === 'own') words.push('--from', origin);
     else if (name === 'jittered' || name === 'synced') words.push(`--${name}`);
-    else for (const one of name === 'class' ? text.split(';') : [text]) words.push(`--${name}`, quoted(one.trim()));
+    else for (const one of name === 'class' ? text.split(';') : [text]) words.push(`--${name.replace('_', '-')}`, quoted(one.trim()));
   }
   return words.join(' ');
 }

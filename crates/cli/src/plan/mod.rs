@@ -44,6 +44,10 @@ pub struct Plan {
     /// Number of values per row [default: 1]
     #[arg(long, value_parser = count, conflicts_with = "like")]
     fields: Option<u64>,
+    /// Number of sensors of a host. They share its tag values, so that a sensor takes about half of the memory. 1: each
+    /// sensor has a tag value of its own.
+    #[arg(long, value_name = "N", value_parser = count, default_value = "1")]
+    per_host: u64,
     /// Age up to which samples are kept, such as 30d or 5y. A longer age needs more disk.
     #[arg(long, value_parser = seconds, default_value = "365d")]
     keep: f64,
@@ -157,6 +161,7 @@ impl Plan {
             sensors: self.sensors.unwrap_or(1) as f64,
             every_s: self.every.unwrap_or(EVERY_S),
             fields: self.fields.unwrap_or(1),
+            per_host: self.per_host,
             lifetimes: match self.classes.is_empty() {
                 true => Lifetime::of_all(self.keep),
                 false => self.classes.clone(),

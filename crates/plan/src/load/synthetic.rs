@@ -36,14 +36,7 @@ impl SyntheticLoad {
         let fields = demand.fields;
         let mut sources = Vec::new();
         for sensor in 0..sensors {
-            let key = SourceKey::new(
-                "planned",
-                [
-                    ("sensor", format!("{sensor:07}")),
-                    ("site", format!("{:03}", sensor % 997)),
-                ],
-            )?;
-            sources.push(engine.register(&key)?);
+            sources.push(engine.register(&key(sensor, demand.per_host.max(1))?)?);
         }
         Ok(SyntheticLoad {
             values: demand.values,
@@ -135,6 +128,19 @@ impl SyntheticLoad {
         }
         Ok(())
     }
+}
+
+/// Returns the key of a sensor. Without hosts, each sensor has a tag value of its own.
+fn key(sensor: u64, per_host: u64) -> anyhow::Result<SourceKey> {
+    let host = sensor / per_host;
+    let site = ("site", format!("{:03}", host % 997));
+    Ok(match per_host {
+        1 => SourceKey::new("planned", [("sensor", format!("{sensor:07}")), site])?,
+        _ => {
+            let sensor = ("sensor", format!("{:03}", sensor % per_host));
+            SourceKey::new("planned", [("host", format!("{host:07}")), sensor, site])?
+        }
+    })
 }
 
 #[cfg(test)]

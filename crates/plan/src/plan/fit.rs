@@ -56,9 +56,13 @@ pub fn obstacles(
     let memory = most_memory(demand);
     if names > memory * NAMES {
         obstacles.push(format!(
-            "names of the sensors alone take {} of memory, the store may have {}",
+            "names of the sensors alone take {} of memory, the store may have {}{}",
             bytes(names),
-            bytes(memory)
+            bytes(memory),
+            match demand.per_host {
+                1 => ". Sensors of a host share its tags: --per-host N plans for N sensors of each host",
+                _ => "",
+            }
         ));
     }
     if forecast.index_bytes > memory * 0.5 {

@@ -352,7 +352,14 @@ fn memory(
     lines.detail("  in use", bytes(forecast.memory), Origin::Modelled);
     lines.detail(
         "  names and look-up",
-        format!("{} a sensor", bytes(calibration.source_bytes)),
+        format!(
+            "{} a sensor, {}",
+            bytes(calibration.source_bytes),
+            match demand.per_host {
+                1 => "each with a tag value of its own".to_string(),
+                sensors => format!("{sensors} with the tags of each host"),
+            }
+        ),
         Origin::Tried,
     );
     lines.detail(

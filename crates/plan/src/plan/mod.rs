@@ -216,6 +216,7 @@ mod tests {
             sensors: 10_000.0,
             every_s: 10.0,
             fields: 4,
+            per_host: 1,
             lifetimes: Lifetime::of_all(30.0 * DAY_S),
             budget: None,
             values: Values::Decimals,
@@ -360,7 +361,7 @@ mod tests {
         assert!(
             plan.obstacles
                 .iter()
-                .any(|obstacle| obstacle.contains("names")),
+                .any(|obstacle| obstacle.contains("names") && obstacle.contains("--per-host")),
             "{:?}",
             plan.obstacles
         );
