@@ -39,7 +39,7 @@ const LEAST_SEGMENTS: u64 = 8;
 const LATEST_UM: f64 = 0.975;
 /// Minimum of Um.
 const LEAST_UM: f64 = 0.1;
-/// Delay of writers. It begins later than the papers' because merging begins at 0.95.
+/// Delay of writers. It begins later than the papers' because merging begins at 0.95 or later.
 const THROTTLE: Throttle = Throttle { ul: 0.98, uh: 1.0 };
 /// Bytes for which a writer waits [`Throttle::delay_s`].
 const THROTTLE_BYTES: f64 = (1 << 20) as f64;

@@ -160,6 +160,6 @@ fn merges_that_follow_each_other_stay_within_a_small_budget() {
         assert!(used <= BUDGET, "{used} bytes are used of {BUDGET}");
     }
     let merged = engine.status().segments_merged;
-    assert!(merged > 10, "{merged} segments were merged");
+    assert!(merged > 8, "{merged} segments were merged");
     assert!(disk.most_used() <= BUDGET);
 }

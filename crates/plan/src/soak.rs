@@ -316,7 +316,7 @@ pub fn gallery(machine: &Demand) -> Vec<(&'static str, Demand)> {
                 per_host: 100,
                 ..of(
                     10_000_000.0,
-                    300.0,
+                    900.0,
                     1,
                     Values::Decimals,
                     Clockwork::Regular,
