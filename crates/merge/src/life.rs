@@ -48,8 +48,8 @@ impl Death {
     }
 }
 
-/// Measured rate: an average over the latest `window` of the amount; older amounts fade. For a
-/// ring, a window of a few ring lengths is steady enough to predict when a block is overwritten.
+/// Measured rate: an average over the latest `window` of the amount; older amounts fade. The pace of
+/// a source in a ring is a [`SourcePace`].
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Rate {
     /// Time of the latest arrival; 0 before the first.
@@ -80,11 +80,6 @@ impl Rate {
     /// Returns the nanoseconds per unit of the amount; `None` before there is a measurement.
     pub fn pace(&self) -> Option<f64> {
         (self.pace > 0.0).then_some(self.pace)
-    }
-
-    /// Returns the time of the latest arrival; 0 before the first.
-    pub fn at(&self) -> i64 {
-        self.at
     }
 }
 

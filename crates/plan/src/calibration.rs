@@ -111,11 +111,8 @@ impl Calibration {
     /// # Errors
     /// As for [`Calibration::make`].
     pub fn resized(&self, demand: &Demand) -> anyhow::Result<Calibration> {
-        let demand = &Subject {
-            demand: &demand.generated(),
-            is_over: &|| false,
-        };
-        let starts = Starts::make(demand, self.generated_row)?;
+        let generated = demand.generated();
+        let starts = Starts::make(&Subject::uninterrupted(&generated), self.generated_row)?;
         Ok(Calibration {
             empty_s: starts.empty_s,
             replay_s: starts.replay_s,
@@ -306,10 +303,7 @@ mod tests {
                 values,
                 ..Demand::of_tests()
             };
-            let subject = Subject {
-                demand: &demand,
-                is_over: &|| false,
-            };
+            let subject = Subject::uninterrupted(&demand);
             let row_bytes = row_bytes(&subject).unwrap();
             let calibration = Calibration {
                 row_bytes,

@@ -113,6 +113,16 @@ impl Deref for Subject<'_> {
     }
 }
 
+impl<'a> Subject<'a> {
+    /// Returns a demand whose trials nothing ends early.
+    pub fn uninterrupted(demand: &'a Demand) -> Subject<'a> {
+        Subject {
+            demand,
+            is_over: &|| false,
+        }
+    }
+}
+
 impl Subject<'_> {
     /// Returns an error if the trials must end early.
     fn go_on(&self) -> anyhow::Result<()> {
@@ -379,11 +389,7 @@ mod tests {
                 per_host,
                 ..Demand::of_tests()
             };
-            let subject = Subject {
-                demand: &demand,
-                is_over: &|| false,
-            };
-            rate(&subject).unwrap().1
+            rate(&Subject::uninterrupted(&demand)).unwrap().1
         };
         let (own, shared) = (source_bytes(1), source_bytes(100));
         assert!(shared < 0.7 * own, "{shared} and {own} bytes");
@@ -396,11 +402,7 @@ mod tests {
                 fields,
                 ..Demand::of_tests()
             };
-            let subject = Subject {
-                demand: &demand,
-                is_over: &|| false,
-            };
-            subject.few(4096) * fields
+            Subject::uninterrupted(&demand).few(4096) * fields
         };
         assert_eq!((of(1), of(4), of(8)), (4096, 16384, 16384));
         assert!(of(1024) <= 16384 && of(1 << 40) > 0);

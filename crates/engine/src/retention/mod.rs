@@ -85,8 +85,7 @@ pub struct Retention {
     logged_rows: Counts,
     /// Rows up to the latest block on disk, for each source in a ring.
     durable_rows: Counts,
-    /// Number of blocks begun per row, for each source in a ring: an average over its latest
-    /// [`PACE_BLOCKS`].
+    /// Number of blocks begun per row, for each source in a ring.
     paces: Counts<SourcePace>,
     /// Latest beginning of a sealed block of each source, or the end of a block that is partly
     /// overwritten. A block that begins no later may overwrite another block. In the order of times,
