@@ -32,9 +32,10 @@ test.describe('plan', () => {
     await page.goto('/');
     await page.getByRole('link', { name: 'Plan' }).click();
     await expect(page).toHaveTitle('Plan · Seiner');
-    await page.getByLabel('Sensors').fill('1e5');
+    await page.getByLabel('Sensors', { exact: true }).fill('1e5');
     await expect(page.getByLabel('Memory')).toBeHidden();
     await page.getByText('More', { exact: true }).click();
+    await page.getByLabel('Sensors of a host').fill('100');
     await page.getByLabel('Memory').fill('8GiB');
     await page.getByLabel('Memory').press('Enter');
     await expect(page.getByText('It fits this machine.')).toBeVisible();
@@ -46,10 +47,10 @@ test.describe('plan', () => {
     const saved = page.waitForEvent('download');
     await page.getByRole('link', { name: 'Save as seiner.toml' }).click();
     expect((await saved).suggestedFilename()).toBe('seiner.toml');
-    await expect(page.getByText('seiner plan --sensors 1e5 --ram 8GiB')).toBeVisible();
-    await expect.poll(() => hash(page)).toBe('#/plan?sensors=1e5&ram=8GiB');
+    await expect(page.getByText('seiner plan --sensors 1e5 --per-host 100 --ram 8GiB')).toBeVisible();
+    await expect.poll(() => hash(page)).toBe('#/plan?sensors=1e5&per_host=100&ram=8GiB');
     await page.reload();
-    await expect(page.getByLabel('Sensors')).toHaveValue('1e5');
+    await expect(page.getByLabel('Sensors', { exact: true })).toHaveValue('1e5');
     await expect(page.getByLabel('Memory')).toHaveValue('8GiB');
     await expect(page.getByLabel('Memory')).toBeVisible();
     await expect(page.getByText('It fits this machine.')).toBeVisible();
