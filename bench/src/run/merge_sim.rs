@@ -52,6 +52,8 @@ struct Setup {
     name: &'static str,
     #[serde(skip)]
     arrivals: Arrivals,
+    #[serde(skip)]
+    rate_blocks: Option<u32>,
     from_empty: bool,
     /// Length of the warm-up, in capacities.
     warm_up: u64,
@@ -61,6 +63,7 @@ struct Setup {
 const STEADY: Setup = Setup {
     name: "a full store, a block a period",
     arrivals: Arrivals::Steady,
+    rate_blocks: None,
     from_empty: false,
     warm_up: 4,
     measured: 4,
@@ -68,6 +71,11 @@ const STEADY: Setup = Setup {
 const RANDOM: Setup = Setup {
     name: "a full store, blocks at random",
     arrivals: Arrivals::Random,
+    ..STEADY
+};
+const CHANGING: Setup = Setup {
+    name: "a full store, a block a period, rates that change",
+    rate_blocks: Some(400),
     ..STEADY
 };
 const EMPTY: Setup = Setup {
@@ -118,11 +126,12 @@ pub fn run(settings: &MergeSimSettings, places: &OutputPaths) -> Result<()> {
     report.notes.push(
         "In a store that begins empty, the rings of slow sources stay incomplete for long: V stays below the given value, \
          which is easier. The reference values are closest to this case. A full store begins with all its live blocks. \
-         Blocks at random (a Poisson process) die up to a third earlier or later than any forecast."
+         Blocks at random (a Poisson process) die up to a third earlier or later than any forecast. Rates that change \
+         are drawn anew from the same distribution, after 400 blocks of a source on average: eight rings."
             .to_string(),
     );
     let mut measured = Vec::new();
-    for setup in [STEADY, RANDOM, EMPTY, EMPTY_RANDOM] {
+    for setup in [STEADY, RANDOM, CHANGING, EMPTY, EMPTY_RANDOM] {
         let (rows, of_setup) = cases(settings, setup);
         let mut table = Table::new(
             format!("Beginning with {}", setup.name),
@@ -154,6 +163,7 @@ fn cases(settings: &MergeSimSettings, setup: Setup) -> (Vec<Vec<String>>, Vec<Me
     for (sigma, v, to_beat) in CASES {
         let workload = Workload {
             arrivals: setup.arrivals,
+            rate_blocks: setup.rate_blocks,
             from_empty: setup.from_empty,
             ..Workload::rings(settings.sources, settings.ring, sigma, settings.seed)
         };
@@ -288,6 +298,13 @@ fn checks(measured: &[Measured], ages: &[Measured]) -> Vec<Check> {
         ours(RANDOM, 1.0, 0.9),
         Relation::AtMost,
         Some(1.5),
+        "B/B",
+    ));
+    checks.push(Check::new(
+        "default, full store, rates that change: σ = 1, V = 0.9",
+        ours(CHANGING, 1.0, 0.9),
+        Relation::AtMost,
+        Some(1.4),
         "B/B",
     ));
     for (sigma, v, to_beat) in CASES {

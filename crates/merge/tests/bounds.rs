@@ -72,6 +72,17 @@ fn writes_stay_low_at_nine_tenths_with_blocks_at_random() {
     assert!(written <= 1.5, "{written}");
 }
 
+/// After eight rings on average the rate of a source changes, often several times over. Forecasts follow in a few blocks.
+#[test]
+fn writes_stay_low_at_nine_tenths_with_rates_that_change() {
+    let workload = Workload {
+        rate_blocks: Some(400),
+        ..rings(1.0)
+    };
+    let written = ours(&workload, 0.9).written_per_byte();
+    assert!(written <= 1.35, "{written}");
+}
+
 /// Five classes from an hour to a year, with equal flow.
 #[test]
 fn mixed_lifetimes_cost_as_little_as_one() {

@@ -69,6 +69,9 @@ pub struct Merge {
     /// Arrival pattern of the blocks of a source.
     #[arg(long, value_enum, default_value_t = Arrivals::Steady)]
     arrivals: Arrivals,
+    /// Number of blocks of a source after which its rate changes, on average. Without it, rates do not change.
+    #[arg(long, value_name = "BLOCKS", value_parser = clap::value_parser!(u32).range(1..))]
+    rate_blocks: Option<u32>,
     /// Start with an empty store instead of a full one. Slow sources then take long to fill their
     /// rings.
     #[arg(long)]
@@ -190,6 +193,7 @@ impl Merge {
             )
         };
         workload.from_empty = self.from_empty;
+        workload.rate_blocks = self.rate_blocks;
         workload.arrivals = match self.arrivals {
             Arrivals::Steady => simulate::Arrivals::Steady,
             Arrivals::Random => simulate::Arrivals::Random,

@@ -63,6 +63,8 @@ pub struct Workload {
     pub classes: Vec<Class>,
     /// Distribution of the arrival times.
     pub arrivals: Arrivals,
+    /// Blocks of a source after which its rate is drawn anew, on average; `None` if rates do not change.
+    pub rate_blocks: Option<u32>,
     /// True if the stream begins with an empty store. If so, slow sources need many times the
     /// capacity to fill their rings, and V stays below its target until then. If not, all data that
     /// will be live is there from the start, which is harder for the policy.
@@ -86,6 +88,7 @@ impl Workload {
                 flow: 1.0,
             }],
             arrivals: Arrivals::Steady,
+            rate_blocks: None,
             from_empty: false,
             block_bytes: 64 << 10,
             seed,
@@ -127,6 +130,8 @@ struct Source {
     keep: Keep,
     /// Mean nanoseconds between the source's blocks.
     gap: f64,
+    /// Mean nanoseconds between the blocks of a source with the median rate.
+    median_gap: f64,
 }
 
 /// Endless iterator over the blocks of a workload, in the order of arrival. Blocks before time 0
@@ -135,6 +140,9 @@ pub struct Stream {
     sources: Vec<Source>,
     next: BinaryHeap<Reverse<(i64, u32)>>,
     arrivals: Arrivals,
+    sigma: f64,
+    /// Probability that the rate of a source is drawn anew at a block.
+    change: f64,
     block_bytes: u32,
     rng: SplitMixRng,
 }
@@ -159,6 +167,10 @@ impl Stream {
             sources,
             next,
             arrivals: workload.arrivals,
+            sigma: workload.sigma,
+            change: workload
+                .rate_blocks
+                .map_or(0.0, |blocks| 1.0 / f64::from(blocks)),
             block_bytes: workload.block_bytes,
             rng,
         }
@@ -170,7 +182,10 @@ impl Iterator for Stream {
 
     fn next(&mut self) -> Option<Arrival> {
         let Reverse((at, number)) = self.next.pop()?;
-        let source = &self.sources[number as usize];
+        let source = &mut self.sources[number as usize];
+        if self.change > 0.0 && self.rng.positive_unit() <= self.change {
+            source.gap = source.median_gap / self.rng.lognormal(self.sigma);
+        }
         let gap = match self.arrivals {
             Arrivals::Steady => source.gap,
             Arrivals::Random => source.gap * self.rng.exponential(),
@@ -204,6 +219,7 @@ fn sources(workload: &Workload, rng: &mut SplitMixRng) -> Vec<Source> {
         sources.extend(rates.iter().map(|rate| Source {
             keep,
             gap: SECOND / (rate * scale),
+            median_gap: SECOND / scale,
         }));
     }
     sources
