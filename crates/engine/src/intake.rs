@@ -9,7 +9,9 @@ use crate::error::{Error, Reason, Receipt};
 use crate::head::Head;
 use crate::locks::HeadGuard;
 use crate::writers::Turn;
-use seiner_model::{Batch, Cell, Columns, FieldType, Notation, SourceId, SourceKey, Value};
+use seiner_model::{
+    Batch, Cell, Column, Columns, FieldColumn, FieldType, Notation, SourceId, SourceKey, Value,
+};
 use std::ops::Range;
 
 /// Number that stands for a rejected row instead of a source.
@@ -129,6 +131,19 @@ pub(crate) fn append_columns(
             fields.len(),
             columns.fields.len()
         )));
+    }
+    if let (
+        [field],
+        [
+            FieldColumn {
+                present: None,
+                values: Column::F64(values),
+            },
+        ],
+    ) = (fields, &columns.fields[..])
+    {
+        let sources = vec![source; columns.times.len()];
+        return append_samples(core, field, &sources, &columns.times, values);
     }
     // Position of the next value in each column.
     let mut next = vec![0; fields.len()];
@@ -418,7 +433,7 @@ mod tests {
     use super::*;
     use crate::jobs::testing::{World, options};
     use crate::options::Options;
-    use seiner_model::{Column, FieldColumn, Strings};
+    use seiner_model::Strings;
 
     #[test]
     fn sources_get_the_numbers_of_their_keys() {

@@ -166,7 +166,7 @@ impl Written {
         }
         if !rows.singles.numbers.is_empty() {
             let receipt = app.store.append(&LineNotation, &rows.singles.batch)?;
-            self.note(&receipt, &rows.singles.numbers);
+            self.note(&receipt, |row| rows.singles.numbers[row]);
         }
         let keys: Vec<&SourceKey> = rows.sources.iter().map(|rows| &rows.key).collect();
         let found = app.store.register_all(&keys)?;
@@ -176,14 +176,14 @@ impl Written {
         Ok(())
     }
 
-    /// Adds a receipt for rows with these numbers.
-    fn note(&mut self, receipt: &Receipt, numbers: &[u64]) {
+    /// Adds a receipt for rows whose numbers `number` returns.
+    fn note(&mut self, receipt: &Receipt, number: impl Fn(usize) -> u64) {
         self.rows += receipt.rows as u64;
         self.samples += receipt.samples as u64;
         self.position = self.position.max(receipt.position);
         for (row, reason) in &receipt.rejected {
             self.reject(BadRows {
-                first: numbers[*row],
+                first: number(*row),
                 count: 1,
                 reason: reason.to_string(),
             });
@@ -202,8 +202,8 @@ impl Written {
             Ok(source) => source,
             Err(reason) => {
                 self.reject(BadRows {
-                    first: rows.numbers[0],
-                    count: rows.numbers.len() as u64,
+                    first: rows.number(0),
+                    count: rows.len() as u64,
                     reason: reason.to_string(),
                 });
                 return Ok(());
@@ -211,7 +211,7 @@ impl Written {
         };
         let fields: Vec<&str> = rows.fields.iter().map(String::as_str).collect();
         let receipt = app.store.append_columns(source, &fields, &rows.columns)?;
-        self.note(&receipt, &rows.numbers);
+        self.note(&receipt, |row| rows.number(row));
         Ok(())
     }
 

@@ -1,5 +1,6 @@
 //! Values of some rows of a column.
 
+use super::ranges::Rows;
 use arrow_array::cast::AsArray;
 use arrow_array::types::{
     ArrowPrimitiveType, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type, Int64Type,
@@ -8,13 +9,12 @@ use arrow_array::types::{
 use arrow_array::{Array, ArrayAccessor};
 use arrow_schema::DataType;
 use seiner_model::{Bitmap, Column, FieldColumn, Strings};
-use std::ops::Range;
 
 /// Returns the values of some rows of a field; `None` if no row has one.
-pub fn field(array: &dyn Array, rows: &[u32]) -> Option<FieldColumn> {
+pub fn field(array: &dyn Array, rows: &Rows) -> Option<FieldColumn> {
     let present = match array.null_count() {
         0 => None,
-        _ => Some(rows.iter().map(|&row| array.is_valid(row as usize))),
+        _ => Some(rows.iter().map(|row| array.is_valid(row))),
     };
     let present: Option<Bitmap> = present.map(Iterator::collect);
     let count = present.as_ref().map_or(rows.len(), Bitmap::count_ones);
@@ -29,7 +29,7 @@ pub fn field(array: &dyn Array, rows: &[u32]) -> Option<FieldColumn> {
 }
 
 /// Returns the values of those rows that have one.
-fn values(array: &dyn Array, rows: &[u32]) -> Column {
+fn values(array: &dyn Array, rows: &Rows) -> Column {
     match array.data_type() {
         DataType::Float64 => Column::F64(numbers::<Float64Type, _>(array, rows)),
         DataType::Float32 => Column::F32(numbers::<Float32Type, _>(array, rows)),
@@ -57,35 +57,22 @@ fn values(array: &dyn Array, rows: &[u32]) -> Column {
     }
 }
 
-fn numbers<T, V>(array: &dyn Array, rows: &[u32]) -> Vec<V>
+fn numbers<T, V>(array: &dyn Array, rows: &Rows) -> Vec<V>
 where
     T: ArrowPrimitiveType,
     V: From<T::Native>,
 {
     let array = array.as_primitive::<T>();
     let all = array.values();
-    if let Some(range) = range(rows)
-        && array.null_count() == 0
-    {
-        return all[range].iter().map(|value| (*value).into()).collect();
-    }
     match array.null_count() {
-        0 => rows.iter().map(|&row| all[row as usize].into()).collect(),
+        0 => rows.of(all, V::from),
         _ => valid(array, rows).map(|row| all[row].into()).collect(),
     }
 }
 
-/// Returns the rows as a range, if each follows the one before.
-pub fn range(rows: &[u32]) -> Option<Range<usize>> {
-    let (first, last) = (*rows.first()? as usize, *rows.last()? as usize);
-    // Rows are in ascending order.
-    (last - first + 1 == rows.len()).then_some(first..last + 1)
-}
-
 /// Returns those rows that have a value.
-fn valid<'a, A: Array + ?Sized>(array: &'a A, rows: &'a [u32]) -> impl Iterator<Item = usize> + 'a {
-    let rows = rows.iter().map(|&row| row as usize);
-    rows.filter(|&row| array.is_valid(row))
+fn valid<'a, A: Array + ?Sized>(array: &'a A, rows: &'a Rows) -> impl Iterator<Item = usize> + 'a {
+    rows.iter().filter(|&row| array.is_valid(row))
 }
 
 /// Number of a row without a text.
@@ -142,14 +129,20 @@ impl<'a> Texts<'a> {
         self.texts.iter().copied()
     }
 
-    /// Returns whether two rows certainly have the same text. Rows with equal texts may have different numbers in a
+    /// Marks rows whose text may differ from that of the row before. Equal texts may have different numbers in a
     /// dictionary.
-    #[inline]
-    pub fn is_same(&self, row: usize, other: usize) -> bool {
+    pub fn mark_changes(&self, changes: &mut [bool]) {
         match &self.numbers {
-            Some(numbers) => numbers[row] == numbers[other],
-            None => self.texts[row] == self.texts[other],
+            Some(numbers) => mark_changes(numbers, changes),
+            None => mark_changes(&self.texts, changes),
         }
+    }
+}
+
+fn mark_changes<T: PartialEq>(items: &[T], changes: &mut [bool]) {
+    let later = changes.iter_mut().skip(1);
+    for ((change, item), before) in later.zip(items.iter().skip(1)).zip(items) {
+        *change |= item != before;
     }
 }
 

@@ -5,6 +5,7 @@
 
 mod gather;
 mod names;
+mod ranges;
 mod roles;
 mod singles;
 mod sources;
@@ -17,6 +18,7 @@ use arrow_buffer::Buffer;
 use arrow_ipc::reader::StreamDecoder;
 use arrow_schema::Schema;
 use bytes::Bytes;
+use ranges::Rows;
 use roles::Roles;
 use seiner_model::{Columns, SourceKey};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -67,8 +69,35 @@ pub struct SourceRows {
     pub fields: Vec<String>,
     /// Times in ns since 1970, and a column for each field.
     pub columns: Columns,
-    /// Number of each row in the stream, from 1.
-    pub numbers: Vec<u64>,
+    /// Rows of the record batch.
+    rows: Rows,
+    /// Number of rows of the stream before the record batch.
+    before: u64,
+}
+
+impl SourceRows {
+    /// Returns the number of rows.
+    pub fn len(&self) -> usize {
+        self.rows.len()
+    }
+
+    /// Returns whether there are no rows.
+    pub fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+
+    /// Returns the number in the stream, from 1, of the row at a position.
+    ///
+    /// # Panics
+    /// If there are fewer rows.
+    pub fn number(&self, at: usize) -> u64 {
+        number(self.before, self.rows.get(at).expect("a row of the source"))
+    }
+}
+
+/// Returns the number of a row in the stream, from 1, by the number of rows before its record batch.
+fn number(before: u64, row: u32) -> u64 {
+    before + u64::from(row) + 1
 }
 
 /// Rows that cannot be stored.

@@ -1,10 +1,12 @@
 //! Names of the sources of rows.
 
 use super::gather::Texts;
+use super::ranges::Rows;
 use super::roles::{Measurement, Named, Roles};
 use arrow_array::RecordBatch;
 use seiner_model::SourceKey;
 use std::collections::HashMap;
+use std::ops::Range;
 
 /// Columns that name the source of a row.
 pub struct Names<'a> {
@@ -30,29 +32,40 @@ impl<'a> Names<'a> {
         }
     }
 
-    /// Returns the rows of each source, in the order of the sources' first rows.
-    pub fn groups(&self, rows: &[u32]) -> Vec<Vec<u32>> {
-        let mut groups: Vec<Vec<u32>> = Vec::new();
-        let mut known: HashMap<Vec<Option<&str>>, usize> = HashMap::new();
-        let mut current = 0;
-        let mut last = None;
-        for &number in rows {
-            let row = number as usize;
-            if last.is_none_or(|last| !self.is_same(row, last)) {
-                current = *known.entry(self.texts(row)).or_insert_with(|| {
-                    groups.push(Vec::new());
-                    groups.len() - 1
-                });
-            }
-            groups[current].push(number);
-            last = Some(row);
+    /// Returns runs of neighbouring rows of one source, of all rows. The source of a run may be that of the run before.
+    pub fn runs(&self, rows: usize) -> Vec<Range<u32>> {
+        let mut changes = vec![false; rows];
+        self.columns()
+            .for_each(|texts| texts.mark_changes(&mut changes));
+        let mut runs = Vec::new();
+        let mut begin = 0;
+        let changed = changes
+            .iter()
+            .enumerate()
+            .skip(1)
+            .filter(|(_, change)| **change);
+        for end in changed.map(|(row, _)| row).chain([rows]) {
+            runs.push(begin as u32..end as u32);
+            begin = end;
         }
-        groups
+        runs.retain(|run| !run.is_empty());
+        runs
     }
 
-    /// Returns the number of runs of neighbouring rows of one source.
-    pub fn runs(&self, rows: usize) -> usize {
-        1 + (1..rows).filter(|row| !self.is_same(*row, row - 1)).count()
+    /// Returns the rows of each source, in the order of the sources' first rows. Each run has rows of one source.
+    pub fn groups(&self, runs: impl IntoIterator<Item = Range<u32>>) -> Vec<Rows> {
+        let mut groups: Vec<Rows> = Vec::new();
+        let mut known: HashMap<Vec<Option<&str>>, usize> = HashMap::new();
+        for run in runs {
+            let group = *known
+                .entry(self.texts(run.start as usize))
+                .or_insert_with(|| {
+                    groups.push(Rows::default());
+                    groups.len() - 1
+                });
+            groups[group].push(run);
+        }
+        groups
     }
 
     fn columns(&self) -> impl Iterator<Item = &Texts<'a>> {
@@ -60,10 +73,6 @@ impl<'a> Names<'a> {
         measurement
             .into_iter()
             .chain(self.tags.iter().map(|(_, texts)| texts))
-    }
-
-    fn is_same(&self, row: usize, other: usize) -> bool {
-        self.columns().all(|texts| texts.is_same(row, other))
     }
 
     fn texts(&self, row: usize) -> Vec<Option<&'a str>> {

@@ -2,9 +2,10 @@
 
 use super::gather;
 use super::names::Names;
+use super::ranges::Rows;
 use super::roles::{Named, Roles};
 use super::singles::{Columns as ColumnsByRow, SingleRows};
-use super::{BadRows, BodyRows, SourceRows};
+use super::{BadRows, BodyRows, SourceRows, number};
 use arrow_array::cast::AsArray;
 use arrow_array::types::{
     Int64Type, TimestampMicrosecondType, TimestampMillisecondType, TimestampNanosecondType,
@@ -13,14 +14,14 @@ use arrow_array::types::{
 use arrow_array::{Array, RecordBatch};
 use arrow_schema::{DataType, TimeUnit};
 use seiner_model::{Columns, SourceKey};
-use std::borrow::Cow;
+use std::ops::Range;
 
 /// Minimum number of rows of a record batch that is passed on row by row.
 const MANY: usize = 256;
 /// Number of neighbouring rows of one source, in the mean, from which on appending by columns pays.
 const RUN: usize = 16;
 /// Maximum number of single rows of one call.
-const SINGLES: usize = 4096;
+const SINGLES: u32 = 4096;
 
 /// Passes the rows of a record batch on: by source, or one by one if neighbouring rows are of different sources.
 /// `before` is the number of earlier rows of the stream.
@@ -39,27 +40,30 @@ pub fn divide<E>(
     let times = divided.times();
     let names = Names::new(batch, roles);
     // A record batch has less than 2^31 rows with a time: every time takes 8 bytes of a body.
-    let mut rows: Vec<u32> = (0..batch.num_rows() as u32).collect();
-    let is_scattered = rows.len() >= MANY && names.runs(rows.len()) * RUN > rows.len();
+    let count = batch.num_rows();
+    let mut runs = names.runs(count);
+    let is_scattered = count >= MANY && runs.len() * RUN > count;
     if is_scattered && let Some(columns) = ColumnsByRow::new(batch, roles, &names) {
-        rows = pass_singles(&rows, &columns, &times, before, pass)?;
+        let others = pass_singles(count as u32, &columns, &times, before, pass)?;
+        runs = others.into_iter().map(|row| row..row + 1).collect();
     }
-    pass(divided.by_source(&names, &rows, &times))
+    pass(divided.by_source(&names, runs, &times))
 }
 
-/// Passes rows on one by one. Returns the rows that cannot be passed on in this way.
+/// Passes all rows on one by one. Returns the rows that cannot be passed on in this way.
 fn pass_singles<E>(
-    rows: &[u32],
+    rows: u32,
     columns: &ColumnsByRow<'_>,
     times: &Times,
     before: u64,
     pass: &mut impl FnMut(BodyRows<'_>) -> Result<(), E>,
 ) -> Result<Vec<u32>, E> {
     let (mut others, mut names) = (Vec::new(), Vec::new());
-    for rows in rows.chunks(SINGLES) {
+    for begin in (0..rows).step_by(SINGLES as usize) {
+        let rows = begin..rows.min(begin + SINGLES);
         names.clear();
         let mut found = Vec::with_capacity(rows.len());
-        for &row in rows {
+        for row in rows {
             match (times.get(row), columns.put_name(row as usize, &mut names)) {
                 (Some(time), Some(range)) => found.push((row, time, range)),
                 _ => others.push(row),
@@ -76,7 +80,7 @@ fn pass_singles<E>(
                 others.push(row);
                 continue;
             }
-            singles.numbers.push(before + u64::from(row) + 1);
+            singles.numbers.push(number(before, row));
         }
         pass(BodyRows {
             singles,
@@ -123,23 +127,15 @@ impl Times {
         has.then(|| self.values[row as usize])
     }
 
-    /// Returns those rows that have a time.
-    fn timed<'r>(&self, rows: &'r [u32]) -> Cow<'r, [u32]> {
+    /// Returns those rows that have a time, and the others.
+    fn timed(&self, rows: Rows) -> (Rows, Rows) {
         match &self.present {
-            None => Cow::Borrowed(rows),
-            Some(present) => rows
-                .iter()
-                .copied()
-                .filter(|row| present[*row as usize])
-                .collect(),
-        }
-    }
-
-    /// Returns the times of rows that have one.
-    fn of(&self, rows: &[u32]) -> Vec<i64> {
-        match gather::range(rows) {
-            Some(range) => self.values[range].to_vec(),
-            None => rows.iter().map(|row| self.values[*row as usize]).collect(),
+            None => (rows, Rows::default()),
+            Some(present) => {
+                let rows = rows.iter().map(|row| row as u32);
+                let (timed, untimed) = rows.partition::<Vec<u32>, _>(|row| present[*row as usize]);
+                (timed.into_iter().collect(), untimed.into_iter().collect())
+            }
         }
     }
 }
@@ -154,11 +150,18 @@ struct Divided<'a> {
 
 impl Divided<'_> {
     /// Divides rows by source.
-    fn by_source(mut self, names: &Names<'_>, rows: &[u32], times: &Times) -> BodyRows<'static> {
-        for group in names.groups(rows) {
-            match names.key(group[0] as usize) {
-                Ok(key) => self.source(key, &group, times),
-                Err(reason) => self.reject(&group, &reason),
+    fn by_source(
+        mut self,
+        names: &Names<'_>,
+        runs: Vec<Range<u32>>,
+        times: &Times,
+    ) -> BodyRows<'static> {
+        for group in names.groups(runs) {
+            let key = group.get(0).map(|first| names.key(first as usize));
+            match key {
+                Some(Ok(key)) => self.source(key, group, times),
+                Some(Err(reason)) => self.reject(&group, &reason),
+                None => {}
             }
         }
         self.rows
@@ -186,19 +189,12 @@ impl Divided<'_> {
     }
 
     /// Adds the rows of a source.
-    fn source(&mut self, key: SourceKey, group: &[u32], times: &Times) {
-        let timed = times.timed(group);
-        if timed.len() < group.len() {
-            let untimed: Vec<u32> = group
-                .iter()
-                .copied()
-                .filter(|row| times.get(*row).is_none())
-                .collect();
-            self.reject(
-                &untimed,
-                "the time is missing, or outside the years 1677 to 2262",
-            );
-        }
+    fn source(&mut self, key: SourceKey, group: Rows, times: &Times) {
+        let (timed, untimed) = times.timed(group);
+        self.reject(
+            &untimed,
+            "the time is missing, or outside the years 1677 to 2262",
+        );
         if timed.is_empty() {
             return;
         }
@@ -220,25 +216,21 @@ impl Divided<'_> {
             key,
             fields,
             columns: Columns {
-                times: times.of(&timed),
+                times: timed.of(&times.values, |time| time),
                 fields: columns,
             },
-            numbers: timed.iter().map(|&row| self.number(row)).collect(),
+            before: self.before,
+            rows: timed,
         });
     }
 
-    fn reject(&mut self, rows: &[u32], reason: &str) {
-        if let Some(&first) = rows.first() {
+    fn reject(&mut self, rows: &Rows, reason: &str) {
+        if let Some(first) = rows.get(0) {
             self.rows.bad.push(BadRows {
-                first: self.number(first),
+                first: number(self.before, first),
                 count: rows.len() as u64,
                 reason: reason.to_string(),
             });
         }
-    }
-
-    /// Returns the number of a row in the stream, from 1.
-    fn number(&self, row: u32) -> u64 {
-        self.before + u64::from(row) + 1
     }
 }

@@ -55,6 +55,18 @@ fn times(times: &[Option<i64>]) -> ArrayRef {
 }
 
 #[test]
+fn a_record_batch_may_have_no_rows() {
+    let host = StringDictionaryBuilder::<Int8Type>::new().finish();
+    let body = body(vec![
+        ("time", times(&[])),
+        ("host", Arc::new(host)),
+        ("note", Arc::new(StringArray::from(Vec::<&str>::new()))),
+    ]);
+    let rows = decode(&body, of("cpu"), 7).expect("a body");
+    assert!(rows.sources.is_empty() && rows.bad.is_empty());
+}
+
+#[test]
 fn rows_are_grouped_by_dictionaries_and_bad_rows_are_reported() {
     let mut host = StringDictionaryBuilder::<Int8Type>::new();
     for value in [Some("a"), Some("b"), None, Some("a"), Some("b")] {
@@ -87,11 +99,12 @@ fn rows_are_grouped_by_dictionaries_and_bad_rows_are_reported() {
             .sources
             .into_iter()
             .map(|rows| {
+                let numbers: Vec<u64> = (0..rows.len()).map(|at| rows.number(at)).collect();
                 (
                     rows.key.to_string(),
                     rows.columns.times,
                     rows.fields,
-                    rows.numbers,
+                    numbers,
                 )
             })
             .collect();
@@ -262,7 +275,7 @@ fn rows_of(body: &[u8]) -> (Vec<NumberedRow>, usize, usize) {
             all.push((*number, key, row.time, cells.collect()));
         }
         for source in &rows.sources {
-            for (at, number) in source.numbers.iter().enumerate() {
+            for (at, number) in (0..source.len()).map(|at| (at, source.number(at))) {
                 let columns = source.fields.iter().zip(&source.columns.fields);
                 let cells = columns.filter_map(|(field, column)| {
                     let index = match &column.present {
@@ -276,7 +289,7 @@ fn rows_of(body: &[u8]) -> (Vec<NumberedRow>, usize, usize) {
                 });
                 let cells = cells.collect();
                 all.push((
-                    *number,
+                    number,
                     source.key.to_string(),
                     source.columns.times[at],
                     cells,
@@ -378,7 +391,7 @@ proptest! {
             body.truncate(cut.index(body.len()));
         }
         if let Ok(rows) = decode(&body, of("m"), usize::MAX) {
-            prop_assert!(rows.sources.iter().all(|rows| rows.numbers.len() == rows.columns.times.len()));
+            prop_assert!(rows.sources.iter().all(|rows| rows.len() == rows.columns.times.len()));
         }
     }
     /// Every row of a wide answer comes back as it was. A source has one type for each field, and sources differ.

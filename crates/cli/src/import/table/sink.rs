@@ -109,7 +109,7 @@ impl FileSink<'_> {
                 let singles = &divided.singles;
                 if !singles.numbers.is_empty() {
                     let receipt = store.append(&LineNotation, &singles.batch)?;
-                    outcome.note(receipt, &singles.numbers, report);
+                    outcome.note(receipt, |row| singles.numbers[row], report);
                 }
                 for rows in &divided.sources {
                     append(&**store, rows, outcome, report)?;
@@ -157,13 +157,13 @@ impl FileSink<'_> {
 }
 
 impl Outcome {
-    /// Adds the receipt for rows with these numbers.
-    fn note(&mut self, receipt: Receipt, numbers: &[u64], report: &mut Report<'_>) {
+    /// Adds the receipt for rows whose numbers `number` returns.
+    fn note(&mut self, receipt: Receipt, number: impl Fn(usize) -> u64, report: &mut Report<'_>) {
         self.counts.taken += receipt.rows as u64;
         let unlisted = receipt.rejected_total - receipt.rejected.len();
         for (row, reason) in receipt.rejected {
             let bad = BadRows {
-                first: numbers[row],
+                first: number(row),
                 count: 1,
                 reason: reason.to_string(),
             };
@@ -195,8 +195,8 @@ fn append(
         Ok(source) => source,
         Err(Error::Rejected(reason)) => {
             let bad = BadRows {
-                first: rows.numbers[0],
-                count: rows.numbers.len() as u64,
+                first: rows.number(0),
+                count: rows.len() as u64,
                 reason: reason.to_string(),
             };
             outcome.reject(&bad, report);
@@ -206,7 +206,7 @@ fn append(
     };
     let fields: Vec<&str> = rows.fields.iter().map(String::as_str).collect();
     let receipt = store.append_columns(source, &fields, &rows.columns)?;
-    outcome.note(receipt, &rows.numbers, report);
+    outcome.note(receipt, |row| rows.number(row), report);
     Ok(())
 }
 

@@ -432,7 +432,7 @@ proptest! {
             let mut found = 0;
             divider.divide(&used, &mut |divided| {
                 found += divided.bad.iter().map(|bad| bad.count as usize).sum::<usize>();
-                found += divided.sources.iter().map(|rows| rows.numbers.len()).sum::<usize>();
+                found += divided.sources.iter().map(|rows| rows.len()).sum::<usize>();
                 found += divided.singles.numbers.len();
                 Ok::<(), std::convert::Infallible>(())
             }).unwrap();
