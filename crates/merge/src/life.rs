@@ -89,15 +89,15 @@ const PACE_RINGS: u64 = 5;
 const MANY: u8 = u8::MAX;
 /// Largest number of recent blocks whose average is compared with it.
 const FEW: u8 = 16;
-/// Recent blocks per spread: 16 for blocks at random, two for a source with a clock.
+/// Recent blocks per spread: 16 for blocks at random, four for a source with a clock.
 const FEW_PER_SPREAD: f32 = 24.0;
-/// Least number of recent blocks.
-const FEWEST: f32 = 2.0;
+/// Least number of recent blocks. With two, and with changes by 2 %, rows at random looked like changes of the rate.
+const FEWEST: f32 = 4.0;
 /// Ratio of recent blocks to the mean from which the rate is taken as changed, at most. Blocks that arrive at random
 /// rarely have this ratio.
 const CHANGED: f32 = 2.0;
 /// The same ratio for a source with a clock, and its growth with the spread.
-const CHANGED_STEADY: f32 = 1.02;
+const CHANGED_STEADY: f32 = 1.1;
 const CHANGED_PER_SPREAD: f32 = 1.36;
 /// Steps in which the ratio is kept, per 1.
 const STEPS: f32 = 4096.0;
@@ -109,11 +109,11 @@ const ROOT_STEPS: f32 = 128.0;
 /// If blocks arrive at random, only many of them give a good average. After a lasting change of the
 /// rate, an average over many blocks is wrong for long. So the average goes over many blocks, and
 /// begins anew when recent blocks differ. How many recent blocks are compared, and what counts as
-/// different, depends on the spread of the source: with a clock, two blocks show a small change.
+/// different, depends on the spread of the source: with a clock, few blocks show a small change.
 ///
 /// In simulations with V = 0.9 and σ = 1 (1,000 sources, 64 blocks per segment), a store wrote for
-/// each byte 1.37 bytes with blocks at random (1.52 with an average over the latest 16 blocks), and
-/// 1.27 bytes with a clock and a rate that changes after 400 blocks on average (1.30 with an average
+/// each byte 1.38 bytes with blocks at random (1.52 with an average over the latest 16 blocks), and
+/// 1.30 bytes with a clock and a rate that changes after 400 blocks on average (1.30 with an average
 /// over 16 blocks, 1.57 if the average begins anew only after changes by a factor of two).
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct SourcePace {
@@ -252,15 +252,15 @@ mod tests {
     }
 
     #[test]
-    fn a_pace_with_a_clock_follows_a_change_at_once() {
+    fn a_pace_with_a_clock_follows_a_change_in_ten_blocks() {
         assert_eq!(size_of::<SourcePace>(), 8);
         let mut pace = SourcePace::default();
         (0..100).for_each(|_| pace.add(10.0, 50));
         // A block after ten times the usual time may follow a pause, so this takes longer.
-        for (to, blocks) in [(11.0, 10), (5.0, 10), (50.0, 80)] {
+        for (to, blocks) in [(13.0, 10), (9.0, 10), (50.0, 80)] {
             (0..blocks).for_each(|_| pace.add(to, 50));
             let error = pace.mean().unwrap() / f64::from(to) - 1.0;
-            assert!(error.abs() < 0.05, "{to}: {error}");
+            assert!(error.abs() < 0.1, "{to}: {error}");
             (0..50).for_each(|_| pace.add(to, 50));
         }
     }
