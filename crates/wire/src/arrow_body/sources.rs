@@ -50,7 +50,7 @@ pub fn divide<E>(
     pass(divided.by_source(&names, runs, &times))
 }
 
-/// Passes all rows on one by one. Returns the rows that cannot be passed on in this way.
+/// Passes all rows on one by one. Returns the rows that cannot be passed on in this way, in ascending order.
 fn pass_singles<E>(
     rows: u32,
     columns: &ColumnsByRow<'_>,
@@ -87,6 +87,7 @@ fn pass_singles<E>(
             ..BodyRows::default()
         })?;
     }
+    others.sort_unstable();
     Ok(others)
 }
 
