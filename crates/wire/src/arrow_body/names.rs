@@ -37,19 +37,13 @@ impl<'a> Names<'a> {
         let mut changes = vec![false; rows];
         self.columns()
             .for_each(|texts| texts.mark_changes(&mut changes));
-        let mut runs = Vec::new();
-        let mut begin = 0;
-        let changed = changes
-            .iter()
-            .enumerate()
-            .skip(1)
-            .filter(|(_, change)| **change);
-        for end in changed.map(|(row, _)| row).chain([rows]) {
-            runs.push(begin as u32..end as u32);
-            begin = end;
-        }
-        runs.retain(|run| !run.is_empty());
-        runs
+        let mut end = 0;
+        let runs = changes.chunk_by(|_, change| !change).map(|run| {
+            let begin = end;
+            end += run.len() as u32;
+            begin..end
+        });
+        runs.collect()
     }
 
     /// Returns the rows of each source, in the order of the sources' first rows. Each run has rows of one source.

@@ -63,11 +63,10 @@ impl Rows {
     }
 }
 
-impl FromIterator<u32> for Rows {
-    fn from_iter<I: IntoIterator<Item = u32>>(rows: I) -> Rows {
-        let mut all = Rows::default();
-        rows.into_iter().for_each(|row| all.push(row..row + 1));
-        all
+impl Extend<u32> for Rows {
+    /// Adds rows in ascending order behind all others.
+    fn extend<I: IntoIterator<Item = u32>>(&mut self, rows: I) {
+        rows.into_iter().for_each(|row| self.push(row..row + 1));
     }
 }
 
@@ -77,7 +76,8 @@ mod tests {
 
     #[test]
     fn rows_that_follow_each_other_are_one_range() {
-        let rows = Rows::from_iter([3, 4, 5, 9, 11, 12]);
+        let mut rows = Rows::default();
+        rows.extend([3, 4, 5, 9, 11, 12]);
         assert_eq!(rows.ranges().collect::<Vec<_>>(), [3..6, 9..10, 11..13]);
         assert_eq!(rows.len(), 6);
         assert!(rows.iter().eq([3, 4, 5, 9, 11, 12]));

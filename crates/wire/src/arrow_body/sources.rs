@@ -134,8 +134,7 @@ impl Times {
             None => (rows, Rows::default()),
             Some(present) => {
                 let rows = rows.iter().map(|row| row as u32);
-                let (timed, untimed) = rows.partition::<Vec<u32>, _>(|row| present[*row as usize]);
-                (timed.into_iter().collect(), untimed.into_iter().collect())
+                rows.partition(|row| present[*row as usize])
             }
         }
     }
