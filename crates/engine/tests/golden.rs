@@ -4,9 +4,10 @@
 //! Files are only added to `golden/engine/`, never edited. `v1/` contains stores without the file
 //! `rules`, `rules-1/` a store with that file, `v2/` stores with the second version of the journal,
 //! `rules-2/` a store with the second version of the file `rules`, `bundles-1/` a store with
-//! segments that contain bundles, and `names-1/` a store that has forgotten sources. `store/` is a store with all kinds of data. `store.txt` lists every sample that this
-//! store must return. `morsel/` is a minimal store with one of each structure. Its bytes in `rules-2/`
-//! equal the bytes that the engine writes today. `SEINER_BLESS=1` writes missing files.
+//! segments that contain bundles, `names-1/` a store that has forgotten sources, and `pages-2/` stores in
+//! which the pages of an index follow the blocks without zeros in between. `store/` is a store with all
+//! kinds of data. `store.txt` lists every sample that this store must return. `morsel/` is a minimal store
+//! with one of each structure. Its bytes in `pages-2/` equal the bytes that the engine writes today. `SEINER_BLESS=1` writes missing files.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
@@ -149,6 +150,12 @@ fn stores_of_version_2_are_read() {
 }
 
 #[test]
+fn stores_with_pages_directly_after_blocks_are_read() {
+    is_read_as_listed("pages-2/store", &story());
+    is_read_as_listed("pages-2/morsel", &morsel());
+}
+
+#[test]
 fn stores_with_bundles_are_read() {
     is_read_as_listed("bundles-1/store", &many());
 }
@@ -215,7 +222,7 @@ fn the_format_page_states_the_parts_of_a_bundle() {
 
 #[test]
 fn the_bytes_written_are_those_of_the_latest_version() {
-    let (kept, today) = (kept("rules-2/morsel", &morsel()), written(&morsel()));
+    let (kept, today) = (kept("pages-2/morsel", &morsel()), written(&morsel()));
     assert!(
         kept.keys().eq(today.keys()),
         "files are named otherwise today: {:?}, {:?}",

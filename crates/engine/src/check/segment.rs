@@ -78,11 +78,12 @@ impl Reading<'_, '_> {
             self.check.advance(len);
         }
         let end = self.blocks_end();
-        if whole && aligned(at) != end && !self.checkpoint(at, end) {
+        if end == aligned(at) {
+            self.zeros(at, end);
+        } else if whole && end != at && !self.checkpoint(at, end) {
             let what = format!("the footer begins here, the last block ends at {at}");
             self.damage(end, what);
         }
-        self.zeros(at, aligned(at));
         self.zeros(
             trailer.sparse_index_offset + u64::from(trailer.sparse_index_len),
             self.segment.bytes() - TRAILER_BYTES as u64,
@@ -110,20 +111,24 @@ impl Reading<'_, '_> {
 
     /// Returns whether exactly the index of a checkpoint is between the end of a block and `end`.
     fn checkpoint(&mut self, from: u64, end: u64) -> bool {
-        if end <= aligned(from) || end != aligned(end) {
+        if end <= from || end != aligned(end) {
             return false;
         }
         let Ok((trailer, sparse_index)) = self.segment.checkpoint(end) else {
             return false;
         };
-        let mut at = aligned(from);
+        let first = sparse_index.first();
+        let mut at = first.map_or(from, |page| u64::from(page.offset));
+        if at != from && at != aligned(from) {
+            return false;
+        }
+        self.zeros(from, at);
         for page in &sparse_index {
             if u64::from(page.offset) != at || self.segment.page(page).is_err() {
                 return false;
             }
             at += u64::from(page.len);
         }
-        self.zeros(from, aligned(from));
         self.zeros(
             trailer.sparse_index_offset + u64::from(trailer.sparse_index_len),
             end - TRAILER_BYTES as u64,
@@ -361,7 +366,8 @@ impl Reading<'_, '_> {
     }
 }
 
-/// Returns the offset of the pages after this many bytes of blocks.
+/// Returns the offset of the pages after this many bytes of blocks, in segments of earlier writers: a
+/// multiple of [`ALIGNMENT`].
 fn aligned(block_bytes: u64) -> u64 {
     block_bytes
         .checked_next_multiple_of(ALIGNMENT as u64)

@@ -80,8 +80,8 @@ pub struct Trailer {
     pub bundles: bool,
 }
 
-/// Sorts entries and appends pages, sparse index and trailer to a segment that ends at `offset`, a
-/// multiple of [`ALIGNMENT`]. `out` also ends at such a multiple.
+/// Sorts entries and appends pages, sparse index and trailer to a segment that ends at `offset`. With
+/// them, the segment ends at a multiple of [`ALIGNMENT`].
 pub fn encode(
     entries: &mut [Entry],
     offset: u64,
@@ -119,7 +119,7 @@ pub fn encode(
     trailer.sparse_index_offset = offset + (sparse_index_at - start) as u64;
     trailer.sparse_index_len = (out.len() - sparse_index_at) as u32;
     trailer.sparse_index_sum = checksum(&out[sparse_index_at..]);
-    let bare = out.len() - start + TRAILER_BYTES;
+    let bare = offset as usize + out.len() - start + TRAILER_BYTES;
     out.resize(out.len() + bare.next_multiple_of(ALIGNMENT) - bare, 0);
     trailer.encode(out);
     (pages, trailer)
@@ -432,6 +432,9 @@ impl Trailer {
 mod tests {
     use super::*;
 
+    /// Bytes of the segment before the footer.
+    const OFFSET: usize = 8200;
+
     #[test]
     fn a_footer_is_decoded_as_it_was_encoded() {
         let mut entries: Vec<Entry> = (0..1000u32)
@@ -470,14 +473,14 @@ mod tests {
             bundles: true,
         };
         let mut out = Vec::new();
-        let (pages, trailer) = encode(&mut entries, 8192, blank, &mut out);
-        assert_eq!(out.len() % ALIGNMENT, 0);
-        let len = 8192 + out.len() as u64;
+        let (pages, trailer) = encode(&mut entries, OFFSET as u64, blank, &mut out);
+        let len = (OFFSET + out.len()) as u64;
+        assert_eq!(len % ALIGNMENT as u64, 0);
         assert_eq!(
             Trailer::decode(&out[out.len() - TRAILER_BYTES..], len).unwrap(),
             trailer
         );
-        let at = trailer.sparse_index_offset as usize - 8192;
+        let at = trailer.sparse_index_offset as usize - OFFSET;
         let sparse_index =
             decode_sparse_index(&trailer, &out[at..at + trailer.sparse_index_len as usize])
                 .unwrap();
@@ -487,7 +490,7 @@ mod tests {
             .flat_map(|page| {
                 decode_page(
                     page,
-                    &out[page.offset as usize - 8192..][..page.len as usize],
+                    &out[page.offset as usize - OFFSET..][..page.len as usize],
                 )
                 .unwrap()
             })

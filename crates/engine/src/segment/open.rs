@@ -287,20 +287,21 @@ impl OpenSegment {
         });
     }
 
-    /// Moves all bytes to the pieces, padded with zeros.
-    fn cut_all(&mut self) {
-        self.buffer
-            .resize(self.buffer.len().next_multiple_of(ALIGNMENT), 0);
-        if !self.buffer.is_empty() {
-            self.cut();
+    /// Moves whole multiples of the alignment to the pieces, and frees the memory for further blocks.
+    fn cut_to_tail(&mut self) {
+        let whole = self.buffer.len() / ALIGNMENT * ALIGNMENT;
+        let tail = self.buffer[whole..].to_vec();
+        let mut bytes = std::mem::replace(&mut self.buffer, tail);
+        bytes.truncate(whole);
+        if whole > 0 {
+            self.hand_over(bytes);
         }
-        self.buffer = Vec::new();
     }
 
-    /// Begins a checkpoint: passes the blocks since the previous checkpoint to the writer and
-    /// returns them. No block may be added before [`OpenSegment::end_checkpoint`].
+    /// Begins a checkpoint: passes the blocks since the previous checkpoint to the writer, but for the
+    /// tail, and returns them. No block may be added before [`OpenSegment::end_checkpoint`].
     pub fn begin_checkpoint(&mut self) -> Listing {
-        self.cut_all();
+        self.cut_to_tail();
         self.pending()
     }
 
@@ -318,20 +319,26 @@ impl OpenSegment {
         bytes
     }
 
-    /// Returns the position of the index of a checkpoint that was begun.
+    /// Returns the position of the index of a checkpoint that was begun: directly after the blocks.
     pub fn position(&self) -> CheckpointPosition {
         CheckpointPosition {
             number: self.number,
             lane: self.lane,
-            offset: self.buffer_offset,
+            offset: self.len(),
             previous: self.checkpoint_end,
         }
     }
 
-    /// Ends a checkpoint with the index. Returns the numbers of its blocks by journal file. The
+    /// Ends a checkpoint with the index, which follows the tail. Returns the numbers of its blocks by journal file. The
     /// journal may release these blocks when the checkpoint is written, synced and marked.
     pub fn end_checkpoint(&mut self, index: Vec<u8>) -> Vec<(u32, u64)> {
-        self.hand_over(index);
+        let mut bytes = std::mem::take(&mut self.buffer);
+        bytes.extend(index);
+        debug_assert!(
+            bytes.len().is_multiple_of(ALIGNMENT),
+            "an index ends at a unit"
+        );
+        self.hand_over(bytes);
         self.checkpointed = self.blocks.len();
         self.checkpoint_end = self.buffer_offset;
         self.replayable = 0;
@@ -348,10 +355,16 @@ impl OpenSegment {
         self.checkpoint_end
     }
 
-    /// Closes the segment to new blocks and moves the remaining bytes to the pieces.
+    /// Closes the segment to new blocks and moves the remaining bytes to the pieces, but for the tail.
     pub fn close(&mut self, sequence: u64) {
-        self.cut_all();
+        self.cut_to_tail();
         self.closed_at = Some(sequence);
+    }
+
+    /// Returns the tail of a closed segment: the bytes after the last piece, less than [`ALIGNMENT`]. They
+    /// are written with the footer.
+    pub fn tail(&self) -> &[u8] {
+        &self.buffer
     }
 
     /// Returns the blocks that are not in a checkpoint.

@@ -36,8 +36,10 @@ struct ClosedSegment {
     horizon: Horizon,
     entries: Vec<Entry>,
     file: Arc<dyn File>,
-    /// Bytes of blocks, and the bytes of those in checkpoints that are already durable.
+    /// Bytes of blocks, and the last of them, which are not yet written.
     len: u64,
+    tail: Vec<u8>,
+    /// Bytes of the checkpoints, which are already durable.
     marked: u64,
 }
 
@@ -52,6 +54,7 @@ impl ClosedSegment {
             entries: Vec::new(),
             file: open.file.clone(),
             len: open.len(),
+            tail: open.tail().to_vec(),
             marked: open.marked,
         }
     }
@@ -63,7 +66,7 @@ struct FinishedSegment {
     trailer: Trailer,
     sparse_index: Vec<PageEntry>,
     name: String,
-    /// Bytes of the footer, and bytes of the whole segment.
+    /// Bytes written with the footer, and bytes of the whole segment.
     index: u64,
     total: u64,
     /// Bytes that the file system allocated to the file.
@@ -244,10 +247,11 @@ fn closed_segments(core: &Core, store: u64) -> Vec<ClosedSegment> {
     with_entries.collect()
 }
 
-/// Writes the footer of a segment.
+/// Writes the last bytes of a segment with the footer.
 fn end_segment(core: &Core, mut closed: ClosedSegment) -> Result<FinishedSegment, Error> {
-    let mut bytes = Vec::new();
+    let mut bytes = std::mem::take(&mut closed.tail);
     let len = closed.len;
+    let written = len - bytes.len() as u64;
     let horizon = &closed.horizon;
     let trailer = horizon.trailer(
         closed.number,
@@ -260,9 +264,9 @@ fn end_segment(core: &Core, mut closed: ClosedSegment) -> Result<FinishedSegment
     let context = || format!("sealing {name}");
     closed
         .file
-        .write_at(len, &bytes)
+        .write_at(written, &bytes)
         .map_err(io_error(context))?;
-    let total = len + bytes.len() as u64;
+    let total = written + bytes.len() as u64;
     // Frees the reserved bytes that are not needed.
     closed.file.set_len(total).map_err(io_error(context))?;
     Ok(FinishedSegment {
