@@ -103,10 +103,10 @@ impl Health {
         self.obstacles().rollup_blocked.clone()
     }
 
-    /// Returns the obstacles at `now`, in monotonic ns of the clock, if `used` bytes are used and
-    /// writers may use `headroom` more.
-    pub fn trouble(&self, now: u64, used: u64, headroom: u64) -> Trouble {
-        self.obstacles().troubles.now(now, used, headroom)
+    /// Returns the obstacles at `now`, in monotonic ns of the clock, if writers have space or not, and are
+    /// slowed for lack of space or not.
+    pub fn trouble(&self, now: u64, has_space: bool, is_slow: bool) -> Trouble {
+        self.obstacles().troubles.now(now, has_space, is_slow)
     }
 
     fn obstacles(&self) -> MutexGuard<'_, Obstacles> {

@@ -123,7 +123,7 @@ pub(crate) fn status(core: &Core) -> Status {
     let headroom = log.headroom(&load);
     let trouble = Trouble {
         no_new_sources: head.is_registry_full(),
-        ..core.health.trouble(now, log.used(&load), headroom)
+        ..core.health.trouble(now, headroom > 0, log.is_slow(&load))
     };
     let (fill, files) = (log.fill(&load), log.used_by_files(&load));
     let (clock_held_ns, clock_behind_ns) = log.retention.clock_differences(core.clock.now());

@@ -39,8 +39,9 @@ const LEAST_SEGMENTS: u64 = 8;
 const LATEST_UM: f64 = 0.975;
 /// Minimum of Um.
 const LEAST_UM: f64 = 0.1;
-/// Delay of writers. It begins later than the papers' because merging begins at 0.95 or later.
-const THROTTLE: Throttle = Throttle { ul: 0.98, uh: 1.0 };
+/// Delay of writers. It begins later than the papers' because merging begins at 0.95 or later, up to 0.987 of
+/// the writers' space if much is live.
+const THROTTLE: Throttle = Throttle { ul: 0.99, uh: 1.0 };
 /// Bytes for which a writer waits [`Throttle::delay_s`].
 const THROTTLE_BYTES: f64 = (1 << 20) as f64;
 
@@ -169,6 +170,8 @@ pub struct Load {
 pub struct Space {
     needs: Needs,
     sealed: u64,
+    /// Part of `sealed`: segments that a merge has rewritten. The next checkpoints free them.
+    merged: u64,
     retired: u64,
     aside: u64,
     catalog: u64,
@@ -189,6 +192,7 @@ impl Space {
         Space {
             needs,
             sealed: 0,
+            merged: 0,
             retired: 0,
             aside: 0,
             catalog: 0,
@@ -202,6 +206,11 @@ impl Space {
     /// Counts a segment of `bytes` that is sealed.
     pub fn seal(&mut self, bytes: u64) {
         add(&mut self.sealed, bytes);
+    }
+
+    /// Replaces the bytes of sealed segments that a merge has rewritten.
+    pub fn note_merged(&mut self, bytes: u64) {
+        self.merged = bytes;
     }
 
     /// Moves a sealed segment of `bytes` to those that are out of service and not deleted yet.
@@ -248,6 +257,11 @@ impl Space {
 
     // ---- sums
 
+    /// Returns the bytes of segments that a merge has rewritten and that are not yet retired.
+    pub fn merged(&self) -> u64 {
+        self.merged
+    }
+
     /// Returns the bytes of retired segments, which may still have readers.
     pub fn retired(&self) -> u64 {
         self.retired
@@ -274,6 +288,13 @@ impl Space {
             self.journal_charge(load),
             self.files(load),
         ])
+    }
+
+    /// Returns [`Space::used`] without the segments that a merge has rewritten. They can be freed whenever
+    /// their space is needed, so writers are not slowed because of them.
+    pub fn used_after_merges(&self, load: &Load) -> u64 {
+        let used = self.used(load).checked_sub(self.merged);
+        used.expect("merged segments are among the sealed ones")
     }
 
     /// Returns the part of [`Space::used`] that is in files, including reserved bytes of files. The

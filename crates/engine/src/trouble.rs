@@ -4,7 +4,6 @@
 //! a caller. Each path therefore keeps its latest error until it succeeds again.
 
 use crate::error::Error;
-use crate::space::delay_s;
 pub use seiner_store::Trouble;
 
 /// Time after shedding during which the store reports that it sheds, ns.
@@ -58,10 +57,10 @@ impl Troubles {
         self.shed = Some(now);
     }
 
-    /// Returns the obstacles at `now`, in monotonic ns of the clock, if `used` bytes are used and
-    /// writers may use `headroom` more.
-    pub fn now(&mut self, now: u64, used: u64, headroom: u64) -> Trouble {
-        if headroom > 0 {
+    /// Returns the obstacles at `now`, in monotonic ns of the clock, if writers have space or not, and are
+    /// slowed for lack of space or not.
+    pub fn now(&mut self, now: u64, has_space: bool, is_slow: bool) -> Trouble {
+        if has_space {
             self.note_space();
         }
         let lately = |shed: u64| now.saturating_sub(shed) < SHED_LATELY;
@@ -69,7 +68,7 @@ impl Troubles {
             journal: self.journal.clone(),
             segments: self.segments.clone(),
             full: self.full.clone(),
-            throttled: delay_s(used, used.saturating_add(headroom)) > 0.0,
+            throttled: is_slow,
             shedding: self.shed.is_some_and(lately),
             no_new_sources: false,
         }
@@ -97,11 +96,11 @@ mod tests {
         // These errors follow from others and add no information.
         troubles.note(Path::Segments, Err(&Error::Closed));
         troubles.note(Path::Journal, Err(&Error::Poisoned("one".to_string())));
-        let trouble = troubles.now(0, 0, 1);
+        let trouble = troubles.now(0, true, false);
         assert_eq!(trouble.journal.as_deref(), Some("writing: two"));
         assert_eq!(trouble.segments.as_deref(), Some("writing: three"));
         troubles.note(Path::Journal, Ok(()));
-        let trouble = troubles.now(0, 0, 1);
+        let trouble = troubles.now(0, true, false);
         assert_eq!((trouble.journal, trouble.segments.is_some()), (None, true));
     }
 
@@ -117,25 +116,24 @@ mod tests {
         troubles.note(Path::Segments, Err(&full));
         // A successful write does not free space.
         troubles.note(Path::Segments, Ok(()));
-        let trouble = troubles.now(0, 9, 0);
+        let trouble = troubles.now(0, false, true);
         assert!(trouble.full.is_some() && trouble.throttled);
         assert_eq!(trouble.segments, None);
-        assert_eq!(troubles.now(0, 9, 1).full, None);
+        assert_eq!(troubles.now(0, true, true).full, None);
         assert_eq!(
-            troubles.now(0, 9, 0).full,
+            troubles.now(0, false, true).full,
             None,
             "free space ends the report of a full disk"
         );
     }
 
     #[test]
-    fn writers_are_slowed_near_the_end_and_shedding_is_shown_for_ten_minutes() {
+    fn shedding_is_shown_for_ten_minutes() {
         let mut troubles = Troubles::default();
-        assert_eq!(troubles.now(SHED_LATELY, 97, 3), Trouble::default());
-        assert!(troubles.now(0, 99, 1).throttled);
-        assert!(!troubles.now(0, 0, u64::MAX).throttled);
+        let quiet = troubles.now(SHED_LATELY, true, false);
+        assert_eq!(quiet, Trouble::default());
         troubles.note_shed(5);
-        assert!(troubles.now(5 + SHED_LATELY - 1, 0, 1).shedding);
-        assert!(!troubles.now(5 + SHED_LATELY, 0, 1).shedding);
+        assert!(troubles.now(5 + SHED_LATELY - 1, true, false).shedding);
+        assert!(!troubles.now(5 + SHED_LATELY, true, false).shedding);
     }
 }

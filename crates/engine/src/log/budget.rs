@@ -82,10 +82,20 @@ impl Log {
     /// the number of bytes that wait for the journal.
     pub fn charge_writers(&mut self, load: &Load, staged: u64) -> (bool, Duration) {
         let load = self.with_open(load);
-        let (used, limit) = (self.space.used(&load), self.space.limit(&load));
+        let has_space = self.space.used(&load) < self.space.limit(&load);
         let written = self.counters.block_bytes + staged;
-        let delay = self.debt.charge(written, delay_s(used, limit));
-        (used < limit, delay)
+        let delay = self.debt.charge(written, self.delay_s(&load));
+        (has_space, delay)
+    }
+
+    /// Returns whether writers are slowed for lack of space.
+    pub fn is_slow(&self, load: &Load) -> bool {
+        self.delay_s(&self.with_open(load)) > 0.0
+    }
+
+    /// Returns the delay of writers, in seconds for each MiB. `load` includes the open segments.
+    fn delay_s(&self, load: &Load) -> f64 {
+        delay_s(self.space.used_after_merges(load), self.space.limit(load))
     }
 
     /// Returns the bytes that may now be written only to speed up reads.

@@ -98,13 +98,11 @@ pub(crate) fn shed_ahead(core: &Core, writing: &mut Writing) -> Result<bool, Err
     let written;
     let step = {
         let (head, log) = core.both();
-        let merged = writing.merge.merged.iter();
-        let merged = merged.map(|merged| merged.segment.disk_bytes(core.unit));
         written = log.counters.block_bytes;
         let view = SheddingView {
             budget: log.budget(),
             headroom: log.headroom(&head.load()),
-            coming: log.space.retired() + merged.sum::<u64>(),
+            coming: log.space.retired() + log.space.merged(),
             written,
             scanned: writing.merge.scanned,
         };

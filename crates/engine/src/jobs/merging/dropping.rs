@@ -98,16 +98,10 @@ pub(super) fn drop_merged(core: &Core, writing: &mut Writing) -> Result<bool, Er
     if writing.merge.merged.is_empty() {
         return Ok(false);
     }
-    let bytes: u64 = writing
-        .merge
-        .merged
-        .iter()
-        .map(|merged| merged.segment.disk_bytes(core.unit))
-        .sum();
-    let (mut waiting, free) = {
+    let (mut waiting, bytes, free) = {
         let (head, log) = core.both();
-        let free = log.free_space(&head.load());
-        (unwritten_copies(&log, &writing.merge.merged), free)
+        let waiting = unwritten_copies(&log, &writing.merge.merged);
+        (waiting, log.space.merged(), log.free_space(&head.load()))
     };
     // Each sync of a waiting segment should free about one segment, unless space is urgent.
     let wanted = bytes >= free / 2 || bytes >= 8 * core.segment_bytes;
@@ -121,6 +115,7 @@ pub(super) fn drop_merged(core: &Core, writing: &mut Writing) -> Result<bool, Er
         .drain(..)
         .partition(|merged| merged.into.is_disjoint(&waiting));
     writing.merge.merged = rest;
+    note_merged(core, writing);
     let done = !free.is_empty();
     let free = free.into_iter().map(|merged| {
         let slot = match merged.damaged {
@@ -132,6 +127,13 @@ pub(super) fn drop_merged(core: &Core, writing: &mut Writing) -> Result<bool, Er
     let free = free.collect();
     retire(core, writing, free)?;
     Ok(done)
+}
+
+/// Counts the bytes of the victims that wait to be dropped.
+pub(super) fn note_merged(core: &Core, writing: &Writing) {
+    let merged = writing.merge.merged.iter();
+    let bytes = merged.map(|merged| merged.segment.disk_bytes(core.unit));
+    core.log().space.note_merged(bytes.sum());
 }
 
 /// Returns the segments that contain copies which are not yet on disk.

@@ -6,6 +6,7 @@
 
 use super::bundling::Bundler;
 use super::coalescing::{self, Limits, Live, MergeGroup};
+use super::dropping::note_merged;
 use super::joining::coalesce_rows;
 use super::memory::{MergedSegment, PausedMerge, Recompressions};
 use super::victims::{
@@ -119,6 +120,7 @@ fn merge_some(core: &Core, writing: &mut Writing, numbers: &[u64]) -> Result<boo
             into: into.clone(),
             damaged: victim.partial.damaged,
         }));
+    note_merged(core, writing);
     Ok(true)
 }
 
