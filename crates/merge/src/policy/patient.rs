@@ -45,7 +45,7 @@ fn content(view: &View) -> f64 {
 }
 
 /// Largest share of the writers' space, less one merge output, at which nothing is merged yet.
-const EARLY: f64 = 0.9775;
+const EARLY: f64 = 0.987;
 
 /// Returns the distrust in predictions, 0 to 1, from the share of live bytes that outlived theirs.
 fn doubt(view: &View) -> f64 {

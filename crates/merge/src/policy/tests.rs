@@ -174,7 +174,6 @@ fn the_patient_skips_segments_that_die_soon() {
 
 #[test]
 fn the_patient_waits_until_most_of_the_rest_is_dead() {
-    // V = 0.9. Nothing is merged up to 0.9775 of the space without an output, 0.9677.
     let segments: Vec<SegmentStat> = (1..=100)
         .map(|number| SegmentStat {
             bytes: 10,
@@ -183,10 +182,11 @@ fn the_patient_waits_until_most_of_the_rest_is_dead() {
             ..segment(number, 0, 0, Death::At(2000))
         })
         .collect();
-    let of = |used| {
+    let of = |used, live| {
         let view = view(&segments, used);
         let fill = Fill {
             reserved: 0,
+            live,
             ..view.fill
         };
         Patient.choose(&View {
@@ -195,8 +195,12 @@ fn the_patient_waits_until_most_of_the_rest_is_dead() {
             ..view
         })
     };
-    assert!(of(967).is_empty());
-    assert_eq!(of(968).merge.len(), 1);
+    // At V = 0.9, nothing is merged up to 0.975.
+    assert!(of(975, 900).is_empty());
+    assert_eq!(of(976, 900).merge.len(), 1);
+    // At V = 0.95, nothing is merged up to 0.987 of the space without an output, 0.9771.
+    assert!(of(977, 950).is_empty());
+    assert_eq!(of(978, 950).merge.len(), 1);
     // With less live, three quarters of the rest are dead at an earlier fill, but Um is the least.
     assert!(Patient.choose(&view(&segments[..50], 800)).is_empty());
 }
