@@ -23,6 +23,9 @@ pub struct MergeRateSettings {
     /// Policies to run; the checks of other policies stay open
     #[arg(long, value_delimiter = ',', default_values = ["patient", "fifo", "fisherman"])]
     policies: Vec<MergePolicy>,
+    /// Let the blocks of a source arrive at random instead of at even intervals: more has to be merged
+    #[arg(long)]
+    random: bool,
 }
 
 /// Share of the budget to store per turn. A turn also ends after [`TURN_PATIENCE`], because writers
@@ -41,8 +44,13 @@ pub fn run(settings: &MergeRateSettings, places: &OutputPaths) -> Result<()> {
     let mut report = Report::new("merge-rate", PURPOSE);
     std::fs::create_dir_all(&places.output)?;
     report.notes.push(format!(
-        "budget {} MiB per store, overwritten {} times before the measurement, {ROUNDS} rounds",
-        settings.budget, settings.before
+        "budget {} MiB per store, overwritten {} times before the measurement, {ROUNDS} rounds, blocks {}",
+        settings.budget,
+        settings.before,
+        match settings.random {
+            true => "at random",
+            false => "at even intervals",
+        }
     ));
     let sustained = sustain(settings, places)?;
     report.tables.push(sustained_table(&sustained));
@@ -82,7 +90,10 @@ fn sustain(settings: &MergeRateSettings, places: &OutputPaths) -> Result<Vec<Sus
     let turn = (budget as f64 * TURN) as u64;
     let mut all = Vec::new();
     for &policy in &settings.policies {
-        let load = StoreLoad::rings(budget, 0.9, 1.0, policy);
+        let load = match settings.random {
+            true => StoreLoad::rings(budget, 0.9, 1.0, policy).in_bursts(),
+            false => StoreLoad::rings(budget, 0.9, 1.0, policy),
+        };
         let mut one = Sustained {
             policy: policy.name(),
             full: Vec::new(),
