@@ -2,6 +2,7 @@
 
 use super::*;
 use proptest::prelude::*;
+use seiner_merge::{Death, MergePolicy, SegmentStat, View};
 
 const MIB: u64 = 1 << 20;
 
@@ -219,6 +220,40 @@ fn the_rollup_uses_its_reserve_when_writers_have_no_headroom() {
     assert!(space.has_space_for_rollup(&full));
     let over = rows(full.rows + MIB);
     assert!(!space.has_space_for_rollup(&over));
+}
+
+#[test]
+fn the_default_policy_merges_before_writers_are_slowed() {
+    let mut space = Space::new(needs(Some(1024 * MIB)));
+    let none = Load::default();
+    let delay = |space: &Space| delay_s(space.used_after_merges(&none), space.limit(&none));
+    let mut segments = Vec::new();
+    let is_hungry = |space: &Space, segments: &[SegmentStat]| {
+        let view = View {
+            now: 0,
+            fill: space.fill(&none, segments.iter().map(|segment| segment.live).sum()),
+            output_limit: MIB,
+            least_dead_share: seiner_merge::least_dead_share(false),
+            segments,
+        };
+        let decision = MergePolicy::default().policy().choose(&view);
+        !decision.merge.is_empty()
+    };
+    while !is_hungry(&space, &segments) {
+        segments.push(SegmentStat {
+            number: segments.len() as u64,
+            lane: 0,
+            bytes: MIB,
+            live: MIB - MIB / 20,
+            dead: MIB / 20,
+            born: 0,
+            dies: Death::At(1000),
+        });
+        space.seal(MIB);
+    }
+    // Writers may still store three segments until the merge takes effect.
+    space.seal(3 * MIB);
+    assert_eq!(delay(&space), 0.0, "{} segments", segments.len());
 }
 
 #[test]
