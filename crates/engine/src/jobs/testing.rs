@@ -21,6 +21,7 @@ pub const SECOND: i64 = 1_000_000_000;
 /// A store on a simulated disk, without threads. Blocks have 256 bytes, segments 64 KiB.
 pub struct World {
     pub core: Core,
+    pub disk: Arc<SimDisk>,
     clock: Arc<SimClock>,
 }
 
@@ -41,8 +42,8 @@ impl World {
     pub fn new(options: Options) -> World {
         let clock = Arc::new(SimClock::new(0));
         let disk = Arc::new(SimDisk::new(1));
-        let core = open(disk, clock.clone(), options).unwrap();
-        World { core, clock }
+        let core = open(disk.clone(), clock.clone(), options).unwrap();
+        World { core, disk, clock }
     }
 
     /// Opens an empty store with one class.

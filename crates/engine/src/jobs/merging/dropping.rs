@@ -17,21 +17,38 @@ pub(super) fn retire(
     writing: &mut Writing,
     gone: Vec<(Arc<Segment>, SlotState)>,
 ) -> Result<(), Error> {
+    announce(core, &gone)?;
+    remove(core, writing, gone)
+}
+
+/// Records on the disk that segments will be removed.
+fn announce(core: &Core, gone: &[(Arc<Segment>, SlotState)]) -> Result<(), Error> {
     if gone.is_empty() {
         return Ok(());
     }
-    let _span = tracing::trace_span!("drop").entered();
     // The catalog must contain the positions from which rings expire before the blocks with these
     // positions are removed.
     core.write_catalog()?;
     // The ledger must not report the removed segments as missing.
     {
         let mut ledger = core.ledger();
-        for (segment, _) in &gone {
+        for (segment, _) in gone {
             ledger.note_gone(segment.trailer.number);
         }
     }
-    core.write_ledger()?;
+    core.write_ledger()
+}
+
+/// Removes announced segments.
+fn remove(
+    core: &Core,
+    writing: &mut Writing,
+    gone: Vec<(Arc<Segment>, SlotState)>,
+) -> Result<(), Error> {
+    if gone.is_empty() {
+        return Ok(());
+    }
+    let _span = tracing::trace_span!("drop").entered();
     for (segment, _) in &gone {
         writing.forget(segment.trailer.number);
     }
@@ -115,17 +132,24 @@ pub(super) fn drop_merged(core: &Core, writing: &mut Writing) -> Result<bool, Er
         .drain(..)
         .partition(|merged| merged.into.is_disjoint(&waiting));
     writing.merge.merged = rest;
-    note_merged(core, writing);
-    let done = !free.is_empty();
-    let free = free.into_iter().map(|merged| {
+    let gone = free.iter().map(|merged| {
         let slot = match merged.damaged {
             true => SlotState::Damaged,
             false => SlotState::Merging,
         };
-        (merged.segment, slot)
+        (merged.segment.clone(), slot)
     });
-    let free = free.collect();
-    retire(core, writing, free)?;
+    let gone: Vec<_> = gone.collect();
+    if let Err(error) = announce(core, &gone) {
+        // They are dropped later. Without their place in the list, they would be merged again.
+        writing.merge.merged.extend(free);
+        return Err(error);
+    }
+    // Only segments without other owners are deleted.
+    drop(free);
+    note_merged(core, writing);
+    let done = !gone.is_empty();
+    remove(core, writing, gone)?;
     Ok(done)
 }
 

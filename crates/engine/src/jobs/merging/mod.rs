@@ -151,6 +151,7 @@ mod tests {
     use crate::delete::delete;
     use crate::jobs::testing::{SECOND, World, options};
     use seiner_model::{Interval, Selector};
+    use seiner_platform::sim::{Chance, Faults};
 
     fn delete_rows(world: &World, seconds: std::ops::Range<i64>) {
         let interval = Interval::new(seconds.start * SECOND, seconds.end * SECOND - 1);
@@ -187,5 +188,33 @@ mod tests {
                 .all(|number| !log.sealed().contains_key(number))
         );
         assert!(log.counters.merge_written < 30_000, "the dead are not");
+    }
+
+    #[test]
+    fn victims_are_dropped_after_a_failure_of_the_disk_without_another_merge() {
+        let world = World::new(options());
+        world.append("m", 0..6_000);
+        world.flush();
+        delete_rows(&world, 1_000..5_000);
+        let victims: Vec<u64> = world.core.log().sealed().keys().copied().collect();
+        merge_segments(&world.core, &mut world.writing(), &victims, false).unwrap();
+        world.flush();
+        assert!(world.core.log().space.merged() > 0);
+        let always = Faults {
+            write_error: Chance::ALWAYS,
+            ..Faults::default()
+        };
+        world.disk.set_faults(always);
+        assert!(begin(&world.core, &mut world.writing()).is_err());
+        world.disk.set_faults(Faults::default());
+        world.run(crate::jobs::make_space);
+        let log = world.core.log();
+        assert!(
+            victims
+                .iter()
+                .all(|number| !log.sealed().contains_key(number))
+        );
+        assert_eq!(log.counters.segments_merged, victims.len() as u64);
+        assert_eq!(log.space.merged(), 0);
     }
 }
