@@ -224,7 +224,11 @@ fn a_merge_keeps_the_living_blocks_of_a_bundle_in_bundles() {
     }
     engine.close().unwrap();
     assert!(check(&disk, &mut |_, _| {}).unwrap().is_sound());
-    assert!(blocks(&disk).iter().all(|block| block.bundle.is_some()));
+    // A lane with only a dozen blocks writes them alone, because this takes fewer bytes than a bundle.
+    let blocks = blocks(&disk);
+    let alone = blocks.iter().filter(|block| block.bundle.is_none());
+    let alone = alone.count();
+    assert!(1000 * alone <= blocks.len(), "{alone} of {}", blocks.len());
 }
 
 /// The parts of a bundle are checked apart: damage in a chunk costs the blocks of the chunk.

@@ -534,6 +534,24 @@ mod tests {
     }
 
     #[test]
+    fn the_index_of_a_checkpoint_may_end_where_the_footer_begins() {
+        let world = World::new(options());
+        for round in 0..20 {
+            // The checkpoints end at different distances from a multiple of 4096.
+            world.append("m", round * 1000..round * 1000 + 40 * round + 40);
+            world.core.finish_sealing().unwrap();
+            write_checkpoints(&world.core, &mut world.writing(), |_| true).unwrap();
+            world.core.log().close_active();
+            while write_pieces(&world.core, |_| true).unwrap() {}
+            seal_segments(&world.core, &mut world.writing()).unwrap();
+        }
+        let indexes = world.sealed().0;
+        assert!(indexes >= 15, "{indexes}");
+        let report = crate::check::check(&*world.disk, &mut |_, _| {}).unwrap();
+        assert!(report.is_sound(), "{:?}", report.damage);
+    }
+
+    #[test]
     fn a_closed_segment_is_sealed_and_an_open_one_is_not() {
         let world = World::new(options());
         world.append("m", 0..12_000);
