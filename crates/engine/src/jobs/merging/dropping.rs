@@ -17,15 +17,16 @@ pub(super) fn retire(
     writing: &mut Writing,
     gone: Vec<(Arc<Segment>, SlotState)>,
 ) -> Result<(), Error> {
+    if gone.is_empty() {
+        return Ok(());
+    }
+    let _span = tracing::trace_span!("drop").entered();
     announce(core, &gone)?;
     remove(core, writing, gone)
 }
 
 /// Records on the disk that segments will be removed.
 fn announce(core: &Core, gone: &[(Arc<Segment>, SlotState)]) -> Result<(), Error> {
-    if gone.is_empty() {
-        return Ok(());
-    }
     // The catalog must contain the positions from which rings expire before the blocks with these
     // positions are removed.
     core.write_catalog()?;
@@ -45,10 +46,6 @@ fn remove(
     writing: &mut Writing,
     gone: Vec<(Arc<Segment>, SlotState)>,
 ) -> Result<(), Error> {
-    if gone.is_empty() {
-        return Ok(());
-    }
-    let _span = tracing::trace_span!("drop").entered();
     for (segment, _) in &gone {
         writing.forget(segment.trailer.number);
     }
@@ -132,6 +129,10 @@ pub(super) fn drop_merged(core: &Core, writing: &mut Writing) -> Result<bool, Er
         .drain(..)
         .partition(|merged| merged.into.is_disjoint(&waiting));
     writing.merge.merged = rest;
+    if free.is_empty() {
+        return Ok(false);
+    }
+    let _span = tracing::trace_span!("drop").entered();
     let gone = free.iter().map(|merged| {
         let slot = match merged.damaged {
             true => SlotState::Damaged,
@@ -148,9 +149,8 @@ pub(super) fn drop_merged(core: &Core, writing: &mut Writing) -> Result<bool, Er
     // Only segments without other owners are deleted.
     drop(free);
     note_merged(core, writing);
-    let done = !gone.is_empty();
     remove(core, writing, gone)?;
-    Ok(done)
+    Ok(true)
 }
 
 /// Counts the bytes of the victims that wait to be dropped.
